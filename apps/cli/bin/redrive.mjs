@@ -1,0 +1,11 @@
+#!/usr/bin/env node
+/** Redrive's command: a file that is there before the build, so that npm can link to it. */
+import { existsSync } from "node:fs";
+
+const main = new URL("../dist/main.js", import.meta.url);
+if (existsSync(main)) {
+  await import(main.href);
+} else {
+  process.stderr.write("redrive is not built yet: run `npm run build` (or `npm start`) first.\n");
+  process.exitCode = 1;
+}

@@ -1,0 +1,75 @@
+/** Page: the HTML of `redrive dev`, until the dashboard takes its place. No script, no network. */
+import type { Schedule } from "./schedules.ts";
+
+export const STYLE = `
+:root { color-scheme: light dark; --line: color-mix(in srgb, currentColor 18%, transparent); }
+body { font: 1rem/1.5 system-ui, sans-serif; max-width: 64rem; margin: 0 auto; padding: 2rem 1rem; }
+h1 { margin: 0; }
+table { border-collapse: collapse; width: 100%; }
+th, td { text-align: start; vertical-align: top; padding: 0.5rem 0.75rem 0.5rem 0; }
+tr { border-bottom: 1px solid var(--line); }
+td:last-child { font-variant-numeric: tabular-nums; }
+.wide { overflow-x: auto; }
+.faint { opacity: 0.7; }
+`;
+
+export function page(schedules: readonly Schedule[]): string {
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Redrive</title>
+<link rel="stylesheet" href="/style.css">
+</head>
+<body>
+<main>
+<h1>Redrive</h1>
+<p>Retries that heal instead of hurt. This page shows what works today: the presets, each with the
+longest wait after every failed attempt. Chance picks the wait at or below it.</p>
+<div class="wide">
+<table>
+<thead><tr><th scope="col">Preset</th><th scope="col">Calls</th><th scope="col">Jitter</th><th scope="col">Longest waits</th></tr></thead>
+<tbody>
+${schedules.map(row).join("\n")}
+</tbody>
+</table>
+</div>
+<p class="faint">The same as JSON: <a href="/policies.json">/policies.json</a></p>
+</main>
+</body>
+</html>
+`;
+}
+
+function row(schedule: Schedule): string {
+  const more = schedule.maxAttempts - 1 > schedule.ceilingsMs.length ? ", ..." : "";
+  const waits = `${schedule.ceilingsMs.map(span).join(", ")}${more}`;
+  return `<tr><th scope="row">${escapeHtml(schedule.name)}<br><small>${escapeHtml(schedule.description)}</small></th><td>${
+    schedule.maxAttempts
+  }</td><td>${escapeHtml(schedule.jitterType)}</td><td>${escapeHtml(waits || "none")}</td></tr>`;
+}
+
+const UNITS = [
+  { unit: "h", ms: 3_600_000 },
+  { unit: "min", ms: 60_000 },
+  { unit: "s", ms: 1_000 },
+] as const;
+
+/** A span as people say it: 250 ms, 1.5 s, 8 h. Two decimals at most. */
+export function span(ms: number): string {
+  const fit = UNITS.find((unit) => ms >= unit.ms);
+  return fit === undefined ? `${ms} ms` : `${Math.floor((ms / fit.ms) * 100) / 100} ${fit.unit}`;
+}
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  '"': "&quot;",
+  "'": "&#39;",
+};
+
+function escapeHtml(text: string): string {
+  return text.replace(/[&<>"']/gu, (character) => ENTITIES[character] ?? character);
+}

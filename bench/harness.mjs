@@ -1,0 +1,189 @@
+/**
+ * Harness: compares ways of doing one thing, fairly. Contenders take turns in rounds, in a new order
+ * each round, so that a warm cache or a busy minute favours nobody; medians make one bad round
+ * harmless. Times are per operation, ratios are taken round by round against the baseline.
+ */
+import { spellReport } from "./report.mjs";
+
+/**
+ * @typedef {object} Contender
+ * @property {string} name
+ * @property {(operations: number) => unknown} run does that many operations in a loop of its own;
+ *   may return a promise. What it returns is kept, so that the work is not optimised away.
+ */
+
+/**
+ * @typedef {object} Comparison
+ * @property {string} name
+ * @property {string} [baseline] name of the contender the others are compared with; default: the first
+ * @property {readonly Contender[]} contenders
+ * @property {number} [rounds] default 21
+ * @property {number} [roundMs] how long one contender's turn takes, about; default 20
+ */
+
+/**
+ * @typedef {object} Result
+ * @property {string} name
+ * @property {number} nsPerOp median over the rounds
+ * @property {number} nsLow the tenth percentile
+ * @property {number} nsHigh the ninetieth
+ * @property {number} ratio to the baseline, median of the rounds' ratios; below 1 is faster
+ * @property {number | undefined} bytesPerOp allocated; only with --expose-gc
+ */
+
+/** @typedef {{ name: string, baseline: string, node: string, rounds: number, results: Result[] }} Report */
+
+/** Time and chance, as a capability like everywhere else: the self-check passes its own. */
+/** @typedef {{ nowNs(): number, draw(): number, heapBytes(): number, collect?: (() => void) | undefined }} Host */
+
+/** @type {Host} */
+const SYSTEM = {
+  nowNs: () => Number(process.hrtime.bigint()),
+  draw: () => Math.random(),
+  heapBytes: () => process.memoryUsage().heapUsed,
+  collect: globalThis.gc,
+};
+
+const MOST_OPERATIONS = 2 ** 30;
+const BYTE_SAMPLES = 9;
+const BYTE_OPERATIONS = 2_000;
+
+/** What contenders returned last: reachable, so the engine must compute it. */
+export const sink = { last: /** @type {unknown} */ (undefined) };
+
+/**
+ * Compares and prints a table, or JSON when the program was given `--json`.
+ * @param {Comparison} comparison
+ * @returns {Promise<Report>}
+ */
+export async function compare(comparison) {
+  const report = await measure(comparison, SYSTEM);
+  process.stdout.write(
+    process.argv.includes("--json") ? `${JSON.stringify(report)}\n` : spellReport(report),
+  );
+  return report;
+}
+
+/**
+ * @param {Comparison} comparison
+ * @param {Host} host
+ * @returns {Promise<Report>}
+ */
+export async function measure(comparison, host) {
+  const { name, contenders, rounds = 21, roundMs = 20 } = comparison;
+  const baseline = comparison.baseline ?? contenders[0]?.name ?? "";
+  if (!contenders.some((contender) => contender.name === baseline)) {
+    throw new Error(`baseline must be one of the contenders, got ${JSON.stringify(baseline)}`);
+  }
+  /** @type {Turn[]} */
+  const turns = [];
+  for (const contender of contenders) {
+    turns.push({ contender, operations: await calibrate(contender, roundMs, host), ns: [] });
+  }
+  for (let round = 0; round < rounds; round++) {
+    for (const turn of shuffled(turns, host)) {
+      turn.ns.push((await timeOf(turn.contender, turn.operations, host)) / turn.operations);
+    }
+  }
+  const base = turns.find((turn) => turn.contender.name === baseline)?.ns ?? [];
+  /** @type {Result[]} */
+  const results = [];
+  for (const turn of turns) results.push(await resultOf(turn, base, host));
+  return { name, baseline, node: process.version, rounds, results };
+}
+
+/** @typedef {{ contender: Contender, operations: number, ns: number[] }} Turn */
+
+/**
+ * @param {Turn} turn
+ * @param {readonly number[]} base
+ * @param {Host} host
+ * @returns {Promise<Result>}
+ */
+async function resultOf({ contender, ns }, base, host) {
+  return {
+    name: contender.name,
+    nsPerOp: quantile(ns, 0.5),
+    nsLow: quantile(ns, 0.1),
+    nsHigh: quantile(ns, 0.9),
+    ratio: quantile(
+      ns.map((value, round) => value / (base[round] ?? Number.NaN)),
+      0.5,
+    ),
+    bytesPerOp: await bytesOf(contender, host),
+  };
+}
+
+/**
+ * Doubles the operations until a turn takes long enough, which also warms the code up.
+ * @param {Contender} contender
+ * @param {number} roundMs
+ * @param {Host} host
+ */
+async function calibrate(contender, roundMs, host) {
+  let operations = 1;
+  while (operations < MOST_OPERATIONS) {
+    const ns = await timeOf(contender, operations, host);
+    if (ns >= roundMs * 1e6) break;
+    operations *= 2;
+  }
+  return operations;
+}
+
+/**
+ * @param {Contender} contender
+ * @param {number} operations
+ * @param {Host} host
+ */
+async function timeOf(contender, operations, host) {
+  const startNs = host.nowNs();
+  const returned = contender.run(operations);
+  sink.last = returned instanceof Promise ? await returned : returned;
+  return host.nowNs() - startNs;
+}
+
+/**
+ * Bytes allocated per operation: the heap's growth over few enough operations that no collection
+ * falls in between.
+ * @param {Contender} contender
+ * @param {Host} host
+ */
+async function bytesOf(contender, host) {
+  if (host.collect === undefined) return undefined;
+  const samples = [];
+  for (let sample = 0; sample < BYTE_SAMPLES; sample++) {
+    host.collect();
+    const before = host.heapBytes();
+    await contender.run(BYTE_OPERATIONS);
+    samples.push(Math.max(0, host.heapBytes() - before) / BYTE_OPERATIONS);
+  }
+  return quantile(samples, 0.5);
+}
+
+/**
+ * A new order (Fisher and Yates).
+ * @template T
+ * @param {readonly T[]} items
+ * @param {Host} host
+ * @returns {T[]}
+ */
+function shuffled(items, host) {
+  const order = [...items];
+  for (let last = order.length - 1; last > 0; last--) {
+    const other = Math.floor(host.draw() * (last + 1));
+    const moved = /** @type {T} */ (order[last]);
+    order[last] = /** @type {T} */ (order[other]);
+    order[other] = moved;
+  }
+  return order;
+}
+
+/**
+ * The value below which the share `q` of the values lies; the nearest one, no interpolation.
+ * @param {readonly number[]} values
+ * @param {number} q
+ */
+export function quantile(values, q) {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))] ?? Number.NaN;
+}

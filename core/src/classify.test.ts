@@ -1,0 +1,137 @@
+/** Tests of what thrown values stand for, by the marks real clients leave on them. */
+import { createServer } from "node:http";
+import { connect } from "node:net";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { classifyError } from "./classify.ts";
+
+const marked = (marks: object, message = "x") => Object.assign(new Error(message), marks);
+
+describe("marks", () => {
+  test.each([
+    [{ status: 503 }, { kind: "status", status: 503 }],
+    [{ statusCode: 429 }, { kind: "status", status: 429 }],
+    [{ response: { status: 404 } }, { kind: "status", status: 404 }],
+    [{ code: "ECONNREFUSED" }, { kind: "error", errorClass: "connect", sent: false }],
+    [{ code: "UND_ERR_CONNECT_TIMEOUT" }, { kind: "error", errorClass: "connect", sent: false }],
+    [{ code: "ENOTFOUND" }, { kind: "error", errorClass: "dns", sent: false }],
+    [{ code: "EAI_AGAIN" }, { kind: "error", errorClass: "dns", sent: false }],
+    [{ code: "ECONNRESET" }, { kind: "error", errorClass: "reset", sent: true }],
+    [{ code: "EPIPE" }, { kind: "error", errorClass: "reset", sent: true }],
+    [{ code: "ETIMEDOUT" }, { kind: "error", errorClass: "timeout", sent: true }],
+    [{ code: "UND_ERR_HEADERS_TIMEOUT" }, { kind: "error", errorClass: "timeout", sent: true }],
+    [{ code: "CERT_HAS_EXPIRED" }, { kind: "error", errorClass: "tls", sent: false }],
+    [{ code: "DEPTH_ZERO_SELF_SIGNED_CERT" }, { kind: "error", errorClass: "tls", sent: false }],
+    [{ code: "ERR_TLS_CERT_ALTNAME_INVALID" }, { kind: "error", errorClass: "tls", sent: false }],
+    [{ code: "HPE_INVALID_CONSTANT" }, { kind: "error", errorClass: "protocol", sent: true }],
+    [{ cause: { code: "ECONNRESET" } }, { kind: "error", errorClass: "reset", sent: true }],
+    [{ name: "TimeoutError" }, { kind: "error", errorClass: "timeout", sent: true }],
+    [{ name: "AbortError" }, { kind: "aborted" }],
+    [
+      { code: 14, details: "" },
+      { kind: "grpc", code: "UNAVAILABLE" },
+    ],
+    [{ code: 1, details: "cancelled" }, { kind: "aborted" }],
+    [{ code: 14 }, { kind: "thrown" }],
+    [{ code: 99, details: "" }, { kind: "thrown" }],
+    [{ code: "E_MY_OWN" }, { kind: "thrown" }],
+    [{ code: "toString" }, { kind: "thrown" }],
+    [{ status: 200 }, { kind: "thrown" }],
+    [{ status: "503" }, { kind: "thrown" }],
+    [{}, { kind: "thrown" }],
+  ])("%o", (marks, expected) => {
+    expect(classifyError(marked(marks))).toEqual(expected);
+  });
+
+  test("a status outranks a code, and a code outranks a name", () => {
+    expect(classifyError(marked({ status: 400, code: "ECONNRESET" }))).toMatchObject({
+      status: 400,
+    });
+    expect(
+      classifyError(marked({ name: "TypeError", cause: { code: "ECONNREFUSED" } })),
+    ).toMatchObject({ errorClass: "connect" });
+  });
+});
+
+describe("mistakes in a program", () => {
+  test.each([TypeError, ReferenceError, SyntaxError, RangeError])("%o is one", (Kind) => {
+    expect(classifyError(new Kind("x is not a function"))).toEqual({ kind: "fault" });
+  });
+
+  test("an assertion is one", () => {
+    expect(classifyError(marked({ name: "AssertionError" }))).toEqual({ kind: "fault" });
+  });
+
+  test.each([
+    "fetch failed",
+    "Failed to fetch",
+    "NetworkError when attempting to fetch resource.",
+    "Load failed",
+    "Network request failed",
+    "Network connection lost.",
+  ])("a TypeError that says %j is a network failure", (message) => {
+    expect(classifyError(new TypeError(message))).toEqual({
+      kind: "error",
+      errorClass: "reset",
+      sent: true,
+    });
+  });
+});
+
+describe("whatever is thrown", () => {
+  test("values that are no errors are plain failures", () => {
+    for (const value of [undefined, null, "text", 5, Symbol("x"), {}]) {
+      expect(classifyError(value)).toEqual({ kind: "thrown" });
+    }
+  });
+
+  test("an error whose getters throw is a plain failure", () => {
+    const hostile = new Proxy(new Error("x"), {
+      get() {
+        throw new Error("no");
+      },
+    });
+    expect(classifyError(hostile)).toEqual({ kind: "thrown" });
+  });
+
+  test("nothing makes it throw", () => {
+    fc.assert(fc.property(fc.anything(), (value) => typeof classifyError(value).kind === "string"));
+  });
+});
+
+describe("what Node's fetch really throws", () => {
+  const freePort = () =>
+    new Promise<number>((resolve) => {
+      const server = createServer().listen(0, "127.0.0.1", () => {
+        const { port } = server.address() as { port: number };
+        server.close(() => resolve(port));
+      });
+    });
+
+  test("a refused connection: nothing was sent", async () => {
+    const error = await fetch(`http://127.0.0.1:${await freePort()}/`).catch((e: unknown) => e);
+    expect(classifyError(error)).toEqual({ kind: "error", errorClass: "connect", sent: false });
+  });
+
+  test("a connection that is reset: something may have been", async () => {
+    const server = createServer((request) => request.socket.destroy());
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as { port: number };
+    const error = await fetch(`http://127.0.0.1:${port}/`).catch((e: unknown) => e);
+    expect(classifyError(error)).toEqual({ kind: "error", errorClass: "reset", sent: true });
+    await new Promise((resolve) => server.close(resolve));
+  });
+
+  test("an aborted request", async () => {
+    const error = await fetch("http://127.0.0.1:1/", { signal: AbortSignal.abort() }).catch(
+      (e: unknown) => e,
+    );
+    expect(classifyError(error)).toEqual({ kind: "aborted" });
+  });
+
+  test("a plain socket's refusal", async () => {
+    const port = await freePort();
+    const error = await new Promise((resolve) => connect(port, "127.0.0.1").on("error", resolve));
+    expect(classifyError(error)).toEqual({ kind: "error", errorClass: "connect", sent: false });
+  });
+});

@@ -1,0 +1,205 @@
+/**
+ * Decide: what happens after an attempt. The one place in Redrive where retrying is decided; it
+ * never waits, stores or looks at a clock, so that three faces can carry out the same decision.
+ */
+import type {
+  Decision,
+  DelaySource,
+  HoldDecision,
+  HoldReason,
+  StopDecision,
+  StopReason,
+} from "./decision.ts";
+import { pick } from "./jitter.ts";
+import { kernelOf } from "./kernel.ts";
+import { judge, type Outcome } from "./outcome.ts";
+import type { Policy } from "./policy.ts";
+import type { Random } from "./random.ts";
+import { type CallRequest, isRepeatable, mayHaveTakenEffect } from "./repeatable.ts";
+
+/** What is remembered of a call between attempts. */
+export interface CallHistory {
+  /** Attempts made so far: after the first attempt, 1. */
+  readonly attempt: number;
+  /** When the total budget began to run; epoch ms. */
+  readonly startedAt: number;
+  /** The policy's own wait before this attempt, without hints; 0 before the first retry. */
+  readonly previousDelayMs: number;
+}
+
+/** What the destination's guards say now. A gate that is absent is open. */
+export interface Gates {
+  /** The circuit lets nothing through before this instant. */
+  readonly circuitOpenUntil?: number;
+  /** The retry budget is empty; asking again earlier than this is vain. */
+  readonly retryBudgetUntil?: number;
+  /** The destination has asked everybody to stay away until then (Retry-After). */
+  readonly retryAfterUntil?: number;
+  /** The rate limit has no room before this instant. */
+  readonly rateUntil?: number;
+  /** Paused by a person; look again then. */
+  readonly pausedUntil?: number;
+  /** How long a call is likely to take: the destination's median. */
+  readonly estimatedCallMs?: number;
+}
+
+export const OPEN_GATES: Gates = {};
+
+/**
+ * Decides what follows attempt number `history.attempt`. Draws once from `random` for a retry, not
+ * at all where the policy leaves nothing to chance.
+ */
+export function decide(
+  policy: Policy,
+  request: CallRequest,
+  history: CallHistory,
+  outcome: Outcome,
+  gates: Gates,
+  now: number,
+  random: Random,
+): Decision {
+  const verdict = judge(policy, outcome);
+  if (verdict === "success") return SUCCEEDED;
+  if (verdict === "aborted") return ABORTED;
+  if (verdict === "terminal") return stop("not-retryable");
+  if (!isRepeatable(request) && mayHaveTakenEffect(outcome)) return stop("not-idempotent");
+  if (history.attempt >= policy.maxAttempts) return stop("attempts");
+  const call = { policy, request, history, gates, now };
+  const throttled = verdict === "throttled";
+  return policy.respectRetryAfter && outcome.retryAfterMs !== undefined
+    ? followHint(call, random, throttled, outcome.retryAfterMs)
+    : followCurve(call, random, throttled);
+}
+
+/** The call that is being decided on, as it is handed down. */
+interface Call {
+  readonly policy: Policy;
+  readonly request: CallRequest;
+  readonly history: CallHistory;
+  readonly gates: Gates;
+  readonly now: number;
+}
+
+const SUCCEEDED: StopDecision = { kind: "stop", status: "SUCCEEDED", reason: "succeeded" };
+const ABORTED: StopDecision = { kind: "stop", status: "CANCELLED", reason: "aborted" };
+
+function stop(reason: StopReason): StopDecision {
+  return { kind: "stop", status: "EXHAUSTED", reason };
+}
+
+function followCurve(call: Call, random: Random, throttled: boolean): Decision {
+  const kernel = kernelOf(call.policy);
+  const draw = kernel.draws ? random.next() : 0;
+  const { attempt, previousDelayMs } = call.history;
+  const delayMs = kernel.delayMs(attempt, previousDelayMs, draw, throttled);
+  return passGates(call, delayMs, delayMs, "policy");
+}
+
+/** Never earlier than asked, and never all at one instant: the spread lies on top of the hint. */
+function followHint(call: Call, random: Random, throttled: boolean, askedMs: number): Decision {
+  const hintMs = Math.min(Math.max(0, askedMs), call.policy.maxRetryAfterMs);
+  if (hintMs > leftMs(call)) return stop("retry-after");
+  const kernel = kernelOf(call.policy);
+  const draw = random.next();
+  const { attempt, previousDelayMs } = call.history;
+  const spreadMs = Math.max(kernel.ceilingMs(attempt, throttled), Math.floor(hintMs / 10));
+  const ownDelayMs = kernel.delayMs(attempt, previousDelayMs, draw, throttled);
+  return passGates(call, hintMs + pick(0, spreadMs, draw), ownDelayMs, "retry-after");
+}
+
+/** Nothing sleeps past its budget, nor toward a closed door. */
+function passGates(call: Call, delayMs: number, ownDelayMs: number, source: DelaySource): Decision {
+  if (delayMs > leftMs(call)) return stop("budget");
+  const at = call.now + delayMs;
+  const { circuitOpenUntil = at, retryBudgetUntil } = call.gates;
+  if (circuitOpenUntil > at) return shut(call, "circuit-open", circuitOpenUntil, ownDelayMs);
+  if (retryBudgetUntil !== undefined) {
+    return shut(call, "retry-budget", Math.max(at, retryBudgetUntil), ownDelayMs);
+  }
+  return { kind: "retry", delayMs, ownDelayMs, source };
+}
+
+/** A shut gate ends an impatient call and holds back a patient one, while its budget lasts. */
+function shut(
+  call: Call,
+  by: "circuit-open" | "retry-budget",
+  until: number,
+  ownDelayMs: number,
+): Decision {
+  return call.request.patience === "wait" ? hold(call, by, until, ownDelayMs) : stop(by);
+}
+
+function hold(
+  call: Call,
+  by: HoldReason,
+  until: number,
+  ownDelayMs: number,
+): HoldDecision | StopDecision {
+  if (until - call.now > leftMs(call)) return stop("budget");
+  return { kind: "hold", by, until, ownDelayMs };
+}
+
+/** How long the next attempt may be put off if it is still to end in time. */
+function leftMs({ policy, request, history, gates, now }: Call): number {
+  const callMs = Math.max(policy.minCallMs, gates.estimatedCallMs ?? 0);
+  return remainingMs(policy, request, history, now) - callMs;
+}
+
+/** What is left of the total budget and before the deadline. A clock set back gives nothing extra. */
+export function remainingMs(
+  policy: Policy,
+  request: CallRequest,
+  history: CallHistory,
+  now: number,
+): number {
+  const budgetMs = policy.totalBudgetMs - Math.max(0, now - history.startedAt);
+  const { deadlineAt } = request;
+  return deadlineAt === undefined ? budgetMs : Math.min(budgetMs, deadlineAt - now);
+}
+
+/** Nothing stands in the way of the next attempt. */
+export interface GoDecision {
+  readonly kind: "go";
+}
+
+/** What `admit` can answer: never a wait of the policy's own. */
+export type Admission = GoDecision | HoldDecision | StopDecision;
+
+const GO: GoDecision = { kind: "go" };
+
+/**
+ * Decides whether the attempt after `history.attempt` may start now. An open circuit ends an
+ * impatient call; whatever else holds it back is waited for while the budget lasts.
+ */
+export function admit(
+  policy: Policy,
+  request: CallRequest,
+  history: CallHistory,
+  gates: Gates,
+  now: number,
+): Admission {
+  if (history.attempt >= policy.maxAttempts) return stop("attempts");
+  if (remainingMs(policy, request, history, now) <= 0) return stop("budget");
+  const { circuitOpenUntil = now } = gates;
+  if (circuitOpenUntil > now && request.patience !== "wait") return stop("circuit-open");
+  const [by, until] = longestHold(gates, history.attempt > 0);
+  if (by === undefined || until <= now) return GO;
+  const call = { policy, request, history, gates, now };
+  return hold(call, by, until, history.previousDelayMs);
+}
+
+function longestHold(gates: Gates, retrying: boolean): readonly [HoldReason | undefined, number] {
+  let by: HoldReason | undefined;
+  let until = 0;
+  const consider = (reason: HoldReason, at: number | undefined) => {
+    if (at === undefined || at <= until) return;
+    by = reason;
+    until = at;
+  };
+  consider("circuit-open", gates.circuitOpenUntil);
+  consider("retry-after", gates.retryAfterUntil);
+  consider("rate", gates.rateUntil);
+  consider("pause", gates.pausedUntil);
+  if (retrying) consider("retry-budget", gates.retryBudgetUntil);
+  return [by, until];
+}

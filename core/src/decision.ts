@@ -1,0 +1,69 @@
+/**
+ * Decision: what can be decided about a call, as plain values. A face carries these out: the
+ * library awaits them, the service writes them to a row, the simulator pushes them on a queue.
+ */
+
+/** Why a call came to its end. A closed union: every face and every metric uses these words. */
+export type StopReason =
+  | "succeeded"
+  /** `maxAttempts` calls were made. */
+  | "attempts"
+  /** The next attempt cannot end within `totalBudgetMs` or before `deadlineAt`. */
+  | "budget"
+  /** The outcome will not get better by repeating. */
+  | "not-retryable"
+  /** The call may have taken effect, and nothing makes repeating it safe. */
+  | "not-idempotent"
+  /** The destination's retry budget is empty. */
+  | "retry-budget"
+  | "circuit-open"
+  /** The destination's own limit (concurrency and its queue, or throttling) refused the call. */
+  | "overload"
+  /** The other side asked for a wait that the total budget does not hold. */
+  | "retry-after"
+  | "aborted"
+  | ServiceReason;
+
+/** Ends that only a durable task can come to. */
+export type ServiceReason =
+  | "abandoned"
+  | "poison"
+  | "body-unavailable"
+  | "secret-unavailable"
+  | "target-denied";
+
+/** The state a task ends in. */
+export type EndStatus = "SUCCEEDED" | "EXHAUSTED" | "CANCELLED";
+
+/** Which gate holds an attempt back. */
+export type HoldReason = "circuit-open" | "retry-budget" | "retry-after" | "rate" | "pause";
+
+/** Where a wait came from: the policy's own curve, or the other side's hint. */
+export type DelaySource = "policy" | "retry-after";
+
+export interface RetryDecision {
+  readonly kind: "retry";
+  /** How long to wait before the next attempt; whole ms. */
+  readonly delayMs: number;
+  /** The policy's own wait, without any hint: the next call's `previousDelayMs`. */
+  readonly ownDelayMs: number;
+  readonly source: DelaySource;
+}
+
+/** A gate is shut and the caller is patient: wait without using an attempt, then ask again. */
+export interface HoldDecision {
+  readonly kind: "hold";
+  readonly by: HoldReason;
+  /** Epoch ms; never before the wait the policy itself asks for. */
+  readonly until: number;
+  /** As in a retry: what the policy itself would have waited. */
+  readonly ownDelayMs: number;
+}
+
+export interface StopDecision {
+  readonly kind: "stop";
+  readonly status: EndStatus;
+  readonly reason: StopReason;
+}
+
+export type Decision = RetryDecision | HoldDecision | StopDecision;

@@ -1,0 +1,42 @@
+/**
+ * Duration: spans of time as people and other systems write them ("0.1s", "100ms", "2h"), read
+ * once, at the edge. Inside Redrive a span is a whole number of milliseconds.
+ */
+
+const UNIT_MS: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+};
+
+/** Digits with at most one point among them, and the unit right after: no sign, blank or exponent. */
+const DURATION = /^(?=\.?\d)(\d{0,15})(?:\.(\d{1,9}))?(ms|s|m|h|d)$/;
+
+/**
+ * The span in whole ms, or undefined if the text is no duration, is finer than a millisecond, or
+ * is longer than a number can count exactly.
+ */
+export function parseDuration(text: string): number | undefined {
+  const [, whole = "", fraction = "", unit = ""] = DURATION.exec(text) ?? [];
+  const unitMs = UNIT_MS[unit];
+  if (unitMs === undefined) return undefined;
+  const partMs = fractionMs(fraction.replace(/0+$/, ""), unitMs);
+  const spanMs = Number(whole) * unitMs + partMs;
+  return Number.isSafeInteger(spanMs) ? spanMs : undefined;
+}
+
+/** Product first and division last: whole numbers throughout, so that 0.1 s is 100 ms exactly. */
+function fractionMs(digits: string, unitMs: number): number {
+  return (Number(digits) * unitMs) / Number(`1${"0".repeat(digits.length)}`);
+}
+
+/** A span the way protocol buffers write it in JSON: seconds, at most three decimals, then `s`. */
+export function formatSeconds(spanMs: number): string {
+  const decimals = String(spanMs % 1000)
+    .padStart(3, "0")
+    .replace(/0+$/, "");
+  const seconds = String(Math.floor(spanMs / 1000));
+  return decimals === "" ? `${seconds}s` : `${seconds}.${decimals}s`;
+}

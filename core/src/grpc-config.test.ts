@@ -1,0 +1,188 @@
+/** Tests of reading gRPC service configs: what is kept, what is noted and what is refused. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { expectImportOrRefusal, spoiled } from "./foreign.testing.ts";
+import { importGrpc } from "./grpc-config.ts";
+
+const retryPolicy = {
+  maxAttempts: 4,
+  initialBackoff: "0.1s",
+  maxBackoff: "1s",
+  backoffMultiplier: 2,
+  retryableStatusCodes: ["UNAVAILABLE"],
+};
+const hedgingPolicy = {
+  maxAttempts: 3,
+  hedgingDelay: ".5s",
+  nonFatalStatusCodes: ["UNAVAILABLE", "INTERNAL"],
+};
+const config = {
+  loadBalancingConfig: [{ round_robin: {} }],
+  methodConfig: [
+    { name: [{}], timeout: "10s", retryPolicy: { ...retryPolicy, maxAttempts: 2 } },
+    { name: [{ service: "shop.Orders" }], timeout: "5s", retryPolicy },
+    { name: [{ service: "shop.Orders", method: "Get" }], timeout: "2s", hedgingPolicy },
+    { name: [{ service: "shop.Plain", method: "" }] },
+  ],
+  retryThrottling: { maxTokens: 10, tokenRatio: 0.1 },
+};
+
+const withRetry = (changes: object) => ({
+  methodConfig: [{ name: [{}], timeout: "60s", retryPolicy: { ...retryPolicy, ...changes } }],
+  retryThrottling: { maxTokens: 10, tokenRatio: 0.1 },
+});
+
+describe("importGrpc", () => {
+  test("reads gRFC A6's example", () => {
+    expect(importGrpc(config, { service: "shop.Orders" })).toEqual({
+      policy: {
+        maxAttempts: 4,
+        backoff: "EXPONENTIAL",
+        initialDelayMs: 100,
+        multiplier: 2,
+        maxDelayMs: 1000,
+        jitterType: "PROPORTIONAL",
+        jitterRatio: 0.2,
+        retryableGrpcCodes: ["UNAVAILABLE"],
+        totalBudgetMs: 5000,
+        attemptTimeoutMs: 5000,
+      },
+      destination: { retryBudget: { kind: "GRPC", maxTokens: 10, tokenRatio: 0.1 } },
+      notes: [],
+    });
+  });
+
+  test("takes the most specific name: method, then service, then the entry for all", () => {
+    const attempts = (service: string, method: string) =>
+      importGrpc(config, { service, method }).policy.maxAttempts;
+    expect(attempts("shop.Orders", "Put")).toBe(4);
+    expect(attempts("shop.Other", "Get")).toBe(2);
+    expect(importGrpc(config).policy.maxAttempts).toBe(2);
+    expect(importGrpc(config, { service: "shop.Orders", method: "Get" }).destination.hedge).toEqual(
+      {
+        after: 500,
+        max: 2,
+      },
+    );
+  });
+
+  test("reads a hedging policy as a hedge around a single attempt", () => {
+    const { policy, notes } = importGrpc(config, { service: "shop.Orders", method: "Get" });
+    expect(policy.maxAttempts).toBe(1);
+    expect(policy.retryableGrpcCodes).toEqual(["INTERNAL", "UNAVAILABLE"]);
+    expect(notes).toEqual([expect.stringMatching(/^gRPC sends the next hedge at once/)]);
+  });
+
+  test("takes the only entry when it is asked for none, and says so", () => {
+    const only = { methodConfig: [{ name: [{ service: "a.B" }], timeout: "9s", retryPolicy }] };
+    const { policy, notes } = importGrpc(only);
+    expect(policy.maxAttempts).toBe(4);
+    expect(notes).toContain('No entry is for all methods; the only one, for "a.B/", was taken.');
+  });
+
+  test("tries once what has no policy, and says so", () => {
+    expect(importGrpc({}).policy).toEqual({ maxAttempts: 1 });
+    expect(importGrpc({}, { service: "a.B" }).notes).toContain(
+      "No methodConfig matches: gRPC tries such a call once.",
+    );
+    expect(importGrpc(config, { service: "shop.Plain" }).policy).toEqual({ maxAttempts: 1 });
+  });
+
+  test("clamps attempts to 5, as gRPC does, and says so", () => {
+    const { policy, notes } = importGrpc(withRetry({ maxAttempts: 9 }));
+    expect(policy.maxAttempts).toBe(5);
+    expect(notes).toContain("maxAttempts 9 became 5, as in gRPC: no client makes more.");
+  });
+
+  test("reads codes by name in any case and by number", () => {
+    const { policy } = importGrpc(withRetry({ retryableStatusCodes: [14, "aborted", 14] }));
+    expect(policy.retryableGrpcCodes).toEqual(["ABORTED", "UNAVAILABLE"]);
+  });
+
+  test("brings what Redrive cannot say into its range, and says so", () => {
+    const odd = importGrpc(withRetry({ backoffMultiplier: 0.5, initialBackoff: "3s" }));
+    expect(odd.policy).toMatchObject({ multiplier: 1, initialDelayMs: 1000, maxDelayMs: 1000 });
+    expect(odd.notes).toEqual([
+      "initialBackoff in ms 3000 became 1000: the range is 0 to 1000.",
+      "backoffMultiplier 0.5 became 1: the range is 1 to 10.",
+    ]);
+  });
+
+  test("says which defaults stand for a missing timeout and missing throttling", () => {
+    const { notes } = importGrpc({ methodConfig: [{ name: [{}], retryPolicy }] });
+    expect(notes).toEqual([
+      "The config has no retryThrottling, so Redrive's own retry budget applies.",
+      "The method has no timeout, so Redrive's default of 30 s bounds the whole call.",
+    ]);
+  });
+});
+
+describe("refusals name the field and quote the value", () => {
+  test.each<[unknown, string]>([
+    ["text", 'the service config must be an object, got "text"'],
+    [{ methodConfig: {} }, "methodConfig must be a list, got {}"],
+    [{ methodConfig: [{}] }, "methodConfig[0].name must be a list, got undefined"],
+    [
+      { methodConfig: [{ name: [{ method: "Get" }] }] },
+      "methodConfig[0].name[0] must be with a service",
+    ],
+    [
+      { methodConfig: [{ name: [{}, {}] }] },
+      'methodConfig must be free of duplicate names, got "/"',
+    ],
+    [
+      { methodConfig: [{ name: [{}], timeout: "5" }] },
+      'methodConfig[0].timeout must be seconds such as "0.1s"',
+    ],
+    [
+      withRetry({ maxAttempts: 1 }),
+      "retryPolicy.maxAttempts must be a whole number of at least 2, got 1",
+    ],
+    [
+      withRetry({ initialBackoff: "100ms" }),
+      'retryPolicy.initialBackoff must be seconds such as "0.1s"',
+    ],
+    [withRetry({ maxBackoff: "0s" }), 'retryPolicy.maxBackoff must be above 0 s, got "0s"'],
+    [withRetry({ backoffMultiplier: 0 }), "backoffMultiplier must be a number above 0, got 0"],
+    [
+      withRetry({ retryableStatusCodes: [] }),
+      "retryableStatusCodes must be a list with entries, got []",
+    ],
+    [withRetry({ retryableStatusCodes: ["NOPE"] }), 'by name or number, got "NOPE"'],
+    [
+      { retryThrottling: { maxTokens: 1001, tokenRatio: 1 } },
+      "maxTokens must be at most 1000, got 1001",
+    ],
+  ])("%j", (bad, message) => {
+    expect(() => importGrpc(bad)).toThrow(message);
+  });
+
+  test("both policies on one method are an error, as in gRPC", () => {
+    const both = { methodConfig: [{ name: [{}], retryPolicy, hedgingPolicy }] };
+    expect(() => importGrpc(both)).toThrow(
+      /must be without hedgingPolicy where it has retryPolicy/,
+    );
+  });
+
+  test("one bad entry spoils the config for every method, as in gRPC", () => {
+    const bad = { name: [{ service: "x.Y" }], retryPolicy: { ...retryPolicy, maxAttempts: 0 } };
+    const mixed = { methodConfig: [...config.methodConfig, bad] };
+    expect(() => importGrpc(mixed, { service: "shop.Orders" })).toThrow(/methodConfig\[4\]/);
+  });
+
+  test("several entries and no question are ambiguous", () => {
+    const two = { methodConfig: config.methodConfig.slice(1, 3) };
+    expect(() => importGrpc(two)).toThrow(/say which of "shop.Orders\/ shop.Orders\/Get" to read/);
+    expect(() => importGrpc(two, { method: "Get" })).toThrow('method "Get" needs a service');
+  });
+
+  test("a timeout that not even the first wait fits into is refused", () => {
+    const hasty = { methodConfig: [{ name: [{}], timeout: "0.05s", retryPolicy }] };
+    expect(() => importGrpc(hasty)).toThrow(/totalBudgetMs must be at least the first wait/);
+  });
+
+  test("no value whatever is answered with anything but an import or INVALID_IMPORT", () => {
+    const anything = fc.oneof(fc.anything(), fc.jsonValue(), spoiled(config));
+    fc.assert(fc.property(anything, (any) => expectImportOrRefusal(() => importGrpc(any))));
+  });
+});

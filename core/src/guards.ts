@@ -1,0 +1,203 @@
+/**
+ * Guards: what stands between a caller and one destination (or one key of it), made and saved
+ * together. A guard that is not asked for is undefined; the latency is always kept. What they say
+ * at an instant is told to `decide` as `Gates`; entering and leaving each is the face's.
+ */
+import {
+  type AdaptiveRate,
+  type AdaptiveRateOptions,
+  adaptiveRateReadyAt,
+  createAdaptiveRate,
+  restoreAdaptiveRate,
+  type SavedAdaptiveRate,
+  saveAdaptiveRate,
+} from "./adaptive-rate.ts";
+import { type Breaker, type BreakerOptions, createBreaker, openUntil } from "./breaker.ts";
+import {
+  type Concurrency,
+  type ConcurrencyOptions,
+  createConcurrency,
+  restoreConcurrency,
+  type SavedConcurrency,
+  saveConcurrency,
+} from "./concurrency.ts";
+import type { Gates } from "./decide.ts";
+import {
+  createLatency,
+  type Latency,
+  medianMs,
+  restoreLatency,
+  type SavedLatency,
+  saveLatency,
+} from "./latency.ts";
+import {
+  createRate,
+  type Rate,
+  type RateOptions,
+  rateReadyAt,
+  restoreRate,
+  type SavedRate,
+  saveRate,
+} from "./rate.ts";
+import {
+  budgetAllows,
+  budgetRefillAt,
+  createRetryBudget,
+  type RetryBudget,
+  type RetryBudgetOptions,
+  restoreRetryBudget,
+  type SavedRetryBudget,
+  saveRetryBudget,
+} from "./retry-budget.ts";
+import { partRule, readSaved, versionRule } from "./saved.ts";
+import { restoreBreaker, type SavedBreaker, saveBreaker } from "./saved-breaker.ts";
+import {
+  createThrottle,
+  restoreThrottle,
+  type SavedThrottle,
+  saveThrottle,
+  type Throttle,
+  type ThrottleOptions,
+} from "./throttle.ts";
+
+/** The guards that are on, with every default filled in. */
+export interface GuardOptions {
+  readonly retryBudget?: RetryBudgetOptions;
+  readonly breaker?: BreakerOptions;
+  readonly concurrency?: ConcurrencyOptions;
+  readonly rate?: RateOptions;
+  readonly adaptiveRate?: AdaptiveRateOptions;
+  readonly throttle?: ThrottleOptions;
+}
+
+export interface Guards {
+  readonly retryBudget: RetryBudget | undefined;
+  readonly breaker: Breaker | undefined;
+  readonly concurrency: Concurrency | undefined;
+  readonly rate: Rate | undefined;
+  readonly adaptiveRate: AdaptiveRate | undefined;
+  readonly throttle: Throttle | undefined;
+  readonly latency: Latency;
+}
+
+export function createGuards(options: GuardOptions, now: number, shared?: RetryBudget): Guards {
+  return assemble(options, NOTHING_SAVED, now, shared);
+}
+
+/**
+ * What the guards say now, for `decide` and `admit`. `throttled`: the retry in question follows a
+ * throttling answer, which may cost another price. An open gate is absent.
+ */
+export function gatesOf(guards: Guards, now: number, throttled: boolean): Gates {
+  const gates: { -readonly [gate in keyof Gates]: Gates[gate] } = {};
+  const { breaker, retryBudget, latency } = guards;
+  const circuitOpenUntil = breaker && openUntil(breaker, now);
+  if (circuitOpenUntil !== undefined) gates.circuitOpenUntil = circuitOpenUntil;
+  if (retryBudget && !budgetAllows(retryBudget, now, throttled)) {
+    gates.retryBudgetUntil = budgetRefillAt(retryBudget, now);
+  }
+  const readyAt = ratesReadyAt(guards, now);
+  if (readyAt > now) gates.rateUntil = readyAt;
+  const estimatedCallMs = medianMs(latency, now);
+  if (estimatedCallMs !== undefined) gates.estimatedCallMs = estimatedCallMs;
+  return gates;
+}
+
+function ratesReadyAt({ rate, adaptiveRate }: Guards, now: number): number {
+  const fixedAt = rate ? rateReadyAt(rate, now) : now;
+  return Math.max(fixedAt, adaptiveRate ? adaptiveRateReadyAt(adaptiveRate, now) : now);
+}
+
+/** Guards as JSON; null for one that was not on. */
+export interface SavedGuards {
+  readonly version: 1;
+  readonly retryBudget: SavedRetryBudget | null;
+  readonly breaker: SavedBreaker | null;
+  readonly concurrency: SavedConcurrency | null;
+  readonly rate: SavedRate | null;
+  readonly adaptiveRate: SavedAdaptiveRate | null;
+  readonly throttle: SavedThrottle | null;
+  readonly latency: SavedLatency | null;
+}
+
+const NOTHING_SAVED: SavedGuards = {
+  version: 1,
+  retryBudget: null,
+  breaker: null,
+  concurrency: null,
+  rate: null,
+  adaptiveRate: null,
+  throttle: null,
+  latency: null,
+};
+
+export function saveGuards(guards: Guards): SavedGuards {
+  const { retryBudget, breaker, concurrency, rate, adaptiveRate, throttle, latency } = guards;
+  return {
+    version: 1,
+    retryBudget: retryBudget ? saveRetryBudget(retryBudget) : null,
+    breaker: breaker ? saveBreaker(breaker) : null,
+    concurrency: concurrency ? saveConcurrency(concurrency) : null,
+    rate: rate ? saveRate(rate) : null,
+    adaptiveRate: adaptiveRate ? saveAdaptiveRate(adaptiveRate) : null,
+    throttle: throttle ? saveThrottle(throttle) : null,
+    latency: saveLatency(latency),
+  };
+}
+
+/** Restores the guards that are on now: one that was off when saved starts fresh. */
+export function restoreGuards(
+  options: GuardOptions,
+  value: unknown,
+  now: number,
+  shared?: RetryBudget,
+): Guards {
+  const saved = readSaved<SavedGuards>("guards", value, {
+    version: versionRule,
+    retryBudget: partRule,
+    breaker: partRule,
+    concurrency: partRule,
+    rate: partRule,
+    adaptiveRate: partRule,
+    throttle: partRule,
+    latency: partRule,
+  });
+  return assemble(options, saved, now, shared);
+}
+
+/** A `shared` budget serves several destinations; its owner made it, and saves it. */
+function assemble(
+  options: GuardOptions,
+  saved: SavedGuards,
+  now: number,
+  shared: RetryBudget | undefined,
+): Guards {
+  const { retryBudget, breaker, concurrency, rate, adaptiveRate, throttle } = options;
+  return {
+    retryBudget:
+      shared ?? part(retryBudget, saved.retryBudget, now, createRetryBudget, restoreRetryBudget),
+    breaker: part(breaker, saved.breaker, now, createBreaker, restoreBreaker),
+    concurrency: part(concurrency, saved.concurrency, now, createConcurrency, restoreConcurrency),
+    rate: part(rate, saved.rate, now, createRate, restoreRate),
+    adaptiveRate: part(
+      adaptiveRate,
+      saved.adaptiveRate,
+      now,
+      createAdaptiveRate,
+      restoreAdaptiveRate,
+    ),
+    throttle: part(throttle, saved.throttle, now, createThrottle, restoreThrottle),
+    latency: saved.latency === null ? createLatency(now) : restoreLatency(saved.latency),
+  };
+}
+
+function part<Options, Guard>(
+  options: Options | undefined,
+  saved: unknown,
+  now: number,
+  create: (options: Options, now: number) => Guard,
+  restore: (options: Options, saved: unknown, now: number) => Guard,
+): Guard | undefined {
+  if (options === undefined) return undefined;
+  return saved === null ? create(options, now) : restore(options, saved, now);
+}

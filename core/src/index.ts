@@ -1,0 +1,199 @@
+/**
+ * The public surface of `@redrive/core`: every name that a face, or anyone else, may rely on.
+ */
+export type { AbortSignalLike } from "./abort.ts";
+export {
+  ADAPTIVE_RATE_DEFAULTS,
+  type AdaptiveRate,
+  type AdaptiveRateOptions,
+  adaptiveRateReadyAt,
+  createAdaptiveRate,
+  noteAnswer,
+  takeAdaptiveRate,
+} from "./adaptive-rate.ts";
+export { assertRange, quote } from "./assert.ts";
+export {
+  type AwsRetryMode,
+  type AwsTarget,
+  exportAws,
+  importAws,
+} from "./aws-config.ts";
+export { type Backoff, backoffOf } from "./backoff.ts";
+export {
+  adoptBreaker,
+  BREAKER_DEFAULTS,
+  type Breaker,
+  type BreakerColumns,
+  type BreakerOptions,
+  type BreakerOutcome,
+  type BreakerState,
+  breakerReadyAt,
+  breakerState,
+  createBreaker,
+  enterBreaker,
+  leaveBreaker,
+  openUntil,
+} from "./breaker.ts";
+export { type CatalogueEntry, catalogue, catalogueEntry } from "./catalogue.ts";
+export { classifyError } from "./classify.ts";
+export type { Cancel, Clock } from "./clock.ts";
+export {
+  CONCURRENCY_DEFAULTS,
+  type Concurrency,
+  type ConcurrencyOptions,
+  type ConcurrencyOutcome,
+  concurrencyLimit,
+  createConcurrency,
+  enterConcurrency,
+  leaveConcurrency,
+  restartRamp,
+} from "./concurrency.ts";
+export {
+  type Admission,
+  admit,
+  type CallHistory,
+  decide,
+  type Gates,
+  type GoDecision,
+  OPEN_GATES,
+  remainingMs,
+} from "./decide.ts";
+export type {
+  Decision,
+  DelaySource,
+  EndStatus,
+  HoldDecision,
+  HoldReason,
+  RetryDecision,
+  ServiceReason,
+  StopDecision,
+  StopReason,
+} from "./decision.ts";
+export {
+  checkDestination,
+  type Destination,
+  type DestinationDefaults,
+  type DestinationDocument,
+  type DestinationRate,
+  guardOptionsOf,
+  type RateDocument,
+  type RetryBudgetDocument,
+  resolveDestination,
+} from "./destination.ts";
+export {
+  booleanRule,
+  checkFields,
+  choiceRule,
+  DocumentError,
+  type Fields,
+  isObject,
+  type JsonSchema,
+  listRule,
+  nearest,
+  numberRule,
+  type Problem,
+  problem,
+  type Rule,
+  textRule,
+} from "./document.ts";
+export { formatSeconds, parseDuration } from "./duration.ts";
+export { importEnvoy } from "./envoy-config.ts";
+export { type EnvoyRoute, exportEnvoy } from "./envoy-export.ts";
+export {
+  type AttemptRecord,
+  type ErrorCode,
+  RedriveError,
+  type RedriveErrorDetails,
+} from "./errors.ts";
+export { type Explained, explain, explainReason } from "./explain.ts";
+export type { DestinationParts, Imported } from "./foreign.ts";
+export { type GrpcTarget, importGrpc } from "./grpc-config.ts";
+export { exportGrpc, type GrpcServiceConfig } from "./grpc-export.ts";
+export {
+  createGuards,
+  type GuardOptions,
+  type Guards,
+  gatesOf,
+  restoreGuards,
+  type SavedGuards,
+  saveGuards,
+} from "./guards.ts";
+export { healthOf, loadOf } from "./health.ts";
+export {
+  HEDGE_DEFAULTS,
+  HEDGE_MIN_SAMPLES,
+  type HedgeAfter,
+  type HedgeOptions,
+  hedgeQuantile,
+} from "./hedge.ts";
+export { parseHttpDate } from "./http-date.ts";
+export { type Jitter, jitterOf, pick } from "./jitter.ts";
+export { compile, type Kernel, kernelOf, STOP_ATTEMPTS, STOP_BUDGET } from "./kernel.ts";
+export {
+  createLatency,
+  type Latency,
+  latencyCalls,
+  medianMs,
+  quantileMs,
+  recordLatency,
+} from "./latency.ts";
+export {
+  ERROR_CLASSES,
+  type ErrorClass,
+  GRPC_CODES,
+  type GrpcCode,
+  grpcOutcome,
+  judge,
+  type Outcome,
+  SUCCESS,
+  statusOutcome,
+  type Verdict,
+} from "./outcome.ts";
+export {
+  type BackoffKind,
+  type CurvePolicy,
+  checkPolicy,
+  type JitterType,
+  type ListPolicy,
+  POLICY_FIELDS,
+  type Policy,
+  type PolicyDocument,
+  resolve,
+  singleAttempt,
+} from "./policy.ts";
+export { policySchema } from "./policy-schema.ts";
+export { type PresetName, preset, presets } from "./presets.ts";
+export type { Random } from "./random.ts";
+export { createRate, type Rate, type RateOptions, rateReadyAt, takeRate } from "./rate.ts";
+export {
+  assertKey,
+  type CallRequest,
+  isRepeatable,
+  mayHaveTakenEffect,
+  type Patience,
+} from "./repeatable.ts";
+export { parsePushback, parseRetryAfter } from "./retry-after.ts";
+export {
+  budgetAllows,
+  budgetRefillAt,
+  createRetryBudget,
+  giveBack,
+  noteFailure,
+  noteFirst,
+  noteSuccess,
+  type RetryBudget,
+  type RetryBudgetOptions,
+  takeRetry,
+} from "./retry-budget.ts";
+export { restoreBreaker, type SavedBreaker, saveBreaker } from "./saved-breaker.ts";
+export { systemClock, systemId, systemRandom } from "./system.ts";
+export {
+  createThrottle,
+  enterThrottle,
+  noteAccept,
+  rejectShare,
+  THROTTLE_DEFAULTS,
+  type Throttle,
+  type ThrottleOptions,
+} from "./throttle.ts";
+export { seededRandom, type VirtualClock, virtualClock } from "./virtual.ts";

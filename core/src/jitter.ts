@@ -1,0 +1,45 @@
+/**
+ * Jitter: where chance picks a wait below its ceiling. All picks are uniform over whole
+ * milliseconds, ends included, so that a herd is spread without holes and without piles.
+ */
+import type { Policy } from "./policy.ts";
+
+/** Picks a wait; `draw` is in [0, 1), `firstMs` the curve's first ceiling, `previousMs` the wait before. */
+export type Jitter = (
+  ceilingMs: number,
+  draw: number,
+  firstMs: number,
+  previousMs: number,
+) => number;
+
+/** Invariant: a whole wait from 0 to the ceiling; PROPORTIONAL alone may reach (1 + ratio) times it. */
+export function jitterOf(policy: Policy): Jitter {
+  switch (policy.jitterType) {
+    case "NONE":
+      return (ceilingMs) => ceilingMs;
+    case "FULL":
+      return (ceilingMs, draw) => pick(0, ceilingMs, draw);
+    case "EQUAL":
+      return (ceilingMs, draw) => pick(Math.floor(ceilingMs / 2), ceilingMs, draw);
+    case "PROPORTIONAL": {
+      const { jitterRatio } = policy;
+      return (ceilingMs, draw) => {
+        const spreadMs = Math.floor(ceilingMs * jitterRatio);
+        return pick(ceilingMs - spreadMs, ceilingMs + spreadMs, draw);
+      };
+    }
+    case "DECORRELATED": {
+      const maxDelayMs = policy.maxDelayMs ?? 0;
+      // The cap bounds the range that is drawn from, not the draw: no pile on the cap.
+      return (_, draw, firstMs, previousMs) => {
+        const topMs = Math.min(maxDelayMs, Math.max(firstMs, previousMs) * 3);
+        return pick(firstMs, Math.max(firstMs, topMs), draw);
+      };
+    }
+  }
+}
+
+/** Uniform over the whole numbers from `low` to `high`, both included. */
+export function pick(low: number, high: number, draw: number): number {
+  return Math.min(high, low + Math.floor(draw * (high - low + 1)));
+}

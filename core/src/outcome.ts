@@ -1,0 +1,121 @@
+/**
+ * Outcome: how one attempt ended, in the words every face uses, and the judgement of it under a
+ * policy. Thrown errors become outcomes in `classify.ts`.
+ */
+import type { Policy } from "./policy.ts";
+
+/** Classes of failure below HTTP. */
+export type ErrorClass = "timeout" | "connect" | "reset" | "dns" | "tls" | "protocol";
+
+export const ERROR_CLASSES: readonly ErrorClass[] = [
+  "timeout",
+  "connect",
+  "reset",
+  "dns",
+  "tls",
+  "protocol",
+];
+
+/** The gRPC codes, at the index of their number. */
+export const GRPC_CODES = [
+  "OK",
+  "CANCELLED",
+  "UNKNOWN",
+  "INVALID_ARGUMENT",
+  "DEADLINE_EXCEEDED",
+  "NOT_FOUND",
+  "ALREADY_EXISTS",
+  "PERMISSION_DENIED",
+  "RESOURCE_EXHAUSTED",
+  "FAILED_PRECONDITION",
+  "ABORTED",
+  "OUT_OF_RANGE",
+  "UNIMPLEMENTED",
+  "INTERNAL",
+  "UNAVAILABLE",
+  "DATA_LOSS",
+  "UNAUTHENTICATED",
+] as const;
+
+export type GrpcCode = (typeof GRPC_CODES)[number];
+
+/** What an outcome means for the next attempt. */
+export type Verdict = "success" | "transient" | "throttled" | "terminal" | "aborted";
+
+interface Told {
+  /** The wait the other side asked for, in ms from its answer. */
+  readonly retryAfterMs?: number;
+  /** The other side said not to come back (gRPC pushback, `x-should-retry: false`). */
+  readonly refused?: boolean;
+  /** The id the other side gave its own side of the request. */
+  readonly requestId?: string;
+  /** The caller's own judgement; it wins over the policy's lists. */
+  readonly verdict?: Verdict;
+}
+
+export type Outcome =
+  | ({ readonly kind: "success"; readonly status?: number } & Told)
+  | ({ readonly kind: "status"; readonly status: number } & Told)
+  | ({ readonly kind: "grpc"; readonly code: GrpcCode } & Told)
+  /** Nothing came back. `sent` is false only when it is certain that no byte left. */
+  | ({ readonly kind: "error"; readonly errorClass: ErrorClass; readonly sent: boolean } & Told)
+  /** An error without marks: whoever wrapped the call asked for it to be repeated. */
+  | ({ readonly kind: "thrown" } & Told)
+  /** An error that is a mistake in a program, or the caller's own refusal. */
+  | ({ readonly kind: "fault" } & Told)
+  | ({ readonly kind: "aborted" } & Told)
+  /** A crash took the outcome: the call may or may not have taken effect. */
+  | ({ readonly kind: "abandoned" } & Told);
+
+export const SUCCESS: Outcome = { kind: "success" };
+
+/** The outcome of an HTTP answer: 2xx is success, everything else is up to the policy. */
+export function statusOutcome(status: number, retryAfterMs?: number): Outcome {
+  if (status >= 200 && status <= 299) return { kind: "success", status };
+  return retryAfterMs === undefined
+    ? { kind: "status", status }
+    : { kind: "status", status, retryAfterMs };
+}
+
+/** The outcome of a gRPC call. */
+export function grpcOutcome(code: GrpcCode, pushback?: number | "refused"): Outcome {
+  if (code === "OK") return SUCCESS;
+  if (code === "CANCELLED") return { kind: "aborted" };
+  if (pushback === "refused") return { kind: "grpc", code, refused: true };
+  return pushback === undefined
+    ? { kind: "grpc", code }
+    : { kind: "grpc", code, retryAfterMs: pushback };
+}
+
+/** What an outcome means under a policy. */
+export function judge(policy: Policy, outcome: Outcome): Verdict {
+  if (outcome.verdict !== undefined) return outcome.verdict;
+  if (outcome.refused && outcome.kind !== "success") return "terminal";
+  switch (outcome.kind) {
+    case "success":
+      return "success";
+    case "aborted":
+      return "aborted";
+    case "fault":
+      return "terminal";
+    case "thrown":
+    case "abandoned":
+      return "transient";
+    case "status":
+      return judgeStatus(policy, outcome.status);
+    case "grpc":
+      return judgeGrpc(policy, outcome.code);
+    case "error":
+      return policy.retryableErrors.includes(outcome.errorClass) ? "transient" : "terminal";
+  }
+}
+
+function judgeStatus(policy: Policy, status: number): Verdict {
+  if (!policy.retryableStatusCodes.includes(status)) return "terminal";
+  return status === 429 ? "throttled" : "transient";
+}
+
+function judgeGrpc(policy: Policy, code: GrpcCode): Verdict {
+  if (!policy.retryableGrpcCodes.includes(code)) return "terminal";
+  return code === "RESOURCE_EXHAUSTED" ? "throttled" : "transient";
+}

@@ -1,0 +1,127 @@
+/** Tests of the real clock and real chance: the only tests that look at the machine's time. */
+import { describe, expect, test, vi } from "vitest";
+import { systemClock, systemId, systemRandom } from "./system.ts";
+
+describe("systemClock", () => {
+  test("tells the machine's time", () => {
+    const before = Date.now();
+    const now = systemClock.now();
+    expect(now).toBeGreaterThanOrEqual(before);
+    expect(now).toBeLessThanOrEqual(Date.now());
+    expect(Number.isInteger(now)).toBe(true);
+  });
+
+  test("monotonic time never goes back", () => {
+    const first = systemClock.monotonicMs();
+    expect(systemClock.monotonicMs()).toBeGreaterThanOrEqual(first);
+  });
+
+  test("no sleep ends early", async () => {
+    for (const ms of [0, 1, 2, 5]) {
+      const start = systemClock.monotonicMs();
+      await systemClock.sleep(ms);
+      expect(systemClock.monotonicMs() - start).toBeGreaterThanOrEqual(ms);
+    }
+  });
+
+  test("an aborted sleep rejects with the reason and leaves neither timer nor listener", async () => {
+    const controller = new AbortController();
+    const removed = vi.spyOn(controller.signal, "removeEventListener");
+    await systemClock.sleep(1, controller.signal);
+    expect(removed).toHaveBeenCalledTimes(1);
+    const timersBefore = timers();
+    const sleeping = systemClock.sleep(60_000, controller.signal);
+    controller.abort("enough");
+    await expect(sleeping).rejects.toBe("enough");
+    expect(timers()).toBe(timersBefore);
+    await expect(systemClock.sleep(60_000, controller.signal)).rejects.toBe("enough");
+    expect(timers()).toBe(timersBefore);
+  });
+
+  test("a background alarm does not keep the process alive, another does", () => {
+    const before = timers();
+    const background = systemClock.alarm(60_000, () => {}, true);
+    expect(timers()).toBe(before);
+    const other = systemClock.alarm(60_000, () => {});
+    expect(timers()).toBe(before + 1);
+    background();
+    other();
+    expect(timers()).toBe(before);
+  });
+
+  test("end of turn comes after the promises of this turn", async () => {
+    const order: string[] = [];
+    await new Promise<void>((resolve) => {
+      systemClock.endOfTurn(() => {
+        order.push("end of turn");
+        resolve();
+      });
+      void Promise.resolve().then(() => order.push("promise"));
+    });
+    expect(order).toEqual(["promise", "end of turn"]);
+  });
+
+  const timers = () => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
+});
+
+describe("spans longer than the host's timers reach", () => {
+  test("are re-armed and ring after exactly their span", async () => {
+    vi.useFakeTimers();
+    try {
+      const rung = vi.fn();
+      const sixtyDaysMs = 60 * 86_400_000;
+      systemClock.alarm(sixtyDaysMs, rung);
+      await vi.advanceTimersByTimeAsync(sixtyDaysMs - 1);
+      expect(rung).not.toHaveBeenCalled();
+      await vi.advanceTimersByTimeAsync(2);
+      expect(rung).toHaveBeenCalledTimes(1);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  test("one that was re-armed can still be cancelled", async () => {
+    vi.useFakeTimers();
+    try {
+      const rung = vi.fn();
+      const cancel = systemClock.alarm(2 ** 32, rung);
+      await vi.advanceTimersByTimeAsync(2 ** 31 + 10);
+      cancel();
+      await vi.advanceTimersByTimeAsync(2 ** 33);
+      expect(rung).not.toHaveBeenCalled();
+      expect(vi.getTimerCount()).toBe(0);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  test("a span that is no number rings at once instead of never", async () => {
+    vi.useFakeTimers();
+    try {
+      const rung = vi.fn();
+      systemClock.alarm(Number.NaN, rung);
+      systemClock.alarm(-5, rung);
+      await vi.advanceTimersByTimeAsync(1);
+      expect(rung).toHaveBeenCalledTimes(2);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+});
+
+test("systemRandom draws in [0, 1), and so do its forks", () => {
+  for (const random of [systemRandom, systemRandom.fork("a")]) {
+    for (let i = 0; i < 100; i++) {
+      const draw = random.next();
+      expect(draw >= 0 && draw < 1).toBe(true);
+    }
+  }
+});
+
+test("systemId draws UUIDs of version 4, no two alike", () => {
+  const ids = Array.from({ length: 1000 }, systemId);
+  for (const id of ids) {
+    expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+  }
+  expect(new Set(ids).size).toBe(1000);
+});

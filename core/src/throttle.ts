@@ -1,0 +1,83 @@
+/**
+ * Throttle: refuses calls on this side once the other side accepts too few of them, and ever more
+ * the fewer it accepts. Client-side adaptive throttling after Google's "Site Reliability
+ * Engineering", chapter 21. In the steady state it sends K times what is accepted: enough to see
+ * at once that the other side is well again.
+ */
+import { partRule, readSaved, versionRule } from "./saved.ts";
+import {
+  advanceWindow,
+  BUCKETS_PER_WINDOW,
+  type CountWindow,
+  countEvent,
+  createWindow,
+  restoreWindow,
+  type SavedWindow,
+  saveWindow,
+  totalOf,
+  type WindowShape,
+} from "./window.ts";
+
+export interface ThrottleOptions {
+  /** Calls sent per call accepted before any is refused here: lower is stricter. 1 to 100. Default: 2. */
+  readonly k: number;
+  /** Span of both counts. 100 to 3 600 000 ms. Default: 120 000. */
+  readonly windowMs: number;
+}
+
+export const THROTTLE_DEFAULTS: ThrottleOptions = { k: 2, windowMs: 120_000 };
+
+export interface Throttle {
+  readonly options: ThrottleOptions;
+  readonly window: CountWindow;
+}
+
+const REQUESTS = 0;
+const ACCEPTS = 1;
+
+function shapeOf({ windowMs }: ThrottleOptions): WindowShape {
+  return { windowMs, slots: BUCKETS_PER_WINDOW, kinds: 2 };
+}
+
+export function createThrottle(options: ThrottleOptions, now: number): Throttle {
+  return { options, window: createWindow(shapeOf(options), now) };
+}
+
+/** The chance that the next call is refused here. From 0 to below 1. */
+export function rejectShare({ options, window }: Throttle, now: number): number {
+  advanceWindow(window, now);
+  const requests = totalOf(window, REQUESTS);
+  const accepts = totalOf(window, ACCEPTS);
+  return Math.max(0, (requests - options.k * accepts) / (requests + 1));
+}
+
+/**
+ * Asks to make a call; true means send it. `draw` is in [0, 1). A call counts as asked for whether
+ * it is sent or not: that is what lets the share of refusals settle.
+ */
+export function enterThrottle(throttle: Throttle, now: number, draw: number): boolean {
+  const rejected = draw < rejectShare(throttle, now);
+  countEvent(throttle.window, REQUESTS);
+  return !rejected;
+}
+
+/** The other side took a call on, whatever came of it; an overload's refusal is not that. */
+export function noteAccept({ window }: Throttle, now: number): void {
+  advanceWindow(window, now);
+  countEvent(window, ACCEPTS);
+}
+
+export interface SavedThrottle {
+  readonly version: 1;
+  readonly window: SavedWindow;
+}
+
+export function saveThrottle({ window }: Throttle): SavedThrottle {
+  return { version: 1, window: saveWindow(window) };
+}
+
+export function restoreThrottle(options: ThrottleOptions, value: unknown, now: number): Throttle {
+  const fields = { version: versionRule, window: partRule };
+  const { window } = readSaved<SavedThrottle>("throttle", value, fields);
+  return { options, window: restoreWindow("throttle.window", shapeOf(options), window, now) };
+}

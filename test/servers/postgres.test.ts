@@ -1,0 +1,33 @@
+/** The PostgreSQL that tests get is a real one, with the durability of production. */
+// needs: postgres
+import pg from "pg";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type PostgresServer, startPostgres } from "./postgres.ts";
+
+let server: PostgresServer;
+let client: pg.Client;
+
+beforeAll(async () => {
+  server = await startPostgres();
+  client = new pg.Client({ connectionString: server.url });
+  await client.connect();
+});
+
+afterAll(async () => {
+  await client.end();
+  await server.stop();
+});
+
+test("stores a row and gives it back", async () => {
+  await client.query("CREATE TABLE task (id text PRIMARY KEY, body bytea)");
+  await client.query("INSERT INTO task VALUES ($1, $2)", ["a", Buffer.from([0, 255])]);
+  const { rows } = await client.query("SELECT id, body FROM task");
+  expect(rows).toEqual([{ id: "a", body: Buffer.from([0, 255]) }]);
+});
+
+test("syncs to disk before it acknowledges", async () => {
+  for (const setting of ["fsync", "synchronous_commit", "full_page_writes"]) {
+    const { rows } = await client.query(`SHOW ${setting}`);
+    expect(rows[0][setting], setting).toBe("on");
+  }
+});

@@ -1,0 +1,36 @@
+/**
+ * Redis: the system's own redis-server on a free port, durable as Redrive demands it: append-only
+ * file on, synced at every write, nothing evicted.
+ */
+import { programFor } from "../../tools/needs.mjs";
+import { onFreePort } from "./free-port.ts";
+import { guardedFolder, startGuarded } from "./guarded.ts";
+
+export interface RedisServer {
+  readonly url: string;
+  stop(): Promise<void>;
+}
+
+export async function startRedis(): Promise<RedisServer> {
+  const program = programFor("redis");
+  return await onFreePort(async (port) => {
+    const folder = guardedFolder("redis");
+    const server = startGuarded({ folder, program, args: redisArgs(folder, port) });
+    await server.waitFor(/Ready to accept connections/u);
+    return { url: `redis://127.0.0.1:${port}`, stop: server.stop };
+  });
+}
+
+function redisArgs(folder: string, port: number): string[] {
+  const settings = {
+    bind: "127.0.0.1",
+    port: String(port),
+    dir: folder,
+    appendonly: "yes",
+    appendfsync: "always",
+    save: "",
+    "maxmemory-policy": "noeviction",
+    daemonize: "no",
+  };
+  return Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value]);
+}

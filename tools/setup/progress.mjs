@@ -1,0 +1,53 @@
+/**
+ * Progress: one line that says what is under way, and how long it has taken once that is over two
+ * seconds: rewritten in place on a terminal, a new line every five seconds elsewhere.
+ */
+
+const QUIET_MS = 2_000;
+const TERMINAL_TICK_MS = 250;
+const PLAIN_TICK_MS = 5_000;
+
+/** @param {string} line */
+export function say(line) {
+  process.stdout.write(`${line}\n`);
+}
+
+/**
+ * Announces `label` and keeps the reader informed until `end` is called.
+ * @param {string} label
+ * @param {() => string} detail the newest word from the work itself, shown on a terminal only
+ * @returns {{ end(outcome: string): void }}
+ */
+export function startProgress(label, detail = () => "") {
+  const startMs = performance.now();
+  const isTerminal = process.stdout.isTTY === true;
+  say(label);
+  const tick = () => {
+    const elapsedMs = performance.now() - startMs;
+    if (elapsedMs < QUIET_MS) return;
+    if (isTerminal) rewriteLine(`  ${seconds(elapsedMs, 0)}  ${detail()}`);
+    else say(`  still at it, ${seconds(elapsedMs, 0)}`);
+  };
+  const timer = setInterval(tick, isTerminal ? TERMINAL_TICK_MS : PLAIN_TICK_MS);
+  return {
+    end(outcome) {
+      clearInterval(timer);
+      if (isTerminal) rewriteLine("");
+      say(`  ${outcome} in ${seconds(performance.now() - startMs, 1)}`);
+    },
+  };
+}
+
+/**
+ * @param {number} ms
+ * @param {number} digits
+ */
+export function seconds(ms, digits) {
+  return `${(ms / 1000).toFixed(digits)} s`;
+}
+
+/** @param {string} line cut to the terminal's width, or it would wrap and leave its head behind */
+function rewriteLine(line) {
+  const width = (process.stdout.columns ?? 80) - 1;
+  process.stdout.write(`\r\u001b[2K${line.slice(0, width)}`);
+}

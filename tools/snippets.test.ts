@@ -1,0 +1,53 @@
+/**
+ * Snippets: every code block of README.md and docs/ is true. TypeScript compiles under our own
+ * flags and, unless its fence gives a reason not to, runs; its `// => value` claims hold; JSON
+ * parses; npm scripts exist.
+ */
+import { readFileSync } from "node:fs";
+import { relative, sep } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { filesBelow } from "./setup/fingerprint.mjs";
+import { inRoot, root } from "./setup/root.mjs";
+import { compileSnippets } from "./snippets/compile.ts";
+import { placeOf, type Snippet, snippetsOf } from "./snippets/markdown.ts";
+import { shellProblems } from "./snippets/shell.ts";
+
+const documents = [...filesBelow(inRoot("README.md")), ...filesBelow(inRoot("docs"))];
+const snippets = documents
+  .filter((path) => path.endsWith(".md"))
+  .flatMap((path) => {
+    const name = relative(root, path).split(sep).join("/");
+    return snippetsOf(name, readFileSync(path, "utf8"));
+  });
+const compiled = await compileSnippets(snippets);
+afterAll(compiled.remove);
+
+const placed = (list: readonly Snippet[]) =>
+  list.map((snippet) => [placeOf(snippet), snippet] as const);
+const inLanguage = (...languages: string[]) =>
+  placed(snippets.filter(({ language }) => languages.includes(language)));
+
+test("every block of code compiles", () => {
+  expect(compiled.problems).toEqual([]);
+});
+
+test("a block that is not run says why", () => {
+  const silent = snippets.filter(({ noRun }) => noRun === "").map(placeOf);
+  expect(silent).toEqual([]);
+});
+
+const runnable = [...compiled.files.keys()].filter(({ noRun }) => noRun === undefined);
+test.for(placed(runnable))("runs: %s", async ([, snippet]) => {
+  await import(/* @vite-ignore */ compiled.files.get(snippet) ?? "");
+});
+
+test.for(inLanguage("json"))("is JSON: %s", ([, { code }]) => {
+  JSON.parse(code);
+});
+
+test.for(inLanguage("sh", "bash", "console"))(
+  "names npm scripts that exist: %s",
+  ([, { code }]) => {
+    expect(shellProblems(code)).toEqual([]);
+  },
+);

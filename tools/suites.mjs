@@ -1,0 +1,69 @@
+/**
+ * Suites: which test files belong together. Vitest's projects and the set-up both read this table,
+ * so that what is set up is what is run.
+ */
+import { relative, sep } from "node:path";
+import { filesBelow } from "./setup/fingerprint.mjs";
+import { inRoot, root } from "./setup/root.mjs";
+
+/**
+ * @typedef {object} Suite
+ * @property {string} name
+ * @property {readonly string[]} roots folders whose `*.test.ts` files belong to it
+ * @property {readonly string[]} except folders below those that belong to another suite
+ * @property {boolean} isolated a process for each file: slower, but what a file leaves running ends
+ * @property {number} timeoutMs of one test
+ */
+
+/** @type {readonly Suite[]} */
+export const suites = [
+  {
+    name: "unit",
+    roots: ["core/src", "faces", "apps", "tools", "bench"],
+    except: ["faces/service/src/stores", "bench/node_modules"],
+    isolated: false,
+    timeoutMs: 20_000,
+  },
+  {
+    name: "stores",
+    roots: ["faces/service/src/stores"],
+    except: [],
+    isolated: true,
+    timeoutMs: 60_000,
+  },
+  { name: "cross", roots: ["test"], except: ["test/browser"], isolated: true, timeoutMs: 60_000 },
+  { name: "browser", roots: ["test/browser"], except: [], isolated: true, timeoutMs: 60_000 },
+];
+
+/** Set by `tools/test.mjs`: files whose needs could not be met, one a line. */
+export const LEFT_OUT_VARIABLE = "REDRIVE_LEFT_OUT";
+
+/** @param {Suite} suite */
+export function globsOf(suite) {
+  const leftOut = (process.env[LEFT_OUT_VARIABLE] ?? "").split("\n").filter((file) => file !== "");
+  const others = suite.except.map((folder) => `${folder}/**`);
+  return {
+    include: suite.roots.map((folder) => `${folder}/**/*.test.ts`),
+    exclude: ["**/node_modules/**", "**/dist/**", ...others, ...leftOut],
+  };
+}
+
+/**
+ * The test files of a suite, as absolute paths.
+ * @param {Suite} suite
+ * @returns {string[]}
+ */
+export function filesOf(suite) {
+  return suite.roots
+    .flatMap((folder) => filesBelow(inRoot(folder)))
+    .filter((path) => belongsTo(suite, relative(root, path).split(sep).join("/")));
+}
+
+/**
+ * @param {Suite} suite
+ * @param {string} path from the root, with forward slashes
+ */
+export function belongsTo(suite, path) {
+  const isBelow = (/** @type {string} */ folder) => path.startsWith(`${folder}/`);
+  return path.endsWith(".test.ts") && suite.roots.some(isBelow) && !suite.except.some(isBelow);
+}

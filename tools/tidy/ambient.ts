@@ -1,0 +1,90 @@
+/**
+ * Ambient: time, timers and chance come from the caller, never from the host, in everything that
+ * ships. `core/src/system.ts` is the one door; a table says what to use instead of each name.
+ */
+import { type Finding, isCode, isForTests, isProduct, type Source } from "./source.ts";
+import { codeTokensOf, importsOf, type Token } from "./tokens.ts";
+
+/** Files that may, and why. */
+const EXCUSED: Readonly<Record<string, string>> = {
+  "core/src/system.ts": "the door itself",
+  "faces/service/src/create-redrive.ts":
+    "wires the embedded service: its ids come from real crypto",
+};
+
+const CLOCK_NOW = "a Clock's now()";
+const MONOTONIC = "a Clock's monotonicMs()";
+const ALARM = "a Clock's alarm() or sleep()";
+const TURN = "a Clock's endOfTurn()";
+const RANDOM = "a Random's next()";
+const IDS = "an id source passed in by the caller";
+
+/** What is banned, as the words of code that make it, and what to use instead. */
+const BANNED: readonly { readonly words: readonly string[]; readonly instead: string }[] = [
+  { words: ["Date"], instead: CLOCK_NOW },
+  { words: ["performance"], instead: MONOTONIC },
+  { words: ["process", ".", "hrtime"], instead: MONOTONIC },
+  { words: ["process", ".", "uptime"], instead: MONOTONIC },
+  { words: ["setTimeout"], instead: ALARM },
+  { words: ["setInterval"], instead: ALARM },
+  { words: ["requestAnimationFrame"], instead: ALARM },
+  { words: ["AbortSignal", ".", "timeout"], instead: ALARM },
+  { words: ["setImmediate"], instead: TURN },
+  { words: ["queueMicrotask"], instead: TURN },
+  { words: ["process", ".", "nextTick"], instead: TURN },
+  { words: ["Math", ".", "random"], instead: RANDOM },
+  { words: ["randomUUID"], instead: IDS },
+  { words: ["randomBytes"], instead: IDS },
+  { words: ["randomInt"], instead: RANDOM },
+  { words: ["getRandomValues"], instead: RANDOM },
+];
+
+const BANNED_MODULES: Readonly<Record<string, string>> = {
+  "node:timers": ALARM,
+  "node:timers/promises": ALARM,
+  "node:perf_hooks": MONOTONIC,
+};
+
+/** `x.Date` is some object's own, but these objects are the host. */
+const HOSTS = new Set(["globalThis", "window", "self", "global", "crypto", "webcrypto"]);
+
+export function ambient(sources: readonly Source[]): Finding[] {
+  return sources
+    .filter((source) => isCode(source) && isProduct(source.path) && !isForTests(source.path))
+    .filter(({ path }) => !Object.hasOwn(EXCUSED, path))
+    .flatMap((source) => [...bannedWords(source), ...bannedModules(source)]);
+}
+
+function bannedWords({ path, text }: Source): Finding[] {
+  const tokens = codeTokensOf(text);
+  return tokens.flatMap((token, index) => {
+    const ban = BANNED.find(({ words }) => startsAt(tokens, index, words));
+    if (ban === undefined) return [];
+    return [{ path, line: token.line, message: `${ban.words.join("")}: use ${ban.instead}` }];
+  });
+}
+
+function bannedModules({ path, text }: Source): Finding[] {
+  return importsOf(text).flatMap(({ specifier, line }) => {
+    const instead = BANNED_MODULES[specifier];
+    return instead === undefined ? [] : [{ path, line, message: `${specifier}: use ${instead}` }];
+  });
+}
+
+function startsAt(tokens: readonly Token[], index: number, words: readonly string[]): boolean {
+  const isMatch = words.every((word, offset) => tokens[index + offset]?.value === word);
+  return isMatch && !isMember(tokens, index) && !isKey(tokens, index + words.length - 1);
+}
+
+/** True for `clock.setTimeout`, false for `globalThis.setTimeout`. */
+function isMember(tokens: readonly Token[], index: number): boolean {
+  const before = tokens[index - 1]?.value;
+  if (before !== "." && before !== "?.") return false;
+  return !HOSTS.has(tokens[index - 2]?.value ?? "");
+}
+
+/** True for the key in `{ performance: 1 }`: it names a field. */
+function isKey(tokens: readonly Token[], index: number): boolean {
+  const before = tokens[index - 1]?.value;
+  return tokens[index + 1]?.value === ":" && (before === "{" || before === "," || before === ";");
+}

@@ -1,0 +1,324 @@
+/** Each tidy rule catches its violation, and lets the nearest innocent thing pass. */
+import { describe, expect, test } from "vitest";
+import { completed } from "../lockfile.mjs";
+import { ambient } from "./ambient.ts";
+import { arrows } from "./arrows.ts";
+import { cycles } from "./cycles.ts";
+import { silencedTests, traces } from "./leftovers.ts";
+import { lockfile } from "./lockfile.ts";
+import { names } from "./names.ts";
+import { architecture, purpose } from "./purpose.ts";
+import { sizes } from "./sizes.ts";
+import type { Finding, Rule, Source } from "./source.ts";
+
+/** What a rule says of one file. */
+function findingsIn(rule: Rule, path: string, text: string): Finding[] {
+  return rule([{ path, text }]);
+}
+
+/** Text that must not stand in this file as such, or the rule would find it here. */
+const join = (...parts: string[]) => parts.join("");
+
+describe("imports", () => {
+  test.each([
+    ["core/src/a.ts", "redrive", "core may not import redrive"],
+    ["core/src/a.ts", "@redrive/service", "core may not import"],
+    ["faces/library/src/a.ts", "@redrive/simulator", "faces/library may not import"],
+    ["faces/service/src/a.ts", "redrive", "faces/service may not import"],
+    ["apps/cli/src/a.ts", "@redrive/web", "apps/cli may not import"],
+    ["apps/cli/src/a.ts", "@redrive/core/src/policy.ts", "import @redrive/core itself"],
+    ["faces/library/src/a.ts", "../../../core/src/policy.ts", "by its name"],
+    ["core/src/a.ts", "lodash", "no third-party dependencies"],
+    ["faces/library/src/a.ts", "lodash", "no third-party dependencies"],
+    ["faces/simulator/src/a.ts", "@scope/lodash/deep", "no third-party dependencies"],
+    ["core/src/a.ts", "node:fs", "runs without Node"],
+    ["faces/simulator/src/a.ts", "node:fs", "runs without Node"],
+    ["apps/cli/src/a.ts", "../../../test/servers/redis.ts", "nothing imports test/"],
+    ["tools/a.ts", "../test/servers/redis.ts", "nothing imports test/"],
+    ["core/src/a.ts", "./b.test.ts", "nothing imports a test file"],
+    ["core/src/a.ts", "./policy.testing.ts", "only tests import"],
+    ["faces/service/src/stores/sqlite.ts", "../scheduler.ts", "a store imports its contract"],
+    ["faces/service/src/stores/sqlite.ts", "./memory.ts", "a store imports its contract"],
+    ["faces/service/src/scheduler.ts", "./stores/sqlite.ts", "may import a store"],
+    ["test/e2e/a.test.ts", "../servers/redis.ts", 'without a line "// needs: redis"'],
+  ])("%s may not import %s", (path, specifier, message) => {
+    const found = findingsIn(arrows, path, `\nimport { a } from "${specifier}";`);
+    expect(found).toEqual([{ path, line: 2, message: expect.stringContaining(message) }]);
+  });
+
+  test.each([
+    ["core/src/a.ts", "./b.ts"],
+    ["core/src/a.test.ts", "fast-check"],
+    ["core/src/a.test.ts", "./policy.testing.ts"],
+    ["faces/library/src/a.ts", "@redrive/core"],
+    ["faces/library/src/a.ts", "node:http"],
+    ["faces/service/src/a.ts", "fastify"],
+    ["faces/service/src/stores/sqlite.ts", "../store.ts"],
+    ["faces/service/src/stores/sqlite.ts", "./sqlite-schema.ts"],
+    ["faces/service/src/stores/sqlite.ts", "@redrive/core"],
+    ["faces/service/src/stores/sqlite.test.ts", "./conformance.ts"],
+    ["faces/service/src/open-store.ts", "./stores/sqlite.ts"],
+    ["apps/cli/src/a.ts", "@redrive/service"],
+    ["test/agreement.test.ts", "../core/src/policy.testing.ts"],
+  ])("%s may import %s", (path, specifier) => {
+    expect(findingsIn(arrows, path, `import { a } from "${specifier}";`)).toEqual([]);
+  });
+
+  test("a declared need, a comment and a text are no imports", () => {
+    const text = '// needs: redis, chromium\nimport { a } from "../servers/redis.ts";';
+    expect(findingsIn(arrows, "test/e2e/a.test.ts", text)).toEqual([]);
+    const words = '/* import "redrive" */ const a = `import b from "redrive"`; // from "redrive"';
+    expect(findingsIn(arrows, "core/src/a.ts", words)).toEqual([]);
+  });
+
+  test.each([
+    'export { a } from "redrive";',
+    'import "redrive";',
+    'const a = await import("redrive");',
+    'import type { A } from "redrive";',
+    'import {\n  a,\n} from "redrive";',
+  ])("in every form: %s", (text) => {
+    expect(findingsIn(arrows, "core/src/a.ts", text)).toHaveLength(1);
+  });
+});
+
+describe("cycles", () => {
+  const tree = (...files: [string, string][]): Source[] =>
+    files.map(([path, text]) => ({ path, text }));
+
+  test("are found, however long, and once", () => {
+    const sources = tree(
+      ["core/src/a.ts", 'import { b } from "./b.ts";'],
+      ["core/src/b.ts", 'export { c } from "./deep/c.ts";'],
+      ["core/src/deep/c.ts", 'import { a } from "../a.ts";'],
+      ["core/src/d.ts", 'import { a } from "./a.ts";'],
+    );
+    const way = "core/src/a.ts -> core/src/b.ts -> core/src/deep/c.ts -> core/src/a.ts";
+    expect(cycles(sources).map(({ message }) => message)).toContain(`import cycle: ${way}`);
+  });
+
+  test("do not go through types, and two ways to one file are none", () => {
+    const sources = tree(
+      ["core/src/a.ts", 'import type { B } from "./b.ts";\nimport { c } from "./c.ts";'],
+      ["core/src/b.ts", 'import { a } from "./a.ts";\nimport { c } from "./c.ts";'],
+      ["core/src/c.ts", "export const c = 1;"],
+    );
+    expect(cycles(sources)).toEqual([]);
+  });
+});
+
+describe("ambient time and chance", () => {
+  test.each([
+    ["Date.now()", "now()"],
+    ["new Date()", "now()"],
+    ["performance.now()", "monotonicMs()"],
+    ["process.hrtime.bigint()", "monotonicMs()"],
+    ["setTimeout(f, 1)", "alarm()"],
+    ["globalThis.setTimeout(f, 1)", "alarm()"],
+    ["setInterval(f, 1)", "alarm()"],
+    ["AbortSignal.timeout(5)", "alarm()"],
+    ["setImmediate(f)", "endOfTurn()"],
+    ["queueMicrotask(f)", "endOfTurn()"],
+    ["process.nextTick(f)", "endOfTurn()"],
+    ["Math.random()", "Random"],
+    ["crypto.randomUUID()", "id source"],
+    ["crypto.getRandomValues(a)", "Random"],
+    ["`${Math.random()}`", "Random"],
+    ['import { setTimeout as s } from "node:timers/promises"', "alarm()"],
+  ])("%s is answered with what to use instead", (code, instead) => {
+    const [first] = findingsIn(ambient, "faces/service/src/a.ts", `const a = 1;\n${code};`);
+    expect(first).toMatchObject({ line: 2, message: expect.stringContaining(instead) });
+  });
+
+  test.each([
+    "// Date.now() is banned, and so is Math.random",
+    "/** setTimeout */",
+    'const a = "Math.random()";',
+    "const a = `new Date()`;",
+    "const a = /Date.now/u;",
+    "clock.setTimeout(f);",
+    "const report = { performance: 1, Date: 2 };",
+    "Math.floor(random.next());",
+  ])("%s is innocent", (code) => {
+    expect(findingsIn(ambient, "core/src/a.ts", code)).toEqual([]);
+  });
+
+  test("the door, tests and tools are excused", () => {
+    for (const path of ["core/src/system.ts", "core/src/a.test.ts", "tools/a.mjs", "bench/a.mjs"]) {
+      expect(findingsIn(ambient, path, "Date.now()")).toEqual([]);
+    }
+  });
+});
+
+describe("sizes", () => {
+  const long = (lines: number) => "a;\n".repeat(lines);
+
+  test("a file has at most 400 lines, a test at most 600", () => {
+    expect(findingsIn(sizes, "core/src/a.ts", long(400))).toEqual([]);
+    expect(findingsIn(sizes, "core/src/a.ts", long(401))).toHaveLength(1);
+    expect(findingsIn(sizes, "core/src/a.test.ts", long(600))).toEqual([]);
+    expect(findingsIn(sizes, "core/src/a.test.ts", long(601))).toHaveLength(1);
+  });
+
+  test("a known giant may only shrink, and leaves the list when it is small", () => {
+    const ratchet = { "core/src/a.ts": 500 };
+    const say = (lines: number) =>
+      sizes([{ path: "core/src/a.ts", text: long(lines) }], ratchet).map(({ message }) => message);
+    expect(say(500)).toEqual([]);
+    expect(say(501)).toEqual([expect.stringContaining("may only shrink")]);
+    expect(say(499)).toEqual([expect.stringContaining("lower the ratchet")]);
+    expect(say(400)).toEqual([expect.stringContaining("take it out")]);
+  });
+});
+
+describe("purpose", () => {
+  const sentence = "Backoff: how long a retry may wait.";
+
+  test.each([
+    ["no comment", "export const a = 1;"],
+    ["a comment below", `import "./b.ts";\n/** ${sentence} */`],
+    ["a line comment", `// ${sentence}\n`],
+    ["an empty one", "/** */"],
+    ["too short a one", "/** Backoff. */"],
+    ["no full stop", "/** how long a retry may wait before */"],
+    ["a page", `/**\n${` * ${sentence}\n`.repeat(9)} */`],
+  ])("is missed in a file with %s", (_, text) => {
+    expect(findingsIn(purpose, "core/src/a.ts", text)).toHaveLength(1);
+  });
+
+  test("is one to eight lines, after a hashbang too", () => {
+    expect(findingsIn(purpose, "core/src/a.ts", `/** ${sentence} */\n`)).toEqual([]);
+    expect(findingsIn(purpose, "tools/a.mjs", `#!/usr/bin/env node\n/** ${sentence} */`)).toEqual(
+      [],
+    );
+    expect(findingsIn(purpose, "core/src/a.ts", `/**\n * ${sentence}\n *\n * Why.\n */`)).toEqual(
+      [],
+    );
+  });
+});
+
+describe("ARCHITECTURE.md", () => {
+  const map = { path: "ARCHITECTURE.md", text: "`backoff.ts` and `stores/sqlite.ts`." };
+  const file = (path: string) => ({ path, text: "" });
+
+  test("names every module of core and the faces", () => {
+    const known = [file("core/src/backoff.ts"), file("faces/service/src/stores/sqlite.ts")];
+    expect(architecture([map, ...known])).toEqual([]);
+    const unknown = [file("core/src/off.ts"), file("core/src/jitter.ts")];
+    expect(architecture([map, ...unknown]).map(({ path }) => path)).toEqual([
+      "core/src/off.ts",
+      "core/src/jitter.ts",
+    ]);
+  });
+
+  test("need not name tests, indexes and apps, and nothing before it is written", () => {
+    const others = ["core/src/a.test.ts", "core/src/a.testing.ts", "core/src/index.ts"];
+    expect(architecture([map, ...others.map(file), file("apps/cli/src/a.ts")])).toEqual([]);
+    expect(architecture([file("core/src/jitter.ts")])).toEqual([]);
+  });
+});
+
+describe("names", () => {
+  test.each([
+    ["core/src/retryAfter.ts", "kebab-case"],
+    ["core/src/Retry.ts", "kebab-case"],
+    ["core/src/retry_after.ts", "kebab-case"],
+    ["core/src/utils.ts", "drawer"],
+    ["core/src/helpers/a.ts", "drawer"],
+    ["faces/service/src/types.ts", "drawer"],
+    ["test/common.test.ts", "drawer"],
+    ["tools/misc.mjs", "drawer"],
+  ])("%s is refused", (path, message) => {
+    expect(findingsIn(names, path, "")).toEqual([
+      { path, line: 1, message: expect.stringContaining(message) },
+    ]);
+  });
+
+  test.each(["core/src/retry-after.ts", "vitest.config.ts", "core/src/policy.testing.ts"])(
+    "%s is fine",
+    (path) => expect(findingsIn(names, path, "")).toEqual([]),
+  );
+
+  test("an index lists names, and exports have them", () => {
+    const star = join("export", ' * from "./a.ts";');
+    expect(findingsIn(names, "core/src/index.ts", star)).toHaveLength(1);
+    const anonymous = join("export", " default 1;");
+    expect(findingsIn(names, "core/src/a.ts", anonymous)).toHaveLength(1);
+    expect(findingsIn(names, "vitest.config.ts", anonymous)).toEqual([]);
+    expect(findingsIn(names, "core/src/a.ts", `// ${anonymous}`)).toEqual([]);
+  });
+});
+
+describe("traces of one machine", () => {
+  test.each([
+    join("https://regi", "stry.npmjs.org/left-pad"),
+    join("see /ho", "me/ada/redrive"),
+    join('"/wo', 'rk/main/core"'),
+    join("cd /ro", "ot/redrive"),
+    join("/Us", "ers/ada/x"),
+  ])("%s is found", (text) => {
+    expect(findingsIn(traces, "docs/a.md", `one\n${text}`)).toMatchObject([{ line: 2 }]);
+  });
+
+  test.each([
+    "https://example.com/home/page",
+    "faces/service/work/x",
+    "~/work/x",
+    "npm install redrive",
+    "GET /v1/tasks",
+  ])("%s is not", (text) => {
+    expect(findingsIn(traces, "docs/a.md", text)).toEqual([]);
+  });
+});
+
+describe("lockfiles", () => {
+  const tool = {
+    version: "2.0.0",
+    dev: true,
+    optionalDependencies: { "tool-linux-x64-musl": "2.0.0", "tool-darwin-arm64": "^2.0.0" },
+  };
+  const packages = {
+    "": { dependencies: { tool: "2.0.0" } },
+    "node_modules/tool": tool,
+    "node_modules/tool/node_modules/tool-darwin-arm64": { version: "2.0.0" },
+  };
+
+  test("name every package that is asked for, wherever it would be found", () => {
+    const found = findingsIn(lockfile, "package-lock.json", JSON.stringify({ packages }));
+    expect(found.map(({ message }) => message)).toEqual([
+      expect.stringContaining("has no tool-linux-x64-musl, which node_modules/tool asks for"),
+    ]);
+  });
+
+  test("are completed by what a package's name says of its platform", () => {
+    const whole = completed({ packages });
+    expect(whole.packages["node_modules/tool-linux-x64-musl"]).toEqual({
+      version: "2.0.0",
+      dev: true,
+      optional: true,
+      cpu: ["x64"],
+      libc: ["musl"],
+      os: ["linux"],
+    });
+    expect(findingsIn(lockfile, "package-lock.json", JSON.stringify(whole))).toEqual([]);
+  });
+});
+
+describe("silenced tests", () => {
+  const findings = (text: string) => findingsIn(silencedTests, "core/src/a.test.ts", text);
+
+  test("are found: .only always, a skip without its reason", () => {
+    expect(findings('test.only("a", f);')).toHaveLength(1);
+    expect(findings('describe.skip("a", f);')).toHaveLength(1);
+    expect(findings('test.skipIf(x)("a", f);')).toHaveLength(1);
+    expect(findings('test.todo("a");')).toHaveLength(1);
+    expect(findings('// skipped: no\ntest.skip("a", f);')).toHaveLength(1);
+    expect(findings("test('a', (context) => context.skip());")).toHaveLength(1);
+  });
+
+  test("may be skipped with a reason", () => {
+    expect(findings('// skipped: Windows has no signals\ntest.skipIf(x)("a", f);')).toEqual([]);
+    expect(findings('context.skip("Windows has no signals");')).toEqual([]);
+    expect(findings('// test.only("a")\nconst a = "test.only";')).toEqual([]);
+  });
+});

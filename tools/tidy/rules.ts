@@ -1,0 +1,23 @@
+/** Rules: the house rules that a tool can check, by name. */
+import { ambient } from "./ambient.ts";
+import { arrows } from "./arrows.ts";
+import { cycles } from "./cycles.ts";
+import { silencedTests, traces } from "./leftovers.ts";
+import { lockfile } from "./lockfile.ts";
+import { names } from "./names.ts";
+import { architecture, purpose } from "./purpose.ts";
+import { sizes } from "./sizes.ts";
+import type { Rule } from "./source.ts";
+
+export const RULES: Readonly<Record<string, Rule>> = {
+  "imports point toward core": arrows,
+  "no import cycles": cycles,
+  "no ambient time or chance": ambient,
+  "no file is too long": (sources) => sizes(sources),
+  "every file opens with its purpose": purpose,
+  "every module is in ARCHITECTURE.md": architecture,
+  "files and exports have good names": names,
+  "lockfiles are complete": lockfile,
+  "no traces of one machine": traces,
+  "no test is silenced without a reason": silencedTests,
+};

@@ -1,0 +1,38 @@
+/**
+ * Vitest: one project per suite of `tools/suites.mjs`. Packages resolve by the `source` condition,
+ * so tests run on sources with no build in between.
+ */
+import { defineConfig } from "vitest/config";
+import { globsOf, suites } from "./tools/suites.mjs";
+
+/** Ours first, then what Vite uses for code that runs in Node. */
+const conditions = ["source", "module", "node", "development|production"];
+
+export default defineConfig({
+  resolve: { conditions },
+  ssr: { resolve: { conditions, externalConditions: ["node"] } },
+  test: {
+    maxWorkers: "100%",
+    restoreMocks: true,
+    unstubGlobals: true,
+    coverage: {
+      provider: "v8",
+      include: ["core/src/**/*.ts", "faces/*/src/**/*.ts"],
+      exclude: ["**/*.test.ts", "**/*.testing.ts"],
+      thresholds: {
+        "core/src/**/*.ts": { lines: 95, functions: 95, statements: 95, branches: 90 },
+      },
+    },
+    projects: suites.map((suite) => ({
+      extends: true,
+      test: {
+        name: suite.name,
+        ...globsOf(suite),
+        setupFiles: ["./tools/end-with-vitest.mjs"],
+        isolate: suite.isolated,
+        testTimeout: suite.timeoutMs,
+        hookTimeout: 60_000,
+      },
+    })),
+  },
+});
