@@ -8,7 +8,7 @@ import { readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { buildPackages } from "./setup/build.mjs";
-import { CommandFailed, findProgram, runCommand } from "./setup/command.mjs";
+import { findProgram, runCommand, SetupFailed } from "./setup/command.mjs";
 import { withLock } from "./setup/lock.mjs";
 import { say } from "./setup/progress.mjs";
 
@@ -19,6 +19,7 @@ export const systemPrograms = {
     programs: ["chromium", "chromium-browser", "google-chrome-stable", "google-chrome"],
     package: "chromium",
   },
+  strace: { programs: ["strace"], package: "strace" },
 };
 
 /** Needs that come with the clone: `postgres` is an npm package, `build` is `tsc -b`. */
@@ -47,7 +48,9 @@ export function declaredNeeds(text, file) {
   const known = [...Object.keys(systemPrograms), ...ownNeeds];
   const unknown = names.find((name) => !known.includes(name));
   if (unknown === undefined) return names;
-  throw new Error(`${file} needs ${JSON.stringify(unknown)}; known needs: ${known.join(", ")}`);
+  throw new SetupFailed(
+    `${file} needs ${JSON.stringify(unknown)}; known needs: ${known.join(", ")}`,
+  );
 }
 
 /**
@@ -116,7 +119,7 @@ async function installMissing(missing) {
  * @param {unknown} error
  */
 function sayFailure(error) {
-  if (!(error instanceof CommandFailed)) throw error;
+  if (!(error instanceof SetupFailed)) throw error;
   say(error.message);
 }
 

@@ -9,6 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { nodeScript } from "./setup/command.mjs";
 import { whenOrphaned } from "./setup/orphan.mjs";
+import { say } from "./setup/progress.mjs";
 import { inRoot, root } from "./setup/root.mjs";
 
 /** Folders of this name have a guard of their own, which this run's guard lets finish first. */
@@ -68,7 +69,8 @@ async function runVitest(guard, folder, args, env) {
     process.on(signal, () => child.kill(signal));
   }
   whenOrphaned(() => child.kill("SIGTERM"));
-  const [code] = await once(child, "exit");
+  const [code, signal] = await once(child, "exit");
+  if (signal !== null) say(`Vitest was ended by ${signal} before it was done.`);
   guard.stdin.write(`-${child.pid}\n`);
   return code ?? 1;
 }

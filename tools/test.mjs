@@ -5,7 +5,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { meetNeeds } from "./needs.mjs";
-import { CommandFailed } from "./setup/command.mjs";
+import { SetupFailed } from "./setup/command.mjs";
 import { installPackages } from "./setup/install.mjs";
 import { requireNode } from "./setup/node-version.mjs";
 import { say } from "./setup/progress.mjs";
@@ -36,7 +36,7 @@ try {
   const { code, tally } = isAllLeftOut ? ALL_LEFT_OUT : await runTests();
   close(code, tally);
 } catch (error) {
-  if (!(error instanceof CommandFailed)) throw error;
+  if (!(error instanceof SetupFailed)) throw error;
   say(error.message);
   close(1, NOTHING_RUN);
 }

@@ -13,7 +13,30 @@ export type ErrorCode =
   | "IDEMPOTENCY_KEY_REQUIRED"
   | "GAVE_UP"
   | "ATTEMPT_TIMEOUT"
-  | "HEDGE_LOST";
+  | "HEDGE_LOST"
+  | "IDEMPOTENCY_CONFLICT"
+  | "UNKNOWN_POLICY"
+  | "POLICY_CONFLICT"
+  | "TASK_NOT_FOUND"
+  | "TASK_STATE_CONFLICT"
+  | "STORE_FULL"
+  | "STORE_UNAVAILABLE"
+  | "SERVICE_STOPPED"
+  | "TARGET_DENIED"
+  | "POLICY_IN_USE"
+  | "NOT_FOUND"
+  | "INVALID_REQUEST"
+  | "UNAUTHENTICATED"
+  | "FORBIDDEN"
+  | "WRONG_HOST"
+  | "CROSS_ORIGIN"
+  | "METHOD_NOT_ALLOWED"
+  | "REQUEST_TIMEOUT"
+  | "BODY_TOO_LARGE"
+  | "UNSUPPORTED_MEDIA_TYPE"
+  | "TOO_MANY_REQUESTS"
+  | "QUEUE_FULL"
+  | "INTERNAL";
 
 /** One attempt of a call that failed, as it is told to people. */
 export interface AttemptRecord {

@@ -1,6 +1,6 @@
 /**
  * Command: runs a program on behalf of the set-up. Quiet while it works, with progress; when it
- * fails, what it printed is shown and `CommandFailed` is thrown.
+ * fails, what it printed is shown and `SetupFailed` is thrown.
  */
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -12,12 +12,12 @@ import { inRoot, root } from "./root.mjs";
 const HEAD_LINES = 12;
 const TAIL_LINES = 30;
 
-/** A program the set-up needed has failed; the reason is already on the screen. */
-export class CommandFailed extends Error {
+/** The set-up cannot go on; the message says why, in words for whoever ran it. */
+export class SetupFailed extends Error {
   /** @param {string} message */
   constructor(message) {
     super(message);
-    this.name = "CommandFailed";
+    this.name = "SetupFailed";
   }
 }
 
@@ -31,7 +31,7 @@ export class CommandFailed extends Error {
  */
 
 /**
- * Runs to the end, returning everything printed. Throws `CommandFailed` on a non-zero exit.
+ * Runs to the end, returning everything printed. Throws `SetupFailed` on a non-zero exit.
  * @param {Command} command
  * @returns {Promise<string>}
  */
@@ -44,7 +44,7 @@ export async function runCommand(command) {
   progress.end(exit.code === 0 ? "done" : "failed");
   if (exit.code === 0) return output;
   say(excerptOf(`${output}${exit.problem}`));
-  throw new CommandFailed(`${command.label}: \`${spell(command)}\` ${describeExit(exit)}`);
+  throw new SetupFailed(`${command.label}: \`${spell(command)}\` ${describeExit(exit)}`);
 }
 
 /** @typedef {{ code: number | null, signal: string | null, problem: string }} Exit */

@@ -1,5 +1,5 @@
 /** Failure: how the commands in tools/ end when a step of theirs has failed. */
-import { CommandFailed } from "./command.mjs";
+import { SetupFailed } from "./command.mjs";
 
 /**
  * Runs `work`; a failed command ends the process with its reason in one line and exit code 1.
@@ -11,7 +11,7 @@ export async function exitOnFailure(work) {
   try {
     return await work();
   } catch (error) {
-    if (!(error instanceof CommandFailed)) throw error;
+    if (!(error instanceof SetupFailed)) throw error;
     process.stderr.write(`${error.message}\n`);
     process.exit(1);
   }

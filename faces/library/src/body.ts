@@ -1,0 +1,67 @@
+/**
+ * Body: a request's body made ready to be sent more than once, byte for byte. What cannot be sent
+ * twice is known here, so that it is never sent empty.
+ */
+
+/** What `createFetch` takes as a body: fetch's own kinds, and a function that makes a fresh one. */
+export type Body = BodyInit | (() => BodyInit | null);
+
+export interface ReplayBody {
+  /** A body for the next attempt. */
+  next(): BodyInit | null;
+  /** False if there is nothing to send a second time. */
+  readonly canRepeat: boolean;
+  /** What the body brings along, as a form its boundary; undefined where fetch sees to it. */
+  readonly contentType: string | undefined;
+}
+
+const NO_BODY: ReplayBody = { next: () => null, canRepeat: true, contentType: undefined };
+
+export async function replayBody(body: Body | null | undefined): Promise<ReplayBody> {
+  if (body === null || body === undefined) return NO_BODY;
+  if (typeof body === "function") return again(body);
+  if (isStream(body)) return { ...again(() => body), canRepeat: false };
+  // A form gets a new boundary each time it is written out, so it is written out once.
+  if (body instanceof FormData) return writtenOut(new Response(body));
+  return again(constant(body));
+}
+
+/** A stream of the web, or one of Node's, which its fetch takes too: both are empty once read. */
+export function isStream(body: BodyInit): body is ReadableStream {
+  return (
+    body instanceof ReadableStream || (typeof body === "object" && Symbol.asyncIterator in body)
+  );
+}
+
+/** The body of a `Request` is read into memory once: it has no other way to be sent again. */
+export async function requestBody(request: Request): Promise<ReplayBody> {
+  // Where a request does not show its body, the method says whether it can have one.
+  const isBodiless = request.method === "GET" || request.method === "HEAD";
+  if (request.body === null || isBodiless) return NO_BODY;
+  const bytes = await request.arrayBuffer();
+  return again(() => bytes);
+}
+
+function again(next: () => BodyInit | null): ReplayBody {
+  return { next, canRepeat: true, contentType: undefined };
+}
+
+async function writtenOut(response: Response): Promise<ReplayBody> {
+  const contentType = response.headers.get("content-type") ?? undefined;
+  const bytes = await response.arrayBuffer();
+  return { next: () => bytes, canRepeat: true, contentType };
+}
+
+/** Bytes are copied: the caller may reuse its buffer while a retry waits. */
+function constant(body: Exclude<BodyInit, ReadableStream | FormData>): () => BodyInit {
+  if (body instanceof ArrayBuffer) return always(body.slice(0));
+  if (ArrayBuffer.isView(body)) {
+    const { buffer, byteOffset, byteLength } = body;
+    return always(new Uint8Array(buffer, byteOffset, byteLength).slice());
+  }
+  return always(body instanceof URLSearchParams ? new URLSearchParams(body) : body);
+}
+
+function always(body: BodyInit): () => BodyInit {
+  return () => body;
+}

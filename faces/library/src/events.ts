@@ -1,0 +1,111 @@
+/**
+ * Events: what a call tells while it runs. Typed values, made only when somebody listens; they
+ * carry numbers and classes, never payloads.
+ */
+import type { BreakerState, DelaySource, StopReason, Verdict } from "@redrive/core";
+
+interface Common {
+  /** Epoch ms. */
+  readonly at: number;
+  /** Name of the destination, if the call has one. */
+  readonly destination?: string;
+  /** Which of the destination's keyed states, if the call named one. */
+  readonly key?: string;
+}
+
+export interface AttemptFailed extends Common {
+  readonly type: "attempt-failed";
+  readonly attempt: number;
+  readonly durationMs: number;
+  readonly verdict: Verdict;
+  /** What the other side answered, and its own id of the request, where it told. */
+  readonly status?: number;
+  readonly requestId?: string;
+  /** What the attempt threw; absent if it returned a value that was judged a failure. */
+  readonly error?: unknown;
+}
+
+export interface RetryScheduled extends Common {
+  readonly type: "retry";
+  /** The attempt that will be made. */
+  readonly attempt: number;
+  readonly delayMs: number;
+  readonly source: DelaySource;
+}
+
+export interface Succeeded extends Common {
+  readonly type: "success";
+  readonly attempt: number;
+  /** The whole call, waits included. */
+  readonly durationMs: number;
+}
+
+export interface GaveUp extends Common {
+  readonly type: "give-up";
+  readonly reason: StopReason;
+  readonly attempts: number;
+  readonly error: unknown;
+}
+
+/** Another layer above already retries, so this one makes a single attempt. */
+export interface Yielded extends Common {
+  readonly type: "yield";
+  /** Where the other layer is: in this process, or a caller of the request being served. */
+  readonly to: "process" | "caller";
+}
+
+export interface Hedged extends Common {
+  readonly type: "hedge";
+  readonly attempt: number;
+  /** Which copy: 1 is the first beside the original. */
+  readonly copy: number;
+  readonly afterMs: number;
+}
+
+export interface BreakerChanged extends Common {
+  readonly type: "breaker";
+  readonly from: BreakerState;
+  readonly to: BreakerState;
+}
+
+export interface FellBack extends Common {
+  readonly type: "fallback";
+  readonly reason: StopReason;
+}
+
+export interface Reauthenticated extends Common {
+  readonly type: "reauthenticate";
+  readonly attempt: number;
+}
+
+export type CallEvent =
+  | AttemptFailed
+  | RetryScheduled
+  | Succeeded
+  | GaveUp
+  | Yielded
+  | Hedged
+  | BreakerChanged
+  | FellBack
+  | Reauthenticated;
+
+export type CallEventType = CallEvent["type"];
+
+/** The event of one type, or any for "*". */
+export type EventOf<Type extends CallEventType | "*"> = Type extends "*"
+  ? CallEvent
+  : Extract<CallEvent, { readonly type: Type }>;
+
+export type CallListener = (event: CallEvent) => void;
+
+/**
+ * Calls a function of the caller's that is only told something. What it throws must not leave its
+ * call hanging, nor be lost: it becomes an unhandled rejection, which hosts report.
+ */
+export function notify<E>(listener: ((event: E) => void) | undefined, event: E): void {
+  try {
+    listener?.(event);
+  } catch (error) {
+    void Promise.reject(error);
+  }
+}

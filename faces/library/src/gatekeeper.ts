@@ -1,0 +1,237 @@
+/**
+ * Gatekeeper: keeps one destination's guards in step with the calls that come and go. It enters and
+ * leaves the guards of core, lines up calls that wait for a slot, and counts; whether a call may be
+ * repeated is not its business.
+ */
+import {
+  type Breaker,
+  breakerReadyAt,
+  breakerState,
+  createBreaker,
+  type Destination,
+  enterBreaker,
+  enterConcurrency,
+  enterThrottle,
+  type Gates,
+  type Guards,
+  gatesOf,
+  giveBack,
+  healthOf,
+  leaveBreaker,
+  leaveConcurrency,
+  loadOf,
+  noteAccept,
+  noteAnswer,
+  noteFailure,
+  noteFirst,
+  noteSuccess,
+  type Outcome,
+  openUntil,
+  type Random,
+  recordLatency,
+  restartRamp,
+  takeAdaptiveRate,
+  takeRate,
+  takeRetry,
+  type Verdict,
+} from "@redrive/core";
+
+/** What a call holds while an attempt is under way. */
+export interface Entry {
+  /** What the breaker gave; 0 without one. */
+  pass: number;
+  /** What the retry budget gave; 0 for what costs it nothing. */
+  ticket: number;
+  /** Whether its slot was taken as a retry's. */
+  readonly isRetry: boolean;
+}
+
+/** A call that waits for a slot. */
+export interface Waiter {
+  readonly isRetry: boolean;
+  granted(): void;
+}
+
+/** Keys come from callers' data: more than this many are not told apart for ever. */
+const KEYS_MOST = 10_000;
+
+export class Gatekeeper {
+  readonly guards: Guards;
+  /** One breaker per key: a sick shard must not close the door to its healthy neighbours. */
+  readonly breakers: Map<string, Breaker> = new Map();
+  /** True if there is nothing to pass but the breaker and the retry budget. */
+  readonly isPlain: boolean;
+  private readonly options: Destination;
+  private readonly random: Random;
+  private readonly waiting: Waiter[] = [];
+  private isLettingIn = false;
+
+  constructor(options: Destination, guards: Guards, random: Random) {
+    this.options = options;
+    this.guards = guards;
+    this.random = random.fork("guards");
+    const { rate, adaptiveRate, throttle, concurrency } = guards;
+    this.isPlain = !(rate || adaptiveRate || throttle || concurrency);
+  }
+
+  /** The breaker for a key; calls without one share the destination's own. */
+  breakerOf(key: string | undefined, now: number): Breaker | undefined {
+    if (key === undefined || this.options.breaker === undefined) return this.guards.breaker;
+    const known = this.breakers.get(key);
+    if (known !== undefined) return known;
+    if (this.breakers.size >= KEYS_MOST) this.forgetOne();
+    const breaker = createBreaker(this.options.breaker, now);
+    this.breakers.set(key, breaker);
+    return breaker;
+  }
+
+  private forgetOne(): void {
+    const [oldest] = this.breakers.keys();
+    if (oldest !== undefined) this.breakers.delete(oldest);
+  }
+
+  /** What the guards say, with the key's own breaker. */
+  gates(breaker: Breaker | undefined, now: number, throttled: boolean): Gates {
+    const { circuitOpenUntil: _, ...gates } = gatesOf(this.guards, now, throttled);
+    const until = breaker && openUntil(breaker, now);
+    return until === undefined ? gates : { ...gates, circuitOpenUntil: until };
+  }
+
+  /** As `gates`, with a half-open breaker whose probes are all under way counted as shut. */
+  entryGates(breaker: Breaker | undefined, now: number): Gates {
+    const gates = this.gates(breaker, now, false);
+    const readyAt = breaker ? breakerReadyAt(breaker, now) : now;
+    return readyAt > now ? { ...gates, circuitOpenUntil: readyAt } : gates;
+  }
+
+  /** Draws a place in the rates; false if there is none now. */
+  takeRates(now: number): boolean {
+    const { rate, adaptiveRate } = this.guards;
+    if (adaptiveRate !== undefined && !takeAdaptiveRate(adaptiveRate, now)) return false;
+    return rate === undefined || takeRate(rate, now);
+  }
+
+  /** False if the SRE throttle refuses the call here, without troubling the other side. */
+  passThrottle(now: number): boolean {
+    const { throttle } = this.guards;
+    return throttle === undefined || enterThrottle(throttle, now, this.random.next());
+  }
+
+  takeSlot(isRetry: boolean): boolean {
+    const { concurrency } = this.guards;
+    return concurrency === undefined || enterConcurrency(concurrency, isRetry);
+  }
+
+  /** Lines a call up for a slot; false if the line is full. */
+  lineUp(waiter: Waiter): boolean {
+    if (this.waiting.length >= (this.guards.concurrency?.options.queue ?? 0)) return false;
+    this.waiting.push(waiter);
+    return true;
+  }
+
+  leaveLine(waiter: Waiter): void {
+    const index = this.waiting.indexOf(waiter);
+    if (index >= 0) this.waiting.splice(index, 1);
+  }
+
+  /** A pass, or 0 if the breaker lets nothing through. */
+  takePass(breaker: Breaker | undefined, now: number): number {
+    return breaker === undefined ? 1 : enterBreaker(breaker, now);
+  }
+
+  noteFirst(now: number): void {
+    if (this.guards.retryBudget !== undefined) noteFirst(this.guards.retryBudget, now);
+  }
+
+  /** A ticket for one retry or hedge, or 0 when the budget is empty. */
+  takeTicket(now: number, throttled: boolean): number {
+    const { retryBudget } = this.guards;
+    return retryBudget === undefined ? 1 : takeRetry(retryBudget, now, throttled);
+  }
+
+  giveBack(ticket: number): void {
+    if (this.guards.retryBudget !== undefined) giveBack(this.guards.retryBudget, ticket);
+  }
+
+  /** A slot that was taken and not used goes back. */
+  giveSlotBack(now: number, isRetry: boolean): void {
+    const { concurrency } = this.guards;
+    if (concurrency === undefined) return;
+    leaveConcurrency(concurrency, now, isRetry, "ignored", 0);
+    this.letIn();
+  }
+
+  /** An attempt is over: every guard learns of it. */
+  leave(
+    entry: Entry,
+    breaker: Breaker | undefined,
+    now: number,
+    durationMs: number,
+    outcome: Outcome,
+    verdict: Verdict,
+    patient: boolean,
+  ): void {
+    if (breaker !== undefined) this.leaveBreaker(breaker, entry, now, durationMs, outcome, verdict);
+    const { concurrency, latency } = this.guards;
+    if (verdict === "success") recordLatency(latency, now, durationMs);
+    this.tellRates(now, outcome, verdict);
+    this.tellBudget(entry.ticket, verdict, patient);
+    if (concurrency === undefined) return;
+    leaveConcurrency(concurrency, now, entry.isRetry, loadOf(outcome, verdict), durationMs);
+    this.letIn();
+  }
+
+  private leaveBreaker(
+    breaker: Breaker,
+    entry: Entry,
+    now: number,
+    durationMs: number,
+    outcome: Outcome,
+    verdict: Verdict,
+  ): void {
+    const before = breaker.state;
+    const health = healthOf(outcome, verdict);
+    // Only an opening needs chance; drawing for every success would cost more than the rest.
+    const draw = health === "success" ? 0.5 : this.random.next();
+    leaveBreaker(breaker, now, entry.pass, health, durationMs, draw);
+    const { concurrency } = this.guards;
+    if (before !== "CLOSED" && breakerState(breaker, now) === "CLOSED" && concurrency) {
+      restartRamp(concurrency);
+    }
+  }
+
+  private tellRates(now: number, outcome: Outcome, verdict: Verdict): void {
+    const { adaptiveRate, throttle } = this.guards;
+    if (adaptiveRate !== undefined) noteAnswer(adaptiveRate, now, verdict === "throttled");
+    if (throttle !== undefined && healthOf(outcome, verdict) === "success") {
+      noteAccept(throttle, now);
+    }
+  }
+
+  private tellBudget(ticket: number, verdict: Verdict, patient: boolean): void {
+    const { retryBudget } = this.guards;
+    if (retryBudget === undefined) return;
+    if (verdict === "success") noteSuccess(retryBudget, ticket, patient);
+    else if (verdict === "transient" || verdict === "throttled") noteFailure(retryBudget);
+  }
+
+  /**
+   * Slots that came free go to those who have waited longest. Who is let in may be done, or turned
+   * away, before this returns: the loop goes on with its slot, however long the line is.
+   */
+  private letIn(): void {
+    if (this.isLettingIn) return;
+    this.isLettingIn = true;
+    for (let next = this.nextWaiter(); next !== undefined; next = this.nextWaiter()) next.granted();
+    this.isLettingIn = false;
+  }
+
+  /** Takes a slot for the first in line who may have it: retries have a cap of their own. */
+  private nextWaiter(): Waiter | undefined {
+    const first = this.waiting[0];
+    if (first === undefined) return undefined;
+    if (this.takeSlot(first.isRetry)) return this.waiting.shift();
+    const index = first.isRetry ? this.waiting.findIndex(({ isRetry }) => !isRetry) : -1;
+    return index >= 0 && this.takeSlot(false) ? this.waiting.splice(index, 1)[0] : undefined;
+  }
+}

@@ -1,0 +1,44 @@
+/**
+ * Judgement: what an attempt's ending comes to as an outcome of core: by the caller's classifier
+ * where it has a word to say, by the marks on the error where it has none.
+ */
+import { classifyError, type Outcome, RedriveError, type Verdict } from "@redrive/core";
+import type { Classify, Ending } from "./options.ts";
+
+/** The caller's own mistake: repeating would repeat it. */
+export const FAULT: Outcome = { kind: "fault" };
+
+export const ABORTED: Outcome = { kind: "aborted" };
+
+/** A call that never left has no error of its own. */
+export const NO_ENDING: Ending<never> = { error: undefined };
+
+/** True if the ending is still to come. */
+export function isThenable<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
+  return typeof (value as PromiseLike<T> | undefined)?.then === "function";
+}
+
+const TIMEOUT: Outcome = { kind: "error", errorClass: "timeout", sent: true };
+
+/** The caller's judgement: a verdict on what was seen, or an outcome in its place. */
+export function outcomeBy<T>(
+  classify: Classify<T> | undefined,
+  ending: Ending<T>,
+  attempt: number,
+  seen: Outcome,
+): Outcome {
+  const own: Verdict | Outcome | undefined = classify?.(ending, attempt);
+  if (own === undefined) return seen;
+  return typeof own === "string" ? { ...seen, verdict: own } : own;
+}
+
+/**
+ * What a thrown value stands for. Our own timeout is known by its code; an inner call that was
+ * given up by what it failed with; our other errors are mistakes in a program.
+ */
+export function outcomeOf(error: unknown): Outcome {
+  if (!(error instanceof RedriveError)) return classifyError(error);
+  if (error.code === "ATTEMPT_TIMEOUT") return TIMEOUT;
+  if (error.code !== "GAVE_UP") return FAULT;
+  return error.cause === undefined ? classifyError(error) : outcomeOf(error.cause);
+}

@@ -1,0 +1,54 @@
+/**
+ * Saved state: a destination's guards as JSON and back, so that a restarted process does not start
+ * by hammering what it knew to be down.
+ */
+import {
+  type BreakerOptions,
+  checkFields,
+  DocumentError,
+  isObject,
+  numberRule,
+  type Rule,
+  restoreBreaker,
+  type SavedBreaker,
+  type SavedGuards,
+  saveBreaker,
+  saveGuards,
+} from "@redrive/core";
+import type { Gatekeeper } from "./gatekeeper.ts";
+
+export interface SavedState {
+  readonly version: 1;
+  readonly guards: SavedGuards;
+  /** Breakers by key. */
+  readonly keys: Readonly<Record<string, SavedBreaker>>;
+}
+
+export function saveState({ guards, breakers }: Gatekeeper): SavedState {
+  const keys = [...breakers].map(([key, breaker]) => [key, saveBreaker(breaker)] as const);
+  return { version: 1, guards: saveGuards(guards), keys: Object.fromEntries(keys) };
+}
+
+const objectRule: Rule = (value) => (isObject(value) ? undefined : "an object");
+
+/** Checks the frame; each guard checks its own part when it is restored. */
+export function readState(saved: unknown): SavedState {
+  const fields = { version: numberRule(1, 1), guards: objectRule, keys: objectRule };
+  // A part that is missing is as bad as one that is wrong: null is looked at, undefined is not.
+  const frame = isObject(saved) ? { version: null, guards: null, keys: null, ...saved } : saved;
+  const problems = checkFields(frame, fields, "saved.");
+  if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
+  return saved as SavedState;
+}
+
+export function restoreKeys(
+  { breakers }: Gatekeeper,
+  options: BreakerOptions | undefined,
+  { keys }: SavedState,
+  now: number,
+): void {
+  if (options === undefined) return;
+  for (const [key, saved] of Object.entries(keys)) {
+    breakers.set(key, restoreBreaker(options, saved, now));
+  }
+}

@@ -1,0 +1,22 @@
+/**
+ * Shared budget: one retry budget for several destinations behind one bottleneck, so that together
+ * they cannot multiply the load on it.
+ */
+import {
+  type Clock,
+  createRetryBudget,
+  type RetryBudget,
+  type RetryBudgetDocument,
+  resolveDestination,
+  systemClock,
+} from "@redrive/core";
+
+/** Makes a budget to hand to several destinations as `sharedBudget`. */
+export function sharedBudget(
+  document: RetryBudgetDocument = {},
+  clock: Clock = systemClock,
+): RetryBudget {
+  const { retryBudget } = resolveDestination({ retryBudget: document });
+  if (retryBudget === undefined) throw new TypeError("unreachable: a budget was asked for");
+  return createRetryBudget(retryBudget, clock.now());
+}

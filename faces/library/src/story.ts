@@ -1,0 +1,81 @@
+/**
+ * Story: what is remembered of a call once an attempt has failed, and the error that tells it. A
+ * call that succeeds at once needs none of it.
+ */
+import {
+  type AttemptRecord,
+  type Decision,
+  type Outcome,
+  type Random,
+  RedriveError,
+  type StopReason,
+  type Verdict,
+} from "@redrive/core";
+import type { Ending } from "./options.ts";
+
+export interface Story {
+  readonly records: AttemptRecord[];
+  /** The call's own stream of chance. */
+  readonly random: Random;
+  previousDelayMs: number;
+}
+
+/** Without a key, the calls that share one source of chance are told apart by their number. */
+const callCounts = new WeakMap<Random, number>();
+
+/** Each call draws from a stream of its own, named by its key. */
+export function newStory(random: Random, key: string | undefined): Story {
+  return { records: [], random: random.fork(key ?? nextName(random)), previousDelayMs: 0 };
+}
+
+function nextName(random: Random): string {
+  const count = (callCounts.get(random) ?? 0) + 1;
+  callCounts.set(random, count);
+  return String(count);
+}
+
+/** A failed attempt, as it is told to people. `now` is when it ended. */
+export function recordOf<T>(
+  attempt: number,
+  durationMs: number,
+  ending: Ending<T>,
+  outcome: Outcome,
+  verdict: Verdict,
+  decision: Decision,
+  now: number,
+): AttemptRecord {
+  const status = "status" in outcome ? outcome.status : undefined;
+  return {
+    attempt,
+    startedAt: now - durationMs,
+    durationMs,
+    verdict,
+    ...("error" in ending && { error: ending.error }),
+    ...(status !== undefined && { status }),
+    ...(outcome.requestId !== undefined && { requestId: outcome.requestId }),
+    ...(decision.kind === "retry" && { waitMs: decision.delayMs }),
+    ...(decision.kind === "hold" && { waitMs: decision.until - now }),
+  };
+}
+
+/** Ends that are ours to tell, though nothing was retried. */
+const OWN_REASONS: readonly StopReason[] = ["circuit-open", "retry-budget", "overload"];
+
+/** The caller's own error when nothing was retried, else one that tells the whole story. */
+export function errorOf<T>(
+  name: string | undefined,
+  attempts: number,
+  reason: StopReason,
+  ending: Ending<T>,
+  records: readonly AttemptRecord[],
+): unknown {
+  const cause = "error" in ending ? ending.error : undefined;
+  const isTimeout = cause instanceof RedriveError && cause.code === "ATTEMPT_TIMEOUT";
+  const isOurs = attempts !== 1 || isTimeout || OWN_REASONS.includes(reason);
+  if ("error" in ending && (!isOurs || reason === "aborted")) return cause;
+  const where = name === undefined ? "" : `${name}: `;
+  const count = `${attempts} attempt${attempts === 1 ? "" : "s"}`;
+  const told = cause instanceof Error && cause.message !== "" ? `: ${cause.message}` : "";
+  const message = `${where}gave up after ${count} (${reason})${told}`;
+  return new RedriveError("GAVE_UP", message, { reason, attempts: records, cause });
+}

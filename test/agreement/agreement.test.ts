@@ -1,0 +1,182 @@
+/**
+ * Agreement: one policy, one seed and one script of outcomes make the same attempts at the same
+ * instants, and come to the same ending, in every face. A face joins by a row in the table.
+ */
+import {
+  type CallHistory,
+  decide,
+  OPEN_GATES,
+  type Outcome,
+  type PolicyDocument,
+  resolve,
+  seededRandom,
+  statusOutcome,
+  virtualClock,
+} from "@redrive/core";
+import fc from "fast-check";
+import { RedriveError, retry } from "redrive";
+import { describe, expect, test } from "vitest";
+import { anyDocument } from "../../core/src/policy.testing.ts";
+
+/** One attempt of the script: how it ends, and after how long. */
+interface Step {
+  readonly outcome: Outcome;
+  readonly tookMs: number;
+}
+
+/** What a face made of a script. Instants are in ms from the start. */
+interface Run {
+  readonly attemptsAt: readonly number[];
+  readonly ending: string;
+}
+
+interface Face {
+  readonly name: string;
+  run(document: PolicyDocument, seed: number, script: readonly Step[]): Promise<Run> | Run;
+}
+
+const START_AT = 1_700_000_000_000;
+
+/** Names the call, and with it the call's own stream of chance. */
+const CALL_ID = "call-1";
+
+/** The last step is repeated. */
+function stepOf(script: readonly Step[], attempt: number): Step {
+  return script[Math.min(attempt, script.length) - 1] as Step;
+}
+
+/** Decisions carried out by nothing but addition: what all faces are held to. */
+const reference: Face = {
+  name: "reference",
+  run(document, seed, script) {
+    const policy = resolve(document);
+    const random = seededRandom(seed).fork(CALL_ID);
+    const attemptsAt: number[] = [];
+    let now = START_AT;
+    let previousDelayMs = 0;
+    for (;;) {
+      attemptsAt.push(now - START_AT);
+      const attempt = attemptsAt.length;
+      const { outcome, tookMs } = stepOf(script, attempt);
+      now += tookMs;
+      const history: CallHistory = { attempt, startedAt: START_AT, previousDelayMs };
+      const decision = decide(policy, {}, history, outcome, OPEN_GATES, now, random);
+      if (decision.kind === "stop") return { attemptsAt, ending: decision.reason };
+      if (decision.kind === "hold") throw new Error("no gate is shut in this script");
+      now += decision.delayMs;
+      previousDelayMs = decision.ownDelayMs;
+    }
+  },
+};
+
+const library: Face = {
+  name: "library",
+  async run(document, seed, script) {
+    const clock = virtualClock(START_AT);
+    const attemptsAt: number[] = [];
+    let ending = "";
+    const call = retry<Outcome>(
+      async ({ attempt }) => {
+        attemptsAt.push(clock.now() - START_AT);
+        const { outcome, tookMs } = stepOf(script, attempt);
+        await clock.sleep(tookMs);
+        return outcome;
+      },
+      {
+        ...document,
+        clock,
+        random: seededRandom(seed),
+        idempotencyKey: CALL_ID,
+        classify: (end) => ("value" in end ? end.value : undefined),
+        onEvent: (event) => {
+          if (event.type === "give-up") ending = event.reason;
+          if (event.type === "success") ending = "succeeded";
+        },
+      },
+    );
+    await clock.run(call.catch((error: unknown) => expect(error).toBeInstanceOf(RedriveError)));
+    return { attemptsAt, ending };
+  },
+};
+
+/** The service and the simulator join here. */
+const FACES: readonly Face[] = [library];
+
+const anyHint = fc.option(fc.integer({ min: 0, max: 120_000 }), { nil: undefined });
+
+const anyOutcome: fc.Arbitrary<Outcome> = fc.oneof(
+  { weight: 1, arbitrary: fc.constant<Outcome>({ kind: "success" }) },
+  { weight: 2, arbitrary: fc.constant<Outcome>({ kind: "thrown" }) },
+  {
+    weight: 6,
+    arbitrary: fc
+      .record({ status: fc.constantFrom(500, 502, 503, 503, 429, 429, 404), hintMs: anyHint })
+      .map(({ status, hintMs }) => statusOutcome(status, hintMs)),
+  },
+  {
+    weight: 2,
+    arbitrary: fc
+      .constantFrom("connect", "reset", "dns", "tls", "timeout")
+      .map((errorClass) => ({ kind: "error", errorClass, sent: true }) as Outcome),
+  },
+);
+
+/** No attempt takes longer than every policy here leaves for one: timeouts are coarse by design. */
+const LONGEST_CALL_MS = 90;
+
+const anyScript = fc.array(
+  fc.record({ outcome: anyOutcome, tookMs: fc.integer({ min: 0, max: LONGEST_CALL_MS }) }),
+  { minLength: 1, maxLength: 12 },
+);
+
+/** Down for good, so that the policy itself has to end it. */
+const hopeless = fc.record({
+  outcome: fc.constantFrom<Outcome>({ kind: "thrown" }, { kind: "status", status: 429 }),
+  tookMs: fc.integer({ min: 0, max: LONGEST_CALL_MS }),
+});
+
+/** Any policy that leaves room for a call. A thousand attempts are no more telling than thirty. */
+const anyRoomyPolicy = anyDocument.map((document): PolicyDocument => {
+  const { delaysMs, maxAttempts = 5, minCallMs = 1, totalBudgetMs = 30_000 } = document;
+  return {
+    ...document,
+    ...(delaysMs === undefined && { maxAttempts: Math.min(maxAttempts, 30) }),
+    minCallMs: Math.max(minCallMs, LONGEST_CALL_MS + 1),
+    totalBudgetMs: Math.min(totalBudgetMs + LONGEST_CALL_MS + 1, 365 * 86_400_000),
+  };
+});
+
+const anyCase = fc.record({
+  policy: anyRoomyPolicy,
+  seed: fc.nat(),
+  script: fc.oneof(
+    anyScript,
+    fc.tuple(anyScript, hopeless).map(([script, last]) => [...script, last]),
+  ),
+});
+
+describe.each(FACES)("$name", (face) => {
+  test("makes the reference's attempts at the reference's instants, and ends as it does", async () => {
+    await fc.assert(
+      fc.asyncProperty(anyCase, async ({ policy, seed, script }) => {
+        expect(await face.run(policy, seed, script)).toEqual(
+          await reference.run(policy, seed, script),
+        );
+      }),
+      { numRuns: 400 },
+    );
+  });
+
+  test("waits as a seed has always made it wait", async () => {
+    const policy = { maxAttempts: 4, initialDelayMs: 1000 };
+    const script: readonly Step[] = [
+      { outcome: { kind: "status", status: 503 }, tookMs: 10 },
+      { outcome: { kind: "status", status: 429, retryAfterMs: 2000 }, tookMs: 20 },
+      { outcome: { kind: "thrown" }, tookMs: 30 },
+    ];
+    const run = await face.run(policy, 7, script);
+    expect(run).toEqual(await reference.run(policy, 7, script));
+    expect(run.attemptsAt).toHaveLength(4);
+    expect(run.ending).toBe("attempts");
+  });
+});

@@ -1,0 +1,132 @@
+/**
+ * One layer per hop: three real services in a chain, each with retries on. With the leaf down it is
+ * called three times, not 27, and nobody works past the deadline of the first caller.
+ */
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { type CallEvent, createFetch, incoming, type RetryOptions } from "redrive";
+import { afterEach, describe, expect, test } from "vitest";
+
+interface Hop {
+  readonly origin: string;
+  /** What arrived: how much time the caller said was left, and which attempt it was. */
+  readonly remainingMs: number[];
+  readonly attempts: (string | undefined)[];
+}
+
+const servers: Server[] = [];
+afterEach(async () => {
+  for (const server of servers.splice(0)) {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  }
+});
+
+/** A service that answers as `serve` does: with a status, or never. */
+async function hop(serve: () => Promise<number> | number): Promise<Hop> {
+  const remainingMs: number[] = [];
+  const attempts: (string | undefined)[] = [];
+  const server = createServer((request, response) => {
+    const { headers } = request;
+    remainingMs.push(Number(headers["redrive-remaining-ms"]));
+    attempts.push(headers["redrive-attempt"]?.toString());
+    const answer = (status: number) => void response.writeHead(status).end();
+    void incoming(headers, async () => serve()).then(answer, () => answer(502));
+  });
+  servers.push(server);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  return { origin: `http://127.0.0.1:${port}`, remainingMs, attempts };
+}
+
+/** Client, first service, second service, leaf: three callers, each with its own retrying fetch. */
+async function chain(policy: RetryOptions<Response>, leaf: () => Promise<number> | number) {
+  const events: CallEvent[] = [];
+  const options = { maxAttempts: 3, initialDelayMs: 1, ...policy };
+  const http = createFetch({ ...options, onEvent: (event) => void events.push(event) });
+  const last = await hop(leaf);
+  const second = await hop(async () => (await http(last.origin)).status);
+  const first = await hop(async () => (await http(second.origin)).status);
+  return { http, first, second, last, events, call: () => http(first.origin) };
+}
+
+describe("with the leaf down", () => {
+  test("it is called three times, not 27", async () => {
+    const { call, first, second, last, events } = await chain({}, () => 503);
+    expect((await call()).status).toBe(503);
+    expect(first.attempts).toEqual(["1", "2", "3"]);
+    expect(second.attempts).toHaveLength(3);
+    expect(last.attempts).toHaveLength(3);
+    const yields = events.filter(({ type }) => type === "yield");
+    expect(yields).toHaveLength(6);
+    expect(yields.every((event) => event.type === "yield" && event.to === "caller")).toBe(true);
+  });
+
+  test('nested: "retry" brings the old behaviour back', async () => {
+    const { call, last } = await chain({ nested: "retry" }, () => 503);
+    await call();
+    expect(last.attempts).toHaveLength(27);
+  });
+
+  test("a leaf that recovers is reached by the outermost layer", async () => {
+    let calls = 0;
+    const { call, last } = await chain({}, () => (++calls < 3 ? 503 : 200));
+    expect((await call()).status).toBe(200);
+    expect(last.attempts).toHaveLength(3);
+  });
+});
+
+describe("the deadline", () => {
+  test("only shrinks from hop to hop, and from attempt to attempt", async () => {
+    const policy = { totalBudgetMs: 5000, initialDelayMs: 20, jitterType: "NONE" } as const;
+    const { call, first, second, last } = await chain(policy, () => 503);
+    await call();
+    for (let n = 0; n < 3; n++) {
+      const [a = 0, b = 0, c = 0] = [first, second, last].map((one) => one.remainingMs[n]);
+      expect(a).toBeLessThanOrEqual(5000);
+      expect(b).toBeLessThanOrEqual(a);
+      expect(c).toBeLessThanOrEqual(b);
+      expect(c).toBeGreaterThan(0);
+    }
+    expect(first.remainingMs[1]).toBeLessThan(first.remainingMs[0] ?? 0);
+  });
+
+  test("of the first caller ends the call to the leaf", async () => {
+    const ends: number[] = [];
+    const silent = () => new Promise<number>(() => undefined);
+    const { first, second, last, http } = await chain({ totalBudgetMs: 60_000 }, silent);
+    const startedMs = performance.now();
+    const call = http(first.origin, { redrive: { totalBudgetMs: 400, maxAttempts: 2 } });
+    await call.then(
+      () => expect.unreachable("the leaf never answers"),
+      () => ends.push(performance.now() - startedMs),
+    );
+    expect(ends[0]).toBeGreaterThanOrEqual(399);
+    // One sixteenth late at most, and room for a machine that is busy.
+    expect(ends[0]).toBeLessThan(1500);
+    for (const { remainingMs } of [first, second, last]) {
+      expect(remainingMs).toHaveLength(1);
+      expect(remainingMs[0]).toBeLessThanOrEqual(400);
+    }
+  });
+});
+
+describe("the headers of others are understood", () => {
+  test.each([
+    ["an AWS SDK", { "amz-sdk-request": "attempt=1; max=3" }],
+    ["gRPC", { "grpc-previous-rpc-attempts": "1" }],
+    ["Envoy", { "x-envoy-attempt-count": "1" }],
+    ["a Stainless client", { "x-stainless-retry-count": "0" }],
+  ])("%s", async (_, headers) => {
+    const { first, last } = await chain({}, () => 503);
+    await fetch(first.origin, { headers });
+    expect(last.attempts).toHaveLength(1);
+  });
+
+  test("and a caller that says nothing leaves retrying to the first service", async () => {
+    const { first, last } = await chain({}, () => 503);
+    await fetch(first.origin);
+    expect(first.attempts).toHaveLength(1);
+    expect(last.attempts).toHaveLength(3);
+  });
+});
