@@ -52,7 +52,8 @@ export class Attempt<T> implements AttemptContext, Timed {
   }
 
   get previousError(): unknown {
-    return this.call.lastError;
+    const last = this.call.lastEnding;
+    return last !== undefined && "error" in last ? last.error : undefined;
   }
 
   get endpoint(): string | undefined {

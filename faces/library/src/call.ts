@@ -19,6 +19,7 @@ import {
   OPEN_GATES,
   type Outcome,
   type Policy,
+  type Random,
   type StopReason,
   SUCCESS,
   singleAttempt,
@@ -26,15 +27,12 @@ import {
 } from "@redrive/core";
 import { Attempt } from "./attempt.ts";
 import { requestOf } from "./call-request.ts";
-import { type CallEvent, notify } from "./events.ts";
+import { type CallEvent, notify, type Told } from "./events.ts";
 import { ABORTED, FAULT, isThenable, NO_ENDING, outcomeBy, outcomeOf } from "./judgement.ts";
 import { type Layer, layerAbove } from "./layer.ts";
 import type { Attempted, CallOptions, Ending } from "./options.ts";
 import type { Setting } from "./setting.ts";
-import { errorOf, newStory, recordOf, type Story } from "./story.ts";
-
-/** An event as it is told, before the call adds when and where. */
-type Told<E = CallEvent> = E extends CallEvent ? Omit<E, "at" | "destination" | "key"> : never;
+import { errorOf, isOwnError, newStory, recordOf, type Story } from "./story.ts";
 
 export class Call<T> implements Layer {
   readonly where = "process";
@@ -44,7 +42,8 @@ export class Call<T> implements Layer {
   readonly reject: (reason: unknown) => void;
   readonly startMs: number;
   policy: Policy;
-  protected lastEnding: Ending<T> | undefined = undefined;
+  /** How the latest attempt ended. */
+  lastEnding: Ending<T> | undefined = undefined;
   protected readonly fn: Attempted<T>;
   protected made = 0;
   protected current: Attempt<T> | undefined = undefined;
@@ -110,13 +109,6 @@ export class Call<T> implements Layer {
     return deadlineAt === undefined ? budgetAt : Math.min(budgetAt, deadlineAt);
   }
 
-  /** What the attempt before threw. */
-  get lastError(): unknown {
-    return this.lastEnding !== undefined && "error" in this.lastEnding
-      ? this.lastEnding.error
-      : undefined;
-  }
-
   /** Where a copy should go; only destinations name endpoints. */
   endpointOf(_copy: number): string | undefined {
     return undefined;
@@ -140,8 +132,7 @@ export class Call<T> implements Layer {
     return attempt;
   }
 
-  /** An attempt is about to run. Guarded calls note what they hold for it. */
-  protected began(_attempt: Attempt<T>): void {}
+  protected began(_attempt: Attempt<T>): void {} // Guarded calls note what they hold for it.
 
   private invoke(attempt: Attempt<T>): void {
     let result: T | PromiseLike<T>;
@@ -218,13 +209,23 @@ export class Call<T> implements Layer {
     verdict: Verdict,
   ): void {
     this.lastEnding = ending;
-    const now = this.setting.clock.now();
-    const { random } = this.storySoFar();
-    const gates = this.gates(now, verdict === "throttled");
-    const history = this.history(now);
-    const decision = decide(this.policy, this.request(), history, outcome, gates, now, random);
-    this.record(attempt, ending, outcome, verdict, decision, now);
-    this.carryOut(decision, verdict === "throttled", ending, now);
+    const now = this.setting.ticker.turn.now();
+    const throttled = verdict === "throttled";
+    const decision = this.decide(outcome, throttled, now);
+    const isQuiet = decision.kind === "stop" && isOwnError(this.made, decision.reason, ending);
+    if (!isQuiet || this.listens()) this.record(attempt, ending, outcome, verdict, decision, now);
+    this.carryOut(decision, throttled, ending, now);
+  }
+
+  private decide(outcome: Outcome, throttled: boolean, now: number): Decision {
+    const [gates, random] = [this.gates(now, throttled), this.chance()];
+    return decide(this.policy, this.request(), this.history(now), outcome, gates, now, random);
+  }
+
+  /** A call without attempts left draws no more, so it needs no stream of its own. */
+  private chance(): Random {
+    const isLast = this.made >= this.policy.maxAttempts;
+    return isLast ? this.setting.random : this.storySoFar().random;
   }
 
   private storySoFar(): Story {
@@ -268,7 +269,6 @@ export class Call<T> implements Layer {
     return true;
   }
 
-  /** Ends the call without success. */
   protected giveUp(told: StopReason, ending: Ending<T>): void {
     // An error that the caller judged a success is still no value to resolve with.
     const reason = told === "succeeded" ? "not-retryable" : told;
@@ -278,7 +278,7 @@ export class Call<T> implements Layer {
     this.conclude(reason, ending, error);
   }
 
-  /** True if the value of the last attempt is what the caller wants, failure or not. */
+  /** True if the last attempt's value is what the caller wants, failure or not. */
   protected keeps(ending: Ending<T>): ending is { readonly value: T } {
     return this.options.keepLast === true && "value" in ending;
   }
@@ -375,9 +375,9 @@ export class Call<T> implements Layer {
   /** An attempt may take its own timeout, or what is left of the whole call if that is less. */
   private timeoutMs(copy: number): number {
     const { attemptTimeoutMs, totalBudgetMs } = this.policy;
-    const isWhole = this.isAtStart(copy) && attemptTimeoutMs <= totalBudgetMs;
-    if (isWhole && !this.isBound()) return attemptTimeoutMs;
-    return Math.max(1, Math.min(attemptTimeoutMs, Math.floor(this.leftMs())));
+    const isWhole = this.isAtStart(copy) && !this.isBound();
+    const leftMs = isWhole ? totalBudgetMs : Math.floor(this.leftMs());
+    return Math.max(1, Math.min(attemptTimeoutMs, leftMs));
   }
 
   protected listens(): boolean {

@@ -31,7 +31,7 @@ import {
 import { Gatekeeper } from "./gatekeeper.ts";
 import { GuardedCall } from "./guarded-call.ts";
 import { HedgeRace, hedgeAfterMs } from "./hedge-race.ts";
-import type { Counted, Host } from "./host.ts";
+import type { Host } from "./host.ts";
 import type { Attempted, Classify, Fallback, FallbackContext, RunOptions } from "./options.ts";
 import { readState, restoreKeys, type SavedState, saveState } from "./saved-state.ts";
 import { createSetting, type Setting, SettingCache } from "./setting.ts";
@@ -96,7 +96,7 @@ class GuardedDestination implements Destination, Host {
   private readonly setting: Setting;
   private readonly settings: SettingCache;
   private readonly listeners = new Map<CallEventType | "*", Set<CallListener>>();
-  private readonly counts: Counts = noCounts();
+  readonly counts: Counts = noCounts();
   private renewing: Promise<void> | undefined = undefined;
 
   constructor(name: string, input: DestinationInput) {
@@ -195,10 +195,6 @@ class GuardedDestination implements Destination, Host {
 
   [Symbol.dispose](): void {
     this.listeners.clear();
-  }
-
-  count(what: Counted): void {
-    this.counts[what]++;
   }
 
   hasListeners(): boolean {

@@ -89,6 +89,11 @@ export type CallEvent =
   | FellBack
   | Reauthenticated;
 
+/** An event as it is told, before the call adds when and where. */
+export type Told<E = CallEvent> = E extends CallEvent
+  ? Omit<E, "at" | "destination" | "key">
+  : never;
+
 export type CallEventType = CallEvent["type"];
 
 /** The event of one type, or any for "*". */

@@ -92,7 +92,9 @@ export class Gatekeeper {
 
   /** What the guards say, with the key's own breaker. */
   gates(breaker: Breaker | undefined, now: number, throttled: boolean): Gates {
-    const { circuitOpenUntil: _, ...gates } = gatesOf(this.guards, now, throttled);
+    const own = gatesOf(this.guards, now, throttled);
+    if (breaker === this.guards.breaker) return own;
+    const { circuitOpenUntil: _, ...gates } = own;
     const until = breaker && openUntil(breaker, now);
     return until === undefined ? gates : { ...gates, circuitOpenUntil: until };
   }
@@ -174,8 +176,9 @@ export class Gatekeeper {
     if (breaker !== undefined) this.leaveBreaker(breaker, entry, now, durationMs, outcome, verdict);
     const { concurrency, latency } = this.guards;
     if (verdict === "success") recordLatency(latency, now, durationMs);
-    this.tellRates(now, outcome, verdict);
     this.tellBudget(entry.ticket, verdict, patient);
+    if (this.isPlain) return;
+    this.tellRates(now, outcome, verdict);
     if (concurrency === undefined) return;
     leaveConcurrency(concurrency, now, entry.isRetry, loadOf(outcome, verdict), durationMs);
     this.letIn();

@@ -144,7 +144,7 @@ export class GuardedCall<T> extends Call<T> implements Waiter {
   }
 
   private turnAway(reason: StopReason): void {
-    this.host.count("refused");
+    this.host.counts.refused++;
     this.giveUp(reason, this.lastEnding ?? NO_ENDING);
   }
 
@@ -152,7 +152,9 @@ export class GuardedCall<T> extends Call<T> implements Waiter {
     attempt.pass = this.pass;
     attempt.ticket = this.ticket;
     this.ticket = 0;
-    if (attempt.copy === 0) this.host.count(attempt.isRetry ? "retries" : "firsts");
+    if (attempt.copy > 0) return;
+    if (attempt.isRetry) this.host.counts.retries++;
+    else this.host.counts.firsts++;
   }
 
   /** Sends a copy of a slow attempt, if the guards let it: a hedge takes a slot and a token. */
@@ -170,7 +172,7 @@ export class GuardedCall<T> extends Call<T> implements Waiter {
     }
     this.ticket = ticket;
     this.pass = pass;
-    this.host.count("hedges");
+    this.host.counts.hedges++;
     if (this.listens()) this.tell({ type: "hedge", attempt: this.made, copy, afterMs });
     return this.launch(copy);
   }
@@ -259,12 +261,12 @@ export class GuardedCall<T> extends Call<T> implements Waiter {
   }
 
   protected override succeeded(value: T): void {
-    this.host.count("successes");
+    this.host.counts.successes++;
     this.host.remember(this, value);
   }
 
   protected override conclude(reason: StopReason, ending: Ending<T>, error: unknown): void {
-    this.host.count("failures");
+    this.host.counts.failures++;
     const isCovered = FALLBACK_REASONS.includes(reason) && this.host.hasFallback(this);
     if (isCovered) this.fallBack(reason, ending, error);
     else super.conclude(reason, ending, error);

@@ -15,10 +15,11 @@ export type Counted = "firsts" | "retries" | "hedges" | "successes" | "failures"
 export interface Host {
   readonly gatekeeper: Gatekeeper;
   readonly hedge: HedgeOptions | undefined;
+  /** Since the destination was made. */
+  readonly counts: Record<Counted, number>;
   /** The destination's word on all its calls. */
   readonly idempotent: boolean | undefined;
 
-  count(what: Counted): void;
   hasListeners(): boolean;
   emit(event: CallEvent): void;
 

@@ -61,6 +61,15 @@ export function recordOf<T>(
 /** Ends that are ours to tell, though nothing was retried. */
 const OWN_REASONS: readonly StopReason[] = ["circuit-open", "retry-budget", "overload"];
 
+/** True if what the attempt threw says it all: nothing was retried, and the end is not ours. */
+export function isOwnError<T>(attempts: number, reason: StopReason, ending: Ending<T>): boolean {
+  if (!("error" in ending)) return false;
+  if (reason === "aborted") return true;
+  const { error } = ending;
+  const isTimeout = error instanceof RedriveError && error.code === "ATTEMPT_TIMEOUT";
+  return attempts === 1 && !isTimeout && !OWN_REASONS.includes(reason);
+}
+
 /** The caller's own error when nothing was retried, else one that tells the whole story. */
 export function errorOf<T>(
   name: string | undefined,
@@ -70,9 +79,7 @@ export function errorOf<T>(
   records: readonly AttemptRecord[],
 ): unknown {
   const cause = "error" in ending ? ending.error : undefined;
-  const isTimeout = cause instanceof RedriveError && cause.code === "ATTEMPT_TIMEOUT";
-  const isOurs = attempts !== 1 || isTimeout || OWN_REASONS.includes(reason);
-  if ("error" in ending && (!isOurs || reason === "aborted")) return cause;
+  if (isOwnError(attempts, reason, ending)) return cause;
   const where = name === undefined ? "" : `${name}: `;
   const count = `${attempts} attempt${attempts === 1 ? "" : "s"}`;
   const told = cause instanceof Error && cause.message !== "" ? `: ${cause.message}` : "";

@@ -1,0 +1,42 @@
+/** A benchmark's promises are held against its figures, and a missed one is called that. */
+import { expect, test } from "vitest";
+import { flat, judge } from "./bars.mjs";
+import type { Report } from "./harness.mjs";
+
+const row = { nsLow: 0, nsHigh: 0 };
+const report: Report = {
+  name: "x",
+  baseline: "plain",
+  node: "v20",
+  rounds: 1,
+  results: [
+    { ...row, name: "plain", nsPerOp: 50, ratio: 1, bytesPerOp: 100 },
+    { ...row, name: "ours", nsPerOp: 200, ratio: 4, bytesPerOp: 900 },
+    { ...row, name: "theirs", nsPerOp: 190, ratio: 3.8, bytesPerOp: 1_000 },
+    { ...row, name: "others", nsPerOp: 900, ratio: 18, bytesPerOp: undefined },
+  ],
+};
+const verdictsOf = (bar: Parameters<typeof judge>[1][number]) =>
+  judge(report, [bar]).map(({ ok }) => ok);
+
+test("ratio, nanoseconds and bytes each have their own verdict", () => {
+  expect(verdictsOf({ of: "ours", ratio: 5, ns: 150, bytes: 900 })).toEqual([true, false, true]);
+});
+
+test("below every peer means below the best of them", () => {
+  expect(verdictsOf({ of: "ours", below: ["others"] })).toEqual([true]);
+  expect(verdictsOf({ of: "ours", below: ["others", "theirs"] })).toEqual([false]);
+});
+
+test("bytes that were not measured are not judged", () => {
+  expect(verdictsOf({ of: "others", bytes: 1 })).toEqual([]);
+});
+
+test("flat compares the dearest with the cheapest", () => {
+  expect(flat(report, ["ours", "theirs"], 1.1).ok).toBe(true);
+  expect(flat(report, ["ours", "others"], 1.1)).toMatchObject({ got: "4.50", ok: false });
+});
+
+test("a contender that is not there is a mistake", () => {
+  expect(() => judge(report, [{ of: "nobody", ratio: 1 }])).toThrow('"nobody"');
+});

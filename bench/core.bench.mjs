@@ -1,0 +1,237 @@
+/**
+ * `npm run bench -- core [--node 24] [--json]`: what core's decisions and guard steps cost, in
+ * nanoseconds and bytes. Each is a handful of arithmetic on every call of every face, so each has a
+ * bar; and since guards live as long as the process, none may keep memory that grows with calls.
+ */
+import {
+  ADAPTIVE_RATE_DEFAULTS,
+  BREAKER_DEFAULTS,
+  CONCURRENCY_DEFAULTS,
+  checkPolicy,
+  classifyError,
+  compile,
+  createAdaptiveRate,
+  createBreaker,
+  createConcurrency,
+  createGuards,
+  createLatency,
+  createRate,
+  createRetryBudget,
+  createThrottle,
+  decide,
+  enterBreaker,
+  enterConcurrency,
+  enterThrottle,
+  gatesOf,
+  guardOptionsOf,
+  judge,
+  leaveBreaker,
+  leaveConcurrency,
+  noteAccept,
+  noteAnswer,
+  noteFirst,
+  noteSuccess,
+  quantileMs,
+  recordLatency,
+  resolve,
+  resolveDestination,
+  seededRandom,
+  THROTTLE_DEFAULTS,
+  takeAdaptiveRate,
+  takeRate,
+  takeRetry,
+} from "@redrive/core";
+import { judge as judgeBars, printVerdicts } from "./bars.mjs";
+import { compareCpuTime } from "./cpu-time.mjs";
+import { sink } from "./harness.mjs";
+
+/** @typedef {import("./harness.mjs").Contender} Contender */
+
+const ROUNDS = 31;
+const ROUND_MS = 20;
+const BAR_NS = 200;
+
+/** A tenth of a millisecond a call: windows turn over while they are measured. */
+const CALLS_PER_MS = 10;
+const START_AT = 1_700_000_000_000;
+
+/** @param {number} i */
+const at = (i) => START_AT + Math.floor(i / CALLS_PER_MS);
+
+/**
+ * Time goes on from turn to turn, as a guard's own would.
+ * @param {string} name
+ * @param {(i: number, now: number) => unknown} step
+ * @returns {Contender}
+ */
+function steps(name, step) {
+  let i = 0;
+  function run(/** @type {number} */ operations) {
+    /** @type {unknown} */
+    let last;
+    for (let left = operations; left > 0; left--) {
+      last = step(i, at(i));
+      i++;
+    }
+    return last;
+  }
+  return { name, run };
+}
+
+/** The cheapest thing there is, so that ratios have a measure. */
+const nothing = steps("nothing", (i, now) => i + now);
+
+function decisions() {
+  const policy = resolve({ maxAttempts: 5, totalBudgetMs: 30_000 });
+  const kernel = compile(policy);
+  const random = seededRandom("bench");
+  const request = { method: "GET" };
+  const first = { attempt: 1, startedAt: START_AT, previousDelayMs: 0 };
+  const last = { attempt: 5, startedAt: START_AT, previousDelayMs: 100 };
+  const status = /** @type {const} */ ({ kind: "status", status: 503 });
+  const hinted = /** @type {const} */ ({ kind: "status", status: 503, retryAfterMs: 1_000 });
+  const success = /** @type {const} */ ({ kind: "success" });
+  const open = {};
+  const plain = new Error("the other side is down");
+  const refused = Object.assign(new Error("connect"), { code: "ECONNREFUSED" });
+  return [
+    steps("decide: retry", () => decide(policy, request, first, status, open, START_AT, random)),
+    steps("decide: stop", () => decide(policy, request, last, status, open, START_AT, random)),
+    steps("decide: hint", () => decide(policy, request, first, hinted, open, START_AT, random)),
+    steps("decide: success", () => decide(policy, request, first, success, open, START_AT, random)),
+    steps("kernel.next", (i) => kernel.next(1 + (i & 3), 100, 50, 0.5)),
+    steps("judge", () => judge(policy, status)),
+    steps("classifyError: a code", () => classifyError(refused)),
+    steps("classifyError: no marks", () => classifyError(plain)),
+  ];
+}
+
+function breakerAndBudgets() {
+  const breaker = createBreaker(BREAKER_DEFAULTS, START_AT);
+  const failing = createBreaker({ ...BREAKER_DEFAULTS, failureRate: 1 }, START_AT);
+  const { retryBudget: ratioOptions } = resolveDestination({ retryBudget: { ratio: 0.5 } });
+  const { retryBudget: tokenOptions } = resolveDestination({ retryBudget: { kind: "TOKENS" } });
+  const { retryBudget: grpcOptions } = resolveDestination({ retryBudget: { kind: "GRPC" } });
+  return [
+    steps("breaker: enter, leave well", (_, now) =>
+      leaveBreaker(breaker, now, enterBreaker(breaker, now), "success", 5, 0.5),
+    ),
+    steps("breaker: enter, leave failed", (i, now) => {
+      const outcome = i % 10 === 0 ? "success" : "failure";
+      leaveBreaker(failing, now, enterBreaker(failing, now), outcome, 5, 0.5);
+    }),
+    ...[ratioOptions, tokenOptions, grpcOptions].map((options) => budgetSteps(options)),
+  ];
+}
+
+/** @param {import("@redrive/core").RetryBudgetOptions | undefined} options */
+function budgetSteps(options) {
+  if (options === undefined) throw new Error("a budget was asked for");
+  const budget = createRetryBudget(options, START_AT);
+  return steps(`budget ${options.kind}: first, take, success`, (_, now) => {
+    noteFirst(budget, now);
+    const ticket = takeRetry(budget, now, false);
+    noteSuccess(budget, ticket, false);
+    return ticket;
+  });
+}
+
+function limits() {
+  const algorithms = /** @type {const} */ (["FIXED", "AIMD", "GRADIENT", "VEGAS"]);
+  const rate = createRate({ perSecond: 5_000, burst: 100 }, START_AT);
+  const adaptive = createAdaptiveRate(ADAPTIVE_RATE_DEFAULTS, START_AT);
+  const throttle = createThrottle(THROTTLE_DEFAULTS, START_AT);
+  return [
+    ...algorithms.map((algorithm) => {
+      const concurrency = createConcurrency({ ...CONCURRENCY_DEFAULTS, algorithm }, START_AT);
+      return steps(`concurrency ${algorithm}: enter, leave`, (_, now) => {
+        enterConcurrency(concurrency, false);
+        leaveConcurrency(concurrency, now, false, "success", 5);
+      });
+    }),
+    steps("rate: take", (_, now) => takeRate(rate, now)),
+    steps("adaptive rate: take, answer", (i, now) => {
+      const went = takeAdaptiveRate(adaptive, now);
+      noteAnswer(adaptive, now, i % 1_000 === 0);
+      return went;
+    }),
+    steps("throttle: enter, accept", (_, now) => {
+      const sent = enterThrottle(throttle, now, 0.5);
+      noteAccept(throttle, now);
+      return sent;
+    }),
+  ];
+}
+
+function observations() {
+  const latency = createLatency(START_AT);
+  const read = createLatency(START_AT);
+  for (let i = 0; i < 1_000; i++) recordLatency(read, START_AT, i % 250);
+  const document = { retryBudget: {}, breaker: {}, rate: { perSecond: 1_000 } };
+  const guards = createGuards(guardOptionsOf(resolveDestination(document)), START_AT);
+  recordLatency(guards.latency, START_AT, 10);
+  return [
+    steps("latency: record", (i, now) => recordLatency(latency, now, i % 250)),
+    steps("latency: record, p95", (i, now) => {
+      recordLatency(read, now, i % 250);
+      return quantileMs(read, now, 0.95);
+    }),
+    steps("gatesOf", (_, now) => gatesOf(guards, now, false)),
+  ];
+}
+
+/** Once per document, not per call: for information. */
+function documents() {
+  const policy = { maxAttempts: 3, initialDelayMs: 50, totalBudgetMs: 8_000 };
+  const document = { policy, breaker: {}, concurrency: { algorithm: "GRADIENT" } };
+  return [
+    steps("checkPolicy", () => checkPolicy(policy)),
+    steps("resolve", () => resolve(policy)),
+    steps("resolveDestination", () =>
+      resolveDestination(/** @type {import("@redrive/core").DestinationDocument} */ (document)),
+    ),
+  ];
+}
+
+/**
+ * @param {string} name
+ * @param {readonly Contender[]} contenders
+ * @param {number | undefined} barNs
+ */
+async function section(name, contenders, barNs) {
+  const all = [nothing, ...contenders];
+  const report = await compareCpuTime({ name, contenders: all, rounds: ROUNDS, roundMs: ROUND_MS });
+  if (barNs === undefined) return;
+  const bars = contenders.map((contender) => ({ of: contender.name, ns: barNs }));
+  printVerdicts(name, [...judgeBars(report, bars), ...contenders.flatMap(keepsNothing)]);
+}
+
+const KEEP_OPERATIONS = 200_000;
+const KEEP_MOST_BYTES = 64_000;
+
+/**
+ * After many steps, and a collection, no more memory is held than before: only with --expose-gc.
+ * @param {Contender} contender
+ */
+function keepsNothing({ name, run }) {
+  const { gc } = globalThis;
+  if (gc === undefined) return [];
+  gc();
+  const before = process.memoryUsage().heapUsed;
+  sink.last = run(KEEP_OPERATIONS);
+  gc();
+  const kept = Math.max(0, process.memoryUsage().heapUsed - before);
+  return [
+    {
+      bar: `${name}: keeps at most ${KEEP_MOST_BYTES} bytes after ${KEEP_OPERATIONS} steps`,
+      got: `${kept}`,
+      ok: kept <= KEEP_MOST_BYTES,
+    },
+  ];
+}
+
+await section("decisions", decisions(), BAR_NS);
+await section("breaker and budgets", breakerAndBudgets(), BAR_NS);
+await section("limits", limits(), BAR_NS);
+await section("observations", observations(), BAR_NS);
+await section("documents, for information", documents(), undefined);
