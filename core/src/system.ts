@@ -24,22 +24,29 @@ function startTimer(ms: number, background: boolean, fn: () => void): Timer {
 }
 
 /**
- * Timers may wake a little early; the remainder is waited out, so no alarm rings before its time.
+ * Timers count in whole milliseconds and may wake a little early: what is left below one is waited
+ * out turn by turn, so that no alarm rings before its time and none is late for being rounded up.
  * A span that is no number counts as 0: it must neither wait for ever nor spin.
  */
 function alarm(ms: number, fn: () => void, background = false): Cancel {
   const endMs = performance.now() + (Number.isNaN(ms) ? 0 : Math.max(0, ms));
+  let isCancelled = false;
   const wake = () => {
+    if (isCancelled) return;
     const leftMs = endMs - performance.now();
     if (leftMs <= 0) fn();
+    else if (leftMs < 1 && globalThis.setImmediate) globalThis.setImmediate(wake);
     else timer = startTimer(clampTimer(leftMs), background, wake);
   };
   let timer = startTimer(clampTimer(ms), background, wake);
-  return () => clearTimeout(timer);
+  return () => {
+    isCancelled = true;
+    clearTimeout(timer);
+  };
 }
 
 function clampTimer(ms: number): number {
-  return ms > 0 ? Math.min(Math.ceil(ms), LONGEST_TIMER_MS) : 0;
+  return ms > 0 ? Math.min(Math.floor(ms), LONGEST_TIMER_MS) : 0;
 }
 
 /** The machine's own time. */

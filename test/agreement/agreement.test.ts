@@ -13,6 +13,7 @@ import {
   statusOutcome,
   virtualClock,
 } from "@redrive/core";
+import { simulateCall } from "@redrive/simulator";
 import fc from "fast-check";
 import { RedriveError, retry } from "redrive";
 import { describe, expect, test } from "vitest";
@@ -99,8 +100,18 @@ const library: Face = {
   },
 };
 
-/** The service and the simulator join here. */
-const FACES: readonly Face[] = [library];
+const simulator: Face = {
+  name: "simulator",
+  run(document, seed, script) {
+    const steps = script.map(({ outcome, tookMs }) => ({ outcome, durationMs: tookMs }));
+    const random = seededRandom(seed).fork(CALL_ID);
+    const { startsAt, reason } = simulateCall(document, steps, { random, startAt: START_AT });
+    return { attemptsAt: startsAt.map((at) => at - START_AT), ending: reason };
+  },
+};
+
+/** The service joins here. */
+const FACES: readonly Face[] = [library, simulator];
 
 const anyHint = fc.option(fc.integer({ min: 0, max: 120_000 }), { nil: undefined });
 

@@ -1,4 +1,58 @@
 /**
- * The public surface of `@redrive/simulator`, which is being built: so far the arithmetic it runs on.
+ * The public surface of `@redrive/simulator`: see what a policy does to a dependency that fails,
+ * before production does. Runs in Node and in a browser's worker, on core alone.
  */
-export { compile, type Kernel } from "@redrive/core";
+export { type Advice, advise, type SeedDifference } from "./advise/advise.ts";
+export {
+  type Answers,
+  type Choice,
+  type ClientClass,
+  type Question,
+  type QuestionId,
+  questions,
+} from "./advise/questions.ts";
+export type { SpanDocument } from "./chance/spans.ts";
+export { type CoverageOptions, coverage } from "./coverage.ts";
+export { type Herd, type HerdOptions, herd } from "./herd.ts";
+export type {
+  Lab,
+  LabOptions,
+  LabReport,
+  LabRow,
+  Tolerance,
+} from "./labs/lab.ts";
+export { labs, runLab } from "./labs/labs.ts";
+export { lint, lintRules, passesLint } from "./lint/lint.ts";
+export type { Finding, Severity } from "./lint/rule.ts";
+export type { LintContext, LintSubject, LintTier, LintTiers } from "./lint/subject.ts";
+export type { PeakReport, Report, Series } from "./measure/report.ts";
+export {
+  type LoggedAttempt,
+  type Replay,
+  type ReplayOptions,
+  type ReplaySide,
+  replay,
+} from "./replay.ts";
+export type {
+  CallsDocument,
+  ClosedClients,
+  ContentionDocument,
+  OpenClients,
+  PhaseDocument,
+  PhaseKind,
+  QueueDocument,
+  ScenarioDocument,
+  ServerDocument,
+  TierDocument,
+} from "./scenario.ts";
+export { checkScenario } from "./scenario-fields.ts";
+export { scenarios } from "./scenarios.ts";
+export { type Schedule, type ScheduledWait, type ScheduleOptions, schedule } from "./schedule.ts";
+export { type SimulateOptions, simulate, traceHash } from "./simulate.ts";
+export {
+  type CallOptions,
+  type ScriptedOutcome,
+  type SimulatedCall,
+  simulateCall,
+} from "./simulate-call.ts";
+export { tierLoad } from "./tier-load.ts";

@@ -1,0 +1,155 @@
+/**
+ * `npm run bench -- simulator`: the simulator's promises. A failover of 10,000 clients within one
+ * frame, of a million within half a second and 150 MB, the contention model at ten times the speed
+ * of plain Python, and engines below 8 kB each. A miss ends with exit code 1. Times are the
+ * processor's, as in cpu-time.mjs: what the scheduler gives to others is no cost of ours.
+ */
+import { spawnSync } from "node:child_process";
+import { gzipSync } from "node:zlib";
+import { scenarios, simulate } from "@redrive/simulator";
+import { rolldown } from "rolldown";
+import { inRoot } from "../tools/setup/root.mjs";
+import { printVerdicts } from "./bars.mjs";
+import { quantile } from "./harness.mjs";
+
+/** @typedef {import("./bars.mjs").Verdict} Verdict */
+
+const ROUNDS = 15;
+const OCC_RUNS = 40;
+
+/**
+ * The failover scenario with another number of clients; its shape does not depend on it.
+ * @param {number} count
+ */
+function failover(count) {
+  const scenario = /** @type {import("@redrive/simulator").CallsDocument} */ (
+    scenarios["failover"]
+  );
+  const tiers = (scenario.tiers ?? []).map((tier) => ({
+    ...tier,
+    server: { ...tier.server, capacityPerSecond: count / 5 },
+  }));
+  return { ...scenario, clients: { kind: /** @type {const} */ ("CLOSED"), count, jobs: 1 }, tiers };
+}
+
+/**
+ * Processor time in ms of `rounds` runs after `warm` others.
+ * @param {number} warm
+ * @param {number} rounds
+ * @param {(round: number) => unknown} run
+ */
+function times(warm, rounds, run) {
+  for (let round = 0; round < warm; round++) run(round);
+  return Array.from({ length: rounds }, (_, round) => {
+    const before = process.cpuUsage();
+    run(round);
+    const { user, system } = process.cpuUsage(before);
+    return (user + system) / 1000;
+  });
+}
+
+/**
+ * @param {string} bar
+ * @param {number} got
+ * @param {number} most
+ * @param {string} unit
+ * @returns {Verdict}
+ */
+function atMost(bar, got, most, unit) {
+  return {
+    bar: `${bar}: at most ${most} ${unit}`,
+    got: `${got.toFixed(1)} ${unit}`,
+    ok: got <= most,
+  };
+}
+
+/** @returns {Verdict[]} */
+function fleets() {
+  const frame = failover(10_000);
+  const million = failover(1_000_000);
+  const frameMs = quantile(
+    times(10, ROUNDS, (seed) => simulate(frame, { seed })),
+    0.5,
+  );
+  globalThis.gc?.();
+  const before = process.memoryUsage().rss;
+  const millionMs = quantile(
+    times(1, 3, (seed) => simulate(million, { seed })),
+    0.5,
+  );
+  const megabytes = (process.memoryUsage().rss - before) / 1e6;
+  return [
+    atMost("failover of 10,000 clients", frameMs, 16, "ms"),
+    atMost("failover of 1,000,000 clients", millionMs, 500, "ms"),
+    atMost("memory for 1,000,000 clients", megabytes, 150, "MB"),
+  ];
+}
+
+const PYTHON = ["python3", [inRoot("bench", "occ.py"), "100", String(OCC_RUNS)]];
+
+/** Events per second of the contention model in Python; undefined without one. */
+function pythonSpeed() {
+  const [command, args] = /** @type {[string, string[]]} */ (PYTHON);
+  const { status, stdout } = spawnSync(command, args, { encoding: "utf8" });
+  if (status !== 0) return undefined;
+  const { events, seconds } = /** @type {{ events: number, seconds: number }} */ (
+    JSON.parse(stdout)
+  );
+  return events / seconds;
+}
+
+/** The same of ours: four events of the model a write, of which our engine folds two into the others. */
+function ourSpeed() {
+  const scenario = /** @type {import("@redrive/simulator").ContentionDocument} */ (
+    scenarios["contention"]
+  );
+  let writes = 0;
+  const [ms = 0] = times(0, 1, () => {
+    for (let seed = 0; seed < OCC_RUNS; seed++) writes += simulate(scenario, { seed }).attempts;
+  });
+  return (4 * writes) / (ms / 1000);
+}
+
+/** Turn and turn about; the median of the ratios. @returns {Verdict[]} */
+function contention() {
+  const bar = "contention model: at least 10 x plain Python";
+  for (let warm = 0; warm < 5; warm++) ourSpeed();
+  const pairs = Array.from({ length: 7 }, () => ({ ours: ourSpeed(), theirs: pythonSpeed() }));
+  const ratios = pairs.flatMap(({ ours, theirs }) => (theirs === undefined ? [] : [ours / theirs]));
+  if (ratios.length === 0) return [{ bar, got: "no python3", ok: false }];
+  const ratio = quantile(ratios, 0.5);
+  const millions =
+    quantile(
+      pairs.map(({ ours }) => ours),
+      0.5,
+    ) / 1e6;
+  return [
+    {
+      bar,
+      got: `${ratio.toFixed(1)} x (${millions.toFixed(1)} million events/s)`,
+      ok: ratio >= 10,
+    },
+  ];
+}
+
+/**
+ * Sizes without core. The two engines alone, and `simulate` with every world, checks and report.
+ * @returns {Promise<Verdict[]>}
+ */
+async function sizes() {
+  return [
+    atMost("engine of calls, minified and gzipped", await sizeOf("world", "calls.js"), 8, "kB"),
+    atMost("engine of fleets", await sizeOf("world", "fleet.js"), 8, "kB"),
+    atMost("simulate with all worlds, checks and report", await sizeOf("simulate.js"), 16, "kB"),
+  ];
+}
+
+/** @param {...string} path below dist */
+async function sizeOf(...path) {
+  const input = inRoot("faces", "simulator", "dist", ...path);
+  const bundle = await rolldown({ input, external: ["@redrive/core"] });
+  const { output } = await bundle.generate({ format: "esm", minify: true });
+  return gzipSync(output[0].code).length / 1000;
+}
+
+printVerdicts("simulator", [...fleets(), ...contention(), ...(await sizes())]);

@@ -1,0 +1,123 @@
+/** Advise: every path of the tree ends in a policy that passes lint, and says why. */
+import { checkDestination } from "@redrive/core";
+import { describe, expect, it } from "vitest";
+import { coverage } from "../coverage.ts";
+import { lint } from "../lint/lint.ts";
+import { advise } from "./advise.ts";
+import { type Answers, questions } from "./questions.ts";
+
+/** Every combination of the tree's answers, with a few outages, tiers and shards. */
+function* everyPath(): Generator<Answers> {
+  for (const idempotent of ["yes", "key", "no"] as const)
+    for (const clients of ["few", "many", "very-many"] as const)
+      for (const minimumWait of [false, true])
+        for (const background of [false, true])
+          for (const waits of ["person", "service", "job"] as const)
+            for (const outageMs of [8000, 3_600_000])
+              for (const shards of [1, 3])
+                yield {
+                  transient: true,
+                  idempotent,
+                  clients,
+                  minimumWait,
+                  background,
+                  waits,
+                  outageMs,
+                  tiers: 2,
+                  shards,
+                };
+}
+
+describe("advise", () => {
+  it("leads every path to a policy that passes lint", () => {
+    let paths = 0;
+    for (const answers of everyPath()) {
+      const { destination, context, reasons } = advise(answers);
+      expect(checkDestination(destination)).toEqual([]);
+      const worse = lint(destination, context).filter((finding) => finding.severity !== "info");
+      expect(worse, JSON.stringify(answers)).toEqual([]);
+      expect(reasons.length).toBeGreaterThan(1);
+      paths++;
+    }
+    expect(paths).toBe(432);
+  }, 60_000);
+
+  it("covers the outage with the fewest attempts where nobody looks on", () => {
+    const { policy, coverage: share } = advise({ waits: "service", outageMs: 8000 });
+    expect(share).toBeGreaterThanOrEqual(0.94);
+    const fewer = { ...policy, maxAttempts: (policy.maxAttempts ?? 0) - 1 };
+    expect(coverage(fewer, 8000)).toBeLessThan(0.96);
+  });
+
+  it("covers a whole day for work that nobody waits for", () => {
+    const {
+      destination,
+      context,
+      coverage: share,
+    } = advise({ waits: "job", outageMs: 86_400_000 });
+    expect(share).toBeGreaterThan(0.94);
+    expect(lint(destination, context)).toEqual([]);
+  });
+
+  it("does not retry what is permanent", () => {
+    expect(advise({ transient: false }).policy).toEqual({ maxAttempts: 1 });
+  });
+
+  it("repeats what is not idempotent only if it never left", () => {
+    const { policy, destination } = advise({ idempotent: "no" });
+    expect(policy.retryableErrors).toEqual(["connect", "dns"]);
+    expect(policy.retryableStatusCodes).toEqual([]);
+    expect(destination.idempotent).toBe(false);
+    expect(advise({ idempotent: "key" }).policy.requireIdempotencyKey).toBe(true);
+  });
+
+  it("follows the seed's thresholds: a breaker above 1,000 clients, equal jitter for a minimum wait", () => {
+    expect(advise({ clients: "very-many" }).destination.breaker).toEqual({});
+    expect(advise({ clients: "many" }).destination.breaker).toBeUndefined();
+    expect(advise({ minimumWait: true }).policy.jitterType).toBe("EQUAL");
+    expect(advise({}).policy.jitterType).toBe("FULL");
+  });
+
+  it("says where it differs from the seed, with both coverages", () => {
+    const { differsFromSeed, policy } = advise({
+      background: true,
+      waits: "job",
+      outageMs: 600_000,
+    });
+    expect(policy.jitterType).toBe("EQUAL");
+    expect(differsFromSeed?.seed).toBe("decorrelated jitter, 6 attempts from 1 s to 30 s");
+    expect(differsFromSeed?.ourCoverage).toBeGreaterThan(0.94);
+    expect(differsFromSeed?.seedCoverage).toBeLessThan(0.05);
+  });
+
+  it("names what nested layers would multiply to, and the breaker per shard", () => {
+    const { reasons, destination } = advise({ tiers: 3, shards: 4 });
+    expect(reasons.join(" ")).toMatch(/outermost of the 3 layers/);
+    expect(reasons.join(" ")).toMatch(/one of 4 shards/);
+    expect(destination.breaker).toEqual({ minCalls: 100 });
+  });
+
+  it("refuses answers that are none, with a guess", () => {
+    expect(() => advise({ client: "few" } as never)).toThrow('did you mean "clients"?');
+    expect(() => advise({ waits: "robot" } as never)).toThrow(
+      'waits must be one of person, service, job, got "robot"',
+    );
+  });
+
+  it("asks the seed's five questions in its order, then ours", () => {
+    expect(questions.map((question) => question.id)).toEqual([
+      "transient",
+      "idempotent",
+      "clients",
+      "minimumWait",
+      "background",
+      "waits",
+      "outageMs",
+      "tiers",
+      "shards",
+    ]);
+    expect(questions.map((question) => question.from).lastIndexOf("seed")).toBe(4);
+    for (const { id, fallback } of questions)
+      expect(() => advise({ [id]: fallback })).not.toThrow();
+  });
+});

@@ -1,0 +1,272 @@
+/**
+ * Advise: the decision tree. Answers in; a policy, a destination, the reasons and the coverage out.
+ * Where our answer is not the third seed's, it says so with both coverages. Every path leads to a
+ * policy that passes lint.
+ */
+import {
+  assertRange,
+  checkFields,
+  choiceRule,
+  type DestinationDocument,
+  DocumentError,
+  numberRule,
+  type PolicyDocument,
+  resolve,
+} from "@redrive/core";
+import { attemptsToOutlast, coverageOf } from "../coverage.ts";
+import type { LintContext } from "../lint/subject.ts";
+import { percent, seconds, whole } from "../measure/verdict.ts";
+import { tierLoad } from "../tier-load.ts";
+import type { Answers, ClientClass } from "./questions.ts";
+import { seedPolicy } from "./seed-policy.ts";
+
+/** What the third seed would have chosen instead, and what that comes to. */
+export interface SeedDifference {
+  readonly seed: string;
+  readonly ours: string;
+  readonly seedCoverage: number;
+  readonly ourCoverage: number;
+}
+
+export interface Advice {
+  readonly policy: PolicyDocument;
+  readonly destination: DestinationDocument;
+  /** Sentences, in the order of the questions. */
+  readonly reasons: readonly string[];
+  /** Chance that the waits outlast the outage that was named. */
+  readonly coverage: number;
+  readonly differsFromSeed?: SeedDifference;
+  /** What lint should know of the calls: `passesLint(destination, context)` holds. */
+  readonly context: LintContext;
+}
+
+type Full = Required<Answers>;
+
+const DEFAULTS: Full = {
+  transient: true,
+  idempotent: "yes",
+  clients: "many",
+  minimumWait: false,
+  background: false,
+  waits: "service",
+  outageMs: 8000,
+  tiers: 1,
+  shards: 1,
+};
+
+const ANSWER_FIELDS = {
+  transient: choiceOf(true, false),
+  idempotent: choiceRule("yes", "key", "no"),
+  clients: choiceRule("few", "many", "very-many"),
+  minimumWait: choiceOf(true, false),
+  background: choiceOf(true, false),
+  waits: choiceRule("person", "service", "job"),
+  outageMs: numberRule(0, 86_400_000),
+  tiers: numberRule(1, 8),
+  shards: numberRule(1, 1000),
+};
+
+function choiceOf(...values: readonly boolean[]): (value: unknown) => string | undefined {
+  return (value) => (values.includes(value as boolean) ? undefined : "true or false");
+}
+
+/** Takes answers to the questions; those left out are answered with each question's fallback. */
+export function advise(answers: Answers = {}): Advice {
+  const problems = checkFields(answers, ANSWER_FIELDS);
+  if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
+  const all: Full = { ...DEFAULTS, ...answers };
+  return all.transient ? adviseRetry(all) : adviseNone(all);
+}
+
+function adviseNone(answers: Full): Advice {
+  const policy: PolicyDocument = { maxAttempts: 1 };
+  return {
+    policy,
+    destination: { policy },
+    reasons: [
+      "The error is permanent: asking again gets the same answer, so the call is made once.",
+    ],
+    coverage: answers.outageMs === 0 ? 1 : 0,
+    context: contextOf(answers),
+  };
+}
+
+/** Clients that lint is to think of, by class. */
+const CLIENTS: Readonly<Record<ClientClass, number>> = { few: 5, many: 100, "very-many": 10_000 };
+
+function contextOf({
+  clients,
+  waits,
+  shards,
+  outageMs,
+  background,
+  idempotent,
+}: Full): LintContext {
+  const isPatient = waits !== "person" || background;
+  return {
+    clients: CLIENTS[clients],
+    waits: background ? "job" : waits,
+    shards,
+    breakerPerShard: shards > 1,
+    idempotent: idempotent !== "no",
+    ...(isPatient && { outageMs }),
+  };
+}
+
+function adviseRetry(answers: Full): Advice {
+  const policy = policyFor(answers);
+  const coverage = coverageOf(resolve(policy), answers.outageMs, { samples: SAMPLES });
+  const destination = destinationFor(answers, policy);
+  const difference = differenceFrom(answers, policy, coverage);
+  return {
+    policy,
+    destination,
+    reasons: reasonsFor(answers, policy, coverage),
+    coverage,
+    ...(difference && { differsFromSeed: difference }),
+    context: contextOf(answers),
+  };
+}
+
+/** Only what certainly never arrived may be repeated without a key. */
+const NEVER_SENT: PolicyDocument = {
+  retryableStatusCodes: [],
+  retryableGrpcCodes: [],
+  retryableErrors: ["connect", "dns"],
+};
+
+/** No caller holds a connection open through a longer outage: that is work for a durable service. */
+const LONGEST_HELD_MS = 60_000;
+
+function isDurable({ background, waits, outageMs }: Full): boolean {
+  return background || waits === "job" || (waits === "service" && outageMs > LONGEST_HELD_MS);
+}
+
+function policyFor(answers: Full): PolicyDocument {
+  const { idempotent, minimumWait, waits, background, outageMs } = answers;
+  const isJob = isDurable(answers);
+  const jitterType = minimumWait || isJob ? "EQUAL" : "FULL";
+  const safety: PolicyDocument = {
+    ...(idempotent === "no" ? NEVER_SENT : {}),
+    ...(idempotent === "key" ? { requireIdempotencyKey: true } : {}),
+  };
+  if (waits === "person" && !background) {
+    const quick = {
+      maxAttempts: 3,
+      initialDelayMs: 50,
+      maxDelayMs: 500,
+      totalBudgetMs: 5000,
+      attemptTimeoutMs: 1500,
+    };
+    return { ...quick, connectTimeoutMs: 1000, jitterType, ...safety };
+  }
+  return { ...enough(outageMs, isJob, jitterType), ...safety };
+}
+
+/** Attempts up to which advice goes; lint calls 100 endless. */
+const MOST_ATTEMPTS = 60;
+const WANTED_COVERAGE = 0.95;
+
+/** Calls tried for a coverage: good for +-0.8 points at 95 %. */
+const SAMPLES = 3000;
+
+/** The fewest attempts, three at least, that outlast the outage in 95 % of the cases. */
+function enough(outageMs: number, isJob: boolean, jitterType: "EQUAL" | "FULL"): PolicyDocument {
+  const initialDelayMs = isJob ? 1000 : 100;
+  const longestMs = isJob ? 3_600_000 : 30_000;
+  const maxDelayMs = Math.min(longestMs, Math.max(8 * initialDelayMs, Math.floor(outageMs / 2)));
+  const attemptTimeoutMs = isJob ? 30_000 : 5000;
+  const base = { initialDelayMs, maxDelayMs, jitterType, attemptTimeoutMs };
+  const room = { ...base, maxAttempts: MOST_ATTEMPTS, totalBudgetMs: 31_536_000_000 };
+  const needed = attemptsToOutlast(resolve(room), outageMs, WANTED_COVERAGE + 0.01);
+  const maxAttempts = Math.max(3, needed);
+  return { ...base, maxAttempts, totalBudgetMs: roomFor({ ...base, maxAttempts }) };
+}
+
+/** All ceilings and all timeouts: nothing ends for lack of time. */
+function roomFor(policy: {
+  maxAttempts: number;
+  initialDelayMs: number;
+  maxDelayMs: number;
+  attemptTimeoutMs: number;
+}): number {
+  let sumMs = policy.maxAttempts * policy.attemptTimeoutMs;
+  let ceilingMs = policy.initialDelayMs;
+  for (let n = 1; n < policy.maxAttempts; n++) {
+    sumMs += Math.min(policy.maxDelayMs, ceilingMs);
+    ceilingMs *= 2;
+  }
+  assertRange("totalBudgetMs", sumMs, 1, 31_536_000_000);
+  return Math.max(30_000, sumMs);
+}
+
+function destinationFor(answers: Full, policy: PolicyDocument): DestinationDocument {
+  const { clients, shards, waits, idempotent } = answers;
+  const isRead = waits === "person" && idempotent === "yes";
+  const needsBreaker = clients === "very-many" || shards > 1;
+  return {
+    policy,
+    ...(idempotent === "no" && { idempotent: false }),
+    ...((clients !== "few" || isRead) && { retryBudget: { kind: "RATIO", ratio: 0.1 } }),
+    ...(needsBreaker && { breaker: shards > 1 ? { minCalls: 100 } : {} }),
+    ...(isRead && { hedge: { after: "p95", max: 1 } }),
+  };
+}
+
+function reasonsFor(answers: Full, policy: PolicyDocument, coverage: number): string[] {
+  const { idempotent, clients, minimumWait, waits, background, outageMs, tiers, shards } = answers;
+  const attempts = policy.maxAttempts ?? 1;
+  const outage = seconds(outageMs);
+  const reasons = ["The error is transient, so another attempt is worth something."];
+  if (idempotent === "no")
+    reasons.push(
+      "Repeating could do the work twice: only calls that certainly never left (connect, dns) are retried.",
+    );
+  if (idempotent === "key")
+    reasons.push("An idempotency key makes repeating safe: calls without one are refused.");
+  if (clients !== "few")
+    reasons.push(
+      "Clients that fail together must not come back together: jitter, and a budget of 10 % so that retries never become the load.",
+    );
+  if (clients === "very-many")
+    reasons.push("Above 1,000 clients a breaker spares a dead server the attempts of everybody.");
+  if (minimumWait) reasons.push("Equal jitter keeps at least half of each wait.");
+  if (waits === "person" && !background) {
+    reasons.push(
+      `A person waits: three attempts within 5 s. They outlast ${outage} in ${percent(coverage)} of the cases; what must survive longer belongs into the durable service.`,
+    );
+    if (idempotent === "yes")
+      reasons.push("Reads are hedged at p95: 5 % more calls for a shorter tail.");
+  } else
+    reasons.push(
+      `${attempts} attempts are the fewest that outlast ${outage} (${percent(coverage)} of the cases).`,
+    );
+  if (waits === "service" && !background && outageMs > LONGEST_HELD_MS) {
+    reasons.push(`No caller holds on for ${outage}: hand the call to the durable service.`);
+  }
+  if (tiers > 1) {
+    const layers = Array.from({ length: tiers }, () => attempts);
+    reasons.push(
+      `Let only the outermost of the ${tiers} layers retry: all of them together would make ${whole(tierLoad(layers, 1))} calls of one.`,
+    );
+  }
+  if (shards > 1)
+    reasons.push(
+      `Keep one breaker per shard, over at least 100 calls: one of ${shards} shards being down must not cut off the rest.`,
+    );
+  return reasons;
+}
+
+function differenceFrom(
+  answers: Full,
+  policy: PolicyDocument,
+  ours: number,
+): SeedDifference | undefined {
+  const seed = seedPolicy(answers);
+  const seedCoverage = coverageOf(resolve(seed.policy), answers.outageMs, { samples: SAMPLES });
+  const differs =
+    seed.policy.jitterType !== policy.jitterType || seed.policy.maxAttempts !== policy.maxAttempts;
+  if (!differs) return undefined;
+  const name = `${policy.jitterType} jitter, ${policy.maxAttempts} attempts from ${policy.initialDelayMs} ms`;
+  return { seed: seed.name, ours: name, seedCoverage, ourCoverage: ours };
+}

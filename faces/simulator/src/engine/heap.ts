@@ -1,0 +1,142 @@
+/**
+ * Heap: the event queue of open worlds, where a call may have several pending events. A 4-ary heap
+ * on typed arrays. Order: by time, ties by order of pushing. Deterministic. A plain record with
+ * functions, for the same reason as the wheel.
+ */
+
+export interface Heap {
+  times: Float64Array;
+  orders: Float64Array;
+  events: Float64Array;
+  /** Places in use, the hollow one included. */
+  size: number;
+  /** The event at the top has been popped and its place not been taken yet. */
+  hollow: boolean;
+  /** Events pushed so far. */
+  sequence: number;
+  /** The event that was popped last. */
+  at: number;
+  kind: number;
+  subject: number;
+}
+
+const ARITY = 4;
+const KINDS = 16;
+
+export function createHeap(capacity = 1024): Heap {
+  return {
+    times: new Float64Array(capacity),
+    orders: new Float64Array(capacity),
+    events: new Float64Array(capacity),
+    size: 0,
+    hollow: false,
+    sequence: 0,
+    at: 0,
+    kind: 0,
+    subject: 0,
+  };
+}
+
+/** Adds an event at `at` ms (not necessarily whole), of a `kind` (0 to 15), for `subject`. */
+export function pushEvent(heap: Heap, at: number, kind: number, subject: number): void {
+  const order = heap.sequence++;
+  const event = subject * KINDS + kind;
+  if (heap.hollow) {
+    heap.hollow = false;
+    sink(heap, at, order, event);
+    return;
+  }
+  if (heap.size === heap.times.length) enlarge(heap);
+  const { times, orders, events } = heap;
+  let index = heap.size++;
+  while (index > 0) {
+    const parent = (index - 1) >> 2;
+    // A new event has the highest number, so it never passes one of the same time.
+    if ((times[parent] as number) <= at) break;
+    times[index] = times[parent] as number;
+    orders[index] = orders[parent] as number;
+    events[index] = events[parent] as number;
+    index = parent;
+  }
+  times[index] = at;
+  orders[index] = order;
+  events[index] = event;
+}
+
+/** Takes the earliest event into `at`, `kind` and `subject`; false when there is none. */
+export function popEvent(heap: Heap): boolean {
+  if (heap.hollow) fill(heap);
+  if (heap.size === 0) return false;
+  const event = heap.events[0] as number;
+  heap.at = heap.times[0] as number;
+  // Not `%`: the remainder of doubles is a slow call.
+  heap.subject = Math.floor(event / KINDS);
+  heap.kind = event - heap.subject * KINDS;
+  // Most events push another: that one will take this place, which saves half the work.
+  heap.hollow = true;
+  return true;
+}
+
+/** True if no event is pending. */
+export function isIdle(heap: Heap): boolean {
+  return heap.size === (heap.hollow ? 1 : 0);
+}
+
+/** Nobody took the place at the top: the last event does. */
+function fill(heap: Heap): void {
+  heap.hollow = false;
+  heap.size--;
+  const last = heap.size;
+  if (last === 0) return;
+  const { times, orders, events } = heap;
+  sink(heap, times[last] as number, orders[last] as number, events[last] as number);
+}
+
+/** Puts an event in at the top and lets it sink to where it belongs. */
+function sink(
+  { times, orders, events, size }: Heap,
+  at: number,
+  order: number,
+  event: number,
+): void {
+  let index = 0;
+  for (let first = 1; first < size; first = index * ARITY + 1) {
+    const child = earliest(times, orders, first, Math.min(size, first + ARITY));
+    const time = times[child] as number;
+    if (at < time || (at === time && order < (orders[child] as number))) break;
+    times[index] = time;
+    orders[index] = orders[child] as number;
+    events[index] = events[child] as number;
+    index = child;
+  }
+  times[index] = at;
+  orders[index] = order;
+  events[index] = event;
+}
+
+/** The earliest of the events from `first` to before `end`. */
+function earliest(times: Float64Array, orders: Float64Array, first: number, end: number): number {
+  let best = first;
+  let bestTime = times[first] as number;
+  for (let child = first + 1; child < end; child++) {
+    const time = times[child] as number;
+    if (
+      time > bestTime ||
+      (time === bestTime && (orders[child] as number) > (orders[best] as number))
+    )
+      continue;
+    best = child;
+    bestTime = time;
+  }
+  return best;
+}
+
+function enlarge(heap: Heap): void {
+  const larger = createHeap(heap.times.length * 2);
+  larger.times.set(heap.times);
+  larger.orders.set(heap.orders);
+  larger.events.set(heap.events);
+  heap.times = larger.times;
+  heap.orders = larger.orders;
+  heap.events = larger.events;
+}

@@ -1,0 +1,64 @@
+/**
+ * Waits: core's kernel for inner loops. Without memory (all jitters but DECORRELATED) the wait after
+ * attempt n is uniform over the whole numbers of a range that depends on n alone, so the range is
+ * asked of the kernel once per n. Where the total budget could end a call the kernel itself is
+ * asked. A property test holds the two equal.
+ */
+import { type Kernel, kernelOf, type Policy } from "@redrive/core";
+
+export interface Waits {
+  readonly kernel: Kernel;
+  /** The range of the wait after attempt n; empty for DECORRELATED. */
+  readonly low: Float64Array;
+  readonly high: Float64Array;
+  /** Up to this long after the start no wait can meet the end of the budget. */
+  readonly freeMs: number;
+}
+
+/** The largest draw there is. */
+const LAST_DRAW = 1 - 2 ** -53;
+
+export function waitsOf(policy: Policy): Waits {
+  const kernel = kernelOf(policy);
+  const size = policy.jitterType === "DECORRELATED" ? 0 : policy.maxAttempts;
+  const low = new Float64Array(size).fill(UNKNOWN);
+  const high = new Float64Array(size);
+  const longestMs = size > 1 ? longestWait(policy, kernel) : 0;
+  return { kernel, low, high, freeMs: policy.totalBudgetMs - policy.minCallMs - longestMs };
+}
+
+/** Ceilings of a curve never fall, so the last wait is the longest; lists are looked through. */
+function longestWait({ delaysMs, maxAttempts }: Policy, kernel: Kernel): number {
+  if (delaysMs === undefined) return kernel.delayMs(maxAttempts - 1, 0, LAST_DRAW);
+  return delaysMs.reduce(
+    (most, _, index) => Math.max(most, kernel.delayMs(index + 1, 0, LAST_DRAW)),
+    0,
+  );
+}
+
+/** A range nobody has asked for yet. */
+const UNKNOWN = -1;
+
+function learn({ kernel, low, high }: Waits, attempt: number): number {
+  low[attempt] = kernel.delayMs(attempt, 0, 0);
+  high[attempt] = kernel.delayMs(attempt, 0, LAST_DRAW);
+  return low[attempt] as number;
+}
+
+/** As `Kernel.next`: the wait after `attempt` failed `elapsedMs` after the start, or a stop code. */
+export function nextWait(
+  waits: Waits,
+  attempt: number,
+  elapsedMs: number,
+  previousMs: number,
+  draw: number,
+): number {
+  const { kernel, low, high, freeMs } = waits;
+  if (attempt >= low.length || elapsedMs > freeMs) {
+    return kernel.next(attempt, elapsedMs, previousMs, draw);
+  }
+  const known = low[attempt] as number;
+  const from = known === UNKNOWN ? learn(waits, attempt) : known;
+  const to = high[attempt] as number;
+  return Math.min(to, from + Math.floor(draw * (to - from + 1)));
+}

@@ -1,0 +1,48 @@
+/**
+ * Labs: every published result that the simulator must reproduce, in one list. `runLab` runs one;
+ * a row that misses its tolerance makes the report not ok.
+ */
+import { nearest, quote, RedriveError } from "@redrive/core";
+import { breakerLab, shardsLab } from "./breaker.ts";
+import { budgetsLab } from "./budgets.ts";
+import { collapseLab } from "./collapse.ts";
+import { coverageLab } from "./coverage.ts";
+import { failoverLab, failoverOpenLab } from "./failover.ts";
+import { hedgingLab } from "./hedging.ts";
+import { herdLab } from "./herd.ts";
+import type { Lab, LabOptions, LabReport } from "./lab.ts";
+import { loadLab } from "./load.ts";
+import { metastableLab } from "./metastable.ts";
+import { occLab } from "./occ.ts";
+import { tiersLab } from "./tiers.ts";
+
+export const labs: readonly Lab[] = [
+  occLab,
+  herdLab,
+  loadLab,
+  budgetsLab,
+  metastableLab,
+  collapseLab,
+  breakerLab,
+  shardsLab,
+  coverageLab,
+  failoverLab,
+  failoverOpenLab,
+  hedgingLab,
+  tiersLab,
+];
+
+/** Runs the lab of that id; throws `INVALID_ARGUMENT` for any other id. */
+export function runLab(id: string, options: LabOptions = {}): LabReport {
+  const { seed = 1, effort = 1 } = options;
+  const lab = labs.find((one) => one.id === id);
+  if (lab === undefined) {
+    const ids = labs.map((one) => one.id);
+    const near = nearest(id, ids);
+    const hint = near === undefined ? `one of ${ids.join(", ")}` : `did you mean ${quote(near)}?`;
+    throw new RedriveError("INVALID_ARGUMENT", `unknown lab ${quote(id)}, ${hint}`);
+  }
+  const rows = lab.run(seed, effort);
+  const { title, source } = lab;
+  return { id, title, source, seed, rows, ok: rows.every((row) => row.ok) };
+}

@@ -1,0 +1,177 @@
+/** End rules: when a policy gives up, and whether that is too early, too late or never. */
+
+import { drawsOf, nextDraw } from "../chance/draws.ts";
+import { coverageOf } from "../coverage.ts";
+import { nextWait, waitsOf } from "../engine/waits.ts";
+import { percent, plain, seconds, whole } from "../measure/verdict.ts";
+import { type Rule, SAMPLES } from "./rule.ts";
+import type { Target } from "./subject.ts";
+
+const DAY_MS = 86_400_000;
+
+const endless: Rule = {
+  id: "endless",
+  stands: "First seed: retries lack a ceiling; third seed: retries forever",
+  check({ policy }) {
+    if (policy.maxAttempts < 100) return undefined;
+    return {
+      severity: "error",
+      field: "maxAttempts",
+      sentence: `${whole(policy.maxAttempts)} attempts keep pressure on a failing server as long as it fails: ${whole(policy.maxAttempts)} times the load of a call that is not retried.`,
+      fix: "Set maxAttempts to 3 to 5 for calls somebody waits for, 8 to 20 for durable work, and let a dead-letter queue have the rest.",
+      figures: { maxAttempts: policy.maxAttempts },
+    };
+  },
+};
+
+/** Share of calls that get to make their last attempt, if attempts fail at once. */
+function reachesLast({ policy }: Target): number {
+  const waits = waitsOf(policy);
+  const { state } = drawsOf(1, "lint");
+  const runs = waits.kernel.draws ? SAMPLES : 1;
+  let reached = 0;
+  for (let run = 0; run < runs; run++) {
+    let elapsedMs = 0;
+    let previousMs = 0;
+    let attempt = 1;
+    while (attempt < policy.maxAttempts) {
+      const waitMs = nextWait(
+        waits,
+        attempt,
+        elapsedMs,
+        previousMs,
+        waits.kernel.draws ? nextDraw(state) : 0,
+      );
+      if (waitMs < 0) break;
+      previousMs = waitMs;
+      elapsedMs += waitMs;
+      attempt++;
+    }
+    if (attempt === policy.maxAttempts) reached++;
+  }
+  return reached / runs;
+}
+
+const waitsDoNotFit: Rule = {
+  id: "waits-do-not-fit",
+  stands: "Second seed: always cap by deadline; eight doubling waits from 100 ms sum to 25.5 s",
+  check(target) {
+    const { policy } = target;
+    if (policy.maxAttempts === 1) return undefined;
+    const share = reachesLast(target);
+    if (share >= 0.5) return undefined;
+    return {
+      severity: "warning",
+      field: "totalBudgetMs",
+      sentence: `Only ${percent(share)} of the calls reach attempt ${policy.maxAttempts}: the waits do not fit into ${whole(policy.totalBudgetMs)} ms.`,
+      fix: "Raise totalBudgetMs, or lower maxAttempts or maxDelayMs to what the budget holds.",
+      figures: { share, totalBudgetMs: policy.totalBudgetMs },
+    };
+  },
+};
+
+const attemptOutlivesBudget: Rule = {
+  id: "attempt-outlives-budget",
+  stands: "First seed: total deadline across all attempts",
+  check({ policy, kernel }) {
+    const neededMs = policy.attemptTimeoutMs + kernel.ceilingMs(1) + policy.minCallMs;
+    if (policy.maxAttempts === 1 || neededMs <= policy.totalBudgetMs) return undefined;
+    return {
+      severity: "warning",
+      field: "attemptTimeoutMs",
+      sentence: `One attempt that times out after ${whole(policy.attemptTimeoutMs)} ms uses up the budget of ${whole(policy.totalBudgetMs)} ms: a timeout is never retried.`,
+      fix: `Set attemptTimeoutMs to about ${whole(policy.totalBudgetMs / (policy.maxAttempts + 1))}.`,
+      figures: { neededMs, totalBudgetMs: policy.totalBudgetMs },
+    };
+  },
+};
+
+const shortCover: Rule = {
+  id: "short-cover",
+  stands: "Caps too short for the outage (what people get wrong most)",
+  check({ policy, context }) {
+    const { outageMs } = context;
+    // Who makes a person wait gives up early on purpose.
+    if (outageMs === undefined || context.waits === "person" || policy.maxAttempts === 1)
+      return undefined;
+    const share = coverageOf(policy, outageMs, { samples: SAMPLES });
+    if (share >= 0.9) return undefined;
+    return {
+      severity: "warning",
+      field: "maxAttempts",
+      sentence: `${percent(share)} of the calls outlast an outage of ${seconds(outageMs)}; the others spend ${policy.maxAttempts} attempts for nothing.`,
+      fix: "Raise maxAttempts or initialDelayMs (ask advise for the fewest attempts with 95 %), or hand the call to the durable service.",
+      figures: { outageMs, coverage: share },
+    };
+  },
+};
+
+const impatientPerson: Rule = {
+  id: "person-waits",
+  stands: "Second seed: the user has long given up; third seed: tight latency goals",
+  check({ policy, context }) {
+    if (context.waits !== "person") return undefined;
+    if (policy.totalBudgetMs <= 10_000 && policy.maxAttempts <= 5) return undefined;
+    return {
+      severity: "warning",
+      field: "totalBudgetMs",
+      sentence: `A person would wait up to ${seconds(policy.totalBudgetMs)} and ${policy.maxAttempts} attempts for an error.`,
+      fix: "Set totalBudgetMs to 5000 and maxAttempts to 3, hedge reads, and hand writes to the durable service.",
+      figures: { totalBudgetMs: policy.totalBudgetMs, maxAttempts: policy.maxAttempts },
+    };
+  },
+};
+
+const poisonLoop: Rule = {
+  id: "poison-loop",
+  stands: "First seed: poison message infinite requeue",
+  check({ kernel, context }) {
+    const { maxReceives } = context;
+    if (maxReceives === undefined || (maxReceives !== null && maxReceives <= 100)) return undefined;
+    const waitMs = Math.max(1, kernel.ceilingMs(10_000));
+    const runsPerDay = DAY_MS / waitMs;
+    const limit =
+      maxReceives === null ? "No limit on receives" : `A limit of ${whole(maxReceives)} receives`;
+    return {
+      severity: "error",
+      field: "maxReceives",
+      sentence: `${limit} lets one poison message run ${whole(runsPerDay)} times a day.`,
+      fix: "Set the queue's maximum receives to 3 to 10 and give it a dead-letter queue.",
+      figures: { runsPerDay },
+    };
+  },
+};
+
+/** Codes that say the request itself is wrong: asking again gets the same answer. */
+const PERMANENT = [400, 401, 403, 404, 405, 410, 413, 415, 422];
+
+/** A schedule this long gives people time to repair the other side. */
+const REPAIR_MS = 3_600_000;
+
+const permanentErrors: Rule = {
+  id: "permanent-errors",
+  stands: "First seed: the error is permanent; third seed: retries even on 400, 401, 404",
+  check({ policy, kernel }) {
+    const codes = policy.retryableStatusCodes.filter((code) => PERMANENT.includes(code));
+    let longestMs = 0;
+    for (let n = 1; n < policy.maxAttempts; n++) longestMs += kernel.ceilingMs(n);
+    if (policy.maxAttempts === 1 || codes.length === 0 || longestMs >= REPAIR_MS) return undefined;
+    return {
+      severity: "error",
+      field: "retryableStatusCodes",
+      sentence: `Each answer of ${codes.join(", ")} is asked for ${policy.maxAttempts} times and stays what it is: ${policy.maxAttempts - 1} calls in vain, and ${plain(longestMs / 1000)} s of waiting.`,
+      fix: `Take ${codes.join(", ")} out of retryableStatusCodes; 401 needs a new token, not a retry.`,
+      figures: { codes: codes.length, vainCalls: policy.maxAttempts - 1 },
+    };
+  },
+};
+
+export const endRules: readonly Rule[] = [
+  endless,
+  waitsDoNotFit,
+  attemptOutlivesBudget,
+  shortCover,
+  impatientPerson,
+  poisonLoop,
+  permanentErrors,
+];

@@ -1,0 +1,204 @@
+/** Lint: each rule finds what hurts and not what is mended, and has its section of the page. */
+import { readFileSync } from "node:fs";
+import { type DestinationDocument, type PolicyDocument, presets } from "@redrive/core";
+import { describe, expect, it } from "vitest";
+import { lint, lintRules, passesLint } from "./lint.ts";
+import type { LintContext, LintSubject } from "./subject.ts";
+
+type Case = readonly [
+  id: string,
+  bad: LintSubject,
+  context: LintContext,
+  good: LintSubject,
+  goodContext?: LintContext,
+];
+
+const budget = { retryBudget: { ratio: 0.1 } } as const;
+
+/** For each rule a subject it is found in, and the same mended, in which it is not. */
+const CASES: readonly Case[] = [
+  ["no-wait", { initialDelayMs: 0 }, {}, { initialDelayMs: 100 }],
+  ["no-jitter", { jitterType: "NONE" }, { clients: 1000 }, { jitterType: "FULL" }],
+  [
+    "narrow-jitter",
+    { jitterType: "PROPORTIONAL", jitterRatio: 0.05 },
+    {},
+    { jitterType: "PROPORTIONAL", jitterRatio: 0.2 },
+  ],
+  [
+    "fixed-delay",
+    { backoff: "FIXED", initialDelayMs: 1000 },
+    {},
+    { backoff: "EXPONENTIAL", initialDelayMs: 1000 },
+  ],
+  [
+    "flat-curve",
+    { initialDelayMs: 1000, maxDelayMs: 1500, maxAttempts: 6 },
+    {},
+    { initialDelayMs: 1000, maxAttempts: 5 },
+  ],
+  [
+    "cap-too-long",
+    {
+      initialDelayMs: 1000,
+      maxAttempts: 21,
+      maxDelayMs: 2_592_000_000,
+      totalBudgetMs: 31_536_000_000,
+    },
+    {},
+    { initialDelayMs: 1000, maxAttempts: 8, maxDelayMs: 60_000, totalBudgetMs: 600_000 },
+  ],
+  ["below-minimum", {}, { minimumWaitMs: 50 }, { jitterType: "EQUAL", initialDelayMs: 100 }],
+  [
+    "decorrelated",
+    { jitterType: "DECORRELATED", maxAttempts: 12, totalBudgetMs: 600_000 },
+    { outageMs: 8000 },
+    { maxAttempts: 12, totalBudgetMs: 600_000 },
+  ],
+  [
+    "endless",
+    { maxAttempts: 1000, totalBudgetMs: 31_536_000_000 },
+    {},
+    { maxAttempts: 20, totalBudgetMs: 31_536_000_000 },
+  ],
+  [
+    "waits-do-not-fit",
+    { maxAttempts: 10, jitterType: "NONE", totalBudgetMs: 5000 },
+    { clients: 1 },
+    { maxAttempts: 5, jitterType: "NONE", totalBudgetMs: 5000 },
+  ],
+  [
+    "attempt-outlives-budget",
+    { totalBudgetMs: 8000 },
+    {},
+    { totalBudgetMs: 8000, attemptTimeoutMs: 2000, connectTimeoutMs: 1000 },
+  ],
+  [
+    "short-cover",
+    {},
+    { outageMs: 60_000 },
+    { maxAttempts: 12, maxDelayMs: 60_000, initialDelayMs: 1000, totalBudgetMs: 3_600_000 },
+  ],
+  ["person-waits", {}, { waits: "person" }, presets.interactive],
+  ["poison-loop", {}, { maxReceives: null }, {}, { maxReceives: 5 }],
+  [
+    "permanent-errors",
+    { retryableStatusCodes: [400, 404, 503] },
+    {},
+    { retryableStatusCodes: [503] },
+  ],
+  ["unsafe-repeat", {}, { method: "POST" }, { requireIdempotencyKey: true }],
+  ["ignores-retry-after", { respectRetryAfter: false }, {}, { respectRetryAfter: true }],
+  [
+    "fast-throttle",
+    { initialDelayMs: 1, maxDelayMs: 5000 },
+    {},
+    { initialDelayMs: 1, maxDelayMs: 5000, throttleDelayMs: 500 },
+  ],
+  ["no-budget", { policy: {} }, { clients: 100 }, { policy: {}, ...budget }],
+  ["large-budget", { retryBudget: { ratio: 0.5 } }, {}, budget],
+  ["no-breaker", budget, { clients: 10_000 }, { ...budget, breaker: {} }],
+  [
+    "hasty-breaker",
+    { ...budget, breaker: { minCalls: 20 } },
+    { shards: 3 },
+    { ...budget, breaker: { minCalls: 100 } },
+  ],
+  ["hedge-without-budget", { hedge: {} }, {}, { hedge: {}, ...budget }],
+  [
+    "early-hedge",
+    { hedge: { after: "p50" }, ...budget },
+    {},
+    { hedge: { after: "p95" }, ...budget },
+  ],
+  [
+    "nested-layers",
+    {
+      tiers: [
+        { name: "client", policy: { maxAttempts: 3 } },
+        { name: "gateway", policy: { maxAttempts: 3 } },
+      ],
+    },
+    {},
+    { tiers: [{ policy: { maxAttempts: 3 } }, { policy: { maxAttempts: 1 } }] },
+  ],
+];
+
+const idsOf = (subject: LintSubject, context: LintContext) =>
+  lint(subject, context).map((finding) => finding.id);
+
+describe("lint", () => {
+  it.each(CASES.map((one) => ({ id: one[0], one })))(
+    "$id is found where it hurts and not where it is mended",
+    ({ one: [id, bad, context, good, goodContext = context] }) => {
+      expect(idsOf(bad, context)).toContain(id);
+      expect(idsOf(good, goodContext)).not.toContain(id);
+    },
+  );
+
+  it("has a case for each rule, and a section of docs/lint.md each, both ways", () => {
+    const ids = lintRules.map((rule) => rule.id);
+    expect(CASES.map(([id]) => id).sort()).toEqual([...ids].sort());
+    const page = readFileSync(new URL("../../../../docs/lint.md", import.meta.url), "utf8");
+    const sections = [...page.matchAll(/^### ([a-z-]+)$/gm)].map((match) => match[1]);
+    expect(sections.sort()).toEqual([...ids].sort());
+    expect(ids.length).toBeGreaterThanOrEqual(15);
+  });
+
+  it("tells each finding in a sentence with its figures, a fix and a page", () => {
+    for (const [id, bad, context] of CASES) {
+      const finding = lint(bad, context).find((one) => one.id === id);
+      expect(finding?.sentence, id).toMatch(/\d.*\.$/);
+      expect(finding?.fix, id).toMatch(/^[A-Z].*\.$/);
+      expect(Object.values(finding?.figures ?? {}).every(Number.isFinite), id).toBe(true);
+      expect(finding?.docs).toBe(`docs/lint.md#${id}`);
+    }
+  });
+
+  it("multiplies layers: 9, 81, the SRE book's 64 and AWS's 243", () => {
+    const calls = (attempts: readonly number[]) =>
+      lint({ tiers: attempts.map((maxAttempts) => ({ policy: { maxAttempts } })) })[0]?.figures[
+        "calls"
+      ];
+    expect(
+      [
+        [3, 3],
+        [3, 3, 3, 3],
+        [4, 4, 4],
+        [3, 3, 3, 3, 3],
+      ].map(calls),
+    ).toEqual([9, 81, 64, 243]);
+  });
+
+  it("gives a chance of tripping that is the binomial's", () => {
+    const [finding] = lint(
+      { ...budget, breaker: { minCalls: 20, failureRate: 0.5 } },
+      { shards: 3 },
+    );
+    expect(finding?.figures["tripChance"]).toBeCloseTo(0.0919, 3);
+  });
+
+  it("puts the worst first", () => {
+    const severities = lint(
+      { policy: { maxAttempts: 1000, jitterType: "NONE", respectRetryAfter: false } },
+      { clients: 10_000 },
+    ).map((one) => one.severity);
+    expect(severities).toEqual(
+      [...severities].sort((a, b) => "ewi".indexOf(a[0] ?? "") - "ewi".indexOf(b[0] ?? "")),
+    );
+    expect(severities[0]).toBe("error");
+  });
+
+  it("passes Redrive's own presets", () => {
+    for (const [name, preset] of Object.entries(presets)) {
+      expect(lint(preset as PolicyDocument), name).toEqual([]);
+    }
+  });
+
+  it("throws core's own error for a document that is not legal", () => {
+    expect(() => lint({ maxAttempts: 0 })).toThrow("maxAttempts must be");
+    expect(() => passesLint({ retryBudget: { ratio: 99 } } as DestinationDocument)).toThrow(
+      "retryBudget.ratio must be",
+    );
+  });
+});

@@ -1,0 +1,87 @@
+/**
+ * Lint: reads a policy, a destination or a set of tiers and says what will hurt, each with the figure
+ * behind it. It passes when nothing worse than `info` is found.
+ */
+
+import { percent, plain, whole } from "../measure/verdict.ts";
+import { resolvePolicy } from "../scenario.ts";
+import { tierLoad } from "../tier-load.ts";
+import { endRules } from "./end-rules.ts";
+import { guardRules } from "./guard-rules.ts";
+import type { Finding, Found, Rule } from "./rule.ts";
+import { isTiers, type LintContext, type LintSubject, type LintTier, targetOf } from "./subject.ts";
+import { waitRules } from "./wait-rules.ts";
+
+/** Nested layers need all tiers at once; the other rules look at one policy. */
+const NESTED = "nested-layers";
+
+const RULES: readonly Rule[] = [...waitRules, ...endRules, ...guardRules];
+
+/** Every rule's id and what it stands for, in the order of findings. */
+export const lintRules: readonly { readonly id: string; readonly stands: string }[] = [
+  ...RULES.map(({ id, stands }) => ({ id, stands })),
+  { id: NESTED, stands: "First seed: nested retries across layers; second seed: 81 calls" },
+];
+
+/** What will hurt, worst first. Throws like `resolve` for a document that is not legal. */
+export function lint(subject: LintSubject, context: LintContext = {}): readonly Finding[] {
+  const findings = isTiers(subject)
+    ? lintTiers(subject.tiers, context)
+    : lintOne(subject, context, "");
+  const rank = { error: 0, warning: 1, info: 2 } as const;
+  return [...findings].sort((a, b) => rank[a.severity] - rank[b.severity]);
+}
+
+/** True if lint finds nothing worse than `info`. */
+export function passesLint(subject: LintSubject, context: LintContext = {}): boolean {
+  return lint(subject, context).every((finding) => finding.severity === "info");
+}
+
+function lintOne(
+  subject: Exclude<LintSubject, { tiers: unknown }>,
+  context: LintContext,
+  prefix: string,
+): Finding[] {
+  const target = targetOf(subject, context);
+  return RULES.flatMap((rule) => {
+    const found = rule.check(target);
+    return found === undefined ? [] : [findingOf(rule.id, found, prefix)];
+  });
+}
+
+function findingOf(id: string, found: Found, prefix: string): Finding {
+  return { id, ...found, field: prefix + found.field, docs: `docs/lint.md#${id}` };
+}
+
+function lintTiers(tiers: readonly LintTier[], context: LintContext): Finding[] {
+  const inner = tiers.flatMap((tier, index) => {
+    const name = tier.name ?? `tiers[${index}]`;
+    const subject = {
+      policy: tier.policy ?? {},
+      ...(tier.retryBudget === undefined ? {} : { retryBudget: tier.retryBudget }),
+    };
+    return lintOne(subject, context, `${name}.`);
+  });
+  const nested = nestedLayers(tiers);
+  return nested === undefined ? inner : [nested, ...inner];
+}
+
+function nestedLayers(tiers: readonly LintTier[]): Finding | undefined {
+  const attempts = tiers.map((tier) => resolvePolicy(tier.policy).maxAttempts);
+  const retrying = attempts.filter((count) => count > 1);
+  if (retrying.length < 2) return undefined;
+  const calls = tierLoad(attempts, 1);
+  const half = tierLoad(attempts, 0.5);
+  const outer = attempts[0] ?? 1;
+  return findingOf(
+    NESTED,
+    {
+      severity: calls > 10 ? "error" : "warning",
+      field: "tiers",
+      sentence: `${attempts.join(" x ")} = ${whole(calls)}: one call of a client becomes ${whole(calls)} at the last tier while that is down (${plain(half)} while it fails ${percent(0.5)} of the calls).`,
+      fix: `Let one layer retry, usually the outermost (${whole(Math.max(outer, 3))} calls at most), and set maxAttempts to 1 at the others.`,
+      figures: { layers: retrying.length, calls, callsAtHalf: half },
+    },
+    "",
+  );
+}

@@ -1,0 +1,200 @@
+/** Wait rules: what is wrong with the curve of waits itself. */
+import type { PolicyDocument } from "@redrive/core";
+import { coverageOf } from "../coverage.ts";
+import { herd } from "../herd.ts";
+import { percent, plain, seconds, whole } from "../measure/verdict.ts";
+import { HERD, type Rule, SAMPLES } from "./rule.ts";
+import type { Target } from "./subject.ts";
+
+const HOUR_MS = 3_600_000;
+
+function retries({ policy }: Target): boolean {
+  return policy.maxAttempts > 1;
+}
+
+function lastCeiling({ policy, kernel }: Target): number {
+  return kernel.ceilingMs(Math.max(1, policy.maxAttempts - 1));
+}
+
+/** Share of 2,000 clients that arrive within a tenth of the first ceiling. */
+function herdShare(target: Target, change: object = {}): number {
+  const { policy, kernel } = target;
+  const windowMs = Math.max(1, Math.floor(kernel.ceilingMs(1) / 10));
+  return herd({ ...policy, ...change } as unknown as PolicyDocument, {
+    clients: 2000,
+    windowMs,
+    seed: 1,
+  }).peak.share;
+}
+
+const noWait: Rule = {
+  id: "no-wait",
+  stands: "Third seed: hammering a failing service, zero delay",
+  check(target) {
+    if (!retries(target) || lastCeiling(target) > 0) return undefined;
+    const { maxAttempts } = target.policy;
+    return {
+      severity: "error",
+      field: "initialDelayMs",
+      sentence: `All ${maxAttempts} attempts leave at once: an outage of even 100 ms is outlasted by ${percent(coverageOf(target.policy, 100))} of the calls, and the server gets ${maxAttempts} times the load.`,
+      fix: "Set initialDelayMs to 100 or more.",
+      figures: { attempts: maxAttempts, coverage: 0 },
+    };
+  },
+};
+
+const noJitter: Rule = {
+  id: "no-jitter",
+  stands:
+    "First seed: no jitter on shared outage; third seed: 1,000 clients at exactly 1 s, 2 s, 4 s",
+  check(target) {
+    const { policy, clients } = target;
+    if (!retries(target) || policy.jitterType !== "NONE" || clients < HERD) return undefined;
+    if (lastCeiling(target) === 0) return undefined;
+    const jittered = herdShare(target, { jitterType: "FULL" });
+    return {
+      severity: "warning",
+      field: "jitterType",
+      sentence: `All ${whole(clients)} clients that fail together retry at one instant; with FULL at most ${percent(jittered)} of them would share a window of a tenth of the first wait.`,
+      fix: "Set jitterType to FULL, or EQUAL where a minimum wait is needed.",
+      figures: { clients, peakShare: 1, peakShareFull: jittered },
+    };
+  },
+};
+
+const narrowJitter: Rule = {
+  id: "narrow-jitter",
+  stands: "First seed: synchronised wave two",
+  check(target) {
+    const { policy, clients } = target;
+    if (!retries(target) || policy.jitterType !== "PROPORTIONAL" || clients < HERD)
+      return undefined;
+    if (policy.jitterRatio >= 0.1) return undefined;
+    const share = herdShare(target);
+    return {
+      severity: "warning",
+      field: "jitterRatio",
+      sentence: `A spread of ${percent(policy.jitterRatio)} leaves ${percent(share)} of the clients in one window of a tenth of the first wait.`,
+      fix: "Set jitterRatio to 0.2 (gRPC) or more, or jitterType to FULL.",
+      figures: { jitterRatio: policy.jitterRatio, peakShare: share },
+    };
+  },
+};
+
+const fixedDelay: Rule = {
+  id: "fixed-delay",
+  stands: "First seed: fixed delay hammers on a metronome; third seed: never use for retries",
+  check(target) {
+    const { policy, kernel } = target;
+    if (policy.backoff !== "FIXED" || policy.maxAttempts <= 3 || kernel.ceilingMs(1) === 0)
+      return undefined;
+    const everyMs = kernel.ceilingMs(1);
+    const minute = Math.min(policy.maxAttempts, Math.floor(60_000 / everyMs) + 1);
+    const doubling = Math.min(policy.maxAttempts, doublings(60_000 / everyMs) + 1);
+    return {
+      severity: "warning",
+      field: "backoff",
+      sentence: `A failing server gets an attempt of each client every ${whole(everyMs)} ms, ${minute} in the first minute; doubling waits would send ${doubling}.`,
+      fix: "Set backoff to EXPONENTIAL.",
+      figures: { everyMs, attemptsPerMinute: minute, attemptsPerMinuteExponential: doubling },
+    };
+  },
+};
+
+/** How many doubling waits fit: the smallest n with 2^n - 1 >= `sum`. */
+function doublings(sum: number): number {
+  let n = 0;
+  for (let total = 0, wait = 1; total < sum; n++, wait *= 2) total += wait;
+  return n;
+}
+
+const flatCurve: Rule = {
+  id: "flat-curve",
+  stands: "Second seed: a cap too low degenerates into linear retry",
+  check(target) {
+    const { policy, kernel } = target;
+    if (
+      policy.backoff !== "EXPONENTIAL" ||
+      policy.maxAttempts < 5 ||
+      policy.jitterType === "DECORRELATED"
+    ) {
+      return undefined;
+    }
+    if (kernel.ceilingMs(1) === 0 || kernel.ceilingMs(2) < policy.maxDelayMs) return undefined;
+    return {
+      severity: "warning",
+      field: "maxDelayMs",
+      sentence: `The ceiling reaches its cap of ${whole(policy.maxDelayMs)} ms by the second wait: ${policy.maxAttempts - 2} of ${policy.maxAttempts - 1} waits are the same.`,
+      fix: "Raise maxDelayMs to at least 8 times initialDelayMs, or set multiplier above 1.",
+      figures: { maxDelayMs: policy.maxDelayMs, flatWaits: policy.maxAttempts - 2 },
+    };
+  },
+};
+
+const capTooLong: Rule = {
+  id: "cap-too-long",
+  stands: "Third seed: 2^20 s are twelve days",
+  check(target) {
+    const { policy, context } = target;
+    if (!retries(target) || policy.delaysMs !== undefined) return undefined;
+    const ceilingMs = lastCeiling(target);
+    const limitMs = context.waits === "person" ? 10_000 : HOUR_MS;
+    if (ceilingMs <= limitMs) return undefined;
+    return {
+      severity: "warning",
+      field: "maxDelayMs",
+      sentence: `The last wait may be ${seconds(ceilingMs)} (${plain(ceilingMs / 86_400_000)} days): for that long a recovery goes unnoticed.`,
+      fix: `Set maxDelayMs to ${whole(limitMs)} or less.`,
+      figures: { lastCeilingMs: ceilingMs, limitMs },
+    };
+  },
+};
+
+const belowMinimum: Rule = {
+  id: "below-minimum",
+  stands: "Third seed: do you need a guaranteed minimum wait time?",
+  check(target) {
+    const { kernel, context } = target;
+    const { minimumWaitMs = 0 } = context;
+    const lowMs = kernel.delayMs(1, 0, 0);
+    if (!retries(target) || lowMs >= minimumWaitMs) return undefined;
+    return {
+      severity: "warning",
+      field: "jitterType",
+      sentence: `The first wait may be as short as ${whole(lowMs)} ms, below the minimum of ${whole(minimumWaitMs)} ms that is needed.`,
+      fix: `Set jitterType to EQUAL and initialDelayMs to ${whole(2 * minimumWaitMs)}.`,
+      figures: { lowMs, minimumWaitMs },
+    };
+  },
+};
+
+const decorrelated: Rule = {
+  id: "decorrelated",
+  stands: "Second and third seed recommend it; our figures do not",
+  check(target) {
+    const { policy, context } = target;
+    if (!retries(target) || policy.jitterType !== "DECORRELATED") return undefined;
+    const outageMs = context.outageMs ?? 8000;
+    const own = coverageOf(policy, outageMs, { samples: SAMPLES });
+    const full = coverageOf({ ...policy, jitterType: "FULL" }, outageMs, { samples: SAMPLES });
+    if (own >= 0.95) return undefined;
+    return {
+      severity: full > own ? "warning" : "info",
+      field: "jitterType",
+      sentence: `Decorrelated waits are a random walk: ${percent(1 - own)} of the calls give up before an outage of ${seconds(outageMs)} is over, with FULL ${percent(1 - full)}.`,
+      fix: "Set jitterType to FULL, or EQUAL for jobs.",
+      figures: { outageMs, coverage: own, coverageFull: full },
+    };
+  },
+};
+
+export const waitRules: readonly Rule[] = [
+  noWait,
+  noJitter,
+  narrowJitter,
+  fixedDelay,
+  flatCurve,
+  capTooLong,
+  belowMinimum,
+  decorrelated,
+];

@@ -1,0 +1,59 @@
+/**
+ * Histogram: spans counted in buckets of fixed number, for quantiles of millions of calls. 128
+ * buckets to each power of two, and the quantile is interpolated inside its bucket: off by less
+ * than 0.8 %, usually by far less.
+ */
+
+const SUB_BUCKETS = 128;
+const SUB_BITS = 7;
+/** Spans are counted in units of 1/64 ms, up to 2^31 of them: 9 hours. Longer ones count as that. */
+const UNITS_PER_MS = 64;
+const LARGEST = 2_147_483_647;
+const BUCKETS = (32 - SUB_BITS) * SUB_BUCKETS + SUB_BUCKETS;
+
+export interface Histogram {
+  readonly counts: Uint32Array;
+  total: number;
+  sumMs: number;
+  maxMs: number;
+}
+
+export function createHistogram(): Histogram {
+  return { counts: new Uint32Array(BUCKETS), total: 0, sumMs: 0, maxMs: 0 };
+}
+
+export function countSpan(histogram: Histogram, ms: number): void {
+  const bucket = bucketOf(Math.min(LARGEST, Math.floor(ms * UNITS_PER_MS)));
+  histogram.counts[bucket] = (histogram.counts[bucket] as number) + 1;
+  histogram.total++;
+  histogram.sumMs += ms;
+  if (ms > histogram.maxMs) histogram.maxMs = ms;
+}
+
+function bucketOf(units: number): number {
+  const shift = Math.max(0, 31 - SUB_BITS - Math.clz32(units));
+  return shift * SUB_BUCKETS + (units >> shift);
+}
+
+/** The span within which a share `quantile` of the calls was done; 0 without calls. */
+export function quantileOf(histogram: Histogram, quantile: number): number {
+  const rank = quantile * histogram.total;
+  let seen = 0;
+  for (let bucket = 0; bucket < BUCKETS; bucket++) {
+    const count = histogram.counts[bucket] as number;
+    if (count > 0 && seen + count >= rank) {
+      const [from, to] = edgesOf(bucket);
+      return Math.min(histogram.maxMs, from + ((to - from) * (rank - seen)) / count);
+    }
+    seen += count;
+  }
+  return histogram.maxMs;
+}
+
+/** Lower and upper edge of a bucket in ms. */
+function edgesOf(bucket: number): readonly [number, number] {
+  const shift = Math.max(0, Math.floor(bucket / SUB_BUCKETS) - 1);
+  const width = 1 << shift;
+  const from = (bucket - shift * SUB_BUCKETS) * width;
+  return [from / UNITS_PER_MS, (from + width) / UNITS_PER_MS];
+}

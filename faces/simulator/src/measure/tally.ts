@@ -1,0 +1,161 @@
+/**
+ * Tally: what a world counts while it runs. Worlds write it, `report.ts` reads it. Counts over time
+ * are kept in bins; a run longer than foreseen has its bins merged two by two, so that there are
+ * never more than 4096.
+ */
+import { createHistogram, type Histogram } from "./histogram.ts";
+
+export const MAX_BINS = 4096;
+
+/** Room that a run of the foreseen length needs; small, because many runs are short. */
+const FIRST_BINS = 1024;
+
+/** What is counted over time. */
+export const OFFERED = 0;
+export const ATTEMPTS = 1;
+export const SUCCEEDED = 2;
+export const FAILED = 3;
+/** Not a count: the longest wait in the server's queue seen in the bin. */
+export const QUEUE_MS = 4;
+const LANES = 5;
+
+/** The fullest window, and when it began. */
+export interface Peak {
+  count: number;
+  atMs: number;
+}
+
+export interface TallyOptions {
+  readonly horizonMs: number;
+  readonly windowMs: number;
+  readonly troubleEndMs?: number;
+}
+
+export interface Tally {
+  binMs: number;
+  /** Bins in use, lane by lane. */
+  readonly lanes: Float64Array[];
+  bins: number;
+  /** Arrivals in windows of this width, for the peak. */
+  readonly windowMs: number;
+  window: number;
+  windowCount: number;
+  readonly peak: Peak;
+  /** The same once the trouble is over: what the recovering server sees. */
+  readonly peakAfter: Peak;
+  readonly troubleEndMs: number;
+  /** Time to success, as the client sees it, first try to answer. */
+  readonly latency: Histogram;
+  /** Sums of waits of calls that are over. */
+  readonly waits: Histogram;
+  calls: number;
+  attempts: number;
+  succeeded: number;
+  lost: number;
+  /** Lost calls by why. */
+  readonly reasons: Map<string, number>;
+  /** When the last call came to its end. */
+  doneAtMs: number;
+}
+
+export function createTally({ horizonMs, windowMs, troubleEndMs = 0 }: TallyOptions): Tally {
+  return {
+    binMs: binFor(horizonMs),
+    lanes: Array.from({ length: LANES }, () => new Float64Array(FIRST_BINS)),
+    bins: 0,
+    windowMs,
+    window: -1,
+    windowCount: 0,
+    peak: { count: 0, atMs: 0 },
+    peakAfter: { count: 0, atMs: 0 },
+    troubleEndMs,
+    latency: createHistogram(),
+    waits: createHistogram(),
+    calls: 0,
+    attempts: 0,
+    succeeded: 0,
+    lost: 0,
+    reasons: new Map(),
+    doneAtMs: 0,
+  };
+}
+
+/** The smallest of 1, 2, 5 x 10^k ms (100 ms at least) that gives fewer than 1024 bins. */
+function binFor(horizonMs: number): number {
+  for (let decade = 100; ; decade *= 10) {
+    for (const step of [1, 2, 5])
+      if (horizonMs / (decade * step) < FIRST_BINS) return decade * step;
+  }
+}
+
+/** Counts an event of a lane at an instant, or `times` of them. */
+export function countAt(tally: Tally, lane: number, atMs: number, times = 1): void {
+  const bin = binAt(tally, atMs);
+  const counts = tally.lanes[lane] as Float64Array;
+  counts[bin] = (counts[bin] as number) + times;
+}
+
+export function noteQueue(tally: Tally, atMs: number, queueMs: number): void {
+  const bin = binAt(tally, atMs);
+  const lane = tally.lanes[QUEUE_MS] as Float64Array;
+  if (queueMs > (lane[bin] as number)) lane[bin] = queueMs;
+}
+
+function binAt(tally: Tally, atMs: number): number {
+  let bin = Math.floor(atMs / tally.binMs);
+  while (bin >= (tally.lanes[0] as Float64Array).length) {
+    if ((tally.lanes[0] as Float64Array).length < MAX_BINS) addBins(tally);
+    else mergeBins(tally);
+    bin = Math.floor(atMs / tally.binMs);
+  }
+  if (bin >= tally.bins) tally.bins = bin + 1;
+  return bin;
+}
+
+function addBins(tally: Tally): void {
+  for (const [lane, counts] of tally.lanes.entries()) {
+    const larger = new Float64Array(MAX_BINS);
+    larger.set(counts);
+    tally.lanes[lane] = larger;
+  }
+}
+
+function mergeBins(tally: Tally): void {
+  for (const [lane, counts] of tally.lanes.entries()) {
+    for (let bin = 0; bin < MAX_BINS / 2; bin++) {
+      const first = counts[2 * bin] as number;
+      const second = counts[2 * bin + 1] as number;
+      counts[bin] = lane === QUEUE_MS ? Math.max(first, second) : first + second;
+    }
+    counts.fill(0, MAX_BINS / 2);
+  }
+  tally.binMs *= 2;
+  tally.bins = Math.ceil(tally.bins / 2);
+}
+
+/** Counts attempts that reach the tier that is watched at one instant. Time never runs back. */
+export function countArrivals(tally: Tally, atMs: number, count: number): void {
+  countAt(tally, ATTEMPTS, atMs, count);
+  const window = Math.floor(atMs / tally.windowMs);
+  if (window !== tally.window) {
+    tally.window = window;
+    tally.windowCount = 0;
+  }
+  tally.windowCount += count;
+  notePeak(tally.peak, tally.windowCount, window * tally.windowMs);
+  if (atMs >= tally.troubleEndMs)
+    notePeak(tally.peakAfter, tally.windowCount, window * tally.windowMs);
+}
+
+function notePeak(peak: Peak, count: number, atMs: number): void {
+  if (count <= peak.count) return;
+  peak.count = count;
+  peak.atMs = atMs;
+}
+
+export function countLost(tally: Tally, reason: string, atMs: number): void {
+  tally.lost++;
+  tally.reasons.set(reason, (tally.reasons.get(reason) ?? 0) + 1);
+  countAt(tally, FAILED, atMs);
+  tally.doneAtMs = Math.max(tally.doneAtMs, atMs);
+}

@@ -1,0 +1,87 @@
+/**
+ * Verdict: a run judged in one sentence, with the numbers that decide it, such as "never recovers:
+ * 700 x 4 > 1,000". The law behind it is Bronson's (2021): a server whose clients retry recovers if
+ * and only if offered load times attempts per call stays below its capacity.
+ */
+import type { CallsScenario } from "../scenario.ts";
+import type { Figures } from "./report.ts";
+
+export function verdictOf(scenario: CallsScenario, figures: Figures): string {
+  if (figures.recoveryMs === undefined) return quietVerdict(figures);
+  if (figures.engine === "fleet") return fleetVerdict(scenario, figures);
+  const law = lawOf(scenario, figures);
+  const because = law === "" ? "" : `: ${law}`;
+  if (figures.recoveryMs === null) return `never recovers${because}`;
+  const lost = `${percent(1 - figures.goodput)} of the calls lost`;
+  const after = figures.recoveryMs === 0 ? "at once" : `${seconds(figures.recoveryMs)} later`;
+  return `recovers ${after}${because}; ${lost}`;
+}
+
+function quietVerdict(figures: Figures): string {
+  const lost = percent(1 - figures.goodput);
+  return `${plain(figures.amplification)} attempts per call; ${lost} of the calls lost`;
+}
+
+function fleetVerdict(scenario: CallsScenario, figures: Figures): string {
+  const { lost, calls, peakAfter, doneAtMs } = figures;
+  const outage = Math.max(...scenario.timeline.map((phase) => phase.atMs + phase.forMs));
+  if (lost === calls) return `saves nobody: every wait is over before the ${seconds(outage)} are`;
+  const peak = `at most ${whole(peakAfter.count)} arrive within ${peakAfter.windowMs} ms`;
+  const done = `done ${seconds(doneAtMs - outage)} after the outage`;
+  const died = lost === 0 ? "all" : `${percent(lost / calls)} gave up, the rest`;
+  return `${died} ${done}; ${peak}`;
+}
+
+/** "700 x 4 > 1,000": offered load, attempts per call at the end of the run, capacity. */
+function lawOf(scenario: CallsScenario, figures: Figures): string {
+  const { clients, tiers } = scenario;
+  const last = tiers.at(-1);
+  const capacity = last?.server.capacityPerSecond;
+  if (clients.kind !== "OPEN" || capacity === undefined) return "";
+  const most = tiers.reduce((product, tier) => product * tier.destination.policy.maxAttempts, 1);
+  const times =
+    figures.recoveryMs === null
+      ? lateAmplification(figures, most)
+      : mildest(scenario, figures, most);
+  const sign = clients.ratePerSecond * times > capacity ? ">" : "<";
+  return `${whole(clients.ratePerSecond)} x ${plain(times)} ${sign} ${whole(capacity)}`;
+}
+
+/** With a guard it is what was measured; without one, what the policy may do at worst. */
+function mildest(scenario: CallsScenario, figures: Figures, most: number): number {
+  const clients = scenario.clients.kind === "OPEN" ? scenario.clients.ratePerSecond : 0;
+  const capacity = scenario.tiers.at(-1)?.server.capacityPerSecond ?? 0;
+  return clients * most < capacity ? most : figures.amplification;
+}
+
+/** Attempts per call over the last quarter of the run; close to the policy's most counts as it. */
+function lateAmplification({ series }: Figures, most: number): number {
+  const from = Math.floor(series.offered.length * 0.75);
+  let offered = 0;
+  let attempts = 0;
+  for (let bin = from; bin < series.offered.length; bin++) {
+    offered += series.offered[bin] as number;
+    attempts += series.attempts[bin] as number;
+  }
+  const measured = offered === 0 ? 0 : attempts / offered;
+  return measured > 0.9 * most ? most : measured;
+}
+
+/** Two digits after the point at most, none if they are 0. */
+export function plain(value: number): string {
+  return String(Math.floor(value * 100 + 0.5) / 100);
+}
+
+/** A whole number with its thousands apart. */
+export function whole(value: number): string {
+  const digits = String(Math.floor(value + 0.5));
+  return digits.replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
+export function percent(share: number): string {
+  return `${Math.floor(share * 1000 + 0.5) / 10} %`;
+}
+
+export function seconds(ms: number): string {
+  return `${Math.floor(ms / 100 + 0.5) / 10} s`;
+}

@@ -1,0 +1,70 @@
+/** Replay: the same outage under another policy, and what it makes of a bad log. */
+import { describe, expect, it } from "vitest";
+import { replay } from "./replay.ts";
+
+/** 50 tasks that come each 100 ms; the destination is away from 1 s to 9 s. */
+function log(waitMs: number, attempts: number): string {
+  const lines: string[] = [];
+  for (let task = 0; task < 200; task++) {
+    let startedAt = task * 100;
+    for (let attemptNumber = 1; attemptNumber <= attempts; attemptNumber++) {
+      const ok = startedAt < 1000 || startedAt >= 9000;
+      lines.push(
+        JSON.stringify({
+          taskId: `t${task}`,
+          attemptNumber,
+          startedAt,
+          durationMs: 10,
+          outcome: ok ? "success" : "failure",
+          responseStatus: ok ? 200 : 503,
+          errorClass: null,
+        }),
+      );
+      if (ok) break;
+      startedAt += 10 + waitMs;
+    }
+  }
+  return `${lines.join("\n")}\n\n`;
+}
+
+describe("replay", () => {
+  it("shows what a longer policy would have saved of the same outage", () => {
+    const policy = {
+      maxAttempts: 8,
+      initialDelayMs: 500,
+      maxDelayMs: 20_000,
+      jitterType: "EQUAL",
+      totalBudgetMs: 60_000,
+    } as const;
+    const result = replay(log(200, 3), policy, { seed: 3 });
+    expect(result.tasks).toBe(200);
+    expect(result.logged.exhausted).toBeGreaterThan(60);
+    expect(result.replayed.exhausted).toBe(0);
+    expect(result.replayed.succeeded).toBe(200);
+    expect([result.troubleFromAt, result.troubleToAt]).toEqual([1000, 8920]);
+    expect(replay(log(200, 3), policy, { seed: 3 })).toEqual(result);
+  });
+
+  it("leaves successes as they were and counts attempts it had to guess", () => {
+    const once = replay(log(200, 3), { maxAttempts: 1 });
+    expect(once.replayed.attempts).toBe(200);
+    const far = replay(log(200, 3), {
+      delaysMs: [600_000],
+      totalBudgetMs: 3_600_000,
+      jitterType: "NONE",
+    });
+    expect(far.guessed).toBe(once.replayed.exhausted);
+  });
+
+  it("says which line it cannot read", () => {
+    expect(() => replay('{"taskId":"a"}', {})).toThrow(
+      "line 1 must be an attempt with attemptNumber",
+    );
+    expect(() => replay("\nnot json", {})).toThrow('line 2 must be JSON, got "not json"');
+    expect(() => replay("5", {})).toThrow("line 1 must be an attempt with fields");
+  });
+
+  it("takes an empty log", () => {
+    expect(replay("", {})).toMatchObject({ tasks: 0, troubleFromAt: null });
+  });
+});

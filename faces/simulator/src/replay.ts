@@ -1,0 +1,265 @@
+/**
+ * Replay: the attempt log of a running service in, the same outage under another policy out. What the
+ * log saw at an instant is what another policy's attempt at that instant gets: the outcome of the
+ * nearest attempt of the same destination. What lies far from any attempt is a guess, and counted.
+ */
+import {
+  decide,
+  ERROR_CLASSES,
+  type ErrorClass,
+  isObject,
+  OPEN_GATES,
+  type Outcome,
+  type PolicyDocument,
+  type PresetName,
+  quote,
+  RedriveError,
+  SUCCESS,
+  seededRandom,
+  statusOutcome,
+} from "@redrive/core";
+import { resolvePolicy } from "./scenario.ts";
+
+/** One line of the log: the fields of the service's attempt log that replay reads. */
+export interface LoggedAttempt {
+  readonly taskId: string;
+  /** From 1. */
+  readonly attemptNumber: number;
+  /** Epoch ms. */
+  readonly startedAt: number;
+  readonly durationMs: number;
+  /** `succeeded`, or anything else for a failure. */
+  readonly outcome?: string;
+  readonly responseStatus?: number | null;
+  readonly errorClass?: string | null;
+  readonly destination?: string;
+}
+
+/** What came of a set of tasks. */
+export interface ReplaySide {
+  readonly attempts: number;
+  readonly succeeded: number;
+  readonly exhausted: number;
+  /** From a task's first attempt to its success; mean and 99th percentile over tasks that succeeded. */
+  readonly meanMs: number;
+  readonly p99Ms: number;
+  /** The most attempts within one second. */
+  readonly peakPerSecond: number;
+}
+
+export interface Replay {
+  readonly tasks: number;
+  readonly logged: ReplaySide;
+  readonly replayed: ReplaySide;
+  /** Attempts of the other policy whose outcome had to be guessed: nothing was logged within 5 s. */
+  readonly guessed: number;
+  /** The time in which the log shows failures. */
+  readonly troubleFromAt: number | null;
+  readonly troubleToAt: number | null;
+}
+
+export interface ReplayOptions {
+  /** Default: 1. */
+  readonly seed?: number | string;
+}
+
+/** An outcome is certain this close to one that was logged. */
+const CERTAIN_MS = 5000;
+
+/** Reads a log, one JSON object a line (empty lines are skipped), and replays it. */
+export function replay(
+  ndjson: string,
+  policy: PolicyDocument | PresetName,
+  options: ReplayOptions = {},
+): Replay {
+  const log = parseLog(ndjson);
+  const resolved = resolvePolicy(policy);
+  const { seed = 1 } = options;
+  const random = seededRandom(seed);
+  const world = observe(log);
+  const tasks = groupByTask(log);
+  const runs = [...tasks.values()].map((attempts) =>
+    follow(attempts, world, (first, history, outcome, now) =>
+      decide(
+        resolved,
+        {},
+        history,
+        outcome,
+        OPEN_GATES,
+        now,
+        random.fork(first.taskId).fork(String(history.attempt)),
+      ),
+    ),
+  );
+  const failures = log.filter((attempt) => !isSuccess(attempt)).map((attempt) => attempt.startedAt);
+  return {
+    tasks: tasks.size,
+    logged: sideOf([...tasks.values()].map(loggedRun)),
+    replayed: sideOf(runs),
+    guessed: runs.reduce((sum, run) => sum + run.guessed, 0),
+    troubleFromAt: failures.length === 0 ? null : failures.reduce((a, b) => Math.min(a, b)),
+    troubleToAt: failures.length === 0 ? null : failures.reduce((a, b) => Math.max(a, b)),
+  };
+}
+
+function parseLog(ndjson: string): LoggedAttempt[] {
+  const log: LoggedAttempt[] = [];
+  for (const [index, line] of ndjson.split("\n").entries()) {
+    if (line.trim() !== "") log.push(parseLine(line, index + 1));
+  }
+  return log.sort((a, b) => a.startedAt - b.startedAt || a.attemptNumber - b.attemptNumber);
+}
+
+function parseLine(line: string, number: number): LoggedAttempt {
+  const value = parseJson(line, number);
+  const lacks = isObject(value)
+    ? NEEDED.find(([name, type]) => typeof value[name] !== type)?.[0]
+    : "fields";
+  if (lacks !== undefined) {
+    const text = `line ${number} must be an attempt with ${lacks}, got ${quote(value)}`;
+    throw new RedriveError("INVALID_ARGUMENT", text);
+  }
+  return value as LoggedAttempt;
+}
+
+function parseJson(line: string, number: number): unknown {
+  try {
+    return JSON.parse(line);
+  } catch (cause) {
+    const text = `line ${number} must be JSON, got ${quote(line)}`;
+    // biome-ignore lint/style/useErrorCause: the cause is in RedriveError's third argument.
+    throw new RedriveError("INVALID_ARGUMENT", text, { cause });
+  }
+}
+
+const NEEDED = [
+  ["taskId", "string"],
+  ["attemptNumber", "number"],
+  ["startedAt", "number"],
+  ["durationMs", "number"],
+] as const;
+
+function isSuccess({ outcome, responseStatus }: LoggedAttempt): boolean {
+  if (outcome !== undefined) return /^succe/i.test(outcome);
+  return typeof responseStatus === "number" && responseStatus >= 200 && responseStatus <= 299;
+}
+
+function outcomeOf(attempt: LoggedAttempt): Outcome {
+  if (isSuccess(attempt)) return SUCCESS;
+  const { responseStatus, errorClass } = attempt;
+  if (typeof responseStatus === "number") return statusOutcome(responseStatus);
+  const known = ERROR_CLASSES.find((name) => name === errorClass) as ErrorClass | undefined;
+  return known === undefined
+    ? { kind: "thrown" }
+    : { kind: "error", errorClass: known, sent: true };
+}
+
+/** Attempts of each destination in order of time. */
+type Observed = ReadonlyMap<string, readonly LoggedAttempt[]>;
+
+function observe(log: readonly LoggedAttempt[]): Observed {
+  return groupBy(log, (attempt) => attempt.destination ?? "");
+}
+
+function groupByTask(log: readonly LoggedAttempt[]): Map<string, LoggedAttempt[]> {
+  return groupBy(log, (attempt) => attempt.taskId);
+}
+
+function groupBy(
+  log: readonly LoggedAttempt[],
+  keyOf: (attempt: LoggedAttempt) => string,
+): Map<string, LoggedAttempt[]> {
+  const groups = new Map<string, LoggedAttempt[]>();
+  for (const attempt of log) {
+    const group = groups.get(keyOf(attempt));
+    if (group === undefined) groups.set(keyOf(attempt), [attempt]);
+    else group.push(attempt);
+  }
+  return groups;
+}
+
+/** The logged attempt nearest to an instant; of two as near, the earlier. */
+function nearest(attempts: readonly LoggedAttempt[], at: number): LoggedAttempt {
+  let low = 0;
+  let high = attempts.length - 1;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((attempts[middle] as LoggedAttempt).startedAt < at) low = middle + 1;
+    else high = middle;
+  }
+  const after = attempts[low] as LoggedAttempt;
+  const before = attempts[Math.max(0, low - 1)] as LoggedAttempt;
+  return at - before.startedAt <= Math.abs(after.startedAt - at) ? before : after;
+}
+
+interface Run {
+  readonly startsAt: readonly number[];
+  readonly tookMs: number | undefined;
+  readonly guessed: number;
+}
+
+type Decide = (
+  first: LoggedAttempt,
+  history: { attempt: number; startedAt: number; previousDelayMs: number },
+  outcome: Outcome,
+  now: number,
+) => ReturnType<typeof decide>;
+
+/** One task under the other policy: its first attempt is the logged one, the rest is decided anew. */
+function follow(attempts: readonly LoggedAttempt[], world: Observed, decideNext: Decide): Run {
+  const first = attempts[0] as LoggedAttempt;
+  const seen = world.get(first.destination ?? "") ?? attempts;
+  const startsAt: number[] = [];
+  let at = first.startedAt;
+  let previousDelayMs = 0;
+  let guessed = 0;
+  for (let attempt = 1; ; attempt++) {
+    startsAt.push(at);
+    const like = attempt === 1 ? first : nearest(seen, at);
+    if (Math.abs(like.startedAt - at) > CERTAIN_MS) guessed++;
+    const endedAt = at + like.durationMs;
+    const history = { attempt, startedAt: first.startedAt, previousDelayMs };
+    const decision = decideNext(first, history, outcomeOf(like), endedAt);
+    if (decision.kind !== "retry") {
+      const ok = decision.kind === "stop" && decision.status === "SUCCEEDED";
+      return { startsAt, tookMs: ok ? endedAt - first.startedAt : undefined, guessed };
+    }
+    previousDelayMs = decision.ownDelayMs;
+    at = endedAt + decision.delayMs;
+  }
+}
+
+function loggedRun(attempts: readonly LoggedAttempt[]): Run {
+  const first = attempts[0] as LoggedAttempt;
+  const success = attempts.find(isSuccess);
+  return {
+    startsAt: attempts.map((attempt) => attempt.startedAt),
+    tookMs: success && success.startedAt + success.durationMs - first.startedAt,
+    guessed: 0,
+  };
+}
+
+function sideOf(runs: readonly Run[]): ReplaySide {
+  const took = runs
+    .flatMap(({ tookMs }) => (tookMs === undefined ? [] : [tookMs]))
+    .sort((a, b) => a - b);
+  const perSecond = new Map<number, number>();
+  let attempts = 0;
+  let peakPerSecond = 0;
+  for (const { startsAt } of runs) {
+    attempts += startsAt.length;
+    for (const at of startsAt) {
+      const count = (perSecond.get(Math.floor(at / 1000)) ?? 0) + 1;
+      perSecond.set(Math.floor(at / 1000), count);
+      peakPerSecond = Math.max(peakPerSecond, count);
+    }
+  }
+  return {
+    attempts,
+    succeeded: took.length,
+    exhausted: runs.length - took.length,
+    meanMs: took.length === 0 ? 0 : took.reduce((sum, ms) => sum + ms, 0) / took.length,
+    p99Ms: took[Math.max(0, Math.ceil(took.length * 0.99) - 1)] ?? 0,
+    peakPerSecond,
+  };
+}

@@ -1,0 +1,219 @@
+/**
+ * Scenario fields: the ranges of a scenario's parts and what binds them together, checked in the
+ * manner of core's documents: unknown fields are refused with a guess, bad values are quoted.
+ */
+import {
+  booleanRule,
+  checkDestination,
+  checkFields,
+  checkPolicy,
+  choiceRule,
+  type Fields,
+  isObject,
+  numberRule,
+  type Problem,
+  presets,
+  problem,
+  type Rule,
+  textRule,
+} from "@redrive/core";
+import { checkSpan } from "./chance/spans.ts";
+
+const DAY_MS = 86_400_000;
+const HOUR_MS = 3_600_000;
+
+/** Looked into apart. */
+const anyRule: Rule = () => undefined;
+const objectRule: Rule = (value) => (isObject(value) ? undefined : "an object");
+const shareRule = numberRule(0, 1, true);
+
+function listOf(max: number): Rule {
+  return (value) =>
+    Array.isArray(value) && value.length <= max ? undefined : `a list of at most ${max} entries`;
+}
+
+const COMMON_FIELDS: Fields = {
+  world: choiceRule("CALLS", "CONTENTION", "QUEUE"),
+  name: textRule(/^[a-z0-9-]{1,64}$/, "1 to 64 characters of a-z 0-9 -"),
+  description: textRule(/^[\s\S]{0,500}$/, "a text of at most 500 characters"),
+  horizonMs: numberRule(1, DAY_MS),
+  windowMs: numberRule(1, HOUR_MS),
+};
+
+export const CALLS_FIELDS: Fields = {
+  ...COMMON_FIELDS,
+  clients: objectRule,
+  guards: choiceRule("PER_CLIENT", "SHARED"),
+  patience: choiceRule("fail-fast", "wait"),
+  tiers: listOf(8),
+  timeline: listOf(64),
+};
+
+const OPEN_FIELDS: Fields = {
+  kind: choiceRule("OPEN"),
+  count: numberRule(1, 100_000),
+  ratePerSecond: numberRule(0.001, 100_000, true),
+  untilMs: numberRule(1, DAY_MS),
+};
+
+const CLOSED_FIELDS: Fields = {
+  kind: choiceRule("CLOSED"),
+  count: numberRule(1, 2_000_000),
+  jobs: numberRule(1, 1_000_000),
+  think: anyRule,
+  startSpreadMs: numberRule(0, HOUR_MS),
+};
+
+const TIER_FIELDS: Fields = {
+  name: textRule(/^[\s\S]{1,64}$/, "a text of 1 to 64 characters"),
+  destination: objectRule,
+  breakerPerShard: booleanRule,
+  server: objectRule,
+};
+
+const SERVER_FIELDS: Fields = {
+  capacityPerSecond: numberRule(0.001, 1_000_000, true),
+  service: choiceRule("FIXED", "EXPONENTIAL"),
+  queueMs: numberRule(0, DAY_MS),
+  discipline: choiceRule("FIFO", "LIFO"),
+  dropsExpired: booleanRule,
+  latency: anyRule,
+  perCallMs: numberRule(0, 60_000, true),
+  hop: anyRule,
+  failureRate: shareRule,
+  shards: numberRule(1, 1000),
+  retryAfterMs: numberRule(0, DAY_MS),
+};
+
+const PHASE_FIELDS: Fields = {
+  kind: choiceRule("OUTAGE", "PARTIAL", "SLOW", "CAPACITY", "SPIKE", "FAILOVER"),
+  atMs: numberRule(0, DAY_MS),
+  forMs: numberRule(1, DAY_MS),
+  mode: choiceRule("FAIL_FAST", "HANG"),
+  share: shareRule,
+  factor: numberRule(0, 1000, true),
+  ramp: booleanRule,
+  warmMs: numberRule(0, HOUR_MS),
+  tier: numberRule(0, 7),
+  shard: numberRule(0, 999),
+};
+
+export const CONTENTION_FIELDS: Fields = {
+  ...COMMON_FIELDS,
+  clientCount: numberRule(1, 10_000),
+  hop: anyRule,
+  policy: anyRule,
+};
+
+export const QUEUE_FIELDS: Fields = {
+  ...COMMON_FIELDS,
+  ratePerSecond: numberRule(0.001, 10_000, true),
+  workers: numberRule(1, 1000),
+  work: anyRule,
+  visibilityMs: numberRule(1, 43_200_000),
+  maxReceives: numberRule(1, 1000),
+  poisonShare: shareRule,
+  failureRate: shareRule,
+  crashesPerSecond: numberRule(0, 1000, true),
+  commitMs: numberRule(0, HOUR_MS),
+  policy: anyRule,
+};
+
+type Part = Readonly<Record<string, unknown>>;
+
+/** Everything wrong with a scenario; an empty list means it will be simulated. */
+export function checkScenario(document: unknown): readonly Problem[] {
+  if (!isObject(document)) return checkFields(document, CALLS_FIELDS);
+  if (document["world"] === "CONTENTION") {
+    return [
+      ...checkFields(document, CONTENTION_FIELDS),
+      ...spans(document, ["hop"], ""),
+      ...policyProblems(document["policy"]),
+    ];
+  }
+  if (document["world"] === "QUEUE") {
+    return [
+      ...checkFields(document, QUEUE_FIELDS),
+      ...spans(document, ["work"], ""),
+      ...policyProblems(document["policy"]),
+    ];
+  }
+  return checkCalls(document);
+}
+
+function checkCalls(document: Part): readonly Problem[] {
+  const problems = checkFields(document, CALLS_FIELDS);
+  if (document["clients"] === undefined) {
+    problems.push(problem("clients", undefined, "clients must be given"));
+  }
+  if (problems.length > 0) return problems;
+  const tiers = (document["tiers"] ?? [{}]) as readonly unknown[];
+  const timeline = (document["timeline"] ?? []) as readonly unknown[];
+  return [
+    ...checkClients(document["clients"] as Part),
+    ...(tiers.length === 0 ? [problem("tiers", tiers, "tiers must have 1 to 8 entries")] : []),
+    ...tiers.flatMap((tier, index) => checkTier(tier, `tiers[${index}].`)),
+    ...timeline.flatMap((phase, index) => checkPhase(phase, `timeline[${index}].`, tiers.length)),
+  ];
+}
+
+function checkClients(clients: Part): Problem[] {
+  const closed = clients["kind"] === "CLOSED";
+  if (!closed && clients["kind"] !== "OPEN") {
+    return [problem("clients.kind", clients["kind"], "clients.kind must be one of OPEN, CLOSED")];
+  }
+  const needed = closed ? "count" : "ratePerSecond";
+  const problems = checkFields(clients, closed ? CLOSED_FIELDS : OPEN_FIELDS, "clients.");
+  if (clients[needed] === undefined) {
+    problems.push(problem(`clients.${needed}`, undefined, `clients.${needed} must be given`));
+  }
+  return [...problems, ...spans(clients, ["think"], "clients.")];
+}
+
+function checkTier(tier: unknown, prefix: string): Problem[] {
+  const problems = checkFields(tier, TIER_FIELDS, prefix);
+  if (!isObject(tier) || problems.length > 0) return problems;
+  const { destination, server } = tier;
+  return [
+    ...(destination === undefined
+      ? []
+      : prefixed(checkDestination(destination), `${prefix}destination.`)),
+    ...(isObject(server) ? checkFields(server, SERVER_FIELDS, `${prefix}server.`) : []),
+    ...(isObject(server) ? spans(server, ["latency", "hop"], `${prefix}server.`) : []),
+  ];
+}
+
+function checkPhase(phase: unknown, prefix: string, tiers: number): Problem[] {
+  const problems = checkFields(phase, PHASE_FIELDS, prefix);
+  if (!isObject(phase)) return problems;
+  for (const name of ["kind", "atMs", "forMs"]) {
+    if (phase[name] !== undefined) continue;
+    problems.push(problem(prefix + name, undefined, `${prefix}${name} must be given`));
+  }
+  const { tier } = phase;
+  if (typeof tier === "number" && tier >= tiers) {
+    problems.push(problem(`${prefix}tier`, tier, `${prefix}tier must be below ${tiers}`));
+  }
+  return problems;
+}
+
+function spans(part: Part, names: readonly string[], prefix: string): Problem[] {
+  return names
+    .filter((name) => part[name] !== undefined)
+    .flatMap((name) => checkSpan(part[name], prefix + name));
+}
+
+function policyProblems(policy: unknown): readonly Problem[] {
+  if (policy === undefined) return [];
+  if (typeof policy !== "string") return checkPolicy(policy, "policy.");
+  const wanted = choiceRule(...Object.keys(presets))(policy);
+  return wanted === undefined ? [] : [problem("policy", policy, `policy must be ${wanted}`)];
+}
+
+function prefixed(problems: readonly Problem[], prefix: string): Problem[] {
+  return problems.map((one) => ({
+    field: prefix + one.field,
+    value: one.value,
+    message: `${prefix.slice(0, -1)}: ${one.message}`,
+  }));
+}

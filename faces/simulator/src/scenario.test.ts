@@ -1,0 +1,70 @@
+/** Scenario: refuses bad documents in words that help. */
+import { DocumentError } from "@redrive/core";
+import { describe, expect, it } from "vitest";
+import { resolveCalls } from "./scenario.ts";
+import { checkScenario } from "./scenario-fields.ts";
+import { simulate } from "./simulate.ts";
+
+const OPEN = { kind: "OPEN", ratePerSecond: 10 } as const;
+
+function firstMessage(document: unknown): string | undefined {
+  return checkScenario(document)[0]?.message;
+}
+
+describe("scenario", () => {
+  it("refuses unknown fields with a guess, at any depth", () => {
+    expect(firstMessage({ clients: OPEN, horizonMS: 5 })).toBe(
+      'unknown field "horizonMS", did you mean "horizonMs"?',
+    );
+    expect(firstMessage({ clients: { ...OPEN, rate: 5 } })).toContain(
+      'unknown field "clients.rate"',
+    );
+    expect(firstMessage({ clients: OPEN, tiers: [{ server: { capacity: 5 } }] })).toContain(
+      '"tiers[0].server.capacity"',
+    );
+    expect(
+      firstMessage({ clients: OPEN, tiers: [{ destination: { policy: { maxAttempt: 3 } } }] }),
+    ).toContain(
+      'tiers[0].destination: unknown field "policy.maxAttempt", did you mean "maxAttempts"?',
+    );
+  });
+
+  it("quotes values that are out of bounds and names what is missing", () => {
+    expect(firstMessage({ clients: { ...OPEN, ratePerSecond: 0 } })).toBe(
+      "clients.ratePerSecond must be a number from 0.001 to 100000, got 0",
+    );
+    expect(firstMessage({})).toBe("clients must be given, got undefined");
+    expect(firstMessage({ clients: { kind: "BUSY" } })).toContain(
+      "clients.kind must be one of OPEN, CLOSED",
+    );
+    expect(firstMessage({ clients: { kind: "CLOSED" } })).toContain("clients.count must be given");
+    expect(firstMessage({ clients: OPEN, tiers: [] })).toContain("tiers must have 1 to 8 entries");
+    expect(firstMessage({ clients: OPEN, timeline: [{ kind: "OUTAGE", forMs: 5 }] })).toContain(
+      "timeline[0].atMs must be given",
+    );
+    expect(
+      firstMessage({ clients: OPEN, timeline: [{ kind: "OUTAGE", atMs: 0, forMs: 5, tier: 3 }] }),
+    ).toContain("below 1");
+    expect(firstMessage({ world: "QUEUE", workers: 0 })).toContain(
+      "workers must be a whole number from 1 to 1000",
+    );
+    expect(firstMessage({ world: "CONTENTION", policy: "payments" })).toContain(
+      "policy must be one of default",
+    );
+    expect(firstMessage(5)).toContain("the document must be an object");
+  });
+
+  it("is thrown with all that is wrong", () => {
+    const run = () =>
+      simulate({ clients: { kind: "OPEN", ratePerSecond: -1 }, horizonMs: 0 } as never);
+    expect(run).toThrow(DocumentError);
+    expect(run).toThrow("horizonMs must be");
+  });
+
+  it("has guards off unless they are given, as the simulator's default", () => {
+    const { tiers } = resolveCalls({ clients: OPEN });
+    expect(tiers).toHaveLength(1);
+    expect(tiers[0]?.destination.retryBudget).toBeUndefined();
+    expect(tiers[0]?.destination.policy.maxAttempts).toBe(5);
+  });
+});

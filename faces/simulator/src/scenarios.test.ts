@@ -1,0 +1,84 @@
+/** Scenarios: the files that ship, each with its pinned trace. */
+import { readdirSync, readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { checkScenario } from "./scenario-fields.ts";
+import { scenarios } from "./scenarios.ts";
+import { simulate, traceHash } from "./simulate.ts";
+
+const FOLDER = new URL("../scenarios/", import.meta.url);
+
+/** One fold over every event of seed 1. They change only with the engine or the scenario. */
+const HASHES: Readonly<Record<string, string>> = {
+  failover: "6dd291fc",
+  "failover-no-jitter": "aa8b5bdf",
+  "failover-decorrelated": "6749c54d",
+  "open-unbounded": "651bd4a8",
+  "open-bounded": "3ceb5565",
+  "failover-warm-up": "fbcb5f99",
+  brownout: "1500a956",
+  "slow-dependency": "d8d7d731",
+  "load-spike": "cd6799d7",
+  "one-shard-down": "8aa726a6",
+  "hedged-reads": "9b9864ec",
+  "ladder-0-plain": "d866c873",
+  "ladder-1-jitter": "683bda28",
+  "ladder-2-budget": "102f6fcb",
+  "ladder-3-breaker": "cb576842",
+  "ladder-4-concurrency": "4038e83d",
+  "ladder-5-one-layer": "4038e83d",
+  "ladder-one-layer-alone": "52732c69",
+  contention: "3e3d6a48",
+  "queue-visibility": "7a56b731",
+  "queue-commit": "c2ac068f",
+  "queue-poison": "8a1f9425",
+};
+
+describe("scenarios", () => {
+  it("are each a legal document under its own name", () => {
+    for (const [name, scenario] of Object.entries(scenarios)) {
+      expect(checkScenario(scenario), name).toEqual([]);
+      expect(scenario.name).toBe(name);
+    }
+  });
+
+  it("are the files of scenarios/, both ways", () => {
+    const files = readdirSync(FOLDER).map((file) => {
+      const document: unknown = JSON.parse(readFileSync(new URL(file, FOLDER), "utf8"));
+      return [file.replace(/\.json$/, ""), document];
+    });
+    expect(Object.fromEntries(files)).toEqual(scenarios);
+  });
+
+  it.each(Object.keys(HASHES))("%s leaves the same trace in every engine", (name) => {
+    const scenario = scenarios[name];
+    if (scenario === undefined) throw new Error(`no scenario ${name}`);
+    expect(traceHash(scenario, 1)).toBe(HASHES[name]);
+  });
+
+  it("have a pinned trace each", () => {
+    expect(Object.keys(HASHES)).toEqual(Object.keys(scenarios));
+  });
+
+  it("climb the ladder: only a budget ends the collapse, a breaker and a limit shorten it", () => {
+    const recovery = (name: string) => {
+      const scenario = scenarios[name];
+      if (scenario === undefined) throw new Error(`no scenario ${name}`);
+      return simulate(scenario, { seed: 1 });
+    };
+    const rungs = [
+      "0-plain",
+      "1-jitter",
+      "2-budget",
+      "3-breaker",
+      "4-concurrency",
+      "5-one-layer",
+    ].map((rung) => recovery(`ladder-${rung}`));
+    const [plain, jitter, budget, breaker, limit, oneLayer] = rungs.map((rung) => rung.recoveryMs);
+    expect([plain, jitter]).toEqual([null, null]);
+    expect(rungs[0]?.verdict).toBe("never recovers: 150 x 9 > 250");
+    expect(budget).toBeGreaterThan(breaker as number);
+    expect(breaker).toBeGreaterThan(limit as number);
+    expect(oneLayer).toBeLessThanOrEqual(limit as number);
+    expect(recovery("ladder-one-layer-alone").recoveryMs).toBeNull();
+  });
+});

@@ -1,0 +1,95 @@
+/**
+ * Simulate: a scenario and a seed in, a report out. The same seed gives the same report in Node and
+ * in every browser: nothing here looks at a clock, draws by itself or depends on the host.
+ */
+import { coverageOf } from "./coverage.ts";
+import { createTrace, type Trace } from "./engine/trace.ts";
+import { type Figures, figuresOf, type Report } from "./measure/report.ts";
+import { percent, plain, verdictOf } from "./measure/verdict.ts";
+import {
+  assertScenario,
+  type CallsScenario,
+  resolveCalls,
+  type ScenarioDocument,
+} from "./scenario.ts";
+import { runCalls } from "./world/calls.ts";
+import { runContention } from "./world/contention.ts";
+import { isFleet, runFleet } from "./world/fleet.ts";
+import { runQueue } from "./world/queue.ts";
+import type { WorldRun } from "./world/world-run.ts";
+
+export interface SimulateOptions {
+  /** Default: 1. */
+  readonly seed?: number | string;
+}
+
+/** Runs a scenario. Throws `INVALID_ARGUMENT` with everything that is wrong with the document. */
+export function simulate(document: ScenarioDocument, options: SimulateOptions = {}): Report {
+  const { seed = 1 } = options;
+  return reportOn(assertScenario(document), seed, undefined);
+}
+
+/** Eight hexadecimal digits over every event of a run: equal in all engines. */
+export function traceHash(document: ScenarioDocument, seed: number | string = 1): string {
+  const trace = createTrace();
+  reportOn(assertScenario(document), seed, trace);
+  return trace.hash();
+}
+
+function reportOn(
+  document: ScenarioDocument,
+  seed: number | string,
+  trace: Trace | undefined,
+): Report {
+  switch (document.world) {
+    case "CONTENTION": {
+      const figures = figuresOf(runContention(document, { seed, trace }));
+      return complete(document.name, seed, figures, contentionVerdict(figures));
+    }
+    case "QUEUE": {
+      const figures = figuresOf(runQueue(document, seed, trace));
+      return complete(document.name, seed, figures, queueVerdict(figures));
+    }
+    default: {
+      const scenario = resolveCalls(document);
+      const figures = figuresOf(runWorld(scenario, seed, trace));
+      const report = complete(document.name, seed, figures, verdictOf(scenario, figures));
+      return { ...report, ...coverageFor(scenario, seed) };
+    }
+  }
+}
+
+function runWorld(
+  scenario: CallsScenario,
+  seed: number | string,
+  trace: Trace | undefined,
+): WorldRun {
+  return isFleet(scenario) ? runFleet(scenario, seed, trace) : runCalls(scenario, seed, { trace });
+}
+
+function complete(
+  name: string | undefined,
+  seed: number | string,
+  figures: Figures,
+  verdict: string,
+): Report {
+  return { scenario: name ?? "scenario", seed, ...figures, verdict };
+}
+
+/** Of the longest outage in the time line, under the first tier's policy. */
+function coverageFor(scenario: CallsScenario, seed: number | string): { coverage?: number } {
+  const outages = scenario.timeline.filter(({ kind }) => kind === "OUTAGE" || kind === "FAILOVER");
+  const [tier] = scenario.tiers;
+  if (outages.length === 0 || tier === undefined) return {};
+  const longestMs = Math.max(...outages.map((phase) => phase.forMs));
+  return { coverage: coverageOf(tier.destination.policy, longestMs, { seed, samples: 10_000 }) };
+}
+
+function contentionVerdict({ calls, attempts, doneAtMs }: Figures): string {
+  return `${calls} writers need ${attempts} writes and ${plain(doneAtMs / 1000)} s`;
+}
+
+function queueVerdict({ duplicateShare = 0, deadLetterShare = 0 }: Figures): string {
+  const sick = deadLetterShare > 0.01 ? ", more than the healthy 1 %" : "";
+  return `${percent(duplicateShare)} of the runs are duplicates; ${percent(deadLetterShare)} of the messages are dead letters${sick}`;
+}

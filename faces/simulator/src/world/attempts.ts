@@ -1,0 +1,114 @@
+/**
+ * Attempts: calls are started here, and their attempts, first or not. Whether one may start is core's
+ * `admit`; this file only carries it out.
+ */
+import { admit, breakerReadyAt, type Concurrency, takeRetry } from "@redrive/core";
+import { pushEvent } from "../engine/heap.ts";
+import { countAt, OFFERED } from "../measure/tally.ts";
+import { endCall, gatesFor, historyOf, type OnDone, wakeNext } from "./call-state.ts";
+import { type Caller, enterGuards, guardsOf, NO_ENTRY, noteFirstCall } from "./caller.ts";
+import { NONE, takeRow } from "./pools.ts";
+import { send } from "./sending.ts";
+import { callerOf, SEND, serverOf, tierOf, type World, wholeNow } from "./world.ts";
+
+/** Starts a call of `caller` to a tier; `parent` is the request it serves, or NONE. */
+export function startCall(
+  world: World,
+  tier: number,
+  caller: number,
+  client: number,
+  parent: number,
+  onDone: OnDone,
+): void {
+  const { calls, tally } = world;
+  const call = takeRow(calls);
+  const { shards } = serverOf(world, tier);
+  calls.tier[call] = tier;
+  calls.caller[call] = caller;
+  calls.client[call] = client;
+  calls.parent[call] = parent;
+  calls.shard[call] = shards > 1 ? Math.floor(world.arrivals.next() * shards) : 0;
+  calls.attempt[call] = 0;
+  calls.startedAt[call] = world.now;
+  calls.previousMs[call] = 0;
+  calls.waitedMs[call] = 0;
+  calls.ticket[call] = 0;
+  calls.live[call] = NONE;
+  if (parent === NONE) {
+    tally.calls++;
+    world.callsOf[client] = (world.callsOf[client] as number) + 1;
+    countAt(tally, OFFERED, world.now);
+  }
+  if (!world.isPlain[tier]) noteFirstCall(callerOf(world, call), wholeNow(world));
+  tryAttempt(world, call, onDone);
+}
+
+/** Sends the next attempt if nothing stands in its way. */
+export function tryAttempt(world: World, call: number, onDone: OnDone): void {
+  if (world.isPlain[world.calls.tier[call] as number]) {
+    send(world, call, NO_ENTRY, 0);
+    return;
+  }
+  const caller = callerOf(world, call);
+  // A call that was woken for a slot and does not take it leaves it to the next.
+  if (!passGuards(world, call, caller, onDone)) wakeNext(world, caller);
+}
+
+/** False if the call neither left nor waits for a slot. */
+function passGuards(world: World, call: number, caller: Caller, onDone: OnDone): boolean {
+  const { calls } = world;
+  const now = wholeNow(world);
+  const { policy } = tierOf(world, calls.tier[call] as number).destination;
+  const admission = admit(
+    policy,
+    world.request,
+    historyOf(world, call),
+    gatesFor(world, call),
+    now,
+  );
+  if (admission.kind === "hold") {
+    pushEvent(world.heap, admission.until, SEND, call);
+    return false;
+  }
+  const stopped = admission.kind === "stop" ? admission.reason : undefined;
+  const reason = stopped ?? (drawTicket(world, call, caller, now) ? undefined : "retry-budget");
+  if (reason !== undefined) {
+    endCall(world, call, reason, onDone);
+    return false;
+  }
+  const isRetry = (calls.attempt[call] as number) > 0;
+  const shard = calls.shard[call] as number;
+  const entry = enterGuards(caller, now, shard, isRetry, world.guardDraw);
+  if (typeof entry === "string") return refuse(world, call, caller, entry, onDone);
+  send(world, call, entry, 0);
+  return true;
+}
+
+/** A retry that was held has no ticket yet; first attempts need none. */
+function drawTicket({ calls }: World, call: number, caller: Caller, now: number): boolean {
+  const { retryBudget } = guardsOf(caller, calls.shard[call] as number);
+  const needs = retryBudget && (calls.attempt[call] as number) > 0;
+  if (!needs || (calls.ticket[call] as number) > 0) return true;
+  calls.ticket[call] = takeRetry(retryBudget, now, false);
+  return (calls.ticket[call] as number) > 0;
+}
+
+/** A guard refused: the call waits if it may, else it is over. True if it waits for a slot. */
+function refuse(world: World, call: number, caller: Caller, why: string, onDone: OnDone): boolean {
+  const { breaker, concurrency } = guardsOf(caller, world.calls.shard[call] as number);
+  const isRetry = (world.calls.attempt[call] as number) > 0;
+  if (why === "no slot" && concurrency && mayQueue(concurrency, caller, isRetry)) {
+    caller.waiting.push(call);
+    return true;
+  }
+  if (why === "circuit-open" && breaker && world.scenario.patience === "wait") {
+    const at = Math.max(world.now + 1, breakerReadyAt(breaker, wholeNow(world)));
+    pushEvent(world.heap, at, SEND, call);
+  } else endCall(world, call, why, onDone);
+  return false;
+}
+
+/** Retries that may never have a slot do not wait for one. */
+function mayQueue({ options }: Concurrency, { waiting }: Caller, isRetry: boolean): boolean {
+  return waiting.length < options.queue && !(isRetry && options.maxRetries === 0);
+}

@@ -1,0 +1,140 @@
+/**
+ * Contention: clients that all want to write one row under optimistic concurrency control, Brooker's
+ * model of 2015 ("Exponential Backoff And Jitter"). Each reads the version, writes if it has not
+ * changed, and starts over after a wait if it has. The row itself takes no time.
+ */
+import { type Draws, drawsOf } from "../chance/draws.ts";
+import { type Span, type SpanDocument, spanOf } from "../chance/spans.ts";
+import { createHeap, type Heap, popEvent, pushEvent } from "../engine/heap.ts";
+import type { Trace } from "../engine/trace.ts";
+import { nextWait, waitsOf } from "../engine/waits.ts";
+import { countSpan } from "../measure/histogram.ts";
+import {
+  countArrivals,
+  countAt,
+  countLost,
+  createTally,
+  OFFERED,
+  SUCCEEDED,
+  type Tally,
+} from "../measure/tally.ts";
+import { type ContentionDocument, DEFAULT_HORIZON_MS, resolvePolicy } from "../scenario.ts";
+import type { WorldRun } from "./world-run.ts";
+
+/** The wait after attempt n (from 1), or a negative number to give up. */
+export type ContentionWait = (
+  attempt: number,
+  client: number,
+  draws: Draws,
+  elapsedMs: number,
+) => number;
+
+export interface ContentionOptions {
+  readonly seed: number | string;
+  readonly trace?: Trace | undefined;
+  /** A published model's own formula instead of core's policy. */
+  readonly wait?: ContentionWait;
+}
+
+export const BROOKER_HOP: SpanDocument = { kind: "NORMAL", meanMs: 10, sdMs: 2 };
+
+/**
+ * Events of a client: its read arrives, its write arrives. Their answers touch nothing that others
+ * see, so they are folded into the event that follows: half the events, the same runs.
+ */
+const READ = 0;
+const WRITE = 1;
+
+interface Row {
+  readonly heap: Heap;
+  readonly tally: Tally;
+  readonly hop: Span;
+  readonly draws: Draws;
+  readonly jitter: Draws;
+  readonly wait: ContentionWait;
+  /** The version each client has read, and how often it has failed. */
+  readonly seen: Float64Array;
+  readonly attempts: Int32Array;
+  version: number;
+  sumMs: number;
+  squareSum: number;
+}
+
+export function runContention(document: ContentionDocument, options: ContentionOptions): WorldRun {
+  const { clientCount = 100, horizonMs = DEFAULT_HORIZON_MS, windowMs = 100 } = document;
+  const { seed, trace } = options;
+  const row: Row = {
+    heap: createHeap(),
+    tally: createTally({ horizonMs, windowMs }),
+    hop: spanOf(document.hop ?? BROOKER_HOP),
+    draws: drawsOf(seed, "wire"),
+    jitter: drawsOf(seed, "jitter"),
+    wait: options.wait ?? policyWait(document),
+    seen: new Float64Array(clientCount),
+    attempts: new Int32Array(clientCount).fill(1),
+    version: 0,
+    sumMs: 0,
+    squareSum: 0,
+  };
+  row.tally.calls = clientCount;
+  for (let client = 0; client < clientCount; client++) {
+    countAt(row.tally, OFFERED, 0);
+    pushEvent(row.heap, row.hop(row.draws), READ, client);
+  }
+  while (popEvent(row.heap)) {
+    const { at, kind, subject } = row.heap;
+    trace?.note(at, kind, subject);
+    step(row, at, kind, subject);
+  }
+  const { tally, sumMs, squareSum } = row;
+  const fairness = squareSum === 0 ? 1 : (sumMs * sumMs) / (tally.succeeded * squareSum);
+  return { engine: "contention", tally, fairness, triggerStartMs: 0, triggerEndMs: 0 };
+}
+
+function policyWait(document: ContentionDocument): ContentionWait {
+  const waits = waitsOf(resolvePolicy(document.policy));
+  const previousMs = new Float64Array(document.clientCount ?? 100);
+  return (attempt, client, draws, elapsedMs) => {
+    const draw = waits.kernel.draws ? draws.next() : 0;
+    const waitMs = nextWait(waits, attempt, elapsedMs, previousMs[client] as number, draw);
+    previousMs[client] = Math.max(0, waitMs);
+    return waitMs;
+  };
+}
+
+function step(row: Row, now: number, kind: number, client: number): void {
+  if (kind === WRITE) {
+    write(row, now, client);
+    return;
+  }
+  row.seen[client] = row.version;
+  pushEvent(row.heap, now + row.hop(row.draws) + row.hop(row.draws), WRITE, client);
+}
+
+/** A write succeeds if nobody has written since its read; the client learns it one hop later. */
+function write(row: Row, now: number, client: number): void {
+  const { tally } = row;
+  tally.attempts++;
+  countArrivals(tally, now, 1);
+  const answerAt = now + row.hop(row.draws);
+  tally.doneAtMs = Math.max(tally.doneAtMs, answerAt);
+  if ((row.seen[client] as number) === row.version) {
+    row.version++;
+    succeed(row, answerAt);
+    return;
+  }
+  const attempt = row.attempts[client] as number;
+  row.attempts[client] = attempt + 1;
+  const waitMs = row.wait(attempt, client, row.jitter, answerAt);
+  if (waitMs < 0) countLost(tally, "attempts", answerAt);
+  else pushEvent(row.heap, answerAt + row.hop(row.draws) + waitMs, READ, client);
+}
+
+function succeed(row: Row, doneAt: number): void {
+  const { tally } = row;
+  tally.succeeded++;
+  countAt(tally, SUCCEEDED, doneAt);
+  countSpan(tally.latency, doneAt);
+  row.sumMs += doneAt;
+  row.squareSum += doneAt * doneAt;
+}

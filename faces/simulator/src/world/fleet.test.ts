@@ -1,0 +1,54 @@
+/** Fleet: takes only what it can follow exactly, and loses nobody. */
+import { describe, expect, it } from "vitest";
+import { type CallsDocument, resolveCalls } from "../scenario.ts";
+import { simulate } from "../simulate.ts";
+import { isFleet } from "./fleet.ts";
+
+const FLEET: CallsDocument = {
+  clients: { kind: "CLOSED", count: 1000, jobs: 1 },
+  tiers: [
+    {
+      destination: { policy: { maxAttempts: 6 } },
+      server: { capacityPerSecond: 500, queueMs: 500 },
+    },
+  ],
+  timeline: [{ kind: "OUTAGE", atMs: 0, forMs: 1000 }],
+};
+
+describe("fleet", () => {
+  it("takes only worlds it can follow exactly", () => {
+    const [tier] = FLEET.tiers ?? [];
+    const is = (change: Partial<CallsDocument>) => isFleet(resolveCalls({ ...FLEET, ...change }));
+    expect(is({})).toBe(true);
+    expect(is({ clients: { kind: "CLOSED", count: 10 } })).toBe(false);
+    expect(is({ clients: { kind: "OPEN", ratePerSecond: 10 } })).toBe(false);
+    expect(is({ tiers: [{ ...tier, server: { capacityPerSecond: 500 } }] })).toBe(false);
+    expect(is({ tiers: [{ ...tier, destination: { retryBudget: {} } }] })).toBe(false);
+    expect(is({ timeline: [{ kind: "OUTAGE", mode: "HANG", atMs: 0, forMs: 5 }] })).toBe(false);
+    expect(is({ timeline: [{ kind: "FAILOVER", atMs: 0, forMs: 5 }] })).toBe(false);
+  });
+
+  it("loses nobody from its counts, partial outages and spread starts included", () => {
+    const report = simulate({
+      ...FLEET,
+      clients: { kind: "CLOSED", count: 1000, jobs: 1, startSpreadMs: 2000 },
+      timeline: [
+        { kind: "PARTIAL", share: 0.5, atMs: 0, forMs: 1500 },
+        { kind: "CAPACITY", factor: 0.5, atMs: 1500, forMs: 1000 },
+      ],
+    });
+    expect(report.engine).toBe("fleet");
+    expect(report.succeeded + report.lost).toBe(1000);
+    expect(report.series.offered.reduce((sum, count) => sum + count, 0)).toBe(1000);
+    expect(report.series.attempts.reduce((sum, count) => sum + count, 0)).toBe(report.attempts);
+  });
+
+  it("says in its verdict what happened", () => {
+    expect(simulate(FLEET).verdict).toMatch(/gave up, the rest done|all done/);
+    const none = simulate({
+      ...FLEET,
+      tiers: [{ destination: { policy: { maxAttempts: 2, initialDelayMs: 0 } } }],
+    });
+    expect(none.verdict).toBe("saves nobody: every wait is over before the 1 s are");
+  });
+});

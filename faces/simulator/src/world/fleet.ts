@@ -1,0 +1,223 @@
+/**
+ * Fleet: many clients with one job each against one server, the world of the failover story. Each
+ * client has one pending event, so a timing wheel carries a million of them; waits come from core's
+ * kernel. Richer worlds (guards, tiers, open traffic) run in `calls.ts`.
+ */
+import { STOP_BUDGET } from "@redrive/core";
+import { drawsOf, nextDraw } from "../chance/draws.ts";
+import type { Trace } from "../engine/trace.ts";
+import { nextWait, type Waits, waitsOf } from "../engine/waits.ts";
+import { advanceWheel, createWheel, popMember, pushMember, type Wheel } from "../engine/wheel.ts";
+import { countSpan } from "../measure/histogram.ts";
+import {
+  countArrivals,
+  countAt,
+  countLost,
+  createTally,
+  noteQueue,
+  OFFERED,
+  SUCCEEDED,
+  type Tally,
+} from "../measure/tally.ts";
+import type { CallsScenario, ClosedClients, PhaseDocument, Tier } from "../scenario.ts";
+import { type Condition, type Timeline, timelineOf } from "./timeline.ts";
+import type { WorldRun } from "./world-run.ts";
+
+/** True if the fleet's engine gives the scenario's answer; the engine of `calls.ts` always does. */
+export function isFleet({ clients, tiers, timeline }: CallsScenario): boolean {
+  const [tier] = tiers;
+  if (clients.kind !== "CLOSED" || clients.jobs !== 1 || tiers.length !== 1 || !tier) return false;
+  return (
+    !hasGuards(tier) &&
+    isSimpleServer(tier) &&
+    timeline.every((phase) => isSimplePhase(phase, tier))
+  );
+}
+
+function hasGuards({ destination }: Tier): boolean {
+  const { retryBudget, breaker, concurrency, rate, hedge } = destination;
+  return [retryBudget, breaker, concurrency, rate, hedge].some((guard) => guard !== undefined);
+}
+
+/** One that answers in order, after a time that is known on arrival, before anybody times out. */
+function isSimpleServer({ server, destination }: Tier): boolean {
+  const { service = "FIXED", discipline = "FIFO", perCallMs = 0, hop = 0, shards = 1 } = server;
+  const { latency = 0, capacityPerSecond, retryAfterMs } = server;
+  if (service !== "FIXED" || discipline !== "FIFO" || perCallMs > 0 || hop !== 0) return false;
+  if (typeof latency !== "number" || shards > 1 || retryAfterMs !== undefined) return false;
+  const { attemptTimeoutMs } = destination.policy;
+  const queueMs = capacityPerSecond === undefined ? 0 : (server.queueMs ?? attemptTimeoutMs);
+  return latency + queueMs < attemptTimeoutMs;
+}
+
+/** A server with a queue that hangs or stands still keeps what arrives: that is `calls.ts`'s. */
+function isSimplePhase({ kind, mode, factor }: PhaseDocument, { server }: Tier): boolean {
+  if (kind === "SLOW" || kind === "FAILOVER" || kind === "SPIKE") return false;
+  const keeps = mode === "HANG" || (kind === "CAPACITY" && factor === 0);
+  return !(keeps && server.capacityPerSecond !== undefined);
+}
+
+/** Everything a fleet keeps; `arrive` is its only event. */
+interface Fleet {
+  readonly waits: Waits;
+  readonly wheel: Wheel;
+  readonly tally: Tally;
+  readonly attempts: Uint8Array | Uint16Array;
+  readonly previousMs: Float64Array;
+  readonly startedAt: Float64Array;
+  readonly hangMs: number;
+  readonly latencyMs: number;
+  readonly queueMs: number;
+  readonly serviceMs: number;
+  /** When the server will have finished what it has accepted. */
+  freeAt: number;
+  sumMs: number;
+  squareSum: number;
+}
+
+export function runFleet(
+  scenario: CallsScenario,
+  seed: number | string,
+  trace: Trace | undefined,
+): WorldRun {
+  const timeline = timelineOf(scenario.timeline, 0, 0);
+  const fleet = createFleet(scenario, timeline.endMs);
+  start(fleet, scenario.clients as ClosedClients);
+  drain(fleet, timeline, seed, trace);
+  const { tally } = fleet;
+  return {
+    engine: "fleet",
+    tally,
+    fairness:
+      fleet.squareSum === 0 ? 1 : (fleet.sumMs * fleet.sumMs) / (tally.succeeded * fleet.squareSum),
+    triggerStartMs: timeline.startMs,
+    triggerEndMs: timeline.endMs,
+  };
+}
+
+function createFleet(scenario: CallsScenario, troubleEndMs: number): Fleet {
+  const { horizonMs, windowMs } = scenario;
+  const { count, startSpreadMs = 0 } = scenario.clients as ClosedClients;
+  const { destination, server } = scenario.tiers[0] as Tier;
+  const { capacityPerSecond, queueMs = Number.POSITIVE_INFINITY, latency } = server;
+  return {
+    waits: waitsOf(destination.policy),
+    wheel: createWheel(count),
+    tally: createTally({ horizonMs, windowMs, troubleEndMs }),
+    attempts: destination.policy.maxAttempts < 256 ? new Uint8Array(count) : new Uint16Array(count),
+    previousMs: new Float64Array(destination.policy.jitterType === "DECORRELATED" ? count : 0),
+    startedAt: new Float64Array(startSpreadMs > 0 ? count : 0),
+    hangMs: destination.policy.attemptTimeoutMs,
+    latencyMs: typeof latency === "number" ? latency : 0,
+    queueMs,
+    serviceMs: capacityPerSecond === undefined ? 0 : 1000 / capacityPerSecond,
+    freeAt: 0,
+    sumMs: 0,
+    squareSum: 0,
+  };
+}
+
+/** First calls: at once, or evenly spread. Each is one call offered. */
+function start({ wheel, tally, startedAt }: Fleet, clients: ClosedClients): void {
+  const { count, startSpreadMs = 0 } = clients;
+  tally.calls = count;
+  if (startSpreadMs === 0) countAt(tally, OFFERED, 0, count);
+  for (let client = 0; client < count; client++) {
+    const at = Math.floor((startSpreadMs * client) / count);
+    if (startSpreadMs > 0) {
+      startedAt[client] = at;
+      countAt(tally, OFFERED, at);
+    }
+    pushMember(wheel, client, at);
+  }
+}
+
+function drain(
+  fleet: Fleet,
+  timeline: Timeline,
+  seed: number | string,
+  trace: Trace | undefined,
+): void {
+  const { wheel, tally } = fleet;
+  const chance = drawsOf(seed, "server").state;
+  const jitter = drawsOf(seed, "jitter").state;
+  const visit = { chance, jitter, trace };
+  while (advanceWheel(wheel)) {
+    const { now } = wheel;
+    const condition = timeline.conditionAt(now, 0);
+    const failedAt = condition.hangs ? now + fleet.hangMs : now;
+    const arrivals = visitTick(fleet, condition, failedAt, visit);
+    countArrivals(tally, now, arrivals);
+    noteQueue(tally, now, Math.max(0, fleet.freeAt - now));
+  }
+}
+
+interface Visit {
+  readonly chance: Int32Array;
+  readonly jitter: Int32Array;
+  readonly trace: Trace | undefined;
+}
+
+/** Everybody who arrives at this instant, in order; how many there were. */
+function visitTick(fleet: Fleet, condition: Condition, failedAt: number, visit: Visit): number {
+  const { wheel } = fleet;
+  const { now } = wheel;
+  const { draws } = fleet.waits.kernel;
+  const { chance, jitter, trace } = visit;
+  let arrivals = 0;
+  for (let client = popMember(wheel); client >= 0; client = popMember(wheel)) {
+    arrivals++;
+    const doneAt = isFailed(condition, chance) ? -1 : serve(fleet, condition, now);
+    trace?.note(now, doneAt < 0 ? 0 : 1, client);
+    if (doneAt >= 0) succeed(fleet, client, doneAt);
+    else retry(fleet, client, failedAt, draws ? nextDraw(jitter) : 0);
+  }
+  return arrivals;
+}
+
+function isFailed({ down, failShare }: Condition, chance: Int32Array): boolean {
+  return down || (failShare > 0 && nextDraw(chance) < failShare);
+}
+
+/** Arrays that every client would touch alike are left out: a million clients live by the cache. */
+function startOf({ startedAt }: Fleet, client: number): number {
+  return startedAt.length === 0 ? 0 : (startedAt[client] as number);
+}
+
+/** When the server will have answered, or -1 if its queue is full. */
+function serve(fleet: Fleet, { capacityFactor }: Condition, now: number): number {
+  if (fleet.serviceMs === 0) return now + fleet.latencyMs;
+  const beginAt = Math.max(now, fleet.freeAt);
+  if (beginAt - now >= fleet.queueMs || capacityFactor === 0) return -1;
+  fleet.freeAt = beginAt + fleet.serviceMs / capacityFactor;
+  return fleet.freeAt + fleet.latencyMs;
+}
+
+function succeed(fleet: Fleet, client: number, doneAt: number): void {
+  const { tally } = fleet;
+  const tookMs = doneAt - startOf(fleet, client);
+  tally.attempts += (fleet.attempts[client] as number) + 1;
+  tally.succeeded++;
+  countAt(tally, SUCCEEDED, doneAt);
+  countSpan(tally.latency, tookMs);
+  fleet.sumMs += tookMs;
+  fleet.squareSum += tookMs * tookMs;
+  if (doneAt > tally.doneAtMs) tally.doneAtMs = doneAt;
+}
+
+/** Asks core's kernel what follows the failure known at `failedAt`. */
+function retry(fleet: Fleet, client: number, failedAt: number, draw: number): void {
+  const { waits, wheel, attempts, previousMs, tally } = fleet;
+  const attempt = (attempts[client] as number) + 1;
+  attempts[client] = attempt;
+  const elapsedMs = failedAt - startOf(fleet, client);
+  const previous = previousMs.length === 0 ? 0 : (previousMs[client] as number);
+  const waitMs = nextWait(waits, attempt, elapsedMs, previous, draw);
+  if (waitMs < 0) {
+    tally.attempts += attempt;
+    countLost(tally, waitMs === STOP_BUDGET ? "budget" : "attempts", failedAt);
+    return;
+  }
+  if (previousMs.length > 0) previousMs[client] = waitMs;
+  pushMember(wheel, client, failedAt + waitMs);
+}

@@ -1,0 +1,64 @@
+/** Queue: nothing is lost; duplicates and dead letters come from where they should. */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { QueueDocument } from "../scenario.ts";
+import { simulate } from "../simulate.ts";
+
+const QUEUE: QueueDocument = { world: "QUEUE", ratePerSecond: 20, work: 20, horizonMs: 20_000 };
+
+describe("queue", () => {
+  it("delivers every message once when nothing fails", () => {
+    const report = simulate(QUEUE);
+    expect(report.succeeded).toBe(report.calls);
+    expect([report.duplicateShare, report.deadLetterShare, report.amplification]).toEqual([
+      0, 0, 1,
+    ]);
+  });
+
+  it("loses nothing: every message is done or a dead letter, whatever fails", () => {
+    const share = fc.constantFrom(0, 0.1, 0.5);
+    fc.assert(
+      fc.property(
+        share,
+        share,
+        fc.constantFrom(0, 1),
+        fc.constantFrom(0, 500),
+        fc.integer(),
+        (poisonShare, failureRate, crashesPerSecond, commitMs, seed) => {
+          const report = simulate(
+            { ...QUEUE, poisonShare, failureRate, crashesPerSecond, commitMs, visibilityMs: 2000 },
+            { seed },
+          );
+          expect(report.succeeded + report.lost).toBeGreaterThanOrEqual(report.calls);
+          expect(report.amplification).toBeLessThanOrEqual(
+            5 + 1e-9 + (crashesPerSecond > 0 ? 1 : 0),
+          );
+        },
+      ),
+      { numRuns: 40 },
+    );
+  });
+
+  it("sets poison aside after its last receive", () => {
+    const report = simulate({ ...QUEUE, poisonShare: 0.05, maxReceives: 3 }, { seed: 4 });
+    expect(report.deadLetterShare).toBeGreaterThan(0.02);
+    expect(report.deadLetterShare).toBeLessThan(0.09);
+    expect(report.verdict).toContain("more than the healthy 1 %");
+  });
+
+  it("hands out twice what takes longer than the visibility timeout", () => {
+    const slow = { ...QUEUE, workers: 50, work: { kind: "EXPONENTIAL", meanMs: 200 } } as const;
+    const short = simulate({ ...slow, visibilityMs: 300 }).duplicateShare ?? 0;
+    const long = simulate({ ...slow, visibilityMs: 5000 }).duplicateShare ?? 0;
+    expect(short).toBeGreaterThan(0.1);
+    expect(long).toBe(0);
+  });
+
+  it("repeats about a commit interval's work after a crash", () => {
+    const report = (commitMs: number) =>
+      simulate({ ...QUEUE, commitMs, crashesPerSecond: 0.3, horizonMs: 60_000 }).duplicateShare ??
+      0;
+    expect(report(5000)).toBeGreaterThan(report(500));
+    expect(report(0)).toBe(0);
+  });
+});

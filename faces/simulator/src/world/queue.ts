@@ -1,0 +1,294 @@
+/**
+ * Queue: messages that wait for workers which may fail or crash, after SQS (visibility timeout,
+ * maximum receives) and Kafka (commit interval). It tells what at-least-once delivery costs: how
+ * many runs are duplicates, and which share of the messages ends as dead letters.
+ */
+import { type Draws, drawsOf } from "../chance/draws.ts";
+import { exponential, type Span, spanOf } from "../chance/spans.ts";
+import { createHeap, type Heap, isIdle, popEvent, pushEvent } from "../engine/heap.ts";
+import type { Trace } from "../engine/trace.ts";
+import { nextWait, type Waits, waitsOf } from "../engine/waits.ts";
+import { countSpan } from "../measure/histogram.ts";
+import {
+  countArrivals,
+  countAt,
+  countLost,
+  createTally,
+  OFFERED,
+  SUCCEEDED,
+  type Tally,
+} from "../measure/tally.ts";
+import { DEFAULT_HORIZON_MS, type QueueDocument, resolvePolicy } from "../scenario.ts";
+import type { WorldRun } from "./world-run.ts";
+
+/** Events: a message arrives, becomes visible (again), a run ends, all workers' commit, a crash. */
+const ARRIVE = 0;
+const VISIBLE = 1;
+const DONE = 2;
+const COMMIT = 3;
+const CRASH = 4;
+
+interface Message {
+  readonly arrivedAt: number;
+  readonly poison: boolean;
+  receives: number;
+  /** Its work has been done, whether the queue knows or not. */
+  done: boolean;
+  /** The queue knows, or it is a dead letter. */
+  settled: boolean;
+  /** The receipt of the newest hand-out: an older one's visibility timeout means nothing. */
+  receipt: number;
+  previousMs: number;
+}
+
+interface Worker {
+  /** Message in hand, or -1. */
+  message: number;
+  receipt: number;
+  /** Done, but the queue has not been told. */
+  readonly uncommitted: number[];
+}
+
+interface QueueWorld {
+  readonly options: Required<
+    Omit<QueueDocument, "world" | "name" | "description" | "policy" | "work">
+  >;
+  readonly work: Span;
+  readonly waits: Waits | undefined;
+  readonly heap: Heap;
+  readonly tally: Tally;
+  readonly draws: Draws;
+  readonly jitter: Draws;
+  readonly messages: Message[];
+  readonly visible: number[];
+  readonly workers: readonly Worker[];
+  now: number;
+  duplicates: number;
+  deadLetters: number;
+}
+
+export function runQueue(
+  document: QueueDocument,
+  seed: number | string,
+  trace: Trace | undefined,
+): WorldRun {
+  const world = createQueueWorld(document, seed);
+  const { heap, options } = world;
+  pushEvent(heap, (1000 * exponential(world.draws)) / options.ratePerSecond, ARRIVE, 0);
+  if (options.commitMs > 0) pushEvent(heap, options.commitMs, COMMIT, 0);
+  if (options.crashesPerSecond > 0) scheduleCrash(world);
+  while (popEvent(heap)) {
+    world.now = heap.at;
+    trace?.note(heap.at, heap.kind, heap.subject);
+    step(world, heap.kind, heap.subject);
+    handOut(world);
+  }
+  const { tally, duplicates, deadLetters } = world;
+  return {
+    engine: "queue",
+    tally,
+    fairness: 1,
+    triggerStartMs: 0,
+    triggerEndMs: 0,
+    duplicates,
+    deadLetters,
+  };
+}
+
+function createQueueWorld(document: QueueDocument, seed: number | string): QueueWorld {
+  const { workers = 4, horizonMs = DEFAULT_HORIZON_MS, windowMs = 100 } = document;
+  return {
+    options: {
+      horizonMs,
+      windowMs,
+      workers,
+      ratePerSecond: document.ratePerSecond ?? 10,
+      visibilityMs: document.visibilityMs ?? 30_000,
+      maxReceives: document.maxReceives ?? 5,
+      poisonShare: document.poisonShare ?? 0,
+      failureRate: document.failureRate ?? 0,
+      crashesPerSecond: document.crashesPerSecond ?? 0,
+      commitMs: document.commitMs ?? 0,
+    },
+    work: spanOf(document.work ?? { kind: "EXPONENTIAL", meanMs: 100 }),
+    waits: document.policy === undefined ? undefined : waitsOf(resolvePolicy(document.policy)),
+    heap: createHeap(),
+    tally: createTally({ horizonMs, windowMs }),
+    draws: drawsOf(seed, "queue"),
+    jitter: drawsOf(seed, "jitter"),
+    messages: [],
+    visible: [],
+    workers: Array.from({ length: workers }, () => ({ message: -1, receipt: 0, uncommitted: [] })),
+    now: 0,
+    duplicates: 0,
+    deadLetters: 0,
+  };
+}
+
+function step(world: QueueWorld, kind: number, subject: number): void {
+  switch (kind) {
+    case ARRIVE:
+      onArrive(world);
+      break;
+    case VISIBLE:
+      onVisible(world, subject);
+      break;
+    case DONE:
+      onRunDone(world, subject);
+      break;
+    case COMMIT:
+      onCommit(world);
+      break;
+    case CRASH:
+      onCrash(world);
+      break;
+  }
+}
+
+function onArrive(world: QueueWorld): void {
+  const { options, draws, messages, heap, tally, now } = world;
+  const poison = draws.next() < options.poisonShare;
+  messages.push({
+    arrivedAt: now,
+    poison,
+    receives: 0,
+    done: false,
+    settled: false,
+    receipt: 0,
+    previousMs: 0,
+  });
+  world.visible.push(messages.length - 1);
+  tally.calls++;
+  countAt(tally, OFFERED, now);
+  const at = now + (1000 * exponential(draws)) / options.ratePerSecond;
+  if (at < options.horizonMs) pushEvent(heap, at, ARRIVE, 0);
+}
+
+/** Free workers take what is visible. A receipt number in the subject tells hand-outs apart. */
+function handOut(world: QueueWorld): void {
+  for (const [index, worker] of world.workers.entries()) {
+    if (worker.message >= 0) continue;
+    const message = world.visible.shift();
+    if (message === undefined) return;
+    receive(world, worker, index, message);
+  }
+}
+
+/** Hand-outs of one message that can be told apart. */
+const RECEIPTS = 1024;
+
+function receive(world: QueueWorld, worker: Worker, index: number, number: number): void {
+  const { options, heap, draws, now, tally } = world;
+  const message = world.messages[number] as Message;
+  message.receives++;
+  message.receipt++;
+  worker.message = number;
+  worker.receipt = message.receipt;
+  tally.attempts++;
+  countArrivals(tally, now, 1);
+  pushEvent(
+    heap,
+    now + options.visibilityMs,
+    VISIBLE,
+    number * RECEIPTS + (message.receipt % RECEIPTS),
+  );
+  pushEvent(heap, now + world.work(draws), DONE, index * RECEIPTS + (message.receipt % RECEIPTS));
+}
+
+/** A hand-out was not confirmed in time, or a failed message has waited: it is offered again. */
+function onVisible(world: QueueWorld, subject: number): void {
+  const number = Math.floor(subject / RECEIPTS);
+  const message = world.messages[number] as Message;
+  if (message.settled || message.receipt % RECEIPTS !== subject % RECEIPTS) return;
+  message.receipt++;
+  if (message.receives >= world.options.maxReceives) {
+    bury(world, message);
+    return;
+  }
+  world.visible.push(number);
+}
+
+function bury(world: QueueWorld, message: Message): void {
+  message.settled = true;
+  world.deadLetters++;
+  countLost(world.tally, "receives", world.now);
+}
+
+function onRunDone(world: QueueWorld, subject: number): void {
+  const worker = world.workers[Math.floor(subject / RECEIPTS)] as Worker;
+  // A crash in between has taken the run.
+  if (worker.message < 0 || worker.receipt % RECEIPTS !== subject % RECEIPTS) return;
+  const number = worker.message;
+  const message = world.messages[number] as Message;
+  worker.message = -1;
+  if (message.poison || world.draws.next() < world.options.failureRate) {
+    onRunFailed(world, message, number, worker.receipt);
+    return;
+  }
+  if (message.done) world.duplicates++;
+  else finish(world, message);
+  if (world.options.commitMs === 0) message.settled = true;
+  else worker.uncommitted.push(number);
+}
+
+function finish(world: QueueWorld, message: Message): void {
+  const { tally, now } = world;
+  message.done = true;
+  tally.succeeded++;
+  tally.doneAtMs = now;
+  countAt(tally, SUCCEEDED, now);
+  countSpan(tally.latency, now - message.arrivedAt);
+}
+
+/** With a policy a failed message waits by it; without one it is offered again at once. */
+function onRunFailed(world: QueueWorld, message: Message, number: number, receipt: number): void {
+  if (message.settled || message.receipt !== receipt) return;
+  message.receipt++;
+  if (message.receives >= world.options.maxReceives) {
+    bury(world, message);
+    return;
+  }
+  const waitMs = world.waits === undefined ? 0 : waitFor(world, world.waits, message);
+  if (waitMs < 0) {
+    bury(world, message);
+    return;
+  }
+  pushEvent(
+    world.heap,
+    world.now + waitMs,
+    VISIBLE,
+    number * RECEIPTS + (message.receipt % RECEIPTS),
+  );
+}
+
+function waitFor({ jitter, now }: QueueWorld, waits: Waits, message: Message): number {
+  const draw = waits.kernel.draws ? jitter.next() : 0;
+  const elapsedMs = now - message.arrivedAt;
+  message.previousMs = nextWait(waits, message.receives, elapsedMs, message.previousMs, draw);
+  return message.previousMs;
+}
+
+function onCommit(world: QueueWorld): void {
+  for (const worker of world.workers) {
+    for (const number of worker.uncommitted.splice(0)) {
+      (world.messages[number] as Message).settled = true;
+    }
+  }
+  const { horizonMs, commitMs } = world.options;
+  if (world.now < horizonMs || !isIdle(world.heap))
+    pushEvent(world.heap, world.now + commitMs, COMMIT, 0);
+}
+
+function scheduleCrash(world: QueueWorld): void {
+  const at = world.now + (1000 * exponential(world.draws)) / world.options.crashesPerSecond;
+  if (at < world.options.horizonMs) pushEvent(world.heap, at, CRASH, 0);
+}
+
+/** A worker loses its run and what it has not committed, and goes on with the next message. */
+function onCrash(world: QueueWorld): void {
+  const { workers, draws } = world;
+  const worker = workers[Math.floor(draws.next() * workers.length)] as Worker;
+  worker.message = -1;
+  for (const number of worker.uncommitted.splice(0)) world.visible.push(number);
+  scheduleCrash(world);
+}

@@ -1,0 +1,76 @@
+/** Sending: puts attempts and hedges on the wire. */
+import { giveBack, HEDGE_MIN_SAMPLES, hedgeQuantile, quantileMs, takeRetry } from "@redrive/core";
+import { pushEvent } from "../engine/heap.ts";
+import { type Entry, enterGuards, guardsOf } from "./caller.ts";
+import { NONE, release, retain, takeRow } from "./pools.ts";
+import {
+  callerOf,
+  HEDGE,
+  isAwaited,
+  REACH,
+  serverOf,
+  TIMEOUT,
+  tierOf,
+  type World,
+  wholeNow,
+} from "./world.ts";
+
+/** Puts an attempt, or a hedge of it if `hedgeTicket` is not 0, on the wire. */
+export function send(world: World, call: number, entry: Entry, hedgeTicket: number): void {
+  const { calls, requests, heap, tally } = world;
+  const tier = calls.tier[call] as number;
+  const { destination } = tierOf(world, tier);
+  const request = takeRow(requests);
+  requests.call[request] = call;
+  requests.generation[request] = calls.generation[call] as number;
+  requests.tier[request] = tier;
+  requests.shard[request] = calls.shard[call] as number;
+  requests.sentAt[request] = world.now;
+  requests.pass[request] = entry.pass;
+  requests.slot[request] = entry.slot;
+  requests.hedgeTicket[request] = hedgeTicket;
+  requests.sibling[request] = calls.live[call] as number;
+  requests.references[request] = 1;
+  calls.live[call] = request;
+  pushEvent(heap, world.now + serverOf(world, tier).hop(world.wire), REACH, request);
+  if (tier === world.servers.length - 1) tally.attempts++;
+  if (hedgeTicket !== 0) return;
+  calls.attempt[call] = (calls.attempt[call] as number) + 1;
+  const { attemptTimeoutMs, totalBudgetMs } = destination.policy;
+  const leftMs = (calls.startedAt[call] as number) + totalBudgetMs - world.now;
+  retain(requests, request);
+  pushEvent(heap, world.now + Math.min(attemptTimeoutMs, leftMs), TIMEOUT, request);
+  if (destination.hedge) scheduleHedge(world, call, request);
+}
+
+function scheduleHedge(world: World, call: number, request: number): void {
+  const hedge = tierOf(world, world.calls.tier[call] as number).destination.hedge;
+  if (!hedge) return;
+  const caller = callerOf(world, call);
+  const quantile = hedgeQuantile(hedge.after);
+  let afterMs: number | undefined = typeof hedge.after === "number" ? hedge.after : undefined;
+  if (quantile !== undefined && caller.samples >= HEDGE_MIN_SAMPLES) {
+    afterMs = quantileMs(guardsOf(caller, 0).latency, wholeNow(world), quantile);
+  }
+  if (afterMs === undefined) return;
+  retain(world.requests, request);
+  pushEvent(world.heap, world.now + afterMs, HEDGE, request);
+}
+
+/** A hedge leaves if the first copy is still out, and the budget and the guards let it. */
+export function onHedge(world: World, request: number): void {
+  const { requests, calls } = world;
+  const call = requests.call[request] as number;
+  const awaited = isAwaited(world, request);
+  release(requests, request);
+  if (!awaited) return;
+  const caller = callerOf(world, call);
+  const now = wholeNow(world);
+  const shard = calls.shard[call] as number;
+  const { retryBudget } = guardsOf(caller, shard);
+  const ticket = retryBudget ? takeRetry(retryBudget, now, false) : NONE;
+  if (ticket === 0) return;
+  const entry = enterGuards(caller, now, shard, true, world.guardDraw);
+  if (typeof entry !== "string") send(world, call, entry, ticket);
+  else if (retryBudget) giveBack(retryBudget, ticket);
+}
