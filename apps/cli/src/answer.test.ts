@@ -19,7 +19,7 @@ describe("answer", () => {
   test("shows every preset on the page, which loads no script", () => {
     const { body, headers } = ask("/");
     for (const name of Object.keys(presets)) expect(body).toContain(`>${name}<`);
-    expect(body).toContain("100 ms, 200 ms, 400 ms, 800 ms");
+    expect(body).toContain("100\u00a0ms, 200\u00a0ms, 400\u00a0ms, 800\u00a0ms");
     expect(body).not.toContain("<script");
     expect(headers["content-security-policy"]).toMatch(/^default-src 'none'; style-src 'self'/u);
   });

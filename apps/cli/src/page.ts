@@ -9,6 +9,7 @@ table { border-collapse: collapse; width: 100%; }
 th, td { text-align: start; vertical-align: top; padding: 0.5rem 0.75rem 0.5rem 0; }
 tr { border-bottom: 1px solid var(--line); }
 td:last-child { font-variant-numeric: tabular-nums; }
+small { font-weight: 400; }
 .wide { overflow-x: auto; }
 .faint { opacity: 0.7; }
 `;
@@ -44,7 +45,8 @@ ${schedules.map(row).join("\n")}
 
 function row(schedule: Schedule): string {
   const more = schedule.maxAttempts - 1 > schedule.ceilingsMs.length ? ", ..." : "";
-  const waits = `${schedule.ceilingsMs.map(span).join(", ")}${more}`;
+  const spans = schedule.ceilingsMs.map((ms) => span(ms).replace(" ", "\u00a0"));
+  const waits = `${spans.join(", ")}${more}`;
   return `<tr><th scope="row">${escapeHtml(schedule.name)}<br><small>${escapeHtml(schedule.description)}</small></th><td>${
     schedule.maxAttempts
   }</td><td>${escapeHtml(schedule.jitterType)}</td><td>${escapeHtml(waits || "none")}</td></tr>`;

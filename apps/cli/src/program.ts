@@ -1,15 +1,20 @@
 /**
- * Program: the commands, their options and their exit codes (0 ok, 1 failed, 2 wrong use). A
- * mistyped command is answered with the nearest one.
+ * Program: the commands, their options and their exit codes (0 ok, 1 failed, 2 wrong use, 3
+ * partial). A mistyped command is answered with the nearest one.
  */
 import { readFileSync } from "node:fs";
 import { Command, type CommanderError, InvalidArgumentError } from "commander";
+import { addAdvise } from "./commands/advise.ts";
+import { addPolicies } from "./commands/policies.ts";
+import { addSchedule } from "./commands/schedule.ts";
+import { addSim } from "./commands/sim.ts";
 import { runDev } from "./dev.ts";
+import { type Screen, systemScreen } from "./screen.ts";
 
 const FAILED = 1;
 const WRONG_USE = 2;
 
-export function program(): Command {
+export function program(screen: Screen = systemScreen()): Command {
   const redrive = new Command("redrive")
     .description("Retries that heal instead of hurt.")
     .version(ownVersion())
@@ -21,6 +26,10 @@ export function program(): Command {
     .option("--port <port>", "where to listen; the next free port if it is taken", parsePort, 7337)
     .action(runDev)
     .exitOverride(exit);
+  addSchedule(redrive, screen);
+  addSim(redrive, screen);
+  addAdvise(redrive, screen);
+  addPolicies(redrive, screen);
   return redrive;
 }
 

@@ -1,0 +1,128 @@
+/**
+ * `redrive advise`: the decision tree. Answers by flags, or asked for one by one on a terminal; out
+ * comes a policy with its coverage, the reasons, and the code that uses it.
+ */
+import { type Advice, type Answers, advise, type ClientClass } from "@redrive/simulator";
+import type { Command } from "commander";
+import { adviceText } from "../advice-text.ts";
+import { askAnswers } from "../ask.ts";
+import { clackPrompter } from "../clack-prompter.ts";
+import { adviceCode } from "../code.ts";
+import { addExamples, spanFlag, wholeFlag, wordFlag } from "../flags.ts";
+import {
+  addOutput,
+  FAILED,
+  finish,
+  type OutputOptions,
+  type Presentation,
+} from "../presentation.ts";
+import type { Screen } from "../screen.ts";
+
+interface AdviseFlags extends OutputOptions {
+  readonly errors?: "transient" | "permanent";
+  readonly idempotent?: "yes" | "key" | "no";
+  readonly clients?: ClientClass;
+  readonly minimumWait?: "yes" | "no";
+  readonly background?: "yes" | "no";
+  readonly waits?: "person" | "service" | "job";
+  readonly outage?: number;
+  readonly tiers?: number;
+  readonly shards?: number;
+}
+
+const yesOrNo = wordFlag("yes", "no");
+
+export function addAdvise(parent: Command, screen: Screen): void {
+  const command = parent
+    .command("advise")
+    .description("answer a few questions, get a policy: asks on a terminal, or takes flags")
+    .option("--errors <kind>", "transient or permanent", wordFlag("transient", "permanent"))
+    .option("--idempotent <answer>", "safe to repeat: yes, key, no", wordFlag("yes", "key", "no"))
+    .option("--clients <count>", "clients that may fail at once", clientClass)
+    .option("--minimum-wait <answer>", "a wait must have a minimum: yes, no", yesOrNo)
+    .option("--background <answer>", "a long-running job: yes, no", yesOrNo)
+    .option("--waits <who>", "person, service or job", wordFlag("person", "service", "job"))
+    .option("--outage <span>", "longest outage to survive, up to 24h", spanFlag)
+    .option("--tiers <count>", "layers that could retry", wholeFlag(1, 8))
+    .option("--shards <count>", "parts that fail by themselves", wholeFlag(1, 1000));
+  addOutput(command, "json", "url");
+  addExamples(
+    command,
+    "redrive advise",
+    "redrive advise --errors transient --idempotent key --clients 400 --waits service --outage 8s",
+    "redrive advise --background yes --outage 2h --json",
+  );
+  command.action((flags: AdviseFlags) => finish(screen, flags, () => runAdvise(screen, flags)));
+}
+
+/** Asked for one by one where somebody is there to answer and no flag has done so. */
+async function runAdvise(screen: Screen, flags: AdviseFlags): Promise<Presentation> {
+  const given = answersOf(flags);
+  const isAsked = Object.keys(given).length === 0 && screen.isInteractive && !flags.json;
+  if (!isAsked) return presentAdvice(given);
+  const asked = await askAnswers(clackPrompter());
+  if (asked === undefined) return presentNothing();
+  const shown = presentAdvice(asked);
+  const again = `again: redrive advise ${flagWords(asked).join(" ")}`;
+  const text: Presentation["text"] = (look) => [
+    look.paint("faint", again),
+    "",
+    ...shown.text(look),
+  ];
+  return { ...shown, text };
+}
+
+/** The flags that give these answers. */
+export function flagWords(answers: Answers): readonly string[] {
+  const { transient, idempotent, clients, minimumWait, background, waits, outageMs } = answers;
+  const yes = (answer: boolean | undefined) => answer && "yes";
+  const words: readonly [string, string | number | false | undefined][] = [
+    ["--errors", transient === false ? "permanent" : transient && "transient"],
+    ["--idempotent", idempotent],
+    ["--clients", clients],
+    ["--minimum-wait", yes(minimumWait)],
+    ["--background", yes(background)],
+    ["--waits", waits],
+    ["--outage", outageMs === undefined ? undefined : `${outageMs}ms`],
+    ["--tiers", answers.tiers],
+    ["--shards", answers.shards],
+  ];
+  return words.flatMap(([flag, value]) =>
+    value === undefined || value === false ? [] : [flag, String(value)],
+  );
+}
+
+export function presentAdvice(answers: Answers): Presentation {
+  const advice: Advice = advise(answers);
+  return {
+    json: { answers, ...advice, code: adviceCode(advice) },
+    text: (look) => adviceText(answers, advice, look),
+    run: { view: "advisor", answers },
+  };
+}
+
+function presentNothing(): Presentation {
+  return { json: {}, text: () => ["no advice: the questions were left"], exitCode: FAILED };
+}
+
+function answersOf(flags: AdviseFlags): Answers {
+  return {
+    ...(flags.errors && { transient: flags.errors === "transient" }),
+    ...(flags.idempotent && { idempotent: flags.idempotent }),
+    ...(flags.clients && { clients: flags.clients }),
+    ...(flags.minimumWait && { minimumWait: flags.minimumWait === "yes" }),
+    ...(flags.background && { background: flags.background === "yes" }),
+    ...(flags.waits && { waits: flags.waits }),
+    ...(flags.outage !== undefined && { outageMs: flags.outage }),
+    ...(flags.tiers !== undefined && { tiers: flags.tiers }),
+    ...(flags.shards !== undefined && { shards: flags.shards }),
+  };
+}
+
+/** The tree's own thresholds: few below 10, many up to 1000. */
+function clientClass(text: string): ClientClass {
+  if (text === "few" || text === "many" || text === "very-many") return text;
+  const count = wholeFlag(1, 2_000_000)(text);
+  if (count < 10) return "few";
+  return count <= 1000 ? "many" : "very-many";
+}

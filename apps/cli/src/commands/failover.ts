@@ -1,0 +1,198 @@
+/**
+ * `redrive sim failover`: the story that sells jitter. Every client has one job, the server is away
+ * for a while, and what comes after decides: how long until all are served, and who gave up.
+ */
+import type { PolicyDocument } from "@redrive/core";
+import { type CallsDocument, type Report, scenarios, simulate } from "@redrive/simulator";
+import type { Command } from "commander";
+import { addExamples, addOutage, addSeed, wholeFlag } from "../flags.ts";
+import { type Panel, type PanelsOptions, panelLines, panelsSvg, peaksOver } from "../panels.ts";
+import { addCurve, type PolicyChoice } from "../policy-choice.ts";
+import { policyWords } from "../policy-words.ts";
+import {
+  addOutput,
+  finish,
+  type OutputOptions,
+  type Presentation,
+  type Seed,
+} from "../presentation.ts";
+import type { Look, Screen } from "../screen.ts";
+import { mapWithStatus } from "../status.ts";
+import { addCompare, chooseStrategies, type StrategyFlags } from "../strategies.ts";
+import type { CsvRow } from "../terminal/csv.ts";
+import { percent, plain, span, whole } from "../terminal/figures.ts";
+import { table } from "../terminal/table.ts";
+import { wrap } from "../terminal/wrap.ts";
+
+interface FailoverFlags extends StrategyFlags, OutputOptions {
+  readonly clients: number;
+  readonly outage: number;
+  readonly capacity?: number;
+  readonly seed: Seed;
+}
+
+/** As in the shipped scenario `failover`. */
+const DEFAULTS: PolicyDocument = {
+  maxAttempts: 12,
+  initialDelayMs: 100,
+  maxDelayMs: 20_000,
+  totalBudgetMs: 600_000,
+};
+
+/** The server needs this long for one job of every client. */
+const SECONDS_FOR_ALL = 5;
+
+export function addFailover(parent: Command, screen: Screen): void {
+  const command = parent
+    .command("failover")
+    .description("compare strategies when a server is away for a while and every client wants it");
+  command.option("-N, --clients <count>", "clients, one job each", wholeFlag(1, 2_000_000), 10_000);
+  addOutage(command, "how long it is away");
+  command.option(
+    "--capacity <count>",
+    "jobs a second it serves (default: a fifth of the clients)",
+    wholeFlag(1, 1_000_000),
+  );
+  addCompare(command, ["immediate", "none", "equal", "full", "decorrelated"]);
+  addSeed(addCurve(command));
+  addOutput(command, "json", "csv", "svg", "url");
+  addExamples(
+    command,
+    "redrive sim failover",
+    "redrive sim failover -N 400 --outage 8s --compare immediate,full --seed 7",
+  );
+  command.action((flags: FailoverFlags) =>
+    finish(screen, flags, () => presentFailover(screen, flags)),
+  );
+}
+
+interface Side {
+  readonly choice: PolicyChoice;
+  readonly scenario: CallsDocument;
+  readonly report: Report;
+}
+
+export function presentFailover(screen: Screen, flags: FailoverFlags): Presentation {
+  const { seed, clients, outage: outageMs } = flags;
+  const sides = runSides(screen, flags);
+  const capacity = capacityOf(flags);
+  const title = `${whole(clients)} clients with one job each; the server is away for ${span(outageMs)}, then serves ${whole(capacity)} a second`;
+  return {
+    seed,
+    json: {
+      seed,
+      clients,
+      outageMs,
+      capacityPerSecond: capacity,
+      strategies: sides.map(({ choice, report }) => ({ name: choice.name, report })),
+    },
+    text: (look) => failoverText(title, sides, look),
+    csv: () => csvRows(sides),
+    svg: () => panelsSvg(title, panelsOf(sides), scaleOf(sides)),
+    run: { view: "system", seed, scenarios: sides.map(({ scenario }) => scenario) },
+  };
+}
+
+function capacityOf({ capacity, clients }: FailoverFlags): number {
+  return capacity ?? Math.max(1, Math.floor(clients / SECONDS_FOR_ALL));
+}
+
+function runSides(screen: Screen, flags: FailoverFlags): readonly Side[] {
+  return mapWithStatus(screen, chooseStrategies(flags, DEFAULTS), (choice) => {
+    const scenario = scenarioFor(flags, choice);
+    return { choice, scenario, report: simulate(scenario, { seed: flags.seed }) };
+  });
+}
+
+/** The shipped scenario with other clients, outage, capacity and policy. */
+function scenarioFor(flags: FailoverFlags, { name, document }: PolicyChoice): CallsDocument {
+  const shipped = scenarios["failover"] as CallsDocument;
+  const server = { ...shipped.tiers?.[0]?.server, capacityPerSecond: capacityOf(flags) };
+  const { description: _, ...rest } = shipped;
+  return {
+    ...rest,
+    name: `failover-${name}`.replace(/[^a-z0-9-]/gu, "-").slice(0, 64),
+    clients: { kind: "CLOSED", count: flags.clients, jobs: 1 },
+    tiers: [{ name: "server", destination: { policy: document }, server }],
+    timeline: [{ kind: "OUTAGE", atMs: 0, forMs: flags.outage }],
+  };
+}
+
+/** Arrivals in bins of the run; the first calls, all at 0, would flatten everything after the outage. */
+function scaleOf(sides: readonly Side[]): PanelsOptions {
+  const endMs = Math.max(1, ...sides.map(({ report }) => report.doneAtMs));
+  const tops = sides.map(({ report: { series }, scenario }) => {
+    const outageMs = scenario.timeline?.[0]?.forMs ?? 0;
+    const after = series.attempts.subarray(Math.floor(outageMs / series.binMs));
+    return after.reduce((most, count) => Math.max(most, count), 0);
+  });
+  return { top: Math.max(1, ...tops), endMs, height: 4 };
+}
+
+function panelsOf(sides: readonly Side[]): readonly Panel[] {
+  const { endMs } = scaleOf(sides);
+  return sides.map(({ choice, report: { series, verdict } }) => ({
+    title: `${choice.name}: ${verdict}`,
+    note: policyWords(choice.document),
+    values: (columns) => peaksOver(series.attempts, series.binMs, endMs, columns),
+  }));
+}
+
+function failoverText(title: string, sides: readonly Side[], look: Look): readonly string[] {
+  return [
+    ...wrap(title, look.width),
+    "",
+    ...panelLines(panelsOf(sides), scaleOf(sides), look),
+    ...wrap(axisWords(sides), look.width).map((line) => look.paint("faint", line)),
+    "",
+    ...summary(sides, look),
+  ];
+}
+
+function axisWords(sides: readonly Side[]): string {
+  const binMs = sides[0]?.report.series.binMs ?? 0;
+  return `attempts that reach the server within ${span(binMs)}; each column is as high as the fullest of them; ▲ lies above the scale`;
+}
+
+function summary(sides: readonly Side[], look: Look): readonly string[] {
+  const windowMs = sides[0]?.report.peakAfter.windowMs ?? 0;
+  const rows = sides.map(({ choice, report }) => [
+    choice.name,
+    plain(report.amplification),
+    whole(report.peakAfter.count),
+    percent(report.lost / Math.max(1, report.calls)),
+    report.succeeded === 0 ? "-" : span(report.doneAtMs),
+  ]);
+  const columns = [
+    { head: "strategy" },
+    { head: "calls each", align: "right" },
+    { head: `peak after (${span(windowMs)})`, align: "right" },
+    { head: "gave up", align: "right" },
+    { head: "all done at", align: "right" },
+  ] as const;
+  return table(columns, rows, look);
+}
+
+function csvRows(sides: readonly Side[]): CsvRow[] {
+  const head = [
+    "strategy",
+    "callsEach",
+    "peakAfter",
+    "windowMs",
+    "succeeded",
+    "lost",
+    "doneAtMs",
+    "verdict",
+  ];
+  const rows = sides.map(({ choice, report }) => [
+    choice.name,
+    report.amplification,
+    report.peakAfter.count,
+    report.peakAfter.windowMs,
+    report.succeeded,
+    report.lost,
+    report.doneAtMs,
+    report.verdict,
+  ]);
+  return [head, ...rows];
+}

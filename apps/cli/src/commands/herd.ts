@@ -1,0 +1,164 @@
+/**
+ * `redrive sim herd`: many clients fail at one instant and every retry fails too; when do their
+ * retries arrive? One scale, one window and one seed for all strategies.
+ */
+import type { PolicyDocument } from "@redrive/core";
+import { type Herd, herd } from "@redrive/simulator";
+import type { Command } from "commander";
+import { addExamples, addSeed, spanFlag, wholeFlag } from "../flags.ts";
+import { type Panel, type PanelsOptions, panelLines, panelsSvg, peaksOver } from "../panels.ts";
+import { addCurve, type PolicyChoice } from "../policy-choice.ts";
+import { policyWords } from "../policy-words.ts";
+import {
+  addOutput,
+  finish,
+  type OutputOptions,
+  type Presentation,
+  type Seed,
+} from "../presentation.ts";
+import type { Look, Screen } from "../screen.ts";
+import { mapWithStatus } from "../status.ts";
+import { addCompare, chooseStrategies, type StrategyFlags } from "../strategies.ts";
+import type { CsvRow } from "../terminal/csv.ts";
+import { percent, span, whole } from "../terminal/figures.ts";
+import { table } from "../terminal/table.ts";
+import { wrap } from "../terminal/wrap.ts";
+
+interface HerdFlags extends StrategyFlags, OutputOptions {
+  readonly clients: number;
+  readonly window?: number;
+  readonly seed: Seed;
+}
+
+/** The model of the herd lab: five retries, a cap of thirty times the base. */
+const DEFAULTS: PolicyDocument = { maxAttempts: 6, initialDelayMs: 100 };
+const CAP_FACTOR = 30;
+
+export function addHerd(parent: Command, screen: Screen): void {
+  const command = parent
+    .command("herd")
+    .description("show when the retries of many clients arrive that failed at once");
+  command.option("-N, --clients <count>", "clients", wholeFlag(1, 2_000_000), 10_000);
+  addCompare(command, ["none", "full", "decorrelated"]);
+  addSeed(addCurve(command));
+  command.option("--window <span>", "width in which arrivals are counted", spanFlag);
+  addOutput(command, "json", "csv", "svg", "url");
+  addExamples(
+    command,
+    "redrive sim herd -N 10000 --compare none,full,decorrelated --seed 7",
+    "redrive sim herd --compare full,equal,aws-standard --window 50ms",
+  );
+  command.action((flags: HerdFlags) => finish(screen, flags, () => presentHerd(screen, flags)));
+}
+
+interface Side {
+  readonly choice: PolicyChoice;
+  readonly result: Herd;
+}
+
+export function presentHerd(screen: Screen, flags: HerdFlags): Presentation {
+  const { seed, clients } = flags;
+  const sides = runHerds(screen, flags);
+  const windowMs = sides[0]?.result.windowMs ?? 1;
+  const strategies = sides.map(({ choice }) => ({ name: choice.name, policy: choice.shared }));
+  const title = `${whole(clients)} clients fail at once, and every retry fails too; arrivals in windows of ${span(windowMs)}`;
+  return {
+    seed,
+    json: {
+      seed,
+      clients,
+      windowMs,
+      strategies: sides.map(({ choice, result }) => ({
+        name: choice.name,
+        policy: choice.document,
+        herd: result,
+      })),
+    },
+    text: (look) => herdText(title, sides, look),
+    csv: () => csvRows(sides, windowMs),
+    svg: () => panelsSvg(title, panelsOf(sides), scaleOf(sides)),
+    run: { view: "herd", seed, strategies, clients, windowMs },
+  };
+}
+
+/** All with the window of the first, because peaks of different windows say nothing. */
+function runHerds(screen: Screen, flags: HerdFlags): readonly Side[] {
+  const { seed, clients } = flags;
+  const maxDelayMs = flags.cap ?? CAP_FACTOR * (flags.base ?? DEFAULTS.initialDelayMs ?? 1);
+  const strategies = chooseStrategies(flags, { ...DEFAULTS, maxDelayMs });
+  let windowMs = flags.window;
+  return mapWithStatus(screen, strategies, (choice) => {
+    const options = { clients, seed, ...(windowMs !== undefined && { windowMs }) };
+    const result = herd(choice.document, options);
+    windowMs = result.windowMs;
+    return { choice, result };
+  });
+}
+
+function panelsOf(sides: readonly Side[]): readonly Panel[] {
+  const { endMs } = scaleOf(sides);
+  return sides.map(({ choice, result: { peak, windowMs, arrivals } }) => {
+    const share = `${percent(peak.share)} of the clients`;
+    return {
+      title: `${choice.name}: peak ${whole(peak.count)} (${share}) at ${span(peak.atMs)}`,
+      note: policyWords(choice.document),
+      values: (columns) => peaksOver(arrivals, windowMs, endMs, columns),
+    };
+  });
+}
+
+/** Where the last arrival that is still counted by window lies. */
+function endOf(results: readonly Herd[]): number {
+  return Math.max(1, ...results.map(({ arrivals, windowMs }) => arrivals.length * windowMs));
+}
+
+function scaleOf(sides: readonly Side[]): PanelsOptions {
+  const results = sides.map(({ result }) => result);
+  const top = Math.max(1, ...results.map(({ peak }) => peak.count));
+  return { top, endMs: endOf(results), height: 6 };
+}
+
+function herdText(title: string, sides: readonly Side[], look: Look): readonly string[] {
+  return [
+    ...wrap(title, look.width),
+    "",
+    ...panelLines(panelsOf(sides), scaleOf(sides), look),
+    ...wrap(axisWords(sides), look.width).map((line) => look.paint("faint", line)),
+    "",
+    ...summary(sides, look),
+  ];
+}
+
+function axisWords(sides: readonly Side[]): string {
+  const lastMs = Math.max(...sides.map(({ result }) => result.lastAtMs));
+  const isCut = lastMs > scaleOf(sides).endMs;
+  const beyond = isCut ? `; the rest, up to ${span(lastMs)}, lies beyond the picture` : "";
+  return `each column is as high as the fullest window in it${beyond}`;
+}
+
+function summary(sides: readonly Side[], look: Look): readonly string[] {
+  const rows = sides.map(({ choice, result }) => [
+    choice.name,
+    whole(result.peak.count),
+    percent(result.peak.share),
+    whole(result.retries),
+    span(result.lastAtMs),
+  ]);
+  const columns = [
+    { head: "strategy" },
+    { head: "peak", align: "right" },
+    { head: "of clients", align: "right" },
+    { head: "retries", align: "right" },
+    { head: "last at", align: "right" },
+  ] as const;
+  return table(columns, rows, look);
+}
+
+function csvRows(sides: readonly Side[], windowMs: number): CsvRow[] {
+  const windows = Math.max(0, ...sides.map(({ result }) => result.arrivals.length));
+  const rows = Array.from({ length: windows }, (_, window) => [
+    window * windowMs,
+    ...sides.map(({ result }) => result.arrivals[window] ?? 0),
+  ]);
+  return [["atMs", ...sides.map(({ choice }) => choice.name)], ...rows];
+}

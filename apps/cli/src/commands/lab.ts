@@ -1,0 +1,222 @@
+/**
+ * `redrive sim lab`: published results against our own, with the tolerance that was stated before
+ * ours was measured. A miss exits with 1.
+ */
+import { type Clock, quote, RedriveError, systemClock } from "@redrive/core";
+import { type LabReport, type LabRow, labs, type Tolerance } from "@redrive/simulator";
+import type { Command } from "commander";
+import { addExamples, addSeed, didYouMean, numberFlag } from "../flags.ts";
+import { type LabTask, type LabWatcher, type RunLabs, runLabsOnThreads } from "../lab-pool.ts";
+import {
+  addOutput,
+  FAILED,
+  finish,
+  OK,
+  type OutputOptions,
+  type Presentation,
+  type Seed,
+} from "../presentation.ts";
+import type { Look, Screen } from "../screen.ts";
+import type { CsvRow } from "../terminal/csv.ts";
+import { counted, figure, plain } from "../terminal/figures.ts";
+import { progressOn } from "../terminal/progress.ts";
+import { type Cell, table } from "../terminal/table.ts";
+import { wrap, wrapAfter } from "../terminal/wrap.ts";
+
+interface LabFlags extends OutputOptions {
+  readonly list?: boolean;
+  readonly effort: number;
+  readonly seed: Seed;
+}
+
+export function addLab(parent: Command, screen: Screen): void {
+  const command = parent
+    .command("lab [ids...]")
+    .description("reproduce published results: published, ours, tolerance; exits 1 on a miss");
+  command.option("--list", "the labs there are");
+  command.option("--effort <share>", "share of the runs, for a quick look", numberFlag(0.01, 1), 1);
+  addSeed(command);
+  addOutput(command, "json", "csv", "url");
+  addExamples(command, "redrive sim lab", "redrive sim lab occ coverage --seed 7");
+  command.action((ids: string[], flags: LabFlags) =>
+    finish(screen, flags, () =>
+      flags.list ? presentList() : presentLabs(screen, systemClock, ids, flags, runLabsOnThreads),
+    ),
+  );
+}
+
+export async function presentLabs(
+  screen: Screen,
+  clock: Clock,
+  ids: readonly string[],
+  flags: LabFlags,
+  runLabs: RunLabs,
+): Promise<Presentation> {
+  const { seed, effort } = flags;
+  const chosen = chooseLabs(ids);
+  const tasks = chosen.map((id) => ({ id, seed, effort }));
+  const watcher = watch(screen, clock, tasks.length);
+  const reports = await runLabs(tasks, watcher).finally(watcher.stop);
+  const ok = reports.every((report) => report.ok);
+  return {
+    seed,
+    json: { seed, effort, ok, labs: reports },
+    text: (look) => labText(reports, effort, look),
+    csv: () => csvRows(reports),
+    run: { view: "labs", seed, ids: chosen },
+    exitCode: ok ? OK : FAILED,
+  };
+}
+
+function chooseLabs(ids: readonly string[]): readonly string[] {
+  const known = labs.map(({ id }) => id);
+  for (const id of ids) {
+    if (known.includes(id)) continue;
+    const hint = didYouMean(id, known) || ` Labs: ${known.join(", ")}.`;
+    throw new RedriveError("INVALID_ARGUMENT", `unknown lab ${quote(id)}.${hint}`);
+  }
+  return ids.length === 0 ? known : [...new Set(ids)];
+}
+
+/** How often the progress line is drawn. */
+const TICK_MS = 250;
+
+/** A line that moves for those who look on, a line a lab for logs. */
+function watch(screen: Screen, clock: Clock, total: number): LabWatcher & { stop(): void } {
+  const startedMs = clock.monotonicMs();
+  const progress = progressOn(screen.note, { width: screen.width, isShown: screen.isWatched });
+  const busy = new Set<string>();
+  let done = 0;
+  const elapsedMs = () => clock.monotonicMs() - startedMs;
+  const draw = () =>
+    progress.draw({ done, total, what: [...busy].join(", "), elapsedMs: elapsedMs() });
+  let cancel = clock.alarm(TICK_MS, function tick() {
+    draw();
+    cancel = clock.alarm(TICK_MS, tick);
+  });
+  return {
+    began: ({ id }: LabTask) => void busy.add(id),
+    ended({ id, ok }) {
+      busy.delete(id);
+      done++;
+      if (!screen.isWatched)
+        screen.note(`lab ${id}: ${ok ? "ok" : "missed"}, ${done} of ${total}\n`);
+    },
+    stop() {
+      cancel();
+      progress.clear();
+    },
+  };
+}
+
+function labText(reports: readonly LabReport[], effort: number, look: Look): readonly string[] {
+  const rows = reports.flatMap((report) => report.rows);
+  const missed = rows.filter((row) => !row.ok).length;
+  const ends = missed === 0 ? "all within tolerance" : `${missed} missed`;
+  const hasty =
+    effort < 1 && missed > 0 ? ` Only ${plain(effort * 100)} % of the runs were made.` : "";
+  return [
+    ...reports.flatMap((report) => [...reportLines(report, look), ""]),
+    look.paint(
+      missed === 0 ? "good" : "bad",
+      `${counted(rows.length, "result")}, ${ends}.${hasty}`,
+    ),
+  ];
+}
+
+const COLUMNS = [
+  { head: "what", gives: true },
+  { head: "published", align: "right" },
+  { head: "ours", align: "right" },
+  { head: "tolerance" },
+  { head: "ok" },
+] as const;
+
+function reportLines(report: LabReport, look: Look): readonly string[] {
+  const lesson = labs.find(({ id }) => id === report.id)?.lesson ?? "";
+  return [
+    ...wrap(`${report.id}: ${report.title}`, look.width).map((line) => look.paint("strong", line)),
+    ...wrapAfter("source  ", report.source, look.width).map((line) => look.paint("faint", line)),
+    ...wrapAfter("lesson  ", lesson, look.width),
+    ...table(COLUMNS, report.rows.filter((row) => !isLong(row)).map(cellsOf), look),
+    ...report.rows.filter(isLong).flatMap((row) => longLines(row, look)),
+  ];
+}
+
+/** Longer words would push the numbers of the other rows apart. */
+const LONGEST_CELL = 20;
+
+function isLong({ published }: LabRow): boolean {
+  return typeof published === "string" && published.length > LONGEST_CELL;
+}
+
+function longLines({ what, published, ours, ok }: LabRow, look: Look): readonly string[] {
+  const { width, paint } = look;
+  if (ok) return wrapAfter("", `${what}: ${ours}, as published, ok`, width);
+  const text = `${what}: published ${published}, ours ${ours}  MISSED`;
+  return wrapAfter("", text, width).map((line) => paint("bad", line));
+}
+
+function cellsOf(row: LabRow): readonly Cell[] {
+  const core = row.core === undefined ? "" : ` (core's own formula: ${figure(row.core)})`;
+  return [
+    `${row.what}${core}`,
+    spell(row.published),
+    spell(row.ours),
+    toleranceWords(row.tolerance),
+    row.ok ? { text: "ok", tone: "good" } : { text: "MISSED", tone: "bad" },
+  ];
+}
+
+function spell(value: number | string): string {
+  return typeof value === "string" ? value : figure(value);
+}
+
+export function toleranceWords(tolerance: Tolerance): string {
+  if (isExact(tolerance)) return "exactly";
+  switch (tolerance.kind) {
+    case "relative":
+      return `±${plain(tolerance.share * 100)} %`;
+    case "absolute":
+      return `±${figure(tolerance.by)}`;
+    case "range":
+      return `${figure(tolerance.from)} to ${figure(tolerance.to)}`;
+    case "same":
+      return "the same";
+  }
+}
+
+function isExact(tolerance: Tolerance): boolean {
+  return (
+    (tolerance.kind === "relative" && tolerance.share === 0) ||
+    (tolerance.kind === "absolute" && tolerance.by === 0)
+  );
+}
+
+function presentList(): Presentation {
+  const rows = labs.map(({ id, title, source }) => [id, `${title}. ${source}`]);
+  return {
+    json: { labs: labs.map(({ id, title, source, lesson }) => ({ id, title, source, lesson })) },
+    text: (look) =>
+      table([{ head: "lab" }, { head: "what, and who published it", gives: true }], rows, look),
+    csv: () => [
+      ["lab", "title", "source"],
+      ...labs.map(({ id, title, source }) => [id, title, source]),
+    ],
+  };
+}
+
+function csvRows(reports: readonly LabReport[]): CsvRow[] {
+  const head = ["lab", "what", "published", "ours", "tolerance", "ok"];
+  const rows = reports.flatMap(({ id, rows: results }) =>
+    results.map((row) => [
+      id,
+      row.what,
+      row.published,
+      row.ours,
+      toleranceWords(row.tolerance),
+      String(row.ok),
+    ]),
+  );
+  return [head, ...rows];
+}

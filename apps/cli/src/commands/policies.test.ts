@@ -1,0 +1,101 @@
+/** Policies are linted, looked up, read from other systems and written for them. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { catalogue, presets } from "@redrive/core";
+import { lint } from "@redrive/simulator";
+import { afterAll, describe, expect, test } from "vitest";
+import { redrive, redriveJson } from "../screen.testing.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "redrive-policies-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+const file = (name: string, value: unknown) => {
+  const path = join(folder, name);
+  writeFileSync(path, typeof value === "string" ? value : JSON.stringify(value));
+  return path;
+};
+
+const TIERS = { tiers: [{ policy: { maxAttempts: 3 } }, { policy: { maxAttempts: 4 } }] };
+
+describe("policies lint", () => {
+  test("has the simulator's findings, and exits with 1 on an error", async () => {
+    const path = file("tiers.json", TIERS);
+    const { results } = await redriveJson<{ results: { findings: unknown }[] }>(
+      `policies lint ${path} --clients 400`,
+    );
+    expect(results[0]?.findings).toEqual(lint(TIERS, { clients: 400 }));
+    const { out, code } = await redrive(`policies lint ${path}`);
+    expect(out).toMatch(/error {4}nested-layers \(tiers\)\n {11}3 x 4 = 12/u);
+    expect(code).toBe(1);
+  });
+
+  test("passes a preset", async () => {
+    const { out, code } = await redrive("policies lint --preset interactive --preset read");
+    expect(out).toMatch(/^interactive: nothing will hurt/u);
+    expect(code).toBe(0);
+  });
+
+  test("exits with 3 if only some files could be read, with 1 if none or a bad one", async () => {
+    const good = file("good.json", presets.interactive);
+    const bad = file("bad.json", { maxAttemps: 3 });
+    expect((await redrive(`policies lint ${good} none.json`)).code).toBe(3);
+    expect((await redrive("policies lint none.json")).code).toBe(1);
+    const { out, code } = await redrive(`policies lint ${bad}`);
+    expect(out.replace(/\s+/gu, " ")).toContain('did you mean "maxAttempts"?');
+    expect(code).toBe(1);
+  });
+
+  test("asks for something to lint", async () => {
+    expect(await redrive("policies lint")).toMatchObject({ code: 2 });
+  });
+});
+
+describe("policies catalogue", () => {
+  test("lists everything, within the terminal", async () => {
+    const { out } = await redrive("policies catalogue");
+    for (const { id } of catalogue) expect(out).toContain(`\n${id} `);
+    for (const line of out.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
+  });
+
+  test("tells all about one, and guesses", async () => {
+    expect((await redrive("policies catalogue aws-standard")).out).toContain("retry behaviour 2.1");
+    expect(JSON.parse((await redrive("policies catalogue webhook --json")).out)).toEqual(
+      presets.webhook,
+    );
+    expect((await redrive("policies catalogue aws-standrd")).err).toContain('"aws-standard"?');
+  });
+});
+
+describe("policies import and export", () => {
+  test("what is exported can be imported, with notes beside the document", async () => {
+    const { out, err } = await redrive(
+      "policies export --grpc --preset grpc --service shop.Orders",
+    );
+    expect(JSON.parse(out)).toHaveProperty("methodConfig.0.name.0.service", "shop.Orders");
+    const path = file("grpc.json", out);
+    const imported = await redrive(`policies import --grpc ${path} --service shop.Orders`);
+    expect(JSON.parse(imported.out)).toMatchObject({ policy: { maxAttempts: 4 } });
+    expect(err === "" || err.startsWith("note: ")).toBe(true);
+  });
+
+  test("an AWS profile is read and written", async () => {
+    const path = file("config", "[profile shop]\nretry_mode = adaptive\nmax_attempts = 7\n");
+    const { out } = await redrive(`policies import --aws ${path} --profile shop`);
+    expect(JSON.parse(out)).toMatchObject({ policy: { maxAttempts: 7 }, rate: { adaptive: true } });
+    const exported = await redrive(
+      `policies export --aws --policy ${file("shop.json", out)} --profile shop`,
+    );
+    expect(exported.out).toBe("[profile shop]\nretry_mode = adaptive\nmax_attempts = 7\n");
+  });
+
+  test("the guards of a file go along to Envoy", async () => {
+    const path = file("orders.json", { policy: "read", hedge: { after: 100, max: 1 } });
+    const json = await redriveJson<object>(`policies export --envoy --policy ${path}`);
+    expect(json).toHaveProperty("envoy.hedge_policy");
+  });
+
+  test("a system must be named", async () => {
+    const { err, code } = await redrive("policies export --preset read");
+    expect([err, code]).toEqual(["error: which system? Give one of --grpc, --aws, --envoy\n", 2]);
+  });
+});

@@ -1,0 +1,114 @@
+/**
+ * `redrive sim replay`: the attempt log of a running service in, and side by side what another
+ * policy would have done with the same outage.
+ */
+import { type Replay, type ReplaySide, replay } from "@redrive/simulator";
+import { type Command, Option } from "commander";
+import { naming, readText } from "../documents.ts";
+import { addExamples, addSeed } from "../flags.ts";
+import { namedPolicy, type PolicyChoice, policyFile } from "../policy-choice.ts";
+import { policyWords } from "../policy-words.ts";
+import {
+  addOutput,
+  finish,
+  type OutputOptions,
+  type Presentation,
+  type Seed,
+} from "../presentation.ts";
+import type { Look, Screen } from "../screen.ts";
+import { counted, percent, plain, span, whole } from "../terminal/figures.ts";
+import { table } from "../terminal/table.ts";
+import { wrap } from "../terminal/wrap.ts";
+
+interface ReplayFlags extends OutputOptions {
+  readonly policy?: string;
+  readonly preset?: string;
+  readonly seed: Seed;
+}
+
+export function addReplay(parent: Command, screen: Screen): void {
+  const command = parent
+    .command("replay <log>")
+    .description("replay an attempt log (NDJSON; - is standard input) under another policy");
+  command
+    .addOption(new Option("--preset <name>", "a policy that ships").conflicts("policy"))
+    .option("--policy <file>", "a policy document");
+  addSeed(command);
+  addOutput(command, "json", "csv");
+  addExamples(
+    command,
+    "redrive sim replay attempts.ndjson --preset background",
+    "redrive sim replay attempts.ndjson --policy mine.json --json",
+  );
+  command.action((log: string, flags: ReplayFlags) =>
+    finish(screen, flags, () => presentReplay(log, flags)),
+  );
+}
+
+export function presentReplay(log: string, flags: ReplayFlags): Presentation {
+  const { seed } = flags;
+  const choice =
+    flags.policy === undefined ? namedPolicy(flags.preset ?? "default") : policyFile(flags.policy);
+  const result = naming(log, () => replay(readText(log), choice.document, { seed }));
+  return {
+    seed,
+    json: { seed, policy: choice.document, ...result },
+    text: (look) => replayText(choice, result, look),
+    csv: () => [["measure", "logged", "replayed"], ...measures(result)],
+  };
+}
+
+type Measure = readonly [name: keyof ReplaySide, logged: number, replayed: number];
+
+function measures({ logged, replayed }: Replay): readonly Measure[] {
+  const names = ["attempts", "succeeded", "exhausted", "meanMs", "p99Ms", "peakPerSecond"] as const;
+  return names.map((name) => [name, logged[name], replayed[name]]);
+}
+
+const WORDS: Readonly<Record<keyof ReplaySide, string>> = {
+  attempts: "attempts",
+  succeeded: "tasks that succeeded",
+  exhausted: "tasks given up",
+  meanMs: "time to success, mean",
+  p99Ms: "time to success, p99",
+  peakPerSecond: "most attempts in a second",
+};
+
+function replayText(choice: PolicyChoice, result: Replay, look: Look): readonly string[] {
+  const rows = measures(result).map(([name, logged, replayed]) => {
+    const spell = name.endsWith("Ms") ? span : whole;
+    return [WORDS[name], spell(logged), spell(replayed), change(logged, replayed)];
+  });
+  const columns = [
+    { head: "" },
+    { head: "logged", align: "right" },
+    { head: choice.name, align: "right" },
+    { head: "change", align: "right" },
+  ] as const;
+  return [
+    ...wrap(`${counted(result.tasks, "task")}, ${troubleWords(result)}`, look.width),
+    ...wrap(`${choice.name}: ${policyWords(choice.document)}`, look.width),
+    "",
+    ...table(columns, rows, look),
+    "",
+    ...wrap(guessWords(result), look.width),
+  ];
+}
+
+function change(logged: number, replayed: number): string {
+  if (logged === replayed) return "same";
+  if (logged === 0) return "new";
+  const share = Math.round((replayed / logged - 1) * 1000) / 10;
+  return `${share > 0 ? "+" : ""}${plain(share)} %`;
+}
+
+function troubleWords({ troubleFromAt, troubleToAt }: Replay): string {
+  if (troubleFromAt === null || troubleToAt === null) return "and no failure in the log";
+  return `failures over ${span(troubleToAt - troubleFromAt)}`;
+}
+
+function guessWords({ guessed, replayed }: Replay): string {
+  if (guessed === 0) return "Every outcome was logged within 5 s of the attempt that got it.";
+  const share = percent(guessed / Math.max(1, replayed.attempts));
+  return `${counted(guessed, "outcome")} (${share} of the attempts) had to be guessed: nothing was logged within 5 s.`;
+}

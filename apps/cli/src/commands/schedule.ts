@@ -1,0 +1,155 @@
+/**
+ * `redrive schedule`: the waits of one call whose every attempt fails, a line an attempt, and the
+ * chance that they outlast an outage.
+ */
+import { resolve } from "@redrive/core";
+import { coverage, type Schedule, schedule } from "@redrive/simulator";
+import type { Command } from "commander";
+import { addExamples, addOutage, addSeed } from "../flags.ts";
+import {
+  addCurve,
+  addJitter,
+  addPolicySource,
+  choosePolicy,
+  type PolicyChoice,
+  type PolicyFlags,
+} from "../policy-choice.ts";
+import { policyWords } from "../policy-words.ts";
+import {
+  addOutput,
+  finish,
+  type OutputOptions,
+  type Presentation,
+  type Seed,
+} from "../presentation.ts";
+import type { Look, Screen } from "../screen.ts";
+import { svgBars } from "../svg.ts";
+import { rangeBar } from "../terminal/bar.ts";
+import { counted, percent, span } from "../terminal/figures.ts";
+import { wrap, wrapAfter } from "../terminal/wrap.ts";
+
+interface ScheduleFlags extends PolicyFlags, OutputOptions {
+  readonly seed: Seed;
+  readonly outage: number;
+}
+
+/** Calls tried for the coverage; the simulator's default, said in the output. */
+const SAMPLES = 20_000;
+
+export function addSchedule(parent: Command, screen: Screen): void {
+  const command = parent.command("schedule").description("show the waits of a policy, by seed");
+  addSeed(addCurve(addJitter(addPolicySource(command))));
+  addOutage(command, "outage to outlast");
+  addOutput(command, "json", "csv", "svg", "url");
+  addExamples(
+    command,
+    "redrive schedule --full --base 200ms --cap 20s -n 6",
+    "redrive schedule --preset webhook --outage 10h",
+    "redrive schedule --policy policy.json --seed 7 --svg schedule.svg",
+  );
+  command.action((flags: ScheduleFlags) => finish(screen, flags, () => presentSchedule(flags)));
+}
+
+interface Run {
+  readonly choice: PolicyChoice;
+  readonly result: Schedule;
+  readonly outageMs: number;
+  readonly share: number;
+}
+
+export function presentSchedule(flags: ScheduleFlags): Presentation {
+  const { seed, outage: outageMs } = flags;
+  const choice = choosePolicy(flags);
+  const result = schedule(choice.document, { seed });
+  const share = coverage(choice.document, outageMs, { seed, samples: SAMPLES });
+  const run = { choice, result, outageMs, share };
+  return {
+    seed,
+    json: { seed, policy: choice.document, schedule: result, outageMs, coverage: share },
+    text: (look) => scheduleText(run, look),
+    csv: () => csvRows(result),
+    svg: () => svgBars(policyWords(choice.document), svgRows(result)),
+    run: { view: "curve", seed, policy: choice.shared, outageMs },
+  };
+}
+
+function scheduleText({ choice, result, outageMs, share }: Run, look: Look): readonly string[] {
+  const { waits, sumMs } = result;
+  const title = `${choice.name}: ${policyWords(choice.document)}`;
+  const outlasts = `An outage of ${span(outageMs)} is outlasted by ${percent(share)} of the calls`;
+  return [
+    ...wrap(title, look.width),
+    "",
+    ...attemptLines(result, look),
+    "",
+    ...wrapAfter(
+      "total   ",
+      `${counted(waits.length, "wait")}, ${span(sumMs)}${mostWords(choice, result)}. ${endWords(choice, result)}`,
+      look.width,
+    ),
+    ...wrapAfter("covers  ", `${outlasts} (20,000 tried).`, look.width),
+  ];
+}
+
+/** Decorrelated waits depend on the ones before, so that their sum has no such bound. */
+function mostWords({ document }: PolicyChoice, { waits, sumMs }: Schedule): string {
+  const mostMs = waits.reduce((sum, { highMs }) => sum + highMs, 0);
+  const isBounded = resolve(document).jitterType !== "DECORRELATED" && mostMs > sumMs;
+  return isBounded ? ` of at most ${span(mostMs)}` : "";
+}
+
+function endWords({ document }: PolicyChoice, { attempts, endedBy }: Schedule): string {
+  const { maxAttempts, totalBudgetMs } = resolve(document);
+  if (endedBy === "attempts") return `Gives up after attempt ${attempts}.`;
+  return `Gives up after attempt ${attempts} of ${maxAttempts}: the next wait would pass the ${span(totalBudgetMs)} in all.`;
+}
+
+const HEADS = { attempt: "attempt", wait: "wait", range: "drawn from", at: "starts at" };
+
+function attemptLines({ waits }: Schedule, look: Look): readonly string[] {
+  const { paint, width } = look;
+  const ranges = waits.map(({ lowMs, highMs }) => rangeWords(lowMs, highMs));
+  const rangeWidth = Math.max(HEADS.range.length, ...ranges.map((text) => text.length));
+  const barWidth = Math.max(8, width - rangeWidth - 7 - 9 - 9 - 4 * 2);
+  const top = Math.max(0, ...waits.map(({ highMs }) => highMs));
+  const line = (attempt: string, drawn: string, wait: string, range: string, at: string) =>
+    `${attempt.padStart(7)}  ${drawn}  ${wait.padStart(9)}  ${range.padEnd(rangeWidth)}  ${at.padStart(9)}`;
+  const blank = " ".repeat(barWidth);
+  return [
+    paint("faint", line(HEADS.attempt, blank, HEADS.wait, HEADS.range, HEADS.at)),
+    line("1", blank, "", "", "0"),
+    ...waits.map(({ attempt, delayMs, highMs, sumMs }, index) => {
+      const { solid, dots, rest } = rangeBar(delayMs, highMs, top, barWidth);
+      const drawn = paint("accent", solid) + paint("faint", dots) + rest;
+      return line(String(attempt + 1), drawn, span(delayMs), ranges[index] ?? "", span(sumMs));
+    }),
+  ];
+}
+
+function rangeWords(lowMs: number, highMs: number): string {
+  if (lowMs === highMs) return `${span(lowMs)} exactly`;
+  return `${lowMs === 0 ? "0" : span(lowMs)} to ${span(highMs)}`;
+}
+
+function csvRows({ waits }: Schedule): (string | number)[][] {
+  const head = ["attempt", "waitMs", "lowMs", "highMs", "ceilingMs", "startsAtMs"];
+  const rows = waits.map((one) => [
+    one.attempt + 1,
+    one.delayMs,
+    one.lowMs,
+    one.highMs,
+    one.ceilingMs,
+    one.sumMs,
+  ]);
+  return [head, [1, 0, 0, 0, 0, 0], ...rows];
+}
+
+function svgRows({ waits }: Schedule) {
+  return waits.map(({ attempt, lowMs, highMs, delayMs, sumMs }) => ({
+    label: `attempt ${attempt + 1}`,
+    lowMs,
+    highMs,
+    valueMs: delayMs,
+    note: `starts at ${span(sumMs)}`,
+  }));
+}

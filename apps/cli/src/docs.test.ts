@@ -1,0 +1,18 @@
+/** What docs/cli.md shows is what the commands print, on a terminal of 80 columns. */
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { redrive } from "./screen.testing.ts";
+
+const page = readFileSync(new URL("../../../docs/cli.md", import.meta.url), "utf8");
+const shown = [...page.matchAll(/^```console\n\$ redrive (.*)\n([\s\S]*?)^```$/gmu)];
+
+test("the page shows commands", () => {
+  expect(shown.length).toBeGreaterThan(1);
+});
+
+test.each(shown.map(([, line = "", output = ""]) => [line, output]))(
+  "redrive %s",
+  async (line, output) => {
+    expect((await redrive(line)).out).toBe(output);
+  },
+);

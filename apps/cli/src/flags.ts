@@ -1,0 +1,77 @@
+/**
+ * Flags: texts of the command line turned into values once, at the edge. Whatever is wrong, the
+ * message quotes the value, and commander puts the flag's name before it.
+ */
+import { nearest, parseDuration, quote } from "@redrive/core";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import type { Seed } from "./presentation.ts";
+import { whole } from "./terminal/figures.ts";
+
+/** A span such as "200ms" or "20s", in whole milliseconds. */
+export function spanFlag(text: string): number {
+  const ms = parseDuration(text);
+  if (ms !== undefined) return ms;
+  const hint = /^\d+(?:\.\d+)?$/u.test(text) ? ` Did you mean "${text}ms" or "${text}s"?` : "";
+  throw new InvalidArgumentError(`Must be a duration such as "200ms", "20s" or "1.5h".${hint}`);
+}
+
+/** A whole number from `min` to `max`; "10,000" and "10_000" are 10000. */
+export function wholeFlag(min: number, max: number): (text: string) => number {
+  return (text) => {
+    const digits = text.replace(/(?<=\d)[_,](?=\d{3})/gu, "");
+    const value = /^\d{1,15}$/u.test(digits) ? Number(digits) : Number.NaN;
+    if (value >= min && value <= max) return value;
+    throw new InvalidArgumentError(`Must be a whole number from ${whole(min)} to ${whole(max)}.`);
+  };
+}
+
+export function numberFlag(min: number, max: number): (text: string) => number {
+  return (text) => {
+    const value = /^\d+(?:\.\d+)?$/u.test(text) ? Number(text) : Number.NaN;
+    if (value >= min && value <= max) return value;
+    throw new InvalidArgumentError(`Must be a number from ${min} to ${max}.`);
+  };
+}
+
+/** One of several words. */
+export function wordFlag<Word extends string>(...known: readonly Word[]): (text: string) => Word {
+  return (text) => {
+    if (known.includes(text as Word)) return text as Word;
+    throw new InvalidArgumentError(`Must be one of ${known.join(", ")}.${didYouMean(text, known)}`);
+  };
+}
+
+/** " Did you mean x?", or nothing. */
+export function didYouMean(text: string, known: readonly string[]): string {
+  const near = nearest(text, known);
+  return near === undefined ? "" : ` Did you mean ${quote(near)}?`;
+}
+
+/** Digits count as a number; any other word is a seed too. */
+export function seedFlag(text: string): Seed {
+  if (/^\d{1,15}$/u.test(text)) return Number(text);
+  if (/^[\w.-]{1,64}$/u.test(text)) return text;
+  throw new InvalidArgumentError("Must be a number, or a word of A-Z a-z 0-9 . _ -");
+}
+
+export const DEFAULT_SEED = 1;
+
+export function addSeed(command: Command): Command {
+  return command.option("--seed <seed>", "where chance begins", seedFlag, DEFAULT_SEED);
+}
+
+/** The outage of a database failover: what most stories here are about. */
+const FAILOVER_MS = 8000;
+
+export function addOutage(command: Command, text: string): Command {
+  const option = new Option("--outage <span>", text).argParser(spanFlag);
+  return command.addOption(option.default(FAILOVER_MS, "8s"));
+}
+
+/** Examples at the end of a command's help. */
+export function addExamples(command: Command, ...lines: readonly string[]): Command {
+  return command.addHelpText(
+    "after",
+    `\nExamples:\n${lines.map((line) => `  ${line}\n`).join("")}`,
+  );
+}

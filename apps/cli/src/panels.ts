@@ -1,0 +1,102 @@
+/**
+ * Panels: charts above one another on one scale and one time axis, for the terminal and as a
+ * picture, so that what looks taller is more.
+ */
+import type { Look } from "./screen.ts";
+import { svgColumns } from "./svg.ts";
+import { chart, chartRoom, timeAxis } from "./terminal/columns.ts";
+import { wrap } from "./terminal/wrap.ts";
+
+export interface Panel {
+  readonly title: string;
+  /** A second line, in small words. */
+  readonly note?: string;
+  /** One value a column; as many as were asked for. */
+  values(columns: number): readonly number[];
+}
+
+export interface PanelsOptions {
+  /** Value of the upper edge of every panel. */
+  readonly top: number;
+  readonly endMs: number;
+  /** Lines of each panel. */
+  readonly height: number;
+  readonly spell?: (value: number) => string;
+}
+
+export function panelLines(
+  panels: readonly Panel[],
+  options: PanelsOptions,
+  { width, paint }: Look,
+): readonly string[] {
+  const chartOptions = { ...options, width };
+  const room = chartRoom(chartOptions);
+  const lines = panels.flatMap((panel) => [
+    ...wrap(panel.title, width).map((line) => paint("strong", line)),
+    ...(panel.note ? wrap(panel.note, width).map((line) => paint("faint", line)) : []),
+    ...chart(panel.values(room), chartOptions).map((line) => paintColumns(line, paint)),
+    "",
+  ]);
+  return [...lines.slice(0, -1), ...timeAxis(chartOptions).map((line) => paint("faint", line))];
+}
+
+/** The scale stays plain, what is drawn gets the accent. */
+function paintColumns(line: string, paint: Look["paint"]): string {
+  const edge = line.search(/[┤│]/u) + 1;
+  return paint("faint", line.slice(0, edge)) + paint("accent", line.slice(edge));
+}
+
+/** Columns of a picture. */
+export const SVG_COLUMNS = 300;
+
+export function panelsSvg(title: string, panels: readonly Panel[], options: PanelsOptions): string {
+  const drawn = panels.map((panel) => ({
+    title: panel.title,
+    values: panel.values(SVG_COLUMNS),
+  }));
+  return svgColumns(drawn, { title, top: options.top, endMs: options.endMs });
+}
+
+/** Counts in bins of `binMs` as a rate per second in `columns` columns from 0 to `endMs`. */
+export function ratesOver(
+  counts: ArrayLike<number>,
+  binMs: number,
+  endMs: number,
+  columns: number,
+): readonly number[] {
+  return meansOver(counts, binMs, endMs, columns).map((mean) => (mean * 1000) / binMs);
+}
+
+/** The mean of the bins that begin within each column; a column narrower than a bin shows that bin. */
+export function meansOver(
+  values: ArrayLike<number>,
+  binMs: number,
+  endMs: number,
+  columns: number,
+): readonly number[] {
+  const columnMs = endMs / columns;
+  return Array.from({ length: columns }, (_, column) => {
+    const from = Math.floor((column * columnMs) / binMs);
+    const to = Math.max(from + 1, Math.floor(((column + 1) * columnMs) / binMs));
+    let sum = 0;
+    for (let bin = from; bin < to; bin++) sum += values[bin] ?? 0;
+    return sum / (to - from);
+  });
+}
+
+/** The largest of the bins within each column. */
+export function peaksOver(
+  values: ArrayLike<number>,
+  binMs: number,
+  endMs: number,
+  columns: number,
+): readonly number[] {
+  const columnMs = endMs / columns;
+  return Array.from({ length: columns }, (_, column) => {
+    const from = Math.floor((column * columnMs) / binMs);
+    const to = Math.max(from + 1, Math.floor(((column + 1) * columnMs) / binMs));
+    let most = 0;
+    for (let bin = from; bin < to; bin++) most = Math.max(most, values[bin] ?? 0);
+    return most;
+  });
+}

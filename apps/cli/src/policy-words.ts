@@ -1,0 +1,40 @@
+/** Policy words: a policy told in one line, as one engineer would tell another. */
+import { type Policy, type PolicyDocument, resolve } from "@redrive/core";
+import { counted, plain, span } from "./terminal/figures.ts";
+
+export function policyWords(document: PolicyDocument): string {
+  const policy = resolve(document);
+  if (policy.maxAttempts === 1) return "one attempt, no retries";
+  const parts = [jitterWords(policy), curveWords(policy), counted(policy.maxAttempts, "attempt")];
+  return `${parts.join(", ")}, ${totalWords(policy)}`;
+}
+
+/** The longest total a policy can say stands for none. */
+const NO_LIMIT_MS = 365 * 86_400_000;
+
+function totalWords({ totalBudgetMs }: Policy): string {
+  return totalBudgetMs >= NO_LIMIT_MS ? "no limit in time" : `${span(totalBudgetMs)} in all`;
+}
+
+function jitterWords({ jitterType, jitterRatio }: Policy): string {
+  if (jitterType === "NONE") return "no jitter";
+  if (jitterType === "PROPORTIONAL") return `±${plain(jitterRatio * 100)} % jitter`;
+  return `${jitterType.toLowerCase()} jitter`;
+}
+
+const GROWTH: Readonly<Record<number, string>> = { 1: "each", 2: "doubling", 3: "tripling" };
+
+function curveWords(policy: Policy): string {
+  if (policy.delaysMs !== undefined) {
+    const longest = policy.delaysMs.reduce((a, b) => Math.max(a, b));
+    return `${counted(policy.delaysMs.length, "listed wait")} up to ${span(longest)}`;
+  }
+  const first = span(policy.initialDelayMs);
+  const cap = span(policy.maxDelayMs);
+  if (policy.backoff === "FIXED") return `${first} each`;
+  if (policy.backoff === "LINEAR") return `${first} more each time up to ${cap}`;
+  if (policy.jitterType === "DECORRELATED")
+    return `${first} to thrice the wait before, up to ${cap}`;
+  const growth = GROWTH[policy.multiplier] ?? `times ${plain(policy.multiplier)}`;
+  return `${first} ${growth} up to ${cap}`;
+}

@@ -1,0 +1,114 @@
+/**
+ * Presentation: what a command comes to, in every form it can be asked for: text for people, JSON
+ * and CSV for programs, a picture, a link. Commands make one; `present` writes what was asked for.
+ */
+import { writeFileSync } from "node:fs";
+import { RedriveError } from "@redrive/core";
+import type { Command } from "commander";
+import { againLine } from "./again.ts";
+import type { Look, Screen } from "./screen.ts";
+import { linkTo, type SharedRun } from "./share.ts";
+import { type CsvRow, csv } from "./terminal/csv.ts";
+import { jsonLines } from "./terminal/json-lines.ts";
+
+export const OK = 0;
+export const FAILED = 1;
+export const WRONG_USE = 2;
+export const PARTIAL = 3;
+
+export type Seed = number | string;
+
+export interface Presentation {
+  /** Told first, with the command that repeats the run. Absent where nothing is left to chance. */
+  readonly seed?: Seed;
+  /** The result as it is, for programs; typed arrays become lists. */
+  readonly json: object;
+  text(look: Look): readonly string[];
+  /** The first row names the columns. */
+  csv?(): readonly CsvRow[];
+  svg?(): string;
+  /** The same run for the web page. */
+  readonly run?: SharedRun;
+  /** Sentences for the error stream, so that the output itself can be kept in a file. */
+  readonly notes?: readonly string[];
+  /** Default: 0. */
+  readonly exitCode?: number;
+}
+
+export interface OutputOptions {
+  readonly json?: boolean;
+  readonly csv?: boolean;
+  readonly svg?: string;
+  readonly url?: boolean;
+}
+
+/** The flags of output that a command can honour. */
+export function addOutput(command: Command, ...kinds: readonly (keyof OutputOptions)[]): Command {
+  if (kinds.includes("json")) command.option("--json", "the result as JSON");
+  if (kinds.includes("csv")) command.option("--csv", "the result as CSV");
+  if (kinds.includes("svg")) command.option("--svg <file>", "also draw it into an SVG file");
+  if (kinds.includes("url")) command.option("--url", "also print a link to the same run");
+  return command;
+}
+
+/** Makes a presentation and writes it. What was wrong with the use of the command exits with 2. */
+export async function finish(
+  screen: Screen,
+  options: OutputOptions,
+  make: () => Presentation | Promise<Presentation>,
+): Promise<void> {
+  try {
+    present(screen, await make(), options);
+  } catch (error) {
+    if (!(error instanceof RedriveError)) throw error;
+    screen.note(`error: ${error.message}\n`);
+    screen.end(WRONG_USE);
+  }
+}
+
+function present(screen: Screen, shown: Presentation, options: OutputOptions): void {
+  const link = options.url && shown.run ? linkTo(screen.pagesUrl, shown.run) : undefined;
+  screen.print(outputText(screen, shown, options, link));
+  if (!options.json) for (const line of noteLines(shown, options, link)) screen.note(`${line}\n`);
+  if (options.svg !== undefined && shown.svg) writePicture(screen, options.svg, shown.svg());
+  screen.end(shown.exitCode ?? OK);
+}
+
+function outputText(
+  screen: Screen,
+  shown: Presentation,
+  options: OutputOptions,
+  link: string | undefined,
+): string {
+  if (options.json) {
+    return `${jsonLines({ ...shown.json, ...(link && { url: link }) }).join("\n")}\n`;
+  }
+  if (options.csv && shown.csv) return csv(shown.csv());
+  return `${textLines(screen, shown, link).join("\n")}\n`;
+}
+
+/** CSV has no place for a link or a note. */
+function noteLines(
+  { notes = [] }: Presentation,
+  { csv: isCsv }: OutputOptions,
+  link: string | undefined,
+): readonly string[] {
+  return [...notes.map((note) => `note: ${note}`), ...(isCsv && link ? [link] : [])];
+}
+
+function textLines(screen: Screen, shown: Presentation, link: string | undefined): string[] {
+  const first = shown.seed === undefined ? [] : [...againLine(screen, shown.seed), ""];
+  const last = link === undefined ? [] : ["", `${screen.paint("faint", "open")} ${link}`];
+  return [...first, ...shown.text(screen), ...last];
+}
+
+function writePicture(screen: Screen, path: string, svg: string): void {
+  try {
+    writeFileSync(path, svg);
+  } catch (cause) {
+    const reason = (cause as Error).message;
+    // biome-ignore lint/style/useErrorCause: the cause is in RedriveError's third argument.
+    throw new RedriveError("INVALID_ARGUMENT", `--svg cannot be written: ${reason}`, { cause });
+  }
+  screen.note(`wrote ${path}\n`);
+}

@@ -1,0 +1,203 @@
+/**
+ * Report text: a simulated run for people: the verdict first, then the measures that the world has,
+ * then load, attempts and goodput over time on one scale, with the trouble marked below.
+ */
+import type { PhaseDocument, Report, ScenarioDocument } from "@redrive/simulator";
+import {
+  meansOver,
+  type Panel,
+  type PanelsOptions,
+  panelLines,
+  panelsSvg,
+  ratesOver,
+  SVG_COLUMNS,
+} from "./panels.ts";
+import type { Look } from "./screen.ts";
+import { chartRoom } from "./terminal/columns.ts";
+import type { CsvRow } from "./terminal/csv.ts";
+import { percent, plain, span, whole } from "./terminal/figures.ts";
+import { table } from "./terminal/table.ts";
+import { wrap } from "./terminal/wrap.ts";
+
+export function reportText(
+  scenario: ScenarioDocument,
+  report: Report,
+  look: Look,
+): readonly string[] {
+  const { paint, width } = look;
+  const scale = scaleOf(scenario, report, width - SCALE_WIDTH);
+  const about = scenario.description === undefined ? "" : `: ${scenario.description}`;
+  return [
+    ...wrap(`${report.scenario}${about}`, width),
+    "",
+    ...wrap(report.verdict, width).map((line) => paint("strong", line)),
+    "",
+    ...table(
+      [{ head: "" }, { head: "", align: "right" }, { head: "", gives: true }],
+      reportRows(report),
+      look,
+    ),
+    "",
+    ...panelLines(panelsOf(report), scale, look),
+    ...troubleLines(scenario, scale, look),
+    ...queueLines(report, look),
+  ];
+}
+
+/** What labels and the edge of a chart take of a line; a column more or less changes no scale by much. */
+const SCALE_WIDTH = 7;
+
+/** Measure, value, and what it means; only what the world has. */
+export function reportRows(report: Report): readonly (readonly string[])[] {
+  const { calls, peak, peakAfter, latencyMs, recoveryMs, coverage } = report;
+  const share = (count: number) => (calls === 0 ? "" : `${percent(count / calls)} of the calls`);
+  return [
+    ["calls", whole(calls), "what clients wanted done"],
+    ["attempts", whole(report.attempts), `${plain(report.amplification)} per call`],
+    ["succeeded", whole(report.succeeded), share(report.succeeded)],
+    [
+      "lost",
+      whole(report.lost),
+      [share(report.lost), reasonsOf(report)].filter(Boolean).join(": "),
+    ],
+    ...(report.unfinished > 0
+      ? [["unfinished", whole(report.unfinished), "when the run ended"]]
+      : []),
+    ["peak", whole(peak.count), `within ${span(peak.windowMs)} at ${span(peak.atMs)}`],
+    ...(recoveryMs === undefined
+      ? []
+      : [
+          [
+            "peak after",
+            whole(peakAfter.count),
+            `within ${span(peakAfter.windowMs)} at ${span(peakAfter.atMs)}`,
+          ],
+          ["recovers", recoveryMs === null ? "never" : span(recoveryMs), "after the trouble"],
+        ]),
+    ["latency p50", span(latencyMs.p50), "of calls that succeeded, waits included"],
+    ["latency p99", span(latencyMs.p99), `longest ${span(latencyMs.max)}`],
+    ...(report.meanWaitMs > 0
+      ? [["mean wait", span(report.meanWaitMs), "of a call, all its waits together"]]
+      : []),
+    ["fairness", plain(report.fairness), "between clients, 1 is equal (Jain)"],
+    ...(coverage === undefined
+      ? []
+      : [["coverage", percent(coverage), "of the calls outlast the outage"]]),
+    ...queueRows(report),
+    ["done at", span(report.doneAtMs), "when the last call ended"],
+  ];
+}
+
+function queueRows({ duplicateShare, deadLetterShare }: Report): string[][] {
+  if (duplicateShare === undefined || deadLetterShare === undefined) return [];
+  return [
+    ["duplicates", percent(duplicateShare), "of the runs did work that was already done"],
+    ["dead letters", percent(deadLetterShare), "of the messages"],
+  ];
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  attempts: "out of attempts",
+  budget: "out of time",
+  "retry-budget": "out of retry budget",
+  receives: "received too often",
+};
+
+function reasonsOf({ reasons, lost }: Report): string {
+  if (lost === 0) return "";
+  return Object.entries(reasons)
+    .filter(([, count]) => count > 0)
+    .map(([reason, count]) => `${whole(count)} ${REASONS[reason] ?? reason.replaceAll("-", " ")}`)
+    .join(", ");
+}
+
+function endOf({ series }: Report): number {
+  return Math.max(1, series.attempts.length * series.binMs);
+}
+
+/**
+ * The scale for charts of that many columns. A closed fleet begins with all its clients at once,
+ * which would flatten what follows, so that only what comes after the trouble counts.
+ */
+function scaleOf(scenario: ScenarioDocument, report: Report, columns: number): PanelsOptions {
+  const endMs = endOf(report);
+  const { attempts, offered, binMs } = report.series;
+  const from = report.engine === "fleet" ? Math.floor((troubleEnd(scenario) / endMs) * columns) : 0;
+  const lanes = [attempts, offered].map((lane) => ratesOver(lane, binMs, endMs, columns));
+  const top = Math.max(0, ...lanes.flatMap((lane) => lane.slice(from)));
+  return { top: top > 0 ? top : Math.max(1, ...lanes.flat()), endMs, height: 4 };
+}
+
+function phasesOf(scenario: ScenarioDocument): readonly PhaseDocument[] {
+  return "timeline" in scenario ? (scenario.timeline ?? []) : [];
+}
+
+function troubleEnd(scenario: ScenarioDocument): number {
+  return Math.max(0, ...phasesOf(scenario).map(({ atMs, forMs }) => atMs + forMs));
+}
+
+function panelsOf(report: Report): readonly Panel[] {
+  const { series } = report;
+  const panel = (title: string, lane: Float64Array): Panel => ({
+    title,
+    values: (columns) => ratesOver(lane, series.binMs, endOf(report), columns),
+  });
+  return [
+    panel("offered, first attempts a second", series.offered),
+    panel("attempts a second that reach the server", series.attempts),
+    panel("succeeded a second", series.succeeded),
+  ];
+}
+
+/** A track below the time axis: where the time line of the scenario has something in it. */
+function troubleLines(
+  scenario: ScenarioDocument,
+  scale: PanelsOptions,
+  { width, paint }: Look,
+): readonly string[] {
+  const room = chartRoom({ ...scale, width });
+  const indent = " ".repeat(width - room);
+  return phasesOf(scenario).flatMap(({ kind, atMs, forMs }) => {
+    const from = Math.min(room - 1, Math.floor((atMs / scale.endMs) * room));
+    const to = Math.min(room, Math.max(from + 1, Math.ceil(((atMs + forMs) / scale.endMs) * room)));
+    const mark = `${indent}${" ".repeat(from)}${paint("bad", "▀".repeat(to - from))}`;
+    const start = atMs === 0 ? "0" : span(atMs);
+    const words = `${kind.toLowerCase()} from ${start} to ${span(atMs + forMs)}`;
+    if (to + 1 + words.length <= room) return [`${mark} ${words}`];
+    const left = Math.max(0, Math.min(from, room - words.length));
+    return [mark, `${indent}${" ".repeat(left)}${words}`];
+  });
+}
+
+function queueLines(report: Report, look: Look): readonly string[] {
+  const { queueMs, binMs } = report.series;
+  const top = queueMs.reduce((most, each) => Math.max(most, each), 0);
+  if (top === 0) return [];
+  const endMs = endOf(report);
+  const panel: Panel = {
+    title: "longest wait in the server's queue",
+    values: (columns) => meansOver(queueMs, binMs, endMs, columns),
+  };
+  return ["", ...panelLines([panel], { top, endMs, height: 3, spell: span }, look)];
+}
+
+export function reportSvg(scenario: ScenarioDocument, report: Report): string {
+  return panelsSvg(
+    `${report.scenario}: ${report.verdict}`,
+    panelsOf(report),
+    scaleOf(scenario, report, SVG_COLUMNS),
+  );
+}
+
+export function seriesRows({ series }: Report): readonly CsvRow[] {
+  const head = ["atMs", "offered", "attempts", "succeeded", "failed", "queueMs"];
+  const rows = Array.from(series.attempts, (attempts, bin) => [
+    bin * series.binMs,
+    series.offered[bin],
+    attempts,
+    series.succeeded[bin],
+    series.failed[bin],
+    series.queueMs[bin],
+  ]);
+  return [head, ...rows];
+}

@@ -1,0 +1,106 @@
+/**
+ * Columns: counts over time as upright bars in eighths of a line, over an axis in time. Charts that
+ * are to be compared are given the same `top` and the same `endMs`.
+ */
+import { span, whole } from "./figures.ts";
+
+const EIGHTHS = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"] as const;
+
+/** How several values become one column: the largest of them, or their mean. */
+export type Condense = "max" | "mean";
+
+/** At most `width` values; each stands for as many of the given ones as any other, but the last. */
+export function condense(
+  values: ArrayLike<number>,
+  width: number,
+  how: Condense,
+): { readonly columns: readonly number[]; readonly perColumn: number } {
+  const perColumn = Math.max(1, Math.ceil(values.length / Math.max(1, width)));
+  const columns: number[] = [];
+  for (let from = 0; from < values.length; from += perColumn) {
+    columns.push(condenseOne(values, from, Math.min(values.length, from + perColumn), how));
+  }
+  return { columns, perColumn };
+}
+
+function condenseOne(values: ArrayLike<number>, from: number, to: number, how: Condense): number {
+  let sum = 0;
+  let most = 0;
+  for (let index = from; index < to; index++) {
+    const value = values[index] ?? 0;
+    sum += value;
+    if (value > most) most = value;
+  }
+  return how === "max" ? most : sum / (to - from);
+}
+
+/** Ends a column whose value lies above the scale. */
+const ABOVE = "▲";
+
+/** `height` lines, top first. Anything above 0 shows; what lies above `top` ends in an arrow. */
+export function columnLines(
+  values: readonly number[],
+  top: number,
+  height: number,
+): readonly string[] {
+  const levels = values.map((value) => levelOf(value, top, height));
+  return Array.from({ length: height }, (_, line) => {
+    const floor = (height - 1 - line) * 8;
+    const cells = levels.map((level, index) =>
+      line === 0 && (values[index] ?? 0) > top * 1.001
+        ? ABOVE
+        : EIGHTHS[Math.min(8, Math.max(0, level - floor))],
+    );
+    return cells.join("").trimEnd();
+  });
+}
+
+function levelOf(value: number, top: number, height: number): number {
+  if (!(value > 0) || !(top > 0)) return 0;
+  return Math.max(1, Math.round(Math.min(1, value / top) * height * 8));
+}
+
+export interface ChartOptions {
+  /** Value of the topmost line. Above 0. */
+  readonly top: number;
+  /** Time at the right end of the axis. */
+  readonly endMs: number;
+  /** Characters in all, the scale included. */
+  readonly width: number;
+  readonly height: number;
+  /** Spells a value of the scale. Default: a whole number. */
+  readonly spell?: (value: number) => string;
+}
+
+/** The columns with their scale on the left. */
+export function chart(values: readonly number[], options: ChartOptions): readonly string[] {
+  const { top, height, spell = whole } = options;
+  const scale = scaleWidth(options);
+  return columnLines(values, top, height).map((line, index) => {
+    const label = index === 0 ? spell(top) : "";
+    return `${label.padStart(scale)} ${index === 0 ? "┤" : "│"}${line}`;
+  });
+}
+
+/** The axis below one or several charts of the same options. */
+export function timeAxis(options: ChartOptions): readonly string[] {
+  const room = chartRoom(options);
+  const scale = scaleWidth(options);
+  const middle = span(options.endMs / 2);
+  const end = span(options.endMs);
+  const left = "0".padEnd(Math.floor((room - middle.length) / 2));
+  const labels = (left + middle).padEnd(room - end.length) + end;
+  return [
+    `${"0".padStart(scale)} └${"─".repeat(room)}`,
+    `${" ".repeat(scale + 2)}${labels}`.trimEnd(),
+  ];
+}
+
+/** Characters that are left for columns. */
+export function chartRoom(options: Pick<ChartOptions, "top" | "width" | "spell">): number {
+  return Math.max(10, options.width - scaleWidth(options) - 2);
+}
+
+function scaleWidth({ top, spell = whole }: Pick<ChartOptions, "top" | "spell">): number {
+  return Math.max(5, spell(top).length);
+}
