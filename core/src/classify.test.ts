@@ -16,6 +16,12 @@ describe("marks", () => {
     [{ code: "UND_ERR_CONNECT_TIMEOUT" }, { kind: "error", errorClass: "connect", sent: false }],
     [{ code: "ENOTFOUND" }, { kind: "error", errorClass: "dns", sent: false }],
     [{ code: "EAI_AGAIN" }, { kind: "error", errorClass: "dns", sent: false }],
+    [{ code: "ESERVFAIL" }, { kind: "error", errorClass: "dns", sent: false }],
+    [
+      { code: "UND_ERR_RES_EXCEEDED_MAX_SIZE" },
+      { kind: "error", errorClass: "protocol", sent: true },
+    ],
+    [{ name: "HTTPParserError" }, { kind: "error", errorClass: "protocol", sent: true }],
     [{ code: "ECONNRESET" }, { kind: "error", errorClass: "reset", sent: true }],
     [{ code: "EPIPE" }, { kind: "error", errorClass: "reset", sent: true }],
     [{ code: "ETIMEDOUT" }, { kind: "error", errorClass: "timeout", sent: true }],

@@ -21,7 +21,6 @@ const CODES: Readonly<Record<string, ErrorClass | `${ErrorClass}!`>> = {
   EADDRNOTAVAIL: "connect!",
   UND_ERR_CONNECT_TIMEOUT: "connect!",
   ENOTFOUND: "dns!",
-  EAI_AGAIN: "dns!",
   ECONNRESET: "reset",
   ECONNABORTED: "reset",
   EPIPE: "reset",
@@ -38,10 +37,11 @@ const CODES: Readonly<Record<string, ErrorClass | `${ErrorClass}!`>> = {
   EPROTO: "tls",
 };
 
-/** Families of codes: OpenSSL's verdicts on certificates, Node's TLS, and llhttp's complaints. */
+/** Families of codes: certificates and TLS, what parsers complain of, and what resolvers answer. */
 const CODE_FAMILIES: readonly (readonly [RegExp, ErrorClass | `${ErrorClass}!`])[] = [
   [/^(ERR_TLS_|ERR_SSL_|CERT_|SELF_SIGNED_|DEPTH_ZERO_|UNABLE_TO_)/, "tls!"],
-  [/^(HPE_|ERR_HTTP2?_)/, "protocol"],
+  [/^(HPE_|ERR_HTTP2?_|UND_ERR_RES)/, "protocol"],
+  [/^(EAI_|ESERVFAIL$|ENODATA$)/, "dns!"],
 ];
 
 /** How fetch says "network failure" where it gives no cause: browsers, Deno, Bun, workers. */
@@ -131,6 +131,8 @@ function classifyName(error: Marks): Outcome {
   const { name, message } = error;
   if (name === "AbortError") return ABORTED;
   if (name === "TimeoutError") return errorOutcome("timeout");
+  // undici's parser gives its errors a name, but not always a code.
+  if (name === "HTTPParserError") return errorOutcome("protocol");
   if (typeof message === "string" && NETWORK_MESSAGE.test(message)) return errorOutcome("reset");
   return typeof name === "string" && FAULTS.has(name) ? FAULT : THROWN;
 }

@@ -145,7 +145,11 @@ describe("waits", () => {
 
   test("a policy without jitter draws nothing", () => {
     const random = counting(0.25);
-    decide(resolve({ jitterType: "NONE" }), {}, FIRST, THROWN, OPEN_GATES, 1000, random);
+    const policy = resolve({ jitterType: "NONE" });
+    decide(policy, {}, FIRST, THROWN, OPEN_GATES, 1000, random);
+    const hint: Outcome = { kind: "status", status: 503, retryAfterMs: 5000 };
+    const decision = decide(policy, {}, FIRST, hint, OPEN_GATES, 1000, random);
+    expect(decision).toMatchObject({ delayMs: 5000, source: "retry-after" });
     expect(random.draws).toBe(0);
   });
 

@@ -95,12 +95,13 @@ function followCurve(call: Call, random: Random, throttled: boolean): Decision {
   return passGates(call, delayMs, delayMs, "policy");
 }
 
-/** Never earlier than asked, and never all at one instant: the spread lies on top of the hint. */
+/** Never earlier than asked and, unless jitter is NONE, never all at one instant: spread on top. */
 function followHint(call: Call, random: Random, throttled: boolean, askedMs: number): Decision {
   const hintMs = Math.min(Math.max(0, askedMs), call.policy.maxRetryAfterMs);
   if (hintMs > leftMs(call)) return stop("retry-after");
   const kernel = kernelOf(call.policy);
-  const draw = random.next();
+  // Without jitter nothing is drawn here either: a stream is then as long as its retries, or unused.
+  const draw = kernel.draws ? random.next() : 0;
   const { attempt, previousDelayMs } = call.history;
   const spreadMs = Math.max(kernel.ceilingMs(attempt, throttled), Math.floor(hintMs / 10));
   const ownDelayMs = kernel.delayMs(attempt, previousDelayMs, draw, throttled);

@@ -186,7 +186,7 @@ export {
   takeRetry,
 } from "./retry-budget.ts";
 export { restoreBreaker, type SavedBreaker, saveBreaker } from "./saved-breaker.ts";
-export { systemClock, systemId, systemRandom } from "./system.ts";
+export { systemBytes, systemClock, systemId, systemRandom } from "./system.ts";
 export {
   createThrottle,
   enterThrottle,

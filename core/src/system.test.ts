@@ -1,6 +1,6 @@
 /** Tests of the real clock and real chance: the only tests that look at the machine's time. */
 import { describe, expect, test, vi } from "vitest";
-import { systemClock, systemId, systemRandom } from "./system.ts";
+import { systemBytes, systemClock, systemId, systemRandom } from "./system.ts";
 
 describe("systemClock", () => {
   test("tells the machine's time", () => {
@@ -124,4 +124,9 @@ test("systemId draws UUIDs of version 4, no two alike", () => {
     expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
   }
   expect(new Set(ids).size).toBe(1000);
+});
+
+test("systemBytes draws as many as asked, and no two draws are alike", () => {
+  expect(systemBytes(24)).toHaveLength(24);
+  expect(systemBytes(24)).not.toEqual(systemBytes(24));
 });

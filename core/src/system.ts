@@ -67,9 +67,14 @@ export const systemRandom: Random = {
   fork: () => systemRandom,
 };
 
+/** Bytes that nobody can guess. */
+export function systemBytes(count: number): Uint8Array {
+  return crypto.getRandomValues(new Uint8Array(count));
+}
+
 /** An id that nobody else will draw and nobody can guess: a UUID, version 4 (RFC 9562). */
 export function systemId(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  const bytes = systemBytes(16);
   bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;
   bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
   const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");

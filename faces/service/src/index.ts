@@ -1,7 +1,29 @@
 /**
- * The public surface of `@redrive/service`, which is being built: so far the policy it uses when told
- * nothing.
+ * Redrive as a durable service: the public surface of `@redrive/service`.
  */
-import { type Policy, preset, resolve } from "@redrive/core";
-
-export const defaultPolicy: Policy = resolve(preset("background"));
+export { systemClock, systemRandom } from "@redrive/core";
+export { createRedrive, type RedriveOptions } from "./create-redrive.ts";
+export type { EngineEvent, EngineEventType } from "./engine/events.ts";
+export type { DestinationHealth } from "./operations/destination-health.ts";
+export {
+  type Accepted,
+  type Cancelled,
+  DEFAULT_TENANT,
+  type Redrive,
+  type RedriveCount,
+} from "./redrive.ts";
+export {
+  type AttemptPage,
+  type DestinationRow,
+  type Page,
+  type Store,
+  StoreBrokenError,
+  StoreFullError,
+  type TaskCount,
+  type TaskFilter,
+  type TaskPage,
+} from "./store.ts";
+export { type MemoryStore, memoryStore } from "./stores/memory/memory-store.ts";
+export { sqliteStore } from "./stores/sqlite/sqlite-store.ts";
+export type { AttemptLog, AttemptPhases, RetryTask, TaskStatus } from "./task.ts";
+export type { TaskInput } from "./task-input.ts";

@@ -1,0 +1,80 @@
+/**
+ * What the benchmarks of the service share: a sink, the raw client they are measured against, and
+ * medians.
+ */
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Agent } from "undici";
+
+export const BODY = Buffer.alloc(512, "x");
+
+/** Attempts under way at once, ours and raw. */
+export const IN_FLIGHT = 64;
+
+export async function startSink() {
+  const script = new URL("./service-sink.mjs", import.meta.url);
+  const child = fork(script, { stdio: ["ignore", "pipe", "inherit", "ipc"] });
+  const [line] = await once(/** @type {import("node:stream").Readable} */ (child.stdout), "data");
+  const origin = `http://127.0.0.1:${String(line).trim()}`;
+  return { origin, stop: () => child.disconnect() };
+}
+
+/**
+ * A bare undici pool: `count` POSTs of the same bytes to the same sink.
+ * @param {string} origin
+ * @param {number} count
+ * @returns {Promise<number>} requests a second
+ */
+export async function raw(origin, count) {
+  const agent = new Agent({ connections: IN_FLIGHT, pipelining: 1 });
+  let left = count;
+  const startMs = performance.now();
+  const lane = () =>
+    new Promise((resolve, reject) => {
+      const next = () => {
+        if (left-- <= 0) return resolve(undefined);
+        agent.dispatch(
+          { origin, path: "/", method: "POST", body: BODY },
+          {
+            onRequestStart() {},
+            onResponseStart() {},
+            onResponseData() {},
+            onResponseEnd: next,
+            onResponseError: (_controller, error) => reject(error),
+          },
+        );
+      };
+      next();
+    });
+  await Promise.all(Array.from({ length: IN_FLIGHT }, lane));
+  const seconds = (performance.now() - startMs) / 1000;
+  await agent.close();
+  return count / seconds;
+}
+
+/** @template T @param {(folder: string) => Promise<T>} work @returns {Promise<T>} */
+export async function inFolder(work) {
+  const folder = mkdtempSync(join(tmpdir(), "redrive-bench-"));
+  try {
+    return await work(folder);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** @param {readonly number[]} values @param {number} share */
+export function quantile(values, share) {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? Number.NaN;
+}
+
+/** @param {readonly number[]} values */
+export const median = (values) => quantile(values, 0.5);
+
+/** @param {string} name @param {number} fallback */
+export function setting(name, fallback) {
+  return Number(process.env[name] ?? fallback);
+}

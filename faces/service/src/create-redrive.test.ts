@@ -1,0 +1,121 @@
+/** Tests of the joined service: real store, real clock, real sockets. */
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer, type IncomingMessage } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { createRedrive } from "./create-redrive.ts";
+import type { EngineEvent } from "./engine/events.ts";
+import type { Redrive } from "./redrive.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "redrive-embedded-"));
+const requests: { readonly request: IncomingMessage; readonly body: string }[] = [];
+let statuses: number[] = [];
+const sink = createServer((request, response) => {
+  let body = "";
+  request.on("data", (chunk) => {
+    body += chunk;
+  });
+  request.on("end", () => {
+    requests.push({ request, body });
+    response.writeHead(statuses.shift() ?? 200).end("thanks");
+  });
+});
+let url = "";
+let redrive: Redrive;
+
+beforeAll(async () => {
+  sink.listen(0, "127.0.0.1");
+  await once(sink, "listening");
+  url = `http://127.0.0.1:${(sink.address() as AddressInfo).port}/hook`;
+});
+afterEach(async () => {
+  await redrive.stop();
+  requests.length = 0;
+  statuses = [];
+});
+afterAll(() => {
+  sink.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** Resolves with the event that ends the task. */
+function ended(taskId: string): Promise<EngineEvent> {
+  return new Promise((resolve) => {
+    const stop = redrive.onEvent((event) => {
+      if (event.taskId !== taskId || !/^task\.(succ|exh|canc)/.test(event.type)) return;
+      stop();
+      resolve(event);
+    });
+  });
+}
+
+const quick = { maxAttempts: 3, initialDelayMs: 1, maxDelayMs: 2 };
+
+describe("an embedded Redrive", () => {
+  it("delivers a task, with its retries under one key", async () => {
+    redrive = await createRedrive({ store: `sqlite:${join(folder, "a.db")}` });
+    statuses = [503, 500];
+    const { taskId } = await redrive.enqueue({ targetUrl: url, json: { n: 1 }, policy: quick });
+    const { type } = await ended(taskId);
+    expect(type).toBe("task.succeeded");
+    expect(requests.map(({ body }) => body)).toEqual(['{"n":1}', '{"n":1}', '{"n":1}']);
+    const keys = new Set(requests.map(({ request }) => request.headers["idempotency-key"]));
+    expect([...keys]).toEqual([taskId]);
+    const { attempts } = await redrive.attempts(taskId);
+    expect(attempts.map(({ responseStatus }) => responseStatus)).toEqual([503, 500, 200]);
+    expect(await redrive.get(taskId)).toMatchObject({ status: "SUCCEEDED", attemptNumber: 3 });
+  });
+
+  it("answers the same key with the same task, and refuses it for another payload", async () => {
+    redrive = await createRedrive({ store: "memory:" });
+    const input = { targetUrl: url, body: "a", idempotencyKey: "order-1" };
+    const first = await redrive.enqueue(input);
+    const all = await Promise.all(Array.from({ length: 20 }, () => redrive.enqueue(input)));
+    expect(new Set(all.map(({ taskId }) => taskId))).toEqual(new Set([first.taskId]));
+    expect(all.every(({ replayed }) => replayed)).toBe(true);
+    const other = redrive.enqueue({ ...input, body: "b" });
+    await expect(other).rejects.toMatchObject({ code: "IDEMPOTENCY_CONFLICT" });
+  });
+
+  it("makes a dead letter, and redrives it once under its key", async () => {
+    redrive = await createRedrive({ store: `sqlite:${join(folder, "b.db")}` });
+    statuses = [400];
+    const { taskId } = await redrive.enqueue({ targetUrl: url, policy: quick });
+    expect(await ended(taskId)).toMatchObject({ type: "task.exhausted", reason: "not-retryable" });
+    expect(await redrive.redrive()).toEqual({ redriven: 1, skipped: 0 });
+    const redrivenTo = (await redrive.get(taskId))?.redrivenTo ?? "";
+    expect((await redrive.get(redrivenTo))?.redrivenFrom).toBe(taskId);
+    expect(await redrive.redrive()).toEqual({ redriven: 0, skipped: 1 });
+    await redrive.stop();
+    expect(requests.map(({ request }) => request.headers["idempotency-key"])).toEqual([
+      taskId,
+      taskId,
+    ]);
+  });
+
+  it("pauses, cancels and says what it does not know", async () => {
+    redrive = await createRedrive({ store: "memory:" });
+    await redrive.pause(new URL(url).origin);
+    const { taskId } = await redrive.enqueue({ targetUrl: url });
+    expect(await redrive.cancel(taskId)).toEqual({ status: "CANCELLED", cancelRequestedAt: null });
+    await expect(redrive.retryNow(taskId)).rejects.toMatchObject({ code: "TASK_STATE_CONFLICT" });
+    await expect(redrive.cancel("nothing")).rejects.toMatchObject({ code: "TASK_NOT_FOUND" });
+    expect(requests).toEqual([]);
+  });
+
+  it("refuses what cannot be carried out, quoting it", async () => {
+    redrive = await createRedrive({ store: "memory:" });
+    const refuse = (input: object) => redrive.enqueue({ targetUrl: url, ...input });
+    await expect(refuse({ policyId: "nope" })).rejects.toMatchObject({ code: "UNKNOWN_POLICY" });
+    await expect(refuse({ metod: "PUT" })).rejects.toThrow(/did you mean "method"/);
+    await expect(refuse({ method: "FETCH" })).rejects.toThrow(/got "FETCH"/);
+    await expect(refuse({ targetUrl: "http://10.0.0.1/" })).rejects.toMatchObject({
+      code: "TARGET_DENIED",
+    });
+    await expect(refuse({ body: "x", json: 1 })).rejects.toThrow(/only one of/);
+    await expect(createRedrive({ store: "mysql://x" })).rejects.toThrow(/sqlite:PATH or memory:/);
+  });
+});

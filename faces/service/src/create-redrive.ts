@@ -1,0 +1,124 @@
+/**
+ * Create Redrive: joins store, engine and delivery with the real clock, real chance and real ids.
+ * The one file of the service that knows where these come from.
+ */
+import { createHash, getRandomValues } from "node:crypto";
+import {
+  type Clock,
+  quote,
+  type Random,
+  RedriveError,
+  systemClock,
+  systemRandom,
+} from "@redrive/core";
+import { parseAllowlist } from "./deliver/allowlist.ts";
+import { unstarted } from "./deliver/attempt-result.ts";
+import { createDeliverer, type Deliverer } from "./deliver/deliver.ts";
+import { checkTarget } from "./deliver/target.ts";
+import {
+  createTargetPolicy,
+  type ListenAddress,
+  type TargetMode,
+} from "./deliver/target-policy.ts";
+import type { Deliver } from "./engine/delivery.ts";
+import { Engine } from "./engine/engine.ts";
+import { uuidV7 } from "./ids.ts";
+import { Redrive } from "./redrive.ts";
+import type { Store } from "./store.ts";
+import { memoryStore } from "./stores/memory/memory-store.ts";
+import { sqliteStore } from "./stores/sqlite/sqlite-store.ts";
+
+export interface RedriveOptions {
+  /** `sqlite:PATH`, or `memory:` for trials: what that holds ends with the process. */
+  readonly store: string | Store;
+  /** What may be called without an entry of `allowTargets`. Default: `loopback`, for development. */
+  readonly targets?: TargetMode;
+  /** Exceptions: `cidr[:port]` or `name[:port]`, separated by commas. Default: none. */
+  readonly allowTargets?: string;
+  /** Where this process listens: tasks that call their own service are denied. Default: none. */
+  readonly own?: readonly ListenAddress[];
+  /** Ended tasks are kept this long. Default: 3 days. */
+  readonly retentionMs?: number;
+  /** Dead letters are kept this long. Default: 30 days. */
+  readonly deadLetterRetentionMs?: number;
+  /**
+   * The store can no longer vouch for what it holds, and nothing is accepted any more. Default:
+   * throws the error where nobody can catch it, which ends the process.
+   */
+  readonly onFatal?: (error: unknown) => void;
+  /** Default: the machine's. */
+  readonly clock?: Clock;
+  /** Default: the machine's. */
+  readonly random?: Random;
+}
+
+/** Opens the store, takes up what it holds, and begins. */
+export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
+  const { clock = systemClock, random = systemRandom } = options;
+  const store = openStore(options.store);
+  const newId = uuidV7((bytes) => getRandomValues(bytes));
+  const allow = parseAllowlist(options.allowTargets ?? "");
+  const targets = createTargetPolicy({
+    mode: options.targets ?? "loopback",
+    allow,
+    own: options.own ?? [],
+  });
+  const deliverer = createDeliverer({ clock, targets });
+  const engine = await Engine.open({
+    clock,
+    random,
+    store,
+    deliver: deliverThrough(deliverer),
+    nodeId: newId(clock.now()),
+    ...(options.retentionMs !== undefined && { retentionMs: options.retentionMs }),
+    ...(options.deadLetterRetentionMs !== undefined && {
+      deadLetterRetentionMs: options.deadLetterRetentionMs,
+    }),
+    onFatal: options.onFatal ?? ((error) => clock.endOfTurn(() => rethrow(error))),
+  });
+  const close = async () => {
+    await deliverer.close();
+    await store.close();
+  };
+  await engine.start().catch(async (error: unknown) => {
+    await close();
+    throw error;
+  });
+  return new Redrive({
+    store,
+    engine,
+    newId,
+    digest: sha256,
+    checkTarget: (url) => checkTarget(url, targets),
+    close,
+  });
+}
+
+function rethrow(error: unknown): never {
+  throw error;
+}
+
+function openStore(store: string | Store): Store {
+  if (typeof store !== "string") return store;
+  if (store === "memory:") return memoryStore();
+  if (store.startsWith("sqlite:") && store.length > 7) return sqliteStore(store.slice(7));
+  const message = `store must be sqlite:PATH or memory:, got ${quote(store)}`;
+  throw new RedriveError("INVALID_ARGUMENT", message);
+}
+
+function deliverThrough(deliverer: Deliverer): Deliver {
+  return (task, limits, done) => {
+    // It rejects only on what it was wrongly asked; asking again would not help.
+    const fail = (error: unknown) => {
+      const errorMessage = error instanceof Error ? error.message : String(error);
+      done(unstarted({ kind: "fault" }, { errorClass: "invalid-request", errorMessage }));
+    };
+    void deliverer.deliver(task, limits).then(done, fail);
+  };
+}
+
+function sha256(parts: readonly (string | Uint8Array)[]): string {
+  const hash = createHash("sha256");
+  for (const part of parts) hash.update(part);
+  return hash.digest("hex");
+}

@@ -1,0 +1,153 @@
+/** Tests of one attempt at a target that does as HTTP says. */
+import { once } from "node:events";
+import { systemClock } from "@redrive/core";
+import fc from "fast-check";
+import { afterAll, afterEach, describe, expect, it } from "vitest";
+import { AMPLE, bodyOf, brief, requestTo, SHORT, testDeliverer } from "./deliver.testing.ts";
+import { answer, complete } from "./hostile-rows.testing.ts";
+import { type Behaviour, type HostileServer, hostileServer } from "./hostile-server.testing.ts";
+import { createLightSignal } from "./light-signal.ts";
+import type { ResolvedAddress } from "./resolver.ts";
+
+const deliverer = testDeliverer();
+afterAll(() => deliverer.close());
+
+const servers: HostileServer[] = [];
+afterEach(async () => {
+  for (const server of servers.splice(0)) await server.close();
+});
+
+async function serve(behaviour: Behaviour): Promise<HostileServer> {
+  const server = await hostileServer(behaviour);
+  servers.push(server);
+  return server;
+}
+
+describe("the end of an attempt", () => {
+  it("by its signal ends it on the wire", async () => {
+    const controller = new AbortController();
+    const server = await serve(() => controller.abort());
+    const result = await deliverer.deliver(requestTo(server.url()), {
+      ...AMPLE,
+      signal: controller.signal,
+    });
+    expect(brief(result)).toBe("aborted");
+    const [socket] = server.sockets;
+    if (!socket?.destroyed) await once(socket!, "close");
+  });
+
+  it("comes before its beginning when the signal is aborted already", async () => {
+    const server = await serve(complete(200));
+    const signal = AbortSignal.abort();
+    expect(brief(await deliverer.deliver(requestTo(server.url()), { ...AMPLE, signal }))).toBe(
+      "aborted",
+    );
+    expect(server.sockets.length).toBe(0);
+  });
+
+  it("while connecting leaves no socket and sends nothing later", async () => {
+    let resolveName = (_: readonly ResolvedAddress[]) => {};
+    const resolve = () =>
+      new Promise<readonly ResolvedAddress[]>((done) => {
+        resolveName = done;
+      });
+    const slow = testDeliverer({ resolve });
+    const server = await serve(complete(200));
+    const result = await slow.deliver(requestTo(server.url("/", "slow.example")), SHORT);
+    expect(result.outcome).toMatchObject({ kind: "error", sent: false });
+    resolveName([{ address: "127.0.0.1", family: 4 }]);
+    await slow.close();
+    // By the time that a later connection has served, an earlier one would have been seen.
+    await deliverer.deliver(requestTo(server.url("/honest")), AMPLE);
+    expect(server.sockets.length).toBe(1);
+  });
+
+  it("on a connection that is being looked at first sends nothing later", async () => {
+    const server = await serve(complete(200));
+    await deliverer.deliver(requestTo(server.url("/first")), AMPLE);
+    await systemClock.sleep(1);
+    const signal = createLightSignal();
+    const aborted = deliverer.deliver(requestTo(server.url("/aborted")), { ...AMPLE, signal });
+    signal.abort();
+    expect(brief(await aborted)).toBe("aborted");
+    await deliverer.deliver(requestTo(server.url("/honest")), AMPLE);
+    expect(server.requests.map(({ path }) => path)).toEqual(["/first", "/honest"]);
+  });
+
+  it("keeps a status that had come in before the abort", async () => {
+    const controller = new AbortController();
+    const server = await serve((socket) => {
+      socket.write("HTTP/1.1 500 X\r\ncontent-length: 9\r\n\r\nhalf", () =>
+        setTimeout(() => controller.abort(), 50),
+      );
+    });
+    const result = await deliverer.deliver(requestTo(server.url()), {
+      ...AMPLE,
+      signal: controller.signal,
+    });
+    expect(brief(result)).toBe("status 500 truncated");
+  });
+
+  it("leaves no listener on a signal that serves many", async () => {
+    const server = await serve(complete(200));
+    const listeners = new Set<unknown>();
+    const signal = {
+      aborted: false,
+      reason: undefined,
+      addEventListener: (_: "abort", listener: () => void) => void listeners.add(listener),
+      removeEventListener: (_: "abort", listener: () => void) => void listeners.delete(listener),
+    };
+    await Promise.all(
+      Array.from({ length: 20 }, () =>
+        deliverer.deliver(requestTo(server.url()), { ...AMPLE, signal }),
+      ),
+    );
+    expect(listeners.size).toBe(0);
+  });
+
+  it("is waited for by close, after which attempts are aborted", async () => {
+    const server = await serve((socket) => void setTimeout(() => socket.write(complete(200)), 50));
+    const closing = testDeliverer();
+    const running = closing.deliver(requestTo(server.url()), AMPLE);
+    await Promise.all([closing.close(), closing.close()]);
+    expect(brief(await running)).toBe("success 200");
+    expect(brief(await closing.deliver(requestTo(server.url()), AMPLE))).toBe("aborted");
+  });
+});
+
+describe("whatever a target sends", () => {
+  const legal = [
+    answer(200, "body", "content-type: text/plain", "retry-after: 5"),
+    `${complete(103)}${answer(503, "body")}`,
+    "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\nx-trailer: 1\r\n\r\n",
+  ];
+  const edit = fc.record({
+    at: fc.nat(),
+    cut: fc.nat(8),
+    insert: fc.string({ unit: "binary", maxLength: 4 }),
+  });
+  const mutated = fc
+    .tuple(fc.constantFrom(...legal), fc.array(edit, { maxLength: 3 }))
+    .map(([text, edits]) =>
+      edits.reduce((result, { at, cut, insert }) => {
+        const index = at % (result.length + 1);
+        return result.slice(0, index) + insert + result.slice(index + cut);
+      }, text),
+    );
+
+  it("the attempt ends with a value, and the next one is unharmed", async () => {
+    let sent = "";
+    const server = await serve((socket) => void socket.end(sent, "latin1"));
+    await fc.assert(
+      fc.asyncProperty(mutated, async (text) => {
+        sent = text;
+        const result = await deliverer.deliver(requestTo(server.url()), AMPLE);
+        expect(["success", "status", "error"]).toContain(result.outcome.kind);
+        expect(result.durationMs).toBeLessThan(AMPLE.attemptTimeoutMs);
+        const next = await deliverer.deliver(requestTo(server.url("/honest")), AMPLE);
+        expect([brief(next), bodyOf(next)]).toEqual(["success 200", "honest"]);
+      }),
+      { numRuns: 300 },
+    );
+  });
+});

@@ -1,0 +1,195 @@
+/**
+ * Attempt: one request on the wire, from dispatch to result. It ends once, by whichever comes
+ * first: the answer's end, an error, the deadline, the caller's abort, or more body than is read.
+ * A status that came in whole counts even if the rest does not follow in time; only a success
+ * whose body breaks off does not, since nobody can tell what it would have said.
+ */
+import type { AbortSignalLike, Cancel, Clock, Outcome } from "@redrive/core";
+import type { Dispatcher } from "undici";
+import type { AttemptPhases } from "../task.ts";
+import { type AttemptResult, answered, failed } from "./attempt-result.ts";
+import type { Opener } from "./connector.ts";
+import type { Deadlines, Timed } from "./deadlines.ts";
+import { type Failure, failureOf, lateFailure } from "./failure.ts";
+import { spellingsOf } from "./redact.ts";
+import {
+  BODY_KEPT,
+  BODY_READ,
+  BodyCapture,
+  type ResponseHead,
+  readHead,
+  redactHeaders,
+  requestIdOf,
+} from "./response.ts";
+
+/** What an attempt is about, and whom it tells its end. */
+export interface AttemptCall {
+  readonly request: {
+    /** Values that must not be stored, whatever the target sends back. */
+    readonly secrets?: readonly string[];
+  };
+  readonly options: {
+    /** Wall to wall. */
+    readonly attemptTimeoutMs: number;
+    /** Lookup, connection and TLS together. */
+    readonly connectTimeoutMs: number;
+    readonly signal?: AbortSignalLike;
+  };
+  /** The instant that the attempt counts as made; epoch ms. */
+  readonly now: number;
+  readonly settle: (result: AttemptResult) => void;
+}
+
+const ABORTED: Outcome = { kind: "aborted" };
+const NO_SPELLINGS: readonly string[] = [];
+
+/** Speaks undici's older handler interface, which hands over header bytes nobody has parsed yet. */
+export class Attempt implements Timed, Opener, Dispatcher.DispatchHandler {
+  readonly #clock: Clock;
+  readonly #deadlines: Deadlines;
+  readonly #call: AttemptCall;
+  readonly #startMs: number;
+  readonly #stopListening: Cancel | undefined;
+  readonly deadlineMs: number;
+  readonly connectTimeoutMs: number;
+
+  // Mutable state: how far it has come.
+  slot = -1;
+  dnsMs: number | null = null;
+  connectMs: number | null = null;
+  tlsMs: number | null = null;
+  cancelOpening: Cancel | undefined;
+  #isOver = false;
+  /** undici's way to end the request; undefined until its first byte may leave. */
+  #abort: ((error?: Error) => void) | undefined;
+  #sentMs = 0;
+  #firstByteMs: number | null = null;
+  #head: ResponseHead | undefined;
+  #body: BodyCapture | undefined;
+
+  constructor(clock: Clock, deadlines: Deadlines, call: AttemptCall) {
+    const { attemptTimeoutMs, connectTimeoutMs, signal } = call.options;
+    this.#clock = clock;
+    this.#deadlines = deadlines;
+    this.#call = call;
+    this.#startMs = clock.monotonicMs();
+    this.deadlineMs = this.#startMs + attemptTimeoutMs;
+    this.connectTimeoutMs = Math.min(connectTimeoutMs, attemptTimeoutMs);
+    deadlines.join(this);
+    this.#stopListening = signal && onAbort(signal, () => this.#endEarly(undefined));
+  }
+
+  /** The deadline has passed. */
+  expire(): void {
+    this.#endEarly(lateFailure(this.#call.options.attemptTimeoutMs));
+  }
+
+  /** undici is about to write: from here on bytes may have left. */
+  onConnect(abort: (error?: Error) => void): void {
+    if (this.#isOver) {
+      abort();
+      return;
+    }
+    this.#abort = abort;
+    this.#sentMs = this.#clock.monotonicMs();
+  }
+
+  onResponseStarted(): void {
+    this.#firstByteMs ??= this.#clock.monotonicMs() - this.#sentMs;
+  }
+
+  /** Also called for 1xx, any number of times; those answer nothing. */
+  onHeaders(status: number, raw: Buffer[]): boolean {
+    if (status >= 200 && !this.#isOver) this.#head = readHead(status, raw);
+    return true;
+  }
+
+  onData(chunk: Buffer): boolean {
+    if (this.#isOver) return true;
+    this.#body ??= new BodyCapture();
+    this.#body.add(chunk);
+    if (this.#body.length > BODY_READ) this.#endEarly(undefined);
+    return true;
+  }
+
+  onComplete(): void {
+    if (this.#head) this.#endAnswered(this.#head, true);
+  }
+
+  onError(error: Error): void {
+    if (this.#isOver) return;
+    const isSent = this.#abort !== undefined;
+    const head = this.#head;
+    if (head && !isSuccess(head.status)) this.#endAnswered(head, false);
+    else this.#endFailed(failureOf(error, isSent));
+  }
+
+  /** By us, not by the target: a status that is known stands. No failure means an abort. */
+  #endEarly(failure: Failure | undefined): void {
+    if (this.#isOver) return;
+    if (this.#head) this.#endAnswered(this.#head, false);
+    else if (failure) this.#endFailed(failure);
+    else this.#end(ABORTED, null, false);
+    this.cancelOpening?.();
+    this.#abort?.();
+  }
+
+  #endAnswered(head: ResponseHead, isComplete: boolean): void {
+    const elapsedMs = this.#clock.monotonicMs() - this.#startMs;
+    this.#end(answered(head, this.#call.now + Math.round(elapsedMs)), null, isComplete);
+  }
+
+  #endFailed(failure: Failure): void {
+    this.#end(failed(failure, this.#abort !== undefined), failure, false);
+  }
+
+  #end(outcome: Outcome, failure: Failure | null, isComplete: boolean): void {
+    this.#isOver = true;
+    this.#deadlines.leave(this);
+    this.#stopListening?.();
+    this.#call.settle(this.#result(outcome, failure, isComplete));
+  }
+
+  #result(outcome: Outcome, failure: Failure | null, isComplete: boolean): AttemptResult {
+    const { secrets } = this.#call.request;
+    const spellings = secrets?.length ? spellingsOf(secrets) : NO_SPELLINGS;
+    const head = this.#head;
+    const body = this.#body;
+    const headers = head ? redactHeaders(head.headers, spellings) : null;
+    return {
+      outcome,
+      status: head?.status ?? null,
+      errorClass: failure?.errorClass ?? null,
+      errorMessage: failure?.errorMessage ?? null,
+      responseHeaders: headers,
+      responseBody: body?.stored(spellings, isComplete) ?? null,
+      truncated: head !== undefined && (!isComplete || (body?.length ?? 0) > BODY_KEPT),
+      retryAfterMs: outcome.retryAfterMs ?? null,
+      durationMs: Math.round(this.#clock.monotonicMs() - this.#startMs),
+      phases: this.#phases(),
+      targetRequestId: headers ? requestIdOf(headers) : null,
+    };
+  }
+
+  #phases(): AttemptPhases {
+    return {
+      dnsMs: rounded(this.dnsMs),
+      connectMs: rounded(this.connectMs),
+      tlsMs: rounded(this.tlsMs),
+      firstByteMs: rounded(this.#firstByteMs),
+    };
+  }
+}
+
+function isSuccess(status: number): boolean {
+  return status >= 200 && status <= 299;
+}
+
+function rounded(ms: number | null): number | null {
+  return ms === null ? null : Math.round(ms);
+}
+
+function onAbort(signal: AbortSignalLike, listener: () => void): Cancel {
+  signal.addEventListener("abort", listener, { once: true });
+  return () => signal.removeEventListener("abort", listener);
+}

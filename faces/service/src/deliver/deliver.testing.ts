@@ -1,0 +1,53 @@
+/**
+ * A deliverer for tests: on the real clock and real sockets, toward this machine, with answers of
+ * the DNS as the test plays them.
+ */
+import { systemClock } from "@redrive/core";
+import type { AttemptResult } from "./attempt-result.ts";
+import {
+  createDeliverer,
+  type Deliverer,
+  type DelivererOptions,
+  type DeliverOptions,
+  type DeliverRequest,
+} from "./deliver.ts";
+import type { Resolver } from "./resolver.ts";
+import { createTargetPolicy } from "./target-policy.ts";
+
+/** Every name is this machine. */
+export const everythingHere: Resolver = async () => [{ address: "127.0.0.1", family: 4 }];
+
+export function testDeliverer(options: Partial<DelivererOptions> = {}): Deliverer {
+  const targets = createTargetPolicy({ mode: "loopback" });
+  return createDeliverer({ clock: systemClock, targets, resolve: everythingHere, ...options });
+}
+
+export function requestTo(targetUrl: string, more: Partial<DeliverRequest> = {}): DeliverRequest {
+  return {
+    taskId: "0190b4c8-0000-7000-8000-000000000001",
+    attemptNumber: 1,
+    targetUrl,
+    method: "POST",
+    headers: { "content-type": "text/plain" },
+    body: Buffer.from("hello"),
+    idempotencyKey: null,
+    ...more,
+  };
+}
+
+/** Ample: an attempt that needs this long has failed the test, not the deadline. */
+export const AMPLE: DeliverOptions = { attemptTimeoutMs: 10_000, connectTimeoutMs: 10_000 };
+
+/** As short as real sockets on a busy machine allow. */
+export const SHORT: DeliverOptions = { attemptTimeoutMs: 250, connectTimeoutMs: 250 };
+
+/** What most tests look at, in a few words. */
+export function brief(result: AttemptResult): string {
+  const { outcome, status, errorClass, truncated } = result;
+  const words = [outcome.kind, status, errorClass, truncated ? "truncated" : null];
+  return words.filter((word) => word !== null).join(" ");
+}
+
+export function bodyOf(result: AttemptResult): string {
+  return Buffer.from(result.responseBody ?? []).toString("latin1");
+}

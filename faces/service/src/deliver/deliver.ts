@@ -1,0 +1,195 @@
+/**
+ * Deliver: carries out one HTTP attempt, safely. Made of an undici agent that opens sockets through
+ * the guarded connector, follows no redirect, inflates nothing and repeats nothing by itself: what
+ * is repeated is core's to decide. An attempt's end is a value; only wrong use throws.
+ */
+import { type AbortSignalLike, assertRange, type Clock } from "@redrive/core";
+import { Agent, type Dispatcher } from "undici";
+import type { Headers } from "../task.ts";
+import { Attempt, type AttemptCall } from "./attempt.ts";
+import { type AttemptResult, unstarted } from "./attempt-result.ts";
+import { Connector } from "./connector.ts";
+import { Deadlines } from "./deadlines.ts";
+import { requestHeaders } from "./request-headers.ts";
+import { type Resolver, systemResolver } from "./resolver.ts";
+import { type SigningKey, signWebhook } from "./signing.ts";
+import { checkTarget, type RefusedTarget, type Target } from "./target.ts";
+import type { TargetPolicy } from "./target-policy.ts";
+import { createTlsSessions } from "./tls-sessions.ts";
+import { cryptoHex, type HexSource, newTraceparent } from "./trace.ts";
+
+export interface DelivererOptions {
+  readonly clock: Clock;
+  /** Where attempts may go. */
+  readonly targets: TargetPolicy;
+  /** Default: the system's. */
+  readonly resolve?: Resolver;
+  /** Chance for trace ids. Default: the machine's own. */
+  readonly hex?: HexSource;
+  /** Certificates to trust instead of the well-known ones; PEM. */
+  readonly ca?: string;
+}
+
+/** What to send. */
+export interface DeliverRequest {
+  readonly taskId: string;
+  /** From 1. */
+  readonly attemptNumber: number;
+  readonly targetUrl: string;
+  /** Upper case. */
+  readonly method: string;
+  /** The task's own. */
+  readonly headers: Headers;
+  readonly body: Uint8Array | null;
+  /** Null: the task's id serves. */
+  readonly idempotencyKey: string | null;
+  /** Default: the task's id and the number of the attempt. */
+  readonly requestId?: string;
+  /** Default: the beginning of a new trace. */
+  readonly traceparent?: string;
+  /** Signs the request (Standard Webhooks) once with each; none: not at all. */
+  readonly signingKeys?: readonly SigningKey[];
+  /** Values that must not be stored, should the target send them back. Default: none. */
+  readonly secrets?: readonly string[];
+  /** How many Redrives this request has come through, this one included. Default: 1. */
+  readonly hop?: number;
+}
+
+export interface DeliverOptions {
+  /** Wall to wall. 1 to 600 000 ms. */
+  readonly attemptTimeoutMs: number;
+  /** Lookup, connection and TLS, within it. 1 to 60 000 ms. */
+  readonly connectTimeoutMs: number;
+  /** Ends the attempt on the wire. */
+  readonly signal?: AbortSignalLike;
+  /** When the attempt is made, for signature and Retry-After; epoch ms. Default: the clock's. */
+  readonly now?: number;
+}
+
+export interface Deliverer {
+  /** Always resolves; throws on wrong use only. Any number may be under way at once. */
+  deliver(request: DeliverRequest, options: DeliverOptions): Promise<AttemptResult>;
+
+  /** Follows another policy from now on. Idle connections close, running attempts end first. */
+  reload(targets: TargetPolicy): void;
+
+  /**
+   * Lets running attempts end, then closes every connection; resolves when that is done, also if
+   * called twice. Later attempts end as aborted.
+   */
+  close(): Promise<void>;
+}
+
+/** Verdicts on target URLs that are kept; the URLs of most tasks are few. */
+const MOST_VERDICTS = 1024;
+
+/** How long an idle connection may be kept, should a target ask for more. */
+const LONGEST_IDLE_MS = 30_000;
+
+export function createDeliverer(options: DelivererOptions): Deliverer {
+  return new HttpDeliverer(options);
+}
+
+class HttpDeliverer implements Deliverer {
+  readonly #clock: Clock;
+  readonly #hex: HexSource;
+  readonly #connector: Connector;
+  readonly #deadlines: Deadlines;
+  readonly #verdicts = new Map<string, Target | RefusedTarget>();
+
+  // Mutable state. A reload replaces the first two; `#closed` is set once.
+  #targets: TargetPolicy;
+  #agent: Agent;
+  /** Settles when the agents of earlier policies have closed. */
+  #retired: Promise<unknown> = Promise.resolve();
+  #closed: Promise<void> | undefined;
+
+  constructor({ clock, targets, resolve = systemResolver(), hex, ca }: DelivererOptions) {
+    this.#clock = clock;
+    this.#targets = targets;
+    this.#hex = hex ?? cryptoHex();
+    this.#deadlines = new Deadlines(clock);
+    const policy = () => this.#targets;
+    this.#connector = new Connector({ clock, policy, resolve, sessions: createTlsSessions(), ca });
+    this.#agent = newAgent(this.#connector);
+  }
+
+  deliver(request: DeliverRequest, options: DeliverOptions): Promise<AttemptResult> {
+    assertRange("attemptTimeoutMs", options.attemptTimeoutMs, 1, 600_000);
+    assertRange("connectTimeoutMs", options.connectTimeoutMs, 1, 60_000);
+    if (this.#closed || options.signal?.aborted) return Promise.resolve(ABORTED);
+    const target = this.#check(request.targetUrl);
+    if (!target.ok) return Promise.resolve(refused(target));
+    const now = options.now ?? this.#clock.now();
+    const dispatch = dispatchOptions(target, request, this.#headers(request, now));
+    return new Promise((settle) => this.#send(dispatch, { request, options, now, settle }));
+  }
+
+  reload(targets: TargetPolicy): void {
+    const replaced = this.#agent;
+    this.#targets = targets;
+    this.#verdicts.clear();
+    this.#agent = newAgent(this.#connector);
+    this.#retired = Promise.all([this.#retired, replaced.close()]);
+  }
+
+  close(): Promise<void> {
+    this.#closed ??= Promise.all([this.#retired, this.#agent.close()]).then(() => {});
+    return this.#closed;
+  }
+
+  #send(dispatch: Dispatcher.DispatchOptions, call: AttemptCall): void {
+    const attempt = new Attempt(this.#clock, this.#deadlines, call);
+    this.#connector.opener = attempt;
+    this.#agent.dispatch(dispatch, attempt);
+    this.#connector.opener = undefined;
+  }
+
+  #check(targetUrl: string): Target | RefusedTarget {
+    const known = this.#verdicts.get(targetUrl);
+    if (known !== undefined) return known;
+    const verdict = checkTarget(targetUrl, this.#targets);
+    if (this.#verdicts.size >= MOST_VERDICTS) this.#verdicts.clear();
+    this.#verdicts.set(targetUrl, verdict);
+    return verdict;
+  }
+
+  #headers(request: DeliverRequest, now: number): string[] {
+    const { taskId, attemptNumber, idempotencyKey, signingKeys, body, hop = 1 } = request;
+    const requestId = request.requestId ?? `${taskId}-${attemptNumber}`;
+    const traceparent = request.traceparent ?? newTraceparent(this.#hex);
+    const own = { taskId, attemptNumber, idempotencyKey, requestId, traceparent, hop };
+    if (!signingKeys?.length) return requestHeaders(request.headers, own);
+    const signature = signWebhook(signingKeys, { id: taskId, now, body: body ?? NO_BODY });
+    return requestHeaders(request.headers, own, { ...signature });
+  }
+}
+
+const NO_BODY = new Uint8Array(0);
+const ABORTED = unstarted({ kind: "aborted" }, null);
+
+function newAgent(connector: Connector): Agent {
+  return new Agent({
+    connect: connector.connect,
+    pipelining: 1,
+    allowH2: false,
+    maxHeaderSize: 16_384,
+    keepAliveMaxTimeout: LONGEST_IDLE_MS,
+    // undici's own timeouts bound a silence, not an attempt: `deadlines.ts` does.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  });
+}
+
+function dispatchOptions(
+  { origin, path }: Target,
+  { method, body }: DeliverRequest,
+  headers: string[],
+): Dispatcher.DispatchOptions {
+  return { origin, path, method: method as Dispatcher.HttpMethod, headers, body };
+}
+
+function refused({ kind, message }: RefusedTarget): AttemptResult {
+  const errorClass = kind === "denied" ? "target-denied" : "invalid-request";
+  return unstarted({ kind: "fault" }, { errorClass, errorMessage: message });
+}

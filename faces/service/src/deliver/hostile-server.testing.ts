@@ -1,0 +1,131 @@
+/**
+ * A server for tests that says exactly what it is told, byte by byte, on a real socket. Requests to
+ * `/honest` it answers as any server would, so that a test can show that the next one is unharmed.
+ */
+import { once } from "node:events";
+import { createServer, type Server, type Socket } from "node:net";
+import { createServer as createTlsServer, type TlsOptions } from "node:tls";
+
+/** What to do with a request, or with a connection before any. Text is sent as latin1. */
+export type Behaviour = string | Buffer | ((socket: Socket, request: ReceivedRequest) => void);
+
+export interface ReceivedRequest {
+  readonly method: string;
+  readonly path: string;
+  /** As received. */
+  readonly head: string;
+  readonly body: Buffer;
+}
+
+export interface HostileServer {
+  readonly port: number;
+  /** All requests so far, honest ones included. */
+  readonly requests: readonly ReceivedRequest[];
+  readonly sockets: readonly Socket[];
+  url(path?: string, host?: string): string;
+  close(): Promise<void>;
+}
+
+export interface HostileOptions {
+  readonly tls?: TlsOptions;
+  /** What to do with a connection before it says anything. */
+  readonly greet?: (socket: Socket) => void;
+  /** Answer when the head is in, not waiting for the body. */
+  readonly hasty?: boolean;
+}
+
+const HONEST = "HTTP/1.1 200 OK\r\ncontent-length: 6\r\nx-request-id: honest-1\r\n\r\nhonest";
+
+export async function hostileServer(
+  behaviour: Behaviour,
+  options: HostileOptions = {},
+): Promise<HostileServer> {
+  const requests: ReceivedRequest[] = [];
+  const sockets: Socket[] = [];
+  const onSocket = (socket: Socket) => {
+    sockets.push(socket);
+    socket.on("error", () => {});
+    options.greet?.(socket);
+    readRequests(socket, options.hasty ?? false, (request) => {
+      requests.push(request);
+      act(socket, request.path === "/honest" ? HONEST : behaviour, request);
+    });
+  };
+  const server = options.tls ? createTlsServer(options.tls, onSocket) : createServer(onSocket);
+  server.on("tlsClientError", () => {});
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return describeServer(server, requests, sockets, options.tls ? "https" : "http");
+}
+
+function describeServer(
+  server: Server,
+  requests: ReceivedRequest[],
+  sockets: Socket[],
+  scheme: string,
+): HostileServer {
+  const address = server.address();
+  const port = typeof address === "object" && address ? address.port : 0;
+  return {
+    port,
+    requests,
+    sockets,
+    url: (path = "/", host = "127.0.0.1") => `${scheme}://${host}:${port}${path}`,
+    close: async () => {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+      await once(server, "close");
+    },
+  };
+}
+
+function act(socket: Socket, behaviour: Behaviour, request: ReceivedRequest): void {
+  if (typeof behaviour === "function") behaviour(socket, request);
+  else if (typeof behaviour === "string") socket.write(behaviour, "latin1");
+  else socket.write(behaviour);
+}
+
+function readRequests(
+  socket: Socket,
+  hasty: boolean,
+  onRequest: (request: ReceivedRequest) => void,
+): void {
+  let pending = Buffer.alloc(0);
+  socket.on("data", (chunk: Buffer) => {
+    pending = Buffer.concat([pending, chunk]);
+    for (let end = pending.indexOf("\r\n\r\n"); end >= 0; end = pending.indexOf("\r\n\r\n")) {
+      const head = pending.toString("latin1", 0, end);
+      const length = hasty ? 0 : Number(/^content-length: *(\d+)/im.exec(head)?.[1] ?? 0);
+      if (pending.length < end + 4 + length) return;
+      const [method = "", path = ""] = head.split(" ");
+      const body = pending.subarray(end + 4, end + 4 + length);
+      pending = hasty ? Buffer.alloc(0) : pending.subarray(end + 4 + length);
+      onRequest({ method, path, head, body });
+    }
+  });
+}
+
+/** Sends a piece every few ms until the other side has had enough. */
+export function drip(socket: Socket, pieces: Iterable<string>, everyMs: number): void {
+  const iterator = pieces[Symbol.iterator]();
+  const timer = setInterval(() => {
+    const { value, done } = iterator.next();
+    if (done || socket.destroyed || !socket.writable) clearInterval(timer);
+    else socket.write(value, "latin1");
+  }, everyMs);
+  socket.on("close", () => clearInterval(timer));
+}
+
+/** The same text for ever. */
+export function* endless(text: string): Generator<string> {
+  for (;;) yield text;
+}
+
+/** Writes as fast as the other side reads, until it closes. */
+export function flood(socket: Socket, chunk: Buffer | string): void {
+  const pump = () => {
+    while (!socket.destroyed && socket.write(chunk));
+  };
+  socket.on("drain", pump);
+  pump();
+}

@@ -1,0 +1,112 @@
+/** Tests of what is kept of an answer, and what is blacked out. */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { redact, spellingsOf } from "./redact.ts";
+import { BODY_KEPT, BodyCapture, readHead, redactHeaders, requestIdOf } from "./response.ts";
+
+const SECRET = "Bearer s3cr3t-t0ken";
+
+describe("redaction", () => {
+  it.each([
+    ["the whole value", `you sent ${SECRET}!`, "you sent ***!"],
+    ["the credentials alone", 'token="s3cr3t-t0ken"', 'token="***"'],
+    ["every occurrence", "s3cr3t-t0ken s3cr3t-t0ken", "*** ***"],
+    ["nothing else", "Bearer other", "Bearer other"],
+  ])("masks %s", (_what, text, masked) => {
+    expect(redact(text, spellingsOf([SECRET]), false)).toBe(masked);
+  });
+
+  it("masks a secret as JSON spells it", () => {
+    const echoed = JSON.stringify({ sent: 'pass"word\\1' });
+    expect(redact(echoed, spellingsOf(['pass"word\\1']), false)).toBe('{"sent":"***"}');
+  });
+
+  it("masks a secret that is cut off at the end", () => {
+    const spellings = spellingsOf([SECRET]);
+    expect(redact("you sent s3cr3t-t", spellings, true)).toBe("you sent ***");
+    expect(redact("you sent s3cr3t-t", spellings, false)).toBe("you sent s3cr3t-t");
+  });
+
+  it("leaves values alone that are too short to be secrets", () => {
+    expect(spellingsOf(["abc", ""])).toEqual([]);
+  });
+
+  it("leaves no secret standing, wherever it is", () => {
+    const secret = fc.string({ minLength: 4, maxLength: 20 });
+    fc.assert(
+      fc.property(fc.string(), secret, fc.string(), (before, value, after) => {
+        const text = Buffer.from(before + value + after).toString("latin1");
+        const masked = redact(text, spellingsOf([value]), false);
+        fc.pre(!"***".includes(value) && !value.includes("*"));
+        expect(masked).not.toContain(Buffer.from(value).toString("latin1"));
+      }),
+    );
+  });
+});
+
+describe("the stored body", () => {
+  const stored = (chunks: readonly string[], secrets: readonly string[] = []) => {
+    const capture = new BodyCapture();
+    for (const chunk of chunks) capture.add(Buffer.from(chunk, "latin1"));
+    return Buffer.from(capture.stored(spellingsOf(secrets), true)).toString("latin1");
+  };
+
+  it("is the body itself while it is short", () => {
+    expect(stored(["ab", "", "\u00ff\u0000"])).toBe("ab\u00ff\u0000");
+    expect(stored([])).toBe("");
+  });
+
+  it("is its beginning when it is long", () => {
+    const body = "0123456789".repeat(10_000);
+    expect(stored([body])).toBe(body.slice(0, BODY_KEPT));
+    expect(stored(body.match(/.{1,999}/g) ?? [])).toBe(body.slice(0, BODY_KEPT));
+  });
+
+  it("holds no part of a secret that lies across its end", () => {
+    for (let shift = 0; shift <= SECRET.length; shift++) {
+      const body = `${"x".repeat(BODY_KEPT - shift)}${SECRET}${"y".repeat(100)}`;
+      expect(stored([body], [SECRET])).not.toContain("s3cr");
+    }
+  });
+
+  it("does not hold on to the socket's buffer", () => {
+    const capture = new BodyCapture();
+    const chunk = Buffer.from("before");
+    capture.add(chunk);
+    chunk.fill("x");
+    expect(Buffer.from(capture.stored([], true)).toString()).toBe("before");
+  });
+});
+
+describe("stored headers", () => {
+  const head = (...pairs: string[]) =>
+    readHead(
+      200,
+      pairs.map((text) => Buffer.from(text, "latin1")),
+    );
+
+  it("are those of the allowlist, by lower-case name", () => {
+    const { headers } = head("Content-Type", "text/plain", "X-Secret", "s", "__proto__", "x");
+    expect(headers).toEqual({ "content-type": "text/plain" });
+  });
+
+  it("show that cookies came, not which, and where a redirect points, not with what", () => {
+    const { headers } = head("Set-Cookie", "id=1", "Location", "https://a.example/p?token=1#x");
+    expect(headers).toEqual({ "set-cookie": "***", location: "https://a.example/p" });
+  });
+
+  it("are cut, joined and redacted", () => {
+    const { headers } = head("Server", "a".repeat(600), "Allow", "GET", "allow", `PUT ${SECRET}`);
+    expect(headers["server"]).toHaveLength(512);
+    expect(redactHeaders(headers, spellingsOf([SECRET]))["allow"]).toBe("GET, PUT ***");
+  });
+
+  it("tell the target's own request id", () => {
+    expect(requestIdOf(head("X-Amzn-RequestId", "abc").headers)).toBe("abc");
+    expect(requestIdOf(head("Server", "abc").headers)).toBeNull();
+  });
+
+  it("keep several Retry-After apart, for core to ignore", () => {
+    expect(head("Retry-After", "1", "retry-after", "2").retryAfter).toEqual(["1", "2"]);
+  });
+});

@@ -1,0 +1,47 @@
+/**
+ * Redact: takes known secrets out of what a target sent back, before it is stored. A target that
+ * echoes our Authorization header must not make our log a place to steal it from.
+ *
+ * Everything here is latin1: one character a byte, whatever the bytes mean.
+ */
+
+const MASK = "***";
+
+/** Shorter values are words of any text: masking them would hide the answer, not the secret. */
+const SHORTEST_SECRET = 4;
+
+/** Every spelling of the secrets to look for: as sent, without its scheme, and as JSON has it. */
+export function spellingsOf(secrets: readonly string[]): readonly string[] {
+  const spellings = secrets.flatMap((secret) => {
+    const credentials = /^[\w-]+ +(\S.*)$/.exec(secret)?.[1] ?? secret;
+    return [secret, credentials, inJson(secret), inJson(credentials)];
+  });
+  const long = spellings.filter((spelling) => spelling.length >= SHORTEST_SECRET);
+  // The longest first, so that no part of one is left standing by the mask of another.
+  return [...new Set(long.map(toLatin1))].sort((one, other) => other.length - one.length);
+}
+
+/** The text with every spelling masked. `isCut`: a spelling may also be cut off at the end. */
+export function redact(text: string, spellings: readonly string[], isCut: boolean): string {
+  let masked = text;
+  for (const spelling of spellings) masked = masked.replaceAll(spelling, MASK);
+  if (!isCut) return masked;
+  const cut = Math.max(0, ...spellings.map((spelling) => cutLength(masked, spelling)));
+  return cut === 0 ? masked : masked.slice(0, -cut) + MASK;
+}
+
+/** How many characters at the end of the text begin the spelling. */
+function cutLength(text: string, spelling: string): number {
+  for (let length = spelling.length - 1; length >= SHORTEST_SECRET; length--) {
+    if (text.endsWith(spelling.slice(0, length))) return length;
+  }
+  return 0;
+}
+
+function inJson(secret: string): string {
+  return JSON.stringify(secret).slice(1, -1);
+}
+
+function toLatin1(text: string): string {
+  return Buffer.from(text).toString("latin1");
+}

@@ -1,0 +1,76 @@
+/**
+ * Request headers: what an attempt sends besides its body. The task's own headers were checked when
+ * it was created; here those are left out that belong to the connection or to us.
+ */
+import type { Headers } from "../task.ts";
+
+/** Headers of an attempt that are not the task's. */
+export interface OwnHeaders {
+  readonly taskId: string;
+  /** From 1. */
+  readonly attemptNumber: number;
+  /** The same at every attempt; null: the task's id serves. */
+  readonly idempotencyKey: string | null;
+  readonly requestId: string;
+  readonly traceparent: string;
+  /** How many Redrives the request has come through: a loop is seen by its growth. */
+  readonly hop: number;
+}
+
+/** A connection's own (RFC 9110 7.6.1), those undici writes, and those set below. */
+const LEFT_OUT = new Set([
+  "accept-encoding",
+  "connection",
+  "content-length",
+  "expect",
+  "host",
+  "idempotency-key",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "traceparent",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+  "webhook-id",
+  "webhook-signature",
+  "webhook-timestamp",
+  "x-request-id",
+]);
+
+/** Name, value, name, value: the form that undici takes without looking twice. */
+export function requestHeaders(task: Headers, own: OwnHeaders, signature?: Headers): string[] {
+  const flat = [
+    "idempotency-key",
+    own.idempotencyKey ?? own.taskId,
+    "redrive-task-id",
+    own.taskId,
+    "redrive-attempt",
+    String(own.attemptNumber),
+    "redrive-hop",
+    String(own.hop),
+    "traceparent",
+    own.traceparent,
+    "x-request-id",
+    own.requestId,
+    // What is not asked for need not be inflated: no bomb, and the log shows what was sent.
+    "accept-encoding",
+    "identity",
+  ];
+  appendTask(flat, task);
+  for (const [name, value] of Object.entries(signature ?? {})) flat.push(name, value);
+  return flat;
+}
+
+function appendTask(flat: string[], task: Headers): void {
+  let hasAgent = false;
+  for (const [name, value] of Object.entries(task)) {
+    const lower = name.toLowerCase();
+    if (LEFT_OUT.has(lower) || lower.startsWith("redrive-")) continue;
+    if (lower === "user-agent") hasAgent = true;
+    flat.push(name, value);
+  }
+  if (!hasAgent) flat.push("user-agent", "Redrive");
+}

@@ -1,0 +1,123 @@
+/**
+ * Signing: Standard Webhooks signatures (https://www.standardwebhooks.com), so that a target can
+ * tell our requests from anyone's. The timestamp is the attempt's own, the id the task's; both are
+ * signed with the exact bytes of the body. While secrets rotate, each of them signs.
+ */
+import { createHmac, timingSafeEqual } from "node:crypto";
+import { RedriveError } from "@redrive/core";
+
+/** What is signed. */
+export interface WebhookMessage {
+  /** The same at every attempt, without a dot: it could be taken for the signed timestamp. */
+  readonly id: string;
+  /** When this attempt is made; epoch ms. */
+  readonly now: number;
+  readonly body: Uint8Array;
+}
+
+export interface WebhookHeaders {
+  readonly "webhook-id": string;
+  /** Whole seconds since 1970. */
+  readonly "webhook-timestamp": string;
+  /** `v1,<base64>`, one for each secret, parted by spaces. */
+  readonly "webhook-signature": string;
+}
+
+/** The key of a secret: `whsec_` or nothing, then base64 of 24 to 64 bytes. */
+export type SigningKey = Buffer;
+
+const PREFIX = "whsec_";
+
+/** How far a timestamp may lie from now, either way. */
+const TOLERANCE_MS = 300_000;
+
+/** Reads a secret; throws `INVALID_ARGUMENT`, which does not quote it, if it is none. */
+export function parseSigningSecret(secret: string): SigningKey {
+  const base64 = secret.startsWith(PREFIX) ? secret.slice(PREFIX.length) : secret;
+  const key = Buffer.from(base64, "base64");
+  // Buffer.from skips what is no base64: only what comes out as it went in was legal.
+  const isLegal = key.toString("base64").replace(/=+$/, "") === base64.replace(/=+$/, "");
+  if (isLegal && key.length >= 24 && key.length <= 64) return key;
+  const message = "signing secret must be whsec_ and the base64 of 24 to 64 bytes";
+  throw new RedriveError("INVALID_ARGUMENT", message);
+}
+
+/** The three headers of one attempt. Throws `INVALID_ARGUMENT` on an id with a dot or no key. */
+export function signWebhook(keys: readonly SigningKey[], message: WebhookMessage): WebhookHeaders {
+  const { id, now, body } = message;
+  if (id === "" || id.includes(".") || keys.length === 0) {
+    throw new RedriveError("INVALID_ARGUMENT", "signing needs a key and an id without a dot");
+  }
+  const timestamp = String(Math.floor(now / 1000));
+  const signatures = keys.map((key) => `v1,${digest(key, id, timestamp, body).toString("base64")}`);
+  return {
+    "webhook-id": id,
+    "webhook-timestamp": timestamp,
+    "webhook-signature": signatures.join(" "),
+  };
+}
+
+/** Why a webhook is not to be trusted. */
+export type WebhookRefusal =
+  | "missing-header"
+  | "bad-timestamp"
+  | "too-old"
+  | "too-new"
+  | "mismatch";
+
+export type WebhookVerdict =
+  | { readonly ok: true; readonly id: string }
+  | { readonly ok: false; readonly refusal: WebhookRefusal };
+
+/** What a target received; header names in lower case. */
+export interface ReceivedWebhook {
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
+  /** The bytes as they came, before any parsing. */
+  readonly body: Uint8Array | string;
+}
+
+/**
+ * For targets: whether a webhook was signed with this secret less than 5 minutes from `now` (epoch
+ * ms). Compares in constant time. Deduplicate by the `id` it returns.
+ */
+export function verifyWebhook(
+  secret: string,
+  { headers, body }: ReceivedWebhook,
+  now: number,
+): WebhookVerdict {
+  const id = headers["webhook-id"];
+  const timestamp = headers["webhook-timestamp"];
+  const signatures = headers["webhook-signature"];
+  if (!isText(id) || !isText(timestamp) || !isText(signatures)) return refuse("missing-header");
+  const untimely = judgeTime(timestamp, now);
+  if (untimely !== undefined) return refuse(untimely);
+  const expected = digest(parseSigningSecret(secret), id, timestamp, body);
+  const signed = signatures.split(" ").some((signature) => isSignature(signature, expected));
+  return signed ? { ok: true, id } : refuse("mismatch");
+}
+
+function judgeTime(timestamp: string, now: number): WebhookRefusal | undefined {
+  if (!/^\d{1,12}$/.test(timestamp)) return "bad-timestamp";
+  const aheadMs = Number(timestamp) * 1000 - now;
+  if (aheadMs < -TOLERANCE_MS) return "too-old";
+  return aheadMs > TOLERANCE_MS ? "too-new" : undefined;
+}
+
+function digest(key: SigningKey, id: string, timestamp: string, body: Uint8Array | string): Buffer {
+  return createHmac("sha256", key).update(`${id}.${timestamp}.`).update(body).digest();
+}
+
+/** Other versions (`v1a`) are skipped: their owner may send both. */
+function isSignature(text: string, expected: Buffer): boolean {
+  if (!text.startsWith("v1,")) return false;
+  const given = Buffer.from(text.slice(3), "base64");
+  return given.length === expected.length && timingSafeEqual(given, expected);
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === "string" && value !== "";
+}
+
+function refuse(refusal: WebhookRefusal): WebhookVerdict {
+  return { ok: false, refusal };
+}

@@ -1,0 +1,225 @@
+/** Tests of target URLs: the malformed, the denied, and those that must stay open. */
+import { createRequire } from "node:module";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { BLOCKED_PORTS } from "./blocked-ports.ts";
+import { checkTarget } from "./target.ts";
+import { createTargetPolicy, mayReach } from "./target-policy.ts";
+
+const PUBLIC = createTargetPolicy();
+const LOOPBACK = createTargetPolicy({ mode: "loopback" });
+
+function verdict(url: string, policy = PUBLIC): string {
+  const checked = checkTarget(url, policy);
+  return checked.ok ? "allowed" : checked.kind;
+}
+
+/** Rows of reliability.md 5A. */
+const DENIED: readonly (readonly [string, readonly string[]])[] = [
+  [
+    "1-5",
+    ["127.0.0.1", "127.1", "127.0.0.1.", "127.255.255.254", "localhost", "LOCALHOST", "localhost."],
+  ],
+  ["6-11", ["2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "017700000001", "%31%32%37.0.0.1"]],
+  ["12-13", ["①②⑦.⓪.⓪.①", "127。0。0。1"]],
+  ["14-17", ["0", "0.0.0.0", "0.1.2.3", "[::]"]],
+  ["18-21", ["[::1]", "[0000::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]"]],
+  ["22-25", ["[::127.0.0.1]", "[::ffff:0:7f00:1]", "[64:ff9b::7f00:1]", "[64:ff9b:1::a00:1]"]],
+  ["26-28", ["[2002:7f00:1::]", "[2001::1]", "[5f00::1]"]],
+  ["29-33", ["10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", "0300.0250.1"]],
+  [
+    "34-38",
+    ["169.254.169.254", "2852039166", "0xa9fea9fe", "0251.0376.0251.0376", "169.254.43518"],
+  ],
+  ["39-42", ["[::ffff:a9fe:a9fe]", "[fd00:ec2::254]", "[fe80::1]", "[2002:a9fe:a9fe::]"]],
+  ["43-46", ["100.64.0.1", "100.100.100.200", "168.63.129.16", "192.0.0.192"]],
+  ["47-52", ["198.18.0.1", "192.0.2.1", "198.51.100.1", "203.0.113.1", "192.88.99.1", "240.0.0.1"]],
+  ["53-57", ["224.0.0.1", "255.255.255.255", "[ff02::1]", "[fc00::1]", "[fec0::1]"]],
+  ["58-60", ["[2001:db8::1]", "[3fff::1]", "[100::1]"]],
+  [
+    "91",
+    ["metadata.google.internal", "a.internal", "printer.local", "a.localhost", "intranet", "redis"],
+  ],
+];
+
+const MALFORMED: readonly (readonly [string, readonly string[]])[] = [
+  ["61-62", ["http://[fe80::1%25eth0]/", "http://[::1%25lo]/"]],
+  [
+    "63-64",
+    ["http://example.com@127.0.0.1/", "http://127.0.0.1%2f@example.com/", "http://@example.com/"],
+  ],
+  ["66", ["http://127.0.0.1\\@example.com/"]],
+  [
+    "67-70",
+    [
+      "http:127.0.0.1/",
+      "http:///127.0.0.1/",
+      "http:\\\\127.0.0.1/",
+      "http://1.1.1.1 &@2.2.2.2# @3.3.3.3/",
+    ],
+  ],
+  [
+    "71-75",
+    ["file:///etc/passwd", "gopher://a.example/", "data:,x", "ftp://a.example/", "ws://a.example/"],
+  ],
+  [
+    "76-79",
+    [
+      "javascript:alert(1)",
+      "blob:http://a.example/x",
+      "unix:/run/x",
+      "http+unix://%2Fvar%2Frun%2Fdocker.sock/",
+    ],
+  ],
+  ["80-82", ["http://256.256.256.256/", "http://4294967296/", "http://[::ffff:127.1]/"]],
+  ["4A 14-17", ["", "/x", "//h/x", "http://", "http:// /", `http://a.example/${"x".repeat(2048)}`]],
+  [
+    "4A 18",
+    [
+      "http://loc\tal\nhost/",
+      "http://a.example/\u0000",
+      "http://a.example/\u007f",
+      " http://a.example/",
+    ],
+  ],
+  ["4A 21", ["http://a.example:0/", "http://a.example:65536/", "http://a.example:99999/"]],
+  [
+    "labels",
+    [
+      `http://${"a".repeat(64)}.example/`,
+      "http://a..example/",
+      `http://${"a.".repeat(130)}example/`,
+      "http://a!b.example/",
+    ],
+  ],
+];
+
+describe("static checks in public mode", () => {
+  it.each(DENIED)("denies rows %s", (_rows, hosts) => {
+    for (const host of hosts) expect([host, verdict(`http://${host}/`)]).toEqual([host, "denied"]);
+  });
+
+  it.each(MALFORMED)("refuses rows %s as malformed", (_rows, urls) => {
+    for (const url of urls) expect([url, verdict(url)]).toEqual([url, "malformed"]);
+  });
+
+  it("looks past a fragment that poses as the host (row 65)", () => {
+    expect(verdict("http://127.0.0.1#@example.com/")).toBe("denied");
+  });
+
+  it.each([
+    "9.255.255.255",
+    "11.0.0.0",
+    "172.15.255.255",
+    "172.32.0.0",
+    "100.63.255.255",
+    "100.128.0.0",
+    "169.253.255.255",
+    "[2606:4700:4700::1111]",
+    "example.com",
+    "example.com.",
+    "xn--bcher-kva.example",
+    "bücher.example",
+    "a_b.example",
+  ])("allows %s (rows 101-108 and names)", (host) => {
+    expect(verdict(`https://${host}/`)).toBe("allowed");
+  });
+
+  it("denies ports that are no web servers' (row 98)", () => {
+    const listed = [22, 25, 110, 143, 2375, 3306, 5432, 6379, 9200, 11_211, 27_017, 6000, 10_080];
+    for (const port of listed) expect(verdict(`http://example.com:${port}/`)).toBe("denied");
+    for (const port of [80, 443, 8080, 8443]) {
+      expect(verdict(`http://example.com:${port}/`)).toBe("allowed");
+    }
+  });
+
+  it("blocks every port that undici's fetch blocks", () => {
+    const require = createRequire(import.meta.url);
+    const { badPorts } = require("undici/lib/web/fetch/constants.js") as { badPorts: string[] };
+    expect(badPorts.filter((port) => !BLOCKED_PORTS.has(Number(port)))).toEqual([]);
+  });
+
+  it("keeps what the parser made of it, without the fragment", () => {
+    expect(
+      checkTarget("HTTPS://Example.com:443/a b/../c?q=ü#part".replace(" ", "%20"), PUBLIC),
+    ).toEqual({
+      ok: true,
+      url: "https://example.com/c?q=%C3%BC",
+      origin: "https://example.com",
+      path: "/c?q=%C3%BC",
+    });
+  });
+});
+
+describe("loopback mode", () => {
+  const own = [{ address: "127.0.0.1", port: 7337 }];
+
+  it.each(["127.0.0.1", "localhost", "a.localhost", "[::1]", "[::ffff:127.0.0.1]", "example.com"])(
+    "allows %s",
+    (host) => {
+      expect(verdict(`http://${host}:3000/`, LOOPBACK)).toBe("allowed");
+    },
+  );
+
+  it.each([
+    "10.0.0.1",
+    "192.168.1.1",
+    "169.254.169.254",
+    "[fe80::1]",
+    "0.0.0.0",
+    "intranet",
+    "a.internal",
+  ])("still denies %s", (host) => {
+    expect(verdict(`http://${host}:3000/`, LOOPBACK)).toBe("denied");
+  });
+
+  it("denies this service's own port, by any spelling and any loopback address (row 96)", () => {
+    const policy = createTargetPolicy({ mode: "loopback", own });
+    for (const host of ["127.0.0.1", "127.0.0.2", "2130706433", "[::1]", "[::ffff:7f00:1]"]) {
+      expect(verdict(`http://${host}:7337/`, policy)).toBe("denied");
+      expect(verdict(`http://${host}:7338/`, policy)).toBe("allowed");
+    }
+    expect(mayReach(policy, { address: "127.0.0.1", name: "localhost", port: 7337 })).toBe(false);
+  });
+});
+
+describe("whatever the text", () => {
+  const piece = fc.constantFrom(
+    ..."http:// https:// // @ : / \\ [ ] % . # ?".split(" "),
+    ..."127.0.0.1 ::1 localhost example.com 0x7f １ 。 ü".split(" "),
+    ..."\t \n \u0000 \ud800 \u202e %00 :80 :0".split(" "),
+  );
+  const text = fc.oneof(
+    fc.string({ unit: "binary" }),
+    fc.webUrl(),
+    fc.array(piece, { maxLength: 8 }).map((pieces) => pieces.join("")),
+  );
+
+  it("never throws, and allows only http and https without user, control or backslash", () => {
+    fc.assert(
+      fc.property(text, (url) => {
+        const checked = checkTarget(url, LOOPBACK);
+        if (!checked.ok) return;
+        const parsed = new URL(checked.url);
+        expect(parsed.protocol).toMatch(/^https?:$/);
+        expect(parsed.username + parsed.password + parsed.hash).toBe("");
+        expect(url).toMatch(/^https?:\/\//i);
+        expect(url).not.toMatch(/[\s\\]/);
+      }),
+      { numRuns: 3000 },
+    );
+  });
+
+  it("never reaches an address that does not parse", () => {
+    fc.assert(
+      fc.property(fc.option(fc.string(), { nil: undefined }), (address) => {
+        const reached = mayReach(LOOPBACK, { address, name: "a.example", port: 80 });
+        if (reached) expect(address).toMatch(/^[\d.]+$|:/);
+      }),
+    );
+  });
+
+  it.each([undefined, null, 7, {}])("calls %j malformed", (value) => {
+    expect(verdict(value as unknown as string)).toBe("malformed");
+  });
+});

@@ -1,0 +1,26 @@
+/**
+ * TLS sessions: what lets the next connection to a target skip half of its handshake. Bounded,
+ * because targets are the callers' to choose.
+ */
+
+/** Entries; a session is about 2 KiB. */
+const MOST_SESSIONS = 256;
+
+export interface TlsSessions {
+  get(key: string): Buffer | undefined;
+  /** Keeps the latest session of a key, in place of the oldest one of all if there is no room. */
+  keep(key: string, session: Buffer): void;
+}
+
+export function createTlsSessions(): TlsSessions {
+  const sessions = new Map<string, Buffer>();
+  return {
+    get: (key) => sessions.get(key),
+    keep: (key, session) => {
+      sessions.delete(key);
+      sessions.set(key, session);
+      const [oldest] = sessions.keys();
+      if (sessions.size > MOST_SESSIONS && oldest !== undefined) sessions.delete(oldest);
+    },
+  };
+}

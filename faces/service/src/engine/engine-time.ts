@@ -1,0 +1,49 @@
+/**
+ * Engine time: an anchor plus what has passed on the monotonic clock, so that a jump of the wall
+ * clock moves nothing: no lease lapses, no task runs early, none is put off. The anchor is taken
+ * anew every ten seconds to follow the wall's small drifts. Never backwards.
+ */
+import type { Clock } from "@redrive/core";
+
+/** How often the anchor is taken anew. */
+export const ANCHOR_EVERY_MS = 10_000;
+
+/** The wall being further off than this has jumped; less is drift, and followed. */
+const LARGEST_DRIFT_MS = 1000;
+
+export class EngineTime {
+  readonly #clock: Clock;
+  #anchorAt: number;
+  #anchorMs: number;
+
+  /** `latestAt`: the highest instant stored; the engine never lives before it. */
+  constructor(clock: Clock, latestAt: number) {
+    this.#clock = clock;
+    this.#anchorAt = Math.max(clock.now(), latestAt);
+    this.#anchorMs = clock.monotonicMs();
+  }
+
+  /** Epoch ms, whole. */
+  now(): number {
+    const now = this.#anchorAt + Math.floor(this.#clock.monotonicMs() - this.#anchorMs);
+    if (now - this.#anchorAt >= ANCHOR_EVERY_MS) this.#retake(now);
+    return now;
+  }
+
+  /** How long until that instant, not rounded; 0 if it has come. */
+  msUntil(at: number): number {
+    const sinceMs = this.#clock.monotonicMs() - this.#anchorMs;
+    return Math.max(0, at - this.#anchorAt - sinceMs);
+  }
+
+  /** How far the wall is ahead of engine time. */
+  skewMs(): number {
+    return this.#clock.now() - this.now();
+  }
+
+  #retake(now: number): void {
+    const driftMs = this.#clock.now() - now;
+    this.#anchorMs = this.#clock.monotonicMs();
+    this.#anchorAt = driftMs > 0 && driftMs <= LARGEST_DRIFT_MS ? now + driftMs : now;
+  }
+}

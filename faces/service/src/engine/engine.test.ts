@@ -1,0 +1,241 @@
+/** Tests of the engine on virtual time, with attempts ended by hand or by a script. */
+import {
+  type Outcome,
+  type resolve,
+  seededRandom,
+  statusOutcome,
+  virtualClock,
+} from "@redrive/core";
+import { describe, expect, it } from "vitest";
+import { type AttemptResult, unstarted } from "../deliver/attempt-result.ts";
+import type { CreateResult, StartedTask } from "../store.ts";
+import { memoryStore } from "../stores/memory/memory-store.ts";
+import { newTask, T0, TENANT } from "../stores/store.testing.ts";
+import type { NewTask } from "../task.ts";
+import { Engine, type EngineOptions } from "./engine.ts";
+
+interface Sent {
+  readonly at: number;
+  readonly task: StartedTask;
+  readonly finish: (outcome: Outcome) => void;
+}
+
+/** An engine on virtual time whose attempts a test ends by hand, or by a script of outcomes. */
+async function setup(
+  policyFields: Parameters<typeof resolve>[0] = {},
+  startAt = T0,
+  options: Pick<EngineOptions, "retentionMs"> = {},
+) {
+  const clock = virtualClock(startAt);
+  const store = memoryStore();
+  const policy = { tenantId: TENANT, policyId: "background", version: 1, createdAt: T0 };
+  await store.addPolicy({ ...policy, document: JSON.stringify(policyFields) });
+  const sent: Sent[] = [];
+  const script: Outcome[] = [];
+  const boot = async (nodeId: string) => {
+    const engine = await Engine.open({
+      ...options,
+      clock,
+      random: seededRandom("engine"),
+      store,
+      nodeId,
+      deliver: (task, { signal }, done) => {
+        const startMs = clock.monotonicMs();
+        let isOver = false;
+        const finish = (outcome: Outcome) => {
+          if (isOver) return;
+          isOver = true;
+          const durationMs = clock.monotonicMs() - startMs;
+          const result: AttemptResult = { ...unstarted(outcome, null), durationMs };
+          done(outcome.kind === "status" ? { ...result, status: outcome.status } : result);
+        };
+        sent.push({ at: clock.now(), task, finish });
+        signal.addEventListener("abort", () => finish({ kind: "aborted" }));
+        const outcome = script.shift();
+        if (outcome !== undefined) clock.alarm(10, () => finish(outcome));
+      },
+    });
+    await engine.start();
+    return engine;
+  };
+  const engine = await boot("node-1");
+  const enqueue = (fields: Partial<NewTask> = {}, fingerprint: string | null = null) => {
+    const task = newTask({ createdAt: clock.now(), scheduledAt: clock.now(), ...fields });
+    const created = new Promise<CreateResult>((done, failed) =>
+      engine.create(task, fingerprint, done, failed),
+    );
+    return { task, created };
+  };
+  const get = (taskId: string) => store.query.get(TENANT, taskId);
+  return { clock, store, engine, boot, enqueue, sent, script, get };
+}
+
+const FAILED = statusOutcome(500);
+const OK = statusOutcome(200);
+
+describe("an engine", () => {
+  it("attempts a task at once, retries what fails and ends with success", async () => {
+    const { clock, enqueue, sent, script, get } = await setup({ jitterType: "NONE" });
+    script.push(FAILED, FAILED, OK);
+    const { task } = enqueue();
+    await clock.advance(1000);
+    expect(sent.map(({ at }) => at - T0)).toEqual([0, 110, 320]);
+    expect(await get(task.taskId)).toMatchObject({ status: "SUCCEEDED", attemptNumber: 3 });
+  });
+
+  it("makes a dead letter of a task that never succeeds", async () => {
+    const { clock, store, enqueue, script, get } = await setup({ maxAttempts: 2 });
+    script.push(FAILED, FAILED);
+    const { task } = enqueue();
+    await clock.advance(1000);
+    expect(await get(task.taskId)).toMatchObject({ status: "EXHAUSTED", reason: "attempts" });
+    const { attempts } = await store.query.attempts(TENANT, task.taskId, { limit: 10 });
+    expect(attempts.map(({ responseStatus }) => responseStatus)).toEqual([500, 500]);
+    expect(attempts[0]?.delaySource).toBe("policy");
+  });
+
+  it("waits until a task is scheduled", async () => {
+    const { clock, enqueue, sent } = await setup();
+    enqueue({ scheduledAt: T0 + 5000 });
+    await clock.advance(4999);
+    expect(sent).toEqual([]);
+    await clock.advance(1);
+    expect(sent).toHaveLength(1);
+  });
+
+  it("has the claim stored before the first byte leaves", async () => {
+    const { clock, enqueue, sent, get } = await setup();
+    const { task } = enqueue();
+    await clock.advance(1);
+    expect(sent).toHaveLength(1);
+    expect(await get(task.taskId)).toMatchObject({ status: "IN_FLIGHT", attemptNumber: 1 });
+  });
+
+  it("ends a task whose budget has passed without another attempt", async () => {
+    const { clock, engine, enqueue, sent, get } = await setup({ totalBudgetMs: 2000 });
+    await engine.changeDestination(TENANT, "https://example.com", { pausedAt: T0 });
+    const { task } = enqueue();
+    await clock.advance(3000);
+    await engine.changeDestination(TENANT, "https://example.com", { pausedAt: null });
+    await clock.advance(10);
+    expect(sent).toEqual([]);
+    expect(await get(task.taskId)).toMatchObject({
+      status: "EXHAUSTED",
+      reason: "budget",
+      attemptNumber: 0,
+    });
+  });
+
+  it("holds every task of a destination that asks for time, then lets one find out", async () => {
+    const { clock, enqueue, sent, script } = await setup({ totalBudgetMs: 3_600_000 });
+    script.push({ kind: "status", status: 503, retryAfterMs: 20_000 });
+    enqueue();
+    await clock.advance(100);
+    for (let n = 0; n < 5; n++) enqueue();
+    await clock.advance(19_000);
+    expect(sent).toHaveLength(1);
+    await clock.advance(1500);
+    expect(sent).toHaveLength(2);
+    sent[1]?.finish(OK);
+    await clock.advance(5);
+    expect(sent.length).toBeGreaterThanOrEqual(4);
+  });
+
+  it("keeps one destination's trouble from another", async () => {
+    const { clock, enqueue, sent } = await setup();
+    for (let n = 0; n < 100; n++) enqueue({ destination: "slow" });
+    await clock.advance(5);
+    const before = sent.length;
+    enqueue({ destination: "quick" });
+    await clock.advance(1);
+    expect(sent.slice(before).map(({ task }) => task.destination)).toEqual(["quick"]);
+    expect(before).toBe(20);
+  });
+
+  it("opens the breaker of a destination that fails, and probes it", async () => {
+    const { clock, enqueue, sent, store } = await setup({ maxAttempts: 1 });
+    for (let n = 0; n < 60; n++) enqueue();
+    await clock.advance(1);
+    while (sent.length < 40) {
+      for (const { finish } of sent) finish(FAILED);
+      await clock.advance(1);
+      if ((await store.getDestination(TENANT, "https://example.com"))?.breakerState === "OPEN")
+        break;
+    }
+    const opened = sent.length;
+    await clock.advance(3000);
+    expect(sent.length).toBe(opened);
+    await clock.advance(4000);
+    expect(sent.length).toBe(opened + 1);
+  });
+
+  it("cancels a waiting task for good, and a running one unless it succeeds", async () => {
+    const { clock, engine, enqueue, sent, get } = await setup();
+    const waiting = enqueue({ scheduledAt: T0 + 1000 }).task;
+    const failing = enqueue().task;
+    const winning = enqueue().task;
+    await clock.advance(1);
+    const cancels = [waiting, failing, winning].map((ref) => engine.cancel(ref));
+    const kinds = (await clock.run(Promise.all(cancels))).map(({ kind }) => kind);
+    expect(kinds).toEqual(["cancelled", "requested", "requested"]);
+    sent[0]?.finish(FAILED);
+    sent[1]?.finish(OK);
+    await clock.advance(2000);
+    expect(sent).toHaveLength(2);
+    expect((await get(failing.taskId))?.status).toBe("CANCELLED");
+    expect((await get(winning.taskId))?.status).toBe("SUCCEEDED");
+  });
+
+  it("takes over what a dead node left, and counts it", async () => {
+    const { clock, boot, enqueue, sent, get } = await setup({ jitterType: "NONE" });
+    const { task } = enqueue();
+    await clock.advance(1);
+    await boot("node-2");
+    await clock.advance(200);
+    expect(sent).toHaveLength(2);
+    sent[0]?.finish(OK);
+    await clock.advance(1);
+    expect((await get(task.taskId))?.status).toBe("IN_FLIGHT");
+    sent[1]?.finish(OK);
+    await clock.advance(1);
+    expect(await get(task.taskId)).toMatchObject({ status: "SUCCEEDED", attemptNumber: 2 });
+  });
+
+  it("gives up a task that takes its node down three times", async () => {
+    const { clock, boot, enqueue, sent, get } = await setup();
+    const { task } = enqueue();
+    for (const nodeId of ["node-2", "node-3", "node-4"]) {
+      await clock.advance(5000);
+      await boot(nodeId);
+    }
+    await clock.advance(5000);
+    expect(sent).toHaveLength(3);
+    expect(await get(task.taskId)).toMatchObject({ status: "EXHAUSTED", reason: "poison" });
+  });
+
+  it("stops when what runs has ended, and starts nothing new", async () => {
+    const { clock, engine, enqueue, sent, get } = await setup();
+    const { task } = enqueue();
+    const later = enqueue({ scheduledAt: T0 + 50 }).task;
+    await clock.advance(1);
+    const stopping = engine.stop();
+    await clock.advance(100);
+    sent[0]?.finish(OK);
+    await clock.run(stopping);
+    expect(sent).toHaveLength(1);
+    expect((await get(task.taskId))?.status).toBe("SUCCEEDED");
+    expect((await get(later.taskId))?.status).toBe("PENDING");
+    await expect(enqueue().created).rejects.toThrow(/stopping or has stopped/);
+    expect(clock.pending()).toBe(0);
+  });
+
+  it("removes what is past its time, faster than slice by slice every two seconds", async () => {
+    const { clock, store, enqueue, script, sent } = await setup({}, T0, { retentionMs: 1000 });
+    script.push(...Array.from({ length: 1000 }, () => OK));
+    for (let n = 0; n < 1000; n++) enqueue();
+    await clock.advance(1500);
+    expect(sent).toHaveLength(1000);
+    await clock.advance(3500);
+    expect(await store.query.count(TENANT)).toEqual([]);
+  });
+});

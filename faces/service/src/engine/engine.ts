@@ -1,0 +1,338 @@
+/**
+ * Engine: the parts of a node joined: it takes tasks in, has them attempted when they are due and
+ * permitted, and settles them, on the clock, the chance, the store and the delivery it is given.
+ */
+import type { Clock, Random } from "@redrive/core";
+import { serviceError } from "../errors.ts";
+import {
+  type CancelResult,
+  type CreateResult,
+  type DestinationRow,
+  type StartedTask,
+  type Store,
+  StoreBrokenError,
+  StoreFullError,
+  type TaskRef,
+  type WakeResult,
+} from "../store.ts";
+import type { NewTask } from "../task.ts";
+import type { Deliver } from "./delivery.ts";
+import { EngineTime } from "./engine-time.ts";
+import { EngineEvents } from "./events.ts";
+import { GuardedDestination, type Permit } from "./guarded-destination.ts";
+import { NodeLease } from "./node-lease.ts";
+import { PolicyBook } from "./policy-book.ts";
+import { Rescuer } from "./rescuer.ts";
+import { Runner } from "./runner.ts";
+import { Scheduler } from "./scheduler.ts";
+import { Turn } from "./turn.ts";
+import type { TurnHost } from "./turn-load.ts";
+import { Upkeep } from "./upkeep.ts";
+
+export interface EngineOptions {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly store: Store;
+  readonly deliver: Deliver;
+  /** New at each boot. */
+  readonly nodeId: string;
+  /** Ended tasks are kept this long. Default: 3 days. */
+  readonly retentionMs?: number;
+  /** Dead letters are kept this long. Default: 30 days. */
+  readonly deadLetterRetentionMs?: number;
+  /** The store can no longer be relied on: the process is to end. */
+  readonly onFatal?: (error: unknown) => void;
+}
+
+type Phase = "new" | "running" | "stopping" | "stopped";
+
+export class Engine implements TurnHost {
+  readonly nodeId: string;
+  readonly events: EngineEvents;
+  readonly policies: PolicyBook;
+  readonly #options: EngineOptions;
+  readonly #destinations = new Map<string, GuardedDestination>();
+  readonly #scheduler = new Scheduler();
+  readonly #time: EngineTime;
+  readonly #turn: Turn;
+  readonly #runner: Runner;
+  readonly #rescuer: Rescuer;
+  readonly #lease: NodeLease;
+  readonly #upkeep: Upkeep;
+  #phase: Phase = "new";
+  #whenDrained: (() => void) | undefined;
+
+  /** Opens an engine on a store; it lives no earlier than what the store has seen. */
+  static async open(options: EngineOptions): Promise<Engine> {
+    return new Engine(options, await options.store.latestAt());
+  }
+
+  private constructor(options: EngineOptions, latestAt: number) {
+    const { clock, random, store, deliver, nodeId } = options;
+    this.#options = options;
+    this.nodeId = nodeId;
+    const time = new EngineTime(clock, latestAt);
+    const scheduler = this.#scheduler;
+    const events = new EngineEvents(nodeId);
+    const policies = new PolicyBook(store);
+    this.#time = time;
+    this.events = events;
+    this.policies = policies;
+    const shared = { time, random, policies, scheduler, events };
+    const mayStart = (now: number, claimedAt: number) =>
+      this.#isActive(now) && claimedAt >= this.#lease.heldSince();
+    this.#runner = new Runner({ ...shared, deliver, turn: () => this.#turn, mayStart });
+    this.#turn = new Turn(clock, time, store, scheduler, this);
+    const destinationOf = (tenantId: string, name: string) => this.destination(tenantId, name);
+    const runner = this.#runner;
+    const turn = this.#turn;
+    this.#rescuer = new Rescuer({ ...shared, nodeId, store, turn, runner, destinationOf });
+    this.#lease = new NodeLease(store, time, nodeId);
+    this.#upkeep = new Upkeep({
+      clock,
+      time,
+      store,
+      lease: this.#lease,
+      rescuer: this.#rescuer,
+      retentionMs: options.retentionMs,
+      deadLetterRetentionMs: options.deadLetterRetentionMs,
+      leaseLost: () => this.#leaseLost(),
+      leaseBack: () => this.#turn.request(),
+      noteOthers: () => this.#noteOthers(),
+      failed: (error) => this.failed(error),
+    });
+  }
+
+  /** Takes up what the store holds, and begins. */
+  async start(): Promise<void> {
+    if (this.#phase !== "new")
+      throw serviceError("SERVICE_STOPPED", "the engine was started before");
+    await this.#lease.renew();
+    await this.#noteDue();
+    this.#phase = "running";
+    await this.#rescuer.runOnce(this.#time.now());
+    this.#upkeep.start();
+    this.#turn.request();
+  }
+
+  async #noteDue(): Promise<void> {
+    for (const { tenantId, destination, lane, dueAt } of await this.#options.store.nextDue()) {
+      this.#scheduler.note(this.destination(tenantId, destination).lanes[lane], dueAt);
+    }
+    if (this.#phase === "running") this.#turn.request();
+  }
+
+  /** What other nodes have put in, and which pauses they have ended. */
+  async #noteOthers(): Promise<void> {
+    await this.#noteDue();
+    for (const destination of this.#destinations.values()) {
+      if (destination.row.pausedAt === null) continue;
+      const { tenantId, name } = destination;
+      const row = await this.#options.store.getDestination(tenantId, name);
+      if (row === null || row.version === destination.row.version) continue;
+      destination.adopt(row, this.#time.now());
+      this.#scheduler.unblock(destination);
+      this.#turn.request();
+    }
+  }
+
+  /** Engine time. */
+  now(): number {
+    return this.#time.now();
+  }
+
+  destination(tenantId: string, name: string): GuardedDestination {
+    const key = `${tenantId}\n${name}`;
+    let destination = this.#destinations.get(key);
+    if (destination === undefined) {
+      const random = this.#options.random.fork(`destination/${key}`);
+      destination = new GuardedDestination(random, { tenantId, name }, this.#time.now());
+      this.#destinations.set(key, destination);
+    }
+    return destination;
+  }
+
+  /** Calls back once the task is durable, or the key's own task is known. */
+  create(
+    task: NewTask,
+    fingerprint: string | null,
+    done: (result: CreateResult) => void,
+    failed: (error: unknown) => void,
+  ): void {
+    if (this.#phase !== "running") {
+      failed(stopped());
+      return;
+    }
+    const destination = this.destination(task.tenantId, task.destination);
+    const told = (result: CreateResult) => {
+      if (result.kind === "created") this.#tellCreated(task);
+      done(result);
+    };
+    const refused = (error: unknown) => failed(unavailable(error));
+    this.#turn.addCreate({
+      create: { task, fingerprint },
+      destination,
+      done: told,
+      failed: refused,
+    });
+  }
+
+  #tellCreated({ tenantId, taskId, destination }: NewTask): void {
+    this.events.emit(this.#time.now(), { type: "task.created", tenantId, taskId, destination });
+  }
+
+  async cancel(ref: TaskRef): Promise<CancelResult> {
+    const result = await this.#ask<CancelResult>((done, failed) =>
+      this.#turn.addCancel({ ref, done, failed }),
+    );
+    if (result.kind === "cancelled") {
+      this.events.emit(this.#time.now(), { type: "task.cancelled", ...ref });
+    }
+    return result;
+  }
+
+  /** Runs a waiting task now. It passes no guard. */
+  async wake(ref: TaskRef): Promise<WakeResult> {
+    const result = await this.#ask<WakeResult>((done, failed) =>
+      this.#turn.addWake({ ref, done, failed }),
+    );
+    if (result.kind === "woken") {
+      const { lanes } = this.destination(ref.tenantId, result.destination);
+      this.#scheduler.note(lanes[result.lane], this.#time.now());
+      this.#turn.request();
+    }
+    return result;
+  }
+
+  #ask<Result>(
+    add: (done: (result: Result) => void, failed: (error: unknown) => void) => void,
+  ): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      if (this.#phase !== "running") return reject(stopped());
+      add(resolve, (error) => reject(unavailable(error)));
+    });
+  }
+
+  /** Changes what people may change of a destination: its pause and its document. */
+  async changeDestination(
+    tenantId: string,
+    name: string,
+    change: Partial<Pick<DestinationRow, "pausedAt" | "document">>,
+  ): Promise<DestinationRow> {
+    const destination = this.destination(tenantId, name);
+    const stored = await this.#options.store.getDestination(tenantId, name);
+    if (stored !== null) destination.adopt(stored, this.#time.now());
+    const row = { ...destination.row, ...change, version: destination.row.version + 1 };
+    const batch = { now: this.#time.now(), nodeId: this.nodeId, ...NOTHING };
+    const { destinations } = await this.#options.store.commit({
+      ...batch,
+      destinations: [{ row }],
+    });
+    const standing = destinations[0] ?? null;
+    destination.adopt(standing ?? row, this.#time.now());
+    this.#scheduler.unblock(destination);
+    this.#turn.request();
+    if (standing !== null) return this.changeDestination(tenantId, name, change);
+    this.events.emit(this.#time.now(), {
+      type: "destination.changed",
+      tenantId,
+      destination: name,
+    });
+    return row;
+  }
+
+  // What the turn asks of its host.
+
+  mayClaim(now: number): boolean {
+    return this.#isActive(now) && !this.#runner.isAlone();
+  }
+
+  #isActive(now: number): boolean {
+    return this.#phase === "running" && this.#lease.isHeld(now);
+  }
+
+  running(): number {
+    return this.#runner.running();
+  }
+
+  carryOut(task: StartedTask, destination: GuardedDestination, permit: Permit): void {
+    this.#runner.start(task, destination, permit);
+  }
+
+  committed(): void {
+    this.events.emit(this.#time.now(), { type: "store.recovered" });
+  }
+
+  failed(error: unknown): void {
+    const now = this.#time.now();
+    this.#rescuer.suspect(now);
+    const reason = error instanceof Error ? error.message : String(error);
+    this.events.emit(now, { type: "store.failed", reason });
+    if (error instanceof StoreBrokenError) this.#fail(error);
+  }
+
+  /** Nothing may be acknowledged any more. */
+  #fail(error: unknown): void {
+    if (this.#phase === "stopped") return;
+    this.#phase = "stopped";
+    this.#upkeep.stop();
+    this.#turn.close(unavailable(error));
+    this.#runner.abort(error);
+    this.#whenDrained?.();
+    const reason = error instanceof Error ? error.message : String(error);
+    this.events.emit(this.#time.now(), { type: "node.failed", reason });
+    this.#options.onFatal?.(error);
+  }
+
+  /**
+   * Claims no more, lets what runs end for at most `graceMs`, then ends it, and gives up the lease.
+   * Safe to call twice.
+   */
+  async stop(graceMs = 30_000): Promise<void> {
+    if (this.#phase !== "running") return;
+    this.#phase = "stopping";
+    const abort = () => this.#runner.abort(new Error("the service is stopping"));
+    const cancel = this.#options.clock.alarm(graceMs, abort);
+    await this.#drained();
+    cancel();
+    this.#upkeep.stop();
+    if (this.#isFailed()) return;
+    this.#phase = "stopped";
+    this.#turn.close(stopped());
+    await this.#options.store.retire(this.nodeId);
+  }
+
+  #isFailed(): boolean {
+    return this.#phase === "stopped";
+  }
+
+  /** Resolves once nothing is held and nothing waits to be committed. */
+  #drained(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#whenDrained = resolve;
+      this.idle();
+    });
+  }
+
+  idle(): void {
+    if (this.#runner.held() === 0 && this.#turn.isIdle()) this.#whenDrained?.();
+  }
+
+  #leaseLost(): void {
+    this.events.emit(this.#time.now(), { type: "node.lease-lost" });
+    this.#runner.abort(new Error("the node's lease is lost"));
+  }
+}
+
+const NOTHING = { destinations: [], creates: [], settles: [], cancels: [], wakes: [], claims: [] };
+
+function stopped(): Error {
+  return serviceError("SERVICE_STOPPED", "the service is stopping or has stopped");
+}
+
+function unavailable(error: unknown): unknown {
+  const text = error instanceof Error ? error.message : String(error);
+  return error instanceof StoreFullError
+    ? serviceError("STORE_FULL", `nothing was stored: ${text}`, error)
+    : serviceError("STORE_UNAVAILABLE", `it is not known what was stored: ${text}`, error);
+}

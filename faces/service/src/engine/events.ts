@@ -1,0 +1,92 @@
+/**
+ * Events: what happens in the engine, told to whoever listens and kept in a ring, so that a reader
+ * who was away can go on where it stopped.
+ */
+
+export type EngineEventType =
+  | "task.created"
+  | "task.succeeded"
+  | "task.exhausted"
+  | "task.cancelled"
+  | "attempt.started"
+  | "attempt.failed"
+  | "attempt.fenced"
+  | "attempt.abandoned"
+  | "destination.changed"
+  | "store.failed"
+  | "store.recovered"
+  | "node.lease-lost"
+  | "node.failed";
+
+export interface EngineEvent {
+  /** `<node>-<number>`, in order within a node. */
+  readonly id: string;
+  readonly at: number;
+  readonly type: EngineEventType;
+  readonly tenantId?: string;
+  readonly taskId?: string;
+  readonly destination?: string;
+  readonly attemptNumber?: number;
+  /** Why: a stop reason, a gate, an error's message. */
+  readonly reason?: string;
+  /** Epoch ms. */
+  readonly nextAttemptAt?: number;
+  readonly policyId?: string;
+  /** When the task was created; epoch ms. */
+  readonly createdAt?: number;
+  /** Of an attempt that is about to start: how long after it was due. */
+  readonly lagMs?: number;
+  /** Of an attempt that has ended. */
+  readonly attempt?: AttemptSummary;
+}
+
+export interface AttemptSummary {
+  /** The kind of core's `Outcome`. */
+  readonly outcome: string;
+  readonly responseStatus: number | null;
+  readonly errorClass: string | null;
+  readonly durationMs: number;
+  readonly nextDelayMs: number | null;
+  readonly delaySource: string | null;
+  /** From the answer to the commit of what follows from it. */
+  readonly settleMs: number;
+}
+
+export type EngineEventBody = Omit<EngineEvent, "id" | "at">;
+
+const RING_SIZE = 10_000;
+
+export class EngineEvents {
+  readonly #nodeId: string;
+  readonly #listeners = new Set<(event: EngineEvent) => void>();
+  readonly #ring: EngineEvent[] = [];
+  #count = 0;
+
+  constructor(nodeId: string) {
+    this.#nodeId = nodeId;
+  }
+
+  emit(at: number, body: EngineEventBody): void {
+    const event = { id: `${this.#nodeId}-${++this.#count}`, at, ...body };
+    this.#ring[(this.#count - 1) % RING_SIZE] = event;
+    for (const listener of this.#listeners) listener(event);
+  }
+
+  /** Returns what ends the listening. A listener must not throw. */
+  listen(listener: (event: EngineEvent) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** What came after the event of that id; undefined if the ring no longer knows it. */
+  after(id: string): readonly EngineEvent[] | undefined {
+    const ordered = this.#ordered();
+    const index = ordered.findIndex((event) => event.id === id);
+    return index < 0 ? undefined : ordered.slice(index + 1);
+  }
+
+  #ordered(): readonly EngineEvent[] {
+    const split = this.#count > RING_SIZE ? this.#count % RING_SIZE : 0;
+    return [...this.#ring.slice(split), ...this.#ring.slice(0, split)];
+  }
+}

@@ -1,0 +1,327 @@
+/**
+ * Guarded destination: a destination as this node sees it: its row in the store, its guards, and
+ * its lanes. An attempt needs a permit; a permit is a slot, a pass of the breaker, a place in the
+ * rate and, for a retry, a ticket of the retry budget, all taken together or not at all.
+ *
+ * Pause, gate and circuit are the fleet's: they are columns of the row, and a claim is made under
+ * the version of the row that this node knows.
+ */
+import {
+  adaptiveRateReadyAt,
+  adoptBreaker,
+  breakerReadyAt,
+  breakerState,
+  budgetAllows,
+  budgetRefillAt,
+  concurrencyLimit,
+  createGuards,
+  type Destination,
+  type DestinationDocument,
+  enterBreaker,
+  enterConcurrency,
+  enterThrottle,
+  type Gates,
+  type Guards,
+  gatesOf,
+  giveBack,
+  guardOptionsOf,
+  healthOf,
+  judge,
+  leaveBreaker,
+  leaveConcurrency,
+  loadOf,
+  noteAccept,
+  noteAnswer,
+  noteFailure,
+  noteFirst,
+  noteSuccess,
+  type Outcome,
+  type Policy,
+  type Random,
+  rateReadyAt,
+  recordLatency,
+  resolveDestination,
+  restartRamp,
+  takeAdaptiveRate,
+  takeRate,
+  takeRetry,
+} from "@redrive/core";
+import { blankDestination, type DestinationRow } from "../store.ts";
+import type { Lane } from "../task.ts";
+
+/** Leave to make one attempt. Goes back exactly once: to `leave`, or unused to `giveBack`. */
+export interface Permit {
+  readonly isRetry: boolean;
+  readonly pass: number;
+  /** When it was taken, and the ticket of the retry budget that it has: both follow a late start. */
+  at: number;
+  ticket: number;
+}
+
+/** Tasks of a destination that wait in one lane, as far as this node knows. */
+export interface WaitingLane {
+  readonly destination: GuardedDestination;
+  readonly lane: Lane;
+  /** When the earliest of them is due; Infinity when none waits. */
+  dueAt: number;
+  /** Entries of the scheduler's heap with an older one are stale. */
+  stamp: number;
+  /** It is due, but only a change at the destination lets it go on. */
+  blocked: boolean;
+}
+
+/** A Retry-After holds back others for at most this; then one call finds out. */
+export const LONGEST_GATE_MS = 300_000;
+
+const DEFAULTS = resolveDestination({}, "service");
+
+/** More than leave in one turn need not be claimed in it. */
+const MOST_PERMITS = 64;
+
+/** A throttle that has refused is asked again after this. */
+const THROTTLE_PAUSE_MS = 1000;
+
+export class GuardedDestination {
+  readonly tenantId: string;
+  readonly name: string;
+  readonly lanes: Readonly<Record<Lane, WaitingLane>>;
+  readonly #random: Random;
+  readonly #madeAt: number;
+
+  /** The row as last read or written. */
+  row: DestinationRow;
+  document: Destination = DEFAULTS;
+  #guards: Guards | undefined;
+  /** When a permit that was refused is worth asking for again; Infinity: when something changes. */
+  readyAt = 0;
+  #gateUntil = 0;
+  /** The gate whose lifting has been answered with a ramp. */
+  #rampedGate = 0;
+  /** Until when the probe of a half-open breaker keeps the others of the fleet out. */
+  #probeUntil = 0;
+
+  constructor(random: Random, place: { tenantId: string; name: string }, now: number) {
+    this.tenantId = place.tenantId;
+    this.name = place.name;
+    this.#random = random;
+    this.row = blankDestination(place.tenantId, place.name);
+    this.#madeAt = now;
+    const lane = (name: Lane): WaitingLane => ({
+      destination: this,
+      lane: name,
+      dueAt: Number.POSITIVE_INFINITY,
+      stamp: 0,
+      blocked: false,
+    });
+    this.lanes = { first: lane("first"), retry: lane("retry"), alone: lane("alone") };
+  }
+
+  /** Made when they are first asked: ten thousand destinations that only wait cost little. */
+  get guards(): Guards {
+    this.#guards ??= createGuards(guardOptionsOf(this.document), this.#madeAt);
+    return this.#guards;
+  }
+
+  /** A permit for one attempt, or undefined with `readyAt` set. */
+  take(isRetry: boolean, now: number): Permit | undefined {
+    this.#answerLiftedGate(now);
+    this.readyAt = this.#readyAt(isRetry, now);
+    if (this.readyAt > now) return undefined;
+    const { breaker, concurrency, rate, adaptiveRate, throttle, retryBudget } = this.guards;
+    if (throttle && !enterThrottle(throttle, now, this.#random.next())) {
+      this.readyAt = now + THROTTLE_PAUSE_MS;
+      return undefined;
+    }
+    if (concurrency) enterConcurrency(concurrency, isRetry);
+    if (rate) takeRate(rate, now);
+    if (adaptiveRate) takeAdaptiveRate(adaptiveRate, now);
+    const ticket = isRetry && retryBudget ? takeRetry(retryBudget, now, false) : 0;
+    return { isRetry, ticket, at: now, pass: breaker ? this.#enter(now) : 0 };
+  }
+
+  /** Could a permit be had now? */
+  wouldAdmit(isRetry: boolean, now: number): boolean {
+    return this.#readyAt(isRetry, now) <= now;
+  }
+
+  #enter(now: number): number {
+    const { breaker } = this.guards;
+    if (breaker === undefined) return 0;
+    const isProbe = breakerState(breaker, now) !== "CLOSED";
+    if (isProbe) this.#probeUntil = now + breaker.options.openMs;
+    return enterBreaker(breaker, now);
+  }
+
+  /** `now` if a permit can be had; otherwise when asking again is worthwhile. */
+  #readyAt(isRetry: boolean, now: number): number {
+    const { breaker, concurrency, rate, adaptiveRate, retryBudget } = this.guards;
+    if (this.row.pausedAt !== null) return Number.POSITIVE_INFINITY;
+    let readyAt = Math.max(now, this.row.gateUntil, this.#gateUntil);
+    if (breaker) readyAt = Math.max(readyAt, breakerReadyAt(breaker, now));
+    if (rate) readyAt = Math.max(readyAt, rateReadyAt(rate, now));
+    if (adaptiveRate) readyAt = Math.max(readyAt, adaptiveRateReadyAt(adaptiveRate, now));
+    if (isRetry && retryBudget && !budgetAllows(retryBudget, now, false)) {
+      readyAt = Math.max(readyAt, budgetRefillAt(retryBudget, now));
+    }
+    if (readyAt > now || concurrency === undefined) return readyAt;
+    const { inFlight, retriesInFlight, options } = concurrency;
+    const isFull = inFlight >= concurrencyLimit(concurrency);
+    const noRetry = isRetry && retriesInFlight >= options.maxRetries;
+    return isFull || noRetry ? Number.POSITIVE_INFINITY : now;
+  }
+
+  /** After a gate one call finds out, and the rest follow one by one: that is the ramp. */
+  #answerLiftedGate(now: number): void {
+    const gateUntil = Math.max(this.row.gateUntil, this.#gateUntil);
+    if (gateUntil <= this.#rampedGate || gateUntil > now) return;
+    this.#rampedGate = gateUntil;
+    if (this.guards.concurrency) restartRamp(this.guards.concurrency);
+  }
+
+  /**
+   * The first byte is about to leave. False if it must not: the commit of the claim took its time,
+   * and meanwhile the breaker has changed its mind or the budget has been spent.
+   */
+  mayLeave(permit: Permit, now: number): boolean {
+    const { breaker, retryBudget } = this.guards;
+    if (breaker && breaker.generation !== permit.pass) return false;
+    if (retryBudget === undefined) return true;
+    if (!permit.isRetry) {
+      noteFirst(retryBudget, now);
+      return true;
+    }
+    if (permit.at === now) return true;
+    giveBack(retryBudget, permit.ticket);
+    permit.at = now;
+    permit.ticket = takeRetry(retryBudget, now, false);
+    return permit.ticket > 0;
+  }
+
+  /** An attempt ended. */
+  leave(permit: Permit, now: number, policy: Policy, outcome: Outcome, durationMs: number): void {
+    const verdict = judge(policy, outcome);
+    const { breaker, concurrency, adaptiveRate, throttle, retryBudget, latency } = this.guards;
+    const health = healthOf(outcome, verdict);
+    if (concurrency) {
+      leaveConcurrency(concurrency, now, permit.isRetry, loadOf(outcome, verdict), durationMs);
+    }
+    if (breaker) this.#leaveBreaker(permit, now, health, durationMs);
+    if (health !== "ignored") recordLatency(latency, now, durationMs);
+    if (adaptiveRate) noteAnswer(adaptiveRate, now, verdict === "throttled");
+    if (throttle && health === "success") noteAccept(throttle, now);
+    if (retryBudget && verdict === "success") noteSuccess(retryBudget, permit.ticket, true);
+    if (retryBudget && health === "failure") noteFailure(retryBudget);
+    if (policy.respectRetryAfter) this.#noteRetryAfter(outcome, now, policy.maxRetryAfterMs);
+  }
+
+  #leaveBreaker(
+    permit: Permit,
+    now: number,
+    health: "success" | "failure" | "ignored",
+    durationMs: number,
+  ): void {
+    const { breaker, concurrency } = this.guards;
+    if (breaker === undefined) return;
+    const before = breaker.state;
+    leaveBreaker(breaker, now, permit.pass, health, durationMs, this.#random.next());
+    const closed = before !== "CLOSED" && breaker.state === "CLOSED";
+    if (closed && concurrency) restartRamp(concurrency);
+  }
+
+  #noteRetryAfter(outcome: Outcome, now: number, longestMs: number): void {
+    const { retryAfterMs } = outcome;
+    const asks = outcome.kind === "status" && (outcome.status === 429 || outcome.status === 503);
+    if (!asks || retryAfterMs === undefined || retryAfterMs <= 0) return;
+    const until = now + Math.min(retryAfterMs, longestMs, LONGEST_GATE_MS);
+    this.#gateUntil = Math.max(this.#gateUntil, until);
+  }
+
+  /**
+   * How many permits to ask for at once. A place in a rate cannot be given back, so where there is
+   * one they are asked for one by one.
+   */
+  mostPermits(): number {
+    const { rate, adaptiveRate, throttle } = this.guards;
+    return rate || adaptiveRate || throttle ? 1 : MOST_PERMITS;
+  }
+
+  /** Nothing left: it is as if nobody had asked. */
+  giveBack(permit: Permit, now: number): void {
+    const { breaker, concurrency, retryBudget } = this.guards;
+    if (concurrency) leaveConcurrency(concurrency, now, permit.isRetry, "ignored", 0);
+    if (breaker) leaveBreaker(breaker, now, permit.pass, "ignored", 0, 0);
+    if (retryBudget) giveBack(retryBudget, permit.ticket);
+  }
+
+  /** What the guards say now, for `decide`. */
+  gates(now: number, throttled: boolean): Gates {
+    return gatesOf(this.guards, now, throttled);
+  }
+
+  /** The row that is to be written, if what the fleet shares has changed; otherwise null. */
+  wantedRow(): DestinationRow | null {
+    const { row } = this;
+    const gateUntil = Math.max(row.gateUntil, this.#gateUntil);
+    const columns = this.#breakerColumns();
+    const same = columns === null && gateUntil === row.gateUntil;
+    return same ? null : { ...row, ...columns, gateUntil, version: row.version + 1 };
+  }
+
+  /** Null when the row says it already. While a probe is out, the others are to see it open. */
+  #breakerColumns(): Pick<DestinationRow, "breakerState" | "openUntil" | "openCount"> | null {
+    const { breaker } = this.guards;
+    if (breaker === undefined) return null;
+    const { row } = this;
+    const { state, openCount } = breaker;
+    if (state === "CLOSED") {
+      return row.breakerState === "CLOSED"
+        ? null
+        : { breakerState: "CLOSED", openUntil: 0, openCount };
+    }
+    const openUntil = state === "OPEN" ? breaker.openUntil : this.#probeUntil;
+    const isTold = row.breakerState === "OPEN" && row.openUntil >= openUntil;
+    return isTold ? null : { breakerState: "OPEN", openUntil, openCount };
+  }
+
+  /** The row was written, by us. */
+  wrote(row: DestinationRow): void {
+    this.row = row;
+  }
+
+  /** Takes over a row that somebody else wrote. */
+  adopt(row: DestinationRow, now: number): void {
+    const mine = this.row;
+    this.row = row;
+    if (row.document !== mine.document) this.#configure(row.document, now);
+    const { breaker, concurrency } = this.guards;
+    const moved =
+      row.breakerState !== mine.breakerState ||
+      row.openUntil !== mine.openUntil ||
+      row.openCount !== mine.openCount;
+    if (breaker && moved) adoptColumns(breaker, row, now);
+    const lifted = mine.pausedAt !== null && row.pausedAt === null;
+    const closed = mine.breakerState !== "CLOSED" && row.breakerState === "CLOSED";
+    if (concurrency && (lifted || closed)) restartRamp(concurrency);
+    if (row.gateUntil <= now) this.#rampedGate = Math.max(this.#rampedGate, row.gateUntil);
+  }
+
+  /** Follows another document. The guards start anew; what is in flight keeps counting. */
+  #configure(text: string | null, now: number): void {
+    const document = text === null ? {} : (JSON.parse(text) as DestinationDocument);
+    const { concurrency } = this.guards;
+    this.document = resolveDestination(document, "service");
+    this.#guards = createGuards(guardOptionsOf(this.document), now);
+    if (concurrency === undefined || this.guards.concurrency === undefined) return;
+    this.guards.concurrency.inFlight = concurrency.inFlight;
+    this.guards.concurrency.retriesInFlight = concurrency.retriesInFlight;
+  }
+}
+
+function adoptColumns(
+  breaker: NonNullable<Guards["breaker"]>,
+  row: DestinationRow,
+  now: number,
+): void {
+  const { breakerState: state, openUntil, openCount } = row;
+  adoptBreaker(breaker, now, { state, openUntil, openCount });
+}

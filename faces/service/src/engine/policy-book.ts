@@ -1,0 +1,48 @@
+/**
+ * Policy book: the policies that tasks are pinned to, read once and kept resolved. A version never
+ * changes, so what is in the book stays true.
+ */
+import { type Policy, type PolicyDocument, resolve } from "@redrive/core";
+import type { Store } from "../store.ts";
+
+/** More are dropped and read again. */
+const MOST_POLICIES = 10_000;
+
+export interface PolicyRef {
+  readonly tenantId: string;
+  readonly policyId: string;
+  readonly policyVersion: number;
+}
+
+export class PolicyBook {
+  readonly #store: Store;
+  readonly #policies = new Map<string, Policy>();
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /** The policy, if it is in the book. */
+  get(ref: PolicyRef): Policy | undefined {
+    return this.#policies.get(keyOf(ref));
+  }
+
+  /** The policy, from the store if need be; null if there is no such version. */
+  async load(ref: PolicyRef): Promise<Policy | null> {
+    const known = this.get(ref);
+    if (known !== undefined) return known;
+    const row = await this.#store.getPolicy(ref.tenantId, ref.policyId, ref.policyVersion);
+    return row === null ? null : this.keep(ref, JSON.parse(row.document) as PolicyDocument);
+  }
+
+  keep(ref: PolicyRef, document: PolicyDocument): Policy {
+    if (this.#policies.size >= MOST_POLICIES) this.#policies.clear();
+    const policy = resolve(document);
+    this.#policies.set(keyOf(ref), policy);
+    return policy;
+  }
+}
+
+function keyOf({ tenantId, policyId, policyVersion }: PolicyRef): string {
+  return `${tenantId}\n${policyId}\n${policyVersion}`;
+}

@@ -1,0 +1,96 @@
+/**
+ * Rescuer: settles claims whose node is gone. Each is an attempt with the outcome `abandoned`, put
+ * to `decide` like any other, so the bound on attempts holds across crashes. It also gives back
+ * claims in this node's own name that its memory does not know: a commit whose answer was lost.
+ */
+import type { Random } from "@redrive/core";
+import type { StartedTask, Store } from "../store.ts";
+import type { EngineTime } from "./engine-time.ts";
+import type { EngineEvents } from "./events.ts";
+import type { GuardedDestination } from "./guarded-destination.ts";
+import type { PolicyBook } from "./policy-book.ts";
+import { announce, type Runner } from "./runner.ts";
+import type { Scheduler } from "./scheduler.ts";
+import { abandonedLogOf, decideOn, expiryOf, releaseOf, settleOf } from "./settling.ts";
+import type { Turn } from "./turn.ts";
+
+export interface RescuerParts {
+  readonly nodeId: string;
+  readonly store: Store;
+  readonly time: EngineTime;
+  readonly random: Random;
+  readonly policies: PolicyBook;
+  readonly scheduler: Scheduler;
+  readonly events: EngineEvents;
+  readonly turn: Turn;
+  readonly runner: Runner;
+  readonly destinationOf: (tenantId: string, name: string) => GuardedDestination;
+}
+
+/** Claims looked at in one go. */
+const SLICE = 128;
+
+/** How long after a failed commit its claims are looked for: it may still come to pass. */
+const SUSPECT_MS = 60_000;
+
+export class Rescuer {
+  readonly #parts: RescuerParts;
+  /** Claims whose settle is on its way. */
+  readonly #settling = new Set<number>();
+  #suspectUntil = 0;
+
+  constructor(parts: RescuerParts) {
+    this.#parts = parts;
+  }
+
+  /** A commit failed: claims may have been made that nobody here knows of. */
+  suspect(now: number): void {
+    this.#suspectUntil = now + SUSPECT_MS;
+  }
+
+  /** Looks once. Resolves when what was found is on its way to be settled. */
+  async runOnce(now: number): Promise<void> {
+    const { store, nodeId, turn } = this.#parts;
+    for (const claim of await store.lapsed({ now, nodeId, limit: SLICE })) {
+      if (this.#isFree(claim)) await this.#rescue(claim);
+    }
+    if (now < this.#suspectUntil) turn.betweenCommits(() => this.#releaseUnknown());
+  }
+
+  #isFree({ ref }: StartedTask): boolean {
+    return !this.#settling.has(ref) && !this.#parts.runner.holds(ref);
+  }
+
+  async #rescue(task: StartedTask): Promise<void> {
+    const { policies, time, random, destinationOf } = this.#parts;
+    const policy = await policies.load(task);
+    if (!this.#isFree(task)) return;
+    if (policy === null) return this.#settle(task, expiryOf(task, "not-retryable"));
+    const now = time.now();
+    const gates = destinationOf(task.tenantId, task.destination).gates(now, false);
+    const ending = { task, policy, outcome: { kind: "abandoned" } as const, gates, now, random };
+    this.#settle(task, settleOf(ending, decideOn(ending), abandonedLogOf(task, now)));
+  }
+
+  async #releaseUnknown(): Promise<void> {
+    const { store, nodeId } = this.#parts;
+    for (const claim of await store.claimsOf(nodeId, SLICE)) {
+      if (this.#isFree(claim)) this.#settle(claim, releaseOf(claim, claim.nextAttemptAt));
+    }
+  }
+
+  #settle(task: StartedTask, settle: ReturnType<typeof releaseOf>): void {
+    const { turn, time, destinationOf } = this.#parts;
+    const destination = destinationOf(task.tenantId, task.destination);
+    const endedAt = time.now();
+    this.#settling.add(task.ref);
+    turn.addSettle({
+      settle,
+      destination,
+      done: (result) => {
+        this.#settling.delete(task.ref);
+        announce(this.#parts, { task, destination, settle, result, endedAt });
+      },
+    });
+  }
+}

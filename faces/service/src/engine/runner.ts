@@ -1,0 +1,243 @@
+/**
+ * Runner: carries out claims that are committed. Between the commit and the first byte it looks once
+ * more: a node that is stopping or whose lease is gone gives the claim back uncounted. What it holds
+ * in memory is what no rescuer of this node may touch.
+ */
+import { admit, OPEN_GATES, type Policy, type Random, remainingMs } from "@redrive/core";
+import type { AttemptResult } from "../deliver/attempt-result.ts";
+import type { Settle, SettleResult, StartedTask } from "../store.ts";
+import type { AttemptLog } from "../task.ts";
+import { AbortSource } from "./abort-source.ts";
+import type { Deliver } from "./delivery.ts";
+import type { EngineTime } from "./engine-time.ts";
+import type { AttemptSummary, EngineEvents } from "./events.ts";
+import type { GuardedDestination, Permit } from "./guarded-destination.ts";
+import type { PolicyBook } from "./policy-book.ts";
+import type { Scheduler } from "./scheduler.ts";
+import {
+  abandonedLogOf,
+  attemptLogOf,
+  decideOn,
+  expiryOf,
+  historyOf,
+  isThrottled,
+  releaseOf,
+  requestOf,
+  settleOf,
+} from "./settling.ts";
+import type { Turn } from "./turn.ts";
+
+/** What the runner works with. */
+export interface RunnerParts {
+  readonly time: EngineTime;
+  readonly random: Random;
+  readonly deliver: Deliver;
+  readonly policies: PolicyBook;
+  readonly scheduler: Scheduler;
+  readonly events: EngineEvents;
+  readonly turn: () => Turn;
+  /** May the attempt of a claim made at that instant be started now? */
+  readonly mayStart: (now: number, claimedAt: number) => boolean;
+}
+
+interface Held {
+  readonly task: StartedTask;
+  readonly destination: GuardedDestination;
+  readonly permit: Permit;
+  readonly runsAlone: boolean;
+}
+
+export class Runner {
+  readonly #parts: RunnerParts;
+  /** By the store's short name, from the claim's commit to the settle's. */
+  readonly #held = new Map<number, Held>();
+  #signal = new AbortSource();
+  #running = 0;
+  #alone = 0;
+
+  constructor(parts: RunnerParts) {
+    this.#parts = parts;
+  }
+
+  /** Attempts on the wire. */
+  running(): number {
+    return this.#running;
+  }
+
+  /** Is a task under way that must be alone? */
+  isAlone(): boolean {
+    return this.#alone > 0;
+  }
+
+  holds(ref: number): boolean {
+    return this.#held.has(ref);
+  }
+
+  held(): number {
+    return this.#held.size;
+  }
+
+  /** The claim is committed: carry it out. */
+  start(task: StartedTask, destination: GuardedDestination, permit: Permit): void {
+    const held: Held = { task, destination, permit, runsAlone: task.abandonedCount >= 2 };
+    this.#held.set(task.ref, held);
+    if (held.runsAlone) this.#alone++;
+    const policy = this.#parts.policies.get(task);
+    if (policy === undefined) this.#loadPolicy(held);
+    else this.#check(held, policy);
+  }
+
+  #loadPolicy(held: Held): void {
+    this.#parts.policies.load(held.task).then(
+      (loaded) =>
+        loaded === null ? this.#expire(held, "not-retryable") : this.#check(held, loaded),
+      () => this.#release(held),
+    );
+  }
+
+  #check(held: Held, policy: Policy): void {
+    const { task, destination, permit } = held;
+    const now = this.#parts.time.now();
+    const history = historyOf(task, task.attemptNumber - 1);
+    const admission = admit(policy, requestOf(task), history, OPEN_GATES, now);
+    if (!this.#parts.mayStart(now, task.claimedAt)) this.#release(held);
+    else if (admission.kind === "stop") this.#expire(held, admission.reason);
+    else if (destination.mayLeave(permit, now)) this.#send(held, policy, now);
+    else this.#release(held);
+  }
+
+  #send(held: Held, policy: Policy, now: number): void {
+    const { task } = held;
+    const history = historyOf(task, task.attemptNumber - 1);
+    const leftMs = remainingMs(policy, requestOf(task), history, now);
+    const attemptTimeoutMs = Math.max(1, Math.min(policy.attemptTimeoutMs, leftMs));
+    const connectTimeoutMs = Math.min(policy.connectTimeoutMs, attemptTimeoutMs);
+    this.#running++;
+    this.#tell("attempt.started", task, now);
+    const limits = { attemptTimeoutMs, connectTimeoutMs, now, signal: this.#signal };
+    this.#parts.deliver(task, limits, (result) => this.#ended(held, policy, result));
+  }
+
+  #ended(held: Held, policy: Policy, result: AttemptResult): void {
+    const { task, destination, permit } = held;
+    const { time, random } = this.#parts;
+    const now = time.now();
+    this.#running--;
+    destination.leave(permit, now, policy, result.outcome, result.durationMs);
+    this.#parts.scheduler.unblock(destination);
+    // What this node aborted itself is a call whose outcome nobody saw.
+    const isLost = result.outcome.kind === "aborted";
+    const outcome = isLost ? ({ kind: "abandoned" } as const) : result.outcome;
+    const gates = destination.gates(now, isThrottled(policy, outcome));
+    const ending = { task, policy, outcome, gates, now, random };
+    const log = isLost ? abandonedLogOf(task, now) : attemptLogOf(task, result);
+    const decision = decideOn(ending);
+    const isDenied = decision.kind === "stop" && result.errorClass === "target-denied";
+    const final = isDenied ? { ...decision, reason: "target-denied" as const } : decision;
+    this.#settle(held, settleOf(ending, final, log));
+  }
+
+  /** The claim goes back as if it had not been made. */
+  #release(held: Held): void {
+    this.#unused(held);
+    this.#settle(held, releaseOf(held.task, held.task.nextAttemptAt));
+  }
+
+  #expire(held: Held, reason: NonNullable<Settle["reason"]>): void {
+    this.#unused(held);
+    this.#settle(held, expiryOf(held.task, reason));
+  }
+
+  #unused({ destination, permit }: Held): void {
+    destination.giveBack(permit, this.#parts.time.now());
+    this.#parts.scheduler.unblock(destination);
+  }
+
+  #settle(held: Held, settle: Settle): void {
+    const { destination } = held;
+    const endedAt = this.#parts.time.now();
+    this.#parts.turn().addSettle({
+      settle,
+      destination,
+      done: (result) => this.#settled(held, settle, result, endedAt),
+    });
+  }
+
+  #settled(
+    { task, destination, runsAlone }: Held,
+    settle: Settle,
+    result: SettleResult,
+    endedAt: number,
+  ): void {
+    this.#held.delete(task.ref);
+    if (runsAlone) this.#alone--;
+    announce(this.#parts, { task, destination, settle, result, endedAt });
+  }
+
+  /** Ends every attempt on the wire: the lease is gone, or the time to stop is up. */
+  abort(reason: unknown): void {
+    const signal = this.#signal;
+    this.#signal = new AbortSource();
+    signal.abort(reason);
+  }
+
+  #tell(type: "attempt.started", task: StartedTask, now: number): void {
+    const { tenantId, taskId, destination, attemptNumber, nextAttemptAt } = task;
+    const lagMs = Math.max(0, now - nextAttemptAt);
+    this.#parts.events.emit(now, { type, tenantId, taskId, destination, attemptNumber, lagMs });
+  }
+}
+
+interface Announcement {
+  readonly task: StartedTask;
+  readonly destination: GuardedDestination;
+  readonly settle: Settle;
+  readonly result: SettleResult;
+  /** When the attempt ended. */
+  readonly endedAt: number;
+}
+
+/** Tells scheduler and listeners what has been settled. */
+export function announce(
+  { scheduler, events, time }: Pick<RunnerParts, "scheduler" | "events" | "time">,
+  { task, destination, settle, result, endedAt }: Announcement,
+): void {
+  if (result === "PENDING") scheduler.note(destination.lanes[settle.lane], settle.nextAttemptAt);
+  const type = eventType(settle, result);
+  if (type === undefined) return;
+  const { tenantId, taskId, attemptNumber, policyId, createdAt } = task;
+  const now = time.now();
+  events.emit(now, {
+    type,
+    tenantId,
+    taskId,
+    destination: destination.name,
+    attemptNumber,
+    policyId,
+    createdAt,
+    ...(settle.attempt !== null && { attempt: summaryOf(settle.attempt, now - endedAt) }),
+    ...(settle.reason !== null && { reason: settle.reason }),
+    ...(result === "PENDING" && { nextAttemptAt: settle.nextAttemptAt }),
+  });
+}
+
+function summaryOf(attempt: AttemptLog, settleMs: number): AttemptSummary {
+  const { outcome, responseStatus, errorClass, durationMs, nextDelayMs, delaySource } = attempt;
+  return { outcome, responseStatus, errorClass, durationMs, nextDelayMs, delaySource, settleMs };
+}
+
+function eventType({ attempt }: Settle, result: SettleResult) {
+  switch (result) {
+    case "fenced":
+      return "attempt.fenced";
+    case "SUCCEEDED":
+      return "task.succeeded";
+    case "EXHAUSTED":
+      return "task.exhausted";
+    case "CANCELLED":
+      return "task.cancelled";
+    case "PENDING":
+      if (attempt === null) return undefined;
+      return attempt.outcome === "abandoned" ? "attempt.abandoned" : "attempt.failed";
+  }
+}

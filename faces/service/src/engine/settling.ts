@@ -1,0 +1,167 @@
+/**
+ * Settling: from the end of an attempt to what is written about it. Whether and when there is a
+ * next attempt is core's `decide`; here its answer becomes a row.
+ */
+import {
+  type CallHistory,
+  type CallRequest,
+  type Decision,
+  decide,
+  type Gates,
+  judge,
+  kernelOf,
+  type Outcome,
+  type Policy,
+  type Random,
+  type StopReason,
+} from "@redrive/core";
+import type { AttemptResult } from "../deliver/attempt-result.ts";
+import type { Settle, StartedTask } from "../store.ts";
+import { type AttemptLog, laneOf } from "../task.ts";
+
+/** Claims in a row that may die without an outcome; one more is taken for the task's own doing. */
+const MOST_ABANDONED = 3;
+
+/** What `decide` and `admit` need to know of a task. */
+export function requestOf(task: StartedTask): CallRequest {
+  return {
+    method: task.method,
+    idempotent: task.idempotent,
+    patience: "wait",
+    ...(task.idempotencyKey !== null && { idempotencyKey: task.idempotencyKey }),
+    ...(task.deadlineAt !== null && { deadlineAt: task.deadlineAt }),
+  };
+}
+
+/** `attempts`: how many have been made. */
+export function historyOf(task: StartedTask, attempts: number): CallHistory {
+  return { attempt: attempts, startedAt: task.scheduledAt, previousDelayMs: task.lastDelayMs };
+}
+
+/** What there is to decide on. */
+export interface Ending {
+  readonly task: StartedTask;
+  readonly policy: Policy;
+  readonly outcome: Outcome;
+  readonly gates: Gates;
+  readonly now: number;
+  readonly random: Random;
+}
+
+/** Decides on a task whose attempt has ended. */
+export function decideOn({ task, policy, outcome, gates, now, random }: Ending): Decision {
+  if (outcome.kind === "abandoned" && task.abandonedCount + 1 >= MOST_ABANDONED) {
+    return { kind: "stop", status: "EXHAUSTED", reason: "poison" };
+  }
+  const stream = streamOf(random, policy, task);
+  const history = historyOf(task, task.attemptNumber);
+  const decision = decide(policy, requestOf(task), history, outcome, gates, now, stream);
+  const isLost = outcome.kind === "abandoned" && decision.kind === "stop";
+  return isLost && decision.reason === "attempts" ? { ...decision, reason: "abandoned" } : decision;
+}
+
+/**
+ * The task's own stream of chance, as far on as its earlier decisions have brought it: the same
+ * draws as a call in process gets that keeps its stream in memory.
+ */
+function streamOf(random: Random, policy: Policy, task: StartedTask): Random {
+  const stream = random.fork(task.taskId);
+  if (kernelOf(policy).draws) for (let n = 1; n < task.attemptNumber; n++) stream.next();
+  return stream;
+}
+
+export function isThrottled(policy: Policy, outcome: Outcome): boolean {
+  return judge(policy, outcome) === "throttled";
+}
+
+/** The row of an attempt that has ended with this decision. */
+export function settleOf(ending: Ending, decision: Decision, attempt: AttemptLog): Settle {
+  const { task, outcome, now } = ending;
+  const abandonedCount = outcome.kind === "abandoned" ? task.abandonedCount + 1 : 0;
+  const base = {
+    ...claimOf(task),
+    lane: laneOf(task.attemptNumber, abandonedCount),
+    abandonedCount,
+  };
+  switch (decision.kind) {
+    case "stop":
+      return { ...base, ...ended(task, decision.status, decision.reason), attempt };
+    case "retry": {
+      const { delayMs, ownDelayMs, source } = decision;
+      const log = { ...attempt, nextDelayMs: delayMs, delaySource: source };
+      return { ...base, ...waiting(now + delayMs, ownDelayMs), attempt: log };
+    }
+    case "hold": {
+      const { until, ownDelayMs, by } = decision;
+      const log = { ...attempt, nextDelayMs: Math.max(0, until - now), delaySource: by };
+      return { ...base, ...waiting(until, ownDelayMs), attempt: log };
+    }
+  }
+}
+
+function claimOf({ tenantId, taskId, ref, claimEpoch }: StartedTask) {
+  return { tenantId, taskId, ref, claimEpoch };
+}
+
+function waiting(nextAttemptAt: number, lastDelayMs: number) {
+  return { status: "PENDING", reason: null, nextAttemptAt, lastDelayMs } as const;
+}
+
+function ended(
+  { nextAttemptAt, lastDelayMs }: StartedTask,
+  status: Exclude<Settle["status"], "PENDING">,
+  reason: StopReason,
+) {
+  return { status, reason, nextAttemptAt, lastDelayMs } as const;
+}
+
+/** A claim that goes back as if it had not been made. */
+export function releaseOf(task: StartedTask, nextAttemptAt: number): Settle {
+  return {
+    ...claimOf(task),
+    ...waiting(nextAttemptAt, task.lastDelayMs),
+    lane: laneOf(task.attemptNumber - 1, task.abandonedCount),
+    abandonedCount: task.abandonedCount,
+    attempt: null,
+  };
+}
+
+/** A claim of a task whose time is over: it ends without another attempt. */
+export function expiryOf(task: StartedTask, reason: StopReason): Settle {
+  return { ...releaseOf(task, task.nextAttemptAt), ...ended(task, "EXHAUSTED", reason) };
+}
+
+export function attemptLogOf(task: StartedTask, result: AttemptResult): AttemptLog {
+  return {
+    attemptNumber: task.attemptNumber,
+    startedAt: task.claimedAt,
+    durationMs: Math.floor(result.durationMs),
+    phases: result.phases,
+    outcome: result.outcome.kind,
+    responseStatus: result.status,
+    errorClass: result.errorClass,
+    errorMessage: result.errorMessage,
+    responseHeaders: result.responseHeaders,
+    responseBody: result.responseBody,
+    nextDelayMs: null,
+    delaySource: null,
+  };
+}
+
+/** The log of an attempt that nobody saw the end of. */
+export function abandonedLogOf(task: StartedTask, now: number): AttemptLog {
+  return {
+    attemptNumber: task.attemptNumber,
+    startedAt: task.claimedAt,
+    durationMs: Math.max(0, now - task.claimedAt),
+    phases: null,
+    outcome: "abandoned",
+    responseStatus: null,
+    errorClass: null,
+    errorMessage: "the node that ran the attempt was lost",
+    responseHeaders: null,
+    responseBody: null,
+    nextDelayMs: null,
+    delaySource: null,
+  };
+}

@@ -1,0 +1,125 @@
+/**
+ * Turn load: the items that callers hand to a turn, and what of them goes into one commit.
+ */
+import type {
+  Batch,
+  CancelResult,
+  Create,
+  CreateResult,
+  DestinationRow,
+  Settle,
+  SettleResult,
+  StartedTask,
+  TaskRef,
+  WakeResult,
+} from "../store.ts";
+import type { GuardedDestination, Permit } from "./guarded-destination.ts";
+import { type Pick, requestOf } from "./scheduler.ts";
+
+export interface CreateItem {
+  readonly create: Omit<Create, "claimVersion">;
+  readonly destination: GuardedDestination;
+  readonly done: (result: CreateResult) => void;
+  readonly failed: (error: unknown) => void;
+}
+
+export interface SettleItem {
+  readonly settle: Settle;
+  readonly destination: GuardedDestination;
+  readonly done: (result: SettleResult) => void;
+}
+
+export interface RefItem<Result> {
+  readonly ref: TaskRef;
+  readonly done: (result: Result) => void;
+  readonly failed: (error: unknown) => void;
+}
+
+/** What the turn asks of the engine around it. */
+export interface TurnHost {
+  readonly nodeId: string;
+  /** May attempts be started now? */
+  mayClaim(now: number): boolean;
+  /** Attempts on the wire. */
+  running(): number;
+  /** Carries out a claim that is committed. */
+  carryOut(task: StartedTask, destination: GuardedDestination, permit: Permit): void;
+  /** The store works again after a failure. */
+  committed(): void;
+  failed(error: unknown): void;
+  /** Everything that was put in is committed. */
+  idle(): void;
+}
+
+/** What goes into one commit. */
+export interface Load extends Taken {
+  readonly batch: Batch;
+  /** At the index of its create: the permit it is to start with. */
+  readonly permits: readonly (Permit | undefined)[];
+  readonly picks: readonly Pick[];
+  readonly written: readonly GuardedDestination[];
+}
+
+/** Items that were taken out of the queues. */
+export interface Taken {
+  readonly creates: readonly CreateItem[];
+  readonly settles: readonly SettleItem[];
+  readonly cancels: readonly RefItem<CancelResult>[];
+  readonly wakes: readonly RefItem<WakeResult>[];
+}
+
+/** Who writes, and when. */
+export interface LoadAuthor {
+  readonly now: number;
+  readonly nodeId: string;
+}
+
+/** Makes a batch; undefined if there is nothing to tell the store. */
+export function loadOf(
+  author: LoadAuthor,
+  taken: Taken,
+  permits: readonly (Permit | undefined)[],
+  picks: readonly Pick[],
+  changed: Set<GuardedDestination>,
+): Load | undefined {
+  const rows = changedRows(taken, permits, picks, changed);
+  const { creates, settles, cancels, wakes } = taken;
+  const items = creates.length + settles.length + cancels.length + wakes.length;
+  if (items + picks.length + rows.size === 0) return undefined;
+  const versionOf = (destination: GuardedDestination) =>
+    (rows.get(destination) ?? destination.row).version;
+  const batch: Batch = {
+    ...author,
+    destinations: [...rows.values()].map((row) => ({ row })),
+    creates: creates.map(({ create, destination }, index) => ({
+      ...create,
+      claimVersion: permits[index] === undefined ? null : versionOf(destination),
+    })),
+    settles: settles.map(({ settle }) => settle),
+    cancels: cancels.map(({ ref }) => ref),
+    wakes: wakes.map(({ ref }) => ref),
+    claims: picks.map((pick) => requestOf(pick, versionOf(pick.lane.destination))),
+  };
+  return { ...taken, batch, permits, picks, written: [...rows.keys()] };
+}
+
+/** Only who settled, was asked for a permit, or said so can have changed. */
+function changedRows(
+  { settles, creates }: Taken,
+  permits: readonly (Permit | undefined)[],
+  picks: readonly Pick[],
+  changed: Set<GuardedDestination>,
+): Map<GuardedDestination, DestinationRow> {
+  const touched = changed;
+  for (const { destination } of settles) touched.add(destination);
+  for (const [index, { destination }] of creates.entries()) {
+    if (permits[index] !== undefined) touched.add(destination);
+  }
+  for (const { lane } of picks) touched.add(lane.destination);
+  const rows = new Map<GuardedDestination, DestinationRow>();
+  for (const destination of touched) {
+    const row = destination.wantedRow();
+    if (row !== null) rows.set(destination, row);
+  }
+  return rows;
+}

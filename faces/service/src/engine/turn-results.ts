@@ -1,0 +1,104 @@
+/**
+ * Turn results: what a commit that has ended means for destinations, lanes, permits and whoever
+ * waits for an answer.
+ */
+import type { CommitResult, CreateResult, DestinationRow } from "../store.ts";
+import type { GuardedDestination, Permit } from "./guarded-destination.ts";
+import type { Scheduler } from "./scheduler.ts";
+import type { CreateItem, Load, TurnHost } from "./turn-load.ts";
+
+/** Who is told. */
+export interface Told {
+  readonly scheduler: Scheduler;
+  readonly host: TurnHost;
+  readonly now: number;
+}
+
+/** Everything in the load has happened, as `result` says. */
+export function tellCommitted(told: Told, load: Load, result: CommitResult): void {
+  for (const [index, destination] of load.written.entries()) {
+    const standing = result.destinations[index] ?? null;
+    const row = load.batch.destinations[index]?.row;
+    if (standing !== null) adopt(told, destination, standing);
+    else if (row !== undefined) destination.wrote(row);
+  }
+  tellEach(load.settles, result.settles);
+  for (const [index, item] of load.creates.entries()) {
+    tellCreated(told, item, load.permits[index], result.creates[index] as CreateResult);
+  }
+  tellEach(load.cancels, result.cancels);
+  tellEach(load.wakes, result.wakes);
+  tellClaims(told, load, result.claims);
+}
+
+function tellClaims(told: Told, { picks }: Load, claims: CommitResult["claims"]): void {
+  for (const [index, pick] of picks.entries()) {
+    const claim = claims[index];
+    if (claim === undefined) continue;
+    told.scheduler.claimed(pick, claim);
+    const { destination } = pick.lane;
+    if (claim.row !== null) adopt(told, destination, claim.row);
+    for (const task of claim.tasks) {
+      told.host.carryOut(task, destination, pick.permits.pop() as Permit);
+    }
+    giveBack(told, destination, pick.permits);
+  }
+}
+
+function tellCreated(
+  told: Told,
+  item: CreateItem,
+  permit: Permit | undefined,
+  result: CreateResult,
+): void {
+  const { destination, create } = item;
+  const started = result.kind === "created" ? result.started : null;
+  if (result.kind === "created" && started === null) {
+    if (result.row !== null) adopt(told, destination, result.row);
+    told.scheduler.note(destination.lanes.first, create.task.scheduledAt);
+  }
+  item.done(result);
+  if (permit === undefined) return;
+  if (started !== null) told.host.carryOut(started, destination, permit);
+  else giveBack(told, destination, [permit]);
+}
+
+/** Nobody knows what of the load has happened. Its settles are to be tried again by the caller. */
+export function tellFailed(told: Told, load: Load, error: unknown): void {
+  for (const [index, item] of load.creates.entries()) {
+    const permit = load.permits[index];
+    if (permit !== undefined) giveBack(told, item.destination, [permit]);
+    item.failed(error);
+  }
+  for (const item of [...load.cancels, ...load.wakes]) item.failed(error);
+  for (const pick of load.picks) {
+    giveBack(told, pick.lane.destination, pick.permits);
+    told.scheduler.unclaimed(pick);
+  }
+}
+
+function adopt(
+  { scheduler, now }: Told,
+  destination: GuardedDestination,
+  row: DestinationRow,
+): void {
+  destination.adopt(row, now);
+  scheduler.unblock(destination);
+}
+
+function giveBack(
+  { scheduler, now }: Told,
+  destination: GuardedDestination,
+  permits: readonly Permit[],
+): void {
+  if (permits.length === 0) return;
+  for (const permit of permits) destination.giveBack(permit, now);
+  scheduler.unblock(destination);
+}
+
+function tellEach<Result>(
+  items: readonly { readonly done: (result: Result) => void }[],
+  results: readonly Result[],
+): void {
+  for (const [index, item] of items.entries()) item.done(results[index] as Result);
+}

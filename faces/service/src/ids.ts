@@ -1,0 +1,49 @@
+/**
+ * Ids: UUIDv7 (RFC 9562), so that tasks sort by age. Within a millisecond a counter keeps the order.
+ */
+
+/** Fills the array with chance that nobody can guess. */
+export type FillRandom = (bytes: Uint8Array) => void;
+
+/** A new id for that instant. Ids of one source strictly increase. */
+export type NewId = (now: number) => string;
+
+const POOL_BYTES = 8192;
+/** Of 128 bits, 48 are the instant and 18 the counter and marks; these are left to chance. */
+const CHANCE_BYTES = 8;
+const COUNTER_END = 4096;
+
+const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
+
+export function uuidV7(fill: FillRandom): NewId {
+  const pool = new Uint8Array(POOL_BYTES);
+  let used = POOL_BYTES;
+  let lastAt = 0;
+  let counter = 0;
+
+  return (now) => {
+    if (now > lastAt) {
+      lastAt = now;
+      counter = 0;
+    } else if (++counter === COUNTER_END) {
+      // More than 4096 in a millisecond: borrow the next one.
+      lastAt++;
+      counter = 0;
+    }
+    if (used + CHANCE_BYTES > POOL_BYTES) {
+      fill(pool);
+      used = 0;
+    }
+    const time = lastAt.toString(16).padStart(12, "0");
+    const sequence = (0x7000 + counter).toString(16);
+    const chance = tail(pool, used);
+    used += CHANCE_BYTES;
+    return `${time.slice(0, 8)}-${time.slice(8)}-${sequence}-${chance}`;
+  };
+}
+
+function tail(pool: Uint8Array, at: number): string {
+  const hex = (offset: number) => HEX[pool[at + offset] ?? 0];
+  const variant = HEX[((pool[at] ?? 0) & 0x3f) | 0x80];
+  return `${variant}${hex(1)}-${hex(2)}${hex(3)}${hex(4)}${hex(5)}${hex(6)}${hex(7)}`;
+}

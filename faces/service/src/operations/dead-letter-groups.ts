@@ -1,0 +1,59 @@
+/**
+ * Dead letter groups: how many dead letters there are by destination and reason, so that an outage
+ * of ten thousand tasks is one line.
+ */
+import type { Page, TaskFilter, TaskPage } from "../store.ts";
+import type { RetryTask } from "../task.ts";
+
+export interface DeadLetterGroup {
+  readonly destination: string;
+  readonly reason: string | null;
+  readonly count: number;
+  /** The earliest and the latest end among them; epoch ms. */
+  readonly firstFinishedAt: number;
+  readonly lastFinishedAt: number;
+}
+
+export interface DeadLetterGroups {
+  /** The largest first. */
+  readonly groups: readonly DeadLetterGroup[];
+  /** False: there are more dead letters than were looked at. */
+  readonly complete: boolean;
+}
+
+export type ListTasks = (filter: TaskFilter, page: Page) => Promise<TaskPage>;
+
+const PAGE = 250;
+const MOST_PAGES = 400;
+
+export async function groupDeadLetters(
+  list: ListTasks,
+  filter: Omit<TaskFilter, "status">,
+): Promise<DeadLetterGroups> {
+  const groups = new Map<string, DeadLetterGroup>();
+  let cursor: string | null | undefined;
+  for (let pages = 0; cursor !== null && pages < MOST_PAGES; pages++) {
+    const page: TaskPage = await list(
+      { ...filter, status: "EXHAUSTED" },
+      { limit: PAGE, ...(cursor !== undefined && { cursor }) },
+    );
+    for (const task of page.tasks) add(groups, task);
+    cursor = page.cursor;
+  }
+  const sorted = [...groups.values()].sort((one, other) => other.count - one.count);
+  return { groups: sorted, complete: cursor === null };
+}
+
+function add(groups: Map<string, DeadLetterGroup>, task: RetryTask): void {
+  const { destination, reason } = task;
+  const finishedAt = task.finishedAt ?? task.createdAt;
+  const key = `${destination}\n${reason}`;
+  const group = groups.get(key);
+  groups.set(key, {
+    destination,
+    reason,
+    count: (group?.count ?? 0) + 1,
+    firstFinishedAt: Math.min(group?.firstFinishedAt ?? finishedAt, finishedAt),
+    lastFinishedAt: Math.max(group?.lastFinishedAt ?? finishedAt, finishedAt),
+  });
+}

@@ -1,0 +1,90 @@
+/**
+ * Destination health: how a destination does, from the row that the fleet shares, the guards that
+ * this node keeps, and the counts of its tasks.
+ */
+import {
+  type BreakerState,
+  budgetAllows,
+  concurrencyLimit,
+  type DestinationDocument,
+  type Guards,
+  gatesOf,
+  quantileMs,
+} from "@redrive/core";
+import type { DestinationRow, TaskCount } from "../store.ts";
+import type { TaskStatus } from "../task.ts";
+
+export interface DestinationHealth {
+  readonly name: string;
+  /** As it was set; null: all defaults. */
+  readonly document: DestinationDocument | null;
+  readonly pausedAt: number | null;
+  /** Nobody calls before this instant (Retry-After); 0: no gate. */
+  readonly gateUntil: number;
+  readonly breakerState: BreakerState;
+  readonly openUntil: number;
+  /** No call fits the rate before this instant; 0: none is set, or it has room. */
+  readonly rateUntil: number;
+  readonly retryBudget: "off" | "empty" | "open";
+  readonly concurrency: { readonly inFlight: number; readonly limit: number } | null;
+  /** Of the calls of this node; null: none yet. */
+  readonly latency: { readonly p50Ms: number; readonly p99Ms: number } | null;
+  /** Tasks by status; zeroes are left out. */
+  readonly tasks: Readonly<Partial<Record<TaskStatus, number>>>;
+  /** Waiting and in flight. */
+  readonly backlog: number;
+  /** When the first of the waiting is due, as far as this node knows; null: none waits. */
+  readonly nextDueAt: number | null;
+}
+
+export interface HealthParts {
+  readonly row: DestinationRow;
+  readonly guards: Guards;
+  /** The earliest due instants of its lanes; Infinity where none waits. */
+  readonly dueAts: readonly number[];
+  readonly counts: readonly TaskCount[];
+  readonly now: number;
+}
+
+export function healthOfDestination(parts: HealthParts): DestinationHealth {
+  const { row, guards, dueAts, counts, now } = parts;
+  const { name, document, pausedAt, gateUntil, breakerState, openUntil } = row;
+  const own = counts.filter(({ destination }) => destination === name);
+  const tasks = Object.fromEntries(own.map(({ status, count }) => [status, count]));
+  return {
+    name,
+    document: document === null ? null : (JSON.parse(document) as DestinationDocument),
+    pausedAt,
+    gateUntil,
+    breakerState,
+    openUntil,
+    rateUntil: gatesOf(guards, now, false).rateUntil ?? 0,
+    retryBudget: budgetOf(guards, now),
+    concurrency: slotsOf(guards),
+    latency: latencyOf(guards, now),
+    tasks,
+    backlog: (tasks["PENDING"] ?? 0) + (tasks["IN_FLIGHT"] ?? 0),
+    nextDueAt: earliestOf(dueAts),
+  };
+}
+
+function earliestOf(dueAts: readonly number[]): number | null {
+  const earliest = Math.min(...dueAts);
+  return Number.isFinite(earliest) ? earliest : null;
+}
+
+function budgetOf({ retryBudget }: Guards, now: number): DestinationHealth["retryBudget"] {
+  if (retryBudget === undefined) return "off";
+  return budgetAllows(retryBudget, now, false) ? "open" : "empty";
+}
+
+function slotsOf({ concurrency }: Guards): DestinationHealth["concurrency"] {
+  if (concurrency === undefined) return null;
+  return { inFlight: concurrency.inFlight, limit: concurrencyLimit(concurrency) };
+}
+
+function latencyOf({ latency }: Guards, now: number): DestinationHealth["latency"] {
+  const p50Ms = quantileMs(latency, now, 0.5);
+  const p99Ms = quantileMs(latency, now, 0.99);
+  return p50Ms === undefined || p99Ms === undefined ? null : { p50Ms, p99Ms };
+}

@@ -1,0 +1,69 @@
+/** Explaining: each thing that can hold a task back has its sentence. */
+import { createGuards } from "@redrive/core";
+import { expect, it } from "vitest";
+import { blankDestination } from "../store.ts";
+import type { RetryTask } from "../task.ts";
+import { type DestinationHealth, healthOfDestination } from "./destination-health.ts";
+import { explainTask } from "./explain-task.ts";
+
+const NOW = 10_000;
+const row = blankDestination("acme", "shop");
+const well = healthOfDestination({
+  row,
+  guards: createGuards({}, NOW),
+  dueAts: [],
+  counts: [],
+  now: NOW,
+});
+const base = {
+  status: "PENDING",
+  attemptNumber: 1,
+  nextAttemptAt: NOW,
+  claimedAt: NOW - 40,
+  cancelRequestedAt: null,
+  reason: null,
+  redrivenTo: null,
+} as unknown as RetryTask;
+
+it.each<[Partial<RetryTask>, Partial<DestinationHealth>, string]>([
+  [{ status: "SUCCEEDED" }, {}, "It succeeded at attempt 1."],
+  [{ status: "CANCELLED", attemptNumber: 0 }, {}, "It was cancelled after 0 attempts."],
+  [
+    { status: "EXHAUSTED", reason: "attempts" },
+    {},
+    "It ended after 1 attempt: no attempts are left.",
+  ],
+  [
+    { status: "EXHAUSTED", reason: "attempts", redrivenTo: "t2" },
+    {},
+    "It ended after 1 attempt: no attempts are left; it was redriven as t2.",
+  ],
+  [{ status: "IN_FLIGHT" }, {}, "Attempt 1 has been running for 40 ms."],
+  [
+    { status: "IN_FLIGHT", cancelRequestedAt: 1 },
+    {},
+    "Attempt 1 has been running for 40 ms; a success wins, else it is cancelled.",
+  ],
+  [{ nextAttemptAt: NOW + 500 }, {}, "Attempt 2 is due in 500 ms."],
+  [{}, {}, "Attempt 2 is due and starts as soon as a node takes it."],
+  [{}, { pausedAt: 1 }, "Attempt 2 waits: destination shop is paused until somebody resumes it."],
+  [
+    {},
+    { breakerState: "OPEN", openUntil: NOW + 7 },
+    "Attempt 2 is due, but the circuit of shop is open for another 7 ms.",
+  ],
+  [
+    {},
+    { gateUntil: NOW + 9 },
+    "Attempt 2 is due, but shop asked everybody to wait (Retry-After), for another 9 ms.",
+  ],
+  [{}, { rateUntil: NOW + 3 }, "Attempt 2 is due, but the rate of shop is used up for 3 ms."],
+  [{}, { retryBudget: "empty" }, "Attempt 2 is due, but the retry budget of shop is empty."],
+  [
+    {},
+    { concurrency: { inFlight: 2, limit: 2 } },
+    "Attempt 2 is due, but all 2 slots of shop are taken.",
+  ],
+])("%j, %j: %s", (task, health, sentence) => {
+  expect(explainTask({ ...base, ...task }, { ...well, ...health }, NOW)).toBe(sentence);
+});

@@ -1,0 +1,66 @@
+/**
+ * Explain task: why a task is not running now, in a sentence, from what is stored of it and of its
+ * destination. It judges nothing: it says which of the things that hold a task back holds this one.
+ */
+import { explainReason } from "@redrive/core";
+import type { RetryTask } from "../task.ts";
+import type { DestinationHealth } from "./destination-health.ts";
+
+export function explainTask(task: RetryTask, health: DestinationHealth, now: number): string {
+  switch (task.status) {
+    case "SUCCEEDED":
+      return `It succeeded at attempt ${task.attemptNumber}.`;
+    case "CANCELLED":
+      return `It was cancelled after ${attempts(task.attemptNumber)}.`;
+    case "EXHAUSTED":
+      return `It ended after ${attempts(task.attemptNumber)}: ${whyEnded(task)}.`;
+    case "IN_FLIGHT":
+      return explainRunning(task, now);
+    case "PENDING":
+      return explainWaiting(task, health, now);
+  }
+}
+
+function whyEnded({ reason, redrivenTo }: RetryTask): string {
+  const why = reason === null ? "no reason is known" : explainReason(reason);
+  return redrivenTo === null ? why : `${why}; it was redriven as ${redrivenTo}`;
+}
+
+function explainRunning({ attemptNumber, claimedAt, cancelRequestedAt }: RetryTask, now: number) {
+  const runs = `Attempt ${attemptNumber} has been running for ${Math.max(0, now - (claimedAt ?? now))} ms`;
+  return cancelRequestedAt === null ? `${runs}.` : `${runs}; a success wins, else it is cancelled.`;
+}
+
+function explainWaiting(task: RetryTask, health: DestinationHealth, now: number): string {
+  const next = `Attempt ${task.attemptNumber + 1}`;
+  const held = heldBy(health, task.attemptNumber > 0, now);
+  if (health.pausedAt !== null) return `${next} waits: ${held}.`;
+  const waitMs = task.nextAttemptAt - now;
+  if (waitMs > 0) return `${next} is due in ${waitMs} ms.`;
+  return held === undefined
+    ? `${next} is due and starts as soon as a node takes it.`
+    : `${next} is due, but ${held}.`;
+}
+
+/** What keeps everybody from this destination now, the longest lasting first. */
+function heldBy(health: DestinationHealth, isRetry: boolean, now: number): string | undefined {
+  const { name, pausedAt, gateUntil, openUntil, breakerState, concurrency, retryBudget } = health;
+  if (pausedAt !== null) return `destination ${name} is paused until somebody resumes it`;
+  if (breakerState !== "CLOSED" && openUntil > now) {
+    return `the circuit of ${name} is open for another ${openUntil - now} ms`;
+  }
+  if (gateUntil > now) {
+    return `${name} asked everybody to wait (Retry-After), for another ${gateUntil - now} ms`;
+  }
+  if (health.rateUntil > now)
+    return `the rate of ${name} is used up for ${health.rateUntil - now} ms`;
+  if (isRetry && retryBudget === "empty") return `the retry budget of ${name} is empty`;
+  if (concurrency !== null && concurrency.inFlight >= concurrency.limit) {
+    return `all ${concurrency.limit} slots of ${name} are taken`;
+  }
+  return undefined;
+}
+
+function attempts(count: number): string {
+  return count === 1 ? "1 attempt" : `${count} attempts`;
+}

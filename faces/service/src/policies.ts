@@ -1,0 +1,112 @@
+/**
+ * Policies: registered, replaced and looked up. A task is pinned to a version. Presets need no
+ * registration, and a policy that comes with a task is kept under the digest of its document.
+ */
+import { type PolicyDocument, presets, resolve } from "@redrive/core";
+import type { PolicyBook } from "./engine/policy-book.ts";
+import { serviceError } from "./errors.ts";
+import type { PolicyRow, Store } from "./store.ts";
+
+/** The digest of texts and bytes, in hexadecimal. */
+export type Digest = (parts: readonly (string | Uint8Array)[]) => string;
+
+export interface PolicyChoice {
+  readonly policyId: string;
+  readonly policyVersion: number;
+}
+
+export class Policies {
+  readonly #store: Store;
+  readonly #book: PolicyBook;
+  readonly #digest: Digest;
+  readonly #now: () => number;
+  /** The newest version of each, as far as this process knows. */
+  readonly #newest = new Map<string, PolicyChoice>();
+
+  constructor(store: Store, book: PolicyBook, digest: Digest, now: () => number) {
+    this.#store = store;
+    this.#book = book;
+    this.#digest = digest;
+    this.#now = now;
+  }
+
+  /** What a task is pinned to, if that is known without asking the store. */
+  known(tenantId: string, policyId: string): PolicyChoice | undefined {
+    return this.#store.exclusive ? this.#newest.get(`${tenantId}\n${policyId}`) : undefined;
+  }
+
+  /** The newest version of a policy or preset; throws `UNKNOWN_POLICY`. */
+  async choose(tenantId: string, policyId: string): Promise<PolicyChoice> {
+    const row = await this.#store.getPolicy(tenantId, policyId);
+    if (row !== null) return this.#note(row);
+    if (!Object.hasOwn(presets, policyId)) {
+      throw serviceError("UNKNOWN_POLICY", `there is no policy ${JSON.stringify(policyId)}`);
+    }
+    return this.#add(tenantId, policyId, 1, presets[policyId as keyof typeof presets]);
+  }
+
+  /** Keeps a policy that came with a task. */
+  async chooseInline(tenantId: string, document: PolicyDocument): Promise<PolicyChoice> {
+    const policyId = `inline.${this.#digest([JSON.stringify(resolve(document))]).slice(0, 40)}`;
+    return this.known(tenantId, policyId) ?? this.#add(tenantId, policyId, 1, document);
+  }
+
+  /** Adds a policy under its id. The same document again is no change; another one is refused. */
+  async register(tenantId: string, document: PolicyDocument): Promise<PolicyChoice> {
+    const policyId = idOf(document);
+    const standing = await this.#store.getPolicy(tenantId, policyId);
+    if (standing === null) return this.#add(tenantId, policyId, 1, document);
+    if (standing.document === JSON.stringify(document)) return this.#note(standing);
+    const text = `policy ${JSON.stringify(policyId)} exists with another document; replace it`;
+    throw serviceError("POLICY_CONFLICT", text);
+  }
+
+  /** Makes a document the newest version of its id. */
+  async replace(tenantId: string, document: PolicyDocument): Promise<PolicyChoice> {
+    const policyId = idOf(document);
+    const standing = await this.#store.getPolicy(tenantId, policyId);
+    if (standing?.document === JSON.stringify(document)) return this.#note(standing);
+    return this.#add(tenantId, policyId, (standing?.version ?? 0) + 1, document);
+  }
+
+  /** One version, or the newest; null if there is none. */
+  get(tenantId: string, policyId: string, version?: number): Promise<PolicyRow | null> {
+    return this.#store.getPolicy(tenantId, policyId, version);
+  }
+
+  list(tenantId: string): Promise<readonly PolicyRow[]> {
+    return this.#store.listPolicies(tenantId);
+  }
+
+  /** False while a task that has not ended uses it. */
+  async remove(tenantId: string, policyId: string): Promise<boolean> {
+    this.#newest.delete(`${tenantId}\n${policyId}`);
+    return this.#store.removePolicy(tenantId, policyId);
+  }
+
+  async #add(
+    tenantId: string,
+    policyId: string,
+    version: number,
+    document: PolicyDocument,
+  ): Promise<PolicyChoice> {
+    resolve(document);
+    const text = JSON.stringify(document);
+    const row = { tenantId, policyId, version, document: text, createdAt: this.#now() };
+    await this.#store.addPolicy(row);
+    return this.#note((await this.#store.getPolicy(tenantId, policyId)) ?? row);
+  }
+
+  #note({ tenantId, policyId, version, document }: PolicyRow): PolicyChoice {
+    const choice = { policyId, policyVersion: version };
+    this.#book.keep({ tenantId, ...choice }, JSON.parse(document) as PolicyDocument);
+    this.#newest.set(`${tenantId}\n${policyId}`, choice);
+    return choice;
+  }
+}
+
+function idOf(document: PolicyDocument): string {
+  resolve(document);
+  if (document.policyId !== undefined) return document.policyId;
+  throw serviceError("UNKNOWN_POLICY", "a policy to register must have a policyId, got none");
+}

@@ -1,0 +1,310 @@
+/**
+ * Redrive: the service as a program uses it. The HTTP front is one caller of it, an embedding
+ * process another; everything they can do is here, in the terms of one tenant at a time.
+ */
+import {
+  assertKey,
+  type DestinationDocument,
+  DocumentError,
+  isObject,
+  resolve,
+  resolveDestination,
+} from "@redrive/core";
+import type { RefusedTarget, Target } from "./deliver/target.ts";
+import type { Engine } from "./engine/engine.ts";
+import type { EngineEvent } from "./engine/events.ts";
+import { serviceError } from "./errors.ts";
+import type { NewId } from "./ids.ts";
+import { type DestinationHealth, healthOfDestination } from "./operations/destination-health.ts";
+import { explainTask } from "./operations/explain-task.ts";
+import { type Digest, Policies, type PolicyChoice } from "./policies.ts";
+import {
+  type AttemptPage,
+  blankDestination,
+  type CreateResult,
+  type DestinationRow,
+  type Page,
+  type Store,
+  type TaskCount,
+  type TaskFilter,
+  type TaskPage,
+} from "./store.ts";
+import type { NewTask, RetryTask } from "./task.ts";
+import { checkInput, fingerprintParts, type TaskInput, taskOf } from "./task-input.ts";
+
+/** What `createRedrive` joins. */
+export interface RedriveParts {
+  readonly store: Store;
+  readonly engine: Engine;
+  readonly newId: NewId;
+  readonly digest: Digest;
+  readonly checkTarget: (url: string) => Target | RefusedTarget;
+  /** Ends what was opened for this service. */
+  readonly close: () => Promise<void>;
+}
+
+export interface Accepted {
+  readonly taskId: string;
+  /** The key was known: this is the task it stands for. */
+  readonly replayed: boolean;
+}
+
+export interface Cancelled {
+  /** CANCELLED, or still IN_FLIGHT: a success of the attempt under way wins. */
+  readonly status: "CANCELLED" | "IN_FLIGHT";
+  readonly cancelRequestedAt: number | null;
+}
+
+export interface RedriveCount {
+  readonly redriven: number;
+  /** Had been redriven before. */
+  readonly skipped: number;
+}
+
+/** Who a call is for when nothing is said: an embedding process is its own only tenant. */
+export const DEFAULT_TENANT = "default";
+
+const DEFAULT_POLICY = "background";
+const REDRIVE_PAGE = 100;
+
+export class Redrive {
+  readonly policies: Policies;
+  readonly #parts: RedriveParts;
+
+  constructor(parts: RedriveParts) {
+    const { store, engine, digest } = parts;
+    this.#parts = parts;
+    this.policies = new Policies(store, engine.policies, digest, () => engine.now());
+  }
+
+  /** Resolves once the task is durable. */
+  async enqueue(input: TaskInput, tenantId: string = DEFAULT_TENANT): Promise<Accepted> {
+    const choice = this.#knownPolicy(input, tenantId) ?? (await this.#policy(input, tenantId));
+    const task = this.#newTask(input, tenantId, choice);
+    const policy = this.#parts.engine.policies.get(task);
+    if (policy?.requireIdempotencyKey && task.idempotencyKey === null) assertKey(policy, {});
+    const { idempotencyKey } = task;
+    const fingerprint = idempotencyKey === null ? null : this.#parts.digest(fingerprintParts(task));
+    const result = await this.#create(task, fingerprint);
+    if (result.kind === "created") return { taskId: task.taskId, replayed: false };
+    if (result.kind === "replayed") return { taskId: result.taskId, replayed: true };
+    const text = `key ${JSON.stringify(idempotencyKey)} was used with another payload`;
+    throw serviceError("IDEMPOTENCY_CONFLICT", text);
+  }
+
+  /** Each for itself: the results are in the order of the inputs. */
+  enqueueMany(
+    inputs: readonly TaskInput[],
+    tenantId: string = DEFAULT_TENANT,
+  ): Promise<readonly PromiseSettledResult<Accepted>[]> {
+    return Promise.allSettled(inputs.map((input) => this.enqueue(input, tenantId)));
+  }
+
+  #knownPolicy(input: TaskInput, tenantId: string): PolicyChoice | undefined {
+    if (!isObject(input) || input.policy !== undefined) return undefined;
+    return this.policies.known(tenantId, input.policyId ?? DEFAULT_POLICY);
+  }
+
+  /** The input is checked first, so that nothing is stored for one that will be refused. */
+  #policy(input: TaskInput, tenantId: string): Promise<PolicyChoice> {
+    const problems = checkInput(input, this.#parts.engine.now());
+    if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
+    if (input.policy === undefined) {
+      return this.policies.choose(tenantId, input.policyId ?? DEFAULT_POLICY);
+    }
+    resolve(input.policy);
+    return this.policies.chooseInline(tenantId, input.policy);
+  }
+
+  #newTask(input: TaskInput, tenantId: string, choice: PolicyChoice): NewTask {
+    const { engine, newId, checkTarget } = this.#parts;
+    const now = engine.now();
+    return taskOf(input, { tenantId, taskId: newId(now), now, ...choice, checkTarget });
+  }
+
+  #create(task: NewTask, fingerprint: string | null): Promise<CreateResult> {
+    return new Promise((resolve, reject) => {
+      this.#parts.engine.create(task, fingerprint, resolve, reject);
+    });
+  }
+
+  get(taskId: string, tenantId: string = DEFAULT_TENANT): Promise<RetryTask | null> {
+    return this.#parts.store.query.get(tenantId, taskId);
+  }
+
+  list(
+    filter: TaskFilter = {},
+    page: Page = { limit: 50 },
+    tenantId: string = DEFAULT_TENANT,
+  ): Promise<TaskPage> {
+    return this.#parts.store.query.list(tenantId, filter, page);
+  }
+
+  attempts(
+    taskId: string,
+    page: Page = { limit: 50 },
+    tenantId: string = DEFAULT_TENANT,
+  ): Promise<AttemptPage> {
+    return this.#parts.store.query.attempts(tenantId, taskId, page);
+  }
+
+  count(tenantId: string = DEFAULT_TENANT) {
+    return this.#parts.store.query.count(tenantId);
+  }
+
+  /** Throws `TASK_STATE_CONFLICT` for a task that ended otherwise, `TASK_NOT_FOUND` for none. */
+  async cancel(taskId: string, tenantId: string = DEFAULT_TENANT): Promise<Cancelled> {
+    const result = await this.#parts.engine.cancel({ tenantId, taskId });
+    switch (result.kind) {
+      case "cancelled":
+        return { status: "CANCELLED", cancelRequestedAt: null };
+      case "requested":
+        return { status: "IN_FLIGHT", cancelRequestedAt: result.cancelRequestedAt };
+      case "ended":
+        throw serviceError("TASK_STATE_CONFLICT", `task ${taskId} has ended ${result.status}`);
+      case "unknown":
+        throw notFound(taskId);
+    }
+  }
+
+  /** Runs a waiting task now rather than when it is due. It passes no guard. */
+  async retryNow(taskId: string, tenantId: string = DEFAULT_TENANT): Promise<void> {
+    const result = await this.#parts.engine.wake({ tenantId, taskId });
+    if (result.kind === "unknown") throw notFound(taskId);
+    if (result.kind === "woken") return;
+    throw serviceError("TASK_STATE_CONFLICT", `task ${taskId} is ${result.status}, not PENDING`);
+  }
+
+  /** Nothing is attempted there until it is resumed; total budgets run on. */
+  pause(destination: string, tenantId: string = DEFAULT_TENANT): Promise<DestinationRow> {
+    const { engine } = this.#parts;
+    return engine.changeDestination(tenantId, destination, { pausedAt: engine.now() });
+  }
+
+  resume(destination: string, tenantId: string = DEFAULT_TENANT): Promise<DestinationRow> {
+    return this.#parts.engine.changeDestination(tenantId, destination, { pausedAt: null });
+  }
+
+  /** Sets a destination's guards; throws `INVALID_DESTINATION` with what is wrong. */
+  configure(
+    destination: string,
+    document: DestinationDocument,
+    tenantId: string = DEFAULT_TENANT,
+  ): Promise<DestinationRow> {
+    resolveDestination(document, "service");
+    const text = JSON.stringify(document);
+    return this.#parts.engine.changeDestination(tenantId, destination, { document: text });
+  }
+
+  destinations(tenantId: string = DEFAULT_TENANT): Promise<readonly DestinationRow[]> {
+    return this.#parts.store.listDestinations(tenantId);
+  }
+
+  /** How each destination does that has a document, a guard that acted, or a task. */
+  async health(tenantId: string = DEFAULT_TENANT): Promise<readonly DestinationHealth[]> {
+    const { store, engine } = this.#parts;
+    const counts = await store.query.count(tenantId);
+    const rows = new Map((await store.listDestinations(tenantId)).map((row) => [row.name, row]));
+    const names = new Set([...rows.keys(), ...counts.map(({ destination }) => destination)]);
+    const now = engine.now();
+    return [...names].sort().map((name) => {
+      const row = rows.get(name) ?? blankDestination(tenantId, name);
+      return this.#healthOf(row, counts, now);
+    });
+  }
+
+  #healthOf(row: DestinationRow, counts: readonly TaskCount[], now: number): DestinationHealth {
+    const { guards, lanes } = this.#parts.engine.destination(row.tenantId, row.name);
+    const dueAts = Object.values(lanes).map(({ dueAt }) => dueAt);
+    return healthOfDestination({ row, guards, dueAts, counts, now });
+  }
+
+  /** Why the task is not running now, in a sentence. */
+  async explain(task: RetryTask): Promise<string> {
+    const { store, engine } = this.#parts;
+    const { tenantId, destination } = task;
+    const stored = await store.getDestination(tenantId, destination);
+    const row = stored ?? blankDestination(tenantId, destination);
+    const now = engine.now();
+    return explainTask(task, this.#healthOf(row, [], now), now);
+  }
+
+  /** Engine time; epoch ms. */
+  now(): number {
+    return this.#parts.engine.now();
+  }
+
+  /** A new id that sorts by age, as tasks have. */
+  newId(): string {
+    return this.#parts.newId(this.now());
+  }
+
+  /** Removes those of the tasks that are dead letters; returns how many. */
+  discard(taskIds: readonly string[], tenantId: string = DEFAULT_TENANT): Promise<number> {
+    return this.#parts.store.discard(tenantId, taskIds);
+  }
+
+  /** Makes a new task of a dead letter; null if it is none, or was redriven before. */
+  async redriveTask(taskId: string, tenantId: string = DEFAULT_TENANT): Promise<string | null> {
+    const source = await this.get(taskId, tenantId);
+    if (source?.status !== "EXHAUSTED" || source.redrivenTo !== null) return null;
+    const isNew = await this.#redriveOne(source);
+    return isNew ? ((await this.get(taskId, tenantId))?.redrivenTo ?? null) : null;
+  }
+
+  /** Makes a new task of every dead letter that matches; each is redriven once. */
+  async redrive(
+    filter: Omit<TaskFilter, "status"> = {},
+    tenantId: string = DEFAULT_TENANT,
+  ): Promise<RedriveCount> {
+    const { query } = this.#parts.store;
+    const dead = { ...filter, status: "EXHAUSTED" } as const;
+    let cursor: string | null | undefined;
+    let redriven = 0;
+    let skipped = 0;
+    while (cursor !== null) {
+      const page: TaskPage = await query.list(tenantId, dead, {
+        limit: REDRIVE_PAGE,
+        ...(cursor !== undefined && { cursor }),
+      });
+      const results = await Promise.all(page.tasks.map((task) => this.#redriveOne(task)));
+      redriven += results.filter((isNew) => isNew).length;
+      skipped += results.filter((isNew) => !isNew).length;
+      cursor = page.cursor;
+    }
+    return { redriven, skipped };
+  }
+
+  /** Under the key of its source, so that the target can tell; without a row in the key table. */
+  async #redriveOne({ tenantId, taskId, redrivenTo }: RetryTask): Promise<boolean> {
+    const source = redrivenTo === null ? await this.get(taskId, tenantId) : null;
+    if (source === null) return false;
+    const now = this.#parts.engine.now();
+    const { idempotencyKey } = source;
+    const again: NewTask = {
+      ...source,
+      taskId: this.#parts.newId(now),
+      idempotencyKey: idempotencyKey ?? taskId,
+      deadlineAt: null,
+      createdAt: now,
+      scheduledAt: now,
+      redrivenFrom: taskId,
+    };
+    return (await this.#create(again, null)).kind === "created";
+  }
+
+  /** Returns what ends the listening. */
+  onEvent(listener: (event: EngineEvent) => void): () => void {
+    return this.#parts.engine.events.listen(listener);
+  }
+
+  /** Claims no more, lets what runs end for at most `graceMs`, and closes. Safe to call twice. */
+  async stop(graceMs?: number): Promise<void> {
+    await this.#parts.engine.stop(graceMs);
+    await this.#parts.close();
+  }
+}
+
+function notFound(taskId: string): Error {
+  return serviceError("TASK_NOT_FOUND", `there is no task ${JSON.stringify(taskId)}`);
+}

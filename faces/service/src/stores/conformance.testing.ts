@@ -1,0 +1,360 @@
+/**
+ * Conformance: what every store must do, as one suite. A store's own test hands it a way to open a
+ * store that is empty; a skip must give a reason.
+ */
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { blankDestination, type DestinationRow, type Store } from "../store.ts";
+import { queryConformance } from "./conformance-queries.testing.ts";
+import {
+  attemptLog,
+  batch,
+  claimFirst,
+  create,
+  DESTINATION,
+  newTask,
+  settle,
+  T0,
+  TENANT,
+} from "./store.testing.ts";
+
+export function storeConformance(name: string, open: () => Promise<Store>): void {
+  describe(`${name} store`, () => {
+    let store: Store;
+    beforeEach(async () => {
+      store = await open();
+    });
+    afterEach(() => store.close());
+
+    const request = (lane: "first" | "retry" | "alone", limit = 10, version = 0) =>
+      ({ tenantId: TENANT, destination: DESTINATION, lane, limit, version }) as const;
+    const get = (taskId: string, tenantId = TENANT) => store.query.get(tenantId, taskId);
+
+    describe("creates", () => {
+      it("reads a task back with every field", async () => {
+        const task = newTask({
+          idempotencyKey: "k",
+          headers: { a: "1", b: "ü" },
+          body: Uint8Array.from({ length: 256 }, (_, byte) => byte),
+          deadlineAt: T0 + 5,
+          scheduledAt: T0 + 1,
+          labels: { team: "billing" },
+          callbackUrl: "https://example.com/done",
+          idempotent: false,
+        });
+        const result = await store.commit(batch({ creates: [create(task, { fingerprint: "f" })] }));
+        expect(result.creates).toEqual([{ kind: "created", started: null, row: null }]);
+        const found = await get(task.taskId);
+        expect(found).toMatchObject({
+          ...task,
+          status: "PENDING",
+          attemptNumber: 0,
+          nextAttemptAt: T0 + 1,
+          claimEpoch: 0,
+          claimedBy: null,
+          finishedAt: null,
+        });
+        expect(found?.body).toEqual(task.body);
+      });
+
+      it("keeps an empty body apart from none, and a NUL where it is", async () => {
+        const bodies = [null, new Uint8Array(), new Uint8Array([65, 0, 66])];
+        const creates = bodies.map((body) => create({ body }));
+        await store.commit(batch({ creates }));
+        for (const { task } of creates) {
+          expect((await get(task.taskId))?.body).toEqual(task.body);
+        }
+      });
+
+      it("answers a key it knows with the task it made, in the same batch and later", async () => {
+        const first = create({ idempotencyKey: "k" }, { fingerprint: "f" });
+        const again = create({ idempotencyKey: "k" }, { fingerprint: "f" });
+        const other = create({ idempotencyKey: "k" }, { fingerprint: "g" });
+        const { creates } = await store.commit(batch({ creates: [first, again, other] }));
+        const { taskId } = first.task;
+        expect(creates.slice(1)).toEqual([
+          { kind: "replayed", taskId },
+          { kind: "conflict", taskId },
+        ]);
+        const later = await store.commit(batch({ creates: [again] }));
+        expect(later.creates).toEqual([{ kind: "replayed", taskId }]);
+        expect(await get(again.task.taskId)).toBeNull();
+      });
+
+      it("keeps the keys of tenants apart", async () => {
+        const one = create({ idempotencyKey: "k" }, { fingerprint: "f" });
+        const two = create({ idempotencyKey: "k", tenantId: "zeta" }, { fingerprint: "g" });
+        const { creates } = await store.commit(batch({ creates: [one, two] }));
+        expect(creates.map(({ kind }) => kind)).toEqual(["created", "created"]);
+      });
+
+      it("inserts a task already claimed", async () => {
+        const { creates } = await store.commit(
+          batch({ creates: [create({}, { claimVersion: 0 })] }),
+        );
+        const [result] = creates;
+        expect(result).toMatchObject({
+          kind: "created",
+          started: { attemptNumber: 1, claimEpoch: 1 },
+        });
+        expect(await claimFirst(store)).toEqual([]);
+      });
+
+      it("redrives a source once", async () => {
+        const source = create();
+        await store.commit(batch({ creates: [source] }));
+        const again = () => create({ redrivenFrom: source.task.taskId });
+        const [first, second] = [again(), again()];
+        const { creates } = await store.commit(batch({ creates: [first, second] }));
+        expect(creates[0]?.kind).toBe("created");
+        expect(creates[1]).toEqual({ kind: "redriven", taskId: first.task.taskId });
+        expect((await get(source.task.taskId))?.redrivenTo).toBe(first.task.taskId);
+      });
+    });
+
+    describe("claims", () => {
+      it("starts what is due, earliest first, and says when the next is due", async () => {
+        const creates = [T0 + 2, T0, T0 + 1, T0 + 9].map((scheduledAt) => create({ scheduledAt }));
+        await store.commit(batch({ creates }));
+        const { claims } = await store.commit(
+          batch({ now: T0 + 2, claims: [request("first", 2)] }),
+        );
+        expect(claims[0]?.tasks.map((task) => task.nextAttemptAt)).toEqual([T0, T0 + 1]);
+        expect(claims[0]?.nextDueAt).toBe(T0 + 2);
+        expect(claims[0]?.tasks[0]).toMatchObject({
+          attemptNumber: 1,
+          claimEpoch: 1,
+          claimedAt: T0 + 2,
+        });
+        const rest = await store.commit(batch({ now: T0 + 2, claims: [request("first")] }));
+        expect(rest.claims[0]?.tasks).toHaveLength(1);
+        expect(rest.claims[0]?.nextDueAt).toBe(T0 + 9);
+      });
+
+      it("hands out the whole payload", async () => {
+        const { task } = create({ body: new Uint8Array([1, 0, 2]), labels: { a: "b" } });
+        await store.commit(batch({ creates: [{ task, fingerprint: null, claimVersion: null }] }));
+        const [claim] = await claimFirst(store);
+        expect(claim).toMatchObject(task);
+      });
+
+      it("never takes a task that is in flight, nor one that is not due", async () => {
+        await store.commit(batch({ creates: [create(), create({ scheduledAt: T0 + 1 })] }));
+        expect(await claimFirst(store)).toHaveLength(1);
+        expect(await claimFirst(store)).toEqual([]);
+      });
+
+      it("keeps lanes, destinations and tenants apart", async () => {
+        const creates = [create({ destination: "other" }), create({ tenantId: "zeta" })];
+        await store.commit(batch({ creates }));
+        expect(await claimFirst(store)).toEqual([]);
+        const due = await store.nextDue();
+        expect(due).toHaveLength(2);
+        expect(due).toContainEqual({
+          tenantId: TENANT,
+          destination: "other",
+          lane: "first",
+          dueAt: T0,
+        });
+      });
+
+      it("yields nothing under a version of the destination that has passed", async () => {
+        const row = { ...blankDestination(TENANT, DESTINATION), version: 1, gateUntil: T0 + 9 };
+        const creates = [create({}, { claimVersion: 0 })];
+        const claims = [request("first"), request("first", 10, 1)];
+        const result = await store.commit(batch({ destinations: [{ row }], creates, claims }));
+        expect(result.creates).toEqual([{ kind: "created", started: null, row }]);
+        expect(result.claims[0]).toEqual({ tasks: [], nextDueAt: T0, row });
+        expect(result.claims[1]?.tasks).toHaveLength(1);
+      });
+    });
+
+    it("claims nothing under a row whose write was refused", async () => {
+      const row = { ...blankDestination(TENANT, DESTINATION), version: 1, openUntil: T0 + 9 };
+      await store.commit(batch({ destinations: [{ row }], creates: [create()] }));
+      const rival = { ...row, openUntil: T0 + 5 };
+      const result = await store.commit(
+        batch({ destinations: [{ row: rival }], claims: [request("first", 1, 1)] }),
+      );
+      expect(result.destinations).toEqual([row]);
+      expect(result.claims).toEqual([{ tasks: [], nextDueAt: T0, row }]);
+    });
+
+    describe("settles", () => {
+      async function claimOne() {
+        await store.commit(
+          batch({ creates: [create({ idempotencyKey: "k" }, { fingerprint: "f" })] }),
+        );
+        const [claim] = await claimFirst(store);
+        if (claim === undefined) throw new Error("nothing was claimed");
+        return claim;
+      }
+
+      it("writes the attempt and the new state together", async () => {
+        const claim = await claimOne();
+        const { settles } = await store.commit(batch({ settles: [settle(claim)] }));
+        expect(settles).toEqual(["PENDING"]);
+        expect(await get(claim.taskId)).toMatchObject({
+          status: "PENDING",
+          attemptNumber: 1,
+          nextAttemptAt: T0 + 500,
+          lastDelayMs: 500,
+          lastStatus: 503,
+          lastError: "answered 503",
+          claimedBy: null,
+        });
+        const { attempts } = await store.query.attempts(TENANT, claim.taskId, { limit: 10 });
+        expect(attempts).toEqual([attemptLog()]);
+        const due = await store.nextDue();
+        expect(due).toEqual([
+          { tenantId: TENANT, destination: DESTINATION, lane: "retry", dueAt: T0 + 500 },
+        ]);
+      });
+
+      it("refuses a claim that has been settled, and one that was taken again", async () => {
+        const claim = await claimOne();
+        const twice = await store.commit(batch({ settles: [settle(claim), settle(claim)] }));
+        expect(twice.settles).toEqual(["PENDING", "fenced"]);
+        await store.commit(batch({ now: T0 + 500, claims: [request("retry")] }));
+        const late = settle(claim, { status: "SUCCEEDED", reason: "succeeded" });
+        expect((await store.commit(batch({ settles: [late] }))).settles).toEqual(["fenced"]);
+        expect((await get(claim.taskId))?.status).toBe("IN_FLIGHT");
+      });
+
+      it("gives the number back when nothing left", async () => {
+        const claim = await claimOne();
+        const release = settle(claim, { attempt: null, lane: "first", nextAttemptAt: T0 });
+        await store.commit(batch({ settles: [release] }));
+        const [again] = await claimFirst(store);
+        expect(again).toMatchObject({ attemptNumber: 1, claimEpoch: 3 });
+      });
+
+      it("keeps ended tasks as they ended", async () => {
+        const claim = await claimOne();
+        const done = settle(claim, { status: "SUCCEEDED", reason: "succeeded" });
+        await store.commit(batch({ now: T0 + 3, settles: [done] }));
+        expect(await get(claim.taskId)).toMatchObject({ status: "SUCCEEDED", finishedAt: T0 + 3 });
+        expect(await store.nextDue()).toEqual([]);
+        const { wakes, cancels } = await store.commit(batch({ wakes: [claim], cancels: [claim] }));
+        expect(wakes).toEqual([{ kind: "not-pending", status: "SUCCEEDED" }]);
+        expect(cancels).toEqual([{ kind: "ended", status: "SUCCEEDED" }]);
+      });
+
+      it("cancels a waiting task at once, twice alike", async () => {
+        const { task } = create();
+        await store.commit(batch({ creates: [{ task, fingerprint: null, claimVersion: null }] }));
+        const { cancels } = await store.commit(batch({ cancels: [task, task] }));
+        expect(cancels).toEqual([{ kind: "cancelled" }, { kind: "cancelled" }]);
+        expect(await claimFirst(store)).toEqual([]);
+        expect(await get(task.taskId)).toMatchObject({ status: "CANCELLED", reason: "aborted" });
+      });
+
+      it("lets the success of a running attempt win over a cancel, and nothing else", async () => {
+        const claim = await claimOne();
+        const { cancels } = await store.commit(batch({ now: T0 + 1, cancels: [claim] }));
+        expect(cancels).toEqual([{ kind: "requested", cancelRequestedAt: T0 + 1 }]);
+        expect((await store.commit(batch({ settles: [settle(claim)] }))).settles).toEqual([
+          "CANCELLED",
+        ]);
+        expect(await get(claim.taskId)).toMatchObject({ status: "CANCELLED", reason: "aborted" });
+      });
+
+      it("does not know what belongs to another tenant", async () => {
+        const claim = await claimOne();
+        const foreign = { tenantId: "zeta", taskId: claim.taskId };
+        const { cancels, wakes } = await store.commit(
+          batch({ cancels: [foreign], wakes: [foreign] }),
+        );
+        expect([cancels[0]?.kind, wakes[0]?.kind]).toEqual(["unknown", "unknown"]);
+        expect(await get(claim.taskId, "zeta")).toBeNull();
+        const page = await store.query.attempts("zeta", claim.taskId, { limit: 10 });
+        expect(page.attempts).toEqual([]);
+      });
+
+      it("wakes a waiting task", async () => {
+        const { task } = create({ scheduledAt: T0 + 1000 });
+        await store.commit(batch({ creates: [{ task, fingerprint: null, claimVersion: null }] }));
+        const { wakes } = await store.commit(batch({ wakes: [task] }));
+        expect(wakes).toEqual([{ kind: "woken", destination: DESTINATION, lane: "first" }]);
+        expect(await claimFirst(store)).toHaveLength(1);
+      });
+    });
+
+    describe("nodes", () => {
+      it("tells the claims of nodes whose lease has lapsed, and one's own", async () => {
+        await store.renew({ nodeId: "node-1", now: T0, leaseUntil: T0 + 10 });
+        await store.renew({ nodeId: "node-2", now: T0, leaseUntil: T0 + 20 });
+        await store.commit(batch({ creates: [create()] }));
+        const [claim] = await claimFirst(store);
+        const lapsed = await store.lapsed({ now: T0 + 10, nodeId: "node-2", limit: 5 });
+        expect(lapsed).toEqual([claim]);
+        expect(await store.lapsed({ now: T0 + 10, nodeId: "node-1", limit: 5 })).toEqual([]);
+        expect(await store.claimsOf("node-1", 5)).toEqual([claim]);
+        expect(await store.claimsOf("node-2", 5)).toEqual([]);
+        if (store.exclusive) return;
+        expect(await store.lapsed({ now: T0 + 9, nodeId: "node-2", limit: 5 })).toEqual([]);
+      });
+
+      it("remembers the highest instant it has seen", async () => {
+        await store.renew({ nodeId: "node-1", now: T0 + 7, leaseUntil: T0 + 10 });
+        expect(await store.latestAt()).toBe(T0 + 7);
+      });
+    });
+
+    describe("destinations and policies", () => {
+      it("writes a row only over the version before it", async () => {
+        const row: DestinationRow = {
+          ...blankDestination(TENANT, "x"),
+          version: 1,
+          document: "{}",
+          pausedAt: T0,
+          breakerState: "OPEN",
+          openUntil: T0 + 5,
+          openCount: 2,
+        };
+        const rival = { ...row, gateUntil: T0 + 1 };
+        const writes = [{ row }, { row: rival }, { row: { ...rival, version: 2 } }];
+        const { destinations } = await store.commit(batch({ destinations: writes }));
+        expect(destinations).toEqual([null, row, null]);
+        expect(await store.getDestination(TENANT, "x")).toEqual({ ...rival, version: 2 });
+        expect(await store.getDestination("zeta", "x")).toBeNull();
+        expect(await store.listDestinations(TENANT)).toHaveLength(1);
+      });
+
+      it("keeps versions of policies, and refuses one that exists", async () => {
+        const policy = {
+          tenantId: TENANT,
+          policyId: "p",
+          version: 1,
+          document: "{}",
+          createdAt: T0,
+        };
+        expect(await store.addPolicy(policy)).toBe(true);
+        expect(await store.addPolicy({ ...policy, document: "other" })).toBe(false);
+        expect(await store.addPolicy({ ...policy, version: 2 })).toBe(true);
+        expect(await store.getPolicy(TENANT, "p", 1)).toEqual(policy);
+        expect((await store.getPolicy(TENANT, "p"))?.version).toBe(2);
+        expect(await store.getPolicy("zeta", "p")).toBeNull();
+        expect(await store.listPolicies(TENANT)).toEqual([{ ...policy, version: 2 }]);
+      });
+
+      it("keeps a policy that a living task uses", async () => {
+        const policy = {
+          tenantId: TENANT,
+          policyId: "p",
+          version: 1,
+          document: "{}",
+          createdAt: T0,
+        };
+        await store.addPolicy(policy);
+        const { task } = create({ policyId: "p" });
+        await store.commit(batch({ creates: [{ task, fingerprint: null, claimVersion: null }] }));
+        expect(await store.removePolicy(TENANT, "p")).toBe(false);
+        await store.commit(batch({ cancels: [task] }));
+        expect(await store.removePolicy(TENANT, "p")).toBe(true);
+        expect(await store.getPolicy(TENANT, "p")).toBeNull();
+      });
+    });
+
+    queryConformance(() => store);
+  });
+}

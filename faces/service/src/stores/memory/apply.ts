@@ -1,0 +1,234 @@
+/**
+ * Apply: what each item of a batch does to the memory store's rows. Items are applied one by one
+ * and each either happens or does not, which is what the fault injection around it relies on.
+ */
+import {
+  blankDestination,
+  type CancelResult,
+  type ClaimRequest,
+  type ClaimResult,
+  type Create,
+  type CreateResult,
+  type DestinationRow,
+  type DestinationWrite,
+  KEY_RETENTION_MS,
+  type Settle,
+  type SettleResult,
+  type StartedTask,
+  type TaskRef,
+  type WakeResult,
+} from "../../store.ts";
+import { isEnded, laneOf, type NewTask, type TaskState } from "../../task.ts";
+import { keyOf, type Row, type Rows } from "./rows.ts";
+
+/** Who writes, and when. */
+export interface Writer {
+  readonly now: number;
+  readonly nodeId: string;
+  /** Destinations whose write this batch brought and did not get. */
+  readonly refused: Set<string>;
+}
+
+interface KeyEntry {
+  readonly taskId: string;
+  readonly fingerprint: string;
+  /** Infinity while the task lives. */
+  expiresAt: number;
+}
+
+export interface Tables {
+  readonly rows: Rows;
+  readonly keys: Map<string, KeyEntry>;
+  readonly destinations: Map<string, DestinationRow>;
+}
+
+export function applyDestination(
+  tables: Tables,
+  { row }: DestinationWrite,
+  { refused }: Writer,
+): DestinationRow | null {
+  const key = keyOf(row.tenantId, row.name);
+  const stored = tables.destinations.get(key) ?? blankDestination(row.tenantId, row.name);
+  if (stored.version !== row.version - 1) {
+    refused.add(key);
+    return stored;
+  }
+  tables.destinations.set(key, row);
+  return null;
+}
+
+/** The row that forbids a claim made under `version`; null if it is the one. */
+function otherRow(tables: Tables, claim: ClaimPlace, { refused }: Writer): DestinationRow | null {
+  const key = keyOf(claim.tenantId, claim.destination);
+  const stored = tables.destinations.get(key);
+  if (stored === undefined) return null;
+  return stored.version === claim.version && !refused.has(key) ? null : stored;
+}
+
+interface ClaimPlace {
+  readonly tenantId: string;
+  readonly destination: string;
+  readonly version: number;
+}
+
+export function applyCreate(tables: Tables, create: Create, writer: Writer): CreateResult {
+  const { task, fingerprint, claimVersion } = create;
+  const { tenantId, taskId, idempotencyKey } = task;
+  if (fingerprint !== null && idempotencyKey !== null) {
+    const key = keyOf(tenantId, idempotencyKey);
+    const known = tables.keys.get(key);
+    if (known !== undefined) {
+      const kind = known.fingerprint === fingerprint ? "replayed" : "conflict";
+      return { kind, taskId: known.taskId };
+    }
+    tables.keys.set(key, { taskId, fingerprint, expiresAt: Number.POSITIVE_INFINITY });
+  }
+  if (task.redrivenFrom !== null) {
+    const source = tables.rows.find(tenantId, task.redrivenFrom);
+    const redrivenTo = source?.state.redrivenTo ?? null;
+    if (redrivenTo !== null) return { kind: "redriven", taskId: redrivenTo };
+    if (source !== undefined) tables.rows.move(source, { redrivenTo: taskId });
+  }
+  return insert(tables, task, claimVersion, writer);
+}
+
+function insert(
+  tables: Tables,
+  task: NewTask,
+  claimVersion: number | null,
+  writer: Writer,
+): CreateResult {
+  const { tenantId, destination } = task;
+  const version = claimVersion ?? 0;
+  const other =
+    claimVersion === null ? null : otherRow(tables, { tenantId, destination, version }, writer);
+  const row = tables.rows.add(task, freshState(task));
+  const claimed = claimVersion !== null && other === null;
+  return { kind: "created", started: claimed ? start(tables, row, writer) : null, row: other };
+}
+
+function freshState(task: NewTask): TaskState {
+  return {
+    status: "PENDING",
+    reason: null,
+    lane: "first",
+    attemptNumber: 0,
+    nextAttemptAt: task.scheduledAt,
+    claimEpoch: 0,
+    claimedBy: null,
+    claimedAt: null,
+    lastDelayMs: 0,
+    abandonedCount: 0,
+    cancelRequestedAt: null,
+    lastStatus: null,
+    lastError: null,
+    redrivenTo: null,
+    finishedAt: null,
+  };
+}
+
+function start(tables: Tables, row: Row, { now, nodeId }: Writer): StartedTask {
+  const { attemptNumber, claimEpoch } = row.state;
+  tables.rows.move(row, {
+    status: "IN_FLIGHT",
+    attemptNumber: attemptNumber + 1,
+    claimEpoch: claimEpoch + 1,
+    claimedBy: nodeId,
+    claimedAt: now,
+  });
+  return startedTask(row);
+}
+
+export function startedTask({ ref, task, state }: Row): StartedTask {
+  const { attemptNumber, claimEpoch, nextAttemptAt, lastDelayMs } = state;
+  const { abandonedCount, cancelRequestedAt } = state;
+  return {
+    ...task,
+    ref,
+    attemptNumber,
+    claimEpoch,
+    claimedAt: state.claimedAt ?? 0,
+    nextAttemptAt,
+    lastDelayMs,
+    abandonedCount,
+    cancelRequestedAt,
+  };
+}
+
+export function applySettle(tables: Tables, settle: Settle, { now }: Writer): SettleResult {
+  const row = tables.rows.at(settle.ref);
+  if (row?.state.status !== "IN_FLIGHT" || row.state.claimEpoch !== settle.claimEpoch) {
+    return "fenced";
+  }
+  const { attempt } = settle;
+  if (attempt !== null) row.attempts.push(attempt);
+  const status = cancelWins(row, settle) ? "CANCELLED" : settle.status;
+  const ended = status !== "PENDING";
+  tables.rows.move(row, {
+    status,
+    reason: status === settle.status ? settle.reason : "aborted",
+    lane: settle.lane,
+    attemptNumber: row.state.attemptNumber - (attempt === null ? 1 : 0),
+    nextAttemptAt: ended ? row.state.nextAttemptAt : settle.nextAttemptAt,
+    claimEpoch: settle.claimEpoch + 1,
+    claimedBy: null,
+    claimedAt: null,
+    lastDelayMs: settle.lastDelayMs,
+    abandonedCount: settle.abandonedCount,
+    ...(attempt === null
+      ? {}
+      : { lastStatus: attempt.responseStatus, lastError: attempt.errorMessage }),
+    finishedAt: ended ? now : null,
+  });
+  if (ended) endKey(tables, row, now);
+  return status;
+}
+
+function cancelWins({ state }: Row, { status }: Settle): boolean {
+  return state.cancelRequestedAt !== null && status !== "SUCCEEDED";
+}
+
+function endKey(tables: Tables, { task }: Row, now: number): void {
+  if (task.idempotencyKey === null) return;
+  const entry = tables.keys.get(keyOf(task.tenantId, task.idempotencyKey));
+  if (entry?.taskId === task.taskId) entry.expiresAt = now + KEY_RETENTION_MS;
+}
+
+export function applyCancel(tables: Tables, ref: TaskRef, { now }: Writer): CancelResult {
+  const row = tables.rows.find(ref.tenantId, ref.taskId);
+  if (row === undefined) return { kind: "unknown" };
+  const { status, cancelRequestedAt } = row.state;
+  if (status === "CANCELLED") return { kind: "cancelled" };
+  if (isEnded(status)) return { kind: "ended", status };
+  if (status === "PENDING") {
+    tables.rows.move(row, { status: "CANCELLED", reason: "aborted", finishedAt: now });
+    endKey(tables, row, now);
+    return { kind: "cancelled" };
+  }
+  const requestedAt = cancelRequestedAt ?? now;
+  tables.rows.move(row, { cancelRequestedAt: requestedAt });
+  return { kind: "requested", cancelRequestedAt: requestedAt };
+}
+
+export function applyWake(tables: Tables, ref: TaskRef, { now }: Writer): WakeResult {
+  const row = tables.rows.find(ref.tenantId, ref.taskId);
+  if (row === undefined) return { kind: "unknown" };
+  const { status, nextAttemptAt, attemptNumber, abandonedCount } = row.state;
+  if (status !== "PENDING") return { kind: "not-pending", status };
+  if (nextAttemptAt > now) tables.rows.move(row, { nextAttemptAt: now });
+  const lane = laneOf(attemptNumber, abandonedCount);
+  return { kind: "woken", destination: row.task.destination, lane };
+}
+
+export function applyClaim(tables: Tables, request: ClaimRequest, writer: Writer): ClaimResult {
+  const { tenantId, destination, lane, limit } = request;
+  const { rows } = tables;
+  const row = otherRow(tables, request, writer);
+  const tasks: StartedTask[] = [];
+  let head = rows.head(tenantId, destination, lane);
+  while (row === null && head && tasks.length < limit && head.state.nextAttemptAt <= writer.now) {
+    tasks.push(start(tables, head, writer));
+    head = rows.head(tenantId, destination, lane);
+  }
+  return { tasks, nextDueAt: head?.state.nextAttemptAt ?? null, row };
+}

@@ -1,0 +1,100 @@
+/**
+ * Faulty store: a memory store as seen through a bad connection. A commit may be lost, torn (only
+ * its first items happen), unknown (it happens, but the answer says otherwise) or late.
+ */
+import type { Clock, Random } from "@redrive/core";
+import type { Batch, CommitResult, Store } from "../../store.ts";
+import type { MemoryStore } from "./memory-store.ts";
+
+export type StoreFault = "lost" | "torn" | "unknown" | "late";
+
+const KINDS: readonly StoreFault[] = ["lost", "torn", "unknown", "late"];
+
+export interface Faults {
+  /** Share of operations that fail, 0 to 1. May be changed at any time. */
+  rate: number;
+  /** Late answers take up to this long. */
+  readonly longestMs: number;
+  /** How often each kind has struck. */
+  readonly counts: Record<StoreFault, number>;
+}
+
+export function createFaults(rate: number, longestMs: number): Faults {
+  return { rate, longestMs, counts: { lost: 0, torn: 0, unknown: 0, late: 0 } };
+}
+
+class ConnectionLost extends Error {
+  override readonly name: string = "ConnectionLost";
+}
+
+/** `inner` may be any store that commits at once, so that faults can be put around others. */
+export function faultyStore(
+  inner: MemoryStore,
+  clock: Clock,
+  random: Random,
+  faults: Faults,
+): Store {
+  const draw = (): StoreFault | undefined => {
+    if (random.next() >= faults.rate) return undefined;
+    const kind = KINDS[Math.floor(random.next() * KINDS.length)] ?? "lost";
+    faults.counts[kind]++;
+    return kind;
+  };
+  const later = <T>(work: () => T): Promise<T> => {
+    const lateMs = Math.floor(random.next() * faults.longestMs);
+    const workFirst = random.next() < 0.5;
+    return new Promise((resolve) => {
+      const early = workFirst ? work() : undefined;
+      clock.alarm(lateMs, () => resolve(workFirst ? (early as T) : work()));
+    });
+  };
+  const lost = () => Promise.reject(new ConnectionLost("the connection was lost"));
+
+  function commit(batch: Batch): Promise<CommitResult> {
+    switch (draw()) {
+      case undefined:
+        return Promise.resolve(inner.commitNow(batch));
+      case "lost":
+        return lost();
+      case "torn":
+        inner.commitNow(torn(batch, random));
+        return lost();
+      case "unknown":
+        inner.commitNow(batch);
+        return lost();
+      case "late":
+        return later(() => inner.commitNow(batch));
+    }
+  }
+
+  /** Everything but a commit only gets lost or late. */
+  function ask<T>(work: () => Promise<T>): Promise<T> {
+    const kind = draw();
+    if (kind === undefined) return work();
+    return kind === "late" ? later(work).then((result) => result) : lost();
+  }
+
+  return {
+    ...inner,
+    commit,
+    nextDue: () => ask(inner.nextDue),
+    lapsed: (query) => ask(() => inner.lapsed(query)),
+    claimsOf: (nodeId, limit) => ask(() => inner.claimsOf(nodeId, limit)),
+    renew: (lease) => ask(() => inner.renew(lease)),
+    getPolicy: (...ref) => ask(() => inner.getPolicy(...ref)),
+  };
+}
+
+const PARTS = ["destinations", "creates", "settles", "cancels", "wakes", "claims"] as const;
+
+/** The first items of a batch, in the order in which they are carried out. */
+function torn(batch: Batch, random: Random): Batch {
+  const size = PARTS.reduce((sum, part) => sum + batch[part].length, 0);
+  let left = Math.floor(random.next() * size);
+  const cut: Record<string, unknown> = { ...batch };
+  for (const part of PARTS) {
+    cut[part] = batch[part].slice(0, left);
+    left = Math.max(0, left - batch[part].length);
+  }
+  return cut as unknown as Batch;
+}

@@ -1,0 +1,175 @@
+/**
+ * Memory store: maps and heaps. For tests and the simulation, where several nodes of one process
+ * share it; what it holds ends with the process.
+ */
+import type {
+  Batch,
+  CommitResult,
+  DestinationRow,
+  PolicyRow,
+  Retention,
+  Store,
+} from "../../store.ts";
+import { isEnded, type RetryTask } from "../../task.ts";
+import {
+  applyCancel,
+  applyClaim,
+  applyCreate,
+  applyDestination,
+  applySettle,
+  applyWake,
+  startedTask,
+  type Tables,
+} from "./apply.ts";
+import { memoryQuery } from "./memory-query.ts";
+import { keyOf, type Row, Rows } from "./rows.ts";
+
+export interface MemoryStoreOptions {
+  /** False: several nodes share it, so a boot says nothing about the others. Default: true. */
+  readonly exclusive?: boolean;
+}
+
+/** A store that can also be written and looked at without a promise, for simulation. */
+export interface MemoryStore extends Store {
+  commitNow(batch: Batch): CommitResult;
+  peek(tenantId: string, taskId: string): RetryTask | undefined;
+  peekDestination(tenantId: string, name: string): DestinationRow | undefined;
+  all(): readonly RetryTask[];
+}
+
+export function memoryStore({ exclusive = true }: MemoryStoreOptions = {}): MemoryStore {
+  const tables: Tables = { rows: new Rows(), keys: new Map(), destinations: new Map() };
+  const policies = new Map<string, PolicyRow[]>();
+  const leases = new Map<string, number>();
+  let latestAt = 0;
+
+  function commitNow(batch: Batch): CommitResult {
+    latestAt = Math.max(latestAt, batch.now);
+    const { now, nodeId } = batch;
+    const writer = { now, nodeId, refused: new Set<string>() };
+    return {
+      destinations: batch.destinations.map((write) => applyDestination(tables, write, writer)),
+      creates: batch.creates.map((create) => applyCreate(tables, create, writer)),
+      settles: batch.settles.map((settle) => applySettle(tables, settle, writer)),
+      cancels: batch.cancels.map((ref) => applyCancel(tables, ref, writer)),
+      wakes: batch.wakes.map((ref) => applyWake(tables, ref, writer)),
+      claims: batch.claims.map((request) => applyClaim(tables, request, writer)),
+    };
+  }
+
+  function isLapsed({ state }: Row, nodeId: string, now: number): boolean {
+    const owner = state.claimedBy ?? "";
+    return owner !== nodeId && (exclusive || (leases.get(owner) ?? 0) <= now);
+  }
+
+  return {
+    exclusive,
+    commitNow,
+    commit: async (batch) => commitNow(batch),
+    ...peeks(tables),
+    async nextDue() {
+      return [...tables.rows.lanes()].flatMap(({ tenantId, destination, lane }) => {
+        const head = tables.rows.head(tenantId, destination, lane);
+        return head ? [{ tenantId, destination, lane, dueAt: head.state.nextAttemptAt }] : [];
+      });
+    },
+    async lapsed({ now, nodeId, limit }) {
+      const found: Row[] = [];
+      for (const row of tables.rows.claimed()) {
+        if (found.length >= limit) break;
+        if (isLapsed(row, nodeId, now)) found.push(row);
+      }
+      return found.map(startedTask);
+    },
+    async claimsOf(nodeId, limit) {
+      const own = [...tables.rows.claimed()].filter(({ state }) => state.claimedBy === nodeId);
+      return own.slice(0, limit).map(startedTask);
+    },
+    async renew({ nodeId, now, leaseUntil }) {
+      latestAt = Math.max(latestAt, now);
+      leases.set(nodeId, leaseUntil);
+    },
+    async retire(nodeId) {
+      leases.delete(nodeId);
+    },
+    latestAt: async () => latestAt,
+    ...policyTable(policies, tables),
+    async getDestination(tenantId, name) {
+      return tables.destinations.get(keyOf(tenantId, name)) ?? null;
+    },
+    async listDestinations(tenantId) {
+      return [...tables.destinations.values()].filter((row) => row.tenantId === tenantId);
+    },
+    sweep: async (retention) => sweep(tables, retention),
+    async discard(tenantId, taskIds) {
+      const rows = taskIds.flatMap((taskId) => tables.rows.find(tenantId, taskId) ?? []);
+      const dead = rows.filter(({ state }) => state.status === "EXHAUSTED");
+      for (const row of dead) tables.rows.remove(row);
+      return dead.length;
+    },
+    query: memoryQuery(tables.rows),
+    async close() {},
+  };
+}
+
+function peeks({
+  rows,
+  destinations,
+}: Tables): Pick<MemoryStore, "peek" | "peekDestination" | "all"> {
+  const whole = ({ task, state }: Row): RetryTask => ({ ...task, ...state });
+  return {
+    peek(tenantId, taskId) {
+      const row = rows.find(tenantId, taskId);
+      return row && whole(row);
+    },
+    peekDestination: (tenantId, name) => destinations.get(keyOf(tenantId, name)),
+    all: () => [...rows.all()].map(whole),
+  };
+}
+
+type PolicyTable = Pick<Store, "addPolicy" | "getPolicy" | "listPolicies" | "removePolicy">;
+
+function policyTable(policies: Map<string, PolicyRow[]>, { rows }: Tables): PolicyTable {
+  const versionsOf = (tenantId: string, policyId: string) =>
+    policies.get(keyOf(tenantId, policyId)) ?? [];
+  return {
+    async addPolicy(policy) {
+      const versions = versionsOf(policy.tenantId, policy.policyId);
+      if (versions.some(({ version }) => version === policy.version)) return false;
+      policies.set(keyOf(policy.tenantId, policy.policyId), [...versions, policy]);
+      return true;
+    },
+    async getPolicy(tenantId, policyId, version) {
+      const versions = versionsOf(tenantId, policyId);
+      if (version !== undefined) return versions.find((one) => one.version === version) ?? null;
+      return versions.toSorted((a, b) => b.version - a.version)[0] ?? null;
+    },
+    async listPolicies(tenantId) {
+      return [...policies.values()]
+        .flatMap((versions) => versions.toSorted((a, b) => b.version - a.version).slice(0, 1))
+        .filter((policy) => policy.tenantId === tenantId)
+        .sort((a, b) => (a.policyId < b.policyId ? -1 : 1));
+    },
+    async removePolicy(tenantId, policyId) {
+      for (const { task, state } of rows.all()) {
+        const isUser = task.tenantId === tenantId && task.policyId === policyId;
+        if (isUser && !isEnded(state.status)) return false;
+      }
+      return policies.delete(keyOf(tenantId, policyId));
+    },
+  };
+}
+
+function sweep({ rows, keys }: Tables, retention: Retention): number {
+  const { now, endedBefore, deadBefore, limit } = retention;
+  const old = [...rows.all()].filter(({ state }) => {
+    const before = state.status === "EXHAUSTED" ? deadBefore : endedBefore;
+    return isEnded(state.status) && (state.finishedAt ?? now) < before;
+  });
+  const removed = old.slice(0, limit);
+  for (const row of removed) rows.remove(row);
+  const expired = [...keys].filter(([, { expiresAt }]) => expiresAt <= now);
+  const forgotten = expired.slice(0, limit - removed.length);
+  for (const [key] of forgotten) keys.delete(key);
+  return removed.length + forgotten.length;
+}

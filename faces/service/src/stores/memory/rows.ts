@@ -1,0 +1,148 @@
+/**
+ * Rows: how the memory store holds tasks: by id, by lane in order of their due instants, and
+ * counted by state. Every change of state goes through `move`, so that no index can fall behind.
+ */
+
+import { createHeap, type Heap } from "../../heap.ts";
+import type { TaskCount } from "../../store.ts";
+import type { AttemptLog, Lane, NewTask, TaskState, TaskStatus } from "../../task.ts";
+
+/** A task as it is held. Mutable: only this folder sees it. */
+export interface Row {
+  readonly ref: number;
+  readonly task: NewTask;
+  state: TaskState;
+  readonly attempts: AttemptLog[];
+}
+
+interface Waiting {
+  readonly dueAt: number;
+  readonly ref: number;
+  readonly row: Row;
+}
+
+export interface LaneQueue {
+  readonly tenantId: string;
+  readonly destination: string;
+  readonly lane: Lane;
+  /** Holds stale entries too: a task that has moved on is skipped when it comes up. */
+  readonly waiting: Heap<Waiting>;
+}
+
+/** Parts are joined by what no tenant and no destination can contain. */
+export function keyOf(...parts: readonly string[]): string {
+  return parts.join("\n");
+}
+
+const isEarlier = (a: Waiting, b: Waiting) =>
+  a.dueAt < b.dueAt || (a.dueAt === b.dueAt && a.ref < b.ref);
+
+interface Tally {
+  readonly tenantId: string;
+  readonly destination: string;
+  readonly status: TaskStatus;
+  count: number;
+}
+
+export class Rows {
+  readonly #byId = new Map<string, Row>();
+  readonly #byRef = new Map<number, Row>();
+  readonly #claimed = new Set<Row>();
+  readonly #queues = new Map<string, LaneQueue>();
+  readonly #counts = new Map<string, Tally>();
+  #lastRef = 0;
+
+  add(task: NewTask, state: TaskState): Row {
+    const row: Row = { ref: ++this.#lastRef, task, state, attempts: [] };
+    this.#byId.set(keyOf(task.tenantId, task.taskId), row);
+    this.#byRef.set(row.ref, row);
+    this.#enter(row);
+    return row;
+  }
+
+  find(tenantId: string, taskId: string): Row | undefined {
+    return this.#byId.get(keyOf(tenantId, taskId));
+  }
+
+  at(ref: number): Row | undefined {
+    return this.#byRef.get(ref);
+  }
+
+  /** Gives the row a new state and keeps every index in step. */
+  move(row: Row, change: Partial<TaskState>): void {
+    this.#leave(row);
+    row.state = { ...row.state, ...change };
+    this.#enter(row);
+  }
+
+  remove(row: Row): void {
+    this.#leave(row);
+    this.#byId.delete(keyOf(row.task.tenantId, row.task.taskId));
+    this.#byRef.delete(row.ref);
+  }
+
+  /** The earliest waiting task of a lane. */
+  head(tenantId: string, destination: string, lane: Lane): Row | undefined {
+    const waiting = this.#queues.get(keyOf(tenantId, destination, lane))?.waiting;
+    if (waiting === undefined) return undefined;
+    for (let top = waiting.peek(); top !== undefined; top = waiting.peek()) {
+      if (this.#isCurrent(top, lane)) return top.row;
+      waiting.pop();
+    }
+    return undefined;
+  }
+
+  lanes(): Iterable<LaneQueue> {
+    return this.#queues.values();
+  }
+
+  all(): Iterable<Row> {
+    return this.#byRef.values();
+  }
+
+  claimed(): Iterable<Row> {
+    return this.#claimed;
+  }
+
+  counts(tenantId: string): readonly TaskCount[] {
+    return [...this.#counts.values()]
+      .filter((entry) => entry.tenantId === tenantId && entry.count > 0)
+      .map(({ destination, status, count }) => ({ destination, status, count }));
+  }
+
+  #enter(row: Row): void {
+    const { task, state, ref } = row;
+    this.#tally(task, state.status, 1);
+    if (state.status === "IN_FLIGHT") this.#claimed.add(row);
+    if (state.status !== "PENDING") return;
+    this.#queueOf(task, state.lane).waiting.push({ dueAt: state.nextAttemptAt, ref, row });
+  }
+
+  #leave(row: Row): void {
+    this.#tally(row.task, row.state.status, -1);
+    if (row.state.status === "IN_FLIGHT") this.#claimed.delete(row);
+  }
+
+  #queueOf({ tenantId, destination }: NewTask, lane: Lane): LaneQueue {
+    const key = keyOf(tenantId, destination, lane);
+    let queue = this.#queues.get(key);
+    if (queue === undefined) {
+      queue = { tenantId, destination, lane, waiting: createHeap(isEarlier) };
+      this.#queues.set(key, queue);
+    }
+    return queue;
+  }
+
+  #tally({ tenantId, destination }: NewTask, status: TaskStatus, step: number): void {
+    const key = keyOf(tenantId, destination, status);
+    const entry = this.#counts.get(key);
+    if (entry === undefined) this.#counts.set(key, { tenantId, destination, status, count: step });
+    else entry.count += step;
+  }
+
+  #isCurrent({ dueAt, row }: Waiting, lane: Lane): boolean {
+    const { state } = row;
+    const waits = state.status === "PENDING" && this.#byRef.has(row.ref);
+    return waits && state.lane === lane && state.nextAttemptAt === dueAt;
+  }
+}

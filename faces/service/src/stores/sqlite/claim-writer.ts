@@ -1,0 +1,38 @@
+/**
+ * Claim writer: starts what is due in a lane. It reads a partial index that holds waiting tasks
+ * only, so its cost does not grow with how many there are.
+ */
+import type { ClaimRequest, ClaimResult, StartedTask } from "../../store.ts";
+import { type Author, mayClaim } from "./author.ts";
+import { type Cell, laneNumber, STARTED_COLUMNS, startedOf } from "./codec.ts";
+import type { Places } from "./places.ts";
+import type { Sql } from "./sql.ts";
+
+export function claimWriter(
+  sql: Sql,
+  places: Places,
+): (request: ClaimRequest, author: Author) => ClaimResult {
+  const due = sql.prepare(`SELECT ${STARTED_COLUMNS} FROM tasks t JOIN payloads p ON p.ref = t.ref
+    WHERE t.destination_id = ? AND t.lane = ? AND t.status = 0 AND t.next_attempt_at <= ?
+    ORDER BY t.next_attempt_at, t.ref LIMIT ?`);
+  const start = sql.prepare(`UPDATE tasks SET status = 1, attempt_number = attempt_number + 1,
+    claim_epoch = claim_epoch + 1, claimed_by = ?, claimed_at = ? WHERE ref = ?`);
+  const nextDue = sql.prepare(`SELECT next_attempt_at FROM tasks
+    WHERE destination_id = ? AND lane = ? AND status = 0 ORDER BY next_attempt_at LIMIT 1`);
+
+  return ({ tenantId, destination, lane, limit, version }, author) => {
+    const { now, node } = author;
+    const place = places.of(tenantId, destination);
+    const number = laneNumber(lane);
+    const current = mayClaim(author, place, version);
+    const rows = current ? due.all(place.id, number, now, limit) : [];
+    const tasks: StartedTask[] = [];
+    for (const cells of rows as unknown as readonly Cell[][]) {
+      start.run(node, now, cells[0] as number);
+      places.tally(place, "PENDING", "IN_FLIGHT");
+      tasks.push(startedOf(cells, { tenantId, destination }, now));
+    }
+    const next = nextDue.get(place.id, number) as unknown as readonly number[] | undefined;
+    return { tasks, nextDueAt: next?.[0] ?? null, row: current ? null : place.row };
+  };
+}

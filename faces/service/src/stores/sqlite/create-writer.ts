@@ -1,0 +1,96 @@
+/**
+ * Create writer: new tasks and their idempotency keys. A task that is due at once may be inserted
+ * already claimed, which saves a second write.
+ */
+import type { Create, CreateResult, StartedTask } from "../../store.ts";
+import type { NewTask } from "../../task.ts";
+import { type Author, mayClaim } from "./author.ts";
+import { type Cell, payloadCells } from "./codec.ts";
+import type { Places } from "./places.ts";
+import type { Sql } from "./sql.ts";
+
+export function createWriter(
+  sql: Sql,
+  places: Places,
+): (create: Create, author: Author) => CreateResult {
+  const takeKey = keyTaker(sql);
+  const markSource = sourceMarker(sql);
+  const insertTask =
+    sql.prepare(`INSERT INTO tasks (tenant_id, task_id, destination_id, status, lane,
+    next_attempt_at, attempt_number, claim_epoch, claimed_by, claimed_at, last_delay_ms,
+    abandoned_count) VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?, 0, 0)`);
+  const insertPayload = sql.prepare(
+    "INSERT INTO payloads VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+  );
+
+  return (create, author) => {
+    const { task, claimVersion } = create;
+    const standing = takeKey(create) ?? markSource(task);
+    if (standing !== null) return standing;
+    const place = places.of(task.tenantId, task.destination);
+    const claimed = claimVersion !== null && mayClaim(author, place, claimVersion);
+    const { lastInsertRowid } = insertTask.run(
+      ...taskCells(task, place.id, claimed ? author : null),
+    );
+    const ref = Number(lastInsertRowid);
+    insertPayload.run(...payloadCells(ref, task));
+    places.tally(place, null, claimed ? "IN_FLIGHT" : "PENDING");
+    if (claimed) return { kind: "created", started: freshClaim(task, ref, author.now), row: null };
+    return { kind: "created", started: null, row: claimVersion === null ? null : place.row };
+  };
+}
+
+/** The cells of a new row of `tasks`: waiting, or claimed by its author. */
+function taskCells(task: NewTask, destinationId: number, claimant: Author | null): Cell[] {
+  const { tenantId, taskId, scheduledAt } = task;
+  const started = claimant === null ? 0 : 1;
+  const { node = null, now = null } = claimant ?? {};
+  return [tenantId, taskId, destinationId, started, scheduledAt, started, started, node, now];
+}
+
+/** The first to bring a key has it: null, or what the key already stands for. */
+function keyTaker(sql: Sql): (create: Create) => CreateResult | null {
+  const find = sql.prepare(
+    "SELECT task_id, fingerprint FROM idempotency_keys WHERE tenant_id = ? AND idempotency_key = ?",
+  );
+  const insert = sql.prepare("INSERT INTO idempotency_keys VALUES (?, ?, ?, ?, NULL)");
+  return ({ task, fingerprint }) => {
+    const { tenantId, taskId, idempotencyKey } = task;
+    if (fingerprint === null || idempotencyKey === null) return null;
+    const known = find.get(tenantId, idempotencyKey) as unknown as readonly string[] | undefined;
+    if (known === undefined) {
+      insert.run(tenantId, idempotencyKey, taskId, fingerprint);
+      return null;
+    }
+    const [knownId = "", knownFingerprint] = known;
+    return { kind: knownFingerprint === fingerprint ? "replayed" : "conflict", taskId: knownId };
+  };
+}
+
+/** A source is redriven once: null, or what it was redriven to. */
+function sourceMarker(sql: Sql): (task: NewTask) => CreateResult | null {
+  const mark = sql.prepare(
+    "UPDATE tasks SET redriven_to = ? WHERE tenant_id = ? AND task_id = ? AND redriven_to IS NULL",
+  );
+  const find = sql.prepare("SELECT redriven_to FROM tasks WHERE tenant_id = ? AND task_id = ?");
+  return ({ tenantId, taskId, redrivenFrom }) => {
+    if (redrivenFrom === null) return null;
+    if (mark.run(taskId, tenantId, redrivenFrom).changes > 0) return null;
+    const source = find.get(tenantId, redrivenFrom) as unknown as readonly string[] | undefined;
+    return source === undefined ? null : { kind: "redriven", taskId: source[0] ?? "" };
+  };
+}
+
+function freshClaim(task: NewTask, ref: number, claimedAt: number): StartedTask {
+  return {
+    ...task,
+    ref,
+    attemptNumber: 1,
+    claimEpoch: 1,
+    claimedAt,
+    nextAttemptAt: task.scheduledAt,
+    lastDelayMs: 0,
+    abandonedCount: 0,
+    cancelRequestedAt: null,
+  };
+}

@@ -1,0 +1,36 @@
+/**
+ * Discard: removes dead letters that somebody has given up for good, with their payloads and
+ * attempts, and keeps the counts in step.
+ */
+import type { Store } from "../../store.ts";
+import type { Places } from "./places.ts";
+import type { Sql } from "./sql.ts";
+
+const DELETES = ["attempts", "payloads", "tasks"].map(
+  (table) => `DELETE FROM ${table} WHERE ref = ?`,
+);
+
+export function discarder(sql: Sql, places: Places): Store["discard"] {
+  const select = sql.prepare(`SELECT ref, destination_id FROM tasks
+    WHERE status = 3 AND tenant_id = ? AND task_id = ?`);
+  const deletes = DELETES.map((text) => sql.prepare(text));
+
+  function remove(tenantId: string, taskId: string): number {
+    const found = select.get(tenantId, taskId) as unknown as readonly number[] | undefined;
+    if (found === undefined) return 0;
+    const [ref = 0, id = 0] = found;
+    for (const statement of deletes) statement.run(ref);
+    places.tally(places.byId(id), "EXHAUSTED", null);
+    return 1;
+  }
+
+  return async (tenantId, taskIds) =>
+    sql.transaction(
+      () => {
+        const removed = taskIds.reduce((sum, taskId) => sum + remove(tenantId, taskId), 0);
+        places.flush();
+        return removed;
+      },
+      () => places.load(),
+    );
+}

@@ -1,0 +1,141 @@
+/**
+ * End writer: what ends a claim or a wait: settles, cancels, and wakes. A settle that carries an
+ * old epoch finds no row and changes nothing.
+ */
+import {
+  type CancelResult,
+  KEY_RETENTION_MS,
+  type Settle,
+  type SettleResult,
+  type TaskRef,
+  type WakeResult,
+} from "../../store.ts";
+import {
+  ATTEMPT_COLUMNS,
+  attemptCells,
+  CANCELLED,
+  type Cell,
+  IN_FLIGHT,
+  laneName,
+  laneNumber,
+  PENDING,
+  SUCCEEDED,
+  statusName,
+  statusNumber,
+} from "./codec.ts";
+import type { Places } from "./places.ts";
+import type { Sql } from "./sql.ts";
+
+export interface EndWriter {
+  settle(item: Settle, now: number): SettleResult;
+  cancel(item: TaskRef, now: number): CancelResult;
+  wake(item: TaskRef, now: number): WakeResult;
+}
+
+/** Keeps a key for its time after the end of its task. */
+type ExpireKey = (item: TaskRef, key: Cell | undefined, now: number) => void;
+
+export function endWriter(sql: Sql, places: Places): EndWriter {
+  const expire = sql.prepare(`UPDATE idempotency_keys SET expires_at = ?
+    WHERE tenant_id = ? AND idempotency_key = ? AND task_id = ?`);
+  const expireKey: ExpireKey = ({ tenantId, taskId }, key, now) => {
+    if (typeof key === "string") expire.run(now + KEY_RETENTION_MS, tenantId, key, taskId);
+  };
+  return { settle: settler(sql, places, expireKey), ...waitEnder(sql, places, expireKey) };
+}
+
+function settler(sql: Sql, places: Places, expireKey: ExpireKey): EndWriter["settle"] {
+  const find = sql.prepare(`SELECT t.destination_id, t.cancel_requested_at, t.last_status,
+    t.last_error, p.idempotency_key FROM tasks t JOIN payloads p ON p.ref = t.ref
+    WHERE t.ref = ? AND t.claim_epoch = ? AND t.status = 1`);
+  const update = sql.prepare(`UPDATE tasks SET status = ?, reason = ?, lane = ?,
+    next_attempt_at = ifnull(?, next_attempt_at), attempt_number = attempt_number - ?,
+    claim_epoch = claim_epoch + 1, claimed_by = NULL, claimed_at = NULL, last_delay_ms = ?,
+    abandoned_count = ?, finished_at = ?, last_status = ?, last_error = ? WHERE ref = ?`);
+  const insertAttempt = sql.prepare(`INSERT INTO attempts (ref, ${ATTEMPT_COLUMNS})
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+
+  return (item, now) => {
+    const found = find.get(item.ref, item.claimEpoch) as unknown as readonly Cell[] | undefined;
+    if (found === undefined) return "fenced";
+    const [destinationId, cancelRequestedAt, lastStatus = null, lastError = null, key] = found;
+    const status = endOf(item, cancelRequestedAt !== null);
+    const { attempt } = item;
+    const last = attempt ? [attempt.responseStatus, attempt.errorMessage] : [lastStatus, lastError];
+    update.run(...settledCells(item, status, now), ...last, item.ref);
+    if (attempt !== null) insertAttempt.run(...attemptCells(item.ref, attempt));
+    if (status !== "PENDING") expireKey(item, key, now);
+    places.tally(places.byId(destinationId as number), "IN_FLIGHT", status);
+    return status;
+  };
+}
+
+/** A cancel that was requested wins over everything but success. */
+function endOf({ status }: Settle, isCancelled: boolean): Settle["status"] {
+  return isCancelled && status !== "SUCCEEDED" ? "CANCELLED" : status;
+}
+
+/** The columns of `update` up to `finished_at`. */
+function settledCells(item: Settle, status: Settle["status"], now: number): Cell[] {
+  const ended = status !== "PENDING";
+  return [
+    statusNumber(status),
+    status === item.status ? item.reason : "aborted",
+    laneNumber(item.lane),
+    ended ? null : item.nextAttemptAt,
+    item.attempt === null ? 1 : 0,
+    item.lastDelayMs,
+    item.abandonedCount,
+    ended ? now : null,
+  ];
+}
+
+function waitEnder(
+  sql: Sql,
+  places: Places,
+  expireKey: ExpireKey,
+): Pick<EndWriter, "cancel" | "wake"> {
+  const find = sql.prepare(`SELECT t.ref, t.status, t.destination_id, t.lane, t.cancel_requested_at,
+    p.idempotency_key FROM tasks t JOIN payloads p ON p.ref = t.ref
+    WHERE t.tenant_id = ? AND t.task_id = ?`);
+  const requestCancel = sql.prepare("UPDATE tasks SET cancel_requested_at = ? WHERE ref = ?");
+  const cancelNow = sql.prepare(
+    "UPDATE tasks SET status = 4, reason = 'aborted', finished_at = ? WHERE ref = ?",
+  );
+  const wakeAt = sql.prepare(
+    "UPDATE tasks SET next_attempt_at = min(next_attempt_at, ?) WHERE ref = ?",
+  );
+  const findCells = ({ tenantId, taskId }: TaskRef) =>
+    find.get(tenantId, taskId) as unknown as readonly Cell[] | undefined;
+  const placeOf = (id: Cell | undefined) => places.byId(id as number);
+
+  return {
+    cancel(item, now) {
+      const found = findCells(item);
+      if (found === undefined) return { kind: "unknown" };
+      const [ref = 0, status, destinationId, , requestedAt, key] = found;
+      if (status === CANCELLED) return { kind: "cancelled" };
+      if ((status as number) >= SUCCEEDED) {
+        return { kind: "ended", status: statusName(status as number) };
+      }
+      if (status === IN_FLIGHT) {
+        const cancelRequestedAt = (requestedAt as number | null) ?? now;
+        requestCancel.run(cancelRequestedAt, ref);
+        return { kind: "requested", cancelRequestedAt };
+      }
+      cancelNow.run(now, ref);
+      places.tally(placeOf(destinationId), "PENDING", "CANCELLED");
+      expireKey(item, key, now);
+      return { kind: "cancelled" };
+    },
+    wake(item, now) {
+      const found = findCells(item);
+      if (found === undefined) return { kind: "unknown" };
+      const [ref = 0, status, destinationId, lane] = found;
+      if (status !== PENDING) return { kind: "not-pending", status: statusName(status as number) };
+      wakeAt.run(now, ref);
+      const { name } = placeOf(destinationId).row;
+      return { kind: "woken", destination: name, lane: laneName(lane as number) };
+    },
+  };
+}

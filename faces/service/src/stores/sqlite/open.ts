@@ -1,0 +1,128 @@
+/**
+ * Open: brings a database file into a state that may be relied on, or refuses it in plain words.
+ * One process per file; every commit is fsynced, which is set on each open and read back, because
+ * drivers have been seen to drop it.
+ */
+import { chmodSync, closeSync, existsSync, mkdirSync, openSync, statSync } from "node:fs";
+import { dirname } from "node:path";
+import { DatabaseSync } from "@photostructure/sqlite";
+import { isBusy, storeError } from "./failure.ts";
+import { APPLICATION_ID, SCHEMA, SCHEMA_VERSION } from "./schema.ts";
+import type { Database } from "./sql.ts";
+
+/** `synchronous=FULL`: the log is fsynced before a commit returns. */
+const FULL_SYNC = 2;
+
+/** Checking a larger file would keep a boot waiting; `redrive doctor` checks those. */
+const LARGEST_CHECKED_BYTES = 64 * 1024 * 1024;
+
+const CACHE_KIB = 32 * 1024;
+
+export interface OpenFile {
+  readonly database: Database;
+  /** Holds the lock of the file for as long as it is open. */
+  readonly lock: Database;
+}
+
+/** Opens or creates the file. Throws if it is in use, foreign, newer than us, or damaged. */
+export function openFile(file: string): OpenFile {
+  const lock = lockFile(file);
+  try {
+    return { database: openDatabase(file), lock };
+  } catch (error) {
+    lock.close();
+    throw storeError(file, error);
+  }
+}
+
+/** The log and its index take their mode from the file, so it is made before SQLite would. */
+function makePrivate(file: string): void {
+  const folder = dirname(file);
+  if (!existsSync(folder)) mkdirSync(folder, { recursive: true, mode: 0o700 });
+  closeSync(openSync(file, "a", 0o600));
+  chmodSync(file, 0o600);
+}
+
+/**
+ * A lock of the operating system on a file beside the database: it ends with the process, however
+ * that ends. SQLite's own exclusive mode would shut out our reader too.
+ */
+function lockFile(file: string): Database {
+  const path = `${file}.lock`;
+  makePrivate(path);
+  const lock = new DatabaseSync(path);
+  try {
+    lock.exec("PRAGMA busy_timeout = 0; BEGIN EXCLUSIVE");
+    return lock;
+  } catch (error) {
+    lock.close();
+    if (!isBusy(error)) throw storeError(path, error);
+    const advice = "one process per file: stop the other one, or give this one a file of its own";
+    throw new Error(`${file} is in use by another process (${advice})`, { cause: error });
+  }
+}
+
+function openDatabase(file: string): Database {
+  makePrivate(file);
+  const database = new DatabaseSync(file);
+  try {
+    configure(database, file);
+    checkOwner(database, file);
+    if (statSync(file).size <= LARGEST_CHECKED_BYTES) checkIntegrity(database, file);
+    migrate(database);
+    return database;
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+}
+
+function configure(database: Database, file: string): void {
+  database.exec("PRAGMA busy_timeout = 5000");
+  const mode = pragma(database, "journal_mode = WAL");
+  if (mode !== "wal") throw new Error(`${file} cannot keep a write-ahead log, got ${mode}`);
+  database.exec(`
+    PRAGMA synchronous = FULL;
+    PRAGMA cell_size_check = ON;
+    PRAGMA trusted_schema = OFF;
+    PRAGMA temp_store = MEMORY;
+    PRAGMA cache_size = -${CACHE_KIB}`);
+  const synchronous = pragma(database, "synchronous");
+  if (synchronous !== FULL_SYNC) {
+    throw new Error(`${file} would not fsync its commits: synchronous is ${synchronous}`);
+  }
+}
+
+function checkOwner(database: Database, file: string): void {
+  const owner = pragma(database, "application_id");
+  const version = Number(pragma(database, "user_version"));
+  const isEmpty = Number(pragma(database, "schema_version")) === 0;
+  if (owner !== APPLICATION_ID && !isEmpty) {
+    throw new Error(`${file} is a database of something else; give Redrive a file of its own`);
+  }
+  if (version > SCHEMA_VERSION) {
+    const versions = `its schema is ${version}, this version knows up to ${SCHEMA_VERSION}`;
+    throw new Error(`${file} was written by a newer Redrive (${versions}); upgrade this one`);
+  }
+}
+
+function checkIntegrity(database: Database, file: string): void {
+  const found = pragma(database, "quick_check(1)");
+  if (found !== "ok") throw new Error(`${file} is damaged: ${found}; restore it from a backup`);
+}
+
+/** All or nothing: a crash at any statement leaves what was there before. */
+function migrate(database: Database): void {
+  if (Number(pragma(database, "user_version")) === SCHEMA_VERSION) return;
+  database.exec(`
+    BEGIN IMMEDIATE;
+    ${SCHEMA}
+    PRAGMA application_id = ${APPLICATION_ID};
+    PRAGMA user_version = ${SCHEMA_VERSION};
+    COMMIT`);
+}
+
+function pragma(database: Database, text: string): unknown {
+  const row = database.prepare(`PRAGMA ${text}`).get() as Record<string, unknown> | undefined;
+  return row === undefined ? undefined : Object.values(row)[0];
+}

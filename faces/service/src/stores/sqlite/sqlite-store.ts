@@ -1,0 +1,200 @@
+/**
+ * SQLite store: the default, for one machine. One process per file, one transaction per turn of the
+ * event loop, fsynced before anybody is told.
+ */
+import type { LaneDue, PolicyRow, Retention, Store } from "../../store.ts";
+import {
+  type Cell,
+  IN_FLIGHT,
+  laneName,
+  PENDING,
+  STARTED_CELLS,
+  STARTED_COLUMNS,
+  startedOf,
+  statusName,
+} from "./codec.ts";
+import { discarder } from "./discard.ts";
+import { openFile } from "./open.ts";
+import { Places } from "./places.ts";
+import { createReader } from "./reader.ts";
+import { createSql, type Database, type Sql } from "./sql.ts";
+import { sqliteQuery } from "./sqlite-query.ts";
+import { batchWriter } from "./writer.ts";
+
+/** Opens or creates the file. Throws if it is in use, foreign, newer than this version, or damaged. */
+export function sqliteStore(file: string): Store {
+  const { database, lock } = openFile(file);
+  const sql = createSql(database, file);
+  const places = new Places(sql);
+  const reload = () => places.load();
+  const write = batchWriter(sql, places);
+  const reader = createReader(file);
+  let closed = false;
+
+  return {
+    exclusive: true,
+    commit: async (batch) => sql.transaction(() => write(batch), reload),
+    ...dueTable(sql, places),
+    ...nodeTable(sql, places),
+    ...policyTable(sql),
+    getDestination: async (tenantId, name) => places.row(tenantId, name),
+    listDestinations: async (tenantId) => places.list(tenantId),
+    sweep: sweeper(sql, places),
+    discard: discarder(sql, places),
+    query: sqliteQuery(sql, reader),
+    async close() {
+      if (closed) return;
+      closed = true;
+      await reader.close();
+      tidyLog(database);
+      database.close();
+      lock.close();
+    },
+  };
+}
+
+/** Leaves one plain file behind. Only a courtesy: whatever it cannot do, the next open does. */
+function tidyLog(database: Database): void {
+  try {
+    database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+  } catch {
+    // A file that fails is replayed from its log at the next open.
+  }
+}
+
+/** Asks the index once per lane: its cost grows with destinations, not with waiting tasks. */
+function dueTable(sql: Sql, places: Places): Pick<Store, "nextDue"> {
+  const select = sql.prepare(`
+    SELECT d.destination_id, lanes.column1, (
+      SELECT next_attempt_at FROM tasks t
+      WHERE t.destination_id = d.destination_id AND t.lane = lanes.column1 AND t.status = 0
+      ORDER BY t.next_attempt_at LIMIT 1) AS due_at
+    FROM destinations d, (VALUES (0), (1), (2)) AS lanes WHERE due_at IS NOT NULL`);
+  return {
+    async nextDue() {
+      const rows = sql.read(() => select.all()) as unknown as readonly number[][];
+      return rows.map(([id, lane, dueAt]): LaneDue => {
+        const { tenantId, name } = places.byId(id as number).row;
+        return {
+          tenantId,
+          destination: name,
+          lane: laneName(lane as number),
+          dueAt: dueAt as number,
+        };
+      });
+    },
+  };
+}
+
+type NodeTable = Pick<Store, "lapsed" | "claimsOf" | "renew" | "retire" | "latestAt">;
+
+function nodeTable(sql: Sql, places: Places): NodeTable {
+  const reload = () => places.load();
+  const claimed = (condition: string) =>
+    sql.prepare(`SELECT ${STARTED_COLUMNS}, t.destination_id
+      FROM tasks t JOIN payloads p ON p.ref = t.ref
+      WHERE t.status = 1 AND ${condition} LIMIT ?`);
+  const ofOthers = claimed("t.claimed_by <> ?");
+  const ofNode = claimed("t.claimed_by = ?");
+  const lease = sql.prepare("UPDATE nodes SET lease_until = ? WHERE node_number = ?");
+  const setNow = sql.prepare(`INSERT INTO meta VALUES ('now', ?)
+    ON CONFLICT DO UPDATE SET value = max(value, excluded.value)`);
+  const getNow = sql.prepare(`SELECT max(
+    ifnull((SELECT value FROM meta WHERE name = 'now'), 0),
+    ifnull((SELECT created_at FROM payloads ORDER BY ref DESC LIMIT 1), 0))`);
+
+  const started = (rows: unknown) =>
+    (rows as readonly Cell[][]).map((cells) => {
+      const { tenantId, name } = places.byId(cells[STARTED_CELLS] as number).row;
+      return startedOf(cells, { tenantId, destination: name }, null);
+    });
+  const setLease = (nodeId: string, until: number) => lease.run(until, places.nodeNumber(nodeId));
+
+  return {
+    lapsed: async ({ nodeId, limit }) =>
+      sql.transaction(() => started(ofOthers.all(places.nodeNumber(nodeId), limit)), reload),
+    claimsOf: async (nodeId, limit) =>
+      sql.transaction(() => started(ofNode.all(places.nodeNumber(nodeId), limit)), reload),
+    async renew({ nodeId, now, leaseUntil }) {
+      sql.transaction(() => {
+        setLease(nodeId, leaseUntil);
+        setNow.run(now);
+      }, reload);
+    },
+    async retire(nodeId) {
+      sql.transaction(() => setLease(nodeId, 0), reload);
+    },
+    async latestAt() {
+      const row = sql.read(() => getNow.get()) as unknown as readonly number[];
+      return row[0] ?? 0;
+    },
+  };
+}
+
+type PolicyTable = Pick<Store, "addPolicy" | "getPolicy" | "listPolicies" | "removePolicy">;
+
+function policyTable(sql: Sql): PolicyTable {
+  const insert = sql.prepare("INSERT OR IGNORE INTO policies VALUES (?, ?, ?, ?, ?)");
+  const select = sql.prepare(`SELECT tenant_id, policy_id, version, document, created_at
+    FROM policies WHERE tenant_id = ? AND policy_id = ? AND version = ifnull(?, version)
+    ORDER BY version DESC LIMIT 1`);
+  const selectAll = sql.prepare(`SELECT tenant_id, policy_id, max(version), document, created_at
+    FROM policies WHERE tenant_id = ? GROUP BY policy_id ORDER BY policy_id`);
+  const remove = sql.prepare(`DELETE FROM policies WHERE tenant_id = ?1 AND policy_id = ?2
+    AND NOT EXISTS (SELECT 1 FROM tasks t JOIN payloads p ON p.ref = t.ref
+      WHERE t.status IN (${PENDING}, ${IN_FLIGHT}) AND t.tenant_id = ?1 AND p.policy_id = ?2)`);
+  return {
+    addPolicy: async (policy) =>
+      sql.transaction(() => {
+        const { tenantId, policyId, version, document, createdAt } = policy;
+        return insert.run(tenantId, policyId, version, document, createdAt).changes > 0;
+      }),
+    async getPolicy(tenantId, policyId, version) {
+      const cells = sql.read(() => select.get(tenantId, policyId, version ?? null));
+      return cells === undefined ? null : policyOf(cells as unknown as readonly Cell[]);
+    },
+    async listPolicies(tenantId) {
+      return (sql.read(() => selectAll.all(tenantId)) as unknown as Cell[][]).map(policyOf);
+    },
+    removePolicy: async (tenantId, policyId) =>
+      sql.transaction(() => remove.run(tenantId, policyId).changes > 0),
+  };
+}
+
+function policyOf(cells: readonly Cell[]): PolicyRow {
+  const [tenantId, policyId, version, document, createdAt] = cells;
+  return { tenantId, policyId, version, document, createdAt } as PolicyRow;
+}
+
+/** In small slices, so that nobody waits for it. */
+function sweeper(sql: Sql, places: Places): Store["sweep"] {
+  const old = sql.prepare(`SELECT ref, destination_id FROM tasks
+    WHERE status = ? AND finished_at < ? ORDER BY finished_at LIMIT ?`);
+  const removals = [
+    "DELETE FROM attempts WHERE ref = ?",
+    "DELETE FROM payloads WHERE ref = ?",
+    "DELETE FROM tasks WHERE ref = ?",
+  ].map((text) => sql.prepare(text));
+  const removeKeys = sql.prepare(`DELETE FROM idempotency_keys WHERE (tenant_id, idempotency_key) IN
+    (SELECT tenant_id, idempotency_key FROM idempotency_keys WHERE expires_at <= ? LIMIT ?)`);
+
+  function removeEnded(status: number, before: number, limit: number): number {
+    const found = old.all(status, before, limit) as unknown as readonly number[][];
+    for (const [ref = 0, id = 0] of found) {
+      for (const statement of removals) statement.run(ref);
+      places.tally(places.byId(id), statusName(status), null);
+    }
+    return found.length;
+  }
+
+  const reload = () => places.load();
+  return async ({ now, endedBefore, deadBefore, limit }: Retention) =>
+    sql.transaction(() => {
+      let removed = 0;
+      for (const status of [2, 3, 4]) {
+        removed += removeEnded(status, status === 3 ? deadBefore : endedBefore, limit - removed);
+      }
+      places.flush();
+      return removed + Number(removeKeys.run(now, limit - removed).changes);
+    }, reload);
+}

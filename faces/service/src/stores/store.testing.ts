@@ -1,0 +1,111 @@
+/**
+ * What tests of stores share: tasks with every field filled, and batches with most of it empty.
+ */
+import type { Batch, Create, Settle, StartedTask, Store } from "../store.ts";
+import type { AttemptLog, NewTask } from "../task.ts";
+
+export const T0 = 1_800_000_000_000;
+export const TENANT = "acme";
+export const DESTINATION = "https://example.com";
+
+let lastId = 0;
+
+/** Ids that sort by age, as UUIDv7 do. */
+export function nextTaskId(): string {
+  return `0190-${String(++lastId).padStart(12, "0")}`;
+}
+
+export function newTask(fields: Partial<NewTask> = {}): NewTask {
+  return {
+    taskId: nextTaskId(),
+    tenantId: TENANT,
+    idempotencyKey: null,
+    destination: DESTINATION,
+    targetUrl: "https://example.com/hook",
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: new TextEncoder().encode("{}"),
+    bodyRef: null,
+    policyId: "background",
+    policyVersion: 1,
+    idempotent: true,
+    deadlineAt: null,
+    createdAt: T0,
+    scheduledAt: T0,
+    labels: {},
+    callbackUrl: null,
+    redrivenFrom: null,
+    ...fields,
+  };
+}
+
+export function batch(parts: Partial<Batch> = {}): Batch {
+  return {
+    now: T0,
+    nodeId: "node-1",
+    destinations: [],
+    creates: [],
+    settles: [],
+    cancels: [],
+    wakes: [],
+    claims: [],
+    ...parts,
+  };
+}
+
+export function create(fields: Partial<NewTask> = {}, rest: Partial<Create> = {}): Create {
+  return { task: newTask(fields), fingerprint: null, claimVersion: null, ...rest };
+}
+
+export function attemptLog(fields: Partial<AttemptLog> = {}): AttemptLog {
+  return {
+    attemptNumber: 1,
+    startedAt: T0,
+    durationMs: 12,
+    phases: { dnsMs: 1, connectMs: 2, tlsMs: null, firstByteMs: 9 },
+    outcome: "status",
+    responseStatus: 503,
+    errorClass: null,
+    errorMessage: "answered 503",
+    responseHeaders: { "retry-after": "1" },
+    responseBody: new Uint8Array([0, 255, 10]),
+    nextDelayMs: 500,
+    delaySource: "policy",
+    ...fields,
+  };
+}
+
+/** Settles a claim as failed, to be retried half a second later. */
+export function settle(claim: StartedTask, fields: Partial<Settle> = {}): Settle {
+  return {
+    tenantId: claim.tenantId,
+    taskId: claim.taskId,
+    ref: claim.ref,
+    claimEpoch: claim.claimEpoch,
+    status: "PENDING",
+    reason: null,
+    lane: "retry",
+    nextAttemptAt: T0 + 500,
+    lastDelayMs: 500,
+    abandonedCount: 0,
+    attempt: attemptLog({ attemptNumber: claim.attemptNumber }),
+    ...fields,
+  };
+}
+
+/** Claims what is due in the first lane of the usual destination. */
+export async function claimFirst(
+  store: Store,
+  limit = 10,
+  now = T0,
+): Promise<readonly StartedTask[]> {
+  const request = {
+    tenantId: TENANT,
+    destination: DESTINATION,
+    lane: "first",
+    limit,
+    version: 0,
+  } as const;
+  const { claims } = await store.commit(batch({ now, claims: [request] }));
+  return claims[0]?.tasks ?? [];
+}

@@ -1,0 +1,56 @@
+/**
+ * Task headers: which headers a task may bring, judged when it is created: what a client refuses to
+ * send is found out now, not at the attempt. No message quotes a value, since it may be a secret.
+ */
+import { isObject, type Problem, quote } from "@redrive/core";
+
+const MOST_HEADERS = 100;
+const MOST_BYTES = 16_384;
+const NAME = /^[!#$%&'*+.^_`|~\w-]{1,256}$/;
+/** Latin1 without control characters, tab excepted: what an HTTP/1.1 field can hold. */
+const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
+
+/** A connection's own (RFC 9110 7.6.1), those the client writes itself, and those of Redrive. */
+const RESERVED =
+  /^(connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|host|content-length|proxy-.*|redrive-.*|webhook-(id|timestamp|signature))$/;
+
+/** Everything wrong with the headers of a task. */
+export function headerProblems(headers: unknown): readonly Problem[] {
+  if (headers === undefined) return [];
+  if (!isObject(headers)) return [wrong("headers", "headers must be an object of texts")];
+  const entries = Object.entries(headers);
+  if (entries.length > MOST_HEADERS) {
+    return [wrong("headers", `headers must be at most ${MOST_HEADERS}, got ${entries.length}`)];
+  }
+  const problems = entries.flatMap(([name, value]) => headerProblem(name, value) ?? []);
+  return problems.length > 0 ? problems : togetherProblems(entries as [string, string][]);
+}
+
+function headerProblem(name: string, value: unknown): Problem | undefined {
+  const field = `headers.${name.slice(0, 64)}`;
+  if (!NAME.test(name)) return wrong(field, `header ${quote(name)} is no legal header name`);
+  if (RESERVED.test(name.toLowerCase())) {
+    return wrong(field, `header ${quote(name)} is set by the service, not by a task`);
+  }
+  if (typeof value === "string" && VALUE.test(value)) return undefined;
+  return wrong(field, `header ${quote(name)} must be a text of visible latin1 characters`);
+}
+
+/** What no single header shows. */
+function togetherProblems(entries: readonly (readonly [string, string])[]): readonly Problem[] {
+  let bytes = 0;
+  const names = new Set<string>();
+  for (const [name, value] of entries) {
+    bytes += name.length + value.length;
+    const lower = name.toLowerCase();
+    if (names.has(lower)) return [wrong(`headers.${name}`, `header ${quote(name)} is there twice`)];
+    names.add(lower);
+  }
+  return bytes <= MOST_BYTES
+    ? []
+    : [wrong("headers", `headers must be at most ${MOST_BYTES} bytes together, got ${bytes}`)];
+}
+
+function wrong(field: string, message: string): Problem {
+  return { field, value: undefined, message };
+}

@@ -1,0 +1,81 @@
+/** Tests of tasks as people hand them over: what is refused, and in which words. */
+import { describe, expect, it } from "vitest";
+import { fingerprintParts, type TaskInput, taskOf } from "./task-input.ts";
+
+const NOW = 1_800_000_000_000;
+const url = "https://example.com/hook?a=1";
+
+function make(input: Partial<TaskInput>) {
+  return taskOf(
+    { targetUrl: url, ...input },
+    {
+      tenantId: "acme",
+      taskId: "task-1",
+      now: NOW,
+      policyId: "background",
+      policyVersion: 1,
+      checkTarget: (text) =>
+        text.startsWith("https:")
+          ? { ok: true, url: text, origin: new URL(text).origin, path: "/hook" }
+          : { ok: false, kind: "malformed", message: "targetUrl must begin with https://" },
+    },
+  );
+}
+
+const text = (body: Uint8Array | null) => (body === null ? null : new TextDecoder().decode(body));
+
+describe("a task to create", () => {
+  it("needs a target and nothing else", () => {
+    expect(make({})).toMatchObject({
+      destination: "https://example.com",
+      method: "POST",
+      body: null,
+      idempotent: true,
+      scheduledAt: NOW,
+      deadlineAt: null,
+      idempotencyKey: null,
+    });
+  });
+
+  it("takes its body as text, bytes, Base64 or JSON", () => {
+    expect(text(make({ body: "ä" }).body)).toBe("ä");
+    expect(make({ body: new Uint8Array([0, 1]) }).body).toEqual(new Uint8Array([0, 1]));
+    expect(text(make({ bodyBase64: "YWI=" }).body)).toBe("ab");
+    const task = make({ json: { a: null } });
+    expect([text(task.body), task.headers["content-type"]]).toEqual([
+      '{"a":null}',
+      "application/json",
+    ]);
+    expect(make({ json: 1, headers: { "Content-Type": "x/y" } }).headers).toEqual({
+      "Content-Type": "x/y",
+    });
+  });
+
+  it.each<[string, object]>([
+    ["unknown field", { targeturl: url }],
+    ["targetUrl must", { targetUrl: "ftp://x" }],
+    ["header", { headers: { a: "b\r\nc: d" } }],
+    ["header", { headers: { "a b": "c" } }],
+    ["bodyBase64 must", { bodyBase64: "not base 64!" }],
+    ["the body must be at most", { body: "x".repeat(65_537) }],
+    ["only one of", { body: "x", bodyBase64: "YWI=" }],
+    ["idempotencyKey must", { idempotencyKey: "" }],
+    ["scheduledAt must", { scheduledAt: NOW + 366 * 86_400_000 }],
+    ["deadlineAt must", { deadlineAt: NOW - 1 }],
+    ["policy must be left out", { policyId: "read", policy: {} }],
+    ["labels must", { labels: { a: 1 } }],
+  ])("is refused: %s", (message, fields) => {
+    expect(() => make(fields as Partial<TaskInput>)).toThrow(message);
+  });
+
+  it("has a fingerprint that trace context does not change and everything else does", () => {
+    const print = (input: Partial<TaskInput>) => String(fingerprintParts(make(input)));
+    const base = print({ body: "a", headers: { "X-A": "1" } });
+    expect(print({ body: "a", headers: { "x-a": "1", traceparent: "00-1", Date: "now" } })).toBe(
+      base,
+    );
+    expect(print({ body: "b", headers: { "X-A": "1" } })).not.toBe(base);
+    expect(print({ body: "a", headers: { "X-A": "2" } })).not.toBe(base);
+    expect(print({ body: "a", headers: { "X-A": "1" }, method: "PUT" })).not.toBe(base);
+  });
+});

@@ -1,0 +1,79 @@
+/** Tests of a disk that fails: fsyncs are counted, broken and starved of space under strace. */
+// needs: build, strace
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import { Child } from "./child.ts";
+import { readTasks } from "./read-tasks.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "redrive-disk-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** Nothing listens there: these tests store for later. */
+const NOBODY = "http://127.0.0.1:9999/";
+const SYNCS = "fsync,fdatasync";
+
+/** Stores tasks one by one, under strace. */
+async function store(name: string, from: number, count: number, strace: readonly string[]) {
+  const file = join(folder, name);
+  const under = strace.length === 0 ? [] : ["strace", "-f", "-qq", ...strace];
+  const child = new Child({
+    file,
+    targetUrl: NOBODY,
+    mode: "store",
+    from,
+    count,
+    callers: 1,
+    under,
+  });
+  const code = await child.ended();
+  return { file, child, code };
+}
+
+describe("the disk under an embedded Redrive", { timeout: 120_000 }, () => {
+  it("has fsynced every task before it was acknowledged", async () => {
+    await store("count.db", 0, 5, []);
+    const log = join(folder, "count.log");
+    const { child, code } = await store("count.db", 5, 100, ["-e", `trace=${SYNCS}`, "-o", log]);
+    const syncs = readFileSync(log, "utf8")
+      .split("\n")
+      .filter((line) => /f(data)?sync\(/.test(line));
+    console.log(`fsyncs ${syncs.length} for ${child.acknowledged().length} acknowledged tasks`);
+    expect(code).toBe(0);
+    expect(child.acknowledged()).toHaveLength(100);
+    expect(syncs.length).toBeGreaterThanOrEqual(100);
+  });
+
+  it("ends the process when an fsync fails, and acknowledges nothing after it", async () => {
+    await store("failing.db", 0, 5, []);
+    const inject = ["-e", `trace=${SYNCS}`, "-e", `inject=${SYNCS}:error=EIO:when=40+`];
+    const log = ["-o", join(folder, "failing.log")];
+    const { file, child, code } = await store("failing.db", 5, 500, [...inject, ...log]);
+    expect(code).toBe(70);
+    const fatal = child.lines.findIndex((line) => line.startsWith("fatal"));
+    expect(fatal).toBeGreaterThan(0);
+    expect(child.lines.slice(fatal).filter((line) => line.startsWith("ack "))).toEqual([]);
+    const ids = new Set(readTasks(file, { check: true }).map(({ taskId }) => taskId));
+    const lost = child.acknowledged().filter(([, taskId]) => !ids.has(taskId));
+    expect(child.acknowledged().length).toBeGreaterThan(10);
+    expect(lost).toEqual([]);
+    const again = await store("failing.db", 1000, 5, []);
+    expect(again.child.acknowledged()).toHaveLength(5);
+  });
+
+  it("may be full for a while: nothing is broken, nothing lost, and it goes on by itself", async () => {
+    await store("full.db", 0, 5, []);
+    const inject = ["-e", "trace=pwrite64", "-e", "inject=pwrite64:error=ENOSPC:when=200..206"];
+    const log = ["-o", join(folder, "full.log")];
+    const { file, child, code } = await store("full.db", 5, 200, [...inject, ...log]);
+    expect(code).toBe(0);
+    const refused = child.lines.filter((line) => line.startsWith("nack "));
+    expect(refused.length).toBeGreaterThan(0);
+    expect(refused.every((line) => line.endsWith("STORE_FULL"))).toBe(true);
+    const last = child.lines.findLastIndex((line) => line.startsWith("nack "));
+    expect(child.lines.slice(last).some((line) => line.startsWith("ack "))).toBe(true);
+    const ids = new Set(readTasks(file, { check: true }).map(({ taskId }) => taskId));
+    expect(child.acknowledged().filter(([, taskId]) => !ids.has(taskId))).toEqual([]);
+  });
+});

@@ -1,0 +1,77 @@
+/**
+ * A process that embeds Redrive, for tests that take it down. It hands tasks over under the keys
+ * `key-<from>` on, `callers` at a time, and prints a line for every one that it was told is stored.
+ *
+ * Usage: embedded-child.mjs <file> <target url> <mode> <from> <count> <callers>, with mode `load`
+ * (goes on until it is killed), `drain` (ends once every task has) or `store` (hands over for
+ * later, and ends).
+ */
+import { writeSync } from "node:fs";
+import { createRedrive } from "@redrive/service";
+
+const [file, targetUrl, mode, from, count, callers] = process.argv.slice(2);
+
+/** @param {string} line */
+const say = (line) => writeSync(1, `${line}\n`);
+
+const policy = {
+  maxAttempts: 6,
+  initialDelayMs: 5,
+  maxDelayMs: 50,
+  attemptTimeoutMs: 2000,
+  totalBudgetMs: 3_600_000,
+};
+
+const redrive = await createRedrive({
+  store: `sqlite:${file}`,
+  onFatal: (error) => {
+    say(`fatal ${/** @type {Error} */ (error).message}`);
+    process.exit(70);
+  },
+});
+await redrive.configure(new URL(targetUrl ?? "").origin, { retryBudget: false, breaker: false });
+say(`ready ${Math.floor(performance.now())}`);
+
+let next = Number(from);
+const end = next + Number(count);
+
+async function callOnAndOn() {
+  while (next < end) {
+    const number = next++;
+    const idempotencyKey = `key-${number}`;
+    try {
+      const { taskId } = await redrive.enqueue({
+        targetUrl: targetUrl ?? "",
+        body: `body ${number}`,
+        idempotencyKey,
+        policy,
+        ...(mode === "store" && { scheduledAt: Date.now() + 3_600_000 }),
+      });
+      say(`ack ${number} ${taskId}`);
+    } catch (error) {
+      say(`nack ${number} ${/** @type {{ code?: string }} */ (error).code}`);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+}
+
+await Promise.all(Array.from({ length: Number(callers) }, callOnAndOn));
+say("handed over");
+
+if (mode === "store") {
+  await redrive.stop();
+  process.exit(0);
+}
+
+if (mode === "drain") {
+  for (;;) {
+    const counts = await redrive.count();
+    const open = counts.filter(({ status }) => status === "PENDING" || status === "IN_FLIGHT");
+    if (open.length === 0) break;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  say("drained");
+  await redrive.stop();
+  say("stopped");
+  process.exit(0);
+}

@@ -1,0 +1,39 @@
+/**
+ * No early attempt: nothing leaves before it is due, nor after its deadline or total budget; and no
+ * attempt outlasts the time it was given.
+ */
+import { assertThat, type Checker } from "../history.ts";
+
+export function noEarlyAttempt(): Checker {
+  const name = "no early or late attempt";
+  const dueAt = new Map<string, number>();
+  return {
+    name,
+    committed({ batch, result, at }) {
+      for (const [index, settle] of batch.settles.entries()) {
+        if (result.settles[index] === "PENDING") dueAt.set(settle.taskId, settle.nextAttemptAt);
+      }
+      for (const [index, { taskId }] of batch.wakes.entries()) {
+        if (result.wakes[index]?.kind === "woken")
+          dueAt.set(taskId, Math.min(at, dueAt.get(taskId) ?? at));
+      }
+    },
+    sent({ at, task, policy, timeoutMs }) {
+      const { taskId, scheduledAt, deadlineAt } = task;
+      const due = dueAt.get(taskId) ?? Math.min(scheduledAt, task.nextAttemptAt);
+      assertThat(name, at >= due, () => `${taskId} left ${due - at} ms early`);
+      const endAt = Math.min(
+        scheduledAt + policy.totalBudgetMs,
+        deadlineAt ?? Number.POSITIVE_INFINITY,
+      );
+      assertThat(name, at < endAt, () => `${taskId} left ${at - endAt} ms after its time`);
+      const latestEnd = at + timeoutMs;
+      assertThat(name, latestEnd <= endAt, () => `${taskId} may end ${latestEnd - endAt} ms late`);
+    },
+    ended({ at, task, policy }, endedAt) {
+      const tookMs = endedAt - at;
+      const most = policy.attemptTimeoutMs;
+      assertThat(name, tookMs <= most, () => `${task.taskId} took ${tookMs} ms, of ${most}`);
+    },
+  };
+}

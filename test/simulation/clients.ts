@@ -1,0 +1,153 @@
+/**
+ * Clients: who hands tasks over, and cancels, hurries and repeats itself. A client that was told
+ * nothing asks again with the same key, at whatever node is up.
+ */
+import type { Random } from "@redrive/core";
+import type { Engine } from "../../faces/service/src/engine/engine.ts";
+import type { NewTask } from "../../faces/service/src/task.ts";
+import type { SimNode } from "./sim-node.ts";
+import { POLICIES, TENANT, type World } from "./world.ts";
+
+const POLICY_IDS = Object.keys(POLICIES);
+
+/** A client gives up after so many answers that say nothing. */
+const MOST_TRIES = 40;
+
+export class Clients {
+  readonly #world: World;
+  readonly #random: Random;
+  readonly #nodes: readonly SimNode[];
+  #lastId = 0;
+
+  constructor(world: World, random: Random, nodes: readonly SimNode[]) {
+    this.#world = world;
+    this.#random = random;
+    this.#nodes = nodes;
+  }
+
+  #draw(below: number): number {
+    return Math.floor(this.#random.next() * below);
+  }
+
+  /** Some engine that is up. */
+  #engine(): Engine | undefined {
+    const up = this.#nodes.map((node) => node.engine()).filter((engine) => engine !== undefined);
+    return up[this.#draw(up.length)];
+  }
+
+  #later(ms: number, fn: () => void): void {
+    this.#world.clock.set(ms, fn);
+  }
+
+  /** Plans `count` tasks over the span, each with what its client will do to it. */
+  plan(count: number, spanMs: number): void {
+    for (let n = 0; n < count; n++) {
+      this.#later(this.#draw(spanMs), () => this.#handOver(this.#newTask(), 0));
+    }
+  }
+
+  #newTask(): NewTask {
+    const number = ++this.#lastId;
+    const now = this.#world.clock.now();
+    const scheduledAt = now + (this.#random.next() < 0.15 ? this.#draw(8000) : 0);
+    return {
+      taskId: `task-${String(number).padStart(6, "0")}`,
+      tenantId: TENANT,
+      idempotencyKey: this.#random.next() < 0.6 ? `key-${number}` : null,
+      destination: this.#world.destinationName(this.#random.next()),
+      targetUrl: "https://example.com/",
+      method: "POST",
+      headers: {},
+      body: null,
+      bodyRef: null,
+      policyId: POLICY_IDS[this.#draw(POLICY_IDS.length)] ?? "curve",
+      policyVersion: 1,
+      idempotent: this.#random.next() < 0.95,
+      deadlineAt: this.#random.next() < 0.1 ? scheduledAt + 3000 + this.#draw(10_000) : null,
+      createdAt: now,
+      scheduledAt,
+      labels: {},
+      callbackUrl: null,
+      redrivenFrom: null,
+    };
+  }
+
+  #handOver(task: NewTask, tries: number): void {
+    const again = () => {
+      if (task.idempotencyKey === null || tries >= MOST_TRIES) return;
+      // The same key, under the new id that a new request gets.
+      const taskId = `${task.taskId}.${tries + 1}`;
+      this.#later(100 + this.#draw(900), () => this.#handOver({ ...task, taskId }, tries + 1));
+    };
+    const engine = this.#engine();
+    if (engine === undefined) {
+      again();
+      return;
+    }
+    engine.create(
+      task,
+      task.idempotencyKey === null ? null : "fingerprint",
+      (result) => {
+        const taskId = result.kind === "replayed" ? result.taskId : task.taskId;
+        const stored = this.#world.truth.peek(TENANT, taskId);
+        const at = this.#world.clock.now();
+        this.#world.check((one) => one.created?.(at, stored, task.idempotencyKey, result));
+        this.#meddle(taskId, task, again);
+      },
+      again,
+    );
+  }
+
+  /** What else clients do: cancel, hurry, and repeat what has already been acknowledged. */
+  #meddle(taskId: string, task: NewTask, again: () => void): void {
+    const draw = this.#random.next();
+    if (draw < 0.12) this.#later(this.#draw(6000), () => this.#cancel(taskId, 0));
+    else if (draw < 0.18) this.#later(this.#draw(4000), () => this.#hurry(taskId));
+    else if (draw < 0.24 && task.idempotencyKey !== null) this.#later(this.#draw(5000), again);
+  }
+
+  #cancel(taskId: string, tries: number): void {
+    const again = () => {
+      if (tries < MOST_TRIES) this.#later(500, () => this.#cancel(taskId, tries + 1));
+    };
+    const engine = this.#engine();
+    if (engine === undefined) {
+      again();
+      return;
+    }
+    engine.cancel({ tenantId: TENANT, taskId }).then((result) => {
+      const at = this.#world.clock.now();
+      this.#world.check((checker) => checker.cancelled?.(at, taskId, result));
+    }, again);
+  }
+
+  #hurry(taskId: string): void {
+    this.#engine()
+      ?.wake({ tenantId: TENANT, taskId })
+      .catch(() => {});
+  }
+
+  /** Pauses a destination for a while. */
+  pause(atMs: number, forMs: number): void {
+    const name = this.#world.destinationName(this.#random.next());
+    this.#later(atMs, () => this.#change(name, this.#world.clock.now(), 0));
+    this.#later(atMs + forMs, () => this.#change(name, null, 0));
+  }
+
+  #change(name: string, pausedAt: number | null, tries: number): void {
+    const again = () => {
+      if (tries < MOST_TRIES) this.#later(300, () => this.#change(name, pausedAt, tries + 1));
+    };
+    const engine = this.#engine();
+    if (engine === undefined) again();
+    else engine.changeDestination(TENANT, name, { pausedAt }).catch(again);
+  }
+
+  /** Resumes what is still paused, because whoever was asked to died. */
+  resumeAll(): void {
+    for (const name of this.#world.pausedDestinations()) {
+      this.#change(name, null, 0);
+      this.#later(3000, () => this.resumeAll());
+    }
+  }
+}

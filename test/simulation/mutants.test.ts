@@ -1,0 +1,24 @@
+/** Tests of the simulation itself: each broken promise is found within a thousand seeds. */
+import { describe, expect, it } from "vitest";
+import { Coverage } from "./coverage.ts";
+import { mutants } from "./mutants.ts";
+import { simulateSeed } from "./simulate.ts";
+
+const MOST_SEEDS = 1000;
+
+describe("the simulation finds a service with", () => {
+  it.each(mutants)("$name", { timeout: 300_000 }, async (mutant) => {
+    const coverage = new Coverage();
+    for (let seed = 0; seed < MOST_SEEDS; seed++) {
+      const found = await simulateSeed(seed, { coverage, mutant }).then(
+        () => undefined,
+        (error: Error) => error.message,
+      );
+      if (found === undefined) continue;
+      console.log(`${mutant.name}: found by seed ${seed}: ${found.split("\n")[0]}`);
+      expect(found).toContain(mutant.caughtBy);
+      return;
+    }
+    expect.fail(`not found within ${MOST_SEEDS} seeds`);
+  });
+});

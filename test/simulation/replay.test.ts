@@ -1,0 +1,25 @@
+/** Replays one seed, named by REDRIVE_SEED, and prints what it covered. */
+import { describe, it } from "vitest";
+import { Coverage } from "./coverage.ts";
+import { simulateSeed } from "./simulate.ts";
+
+const seed = process.env["REDRIVE_SEED"];
+
+describe("replay", () => {
+  // skipped: without REDRIVE_SEED there is nothing to replay
+  it.runIf(seed !== undefined)(`seed ${seed}`, { timeout: 60_000 }, async () => {
+    const coverage = new Coverage();
+    await simulateSeed(Number(seed), { coverage });
+    console.log(coverage.report());
+  });
+
+  it("runs one seed twice to the same step", async () => {
+    const steps: string[] = [];
+    for (let run = 0; run < 2; run++) {
+      const coverage = new Coverage();
+      await simulateSeed(7, { coverage });
+      steps.push(`${coverage.totals.steps} ${coverage.report()}`);
+    }
+    if (steps[0] !== steps[1]) throw new Error("the same seed took another way");
+  });
+});

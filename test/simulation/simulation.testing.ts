@@ -1,0 +1,48 @@
+/**
+ * Runs a share of the seeds. Two test files take half each, so that both cores work.
+ */
+import { expect } from "vitest";
+import { Coverage } from "./coverage.ts";
+import { simulateSeed } from "./simulate.ts";
+
+/** `npm run test:long` asks for ten times as many. */
+const SEEDS = Number(process.env["REDRIVE_SEEDS"] ?? 1000);
+
+/** With fewer, rare events may not have come up. */
+const ENOUGH_SEEDS = 400;
+
+/** What must have come up, or the simulation proves nothing about it. */
+const WANTED = [
+  ["PENDING", "claim first"],
+  ["PENDING", "claim retry"],
+  ["PENDING", "claim alone"],
+  ["PENDING", "claim first: row moved"],
+  ["PENDING", "cancel: cancelled"],
+  ["IN_FLIGHT", "cancel: requested"],
+  ["IN_FLIGHT", "settle success, cancel requested: SUCCEEDED"],
+  ["IN_FLIGHT", "settle error, cancel requested: CANCELLED"],
+  ["IN_FLIGHT", "settle abandoned: PENDING"],
+  ["IN_FLIGHT", "settle abandoned: EXHAUSTED"],
+  ["IN_FLIGHT", "settle given back: PENDING"],
+  ["IN_FLIGHT", "settle given back: EXHAUSTED"],
+  ["IN_FLIGHT", "settle success: fenced"],
+  ["PENDING", "settle status: fenced"],
+  ["SUCCEEDED", "settle success: fenced"],
+  ["SUCCEEDED", "cancel: ended"],
+  ["(none)", "created claimed"],
+  ["(none)", "replayed"],
+] as const;
+
+export async function runShare(share: number, shares: number): Promise<void> {
+  const coverage = new Coverage();
+  for (let seed = share; seed < SEEDS; seed += shares) await simulateSeed(seed, { coverage });
+  console.log(coverage.report());
+  const { seeds, tasks, crashes } = coverage.totals;
+  expect(tasks).toBeGreaterThanOrEqual(200 * seeds);
+  expect(crashes).toBeGreaterThanOrEqual(5 * seeds);
+  for (const kind of ["lost", "torn", "unknown", "late"]) {
+    expect(coverage.faults[kind]).toBeGreaterThan(seeds);
+  }
+  if (seeds < ENOUGH_SEEDS) return;
+  for (const [state, event] of WANTED) expect(coverage.has(state, event), event).toBe(true);
+}
