@@ -91,6 +91,9 @@ const NO_OVERRIDES: object = {};
 class GuardedDestination implements Destination, Host {
   readonly name: string;
   readonly gatekeeper: Gatekeeper;
+  readonly hedge: HedgeOptions | undefined;
+  readonly idempotent: boolean | undefined;
+  readonly remembers: boolean;
   private readonly options: DestinationOptions;
   private readonly wiring: DestinationWiring;
   private readonly setting: Setting;
@@ -104,6 +107,9 @@ class GuardedDestination implements Destination, Host {
     this.name = name;
     this.wiring = wiring;
     this.options = resolveDestination(document, "library");
+    this.hedge = this.options.hedge;
+    this.idempotent = this.options.idempotent;
+    this.remembers = wiring.fallback?.remember !== undefined;
     const { clock = systemClock, random = systemRandom } = wiring;
     this.setting = createSetting(this.options.policy, clock, random.fork(name), name);
     this.gatekeeper = this.createGatekeeper(clock.now());
@@ -140,14 +146,6 @@ class GuardedDestination implements Destination, Host {
 
   get classify(): Classify<never> | undefined {
     return this.wiring.classify;
-  }
-
-  get hedge(): HedgeOptions | undefined {
-    return this.options.hedge;
-  }
-
-  get idempotent(): boolean | undefined {
-    return this.options.idempotent;
   }
 
   run<T>(fn: Attempted<T>, overrides: RunOptions<T> = NO_OVERRIDES as RunOptions<T>): Promise<T> {

@@ -61,7 +61,12 @@ export class GuardedCall<T> extends Call<T> implements Waiter {
   ) {
     super(setting, fn, options, resolve, reject);
     this.host = host;
-    this.breaker = host.gatekeeper.breakerOf(options.key, setting.ticker.turn.now());
+    const { key } = options;
+    const { gatekeeper } = host;
+    this.breaker =
+      key === undefined
+        ? gatekeeper.guards.breaker
+        : gatekeeper.breakerOf(key, setting.ticker.turn.now());
   }
 
   get isRetry(): boolean {
@@ -113,7 +118,9 @@ export class GuardedCall<T> extends Call<T> implements Waiter {
     this.tellBreaker(before);
     if (this.made === 0) gatekeeper.noteFirst(now);
     const attempt = this.launch(0);
-    if (!attempt.settled) this.race = this.host.startRace(this, attempt);
+    if (this.host.hedge !== undefined && !attempt.settled) {
+      this.race = this.host.startRace(this, attempt);
+    }
   }
 
   /** A gate is shut: core says whether to wait for it. */
@@ -262,7 +269,7 @@ export class GuardedCall<T> extends Call<T> implements Waiter {
 
   protected override succeeded(value: T): void {
     this.host.counts.successes++;
-    this.host.remember(this, value);
+    if (this.host.remembers || this.options.fallback) this.host.remember(this, value);
   }
 
   protected override conclude(reason: StopReason, ending: Ending<T>, error: unknown): void {

@@ -26,6 +26,9 @@ export interface Host {
   /** Watches an attempt that may need a hedge; undefined where hedging is off or not allowed. */
   startRace<T>(call: GuardedCall<T>, attempt: Attempt<T>): HedgeRace<T> | undefined;
 
+  /** True if the destination's own fallback wants to know of successes. */
+  readonly remembers: boolean;
+
   hasFallback<T>(call: GuardedCall<T>): boolean;
 
   /** The substitute for a call that was given up. */

@@ -24,9 +24,13 @@ import type { Deliver } from "./engine/delivery.ts";
 import { Engine } from "./engine/engine.ts";
 import { uuidV7 } from "./ids.ts";
 import { Redrive } from "./redrive.ts";
+import { remembered } from "./remembered.ts";
 import type { Store } from "./store.ts";
 import { memoryStore } from "./stores/memory/memory-store.ts";
 import { sqliteStore } from "./stores/sqlite/sqlite-store.ts";
+
+/** A few MiB at most. */
+const REMEMBERED_TARGETS = 1000;
 
 export interface RedriveOptions {
   /** `sqlite:PATH`, or `memory:` for trials: what that holds ends with the process. */
@@ -89,7 +93,7 @@ export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
     engine,
     newId,
     digest: sha256,
-    checkTarget: (url) => checkTarget(url, targets),
+    checkTarget: remembered(REMEMBERED_TARGETS, (url) => checkTarget(url, targets)),
     close,
   });
 }

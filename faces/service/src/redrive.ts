@@ -229,6 +229,11 @@ export class Redrive {
     return explainTask(task, this.#healthOf(row, [], now), now);
   }
 
+  /** False once it stops, or its store can no longer be relied on. */
+  isRunning(): boolean {
+    return this.#parts.engine.isRunning();
+  }
+
   /** Engine time; epoch ms. */
   now(): number {
     return this.#parts.engine.now();

@@ -136,6 +136,11 @@ export class Engine implements TurnHost {
     }
   }
 
+  /** False before it was started, and once it stops or has failed. */
+  isRunning(): boolean {
+    return this.#phase === "running";
+  }
+
   /** Engine time. */
   now(): number {
     return this.#time.now();

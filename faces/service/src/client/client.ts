@@ -1,0 +1,196 @@
+/**
+ * Client: the HTTP API as typed functions, for programs and for the command line. A refusal is a
+ * `RedriveError` with the code of the answer's problem document.
+ */
+import type { DestinationDocument, PolicyDocument } from "@redrive/core";
+import type {
+  DeadLetterGroupList,
+  DestinationList,
+  DestinationView,
+  Discarded,
+  PolicyList,
+  PolicyView,
+  RedriveList,
+  RedriveToStart,
+  RedriveView,
+} from "../http/schemas/operation-schemas.ts";
+import type {
+  AttemptList,
+  BatchResult,
+  CancelView,
+  DeadFilterFields,
+  ListQuery,
+  TaskList,
+  TaskReceipt,
+  TaskView,
+} from "../http/schemas/task-schemas.ts";
+import type { TaskInput } from "../task-input.ts";
+import { type ClientOptions, createTransport, type Query, type Transport } from "./transport.ts";
+
+/** A task as HTTP takes it: bytes go as `bodyBase64`. */
+export type TaskToCreate = Omit<TaskInput, "body"> & { readonly body?: string };
+
+/** What a create is answered with: all of the task where it was known or waited for. */
+export type CreatedTask = TaskReceipt & Partial<TaskView> & { readonly replayed: boolean };
+
+export interface Client {
+  /** Resolves once the task is durable, or has ended if that is waited for (25 s at most). */
+  createTask(task: TaskToCreate, options?: { readonly waitSeconds?: number }): Promise<CreatedTask>;
+  /** At most 1000; each is judged for itself. */
+  createTasks(tasks: readonly TaskToCreate[]): Promise<BatchResult>;
+  getTask(taskId: string, options?: { readonly include?: readonly Include[] }): Promise<TaskView>;
+  listTasks(query?: ListQuery): Promise<TaskList>;
+  cancelTask(taskId: string): Promise<CancelView>;
+  retryTask(taskId: string): Promise<TaskReceipt>;
+  listAttempts(taskId: string, query?: AttemptQuery): Promise<AttemptList>;
+
+  registerPolicy(document: PolicyDocument): Promise<PolicyView>;
+  replacePolicy(policyId: string, document: PolicyDocument): Promise<PolicyView>;
+  getPolicy(policyId: string, options?: { readonly version?: number }): Promise<PolicyView>;
+  listPolicies(): Promise<PolicyList>;
+  removePolicy(policyId: string): Promise<void>;
+
+  listDeadLetters(query?: Omit<ListQuery, "status">): Promise<TaskList>;
+  groupDeadLetters(filter?: DeadFilterFields): Promise<DeadLetterGroupList>;
+  /** For good. At least one field of the filter is required. */
+  discardDeadLetters(filter: DeadFilterFields): Promise<Discarded>;
+  startRedrive(redrive: RedriveToStart): Promise<RedriveView>;
+  getRedrive(redriveId: string): Promise<RedriveView>;
+  listRedrives(): Promise<RedriveList>;
+  cancelRedrive(redriveId: string): Promise<RedriveView>;
+
+  listDestinations(): Promise<DestinationList>;
+  getDestination(name: string): Promise<DestinationView>;
+  configureDestination(name: string, document: DestinationDocument): Promise<DestinationView>;
+  pauseDestination(name: string): Promise<DestinationView>;
+  resumeDestination(name: string): Promise<DestinationView>;
+
+  /** True if tasks are taken. */
+  isReady(): Promise<boolean>;
+  /** In Prometheus' text format. */
+  metrics(): Promise<string>;
+}
+
+export type Include = "body" | "explain";
+
+export interface AttemptQuery {
+  readonly limit?: number;
+  readonly cursor?: string;
+  readonly include?: "body";
+}
+
+export function createClient(options: ClientOptions): Client {
+  const transport = createTransport(options);
+  return {
+    ...taskCalls(transport),
+    ...policyCalls(transport),
+    ...deadLetterCalls(transport),
+    ...destinationCalls(transport),
+    async isReady() {
+      const { status } = await transport.send({ method: "GET", path: ["readyz"], accepts: [503] });
+      return status === 200;
+    },
+    async metrics() {
+      return (await transport.send({ method: "GET", path: ["metrics"] })).text;
+    },
+  };
+}
+
+type TaskCalls = Pick<
+  Client,
+  | "createTask"
+  | "createTasks"
+  | "getTask"
+  | "listTasks"
+  | "cancelTask"
+  | "retryTask"
+  | "listAttempts"
+>;
+
+function taskCalls({ ask, send }: Transport): TaskCalls {
+  const root = "retry-tasks";
+  return {
+    async createTask(task, { waitSeconds = 0 } = {}) {
+      const headers = waitSeconds > 0 ? { prefer: `wait=${waitSeconds}` } : {};
+      const answer = await send({ method: "POST", path: [root], body: task, headers });
+      const replayed = answer.headers.get("idempotent-replayed") === "true";
+      return { ...(JSON.parse(answer.text) as TaskReceipt), replayed };
+    },
+    createTasks: (tasks) => ask({ method: "POST", path: [root, "batch"], body: tasks }),
+    getTask(taskId, { include = [] } = {}) {
+      const query: Query = include.length > 0 ? { include: include.join(",") } : {};
+      return ask({ method: "GET", path: [root, taskId], query });
+    },
+    listTasks: (query = {}) => ask({ method: "GET", path: [root], query }),
+    cancelTask: (taskId) => ask({ method: "DELETE", path: [root, taskId] }),
+    retryTask: (taskId) => ask({ method: "POST", path: [root, taskId, "retry"] }),
+    listAttempts: (taskId, query = {}) =>
+      ask({ method: "GET", path: [root, taskId, "attempts"], query: { ...query } }),
+  };
+}
+
+type PolicyCalls = Pick<
+  Client,
+  "registerPolicy" | "replacePolicy" | "getPolicy" | "listPolicies" | "removePolicy"
+>;
+
+function policyCalls({ ask, send }: Transport): PolicyCalls {
+  const root = "retry-policies";
+  return {
+    registerPolicy: (document) => ask({ method: "POST", path: [root], body: document }),
+    replacePolicy: (policyId, document) =>
+      ask({ method: "PUT", path: [root, policyId], body: document }),
+    getPolicy: (policyId, query = {}) =>
+      ask({ method: "GET", path: [root, policyId], query: { ...query } }),
+    listPolicies: () => ask({ method: "GET", path: [root] }),
+    async removePolicy(policyId) {
+      await send({ method: "DELETE", path: [root, policyId] });
+    },
+  };
+}
+
+type DeadLetterCalls = Pick<
+  Client,
+  | "listDeadLetters"
+  | "groupDeadLetters"
+  | "discardDeadLetters"
+  | "startRedrive"
+  | "getRedrive"
+  | "listRedrives"
+  | "cancelRedrive"
+>;
+
+function deadLetterCalls({ ask }: Transport): DeadLetterCalls {
+  const dead = ["dead-letters"];
+  return {
+    listDeadLetters: (query = {}) => ask({ method: "GET", path: dead, query }),
+    groupDeadLetters: (filter = {}) =>
+      ask({ method: "GET", path: dead, query: { ...filter, group: true } }),
+    discardDeadLetters: (filter) => ask({ method: "DELETE", path: dead, query: filter }),
+    startRedrive: (redrive) => ask({ method: "POST", path: ["redrives"], body: redrive }),
+    getRedrive: (redriveId) => ask({ method: "GET", path: ["redrives", redriveId] }),
+    listRedrives: () => ask({ method: "GET", path: ["redrives"] }),
+    cancelRedrive: (redriveId) => ask({ method: "POST", path: ["redrives", redriveId, "cancel"] }),
+  };
+}
+
+type DestinationCalls = Pick<
+  Client,
+  | "listDestinations"
+  | "getDestination"
+  | "configureDestination"
+  | "pauseDestination"
+  | "resumeDestination"
+>;
+
+function destinationCalls({ ask }: Transport): DestinationCalls {
+  const root = "destinations";
+  return {
+    listDestinations: () => ask({ method: "GET", path: [root] }),
+    getDestination: (name) => ask({ method: "GET", path: [root, name] }),
+    configureDestination: (name, document) =>
+      ask({ method: "PUT", path: [root, name], body: document }),
+    pauseDestination: (name) => ask({ method: "POST", path: [root, name, "pause"] }),
+    resumeDestination: (name) => ask({ method: "POST", path: [root, name, "resume"] }),
+  };
+}

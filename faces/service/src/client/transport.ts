@@ -1,0 +1,107 @@
+/**
+ * Transport: one call of the API over `fetch`. It does not retry: whoever wants that wraps it in the
+ * library, under an idempotency key.
+ */
+import {
+  DocumentError,
+  type ErrorCode,
+  isObject,
+  type Problem,
+  quote,
+  RedriveError,
+} from "@redrive/core";
+
+export interface ClientOptions {
+  /** Where the service is, e.g. `http://127.0.0.1:7337`. */
+  readonly url: string;
+  /** `rdv_...`; a service on loopback may need none. */
+  readonly apiKey?: string;
+  /** Default: the host's own. */
+  readonly fetch?: typeof globalThis.fetch;
+}
+
+export type Query = Readonly<Record<string, string | number | boolean | undefined>>;
+
+export interface Call {
+  readonly method: "GET" | "POST" | "PUT" | "DELETE";
+  /** Segments; each is encoded. */
+  readonly path: readonly string[];
+  readonly query?: Query;
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Statuses that are no error besides 2xx. */
+  readonly accepts?: readonly number[];
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: globalThis.Headers;
+  readonly text: string;
+}
+
+export interface Transport {
+  /** The answer's JSON; throws `RedriveError` for a refusal. */
+  ask<T>(call: Call): Promise<T>;
+  send(call: Call): Promise<Answer>;
+}
+
+/** Throws `INVALID_ARGUMENT` for a URL that is none. */
+export function createTransport(options: ClientOptions): Transport {
+  const { url, apiKey, fetch = globalThis.fetch } = options;
+  if (!URL.canParse(url)) {
+    const message = `url must be that of a Redrive service, got ${quote(url)}`;
+    throw new RedriveError("INVALID_ARGUMENT", message);
+  }
+
+  async function send(call: Call): Promise<Answer> {
+    const { method, body } = call;
+    const response = await fetch(addressOf(url, call), {
+      method,
+      headers: headersOf(call, apiKey),
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    const { status, headers } = response;
+    const text = await response.text();
+    if (!response.ok && !call.accepts?.includes(status)) throw errorOf(status, text);
+    return { status, headers, text };
+  }
+
+  return { send, ask: async (call) => JSON.parse((await send(call)).text) };
+}
+
+function addressOf(url: string, { path, query = {} }: Call): string {
+  const address = new URL(path.map(encodeURIComponent).join("/"), url.replace(/\/*$/, "/"));
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined) address.searchParams.set(name, String(value));
+  }
+  return address.href;
+}
+
+function headersOf({ body, headers }: Call, apiKey: string | undefined): Record<string, string> {
+  return {
+    ...headers,
+    ...(body !== undefined && { "content-type": "application/json" }),
+    ...(apiKey !== undefined && { authorization: `Bearer ${apiKey}` }),
+  };
+}
+
+/** The problem document as the error it was, or what can be said without one. */
+function errorOf(status: number, text: string): Error {
+  const problem = problemIn(text);
+  const { code, detail, errors } = problem;
+  if (typeof code !== "string" || typeof detail !== "string") {
+    return new RedriveError("INTERNAL", `the service answered ${status} without saying why`);
+  }
+  if (!Array.isArray(errors)) return new RedriveError(code as ErrorCode, detail);
+  const problems = errors.map((one: Problem) => ({ ...one, value: undefined }));
+  return new DocumentError(code as ErrorCode, problems);
+}
+
+function problemIn(text: string): Readonly<Record<string, unknown>> {
+  try {
+    const problem: unknown = JSON.parse(text);
+    return isObject(problem) ? problem : {};
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,231 @@
+/**
+ * App: the HTTP front as a Fastify instance that does not listen yet. Routes and what they share are
+ * joined here; whether a request may come in is `access.ts`, how a refusal looks is `answer.ts`.
+ */
+import type { Server } from "node:http";
+import swagger from "@fastify/swagger";
+import { type Cancel, type Clock, systemClock } from "@redrive/core";
+import { Ajv } from "ajv";
+import {
+  type FastifyHttpOptions,
+  type FastifyInstance,
+  type FastifyRequest,
+  type FastifyServerOptions,
+  fastify,
+  LogController,
+} from "fastify";
+import { serviceError } from "../errors.ts";
+import { RedriveJobs } from "../operations/redrive-jobs.ts";
+import { DEFAULT_TENANT, type Redrive } from "../redrive.ts";
+import { Access, type Caller, type RouteScope } from "./access.ts";
+import { answerError, answerSocket } from "./answer.ts";
+import { Backlog } from "./backlog.ts";
+import type { AddRoutes, Front } from "./front.ts";
+import { parseJson } from "./json-body.ts";
+import { type KeyBook, SCOPES } from "./keys.ts";
+import { KnownPaths } from "./known-paths.ts";
+import { Metrics } from "./metrics.ts";
+import { addCreateRoutes } from "./routes/create-routes.ts";
+import { addDeadLetterRoutes } from "./routes/dead-letter-routes.ts";
+import { addDestinationRoutes } from "./routes/destination-routes.ts";
+import { addPolicyRoutes } from "./routes/policy-routes.ts";
+import { addRedriveRoutes } from "./routes/redrive-routes.ts";
+import { addServiceRoutes } from "./routes/service-routes.ts";
+import { addTaskRoutes } from "./routes/task-routes.ts";
+import { TaskWatch } from "./task-watch.ts";
+import { TimeLimit } from "./time-limit.ts";
+
+export interface AppOptions {
+  /** Who may call. Default: anybody, and then only a loopback address may be listened on. */
+  readonly keys?: KeyBook;
+  /** Names that `Host` may give besides localhost, 127.0.0.1 and [::1]. Default: none. */
+  readonly hosts?: readonly string[];
+  /** Requests a second that one key may send, 1 to 1 000 000. Default: 5000. */
+  readonly requestsPerSecond?: number;
+  /** Tasks of a tenant that may wait, at least 1. Default: 10 000 000. */
+  readonly mostWaiting?: number;
+  /** Open connections, at least 1. Default: 10 000. */
+  readonly mostConnections?: number;
+  /** All of a request's headers must be there within this. Default: 10 s. */
+  readonly headersTimeoutMs?: number;
+  /** All of a request must be there within this. Default: 30 s. */
+  readonly requestTimeoutMs?: number;
+  /** Where to log, in Fastify's terms. Default: nowhere. */
+  readonly logger?: FastifyServerOptions["logger"];
+  /** Default: the machine's. */
+  readonly clock?: Clock;
+}
+
+const LARGEST_BODY = 1024 * 1024;
+const KEEP_ALIVE_MS = 5000;
+const MOST_HEADERS = 100;
+/** Requests that are still coming in when the front closes have this long. */
+const CLOSING_MS = 2000;
+/** Percent-encoded names of destinations are up to three times 255. */
+const LONGEST_PARAMETER = 800;
+
+const ROUTES: readonly AddRoutes[] = [
+  addCreateRoutes,
+  addTaskRoutes,
+  addPolicyRoutes,
+  addDeadLetterRoutes,
+  addRedriveRoutes,
+  addDestinationRoutes,
+  addServiceRoutes,
+];
+
+const NOBODY_IN_PARTICULAR: Caller = { tenantId: DEFAULT_TENANT, scopes: new Set(SCOPES) };
+
+/** The front of a service. Closing it ends what it started, not the service. */
+export function createApp(redrive: Redrive, options: AppOptions = {}): FastifyInstance {
+  const { clock = systemClock } = options;
+  const app = fastify(serverOptions(options));
+  const front = frontOf(redrive, clock, options);
+  const paths = new KnownPaths();
+  app.server.maxConnections = options.mostConnections ?? 10_000;
+  app.server.maxHeadersCount = MOST_HEADERS;
+  app.addHook("onRoute", ({ url, method }) => paths.add(url, method));
+  addParsing(app);
+  addAccess(app, clock, options);
+  addAnswers(app, paths);
+  addRoutes(app, front);
+  addClosing(app, front);
+  return app;
+}
+
+/** Who waits is answered, who still sends is given a moment, and nobody can keep it from closing. */
+function addClosing(app: FastifyInstance, front: Front): void {
+  let cancel: Cancel = () => {};
+  app.addHook("preClose", async () => {
+    front.watch.stop();
+    cancel = front.clock.alarm(CLOSING_MS, () => app.server.closeAllConnections());
+  });
+  app.addHook("onClose", async () => {
+    cancel();
+    front.jobs.stop();
+    front.metrics.stop();
+  });
+}
+
+function serverOptions(options: AppOptions): FastifyHttpOptions<Server> {
+  const { headersTimeoutMs = 10_000, requestTimeoutMs = 30_000, logger = false } = options;
+  return {
+    logger,
+    logController: new LogController({ disableRequestLogging: true }),
+    bodyLimit: LARGEST_BODY,
+    requestTimeout: requestTimeoutMs,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    routerOptions: { maxParamLength: LONGEST_PARAMETER },
+    http: {
+      headersTimeout: headersTimeoutMs,
+      connectionsCheckingInterval: Math.min(1000, headersTimeoutMs),
+      insecureHTTPParser: false,
+    },
+    clientErrorHandler: answerSocket,
+    frameworkErrors: (error, request, reply) => answerError(error, request, reply),
+  };
+}
+
+function frontOf(redrive: Redrive, clock: Clock, { keys, mostWaiting }: AppOptions): Front {
+  const tenants = () =>
+    new Set([DEFAULT_TENANT, ...(keys?.list() ?? []).map((key) => key.tenantId)]);
+  const ofAll = async <T>(ask: (tenantId: string) => Promise<readonly T[]>) =>
+    (await Promise.all([...tenants()].map(ask))).flat();
+  return {
+    redrive,
+    clock,
+    limit: new TimeLimit(clock),
+    jobs: new RedriveJobs(clock, redrive),
+    watch: new TaskWatch(clock, redrive),
+    backlog: new Backlog(clock, (tenantId) => redrive.count(tenantId), mostWaiting ?? 10_000_000),
+    metrics: new Metrics({
+      onEvent: (listener) => redrive.onEvent(listener),
+      counts: () => ofAll((tenantId) => redrive.count(tenantId)),
+      destinations: () => ofAll((tenantId) => redrive.destinations(tenantId)),
+    }),
+  };
+}
+
+/** Only JSON comes in, and only Ajv that changes nothing judges it. */
+function addParsing(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, done) => {
+    try {
+      done(null, body.length === 0 ? undefined : parseJson(body as Buffer));
+    } catch (error) {
+      done(error as Error, undefined);
+    }
+  });
+  const rules = { removeAdditional: false, allErrors: false, strict: false } as const;
+  const strict = new Ajv({ ...rules, coerceTypes: false });
+  // Everything in a query is a text: there, and only there, "50" is a number.
+  const ofTexts = new Ajv({ ...rules, coerceTypes: true });
+  app.setValidatorCompiler(({ schema, httpPart, method, url }) => {
+    if (httpPart === "body" && isJudgedElsewhere(method, url)) return () => true;
+    return (httpPart === "querystring" ? ofTexts : strict).compile(schema as object);
+  });
+}
+
+/** Tasks, policies and destinations: their schema is documentation, and one validator runs. */
+function isJudgedElsewhere(method: string, url: string): boolean {
+  return !(method === "POST" && url === "/redrives");
+}
+
+function addAccess(app: FastifyInstance, clock: Clock, options: AppOptions): void {
+  const { keys, hosts = [], requestsPerSecond = 5000 } = options;
+  const access = new Access(clock, { keys, hosts, requestsPerSecond, open: NOBODY_IN_PARTICULAR });
+  app.decorate("requiresKey", keys !== undefined);
+  app.decorateRequest("caller", null);
+  app.addHook("onRequest", (request, reply, done) => {
+    reply.header("x-content-type-options", "nosniff");
+    try {
+      request.caller = access.check(request, scopeOf(request));
+      done();
+    } catch (error) {
+      done(error as Error);
+    }
+  });
+}
+
+/** A path that does not exist is told to nobody who has no key. */
+function scopeOf({ is404, routeOptions }: FastifyRequest): RouteScope {
+  return is404 ? "tasks:read" : (routeOptions.config.scope ?? "admin");
+}
+
+function addAnswers(app: FastifyInstance, paths: KnownPaths): void {
+  app.setErrorHandler(answerError);
+  app.setNotFoundHandler((request, reply) => {
+    const methods = paths.methodsOf(request.url);
+    if (methods.length === 0) {
+      return answerError(
+        serviceError("NOT_FOUND", "there is no such path; see /docs"),
+        request,
+        reply,
+      );
+    }
+    reply.header("allow", methods.join(", "));
+    const text = `this path has ${methods.join(", ")}, not ${request.method}`;
+    return answerError(serviceError("METHOD_NOT_ALLOWED", text), request, reply);
+  });
+}
+
+function addRoutes(app: FastifyInstance, front: Front): void {
+  app.register(swagger, {
+    openapi: {
+      openapi: "3.1.0",
+      info: {
+        title: "Redrive",
+        version: "0.1.0",
+        description:
+          "Hand over an HTTP call; it is stored, attempted, retried, and ends in success or as a dead letter. Instants (...At) are epoch milliseconds, spans (...Ms) milliseconds. Errors are application/problem+json with a stable code. An idempotency key is kept while its task lives and for 24 hours after its end.",
+      },
+      components: { securitySchemes: { key: { type: "http", scheme: "bearer" } } },
+      security: [{ key: [] }],
+    },
+  });
+  // In a plugin, because routes are described only if they come after the describing one.
+  app.register((scope, _options, done) => {
+    for (const add of ROUTES) add(scope, front);
+    done();
+  });
+}

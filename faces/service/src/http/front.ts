@@ -1,0 +1,57 @@
+/**
+ * Front: what the routes share: the service they front, the clock, and the parts that outlive a
+ * request.
+ */
+import type { Clock } from "@redrive/core";
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { RedriveJobs } from "../operations/redrive-jobs.ts";
+import type { Redrive } from "../redrive.ts";
+import type { Caller, RouteScope } from "./access.ts";
+import type { Backlog } from "./backlog.ts";
+import type { Metrics } from "./metrics.ts";
+import type { TaskWatch } from "./task-watch.ts";
+import type { TimeLimit } from "./time-limit.ts";
+import type { Shown } from "./views.ts";
+
+export interface Front {
+  readonly redrive: Redrive;
+  readonly clock: Clock;
+  readonly limit: TimeLimit;
+  readonly jobs: RedriveJobs;
+  readonly watch: TaskWatch;
+  readonly backlog: Backlog;
+  readonly metrics: Metrics;
+}
+
+/** Adds some routes to the app. */
+export type AddRoutes = (app: FastifyInstance, front: Front) => void;
+
+declare module "fastify" {
+  interface FastifyRequest {
+    /** Who asks; set before any route is. */
+    caller: Caller | null;
+  }
+  interface FastifyContextConfig {
+    /** Default: `admin`, so that a route that says nothing is open to nobody. */
+    scope?: RouteScope;
+  }
+  interface FastifyInstance {
+    /** Strangers are refused. */
+    requiresKey: boolean;
+  }
+}
+
+export function tenantOf(request: FastifyRequest): string {
+  return callerOf(request).tenantId;
+}
+
+export function callerOf({ caller }: FastifyRequest): Caller {
+  if (caller === null) throw new Error("a route was asked before its caller was checked");
+  return caller;
+}
+
+/** What the caller may see, given what it asked for. */
+export function shownTo(request: FastifyRequest, withBody: boolean): Shown {
+  const { scopes } = callerOf(request);
+  return { withBody, mayReadPayload: scopes.has("payload:read") || scopes.has("admin") };
+}

@@ -1,0 +1,23 @@
+/**
+ * The HTTP front of the service: the surface of `@redrive/service/http`. Apart from the service
+ * itself, so that whoever embeds that loads no web server.
+ */
+export { type AppOptions, createApp } from "./app.ts";
+export {
+  createKey,
+  fileKeyBook,
+  type KeyBook,
+  type KeyRecord,
+  memoryKeyBook,
+  type NewKey,
+  recordOfKey,
+  SCOPES,
+  type Scope,
+} from "./keys.ts";
+export {
+  assertMayListen,
+  DEFAULT_HOST,
+  DEFAULT_PORT,
+  type ListenOptions,
+  listenApp,
+} from "./listen.ts";

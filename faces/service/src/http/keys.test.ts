@@ -1,0 +1,73 @@
+/** Keys: how they look, how they are kept, and how soon a change of the file is seen. */
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { virtualClock } from "@redrive/core";
+import { afterAll, describe, expect, it } from "vitest";
+import { createKey, fileKeyBook, memoryKeyBook, recordOfKey, verifyKey } from "./keys.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "redrive-keys-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+let drawn = 0;
+const fill = (bytes: Uint8Array) => {
+  bytes.set(bytes.map(() => (drawn = (drawn * 31 + 17) % 251)));
+};
+const wanted = { tenantId: "acme", scopes: ["tasks:read"], now: 1000 } as const;
+
+describe("a key", () => {
+  it("is rdv_<id>_<secret>, and only a digest of the secret is kept", () => {
+    const { key, record } = createKey(fill, wanted);
+    expect(key).toMatch(/^rdv_[0-9a-f]{12}_[A-Za-z0-9_-]{43}$/);
+    expect(JSON.stringify(record)).not.toContain(key.split("_").at(-1));
+    expect(record).toMatchObject({ tenantId: "acme", scopes: ["tasks:read"], expiresAt: null });
+  });
+
+  it("is known by its secret, until it ends", () => {
+    const { key, record } = createKey(fill, { ...wanted, expiresAt: 2000 });
+    const book = memoryKeyBook([record]);
+    expect(verifyKey(book, key, 1999)).toBe(record);
+    expect(verifyKey(book, key, 2000)).toBeUndefined();
+    expect(verifyKey(book, `${key.slice(0, -1)}~`, 1000)).toBeUndefined();
+    expect(verifyKey(book, key.replace(record.keyId, "other"), 1000)).toBeUndefined();
+    for (const text of ["", "rdv_", "x".repeat(10_000)]) {
+      expect(verifyKey(book, text, 1000)).toBeUndefined();
+    }
+  });
+
+  it("may be made elsewhere, if it is one", () => {
+    const { key, record } = createKey(fill, wanted);
+    expect(recordOfKey(key, wanted)).toEqual(record);
+    expect(() => recordOfKey("secret", wanted)).toThrow(/redrive keys add/);
+  });
+});
+
+describe("a book in a file", () => {
+  it("is private, is replaced as a whole, and is seen by another process within a second", async () => {
+    const path = join(folder, "keys.json");
+    const clock = virtualClock();
+    const served = fileKeyBook(path, clock);
+    const edited = fileKeyBook(path, clock);
+    const { key, record } = createKey(fill, wanted);
+    edited.add(record);
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+    expect(readFileSync(path, "utf8")).not.toContain(key.split("_").at(-1));
+    await clock.advance(1000);
+    expect(verifyKey(served, key, 0)?.keyId).toBe(record.keyId);
+    expect(edited.revoke(record.keyId)).toBe(true);
+    expect(edited.revoke(record.keyId)).toBe(false);
+    await clock.advance(1000);
+    expect(verifyKey(served, key, 0)).toBeUndefined();
+  });
+
+  it("refuses an id that is taken, and a file that is no book", () => {
+    const path = join(folder, "other.json");
+    const book = fileKeyBook(path, virtualClock());
+    const { record } = createKey(fill, wanted);
+    book.add(record);
+    expect(() => book.add(record)).toThrow(/already/);
+    expect(book.list()).toEqual([record]);
+    writeFileSync(path, "[]");
+    expect(() => fileKeyBook(path, virtualClock())).toThrow(/must hold/);
+  });
+});

@@ -1,0 +1,200 @@
+/**
+ * Keys: who may call. A key is `rdv_<keyId>_<secret>`; only the SHA-256 of its secret is kept, which
+ * is enough for 256 bits of chance. The book is a JSON file (mode 0600) beside the database rather
+ * than a table in it: the database belongs to one process, and keys are made by another while the
+ * service runs. It is replaced as a whole, and looked at again within a second.
+ */
+import { createHash, timingSafeEqual } from "node:crypto";
+import {
+  closeSync,
+  fsyncSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeSync,
+} from "node:fs";
+import { type Clock, isObject, quote, RedriveError } from "@redrive/core";
+import type { FillRandom } from "../ids.ts";
+
+export const SCOPES = [
+  "tasks:create",
+  "tasks:read",
+  "tasks:cancel",
+  "dlq:redrive",
+  "payload:read",
+  "metrics:read",
+  "admin",
+] as const;
+
+/** What a key may do. `admin` may do all of it, and change policies and destinations. */
+export type Scope = (typeof SCOPES)[number];
+
+export interface KeyRecord {
+  readonly keyId: string;
+  readonly tenantId: string;
+  readonly scopes: readonly Scope[];
+  /** SHA-256 of the secret, in hexadecimal. */
+  readonly secretHash: string;
+  /** For people. */
+  readonly name: string;
+  readonly createdAt: number;
+  /** Not accepted from this instant; null: never ends. */
+  readonly expiresAt: number | null;
+}
+
+export interface KeyBook {
+  find(keyId: string): KeyRecord | undefined;
+  list(): readonly KeyRecord[];
+  /** Throws `INVALID_ARGUMENT` if the id is taken. */
+  add(record: KeyRecord): void;
+  /** False if there was none. */
+  revoke(keyId: string): boolean;
+}
+
+export interface NewKey {
+  readonly tenantId: string;
+  readonly scopes: readonly Scope[];
+  readonly name?: string;
+  readonly now: number;
+  readonly expiresAt?: number;
+}
+
+const KEY = /^rdv_([A-Za-z0-9]{1,32})_([A-Za-z0-9_-]{32,128})$/;
+const LONGEST_KEY = 200;
+const KEY_ID_BYTES = 6;
+const SECRET_BYTES = 32;
+
+/** A new key, to be shown once, and what is kept of it. */
+export function createKey(fill: FillRandom, wanted: NewKey): { key: string; record: KeyRecord } {
+  const bytes = Buffer.alloc(KEY_ID_BYTES + SECRET_BYTES);
+  fill(bytes);
+  const keyId = bytes.subarray(0, KEY_ID_BYTES).toString("hex");
+  const key = `rdv_${keyId}_${bytes.subarray(KEY_ID_BYTES).toString("base64url")}`;
+  return { key, record: recordOfKey(key, wanted) };
+}
+
+/** What is kept of a key that was made elsewhere; throws `INVALID_ARGUMENT` if it is none. */
+export function recordOfKey(key: string, wanted: NewKey): KeyRecord {
+  const parts = partsOf(key);
+  if (parts === undefined) {
+    const message =
+      "an API key must be rdv_<id>_<secret of at least 32 characters>; make one with `redrive keys add`";
+    throw new RedriveError("INVALID_ARGUMENT", message);
+  }
+  const { tenantId, scopes, name = "", now, expiresAt = null } = wanted;
+  const secretHash = sha256(parts.secret).toString("hex");
+  return { keyId: parts.keyId, tenantId, scopes, secretHash, name, createdAt: now, expiresAt };
+}
+
+/** Compared with when there is no such key, so that it takes as long. */
+const NOBODY = Buffer.alloc(32);
+
+/** The record of a key that is right and has not ended. */
+export function verifyKey(book: KeyBook, key: string, now: number): KeyRecord | undefined {
+  const parts = partsOf(key) ?? { keyId: "", secret: "" };
+  const record = book.find(parts.keyId);
+  const wanted = record === undefined ? NOBODY : Buffer.from(record.secretHash, "hex");
+  const isRight = timingSafeEqual(sha256(parts.secret), wanted);
+  const isLive = record !== undefined && now < (record.expiresAt ?? Number.POSITIVE_INFINITY);
+  return isRight && isLive ? record : undefined;
+}
+
+function partsOf(key: string): { readonly keyId: string; readonly secret: string } | undefined {
+  const match = key.length <= LONGEST_KEY ? KEY.exec(key) : null;
+  return match === null ? undefined : { keyId: match[1] ?? "", secret: match[2] ?? "" };
+}
+
+function sha256(text: string): Buffer {
+  return createHash("sha256").update(text).digest();
+}
+
+/** Keys that end with the process: those of the environment, and of tests. */
+export function memoryKeyBook(records: readonly KeyRecord[] = []): KeyBook {
+  const byId = new Map(records.map((record) => [record.keyId, record]));
+  return {
+    find: (keyId) => byId.get(keyId),
+    list: () => [...byId.values()],
+    add(record) {
+      if (byId.has(record.keyId)) throw taken(record.keyId);
+      byId.set(record.keyId, record);
+    },
+    revoke: (keyId) => byId.delete(keyId),
+  };
+}
+
+const LOOK_AGAIN_MS = 1000;
+
+/** Keys in a file. One that does not exist holds no keys; one that cannot be read throws. */
+export function fileKeyBook(path: string, clock: Clock): KeyBook {
+  let records = new Map<string, KeyRecord>();
+  let stamp = "";
+  let lookedMs = Number.NEGATIVE_INFINITY;
+
+  function look(): void {
+    lookedMs = clock.monotonicMs();
+    const found = stampOf(path);
+    if (found === stamp) return;
+    records = new Map(readBook(path).map((record) => [record.keyId, record]));
+    stamp = found;
+  }
+
+  function write(): void {
+    writeBook(path, [...records.values()]);
+    stamp = stampOf(path);
+  }
+
+  look();
+  return {
+    find(keyId) {
+      if (clock.monotonicMs() - lookedMs >= LOOK_AGAIN_MS) look();
+      return records.get(keyId);
+    },
+    list() {
+      look();
+      return [...records.values()];
+    },
+    add(record) {
+      look();
+      if (records.has(record.keyId)) throw taken(record.keyId);
+      records.set(record.keyId, record);
+      write();
+    },
+    revoke(keyId) {
+      look();
+      if (!records.delete(keyId)) return false;
+      write();
+      return true;
+    },
+  };
+}
+
+function stampOf(path: string): string {
+  const found = statSync(path, { throwIfNoEntry: false, bigint: true });
+  return found === undefined ? "" : `${found.ino} ${found.mtimeNs} ${found.size}`;
+}
+
+function readBook(path: string): readonly KeyRecord[] {
+  if (stampOf(path) === "") return [];
+  const book: unknown = JSON.parse(readFileSync(path, "utf8"));
+  const keys = isObject(book) ? book["keys"] : undefined;
+  if (Array.isArray(keys)) return keys as readonly KeyRecord[];
+  throw new RedriveError("INVALID_ARGUMENT", `${path} must hold { "keys": [...] }`);
+}
+
+/** All of it or nothing: a crash leaves the old book or the new one. */
+function writeBook(path: string, keys: readonly KeyRecord[]): void {
+  const draft = `${path}.new`;
+  const file = openSync(draft, "w", 0o600);
+  try {
+    writeSync(file, `${JSON.stringify({ keys }, null, 2)}\n`);
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+  renameSync(draft, path);
+}
+
+function taken(keyId: string): Error {
+  return new RedriveError("INVALID_ARGUMENT", `there is a key ${quote(keyId)} already`);
+}

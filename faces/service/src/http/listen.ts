@@ -1,0 +1,38 @@
+/**
+ * Listen: opens the port, and refuses where that would open the service to everybody.
+ */
+import type { AddressInfo } from "node:net";
+import { quote, RedriveError } from "@redrive/core";
+import type { FastifyInstance } from "fastify";
+
+export interface ListenOptions {
+  /** Default: 127.0.0.1. */
+  readonly host?: string;
+  /** 0: any free one. Default: 7337. */
+  readonly port?: number;
+}
+
+export const DEFAULT_HOST = "127.0.0.1";
+export const DEFAULT_PORT = 7337;
+
+/** Throws `INVALID_ARGUMENT` for a host that strangers can reach while no key is required. */
+export function assertMayListen(host: string, requiresKey: boolean): void {
+  if (requiresKey || isLoopback(host)) return;
+  const message = `host must be 127.0.0.1 while there is no API key, got ${quote(host)}: make one with \`redrive keys add\`, or set REDRIVE_API_KEY`;
+  throw new RedriveError("INVALID_ARGUMENT", message);
+}
+
+/** Resolves with the URL once the port is open. */
+export async function listenApp(
+  app: FastifyInstance,
+  { host = DEFAULT_HOST, port = DEFAULT_PORT }: ListenOptions = {},
+): Promise<string> {
+  assertMayListen(host, app.requiresKey);
+  await app.listen({ host, port });
+  const address = app.server.address() as AddressInfo;
+  return `http://${host.includes(":") ? `[${host}]` : host}:${address.port}`;
+}
+
+function isLoopback(host: string): boolean {
+  return /^(localhost|127(\.\d{1,3}){3}|::1|\[::1\])$/.test(host);
+}

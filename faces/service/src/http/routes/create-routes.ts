@@ -1,0 +1,145 @@
+/**
+ * Create routes: handing tasks over, one or many. A 2xx is sent after the store's fsync, never
+ * before; whoever prefers to wait waits after that.
+ */
+import { DocumentError } from "@redrive/core";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Accepted } from "../../redrive.ts";
+import { isEnded } from "../../task.ts";
+import type { TaskInput } from "../../task-input.ts";
+import { inputOf, inTask, preferredWait } from "../created-task.ts";
+import { type AddRoutes, type Front, shownTo, tenantOf } from "../front.ts";
+import { elementsOf, linesOf, parseTaskJson } from "../json-body.ts";
+import { problemOf } from "../problem.ts";
+import { BatchResult, TaskReceipt, TaskToCreate, TaskView } from "../schemas/task-schemas.ts";
+import { viewTask } from "../views.ts";
+
+const MOST_IN_BATCH = 1000;
+const LARGEST_BATCH = 16 * 1024 * 1024;
+
+const createOne = {
+  tags: ["tasks"],
+  summary: "Hand over a task",
+  description:
+    "Answered once it is durable. The same key and payload again: 200 and the same task. " +
+    "`Prefer: wait=n` (25 at most) then waits for its end.",
+  body: TaskToCreate,
+  response: { 200: TaskView, 202: TaskReceipt },
+};
+
+const createMany = {
+  tags: ["tasks"],
+  summary: "Hand over up to 1000 tasks",
+  description: "A JSON array or NDJSON, at most 16 MiB. Each task is judged for itself.",
+  body: { type: "array", items: TaskToCreate, maxItems: MOST_IN_BATCH },
+  response: { 200: BatchResult },
+};
+
+const config = { scope: "tasks:create" } as const;
+
+export const addCreateRoutes: AddRoutes = (app, front) => {
+  app.register(async (scope) => {
+    scope.removeContentTypeParser("application/json");
+    addParser(scope, "application/json", parseTaskJson);
+    scope.post("/retry-tasks", { schema: createOne, config }, (request, reply) =>
+      answerOne(front, request, reply),
+    );
+  });
+  app.register(async (scope) => {
+    scope.removeContentTypeParser("application/json");
+    addParser(scope, "application/json", elementsOf);
+    addParser(scope, "application/x-ndjson", linesOf);
+    scope.post<{ Body: readonly Buffer[] }>(
+      "/retry-tasks/batch",
+      { schema: createMany, bodyLimit: LARGEST_BATCH, config },
+      (request) => answerMany(front, request.body, tenantOf(request)),
+    );
+  });
+};
+
+function addParser(scope: FastifyInstance, type: string, parse: (body: Buffer) => unknown): void {
+  scope.addContentTypeParser(type, { parseAs: "buffer" }, (_request, body, done) => {
+    try {
+      done(null, parse(body as Buffer));
+    } catch (error) {
+      done(error as Error, undefined);
+    }
+  });
+}
+
+async function answerOne(front: Front, request: FastifyRequest, reply: FastifyReply) {
+  const { headers } = request;
+  const tenantId = tenantOf(request);
+  front.backlog.check(tenantId);
+  const input = inputOf(request.body, headers["idempotency-key"]);
+  const { taskId, replayed } = await enqueue(front, input, tenantId);
+  reply.header("location", `/retry-tasks/${taskId}`);
+  const waitSeconds = preferredWait(headers["prefer"]);
+  if (waitSeconds === 0 && !replayed) return reply.code(202).send({ taskId, status: "PENDING" });
+  return answerKnown(front, request, reply, { taskId, replayed, waitSeconds });
+}
+
+interface Known extends Accepted {
+  readonly waitSeconds: number;
+}
+
+/** A task that is to be looked at before the answer: it was there before, or its end is waited for. */
+async function answerKnown(
+  { watch, metrics }: Front,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { taskId, replayed, waitSeconds }: Known,
+) {
+  if (replayed) {
+    metrics.duplicates.inc();
+    reply.header("idempotent-replayed", "true");
+  }
+  if (waitSeconds > 0) reply.header("preference-applied", `wait=${waitSeconds}`);
+  const task = await watch.ended(taskId, tenantOf(request), waitSeconds * 1000);
+  // A key outlives its task when that was discarded: then nothing but the id is known.
+  if (task === null) return reply.code(200).serializer(JSON.stringify).send({ taskId });
+  if (replayed || isEnded(task.status)) return viewTask(task, shownTo(request, false));
+  return reply.code(202).send({ taskId, status: task.status });
+}
+
+async function enqueue(front: Front, input: TaskInput, tenantId: string): Promise<Accepted> {
+  try {
+    return await front.limit.guard(front.redrive.enqueue(input, tenantId));
+  } catch (error) {
+    throw inTask(error);
+  }
+}
+
+async function answerMany(
+  front: Front,
+  items: readonly Buffer[],
+  tenantId: string,
+): Promise<BatchResult> {
+  const count = items?.length ?? 0;
+  if (count === 0 || count > MOST_IN_BATCH) throw wrongCount(count);
+  front.backlog.check(tenantId);
+  const results = await Promise.all(items.map((item) => answerItem(front, item, tenantId)));
+  const accepted = results.filter(({ taskId }) => taskId !== undefined).length;
+  return { accepted, refused: results.length - accepted, results };
+}
+
+async function answerItem(
+  front: Front,
+  item: Buffer,
+  tenantId: string,
+): Promise<BatchResult["results"][number]> {
+  try {
+    const input = inputOf(parseTaskJson(item), undefined);
+    const { taskId, replayed } = await enqueue(front, input, tenantId);
+    if (replayed) front.metrics.duplicates.inc();
+    return { status: replayed ? 200 : 202, taskId, replayed };
+  } catch (error) {
+    const { status, code, detail, errors } = problemOf(error);
+    return { status, code, detail, ...(errors && { errors: [...errors] }) };
+  }
+}
+
+function wrongCount(count: number): Error {
+  const message = `a batch must have 1 to ${MOST_IN_BATCH} tasks, got ${count}`;
+  return new DocumentError("INVALID_ARGUMENT", [{ field: "", value: undefined, message }]);
+}

@@ -1,0 +1,180 @@
+/**
+ * Policy routes: registering policies, replacing them by a new version, and looking at them.
+ */
+import { DocumentError, isObject, type PolicyDocument, presets } from "@redrive/core";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { serviceError } from "../../errors.ts";
+import type { PolicyRow } from "../../store.ts";
+import { type AddRoutes, type Front, tenantOf } from "../front.ts";
+import {
+  PolicyList,
+  PolicyParams,
+  PolicyToStore,
+  PolicyView,
+  VersionQuery,
+} from "../schemas/operation-schemas.ts";
+
+const tags = ["policies"];
+const read = { scope: "tasks:read" } as const;
+const write = { scope: "admin" } as const;
+
+export const addPolicyRoutes: AddRoutes = (app, front) => {
+  app.post(
+    "/retry-policies",
+    {
+      config: write,
+      schema: {
+        tags,
+        summary: "Register a policy",
+        description:
+          "201; the same document again: 200; another one under that id: 409, so that a registration never changes a live policy by accident.",
+        body: PolicyToStore,
+        response: { 200: PolicyView, 201: PolicyView },
+      },
+    },
+    (request, reply) => register(front, request, reply),
+  );
+  app.put<{ Params: PolicyParams }>(
+    "/retry-policies/:policyId",
+    {
+      config: write,
+      schema: {
+        tags,
+        summary: "Replace a policy by a new version",
+        description: "Tasks that are there stay pinned to theirs.",
+        params: PolicyParams,
+        body: PolicyToStore,
+        response: { 200: PolicyView },
+      },
+    },
+    (request) => replace(front, request),
+  );
+  app.get<{ Params: PolicyParams; Querystring: VersionQuery }>(
+    "/retry-policies/:policyId",
+    {
+      config: read,
+      schema: {
+        tags,
+        summary: "One policy",
+        params: PolicyParams,
+        querystring: VersionQuery,
+        response: { 200: PolicyView },
+      },
+    },
+    (request) => find(front, tenantOf(request), request.params.policyId, request.query.version),
+  );
+  app.get(
+    "/retry-policies",
+    {
+      config: read,
+      schema: { tags, summary: "All policies and presets", response: { 200: PolicyList } },
+    },
+    (request) => list(front, tenantOf(request)),
+  );
+  app.delete<{ Params: PolicyParams }>(
+    "/retry-policies/:policyId",
+    {
+      config: write,
+      schema: {
+        tags,
+        summary: "Remove a policy that no task uses",
+        params: PolicyParams,
+        response: { 204: { type: "null" } },
+      },
+    },
+    (request, reply) => remove(front, request, reply),
+  );
+};
+
+async function register({ redrive }: Front, request: FastifyRequest, reply: FastifyReply) {
+  const tenantId = tenantOf(request);
+  const document = documentIn(request);
+  if (document.policyId === undefined) {
+    throw wrong("policyId", "a policy to register must have a policyId, got none");
+  }
+  const standing = await redrive.policies.get(tenantId, String(document.policyId));
+  const { policyId } = await redrive.policies.register(tenantId, document);
+  reply.code(standing === null ? 201 : 200).header("location", `/retry-policies/${policyId}`);
+  return find({ redrive }, tenantId, policyId);
+}
+
+async function replace(
+  { redrive }: Front,
+  request: FastifyRequest<{ Params: PolicyParams }>,
+): Promise<PolicyView> {
+  const { policyId } = request.params;
+  const tenantId = tenantOf(request);
+  const document = documentIn(request);
+  if ((document.policyId ?? policyId) !== policyId) {
+    throw wrong("policyId", `policyId must be ${JSON.stringify(policyId)} as in the path`);
+  }
+  await redrive.policies.replace(tenantId, { ...document, policyId });
+  return find({ redrive }, tenantId, policyId);
+}
+
+async function find(
+  { redrive }: Pick<Front, "redrive">,
+  tenantId: string,
+  policyId: string,
+  version?: number,
+): Promise<PolicyView> {
+  const row = await redrive.policies.get(tenantId, policyId, version);
+  if (row !== null) return viewPolicy(row);
+  if (version === undefined && isPreset(policyId)) return viewPreset(policyId);
+  throw serviceError("NOT_FOUND", `there is no policy ${JSON.stringify(policyId)}`);
+}
+
+/** Policies that came with tasks are left out: they have no name that anybody knows. */
+async function list({ redrive }: Front, tenantId: string): Promise<PolicyList> {
+  const rows = (await redrive.policies.list(tenantId)).map(viewPolicy);
+  const known = rows.filter(({ source }) => source !== "inline");
+  const unused = Object.keys(presets).filter(
+    (id) => !known.some(({ policyId }) => policyId === id),
+  );
+  return { policies: [...known, ...unused.map(viewPreset)] };
+}
+
+async function remove(
+  front: Front,
+  request: FastifyRequest<{ Params: PolicyParams }>,
+  reply: FastifyReply,
+): Promise<void> {
+  const { policyId } = request.params;
+  const tenantId = tenantOf(request);
+  if ((await front.redrive.policies.get(tenantId, policyId)) === null) {
+    throw serviceError("NOT_FOUND", `there is no policy ${JSON.stringify(policyId)}`);
+  }
+  if (!(await front.redrive.policies.remove(tenantId, policyId))) {
+    const text = `policy ${JSON.stringify(policyId)} is used by tasks that have not ended`;
+    throw serviceError("POLICY_IN_USE", text);
+  }
+  reply.code(204);
+}
+
+function viewPolicy({ policyId, version, createdAt, document }: PolicyRow): PolicyView {
+  const known: unknown = JSON.parse(document);
+  return { policyId, version, source: sourceOf(policyId), createdAt, document: known };
+}
+
+function viewPreset(policyId: string): PolicyView {
+  const document = presets[policyId as keyof typeof presets];
+  return { policyId, version: 0, source: "preset", createdAt: null, document };
+}
+
+function sourceOf(policyId: string): PolicyView["source"] {
+  if (policyId.startsWith("inline.")) return "inline";
+  return isPreset(policyId) ? "preset" : "registered";
+}
+
+function isPreset(policyId: string): boolean {
+  return Object.hasOwn(presets, policyId);
+}
+
+function documentIn({ body }: FastifyRequest): PolicyDocument {
+  if (isObject(body)) return body as PolicyDocument;
+  throw wrong("", "the policy must be an object");
+}
+
+function wrong(field: string, message: string): Error {
+  return new DocumentError("INVALID_POLICY", [{ field, value: undefined, message }]);
+}

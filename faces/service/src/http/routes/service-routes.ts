@@ -1,0 +1,62 @@
+/**
+ * Service routes: whether the service lives, whether it is ready, what it has done, and how it is
+ * to be used.
+ */
+import type { FastifyInstance, FastifyReply } from "fastify";
+import { Type } from "typebox";
+import { docsPage, docsStyle } from "../docs-page.ts";
+import type { AddRoutes, Front } from "../front.ts";
+
+const Health = Type.Object({ status: Type.Enum(["ok", "unavailable"]) });
+
+const tags = ["service"];
+const open = { scope: "public" } as const;
+
+/** Nothing but our own style sheet: no script, no frame, no other origin. */
+const CONTENT_POLICY =
+  "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+export const addServiceRoutes: AddRoutes = (app, front) => {
+  const health = (summary: string) => ({
+    config: open,
+    schema: { tags, summary, response: { 200: Health, 503: Health } },
+  });
+  app.get("/healthz", health("Does the process answer?"), async () => ({ status: "ok" }));
+  app.get("/readyz", health("Does the store answer, so that tasks are taken?"), (_, reply) =>
+    ready(front, reply),
+  );
+  app.get(
+    "/metrics",
+    { config: { scope: "metrics:read" }, schema: { tags, summary: "For Prometheus" } },
+    async (_, reply) => {
+      const { registry } = front.metrics;
+      return reply.type(registry.contentType).send(await registry.metrics());
+    },
+  );
+  addDocsRoutes(app);
+};
+
+function addDocsRoutes(app: FastifyInstance): void {
+  const hide = { config: open, schema: { hide: true } };
+  app.get("/openapi.json", hide, async () => app.swagger());
+  app.get("/docs", hide, async (_, reply) => {
+    reply.header("content-security-policy", CONTENT_POLICY);
+    return reply.type("text/html; charset=utf-8").send(docsPage(app.swagger()));
+  });
+  app.get("/docs/style.css", hide, async (_, reply) => reply.type("text/css").send(docsStyle));
+}
+
+async function ready(front: Front, reply: FastifyReply) {
+  if (await isReady(front)) return { status: "ok" };
+  return reply.code(503).header("retry-after", "1").send({ status: "unavailable" });
+}
+
+/** Asks the store for something small that is never there. */
+async function isReady({ redrive, limit }: Front): Promise<boolean> {
+  try {
+    await limit.guard(redrive.get("ready?"));
+    return redrive.isRunning();
+  } catch {
+    return false;
+  }
+}

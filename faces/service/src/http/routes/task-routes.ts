@@ -1,0 +1,178 @@
+/**
+ * Task routes: looking at tasks and their attempts, cancelling them, and running them now.
+ */
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { serviceError } from "../../errors.ts";
+import type { RetryTask } from "../../task.ts";
+import { type CursorPlace, readCursor, writeCursor } from "../cursor.ts";
+import { type AddRoutes, callerOf, type Front, shownTo, tenantOf } from "../front.ts";
+import {
+  AttemptList,
+  CancelView,
+  Include,
+  ListQuery,
+  PageQuery,
+  TaskList,
+  TaskParams,
+  TaskReceipt,
+  TaskView,
+} from "../schemas/task-schemas.ts";
+import { filterOf } from "../task-filter.ts";
+import { viewAttempt, viewTask } from "../views.ts";
+
+const tags = ["tasks"];
+const read = { scope: "tasks:read" } as const;
+const cancel = { scope: "tasks:cancel" } as const;
+
+export const addTaskRoutes: AddRoutes = (app, front) => {
+  app.get<{ Params: TaskParams; Querystring: Include }>(
+    "/retry-tasks/:taskId",
+    {
+      config: read,
+      schema: {
+        tags,
+        summary: "One task",
+        params: TaskParams,
+        querystring: Include,
+        response: { 200: TaskView },
+      },
+    },
+    (request) => getTask(front, request),
+  );
+  app.get<{ Querystring: ListQuery }>(
+    "/retry-tasks",
+    {
+      config: read,
+      schema: {
+        tags,
+        summary: "Tasks, newest first",
+        querystring: ListQuery,
+        response: { 200: TaskList },
+      },
+    },
+    (request) => listTasks(front, request, request.query),
+  );
+  app.delete<{ Params: TaskParams }>(
+    "/retry-tasks/:taskId",
+    {
+      config: cancel,
+      schema: {
+        tags,
+        summary: "Cancel a task",
+        description:
+          "200: CANCELLED. 202: an attempt is under way; its success wins, else it is CANCELLED.",
+        params: TaskParams,
+        response: { 200: CancelView, 202: CancelView },
+      },
+    },
+    (request, reply) => cancelTask(front, request, reply),
+  );
+  app.post<{ Params: TaskParams }>(
+    "/retry-tasks/:taskId/retry",
+    {
+      config: cancel,
+      schema: {
+        tags,
+        summary: "Run a waiting task now",
+        description: "It passes no guard. A dead letter is redriven instead: POST /redrives.",
+        params: TaskParams,
+        response: { 202: TaskReceipt },
+      },
+    },
+    (request, reply) => retryTask(front, request, reply),
+  );
+  app.get<{ Params: TaskParams; Querystring: PageQuery }>(
+    "/retry-tasks/:taskId/attempts",
+    {
+      config: read,
+      schema: {
+        tags,
+        summary: "The attempts of a task, oldest first",
+        params: TaskParams,
+        querystring: PageQuery,
+        response: { 200: AttemptList },
+      },
+    },
+    (request) => listAttempts(front, request),
+  );
+};
+
+type TaskRequest = FastifyRequest<{ Params: TaskParams }>;
+
+async function taskOf({ redrive, limit }: Front, request: TaskRequest): Promise<RetryTask> {
+  const { taskId } = request.params;
+  const task = await limit.guard(redrive.get(taskId, tenantOf(request)));
+  if (task !== null) return task;
+  throw serviceError("TASK_NOT_FOUND", `there is no task ${JSON.stringify(taskId)}`);
+}
+
+async function getTask(
+  front: Front,
+  request: FastifyRequest<{ Params: TaskParams; Querystring: Include }>,
+): Promise<TaskView> {
+  const include = new Set(request.query.include?.split(","));
+  if (include.has("body")) assertMayReadPayload(request);
+  const task = await taskOf(front, request);
+  const view = viewTask(task, shownTo(request, include.has("body")));
+  return include.has("explain") ? { ...view, explain: await front.redrive.explain(task) } : view;
+}
+
+function assertMayReadPayload(request: FastifyRequest): void {
+  const { scopes } = callerOf(request);
+  if (scopes.has("payload:read") || scopes.has("admin")) return;
+  throw serviceError("FORBIDDEN", "this API key lacks the scope payload:read");
+}
+
+/** Also the list of dead letters, which are tasks. */
+export async function listTasks(
+  front: Front,
+  request: FastifyRequest,
+  query: ListQuery,
+): Promise<TaskList> {
+  const { limit = 50, cursor } = query;
+  const place: CursorPlace = { tenantId: tenantOf(request), list: "tasks" };
+  const page = { limit, ...(cursor !== undefined && { cursor: readCursor(place, cursor) }) };
+  const listing = front.redrive.list(filterOf(query), page, place.tenantId);
+  const { tasks, cursor: next } = await front.limit.guard(listing);
+  const shown = shownTo(request, false);
+  return { tasks: tasks.map((task) => viewTask(task, shown)), cursor: writeCursor(place, next) };
+}
+
+async function cancelTask(
+  { redrive, limit }: Front,
+  request: TaskRequest,
+  reply: FastifyReply,
+): Promise<CancelView> {
+  const { taskId } = request.params;
+  const cancelled = await limit.guard(redrive.cancel(taskId, tenantOf(request)));
+  reply.code(cancelled.status === "CANCELLED" ? 200 : 202);
+  return { taskId, ...cancelled };
+}
+
+async function retryTask(
+  { redrive, limit }: Front,
+  request: TaskRequest,
+  reply: FastifyReply,
+): Promise<TaskReceipt> {
+  const { taskId } = request.params;
+  await limit.guard(redrive.retryNow(taskId, tenantOf(request)));
+  reply.code(202);
+  return { taskId, status: "PENDING" };
+}
+
+async function listAttempts(
+  front: Front,
+  request: FastifyRequest<{ Params: TaskParams; Querystring: PageQuery }>,
+): Promise<AttemptList> {
+  const { limit = 50, cursor, include } = request.query;
+  if (include === "body") assertMayReadPayload(request);
+  const { taskId, tenantId } = await taskOf(front, request);
+  const place: CursorPlace = { tenantId, list: `attempts of ${taskId}` };
+  const page = { limit, ...(cursor !== undefined && { cursor: readCursor(place, cursor) }) };
+  const found = await front.limit.guard(front.redrive.attempts(taskId, page, tenantId));
+  const shown = shownTo(request, include === "body");
+  return {
+    attempts: found.attempts.map((attempt) => viewAttempt(attempt, shown)),
+    cursor: writeCursor(place, found.cursor),
+  };
+}

@@ -1,0 +1,73 @@
+/**
+ * Task watch: lets a request wait until a task has ended. One listener for all of them, and a wait
+ * that is over leaves nothing behind.
+ */
+import type { Clock } from "@redrive/core";
+import type { EngineEvent } from "../engine/events.ts";
+import type { Redrive } from "../redrive.ts";
+import { isEnded, type RetryTask } from "../task.ts";
+
+/** What is asked of the service. */
+export type WatchedService = Pick<Redrive, "get" | "onEvent">;
+
+export class TaskWatch {
+  readonly #clock: Clock;
+  readonly #service: WatchedService;
+  readonly #waiting = new Map<string, Set<() => void>>();
+  readonly #stopListening: () => void;
+
+  constructor(clock: Clock, service: WatchedService) {
+    this.#clock = clock;
+    this.#service = service;
+    this.#stopListening = service.onEvent((event) => this.#hear(event));
+  }
+
+  /** The task once it has ended, or as it is after `waitMs`; null if there is none. */
+  async ended(taskId: string, tenantId: string, waitMs: number): Promise<RetryTask | null> {
+    let wake: () => void = () => {};
+    const woken = new Promise<void>((resolve) => {
+      wake = resolve;
+    });
+    const cancel = this.#clock.alarm(waitMs, wake);
+    this.#add(taskId, wake);
+    try {
+      // Looked at only now, so that no end falls between looking and listening.
+      const task = await this.#service.get(taskId, tenantId);
+      if (task === null || isEnded(task.status)) return task;
+      await woken;
+      return await this.#service.get(taskId, tenantId);
+    } finally {
+      cancel();
+      this.#remove(taskId, wake);
+    }
+  }
+
+  /** Requests that wait now. */
+  size(): number {
+    return this.#waiting.size;
+  }
+
+  /** Ends the listening and every wait. */
+  stop(): void {
+    this.#stopListening();
+    for (const wakes of this.#waiting.values()) for (const wake of wakes) wake();
+  }
+
+  #hear({ type, taskId }: EngineEvent): void {
+    if (this.#waiting.size === 0 || taskId === undefined) return;
+    const isEnd =
+      type === "task.succeeded" || type === "task.exhausted" || type === "task.cancelled";
+    if (isEnd) for (const wake of this.#waiting.get(taskId) ?? []) wake();
+  }
+
+  #add(taskId: string, wake: () => void): void {
+    const wakes = this.#waiting.get(taskId) ?? new Set();
+    this.#waiting.set(taskId, wakes.add(wake));
+  }
+
+  #remove(taskId: string, wake: () => void): void {
+    const wakes = this.#waiting.get(taskId);
+    wakes?.delete(wake);
+    if (wakes?.size === 0) this.#waiting.delete(taskId);
+  }
+}

@@ -1,0 +1,106 @@
+/** Administration over HTTP: policies with their versions, destinations, the description of it all. */
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { endings, type Front, openFront } from "./front.ts";
+
+let front: Front;
+beforeEach(async () => {
+  front = await openFront();
+});
+afterEach(() => front.close());
+
+const ask = (method: string, path: string, body?: object) =>
+  front.call({ method, path, ...(body && { body }) });
+
+test("a policy is registered once, replaced by versions, and removed when nobody uses it", async () => {
+  const document = { policyId: "orders", maxAttempts: 2 };
+  const first = await ask("POST", "/retry-policies", document);
+  expect([first.status, first.json.version, first.headers.location]).toEqual([
+    201,
+    1,
+    "/retry-policies/orders",
+  ]);
+  expect((await ask("POST", "/retry-policies", document)).status).toBe(200);
+  const other = await ask("POST", "/retry-policies", { ...document, maxAttempts: 3 });
+  expect([other.status, other.json.code]).toEqual([409, "POLICY_CONFLICT"]);
+  const second = await ask("PUT", "/retry-policies/orders", { maxAttempts: 3 });
+  expect([second.status, second.json.version]).toEqual([200, 2]);
+  expect((await ask("GET", "/retry-policies/orders?version=1")).json.document.maxAttempts).toBe(2);
+  expect((await ask("PUT", "/retry-policies/orders", { policyId: "others" })).status).toBe(400);
+
+  const { json } = await ask("POST", "/retry-tasks", {
+    targetUrl: front.target.url,
+    policyId: "orders",
+    scheduledAt: Date.now() + 60_000,
+  });
+  const used = await ask("DELETE", "/retry-policies/orders");
+  expect([used.status, used.json.code]).toEqual([409, "POLICY_IN_USE"]);
+  await ask("DELETE", `/retry-tasks/${json.taskId}`);
+  expect((await ask("DELETE", "/retry-policies/orders")).status).toBe(204);
+  expect((await ask("DELETE", "/retry-policies/orders")).status).toBe(404);
+});
+
+test("presets are listed and found without being registered", async () => {
+  const { json } = await ask("GET", "/retry-policies");
+  const ids = json.policies.map(({ policyId }: { policyId: string }) => policyId);
+  expect(ids).toContain("background");
+  expect((await ask("GET", "/retry-policies/payment")).json).toMatchObject({
+    source: "preset",
+    version: 0,
+  });
+  expect((await ask("GET", "/retry-policies/nothing")).status).toBe(404);
+  const unnamed = await ask("POST", "/retry-policies", { maxAttempts: 2 });
+  expect([unnamed.status, unnamed.json.errors[0].field]).toEqual([400, "policyId"]);
+});
+
+test("a destination shows how it does, takes limits, pauses and resumes", async () => {
+  const path = `/destinations/${encodeURIComponent(front.target.origin)}`;
+  expect((await ask("GET", path)).status).toBe(404);
+  const set = await ask("PUT", path, { concurrency: { max: 3 }, description: "ours" });
+  expect(set.json).toMatchObject({
+    name: front.target.origin,
+    document: { concurrency: { max: 3 } },
+  });
+  expect((await ask("POST", `${path}/pause`)).json.pausedAt).toEqual(expect.any(Number));
+  await ask("POST", "/retry-tasks", { targetUrl: front.target.url });
+  expect((await ask("GET", path)).json).toMatchObject({ backlog: 1, tasks: { PENDING: 1 } });
+  const done = endings(front.redrive, 1);
+  expect((await ask("POST", `${path}/resume`)).json.pausedAt).toBeNull();
+  await done;
+  const { json } = await ask("GET", "/destinations");
+  expect(json.destinations).toMatchObject([
+    {
+      breakerState: "CLOSED",
+      backlog: 0,
+      retryBudget: "open",
+      latency: { p50Ms: expect.any(Number) },
+    },
+  ]);
+});
+
+test("the description is OpenAPI 3.1 and has every route, and the page tells them all", async () => {
+  const { json } = await ask("GET", "/openapi.json");
+  expect(json.openapi).toBe("3.1.0");
+  expect(Object.keys(json.paths).sort()).toEqual([
+    "/dead-letters",
+    "/destinations",
+    "/destinations/{name}",
+    "/destinations/{name}/pause",
+    "/destinations/{name}/resume",
+    "/healthz",
+    "/metrics",
+    "/readyz",
+    "/redrives",
+    "/redrives/{redriveId}",
+    "/redrives/{redriveId}/cancel",
+    "/retry-policies",
+    "/retry-policies/{policyId}",
+    "/retry-tasks",
+    "/retry-tasks/batch",
+    "/retry-tasks/{taskId}",
+    "/retry-tasks/{taskId}/attempts",
+    "/retry-tasks/{taskId}/retry",
+  ]);
+  const { text } = await ask("GET", "/docs");
+  for (const path of Object.keys(json.paths)) expect(text).toContain(path);
+  expect(text).toContain('id="IDEMPOTENCY_CONFLICT"');
+});

@@ -1,0 +1,109 @@
+/** Endurance: a service in a process of its own, under all bad input thrice, and under kill -9. */
+// needs: build
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { type Caller, callerOn, openTarget, type Target } from "./front.ts";
+import { ROWS } from "./rows.ts";
+
+const SCRIPT = fileURLToPath(new URL("./served-child.mjs", import.meta.url));
+const MOST_GROWTH = 20 * 1024 * 1024;
+const KILLS = 5;
+
+const folder = mkdtempSync(join(tmpdir(), "redrive-endurance-"));
+let target: Target;
+let child: ChildProcess;
+beforeAll(async () => {
+  target = await openTarget();
+});
+afterEach(() => child.kill("SIGKILL"));
+afterAll(async () => {
+  await target.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function serve(file: string): Promise<Caller> {
+  // One arena: otherwise what threads of the pool free stays theirs, and looks like growth.
+  const env = { ...process.env, MALLOC_ARENA_MAX: "1" };
+  child = fork(SCRIPT, [join(folder, file)], { env, execArgv: ["--expose-gc"] });
+  const [port] = await once(child, "message");
+  return callerOn(port as number);
+}
+
+async function memory(): Promise<number> {
+  child.send("memory?");
+  return (await once(child, "message"))[0] as number;
+}
+
+test("three rounds of bad input: no 5xx, well, and no larger by 20 MiB", async () => {
+  const caller = await serve("rounds.db");
+  const front = { ...caller, target };
+  const round = async () => {
+    for (const { row, what, sent } of ROWS) {
+      const bytes = sent(front);
+      const isRaw = typeof bytes === "string" || Buffer.isBuffer(bytes);
+      const { status } = isRaw ? await caller.rawCall(bytes) : await caller.call(bytes);
+      expect(status, `${row}: ${what}`).toBeLessThan(500);
+    }
+  };
+  // The allocator takes some rounds to find its size; what counts is growth beyond that.
+  let before = 0;
+  for (let n = 0; n < 4; n++) {
+    await round();
+    before = Math.max(before, await memory());
+  }
+  for (let n = 0; n < 3; n++) await round();
+  expect((await memory()) - before).toBeLessThan(MOST_GROWTH);
+  const created = await caller.call({
+    body: { targetUrl: target.url },
+    headers: { prefer: "wait=10" },
+  });
+  expect([created.status, created.json.status]).toEqual([200, "SUCCEEDED"]);
+  expect((await caller.call({ method: "GET", path: "/readyz" })).json).toEqual({ status: "ok" });
+  caller.close();
+});
+
+test(`I1, I18: through ${KILLS} kills, each key is one task, and nothing answered is lost`, async () => {
+  const answered = new Map<string, string>();
+  const body = (key: string) => ({
+    targetUrl: target.url,
+    idempotencyKey: key,
+    scheduledAt: Date.now() + 3_600_000,
+  });
+  const hand = async (caller: Caller, key: string) => {
+    const { status, json } = await caller.call({ body: body(key) });
+    expect([200, 202]).toContain(status);
+    expect(json.taskId).toBe(answered.get(key) ?? json.taskId);
+    answered.set(key, json.taskId);
+  };
+  for (let kill = 0; kill < KILLS; kill++) {
+    const caller = await serve("kills.db");
+    const keys = Array.from({ length: 200 }, (_, n) => `key-${kill}-${n}`);
+    const handed = keys.map((key) => hand(caller, key).catch(() => undefined));
+    // Some are answered, some are stored without an answer, some are neither.
+    await Promise.race(handed);
+    child.kill("SIGKILL");
+    await Promise.all(handed);
+    caller.close();
+  }
+  const caller = await serve("kills.db");
+  // Sent again, every key is taken: those that were answered give the task they gave.
+  for (let kill = 0; kill < KILLS; kill++) {
+    await Promise.all(Array.from({ length: 200 }, (_, n) => hand(caller, `key-${kill}-${n}`)));
+  }
+  expect(new Set(answered.values()).size).toBe(KILLS * 200);
+  let count = 0;
+  let cursor: string | null = "";
+  while (cursor !== null) {
+    const more: string = cursor === "" ? "" : `&cursor=${cursor}`;
+    const { json } = await caller.call({ method: "GET", path: `/retry-tasks?limit=250${more}` });
+    count += json.tasks.length;
+    cursor = json.cursor;
+  }
+  expect(count).toBe(KILLS * 200);
+  caller.close();
+});
