@@ -35,9 +35,12 @@ import {
   takeRetry,
   type Verdict,
 } from "@redrive/core";
+import type { Turn } from "./turn.ts";
 
 /** What a call holds while an attempt is under way. */
 export interface Entry {
+  /** On the monotonic clock. */
+  readonly startMs: number;
   /** What the breaker gave; 0 without one. */
   pass: number;
   /** What the retry budget gave; 0 for what costs it nothing. */
@@ -55,12 +58,17 @@ export interface Waiter {
 /** Keys come from callers' data: more than this many are not told apart for ever. */
 const KEYS_MOST = 10_000;
 
+/** Only a failure opens a breaker; drawing for every success would cost more than the rest. */
+const EVEN_DRAW = 0.5;
+
 export class Gatekeeper {
   readonly guards: Guards;
   /** One breaker per key: a sick shard must not close the door to its healthy neighbours. */
   readonly breakers: Map<string, Breaker> = new Map();
   /** True if there is nothing to pass but the breaker and the retry budget. */
   readonly isPlain: boolean;
+  /** True if not even a retry budget is kept. */
+  readonly isBare: boolean;
   private readonly options: Destination;
   private readonly random: Random;
   private readonly waiting: Waiter[] = [];
@@ -72,6 +80,7 @@ export class Gatekeeper {
     this.random = random.fork("guards");
     const { rate, adaptiveRate, throttle, concurrency } = guards;
     this.isPlain = !(rate || adaptiveRate || throttle || concurrency);
+    this.isBare = this.isPlain && guards.retryBudget === undefined;
   }
 
   /** The breaker for a key; calls without one share the destination's own. */
@@ -163,16 +172,27 @@ export class Gatekeeper {
     this.letIn();
   }
 
+  /** A success where there is nothing but breaker, budget and latency to learn of it: most calls. */
+  leaveWell(entry: Entry, breaker: Breaker | undefined, turn: Turn): void {
+    const now = turn.now();
+    const durationMs = turn.nowMs() - entry.startMs;
+    if (breaker !== undefined) {
+      leaveBreaker(breaker, now, entry.pass, "success", durationMs, EVEN_DRAW);
+    }
+    recordLatency(this.guards.latency, now, durationMs);
+  }
+
   /** An attempt is over: every guard learns of it. */
   leave(
     entry: Entry,
     breaker: Breaker | undefined,
-    now: number,
-    durationMs: number,
+    turn: Turn,
     outcome: Outcome,
     verdict: Verdict,
     patient: boolean,
   ): void {
+    const now = turn.now();
+    const durationMs = turn.nowMs() - entry.startMs;
     if (breaker !== undefined) this.leaveBreaker(breaker, entry, now, durationMs, outcome, verdict);
     const { concurrency, latency } = this.guards;
     if (verdict === "success") recordLatency(latency, now, durationMs);
@@ -194,8 +214,7 @@ export class Gatekeeper {
   ): void {
     const before = breaker.state;
     const health = healthOf(outcome, verdict);
-    // Only an opening needs chance; drawing for every success would cost more than the rest.
-    const draw = health === "success" ? 0.5 : this.random.next();
+    const draw = health === "success" ? EVEN_DRAW : this.random.next();
     leaveBreaker(breaker, now, entry.pass, health, durationMs, draw);
     const { concurrency } = this.guards;
     if (before !== "CLOSED" && breakerState(breaker, now) === "CLOSED" && concurrency) {

@@ -160,7 +160,7 @@ export class GuardedCall<T> extends Call<T> implements Waiter {
     attempt.ticket = this.ticket;
     this.ticket = 0;
     if (attempt.copy > 0) return;
-    if (attempt.isRetry) this.host.counts.retries++;
+    if (this.made > 1) this.host.counts.retries++;
     else this.host.counts.firsts++;
   }
 
@@ -188,10 +188,11 @@ export class GuardedCall<T> extends Call<T> implements Waiter {
     super.settle(attempt, outcome, verdict);
     const { turn } = this.setting.ticker;
     const before = this.breaker?.state;
-    const durationMs = turn.nowMs() - attempt.startMs;
-    const patient = this.options.patience === "wait";
     const { gatekeeper } = this.host;
-    gatekeeper.leave(attempt, this.breaker, turn.now(), durationMs, outcome, verdict, patient);
+    const patient = this.options.patience === "wait";
+    if (verdict === "success" && gatekeeper.isBare) {
+      gatekeeper.leaveWell(attempt, this.breaker, turn);
+    } else gatekeeper.leave(attempt, this.breaker, turn, outcome, verdict, patient);
     this.tellBreaker(before);
   }
 

@@ -7,6 +7,7 @@ import {
   createRetryBudget,
   type RetryBudget,
   type RetryBudgetDocument,
+  type RetryBudgetOptions,
   resolveDestination,
   systemClock,
 } from "@redrive/core";
@@ -17,6 +18,6 @@ export function sharedBudget(
   clock: Clock = systemClock,
 ): RetryBudget {
   const { retryBudget } = resolveDestination({ retryBudget: document });
-  if (retryBudget === undefined) throw new TypeError("unreachable: a budget was asked for");
-  return createRetryBudget(retryBudget, clock.now());
+  // Only `false` turns a budget off, and that is not a document.
+  return createRetryBudget(retryBudget as RetryBudgetOptions, clock.now());
 }

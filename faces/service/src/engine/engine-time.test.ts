@@ -30,6 +30,18 @@ describe("engine time", () => {
     expect(time.msUntil(T0 + 1235)).toBeCloseTo(0.3);
   });
 
+  it("catches up with a wall that stood within a millisecond when it was first looked at", () => {
+    const { state, clock } = machine();
+    const time = new EngineTime(clock, 0);
+    state.wall += 1;
+    state.monotonic += 0.2;
+    expect(time.now()).toBe(T0);
+    expect(time.msUntil(T0 + 3)).toBeCloseTo(2);
+    expect(time.now()).toBe(T0 + 1);
+    state.wall += 40;
+    expect(time.msUntil(T0 + 3)).toBeCloseTo(2);
+  });
+
   it("starts no earlier than what has been stored", () => {
     const { clock } = machine();
     expect(new EngineTime(clock, T0 + 86_400_000).now()).toBe(T0 + 86_400_000);

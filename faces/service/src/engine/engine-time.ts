@@ -8,6 +8,9 @@ import type { Clock } from "@redrive/core";
 /** How often the anchor is taken anew. */
 export const ANCHOR_EVERY_MS = 10_000;
 
+/** What rounding can make engine time trail by; more is drift, and followed at leisure. */
+const LARGEST_TRAIL_MS = 2;
+
 /** The wall being further off than this has jumped; less is drift, and followed. */
 const LARGEST_DRIFT_MS = 1000;
 
@@ -32,6 +35,7 @@ export class EngineTime {
 
   /** How long until that instant, not rounded; 0 if it has come. */
   msUntil(at: number): number {
+    this.#align();
     const sinceMs = this.#clock.monotonicMs() - this.#anchorMs;
     return Math.max(0, at - this.#anchorAt - sinceMs);
   }
@@ -39,6 +43,18 @@ export class EngineTime {
   /** How far the wall is ahead of engine time. */
   skewMs(): number {
     return this.#clock.now() - this.now();
+  }
+
+  /**
+   * The anchor was a whole millisecond of a wall that stood somewhere within it, so engine time may
+   * trail by up to one. Seen from a later instant the wall shows it, and is caught up with.
+   */
+  #align(): void {
+    const now = this.now();
+    const behindMs = Math.floor(this.#clock.now()) - now;
+    if (behindMs <= 0 || behindMs > LARGEST_TRAIL_MS) return;
+    this.#anchorMs = this.#clock.monotonicMs();
+    this.#anchorAt = now + behindMs;
   }
 
   #retake(now: number): void {
