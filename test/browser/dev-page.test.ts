@@ -2,6 +2,9 @@
 // needs: chromium, build
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { presets } from "@redrive/core";
 import type { Browser } from "playwright-core";
@@ -10,21 +13,27 @@ import { launchChromium } from "../servers/chromium.ts";
 
 const MAIN = fileURLToPath(new URL("../../apps/cli/dist/main.js", import.meta.url));
 
+const folder = mkdtempSync(join(tmpdir(), "redrive-page-"));
 const child = spawn(process.execPath, [MAIN, "dev", "--port", "0"], {
+  cwd: folder,
   stdio: ["ignore", "pipe", "inherit"],
 });
+const ended = once(child, "close");
 let browser: Browser;
 let url: string;
 
 beforeAll(async () => {
-  const [line] = await once(child.stdout.setEncoding("utf8"), "data");
-  url = /http:\S+/u.exec(line)?.[0] ?? "";
+  let text = "";
+  while (!text.includes("ready at")) text += await once(child.stdout.setEncoding("utf8"), "data");
+  url = /ready at (http:\S+)/u.exec(text)?.[1] ?? "";
   browser = await launchChromium();
 });
 
 afterAll(async () => {
   child.kill();
   await browser.close();
+  await ended;
+  rmSync(folder, { recursive: true });
 });
 
 test("lists every preset, with no complaint from the browser", async () => {

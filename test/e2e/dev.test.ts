@@ -2,13 +2,22 @@
 // needs: build
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { expect, onTestFinished, test } from "vitest";
+import { afterAll, expect, onTestFinished, test } from "vitest";
 
 const MAIN = fileURLToPath(new URL("../../apps/cli/bin/redrive.mjs", import.meta.url));
+const folder = mkdtempSync(join(tmpdir(), "redrive-dev-"));
+afterAll(() => rmSync(folder, { recursive: true }));
 
 function redrive(...args: string[]) {
-  const child = spawn(process.execPath, [MAIN, ...args], { stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    cwd: folder,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   onTestFinished(() => void child.kill("SIGKILL"));
   const output = { text: "" };
   child.stdout.setEncoding("utf8").on("data", (text) => {
@@ -20,18 +29,51 @@ function redrive(...args: string[]) {
   return { child, output, ended: once(child, "close") };
 }
 
+const READY = /^Redrive is ready at (http:\/\/127\.0\.0\.1:\d+\/)$/u;
+
+/** The address of the ready line, which is the last. */
+async function untilReady({ child }: ReturnType<typeof redrive>): Promise<string> {
+  for await (const line of createInterface({ input: child.stdout })) {
+    const url = READY.exec(line)?.[1];
+    if (url !== undefined) return url;
+  }
+  throw new Error("it ended before it was ready");
+}
+
 test.each(["SIGTERM", "SIGINT"] as const)(
-  "dev prints one ready line, answers there, and ends with 0 on %s",
+  "dev ends in one ready line, answers there, and ends with 0 on %s",
   async (signal) => {
-    const { child, output, ended } = redrive("dev", "--port", "0");
-    await once(child.stdout, "data");
-    const url = /^Redrive is ready at (http:\/\/127\.0\.0\.1:\d+\/)\n$/u.exec(output.text)?.[1];
+    const dev = redrive("dev", "--port", "0");
+    const url = await untilReady(dev);
+    expect(dev.output.text.trimEnd().split("\n").at(-1)).toMatch(READY);
     const response = await fetch(`${url}policies.json`);
     expect(await response.json()).toHaveProperty("policies.0.ceilingsMs");
-    child.kill(signal);
-    expect(await ended).toEqual([0, null]);
+    dev.child.kill(signal);
+    expect(await dev.ended).toEqual([0, null]);
   },
 );
+
+test("what dev shows can be pasted: its task is taken, its destination breaks and mends", async () => {
+  const dev = redrive("dev", "--port", "0");
+  const url = await untilReady(dev);
+  const [, task = "", address = ""] = /curl --json '(.*)' (\S+)/u.exec(dev.output.text) ?? [];
+  expect(address).toBe(`${url}retry-tasks`);
+  const headers = { "content-type": "application/json" };
+  const response = await fetch(address, { method: "POST", body: task, headers });
+  expect(response.status).toBe(202);
+  const [, broken = ""] = /curl '(\S+)\/break\?for=30s'/u.exec(dev.output.text) ?? [];
+  await fetch(`${broken}/break?for=30s`);
+  expect((await fetch(`${broken}/orders`)).status).toBe(503);
+  await fetch(`${broken}/mend`);
+  expect(await (await fetch(broken)).json()).toMatchObject({ broken: false });
+});
+
+test("two of them in one folder run side by side", async () => {
+  const urls = await Promise.all(
+    [0, 0].map((port) => untilReady(redrive("dev", "--port", `${port}`))),
+  );
+  for (const url of urls) expect((await fetch(`${url}readyz`)).status).toBe(200);
+});
 
 test("a mistyped command exits with 2 and the nearest one", async () => {
   const { output, ended } = redrive("dve");

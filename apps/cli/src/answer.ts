@@ -1,23 +1,15 @@
 /**
- * Answer: what `redrive dev` says to a request, as a plain value. Loopback is no wall against a
- * browser: a page elsewhere can have its own name point here, so foreign Host names are refused.
+ * Answer: the pages of `redrive dev`, by path, as plain values. Whether a request may come in at all
+ * is judged by the service's own front, which serves them.
  */
 import { page, STYLE } from "./page.ts";
 import { presetSchedules } from "./schedules.ts";
-
-export interface Question {
-  readonly method?: string | undefined;
-  readonly url?: string | undefined;
-  readonly headers: { readonly host?: string | undefined };
-}
+import type { App } from "./serving.ts";
 
 export interface Answer {
-  readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
-
-const OWN_HOST = /^(?:127\.0\.0\.1|localhost)(?::\d+)?$/u;
 
 const SAFE_HEADERS = {
   "content-security-policy":
@@ -27,34 +19,25 @@ const SAFE_HEADERS = {
   "cache-control": "no-store",
 };
 
-const ROUTES: Readonly<Record<string, () => Answer>> = {
+export const PAGES: Readonly<Record<string, () => Answer>> = {
   "/": () => ok("text/html", page(presetSchedules())),
   "/style.css": () => ok("text/css", STYLE),
-  "/healthz": () => json(200, { status: "ok" }),
-  "/policies.json": () => json(200, { policies: presetSchedules() }),
+  "/policies.json": () =>
+    ok("application/json", `${JSON.stringify({ policies: presetSchedules() })}\n`),
 };
 
-export function answer(question: Question): Answer {
-  if (!OWN_HOST.test(question.headers.host ?? "")) return problem(421, "unknown host");
-  const path = (question.url ?? "/").split("?")[0] ?? "/";
-  const route = Object.hasOwn(ROUTES, path) ? ROUTES[path] : undefined;
-  if (route === undefined) return problem(404, "not found");
-  if (question.method !== "GET" && question.method !== "HEAD") {
-    const refusal = problem(405, "method not allowed");
-    return { ...refusal, headers: { ...refusal.headers, allow: "GET, HEAD" } };
+/** Adds the pages to a front, for everybody that it lets in. */
+export function addPages(app: App): void {
+  // `hide` is of the plugin that describes the API, which fastify's own types do not know.
+  const options = { config: { scope: "public" } as const, schema: { hide: true } as object };
+  for (const [path, answer] of Object.entries(PAGES)) {
+    app.get(path, options, async (_, reply) => {
+      const { headers, body } = answer();
+      return reply.headers(headers).send(body);
+    });
   }
-  return route();
 }
 
 function ok(type: string, body: string): Answer {
-  const headers = { ...SAFE_HEADERS, "content-type": `${type}; charset=utf-8` };
-  return { status: 200, headers, body };
-}
-
-function json(status: number, value: unknown): Answer {
-  return { ...ok("application/json", `${JSON.stringify(value)}\n`), status };
-}
-
-function problem(status: number, title: string): Answer {
-  return json(status, { title, status });
+  return { headers: { ...SAFE_HEADERS, "content-type": `${type}; charset=utf-8` }, body };
 }

@@ -1,25 +1,30 @@
-/** Two of `redrive dev` run side by side. */
-import type { AddressInfo } from "node:net";
+/** Two of `redrive dev` run side by side, each with data and a flaky destination of its own. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { startDev } from "./dev.ts";
+import { type Dev, startDev } from "./dev.ts";
 
-async function start(port: number): Promise<number> {
-  const server = await startDev({ port });
-  onTestFinished(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  return (server.address() as AddressInfo).port;
+async function start(port: number): Promise<Dev> {
+  const dev = await startDev({ port, folder });
+  onTestFinished(() => dev.stop());
+  return dev;
 }
 
-test("a taken port is no obstacle: the next free one is used, on loopback", async () => {
-  const first = await start(0);
-  const second = await start(first);
-  expect(second).toBeGreaterThan(first);
-  const response = await fetch(`http://127.0.0.1:${second}/healthz`);
-  expect(await response.json()).toEqual({ status: "ok" });
-});
+const folder = mkdtempSync(join(tmpdir(), "redrive-dev-"));
 
-test("beyond the last port any free one will do", async () => {
-  expect(await start(65_536)).toBeLessThan(65_536);
+test("a taken port is no obstacle: the next free one is used, with data of its own", async () => {
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const first = await start(0);
+  const second = await start(Number(new URL(first.url).port));
+  expect(Number(new URL(second.url).port)).toBeGreaterThan(Number(new URL(first.url).port));
+  expect([first.dataFile, second.dataFile]).toEqual([
+    join(folder, "dev.db"),
+    join(folder, `dev-${new URL(second.url).port}.db`),
+  ]);
+  const response = await fetch(`${second.url}/healthz`);
+  expect(await response.json()).toEqual({ status: "ok" });
+  expect(await (await fetch(`${second.url}/retry-policies/demo`)).json()).toHaveProperty("version");
+  expect((await fetch(`${second.flakyUrl}/break?for=1s`)).status).toBe(200);
+  expect((await fetch(`${second.flakyUrl}/orders`)).status).toBe(503);
 });

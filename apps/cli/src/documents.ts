@@ -10,9 +10,15 @@ const MOST_BYTES = 256 * 1024 * 1024;
 
 /** The text of a file; `-` is standard input. */
 export function readText(path: string): string {
+  return readBytes(path)
+    .toString("utf8")
+    .replace(/^\uFEFF/u, "");
+}
+
+export function readBytes(path: string): Buffer {
   try {
     const bytes = readFileSync(path === "-" ? 0 : path);
-    if (bytes.length <= MOST_BYTES) return bytes.toString("utf8").replace(/^\uFEFF/u, "");
+    if (bytes.length <= MOST_BYTES) return bytes;
   } catch (cause) {
     const reason = reasonOf(cause as NodeJS.ErrnoException);
     const text = `cannot read ${quote(path)}: ${reason}`;

@@ -25,6 +25,13 @@ export function wholeFlag(min: number, max: number): (text: string) => number {
   };
 }
 
+/** 0 stands for any free one. */
+export function portFlag(text: string): number {
+  const port = Number(text);
+  if (/^\d{1,5}$/u.test(text) && port <= 65_535) return port;
+  throw new InvalidArgumentError("Must be 0 to 65535.");
+}
+
 export function numberFlag(min: number, max: number): (text: string) => number {
   return (text) => {
     const value = /^\d+(?:\.\d+)?$/u.test(text) ? Number(text) : Number.NaN;

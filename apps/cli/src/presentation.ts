@@ -3,7 +3,7 @@
  * and CSV for programs, a picture, a link. Commands make one; `present` writes what was asked for.
  */
 import { writeFileSync } from "node:fs";
-import { RedriveError } from "@redrive/core";
+import { type ErrorCode, RedriveError } from "@redrive/core";
 import type { Command } from "commander";
 import { againLine } from "./again.ts";
 import type { Look, Screen } from "./screen.ts";
@@ -51,6 +51,15 @@ export function addOutput(command: Command, ...kinds: readonly (keyof OutputOpti
   return command;
 }
 
+/** What somebody wrote is wrong, rather than what came of it. */
+const WRONG_USES: ReadonlySet<ErrorCode> = new Set([
+  "INVALID_ARGUMENT",
+  "INVALID_POLICY",
+  "INVALID_DESTINATION",
+  "INVALID_IMPORT",
+  "IDEMPOTENCY_KEY_REQUIRED",
+]);
+
 /** Makes a presentation and writes it. What was wrong with the use of the command exits with 2. */
 export async function finish(
   screen: Screen,
@@ -60,10 +69,15 @@ export async function finish(
   try {
     present(screen, await make(), options);
   } catch (error) {
-    if (!(error instanceof RedriveError)) throw error;
-    screen.note(`error: ${error.message}\n`);
-    screen.end(WRONG_USE);
+    tellRefusal(screen, error);
   }
+}
+
+/** Tells what was refused and exits with 2 for wrong use, else 1; throws any other error again. */
+export function tellRefusal(screen: Screen, error: unknown): void {
+  if (!(error instanceof RedriveError)) throw error;
+  screen.note(`error: ${error.message}\n`);
+  screen.end(WRONG_USES.has(error.code) ? WRONG_USE : FAILED);
 }
 
 function present(screen: Screen, shown: Presentation, options: OutputOptions): void {

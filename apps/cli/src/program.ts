@@ -3,12 +3,19 @@
  * partial). A mistyped command is answered with the nearest one.
  */
 import { readFileSync } from "node:fs";
-import { Command, type CommanderError, InvalidArgumentError } from "commander";
+import { Command, type CommanderError } from "commander";
 import { addAdvise } from "./commands/advise.ts";
+import { addDestinations } from "./commands/destinations.ts";
+import { addDev } from "./commands/dev.ts";
+import { addDlq } from "./commands/dlq.ts";
+import { addDoctor } from "./commands/doctor.ts";
+import { addKeys } from "./commands/keys.ts";
 import { addPolicies } from "./commands/policies.ts";
 import { addSchedule } from "./commands/schedule.ts";
+import { addSend } from "./commands/send.ts";
+import { addServe } from "./commands/serve.ts";
 import { addSim } from "./commands/sim.ts";
-import { runDev } from "./dev.ts";
+import { addTasks } from "./commands/tasks.ts";
 import { type Screen, systemScreen } from "./screen.ts";
 
 const FAILED = 1;
@@ -20,12 +27,14 @@ export function program(screen: Screen = systemScreen()): Command {
     .version(ownVersion())
     .showHelpAfterError("(redrive --help lists the commands)")
     .exitOverride(exit);
-  redrive
-    .command("dev")
-    .description("run Redrive on this machine, to try it out")
-    .option("--port <port>", "where to listen; the next free port if it is taken", parsePort, 7337)
-    .action(runDev)
-    .exitOverride(exit);
+  addDev(redrive, screen);
+  addServe(redrive, screen);
+  addSend(redrive, screen);
+  addTasks(redrive, screen);
+  addDlq(redrive, screen);
+  addDestinations(redrive, screen);
+  addKeys(redrive, screen);
+  addDoctor(redrive, screen);
   addSchedule(redrive, screen);
   addSim(redrive, screen);
   addAdvise(redrive, screen);
@@ -36,12 +45,6 @@ export function program(screen: Screen = systemScreen()): Command {
 /** Commander ends with 1 for wrong use; scripts must be able to tell that from a failure. */
 function exit(error: CommanderError): never {
   process.exit(error.exitCode === FAILED ? WRONG_USE : error.exitCode);
-}
-
-function parsePort(text: string): number {
-  const port = Number(text);
-  if (/^\d{1,5}$/u.test(text) && port <= 65_535) return port;
-  throw new InvalidArgumentError("Must be 0 to 65535.");
 }
 
 function ownVersion(): string {

@@ -24,6 +24,7 @@ export {
   type TaskPage,
 } from "./store.ts";
 export { type MemoryStore, memoryStore } from "./stores/memory/memory-store.ts";
+export { checkSqliteFile } from "./stores/sqlite/check-file.ts";
 export { sqliteStore } from "./stores/sqlite/sqlite-store.ts";
 export type { AttemptLog, AttemptPhases, RetryTask, TaskStatus } from "./task.ts";
 export type { TaskInput } from "./task-input.ts";

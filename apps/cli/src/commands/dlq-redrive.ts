@@ -1,0 +1,98 @@
+/** `redrive dlq redrive`: dead letters once more, as new tasks, paced, with progress. */
+import { systemClock } from "@redrive/core";
+import type { Client } from "@redrive/service/client";
+import { type Command, Option } from "commander";
+import { confirmed } from "../confirm.ts";
+import { addExamples, numberFlag } from "../flags.ts";
+import { FAILED, OK, PARTIAL, type Presentation } from "../presentation.ts";
+import { addRemote, askService, type RemoteFlags } from "../remote.ts";
+import type { Screen } from "../screen.ts";
+import { addFilter, type FilterFlags, filterOf } from "../task-filter.ts";
+import { counted } from "../terminal/figures.ts";
+import { progressOn } from "../terminal/progress.ts";
+
+interface RedriveFlags extends RemoteFlags, FilterFlags {
+  readonly rate: number;
+  readonly dryRun?: boolean;
+  readonly yes?: boolean;
+}
+
+type RedriveView = Awaited<ReturnType<Client["getRedrive"]>>;
+
+export function addRedrive(parent: Command, screen: Screen): void {
+  const command = parent
+    .command("redrive [taskId...]")
+    .description("make new tasks of dead letters: those that are named, or all that match")
+    .option("--rate <perSecond>", "so many a second", numberFlag(0.1, 10_000), 10)
+    .option("--dry-run", "only count")
+    .option("-y, --yes", "do not ask");
+  addFilter(command);
+  addRemote(command);
+  addExamples(
+    command,
+    "redrive dlq redrive --dry-run",
+    "redrive dlq redrive --destination https://example.com --rate 5",
+    "redrive dlq redrive 01a1e1b6-b1b2-7000-83d9-6258b3c1903d --yes",
+  );
+  command.addOption(new Option("--no-wait", "begin, and do not wait for the end"));
+  command.action((taskIds: readonly string[], flags: RedriveFlags & { readonly wait: boolean }) =>
+    askService(screen, flags, (client) => redrive(screen, client, taskIds, flags)),
+  );
+}
+
+async function redrive(
+  screen: Screen,
+  client: Client,
+  taskIds: readonly string[],
+  flags: RedriveFlags & { readonly wait: boolean },
+): Promise<Presentation> {
+  const what = taskIds.length > 0 ? { taskIds: [...taskIds] } : { filter: filterOf(flags) };
+  const counting = await client.startRedrive({ ...what, dryRun: true });
+  const { total: count } = counting;
+  const { dryRun, yes, rate: ratePerSecond } = flags;
+  if (dryRun || count === 0) return present(counting);
+  const isMeant = await confirmed(screen, { verb: "redrive", noun: "dead letter", count, yes });
+  if (!isMeant) return { json: counting, text: () => ["Nothing was redriven."], exitCode: FAILED };
+  const started = await client.startRedrive({ ...what, ratePerSecond });
+  return present(flags.wait ? await untilDone(screen, client, started) : started);
+}
+
+const ASK_AGAIN_MS = 200;
+
+/** The service goes on by itself if this is interrupted. */
+async function untilDone(
+  screen: Screen,
+  client: Client,
+  started: RedriveView,
+): Promise<RedriveView> {
+  const progress = progressOn(screen.note, { width: screen.width, isShown: screen.isWatched });
+  const startMs = systemClock.monotonicMs();
+  let view = started;
+  while (view.status === "RUNNING") {
+    await systemClock.sleep(ASK_AGAIN_MS);
+    view = await client.getRedrive(view.redriveId);
+    const { redriven, skipped, total } = view;
+    const elapsedMs = systemClock.monotonicMs() - startMs;
+    progress.draw({ done: redriven + skipped, total, what: "redriving", elapsedMs });
+  }
+  progress.clear();
+  return view;
+}
+
+const EXIT_CODES = { RUNNING: OK, DONE: OK, CANCELLED: PARTIAL, FAILED } as const;
+
+function present(view: RedriveView): Presentation {
+  return { json: view, text: () => [wordsOf(view)], exitCode: EXIT_CODES[view.status] };
+}
+
+function wordsOf({ status, dryRun, total, redriven, skipped, error, redriveId }: RedriveView) {
+  if (total === 0) return "There are no dead letters to redrive.";
+  if (dryRun) return `${counted(total, "dead letter")} would be redriven.`;
+  if (status === "RUNNING")
+    return `${counted(total, "dead letter")} being redriven (${redriveId}).`;
+  const others = skipped === 0 ? "" : `, ${skipped} had been redriven by somebody else`;
+  const done = `${redriven} of ${counted(total, "dead letter")} redriven${others}`;
+  return status === "DONE"
+    ? `${done}.`
+    : `${done}; then it was ${status}${error ? `: ${error}` : ""}.`;
+}

@@ -1,0 +1,93 @@
+/**
+ * `redrive serve`: the service as it runs in earnest. It logs JSON lines, refuses bad configuration
+ * before it opens anything, and never moves to another port.
+ */
+import process from "node:process";
+import { RedriveError } from "@redrive/core";
+import { type Command, Option } from "commander";
+import { addExamples, portFlag } from "../flags.ts";
+import { isTaken } from "../ports.ts";
+import { FAILED, WRONG_USE } from "../presentation.ts";
+import type { Screen } from "../screen.ts";
+import type { ServiceFlags } from "../service-config.ts";
+
+export function addServe(parent: Command, screen: Screen): void {
+  const command = parent.command("serve").description("run the service");
+  addStore(addAddress(command));
+  command.addOption(
+    new Option(
+      "--allow-targets <list>",
+      "more targets: cidr[:port] or name[:port], commas between",
+    ).env("REDRIVE_ALLOW_TARGETS"),
+  );
+  command.option("--config <file>", "a JSON file with any of these; flags and environment win");
+  addExamples(
+    command,
+    "redrive serve",
+    "redrive serve --port 8080 --store sqlite:/var/lib/redrive/redrive.db",
+    "REDRIVE_API_KEY=rdv_... redrive serve --host 0.0.0.0",
+  );
+  command.addHelpText("after", "\nREDRIVE_API_KEY is accepted besides the keys of `redrive keys`.");
+  command.action((flags: ServiceFlags) => runServe(screen, flags));
+}
+
+export function addAddress(command: Command): Command {
+  return command
+    .addOption(
+      new Option("--host <address>", "where to listen (default: 127.0.0.1)").env("REDRIVE_HOST"),
+    )
+    .addOption(
+      new Option("--port <port>", "0 takes any free one (default: 7337)")
+        .env("REDRIVE_PORT")
+        .argParser(portFlag),
+    );
+}
+
+export function addStore(command: Command): Command {
+  const text = "sqlite:PATH, or memory: for trials (default: sqlite:redrive.db)";
+  return command.addOption(new Option("--store <store>", text).env("REDRIVE_STORE"));
+}
+
+export async function runServe(screen: Screen, flags: ServiceFlags): Promise<void> {
+  try {
+    await serve(screen, flags);
+  } catch (error) {
+    const isUse = error instanceof RedriveError && error.code === "INVALID_ARGUMENT";
+    screen.note(`error: ${wordsOf(error)}\n`);
+    screen.end(isUse ? WRONG_USE : FAILED);
+  }
+}
+
+/** The web server is loaded only by who serves. */
+async function serve(screen: Screen, flags: ServiceFlags): Promise<void> {
+  const { serviceConfig } = await import("../service-config.ts");
+  const { onStopSignal, openServing } = await import("../serving.ts");
+  const config = serviceConfig(flags);
+  const serving = await openServing(config, {
+    apiKey: process.env["REDRIVE_API_KEY"],
+    logger: { level: "info" },
+    onFatal: endAtOnce,
+  });
+  const { app, url } = serving;
+  app.log.info({ url, store: config.store, pid: process.pid }, `Redrive is ready at ${url}/`);
+  onStopSignal(async (signal) => {
+    app.log.info({ signal }, "stopping: what runs may end");
+    await serving.stop();
+    app.log.info("stopped");
+    screen.end(0);
+  });
+}
+
+/** What was accepted is on disk; a restart takes it up. */
+function endAtOnce(error: unknown): void {
+  process.stderr.write(`error: the store failed, so the service ends: ${wordsOf(error)}\n`);
+  process.exit(FAILED);
+}
+
+export function wordsOf(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  if (isTaken(error)) return `${message}: stop what listens there, or choose another --port`;
+  return (error as NodeJS.ErrnoException).code === "EADDRNOTAVAIL"
+    ? `${message}: --host must be an address of this machine`
+    : message;
+}

@@ -1,0 +1,137 @@
+/**
+ * Doctor checks: what a service needs of its machine, each looked at by itself, with what to do
+ * about it. No store, key or port is made by looking.
+ */
+import { statSync } from "node:fs";
+import process from "node:process";
+import { type Clock, systemClock } from "@redrive/core";
+import { checkSqliteFile } from "@redrive/service";
+import { keysOf } from "./key-books.ts";
+import { openablePort } from "./ports.ts";
+import { type ServiceConfig, storePath } from "./service-config.ts";
+import { isLoopback } from "./serving.ts";
+import { span } from "./terminal/figures.ts";
+
+export interface Check {
+  readonly name: string;
+  readonly state: "ok" | "warn" | "fail";
+  readonly found: string;
+  /** What to do about it; empty if nothing is. */
+  readonly fix: string;
+}
+
+export async function runChecks(
+  config: ServiceConfig,
+  apiKey: string | undefined,
+): Promise<readonly Check[]> {
+  const serves = await isServed(config);
+  return [
+    checkNode(process.versions.node),
+    checkStore(config.store, serves),
+    await checkPort(config, serves),
+    checkKey(config, apiKey),
+    checkClock(systemClock, config.store),
+  ];
+}
+
+const ok = (name: string, found: string): Check => ({ name, state: "ok", found, fix: "" });
+
+export function checkNode(version: string): Check {
+  const [major = 0, minor = 0] = version.split(".").map(Number);
+  const isGood = major > 20 || (major === 20 && minor >= 19);
+  const name = "node";
+  if (isGood) return ok(name, version);
+  return { name, state: "fail", found: version, fix: "install Node.js 20.19 or later" };
+}
+
+/** Whether it is ours, of a version that we know, and whole. */
+function checkStore(store: string, serves: boolean): Check {
+  const name = "store";
+  const path = storePath(store);
+  if (path === undefined) {
+    const fix = "what it holds ends with the process: use --store sqlite:PATH";
+    return { name, state: "warn", found: "in memory", fix };
+  }
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found === undefined) return ok(name, `${path} is not there yet; the first start makes it`);
+  try {
+    const [damage] = checkSqliteFile(path);
+    if (damage !== undefined) throw new Error(`${path} is damaged: ${damage}`);
+    return ok(name, `${path} opens and is whole, ${Math.ceil(found.size / 1024)} KB`);
+  } catch (error) {
+    const message = (error as Error).message;
+    if (serves && message.includes("is in use")) return ok(name, `${path}: the service has it`);
+    return { name, state: "fail", found: message, fix: storeFix(message) };
+  }
+}
+
+function storeFix(message: string): string {
+  if (message.includes("is in use")) return "stop the other process, or give this one another file";
+  if (message.includes("damaged")) return "stop the service, and restore the file from a backup";
+  return "give Redrive a file of its own that it may read and write";
+}
+
+/** Who does not answer within this is no service. */
+const ANSWER_MS = 2000;
+
+async function isServed({ host, port }: ServiceConfig): Promise<boolean> {
+  const late = new AbortController();
+  const cancel = systemClock.alarm(ANSWER_MS, () => late.abort());
+  try {
+    const name = /^(?:0\.0\.0\.0|::)$/u.test(host) ? "127.0.0.1" : host;
+    const response = await fetch(`http://${name}:${port}/openapi.json`, {
+      signal: late.signal,
+    });
+    const { info } = (await response.json()) as { info?: { title?: string } };
+    return info?.title === "Redrive";
+  } catch {
+    return false;
+  } finally {
+    cancel();
+  }
+}
+
+async function checkPort({ host, port }: ServiceConfig, serves: boolean): Promise<Check> {
+  const name = "port";
+  if (serves) return ok(name, `a Redrive answers at ${host}:${port}`);
+  try {
+    if ((await openablePort(host, port)) !== undefined) return ok(name, `${host}:${port} is free`);
+    const fix = "stop what listens there, or choose another --port";
+    return { name, state: "fail", found: `${host}:${port} is taken`, fix };
+  } catch (error) {
+    const fix = "choose an address of this machine with --host, and a port above 1023";
+    return { name, state: "fail", found: (error as Error).message, fix };
+  }
+}
+
+function checkKey({ host, store }: ServiceConfig, apiKey: string | undefined): Check {
+  const name = "key";
+  try {
+    const keys = keysOf(store, apiKey);
+    if (keys !== undefined) return ok(name, `${keys.list().length} known: every call needs one`);
+    if (isLoopback(host)) return ok(name, "none, and none is needed on loopback");
+    const fix = "make one with `redrive keys add`, or set REDRIVE_API_KEY";
+    return { name, state: "fail", found: `none, but ${host} is open to strangers`, fix };
+  } catch (error) {
+    const fix = "make one with `redrive keys add`";
+    return { name, state: "fail", found: (error as Error).message, fix };
+  }
+}
+
+/** Redrive is younger than this: no right clock is before 2026-01-01. */
+const EARLIEST_AT = 1_767_225_600_000;
+
+/** A file from the future tells of a clock that was set back. */
+const FUTURE_MS = 5000;
+
+export function checkClock(clock: Clock, store: string): Check {
+  const name = "clock";
+  const now = clock.now();
+  const fix = "set the clock (NTP): waits and deadlines go by it";
+  if (now < EARLIEST_AT) return { name, state: "fail", found: "it is before 2026", fix };
+  const path = storePath(store);
+  const changedAt = path && statSync(path, { throwIfNoEntry: false })?.mtimeMs;
+  if (!changedAt || changedAt <= now + FUTURE_MS) return ok(name, "it runs");
+  const found = `the store was written ${span(changedAt - now)} from now`;
+  return { name, state: "warn", found, fix };
+}

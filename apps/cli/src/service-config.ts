@@ -1,0 +1,107 @@
+/**
+ * Service config: what `redrive serve` is to do, from its flags, the environment and a file, in
+ * that order. Whatever is wrong is told with its fix before anything is opened.
+ */
+import {
+  checkFields,
+  DocumentError,
+  type Fields,
+  numberRule,
+  quote,
+  RedriveError,
+  type Rule,
+  textRule,
+} from "@redrive/core";
+import { DEFAULT_HOST, DEFAULT_PORT } from "@redrive/service/http";
+import { naming, readJson } from "./documents.ts";
+
+/** What is not given is undefined. Flags of the environment are commander's to read. */
+export interface ServiceFlags {
+  readonly host?: string;
+  readonly port?: number;
+  readonly store?: string;
+  readonly allowTargets?: string;
+  readonly config?: string;
+}
+
+/** The fields of the file; all may be left out. */
+export interface ServiceFile {
+  readonly host?: string;
+  readonly port?: number;
+  readonly store?: string;
+  readonly allowTargets?: string;
+  readonly hosts?: readonly string[];
+  readonly requestsPerSecond?: number;
+  readonly mostWaiting?: number;
+  readonly retentionMs?: number;
+  readonly deadLetterRetentionMs?: number;
+}
+
+export interface ServiceConfig extends ServiceFile {
+  readonly host: string;
+  readonly port: number;
+  readonly store: string;
+}
+
+export const DEFAULT_STORE = "sqlite:redrive.db";
+
+const namesRule: Rule = (value) =>
+  Array.isArray(value) &&
+  value.every((one) => typeof one === "string" && /^[\w.:[\]-]+$/u.test(one))
+    ? undefined
+    : "a list of host names";
+
+const YEAR_MS = 365 * 86_400_000;
+
+const FIELDS: Fields & Readonly<Record<keyof ServiceFile, unknown>> = {
+  host: textRule(/^[\w.:[\]-]{1,255}$/u, "an address to listen on"),
+  port: numberRule(0, 65_535),
+  store: textRule(/^.{1,4096}$/u, "sqlite:PATH or memory:"),
+  allowTargets: textRule(/^.{0,10000}$/u, "cidr[:port] or name[:port], separated by commas"),
+  hosts: namesRule,
+  requestsPerSecond: numberRule(1, 1_000_000),
+  mostWaiting: numberRule(1, Number.MAX_SAFE_INTEGER),
+  retentionMs: numberRule(1000, YEAR_MS),
+  deadLetterRetentionMs: numberRule(1000, 10 * YEAR_MS),
+};
+
+/** Throws `INVALID_ARGUMENT` for what cannot be. */
+export function serviceConfig(flags: ServiceFlags): ServiceConfig {
+  const { config: path, ...given } = flags;
+  const file = path === undefined ? {} : readServiceFile(path);
+  const known = Object.fromEntries(
+    Object.entries(given).filter(([name, value]) => value !== undefined && name in FIELDS),
+  );
+  const config = {
+    host: DEFAULT_HOST,
+    port: DEFAULT_PORT,
+    store: DEFAULT_STORE,
+    ...file,
+    ...known,
+  };
+  storePath(config.store);
+  return config;
+}
+
+function readServiceFile(path: string): ServiceFile {
+  const file = readJson(path);
+  return naming(path, () => {
+    const problems = checkFields(file, FIELDS);
+    if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
+    return file as ServiceFile;
+  });
+}
+
+/** The file of a store, undefined if it keeps nothing. Throws for any other store. */
+export function storePath(store: string): string | undefined {
+  if (store === "memory:") return undefined;
+  if (/^sqlite:./u.test(store)) return store.slice("sqlite:".length);
+  const message = `--store must be sqlite:PATH or memory:, got ${quote(store)}${storeHint(store)}`;
+  throw new RedriveError("INVALID_ARGUMENT", message);
+}
+
+function storeHint(store: string): string {
+  if (/^(?:postgres(?:ql)?|rediss?):/u.test(store)) return "; this version has no other stores";
+  if (store === "memory") return '; did you mean "memory:"?';
+  return store.includes(":") || store === "" ? "" : `; did you mean ${quote(`sqlite:${store}`)}?`;
+}

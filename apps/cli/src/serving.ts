@@ -1,0 +1,117 @@
+/**
+ * Serving: a service and its HTTP front in this process, opened in an order that leaves nothing
+ * half open, and stopped so that no attempt is cut off that could have ended.
+ */
+import process from "node:process";
+import { createRedrive, type Redrive } from "@redrive/service";
+import { type AppOptions, assertMayListen, createApp, listenApp } from "@redrive/service/http";
+import { keysOf } from "./key-books.ts";
+import { openablePort } from "./ports.ts";
+import type { ServiceConfig } from "./service-config.ts";
+
+export type App = ReturnType<typeof createApp>;
+
+export interface Serving {
+  readonly url: string;
+  readonly app: App;
+  readonly redrive: Redrive;
+  /** Takes no more requests, claims no more, lets what runs end, and closes. Safe twice. */
+  stop(): Promise<void>;
+}
+
+export interface ServingOptions {
+  readonly apiKey?: string | undefined;
+  readonly logger?: AppOptions["logger"];
+  /** Before the port opens: more routes, first policies. */
+  readonly prepare?: (app: App, redrive: Redrive) => Promise<void> | void;
+  /** The store can no longer be relied on; nothing is accepted any more. */
+  readonly onFatal?: (error: unknown) => void;
+}
+
+/** Attempts under way have this long to end when the service is told to stop. */
+const GRACE_MS = 10_000;
+
+/** Resolves once the port is open. */
+export async function openServing(
+  config: ServiceConfig,
+  options: ServingOptions = {},
+): Promise<Serving> {
+  const { host } = config;
+  const keys = keysOf(config.store, options.apiKey);
+  assertMayListen(host, keys !== undefined);
+  const port = await portFor(config);
+  const redrive = await createRedrive({ ...serviceOptions(config, port), ...fatal(options) });
+  const app = createApp(redrive, appOptions(config, keys, options.logger));
+  const stop = stopOnce(app, redrive);
+  try {
+    await options.prepare?.(app, redrive);
+    return { url: await listenApp(app, { host, port }), app, redrive, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** A taken port is told as listening would tell it. */
+async function portFor({ host, port }: ServiceConfig): Promise<number> {
+  const found = await openablePort(host, port);
+  if (found !== undefined) return found;
+  throw Object.assign(new Error(`port ${port} of ${host} is taken`), { code: "EADDRINUSE" });
+}
+
+function serviceOptions(config: ServiceConfig, port: number) {
+  const { host, store, allowTargets, retentionMs, deadLetterRetentionMs } = config;
+  return {
+    store,
+    targets: isLoopback(host) ? ("loopback" as const) : ("public" as const),
+    own: [{ port }],
+    ...(allowTargets !== undefined && { allowTargets }),
+    ...(retentionMs !== undefined && { retentionMs }),
+    ...(deadLetterRetentionMs !== undefined && { deadLetterRetentionMs }),
+  };
+}
+
+function appOptions(
+  { hosts, requestsPerSecond, mostWaiting }: ServiceConfig,
+  keys: AppOptions["keys"],
+  logger: AppOptions["logger"],
+): AppOptions {
+  return {
+    ...(keys !== undefined && { keys }),
+    ...(hosts !== undefined && { hosts }),
+    ...(requestsPerSecond !== undefined && { requestsPerSecond }),
+    ...(mostWaiting !== undefined && { mostWaiting }),
+    ...(logger !== undefined && { logger }),
+  };
+}
+
+function fatal({ onFatal }: ServingOptions) {
+  return onFatal === undefined ? {} : { onFatal };
+}
+
+function stopOnce(app: App, redrive: Redrive): () => Promise<void> {
+  let stopping: Promise<void> | undefined;
+  return () => {
+    stopping ??= app.close().then(() => redrive.stop(GRACE_MS));
+    return stopping;
+  };
+}
+
+/** Only this machine can reach it. */
+export function isLoopback(host: string): boolean {
+  return /^(?:localhost|127(?:\.\d{1,3}){3}|\[?::1\]?)$/u.test(host);
+}
+
+/** Runs until a signal says to stop; a second signal changes nothing. */
+export function onStopSignal(
+  stop: (signal: NodeJS.Signals) => Promise<void>,
+  signals: readonly NodeJS.Signals[] = ["SIGINT", "SIGTERM"],
+): void {
+  let isStopping = false;
+  for (const signal of signals) {
+    process.on(signal, () => {
+      if (!isStopping) void stop(signal);
+      isStopping = true;
+    });
+  }
+}

@@ -1,0 +1,163 @@
+/**
+ * Task text: tasks and their attempts for people. An instant is told as how long ago, or how soon;
+ * the clock's own time only where lines follow one another.
+ */
+import { systemClock } from "@redrive/core";
+import type { Client } from "@redrive/service/client";
+import type { Look } from "./screen.ts";
+import { counted, span } from "./terminal/figures.ts";
+import type { Tone } from "./terminal/paint.ts";
+import { type Cell, type Column, table } from "./terminal/table.ts";
+import { wrapAfter } from "./terminal/wrap.ts";
+
+export type Task = Awaited<ReturnType<Client["getTask"]>>;
+export type Attempt = Awaited<ReturnType<Client["listAttempts"]>>["attempts"][number];
+
+const TONES: Readonly<Record<Task["status"], Tone>> = {
+  PENDING: "accent",
+  IN_FLIGHT: "accent",
+  SUCCEEDED: "good",
+  EXHAUSTED: "bad",
+  CANCELLED: "warn",
+};
+
+/** The target is not broken into lines, however narrow the terminal: people search for it. */
+const COLUMNS: readonly Column[] = [
+  { head: "task" },
+  { head: "status" },
+  { head: "tries", align: "right" },
+  { head: "last" },
+  { head: "when" },
+  { head: "target" },
+];
+
+export function taskTable(tasks: readonly Task[], look: Look): readonly string[] {
+  if (tasks.length === 0) return ["There are no such tasks."];
+  const now = systemClock.now();
+  return table(
+    COLUMNS,
+    tasks.map((task) => taskRow(task, now)),
+    look,
+  );
+}
+
+function taskRow(task: Task, now: number): readonly Cell[] {
+  const { taskId, status, attemptNumber, method, targetUrl } = task;
+  return [
+    taskId,
+    statusCell(status),
+    String(attemptNumber),
+    lastWords(task),
+    whenWords(task, now),
+    method === "POST" ? targetUrl : `${method} ${targetUrl}`,
+  ];
+}
+
+export function statusCell(status: Task["status"]): Cell {
+  return { text: status, tone: TONES[status] };
+}
+
+/** What the last attempt came to. */
+export function lastWords({ lastStatus, lastError }: Task): string {
+  return lastStatus === null ? (lastError ?? "") : String(lastStatus);
+}
+
+/** How it stands in time: when it ended, or when it goes on; a dead letter may live on as another. */
+export function whenWords(task: Task, now: number): string {
+  const { finishedAt, nextAttemptAt, status, redrivenTo } = task;
+  if (redrivenTo !== null) return "redriven";
+  if (finishedAt !== null) return agoWords(finishedAt, now);
+  if (status === "IN_FLIGHT" || nextAttemptAt === null) return "now";
+  return nextAttemptAt > now ? `next in ${span(rounded(nextAttemptAt - now))}` : "due";
+}
+
+export function agoWords(at: number, now: number): string {
+  return now - at < 1000 ? "just now" : `${span(rounded(now - at))} ago`;
+}
+
+/** In the steps that people count in: the more there is of it, the larger. */
+const STEPS = [
+  { untilMs: 10_000, ms: 100 },
+  { untilMs: 120_000, ms: 1000 },
+  { untilMs: 7_200_000, ms: 60_000 },
+  { untilMs: Number.POSITIVE_INFINITY, ms: 3_600_000 },
+] as const;
+
+function rounded(ms: number): number {
+  const step = STEPS.find(({ untilMs }) => ms < untilMs)?.ms ?? 1;
+  return Math.round(ms / step) * step;
+}
+
+const ATTEMPT_COLUMNS: readonly Column[] = [
+  { head: "attempt", align: "right" },
+  { head: "at" },
+  { head: "took", align: "right" },
+  { head: "outcome" },
+  { head: "answer", gives: true },
+  { head: "then waited", align: "right" },
+];
+
+export function taskDetail(
+  task: Task,
+  attempts: readonly Attempt[],
+  look: Look,
+): readonly string[] {
+  const now = systemClock.now();
+  const { paint, width } = look;
+  const lines = detailFields(task, now).flatMap(([name, text]) =>
+    wrapAfter(name.padEnd(13), text, width),
+  );
+  const status = paint(TONES[task.status], task.status);
+  return [
+    `${paint("strong", task.taskId)}  ${status}  ${counted(task.attemptNumber, "attempt")}`,
+    ...lines,
+    ...(attempts.length === 0 ? [] : ["", ...attemptTable(attempts, look)]),
+  ];
+}
+
+function detailFields(task: Task, now: number): readonly (readonly [string, string])[] {
+  const { idempotencyKey, explain, redrivenFrom, redrivenTo, reason } = task;
+  return [
+    ["target", `${task.method} ${task.targetUrl}`],
+    ["destination", task.destination],
+    ["policy", `${task.policyId}, version ${task.policyVersion}`],
+    ...(idempotencyKey === null ? [] : [["key", idempotencyKey] as const]),
+    ["created", agoWords(task.createdAt, now)],
+    [task.finishedAt === null ? "next" : "ended", endedWords(task, now)],
+    ...(reason === null ? [] : [["reason", reason] as const]),
+    ...(redrivenFrom === null ? [] : [["redrives", redrivenFrom] as const]),
+    ...(redrivenTo === null ? [] : [["redriven as", redrivenTo] as const]),
+    ...(explain === undefined ? [] : [["why", explain] as const]),
+  ];
+}
+
+function endedWords(task: Task, now: number): string {
+  const { finishedAt } = task;
+  return finishedAt === null
+    ? whenWords(task, now).replace("next ", "")
+    : agoWords(finishedAt, now);
+}
+
+function attemptTable(attempts: readonly Attempt[], look: Look): readonly string[] {
+  const rows = attempts.map((one) => [
+    String(one.attemptNumber),
+    timeOfDay(one.startedAt),
+    span(one.durationMs),
+    one.outcome,
+    answerWords(one),
+    one.nextDelayMs === null ? "" : span(one.nextDelayMs),
+  ]);
+  return table(ATTEMPT_COLUMNS, rows, look);
+}
+
+function answerWords({ responseStatus, errorClass, errorMessage }: Attempt): string {
+  if (responseStatus !== null) return String(responseStatus);
+  return [errorClass, errorMessage].filter((text) => text !== null).join(": ");
+}
+
+const TIME = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
+
+/** As the clock on the wall shows it. */
+export function timeOfDay(at: number): string {
+  return TIME.format(at);
+}

@@ -1,0 +1,21 @@
+/** A store's file is looked at as a whole, and damage is told in words. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { checkSqliteFile } from "./check-file.ts";
+import { sqliteStore } from "./sqlite-store.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "redrive-check-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+const file = join(folder, "store.db");
+
+test("a whole file has nothing to tell; one in use and a damaged one throw", async () => {
+  const store = sqliteStore(file);
+  expect(() => checkSqliteFile(file)).toThrow(/is in use by another process/u);
+  await store.close();
+  expect(checkSqliteFile(file)).toEqual([]);
+  const bytes = readFileSync(file);
+  writeFileSync(file, bytes.fill(0xff, 4096, 12_288));
+  expect(() => checkSqliteFile(file)).toThrow(/damaged|malformed/u);
+});

@@ -1,0 +1,160 @@
+/** The service as a person runs it: built, in a process of its own, killed, started again, stopped. */
+// needs: build
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { afterAll, expect, onTestFinished, test } from "vitest";
+
+const MAIN = fileURLToPath(new URL("../../apps/cli/bin/redrive.mjs", import.meta.url));
+const folder = mkdtempSync(join(tmpdir(), "redrive-serve-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+const { REDRIVE_URL: _, REDRIVE_API_KEY: __, REDRIVE_STORE: ___, ...plain } = process.env;
+
+function start(args: readonly string[], env: NodeJS.ProcessEnv = {}): ChildProcess {
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    cwd: folder,
+    env: { ...plain, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  return child;
+}
+
+async function redrive(line: string, env: NodeJS.ProcessEnv = {}) {
+  const child = start(line.split(" "), env);
+  const written = { out: "", err: "" };
+  child.stdout?.setEncoding("utf8").on("data", (text) => {
+    written.out += text;
+  });
+  child.stderr?.setEncoding("utf8").on("data", (text) => {
+    written.err += text;
+  });
+  const [code] = await once(child, "close");
+  return { ...written, code: code as number };
+}
+
+interface Served {
+  readonly child: ChildProcess;
+  readonly url: string;
+  /** Every line of its log, as it was parsed. */
+  readonly log: readonly { readonly msg: string }[];
+  readonly ended: Promise<unknown[]>;
+}
+
+async function serve(args: string, env: NodeJS.ProcessEnv = {}): Promise<Served> {
+  const child = start(["serve", ...args.split(" ")], env);
+  const ended = once(child, "close");
+  const log: { msg: string; url?: string }[] = [];
+  const lines = createInterface({ input: child.stdout! });
+  const url = await new Promise<string>((resolve, reject) => {
+    lines.on("line", (line) => {
+      const entry = JSON.parse(line);
+      log.push(entry);
+      if (entry.msg.startsWith("Redrive is ready at ")) resolve(entry.url);
+    });
+    lines.on("close", () => reject(new Error("it ended before it was ready")));
+  });
+  return { child, url, log, ended };
+}
+
+/** Fails so many times, then succeeds. */
+async function openTarget(failures: number) {
+  const asked = { count: 0 };
+  const server = createServer((request, response) => {
+    request.resume();
+    asked.count += 1;
+    response.writeHead(asked.count <= failures ? 503 : 200).end();
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/orders`, asked };
+}
+
+test("a task arrives after two failures, and one that waits outlives a killed service", async () => {
+  const store = `sqlite:${join(folder, "service.db")}`;
+  const target = await openTarget(2);
+  const first = await serve(`--port 0 --store ${store}`);
+  const at = (url: string) => ({ REDRIVE_URL: url, REDRIVE_STORE: store });
+
+  const sent = await redrive(
+    `send ${target.url} --json {"order":42} --policy default --wait 20s`,
+    at(first.url),
+  );
+  expect(sent).toMatchObject({ code: 0, err: "" });
+  const taskId = sent.out.split(" ")[0];
+  const { out } = await redrive(`tasks get ${taskId}`, at(first.url));
+  expect(out).toMatch(/SUCCEEDED {2}3 attempts\n/u);
+  expect(out).toMatch(/\n +1 .* 503 .*\n +2 .* 503 .*\n +3 .*success +200\n/u);
+  expect(target.asked.count).toBe(3);
+
+  const waiting = (await redrive(`send ${target.url} --in 1h`, at(first.url))).out.split(" ")[0];
+  first.child.kill("SIGKILL");
+  await first.ended;
+
+  const second = await serve(`--port 0 --store ${store}`);
+  const again = JSON.parse((await redrive("tasks ls --json", at(second.url))).out);
+  const statuses = again.tasks.map((task: { taskId: string; status: string }) => [
+    task.taskId,
+    task.status,
+  ]);
+  expect(statuses).toEqual([
+    [waiting, "PENDING"],
+    [taskId, "SUCCEEDED"],
+  ]);
+  second.child.kill("SIGTERM");
+  expect(await second.ended).toEqual([0, null]);
+  expect(second.log.at(-1)?.msg).toBe("stopped");
+});
+
+test("no task may call the service itself", async () => {
+  const { url } = await serve("--port 0 --store memory:");
+  const { err, code } = await redrive(`send ${url}/retry-tasks`, { REDRIVE_URL: url });
+  expect(err).toContain("is not allowed");
+  expect(code).toBe(1);
+});
+
+test("with a key every call needs it, and any address may be listened on", async () => {
+  const store = `sqlite:${join(folder, "keyed.db")}`;
+  const REDRIVE_API_KEY = (await redrive(`keys add --store ${store}`)).out.trim();
+  const served = await serve(`--host 0.0.0.0 --port 0 --store ${store}`);
+  const REDRIVE_URL = served.url.replace("0.0.0.0", "127.0.0.1");
+  expect(await redrive("tasks ls", { REDRIVE_URL })).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("API key"),
+  });
+  expect(await redrive("tasks ls", { REDRIVE_URL, REDRIVE_API_KEY })).toMatchObject({ code: 0 });
+  const denied = await redrive("send http://127.0.0.1:9/x", { REDRIVE_URL, REDRIVE_API_KEY });
+  expect(denied.err).toContain("REDRIVE_ALLOW_TARGETS");
+});
+
+const config = join(folder, "config.json");
+writeFileSync(config, '{"prot":7337}');
+
+test.each<[string, NodeJS.ProcessEnv, string]>([
+  ["--host 0.0.0.0", {}, "make one with `redrive keys add`, or set REDRIVE_API_KEY"],
+  ["--store redrive.db", {}, 'did you mean "sqlite:redrive.db"?'],
+  [`--config ${config}`, {}, 'did you mean "port"?'],
+  ["--store memory:", { REDRIVE_PORT: "http" }, "Must be 0 to 65535."],
+  ["--store memory:", { REDRIVE_API_KEY: "secret" }, "make one with `redrive keys add`"],
+  ["--store memory: --port 0", { REDRIVE_ALLOW_TARGETS: "10.0.0.0/99" }, "a block like 10.0.0.0/8"],
+])("`redrive serve %s` with %o exits with 2 and the fix", async (args, env, fix) => {
+  const { err, code } = await redrive(`serve ${args}`, env);
+  expect(err).toContain(fix);
+  expect(code).toBe(2);
+});
+
+test("a taken port is never left for another", async () => {
+  const { url } = await serve("--port 0 --store memory:");
+  const { err, code } = await redrive(`serve --store memory: --port ${new URL(url).port}`);
+  expect(err).toContain("choose another --port");
+  expect(code).toBe(1);
+});
