@@ -5,6 +5,7 @@
 import { readFileSync } from "node:fs";
 import { Command, type CommanderError } from "commander";
 import { addAdvise } from "./commands/advise.ts";
+import { addCompletion } from "./commands/completion.ts";
 import { addDestinations } from "./commands/destinations.ts";
 import { addDev } from "./commands/dev.ts";
 import { addDlq } from "./commands/dlq.ts";
@@ -39,6 +40,7 @@ export function program(screen: Screen = systemScreen()): Command {
   addSim(redrive, screen);
   addAdvise(redrive, screen);
   addPolicies(redrive, screen);
+  addCompletion(redrive, screen);
   return redrive;
 }
 
