@@ -22,7 +22,7 @@ export const systemPrograms = {
   strace: { programs: ["strace"], package: "strace" },
 };
 
-/** Needs that come with the clone: `postgres` is an npm package, `build` is `tsc -b`. */
+/** Needs that come with the clone: `postgres` is an npm package, `build` is `npm run build`. */
 const ownNeeds = ["postgres", "build"];
 
 /** How many lines from the top of a file the `needs` line is looked for in. */

@@ -1,6 +1,6 @@
 /**
- * Build: compiles the packages when a source differs from the last build. `tsc -b` would find out
- * by itself; the stamp spares its start on every `npm start`.
+ * Build: compiles the packages and bundles the pages when a source differs from the last build.
+ * `tsc -b` would find out by itself; the stamps spare its start on every `npm start`.
  */
 import { existsSync } from "node:fs";
 import { nodeScript, runCommand } from "./command.mjs";
@@ -10,9 +10,15 @@ import { withLock } from "./lock.mjs";
 import { builtWorkspaces, inRoot } from "./root.mjs";
 
 const STAMP = inRoot("node_modules", ".cache", "redrive", "build");
+const PAGES_STAMP = inRoot("node_modules", ".cache", "redrive", "pages");
 
-/** Builds every package, unless their sources are those of the last build. */
+/** Builds every package and the pages, unless their sources are those of the last build. */
 export async function buildPackages() {
+  await buildWorkspaces();
+  await buildPages();
+}
+
+async function buildWorkspaces() {
   if (isBuilt(sourcesStamp())) return;
   await withLock(SETUP_LOCK, "another set-up of this clone", async () => {
     const stamp = sourcesStamp();
@@ -20,6 +26,35 @@ export async function buildPackages() {
     await runCommand({ label: "Building (tsc -b)", ...nodeScript("typescript/bin/tsc", ["-b"]) });
     writeStamp(STAMP, stamp);
   });
+}
+
+/** The pages are bundled from the sources of what they import, so that tsc need not run first. */
+async function buildPages() {
+  if (arePagesBuilt(pagesStamp())) return;
+  await withLock(SETUP_LOCK, "another set-up of this clone", async () => {
+    const stamp = pagesStamp();
+    if (arePagesBuilt(stamp)) return;
+    const vite = nodeScript("vite/bin/vite.js", ["build", inRoot("apps", "web")]);
+    await runCommand({ label: "Building the pages (vite build)", ...vite });
+    writeStamp(PAGES_STAMP, stamp);
+  });
+}
+
+/** @param {string} stamp */
+function arePagesBuilt(stamp) {
+  return (
+    readStamp(PAGES_STAMP) === stamp && existsSync(inRoot("apps", "web", "dist", "index.html"))
+  );
+}
+
+function pagesStamp() {
+  const paths = ["apps/web", "core/src", "core/package.json", "faces/simulator"].map((path) =>
+    inRoot(path),
+  );
+  return fingerprint(
+    paths.flatMap(filesBelow).filter((path) => !path.endsWith(".test.ts")),
+    [],
+  );
 }
 
 /** @param {string} stamp */

@@ -17,7 +17,13 @@ const PACKAGES: Readonly<Record<string, string>> = {
 };
 
 /** What may be imported besides a package itself: its other doors. */
-const DOORS = ["@redrive/service/client", "@redrive/service/http"];
+const DOORS = [
+  "@redrive/service/client",
+  "@redrive/service/http",
+  "@redrive/simulator/export",
+  "@redrive/simulator/share",
+  "@redrive/simulator/words",
+];
 
 const FACES = ["faces/library", "faces/service", "faces/simulator"];
 

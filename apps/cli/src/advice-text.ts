@@ -1,9 +1,8 @@
 /** Advice text: what the advisor came to, for people: policy, coverage, reasons, code. */
 import { type Advice, type Answers, questions, type SeedDifference } from "@redrive/simulator";
-import { adviceCode } from "./code.ts";
-import { policyWords } from "./policy-words.ts";
+import { adviceCode } from "@redrive/simulator/export";
+import { percent, policyWords, span } from "@redrive/simulator/words";
 import type { Look } from "./screen.ts";
-import { percent, span } from "./terminal/figures.ts";
 import { jsonLines } from "./terminal/json-lines.ts";
 import { table } from "./terminal/table.ts";
 import { wrap, wrapAfter } from "./terminal/wrap.ts";

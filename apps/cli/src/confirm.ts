@@ -4,8 +4,8 @@
  */
 import { isCancel, text } from "@clack/prompts";
 import { RedriveError } from "@redrive/core";
+import { counted } from "@redrive/simulator/words";
 import type { Screen } from "./screen.ts";
-import { counted } from "./terminal/figures.ts";
 
 export interface Confirmation {
   /** What will happen, as in "discard". */

@@ -6,11 +6,11 @@ import { statSync } from "node:fs";
 import process from "node:process";
 import { type Clock, systemClock } from "@redrive/core";
 import { checkSqliteFile } from "@redrive/service";
+import { span } from "@redrive/simulator/words";
 import { keysOf } from "./key-books.ts";
 import { openablePort } from "./ports.ts";
 import { type ServiceConfig, storePath } from "./service-config.ts";
 import { isLoopback } from "./serving.ts";
-import { span } from "./terminal/figures.ts";
 
 export interface Check {
   readonly name: string;

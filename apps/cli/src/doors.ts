@@ -45,7 +45,7 @@ export function doorLines({ url, flakyUrl, dataFile, command }: DoorsOptions): r
     `   curl ${flakyUrl}/mend`,
     `   ${command} dlq redrive${flag}`,
     "",
-    `2. Look at it: ${url}/ shows the presets, ${url}/docs the API.`,
+    `2. Look at it: ${url}/ui/simulator simulates policies, ${url}/docs is the API.`,
     "",
     "3. Retry in your own process, in a file of this folder, say try.mjs:",
     "",

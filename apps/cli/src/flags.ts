@@ -3,9 +3,9 @@
  * message quotes the value, and commander puts the flag's name before it.
  */
 import { nearest, parseDuration, quote } from "@redrive/core";
+import { whole } from "@redrive/simulator/words";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { Seed } from "./presentation.ts";
-import { whole } from "./terminal/figures.ts";
 
 /** A span such as "200ms" or "20s", in whole milliseconds. */
 export function spanFlag(text: string): number {

@@ -36,6 +36,7 @@ ${schedules.map(row).join("\n")}
 </tbody>
 </table>
 </div>
+<p>See what a policy does before it runs: <a href="/ui/simulator">the simulator</a>.</p>
 <p>What the service takes and answers: <a href="/docs">its API</a>.</p>
 <p class="faint">The same as JSON: <a href="/policies.json">/policies.json</a></p>
 </main>

@@ -17,10 +17,10 @@ import {
   resolve,
   resolveDestination,
 } from "@redrive/core";
+import type { SharedPolicy } from "@redrive/simulator/share";
 import { type Command, Option } from "commander";
 import { naming, readJson } from "./documents.ts";
 import { didYouMean, numberFlag, spanFlag, wholeFlag, wordFlag } from "./flags.ts";
-import type { SharedPolicy } from "./share.ts";
 
 export interface PolicyFlags {
   readonly preset?: string;

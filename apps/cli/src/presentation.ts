@@ -4,11 +4,11 @@
  */
 import { writeFileSync } from "node:fs";
 import { type ErrorCode, RedriveError } from "@redrive/core";
+import { type CsvRow, csv } from "@redrive/simulator/export";
+import { linkTo, type SharedRun } from "@redrive/simulator/share";
 import type { Command } from "commander";
 import { againLine } from "./again.ts";
 import type { Look, Screen } from "./screen.ts";
-import { linkTo, type SharedRun } from "./share.ts";
-import { type CsvRow, csv } from "./terminal/csv.ts";
 import { jsonLines } from "./terminal/json-lines.ts";
 
 export const OK = 0;

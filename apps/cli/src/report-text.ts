@@ -3,19 +3,10 @@
  * then load, attempts and goodput over time on one scale, with the trouble marked below.
  */
 import type { PhaseDocument, Report, ScenarioDocument } from "@redrive/simulator";
-import {
-  meansOver,
-  type Panel,
-  type PanelsOptions,
-  panelLines,
-  panelsSvg,
-  ratesOver,
-  SVG_COLUMNS,
-} from "./panels.ts";
+import { meansOver, ratesOver, reportRows, span } from "@redrive/simulator/words";
+import { type Panel, type PanelsOptions, panelLines, panelsSvg, SVG_COLUMNS } from "./panels.ts";
 import type { Look } from "./screen.ts";
 import { chartRoom } from "./terminal/columns.ts";
-import type { CsvRow } from "./terminal/csv.ts";
-import { percent, plain, span, whole } from "./terminal/figures.ts";
 import { table } from "./terminal/table.ts";
 import { wrap } from "./terminal/wrap.ts";
 
@@ -46,70 +37,6 @@ export function reportText(
 
 /** What labels and the edge of a chart take of a line; a column more or less changes no scale by much. */
 const SCALE_WIDTH = 7;
-
-/** Measure, value, and what it means; only what the world has. */
-export function reportRows(report: Report): readonly (readonly string[])[] {
-  const { calls, peak, peakAfter, latencyMs, recoveryMs, coverage } = report;
-  const share = (count: number) => (calls === 0 ? "" : `${percent(count / calls)} of the calls`);
-  return [
-    ["calls", whole(calls), "what clients wanted done"],
-    ["attempts", whole(report.attempts), `${plain(report.amplification)} per call`],
-    ["succeeded", whole(report.succeeded), share(report.succeeded)],
-    [
-      "lost",
-      whole(report.lost),
-      [share(report.lost), reasonsOf(report)].filter(Boolean).join(": "),
-    ],
-    ...(report.unfinished > 0
-      ? [["unfinished", whole(report.unfinished), "when the run ended"]]
-      : []),
-    ["peak", whole(peak.count), `within ${span(peak.windowMs)} at ${span(peak.atMs)}`],
-    ...(recoveryMs === undefined
-      ? []
-      : [
-          [
-            "peak after",
-            whole(peakAfter.count),
-            `within ${span(peakAfter.windowMs)} at ${span(peakAfter.atMs)}`,
-          ],
-          ["recovers", recoveryMs === null ? "never" : span(recoveryMs), "after the trouble"],
-        ]),
-    ["latency p50", span(latencyMs.p50), "of calls that succeeded, waits included"],
-    ["latency p99", span(latencyMs.p99), `longest ${span(latencyMs.max)}`],
-    ...(report.meanWaitMs > 0
-      ? [["mean wait", span(report.meanWaitMs), "of a call, all its waits together"]]
-      : []),
-    ["fairness", plain(report.fairness), "between clients, 1 is equal (Jain)"],
-    ...(coverage === undefined
-      ? []
-      : [["coverage", percent(coverage), "of the calls outlast the outage"]]),
-    ...queueRows(report),
-    ["done at", span(report.doneAtMs), "when the last call ended"],
-  ];
-}
-
-function queueRows({ duplicateShare, deadLetterShare }: Report): string[][] {
-  if (duplicateShare === undefined || deadLetterShare === undefined) return [];
-  return [
-    ["duplicates", percent(duplicateShare), "of the runs did work that was already done"],
-    ["dead letters", percent(deadLetterShare), "of the messages"],
-  ];
-}
-
-const REASONS: Readonly<Record<string, string>> = {
-  attempts: "out of attempts",
-  budget: "out of time",
-  "retry-budget": "out of retry budget",
-  receives: "received too often",
-};
-
-function reasonsOf({ reasons, lost }: Report): string {
-  if (lost === 0) return "";
-  return Object.entries(reasons)
-    .filter(([, count]) => count > 0)
-    .map(([reason, count]) => `${whole(count)} ${REASONS[reason] ?? reason.replaceAll("-", " ")}`)
-    .join(", ");
-}
 
 function endOf({ series }: Report): number {
   return Math.max(1, series.attempts.length * series.binMs);
@@ -187,17 +114,4 @@ export function reportSvg(scenario: ScenarioDocument, report: Report): string {
     panelsOf(report),
     scaleOf(scenario, report, SVG_COLUMNS),
   );
-}
-
-export function seriesRows({ series }: Report): readonly CsvRow[] {
-  const head = ["atMs", "offered", "attempts", "succeeded", "failed", "queueMs"];
-  const rows = Array.from(series.attempts, (attempts, bin) => [
-    bin * series.binMs,
-    series.offered[bin],
-    attempts,
-    series.succeeded[bin],
-    series.failed[bin],
-    series.queueMs[bin],
-  ]);
-  return [head, ...rows];
 }

@@ -3,6 +3,7 @@
  * half open, and stopped so that no attempt is cut off that could have ended.
  */
 import process from "node:process";
+import { fileURLToPath } from "node:url";
 import { createRedrive, type Redrive } from "@redrive/service";
 import { type AppOptions, assertMayListen, createApp, listenApp } from "@redrive/service/http";
 import { keysOf } from "./key-books.ts";
@@ -27,6 +28,9 @@ export interface ServingOptions {
   /** The store can no longer be relied on; nothing is accepted any more. */
   readonly onFatal?: (error: unknown) => void;
 }
+
+/** What `npm run build` makes of apps/web: as far from the sources here as from the built files. */
+const PAGES_FOLDER = fileURLToPath(new URL("../../web/dist", import.meta.url));
 
 /** Attempts under way have this long to end when the service is told to stop. */
 const GRACE_MS = 10_000;
@@ -77,6 +81,7 @@ function appOptions(
   logger: AppOptions["logger"],
 ): AppOptions {
   return {
+    pagesFolder: PAGES_FOLDER,
     ...(keys !== undefined && { keys }),
     ...(hosts !== undefined && { hosts }),
     ...(requestsPerSecond !== undefined && { requestsPerSecond }),

@@ -1,14 +1,6 @@
-/**
- * Strategies: policies that are put side by side. `none,full` vary the jitter of one curve;
- * `immediate` does not wait at all; presets and the catalogue can be named beside them.
- */
-import {
-  type BackoffKind,
-  type JitterType,
-  type PolicyDocument,
-  quote,
-  RedriveError,
-} from "@redrive/core";
+/** Strategies by flag: which policies a command puts side by side, by words, presets or a file. */
+import { type PolicyDocument, quote, RedriveError } from "@redrive/core";
+import { strategyDocument, strategyNames } from "@redrive/simulator";
 import { type Command, Option } from "commander";
 import { didYouMean } from "./flags.ts";
 import {
@@ -26,25 +18,6 @@ export interface StrategyFlags extends PolicyFlags {
 
 /** One scale for more than this is a wall of charts. */
 const MOST = 6;
-
-const JITTERS: Readonly<Record<string, JitterType>> = {
-  none: "NONE",
-  full: "FULL",
-  equal: "EQUAL",
-  decorrelated: "DECORRELATED",
-};
-
-const BACKOFFS: Readonly<Record<string, BackoffKind>> = { linear: "LINEAR", fixed: "FIXED" };
-
-/** Three retries at once: what a loop without a wait does. */
-const IMMEDIATE: PolicyDocument = {
-  maxAttempts: 4,
-  backoff: "FIXED",
-  initialDelayMs: 0,
-  jitterType: "NONE",
-};
-
-const WORDS = [...Object.keys(JITTERS), ...Object.keys(BACKOFFS), "immediate"];
 
 export function addCompare(command: Command, fallback: readonly string[]): Command {
   const text = `strategies, presets or catalogue entries, at most ${MOST}`;
@@ -71,18 +44,10 @@ export function chooseStrategies(
 }
 
 function strategy(name: string, curve: PolicyDocument): PolicyChoice {
-  const document = documentFor(name, curve);
+  const document = strategyDocument(name, curve);
   if (document !== undefined) return { name, document, guards: {}, shared: document };
-  const known = [...WORDS, ...policyNames()];
+  const known = [...strategyNames, ...policyNames()];
   if (known.includes(name)) return namedPolicy(name);
-  const hint = didYouMean(name, known) || ` Strategies: ${WORDS.join(", ")}.`;
+  const hint = didYouMean(name, known) || ` Strategies: ${strategyNames.join(", ")}.`;
   throw new RedriveError("INVALID_ARGUMENT", `--compare: unknown strategy ${quote(name)}.${hint}`);
-}
-
-function documentFor(name: string, curve: PolicyDocument): PolicyDocument | undefined {
-  if (name === "immediate") return IMMEDIATE;
-  const jitterType = Object.hasOwn(JITTERS, name) ? JITTERS[name] : undefined;
-  if (jitterType !== undefined) return { ...curve, jitterType };
-  const backoff = Object.hasOwn(BACKOFFS, name) ? BACKOFFS[name] : undefined;
-  return backoff && { ...curve, backoff, jitterType: "NONE" };
 }

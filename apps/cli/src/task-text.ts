@@ -4,8 +4,8 @@
  */
 import { systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
+import { counted, span } from "@redrive/simulator/words";
 import type { Look } from "./screen.ts";
-import { counted, span } from "./terminal/figures.ts";
 import type { Tone } from "./terminal/paint.ts";
 import { type Cell, type Column, table } from "./terminal/table.ts";
 import { wrapAfter } from "./terminal/wrap.ts";

@@ -55,4 +55,5 @@ export {
   type SimulatedCall,
   simulateCall,
 } from "./simulate-call.ts";
+export { strategyDocument, strategyNames } from "./strategies.ts";
 export { tierLoad } from "./tier-load.ts";

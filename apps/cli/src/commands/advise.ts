@@ -3,11 +3,11 @@
  * comes a policy with its coverage, the reasons, and the code that uses it.
  */
 import { type Advice, type Answers, advise, type ClientClass } from "@redrive/simulator";
+import { adviceCode } from "@redrive/simulator/export";
 import type { Command } from "commander";
 import { adviceText } from "../advice-text.ts";
 import { askAnswers } from "../ask.ts";
 import { clackPrompter } from "../clack-prompter.ts";
-import { adviceCode } from "../code.ts";
 import { addExamples, spanFlag, wholeFlag, wordFlag } from "../flags.ts";
 import {
   addOutput,

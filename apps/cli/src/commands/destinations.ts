@@ -1,11 +1,11 @@
 /** `redrive destinations`: how those do that tasks go to, and whether anything goes there now. */
 import type { Client } from "@redrive/service/client";
+import { span, whole } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples } from "../flags.ts";
 import type { Presentation } from "../presentation.ts";
 import { addRemote, askService, type RemoteFlags } from "../remote.ts";
 import type { Screen } from "../screen.ts";
-import { span, whole } from "../terminal/figures.ts";
 import { type Cell, table } from "../terminal/table.ts";
 
 type Destination = Awaited<ReturnType<Client["getDestination"]>>;

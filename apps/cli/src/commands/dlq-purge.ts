@@ -1,6 +1,7 @@
 /** `redrive dlq purge`: dead letters thrown away for good, once somebody has said how many. */
 import { RedriveError } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
+import { counted } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { confirmed } from "../confirm.ts";
 import { addExamples } from "../flags.ts";
@@ -8,7 +9,6 @@ import { FAILED, type Presentation } from "../presentation.ts";
 import { addRemote, askService, type RemoteFlags } from "../remote.ts";
 import type { Screen } from "../screen.ts";
 import { addFilter, type FilterFlags, filterOf, type TaskFilter } from "../task-filter.ts";
-import { counted } from "../terminal/figures.ts";
 
 interface PurgeFlags extends RemoteFlags, FilterFlags {
   readonly all?: boolean;

@@ -1,6 +1,7 @@
 /** `redrive dlq redrive`: dead letters once more, as new tasks, paced, with progress. */
 import { systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
+import { counted } from "@redrive/simulator/words";
 import { type Command, Option } from "commander";
 import { confirmed } from "../confirm.ts";
 import { addExamples, numberFlag } from "../flags.ts";
@@ -8,7 +9,6 @@ import { FAILED, OK, PARTIAL, type Presentation } from "../presentation.ts";
 import { addRemote, askService, type RemoteFlags } from "../remote.ts";
 import type { Screen } from "../screen.ts";
 import { addFilter, type FilterFlags, filterOf } from "../task-filter.ts";
-import { counted } from "../terminal/figures.ts";
 import { progressOn } from "../terminal/progress.ts";
 
 interface RedriveFlags extends RemoteFlags, FilterFlags {

@@ -5,6 +5,7 @@
 
 import { systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
+import { whole } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples } from "../flags.ts";
 import type { Presentation } from "../presentation.ts";
@@ -12,7 +13,6 @@ import { addRemote, askService, type RemoteFlags } from "../remote.ts";
 import type { Screen } from "../screen.ts";
 import { addFilter, filterOf } from "../task-filter.ts";
 import { agoWords } from "../task-text.ts";
-import { whole } from "../terminal/figures.ts";
 import { table } from "../terminal/table.ts";
 import { addPurge } from "./dlq-purge.ts";
 import { addRedrive } from "./dlq-redrive.ts";

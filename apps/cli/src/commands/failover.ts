@@ -4,11 +4,12 @@
  */
 import type { PolicyDocument } from "@redrive/core";
 import { type CallsDocument, type Report, scenarios, simulate } from "@redrive/simulator";
+import type { CsvRow } from "@redrive/simulator/export";
+import { peaksOver, percent, plain, policyWords, span, whole } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples, addOutage, addSeed, wholeFlag } from "../flags.ts";
-import { type Panel, type PanelsOptions, panelLines, panelsSvg, peaksOver } from "../panels.ts";
+import { type Panel, type PanelsOptions, panelLines, panelsSvg } from "../panels.ts";
 import { addCurve, type PolicyChoice } from "../policy-choice.ts";
-import { policyWords } from "../policy-words.ts";
 import {
   addOutput,
   finish,
@@ -19,8 +20,6 @@ import {
 import type { Look, Screen } from "../screen.ts";
 import { mapWithStatus } from "../status.ts";
 import { addCompare, chooseStrategies, type StrategyFlags } from "../strategies.ts";
-import type { CsvRow } from "../terminal/csv.ts";
-import { percent, plain, span, whole } from "../terminal/figures.ts";
 import { table } from "../terminal/table.ts";
 import { wrap } from "../terminal/wrap.ts";
 

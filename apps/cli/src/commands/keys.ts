@@ -4,6 +4,7 @@
  */
 import { quote, RedriveError, systemBytes, systemClock } from "@redrive/core";
 import type { KeyBook, KeyRecord, Scope } from "@redrive/service/http";
+import { span } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples, spanFlag } from "../flags.ts";
 import {
@@ -15,7 +16,6 @@ import {
 } from "../presentation.ts";
 import type { Screen } from "../screen.ts";
 import { agoWords } from "../task-text.ts";
-import { span } from "../terminal/figures.ts";
 import { table } from "../terminal/table.ts";
 import { addStore } from "./serve.ts";
 

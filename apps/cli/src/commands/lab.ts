@@ -4,6 +4,8 @@
  */
 import { type Clock, quote, RedriveError, systemClock } from "@redrive/core";
 import { type LabReport, type LabRow, labs, type Tolerance } from "@redrive/simulator";
+import type { CsvRow } from "@redrive/simulator/export";
+import { counted, figure, plain } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples, addSeed, didYouMean, numberFlag } from "../flags.ts";
 import { type LabTask, type LabWatcher, type RunLabs, runLabsOnThreads } from "../lab-pool.ts";
@@ -17,8 +19,6 @@ import {
   type Seed,
 } from "../presentation.ts";
 import type { Look, Screen } from "../screen.ts";
-import type { CsvRow } from "../terminal/csv.ts";
-import { counted, figure, plain } from "../terminal/figures.ts";
 import { progressOn } from "../terminal/progress.ts";
 import { type Cell, table } from "../terminal/table.ts";
 import { wrap, wrapAfter } from "../terminal/wrap.ts";

@@ -3,6 +3,8 @@
  * which of them pays for itself.
  */
 import { type Report, type ScenarioDocument, scenarios, simulate } from "@redrive/simulator";
+import type { CsvRow } from "@redrive/simulator/export";
+import { percent, plain, span } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples, addSeed } from "../flags.ts";
 import {
@@ -14,8 +16,6 @@ import {
 } from "../presentation.ts";
 import type { Look, Screen } from "../screen.ts";
 import { mapWithStatus } from "../status.ts";
-import type { CsvRow } from "../terminal/csv.ts";
-import { percent, plain, span } from "../terminal/figures.ts";
 import { table } from "../terminal/table.ts";
 import { wrap } from "../terminal/wrap.ts";
 

@@ -1,9 +1,9 @@
 /** `redrive policies catalogue`: the presets and what others really do, as documents to start from. */
 import { type CatalogueEntry, catalogue, catalogueEntry, presets } from "@redrive/core";
+import { policyWords } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples } from "../flags.ts";
 import { namedPolicy } from "../policy-choice.ts";
-import { policyWords } from "../policy-words.ts";
 import { addOutput, finish, type OutputOptions, type Presentation } from "../presentation.ts";
 import type { Look, Screen } from "../screen.ts";
 import { jsonLines } from "../terminal/json-lines.ts";

@@ -4,6 +4,8 @@
  */
 import { RedriveError } from "@redrive/core";
 import { type Finding, type LintContext, type LintSubject, lint } from "@redrive/simulator";
+import type { CsvRow } from "@redrive/simulator/export";
+import { counted } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { readJson } from "../documents.ts";
 import { findingLines } from "../finding-lines.ts";
@@ -19,8 +21,6 @@ import {
   type Presentation,
 } from "../presentation.ts";
 import type { Look, Screen } from "../screen.ts";
-import type { CsvRow } from "../terminal/csv.ts";
-import { counted } from "../terminal/figures.ts";
 import { wrap } from "../terminal/wrap.ts";
 
 interface LintFlags extends OutputOptions {

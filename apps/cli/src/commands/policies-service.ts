@@ -1,10 +1,10 @@
 /** `redrive policies ls|get|apply`: the policies that a running service knows. */
 import { isObject, type PolicyDocument, quote, RedriveError, resolve } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
+import { policyWords } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { naming, readJson } from "../documents.ts";
 import { addExamples, wholeFlag } from "../flags.ts";
-import { policyWords } from "../policy-words.ts";
 import type { Presentation } from "../presentation.ts";
 import { addRemote, askService, type RemoteFlags } from "../remote.ts";
 import type { Screen } from "../screen.ts";

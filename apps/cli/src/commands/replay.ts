@@ -3,11 +3,11 @@
  * policy would have done with the same outage.
  */
 import { type Replay, type ReplaySide, replay } from "@redrive/simulator";
+import { counted, percent, plain, policyWords, span, whole } from "@redrive/simulator/words";
 import { type Command, Option } from "commander";
 import { naming, readText } from "../documents.ts";
 import { addExamples, addSeed } from "../flags.ts";
 import { namedPolicy, type PolicyChoice, policyFile } from "../policy-choice.ts";
-import { policyWords } from "../policy-words.ts";
 import {
   addOutput,
   finish,
@@ -16,7 +16,6 @@ import {
   type Seed,
 } from "../presentation.ts";
 import type { Look, Screen } from "../screen.ts";
-import { counted, percent, plain, span, whole } from "../terminal/figures.ts";
 import { table } from "../terminal/table.ts";
 import { wrap } from "../terminal/wrap.ts";
 

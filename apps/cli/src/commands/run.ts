@@ -10,6 +10,7 @@ import {
   scenarios,
   simulate,
 } from "@redrive/simulator";
+import { seriesRows } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { naming, readJson } from "../documents.ts";
 import { addExamples, addSeed, didYouMean } from "../flags.ts";
@@ -20,7 +21,7 @@ import {
   type Presentation,
   type Seed,
 } from "../presentation.ts";
-import { reportSvg, reportText, seriesRows } from "../report-text.ts";
+import { reportSvg, reportText } from "../report-text.ts";
 import type { Screen } from "../screen.ts";
 import { withStatus } from "../status.ts";
 import { jsonLines } from "../terminal/json-lines.ts";

@@ -4,6 +4,7 @@
  */
 import { resolve } from "@redrive/core";
 import { coverage, type Schedule, schedule } from "@redrive/simulator";
+import { counted, percent, policyWords, span } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples, addOutage, addSeed } from "../flags.ts";
 import {
@@ -14,7 +15,6 @@ import {
   type PolicyChoice,
   type PolicyFlags,
 } from "../policy-choice.ts";
-import { policyWords } from "../policy-words.ts";
 import {
   addOutput,
   finish,
@@ -25,7 +25,6 @@ import {
 import type { Look, Screen } from "../screen.ts";
 import { svgBars } from "../svg.ts";
 import { rangeBar } from "../terminal/bar.ts";
-import { counted, percent, span } from "../terminal/figures.ts";
 import { wrap, wrapAfter } from "../terminal/wrap.ts";
 
 interface ScheduleFlags extends PolicyFlags, OutputOptions {

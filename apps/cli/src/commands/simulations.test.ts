@@ -14,9 +14,9 @@ import {
   schedule,
   simulate,
 } from "@redrive/simulator";
+import { decodeRun } from "@redrive/simulator/share";
 import { afterAll, describe, expect, test } from "vitest";
 import { fakeScreen, redrive, redriveJson } from "../screen.testing.ts";
-import { decodeRun } from "../share.ts";
 import { presentLabs } from "./lab.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-cli-"));

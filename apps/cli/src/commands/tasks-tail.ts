@@ -4,6 +4,7 @@
  */
 import { type Clock, systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
+import { counted } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples, spanFlag } from "../flags.ts";
 import { FAILED, OK } from "../presentation.ts";
@@ -11,7 +12,6 @@ import { addRemote, clientOf, type RemoteFlags, reaching, unreachable } from "..
 import type { Screen } from "../screen.ts";
 import { addFilter, type FilterFlags, filterOf } from "../task-filter.ts";
 import { lastWords, type Task, timeOfDay, whenWords } from "../task-text.ts";
-import { counted } from "../terminal/figures.ts";
 
 export interface TailFlags extends RemoteFlags, FilterFlags {
   readonly every: number;

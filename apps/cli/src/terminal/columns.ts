@@ -2,7 +2,7 @@
  * Columns: counts over time as upright bars in eighths of a line, over an axis in time. Charts that
  * are to be compared are given the same `top` and the same `endMs`.
  */
-import { span, whole } from "./figures.ts";
+import { span, whole } from "@redrive/simulator/words";
 
 const EIGHTHS = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"] as const;
 

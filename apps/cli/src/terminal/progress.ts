@@ -2,8 +2,9 @@
  * Progress: one line on the error stream that is drawn over and over while long work runs, and is
  * gone when it ends. Where nobody looks on (no terminal), it writes nothing.
  */
+
+import { span } from "@redrive/simulator/words";
 import { bar } from "./bar.ts";
-import { span } from "./figures.ts";
 
 export interface ProgressView {
   readonly done: number;

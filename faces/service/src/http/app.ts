@@ -25,6 +25,7 @@ import { parseJson } from "./json-body.ts";
 import { type KeyBook, SCOPES } from "./keys.ts";
 import { KnownPaths } from "./known-paths.ts";
 import { Metrics } from "./metrics.ts";
+import { addPageRoutes } from "./pages.ts";
 import { addCreateRoutes } from "./routes/create-routes.ts";
 import { addDeadLetterRoutes } from "./routes/dead-letter-routes.ts";
 import { addDestinationRoutes } from "./routes/destination-routes.ts";
@@ -50,6 +51,8 @@ export interface AppOptions {
   readonly headersTimeoutMs?: number;
   /** All of a request must be there within this. Default: 30 s. */
   readonly requestTimeoutMs?: number;
+  /** A folder of built web pages to serve under `/ui/`. Default: none, and `/ui/` is no path. */
+  readonly pagesFolder?: string;
   /** Where to log, in Fastify's terms. Default: nowhere. */
   readonly logger?: FastifyServerOptions["logger"];
   /** Default: the machine's. */
@@ -89,6 +92,7 @@ export function createApp(redrive: Redrive, options: AppOptions = {}): FastifyIn
   addAccess(app, clock, options);
   addAnswers(app, paths);
   addRoutes(app, front);
+  if (options.pagesFolder !== undefined) addPageRoutes(app, options.pagesFolder);
   addClosing(app, front);
   return app;
 }

@@ -1,6 +1,6 @@
 /** Code: a policy or a destination as the lines of TypeScript that use it. */
 import type { PolicyDocument } from "@redrive/core";
-import type { Advice } from "@redrive/simulator";
+import type { Advice } from "../advise/advise.ts";
 
 export interface Code {
   /** For one call on its own. */

@@ -1,6 +1,6 @@
 /** The code that advice prints is code: its literals are the advised documents, word by word. */
-import { type Advice, advise } from "@redrive/simulator";
 import { expect, test } from "vitest";
+import { type Advice, advise } from "../advise/advise.ts";
 import { adviceCode } from "./code.ts";
 
 /** The object literal between a call's opening and its end. */

@@ -4,7 +4,8 @@
  * JSON, in which every known key is replaced by the letters of its place in `KEYS`; see docs/cli.md.
  */
 import { isObject, type PolicyDocument } from "@redrive/core";
-import type { Answers, ScenarioDocument } from "@redrive/simulator";
+import type { Answers } from "../advise/questions.ts";
+import type { ScenarioDocument } from "../scenario.ts";
 import { fromBase64Url, toBase64Url } from "./base64-url.ts";
 
 /** A document, or the name of a preset or of an entry of the catalogue. */

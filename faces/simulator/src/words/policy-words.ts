@@ -1,6 +1,6 @@
 /** Policy words: a policy told in one line, as one engineer would tell another. */
 import { type Policy, type PolicyDocument, resolve } from "@redrive/core";
-import { counted, plain, span } from "./terminal/figures.ts";
+import { counted, plain, span } from "./figures.ts";
 
 export function policyWords(document: PolicyDocument): string {
   const policy = resolve(document);

@@ -1,0 +1,95 @@
+/** Shell: what stands around every view: header, tabs, toolbar, the controls beside the stage. */
+import { Explanation } from "../parts/explanation.tsx";
+import { Notice } from "../parts/notice.tsx";
+import { Toolbar } from "../parts/toolbar.tsx";
+import { addressProblem, dismissProblem, openView } from "./navigation.ts";
+import { ShortcutSheet } from "./shortcut-sheet.tsx";
+import { isSheetOpen } from "./shortcuts.ts";
+import type { AnyView } from "./view.ts";
+import { entryOf, viewEntries } from "./views.ts";
+
+export function Shell() {
+  const view = openView.value;
+  return (
+    <>
+      <button type="button" class="button skip" onClick={skipToMain}>
+        Skip to the chart
+      </button>
+      <Header />
+      <Tabs view={view} />
+      <main id="main" tabIndex={-1}>
+        {addressProblem.value !== "" && (
+          <Notice tone="bad" onDismiss={dismissProblem}>
+            {addressProblem.value}
+          </Notice>
+        )}
+        {view === undefined ? <p class="loading">Loading…</p> : <Workbench view={view} />}
+      </main>
+      <ShortcutSheet />
+    </>
+  );
+}
+
+/** A button, because the hash of a link belongs to the state. */
+function skipToMain(): void {
+  document.getElementById("main")?.focus();
+}
+
+function Header() {
+  return (
+    <header class="header">
+      <span class="brand">
+        <img src="./icon.svg" alt="" width="20" height="20" />
+        Redrive
+      </span>
+      <nav aria-label="Pages" class="pages">
+        <a href="./" aria-current="page">
+          Simulator
+        </a>
+      </nav>
+      <button
+        type="button"
+        class="button quiet"
+        aria-haspopup="dialog"
+        onClick={() => {
+          isSheetOpen.value = true;
+        }}
+      >
+        Keys <kbd>?</kbd>
+      </button>
+    </header>
+  );
+}
+
+function Tabs({ view }: { readonly view: AnyView | undefined }) {
+  return (
+    <div class="tabs">
+      <nav aria-label="Views">
+        {viewEntries.map(({ id, label }) => (
+          <a key={id} href={`#${id}`} aria-current={view?.id === id ? "page" : undefined}>
+            {label}
+          </a>
+        ))}
+      </nav>
+      {view !== undefined && <Toolbar view={view} />}
+    </div>
+  );
+}
+
+function Workbench({ view }: { readonly view: AnyView }) {
+  const { Controls, Stage, explanation, id } = view;
+  return (
+    <div class="workbench">
+      <section class="controls" aria-label="Controls">
+        <Controls />
+      </section>
+      <section class="stage" aria-labelledby="view-title">
+        <h1 id="view-title" class="visually-hidden">
+          {entryOf(id).label}
+        </h1>
+        <Explanation>{explanation}</Explanation>
+        <Stage />
+      </section>
+    </div>
+  );
+}

@@ -1,0 +1,66 @@
+/** Shortcuts: the keys of the page, as a table that is both obeyed and shown. */
+import { signal } from "@preact/signals";
+import { goTo, openView } from "./navigation.ts";
+import { viewEntries } from "./views.ts";
+
+export interface Shortcut {
+  readonly keys: string;
+  readonly does: string;
+}
+
+export const isSheetOpen = signal(false);
+
+export const shortcuts: readonly Shortcut[] = [
+  ...viewEntries.map(({ label, key }, index) => ({
+    keys: `${index + 1} or g ${key}`,
+    does: `Open ${label}`,
+  })),
+  { keys: "r", does: "Re-roll: the same policy with another seed" },
+  { keys: "← → on a slider", does: "Change it by a step; Page Up and Down by ten" },
+  { keys: "← → on the outage bar", does: "Make the outage shorter or longer" },
+  { keys: "?", does: "Show or hide this sheet" },
+  { keys: "Esc", does: "Close a menu or this sheet" },
+];
+
+/** Set by `g` for the next key only. */
+let isChord = false;
+
+export function startShortcuts(): void {
+  addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+    const wasChord = isChord;
+    isChord = event.key === "g" && !wasChord;
+    if (wasChord ? chord(event.key) : press(event.key)) event.preventDefault();
+  });
+}
+
+/** In a field a letter is a letter. */
+function isTyping(target: EventTarget | null): boolean {
+  if (!(target instanceof HTMLElement)) return false;
+  const isText =
+    target instanceof HTMLInputElement && !["range", "radio", "checkbox"].includes(target.type);
+  return isText || target.matches("textarea, select, [contenteditable]");
+}
+
+function chord(key: string): boolean {
+  return openEntry(viewEntries.find((entry) => entry.key === key));
+}
+
+function press(key: string): boolean {
+  if (key === "?") {
+    isSheetOpen.value = !isSheetOpen.value;
+    return true;
+  }
+  if (isSheetOpen.value) return false;
+  if (key === "r") {
+    openView.value?.reroll?.();
+    return true;
+  }
+  return /^[1-9]$/u.test(key) && openEntry(viewEntries[Number(key) - 1]);
+}
+
+function openEntry(entry: (typeof viewEntries)[number] | undefined): boolean {
+  if (entry === undefined) return false;
+  goTo(entry.id);
+  return true;
+}

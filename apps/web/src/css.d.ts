@@ -1,0 +1,2 @@
+/** Style sheets are imported for what they do; the builder takes them out of the code. */
+declare module "*.css";

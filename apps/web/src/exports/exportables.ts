@@ -1,0 +1,89 @@
+/** Exportables: the usual entries of an Export menu, from what a view has; loaded when one is chosen. */
+import type { PolicyDocument } from "@redrive/core";
+import type { CsvRow } from "@redrive/simulator/export";
+import type { Exportable } from "../app/view.ts";
+import { showCode } from "./code-sheet.ts";
+
+export interface Exports {
+  /** Of the files, without an ending: `redrive-curve`. */
+  readonly name: string;
+  /** The drawing as it is on the page. */
+  readonly drawing?: () => SVGSVGElement | null;
+  /** The first row names the columns. */
+  readonly rows?: () => readonly CsvRow[];
+  /** As the command line prints it with `--json`. */
+  readonly json?: () => object;
+  readonly policy?: () => PolicyDocument;
+}
+
+export function exportables({ name, drawing, rows, json, policy }: Exports): readonly Exportable[] {
+  return [
+    ...(drawing === undefined ? [] : pictures(name, drawing)),
+    ...(rows === undefined ? [] : [csvFile(name, rows)]),
+    ...(json === undefined ? [] : [jsonFile(name, json)]),
+    ...(policy === undefined ? [] : [code(policy)]),
+  ];
+}
+
+function pictures(name: string, drawing: () => SVGSVGElement | null): readonly Exportable[] {
+  return [
+    {
+      label: "PNG",
+      hint: "picture, twice the size",
+      async run() {
+        const files = await import("./files.ts");
+        const drawn = drawing();
+        if (drawn !== null) files.download(`${name}.png`, await files.pngOf(drawn));
+      },
+    },
+    {
+      label: "SVG",
+      hint: "picture that scales",
+      async run() {
+        const files = await import("./files.ts");
+        const drawn = drawing();
+        if (drawn === null) return;
+        files.downloadText(`${name}.svg`, "image/svg+xml", files.svgText(drawn));
+      },
+    },
+  ];
+}
+
+function csvFile(name: string, rows: () => readonly CsvRow[]): Exportable {
+  return {
+    label: "CSV",
+    hint: "for spreadsheets",
+    async run() {
+      const [files, { csv }] = await Promise.all([
+        import("./files.ts"),
+        import("@redrive/simulator/export"),
+      ]);
+      files.downloadText(`${name}.csv`, "text/csv", csv(rows()));
+    },
+  };
+}
+
+function jsonFile(name: string, json: () => object): Exportable {
+  return {
+    label: "JSON",
+    hint: "as redrive --json prints it",
+    async run() {
+      const files = await import("./files.ts");
+      const text = JSON.stringify(json(), (_, value) => plain(value), 2);
+      files.downloadText(`${name}.json`, "application/json", `${text}\n`);
+    },
+  };
+}
+
+/** Typed arrays become lists. */
+function plain(value: unknown): unknown {
+  return ArrayBuffer.isView(value) ? Array.from(value as unknown as ArrayLike<number>) : value;
+}
+
+function code(policy: () => PolicyDocument): Exportable {
+  return {
+    label: "Code",
+    hint: "Redrive, p-retry, cockatiel, AWS, gRPC",
+    run: () => showCode(policy()),
+  };
+}

@@ -1,0 +1,89 @@
+/** Files: hands the reader a file, and turns a drawing on the page into one that stands alone. */
+
+export function download(name: string, content: Blob): void {
+  const url = URL.createObjectURL(content);
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(url);
+}
+
+export function downloadText(name: string, type: string, text: string): void {
+  download(name, new Blob([text], { type: `${type};charset=utf-8` }));
+}
+
+/** What style sheets do on the page, attributes do in a file. */
+const DRAWN = [
+  "fill",
+  "fill-opacity",
+  "stroke",
+  "stroke-width",
+  "stroke-opacity",
+  "stroke-dasharray",
+  "stroke-linecap",
+  "opacity",
+  "font-family",
+  "font-size",
+  "font-weight",
+  "text-anchor",
+  "visibility",
+] as const;
+
+/** The drawing with its styles written out, on the page's background: as it is seen now. */
+export function svgText(drawing: SVGSVGElement): string {
+  const copy = drawing.cloneNode(true) as SVGSVGElement;
+  const originals = [drawing, ...drawing.querySelectorAll("*")];
+  for (const [index, element] of [copy, ...copy.querySelectorAll("*")].entries()) {
+    const style = getComputedStyle(originals[index] as Element);
+    for (const name of DRAWN) element.setAttribute(name, style.getPropertyValue(name));
+    element.removeAttribute("class");
+    element.removeAttribute("style");
+  }
+  for (const hidden of copy.querySelectorAll("[data-export=no]")) hidden.remove();
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  copy.prepend(background(drawing));
+  return `${new XMLSerializer().serializeToString(copy)}\n`;
+}
+
+function background(drawing: SVGSVGElement): SVGRectElement {
+  const rect = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+  const colour = getComputedStyle(drawing.closest(".card") ?? document.body).backgroundColor;
+  for (const [name, value] of [
+    ["width", "100%"],
+    ["height", "100%"],
+    ["fill", colour],
+  ] as const) {
+    rect.setAttribute(name, value);
+  }
+  return rect;
+}
+
+/** Twice as many pixels as on the page, for screens and slides. */
+const PNG_SCALE = 2;
+
+export async function pngOf(drawing: SVGSVGElement): Promise<Blob> {
+  const { width, height } = drawing.getBoundingClientRect();
+  const url = URL.createObjectURL(new Blob([svgText(drawing)], { type: "image/svg+xml" }));
+  try {
+    const image = new Image(width, height);
+    image.src = url;
+    await image.decode();
+    const canvas = document.createElement("canvas");
+    canvas.width = Math.round(width * PNG_SCALE);
+    canvas.height = Math.round(height * PNG_SCALE);
+    canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
+    return await blobOf(canvas);
+  } finally {
+    URL.revokeObjectURL(url);
+  }
+}
+
+function blobOf(canvas: HTMLCanvasElement): Promise<Blob> {
+  return new Promise((resolve, reject) => {
+    canvas.toBlob((blob) => {
+      if (blob === null) reject(new Error("the browser could not draw the picture"));
+      else resolve(blob);
+    }, "image/png");
+  });
+}

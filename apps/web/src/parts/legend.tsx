@@ -1,0 +1,22 @@
+/** Legend: what the marks of a chart stand for. */
+
+export interface LegendEntry {
+  /** A class of the chart: its colour and shape are drawn beside the word. */
+  readonly mark: string;
+  readonly label: string;
+}
+
+export function Legend({ entries }: { readonly entries: readonly LegendEntry[] }) {
+  return (
+    <ul class="legend">
+      {entries.map(({ mark, label }) => (
+        <li key={label}>
+          <svg width="14" height="10" aria-hidden="true">
+            <rect x="0" y="1" width="14" height="8" rx="2" class={mark} />
+          </svg>
+          {label}
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,42 @@
+/** Segmented: one choice of a few, all in sight; radio buttons underneath, so that arrow keys work. */
+import { useId } from "preact/hooks";
+
+export interface Segment<T extends string> {
+  readonly value: T;
+  readonly label: string;
+  /** Why it cannot be chosen now. */
+  readonly refusal?: string;
+}
+
+interface SegmentedProps<T extends string> {
+  readonly label: string;
+  readonly value: T;
+  readonly options: readonly Segment<T>[];
+  readonly isLabelHidden?: boolean;
+  onChange(value: T): void;
+}
+
+export function Segmented<T extends string>(props: SegmentedProps<T>) {
+  const { label, value, options, isLabelHidden = false, onChange } = props;
+  const name = useId();
+  return (
+    <fieldset class="segmented">
+      <legend class={isLabelHidden ? "visually-hidden" : ""}>{label}</legend>
+      <div class="segments">
+        {options.map((option) => (
+          <label key={option.value} title={option.refusal ?? ""}>
+            <input
+              type="radio"
+              name={name}
+              value={option.value}
+              checked={option.value === value}
+              disabled={option.refusal !== undefined}
+              onChange={() => onChange(option.value)}
+            />
+            <span>{option.label}</span>
+          </label>
+        ))}
+      </div>
+    </fieldset>
+  );
+}

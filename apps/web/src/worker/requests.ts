@@ -1,0 +1,56 @@
+/** Requests: what the worker can be asked, by kind; a new kind is a line here and one in the worker. */
+import type { PolicyDocument } from "@redrive/core";
+import type {
+  Herd,
+  HerdOptions,
+  LabOptions,
+  LabReport,
+  Report,
+  ScenarioDocument,
+} from "@redrive/simulator";
+
+export interface Requests {
+  readonly herd: {
+    readonly input: { readonly policy: PolicyDocument; readonly options: HerdOptions };
+    readonly output: Herd;
+  };
+  readonly coverage: {
+    readonly input: {
+      readonly policy: PolicyDocument;
+      readonly outageMs: number;
+      readonly seed: number | string;
+      readonly samples: number;
+    };
+    readonly output: number;
+  };
+  readonly simulate: {
+    readonly input: { readonly scenario: ScenarioDocument; readonly seed: number | string };
+    readonly output: Report;
+  };
+  readonly lab: {
+    readonly input: { readonly id: string; readonly options: LabOptions };
+    readonly output: LabReport;
+  };
+}
+
+export type Kind = keyof Requests;
+export type Input<K extends Kind> = Requests[K]["input"];
+export type Output<K extends Kind> = Requests[K]["output"];
+
+export type Handlers = {
+  readonly [K in Kind]: (input: Input<K>) => Output<K> | Promise<Output<K>>;
+};
+
+/** What goes to the worker. */
+export interface Ask {
+  readonly id: number;
+  readonly kind: Kind;
+  readonly input: unknown;
+}
+
+/** What comes back: one of the two. */
+export interface Reply {
+  readonly id: number;
+  readonly output?: unknown;
+  readonly problem?: string;
+}

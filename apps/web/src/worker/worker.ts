@@ -1,0 +1,40 @@
+/**
+ * Worker: runs the simulator off the main thread, one request after another. Typed arrays are handed
+ * over, not copied. What few views need is loaded when it is first asked for.
+ */
+import { coverage, herd } from "@redrive/simulator";
+import type { Ask, Handlers, Reply } from "./requests.ts";
+
+const handlers: Handlers = {
+  herd: ({ policy, options }) => herd(policy, options),
+  coverage: ({ policy, outageMs, seed, samples }) => coverage(policy, outageMs, { seed, samples }),
+  simulate: async ({ scenario, seed }) => {
+    const { simulate } = await import("./scenario-requests.ts");
+    return simulate(scenario, { seed });
+  },
+  lab: async ({ id, options }) => {
+    const { runLab } = await import("./lab-requests.ts");
+    return runLab(id, options);
+  },
+};
+
+addEventListener("message", ({ data }: MessageEvent<Ask>) => void answer(data));
+
+async function answer({ id, kind, input }: Ask): Promise<void> {
+  try {
+    const output = await (handlers[kind] as (input: unknown) => unknown)(input);
+    reply({ id, output }, buffersIn(output));
+  } catch (error) {
+    reply({ id, problem: error instanceof Error ? error.message : String(error) }, []);
+  }
+}
+
+function reply(message: Reply, transfer: Transferable[]): void {
+  postMessage(message, { transfer });
+}
+
+function buffersIn(value: unknown): ArrayBuffer[] {
+  if (ArrayBuffer.isView(value)) return [value.buffer as ArrayBuffer];
+  if (typeof value !== "object" || value === null) return [];
+  return [...new Set(Object.values(value).flatMap(buffersIn))];
+}

@@ -1,0 +1,3 @@
+/** The surface of `@redrive/simulator/export`: results and policies in forms that others read. */
+export { adviceCode, type Code } from "./code.ts";
+export { type CsvRow, csv } from "./csv.ts";

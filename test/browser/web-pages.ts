@@ -1,0 +1,130 @@
+/**
+ * Web pages: the built pages in real Chromium, from a plain static server or from the real service,
+ * with what the browser complained about. The caller closes what it opened.
+ */
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import { createRequire } from "node:module";
+import type { AddressInfo } from "node:net";
+import { extname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { createRedrive } from "@redrive/service";
+import { createApp, listenApp } from "@redrive/service/http";
+import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+
+export const PAGES_FOLDER = fileURLToPath(new URL("../../apps/web/dist", import.meta.url));
+
+export interface Site {
+  /** Of the simulator's page, without a hash. */
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+/** The real service on a free port, with the pages under /ui/. */
+export async function serveByService(): Promise<Site> {
+  const redrive = await createRedrive({ store: "memory:" });
+  const app = createApp(redrive, { pagesFolder: PAGES_FOLDER });
+  const url = await listenApp(app, { host: "127.0.0.1", port: 0 });
+  return {
+    url: `${url}/ui/simulator`,
+    async close() {
+      await app.close();
+      await redrive.stop(0);
+    },
+  };
+}
+
+const TYPES: Readonly<Record<string, string>> = {
+  ".css": "text/css",
+  ".html": "text/html",
+  ".js": "text/javascript",
+  ".svg": "image/svg+xml",
+};
+
+/** A server that knows files and nothing else, in some folder, as any static host is. */
+export async function serveStatically(prefix = "/some/folder"): Promise<Site> {
+  const server: Server = createServer(({ url = "" }, response) => {
+    const path = url.split("?")[0] ?? "";
+    const name = path.slice(prefix.length + 1) || "index.html";
+    try {
+      const body = readFileSync(join(PAGES_FOLDER, name));
+      response.setHeader("content-type", TYPES[extname(name)] ?? "application/octet-stream");
+      response.end(body);
+    } catch {
+      response.statusCode = 404;
+      response.end();
+    }
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}${prefix}/simulator.html`,
+    async close() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, "close");
+    },
+  };
+}
+
+export interface OpenPage {
+  readonly page: Page;
+  /** What the browser had to say: errors, warnings, refused resources. Empty is good. */
+  readonly complaints: readonly string[];
+}
+
+/** Opens an address and waits until the view is on the stage. */
+export async function openPage(
+  browser: Browser,
+  url: string,
+  options: BrowserContextOptions = {},
+): Promise<OpenPage> {
+  const context = await browser.newContext({ acceptDownloads: true, ...options });
+  const page = await context.newPage();
+  const complaints: string[] = [];
+  page.on("console", (message) => complaints.push(message.text()));
+  page.on("pageerror", (error) => complaints.push(error.message));
+  page.on("requestfailed", (request) => complaints.push(`${request.url()} failed`));
+  await page.goto(url);
+  await page.locator("main .stage").waitFor();
+  return { page, complaints };
+}
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** What axe-core finds serious or critical, a line each. */
+export async function seriousFindings(page: Page): Promise<readonly string[]> {
+  // Through the debugger, because the page's own policy lets no other script in.
+  await page.evaluate(AXE);
+  return await page.evaluate(async () => {
+    const { axe } = globalThis as unknown as {
+      readonly axe: { run(): Promise<{ violations: AxeViolation[] }> };
+    };
+    interface AxeViolation {
+      readonly id: string;
+      readonly impact: string;
+      readonly nodes: readonly { readonly html: string; readonly failureSummary: string }[];
+    }
+    const { violations } = await axe.run();
+    return violations
+      .filter(({ impact }) => impact === "serious" || impact === "critical")
+      .flatMap(({ id, nodes }) =>
+        nodes.map((node) => `${id}: ${node.html} ${node.failureSummary}`),
+      );
+  });
+}
+
+/** The bytes of the file that an entry of the Export menu gives, with its name. */
+export async function exported(
+  page: Page,
+  label: string,
+): Promise<{ readonly name: string; readonly body: Buffer }> {
+  await page.getByRole("button", { name: "Export" }).click();
+  const [file] = await Promise.all([
+    page.waitForEvent("download"),
+    page.locator(".menu-item", { hasText: label }).first().click(),
+  ]);
+  return { name: file.suggestedFilename(), body: readFileSync(await file.path()) };
+}

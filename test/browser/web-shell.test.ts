@@ -1,0 +1,111 @@
+/** The frame of the pages in a real browser: served, strict, reachable by keyboard, light and dark. */
+// needs: chromium, build
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { launchChromium } from "../servers/chromium.ts";
+import {
+  openPage,
+  type Site,
+  seriousFindings,
+  serveByService,
+  serveStatically,
+} from "./web-pages.ts";
+
+const VIEWS = ["Curve", "Herd", "System", "Labs", "Advisor"];
+
+let browser: Browser;
+let service: Site;
+let folder: Site;
+
+beforeAll(async () => {
+  browser = await launchChromium();
+  service = await serveByService();
+  folder = await serveStatically();
+});
+
+afterAll(async () => {
+  await browser.close();
+  await service.close();
+  await folder.close();
+});
+
+describe("every view", () => {
+  const cases = VIEWS.flatMap((view) => ["light", "dark"].map((scheme) => [view, scheme] as const));
+
+  test.each(cases)(
+    "%s opens in %s without a complaint, and axe finds nothing serious",
+    async (view, scheme) => {
+      const { page, complaints } = await openPage(browser, `${service.url}#${view.toLowerCase()}`, {
+        colorScheme: scheme as "light" | "dark",
+      });
+      expect(await page.locator("nav a[aria-current=page]", { hasText: view }).count()).toBe(1);
+      expect(await seriousFindings(page)).toEqual([]);
+      expect(complaints).toEqual([]);
+      await page.context().close();
+    },
+  );
+});
+
+test("the same files work in any folder of a static host", async () => {
+  const { page, complaints } = await openPage(browser, `${folder.url}#herd`);
+  expect(await page.locator("nav a[aria-current=page]", { hasText: "Herd" }).count()).toBe(1);
+  expect(complaints).toEqual([]);
+  await page.context().close();
+});
+
+test("no request leaves for another origin", async () => {
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  const origins = new Set<string>();
+  page.on("request", (request) => origins.add(new URL(request.url()).origin));
+  await page.goto(service.url);
+  for (const view of VIEWS) {
+    await page.getByRole("link", { name: view }).click();
+    await page.locator(`nav a[aria-current=page]:has-text("${view}")`).waitFor();
+  }
+  expect([...origins]).toEqual([new URL(service.url).origin]);
+  await context.close();
+});
+
+test("keys open the views, the sheet, and close it", async () => {
+  const { page } = await openPage(browser, service.url);
+  for (const [index, view] of VIEWS.entries()) {
+    await page.keyboard.press(String(index + 1));
+    await page.locator(`nav a[aria-current=page]:has-text("${view}")`).waitFor();
+  }
+  await page.keyboard.press("g");
+  await page.keyboard.press("h");
+  await page.locator('nav a[aria-current=page]:has-text("Herd")').waitFor();
+  await page.keyboard.press("?");
+  await page.locator("dialog[open]").waitFor();
+  await page.keyboard.press("Escape");
+  await page.locator("dialog[open]").waitFor({ state: "detached" });
+  await page.context().close();
+});
+
+test("a link that cannot be opened is told in a sentence, and the first view opens", async () => {
+  const { page } = await openPage(browser, `${service.url}#1.nonsense`);
+  expect(await page.getByRole("alert").textContent()).toContain("This link cannot be opened");
+  expect(await page.locator("nav a[aria-current=page]", { hasText: "Curve" }).count()).toBe(1);
+  await page.context().close();
+});
+
+test.each(VIEWS)("%s fits a phone: nothing scrolls sideways", async (view) => {
+  const { page } = await openPage(browser, `${service.url}#${view.toLowerCase()}`, {
+    viewport: { width: 360, height: 640 },
+  });
+  expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(360);
+  await page.context().close();
+});
+
+test("who wants less motion gets none", async () => {
+  const { page } = await openPage(browser, service.url, { reducedMotion: "reduce" });
+  const durations = await page.evaluate(() =>
+    [...document.querySelectorAll("*")].flatMap((element) => {
+      const { transitionDuration, animationName } = getComputedStyle(element);
+      return [...transitionDuration.split(", "), animationName];
+    }),
+  );
+  expect([...new Set(durations)].sort()).toEqual(["0s", "none"]);
+  await page.context().close();
+});
