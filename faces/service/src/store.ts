@@ -7,7 +7,7 @@
  * part of every key and of every question.
  */
 import type { BreakerState, StopReason } from "@redrive/core";
-import type { AttemptLog, Lane, NewTask, RetryTask, TaskStatus } from "./task.ts";
+import type { AttemptLog, EndedStatus, Lane, NewTask, RetryTask, TaskStatus } from "./task.ts";
 
 export interface Store {
   /** True if no other process can use it: at boot every other node is dead for certain. */
@@ -60,6 +60,7 @@ export interface Store {
   discard(tenantId: string, taskIds: readonly string[]): Promise<number>;
 
   readonly query: TaskQuery;
+  readonly notes: NoteTable;
 
   /** Safe to call twice. */
   close(): Promise<void>;
@@ -73,7 +74,7 @@ export interface Batch {
   readonly destinations: readonly DestinationWrite[];
   readonly creates: readonly Create[];
   readonly settles: readonly Settle[];
-  readonly cancels: readonly TaskRef[];
+  readonly cancels: readonly Cancel[];
   /** Tasks to run now rather than when they are due. */
   readonly wakes: readonly TaskRef[];
   readonly claims: readonly ClaimRequest[];
@@ -175,6 +176,15 @@ export interface Settle extends TaskRef {
   readonly abandonedCount: number;
   /** Null: nothing left the house, and the attempt's number is given back. */
   readonly attempt: AttemptLog | null;
+  readonly onEnd?: OnEnd;
+}
+
+/** Tasks that are created with the end of another, by how that ends: they share its commit. */
+export type OnEnd = Readonly<Partial<Record<EndedStatus, NewTask>>>;
+
+export interface Cancel extends TaskRef {
+  /** Created if this cancel is what ends it. */
+  readonly onEnd?: OnEnd;
 }
 
 export type SettleResult = "fenced" | Exclude<TaskStatus, "IN_FLIGHT">;
@@ -249,6 +259,32 @@ export interface Retention {
   /** Dead letters that ended before this go. */
   readonly deadBefore: number;
   readonly limit: number;
+}
+
+/**
+ * Small documents that outlive a process and belong to no task: redrives under way, the check of the
+ * encryption key. A kind says whose they are.
+ */
+export interface NoteTable {
+  /**
+   * Durable once it resolves. False, changing nothing, unless the stored version is `version - 1`
+   * (0: none is stored): of two that write over one version, one does.
+   */
+  put(note: Note): Promise<boolean>;
+  get(kind: string, tenantId: string, id: string): Promise<Note | null>;
+  /** Of all tenants, by id. */
+  list(kind: string): Promise<readonly Note[]>;
+  /** False if there was none. */
+  remove(kind: string, tenantId: string, id: string): Promise<boolean>;
+}
+
+export interface Note {
+  readonly kind: string;
+  readonly tenantId: string;
+  readonly id: string;
+  /** From 1. */
+  readonly version: number;
+  readonly text: string;
 }
 
 /** How long a key is kept after its task has ended. */

@@ -4,6 +4,7 @@
  */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { blankDestination, type DestinationRow, type Store } from "../store.ts";
+import { noteConformance } from "./conformance-notes.testing.ts";
 import { queryConformance } from "./conformance-queries.testing.ts";
 import {
   attemptLog,
@@ -356,5 +357,6 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     });
 
     queryConformance(() => store);
+    noteConformance(() => store);
   });
 }

@@ -4,6 +4,7 @@
  */
 import {
   blankDestination,
+  type Cancel,
   type CancelResult,
   type ClaimRequest,
   type ClaimResult,
@@ -12,6 +13,7 @@ import {
   type DestinationRow,
   type DestinationWrite,
   KEY_RETENTION_MS,
+  type OnEnd,
   type Settle,
   type SettleResult,
   type StartedTask,
@@ -180,8 +182,15 @@ export function applySettle(tables: Tables, settle: Settle, { now }: Writer): Se
       : { lastStatus: attempt.responseStatus, lastError: attempt.errorMessage }),
     finishedAt: ended ? now : null,
   });
-  if (ended) endKey(tables, row, now);
+  if (ended) end(tables, row, settle.onEnd, now);
   return status;
+}
+
+/** Its key lives on for a while, and what was to follow is created. */
+function end(tables: Tables, row: Row, onEnd: OnEnd | undefined, now: number): void {
+  endKey(tables, row, now);
+  const next = onEnd?.[row.state.status as keyof OnEnd];
+  if (next !== undefined) tables.rows.add(next, freshState(next));
 }
 
 function cancelWins({ state }: Row, { status }: Settle): boolean {
@@ -194,7 +203,7 @@ function endKey(tables: Tables, { task }: Row, now: number): void {
   if (entry?.taskId === task.taskId) entry.expiresAt = now + KEY_RETENTION_MS;
 }
 
-export function applyCancel(tables: Tables, ref: TaskRef, { now }: Writer): CancelResult {
+export function applyCancel(tables: Tables, ref: Cancel, { now }: Writer): CancelResult {
   const row = tables.rows.find(ref.tenantId, ref.taskId);
   if (row === undefined) return { kind: "unknown" };
   const { status, cancelRequestedAt } = row.state;
@@ -202,7 +211,7 @@ export function applyCancel(tables: Tables, ref: TaskRef, { now }: Writer): Canc
   if (isEnded(status)) return { kind: "ended", status };
   if (status === "PENDING") {
     tables.rows.move(row, { status: "CANCELLED", reason: "aborted", finishedAt: now });
-    endKey(tables, row, now);
+    end(tables, row, ref.onEnd, now);
     return { kind: "cancelled" };
   }
   const requestedAt = cancelRequestedAt ?? now;

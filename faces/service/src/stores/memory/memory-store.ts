@@ -21,6 +21,7 @@ import {
   startedTask,
   type Tables,
 } from "./apply.ts";
+import { memoryNotes } from "./memory-notes.ts";
 import { memoryQuery } from "./memory-query.ts";
 import { keyOf, type Row, Rows } from "./rows.ts";
 
@@ -108,6 +109,7 @@ export function memoryStore({ exclusive = true }: MemoryStoreOptions = {}): Memo
       return dead.length;
     },
     query: memoryQuery(tables.rows),
+    notes: memoryNotes(),
     async close() {},
   };
 }

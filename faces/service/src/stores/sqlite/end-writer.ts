@@ -3,6 +3,7 @@
  * old epoch finds no row and changes nothing.
  */
 import {
+  type Cancel,
   type CancelResult,
   KEY_RETENTION_MS,
   type Settle,
@@ -10,6 +11,8 @@ import {
   type TaskRef,
   type WakeResult,
 } from "../../store.ts";
+import type { NewTask } from "../../task.ts";
+import type { Author } from "./author.ts";
 import {
   ATTEMPT_COLUMNS,
   attemptCells,
@@ -27,24 +30,35 @@ import type { Places } from "./places.ts";
 import type { Sql } from "./sql.ts";
 
 export interface EndWriter {
-  settle(item: Settle, now: number): SettleResult;
-  cancel(item: TaskRef, now: number): CancelResult;
+  settle(item: Settle, author: Author): SettleResult;
+  cancel(item: Cancel, author: Author): CancelResult;
   wake(item: TaskRef, now: number): WakeResult;
 }
 
 /** Keeps a key for its time after the end of its task. */
 type ExpireKey = (item: TaskRef, key: Cell | undefined, now: number) => void;
 
-export function endWriter(sql: Sql, places: Places): EndWriter {
+/** Creates the task that follows on an end. */
+type Follow = (task: NewTask | undefined, author: Author) => void;
+
+export function endWriter(sql: Sql, places: Places, follow: Follow): EndWriter {
   const expire = sql.prepare(`UPDATE idempotency_keys SET expires_at = ?
     WHERE tenant_id = ? AND idempotency_key = ? AND task_id = ?`);
   const expireKey: ExpireKey = ({ tenantId, taskId }, key, now) => {
     if (typeof key === "string") expire.run(now + KEY_RETENTION_MS, tenantId, key, taskId);
   };
-  return { settle: settler(sql, places, expireKey), ...waitEnder(sql, places, expireKey) };
+  return {
+    settle: settler(sql, places, expireKey, follow),
+    ...waitEnder(sql, places, expireKey, follow),
+  };
 }
 
-function settler(sql: Sql, places: Places, expireKey: ExpireKey): EndWriter["settle"] {
+function settler(
+  sql: Sql,
+  places: Places,
+  expireKey: ExpireKey,
+  follow: Follow,
+): EndWriter["settle"] {
   const find = sql.prepare(`SELECT t.destination_id, t.cancel_requested_at, t.last_status,
     t.last_error, p.idempotency_key FROM tasks t JOIN payloads p ON p.ref = t.ref
     WHERE t.ref = ? AND t.claim_epoch = ? AND t.status = 1`);
@@ -55,7 +69,8 @@ function settler(sql: Sql, places: Places, expireKey: ExpireKey): EndWriter["set
   const insertAttempt = sql.prepare(`INSERT INTO attempts (ref, ${ATTEMPT_COLUMNS})
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
 
-  return (item, now) => {
+  return (item, author) => {
+    const { now } = author;
     const found = find.get(item.ref, item.claimEpoch) as unknown as readonly Cell[] | undefined;
     if (found === undefined) return "fenced";
     const [destinationId, cancelRequestedAt, lastStatus = null, lastError = null, key] = found;
@@ -64,8 +79,10 @@ function settler(sql: Sql, places: Places, expireKey: ExpireKey): EndWriter["set
     const last = attempt ? [attempt.responseStatus, attempt.errorMessage] : [lastStatus, lastError];
     update.run(...settledCells(item, status, now), ...last, item.ref);
     if (attempt !== null) insertAttempt.run(...attemptCells(item.ref, attempt));
-    if (status !== "PENDING") expireKey(item, key, now);
     places.tally(places.byId(destinationId as number), "IN_FLIGHT", status);
+    if (status === "PENDING") return status;
+    expireKey(item, key, now);
+    follow(item.onEnd?.[status], author);
     return status;
   };
 }
@@ -94,6 +111,7 @@ function waitEnder(
   sql: Sql,
   places: Places,
   expireKey: ExpireKey,
+  follow: Follow,
 ): Pick<EndWriter, "cancel" | "wake"> {
   const find = sql.prepare(`SELECT t.ref, t.status, t.destination_id, t.lane, t.cancel_requested_at,
     p.idempotency_key FROM tasks t JOIN payloads p ON p.ref = t.ref
@@ -110,7 +128,8 @@ function waitEnder(
   const placeOf = (id: Cell | undefined) => places.byId(id as number);
 
   return {
-    cancel(item, now) {
+    cancel(item, author) {
+      const { now } = author;
       const found = findCells(item);
       if (found === undefined) return { kind: "unknown" };
       const [ref = 0, status, destinationId, , requestedAt, key] = found;
@@ -126,6 +145,7 @@ function waitEnder(
       cancelNow.run(now, ref);
       places.tally(placeOf(destinationId), "PENDING", "CANCELLED");
       expireKey(item, key, now);
+      follow(item.onEnd?.CANCELLED, author);
       return { kind: "cancelled" };
     },
     wake(item, now) {

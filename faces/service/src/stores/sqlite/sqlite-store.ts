@@ -14,6 +14,7 @@ import {
   statusName,
 } from "./codec.ts";
 import { discarder } from "./discard.ts";
+import { noteTable } from "./notes.ts";
 import { openFile } from "./open.ts";
 import { Places } from "./places.ts";
 import { createReader } from "./reader.ts";
@@ -25,6 +26,7 @@ import { batchWriter } from "./writer.ts";
 export function sqliteStore(file: string): Store {
   const { database, lock } = openFile(file);
   const sql = createSql(database, file);
+  const notes = noteTable(sql);
   const places = new Places(sql);
   const reload = () => places.load();
   const write = batchWriter(sql, places);
@@ -42,6 +44,7 @@ export function sqliteStore(file: string): Store {
     sweep: sweeper(sql, places),
     discard: discarder(sql, places),
     query: sqliteQuery(sql, reader),
+    notes,
     async close() {
       if (closed) return;
       closed = true;

@@ -12,7 +12,9 @@ import type { Sql } from "./sql.ts";
 
 export function batchWriter(sql: Sql, places: Places): (batch: Batch) => CommitResult {
   const create = createWriter(sql, places);
-  const { settle, cancel, wake } = endWriter(sql, places);
+  const { settle, cancel, wake } = endWriter(sql, places, (task, author) => {
+    if (task !== undefined) create({ task, fingerprint: null, claimVersion: null }, author);
+  });
   const claim = claimWriter(sql, places);
 
   return (batch) => {
@@ -24,8 +26,8 @@ export function batchWriter(sql: Sql, places: Places): (batch: Batch) => CommitR
     const result = {
       destinations: batch.destinations.map((item) => places.write(item, author.refused)),
       creates: batch.creates.map((item) => create(item, author)),
-      settles: batch.settles.map((item) => settle(item, author.now)),
-      cancels: batch.cancels.map((item) => cancel(item, author.now)),
+      settles: batch.settles.map((item) => settle(item, author)),
+      cancels: batch.cancels.map((item) => cancel(item, author)),
       wakes: batch.wakes.map((item) => wake(item, author.now)),
       claims: batch.claims.map((item) => claim(item, author)),
     };

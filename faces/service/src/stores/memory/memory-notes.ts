@@ -1,0 +1,23 @@
+/**
+ * Memory notes: the note table of the memory store, a map.
+ */
+import type { Note, NoteTable } from "../../store.ts";
+import { keyOf } from "./rows.ts";
+
+export function memoryNotes(): NoteTable {
+  const notes = new Map<string, Note>();
+  return {
+    async put(note) {
+      const key = keyOf(note.kind, note.tenantId, note.id);
+      if ((notes.get(key)?.version ?? 0) !== note.version - 1) return false;
+      notes.set(key, note);
+      return true;
+    },
+    get: async (kind, tenantId, id) => notes.get(keyOf(kind, tenantId, id)) ?? null,
+    async list(kind) {
+      const found = [...notes.values()].filter((note) => note.kind === kind);
+      return found.sort((one, other) => (one.id < other.id ? -1 : 1));
+    },
+    remove: async (kind, tenantId, id) => notes.delete(keyOf(kind, tenantId, id)),
+  };
+}
