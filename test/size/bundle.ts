@@ -18,10 +18,11 @@ export interface Bundle {
   readonly imports: readonly string[];
 }
 
-/** Bundles `entry`, which is read as a module at the root of the repository. */
-export async function bundle(entry: string): Promise<Bundle> {
+/** Bundles `entry`, which is read as a module at the root of the repository; `external` stays out. */
+export async function bundle(entry: string, external: readonly string[] = []): Promise<Bundle> {
   const build = await rolldown({
     cwd: ROOT,
+    external: [...external],
     input: ENTRY,
     platform: "browser",
     plugins: [entryPlugin(entry)],

@@ -1,6 +1,6 @@
 /**
  * Labs: every published result that the simulator must reproduce, in one list. `runLab` runs one;
- * a row that misses its tolerance makes the report not ok.
+ * a row that misses its tolerance makes the report not ok. Also `@redrive/simulator/labs`.
  */
 import { nearest, quote, RedriveError } from "@redrive/core";
 import { breakerLab, shardsLab } from "./breaker.ts";
@@ -15,6 +15,8 @@ import { loadLab } from "./load.ts";
 import { metastableLab } from "./metastable.ts";
 import { occLab } from "./occ.ts";
 import { tiersLab } from "./tiers.ts";
+
+export type { Lab, LabOptions, LabReport, LabRow, Tolerance } from "./lab.ts";
 
 export const labs: readonly Lab[] = [
   occLab,

@@ -1,0 +1,83 @@
+/**
+ * What `@redrive/simulator` adds to a page. The engine is what turns a scenario and a seed into counts:
+ * event queue, chance, waits and one world. Core is counted apart, because a page has it anyway.
+ */
+import { describe, expect, test } from "vitest";
+import { type Bundle, bundle } from "./bundle.ts";
+
+const WORLD = "./faces/simulator/src/world";
+const ENGINE_BYTES = 8000;
+
+const engines = [
+  ["calls", `export { runCalls } from "${WORLD}/calls.ts";`],
+  ["fleet", `export { runFleet } from "${WORLD}/fleet.ts";`],
+  ["contention", `export { runContention } from "${WORLD}/contention.ts";`],
+  ["queue", `export { runQueue } from "${WORLD}/queue.ts";`],
+] as const;
+
+/** Not engines: these hold several worlds, or the engine's surroundings. A ratchet, as for the library. */
+const wholes = [
+  ["all four worlds", engines.map(([, entry]) => entry).join("\n"), 11_264],
+  [
+    "simulate: worlds, checks, report, verdict",
+    'export { simulate } from "@redrive/simulator";',
+    15_104,
+  ],
+] as const;
+
+const withoutCore = (entry: string) => bundle(entry, ["@redrive/core"]);
+
+describe("minified and gzipped, without core", () => {
+  test.each(engines)("the engine of %s is below 8 kB", async (name, entry) => {
+    const { gzipBytes } = await withoutCore(entry);
+    process.stdout.write(`engine of ${name}: ${gzipBytes} bytes gzipped\n`);
+    expect(gzipBytes).toBeLessThan(ENGINE_BYTES);
+  });
+
+  test.each(wholes)("%s stays below its bound", async (name, entry, most) => {
+    const { gzipBytes } = await withoutCore(entry);
+    process.stdout.write(`${name}: ${gzipBytes} bytes gzipped of at most ${most}\n`);
+    expect(gzipBytes).toBeLessThan(most);
+  });
+});
+
+/** What each export may bring of the simulator's own folders. */
+const alone = [
+  ["schedule", ["world", "labs", "lint", "advise", "measure", "engine"]],
+  ["coverage", ["world", "labs", "lint", "advise", "measure"]],
+  ["herd", ["world", "labs", "lint", "advise"]],
+  ["lint", ["world", "labs", "advise"]],
+  ["advise", ["world", "labs"]],
+  ["simulate", ["labs", "lint", "advise"]],
+  ["scenarios", ["world", "labs", "lint", "advise", "engine", "measure"]],
+] as const;
+
+describe("imported from the index", () => {
+  test.each(alone)("%s does not drag in what it does not use", async (name, unused) => {
+    const made = await bundle(`export { ${name} } from "@redrive/simulator";`);
+    for (const folder of unused) {
+      expect(foldersOf(made)).not.toContain(folder);
+    }
+  });
+
+  test.each(["@redrive/simulator", "@redrive/simulator/labs", "@redrive/simulator/scenarios"])(
+    "%s needs nothing of Node's and no third party",
+    async (path) => {
+      const { imports, modules } = await bundle(`export * from "${path}";`);
+      expect(imports).toEqual([]);
+      const foreign = modules.filter(({ path }) => !isOurs(path));
+      expect(foreign).toEqual([]);
+    },
+  );
+});
+
+function foldersOf({ modules }: Bundle): readonly string[] {
+  return modules.flatMap(({ path, bytes }) => {
+    const [, folder] = /^faces\/simulator\/src\/([a-z]+)\//u.exec(path) ?? [];
+    return folder === undefined || bytes === 0 ? [] : [folder];
+  });
+}
+
+function isOurs(path: string): boolean {
+  return path === "entry.ts" || /^(core|faces\/simulator)\/src\//u.test(path);
+}
