@@ -34,6 +34,39 @@ describe("schedule", () => {
     );
   });
 
+  it("never comes earlier than a hint asks, and spreads what comes after", () => {
+    fc.assert(
+      fc.property(
+        anyPolicy,
+        fc.integer(),
+        fc.integer({ min: 1, max: 60_000 }),
+        (policy, seed, ms) => {
+          const { waits, sumMs, attempts, endedBy } = schedule(policy, { seed, retryAfterMs: ms });
+          const { respectRetryAfter, maxRetryAfterMs, totalBudgetMs } = resolve(policy);
+          const hintMs = respectRetryAfter ? Math.min(ms, maxRetryAfterMs) : 0;
+          for (const wait of waits) {
+            expect(wait.lowMs).toBeGreaterThanOrEqual(hintMs);
+            expect(wait.delayMs).toBeGreaterThanOrEqual(wait.lowMs);
+            expect(wait.delayMs).toBeLessThanOrEqual(wait.highMs);
+          }
+          expect(sumMs).toBeLessThanOrEqual(totalBudgetMs);
+          expect(attempts).toBe(waits.length + 1);
+          if (hintMs >= totalBudgetMs && attempts > 1) expect(endedBy).not.toBe("attempts");
+        },
+      ),
+    );
+  });
+
+  it("ends at once where the hint lies beyond the budget", () => {
+    const policy = { totalBudgetMs: 8000 };
+    expect(schedule(policy, { retryAfterMs: 9000 })).toEqual({
+      waits: [],
+      sumMs: 0,
+      attempts: 1,
+      endedBy: "retry-after",
+    });
+  });
+
   it("takes presets by name", () => {
     expect(schedule("interactive").attempts).toBe(presets.interactive.maxAttempts);
   });

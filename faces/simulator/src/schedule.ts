@@ -2,7 +2,20 @@
  * Schedule: the waits of one call whose every attempt fails at once, attempt by attempt: what the
  * policy allows (ceiling and range) and what chance makes of it under one seed.
  */
-import { kernelOf, type PolicyDocument, type PresetName, seededRandom } from "@redrive/core";
+import {
+  assertRange,
+  type CallHistory,
+  type Decision,
+  decide,
+  kernelOf,
+  OPEN_GATES,
+  type Policy,
+  type PolicyDocument,
+  type PresetName,
+  type Random,
+  seededRandom,
+  statusOutcome,
+} from "@redrive/core";
 import { resolvePolicy } from "./scenario.ts";
 
 export interface ScheduleOptions {
@@ -10,6 +23,8 @@ export interface ScheduleOptions {
   readonly seed?: number | string;
   /** The call's own stream, as the faces fork it; left out: the seed's. */
   readonly callId?: string;
+  /** Every answer asks to be left alone this long (Retry-After). 0 to 365 days. Default: 0, none does. */
+  readonly retryAfterMs?: number;
 }
 
 /** The wait that follows one failed attempt. */
@@ -29,8 +44,8 @@ export interface Schedule {
   readonly waits: readonly ScheduledWait[];
   readonly sumMs: number;
   readonly attempts: number;
-  /** Why it ends: no attempts are left, or the total budget is spent. */
-  readonly endedBy: "attempts" | "budget";
+  /** Why it ends: no attempts are left, the total budget is spent, or the hint lies beyond it. */
+  readonly endedBy: "attempts" | "budget" | "retry-after";
 }
 
 const LAST_DRAW = 1 - 2 ** -53;
@@ -41,8 +56,10 @@ export function schedule(
 ): Schedule {
   const resolved = resolvePolicy(policy);
   const kernel = kernelOf(resolved);
-  const { seed = 1, callId } = options;
+  const { seed = 1, callId, retryAfterMs = 0 } = options;
+  assertRange("retryAfterMs", retryAfterMs, 0, 31_536_000_000);
   const random = callId === undefined ? seededRandom(seed) : seededRandom(seed).fork(callId);
+  if (retryAfterMs > 0) return hintedSchedule(resolved, random, retryAfterMs);
   const waits: ScheduledWait[] = [];
   let sumMs = 0;
   let previousMs = 0;
@@ -62,4 +79,55 @@ export function schedule(
     previousMs = delayMs;
   }
   return { waits, sumMs, attempts: resolved.maxAttempts, endedBy: "attempts" };
+}
+
+/** As `schedule`, asking `decide` itself, because the kernel knows no hints. */
+function hintedSchedule(policy: Policy, random: Random, retryAfterMs: number): Schedule {
+  // Ranges are told without regard to the budget, as they are without a hint.
+  const patient = { ...policy, totalBudgetMs: LONGEST_BUDGET_MS };
+  const waits: ScheduledWait[] = [];
+  let sumMs = 0;
+  let previousDelayMs = 0;
+  for (let attempt = 1; ; attempt++) {
+    const history = { attempt, startedAt: 0, previousDelayMs };
+    const decision = afterHint(policy, history, retryAfterMs, sumMs, random);
+    if (decision.kind !== "retry") {
+      return { waits, sumMs, attempts: attempt, endedBy: endOf(decision) };
+    }
+    const { delayMs, ownDelayMs } = decision;
+    const range = (draw: number) =>
+      delayOf(afterHint(patient, history, retryAfterMs, sumMs, always(draw)));
+    const [lowMs, highMs] = [range(0), range(LAST_DRAW)];
+    const ceilingMs = kernelOf(policy).ceilingMs(attempt);
+    waits.push({ attempt, ceilingMs, lowMs, highMs, delayMs, sumMs: sumMs + delayMs });
+    sumMs += delayMs;
+    previousDelayMs = ownDelayMs;
+  }
+}
+
+const LONGEST_BUDGET_MS = 365 * 86_400_000;
+
+/** What follows a refusal with a hint; worth repeating whatever the policy lists. */
+function afterHint(
+  policy: Policy,
+  history: CallHistory,
+  retryAfterMs: number,
+  now: number,
+  random: Random,
+): Decision {
+  const outcome = { ...statusOutcome(503, retryAfterMs), verdict: "transient" } as const;
+  return decide(policy, { idempotent: true }, history, outcome, OPEN_GATES, now, random);
+}
+
+function delayOf(decision: Decision): number {
+  return decision.kind === "retry" ? decision.delayMs : 0;
+}
+
+function endOf(decision: Decision): Schedule["endedBy"] {
+  const reason = decision.kind === "stop" ? decision.reason : "attempts";
+  return reason === "budget" || reason === "retry-after" ? reason : "attempts";
+}
+
+function always(draw: number): Random {
+  return { next: () => draw, fork: () => always(draw) };
 }

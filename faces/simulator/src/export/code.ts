@@ -31,7 +31,7 @@ function keyArgument(policy: PolicyDocument): string {
 }
 
 /** A value as a literal, keys without quotes. */
-function literal(value: object): string {
+export function literal(value: object): string {
   return JSON.stringify(value, null, 2)
     .replace(/^( *)"([a-zA-Z]\w*)":/gmu, "$1$2:")
     .replace(/([^{[,])\n/gu, "$1,\n")

@@ -24,6 +24,8 @@ export type SharedRun =
       readonly seed: number | string;
       readonly policy: SharedPolicy;
       readonly outageMs?: number;
+      /** Every answer carries this hint. */
+      readonly retryAfterMs?: number;
     }
   | {
       readonly view: "herd";
@@ -139,7 +141,8 @@ const isPolicy = (value: unknown) => typeof value === "string" || isObject(value
 
 /** As much as the views need to start; documents are looked into by core and the simulator. */
 const CHECKS: Readonly<Record<SharedRun["view"], Check>> = {
-  curve: ({ policy, outageMs }) => isPolicy(policy) && isNumberOrAbsent(outageMs),
+  curve: ({ policy, outageMs, retryAfterMs }) =>
+    isPolicy(policy) && isNumberOrAbsent(outageMs) && isNumberOrAbsent(retryAfterMs),
   herd: ({ strategies, clients, windowMs }) =>
     isListOf(strategies, (one) => isObject(one) && isPolicy(one["policy"])) &&
     typeof clients === "number" &&

@@ -1,0 +1,95 @@
+/** Code for others: it parses, it carries the policy's numbers, and what is lost is told. */
+import { presets, resolve } from "@redrive/core";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { anyPolicy } from "../policy.testing.ts";
+import { codeFor, codeTargets } from "./code-targets.ts";
+
+/** Runs the code with its imports and `call` replaced, and returns what the library was given. */
+async function givenTo(text: string, doubles: Readonly<Record<string, unknown>>): Promise<void> {
+  const body = text.replace(/^import .*$/gmu, "");
+  const names = [...Object.keys(doubles), "call"];
+  const AsyncFunction = (async () => {}).constructor as new (
+    ...args: string[]
+  ) => (...values: unknown[]) => Promise<void>;
+  await new AsyncFunction(...names, body)(...Object.values(doubles), () => 1);
+}
+
+test("Redrive's code hands over the document itself", async () => {
+  let given: unknown;
+  const retry = async (_call: unknown, options: unknown) => {
+    given = options;
+  };
+  await givenTo(codeFor("redrive", presets.webhook).text, { retry });
+  expect(given).toEqual(presets.webhook);
+});
+
+test("p-retry is given the same curve", async () => {
+  let given: unknown;
+  const pRetry = async (_call: unknown, options: unknown) => {
+    given = options;
+  };
+  const { text, notes } = codeFor("p-retry", { maxAttempts: 4, initialDelayMs: 200 });
+  await givenTo(text, { pRetry });
+  expect(given).toEqual({
+    retries: 3,
+    minTimeout: 200,
+    maxTimeout: 30_000,
+    factor: 2,
+    randomize: true,
+    maxRetryTime: 30_000,
+  });
+  expect(notes.join(" ")).toContain("not FULL");
+});
+
+test("cockatiel is given one less, because it counts retries", async () => {
+  const made: unknown[] = [];
+  class ExponentialBackoff {
+    constructor(options: object) {
+      made.push(options);
+    }
+  }
+  const retry = (_handle: unknown, options: { readonly maxAttempts: number }) => {
+    made.push(options.maxAttempts);
+    return { execute: async () => 1 };
+  };
+  const { text, notes } = codeFor("cockatiel", {
+    maxAttempts: 4,
+    jitterType: "EQUAL",
+    multiplier: 3,
+  });
+  await givenTo(text, { ExponentialBackoff, retry, handleAll: 0, halfJitterGenerator: "half" });
+  expect(made).toEqual([
+    { initialDelay: 100, exponent: 3, maxDelay: 30_000, generator: "half" },
+    3,
+  ]);
+  expect(notes).toContain("cockatiel always doubles with this jitter, whatever exponent says.");
+});
+
+test("cockatiel takes a list as it is", () => {
+  expect(codeFor("cockatiel", presets.webhook).text).toContain("new IterableBackoff([5000,300000,");
+});
+
+test("the AWS SDK is told attempts and mode, in code and as its config file", () => {
+  const { text } = codeFor("aws", { maxAttempts: 4 });
+  expect(text).toContain('maxAttempts: 4, retryMode: "standard"');
+  expect(text).toContain("retry_mode = standard\nmax_attempts = 4");
+});
+
+test("every policy has code for everybody, in whole sentences", () => {
+  fc.assert(
+    fc.property(anyPolicy, (policy) => {
+      for (const { id } of codeTargets) {
+        const { text, notes, language } = codeFor(id, policy);
+        if (language === "json") expect(JSON.parse(text)).toHaveProperty("methodConfig");
+        else
+          expect(
+            () => new Function(`async () => {${text.replace(/^import .*$/gmu, "")}}`),
+          ).not.toThrow();
+        for (const note of notes) expect(note).toMatch(/^\S.*[.]$/u);
+        expect(resolve(policy).maxAttempts).toBeGreaterThan(0);
+      }
+    }),
+    { numRuns: 200 },
+  );
+});

@@ -1,0 +1,186 @@
+/**
+ * Code targets: a policy as the lines that use it: for Redrive itself, for two libraries of
+ * JavaScript, for the AWS SDK and as a gRPC service config. What a target cannot say is told in
+ * notes, since code that silently does something else is worse than none.
+ */
+import {
+  exportAws,
+  exportGrpc,
+  formatSeconds,
+  type Policy,
+  type PolicyDocument,
+  resolve,
+} from "@redrive/core";
+import { counted } from "../words/figures.ts";
+import { literal } from "./code.ts";
+
+export type CodeTarget = "redrive" | "p-retry" | "cockatiel" | "aws" | "grpc";
+
+export const codeTargets: readonly { readonly id: CodeTarget; readonly label: string }[] = [
+  { id: "redrive", label: "Redrive" },
+  { id: "p-retry", label: "p-retry" },
+  { id: "cockatiel", label: "cockatiel" },
+  { id: "aws", label: "AWS SDK" },
+  { id: "grpc", label: "gRPC" },
+];
+
+export interface TargetCode {
+  readonly language: "ts" | "json" | "ini";
+  readonly text: string;
+  /** Whole sentences on what the target does otherwise. */
+  readonly notes: readonly string[];
+}
+
+export function codeFor(target: CodeTarget, document: PolicyDocument): TargetCode {
+  return WRITERS[target](document);
+}
+
+const WRITERS: Readonly<Record<CodeTarget, (document: PolicyDocument) => TargetCode>> = {
+  redrive: redriveCode,
+  "p-retry": pRetryCode,
+  cockatiel: cockatielCode,
+  aws: awsCode,
+  grpc: grpcCode,
+};
+
+function redriveCode(document: PolicyDocument): TargetCode {
+  const options = document.requireIdempotencyKey
+    ? { ...document, idempotencyKey: "order-42" }
+    : document;
+  const text = `import { retry } from "redrive";
+
+const answer = await retry(({ signal }) => call({ signal }), ${literal(options)});`;
+  return { language: "ts", text, notes: [] };
+}
+
+function pRetryCode(document: PolicyDocument): TargetCode {
+  const policy = resolve(document);
+  const { firstMs, factor, longestMs } = curveOf(policy);
+  const isRandom = policy.jitterType !== "NONE";
+  const options = {
+    retries: policy.maxAttempts - 1,
+    minTimeout: firstMs,
+    maxTimeout: longestMs,
+    factor,
+    randomize: isRandom,
+    maxRetryTime: policy.totalBudgetMs,
+  };
+  const notes = [
+    ...shapeNotes("p-retry", policy),
+    ...(isRandom
+      ? [
+          `p-retry draws from once to twice the wait and caps after that, not ${policy.jitterType}: waits are longer and pile up at the cap.`,
+        ]
+      : []),
+    "p-retry has no timeout for an attempt and reads no Retry-After.",
+  ];
+  const text = `import pRetry from "p-retry";
+
+const answer = await pRetry(() => call(), ${literal(options)});`;
+  return { language: "ts", text, notes };
+}
+
+function cockatielCode(document: PolicyDocument): TargetCode {
+  const policy = resolve(document);
+  const backoff =
+    policy.delaysMs === undefined
+      ? cockatielBackoff(policy)
+      : `new IterableBackoff(${JSON.stringify(policy.delaysMs)})`;
+  const names = [...backoff.matchAll(/new (\w+)|(\w+Generator)/gu)].map(
+    ([, made, used]) => made ?? used,
+  );
+  const text = `import { ${[...names, "handleAll", "retry"].join(", ")} } from "cockatiel";
+
+const policy = retry(handleAll, {
+  maxAttempts: ${policy.maxAttempts - 1},
+  backoff: ${backoff},
+});
+const answer = await policy.execute(({ signal }) => call({ signal }));`;
+  return { language: "ts", text, notes: cockatielNotes(policy) };
+}
+
+function cockatielNotes(policy: Policy): readonly string[] {
+  const { jitterType, maxAttempts, delaysMs, backoff } = policy;
+  const isExponential = delaysMs === undefined && backoff !== "FIXED";
+  const isDrawn = isExponential && Object.hasOwn(GENERATORS, jitterType);
+  return [
+    ...(delaysMs === undefined ? shapeNotes("cockatiel", policy) : []),
+    ...(jitterType === "NONE" || isDrawn
+      ? []
+      : [`cockatiel has no ${jitterType} jitter here; its waits are exact.`]),
+    ...(isDrawn && jitterType === "DECORRELATED"
+      ? ["cockatiel's decorrelated jitter is Polly's formula, not the one of AWS."]
+      : []),
+    ...(isDrawn && jitterType !== "DECORRELATED" && policy.multiplier !== 2
+      ? ["cockatiel always doubles with this jitter, whatever exponent says."]
+      : []),
+    `cockatiel counts retries: maxAttempts ${maxAttempts - 1} makes ${counted(maxAttempts, "call")}.`,
+    `cockatiel bounds no total: wrap it in a timeout of ${formatSeconds(policy.totalBudgetMs)} if one is needed.`,
+  ];
+}
+
+const GENERATORS: Readonly<Record<string, string>> = {
+  NONE: "noJitterGenerator",
+  FULL: "fullJitterGenerator",
+  EQUAL: "halfJitterGenerator",
+  DECORRELATED: "decorrelatedJitterGenerator",
+};
+
+function cockatielBackoff(policy: Policy): string {
+  const { firstMs, factor, longestMs } = curveOf(policy);
+  if (policy.backoff === "FIXED") return `new ConstantBackoff(${firstMs})`;
+  const generator = GENERATORS[policy.jitterType] ?? "noJitterGenerator";
+  return `new ExponentialBackoff({
+    initialDelay: ${firstMs},
+    exponent: ${factor},
+    maxDelay: ${longestMs},
+    generator: ${generator},
+  })`;
+}
+
+function awsCode(document: PolicyDocument): TargetCode {
+  const { maxAttempts } = resolve(document);
+  const { text: config, notes } = exportAws(document);
+  const mode = /retry_mode = (\w+)/u.exec(config)?.[1] ?? "standard";
+  const text = `import { S3Client } from "@aws-sdk/client-s3";
+
+const client = new S3Client({ maxAttempts: ${maxAttempts}, retryMode: "${mode}" });
+
+/* or in ~/.aws/config, for every client:
+
+${config.trimEnd()}
+*/`;
+  return { language: "ts", text, notes };
+}
+
+function grpcCode(document: PolicyDocument): TargetCode {
+  const { config, notes } = exportGrpc(document);
+  return { language: "json", text: JSON.stringify(config, null, 2), notes };
+}
+
+interface Curve {
+  readonly firstMs: number;
+  readonly factor: number;
+  readonly longestMs: number;
+}
+
+/** The nearest exponential curve: exact for EXPONENTIAL and FIXED. */
+function curveOf(policy: Policy): Curve {
+  if (policy.delaysMs !== undefined) {
+    const longestMs = policy.delaysMs.reduce((most, each) => Math.max(most, each), 0);
+    return { firstMs: policy.delaysMs[0] ?? 0, factor: 2, longestMs };
+  }
+  const { backoff, initialDelayMs, multiplier, maxDelayMs } = policy;
+  if (backoff === "FIXED") return { firstMs: initialDelayMs, factor: 1, longestMs: initialDelayMs };
+  const factor = backoff === "LINEAR" ? 2 : multiplier;
+  return { firstMs: initialDelayMs, factor, longestMs: maxDelayMs };
+}
+
+function shapeNotes(name: string, policy: Policy): readonly string[] {
+  if (policy.delaysMs !== undefined) {
+    return [`${name} has no list of waits: a curve that doubles from the first stands for it.`];
+  }
+  return policy.backoff === "LINEAR"
+    ? [`${name} has no linear growth: one that doubles stands for it.`]
+    : [];
+}
