@@ -23,6 +23,7 @@ import {
 import type { Deliver } from "./engine/delivery.ts";
 import { Engine } from "./engine/engine.ts";
 import { uuidV7 } from "./ids.ts";
+import { callbacksOf } from "./operations/callback.ts";
 import { Redrive } from "./redrive.ts";
 import { remembered } from "./remembered.ts";
 import type { Store } from "./store.ts";
@@ -73,6 +74,7 @@ export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
     random,
     store,
     deliver: deliverThrough(deliverer),
+    follow: (task, settle, now) => callbacksOf(task, settle, now, newId),
     nodeId: newId(clock.now()),
     ...(options.retentionMs !== undefined && { retentionMs: options.retentionMs }),
     ...(options.deadLetterRetentionMs !== undefined && {
@@ -88,7 +90,8 @@ export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
     await close();
     throw error;
   });
-  return new Redrive({
+  const redrive = new Redrive({
+    clock,
     store,
     engine,
     newId,
@@ -96,6 +99,8 @@ export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
     checkTarget: remembered(REMEMBERED_TARGETS, (url) => checkTarget(url, targets)),
     close,
   });
+  await redrive.jobs.open();
+  return redrive;
 }
 
 function rethrow(error: unknown): never {

@@ -4,6 +4,7 @@
  */
 import {
   assertKey,
+  type Clock,
   type DestinationDocument,
   DocumentError,
   isObject,
@@ -15,12 +16,16 @@ import type { Engine } from "./engine/engine.ts";
 import type { EngineEvent } from "./engine/events.ts";
 import { serviceError } from "./errors.ts";
 import type { NewId } from "./ids.ts";
+import { callbackOf } from "./operations/callback.ts";
 import { type DestinationHealth, healthOfDestination } from "./operations/destination-health.ts";
 import { explainTask } from "./operations/explain-task.ts";
+import { markOf } from "./operations/redrive-job.ts";
+import { RedriveJobs } from "./operations/redrive-jobs.ts";
 import { type Digest, Policies, type PolicyChoice } from "./policies.ts";
 import {
   type AttemptPage,
   blankDestination,
+  type Cancel,
   type CreateResult,
   type DestinationRow,
   type Page,
@@ -34,6 +39,7 @@ import { checkInput, fingerprintParts, type TaskInput, taskOf } from "./task-inp
 
 /** What `createRedrive` joins. */
 export interface RedriveParts {
+  readonly clock: Clock;
   readonly store: Store;
   readonly engine: Engine;
   readonly newId: NewId;
@@ -69,11 +75,15 @@ const REDRIVE_PAGE = 100;
 
 export class Redrive {
   readonly policies: Policies;
+  /** Redrives at a pace, kept in the store. */
+  readonly jobs: RedriveJobs;
   readonly #parts: RedriveParts;
 
   constructor(parts: RedriveParts) {
-    const { store, engine, digest } = parts;
+    const { clock, store, engine, digest } = parts;
+    const { notes, exclusive } = store;
     this.#parts = parts;
+    this.jobs = new RedriveJobs({ clock, notes, exclusive, nodeId: engine.nodeId, source: this });
     this.policies = new Policies(store, engine.policies, digest, () => engine.now());
   }
 
@@ -154,7 +164,7 @@ export class Redrive {
 
   /** Throws `TASK_STATE_CONFLICT` for a task that ended otherwise, `TASK_NOT_FOUND` for none. */
   async cancel(taskId: string, tenantId: string = DEFAULT_TENANT): Promise<Cancelled> {
-    const result = await this.#parts.engine.cancel({ tenantId, taskId });
+    const result = await this.#parts.engine.cancel(await this.#cancelOf(tenantId, taskId));
     switch (result.kind) {
       case "cancelled":
         return { status: "CANCELLED", cancelRequestedAt: null };
@@ -165,6 +175,16 @@ export class Redrive {
       case "unknown":
         throw notFound(taskId);
     }
+  }
+
+  /** With the callback that its cancelling is to make: where that goes never changes. */
+  async #cancelOf(tenantId: string, taskId: string): Promise<Cancel> {
+    const task = await this.get(taskId, tenantId);
+    if (task === null || task.callbackUrl === null) return { tenantId, taskId };
+    const { engine, newId } = this.#parts;
+    const now = engine.now();
+    const end = { ...task, status: "CANCELLED", reason: "aborted", finishedAt: now } as const;
+    return { tenantId, taskId, onEnd: { CANCELLED: callbackOf(task, end, newId(now)) } };
   }
 
   /** Runs a waiting task now rather than when it is due. It passes no guard. */
@@ -249,12 +269,21 @@ export class Redrive {
     return this.#parts.store.discard(tenantId, taskIds);
   }
 
-  /** Makes a new task of a dead letter; null if it is none, or was redriven before. */
-  async redriveTask(taskId: string, tenantId: string = DEFAULT_TENANT): Promise<string | null> {
+  /**
+   * Makes a new task of a dead letter; false if it is none, or was redriven before. The new task of
+   * a redrive has its mark, by which the redrive knows it again.
+   */
+  async redriveTask(
+    taskId: string,
+    tenantId: string = DEFAULT_TENANT,
+    redriveId?: string,
+  ): Promise<boolean> {
     const source = await this.get(taskId, tenantId);
-    if (source?.status !== "EXHAUSTED" || source.redrivenTo !== null) return null;
-    const isNew = await this.#redriveOne(source);
-    return isNew ? ((await this.get(taskId, tenantId))?.redrivenTo ?? null) : null;
+    if (source?.status !== "EXHAUSTED" || source.redrivenTo !== null) return false;
+    const now = this.#parts.engine.now();
+    const id = this.#parts.newId(now);
+    const newId = redriveId === undefined ? id : id.slice(0, 19) + markOf(redriveId, taskId);
+    return (await this.#create(againOf(source, newId, now), null)).kind === "created";
   }
 
   /** Makes a new task of every dead letter that matches; each is redriven once. */
@@ -272,30 +301,14 @@ export class Redrive {
         limit: REDRIVE_PAGE,
         ...(cursor !== undefined && { cursor }),
       });
-      const results = await Promise.all(page.tasks.map((task) => this.#redriveOne(task)));
+      const results = await Promise.all(
+        page.tasks.map(({ taskId }) => this.redriveTask(taskId, tenantId)),
+      );
       redriven += results.filter((isNew) => isNew).length;
       skipped += results.filter((isNew) => !isNew).length;
       cursor = page.cursor;
     }
     return { redriven, skipped };
-  }
-
-  /** Under the key of its source, so that the target can tell; without a row in the key table. */
-  async #redriveOne({ tenantId, taskId, redrivenTo }: RetryTask): Promise<boolean> {
-    const source = redrivenTo === null ? await this.get(taskId, tenantId) : null;
-    if (source === null) return false;
-    const now = this.#parts.engine.now();
-    const { idempotencyKey } = source;
-    const again: NewTask = {
-      ...source,
-      taskId: this.#parts.newId(now),
-      idempotencyKey: idempotencyKey ?? taskId,
-      deadlineAt: null,
-      createdAt: now,
-      scheduledAt: now,
-      redrivenFrom: taskId,
-    };
-    return (await this.#create(again, null)).kind === "created";
   }
 
   /** Returns what ends the listening. */
@@ -305,9 +318,23 @@ export class Redrive {
 
   /** Claims no more, lets what runs end for at most `graceMs`, and closes. Safe to call twice. */
   async stop(graceMs?: number): Promise<void> {
+    await this.jobs.stop();
     await this.#parts.engine.stop(graceMs);
     await this.#parts.close();
   }
+}
+
+/** Under the key of its source, so that the target can tell; without a row in the key table. */
+function againOf(source: RetryTask, taskId: string, now: number): NewTask {
+  return {
+    ...source,
+    taskId,
+    idempotencyKey: source.idempotencyKey ?? source.taskId,
+    deadlineAt: null,
+    createdAt: now,
+    scheduledAt: now,
+    redrivenFrom: source.taskId,
+  };
 }
 
 function notFound(taskId: string): Error {

@@ -103,7 +103,7 @@ const FIELDS: Fields & Readonly<Record<keyof TaskInput, unknown>> = {
   scheduledAt: numberRule(0, LARGEST),
   deadlineAt: numberRule(0, LARGEST),
   labels: textsRule(/^[\w.:/-]{1,64}$/, 32),
-  callbackUrl: textRule(/^https?:\/\/[^\s\\]{1,2000}$/, "an http or https URL"),
+  callbackUrl: anything,
 };
 
 /** What making a task needs besides its input. */
@@ -167,7 +167,8 @@ export function taskOf(input: TaskInput, making: TaskMaking): NewTask {
   const problems = [...checkInput(input, now)];
   if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
   const target = making.checkTarget(input.targetUrl);
-  if (!target.ok) throw refusal(target);
+  if (!target.ok) throw refusal(target, "targetUrl");
+  const callbackUrl = callbackOf(input, making);
   const body = bodyOf(input);
   if (body !== null && body.length > LONGEST_INLINE_BODY) {
     const text = `the body must be at most ${LONGEST_INLINE_BODY} bytes, got ${body.length}`;
@@ -191,15 +192,29 @@ export function taskOf(input: TaskInput, making: TaskMaking): NewTask {
     createdAt: now,
     scheduledAt: Math.max(now, input.scheduledAt ?? now),
     labels: input.labels ?? NONE,
-    callbackUrl: input.callbackUrl ?? null,
+    callbackUrl,
     redrivenFrom: null,
   };
 }
 
-function refusal({ kind, message }: RefusedTarget): Error {
+/** Judged as a target, which it will be. */
+function callbackOf({ callbackUrl }: TaskInput, { checkTarget }: TaskMaking): string | null {
+  if (callbackUrl === undefined) return null;
+  const callback = checkTarget(callbackUrl);
+  if (!callback.ok) throw refusal(callback, "callbackUrl");
+  return callback.url;
+}
+
+type UrlField = "targetUrl" | "callbackUrl";
+
+function refusal({ kind, message }: RefusedTarget, field: UrlField): Error {
+  const text = message.replace(/^(target(Url)?)\b/, (word) => {
+    if (field === "targetUrl") return word;
+    return word === "target" ? "callback" : "callbackUrl";
+  });
   return kind === "denied"
-    ? serviceError("TARGET_DENIED", message)
-    : new DocumentError("INVALID_ARGUMENT", [wrong("targetUrl", message)]);
+    ? serviceError("TARGET_DENIED", text)
+    : new DocumentError("INVALID_ARGUMENT", [wrong(field, text)]);
 }
 
 const NONE: Headers = Object.freeze({});

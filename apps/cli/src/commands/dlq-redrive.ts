@@ -4,7 +4,7 @@ import type { Client } from "@redrive/service/client";
 import { counted } from "@redrive/simulator/words";
 import { type Command, Option } from "commander";
 import { confirmed } from "../confirm.ts";
-import { addExamples, numberFlag } from "../flags.ts";
+import { addExamples, numberFlag, wholeFlag } from "../flags.ts";
 import { FAILED, OK, PARTIAL, type Presentation } from "../presentation.ts";
 import { addRemote, askService, type RemoteFlags } from "../remote.ts";
 import type { Screen } from "../screen.ts";
@@ -13,6 +13,7 @@ import { progressOn } from "../terminal/progress.ts";
 
 interface RedriveFlags extends RemoteFlags, FilterFlags {
   readonly rate: number;
+  readonly canary: number;
   readonly dryRun?: boolean;
   readonly yes?: boolean;
 }
@@ -24,6 +25,7 @@ export function addRedrive(parent: Command, screen: Screen): void {
     .command("redrive [taskId...]")
     .description("make new tasks of dead letters: those that are named, or all that match")
     .option("--rate <perSecond>", "so many a second", numberFlag(0.1, 10_000), 10)
+    .option("--canary <count>", "so many first; the rest if those go well", wholeFlag(0, 100), 0)
     .option("--dry-run", "only count")
     .option("-y, --yes", "do not ask");
   addFilter(command);
@@ -31,7 +33,7 @@ export function addRedrive(parent: Command, screen: Screen): void {
   addExamples(
     command,
     "redrive dlq redrive --dry-run",
-    "redrive dlq redrive --destination https://example.com --rate 5",
+    "redrive dlq redrive --destination https://example.com --rate 5 --canary 5",
     "redrive dlq redrive 01a1e1b6-b1b2-7000-83d9-6258b3c1903d --yes",
   );
   command.addOption(new Option("--no-wait", "begin, and do not wait for the end"));
@@ -49,11 +51,11 @@ async function redrive(
   const what = taskIds.length > 0 ? { taskIds: [...taskIds] } : { filter: filterOf(flags) };
   const counting = await client.startRedrive({ ...what, dryRun: true });
   const { total: count } = counting;
-  const { dryRun, yes, rate: ratePerSecond } = flags;
+  const { dryRun, yes, rate: ratePerSecond, canary } = flags;
   if (dryRun || count === 0) return present(counting);
   const isMeant = await confirmed(screen, { verb: "redrive", noun: "dead letter", count, yes });
   if (!isMeant) return { json: counting, text: () => ["Nothing was redriven."], exitCode: FAILED };
-  const started = await client.startRedrive({ ...what, ratePerSecond });
+  const started = await client.startRedrive({ ...what, ratePerSecond, canary });
   return present(flags.wait ? await untilDone(screen, client, started) : started);
 }
 
@@ -79,7 +81,7 @@ async function untilDone(
   return view;
 }
 
-const EXIT_CODES = { RUNNING: OK, DONE: OK, CANCELLED: PARTIAL, FAILED } as const;
+const EXIT_CODES = { RUNNING: OK, DONE: OK, PAUSED: PARTIAL, CANCELLED: PARTIAL, FAILED } as const;
 
 function present(view: RedriveView): Presentation {
   return { json: view, text: () => [wordsOf(view)], exitCode: EXIT_CODES[view.status] };

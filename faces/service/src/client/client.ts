@@ -57,6 +57,8 @@ export interface Client {
   startRedrive(redrive: RedriveToStart): Promise<RedriveView>;
   getRedrive(redriveId: string): Promise<RedriveView>;
   listRedrives(): Promise<RedriveList>;
+  pauseRedrive(redriveId: string): Promise<RedriveView>;
+  resumeRedrive(redriveId: string): Promise<RedriveView>;
   cancelRedrive(redriveId: string): Promise<RedriveView>;
 
   listDestinations(): Promise<DestinationList>;
@@ -157,6 +159,8 @@ type DeadLetterCalls = Pick<
   | "startRedrive"
   | "getRedrive"
   | "listRedrives"
+  | "pauseRedrive"
+  | "resumeRedrive"
   | "cancelRedrive"
 >;
 
@@ -170,6 +174,8 @@ function deadLetterCalls({ ask }: Transport): DeadLetterCalls {
     startRedrive: (redrive) => ask({ method: "POST", path: ["redrives"], body: redrive }),
     getRedrive: (redriveId) => ask({ method: "GET", path: ["redrives", redriveId] }),
     listRedrives: () => ask({ method: "GET", path: ["redrives"] }),
+    pauseRedrive: (redriveId) => ask({ method: "POST", path: ["redrives", redriveId, "pause"] }),
+    resumeRedrive: (redriveId) => ask({ method: "POST", path: ["redrives", redriveId, "resume"] }),
     cancelRedrive: (redriveId) => ask({ method: "POST", path: ["redrives", redriveId, "cancel"] }),
   };
 }

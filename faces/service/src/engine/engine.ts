@@ -5,6 +5,7 @@
 import type { Clock, Random } from "@redrive/core";
 import { serviceError } from "../errors.ts";
 import {
+  type Cancel,
   type CancelResult,
   type CreateResult,
   type DestinationRow,
@@ -19,6 +20,7 @@ import type { NewTask } from "../task.ts";
 import type { Deliver } from "./delivery.ts";
 import { EngineTime } from "./engine-time.ts";
 import { EngineEvents } from "./events.ts";
+import { type Follow, noteFollower } from "./followers.ts";
 import { GuardedDestination, type Permit } from "./guarded-destination.ts";
 import { NodeLease } from "./node-lease.ts";
 import { PolicyBook } from "./policy-book.ts";
@@ -40,6 +42,8 @@ export interface EngineOptions {
   readonly retentionMs?: number;
   /** Dead letters are kept this long. Default: 30 days. */
   readonly deadLetterRetentionMs?: number;
+  /** Tasks that follow on the end of others. Default: none. */
+  readonly follow?: Follow;
   /** The store can no longer be relied on: the process is to end. */
   readonly onFatal?: (error: unknown) => void;
 }
@@ -78,15 +82,16 @@ export class Engine implements TurnHost {
     this.#time = time;
     this.events = events;
     this.policies = policies;
-    const shared = { time, random, policies, scheduler, events };
+    const destinationOf = (tenantId: string, name: string) => this.destination(tenantId, name);
+    const { follow = () => undefined } = options;
+    const shared = { time, random, policies, scheduler, events, destinationOf, follow };
     const mayStart = (now: number, claimedAt: number) =>
       this.#isActive(now) && claimedAt >= this.#lease.heldSince();
     this.#runner = new Runner({ ...shared, deliver, turn: () => this.#turn, mayStart });
     this.#turn = new Turn(clock, time, store, scheduler, this);
-    const destinationOf = (tenantId: string, name: string) => this.destination(tenantId, name);
     const runner = this.#runner;
     const turn = this.#turn;
-    this.#rescuer = new Rescuer({ ...shared, nodeId, store, turn, runner, destinationOf });
+    this.#rescuer = new Rescuer({ ...shared, nodeId, store, turn, runner });
     this.#lease = new NodeLease(store, time, nodeId);
     this.#upkeep = new Upkeep({
       clock,
@@ -186,12 +191,16 @@ export class Engine implements TurnHost {
     this.events.emit(this.#time.now(), { type: "task.created", tenantId, taskId, destination });
   }
 
-  async cancel(ref: TaskRef): Promise<CancelResult> {
+  async cancel(ref: Cancel): Promise<CancelResult> {
     const result = await this.#ask<CancelResult>((done, failed) =>
       this.#turn.addCancel({ ref, done, failed }),
     );
     if (result.kind === "cancelled") {
-      this.events.emit(this.#time.now(), { type: "task.cancelled", ...ref });
+      const { tenantId, taskId, onEnd } = ref;
+      const destinationOf = (tenant: string, name: string) => this.destination(tenant, name);
+      noteFollower(this.#scheduler, destinationOf, onEnd, "CANCELLED");
+      this.#turn.request();
+      this.events.emit(this.#time.now(), { type: "task.cancelled", tenantId, taskId });
     }
     return result;
   }

@@ -2,11 +2,14 @@
  * Policy book: the policies that tasks are pinned to, read once and kept resolved. A version never
  * changes, so what is in the book stays true.
  */
-import { type Policy, type PolicyDocument, resolve } from "@redrive/core";
+import { type Policy, type PolicyDocument, presets, resolve } from "@redrive/core";
 import type { Store } from "../store.ts";
 
 /** More are dropped and read again. */
 const MOST_POLICIES = 10_000;
+
+/** Internal tasks are pinned to a preset as it is, which needs no row. */
+const PRESET_VERSION = 0;
 
 export interface PolicyRef {
   readonly tenantId: string;
@@ -31,8 +34,15 @@ export class PolicyBook {
   async load(ref: PolicyRef): Promise<Policy | null> {
     const known = this.get(ref);
     if (known !== undefined) return known;
+    if (ref.policyVersion === PRESET_VERSION) return this.#preset(ref);
     const row = await this.#store.getPolicy(ref.tenantId, ref.policyId, ref.policyVersion);
     return row === null ? null : this.keep(ref, JSON.parse(row.document) as PolicyDocument);
+  }
+
+  #preset(ref: PolicyRef): Policy | null {
+    const { policyId } = ref;
+    if (!Object.hasOwn(presets, policyId)) return null;
+    return this.keep(ref, presets[policyId as keyof typeof presets]);
   }
 
   keep(ref: PolicyRef, document: PolicyDocument): Policy {

@@ -4,10 +4,10 @@
  * claims in this node's own name that its memory does not know: a commit whose answer was lost.
  */
 import type { Random } from "@redrive/core";
-import type { StartedTask, Store } from "../store.ts";
+import type { Settle, StartedTask, Store } from "../store.ts";
 import type { EngineTime } from "./engine-time.ts";
 import type { EngineEvents } from "./events.ts";
-import type { GuardedDestination } from "./guarded-destination.ts";
+import { type FindDestination, type Follow, withFollowers } from "./followers.ts";
 import type { PolicyBook } from "./policy-book.ts";
 import { announce, type Runner } from "./runner.ts";
 import type { Scheduler } from "./scheduler.ts";
@@ -24,7 +24,8 @@ export interface RescuerParts {
   readonly events: EngineEvents;
   readonly turn: Turn;
   readonly runner: Runner;
-  readonly destinationOf: (tenantId: string, name: string) => GuardedDestination;
+  readonly destinationOf: FindDestination;
+  readonly follow: Follow;
 }
 
 /** Claims looked at in one go. */
@@ -79,10 +80,11 @@ export class Rescuer {
     }
   }
 
-  #settle(task: StartedTask, settle: ReturnType<typeof releaseOf>): void {
-    const { turn, time, destinationOf } = this.#parts;
+  #settle(task: StartedTask, settled: Settle): void {
+    const { turn, time, destinationOf, follow } = this.#parts;
     const destination = destinationOf(task.tenantId, task.destination);
     const endedAt = time.now();
+    const settle = withFollowers(follow, task, settled, endedAt);
     this.#settling.add(task.ref);
     turn.addSettle({
       settle,

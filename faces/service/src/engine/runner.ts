@@ -3,7 +3,14 @@
  * more: a node that is stopping or whose lease is gone gives the claim back uncounted. What it holds
  * in memory is what no rescuer of this node may touch.
  */
-import { admit, OPEN_GATES, type Policy, type Random, remainingMs } from "@redrive/core";
+import {
+  admit,
+  type Decision,
+  OPEN_GATES,
+  type Policy,
+  type Random,
+  remainingMs,
+} from "@redrive/core";
 import type { AttemptResult } from "../deliver/attempt-result.ts";
 import type { Settle, SettleResult, StartedTask } from "../store.ts";
 import type { AttemptLog } from "../task.ts";
@@ -11,6 +18,7 @@ import { AbortSource } from "./abort-source.ts";
 import type { Deliver } from "./delivery.ts";
 import type { EngineTime } from "./engine-time.ts";
 import type { AttemptSummary, EngineEvents } from "./events.ts";
+import { type FindDestination, type Follow, noteFollower, withFollowers } from "./followers.ts";
 import type { GuardedDestination, Permit } from "./guarded-destination.ts";
 import type { PolicyBook } from "./policy-book.ts";
 import type { Scheduler } from "./scheduler.ts";
@@ -35,6 +43,8 @@ export interface RunnerParts {
   readonly policies: PolicyBook;
   readonly scheduler: Scheduler;
   readonly events: EngineEvents;
+  readonly destinationOf: FindDestination;
+  readonly follow: Follow;
   readonly turn: () => Turn;
   /** May the attempt of a claim made at that instant be started now? */
   readonly mayStart: (now: number, claimedAt: number) => boolean;
@@ -132,9 +142,7 @@ export class Runner {
     const ending = { task, policy, outcome, gates, now, random };
     const log = isLost ? abandonedLogOf(task, now) : attemptLogOf(task, result);
     const decision = decideOn(ending);
-    const isDenied = decision.kind === "stop" && result.errorClass === "target-denied";
-    const final = isDenied ? { ...decision, reason: "target-denied" as const } : decision;
-    this.#settle(held, settleOf(ending, final, log));
+    this.#settle(held, settleOf(ending, named(decision, result.errorClass), log));
   }
 
   /** The claim goes back as if it had not been made. */
@@ -153,9 +161,10 @@ export class Runner {
     this.#parts.scheduler.unblock(destination);
   }
 
-  #settle(held: Held, settle: Settle): void {
-    const { destination } = held;
+  #settle(held: Held, settled: Settle): void {
+    const { destination, task } = held;
     const endedAt = this.#parts.time.now();
+    const settle = withFollowers(this.#parts.follow, task, settled, endedAt);
     this.#parts.turn().addSettle({
       settle,
       destination,
@@ -197,11 +206,20 @@ interface Announcement {
   readonly endedAt: number;
 }
 
+/** What core cannot know: that it was the service itself that did not let the attempt leave. */
+function named(decision: Decision, errorClass: string | null): Decision {
+  if (decision.kind !== "stop") return decision;
+  if (errorClass !== "target-denied" && errorClass !== "secret-unavailable") return decision;
+  return { ...decision, reason: errorClass };
+}
+
 /** Tells scheduler and listeners what has been settled. */
 export function announce(
-  { scheduler, events, time }: Pick<RunnerParts, "scheduler" | "events" | "time">,
+  parts: Pick<RunnerParts, "scheduler" | "events" | "time" | "destinationOf">,
   { task, destination, settle, result, endedAt }: Announcement,
 ): void {
+  const { scheduler, events, time } = parts;
+  noteFollower(scheduler, parts.destinationOf, settle.onEnd, result);
   if (result === "PENDING") scheduler.note(destination.lanes[settle.lane], settle.nextAttemptAt);
   const type = eventType(settle, result);
   if (type === undefined) return;

@@ -84,7 +84,7 @@ function unknownField(path: string, name: string): Problem {
 const FIELD_NAMES = [
   ...["status", "policyId", "destination", "label", "idempotencyKey", "reason", "lastStatus"],
   ...["createdFrom", "createdTo", "finishedFrom", "finishedTo", "limit", "cursor", "include"],
-  ...["group", "filter", "taskIds", "ratePerSecond", "dryRun", "version"],
+  ...["group", "filter", "taskIds", "ratePerSecond", "canary", "dryRun", "version"],
 ];
 
 function joined(path: string, name: string): string {

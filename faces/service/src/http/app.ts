@@ -15,7 +15,6 @@ import {
   LogController,
 } from "fastify";
 import { serviceError } from "../errors.ts";
-import { RedriveJobs } from "../operations/redrive-jobs.ts";
 import { DEFAULT_TENANT, type Redrive } from "../redrive.ts";
 import { Access, type Caller, type RouteScope } from "./access.ts";
 import { answerError, answerSocket } from "./answer.ts";
@@ -106,7 +105,6 @@ function addClosing(app: FastifyInstance, front: Front): void {
   });
   app.addHook("onClose", async () => {
     cancel();
-    front.jobs.stop();
     front.metrics.stop();
   });
 }
@@ -139,7 +137,6 @@ function frontOf(redrive: Redrive, clock: Clock, { keys, mostWaiting }: AppOptio
     redrive,
     clock,
     limit: new TimeLimit(clock),
-    jobs: new RedriveJobs(clock, redrive),
     watch: new TaskWatch(clock, redrive),
     backlog: new Backlog(clock, (tenantId) => redrive.count(tenantId), mostWaiting ?? 10_000_000),
     metrics: new Metrics({

@@ -4,7 +4,6 @@
  */
 import type { Clock } from "@redrive/core";
 import type { FastifyInstance, FastifyRequest } from "fastify";
-import type { RedriveJobs } from "../operations/redrive-jobs.ts";
 import type { Redrive } from "../redrive.ts";
 import type { Caller, RouteScope } from "./access.ts";
 import type { Backlog } from "./backlog.ts";
@@ -17,7 +16,6 @@ export interface Front {
   readonly redrive: Redrive;
   readonly clock: Clock;
   readonly limit: TimeLimit;
-  readonly jobs: RedriveJobs;
   readonly watch: TaskWatch;
   readonly backlog: Backlog;
   readonly metrics: Metrics;

@@ -16,6 +16,8 @@ describe("a JSON body", () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => {
         const text = JSON.stringify(value);
+        // Names that reach a prototype are refused, which is told below.
+        fc.pre(!/__proto__|constructor/.test(text));
         expect(parseJson(bytes(text))).toEqual(JSON.parse(text));
       }),
     );

@@ -1,74 +1,247 @@
-/** Redrive jobs, on a virtual clock: their pace, their set, and their ends. */
-import { virtualClock } from "@redrive/core";
-import { expect, it } from "vitest";
-import type { TaskFilter } from "../store.ts";
+/** Redrive jobs, on a virtual clock: their pace, their set, their ends, and what outlives a process. */
+import { type VirtualClock, virtualClock } from "@redrive/core";
+import { describe, expect, it } from "vitest";
+import { serviceError } from "../errors.ts";
+import {
+  blankDestination,
+  type DestinationRow,
+  type NoteTable,
+  type TaskFilter,
+} from "../store.ts";
+import { memoryNotes } from "../stores/memory/memory-notes.ts";
 import type { RetryTask } from "../task.ts";
+import { markOf } from "./redrive-job.ts";
 import { RedriveJobs } from "./redrive-jobs.ts";
+import type { RedriveSource } from "./redrive-run.ts";
 
-function setup(count: number) {
-  const clock = virtualClock();
-  const redriven: { readonly taskId: string; readonly atMs: number }[] = [];
-  const filters: TaskFilter[] = [];
-  const jobs = new RedriveJobs(clock, {
-    now: () => clock.now(),
-    newId: () => "job-1",
-    async list(filter) {
-      filters.push(filter);
-      const tasks = Array.from({ length: count }, (_, n) => ({
-        taskId: `task-${n}`,
-        redrivenTo: n === 3 ? "x" : null,
-      }));
-      return { tasks: tasks as unknown as RetryTask[], cursor: null };
-    },
-    async redriveTask(taskId) {
-      if (taskId === "task-bad") throw new Error("the store is gone");
-      redriven.push({ taskId, atMs: clock.monotonicMs() });
-      return taskId === "task-1" ? null : `new-${taskId}`;
-    },
-  });
-  return { clock, jobs, redriven, filters };
+/** A service with so many dead letters, that outlives the processes that work on it. */
+class World {
+  readonly clock: VirtualClock = virtualClock();
+  readonly notes: NoteTable = memoryNotes();
+  readonly tasks: Map<string, RetryTask>;
+  readonly made: { readonly taskId: string; readonly atMs: number }[] = [];
+  readonly filters: TaskFilter[] = [];
+  rows: DestinationRow[] = [];
+  failures: Error[] = [];
+  /** What becomes of new tasks. */
+  status: RetryTask["status"] = "SUCCEEDED";
+  #lastId = 0;
+
+  constructor(count: number) {
+    const ids = Array.from({ length: count }, (_, n) => `0100-${String(n).padStart(4, "0")}`);
+    const dead = { status: "EXHAUSTED", redrivenTo: null, destination: "shop" };
+    this.tasks = new Map(ids.map((taskId) => [taskId, { ...dead, taskId } as RetryTask]));
+  }
+
+  /** In small steps, because a run goes on for many turns without an alarm. */
+  async pass(ms: number): Promise<void> {
+    for (let passed = 0; passed < ms; passed += 50) await this.clock.advance(50);
+  }
+
+  process(exclusive = true, nodeId = "node-1"): RedriveJobs {
+    const { clock, notes } = this;
+    return new RedriveJobs({ clock, notes, nodeId, exclusive, source: this.#source() });
+  }
+
+  #source(): RedriveSource {
+    return {
+      now: () => this.clock.now(),
+      newId: () => `0200-${String(++this.#lastId).padStart(4, "0")}`,
+      get: async (taskId) => this.tasks.get(taskId) ?? null,
+      list: async (filter) => {
+        this.filters.push(filter);
+        const dead = [...this.tasks.values()].filter(({ taskId }) => taskId.startsWith("0100"));
+        return { tasks: dead, cursor: null };
+      },
+      destinations: async () => this.rows,
+      redriveTask: async (taskId, _, redriveId) => this.#redrive(taskId, redriveId),
+    };
+  }
+
+  #redrive(taskId: string, redriveId: string): void {
+    const failure = this.failures.shift();
+    if (failure !== undefined) throw failure;
+    const source = this.tasks.get(taskId);
+    if (source?.redrivenTo !== null) return;
+    const redrivenTo = `0300-${String(++this.#lastId)}-${markOf(redriveId, taskId)}`;
+    this.tasks.set(taskId, { ...source, redrivenTo });
+    const { status } = this;
+    const made = { taskId: redrivenTo, status, attemptNumber: 1, redrivenTo: null };
+    this.tasks.set(redrivenTo, { ...source, ...made });
+    this.made.push({ taskId, atMs: this.clock.monotonicMs() });
+  }
 }
 
 const order = { tenantId: "acme", filter: {} };
 
-it("counts what is left of the set, and freezes it by time", async () => {
-  const { jobs, filters, clock } = setup(10);
+function redriven(world: World, taskId: string, redrivenTo: string): void {
+  world.tasks.set(taskId, { ...(world.tasks.get(taskId) as RetryTask), redrivenTo });
+}
+
+it("counts what is left of the set, freezes it by time, and keeps nothing of a dry run", async () => {
+  const world = new World(10);
+  redriven(world, "0100-0003", "0150-before");
+  const jobs = world.process();
   const job = await jobs.start({ ...order, dryRun: true });
   expect(job).toMatchObject({ status: "DONE", total: 9, redriven: 0 });
-  expect(filters[0]).toEqual({ status: "EXHAUSTED", finishedTo: clock.now() + 1 });
+  expect(world.filters[0]).toEqual({ status: "EXHAUSTED", finishedTo: world.clock.now() + 1 });
+  expect(await jobs.list("acme")).toEqual([]);
 });
 
 it("never runs ahead of its rate", async () => {
-  const { jobs, redriven, clock } = setup(21);
-  await jobs.start({ ...order, ratePerSecond: 10 });
-  await clock.advance(10_000);
-  expect(jobs.get("job-1", "acme")).toMatchObject({
-    status: "DONE",
-    total: 20,
-    redriven: 19,
-    skipped: 1,
-  });
-  redriven.forEach(({ atMs }, n) => {
+  const world = new World(20);
+  const jobs = world.process();
+  const { redriveId } = await jobs.start({ ...order, ratePerSecond: 10 });
+  redriven(world, "0100-0007", "0400-somebody-else");
+  await world.pass(10_000);
+  const done = { status: "DONE", total: 20, redriven: 19, skipped: 1 };
+  expect(await jobs.get(redriveId, "acme")).toMatchObject(done);
+  world.made.forEach(({ atMs }, n) => {
     expect(n + 1).toBeLessThanOrEqual(1 + atMs / 100 + 1e-6);
   });
-  expect(redriven.at(-1)?.atMs).toBeLessThanOrEqual(2100);
+  expect(world.made.at(-1)?.atMs).toBeLessThanOrEqual(2100);
 });
 
 it("ends when it is cancelled, and stays so", async () => {
-  const { jobs, redriven, clock } = setup(100);
-  await jobs.start({ ...order, ratePerSecond: 1 });
-  await clock.advance(2500);
-  expect(jobs.cancel("job-1", "acme")?.status).toBe("CANCELLED");
-  const before = redriven.length;
-  await clock.advance(60_000);
-  expect(redriven.length).toBe(before);
-  expect(jobs.cancel("job-1", "acme")?.status).toBe("CANCELLED");
-  expect(jobs.cancel("job-1", "other")).toBeUndefined();
+  const world = new World(100);
+  const jobs = world.process();
+  const { redriveId } = await jobs.start({ ...order, ratePerSecond: 1 });
+  await world.pass(2500);
+  expect((await jobs.cancel(redriveId, "acme"))?.status).toBe("CANCELLED");
+  const before = world.made.length;
+  await world.pass(60_000);
+  expect(world.made.length).toBe(before);
+  expect((await jobs.cancel(redriveId, "acme"))?.status).toBe("CANCELLED");
+  expect(await jobs.cancel(redriveId, "other")).toBeUndefined();
+  await expect(jobs.resume(redriveId, "acme")).rejects.toMatchObject({
+    code: "TASK_STATE_CONFLICT",
+  });
 });
 
-it("says why it failed", async () => {
-  const { jobs, clock } = setup(0);
-  await jobs.start({ ...order, taskIds: ["task-bad"] });
-  await clock.advance(1000);
-  expect(jobs.list("acme")).toMatchObject([{ status: "FAILED", error: "the store is gone" }]);
+it("says why it failed, and can be tried again", async () => {
+  const world = new World(1);
+  world.failures = [new Error("the disk is gone")];
+  const jobs = world.process();
+  const { redriveId } = await jobs.start({ ...order, taskIds: ["0100-0000", "0100-0000"] });
+  await world.pass(1000);
+  const failed = { status: "FAILED", error: "the disk is gone", total: 1 };
+  expect(await jobs.list("acme")).toMatchObject([failed]);
+  await jobs.resume(redriveId, "acme");
+  await world.pass(1000);
+  expect(await jobs.get(redriveId, "acme")).toMatchObject({ status: "DONE", redriven: 1 });
+});
+
+it("waits for a store that does not answer", async () => {
+  const world = new World(3);
+  world.failures = [1, 2, 3].map(() => serviceError("STORE_UNAVAILABLE", "gone"));
+  const jobs = world.process();
+  const { redriveId } = await jobs.start({ ...order, ratePerSecond: 1000 });
+  await world.pass(5000);
+  expect(await jobs.get(redriveId, "acme")).toMatchObject({ status: "DONE", redriven: 3 });
+});
+
+describe("a redrive that its process did not finish", () => {
+  it("is taken up where it stood, and redrives nothing twice", async () => {
+    const world = new World(50);
+    const before = world.process();
+    const { redriveId } = await before.start({ ...order, ratePerSecond: 10 });
+    await world.pass(2000);
+    await before.stop();
+    const made = world.made.length;
+    expect(made).toBeGreaterThan(10);
+    await world.pass(10_000);
+    expect(world.made.length).toBe(made);
+    const after = world.process();
+    await after.open();
+    await world.pass(10_000);
+    const done = { status: "DONE", total: 50, redriven: 50, skipped: 0 };
+    expect(await after.get(redriveId, "acme")).toMatchObject(done);
+    expect(new Set(world.made.map(({ taskId }) => taskId)).size).toBe(50);
+    expect(world.made).toHaveLength(50);
+    await after.stop();
+  });
+
+  it("stays paused or cancelled as it was", async () => {
+    const world = new World(50);
+    const before = world.process();
+    const { redriveId } = await before.start({ ...order, ratePerSecond: 10 });
+    await world.pass(1000);
+    expect((await before.pause(redriveId, "acme"))?.status).toBe("PAUSED");
+    await before.stop();
+    const made = world.made.length;
+    const after = world.process();
+    await after.open();
+    await world.pass(60_000);
+    expect(world.made.length).toBe(made);
+    expect((await after.resume(redriveId, "acme"))?.status).toBe("RUNNING");
+    await world.pass(60_000);
+    expect(await after.get(redriveId, "acme")).toMatchObject({ status: "DONE", redriven: 50 });
+    await after.stop();
+  });
+
+  it("is taken by another node of a fleet once its own is silent, and not before", async () => {
+    const world = new World(50);
+    const dead = world.process(false);
+    await dead.start({ ...order, ratePerSecond: 10 });
+    await world.pass(1000);
+    await dead.stop();
+    const made = world.made.length;
+    const other = world.process(false, "node-2");
+    await other.open();
+    await world.pass(10_000);
+    expect(world.made.length).toBe(made);
+    await world.pass(30_000);
+    expect(world.made).toHaveLength(50);
+    await other.stop();
+  });
+});
+
+describe("a canary", () => {
+  it("lets the rest follow when it goes well", async () => {
+    const world = new World(20);
+    const jobs = world.process();
+    const { redriveId } = await jobs.start({ ...order, ratePerSecond: 1000, canary: 5 });
+    await world.pass(5000);
+    expect(await jobs.get(redriveId, "acme")).toMatchObject({ status: "DONE", redriven: 20 });
+  });
+
+  it("pauses the redrive when over a fifth of it fails, until somebody resumes it", async () => {
+    const world = new World(20);
+    world.status = "PENDING";
+    const jobs = world.process();
+    const { redriveId } = await jobs.start({ ...order, ratePerSecond: 1000, canary: 5 });
+    await world.pass(5000);
+    const paused = { status: "PAUSED", redriven: 5, error: expect.stringContaining("5 of the") };
+    expect(await jobs.get(redriveId, "acme")).toMatchObject(paused);
+    await jobs.resume(redriveId, "acme");
+    await world.pass(5000);
+    const done = { status: "DONE", redriven: 20, error: null };
+    expect(await jobs.get(redriveId, "acme")).toMatchObject(done);
+  });
+
+  it("is waited for until its first attempts are over", async () => {
+    const world = new World(20);
+    world.status = "IN_FLIGHT";
+    const jobs = world.process();
+    const { redriveId } = await jobs.start({ ...order, ratePerSecond: 1000, canary: 5 });
+    await world.pass(60_000);
+    expect(await jobs.get(redriveId, "acme")).toMatchObject({ status: "RUNNING", redriven: 5 });
+    await jobs.stop();
+  });
+});
+
+it("pauses when the circuit of a destination opens, not when it was open before", async () => {
+  const world = new World(100);
+  const closed = blankDestination("acme", "shop");
+  world.rows = [{ ...closed, breakerState: "OPEN", openCount: 1 }];
+  const jobs = world.process();
+  const { redriveId } = await jobs.start({ ...order, ratePerSecond: 10 });
+  await world.pass(2000);
+  expect((await jobs.get(redriveId, "acme"))?.status).toBe("RUNNING");
+  world.rows = [closed];
+  await world.pass(1000);
+  world.rows = [{ ...closed, breakerState: "OPEN", openCount: 1 }];
+  await world.pass(1000);
+  const paused = { status: "PAUSED", error: expect.stringContaining("circuit of shop opened") };
+  expect(await jobs.get(redriveId, "acme")).toMatchObject(paused);
 });

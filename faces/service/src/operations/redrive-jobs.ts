@@ -1,193 +1,313 @@
 /**
- * Redrive jobs: dead letters made into new tasks, at a pace. The set is frozen by time: what ended
- * before the job began, and dead letters never change, so that it can be read page by page. A job
- * lives in this process; one that a restart cut short is started again, and skips what was done.
+ * Redrive jobs: the redrives of a service, kept in its store: started, followed, paused, resumed and
+ * cancelled by whoever asks, and taken up again by the next process where one was cut off. In a
+ * shared store a node runs what it began; another takes it when that node has been silent.
  */
-import type { Clock } from "@redrive/core";
-import type { Page, TaskFilter, TaskPage } from "../store.ts";
+import { type Clock, RedriveError } from "@redrive/core";
+import { serviceError } from "../errors.ts";
+import type { NoteTable } from "../store.ts";
+import {
+  type DeadFilter,
+  isOver,
+  noteOf,
+  REDRIVE_NOTE,
+  type RedriveJob,
+  type RedriveOrder,
+  type StoredJob,
+  standingOf,
+  storedOf,
+} from "./redrive-job.ts";
+import { type Counts, membersOf, RedriveRun, type RedriveSource } from "./redrive-run.ts";
 
-export type DeadFilter = Omit<TaskFilter, "status">;
-
-export interface RedriveOrder {
-  readonly tenantId: string;
-  readonly filter: DeadFilter;
-  /** These and no others; then `filter` is empty. */
-  readonly taskIds?: readonly string[];
-  /** Default: 10. */
-  readonly ratePerSecond?: number;
-  /** Only count. */
-  readonly dryRun?: boolean;
+export interface RedriveJobsParts {
+  readonly clock: Clock;
+  readonly notes: NoteTable;
+  readonly source: RedriveSource;
+  readonly nodeId: string;
+  /** No other process can use the store: what nobody runs here, nobody runs. */
+  readonly exclusive: boolean;
 }
 
-export type RedriveJobStatus = "RUNNING" | "DONE" | "CANCELLED" | "FAILED";
-
-export interface RedriveJob {
-  readonly redriveId: string;
-  readonly tenantId: string;
-  readonly status: RedriveJobStatus;
-  readonly filter: DeadFilter;
-  readonly ratePerSecond: number;
-  readonly dryRun: boolean;
-  /** Dead letters in the set that had not been redriven when it was counted. */
-  readonly total: number;
-  readonly redriven: number;
-  /** Had been redriven by somebody else meanwhile. */
-  readonly skipped: number;
-  readonly createdAt: number;
-  readonly finishedAt: number | null;
-  readonly error: string | null;
-}
-
-/** What a job works on. */
-export interface RedriveSource {
-  now(): number;
-  newId(): string;
-  list(filter: TaskFilter, page: Page, tenantId: string): Promise<TaskPage>;
-  /** The new task's id; null if it had been redriven before. */
-  redriveTask(taskId: string, tenantId: string): Promise<string | null>;
-}
-
-const PAGE = 250;
 export const DEFAULT_RATE_PER_SECOND = 10;
-/** Ended jobs that are remembered. */
+/** Ended redrives of a tenant that are remembered. */
 const MOST_ENDED = 100;
-/** A job works in steps of this, so that a high rate needs no alarm per task. */
-const STEP_MS = 100;
+/** Progress is written this often; what a crash takes of it is counted again. */
+const SAVE_MS = 1000;
+const LEASE_MS = 15_000;
+const LOOK_MS = 5000;
 
 export class RedriveJobs {
-  readonly #clock: Clock;
-  readonly #source: RedriveSource;
-  readonly #jobs = new Map<string, RedriveJob>();
+  readonly #parts: RedriveJobsParts;
+  readonly #running = new Map<string, Running>();
+  #cancelLook: () => void = () => {};
+  #isStopping = false;
 
-  constructor(clock: Clock, source: RedriveSource) {
-    this.#clock = clock;
-    this.#source = source;
+  constructor(parts: RedriveJobsParts) {
+    this.#parts = parts;
+  }
+
+  /** Takes up what an earlier process left running, and looks for more from time to time. */
+  async open(): Promise<void> {
+    await this.#takeUp();
+    this.#lookAgain();
   }
 
   /** Freezes and counts the set, and begins unless it is a dry run. */
   async start(order: RedriveOrder): Promise<RedriveJob> {
-    const { tenantId, filter, ratePerSecond = DEFAULT_RATE_PER_SECOND, dryRun = false } = order;
-    const createdAt = this.#source.now();
-    const frozen = {
-      ...filter,
-      finishedTo: Math.min(filter.finishedTo ?? createdAt + 1, createdAt + 1),
-    };
-    const total = order.taskIds?.length ?? (await this.#count(frozen, tenantId));
-    const job: RedriveJob = {
-      redriveId: this.#source.newId(),
+    const { source } = this.#parts;
+    const { tenantId, ratePerSecond = DEFAULT_RATE_PER_SECOND, canary = 0 } = order;
+    const { dryRun = false } = order;
+    const taskIds = order.taskIds === undefined ? null : [...new Set(order.taskIds)];
+    const createdAt = source.now();
+    const set = {
+      redriveId: source.newId(),
       tenantId,
+      filter: frozen(order.filter, createdAt),
+      taskIds,
+    };
+    const job: RedriveJob = {
+      ...set,
       status: dryRun ? "DONE" : "RUNNING",
-      filter,
       ratePerSecond,
+      canary,
       dryRun,
-      total,
+      total: taskIds?.length ?? (await this.#count(set)),
       redriven: 0,
       skipped: 0,
       createdAt,
       finishedAt: dryRun ? createdAt : null,
       error: null,
     };
-    this.#keep(job);
-    if (!dryRun) void this.#run(job, order.taskIds ?? this.#ids(frozen, tenantId));
+    if (dryRun) return job;
+    const stored = this.#owned({ job, version: 1, runBy: null, runUntil: 0 });
+    await this.#parts.notes.put(noteOf(stored));
+    this.#run(stored);
+    await this.#forget(tenantId);
     return job;
   }
 
-  get(redriveId: string, tenantId: string): RedriveJob | undefined {
-    const job = this.#jobs.get(redriveId);
-    return job?.tenantId === tenantId ? job : undefined;
+  async get(redriveId: string, tenantId: string): Promise<RedriveJob | undefined> {
+    const stored = await this.#stored(redriveId, tenantId);
+    return stored && this.#latest(stored.job);
   }
 
   /** Newest first. */
-  list(tenantId: string): readonly RedriveJob[] {
-    return [...this.#jobs.values()].filter((job) => job.tenantId === tenantId).reverse();
+  async list(tenantId: string): Promise<readonly RedriveJob[]> {
+    const notes = await this.#parts.notes.list(REDRIVE_NOTE);
+    const own = notes.filter((note) => note.tenantId === tenantId);
+    return own.map((note) => this.#latest(storedOf(note).job)).reverse();
   }
 
-  /** What has been redriven stays so. An ended job stays as it ended. */
-  cancel(redriveId: string, tenantId: string): RedriveJob | undefined {
-    const job = this.get(redriveId, tenantId);
-    if (job?.status !== "RUNNING") return job;
-    return this.#change(redriveId, { status: "CANCELLED", finishedAt: this.#source.now() });
+  /** What has been redriven stays so. An ended redrive stays as it ended. */
+  cancel(redriveId: string, tenantId: string): Promise<RedriveJob | undefined> {
+    return this.#change(redriveId, tenantId, (job) =>
+      isOver(job) ? job : { ...job, ...this.#over("CANCELLED") },
+    );
   }
 
-  /** Ends all that run. */
-  stop(): void {
-    for (const { redriveId, tenantId } of this.#jobs.values()) this.cancel(redriveId, tenantId);
+  pause(redriveId: string, tenantId: string): Promise<RedriveJob | undefined> {
+    return this.#change(redriveId, tenantId, (job) => {
+      if (isOver(job)) throw conflict(job, "paused");
+      return { ...job, status: "PAUSED" };
+    });
   }
 
-  async #run(job: RedriveJob, ids: Iterable<string> | AsyncIterable<string>): Promise<void> {
-    const { redriveId } = job;
+  /**
+   * One that paused by itself goes on without a canary: whoever resumes it has looked. One that
+   * failed is tried again.
+   */
+  async resume(redriveId: string, tenantId: string): Promise<RedriveJob | undefined> {
+    const job = await this.#change(redriveId, tenantId, (found) => {
+      if (isOver(found) && found.status !== "FAILED") throw conflict(found, "resumed");
+      const canary = found.error === null ? found.canary : 0;
+      return { ...found, status: "RUNNING", error: null, canary, finishedAt: null };
+    });
+    await this.#takeUp();
+    return job;
+  }
+
+  /** Runs no more here; what runs goes on in the next process. Resolves when nothing does. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    this.#cancelLook();
+    await Promise.all([...this.#running.values()].map((running) => running.leave()));
+  }
+
+  #lookAgain(): void {
+    if (this.#isStopping) return;
+    const again = () => this.#lookAgain();
+    this.#cancelLook = this.#parts.clock.alarm(
+      LOOK_MS,
+      () => void this.#takeUp().then(again, again),
+      true,
+    );
+  }
+
+  /** Of two nodes that want one, the first to write has it. */
+  async #takeUp(): Promise<void> {
+    const { notes, exclusive, source } = this.#parts;
+    for (const note of await notes.list(REDRIVE_NOTE)) {
+      if (this.#isStopping) return;
+      const stored = storedOf(note);
+      const isFree = exclusive || stored.runBy === null || stored.runUntil <= source.now();
+      const { status, redriveId } = stored.job;
+      if (status !== "RUNNING" || !isFree || this.#running.has(redriveId)) continue;
+      const mine = this.#owned({ ...stored, version: stored.version + 1 });
+      if (await notes.put(noteOf(mine))) this.#run(mine);
+    }
+  }
+
+  #owned(stored: StoredJob): StoredJob {
+    const { nodeId, source } = this.#parts;
+    return { ...stored, runBy: nodeId, runUntil: source.now() + LEASE_MS };
+  }
+
+  #run(stored: StoredJob): void {
+    const running = new Running(stored);
+    this.#running.set(stored.job.redriveId, running);
+    running.ended = this.#carryOut(running).finally(() =>
+      this.#running.delete(stored.job.redriveId),
+    );
+  }
+
+  async #carryOut(running: Running): Promise<void> {
+    const { clock, source } = this.#parts;
+    const run = new RedriveRun(clock, source, running.stored.job, {
+      isRunning: () => running.isWanted(),
+      progress: (counts) => this.#progress(running, counts),
+      signal: running.signal,
+    });
     try {
-      await this.#pace(job, ids);
-      if (this.#isRunning(redriveId)) this.#end(redriveId, "DONE", null);
+      const paused = await run.run();
+      const end = paused === null ? this.#over("DONE") : { status: "PAUSED" as const };
+      await this.#save(running, { ...end, error: paused });
     } catch (error) {
+      if (!running.isWanted() || isStopped(error)) return;
       const text = error instanceof Error ? error.message : String(error);
-      if (this.#isRunning(redriveId)) this.#end(redriveId, "FAILED", text);
+      const failed = { status: "FAILED", finishedAt: source.now(), error: text } as const;
+      // If not even that can be written, it is taken up again at the next look.
+      await this.#save(running, failed).catch(() => {});
     }
   }
 
-  /** In each step as many as the time since the beginning allows, the first one at once. */
-  async #pace(
-    { redriveId, tenantId, ratePerSecond }: RedriveJob,
-    ids: Iterable<string> | AsyncIterable<string>,
-  ): Promise<void> {
-    const startMs = this.#clock.monotonicMs();
-    let done = 0;
-    for await (const taskId of ids) {
-      const allowed = () => 1 + ((this.#clock.monotonicMs() - startMs) * ratePerSecond) / 1000;
-      while (done >= allowed() && this.#isRunning(redriveId)) {
-        const waitMs = ((done + 1 - allowed()) * 1000) / ratePerSecond;
-        await this.#clock.sleep(Math.min(1000, Math.max(STEP_MS, waitMs)));
-      }
-      if (!this.#isRunning(redriveId)) return;
-      const isNew = (await this.#source.redriveTask(taskId, tenantId)) !== null;
-      done++;
-      this.#tally(redriveId, isNew);
+  /** The names of its tasks are no longer needed. */
+  #over(status: "DONE" | "CANCELLED") {
+    const { source } = this.#parts;
+    return { status, finishedAt: source.now(), ...(status === "DONE" && { taskIds: null }) };
+  }
+
+  #progress(running: Running, { redriven, skipped }: Counts): void {
+    const { stored } = running;
+    running.stored = { ...stored, job: { ...stored.job, redriven, skipped } };
+    const nowMs = this.#parts.clock.monotonicMs();
+    if (nowMs - running.savedMs < SAVE_MS) return;
+    running.savedMs = nowMs;
+    // A save that fails is tried with the next one; the dead letters know better anyway.
+    this.#save(running, {}).catch(() => {});
+  }
+
+  /** One write at a time. Refused: somebody else changed it, and this run is over. */
+  #save(running: Running, change: Partial<RedriveJob>): Promise<void> {
+    const save = async () => {
+      if (!running.isWanted()) return;
+      const { job, version } = running.stored;
+      const next = this.#owned({
+        ...running.stored,
+        job: { ...job, ...change },
+        version: version + 1,
+      });
+      const isWritten = await this.#parts.notes.put(noteOf(next));
+      if (isWritten) running.stored = { ...next, job: { ...running.stored.job, ...change } };
+      else void running.leave();
+    };
+    running.saving = running.saving.then(save, save);
+    return running.saving;
+  }
+
+  async #change(
+    redriveId: string,
+    tenantId: string,
+    change: (job: RedriveJob) => RedriveJob,
+  ): Promise<RedriveJob | undefined> {
+    for (;;) {
+      const stored = await this.#stored(redriveId, tenantId);
+      if (stored === undefined) return undefined;
+      const before = this.#latest(stored.job);
+      const job = change(before);
+      if (job === before || job.status === stored.job.status) return before;
+      const next = { job, version: stored.version + 1, runBy: null, runUntil: 0 };
+      if (!(await this.#parts.notes.put(noteOf(next)))) continue;
+      await this.#running.get(redriveId)?.leave();
+      return job;
     }
   }
 
-  #tally(redriveId: string, isNew: boolean): void {
-    const { redriven = 0, skipped = 0 } = this.#jobs.get(redriveId) ?? {};
-    this.#change(redriveId, isNew ? { redriven: redriven + 1 } : { skipped: skipped + 1 });
+  async #stored(redriveId: string, tenantId: string): Promise<StoredJob | undefined> {
+    const note = await this.#parts.notes.get(REDRIVE_NOTE, tenantId, redriveId);
+    return note === null ? undefined : storedOf(note);
   }
 
-  async #count(filter: DeadFilter, tenantId: string): Promise<number> {
+  /** What runs here is further than what was last written. */
+  #latest(job: RedriveJob): RedriveJob {
+    const running = this.#running.get(job.redriveId);
+    if (running === undefined || job.status !== "RUNNING") return job;
+    const { redriven, skipped } = running.stored.job;
+    return { ...job, redriven, skipped };
+  }
+
+  async #count(set: Pick<RedriveJob, "tenantId" | "redriveId" | "filter" | "taskIds">) {
     let total = 0;
-    for await (const _ of this.#ids(filter, tenantId)) total++;
+    for await (const member of membersOf(this.#parts.source, set)) {
+      if (standingOf(set, member) === "open") total++;
+    }
     return total;
   }
 
-  async *#ids(filter: DeadFilter, tenantId: string): AsyncGenerator<string> {
-    let cursor: string | null | undefined;
-    while (cursor !== null) {
-      const page: TaskPage = await this.#source.list(
-        { ...filter, status: "EXHAUSTED" },
-        { limit: PAGE, ...(cursor !== undefined && { cursor }) },
-        tenantId,
-      );
-      for (const { taskId, redrivenTo } of page.tasks) if (redrivenTo === null) yield taskId;
-      cursor = page.cursor;
+  async #forget(tenantId: string): Promise<void> {
+    const ended = (await this.list(tenantId)).filter(isOver);
+    for (const { redriveId } of ended.slice(MOST_ENDED)) {
+      await this.#parts.notes.remove(REDRIVE_NOTE, tenantId, redriveId);
     }
   }
+}
 
-  #isRunning(redriveId: string): boolean {
-    return this.#jobs.get(redriveId)?.status === "RUNNING";
+/** A redrive that this process runs. */
+class Running {
+  readonly #abort = new AbortController();
+  stored: StoredJob;
+  savedMs = Number.NEGATIVE_INFINITY;
+  saving: Promise<void> = Promise.resolve();
+  ended: Promise<void> = Promise.resolve();
+
+  constructor(stored: StoredJob) {
+    this.stored = stored;
   }
 
-  #end(redriveId: string, status: RedriveJobStatus, error: string | null): void {
-    this.#change(redriveId, { status, error, finishedAt: this.#source.now() });
+  /** Ends its sleeps. */
+  get signal(): AbortSignal {
+    return this.#abort.signal;
   }
 
-  #change(redriveId: string, change: Partial<RedriveJob>): RedriveJob | undefined {
-    const job = this.#jobs.get(redriveId);
-    if (job === undefined) return undefined;
-    const changed = { ...job, ...change };
-    this.#jobs.set(redriveId, changed);
-    return changed;
+  isWanted(): boolean {
+    return !this.signal.aborted;
   }
 
-  #keep(job: RedriveJob): void {
-    this.#jobs.set(job.redriveId, job);
-    const ended = [...this.#jobs.values()].filter(({ status }) => status !== "RUNNING");
-    for (const { redriveId } of ended.slice(0, -MOST_ENDED)) this.#jobs.delete(redriveId);
+  /** It is to run no more; resolves once it has noticed. */
+  leave(): Promise<void> {
+    this.#abort.abort(new Error("the redrive is no longer run here"));
+    return this.ended;
   }
+}
+
+function frozen(filter: DeadFilter, createdAt: number): DeadFilter {
+  return { ...filter, finishedTo: Math.min(filter.finishedTo ?? createdAt + 1, createdAt + 1) };
+}
+
+function isStopped(error: unknown): boolean {
+  return error instanceof RedriveError && error.code === "SERVICE_STOPPED";
+}
+
+function conflict({ redriveId, status }: RedriveJob, verb: string): Error {
+  const text = `redrive ${redriveId} is ${status} and can no longer be ${verb}`;
+  return serviceError("TASK_STATE_CONFLICT", text);
 }

@@ -2,9 +2,9 @@
  * Redrive routes: making new tasks of dead letters at a pace, and following how far that is.
  */
 import { DocumentError } from "@redrive/core";
-import type { FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { serviceError } from "../../errors.ts";
-import type { RedriveJob } from "../../operations/redrive-jobs.ts";
+import type { RedriveJob } from "../../operations/redrive-job.ts";
 import { type AddRoutes, type Front, tenantOf } from "../front.ts";
 import {
   RedriveList,
@@ -27,7 +27,7 @@ export const addRedriveRoutes: AddRoutes = (app, front) => {
         tags,
         summary: "Make new tasks of dead letters, at a pace",
         description:
-          "Each dead letter is redriven once, under its own idempotency key. A redrive lives in the process: after a restart start it again, and what was done is skipped.",
+          "Each dead letter is redriven once, under its own idempotency key. The set is frozen when it begins. A canary goes first: when over a fifth of it fails, or a circuit opens, the redrive pauses by itself. It outlives the process: after a restart it goes on where it stood.",
         body: RedriveToStart,
         response: { 200: RedriveView, 202: RedriveView },
       },
@@ -40,7 +40,10 @@ export const addRedriveRoutes: AddRoutes = (app, front) => {
       config: read,
       schema: { tags, summary: "Redrives, newest first", response: { 200: RedriveList } },
     },
-    async (request) => ({ redrives: front.jobs.list(tenantOf(request)).map(viewJob) }),
+    async (request) => {
+      const jobs = await front.limit.guard(front.redrive.jobs.list(tenantOf(request)));
+      return { redrives: jobs.map(viewJob) };
+    },
   );
   app.get<{ Params: RedriveParams }>(
     "/redrives/:redriveId",
@@ -53,28 +56,35 @@ export const addRedriveRoutes: AddRoutes = (app, front) => {
         response: { 200: RedriveView },
       },
     },
-    async (request) => {
-      const { params } = request;
-      return known(params, front.jobs.get(params.redriveId, tenantOf(request)));
-    },
+    (request) => known(front, request, "get"),
   );
-  app.post<{ Params: RedriveParams }>(
-    "/redrives/:redriveId/cancel",
-    {
-      config: redriving,
-      schema: {
-        tags,
-        summary: "End a redrive; what was redriven stays so",
-        params: RedriveParams,
-        response: { 200: RedriveView },
-      },
-    },
-    async (request) => {
-      const { params } = request;
-      return known(params, front.jobs.cancel(params.redriveId, tenantOf(request)));
-    },
-  );
+  addChangeRoutes(app, front);
 };
+
+/** What can be done to a redrive that has begun. */
+const CHANGES = {
+  pause: "Let a redrive rest until it is resumed",
+  resume: "Go on with a redrive that rests or has failed",
+  cancel: "End a redrive; what was redriven stays so",
+} as const;
+
+function addChangeRoutes(app: FastifyInstance, front: Front): void {
+  for (const verb of ["pause", "resume", "cancel"] as const) {
+    app.post<{ Params: RedriveParams }>(
+      `/redrives/:redriveId/${verb}`,
+      {
+        config: redriving,
+        schema: {
+          tags,
+          summary: CHANGES[verb],
+          params: RedriveParams,
+          response: { 200: RedriveView },
+        },
+      },
+      (request) => known(front, request, verb),
+    );
+  }
+}
 
 async function startRedrive(
   front: Front,
@@ -82,17 +92,19 @@ async function startRedrive(
   reply: FastifyReply,
 ): Promise<RedriveView> {
   const tenantId = tenantOf(request);
-  const { filter, taskIds, ratePerSecond, dryRun } = request.body;
+  const { filter, taskIds, ratePerSecond, canary, dryRun } = request.body;
   if ((filter === undefined) === (taskIds === undefined)) throw noSet();
   if (taskIds !== undefined) await assertDead(front, taskIds, tenantId);
-  const job = await front.jobs.start({
+  const job = await front.redrive.jobs.start({
     tenantId,
     filter: filterOf(filter ?? {}),
     ...(taskIds !== undefined && { taskIds }),
     ...(ratePerSecond !== undefined && { ratePerSecond }),
+    ...(canary !== undefined && { canary }),
     ...(dryRun !== undefined && { dryRun }),
   });
-  reply.code(dryRun ? 200 : 202).header("location", `/redrives/${job.redriveId}`);
+  if (job.dryRun) return viewJob(job);
+  reply.code(202).header("location", `/redrives/${job.redriveId}`);
   return viewJob(job);
 }
 
@@ -111,12 +123,18 @@ async function assertDead(
   }
 }
 
-function known({ redriveId }: RedriveParams, job: RedriveJob | undefined): RedriveView {
+async function known(
+  { redrive, limit }: Front,
+  request: FastifyRequest<{ Params: RedriveParams }>,
+  verb: "get" | keyof typeof CHANGES,
+): Promise<RedriveView> {
+  const { redriveId } = request.params;
+  const job = await limit.guard(redrive.jobs[verb](redriveId, tenantOf(request)));
   if (job !== undefined) return viewJob(job);
   throw serviceError("NOT_FOUND", `there is no redrive ${JSON.stringify(redriveId)}`);
 }
 
-function viewJob({ tenantId: _, filter: __, ...job }: RedriveJob): RedriveView {
+function viewJob({ tenantId: _, filter: __, taskIds: ___, ...job }: RedriveJob): RedriveView {
   return job;
 }
 

@@ -79,7 +79,17 @@ export const RedriveToStart = Type.Object(
       Type.Array(Type.String({ maxLength: 64 }), { minItems: 1, maxItems: 1000 }),
     ),
     ratePerSecond: Type.Optional(Type.Number({ minimum: 0.1, maximum: 10_000, default: 10 })),
-    dryRun: Type.Optional(Type.Boolean({ default: false, description: "Only count." })),
+    canary: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: 100,
+        default: 0,
+        description: "So many go first; the rest follows once their first attempts went well.",
+      }),
+    ),
+    dryRun: Type.Optional(
+      Type.Boolean({ default: false, description: "Only count; nothing is kept." }),
+    ),
   },
   { additionalProperties: false },
 );
@@ -87,15 +97,18 @@ export type RedriveToStart = Static<typeof RedriveToStart>;
 
 export const RedriveView = Type.Object({
   redriveId: Type.String(),
-  status: Type.Enum(["RUNNING", "DONE", "CANCELLED", "FAILED"]),
+  status: Type.Enum(["RUNNING", "PAUSED", "DONE", "CANCELLED", "FAILED"]),
   ratePerSecond: Type.Number(),
+  canary: Type.Integer(),
   dryRun: Type.Boolean(),
   total: Type.Integer({ description: "Dead letters that had not been redriven when it began." }),
   redriven: Type.Integer(),
   skipped: Type.Integer({ description: "Redriven by somebody else meanwhile." }),
   createdAt: Type.Integer(),
   finishedAt: NullableInteger,
-  error: NullableText,
+  error: Type.Union([Type.String(), Type.Null()], {
+    description: "Why it failed, or paused by itself.",
+  }),
 });
 export type RedriveView = Static<typeof RedriveView>;
 

@@ -1,0 +1,85 @@
+/**
+ * Callback: the task that tells a caller how its task ended. An internal task: it is created with
+ * the end that it tells of, goes through the same guards as any other, and has no callback itself.
+ */
+import type { StopReason } from "@redrive/core";
+import type { OnEnd, Settle, StartedTask } from "../store.ts";
+import type { EndedStatus, NewTask, RetryTask } from "../task.ts";
+
+/** Hours of patience, as senders of webhooks have. Version 0 is the preset itself. */
+const POLICY = { policyId: "webhook", policyVersion: 0 } as const;
+
+const HEADERS = { "content-type": "application/json" } as const;
+
+/** How a task ended, as far as that is known when it does. */
+export interface End {
+  readonly status: EndedStatus;
+  readonly reason: StopReason | null;
+  readonly attemptNumber: number;
+  readonly lastStatus: number | null;
+  readonly finishedAt: number;
+}
+
+/** The task that posts this end to the task's `callbackUrl`, which must not be null. */
+export function callbackOf(task: NewTask, end: End, taskId: string): NewTask {
+  const { tenantId, callbackUrl } = task;
+  if (callbackUrl === null) throw new Error(`task ${task.taskId} has no callbackUrl`);
+  return {
+    ...POLICY,
+    taskId,
+    tenantId,
+    // The same however often the end is settled, for a receiver that counts.
+    idempotencyKey: `callback-${task.taskId}`,
+    destination: new URL(callbackUrl).origin,
+    targetUrl: callbackUrl,
+    method: "POST",
+    headers: HEADERS,
+    body: Buffer.from(JSON.stringify(told(task, end)), "utf8"),
+    bodyRef: null,
+    idempotent: true,
+    deadlineAt: null,
+    createdAt: end.finishedAt,
+    scheduledAt: end.finishedAt,
+    labels: { "redrive.callback": task.taskId },
+    callbackUrl: null,
+    redrivenFrom: null,
+  };
+}
+
+/** No payload and no header: whoever hears it may not be who may read those. */
+function told(task: NewTask, { status, reason, attemptNumber, lastStatus, finishedAt }: End) {
+  const { taskId, idempotencyKey, destination, labels, createdAt } = task;
+  return {
+    type: `task.${status.toLowerCase()}`,
+    taskId,
+    status,
+    reason,
+    attemptNumber,
+    lastStatus,
+    idempotencyKey,
+    destination,
+    labels,
+    createdAt,
+    finishedAt,
+  } satisfies Partial<RetryTask> & { readonly type: string };
+}
+
+/** The callback for every way in which this settle can end the task: a cancel may win. */
+export function callbacksOf(
+  task: StartedTask,
+  settle: Settle,
+  now: number,
+  newId: (now: number) => string,
+): OnEnd | undefined {
+  if (task.callbackUrl === null) return undefined;
+  const { attempt, status, reason } = settle;
+  const common = {
+    attemptNumber: task.attemptNumber - (attempt === null ? 1 : 0),
+    lastStatus: attempt?.responseStatus ?? null,
+    finishedAt: now,
+  };
+  const of = (end: Pick<End, "status" | "reason">) =>
+    callbackOf(task, { ...common, ...end }, newId(now));
+  const cancelled = { CANCELLED: of({ status: "CANCELLED", reason: "aborted" }) };
+  return status === "PENDING" ? cancelled : { ...cancelled, [status]: of({ status, reason }) };
+}

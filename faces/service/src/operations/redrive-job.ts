@@ -1,0 +1,92 @@
+/**
+ * Redrive job: one redrive as it is kept in the store, so that it outlives the process that runs it.
+ * Which dead letters belong to it, and which of them it has redriven, can be read off the dead
+ * letters themselves: whatever a crash took of its progress is counted again.
+ */
+import { createHash } from "node:crypto";
+import type { Note, TaskFilter } from "../store.ts";
+import type { RetryTask } from "../task.ts";
+
+export type DeadFilter = Omit<TaskFilter, "status">;
+
+export interface RedriveOrder {
+  readonly tenantId: string;
+  readonly filter: DeadFilter;
+  /** These and no others; then `filter` is empty. */
+  readonly taskIds?: readonly string[];
+  /** Default: 10. */
+  readonly ratePerSecond?: number;
+  /** So many go first, and the rest waits for how they do. Default: 0, all at once. */
+  readonly canary?: number;
+  /** Only count. */
+  readonly dryRun?: boolean;
+}
+
+/** PAUSED by somebody, or by itself: then `error` says why. */
+export type RedriveJobStatus = "RUNNING" | "PAUSED" | "DONE" | "CANCELLED" | "FAILED";
+
+export interface RedriveJob {
+  /** UUIDv7: what was redriven before has a smaller one. */
+  readonly redriveId: string;
+  readonly tenantId: string;
+  readonly status: RedriveJobStatus;
+  /** Frozen: what ended after the redrive began does not match. */
+  readonly filter: DeadFilter;
+  readonly taskIds: readonly string[] | null;
+  readonly ratePerSecond: number;
+  readonly canary: number;
+  readonly dryRun: boolean;
+  /** Dead letters in the set that had not been redriven when it was counted. */
+  readonly total: number;
+  readonly redriven: number;
+  /** Had been redriven by somebody else meanwhile. */
+  readonly skipped: number;
+  readonly createdAt: number;
+  readonly finishedAt: number | null;
+  readonly error: string | null;
+}
+
+/** A job as it is stored. */
+export interface StoredJob {
+  readonly job: RedriveJob;
+  readonly version: number;
+  /** The node that runs it, and until when it says so; another may take it then. */
+  readonly runBy: string | null;
+  readonly runUntil: number;
+}
+
+export const REDRIVE_NOTE = "redrive";
+
+export function noteOf({ job, version, runBy, runUntil }: StoredJob): Note {
+  const { tenantId, redriveId } = job;
+  const text = JSON.stringify({ job, runBy, runUntil });
+  return { kind: REDRIVE_NOTE, tenantId, id: redriveId, version, text };
+}
+
+export function storedOf({ text, version }: Note): StoredJob {
+  return { ...(JSON.parse(text) as Omit<StoredJob, "version">), version };
+}
+
+export function isOver({ status }: RedriveJob): boolean {
+  return status === "DONE" || status === "CANCELLED" || status === "FAILED";
+}
+
+/**
+ * The last two groups of the id that a dead letter's new task gets from this redrive: by it the
+ * redrive knows its own work again, whoever asks and after any crash. 62 bits, as good as chance.
+ */
+export function markOf(redriveId: string, taskId: string): string {
+  const hex = createHash("sha256").update(`${redriveId}\n${taskId}`).digest("hex");
+  const variant = ((Number.parseInt(hex.slice(0, 1), 16) & 3) | 8).toString(16);
+  return `${variant}${hex.slice(1, 4)}-${hex.slice(4, 16)}`;
+}
+
+/** What a dead letter is to a redrive; undefined: it was redriven before and is not in the set. */
+export function standingOf(
+  { redriveId, taskIds }: Pick<RedriveJob, "redriveId" | "taskIds">,
+  { taskId, redrivenTo }: Pick<RetryTask, "taskId" | "redrivenTo">,
+): "open" | "redriven" | "skipped" | undefined {
+  if (redrivenTo === null) return "open";
+  if (redrivenTo.endsWith(markOf(redriveId, taskId))) return "redriven";
+  return taskIds === null && redrivenTo < redriveId ? undefined : "skipped";
+}

@@ -1,0 +1,210 @@
+/**
+ * Redrive run: one redrive carried out from where it stands, which the dead letters tell. It walks
+ * the set in one order, counts what was done before, makes new tasks of the rest at its pace, and
+ * pauses by itself when the first ones fail or a circuit opens.
+ */
+import { type Clock, RedriveError } from "@redrive/core";
+import type { DestinationRow, Page, TaskFilter, TaskPage } from "../store.ts";
+import type { RetryTask } from "../task.ts";
+import { type RedriveJob, standingOf } from "./redrive-job.ts";
+
+/** What a redrive works on. */
+export interface RedriveSource {
+  now(): number;
+  newId(): string;
+  get(taskId: string, tenantId: string): Promise<RetryTask | null>;
+  list(filter: TaskFilter, page: Page, tenantId: string): Promise<TaskPage>;
+  destinations(tenantId: string): Promise<readonly DestinationRow[]>;
+  /** Makes a new task whose id has the redrive's mark, unless it was redriven before. */
+  redriveTask(taskId: string, tenantId: string, redriveId: string): Promise<unknown>;
+}
+
+/** What the run tells, and asks before each step. */
+export interface RunHost {
+  /** False: the job is no longer this run's. */
+  isRunning(): boolean;
+  progress(counts: Counts): void;
+  /** Ends the sleeps of a service that stops. */
+  readonly signal: AbortSignal;
+}
+
+export interface Counts {
+  readonly redriven: number;
+  readonly skipped: number;
+}
+
+/** Why it paused by itself; null: it is done. */
+export type RunEnd = string | null;
+
+const PAGE = 250;
+/** A run works in steps of this, so that a high rate needs no alarm per task. */
+const STEP_MS = 100;
+const LONGEST_SLEEP_MS = 1000;
+/** The share of the canary that may fail. */
+const MAY_FAIL = 0.2;
+/** A store that does not answer is asked again so often. */
+const MOST_TRIES = 60;
+
+/** The dead letters of a redrive, each once, in an order that never changes. */
+export async function* membersOf(
+  source: RedriveSource,
+  job: Pick<RedriveJob, "tenantId" | "redriveId" | "filter" | "taskIds">,
+): AsyncGenerator<RetryTask> {
+  const { tenantId, taskIds } = job;
+  for (const taskId of taskIds ?? []) {
+    const task = await source.get(taskId, tenantId);
+    if (task !== null) yield task;
+  }
+  let cursor: string | null | undefined = taskIds === null ? undefined : null;
+  while (cursor !== null) {
+    const page: TaskPage = await source.list(
+      { ...job.filter, status: "EXHAUSTED" },
+      { limit: PAGE, ...(cursor !== undefined && { cursor }) },
+      tenantId,
+    );
+    for (const task of page.tasks) if (standingOf(job, task) !== undefined) yield task;
+    cursor = page.cursor;
+  }
+}
+
+export class RedriveRun {
+  readonly #clock: Clock;
+  readonly #source: RedriveSource;
+  readonly #job: RedriveJob;
+  readonly #host: RunHost;
+  readonly #startMs: number;
+  /** How the circuits of its destinations were when they were last looked at. */
+  #circuits: ReadonlyMap<string, DestinationRow> | undefined;
+  readonly #destinations = new Set<string>();
+  /** New tasks that go first. */
+  readonly #trial: string[] = [];
+  #lookedMs = Number.NEGATIVE_INFINITY;
+  /** New tasks of this run, which its pace counts. */
+  #made = 0;
+  #redriven = 0;
+  #skipped = 0;
+
+  constructor(clock: Clock, source: RedriveSource, job: RedriveJob, host: RunHost) {
+    this.#clock = clock;
+    this.#source = source;
+    this.#job = job;
+    this.#host = host;
+    this.#startMs = clock.monotonicMs();
+  }
+
+  /** Resolves when it is done, pauses by itself, or is no longer wanted. */
+  async run(): Promise<RunEnd> {
+    for await (const member of membersOf(this.#source, this.#job)) {
+      if (!this.#host.isRunning()) return null;
+      const why = (await this.#openCircuit(member)) ?? (await this.#redrive(member));
+      if (why !== undefined) return why;
+    }
+    return null;
+  }
+
+  /** Why to pause after it, if there is a reason. */
+  async #redrive(member: RetryTask): Promise<string | undefined> {
+    const isOpen = standingOf(this.#job, member) === "open";
+    const newId = isOpen ? await this.#make(member) : this.#count(member);
+    if (newId === null || this.#trial.length >= this.#job.canary) return undefined;
+    this.#trial.push(newId);
+    return this.#trial.length < this.#job.canary ? undefined : this.#judge(this.#trial);
+  }
+
+  /** Counts one that was redriven before: its new task's id if that was this redrive's doing. */
+  #count(member: RetryTask): string | null {
+    const isOurs = standingOf(this.#job, member) === "redriven";
+    if (isOurs) this.#redriven++;
+    else this.#skipped++;
+    this.#host.progress({ redriven: this.#redriven, skipped: this.#skipped });
+    return isOurs ? member.redrivenTo : null;
+  }
+
+  async #make(member: RetryTask): Promise<string | null> {
+    await this.#pace();
+    if (!this.#host.isRunning()) return null;
+    const { taskId } = member;
+    const { tenantId, redriveId } = this.#job;
+    const made = await this.#insist(async () => {
+      await this.#source.redriveTask(taskId, tenantId, redriveId);
+      return this.#source.get(taskId, tenantId);
+    });
+    this.#made++;
+    // Somebody may have discarded it meanwhile: then it is neither.
+    return made === null || made.redrivenTo === null ? null : this.#count(made);
+  }
+
+  /** As many as the time since the beginning allows, the first one at once. */
+  async #pace(): Promise<void> {
+    const { ratePerSecond } = this.#job;
+    const allowed = () => 1 + ((this.#clock.monotonicMs() - this.#startMs) * ratePerSecond) / 1000;
+    while (this.#made >= allowed() && this.#host.isRunning()) {
+      const waitMs = ((this.#made + 1 - allowed()) * 1000) / ratePerSecond;
+      await this.#sleep(Math.min(LONGEST_SLEEP_MS, Math.max(STEP_MS, waitMs)));
+    }
+  }
+
+  /** A commit whose outcome is unknown is safe to repeat: the source is redriven once. */
+  async #insist<T>(work: () => Promise<T>): Promise<T> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await work();
+      } catch (error) {
+        const code = error instanceof RedriveError ? error.code : "";
+        const isPassing = code === "STORE_UNAVAILABLE" || code === "STORE_FULL";
+        if (!isPassing || tries >= MOST_TRIES || !this.#host.isRunning()) throw error;
+        await this.#sleep(LONGEST_SLEEP_MS);
+      }
+    }
+  }
+
+  /** Waits until the first attempt of each is over, or enough of them have failed. */
+  async #judge(trial: readonly string[]): Promise<string | undefined> {
+    while (this.#host.isRunning()) {
+      const verdicts = await Promise.all(trial.map((taskId) => this.#verdict(taskId)));
+      const failed = verdicts.filter((verdict) => verdict === "failed").length;
+      if (failed > trial.length * MAY_FAIL) {
+        return `${failed} of the first ${trial.length} failed: resume it to go on with the rest`;
+      }
+      if (!verdicts.includes("open")) return undefined;
+      await this.#sleep(STEP_MS);
+    }
+    return undefined;
+  }
+
+  /** By its first attempt: waiting for its last one may take a day. */
+  async #verdict(taskId: string): Promise<"good" | "failed" | "open"> {
+    const task = await this.#source.get(taskId, this.#job.tenantId);
+    if (task === null || task.status === "SUCCEEDED") return "good";
+    if (task.status === "EXHAUSTED" || task.status === "CANCELLED") return "failed";
+    return task.status === "PENDING" && task.attemptNumber > 0 ? "failed" : "open";
+  }
+
+  /** Why to pause, if a circuit has opened among the destinations redriven to so far. */
+  async #openCircuit({ destination }: RetryTask): Promise<string | undefined> {
+    this.#destinations.add(destination);
+    const nowMs = this.#clock.monotonicMs();
+    if (nowMs - this.#lookedMs < STEP_MS) return undefined;
+    this.#lookedMs = nowMs;
+    const rows = await this.#source.destinations(this.#job.tenantId);
+    const before = this.#circuits;
+    this.#circuits = new Map(rows.map((row) => [row.name, row]));
+    if (before === undefined) return undefined;
+    const opened = rows.find(
+      (row) => this.#destinations.has(row.name) && hasOpened(before.get(row.name), row),
+    );
+    return opened && `the circuit of ${opened.name} opened: resume it once that is well again`;
+  }
+
+  #sleep(ms: number): Promise<void> {
+    return this.#clock.sleep(ms, this.#host.signal);
+  }
+}
+
+/** A circuit that was open all the while holds tasks back by itself. */
+function hasOpened(before: DestinationRow | undefined, after: DestinationRow): boolean {
+  if (after.breakerState === "CLOSED") return false;
+  return (
+    (before?.breakerState ?? "CLOSED") === "CLOSED" || after.openCount > (before?.openCount ?? 0)
+  );
+}
