@@ -5,7 +5,7 @@
 import { statSync } from "node:fs";
 import process from "node:process";
 import { type Clock, systemClock } from "@redrive/core";
-import { checkSqliteFile } from "@redrive/service";
+import { assertEncryptionKey, checkSqliteFile } from "@redrive/service";
 import { span } from "@redrive/simulator/words";
 import { keysOf } from "./key-books.ts";
 import { openablePort } from "./ports.ts";
@@ -20,9 +20,15 @@ export interface Check {
   readonly fix: string;
 }
 
+/** What of the environment a service reads. */
+export interface ServiceSecrets {
+  readonly apiKey: string | undefined;
+  readonly encryptionKey: string | undefined;
+}
+
 export async function runChecks(
   config: ServiceConfig,
-  apiKey: string | undefined,
+  { apiKey, encryptionKey }: ServiceSecrets,
 ): Promise<readonly Check[]> {
   const serves = await isServed(config);
   return [
@@ -30,6 +36,7 @@ export async function runChecks(
     checkStore(config.store, serves),
     await checkPort(config, serves),
     checkKey(config, apiKey),
+    checkEncryption(encryptionKey),
     checkClock(systemClock, config.store),
   ];
 }
@@ -104,13 +111,30 @@ async function checkPort({ host, port }: ServiceConfig, serves: boolean): Promis
   }
 }
 
-function checkKey({ host, store }: ServiceConfig, apiKey: string | undefined): Check {
+/** Whether it is the key of the store is found out by the start, which alone may open that. */
+export function checkEncryption(key: string | undefined): Check {
+  const name = "encryption";
+  if (!key) return ok(name, "none: headers of tasks rest in the store as they came");
+  try {
+    return ok(name, `headers of tasks are encrypted under key ${assertEncryptionKey(key)}`);
+  } catch (error) {
+    const fix = "make one with `openssl rand -base64 32`";
+    return { name, state: "fail", found: (error as Error).message, fix };
+  }
+}
+
+function checkKey(
+  { host, store, insecureNoAuth }: ServiceConfig,
+  apiKey: string | undefined,
+): Check {
   const name = "key";
   try {
     const keys = keysOf(store, apiKey);
     if (keys !== undefined) return ok(name, `${keys.list().length} known: every call needs one`);
     if (isLoopback(host)) return ok(name, "none, and none is needed on loopback");
     const fix = "make one with `redrive keys add`, or set REDRIVE_API_KEY";
+    if (insecureNoAuth)
+      return { name, state: "warn", found: `none: ANYBODY may call ${host}`, fix };
     return { name, state: "fail", found: `none, but ${host} is open to strangers`, fix };
   } catch (error) {
     const fix = "make one with `redrive keys add`";

@@ -3,6 +3,7 @@
  * that order. Whatever is wrong is told with its fix before anything is opened.
  */
 import {
+  booleanRule,
   checkFields,
   DocumentError,
   type Fields,
@@ -21,6 +22,7 @@ export interface ServiceFlags {
   readonly port?: number;
   readonly store?: string;
   readonly allowTargets?: string;
+  readonly insecureNoAuth?: boolean;
   readonly config?: string;
 }
 
@@ -31,7 +33,9 @@ export interface ServiceFile {
   readonly store?: string;
   readonly allowTargets?: string;
   readonly hosts?: readonly string[];
+  readonly insecureNoAuth?: boolean;
   readonly requestsPerSecond?: number;
+  readonly requestsAtOnce?: number;
   readonly mostWaiting?: number;
   readonly retentionMs?: number;
   readonly deadLetterRetentionMs?: number;
@@ -59,7 +63,9 @@ const FIELDS: Fields & Readonly<Record<keyof ServiceFile, unknown>> = {
   store: textRule(/^.{1,4096}$/u, "sqlite:PATH or memory:"),
   allowTargets: textRule(/^.{0,10000}$/u, "cidr[:port] or name[:port], separated by commas"),
   hosts: namesRule,
+  insecureNoAuth: booleanRule,
   requestsPerSecond: numberRule(1, 1_000_000),
+  requestsAtOnce: numberRule(1, 1_000_000),
   mostWaiting: numberRule(1, Number.MAX_SAFE_INTEGER),
   retentionMs: numberRule(1000, YEAR_MS),
   deadLetterRetentionMs: numberRule(1000, 10 * YEAR_MS),
@@ -80,7 +86,15 @@ export function serviceConfig(flags: ServiceFlags): ServiceConfig {
     ...known,
   };
   storePath(config.store);
+  if (config.insecureNoAuth && config.allowTargets) throw openRelay();
   return config;
+}
+
+/** Whoever can reach it could reach, through it, what only this machine should. */
+function openRelay(): Error {
+  const message =
+    "--insecure-no-auth and --allow-targets must not be together: give it a key (`redrive keys add`), or no targets";
+  return new RedriveError("INVALID_ARGUMENT", message);
 }
 
 function readServiceFile(path: string): ServiceFile {

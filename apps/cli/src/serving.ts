@@ -16,12 +16,15 @@ export interface Serving {
   readonly url: string;
   readonly app: App;
   readonly redrive: Redrive;
+  /** Anybody may call, because somebody wanted that. */
+  readonly isOpenToAll: boolean;
   /** Takes no more requests, claims no more, lets what runs end, and closes. Safe twice. */
   stop(): Promise<void>;
 }
 
 export interface ServingOptions {
   readonly apiKey?: string | undefined;
+  readonly encryptionKey?: string | undefined;
   readonly logger?: AppOptions["logger"];
   /** Before the port opens: more routes, first policies. */
   readonly prepare?: (app: App, redrive: Redrive) => Promise<void> | void;
@@ -40,16 +43,21 @@ export async function openServing(
   config: ServiceConfig,
   options: ServingOptions = {},
 ): Promise<Serving> {
-  const { host } = config;
+  const { host, insecureNoAuth = false } = config;
   const keys = keysOf(config.store, options.apiKey);
-  assertMayListen(host, keys !== undefined);
+  assertMayListen(host, keys !== undefined || insecureNoAuth);
   const port = await portFor(config);
-  const redrive = await createRedrive({ ...serviceOptions(config, port), ...fatal(options) });
+  const redrive = await createRedrive({
+    ...serviceOptions(config, port),
+    ...(options.encryptionKey && { encryptionKey: options.encryptionKey }),
+    ...fatal(options),
+  });
   const app = createApp(redrive, appOptions(config, keys, options.logger));
   const stop = stopOnce(app, redrive);
   try {
     await options.prepare?.(app, redrive);
-    return { url: await listenApp(app, { host, port }), app, redrive, stop };
+    const isOpenToAll = insecureNoAuth && keys === undefined;
+    return { url: await listenApp(app, { host, port }), app, redrive, isOpenToAll, stop };
   } catch (error) {
     await stop();
     throw error;
@@ -67,7 +75,8 @@ function serviceOptions(config: ServiceConfig, port: number) {
   const { host, store, allowTargets, retentionMs, deadLetterRetentionMs } = config;
   return {
     store,
-    targets: isLoopback(host) ? ("loopback" as const) : ("public" as const),
+    targets:
+      isLoopback(host) && !config.insecureNoAuth ? ("loopback" as const) : ("public" as const),
     own: [{ port }],
     ...(allowTargets !== undefined && { allowTargets }),
     ...(retentionMs !== undefined && { retentionMs }),
@@ -76,12 +85,15 @@ function serviceOptions(config: ServiceConfig, port: number) {
 }
 
 function appOptions(
-  { hosts, requestsPerSecond, mostWaiting }: ServiceConfig,
+  config: ServiceConfig,
   keys: AppOptions["keys"],
   logger: AppOptions["logger"],
 ): AppOptions {
+  const { hosts, requestsPerSecond, requestsAtOnce, mostWaiting, insecureNoAuth } = config;
   return {
     pagesFolder: PAGES_FOLDER,
+    ...(insecureNoAuth !== undefined && { insecureNoAuth }),
+    ...(requestsAtOnce !== undefined && { requestsAtOnce }),
     ...(keys !== undefined && { keys }),
     ...(hosts !== undefined && { hosts }),
     ...(requestsPerSecond !== undefined && { requestsPerSecond }),

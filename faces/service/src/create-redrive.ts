@@ -2,7 +2,7 @@
  * Create Redrive: joins store, engine and delivery with the real clock, real chance and real ids.
  * The one file of the service that knows where these come from.
  */
-import { createHash, getRandomValues } from "node:crypto";
+import { getRandomValues } from "node:crypto";
 import {
   type Clock,
   quote,
@@ -23,9 +23,11 @@ import {
 import type { Deliver } from "./engine/delivery.ts";
 import { Engine } from "./engine/engine.ts";
 import { uuidV7 } from "./ids.ts";
+import { meteredStore } from "./metered-store.ts";
 import { callbacksOf } from "./operations/callback.ts";
 import { Redrive } from "./redrive.ts";
 import { remembered } from "./remembered.ts";
+import { openSecrets, type Secrets, sha256 } from "./secrets.ts";
 import type { Store } from "./store.ts";
 import { memoryStore } from "./stores/memory/memory-store.ts";
 import { sqliteStore } from "./stores/sqlite/sqlite-store.ts";
@@ -42,6 +44,11 @@ export interface RedriveOptions {
   readonly allowTargets?: string;
   /** Where this process listens: tasks that call their own service are denied. Default: none. */
   readonly own?: readonly ListenAddress[];
+  /**
+   * Encrypts headers that may hold secrets where they rest: 32 bytes in Base64 or hexadecimal, and
+   * behind commas the keys before it. Default: none, nothing is encrypted.
+   */
+  readonly encryptionKey?: string;
   /** Ended tasks are kept this long. Default: 3 days. */
   readonly retentionMs?: number;
   /** Dead letters are kept this long. Default: 30 days. */
@@ -60,8 +67,15 @@ export interface RedriveOptions {
 /** Opens the store, takes up what it holds, and begins. */
 export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
   const { clock = systemClock, random = systemRandom } = options;
-  const store = openStore(options.store);
-  const newId = uuidV7((bytes) => getRandomValues(bytes));
+  const fill = (bytes: Uint8Array) => getRandomValues(bytes);
+  const { store, onCommit } = meteredStore(clock, openStore(options.store));
+  const secrets = await openSecrets(store.notes, fill, options.encryptionKey).catch(
+    async (error: unknown) => {
+      await store.close();
+      throw error;
+    },
+  );
+  const newId = uuidV7(fill);
   const allow = parseAllowlist(options.allowTargets ?? "");
   const targets = createTargetPolicy({
     mode: options.targets ?? "loopback",
@@ -73,7 +87,7 @@ export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
     clock,
     random,
     store,
-    deliver: deliverThrough(deliverer),
+    deliver: deliverThrough(deliverer, secrets),
     follow: (task, settle, now) => callbacksOf(task, settle, now, newId),
     nodeId: newId(clock.now()),
     ...(options.retentionMs !== undefined && { retentionMs: options.retentionMs }),
@@ -96,6 +110,8 @@ export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
     engine,
     newId,
     digest: sha256,
+    secrets,
+    onCommit,
     checkTarget: remembered(REMEMBERED_TARGETS, (url) => checkTarget(url, targets)),
     close,
   });
@@ -115,19 +131,24 @@ function openStore(store: string | Store): Store {
   throw new RedriveError("INVALID_ARGUMENT", message);
 }
 
-function deliverThrough(deliverer: Deliverer): Deliver {
+function deliverThrough(deliverer: Deliverer, secrets: Secrets): Deliver {
   return (task, limits, done) => {
+    const opened = secrets.open(task);
+    if (opened === null) {
+      void Promise.resolve(unstarted({ kind: "fault" }, NO_SECRET)).then(done);
+      return;
+    }
     // It rejects only on what it was wrongly asked; asking again would not help.
     const fail = (error: unknown) => {
       const errorMessage = error instanceof Error ? error.message : String(error);
       done(unstarted({ kind: "fault" }, { errorClass: "invalid-request", errorMessage }));
     };
-    void deliverer.deliver(task, limits).then(done, fail);
+    void deliverer.deliver(opened, limits).then(done, fail);
   };
 }
 
-function sha256(parts: readonly (string | Uint8Array)[]): string {
-  const hash = createHash("sha256");
-  for (const part of parts) hash.update(part);
-  return hash.digest("hex");
-}
+const NO_SECRET = {
+  errorClass: "secret-unavailable",
+  errorMessage:
+    "a header of the task cannot be decrypted: its key is not in REDRIVE_ENCRYPTION_KEY",
+} as const;

@@ -12,6 +12,7 @@ export {
   type Redrive,
   type RedriveCount,
 } from "./redrive.ts";
+export { assertEncryptionKey } from "./secrets.ts";
 export {
   type AttemptPage,
   type DestinationRow,

@@ -16,12 +16,14 @@ import type { Engine } from "./engine/engine.ts";
 import type { EngineEvent } from "./engine/events.ts";
 import { serviceError } from "./errors.ts";
 import type { NewId } from "./ids.ts";
+import type { CommitListener, MeteredStore } from "./metered-store.ts";
 import { callbackOf } from "./operations/callback.ts";
 import { type DestinationHealth, healthOfDestination } from "./operations/destination-health.ts";
 import { explainTask } from "./operations/explain-task.ts";
 import { markOf } from "./operations/redrive-job.ts";
 import { RedriveJobs } from "./operations/redrive-jobs.ts";
 import { type Digest, Policies, type PolicyChoice } from "./policies.ts";
+import type { Secrets } from "./secrets.ts";
 import {
   type AttemptPage,
   blankDestination,
@@ -44,6 +46,8 @@ export interface RedriveParts {
   readonly engine: Engine;
   readonly newId: NewId;
   readonly digest: Digest;
+  readonly secrets: Secrets;
+  readonly onCommit: MeteredStore["onCommit"];
   readonly checkTarget: (url: string) => Target | RefusedTarget;
   /** Ends what was opened for this service. */
   readonly close: () => Promise<void>;
@@ -94,8 +98,10 @@ export class Redrive {
     const policy = this.#parts.engine.policies.get(task);
     if (policy?.requireIdempotencyKey && task.idempotencyKey === null) assertKey(policy, {});
     const { idempotencyKey } = task;
-    const fingerprint = idempotencyKey === null ? null : this.#parts.digest(fingerprintParts(task));
-    const result = await this.#create(task, fingerprint);
+    const { secrets } = this.#parts;
+    const fingerprint =
+      idempotencyKey === null ? null : secrets.fingerprint(fingerprintParts(task));
+    const result = await this.#create(secrets.seal(task), fingerprint);
     if (result.kind === "created") return { taskId: task.taskId, replayed: false };
     if (result.kind === "replayed") return { taskId: result.taskId, replayed: true };
     const text = `key ${JSON.stringify(idempotencyKey)} was used with another payload`;
@@ -280,10 +286,13 @@ export class Redrive {
   ): Promise<boolean> {
     const source = await this.get(taskId, tenantId);
     if (source?.status !== "EXHAUSTED" || source.redrivenTo !== null) return false;
-    const now = this.#parts.engine.now();
-    const id = this.#parts.newId(now);
-    const newId = redriveId === undefined ? id : id.slice(0, 19) + markOf(redriveId, taskId);
-    return (await this.#create(againOf(source, newId, now), null)).kind === "created";
+    const { engine, newId, secrets } = this.#parts;
+    const now = engine.now();
+    const id = newId(now);
+    const marked = redriveId === undefined ? id : id.slice(0, 19) + markOf(redriveId, taskId);
+    // A secret that cannot be had stays as it is: the new task ends by it, as the old one would.
+    const again = againOf(secrets.open(source) ?? source, marked, now);
+    return (await this.#create(secrets.seal(again), null)).kind === "created";
   }
 
   /** Makes a new task of every dead letter that matches; each is redriven once. */
@@ -309,6 +318,11 @@ export class Redrive {
       cursor = page.cursor;
     }
     return { redriven, skipped };
+  }
+
+  /** Told of every commit of the store. Returns what ends the listening. */
+  onCommit(listener: CommitListener): () => void {
+    return this.#parts.onCommit(listener);
   }
 
   /** Returns what ends the listening. */

@@ -14,6 +14,25 @@ const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 const RESERVED =
   /^(connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|host|content-length|proxy-.*|redrive-.*|webhook-(id|timestamp|signature))$/;
 
+/** Headers that carry no secrets by their nature; all others are masked, and sealed where they rest. */
+const HARMLESS = new Set([
+  "accept",
+  "accept-language",
+  "cache-control",
+  "content-language",
+  "content-type",
+  "date",
+  "if-match",
+  "if-none-match",
+  "traceparent",
+  "user-agent",
+  "x-request-id",
+]);
+
+export function isHarmlessHeader(name: string): boolean {
+  return HARMLESS.has(name.toLowerCase());
+}
+
 /** Everything wrong with the headers of a task. */
 export function headerProblems(headers: unknown): readonly Problem[] {
   if (headers === undefined) return [];

@@ -21,7 +21,7 @@ interface DoctorFlags extends ServiceFlags, Pick<OutputOptions, "json"> {}
 export function addDoctor(parent: Command, screen: Screen): void {
   const command = parent
     .command("doctor")
-    .description("look whether a service could run here: Node, store, port, key, clock");
+    .description("look whether a service could run here: Node, store, port, keys, clock");
   addStore(addAddress(command)).option("--config <file>", "as for `redrive serve`");
   addOutput(command, "json");
   addExamples(command, "redrive doctor", "redrive doctor --host 0.0.0.0 --store sqlite:redrive.db");
@@ -31,7 +31,11 @@ export function addDoctor(parent: Command, screen: Screen): void {
 async function examine({ json: _, ...flags }: DoctorFlags): Promise<Presentation> {
   const { serviceConfig } = await import("../service-config.ts");
   const { runChecks } = await import("../doctor-checks.ts");
-  return presentChecks(await runChecks(serviceConfig(flags), process.env["REDRIVE_API_KEY"]));
+  const secrets = {
+    apiKey: process.env["REDRIVE_API_KEY"],
+    encryptionKey: process.env["REDRIVE_ENCRYPTION_KEY"],
+  };
+  return presentChecks(await runChecks(serviceConfig(flags), secrets));
 }
 
 const TONES = { ok: "good", warn: "warn", fail: "bad" } as const;

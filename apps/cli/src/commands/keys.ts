@@ -3,10 +3,10 @@
  * made before it starts and while it runs; a key is shown once, and only its hash is kept.
  */
 import { quote, RedriveError, systemBytes, systemClock } from "@redrive/core";
-import type { KeyBook, KeyRecord, Scope } from "@redrive/service/http";
+import type { KeyBook, KeyLimits, KeyRecord, Scope } from "@redrive/service/http";
 import { span } from "@redrive/simulator/words";
 import type { Command } from "commander";
-import { addExamples, spanFlag } from "../flags.ts";
+import { addExamples, spanFlag, wholeFlag } from "../flags.ts";
 import {
   addOutput,
   FAILED,
@@ -28,6 +28,10 @@ interface AddFlags extends KeyFlags {
   readonly tenant: string;
   readonly scopes: string;
   readonly expires?: number;
+  readonly rate?: number;
+  readonly atOnce?: number;
+  readonly mostWaiting?: number;
+  readonly targets?: string;
 }
 
 export function addKeys(parent: Command, screen: Screen): void {
@@ -44,12 +48,17 @@ function addAdd(parent: Command, screen: Screen): void {
     .option("--name <text>", "whose it is, for people")
     .option("--tenant <id>", "whose tasks it sees", "default")
     .option("--scopes <list>", "what it may do, commas between", "admin")
-    .option("--expires <span>", "not accepted any more after this, such as 720h", spanFlag);
+    .option("--expires <span>", "not accepted any more after this, such as 720h", spanFlag)
+    .option("--rate <perSecond>", "requests a second at most", wholeFlag(1, 1_000_000))
+    .option("--at-once <count>", "requests under way at most", wholeFlag(1, 1_000_000))
+    .option("--most-waiting <count>", "hands over no more while so many wait", wholeFlag(1, 1e12))
+    .option("--targets <list>", "its tasks go there only: cidr[:port] or name[:port], commas");
   addOutput(addStore(command), "json");
   addExamples(
     command,
     "redrive keys add --name ops",
     "redrive keys add --name shop --scopes tasks:create,tasks:read",
+    "redrive keys add --name crm --scopes tasks:create --targets hooks.example.com --rate 50",
   );
   command.action((flags: AddFlags) => finish(screen, flags, () => presentNew(flags)));
 }
@@ -77,6 +86,7 @@ async function presentNew(flags: AddFlags): Promise<Presentation> {
     now,
     ...(flags.name !== undefined && { name: flags.name }),
     ...(flags.expires !== undefined && { expiresAt: now + flags.expires }),
+    ...limitsOf(flags),
   });
   book.add(record);
   return {
@@ -87,6 +97,16 @@ async function presentNew(flags: AddFlags): Promise<Presentation> {
       ...(isFirst ? ["the first key: a service that runs asks for it from its next start on"] : []),
     ],
   };
+}
+
+function limitsOf({ rate, atOnce, mostWaiting, targets }: AddFlags): { limits?: KeyLimits } {
+  const limits = {
+    ...(rate !== undefined && { requestsPerSecond: rate }),
+    ...(atOnce !== undefined && { requestsAtOnce: atOnce }),
+    ...(mostWaiting !== undefined && { mostWaiting }),
+    ...(targets !== undefined && { targets }),
+  };
+  return Object.keys(limits).length === 0 ? {} : { limits };
 }
 
 function scopesOf(text: string, known: readonly Scope[]): readonly Scope[] {
@@ -111,6 +131,7 @@ const COLUMNS = [
   { head: "scopes", gives: true },
   { head: "made" },
   { head: "ends" },
+  { head: "limits", gives: true },
 ] as const;
 
 async function presentAll(flags: KeyFlags): Promise<Presentation> {
@@ -133,7 +154,18 @@ function rowOf(record: KeyRecord, now: number): readonly string[] {
     scopes.join(", "),
     agoWords(createdAt, now),
     endWords(expiresAt, now),
+    limitWords(record.limits),
   ];
+}
+
+function limitWords({ requestsPerSecond, requestsAtOnce, mostWaiting, targets }: KeyLimits = {}) {
+  const words = [
+    requestsPerSecond && `${requestsPerSecond}/s`,
+    requestsAtOnce && `${requestsAtOnce} at once`,
+    mostWaiting && `${mostWaiting} waiting`,
+    targets && `to ${targets}`,
+  ];
+  return words.filter(Boolean).join(", ");
 }
 
 function endWords(expiresAt: number | null, now: number): string {

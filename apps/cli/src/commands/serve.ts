@@ -20,6 +20,7 @@ export function addServe(parent: Command, screen: Screen): void {
       "more targets: cidr[:port] or name[:port], commas between",
     ).env("REDRIVE_ALLOW_TARGETS"),
   );
+  command.option("--insecure-no-auth", "let anybody who reaches the address call, without a key");
   command.option("--config <file>", "a JSON file with any of these; flags and environment win");
   addExamples(
     command,
@@ -27,7 +28,10 @@ export function addServe(parent: Command, screen: Screen): void {
     "redrive serve --port 8080 --store sqlite:/var/lib/redrive/redrive.db",
     "REDRIVE_API_KEY=rdv_... redrive serve --host 0.0.0.0",
   );
-  command.addHelpText("after", "\nREDRIVE_API_KEY is accepted besides the keys of `redrive keys`.");
+  command.addHelpText(
+    "after",
+    "\nREDRIVE_API_KEY is accepted besides the keys of `redrive keys`.\nREDRIVE_ENCRYPTION_KEY (32 bytes in Base64) encrypts the headers of tasks where they rest.",
+  );
   command.action((flags: ServiceFlags) => runServe(screen, flags));
 }
 
@@ -65,10 +69,12 @@ async function serve(screen: Screen, flags: ServiceFlags): Promise<void> {
   const config = serviceConfig(flags);
   const serving = await openServing(config, {
     apiKey: process.env["REDRIVE_API_KEY"],
+    encryptionKey: process.env["REDRIVE_ENCRYPTION_KEY"],
     logger: { level: "info" },
     onFatal: endAtOnce,
   });
   const { app, url } = serving;
+  if (serving.isOpenToAll) app.log.warn({ host: config.host }, NO_AUTH);
   app.log.info({ url, store: config.store, pid: process.pid }, `Redrive is ready at ${url}/`);
   onStopSignal(async (signal) => {
     app.log.info({ signal }, "stopping: what runs may end");
@@ -77,6 +83,9 @@ async function serve(screen: Screen, flags: ServiceFlags): Promise<void> {
     screen.end(0);
   });
 }
+
+const NO_AUTH =
+  "insecure-no-auth: ANYBODY who reaches this address may hand over, see and cancel tasks";
 
 /** What was accepted is on disk; a restart takes it up. */
 function endAtOnce(error: unknown): void {

@@ -61,7 +61,12 @@ export function answered(head: ResponseHead, now: number): Outcome {
 
 /** The outcome of a failure below HTTP. What policy or grammar forbid is not worth repeating. */
 export function failed({ errorClass }: Failure, isSent: boolean): Outcome {
-  return errorClass === "target-denied" || errorClass === "invalid-request"
-    ? { kind: "fault" }
-    : { kind: "error", errorClass, sent: isSent };
+  switch (errorClass) {
+    case "target-denied":
+    case "invalid-request":
+    case "secret-unavailable":
+      return { kind: "fault" };
+    default:
+      return { kind: "error", errorClass, sent: isSent };
+  }
 }

@@ -7,7 +7,7 @@ import { classifyError, type ErrorClass } from "@redrive/core";
 import { deniedText } from "./target.ts";
 
 /** Core's classes, and the two failures that are nobody's on the network. */
-export type FailureClass = ErrorClass | "target-denied" | "invalid-request";
+export type FailureClass = ErrorClass | "target-denied" | "invalid-request" | "secret-unavailable";
 
 export interface Failure {
   readonly errorClass: FailureClass;

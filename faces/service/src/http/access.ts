@@ -4,14 +4,15 @@
  * asks for. All of it holds on loopback too, since every web page can reach that.
  */
 import { type Clock, createRate, type Rate, takeRate } from "@redrive/core";
-import type { FastifyRequest } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import { serviceError } from "../errors.ts";
-import { type KeyBook, type KeyRecord, type Scope, verifyKey } from "./keys.ts";
+import { type KeyBook, type KeyLimits, type KeyRecord, type Scope, verifyKey } from "./keys.ts";
 
 /** Who asks. */
 export interface Caller {
   readonly tenantId: string;
   readonly scopes: ReadonlySet<Scope>;
+  readonly limits: KeyLimits;
 }
 
 /** What a route asks of its caller's key; `public`: no key is needed. */
@@ -24,7 +25,9 @@ export interface AccessOptions {
   readonly hosts: readonly string[];
   /** Who a request without keys is. */
   readonly open: Caller;
+  /** What a key may do that has no limits of its own. */
   readonly requestsPerSecond: number;
+  readonly requestsAtOnce: number;
 }
 
 const LOOPBACK_HOST = /^(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?$/i;
@@ -36,6 +39,8 @@ export class Access {
   readonly #hosts: ReadonlySet<string>;
   readonly #callers = new WeakMap<KeyRecord, Caller>();
   readonly #rates = new Map<string, Rate>();
+  /** Requests under way, by key. */
+  readonly #underWay = new Map<string, number>();
 
   constructor(clock: Clock, options: AccessOptions) {
     this.#clock = clock;
@@ -44,7 +49,7 @@ export class Access {
   }
 
   /** Throws what the answer is to be, or says who asks. */
-  check(request: FastifyRequest, scope: RouteScope): Caller {
+  check(request: FastifyRequest, reply: FastifyReply, scope: RouteScope): Caller {
     this.#checkHost(request);
     checkOrigin(request);
     checkEncoding(request);
@@ -53,7 +58,8 @@ export class Access {
     if (scope === "public") return NOBODY;
     const record = verifyKey(keys, bearerOf(request), this.#clock.now());
     if (record === undefined) throw serviceError("UNAUTHENTICATED", KEY_WANTED);
-    this.#checkRate(record.keyId);
+    this.#checkRate(record);
+    this.#checkUnderWay(record, reply);
     const caller = this.#callerOf(record);
     if (caller.scopes.has(scope) || caller.scopes.has("admin")) return caller;
     throw serviceError("FORBIDDEN", `this API key lacks the scope ${scope}`);
@@ -70,23 +76,40 @@ export class Access {
     throw serviceError("WRONG_HOST", "the Host header names another host; list it in `hosts`");
   }
 
-  #checkRate(keyId: string): void {
+  #checkRate({ keyId, limits }: KeyRecord): void {
     const nowMs = this.#clock.monotonicMs();
+    const perSecond = limits?.requestsPerSecond ?? this.#options.requestsPerSecond;
     let rate = this.#rates.get(keyId);
     if (rate === undefined) {
-      const perSecond = this.#options.requestsPerSecond;
       rate = createRate({ perSecond, burst: perSecond }, nowMs);
       this.#rates.set(keyId, rate);
     }
     if (takeRate(rate, nowMs)) return;
-    const text = `this API key may send ${this.#options.requestsPerSecond} requests a second`;
+    const text = `this API key may send ${perSecond} requests a second`;
     throw serviceError("TOO_MANY_REQUESTS", text);
+  }
+
+  /** A request is under way until its answer is out, or its caller is gone. */
+  #checkUnderWay({ keyId, limits }: KeyRecord, reply: FastifyReply): void {
+    const most = limits?.requestsAtOnce ?? this.#options.requestsAtOnce;
+    const count = this.#underWay.get(keyId) ?? 0;
+    if (count >= most) {
+      const text = `this API key may have ${most} requests under way at once`;
+      throw serviceError("TOO_MANY_REQUESTS", text);
+    }
+    this.#underWay.set(keyId, count + 1);
+    reply.raw.once("close", () => {
+      const left = (this.#underWay.get(keyId) ?? 1) - 1;
+      if (left > 0) this.#underWay.set(keyId, left);
+      else this.#underWay.delete(keyId);
+    });
   }
 
   #callerOf(record: KeyRecord): Caller {
     let caller = this.#callers.get(record);
     if (caller === undefined) {
-      caller = { tenantId: record.tenantId, scopes: new Set(record.scopes) };
+      const { tenantId, scopes, limits = {} } = record;
+      caller = { tenantId, scopes: new Set(scopes), limits };
       this.#callers.set(record, caller);
     }
     return caller;
@@ -94,7 +117,7 @@ export class Access {
 }
 
 /** A stranger at a public route: of no tenant, and with no scope. */
-const NOBODY: Caller = { tenantId: "", scopes: new Set() };
+const NOBODY: Caller = { tenantId: "", scopes: new Set(), limits: {} };
 
 const KEY_WANTED = "send a valid API key as `Authorization: Bearer rdv_...`";
 

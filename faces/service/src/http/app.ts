@@ -42,6 +42,10 @@ export interface AppOptions {
   readonly hosts?: readonly string[];
   /** Requests a second that one key may send, 1 to 1 000 000. Default: 5000. */
   readonly requestsPerSecond?: number;
+  /** Requests that one key may have under way at once, at least 1. Default: 1000. */
+  readonly requestsAtOnce?: number;
+  /** Anybody may call, from anywhere: told by `/healthz`. Default: false. */
+  readonly insecureNoAuth?: boolean;
   /** Tasks of a tenant that may wait, at least 1. Default: 10 000 000. */
   readonly mostWaiting?: number;
   /** Open connections, at least 1. Default: 10 000. */
@@ -76,7 +80,11 @@ const ROUTES: readonly AddRoutes[] = [
   addServiceRoutes,
 ];
 
-const NOBODY_IN_PARTICULAR: Caller = { tenantId: DEFAULT_TENANT, scopes: new Set(SCOPES) };
+const NOBODY_IN_PARTICULAR: Caller = {
+  tenantId: DEFAULT_TENANT,
+  scopes: new Set(SCOPES),
+  limits: {},
+};
 
 /** The front of a service. Closing it ends what it started, not the service. */
 export function createApp(redrive: Redrive, options: AppOptions = {}): FastifyInstance {
@@ -141,6 +149,7 @@ function frontOf(redrive: Redrive, clock: Clock, { keys, mostWaiting }: AppOptio
     backlog: new Backlog(clock, (tenantId) => redrive.count(tenantId), mostWaiting ?? 10_000_000),
     metrics: new Metrics({
       onEvent: (listener) => redrive.onEvent(listener),
+      onCommit: (listener) => redrive.onCommit(listener),
       counts: () => ofAll((tenantId) => redrive.count(tenantId)),
       destinations: () => ofAll((tenantId) => redrive.destinations(tenantId)),
     }),
@@ -173,14 +182,16 @@ function isJudgedElsewhere(method: string, url: string): boolean {
 }
 
 function addAccess(app: FastifyInstance, clock: Clock, options: AppOptions): void {
-  const { keys, hosts = [], requestsPerSecond = 5000 } = options;
-  const access = new Access(clock, { keys, hosts, requestsPerSecond, open: NOBODY_IN_PARTICULAR });
+  const { keys, hosts = [], requestsPerSecond = 5000, requestsAtOnce = 1000 } = options;
+  const open = NOBODY_IN_PARTICULAR;
+  const access = new Access(clock, { keys, hosts, requestsPerSecond, requestsAtOnce, open });
   app.decorate("requiresKey", keys !== undefined);
+  app.decorate("isOpenToAll", options.insecureNoAuth === true && keys === undefined);
   app.decorateRequest("caller", null);
   app.addHook("onRequest", (request, reply, done) => {
     reply.header("x-content-type-options", "nosniff");
     try {
-      request.caller = access.check(request, scopeOf(request));
+      request.caller = access.check(request, reply, scopeOf(request));
       done();
     } catch (error) {
       done(error as Error);

@@ -28,14 +28,11 @@ export class Backlog {
   }
 
   /** Throws `QUEUE_FULL` if the tenant had too many when it was last looked. */
-  check(tenantId: string): void {
+  check(tenantId: string, most: number = this.#most): void {
     const seen = this.#seenOf(tenantId);
     if (this.#clock.monotonicMs() - seen.atMs >= LOOK_AGAIN_MS) void this.#look(tenantId, seen);
-    if (seen.waiting < this.#most) return;
-    throw serviceError(
-      "QUEUE_FULL",
-      `${seen.waiting} tasks are waiting; at most ${this.#most} may`,
-    );
+    if (seen.waiting < most) return;
+    throw serviceError("QUEUE_FULL", `${seen.waiting} tasks are waiting; at most ${most} may`);
   }
 
   #seenOf(tenantId: string): Seen {

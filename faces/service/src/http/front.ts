@@ -36,6 +36,8 @@ declare module "fastify" {
   interface FastifyInstance {
     /** Strangers are refused. */
     requiresKey: boolean;
+    /** Strangers were let in on purpose, from anywhere. */
+    isOpenToAll: boolean;
   }
 }
 

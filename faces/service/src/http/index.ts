@@ -7,6 +7,7 @@ export {
   createKey,
   fileKeyBook,
   type KeyBook,
+  type KeyLimits,
   type KeyRecord,
   memoryKeyBook,
   type NewKey,

@@ -15,6 +15,7 @@ import {
   writeSync,
 } from "node:fs";
 import { type Clock, isObject, quote, RedriveError } from "@redrive/core";
+import { parseAllowlist } from "../deliver/allowlist.ts";
 import type { FillRandom } from "../ids.ts";
 
 export const SCOPES = [
@@ -41,6 +42,19 @@ export interface KeyRecord {
   readonly createdAt: number;
   /** Not accepted from this instant; null: never ends. */
   readonly expiresAt: number | null;
+  /** What this key may do at most; what is not given is as for all keys. */
+  readonly limits?: KeyLimits;
+}
+
+export interface KeyLimits {
+  /** Requests a second. */
+  readonly requestsPerSecond?: number;
+  /** Requests under way at once. */
+  readonly requestsAtOnce?: number;
+  /** Tasks of its tenant that may wait when it hands over another. */
+  readonly mostWaiting?: number;
+  /** Where its tasks may go and nowhere else: `cidr[:port]` or `name[:port]`, commas between. */
+  readonly targets?: string;
 }
 
 export interface KeyBook {
@@ -58,6 +72,7 @@ export interface NewKey {
   readonly name?: string;
   readonly now: number;
   readonly expiresAt?: number;
+  readonly limits?: KeyLimits;
 }
 
 const KEY = /^rdv_([A-Za-z0-9]{1,32})_([A-Za-z0-9_-]{32,128})$/;
@@ -82,9 +97,11 @@ export function recordOfKey(key: string, wanted: NewKey): KeyRecord {
       "an API key must be rdv_<id>_<secret of at least 32 characters>; make one with `redrive keys add`";
     throw new RedriveError("INVALID_ARGUMENT", message);
   }
-  const { tenantId, scopes, name = "", now, expiresAt = null } = wanted;
+  const { tenantId, scopes, name = "", now, expiresAt = null, limits } = wanted;
+  if (limits?.targets !== undefined) parseAllowlist(limits.targets);
   const secretHash = sha256(parts.secret).toString("hex");
-  return { keyId: parts.keyId, tenantId, scopes, secretHash, name, createdAt: now, expiresAt };
+  const base = { keyId: parts.keyId, tenantId, scopes, secretHash, name };
+  return { ...base, createdAt: now, expiresAt, ...(limits !== undefined && { limits }) };
 }
 
 /** Compared with when there is no such key, so that it takes as long. */

@@ -27,7 +27,7 @@ export async function listenApp(
   app: FastifyInstance,
   { host = DEFAULT_HOST, port = DEFAULT_PORT }: ListenOptions = {},
 ): Promise<string> {
-  assertMayListen(host, app.requiresKey);
+  assertMayListen(host, app.requiresKey || app.isOpenToAll);
   await app.listen({ host, port });
   const address = app.server.address() as AddressInfo;
   return `http://${host.includes(":") ? `[${host}]` : host}:${address.port}`;

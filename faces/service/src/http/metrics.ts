@@ -4,17 +4,24 @@
  */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { AttemptSummary, EngineEvent } from "../engine/events.ts";
+import type { CommitListener } from "../metered-store.ts";
 import type { DestinationRow, TaskCount } from "../store.ts";
 import { TASK_STATUSES } from "../task.ts";
+
+/** Policies with series of their own. */
+const MOST_POLICIES = 100;
 
 /** What is looked up when somebody asks for the metrics. */
 export interface MetricsSource {
   onEvent(listener: (event: EngineEvent) => void): () => void;
+  onCommit(listener: CommitListener): () => void;
   counts(): Promise<readonly TaskCount[]>;
   destinations(): Promise<readonly DestinationRow[]>;
 }
 
 const SECONDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300];
+const COMMIT_SECONDS = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5];
+const COMMIT_ITEMS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 const LONG_SECONDS = [0.1, 1, 10, 60, 300, 1800, 3600, 21_600, 86_400];
 
 export class Metrics {
@@ -29,7 +36,8 @@ export class Metrics {
   readonly #lags: Histogram;
   readonly #settles: Histogram;
   readonly #budgetExhausted: Counter;
-  readonly #stopListening: () => void;
+  readonly #stops: readonly (() => void)[];
+  readonly #policies = new Set<string>();
 
   constructor(source: MetricsSource) {
     const registers = [this.registry];
@@ -72,11 +80,27 @@ export class Metrics {
     );
     this.duplicates = counter("retry_duplicates_total", "Creates under a key that was known.");
     this.#gauges(source);
-    this.#stopListening = source.onEvent((event) => this.#hear(event));
+    const commits = histogram(
+      "retry_store_commit_seconds",
+      "Commits of the store, until they are durable.",
+      COMMIT_SECONDS,
+    );
+    const items = histogram(
+      "retry_store_commit_items",
+      "Tasks and rows of one commit.",
+      COMMIT_ITEMS,
+    );
+    this.#stops = [
+      source.onEvent((event) => this.#hear(event)),
+      source.onCommit((commit) => {
+        commits.observe(commit.durationMs / 1000);
+        items.observe(commit.items);
+      }),
+    ];
   }
 
   stop(): void {
-    this.#stopListening();
+    for (const stop of this.#stops) stop();
   }
 
   #gauges(source: MetricsSource): void {
@@ -121,7 +145,7 @@ export class Metrics {
       this.#lags.observe((event.lagMs ?? 0) / 1000);
       return;
     }
-    const policy = policyLabel(event.policyId);
+    const policy = this.#policyLabel(event.policyId);
     if (event.attempt !== undefined) this.#noteAttempt(event.attempt, policy);
     if (event.type === "task.exhausted") {
       this.#exhausted.inc({ reason: event.reason ?? "unknown", policy });
@@ -132,6 +156,19 @@ export class Metrics {
     }
   }
 
+  /**
+   * Policies that came with tasks are told apart by digests, which would make a series each; and of
+   * registered ones only so many get a series of their own.
+   */
+  #policyLabel(policyId: string | undefined): string {
+    if (policyId === undefined) return "unknown";
+    if (policyId.startsWith("inline.")) return "inline";
+    if (this.#policies.has(policyId)) return policyId;
+    if (this.#policies.size >= MOST_POLICIES) return "other";
+    this.#policies.add(policyId);
+    return policyId;
+  }
+
   #noteAttempt(attempt: AttemptSummary, policy: string): void {
     const outcome = outcomeLabel(attempt);
     this.#attempts.inc({ outcome, policy });
@@ -140,12 +177,6 @@ export class Metrics {
     if (attempt.nextDelayMs !== null) this.#delays.observe(attempt.nextDelayMs / 1000);
     if (attempt.delaySource === "retry-budget") this.#budgetExhausted.inc();
   }
-}
-
-/** Policies that came with tasks are told apart by digests, which would make a series each. */
-function policyLabel(policyId: string | undefined): string {
-  if (policyId === undefined) return "unknown";
-  return policyId.startsWith("inline.") ? "inline" : policyId;
 }
 
 function outcomeLabel({ outcome, responseStatus, errorClass }: AttemptSummary): string {

@@ -5,24 +5,10 @@
  */
 import { isUtf8 } from "node:buffer";
 import { type AttemptLog, type Headers, isEnded, type RetryTask } from "../task.ts";
+import { isHarmlessHeader } from "../task-headers.ts";
 import type { AttemptView, TaskView } from "./schemas/task-schemas.ts";
 
 const MASK = "***";
-
-/** Headers that carry no secrets by their nature. */
-const SHOWN = new Set([
-  "accept",
-  "accept-language",
-  "cache-control",
-  "content-language",
-  "content-type",
-  "date",
-  "if-match",
-  "if-none-match",
-  "traceparent",
-  "user-agent",
-  "x-request-id",
-]);
 
 /** What of a payload is to be shown. */
 export interface Shown {
@@ -83,7 +69,7 @@ function bodyFields(body: Uint8Array): Pick<TaskView, "body" | "bodyBase64"> {
 
 function maskHeaders(headers: Headers): Record<string, string> {
   const masked = Object.entries(headers).map(([name, value]) => {
-    return [name, SHOWN.has(name.toLowerCase()) ? value : MASK] as const;
+    return [name, isHarmlessHeader(name) ? value : MASK] as const;
   });
   return Object.fromEntries(masked);
 }

@@ -2,14 +2,16 @@
  * Create routes: handing tasks over, one or many. A 2xx is sent after the store's fsync, never
  * before; whoever prefers to wait waits after that.
  */
-import { DocumentError } from "@redrive/core";
+import { DocumentError, isObject } from "@redrive/core";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Accepted } from "../../redrive.ts";
 import { isEnded } from "../../task.ts";
 import type { TaskInput } from "../../task-input.ts";
+import type { Caller } from "../access.ts";
 import { inputOf, inTask, preferredWait } from "../created-task.ts";
-import { type AddRoutes, type Front, shownTo, tenantOf } from "../front.ts";
+import { type AddRoutes, callerOf, type Front, shownTo, tenantOf } from "../front.ts";
 import { elementsOf, linesOf, parseTaskJson } from "../json-body.ts";
+import { assertKeyTargets } from "../key-targets.ts";
 import { problemOf } from "../problem.ts";
 import { BatchResult, TaskReceipt, TaskToCreate, TaskView } from "../schemas/task-schemas.ts";
 import { viewTask } from "../views.ts";
@@ -52,7 +54,7 @@ export const addCreateRoutes: AddRoutes = (app, front) => {
     scope.post<{ Body: readonly Buffer[] }>(
       "/retry-tasks/batch",
       { schema: createMany, bodyLimit: LARGEST_BATCH, config },
-      (request) => answerMany(front, request.body, tenantOf(request)),
+      (request) => answerMany(front, request.body, callerOf(request)),
     );
   });
 };
@@ -69,10 +71,10 @@ function addParser(scope: FastifyInstance, type: string, parse: (body: Buffer) =
 
 async function answerOne(front: Front, request: FastifyRequest, reply: FastifyReply) {
   const { headers } = request;
-  const tenantId = tenantOf(request);
-  front.backlog.check(tenantId);
+  const caller = callerOf(request);
+  front.backlog.check(caller.tenantId, caller.limits.mostWaiting);
   const input = inputOf(request.body, headers["idempotency-key"]);
-  const { taskId, replayed } = await enqueue(front, input, tenantId);
+  const { taskId, replayed } = await enqueue(front, input, caller);
   reply.header("location", `/retry-tasks/${taskId}`);
   const waitSeconds = preferredWait(headers["prefer"]);
   if (waitSeconds === 0 && !replayed) return reply.code(202).send({ taskId, status: "PENDING" });
@@ -102,7 +104,9 @@ async function answerKnown(
   return reply.code(202).send({ taskId, status: task.status });
 }
 
-async function enqueue(front: Front, input: TaskInput, tenantId: string): Promise<Accepted> {
+async function enqueue(front: Front, input: TaskInput, caller: Caller): Promise<Accepted> {
+  const { tenantId, limits } = caller;
+  if (isObject(input)) assertKeyTargets(limits.targets, [input.targetUrl, input.callbackUrl]);
   try {
     return await front.limit.guard(front.redrive.enqueue(input, tenantId));
   } catch (error) {
@@ -113,12 +117,12 @@ async function enqueue(front: Front, input: TaskInput, tenantId: string): Promis
 async function answerMany(
   front: Front,
   items: readonly Buffer[],
-  tenantId: string,
+  caller: Caller,
 ): Promise<BatchResult> {
   const count = items?.length ?? 0;
   if (count === 0 || count > MOST_IN_BATCH) throw wrongCount(count);
-  front.backlog.check(tenantId);
-  const results = await Promise.all(items.map((item) => answerItem(front, item, tenantId)));
+  front.backlog.check(caller.tenantId, caller.limits.mostWaiting);
+  const results = await Promise.all(items.map((item) => answerItem(front, item, caller)));
   const accepted = results.filter(({ taskId }) => taskId !== undefined).length;
   return { accepted, refused: results.length - accepted, results };
 }
@@ -126,11 +130,11 @@ async function answerMany(
 async function answerItem(
   front: Front,
   item: Buffer,
-  tenantId: string,
+  caller: Caller,
 ): Promise<BatchResult["results"][number]> {
   try {
     const input = inputOf(parseTaskJson(item), undefined);
-    const { taskId, replayed } = await enqueue(front, input, tenantId);
+    const { taskId, replayed } = await enqueue(front, input, caller);
     if (replayed) front.metrics.duplicates.inc();
     return { status: replayed ? 200 : 202, taskId, replayed };
   } catch (error) {

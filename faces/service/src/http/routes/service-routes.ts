@@ -7,7 +7,12 @@ import { Type } from "typebox";
 import { docsPage, docsStyle } from "../docs-page.ts";
 import type { AddRoutes, Front } from "../front.ts";
 
-const Health = Type.Object({ status: Type.Enum(["ok", "unavailable"]) });
+const Health = Type.Object({
+  status: Type.Enum(["ok", "unavailable"]),
+  warning: Type.Optional(Type.String({ description: "It runs in a way that it should not." })),
+});
+
+const OPEN_TO_ALL = { warning: "insecure-no-auth: anybody who reaches this address may call" };
 
 const tags = ["service"];
 const open = { scope: "public" } as const;
@@ -21,7 +26,10 @@ export const addServiceRoutes: AddRoutes = (app, front) => {
     config: open,
     schema: { tags, summary, response: { 200: Health, 503: Health } },
   });
-  app.get("/healthz", health("Does the process answer?"), async () => ({ status: "ok" }));
+  app.get("/healthz", health("Does the process answer?"), async () => ({
+    status: "ok",
+    ...(app.isOpenToAll && OPEN_TO_ALL),
+  }));
   app.get("/readyz", health("Does the store answer, so that tasks are taken?"), (_, reply) =>
     ready(front, reply),
   );

@@ -1,0 +1,76 @@
+/** Secrets: what is sealed, what opens it, and which keys a store accepts. */
+import { randomBytes } from "node:crypto";
+import { expect, it } from "vitest";
+import { openSecrets, parseEncryptionKeys } from "./secrets.ts";
+import { memoryNotes } from "./stores/memory/memory-notes.ts";
+import { newTask } from "./stores/store.testing.ts";
+
+const fill = (bytes: Uint8Array) => void bytes.set(randomBytes(bytes.length));
+const key = () => randomBytes(32).toString("base64");
+
+const task = newTask({
+  headers: { Authorization: "Bearer t0ps3cret ü", "content-type": "text/plain", "x-own": "mine" },
+});
+
+it("seals every header that is not known to be harmless, and opens it again", async () => {
+  const secrets = await openSecrets(memoryNotes(), fill, key());
+  const sealed = secrets.seal(task);
+  expect(sealed.headers["content-type"]).toBe("text/plain");
+  expect(JSON.stringify(sealed.headers)).not.toMatch(/t0ps3cret|mine/);
+  expect(secrets.open(sealed)).toEqual(task);
+  expect(secrets.seal(sealed)).toEqual(sealed);
+  expect(secrets.seal(task).headers).not.toEqual(sealed.headers);
+});
+
+it("opens nothing that was moved to another task, tenant or header, nor changed", async () => {
+  const secrets = await openSecrets(memoryNotes(), fill, key());
+  const sealed = secrets.seal(task);
+  expect(secrets.open({ ...sealed, taskId: "other" })).toBeNull();
+  expect(secrets.open({ ...sealed, tenantId: "other" })).toBeNull();
+  const { Authorization = "", "x-own": own = "" } = sealed.headers;
+  expect(secrets.open({ ...sealed, headers: { Authorization: own } })).toBeNull();
+  const cut = { Authorization: Authorization.slice(0, -4) };
+  expect(secrets.open({ ...sealed, headers: cut })).toBeNull();
+});
+
+it("without a key seals nothing, and opens nothing that is sealed", async () => {
+  const plain = await openSecrets(memoryNotes(), fill, undefined);
+  expect(plain.seal(task)).toBe(task);
+  expect(plain.open(task)).toBe(task);
+  const sealed = (await openSecrets(memoryNotes(), fill, key())).seal(task);
+  expect(plain.open(sealed)).toBeNull();
+});
+
+it("refuses a wrong key and a missing one, and says what to do", async () => {
+  const notes = memoryNotes();
+  await openSecrets(notes, fill, key());
+  await expect(openSecrets(notes, fill, key())).rejects.toThrow(
+    /not the key of this store.*NEW,OLD/s,
+  );
+  await expect(openSecrets(notes, fill, undefined)).rejects.toThrow(/set REDRIVE_ENCRYPTION_KEY/);
+});
+
+it("changes its key by NEW,OLD: fingerprints stay, old values open while the old one is there", async () => {
+  const notes = memoryNotes();
+  const [old, fresh] = [key(), key()];
+  const before = await openSecrets(notes, fill, old);
+  const sealed = before.seal(task);
+  const both = await openSecrets(notes, fill, `${fresh}, ${old}`);
+  expect(both.open(sealed)).toEqual(task);
+  expect(both.fingerprint(["payload"])).toBe(before.fingerprint(["payload"]));
+  const after = await openSecrets(notes, fill, fresh);
+  expect(after.open(sealed)).toBeNull();
+  expect(after.open(both.seal(task))).toEqual(task);
+  expect(after.fingerprint(["payload"])).toBe(before.fingerprint(["payload"]));
+  await expect(openSecrets(notes, fill, old)).rejects.toThrow(/not the key/);
+});
+
+it("takes keys in Base64 and hexadecimal, and no others", () => {
+  const bytes = randomBytes(32);
+  const [base64] = parseEncryptionKeys(bytes.toString("base64"));
+  const [hex] = parseEncryptionKeys(bytes.toString("hex"));
+  expect(base64).toEqual(hex);
+  for (const wrong of ["short", "x".repeat(64), `${key()},`]) {
+    expect(() => parseEncryptionKeys(wrong)).toThrow(/openssl rand -base64 32/);
+  }
+});

@@ -1,0 +1,80 @@
+/** Metrics: every one that is promised, by its name and labels, after tasks have really run. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { endings, type Front, openFront } from "./front.ts";
+
+let front: Front;
+let text = "";
+const again = { maxAttempts: 2, initialDelayMs: 1, jitterType: "NONE" };
+
+beforeAll(async () => {
+  front = await openFront();
+  const { call, target, redrive } = front;
+  await call({ path: "/retry-policies", body: { policyId: "orders", ...again } });
+  const run = async (statuses: number[], body: object) => {
+    target.statuses = statuses;
+    const done = endings(redrive, 1);
+    await call({ body: { targetUrl: target.url, ...body } });
+    await done;
+  };
+  await run([200], { policyId: "orders", idempotencyKey: "k" });
+  await call({ body: { targetUrl: target.url, policyId: "orders", idempotencyKey: "k" } });
+  await run([503, 200], { policyId: "orders" });
+  await run([503, 503], { policyId: "orders" });
+  await run([404], { policy: again });
+  text = (await call({ method: "GET", path: "/metrics" })).text;
+});
+afterAll(() => front.close());
+
+const value = (series: string) => {
+  const line = text.split("\n").find((one) => one.startsWith(`${series} `));
+  return line === undefined ? undefined : Number(line.slice(series.length + 1));
+};
+
+test.each([
+  ['retry_attempts_total{outcome="success",policy="orders"}', 2],
+  ['retry_attempts_total{outcome="5xx",policy="orders"}', 3],
+  ['retry_attempts_total{outcome="4xx",policy="inline"}', 1],
+  ['retry_attempt_duration_seconds_count{outcome="5xx",policy="orders"}', 3],
+  ['retry_exhausted_total{reason="attempts",policy="orders"}', 1],
+  ['retry_exhausted_total{reason="not-retryable",policy="inline"}', 1],
+  ["retry_backoff_delay_seconds_count", 2],
+  ["retry_duplicates_total", 1],
+  ["retry_budget_exhausted_total", 0],
+  ['retry_tasks{status="SUCCEEDED"}', 2],
+  ['retry_destinations{state="open"}', 0],
+])("%s is %d", (series, wanted) => {
+  expect(value(series)).toBe(wanted);
+});
+
+test.each([
+  "retry_task_age_seconds_count",
+  "retry_schedule_lag_seconds_count",
+  "retry_settle_seconds_count",
+  "retry_store_commit_seconds_count",
+  "retry_store_commit_items_count",
+  "retry_store_commit_items_sum",
+])("%s has counted", (series) => {
+  expect(value(series)).toBeGreaterThan(0);
+});
+
+test("a commit is as large as what was in it", () => {
+  const attempts = value("retry_schedule_lag_seconds_count") ?? 0;
+  // Each attempt was claimed or created claimed, and settled.
+  expect(value("retry_store_commit_items_sum")).toBeGreaterThanOrEqual(2 * attempts);
+});
+
+test("no label has a URL, a tenant or a digest, and a policy is one of a bounded set", async () => {
+  expect(text).not.toMatch(/127\.0\.0\.1|tenant|inline\./);
+  const { call, target, redrive } = front;
+  const count = 120;
+  const done = endings(redrive, count);
+  for (let n = 0; n < count; n++) {
+    await call({ path: "/retry-policies", body: { policyId: `p-${n}`, maxAttempts: 1 } });
+    await call({ body: { targetUrl: target.url, policyId: `p-${n}` } });
+  }
+  await done;
+  const { text: later } = await call({ method: "GET", path: "/metrics" });
+  const policies = new Set([...later.matchAll(/policy="([^"]+)"/g)].map(([, name]) => name));
+  expect(policies.size).toBeLessThanOrEqual(102);
+  expect(policies).toContain("other");
+});
