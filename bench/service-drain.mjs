@@ -4,39 +4,11 @@
  */
 import { join } from "node:path";
 import { createRedrive } from "@redrive/service";
-import { BODY, inFolder, median, raw, setting, startSink } from "./service-parts.mjs";
+import { drain, fill } from "./service-load.mjs";
+import { inFolder, median, raw, setting, startSink } from "./service-parts.mjs";
 
 const TASKS = setting("BENCH_TASKS", 60_000);
 const ROUNDS = setting("BENCH_ROUNDS", 3);
-
-/** @param {import("@redrive/service").Redrive} redrive @param {string} origin @param {number} count */
-async function fill(redrive, origin, count) {
-  await redrive.pause(origin);
-  const input = { targetUrl: `${origin}/`, body: BODY };
-  for (let left = count; left > 0; left -= 500) {
-    const results = await redrive.enqueueMany(
-      Array.from({ length: Math.min(500, left) }, () => input),
-    );
-    const failed = results.find((result) => result.status === "rejected");
-    if (failed) throw new Error(JSON.stringify(failed));
-  }
-}
-
-/** @param {import("@redrive/service").Redrive} redrive @param {string} origin @param {number} count */
-async function drain(redrive, origin, count) {
-  let left = count;
-  const done = new Promise((resolve) => {
-    const stop = redrive.onEvent(({ type }) => {
-      if (type !== "task.succeeded" || --left > 0) return;
-      stop();
-      resolve(undefined);
-    });
-  });
-  const startMs = performance.now();
-  await redrive.resume(origin);
-  await done;
-  return count / ((performance.now() - startMs) / 1000);
-}
 
 const sink = await startSink();
 await inFolder(async (folder) => {

@@ -2,6 +2,7 @@
  * Events: what happens in the engine, told to whoever listens and kept in a ring, so that a reader
  * who was away can go on where it stopped.
  */
+import { EventRing } from "./event-ring.ts";
 
 export type EngineEventType =
   | "task.created"
@@ -59,7 +60,7 @@ const RING_SIZE = 10_000;
 export class EngineEvents {
   readonly #nodeId: string;
   readonly #listeners = new Set<(event: EngineEvent) => void>();
-  readonly #ring: EngineEvent[] = [];
+  readonly #ring = new EventRing(RING_SIZE);
   #count = 0;
 
   constructor(nodeId: string) {
@@ -67,8 +68,9 @@ export class EngineEvents {
   }
 
   emit(at: number, body: EngineEventBody): void {
-    const event = { id: `${this.#nodeId}-${++this.#count}`, at, ...body };
-    this.#ring[(this.#count - 1) % RING_SIZE] = event;
+    this.#ring.put(++this.#count, at, body);
+    if (this.#listeners.size === 0) return;
+    const event = { id: this.#idOf(this.#count), at, ...body };
     for (const listener of this.#listeners) listener(event);
   }
 
@@ -80,13 +82,16 @@ export class EngineEvents {
 
   /** What came after the event of that id; undefined if the ring no longer knows it. */
   after(id: string): readonly EngineEvent[] | undefined {
-    const ordered = this.#ordered();
-    const index = ordered.findIndex((event) => event.id === id);
-    return index < 0 ? undefined : ordered.slice(index + 1);
+    const number = Number(id.slice(id.lastIndexOf("-") + 1));
+    const isKnown = number > Math.max(0, this.#count - RING_SIZE) && number <= this.#count;
+    if (!isKnown || this.#idOf(number) !== id) return undefined;
+    return Array.from({ length: this.#count - number }, (_, index) => {
+      const next = number + 1 + index;
+      return this.#ring.get(next, this.#idOf(next));
+    });
   }
 
-  #ordered(): readonly EngineEvent[] {
-    const split = this.#count > RING_SIZE ? this.#count % RING_SIZE : 0;
-    return [...this.#ring.slice(split), ...this.#ring.slice(0, split)];
+  #idOf(number: number): string {
+    return `${this.#nodeId}-${number}`;
   }
 }

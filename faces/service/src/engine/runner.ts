@@ -12,9 +12,9 @@ import {
   remainingMs,
 } from "@redrive/core";
 import type { AttemptResult } from "../deliver/attempt-result.ts";
+import { createLightSignal, type LightSignal } from "../deliver/light-signal.ts";
 import type { Settle, SettleResult, StartedTask } from "../store.ts";
 import type { AttemptLog } from "../task.ts";
-import { AbortSource } from "./abort-source.ts";
 import type { Deliver } from "./delivery.ts";
 import type { EngineTime } from "./engine-time.ts";
 import type { AttemptSummary, EngineEvents } from "./events.ts";
@@ -55,13 +55,20 @@ interface Held {
   readonly destination: GuardedDestination;
   readonly permit: Permit;
   readonly runsAlone: boolean;
+  /** Ends its attempt; undefined while nothing is on the wire. */
+  signal: LightSignal | undefined;
+  /** Its place in the list. */
+  slot: number;
 }
 
 export class Runner {
   readonly #parts: RunnerParts;
-  /** By the store's short name, from the claim's commit to the settle's. */
-  readonly #held = new Map<number, Held>();
-  #signal = new AbortSource();
+  /**
+   * From the claim's commit to the settle's. A list and not a map: a map that is filled and emptied
+   * all the time is copied again and again, and its old copies keep what has ended from being
+   * collected young.
+   */
+  readonly #held: Held[] = [];
   #running = 0;
   #alone = 0;
 
@@ -80,18 +87,20 @@ export class Runner {
   }
 
   holds(ref: number): boolean {
-    return this.#held.has(ref);
+    return this.#held.some(({ task }) => task.ref === ref);
   }
 
   held(): number {
-    return this.#held.size;
+    return this.#held.length;
   }
 
   /** The claim is committed: carry it out. */
   start(task: StartedTask, destination: GuardedDestination, permit: Permit): void {
-    const held: Held = { task, destination, permit, runsAlone: task.abandonedCount >= 2 };
-    this.#held.set(task.ref, held);
-    if (held.runsAlone) this.#alone++;
+    const runsAlone = task.abandonedCount >= 2;
+    const slot = this.#held.length;
+    const held: Held = { task, destination, permit, runsAlone, signal: undefined, slot };
+    this.#held.push(held);
+    if (runsAlone) this.#alone++;
     const policy = this.#parts.policies.get(task);
     if (policy === undefined) this.#loadPolicy(held);
     else this.#check(held, policy);
@@ -124,7 +133,9 @@ export class Runner {
     const connectTimeoutMs = Math.min(policy.connectTimeoutMs, attemptTimeoutMs);
     this.#running++;
     this.#tell("attempt.started", task, now);
-    const limits = { attemptTimeoutMs, connectTimeoutMs, now, signal: this.#signal };
+    const signal = createLightSignal();
+    held.signal = signal;
+    const limits = { attemptTimeoutMs, connectTimeoutMs, now, signal };
     this.#parts.deliver(task, limits, (result) => this.#ended(held, policy, result));
   }
 
@@ -133,6 +144,7 @@ export class Runner {
     const { time, random } = this.#parts;
     const now = time.now();
     this.#running--;
+    held.signal = undefined;
     destination.leave(permit, now, policy, result.outcome, result.durationMs);
     this.#parts.scheduler.unblock(destination);
     // What this node aborted itself is a call whose outcome nobody saw.
@@ -172,22 +184,23 @@ export class Runner {
     });
   }
 
-  #settled(
-    { task, destination, runsAlone }: Held,
-    settle: Settle,
-    result: SettleResult,
-    endedAt: number,
-  ): void {
-    this.#held.delete(task.ref);
-    if (runsAlone) this.#alone--;
+  #settled(held: Held, settle: Settle, result: SettleResult, endedAt: number): void {
+    const { task, destination } = held;
+    this.#letGo(held);
     announce(this.#parts, { task, destination, settle, result, endedAt });
+  }
+
+  #letGo(held: Held): void {
+    const last = this.#held.pop() as Held;
+    if (last !== held) this.#held[held.slot] = last;
+    last.slot = held.slot;
+    if (held.runsAlone) this.#alone--;
   }
 
   /** Ends every attempt on the wire: the lease is gone, or the time to stop is up. */
   abort(reason: unknown): void {
-    const signal = this.#signal;
-    this.#signal = new AbortSource();
-    signal.abort(reason);
+    // A copy: what ends is settled, and leaves the list.
+    for (const { signal } of [...this.#held]) signal?.abort(reason);
   }
 
   #tell(type: "attempt.started", task: StartedTask, now: number): void {
