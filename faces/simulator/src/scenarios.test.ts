@@ -27,7 +27,7 @@ const HASHES: Readonly<Record<string, string>> = {
   "ladder-4-concurrency": "4038e83d",
   "ladder-5-one-layer": "4038e83d",
   "ladder-one-layer-alone": "52732c69",
-  contention: "3e3d6a48",
+  contention: "27062ffb",
   "queue-visibility": "7a56b731",
   "queue-commit": "c2ac068f",
   "queue-poison": "8a1f9425",

@@ -14,6 +14,8 @@ const AREA = 0.00991256303526217;
 /** Edges of the layers from the widest (which stands for the tail too) to 0, and their quotients. */
 const edges = new Float64Array(LAYERS + 1);
 const quotients = new Float64Array(LAYERS);
+/** The curve's height at each edge. */
+const heights = new Float64Array(LAYERS + 1);
 
 function density(x: number): number {
   return exp(-0.5 * x * x);
@@ -28,6 +30,7 @@ for (let layer = 2; layer < LAYERS; layer++) {
 for (let layer = 0; layer < LAYERS; layer++) {
   quotients[layer] = (edges[layer + 1] as number) / (edges[layer] as number);
 }
+for (let edge = 0; edge <= LAYERS; edge++) heights[edge] = density(edges[edge] as number);
 
 /** One draw from the standard normal; `state` is a stream's, see `draws.ts`. */
 export function nextNormal(state: Int32Array): number {
@@ -39,15 +42,14 @@ export function nextNormal(state: Int32Array): number {
     if (Math.abs(side) < (quotients[layer] as number)) return side * (edges[layer] as number);
     if (layer === 0) return side < 0 ? -nextTail(state) : nextTail(state);
     const x = side * (edges[layer] as number);
-    if (isBelow(x, edges[layer] as number, edges[layer + 1] as number, nextDraw(state))) return x;
+    if (isBelow(x, layer, nextDraw(state))) return x;
   }
 }
 
-/** Is the point at `x`, a share `draw` up its layer, under the curve? */
-function isBelow(x: number, outer: number, inner: number, draw: number): boolean {
-  const low = exp(-0.5 * (outer * outer - x * x));
-  const high = exp(-0.5 * (inner * inner - x * x));
-  return high + draw * (low - high) < 1;
+/** Is the point at `x`, a share `draw` down its layer, under the curve? */
+function isBelow(x: number, layer: number, draw: number): boolean {
+  const top = heights[layer + 1] as number;
+  return top + draw * ((heights[layer] as number) - top) < density(x);
 }
 
 /** A draw from the tail beyond TAIL (Marsaglia 1964). */

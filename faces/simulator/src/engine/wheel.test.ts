@@ -1,13 +1,21 @@
 /** Wheel: order by time, ties by order of pushing, near and beyond the horizon. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { advanceWheel, createWheel, popMember, pushMember } from "./wheel.ts";
+import {
+  advanceWheel,
+  createWheel,
+  MEMBER_MASK,
+  NOTE,
+  noteOf,
+  popEntry,
+  pushEntry,
+} from "./wheel.ts";
 
 /** All pops in order, with the instants they came at. */
 function drain(wheel: ReturnType<typeof createWheel>): [number, number][] {
   const popped: [number, number][] = [];
   while (advanceWheel(wheel)) {
-    for (let member = popMember(wheel); member >= 0; member = popMember(wheel)) {
+    for (let member = popEntry(wheel); member >= 0; member = popEntry(wheel)) {
       popped.push([wheel.now, member]);
     }
   }
@@ -20,7 +28,7 @@ describe("wheel", () => {
     fc.assert(
       fc.property(near, (times) => {
         const wheel = createWheel(times.length);
-        for (const [member, at] of times.entries()) pushMember(wheel, member, at);
+        for (const [member, at] of times.entries()) pushEntry(wheel, member, at);
         const expected = times.map((at, member): [number, number] => [at, member]);
         expected.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
         expect(drain(wheel)).toEqual(expected);
@@ -33,7 +41,7 @@ describe("wheel", () => {
     fc.assert(
       fc.property(far, (times) => {
         const wheel = createWheel(times.length);
-        for (const [member, at] of times.entries()) pushMember(wheel, member, at);
+        for (const [member, at] of times.entries()) pushEntry(wheel, member, at);
         const popped = drain(wheel);
         expect(popped.map(([at]) => at)).toEqual([...times].sort((a, b) => a - b));
         expect(popped.every(([at, member]) => times[member] === at)).toBe(true);
@@ -43,12 +51,32 @@ describe("wheel", () => {
 
   it("takes events pushed for the very instant it stands at", () => {
     const wheel = createWheel(2);
-    pushMember(wheel, 0, 7);
+    pushEntry(wheel, 0, 7);
     expect(advanceWheel(wheel)).toBe(true);
-    expect(popMember(wheel)).toBe(0);
-    pushMember(wheel, 1, 7);
-    expect(popMember(wheel)).toBe(1);
-    expect(popMember(wheel)).toBe(-1);
+    expect(popEntry(wheel)).toBe(0);
+    pushEntry(wheel, 1, 7);
+    expect(popEntry(wheel)).toBe(1);
+    expect(popEntry(wheel)).toBe(-1);
     expect(advanceWheel(wheel)).toBe(false);
+  });
+
+  it("gives back what an entry carries along, however often its blocks are used again", () => {
+    const size = 300;
+    const wheel = createWheel(size);
+    for (let member = 0; member < size; member++) pushEntry(wheel, member, member % 7);
+    const seen = new Int32Array(size);
+    const wrong: number[] = [];
+    while (advanceWheel(wheel)) {
+      for (let entry = popEntry(wheel); entry >= 0; entry = popEntry(wheel)) {
+        const member = entry & MEMBER_MASK;
+        if (noteOf(entry) !== seen[member]) wrong.push(entry);
+        seen[member] = (seen[member] as number) + 1;
+        // Many to one slot, few to others, some to the very instant.
+        if (noteOf(entry) < 200) pushEntry(wheel, entry + NOTE, wheel.now + (member % 3) * 1000);
+      }
+    }
+    expect(wrong).toEqual([]);
+    expect([...new Set(seen)]).toEqual([201]);
+    expect(wheel.fresh).toBeLessThanOrEqual(wheel.words.length);
   });
 });

@@ -58,7 +58,7 @@ export interface Report {
     readonly p99: number;
     readonly max: number;
   };
-  /** Sum of all waits of a call; mean over calls. */
+  /** Sum of all waits before a call's attempts; mean over calls. */
   readonly meanWaitMs: number;
   /** Jain's index between clients, 0 to 1: see docs/simulator.md. */
   readonly fairness: number;
@@ -98,7 +98,7 @@ export function figuresOf(run: WorldRun): Figures {
       p99: quantileOf(tally.latency, 0.99),
       max: tally.latency.maxMs,
     },
-    meanWaitMs: ratio(tally.waits.sumMs, tally.waits.total),
+    meanWaitMs: ratio(tally.waitedMs, tally.calls),
     fairness: run.fairness,
     ...(run.duplicates === undefined
       ? {}

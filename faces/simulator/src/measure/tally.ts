@@ -7,8 +7,9 @@ import { createHistogram, type Histogram } from "./histogram.ts";
 
 export const MAX_BINS = 4096;
 
-/** Room that a run of the foreseen length needs; small, because many runs are short. */
-const FIRST_BINS = 1024;
+/** Bins that a run of the foreseen length has at most, and those it starts with: many runs are short. */
+const WANTED_BINS = 1024;
+const FIRST_BINS = 64;
 
 /** What is counted over time. */
 export const OFFERED = 0;
@@ -46,8 +47,8 @@ export interface Tally {
   readonly troubleEndMs: number;
   /** Time to success, as the client sees it, first try to answer. */
   readonly latency: Histogram;
-  /** Sums of waits of calls that are over. */
-  readonly waits: Histogram;
+  /** All waits of all calls. */
+  waitedMs: number;
   calls: number;
   attempts: number;
   succeeded: number;
@@ -70,7 +71,7 @@ export function createTally({ horizonMs, windowMs, troubleEndMs = 0 }: TallyOpti
     peakAfter: { count: 0, atMs: 0 },
     troubleEndMs,
     latency: createHistogram(),
-    waits: createHistogram(),
+    waitedMs: 0,
     calls: 0,
     attempts: 0,
     succeeded: 0,
@@ -84,7 +85,7 @@ export function createTally({ horizonMs, windowMs, troubleEndMs = 0 }: TallyOpti
 function binFor(horizonMs: number): number {
   for (let decade = 100; ; decade *= 10) {
     for (const step of [1, 2, 5])
-      if (horizonMs / (decade * step) < FIRST_BINS) return decade * step;
+      if (horizonMs / (decade * step) < WANTED_BINS) return decade * step;
   }
 }
 
@@ -114,7 +115,7 @@ function binAt(tally: Tally, atMs: number): number {
 
 function addBins(tally: Tally): void {
   for (const [lane, counts] of tally.lanes.entries()) {
-    const larger = new Float64Array(MAX_BINS);
+    const larger = new Float64Array(2 * counts.length);
     larger.set(counts);
     tally.lanes[lane] = larger;
   }

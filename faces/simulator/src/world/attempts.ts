@@ -31,7 +31,6 @@ export function startCall(
   calls.attempt[call] = 0;
   calls.startedAt[call] = world.now;
   calls.previousMs[call] = 0;
-  calls.waitedMs[call] = 0;
   calls.ticket[call] = 0;
   calls.live[call] = NONE;
   if (parent === NONE) {

@@ -49,7 +49,6 @@ export function endCall(
     release(world.requests, parent);
     return;
   }
-  countSpan(tally.waits, calls.waitedMs[call] as number);
   if (reason === undefined) {
     tally.succeeded++;
     tally.doneAtMs = now;

@@ -43,6 +43,18 @@ describe("fleet", () => {
     expect(report.series.attempts.reduce((sum, count) => sum + count, 0)).toBe(report.attempts);
   });
 
+  it("knows how long its clients wait, as the general engine does", () => {
+    const policy = { maxAttempts: 6, jitterType: "NONE", initialDelayMs: 100 } as const;
+    const fleet: CallsDocument = { ...FLEET, tiers: [{ destination: { policy } }] };
+    // 100 + 200 + 400 + 800: the fifth attempt comes after the outage of 1 s.
+    expect(simulate(fleet)).toMatchObject({ engine: "fleet", meanWaitMs: 1500 });
+    const general = simulate({
+      ...fleet,
+      tiers: [{ destination: { policy }, server: { hop: 1 } }],
+    });
+    expect(general).toMatchObject({ engine: "calls", meanWaitMs: 1500 });
+  });
+
   it("says in its verdict what happened", () => {
     expect(simulate(FLEET).verdict).toMatch(/gave up, the rest done|all done/);
     const none = simulate({

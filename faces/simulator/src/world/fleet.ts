@@ -7,7 +7,16 @@ import { STOP_BUDGET } from "@redrive/core";
 import { drawsOf, nextDraw } from "../chance/draws.ts";
 import type { Trace } from "../engine/trace.ts";
 import { nextWait, type Waits, waitsOf } from "../engine/waits.ts";
-import { advanceWheel, createWheel, popMember, pushMember, type Wheel } from "../engine/wheel.ts";
+import {
+  advanceWheel,
+  createWheel,
+  MEMBER_MASK,
+  NOTE,
+  noteOf,
+  popEntry,
+  pushEntry,
+  type Wheel,
+} from "../engine/wheel.ts";
 import { countSpan } from "../measure/histogram.ts";
 import {
   countArrivals,
@@ -62,7 +71,6 @@ interface Fleet {
   readonly waits: Waits;
   readonly wheel: Wheel;
   readonly tally: Tally;
-  readonly attempts: Uint8Array | Uint16Array;
   readonly previousMs: Float64Array;
   readonly startedAt: Float64Array;
   readonly hangMs: number;
@@ -104,7 +112,6 @@ function createFleet(scenario: CallsScenario, troubleEndMs: number): Fleet {
     waits: waitsOf(destination.policy),
     wheel: createWheel(count),
     tally: createTally({ horizonMs, windowMs, troubleEndMs }),
-    attempts: destination.policy.maxAttempts < 256 ? new Uint8Array(count) : new Uint16Array(count),
     previousMs: new Float64Array(destination.policy.jitterType === "DECORRELATED" ? count : 0),
     startedAt: new Float64Array(startSpreadMs > 0 ? count : 0),
     hangMs: destination.policy.attemptTimeoutMs,
@@ -128,7 +135,7 @@ function start({ wheel, tally, startedAt }: Fleet, clients: ClosedClients): void
       startedAt[client] = at;
       countAt(tally, OFFERED, at);
     }
-    pushMember(wheel, client, at);
+    pushEntry(wheel, client, at);
   }
 }
 
@@ -158,19 +165,56 @@ interface Visit {
   readonly trace: Trace | undefined;
 }
 
-/** Everybody who arrives at this instant, in order; how many there were. */
+/**
+ * Everybody who arrives at this instant, in order; how many there were. An entry's note is how often
+ * its client has failed: what every event needs travels with the event.
+ */
 function visitTick(fleet: Fleet, condition: Condition, failedAt: number, visit: Visit): number {
+  return condition.down && isPlain(fleet, failedAt)
+    ? refuseAll(fleet, failedAt, visit)
+    : visitEach(fleet, condition, failedAt, visit);
+}
+
+/** True if a wait depends on the number of the attempt and the draw alone. */
+function isPlain({ waits, previousMs, startedAt }: Fleet, failedAt: number): boolean {
+  return previousMs.length + startedAt.length === 0 && failedAt <= waits.freeMs;
+}
+
+/** An outage: nobody is served. Short, because a million clients spend most of their time here. */
+function refuseAll(fleet: Fleet, failedAt: number, visit: Visit): number {
+  const { waits, wheel } = fleet;
+  const { jitter, trace } = visit;
+  const { draws } = waits.kernel;
+  let arrivals = 0;
+  let waitedMs = 0;
+  for (let entry = popEntry(wheel); entry >= 0; entry = popEntry(wheel)) {
+    arrivals++;
+    if (trace !== undefined) trace.note(wheel.now, 0, entry & MEMBER_MASK);
+    const failed = entry + NOTE;
+    const waitMs = nextWait(waits, noteOf(failed), failedAt, 0, draws ? nextDraw(jitter) : 0);
+    if (waitMs < 0) {
+      lose(fleet, failed, waitMs, failedAt);
+      continue;
+    }
+    waitedMs += waitMs;
+    pushEntry(wheel, failed, failedAt + waitMs);
+  }
+  fleet.tally.waitedMs += waitedMs;
+  return arrivals;
+}
+
+function visitEach(fleet: Fleet, condition: Condition, failedAt: number, visit: Visit): number {
   const { wheel } = fleet;
   const { now } = wheel;
   const { draws } = fleet.waits.kernel;
   const { chance, jitter, trace } = visit;
   let arrivals = 0;
-  for (let client = popMember(wheel); client >= 0; client = popMember(wheel)) {
+  for (let entry = popEntry(wheel); entry >= 0; entry = popEntry(wheel)) {
     arrivals++;
     const doneAt = isFailed(condition, chance) ? -1 : serve(fleet, condition, now);
-    trace?.note(now, doneAt < 0 ? 0 : 1, client);
-    if (doneAt >= 0) succeed(fleet, client, doneAt);
-    else retry(fleet, client, failedAt, draws ? nextDraw(jitter) : 0);
+    trace?.note(now, doneAt < 0 ? 0 : 1, entry & MEMBER_MASK);
+    if (doneAt >= 0) succeed(fleet, entry, doneAt);
+    else retry(fleet, entry + NOTE, failedAt, draws ? nextDraw(jitter) : 0);
   }
   return arrivals;
 }
@@ -180,8 +224,8 @@ function isFailed({ down, failShare }: Condition, chance: Int32Array): boolean {
 }
 
 /** Arrays that every client would touch alike are left out: a million clients live by the cache. */
-function startOf({ startedAt }: Fleet, client: number): number {
-  return startedAt.length === 0 ? 0 : (startedAt[client] as number);
+function startOf({ startedAt }: Fleet, entry: number): number {
+  return startedAt.length === 0 ? 0 : (startedAt[entry & MEMBER_MASK] as number);
 }
 
 /** When the server will have answered, or -1 if its queue is full. */
@@ -193,10 +237,10 @@ function serve(fleet: Fleet, { capacityFactor }: Condition, now: number): number
   return fleet.freeAt + fleet.latencyMs;
 }
 
-function succeed(fleet: Fleet, client: number, doneAt: number): void {
+function succeed(fleet: Fleet, entry: number, doneAt: number): void {
   const { tally } = fleet;
-  const tookMs = doneAt - startOf(fleet, client);
-  tally.attempts += (fleet.attempts[client] as number) + 1;
+  const tookMs = doneAt - startOf(fleet, entry);
+  tally.attempts += noteOf(entry) + 1;
   tally.succeeded++;
   countAt(tally, SUCCEEDED, doneAt);
   countSpan(tally.latency, tookMs);
@@ -205,19 +249,23 @@ function succeed(fleet: Fleet, client: number, doneAt: number): void {
   if (doneAt > tally.doneAtMs) tally.doneAtMs = doneAt;
 }
 
-/** Asks core's kernel what follows the failure known at `failedAt`. */
-function retry(fleet: Fleet, client: number, failedAt: number, draw: number): void {
-  const { waits, wheel, attempts, previousMs, tally } = fleet;
-  const attempt = (attempts[client] as number) + 1;
-  attempts[client] = attempt;
-  const elapsedMs = failedAt - startOf(fleet, client);
+/** Asks core's kernel what follows the failure known at `failedAt`, which the note counts already. */
+function retry(fleet: Fleet, failed: number, failedAt: number, draw: number): void {
+  const { waits, wheel, previousMs } = fleet;
+  const client = failed & MEMBER_MASK;
+  const elapsedMs = failedAt - startOf(fleet, failed);
   const previous = previousMs.length === 0 ? 0 : (previousMs[client] as number);
-  const waitMs = nextWait(waits, attempt, elapsedMs, previous, draw);
+  const waitMs = nextWait(waits, noteOf(failed), elapsedMs, previous, draw);
   if (waitMs < 0) {
-    tally.attempts += attempt;
-    countLost(tally, waitMs === STOP_BUDGET ? "budget" : "attempts", failedAt);
+    lose(fleet, failed, waitMs, failedAt);
     return;
   }
   if (previousMs.length > 0) previousMs[client] = waitMs;
-  pushMember(wheel, client, failedAt + waitMs);
+  fleet.tally.waitedMs += waitMs;
+  pushEntry(wheel, failed, failedAt + waitMs);
+}
+
+function lose({ tally }: Fleet, failed: number, stop: number, failedAt: number): void {
+  tally.attempts += noteOf(failed);
+  countLost(tally, stop === STOP_BUDGET ? "budget" : "attempts", failedAt);
 }

@@ -125,6 +125,6 @@ function fail(world: World, call: number, request: number, outcome: Outcome, onD
     if (retryBudget) calls.ticket[call] = takeRetry(retryBudget, now, false);
   }
   const at = decision.kind === "hold" ? decision.until : world.now + decision.delayMs;
-  calls.waitedMs[call] = (calls.waitedMs[call] as number) + at - world.now;
+  if ((calls.parent[call] as number) === NONE) world.tally.waitedMs += at - world.now;
   pushEvent(world.heap, at, SEND, call);
 }

@@ -21,7 +21,6 @@ export interface CallPool {
   attempt: Int32Array;
   startedAt: Float64Array;
   previousMs: Float64Array;
-  waitedMs: Float64Array;
   /** What the retry budget granted for this attempt; 0 for a first attempt. */
   ticket: Float64Array;
   /** Changes whenever an attempt ends: requests of another generation are stale. */
@@ -68,7 +67,6 @@ export function createCalls(): CallPool {
     attempt: ints(),
     startedAt: floats(),
     previousMs: floats(),
-    waitedMs: floats(),
     ticket: floats(),
     generation: ints(),
     live: ints(),

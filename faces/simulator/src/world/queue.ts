@@ -253,6 +253,7 @@ function onRunFailed(world: QueueWorld, message: Message, number: number, receip
     bury(world, message);
     return;
   }
+  world.tally.waitedMs += waitMs;
   pushEvent(
     world.heap,
     world.now + waitMs,
