@@ -1,13 +1,78 @@
-/** Lint: what will hurt in a policy, beside its controls; a placeholder until it is built. */
-import type { PolicyDocument } from "@redrive/core";
+/** Lint: what will hurt in a policy, a destination or a set of tiers, live beside its controls. */
+import type { DestinationDocument, PolicyDocument } from "@redrive/core";
+import type { LintContext, LintSubject, LintTiers, Severity } from "@redrive/simulator";
+import { Card } from "../parts/card.tsx";
+import type { MendableFinding } from "../worker/lint-requests.ts";
+import { FindingItem } from "./lint/finding.tsx";
+import { type Found, useFindings } from "./lint/use-findings.ts";
+import "./lint/lint.css";
 
-interface LintPanelProps {
-  readonly policy: PolicyDocument;
+interface Known {
   /** How many clients share the destination, where the view knows it. */
   readonly clients?: number;
   readonly outageMs?: number;
+  /** Whatever else is known of the calls. */
+  readonly context?: LintContext;
+  /** Default: "What will hurt". */
+  readonly title?: string;
 }
 
-export function LintPanel(_props: LintPanelProps) {
-  return null;
+/** `onFix` gets the same kind of document back, changed; left out: no buttons. */
+type LintPanelProps = Known &
+  (
+    | { readonly policy: PolicyDocument; onFix?(mended: PolicyDocument): void }
+    | {
+        readonly subject: DestinationDocument | LintTiers;
+        onFix?(mended: DestinationDocument | LintTiers): void;
+      }
+  );
+
+export function LintPanel(props: LintPanelProps) {
+  const { clients, outageMs, context, title = "What will hurt" } = props;
+  const found = useFindings("subject" in props ? props.subject : props.policy, {
+    ...context,
+    ...(clients !== undefined && { clients }),
+    ...(outageMs !== undefined && { outageMs }),
+  }).value;
+  const findings = found.findings ?? [];
+  return (
+    <Card title={title} class="lint">
+      <p class={findings.length === 0 ? "lint-summary clean" : "lint-summary"} aria-live="polite">
+        {summaryOf(found)}
+      </p>
+      {findings.length > 0 && (
+        <ul class="findings">
+          {findings.map((finding) => (
+            <FindingItem
+              key={`${finding.id} ${finding.field}`}
+              finding={finding}
+              onFix={props.onFix as ((mended: LintSubject) => void) | undefined}
+            />
+          ))}
+        </ul>
+      )}
+    </Card>
+  );
+}
+
+const NOUNS: readonly (readonly [Severity, string, string])[] = [
+  ["error", "error", "errors"],
+  ["warning", "warning", "warnings"],
+  ["info", "note", "notes"],
+];
+
+function summaryOf({ findings, problem }: Found): string {
+  if (problem !== undefined) return `Lint cannot read this: ${problem}.`;
+  if (findings === undefined) return "Looking…";
+  if (findings.length === 0) return "Lint finds nothing that hurts.";
+  const counts = NOUNS.map(([severity, one, many]) => {
+    const count = findings.filter((finding) => finding.severity === severity).length;
+    return count === 0 ? "" : `${count} ${count === 1 ? one : many}`;
+  });
+  return `${counts.filter(Boolean).join(", ")}: ${namesOf(findings)}.`;
+}
+
+/** With tiers the same rule may be found twice. */
+function namesOf(findings: readonly MendableFinding[]): string {
+  return [...new Set(findings.map(({ id }) => id))].join(", ");
 }

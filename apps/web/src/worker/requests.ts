@@ -5,9 +5,12 @@ import type {
   HerdOptions,
   LabOptions,
   LabReport,
+  LintContext,
+  LintSubject,
   Report,
   ScenarioDocument,
 } from "@redrive/simulator";
+import type { MendableFinding } from "./lint-requests.ts";
 
 export interface Requests {
   readonly herd: {
@@ -30,6 +33,10 @@ export interface Requests {
   readonly lab: {
     readonly input: { readonly id: string; readonly options: LabOptions };
     readonly output: LabReport;
+  };
+  readonly lint: {
+    readonly input: { readonly subject: LintSubject; readonly context: LintContext };
+    readonly output: readonly MendableFinding[];
   };
 }
 

@@ -16,6 +16,10 @@ const handlers: Handlers = {
     const { runLab } = await import("./lab-requests.ts");
     return runLab(id, options);
   },
+  lint: async ({ subject, context }) => {
+    const { lintAndMend } = await import("./lint-requests.ts");
+    return lintAndMend(subject, context);
+  },
 };
 
 addEventListener("message", ({ data }: MessageEvent<Ask>) => void answer(data));
