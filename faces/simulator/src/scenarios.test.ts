@@ -15,6 +15,7 @@ const HASHES: Readonly<Record<string, string>> = {
   "open-unbounded": "651bd4a8",
   "open-bounded": "3ceb5565",
   "failover-warm-up": "fbcb5f99",
+  metastable: "bf79c254",
   brownout: "1500a956",
   "slow-dependency": "d8d7d731",
   "load-spike": "cd6799d7",

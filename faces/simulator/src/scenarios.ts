@@ -112,6 +112,28 @@ const failovers: readonly CallsDocument[] = [
 
 const troubles: readonly CallsDocument[] = [
   {
+    name: "metastable",
+    description:
+      "Capacity drops to a fifth for 10 s. It comes back, but four attempts a call keep it busy with work nobody waits for.",
+    clients: { kind: "OPEN", count: 20, ratePerSecond: 700 },
+    tiers: [
+      {
+        name: "service",
+        destination: {
+          policy: {
+            maxAttempts: 4,
+            initialDelayMs: 100,
+            maxDelayMs: 10_000,
+            attemptTimeoutMs: 1000,
+            connectTimeoutMs: 1000,
+          },
+        },
+        server: { capacityPerSecond: 1000, service: "EXPONENTIAL" },
+      },
+    ],
+    timeline: [{ kind: "CAPACITY", factor: 0.2, atMs: 10_000, forMs: 10_000 }],
+  },
+  {
     name: "brownout",
     description: "A third of the answers is an error for 20 s: a small budget is enough.",
     clients: { kind: "OPEN", count: 10, ratePerSecond: 100 },

@@ -1,29 +1,21 @@
-/** System: a placeholder that keeps its link; the view itself is still to be built. */
-import { signal } from "@preact/signals";
-import type { RunOf, View } from "../app/view.ts";
-import { Card } from "../parts/card.tsx";
-
-const OPENING: RunOf<"system"> = { view: "system", seed: 1, scenarios: ["failover"] };
-const run = signal(OPENING);
-
-function Controls() {
-  return <p class="faint">The controls of this view are being built.</p>;
-}
-
-function Stage() {
-  return <Card title="System">This view is being built.</Card>;
-}
+/** System: a server in trouble, the clients that retry, and what becomes of both. */
+import "./system/system.css";
+import type { View } from "../app/view.ts";
+import { exportables } from "../exports/exportables.ts";
+import { Controls } from "./system/controls.tsx";
+import { exportsOf } from "./system/export.ts";
+import { Stage } from "./system/stage.tsx";
+import { openState, reroll, resetState, stateOf } from "./system/store.ts";
 
 export const systemView: View<"system"> = {
   id: "system",
-  explanation: "This view is being built. Its links already open here and keep what they hold.",
+  explanation:
+    "A server gets into trouble, its clients retry, and if attempts stay above capacity it serves only calls that nobody waits for any more. Drag the trouble, switch guards on and off, and see whether goodput comes back.",
   Controls,
   Stage,
-  state: () => run.value,
-  open(next) {
-    run.value = next;
-  },
-  reset() {
-    run.value = OPENING;
-  },
+  state: stateOf,
+  open: openState,
+  reset: resetState,
+  reroll,
+  exports: () => exportables(exportsOf()),
 };

@@ -39,6 +39,10 @@ export type SharedRun =
       readonly seed: number | string;
       /** Documents, or names of scenarios that ship. */
       readonly scenarios: readonly (ScenarioDocument | string)[];
+      /** Place of the one on the stage. Default: the first. */
+      readonly shown?: number;
+      /** Drawn behind it: nothing, or another of the list by its place. Default: the same without guards. */
+      readonly ghost?: "none" | "unguarded" | number;
     }
   | { readonly view: "labs"; readonly seed: number | string; readonly ids: readonly string[] }
   | { readonly view: "advisor"; readonly answers: Answers };

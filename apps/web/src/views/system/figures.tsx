@@ -1,0 +1,115 @@
+/** Figures: the verdict of a run in one sentence, and its measures as the command line spells them. */
+import type { Report } from "@redrive/simulator";
+import { percent, plain, reportRows, span, whole } from "@redrive/simulator/words";
+import { Stat, Stats } from "../../parts/stat.tsx";
+import { endOf, stretchOf, troubleOf } from "./columns.ts";
+import { phases } from "./store.ts";
+
+export function isBad(report: Report): boolean {
+  return report.recoveryMs === null || (report.calls > 0 && report.succeeded === 0);
+}
+
+export function recoveryWords({ recoveryMs }: Report): string {
+  if (recoveryMs === undefined) return "no trouble";
+  if (recoveryMs === null) return "never";
+  return recoveryMs === 0 ? "at once" : span(recoveryMs);
+}
+
+export function Verdict({ report }: { readonly report: Report }) {
+  return (
+    <p class={isBad(report) ? "verdict bad" : "verdict"} role="status">
+      {report.verdict}
+    </p>
+  );
+}
+
+export function RunStats({ report }: { readonly report: Report }) {
+  const { peak, latencyMs, calls, lost } = report;
+  return (
+    <Stats>
+      <Stat
+        label="Amplification"
+        value={`${plain(report.amplification)} x`}
+        note={`${whole(report.attempts)} attempts for ${whole(calls)} calls`}
+      />
+      <Stat
+        label="Peak"
+        value={whole(peak.count)}
+        note={`attempts within ${span(peak.windowMs)}, at ${peak.atMs === 0 ? "0" : span(peak.atMs)}`}
+      />
+      <Stat
+        label="Recovers"
+        value={recoveryWords(report)}
+        tone={report.recoveryMs === null ? "bad" : "plain"}
+        note={report.recoveryMs === undefined ? "nothing to recover from" : "after the trouble"}
+      />
+      <Stat
+        label="Latency p99"
+        value={span(latencyMs.p99)}
+        note={`p50 ${span(latencyMs.p50)}, waits included`}
+      />
+      <Stat
+        label="Lost"
+        value={percent(calls === 0 ? 0 : lost / calls)}
+        tone={lost > calls / 2 ? "bad" : "plain"}
+        note={`${whole(lost)} of ${whole(calls)} calls`}
+      />
+      <Goodput report={report} />
+    </Stats>
+  );
+}
+
+/** Answers a second once the trouble is over, and while it lasts. */
+function Goodput({ report }: { readonly report: Report }) {
+  const trouble = troubleOf(phases.value);
+  if (trouble === undefined) {
+    return <Stat label="Goodput" value={percent(report.goodput)} note="of the calls" />;
+  }
+  const during = stretchOf(report, trouble.fromMs, trouble.toMs);
+  const after = stretchOf(report, trouble.toMs, endOf(report));
+  const isOpen = report.engine === "calls" && after.offered > 0;
+  const offered = isOpen ? `, offered ${rateOf(after.offered, after.ms)}` : "";
+  return (
+    <Stat
+      label="Goodput after"
+      value={rateOf(after.succeeded, after.ms)}
+      note={`during ${rateOf(during.succeeded, during.ms)}${offered}`}
+      tone="accent"
+    />
+  );
+}
+
+function rateOf(count: number, ms: number): string {
+  return ms === 0 ? "-" : `${whole((count * 1000) / ms)}/s`;
+}
+
+/** Every measure, word for word as `redrive sim run` prints it. */
+export function MeasureTable({ report }: { readonly report: Report }) {
+  return (
+    <details class="more">
+      <summary>Every measure</summary>
+      <div class="table-wrap">
+        <table class="table">
+          <thead>
+            <tr>
+              <th scope="col">measure</th>
+              <th scope="col" class="number">
+                value
+              </th>
+              <th scope="col">what it means</th>
+            </tr>
+          </thead>
+          <tbody>
+            {reportRows(report).map(([name, value, meaning]) => (
+              <tr key={name}>
+                <th scope="row">{name}</th>
+                <td class="number">{value}</td>
+                <td>{meaning}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </details>
+  );
+}

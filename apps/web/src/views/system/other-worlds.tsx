@@ -1,0 +1,157 @@
+/** Other worlds: the controls of a queue with workers, and of clients that write one row. */
+import { type PolicyDocument, preset, resolve } from "@redrive/core";
+import type { ContentionDocument, QueueDocument } from "@redrive/simulator";
+import { policyWords, span } from "@redrive/simulator/words";
+import { Card } from "../../parts/card.tsx";
+import { Field } from "../../parts/field.tsx";
+import type { SliderRange } from "../../parts/slider-scale.ts";
+import { merged, middleOf, withMiddle } from "./document.ts";
+import { edit } from "./store.ts";
+
+type NumberOf<T> = {
+  [K in keyof T]-?: NonNullable<T[K]> extends number ? K : never;
+}[keyof T];
+
+interface QueueField extends SliderRange {
+  readonly field: NumberOf<QueueDocument>;
+  readonly label: string;
+  readonly unit: string;
+  readonly byDefault: number;
+  /** Shown as a percentage. */
+  readonly isShare?: boolean;
+}
+
+const SHARE = { unit: "%", min: 0, max: 100, isShare: true, byDefault: 0 } as const;
+
+const QUEUE_FIELDS: readonly QueueField[] = [
+  {
+    field: "ratePerSecond",
+    label: "Messages",
+    unit: "a second",
+    min: 1,
+    max: 10_000,
+    scale: "log",
+    byDefault: 10,
+  },
+  { field: "workers", label: "Workers", unit: "workers", min: 1, max: 1000, byDefault: 4 },
+  {
+    field: "visibilityMs",
+    label: "Handed out again after",
+    unit: "ms",
+    min: 1,
+    max: 600_000,
+    scale: "log",
+    byDefault: 30_000,
+  },
+  {
+    field: "maxReceives",
+    label: "Set aside after",
+    unit: "receives",
+    min: 1,
+    max: 100,
+    byDefault: 5,
+  },
+  { field: "poisonShare", label: "Can never succeed", ...SHARE },
+  { field: "failureRate", label: "Runs that fail by chance", ...SHARE },
+  {
+    field: "crashesPerSecond",
+    label: "Crashes of workers",
+    unit: "a second",
+    min: 0,
+    max: 10,
+    step: 0.1,
+    byDefault: 0,
+  },
+  {
+    field: "commitMs",
+    label: "Done work is told every",
+    unit: "ms",
+    min: 0,
+    max: 60_000,
+    scale: "log",
+    byDefault: 0,
+  },
+];
+
+export function QueueControls({ document }: { readonly document: QueueDocument }) {
+  return (
+    <Card title="Queue and workers">
+      {QUEUE_FIELDS.map(({ field, isShare = false, byDefault, ...rest }) => {
+        const value = document[field] ?? byDefault;
+        return (
+          <Field
+            key={field}
+            {...rest}
+            value={isShare ? Math.round(value * 1000) / 10 : value}
+            onInput={(next) =>
+              edit((one: QueueDocument) => merged(one, { [field]: isShare ? next / 100 : next }))
+            }
+          />
+        );
+      })}
+      <Field
+        label="Work of a message"
+        unit="ms"
+        value={middleOf(document.work ?? 100)}
+        min={1}
+        max={60_000}
+        scale="log"
+        spell={span}
+        onInput={(ms) =>
+          edit((one: QueueDocument) => ({
+            ...one,
+            work: withMiddle(one.work ?? { kind: "EXPONENTIAL", meanMs: 100 }, ms),
+          }))
+        }
+      />
+    </Card>
+  );
+}
+
+export function ContentionControls({ document }: { readonly document: ContentionDocument }) {
+  const policy = policyDocumentOf(document);
+  const { maxAttempts, initialDelayMs = 0, maxDelayMs = 0 } = resolve(policy);
+  const set = (change: Parameters<typeof merged<PolicyDocument>>[1]) =>
+    edit((one: ContentionDocument) => ({ ...one, policy: merged(policyDocumentOf(one), change) }));
+  return (
+    <Card title="Writers of one row">
+      <Field
+        label="Clients"
+        unit="clients"
+        value={document.clientCount ?? 100}
+        min={1}
+        max={10_000}
+        scale="log"
+        onInput={(count) =>
+          edit((one: ContentionDocument) => ({ ...one, clientCount: Math.round(count) }))
+        }
+      />
+      <Field
+        label="Attempts"
+        unit="calls"
+        value={maxAttempts}
+        min={1}
+        max={1000}
+        scale="log"
+        onInput={(value) => set({ maxAttempts: Math.round(value) })}
+      />
+      <Field
+        label="Base"
+        unit="ms"
+        value={initialDelayMs}
+        min={0}
+        max={maxDelayMs}
+        scale="log"
+        spell={span}
+        onInput={(value) => set({ initialDelayMs: Math.round(value) })}
+      />
+      <p class="field-hint">{policyWords(policy)}</p>
+    </Card>
+  );
+}
+
+export function policyDocumentOf({
+  policy = {},
+}: ContentionDocument | QueueDocument): PolicyDocument {
+  return typeof policy === "string" ? preset(policy) : policy;
+}

@@ -1,0 +1,114 @@
+/**
+ * Runs: what the worker made of the scenarios in the store. The one on the stage is asked for first,
+ * then what is drawn behind it, then the rest of the list; what was run before is not run again.
+ */
+import { computed, effect, type ReadonlySignal, signal } from "@preact/signals";
+import { systemClock } from "@redrive/core";
+import { checkScenario, type Report, type ScenarioDocument } from "@redrive/simulator";
+import type { Seed } from "../../app/seed.ts";
+import { ask } from "../../worker/client.ts";
+import { current, documentOf, entries, ghostDocument, seed, shown } from "./store.ts";
+
+/** A report, or why there is none. */
+type Done = { readonly report: Report } | { readonly problem: string };
+
+/** Reports kept for rows that come and go; the largest are some 160 kB. */
+const MOST_KEPT = 40;
+
+/** A run that takes longer says so. */
+export const PROGRESS_AFTER_MS = 300;
+
+const done = signal<ReadonlyMap<string, Done>>(new Map());
+const asked = new Set<string>();
+const last = signal<Report | undefined>(undefined);
+
+function keyOf(document: ScenarioDocument, withSeed: Seed): string {
+  return JSON.stringify([withSeed, document]);
+}
+
+interface Wanted {
+  readonly lane: string;
+  readonly document: ScenarioDocument;
+}
+
+function wanted(): readonly Wanted[] {
+  const others = entries.value.filter((_, place) => place !== shown.value);
+  return [
+    { lane: "system", document: current.value },
+    ...(ghostDocument.value === undefined
+      ? []
+      : [{ lane: "system-ghost", document: ghostDocument.value }]),
+    ...others.map((entry, index) => ({ lane: `system-${index}`, document: documentOf(entry) })),
+  ];
+}
+
+effect(() => {
+  const known = done.value;
+  const theSeed = seed.value;
+  for (const { lane, document } of wanted()) {
+    const key = keyOf(document, theSeed);
+    if (known.has(key) || asked.has(key) || checkScenario(document).length > 0) continue;
+    run(lane, document, theSeed, key);
+  }
+});
+
+function run(lane: string, scenario: ScenarioDocument, theSeed: Seed, key: string): void {
+  asked.add(key);
+  ask(lane, "simulate", { scenario, seed: theSeed }).then(
+    (report) => settle(key, report && { report }),
+    (error: Error) => settle(key, { problem: error.message }),
+  );
+}
+
+/** A question that a newer one displaced may be wanted again elsewhere: the list is gone over anew. */
+function settle(key: string, result: Done | undefined): void {
+  asked.delete(key);
+  const kept = [...done.value].slice(-MOST_KEPT);
+  done.value = new Map(result === undefined ? kept : [...kept, [key, result]]);
+}
+
+function doneOf(document: ScenarioDocument | undefined): Done | undefined {
+  return document && done.value.get(keyOf(document, seed.value));
+}
+
+export function reportOf(document: ScenarioDocument | undefined): Report | undefined {
+  const found = doneOf(document);
+  return found && "report" in found ? found.report : undefined;
+}
+
+effect(() => {
+  const report = reportOf(current.value);
+  if (report !== undefined) last.value = report;
+});
+
+/** Of the scenario on the stage; the one before stays until it comes. */
+export const report: ReadonlySignal<Report | undefined> = computed(
+  () => reportOf(current.value) ?? last.value,
+);
+
+export const ghostReport: ReadonlySignal<Report | undefined> = computed(() =>
+  reportOf(ghostDocument.value),
+);
+
+/** The report in sight is not yet that of the scenario on the stage. */
+export const isBusy: ReadonlySignal<boolean> = computed(
+  () => checkScenario(current.value).length === 0 && doneOf(current.value) === undefined,
+);
+
+export const runProblem: ReadonlySignal<string> = computed(() => {
+  const found = doneOf(current.value);
+  return found && "problem" in found ? found.problem : "";
+});
+
+const slow = signal(false);
+export const isSlow: ReadonlySignal<boolean> = slow;
+
+effect(() => {
+  if (!isBusy.value) {
+    slow.value = false;
+    return undefined;
+  }
+  return systemClock.alarm(PROGRESS_AFTER_MS, () => {
+    slow.value = true;
+  });
+});

@@ -1,0 +1,75 @@
+/** Stage: the verdict, the chart over the track of trouble, the figures and the comparison. */
+import { Card } from "../../parts/card.tsx";
+import { Notice } from "../../parts/notice.tsx";
+import { Compare, ghostTitle } from "./compare.tsx";
+import { MeasureTable, RunStats, Verdict } from "./figures.tsx";
+import { GuardSwitches } from "./guard-switches.tsx";
+import { JsonEditor } from "./json-editor.tsx";
+import { PhaseForm } from "./phase-form.tsx";
+import { columns, ghostColumns, LEFT, RIGHT } from "./plot.ts";
+import { CursorSlider, Readout } from "./readout.tsx";
+import { RunChart } from "./run-chart.tsx";
+import { isBusy, isSlow, report, runProblem } from "./runs.ts";
+import { current, currentCalls, problems } from "./store.ts";
+import { Track } from "./track.tsx";
+
+export function Stage() {
+  return (
+    <>
+      {problems.value.length > 0 && <Notice tone="bad">{problems.value.join("; ")}</Notice>}
+      {runProblem.value !== "" && <Notice tone="bad">{runProblem.value}</Notice>}
+      <RunCard />
+      <Compare />
+      <JsonEditor />
+    </>
+  );
+}
+
+function RunCard() {
+  const shownReport = report.value;
+  const drawn = columns.value;
+  if (shownReport === undefined || drawn === undefined) {
+    return (
+      <Card class="run-card">
+        <p class="verdict">Simulating…</p>
+        <Progress />
+      </Card>
+    );
+  }
+  const { description } = current.value;
+  return (
+    <Card class="run-card">
+      <Verdict report={shownReport} />
+      {description !== undefined && <p class="faint scenario-words">{description}</p>}
+      <RunStats report={shownReport} />
+      {currentCalls.value !== undefined && <GuardSwitches document={currentCalls.value} />}
+      <Progress />
+      <div class={isBusy.value ? "run-plot stale" : "run-plot"} aria-busy={isBusy.value}>
+        <Readout report={shownReport} columns={drawn} ghostName={ghostTitle()} />
+        <RunChart report={shownReport} columns={drawn} behind={ghostColumns.value} />
+        <div class="cursor-frame" style={{ marginInline: `${LEFT}px ${RIGHT}px` }}>
+          <CursorSlider report={shownReport} columns={drawn} />
+        </div>
+      </div>
+      {currentCalls.value !== undefined && (
+        <div class="trouble-editor">
+          <Track />
+          <PhaseForm />
+        </div>
+      )}
+      <MeasureTable report={shownReport} />
+    </Card>
+  );
+}
+
+/** Room is kept for it, so that nothing jumps. */
+function Progress() {
+  return (
+    <div class="run-progress">
+      {isSlow.value && <progress aria-label="Simulating" />}
+      <span class="visually-hidden" role="status">
+        {isSlow.value ? "Simulating" : ""}
+      </span>
+    </div>
+  );
+}
