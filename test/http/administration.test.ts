@@ -92,6 +92,8 @@ test("the description is OpenAPI 3.1 and has every route, and the page tells the
     "/redrives",
     "/redrives/{redriveId}",
     "/redrives/{redriveId}/cancel",
+    "/redrives/{redriveId}/pause",
+    "/redrives/{redriveId}/resume",
     "/retry-policies",
     "/retry-policies/{policyId}",
     "/retry-tasks",
