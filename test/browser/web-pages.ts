@@ -69,6 +69,9 @@ export async function serveStatically(prefix = "/some/folder"): Promise<Site> {
   };
 }
 
+/** What takes longer than this in a page is broken. */
+const PATIENCE_MS = 15_000;
+
 export interface OpenPage {
   readonly page: Page;
   /** What the browser had to say: errors, warnings, refused resources. Empty is good. */
@@ -83,6 +86,7 @@ export async function openPage(
 ): Promise<OpenPage> {
   const context = await browser.newContext({ acceptDownloads: true, ...options });
   const page = await context.newPage();
+  page.setDefaultTimeout(PATIENCE_MS);
   const complaints: string[] = [];
   page.on("console", (message) => complaints.push(message.text()));
   page.on("pageerror", (error) => complaints.push(error.message));

@@ -8,7 +8,7 @@ import type { PresetName } from "@redrive/core";
 import { assertRange, type Policy, type PolicyDocument } from "@redrive/core";
 import { type Draws, drawsOf, nextDraw } from "./chance/draws.ts";
 import { nextWait, type Waits, waitsOf } from "./engine/waits.ts";
-import { resolvePolicy } from "./scenario.ts";
+import { resolvePolicy } from "./resolve-policy.ts";
 
 export interface CoverageOptions {
   /** Calls that are tried. 1 to 10 000 000. Default: 20 000, good for +-0.7 points. */

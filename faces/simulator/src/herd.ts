@@ -6,8 +6,7 @@
 import { assertRange, type PolicyDocument, type PresetName } from "@redrive/core";
 import { drawsOf, nextDraw } from "./chance/draws.ts";
 import { nextWait, type Waits, waitsOf } from "./engine/waits.ts";
-import { MAX_BINS } from "./measure/tally.ts";
-import { resolvePolicy } from "./scenario.ts";
+import { resolvePolicy } from "./resolve-policy.ts";
 
 export interface HerdOptions {
   /** 1 to 2 000 000. Default: 10 000. */
@@ -30,6 +29,9 @@ export interface Herd {
   readonly arrivals: Float64Array;
 }
 
+/** Windows that are told one by one. */
+const MOST_WINDOWS = 4096;
+
 export function herd(policy: PolicyDocument | PresetName, options: HerdOptions = {}): Herd {
   const { clients = 10_000, seed = 1 } = options;
   assertRange("clients", clients, 1, 2_000_000);
@@ -43,7 +45,7 @@ export function herd(policy: PolicyDocument | PresetName, options: HerdOptions =
 function gather(waits: Waits, clients: number, windowMs: number, state: Int32Array): Herd {
   const counts: Counts = {
     windowMs,
-    dense: new Float64Array(MAX_BINS),
+    dense: new Float64Array(MOST_WINDOWS),
     rest: new Map(),
     retries: 0,
     lastAtMs: 0,
@@ -51,7 +53,7 @@ function gather(waits: Waits, clients: number, windowMs: number, state: Int32Arr
   for (let client = 0; client < clients; client++) followOne(waits, state, counts);
   const { dense, retries, lastAtMs } = counts;
   const peak = peakOf(dense, counts.rest);
-  const shown = Math.min(MAX_BINS, Math.floor(lastAtMs / windowMs) + 1);
+  const shown = Math.min(MOST_WINDOWS, Math.floor(lastAtMs / windowMs) + 1);
   return {
     clients,
     windowMs,
@@ -87,7 +89,7 @@ function followOne(waits: Waits, state: Int32Array, counts: Counts): void {
 function countArrival(counts: Counts, atMs: number): void {
   const { dense, rest } = counts;
   const window = Math.floor(atMs / counts.windowMs);
-  if (window < MAX_BINS) dense[window] = (dense[window] as number) + 1;
+  if (window < MOST_WINDOWS) dense[window] = (dense[window] as number) + 1;
   else rest.set(window, (rest.get(window) ?? 0) + 1);
   counts.retries++;
   if (atMs > counts.lastAtMs) counts.lastAtMs = atMs;

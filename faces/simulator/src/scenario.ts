@@ -7,11 +7,8 @@ import {
   type DestinationDocument,
   DocumentError,
   type Patience,
-  type Policy,
   type PolicyDocument,
   type PresetName,
-  preset,
-  resolve,
   resolveDestination,
 } from "@redrive/core";
 import type { SpanDocument } from "./chance/spans.ts";
@@ -221,6 +218,4 @@ function resolveTier(tier: TierDocument, index: number): Tier {
   };
 }
 
-export function resolvePolicy(policy: PolicyDocument | PresetName = {}): Policy {
-  return resolve(typeof policy === "string" ? preset(policy) : policy);
-}
+export { resolvePolicy } from "./resolve-policy.ts";

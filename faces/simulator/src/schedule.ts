@@ -16,7 +16,7 @@ import {
   seededRandom,
   statusOutcome,
 } from "@redrive/core";
-import { resolvePolicy } from "./scenario.ts";
+import { resolvePolicy } from "./resolve-policy.ts";
 
 export interface ScheduleOptions {
   /** Default: 1. */

@@ -15,7 +15,7 @@ import {
   type StopReason,
 } from "@redrive/core";
 import { createHeap, popEvent, pushEvent } from "./engine/heap.ts";
-import { resolvePolicy } from "./scenario.ts";
+import { resolvePolicy } from "./resolve-policy.ts";
 
 /** How attempt n ends: what comes back, after how long. The last entry answers all further ones. */
 export interface ScriptedOutcome {

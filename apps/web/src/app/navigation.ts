@@ -89,15 +89,15 @@ function follow(): void {
 async function show(id: ViewId, run?: SharedRun, problem = ""): Promise<void> {
   const view = await entryOf(id).load();
   if (!untouched.has(id)) untouched.set(id, encodeRun(view.state()));
-  told.value = run === undefined ? problem : fill(view, run);
+  told.value = run === undefined ? problem : await fill(view, run);
   current.value = view;
   planAddress(hashOf(view));
 }
 
 /** What was wrong, or empty. A view that cannot open its run shows what it opens with. */
-function fill(view: AnyView, run: SharedRun): string {
+async function fill(view: AnyView, run: SharedRun): Promise<string> {
   try {
-    view.open(run as never);
+    await view.open(run as never);
     return "";
   } catch (error) {
     view.reset();

@@ -1,4 +1,5 @@
 /** Shell: what stands around every view: header, tabs, toolbar, the controls beside the stage. */
+import { CodeHost } from "../exports/code-host.tsx";
 import { Explanation } from "../parts/explanation.tsx";
 import { Notice } from "../parts/notice.tsx";
 import { Toolbar } from "../parts/toolbar.tsx";
@@ -26,6 +27,7 @@ export function Shell() {
         {view === undefined ? <p class="loading">Loading…</p> : <Workbench view={view} />}
       </main>
       <ShortcutSheet />
+      <CodeHost />
     </>
   );
 }

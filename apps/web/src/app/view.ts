@@ -25,7 +25,7 @@ export interface View<Id extends ViewId> {
   /** The store as a link holds it. Reads signals, so that the address follows them. */
   state(): RunOf<Id>;
   /** Fills the store from a link. Throws `RedriveError` where a document in it is wrong. */
-  open(run: RunOf<Id>): void;
+  open(run: RunOf<Id>): void | Promise<void>;
   /** Back to what the view opens with. */
   reset(): void;
   /** Draws anew, with another seed. Left out where nothing is left to chance. */

@@ -3,7 +3,8 @@ import type { Scale } from "./scale.ts";
 
 interface AxisProps {
   readonly scale: Scale;
-  readonly most: number;
+  /** Where to put ticks; `scale.ticks(5)`, or those of a `timeAxis`. */
+  readonly ticks: readonly number[];
   readonly spell: (value: number) => string;
 }
 
@@ -13,10 +14,10 @@ interface LeftAxisProps extends AxisProps {
   readonly right: number;
 }
 
-export function LeftAxis({ scale, most, spell, left, right }: LeftAxisProps) {
+export function LeftAxis({ scale, ticks, spell, left, right }: LeftAxisProps) {
   return (
     <g class="axis">
-      {scale.ticks(most).map((value) => (
+      {ticks.map((value) => (
         <g key={value} transform={`translate(0 ${round(scale(value))})`}>
           <line x1={left} x2={right} class={value === 0 ? "rule base" : "rule"} />
           <text x={left - 8} dy="0.32em" class="tick end">
@@ -34,19 +35,25 @@ interface BottomAxisProps extends AxisProps {
   readonly top?: number;
 }
 
-export function BottomAxis({ scale, most, spell, bottom, top }: BottomAxisProps) {
+export function BottomAxis({ scale, ticks, spell, bottom, top }: BottomAxisProps) {
   return (
     <g class="axis">
-      {scale.ticks(most).map((value) => (
+      {ticks.map((value) => (
         <g key={value} transform={`translate(${round(scale(value))} 0)`}>
           <line y1={top ?? bottom} y2={bottom + 4} class="rule" />
-          <text y={bottom + 18} class="tick middle">
+          <text y={bottom + 18} class={`tick ${anchorOf(value, scale)}`}>
             {spell(value)}
           </text>
         </g>
       ))}
     </g>
   );
+}
+
+/** The words at the ends stay inside the picture. */
+function anchorOf(value: number, { domain: [low, high] }: Scale): string {
+  if (value === high) return "end";
+  return value === low ? "start" : "middle";
 }
 
 /** Half a pixel is as fine as a screen draws. */

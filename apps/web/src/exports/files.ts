@@ -28,6 +28,8 @@ const DRAWN = [
   "font-weight",
   "text-anchor",
   "visibility",
+  "paint-order",
+  "stroke-linejoin",
 ] as const;
 
 /** The drawing with its styles written out, on the page's background: as it is seen now. */

@@ -10,6 +10,8 @@ interface FieldProps extends SliderRange {
   /** The value as people say it, where that reads better than the bare number: "20 s". */
   readonly spell?: (value: number) => string;
   readonly hint?: string;
+  /** The most that may be typed; the slider ends at `max`. Default: `max`. */
+  readonly most?: number;
   readonly isDisabled?: boolean;
   onInput(value: number): void;
 }
@@ -39,8 +41,8 @@ export function Field(props: FieldProps) {
             type="number"
             inputMode="decimal"
             min={min}
-            max={max}
-            step={step}
+            max={props.most ?? max}
+            step={step === 1 ? "any" : step}
             value={value}
             disabled={isDisabled}
             aria-describedby={hint === undefined ? undefined : `${id}-hint`}
@@ -76,10 +78,18 @@ function slid(position: number, props: FieldProps): number {
   return props.scale === "log" ? valueAt(position, props) : position;
 }
 
+/** Whole numbers stay whole, whatever is typed. */
+function rounded(value: number, { step = 1 }: FieldProps): number {
+  return step === 1 ? Math.round(value) : value;
+}
+
 /** What is no number in range is put right where it stands, so that nobody wonders what counts. */
 function typed(input: HTMLInputElement, props: FieldProps): void {
   const { value, onInput } = props;
-  const number = input.value === "" ? value : clamp(Number(input.value), props);
+  const number =
+    input.value === ""
+      ? value
+      : clamp(rounded(Number(input.value), props), { ...props, max: props.most ?? props.max });
   input.value = String(number);
   onInput(number);
 }

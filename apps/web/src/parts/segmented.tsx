@@ -13,16 +13,18 @@ interface SegmentedProps<T extends string> {
   readonly value: T;
   readonly options: readonly Segment<T>[];
   readonly isLabelHidden?: boolean;
+  /** In two columns: for many options with long names. */
+  readonly isWide?: boolean;
   onChange(value: T): void;
 }
 
 export function Segmented<T extends string>(props: SegmentedProps<T>) {
-  const { label, value, options, isLabelHidden = false, onChange } = props;
+  const { label, value, options, isLabelHidden = false, isWide = false, onChange } = props;
   const name = useId();
   return (
     <fieldset class="segmented">
       <legend class={isLabelHidden ? "visually-hidden" : ""}>{label}</legend>
-      <div class="segments">
+      <div class={isWide ? "segments wide" : "segments"}>
         {options.map((option) => (
           <label key={option.value} title={option.refusal ?? ""}>
             <input

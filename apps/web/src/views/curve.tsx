@@ -1,29 +1,185 @@
-/** Curve: a placeholder that keeps its link; the view itself is still to be built. */
-import { signal } from "@preact/signals";
-import type { RunOf, View } from "../app/view.ts";
+/** Curve: one call whose every attempt fails: how long it waits, by seed, and what outage it outlasts. */
+import type { Schedule, ScheduledWait } from "@redrive/simulator";
+import type { CsvRow } from "@redrive/simulator/export";
+import { counted, percent, span } from "@redrive/simulator/words";
+import { createRef } from "preact";
+import { anotherSeed } from "../app/seed.ts";
+import type { View } from "../app/view.ts";
+import { exportables } from "../exports/exportables.ts";
 import { Card } from "../parts/card.tsx";
+import { Legend } from "../parts/legend.tsx";
+import { Stat, Stats } from "../parts/stat.tsx";
+import { Toggle } from "../parts/toggle.tsx";
+import { WhenSeen } from "../parts/when-seen.tsx";
+import { CurveControls } from "./curve/controls.tsx";
+import { OutageChart } from "./curve/outage-chart.tsx";
+import {
+  covered,
+  drawn,
+  isLog,
+  openCurve,
+  outageMs,
+  policy,
+  resetCurve,
+  resolved,
+  retryAfterMs,
+  runOf,
+  seed,
+} from "./curve/store.ts";
+import { strategyName } from "./curve/strategy.ts";
+import { WaitList } from "./curve/wait-list.tsx";
+import { MOST_SHOWN, WaitsChart } from "./curve/waits-chart.tsx";
+import "./curve/curve.css";
 
-const OPENING: RunOf<"curve"> = { view: "curve", seed: 1, policy: "default" };
-const run = signal(OPENING);
+const drawing = createRef<SVGSVGElement>();
 
-function Controls() {
-  return <p class="faint">The controls of this view are being built.</p>;
-}
+const strategyTable = async () => (await import("./curve/strategy-table.tsx")).StrategyTable;
 
 function Stage() {
-  return <Card title="Curve">This view is being built.</Card>;
+  const schedule = drawn.value;
+  return (
+    <>
+      <Card>
+        <CurveStats schedule={schedule} />
+      </Card>
+      <Card
+        title="Backoff curve"
+        aside={
+          <Toggle
+            checked={isLog.value}
+            onChange={(checked) => {
+              isLog.value = checked;
+            }}
+          >
+            logarithmic
+          </Toggle>
+        }
+      >
+        <WaitsChart schedule={schedule} isLog={isLog.value} svgRef={drawing} />
+        <Legend
+          entries={[
+            { mark: "mark", label: "the wait drawn with this seed" },
+            { mark: "mark-range", label: "what it could have been" },
+          ]}
+        />
+        {schedule.waits.length >= MOST_SHOWN && (
+          <p class="faint">The first {MOST_SHOWN} attempts are drawn; the list has all of them.</p>
+        )}
+      </Card>
+      <Card title="Does it outlast the outage?" aside="drag the end of the outage">
+        <OutageChart
+          schedule={schedule}
+          outageMs={outageMs.value}
+          onOutage={(value) => {
+            outageMs.value = value;
+          }}
+        />
+        <Coverage />
+      </Card>
+      <Card title="Waits" aside={`seed ${seed.value}`}>
+        <WaitList schedule={schedule} />
+      </Card>
+      <WhenSeen height={420} load={strategyTable} />
+    </>
+  );
+}
+
+function CurveStats({ schedule }: { readonly schedule: Schedule }) {
+  const { waits, sumMs, attempts } = schedule;
+  const share = covered.value.value;
+  return (
+    <Stats>
+      <Stat label="Strategy" value={strategyName(policy.value)} note={`seed ${seed.value}`} />
+      <Stat
+        label="Sum of waits"
+        value={span(sumMs)}
+        tone="accent"
+        note={`${counted(waits.length, "wait")}${mostWords(waits)}`}
+      />
+      <Stat label="Attempts" value={String(attempts)} note={endWords(schedule)} />
+      <Stat
+        label={`Outlasts ${span(outageMs.value)}`}
+        value={share === undefined ? "…" : percent(share)}
+        note="of calls"
+      />
+    </Stats>
+  );
+}
+
+/** Decorrelated waits depend on the ones before, so that their sum has no such bound. */
+function mostWords(waits: readonly ScheduledWait[]): string {
+  const mostMs = waits.reduce((sum, { highMs }) => sum + highMs, 0);
+  const sumMs = waits.at(-1)?.sumMs ?? 0;
+  const isBounded = resolved.value.jitterType !== "DECORRELATED" && mostMs > sumMs;
+  return isBounded ? `, at most ${span(mostMs)}` : "";
+}
+
+function endWords({ endedBy, attempts }: Schedule): string {
+  const { maxAttempts, totalBudgetMs } = resolved.value;
+  if (endedBy === "attempts") return "all that it may make";
+  const left = `of ${maxAttempts}: `;
+  if (endedBy === "budget") return `${left}the deadline of ${span(totalBudgetMs)} ends it`;
+  return attempts === 1
+    ? `${left}the hint passes the deadline`
+    : `${left}the next hint passes the deadline`;
+}
+
+function Coverage() {
+  const share = covered.value.value;
+  if (covered.problem.value !== "") return <p class="problem">{covered.problem.value}</p>;
+  const tried = retryAfterMs.value > 0 ? "4,000" : "20,000";
+  return (
+    <p class="coverage">
+      <strong>{share === undefined ? "…" : percent(share)}</strong> of the calls outlast an outage
+      of {span(outageMs.value)} <span class="faint">({tried} tried)</span>
+    </p>
+  );
+}
+
+/** As `redrive schedule --json` prints it. */
+function json(): object {
+  const { value: schedule } = drawn;
+  return {
+    seed: seed.value,
+    policy: policy.value,
+    schedule,
+    outageMs: outageMs.value,
+    coverage: covered.value.value,
+    ...(retryAfterMs.value > 0 && { retryAfterMs: retryAfterMs.value }),
+  };
+}
+
+function rows(): readonly CsvRow[] {
+  const head = ["attempt", "waitMs", "lowMs", "highMs", "ceilingMs", "startsAtMs"];
+  const waits = drawn.value.waits.map(({ attempt, delayMs, lowMs, highMs, ceilingMs, sumMs }) => [
+    attempt + 1,
+    delayMs,
+    lowMs,
+    highMs,
+    ceilingMs,
+    sumMs,
+  ]);
+  return [head, [1, 0, 0, 0, 0, 0], ...waits];
 }
 
 export const curveView: View<"curve"> = {
   id: "curve",
-  explanation: "This view is being built. Its links already open here and keep what they hold.",
-  Controls,
+  explanation:
+    "Each column is one attempt of a call that keeps failing: the dot is the wait before it, the whisker what chance could have drawn. Re-roll, and a curve without jitter stays put, in every client alike; a jittered one lands elsewhere each time.",
+  Controls: CurveControls,
   Stage,
-  state: () => run.value,
-  open(next) {
-    run.value = next;
+  state: runOf,
+  open: openCurve,
+  reset: resetCurve,
+  reroll() {
+    seed.value = anotherSeed(seed.value);
   },
-  reset() {
-    run.value = OPENING;
-  },
+  exports: () =>
+    exportables({
+      name: "redrive-curve",
+      drawing: () => drawing.current,
+      rows,
+      json,
+      policy: () => policy.value,
+    }),
 };

@@ -1,35 +1,184 @@
-/** Herd: a placeholder that keeps its link; the view itself is still to be built. */
+/** Herd: many clients that failed at one instant: when do their retries arrive, by strategy? */
 import { signal } from "@preact/signals";
-import type { RunOf, View } from "../app/view.ts";
+import type { CsvRow } from "@redrive/simulator/export";
+import { percent, span, whole } from "@redrive/simulator/words";
+import { createRef } from "preact";
+import { anotherSeed } from "../app/seed.ts";
+import type { View } from "../app/view.ts";
+import { exportables } from "../exports/exportables.ts";
 import { Card } from "../parts/card.tsx";
+import { Notice } from "../parts/notice.tsx";
+import { Stat, Stats } from "../parts/stat.tsx";
+import { Toggle } from "../parts/toggle.tsx";
+import { HerdControls } from "./herd/controls.tsx";
+import { HerdChart } from "./herd/herd-chart.tsx";
+import { nameOf } from "./herd/names.ts";
+import {
+  clients,
+  herdProblem,
+  isBusy,
+  openHerd,
+  resetHerd,
+  runOf,
+  type Side,
+  seed,
+  sides,
+  windowMs,
+} from "./herd/store.ts";
+import { WindowHandle } from "./herd/window-handle.tsx";
+import "./herd/herd.css";
 
-const OPENING: RunOf<"herd"> = {
-  view: "herd",
-  seed: 1,
-  strategies: [],
-  clients: 10_000,
-  windowMs: 10,
-};
-const run = signal(OPENING);
-
-function Controls() {
-  return <p class="faint">The controls of this view are being built.</p>;
-}
+const drawing = createRef<SVGSVGElement>();
+const isShared = signal(true);
 
 function Stage() {
-  return <Card title="Herd">This view is being built.</Card>;
+  const shown = sides.value;
+  return (
+    <>
+      {herdProblem.value !== "" && <Notice tone="bad">{herdProblem.value}</Notice>}
+      <Card>
+        <HerdStats sides={shown} />
+      </Card>
+      <Card
+        title="Arrivals"
+        aside={
+          <Toggle
+            checked={isShared.value}
+            onChange={(checked) => {
+              isShared.value = checked;
+            }}
+          >
+            one scale
+          </Toggle>
+        }
+      >
+        <div aria-busy={isBusy.value} class="herd">
+          <HerdChart sides={shown} isShared={isShared.value} svgRef={drawing} />
+          <WindowHandle />
+        </div>
+        <p class="faint">Each column is as high as the fullest window in it{beyond(shown)}.</p>
+      </Card>
+      <Card title="Peaks" aside={`seed ${seed.value}, windows of ${span(windowMs.value)}`}>
+        <PeakTable sides={shown} />
+      </Card>
+    </>
+  );
+}
+
+function HerdStats({ sides: shown }: { readonly sides: readonly Side[] }) {
+  const worst = shown.toSorted((a, b) => b.herd.peak.count - a.herd.peak.count)[0];
+  const best = shown.toSorted((a, b) => a.herd.peak.count - b.herd.peak.count)[0];
+  if (worst === undefined || best === undefined) return <p class="faint">Counting…</p>;
+  const factor = best.herd.peak.count === 0 ? 1 : worst.herd.peak.count / best.herd.peak.count;
+  return (
+    <Stats>
+      <Stat label="Clients" value={whole(worst.herd.clients)} note={`seed ${seed.value}`} />
+      <Stat
+        label="Highest peak"
+        value={whole(worst.herd.peak.count)}
+        note={`${nameOf(worst.name)}, in ${span(worst.herd.windowMs)}`}
+        tone="bad"
+      />
+      <Stat
+        label="Lowest peak"
+        value={whole(best.herd.peak.count)}
+        note={`${nameOf(best.name)}, in ${span(best.herd.windowMs)}`}
+        tone="accent"
+      />
+      <Stat
+        label="Between them"
+        value={`${Math.round(factor * 10) / 10} ×`}
+        note="same clients, same seed"
+      />
+    </Stats>
+  );
+}
+
+function beyond(shown: readonly Side[]): string {
+  const lastMs = Math.max(0, ...shown.map(({ herd }) => herd.lastAtMs));
+  const endMs = Math.max(0, ...shown.map(({ herd }) => herd.arrivals.length * herd.windowMs));
+  return lastMs > endMs ? `; the rest, up to ${span(lastMs)}, lies beyond the picture` : "";
+}
+
+function PeakTable({ sides: shown }: { readonly sides: readonly Side[] }) {
+  return (
+    <div class="table-wrap">
+      <table class="table peaks">
+        <thead>
+          <tr>
+            <th scope="col">Strategy</th>
+            <th scope="col" class="number">
+              Peak
+            </th>
+            <th scope="col" class="number">
+              Of clients
+            </th>
+            <th scope="col" class="number">
+              At
+            </th>
+            <th scope="col" class="number">
+              Retries
+            </th>
+            <th scope="col" class="number">
+              Last at
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {shown.map(({ name, herd }, index) => (
+            <tr key={`${index}-${name}`} data-strategy={name}>
+              <th scope="row">{nameOf(name)}</th>
+              <td class="number strong">{whole(herd.peak.count)}</td>
+              <td class="number">{percent(herd.peak.share)}</td>
+              <td class="number">{span(herd.peak.atMs)}</td>
+              <td class="number">{whole(herd.retries)}</td>
+              <td class="number">{span(herd.lastAtMs)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** As `redrive sim herd --json` prints it. */
+function json(): object {
+  return {
+    seed: seed.value,
+    clients: clients.value,
+    windowMs: windowMs.value,
+    strategies: sides.value.map(({ name, document, herd }) => ({ name, policy: document, herd })),
+  };
+}
+
+function rows(): readonly CsvRow[] {
+  const shown = sides.value;
+  const windows = Math.max(0, ...shown.map(({ herd }) => herd.arrivals.length));
+  const counts = Array.from({ length: windows }, (_, window) => [
+    window * windowMs.value,
+    ...shown.map(({ herd }) => herd.arrivals[window] ?? 0),
+  ]);
+  return [["atMs", ...shown.map(({ name }) => name)], ...counts];
 }
 
 export const herdView: View<"herd"> = {
   id: "herd",
-  explanation: "This view is being built. Its links already open here and keep what they hold.",
-  Controls,
+  explanation:
+    "All clients fail at one instant, and every retry fails too: the columns count when their retries arrive at a server that is trying to come back. Without jitter they come as one comb, as tall as the fleet; the strategies below differ in nothing but how chance spreads them.",
+  Controls: HerdControls,
   Stage,
-  state: () => run.value,
-  open(next) {
-    run.value = next;
+  state: runOf,
+  open: openHerd,
+  reset: resetHerd,
+  reroll() {
+    seed.value = anotherSeed(seed.value);
   },
-  reset() {
-    run.value = OPENING;
-  },
+  exports: () =>
+    exportables({
+      name: "redrive-herd",
+      drawing: () => drawing.current,
+      rows,
+      json,
+      policy: () => sides.value.at(-1)?.document ?? {},
+    }),
 };

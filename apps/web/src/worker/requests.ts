@@ -11,8 +11,13 @@ import type {
   ScenarioDocument,
 } from "@redrive/simulator";
 import type { MendableFinding } from "./lint-requests.ts";
+import type { StrategyMeasures, StrategyQuestion } from "./strategy-requests.ts";
 
 export interface Requests {
+  readonly strategies: {
+    readonly input: StrategyQuestion;
+    readonly output: readonly StrategyMeasures[];
+  };
   readonly herd: {
     readonly input: { readonly policy: PolicyDocument; readonly options: HerdOptions };
     readonly output: Herd;
@@ -23,6 +28,8 @@ export interface Requests {
       readonly outageMs: number;
       readonly seed: number | string;
       readonly samples: number;
+      /** Every answer carries this hint. Default: 0, none does. */
+      readonly retryAfterMs?: number;
     };
     readonly output: number;
   };

@@ -2,12 +2,20 @@
  * Worker: runs the simulator off the main thread, one request after another. Typed arrays are handed
  * over, not copied. What few views need is loaded when it is first asked for.
  */
-import { coverage, herd } from "@redrive/simulator";
+import type { PolicyDocument } from "@redrive/core";
+import { coverage, herd, schedule } from "@redrive/simulator";
 import type { Ask, Handlers, Reply } from "./requests.ts";
 
 const handlers: Handlers = {
   herd: ({ policy, options }) => herd(policy, options),
-  coverage: ({ policy, outageMs, seed, samples }) => coverage(policy, outageMs, { seed, samples }),
+  coverage: ({ policy, outageMs, seed, samples, retryAfterMs = 0 }) =>
+    retryAfterMs === 0
+      ? coverage(policy, outageMs, { seed, samples })
+      : hintedCoverage(policy, outageMs, seed, samples, retryAfterMs),
+  strategies: async (question) => {
+    const { measureStrategies } = await import("./strategy-requests.ts");
+    return measureStrategies(question);
+  },
   simulate: async ({ scenario, seed }) => {
     const { simulate } = await import("./scenario-requests.ts");
     return simulate(scenario, { seed });
@@ -21,6 +29,22 @@ const handlers: Handlers = {
     return lintAndMend(subject, context);
   },
 };
+
+/** The share of calls, each with a stream of its own, that start an attempt after the outage. */
+function hintedCoverage(
+  policy: PolicyDocument,
+  outageMs: number,
+  seed: number | string,
+  samples: number,
+  retryAfterMs: number,
+): number {
+  let covered = 0;
+  for (let call = 0; call < samples; call++) {
+    const { sumMs } = schedule(policy, { seed, callId: String(call), retryAfterMs });
+    if (sumMs >= outageMs) covered++;
+  }
+  return covered / samples;
+}
 
 addEventListener("message", ({ data }: MessageEvent<Ask>) => void answer(data));
 

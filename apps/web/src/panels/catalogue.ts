@@ -1,0 +1,2 @@
+/** The catalogue of what others do, apart so that it is loaded after the page stands. */
+export { catalogue, catalogueEntry } from "@redrive/core";

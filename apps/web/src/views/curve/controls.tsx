@@ -1,0 +1,193 @@
+/** The curve's controls: a preset, a strategy and its numbers, the deadline, hints and the outage. */
+import { useSignal } from "@preact/signals";
+import type { PolicyDocument } from "@redrive/core";
+import { policyWords, span } from "@redrive/simulator/words";
+import { LintPanel } from "../../panels/lint.tsx";
+import { PolicyPicker } from "../../panels/policy-picker.tsx";
+import { Card } from "../../parts/card.tsx";
+import { Field } from "../../parts/field.tsx";
+import { Segmented } from "../../parts/segmented.tsx";
+import { ListField } from "./list-field.tsx";
+import {
+  change,
+  namedPolicy,
+  outageMs,
+  policy,
+  policyName,
+  resolved,
+  retryAfterMs,
+  setPolicy,
+} from "./store.ts";
+import { type StrategyId, strategyLabels, strategyOf, withStrategy } from "./strategy.ts";
+
+const STRATEGIES = (Object.keys(strategyLabels) as StrategyId[]).map((value) => ({
+  value,
+  label: strategyLabels[value],
+}));
+
+const DAY_MS = 86_400_000;
+
+export function CurveControls() {
+  const problem = useSignal("");
+  const document = policy.value;
+  const set = (next: PolicyDocument) => {
+    problem.value = change(next);
+  };
+  const pick = async (name: string) => {
+    if (name !== "") problem.value = setPolicy(await namedPolicy(name), name);
+  };
+  return (
+    <>
+      <Card>
+        <PolicyPicker value={policyName.value} none="your own curve" onPick={pick} />
+        <Segmented
+          label="Strategy"
+          isWide
+          value={strategyOf(document) ?? ("" as StrategyId)}
+          options={STRATEGIES}
+          onChange={(id) => set(withStrategy(document, id))}
+        />
+        {document.delaysMs === undefined ? (
+          <CurveFields onChange={set} />
+        ) : (
+          <ListField document={document} onChange={set} />
+        )}
+        {resolved.value.jitterType === "PROPORTIONAL" && <RatioField onChange={set} />}
+        {problem.value !== "" && (
+          <p class="problem" role="alert">
+            {problem.value}
+          </p>
+        )}
+        <p class="field-hint">{policyWords(document)}</p>
+      </Card>
+      <Limits onChange={set} />
+      <LintPanel policy={document} outageMs={outageMs.value} />
+    </>
+  );
+}
+
+interface ChangeProps {
+  onChange(next: PolicyDocument): void;
+}
+
+function CurveFields({ onChange }: ChangeProps) {
+  const document = policy.value;
+  const {
+    initialDelayMs = 0,
+    maxDelayMs = 0,
+    multiplier = 2,
+    maxAttempts,
+    backoff,
+  } = resolved.value;
+  const set = (changed: PolicyDocument) => onChange({ ...document, ...changed });
+  return (
+    <>
+      <Field
+        label="Base"
+        unit="ms"
+        value={initialDelayMs}
+        min={0}
+        max={60_000}
+        most={DAY_MS}
+        scale="log"
+        spell={span}
+        onInput={(value) => set({ initialDelayMs: value, maxDelayMs: Math.max(value, maxDelayMs) })}
+      />
+      <Field
+        label="Max"
+        unit="ms"
+        value={maxDelayMs}
+        min={1}
+        max={3_600_000}
+        most={30 * DAY_MS}
+        scale="log"
+        spell={span}
+        isDisabled={backoff === "FIXED"}
+        onInput={(value) =>
+          set({ maxDelayMs: value, initialDelayMs: Math.min(value, initialDelayMs) })
+        }
+      />
+      <Field
+        label="Attempts"
+        unit="calls"
+        value={maxAttempts}
+        min={1}
+        max={20}
+        most={1000}
+        onInput={(value) => set({ maxAttempts: value })}
+      />
+      <Field
+        label="Multiplier"
+        unit="×"
+        value={multiplier}
+        min={1}
+        max={4}
+        most={10}
+        step={0.1}
+        isDisabled={backoff !== "EXPONENTIAL" || resolved.value.jitterType === "DECORRELATED"}
+        onInput={(value) => set({ multiplier: value })}
+      />
+    </>
+  );
+}
+
+function RatioField({ onChange }: ChangeProps) {
+  return (
+    <Field
+      label="Jitter either way"
+      unit="%"
+      value={Math.round(resolved.value.jitterRatio * 100)}
+      min={0}
+      max={100}
+      onInput={(value) => onChange({ ...policy.value, jitterRatio: value / 100 })}
+    />
+  );
+}
+
+function Limits({ onChange }: ChangeProps) {
+  const { totalBudgetMs } = resolved.value;
+  return (
+    <Card title="Limits and trouble">
+      <Field
+        label="Deadline"
+        unit="ms"
+        value={totalBudgetMs}
+        min={100}
+        max={DAY_MS}
+        most={365 * DAY_MS}
+        scale="log"
+        spell={span}
+        hint={`${span(totalBudgetMs)} for all attempts and waits together`}
+        onInput={(value) => onChange({ ...policy.value, totalBudgetMs: value })}
+      />
+      <Field
+        label="Retry-After floor"
+        unit="ms"
+        value={retryAfterMs.value}
+        min={0}
+        max={600_000}
+        most={DAY_MS}
+        scale="log"
+        spell={span}
+        hint={retryAfterMs.value === 0 ? "no answer carries a hint" : "every answer asks for it"}
+        onInput={(value) => {
+          retryAfterMs.value = value;
+        }}
+      />
+      <Field
+        label="Outage to outlast"
+        unit="ms"
+        value={outageMs.value}
+        min={0}
+        max={DAY_MS}
+        most={365 * DAY_MS}
+        scale="log"
+        spell={span}
+        hint={span(outageMs.value)}
+        onInput={(value) => {
+          outageMs.value = value;
+        }}
+      />
+    </Card>
+  );
+}

@@ -1,0 +1,103 @@
+/** The curve's store: the policy and what it is asked, and the schedule that comes of it. */
+import { computed, signal } from "@preact/signals";
+import { assertRange, type PolicyDocument, preset, presets, resolve } from "@redrive/core";
+import { type Schedule, schedule } from "@redrive/simulator";
+import type { SharedPolicy } from "@redrive/simulator/share";
+import { FIRST_SEED, type Seed } from "../../app/seed.ts";
+import type { RunOf } from "../../app/view.ts";
+import { answerTo } from "../../worker/answer.ts";
+
+const OPENING: PolicyDocument = {
+  maxAttempts: 8,
+  initialDelayMs: 100,
+  maxDelayMs: 20_000,
+  jitterType: "FULL",
+};
+const OPENING_OUTAGE_MS = 8000;
+const LONGEST_MS = 365 * 86_400_000;
+
+/** As many as the command line tries. */
+export const COVERAGE_SAMPLES = 20_000;
+/** With hints every wait is decided by core's `decide`, which takes its time. */
+export const HINTED_SAMPLES = 4000;
+
+export const policy = signal<PolicyDocument>(OPENING);
+/** The preset or catalogue entry that the policy is, or empty. */
+export const policyName = signal("");
+export const seed = signal<Seed>(FIRST_SEED);
+export const outageMs = signal(OPENING_OUTAGE_MS);
+export const retryAfterMs = signal(0);
+/** How the chart is looked at; not part of a run, and so of no link. */
+export const isLog = signal(false);
+
+export const resolved = computed(() => resolve(policy.value));
+export const drawn = computed<Schedule>(() =>
+  schedule(policy.value, { seed: seed.value, retryAfterMs: retryAfterMs.value }),
+);
+
+export const covered = answerTo("coverage", "coverage", () => ({
+  policy: policy.value,
+  outageMs: outageMs.value,
+  seed: seed.value,
+  samples: retryAfterMs.value > 0 ? HINTED_SAMPLES : COVERAGE_SAMPLES,
+  retryAfterMs: retryAfterMs.value,
+}));
+
+/** A changed policy is no longer the preset it came from. */
+export function change(next: PolicyDocument): string {
+  const { policyId: _, description: __, ...changed } = next;
+  return setPolicy(changed, "");
+}
+
+/** Empty, or why the policy was refused and the one before stays. */
+export function setPolicy(next: PolicyDocument, name: string): string {
+  try {
+    resolve(next);
+  } catch (error) {
+    return (error as Error).message;
+  }
+  policy.value = next;
+  policyName.value = name;
+  return "";
+}
+
+/** Takes a document, or the name of a preset or of a catalogue entry. Throws for anything else. */
+export async function setShared(shared: SharedPolicy): Promise<void> {
+  const document = typeof shared === "string" ? await namedPolicy(shared) : shared;
+  const problem = setPolicy(document, typeof shared === "string" ? shared : "");
+  if (problem !== "") throw new Error(problem);
+}
+
+export async function namedPolicy(name: string): Promise<PolicyDocument> {
+  if (Object.hasOwn(presets, name)) return preset(name);
+  const { catalogueEntry } = await import("../../panels/catalogue.ts");
+  return catalogueEntry(name).policy;
+}
+
+export function runOf(): RunOf<"curve"> {
+  return {
+    view: "curve",
+    seed: seed.value,
+    policy: policyName.value || policy.value,
+    outageMs: outageMs.value,
+    ...(retryAfterMs.value > 0 && { retryAfterMs: retryAfterMs.value }),
+  };
+}
+
+export async function openCurve(run: RunOf<"curve">): Promise<void> {
+  const { outageMs: opened = OPENING_OUTAGE_MS } = run;
+  assertRange("outageMs", opened, 0, LONGEST_MS);
+  assertRange("retryAfterMs", run.retryAfterMs ?? 0, 0, LONGEST_MS);
+  await setShared(run.policy);
+  seed.value = run.seed;
+  outageMs.value = opened;
+  retryAfterMs.value = run.retryAfterMs ?? 0;
+}
+
+export function resetCurve(): void {
+  setPolicy(OPENING, "");
+  seed.value = FIRST_SEED;
+  outageMs.value = OPENING_OUTAGE_MS;
+  retryAfterMs.value = 0;
+  isLog.value = false;
+}

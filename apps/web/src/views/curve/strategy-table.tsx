@@ -1,0 +1,163 @@
+/**
+ * Strategy table: every way to wait with the numbers of the controls, each measured by the simulator
+ * where such tables usually have adjectives. Loaded when its place comes into sight.
+ */
+import type { PolicyDocument } from "@redrive/core";
+import { percent, plain, span, whole } from "@redrive/simulator/words";
+import { Card } from "../../parts/card.tsx";
+import { answerTo } from "../../worker/answer.ts";
+import type { StrategyMeasures } from "../../worker/strategy-requests.ts";
+import { outageMs, resolved, seed } from "./store.ts";
+
+interface StrategyRow {
+  /** As `redrive sim herd --compare` knows it. */
+  readonly name: string;
+  readonly label: string;
+  /** The wait after failure n. */
+  readonly formula: string;
+  readonly use: string;
+}
+
+const ROWS: readonly StrategyRow[] = [
+  {
+    name: "immediate",
+    label: "No wait",
+    formula: "0, three times",
+    use: "Never: it repeats into whatever just failed.",
+  },
+  {
+    name: "fixed",
+    label: "Fixed",
+    formula: "base",
+    use: "Polling. As a retry it keeps all clients in step.",
+  },
+  {
+    name: "linear",
+    label: "Linear",
+    formula: "min(max, base × n)",
+    use: "One client that paces itself against a known limit.",
+  },
+  {
+    name: "none",
+    label: "Exponential",
+    formula: "min(max, base × mⁿ⁻¹)",
+    use: "A single client: it outlasts most, but a fleet arrives as one.",
+  },
+  {
+    name: "proportional",
+    label: "Proportional",
+    formula: "ceiling × (1 − r … 1 + r)",
+    use: "Long schedules, where full jitter could turn hours into minutes.",
+  },
+  {
+    name: "equal",
+    label: "Equal jitter",
+    formula: "ceiling ÷ 2 + random(0, ceiling ÷ 2)",
+    use: "When some wait is needed every time.",
+  },
+  {
+    name: "full",
+    label: "Full jitter",
+    formula: "random(0, ceiling)",
+    use: "The default for many clients, with attempts enough for the outage.",
+  },
+  {
+    name: "decorrelated",
+    label: "Decorrelated",
+    formula: "random(base, min(max, previous × 3))",
+    use: "The widest spread; needs the wait before, and ends late.",
+  },
+];
+
+const measured = answerTo("strategies", "strategies", () => ({
+  curve: curveOfControls(),
+  outageMs: outageMs.value,
+  seed: seed.value,
+  names: ROWS.map(({ name }) => name),
+}));
+
+/** A list has no base to vary; its place is taken by the policy document's own defaults. */
+function curveOfControls(): PolicyDocument {
+  const { initialDelayMs, maxDelayMs, multiplier, maxAttempts, totalBudgetMs } = resolved.value;
+  return {
+    maxAttempts,
+    totalBudgetMs,
+    ...(initialDelayMs !== undefined && { initialDelayMs, maxDelayMs, multiplier }),
+  };
+}
+
+export function StrategyTable() {
+  const first = measured.value.value?.[0];
+  const world =
+    first === undefined
+      ? "measuring…"
+      : `${whole(first.clients)} clients fail at once, windows of ${span(first.windowMs)}, seed ${seed.value}`;
+  return (
+    <Card title="Every strategy, with these numbers" aside={world}>
+      <div class="table-wrap" aria-busy={measured.isBusy.value}>
+        <table class="table strategies">
+          <thead>
+            <tr>
+              <th scope="col">Strategy</th>
+              <th scope="col">Wait after failure n</th>
+              <th scope="col" class="number">
+                Herd peak
+              </th>
+              <th scope="col" class="number">
+                Sum of waits
+              </th>
+              <th scope="col" class="number">
+                Fairness
+              </th>
+              <th scope="col" class="number">
+                Outlasts {span(outageMs.value)}
+              </th>
+              <th scope="col">Use it</th>
+            </tr>
+          </thead>
+          <tbody>
+            {ROWS.map((row) => (
+              <Row
+                key={row.name}
+                row={row}
+                measures={measured.value.value?.find(({ name }) => name === row.name)}
+              />
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <p class="faint table-note">
+        Herd peak: the fullest window, as share of the clients. Sum of waits: the mean, and where 90
+        % of the calls lie. Fairness: Jain's index over those sums, 1 is equal. A retry budget on
+        top is in System.
+      </p>
+      {measured.problem.value !== "" && <p class="problem">{measured.problem.value}</p>}
+    </Card>
+  );
+}
+
+interface RowProps {
+  readonly row: StrategyRow;
+  readonly measures: StrategyMeasures | undefined;
+}
+
+function Row({ row, measures }: RowProps) {
+  return (
+    <tr>
+      <th scope="row">{row.label}</th>
+      <td class="formula">{row.formula}</td>
+      <td class="number">{measures === undefined ? "…" : percent(measures.peakShare)}</td>
+      <td class="number">
+        {measures === undefined ? "…" : span(Math.round(measures.meanMs))}
+        {measures !== undefined && measures.highMs > measures.lowMs && (
+          <small>
+            {span(measures.lowMs)} – {span(measures.highMs)}
+          </small>
+        )}
+      </td>
+      <td class="number">{measures === undefined ? "…" : plain(measures.fairness)}</td>
+      <td class="number">{measures === undefined ? "…" : percent(measures.coverage)}</td>
+      <td class="use">{row.use}</td>
+    </tr>
+  );
+}

@@ -1,0 +1,73 @@
+/** Strategy: the buttons of the curve as policy documents: which one a document is, and how to change it. */
+import { type JitterType, type PolicyDocument, resolve } from "@redrive/core";
+
+export type StrategyId =
+  | "fixed"
+  | "linear"
+  | "exponential"
+  | "full"
+  | "equal"
+  | "decorrelated"
+  | "proportional"
+  | "list";
+
+export const strategyLabels: Readonly<Record<StrategyId, string>> = {
+  full: "Full jitter",
+  equal: "Equal jitter",
+  decorrelated: "Decorrelated",
+  proportional: "Proportional",
+  exponential: "Exponential",
+  linear: "Linear",
+  fixed: "Fixed",
+  list: "Custom list",
+};
+
+const JITTER_OF: Readonly<Record<string, JitterType>> = {
+  full: "FULL",
+  equal: "EQUAL",
+  decorrelated: "DECORRELATED",
+  proportional: "PROPORTIONAL",
+  exponential: "NONE",
+};
+
+/** What the list begins with when somebody switches to it. */
+const FIRST_LIST = [100, 500, 2000, 8000];
+
+/** The button that stands for the document; undefined for a mixture, such as linear with full jitter. */
+export function strategyOf(document: PolicyDocument): StrategyId | undefined {
+  const { delaysMs, backoff, jitterType } = resolve(document);
+  if (delaysMs !== undefined) return "list";
+  if (backoff === "LINEAR") return jitterType === "NONE" ? "linear" : undefined;
+  if (backoff === "FIXED") return jitterType === "NONE" ? "fixed" : undefined;
+  const ids = Object.keys(JITTER_OF) as StrategyId[];
+  return ids.find((id) => JITTER_OF[id] === jitterType);
+}
+
+/** A name for people, whatever the mixture. */
+export function strategyName(document: PolicyDocument): string {
+  const id = strategyOf(document);
+  if (id !== undefined) return strategyLabels[id];
+  const { backoff, jitterType } = resolve(document);
+  return `${backoff === "LINEAR" ? "Linear" : "Fixed"}, ${jitterType.toLowerCase()} jitter`;
+}
+
+/** The document with another strategy; what the new one cannot say is left out. */
+export function withStrategy(document: PolicyDocument, id: StrategyId): PolicyDocument {
+  const { delaysMs, backoff, jitterType, jitterRatio, ...rest } = document;
+  if (id === "list") {
+    const { initialDelayMs, multiplier, maxDelayMs, throttleDelayMs, maxAttempts, ...common } =
+      rest;
+    return { ...common, delaysMs: delaysMs ?? FIRST_LIST, jitterType: "NONE" };
+  }
+  const attempts = delaysMs === undefined ? {} : { maxAttempts: delaysMs.length + 1 };
+  if (id === "linear" || id === "fixed") {
+    return {
+      ...rest,
+      ...attempts,
+      backoff: id === "linear" ? "LINEAR" : "FIXED",
+      jitterType: "NONE",
+    };
+  }
+  const ratio = id === "proportional" && jitterRatio !== undefined ? { jitterRatio } : {};
+  return { ...rest, ...attempts, ...ratio, jitterType: JITTER_OF[id] as JitterType };
+}

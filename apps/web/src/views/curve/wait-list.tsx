@@ -1,0 +1,50 @@
+/** Wait list: the same waits in milliseconds, with what each was drawn from. */
+import type { Schedule } from "@redrive/simulator";
+import { whole } from "@redrive/simulator/words";
+
+export function WaitList({ schedule }: { readonly schedule: Schedule }) {
+  return (
+    <div class="table-wrap tall waits">
+      <table class="table">
+        <thead>
+          <tr>
+            <th scope="col" class="number">
+              Attempt
+            </th>
+            <th scope="col" class="number">
+              Wait, ms
+            </th>
+            <th scope="col" class="number">
+              Drawn from, ms
+            </th>
+            <th scope="col" class="number">
+              Starts at, ms
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          <tr>
+            <th scope="row" class="number">
+              1
+            </th>
+            <td class="number">0</td>
+            <td class="number">at once</td>
+            <td class="number">0</td>
+          </tr>
+          {schedule.waits.map(({ attempt, delayMs, lowMs, highMs, sumMs }) => (
+            <tr key={attempt}>
+              <th scope="row" class="number">
+                {attempt + 1}
+              </th>
+              <td class="number strong">{whole(delayMs)}</td>
+              <td class="number">
+                {lowMs === highMs ? "exactly" : `${whole(lowMs)} to ${whole(highMs)}`}
+              </td>
+              <td class="number">{whole(sumMs)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,163 @@
+/**
+ * Waits chart: a bar with its dot and its exact wait for every attempt, and the range it was drawn
+ * from as a whisker.
+ */
+import type { Schedule, ScheduledWait } from "@redrive/simulator";
+import { span } from "@redrive/simulator/words";
+import type { Ref } from "preact";
+import { LeftAxis, round } from "../../chart/axis.tsx";
+import { Chart } from "../../chart/chart.tsx";
+import { linearScale, logScale, type Scale } from "../../chart/scale.ts";
+import { type TimeAxis, timeAxis } from "../../chart/time.ts";
+
+interface WaitsChartProps {
+  readonly schedule: Schedule;
+  readonly isLog: boolean;
+  readonly svgRef: Ref<SVGSVGElement>;
+}
+
+const HEIGHT = 320;
+const TOP = 28;
+const BOTTOM = HEIGHT - 30;
+const LEFT = 46;
+/** Below this many pixels a column, labels are small; below the other they would overlap. */
+const LABEL_PX = 50;
+const SMALL_LABEL_PX = 34;
+/** More columns than these are lines: the list below has them all. */
+export const MOST_SHOWN = 60;
+/** Below this the logarithmic axis is even, so that waits of 0 have their place. */
+const LOG_FROM_MS = 10;
+
+export function WaitsChart({ schedule, isLog, svgRef }: WaitsChartProps) {
+  const waits = schedule.waits.slice(0, MOST_SHOWN - 1);
+  const axis = timeAxis(Math.max(1, ...waits.map(({ highMs }) => highMs)));
+  const scale = scaleOf(axis, isLog);
+  const spoken = waits.map(
+    ({ attempt, delayMs }) => `attempt ${attempt + 1} after ${span(delayMs)}`,
+  );
+  return (
+    <Chart
+      title="The wait before each attempt"
+      description={`Attempt 1 at once, ${spoken.join(", ")}.`}
+      height={HEIGHT}
+      svgRef={svgRef}
+    >
+      {(width) => {
+        const column = (width - LEFT - 8) / (waits.length + 1);
+        const centre = (attempt: number) => LEFT + (attempt - 0.5) * column;
+        return (
+          <>
+            <LeftAxis
+              scale={scale}
+              ticks={isLog ? scale.ticks(6) : axis.ticks(5)}
+              spell={axis.spell}
+              left={LEFT}
+              right={width}
+            />
+            <First x={centre(1)} column={column} y={scale(0)} />
+            {waits.map((wait) => (
+              <Wait
+                key={wait.attempt}
+                wait={wait}
+                x={centre(wait.attempt + 1)}
+                column={column}
+                scale={scale}
+              />
+            ))}
+            <text x={LEFT - 8} y={BOTTOM + 18} class="caption end">
+              #
+            </text>
+          </>
+        );
+      }}
+    </Chart>
+  );
+}
+
+function scaleOf(axis: TimeAxis, isLog: boolean): Scale {
+  const range = [BOTTOM, TOP] as const;
+  return isLog
+    ? logScale([0, axis.endMs], range, LOG_FROM_MS)
+    : linearScale([0, axis.endMs], range);
+}
+
+function First({
+  x,
+  column,
+  y,
+}: {
+  readonly x: number;
+  readonly column: number;
+  readonly y: number;
+}) {
+  return (
+    <g>
+      <circle cx={round(x)} cy={y} r="4" class="mark" />
+      {column >= SMALL_LABEL_PX && (
+        <text x={round(x)} y={y - 10} class={`middle faint-label ${sizeFor(column)}`}>
+          at once
+        </text>
+      )}
+      <AttemptNumber x={x} column={column} attempt={1} />
+    </g>
+  );
+}
+
+function sizeFor(column: number): string {
+  return column < LABEL_PX ? "small" : "";
+}
+
+interface WaitProps {
+  readonly wait: ScheduledWait;
+  readonly x: number;
+  readonly column: number;
+  readonly scale: Scale;
+}
+
+function Wait({ wait, x, column, scale }: WaitProps) {
+  const { delayMs, lowMs, highMs, attempt } = wait;
+  const bar = Math.max(2, Math.min(26, column * 0.5));
+  const cap = Math.max(2, Math.min(7, column * 0.18));
+  const y = scale(delayMs);
+  const [low, high] = [round(scale(lowMs)), round(scale(highMs))];
+  return (
+    <g class="wait">
+      <rect
+        x={round(x - bar / 2)}
+        y={round(y)}
+        width={round(bar)}
+        height={round(BOTTOM - y)}
+        rx="2"
+        class="mark-soft"
+      />
+      {highMs > lowMs && (
+        <path
+          d={`M${round(x)} ${low}V${high}M${round(x - cap)} ${high}h${round(cap * 2)}M${round(x - cap)} ${low}h${round(cap * 2)}`}
+          class="stroke-range"
+        />
+      )}
+      <circle cx={round(x)} cy={round(y)} r={column < 16 ? 2.5 : 4.5} class="mark" />
+      {column >= SMALL_LABEL_PX && (
+        <text x={round(x)} y={round(y) - 11} class={`middle strong halo ${sizeFor(column)}`}>
+          {span(delayMs)}
+        </text>
+      )}
+      <AttemptNumber x={x} column={column} attempt={attempt + 1} />
+    </g>
+  );
+}
+
+/** The number of the attempt below the axis; every fifth where there are many. */
+function AttemptNumber(props: {
+  readonly x: number;
+  readonly column: number;
+  readonly attempt: number;
+}) {
+  const { x, column, attempt } = props;
+  if (column < 18 && attempt % 5 !== 0 && attempt !== 1) return null;
+  return (
+    <text x={round(x)} y={BOTTOM + 18} class="tick middle">
+      {attempt}
+    </text>
+  );
+}

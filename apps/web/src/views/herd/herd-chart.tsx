@@ -1,0 +1,114 @@
+/** Herd chart: the arrivals of each strategy above one another, on one scale and one line of time. */
+import { percent, span, whole } from "@redrive/simulator/words";
+import type { Ref } from "preact";
+import { BottomAxis, round } from "../../chart/axis.tsx";
+import { Chart } from "../../chart/chart.tsx";
+import { linearScale, niceMax, type Scale } from "../../chart/scale.ts";
+import { timeAxis } from "../../chart/time.ts";
+import { columnsPath } from "./columns.ts";
+import { nameOf } from "./names.ts";
+import type { Side } from "./store.ts";
+
+interface HerdChartProps {
+  readonly sides: readonly Side[];
+  readonly isShared: boolean;
+  readonly svgRef: Ref<SVGSVGElement>;
+}
+
+const PANEL = 132;
+const PLOT = 84;
+const HEAD = 34;
+const AXIS = 26;
+const LEFT = 58;
+
+export function HerdChart({ sides, isShared, svgRef }: HerdChartProps) {
+  const endMs = Math.max(1, ...sides.map(({ herd }) => herd.arrivals.length * herd.windowMs));
+  const axis = timeAxis(endMs);
+  const most = Math.max(1, ...sides.map(({ herd }) => herd.peak.count));
+  return (
+    <Chart
+      title="Arrivals over time"
+      description={sides.map(spoken).join(" ")}
+      height={sides.length * PANEL + AXIS}
+      svgRef={svgRef}
+    >
+      {(width) => {
+        const scale = linearScale([0, axis.endMs], [LEFT, width - 2]);
+        const bottom = sides.length * PANEL - (PANEL - PLOT - HEAD);
+        return (
+          <>
+            {sides.map((side, index) => (
+              <Panel
+                key={`${index}-${side.name}`}
+                side={side}
+                y={index * PANEL}
+                scale={scale}
+                top={niceMax(isShared ? most : side.herd.peak.count)}
+              />
+            ))}
+            <BottomAxis
+              scale={scale}
+              ticks={axis.ticks(width < 480 ? 4 : 8)}
+              spell={axis.spell}
+              bottom={bottom}
+            />
+          </>
+        );
+      }}
+    </Chart>
+  );
+}
+
+function spoken({ name, herd: { peak } }: Side): string {
+  return `${nameOf(name)}: peak ${whole(peak.count)}, ${percent(peak.share)} of the clients, at ${span(peak.atMs)}.`;
+}
+
+interface PanelProps {
+  readonly side: Side;
+  readonly y: number;
+  readonly scale: Scale;
+  readonly top: number;
+}
+
+function Panel({ side, y, scale, top }: PanelProps) {
+  const { name, herd } = side;
+  const [left, right] = scale.range;
+  const base = y + HEAD + PLOT;
+  const frame = { left, right, base, height: PLOT };
+  const { peak } = herd;
+  const peakX = round(scale(peak.atMs + herd.windowMs / 2));
+  const peakY = round(base - Math.min(1, peak.count / top) * PLOT);
+  const isLate = peakX > right - 60;
+  const isNarrow = right - left < 420;
+  return (
+    <g>
+      <text x={left} y={y + 14} class="strong">
+        {nameOf(name)}
+      </text>
+      <text x={right} y={y + 14} class="caption end">
+        peak {whole(peak.count)} in {span(herd.windowMs)}
+        {isNarrow ? "" : `, ${percent(peak.share)} of the clients, at ${span(peak.atMs)}`}
+      </text>
+      <line x1={left} x2={right} y1={base - PLOT} y2={base - PLOT} class="rule" />
+      <line x1={left} x2={right} y1={base} y2={base} class="rule base" />
+      <text x={left - 8} y={base - PLOT + 4} class="tick end">
+        {whole(top)}
+      </text>
+      <text x={left - 8} y={base + 4} class="tick end">
+        0
+      </text>
+      <path
+        d={columnsPath(herd.arrivals, herd.windowMs, scale.domain[1], top, frame)}
+        class="mark"
+      />
+      <circle cx={peakX} cy={peakY} r="3" class="peak-dot" />
+      <text
+        x={isLate ? peakX - 7 : peakX + 7}
+        y={peakY - 5}
+        class={`strong halo ${isLate ? "end" : ""}`}
+      >
+        {whole(peak.count)}
+      </text>
+    </g>
+  );
+}

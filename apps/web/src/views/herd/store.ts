@@ -1,0 +1,158 @@
+/** The herd's store: clients, one curve, the strategies beside each other, and what the worker counts. */
+import { computed, effect, signal } from "@preact/signals";
+import { assertRange, type PolicyDocument, preset, presets, resolve } from "@redrive/core";
+import { type Herd, strategyDocument, strategyNames } from "@redrive/simulator";
+import type { SharedStrategy } from "@redrive/simulator/share";
+import { FIRST_SEED, type Seed } from "../../app/seed.ts";
+import type { RunOf } from "../../app/view.ts";
+import { ask } from "../../worker/client.ts";
+
+export const MOST_STRATEGIES = 4;
+export const FEWEST_CLIENTS = 100;
+export const MOST_CLIENTS = 1_000_000;
+
+/** The curve of `redrive sim herd`: five retries, a cap of thirty times the base. */
+export const OPENING_CURVE: PolicyDocument = {
+  maxAttempts: 6,
+  initialDelayMs: 100,
+  maxDelayMs: 3000,
+};
+const OPENING_NAMES = ["none", "equal", "full", "decorrelated"];
+const OPENING_CLIENTS = 10_000;
+const OPENING_WINDOW_MS = 10;
+
+export interface Strategy {
+  readonly name: string;
+  readonly document: PolicyDocument;
+}
+
+export interface Side extends Strategy {
+  readonly herd: Herd;
+}
+
+export const curve = signal<PolicyDocument>(OPENING_CURVE);
+/** What is compared: words that vary the curve, or documents of their own. */
+export const strategies = signal<readonly Strategy[]>(openingStrategies());
+export const clients = signal(OPENING_CLIENTS);
+export const windowMs = signal(OPENING_WINDOW_MS);
+export const seed = signal<Seed>(FIRST_SEED);
+
+const counted = signal<readonly Side[]>([]);
+const problem = signal("");
+const busy = signal(false);
+
+/** The newest counts, all of one question: one seed, one window, the same clients. */
+export const sides = computed(() => counted.value);
+export const herdProblem = computed(() => problem.value);
+export const isBusy = computed(() => busy.value);
+
+function openingStrategies(): readonly Strategy[] {
+  return OPENING_NAMES.map((name) => named(name, OPENING_CURVE));
+}
+
+function named(name: string, document: PolicyDocument): Strategy {
+  return { name, document: strategyDocument(name, document) ?? document };
+}
+
+let asked = 0;
+
+effect(() => {
+  const options = { clients: clients.value, windowMs: windowMs.value, seed: seed.value };
+  const wanted = strategies.value;
+  asked++;
+  busy.value = true;
+  void count(asked, wanted, options);
+});
+
+/** One strategy after the other, so that a newer question has to wait for one of them at most. */
+async function count(
+  turn: number,
+  wanted: readonly Strategy[],
+  options: { readonly clients: number; readonly windowMs: number; readonly seed: Seed },
+): Promise<void> {
+  try {
+    const found: Side[] = [];
+    for (const strategy of wanted) {
+      const herd = await ask("herd", "herd", { policy: strategy.document, options });
+      if (herd === undefined || turn !== asked) return;
+      found.push({ ...strategy, herd });
+    }
+    counted.value = found;
+    problem.value = "";
+  } catch (error) {
+    problem.value = (error as Error).message;
+  }
+  if (turn === asked) busy.value = false;
+}
+
+/** Changes the curve, and with it every strategy that is a way of walking it. */
+export function changeCurve(next: PolicyDocument): string {
+  try {
+    resolve(next);
+  } catch (error) {
+    return (error as Error).message;
+  }
+  curve.value = next;
+  strategies.value = strategies.value.map((strategy) =>
+    strategyNames.includes(strategy.name) ? named(strategy.name, next) : strategy,
+  );
+  return "";
+}
+
+export async function addStrategy(name: string): Promise<void> {
+  if (strategies.value.length >= MOST_STRATEGIES) return;
+  const strategy = strategyNames.includes(name)
+    ? named(name, curve.value)
+    : { name, document: await documentOf(name) };
+  strategies.value = [...strategies.value, strategy];
+}
+
+export function dropStrategy(index: number): void {
+  strategies.value = strategies.value.filter((_, place) => place !== index);
+}
+
+/** A preset or an entry of the catalogue. Throws for any other name. */
+async function documentOf(name: string): Promise<PolicyDocument> {
+  if (Object.hasOwn(presets, name)) return preset(name);
+  const { catalogueEntry } = await import("../../panels/catalogue.ts");
+  return catalogueEntry(name).policy;
+}
+
+export function runOf(): RunOf<"herd"> {
+  return {
+    view: "herd",
+    seed: seed.value,
+    strategies: strategies.value.map(({ name, document }) => ({
+      name,
+      policy: document.policyId === name ? name : document,
+    })),
+    clients: clients.value,
+    windowMs: windowMs.value,
+  };
+}
+
+export async function openHerd(run: RunOf<"herd">): Promise<void> {
+  assertRange("clients", run.clients, 1, 2_000_000);
+  assertRange("windowMs", run.windowMs, 1, 86_400_000);
+  const opened = await Promise.all(run.strategies.slice(0, MOST_STRATEGIES).map(strategyFrom));
+  const first = opened.find(({ name }) => strategyNames.includes(name) && name !== "immediate");
+  if (first !== undefined) curve.value = first.document;
+  strategies.value = opened;
+  clients.value = run.clients;
+  windowMs.value = run.windowMs;
+  seed.value = run.seed;
+}
+
+async function strategyFrom({ name, policy }: SharedStrategy): Promise<Strategy> {
+  const document = typeof policy === "string" ? await documentOf(policy) : policy;
+  resolve(document);
+  return { name: String(name), document };
+}
+
+export function resetHerd(): void {
+  curve.value = OPENING_CURVE;
+  strategies.value = openingStrategies();
+  clients.value = OPENING_CLIENTS;
+  windowMs.value = OPENING_WINDOW_MS;
+  seed.value = FIRST_SEED;
+}

@@ -1,0 +1,66 @@
+/** Strategy requests: one curve in every way, each measured, where others write an adjective. */
+import type { PolicyDocument } from "@redrive/core";
+import { coverage, herd, schedule, strategyDocument } from "@redrive/simulator";
+
+export interface StrategyQuestion {
+  /** Base, cap, attempts and total; its jitter and growth are what varies. */
+  readonly curve: PolicyDocument;
+  readonly outageMs: number;
+  readonly seed: number | string;
+  readonly names: readonly string[];
+}
+
+export interface StrategyMeasures {
+  readonly name: string;
+  readonly clients: number;
+  readonly windowMs: number;
+  /** The fullest window, as share of the clients. */
+  readonly peakShare: number;
+  /** The sum of a call's waits: its mean, and where one call in twenty lies below and above. */
+  readonly meanMs: number;
+  readonly lowMs: number;
+  readonly highMs: number;
+  /** Jain's index over those sums: 1 is equal. */
+  readonly fairness: number;
+  readonly coverage: number;
+}
+
+const CLIENTS = 1000;
+
+export function measureStrategies(question: StrategyQuestion): readonly StrategyMeasures[] {
+  const windowMs = Math.max(1, Math.floor((question.curve.initialDelayMs ?? 100) / 10));
+  return question.names.flatMap((name) => {
+    const document = documentOf(name, question.curve);
+    return document === undefined ? [] : [measure(name, document, windowMs, question)];
+  });
+}
+
+function documentOf(name: string, curve: PolicyDocument): PolicyDocument | undefined {
+  if (name === "proportional") return { ...curve, jitterType: "PROPORTIONAL" };
+  return strategyDocument(name, curve);
+}
+
+function measure(
+  name: string,
+  document: PolicyDocument,
+  windowMs: number,
+  { outageMs, seed }: StrategyQuestion,
+): StrategyMeasures {
+  const sums = Float64Array.from(
+    { length: CLIENTS },
+    (_, call) => schedule(document, { seed, callId: String(call) }).sumMs,
+  ).sort();
+  const total = sums.reduce((sum, each) => sum + each, 0);
+  const squares = sums.reduce((sum, each) => sum + each * each, 0);
+  return {
+    name,
+    clients: CLIENTS,
+    windowMs,
+    peakShare: herd(document, { clients: CLIENTS, windowMs, seed }).peak.share,
+    meanMs: total / CLIENTS,
+    lowMs: sums[Math.floor(CLIENTS * 0.05)] as number,
+    highMs: sums[Math.floor(CLIENTS * 0.95)] as number,
+    fairness: squares === 0 ? 1 : (total * total) / (CLIENTS * squares),
+    coverage: coverage(document, outageMs, { seed, samples: 5000 }),
+  };
+}

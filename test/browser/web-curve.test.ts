@@ -1,0 +1,321 @@
+/** The curve in a real browser: what it opens with, that chance and only chance moves it, and that it says what the command line says. */
+// needs: chromium, build
+import { execFileSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import type { Schedule } from "@redrive/simulator";
+import { encodeRun } from "@redrive/simulator/share";
+import { percent, span, whole } from "@redrive/simulator/words";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { launchChromium } from "../servers/chromium.ts";
+import { exported, openPage, type Site, seriousFindings, serveByService } from "./web-pages.ts";
+
+const MAIN = fileURLToPath(new URL("../../apps/cli/dist/main.js", import.meta.url));
+
+interface Printed {
+  readonly seed: number;
+  readonly schedule: Schedule;
+  readonly coverage: number;
+  readonly url: string;
+}
+
+function redrive(...args: readonly string[]): Printed {
+  const env = { ...process.env, REDRIVE_UI_URL: site.url.replace(/simulator$/u, "") };
+  return JSON.parse(execFileSync(process.execPath, [MAIN, ...args], { encoding: "utf8", env }));
+}
+
+let browser: Browser;
+let site: Site;
+
+beforeAll(async () => {
+  browser = await launchChromium();
+  site = await serveByService();
+});
+
+afterAll(async () => {
+  await browser.close();
+  await site.close();
+});
+
+/** The waits in the list below the chart, as they are written. */
+async function waitsOf(page: Page): Promise<readonly string[]> {
+  return await page.locator(".waits tbody tr td:nth-child(2)").allTextContents();
+}
+
+async function coverageOf(page: Page): Promise<string> {
+  await page.locator(".coverage strong:not(:text('…'))").waitFor();
+  return (await page.locator(".coverage strong").textContent()) ?? "";
+}
+
+async function stat(page: Page, label: string): Promise<string> {
+  const found = page.locator(".stat", { has: page.locator(`dt:text-is("${label}")`) });
+  return (await found.locator(".stat-value").textContent()) ?? "";
+}
+
+describe("it opens", () => {
+  test("on full jitter, base 100 ms, 8 attempts, with a dot, a bar and a label for each", async () => {
+    const { page } = await openPage(browser, site.url);
+    const printed = redrive(
+      "schedule",
+      "--full",
+      "--base",
+      "100ms",
+      "--cap",
+      "20s",
+      "-n",
+      "8",
+      "--json",
+    );
+    expect(await stat(page, "Strategy")).toBe("Full jitter");
+    expect(await stat(page, "Attempts")).toBe("8");
+    expect(await stat(page, "Sum of waits")).toBe(span(printed.schedule.sumMs));
+    expect(await waitsOf(page)).toEqual([
+      "0",
+      ...printed.schedule.waits.map((one) => whole(one.delayMs)),
+    ]);
+    const labels = await page.locator(".chart .wait text.halo").allTextContents();
+    expect(labels).toEqual(printed.schedule.waits.map((one) => span(one.delayMs)));
+    expect(await page.locator(".chart .wait circle").count()).toBe(7);
+    expect(await page.locator(".chart .wait rect").count()).toBe(7);
+    expect(await page.locator(".chart .wait path").count()).toBe(7);
+    expect(await coverageOf(page)).toBe(percent(printed.coverage));
+    await page.context().close();
+  });
+
+  test.each([
+    ["a preset", ["--preset", "webhook", "--outage", "10h", "--seed", "7"]],
+    ["a decorrelated curve", ["--decorrelated", "--base", "50ms", "-n", "9", "--seed", "abc"]],
+    ["one that its total ends", ["--none", "--base", "5s", "-n", "9"]],
+    ["the catalogue", ["--preset", "aws-standard", "--seed", "3"]],
+  ])("%s by the link that the command line prints, with its numbers", async (_, flags) => {
+    const printed = redrive("schedule", ...flags, "--json", "--url");
+    const { page, complaints } = await openPage(browser, printed.url);
+    expect(await waitsOf(page)).toEqual([
+      "0",
+      ...printed.schedule.waits.map((one) => whole(one.delayMs)),
+    ]);
+    expect(await coverageOf(page)).toBe(percent(printed.coverage));
+    expect(complaints).toEqual([]);
+    await page.context().close();
+  });
+});
+
+describe("re-roll", () => {
+  test("moves a jittered curve, and not a plain one", async () => {
+    const { page } = await openPage(browser, site.url);
+    const before = await waitsOf(page);
+    await page.getByRole("button", { name: "Re-roll" }).click();
+    const after = await waitsOf(page);
+    expect(after).not.toEqual(before);
+    await page.getByRole("radio", { name: "Exponential" }).check();
+    const plain = await waitsOf(page);
+    expect(plain).toEqual(["0", "100", "200", "400", "800", "1,600", "3,200", "6,400"]);
+    await page.keyboard.press("r");
+    expect(await waitsOf(page)).toEqual(plain);
+    await page.context().close();
+  });
+
+  test("is shared: the link in a new page shows the same numbers", async () => {
+    const { page } = await openPage(browser, site.url);
+    await page.getByRole("button", { name: "Re-roll" }).click();
+    await page.getByRole("spinbutton", { name: "Attempts" }).fill("6");
+    await page.getByRole("spinbutton", { name: "Attempts" }).press("Enter");
+    await page.waitForFunction(() => location.hash.startsWith("#1."));
+    const [waits, coverage] = [await waitsOf(page), await coverageOf(page)];
+    expect(waits).toHaveLength(6);
+    const other = await openPage(browser, page.url());
+    expect(await waitsOf(other.page)).toEqual(waits);
+    expect(await coverageOf(other.page)).toBe(coverage);
+    await page.context().close();
+    await other.page.context().close();
+  });
+});
+
+describe("the outage bar", () => {
+  const seconds = async (page: Page) =>
+    Number(await page.getByRole("spinbutton", { name: "Outage to outlast" }).inputValue()) / 1000;
+
+  test("is dragged by the mouse, and the chance follows", async () => {
+    const { page } = await openPage(browser, site.url);
+    const coverage = await coverageOf(page);
+    const handle = page.getByRole("slider", { name: "Outage", exact: true });
+    await handle.scrollIntoViewIfNeeded();
+    const box = (await handle.boundingBox()) ?? { x: 0, y: 0, width: 0, height: 0 };
+    const at = (share: number) => 10 + box.x + (box.width - 20) * share;
+    await page.mouse.move(at(8 / 15), box.y + box.height / 2);
+    await page.mouse.down();
+    await page.mouse.move(at(3 / 15), box.y + box.height / 2, { steps: 5 });
+    await page.mouse.up();
+    expect(await seconds(page)).toBeCloseTo(3, 0);
+    await page.locator(".coverage strong", { hasNotText: coverage }).waitFor();
+    expect(Number.parseFloat(await coverageOf(page))).toBeGreaterThan(Number.parseFloat(coverage));
+    await page.context().close();
+  });
+
+  test("is moved by keys, and told by its value in words", async () => {
+    const { page } = await openPage(browser, site.url);
+    const handle = page.getByRole("slider", { name: "Outage", exact: true });
+    await handle.focus();
+    const before = await seconds(page);
+    await page.keyboard.press("ArrowRight");
+    expect(await seconds(page)).toBeGreaterThan(before);
+    expect(await handle.getAttribute("aria-valuetext")).toBe(span((await seconds(page)) * 1000));
+    await page.context().close();
+  });
+
+  test("is dragged by a finger", async () => {
+    const { page } = await openPage(browser, site.url, {
+      hasTouch: true,
+      viewport: { width: 390, height: 844 },
+    });
+    const handle = page.getByRole("slider", { name: "Outage", exact: true });
+    await handle.scrollIntoViewIfNeeded();
+    const box = (await handle.boundingBox()) ?? { x: 0, y: 0, width: 0, height: 0 };
+    const cdp = await page.context().newCDPSession(page);
+    const touch = async (type: "touchStart" | "touchMove" | "touchEnd", share: number) =>
+      await cdp.send("Input.dispatchTouchEvent", {
+        type,
+        touchPoints:
+          type === "touchEnd"
+            ? []
+            : [{ x: 10 + box.x + (box.width - 20) * share, y: box.y + box.height / 2 }],
+      });
+    await touch("touchStart", 8 / 15);
+    for (const share of [0.5, 0.4, 0.3]) await touch("touchMove", share);
+    await touch("touchEnd", 0);
+    expect(await seconds(page)).toBeCloseTo(4.5, 0);
+    await page.context().close();
+  });
+});
+
+describe("the controls", () => {
+  test("a list is typed, refused in a sentence where it is none, and drawn where it is", async () => {
+    const { page } = await openPage(browser, site.url);
+    await page.getByRole("radio", { name: "Custom list" }).check();
+    const list = page.getByRole("textbox", { name: "Waits, one by one" });
+    await list.fill("1s, 2 parsecs");
+    await list.blur();
+    expect(await page.getByRole("alert").textContent()).toContain("is no wait");
+    await list.fill("1s, 2s, 500ms");
+    await list.blur();
+    expect(await waitsOf(page)).toEqual(["0", "1,000", "2,000", "500"]);
+    await page.context().close();
+  });
+
+  test("a hint is a floor under every wait", async () => {
+    const { page } = await openPage(browser, site.url);
+    const field = page.getByRole("spinbutton", { name: "Retry-After floor" });
+    await field.fill("1000");
+    await field.press("Enter");
+    const waits = (await waitsOf(page)).slice(1).map((text) => Number(text.replace(",", "")));
+    expect(Math.min(...waits)).toBeGreaterThanOrEqual(1000);
+    await page.context().close();
+  });
+
+  test("a preset fills them", async () => {
+    const { page } = await openPage(browser, site.url);
+    await page.getByRole("combobox", { name: "Preset" }).selectOption("interactive");
+    expect(await page.getByRole("spinbutton", { name: "Base" }).inputValue()).toBe("50");
+    expect(await page.getByRole("spinbutton", { name: "Attempts" }).inputValue()).toBe("3");
+    await page.context().close();
+  });
+
+  test("all can be reached and used by keys alone", async () => {
+    const { page } = await openPage(browser, site.url);
+    const base = page.getByRole("slider", { name: "Base" });
+    for (let presses = 0; presses < 60; presses++) {
+      await page.keyboard.press("Tab");
+      if (await base.evaluate((element) => element === document.activeElement)) break;
+    }
+    const before = await page.getByRole("spinbutton", { name: "Base" }).inputValue();
+    await page.keyboard.press("ArrowRight");
+    expect(await page.getByRole("spinbutton", { name: "Base" }).inputValue()).not.toBe(before);
+    const ring = await base.evaluate((element) => getComputedStyle(element).outlineStyle);
+    expect(ring).toBe("solid");
+    await page.context().close();
+  });
+});
+
+describe("below it", () => {
+  test("every strategy is measured, not described", async () => {
+    const { page } = await openPage(browser, site.url);
+    await page.locator(".waits").scrollIntoViewIfNeeded();
+    await page.mouse.wheel(0, 5000);
+    const row = (name: string) => page.locator(".strategies tbody tr", { hasText: name });
+    await row("Full jitter").locator("td", { hasText: "%" }).first().waitFor();
+    const cells = await row("Exponential").locator("td.number").allTextContents();
+    expect(cells).toEqual(["100 %", "12.7 s", "1", "100 %"]);
+    const full = await row("Full jitter").locator("td.number").allTextContents();
+    expect(Number.parseFloat(full[0] ?? "")).toBeLessThan(25);
+    expect(await seriousFindings(page)).toEqual([]);
+    await page.context().close();
+  });
+});
+
+describe("exports", () => {
+  test("are files of their kind, with the numbers of the page", async () => {
+    const printed = redrive(
+      "schedule",
+      "--full",
+      "--base",
+      "100ms",
+      "--cap",
+      "20s",
+      "-n",
+      "8",
+      "--json",
+    );
+    const { page, complaints } = await openPage(browser, site.url);
+    await coverageOf(page);
+    const png = await exported(page, "PNG");
+    expect(png.name).toBe("redrive-curve.png");
+    expect(png.body.subarray(1, 4).toString()).toBe("PNG");
+    expect(png.body.length).toBeGreaterThan(5000);
+    const svg = (await exported(page, "SVG")).body.toString();
+    expect(svg).toContain('xmlns="http://www.w3.org/2000/svg"');
+    const parsed = await page.evaluate((text) => {
+      const document = new DOMParser().parseFromString(text, "image/svg+xml");
+      return [document.documentElement.tagName, document.querySelectorAll("circle").length];
+    }, svg);
+    expect(parsed).toEqual(["svg", 8]);
+    const csv = (await exported(page, "CSV")).body.toString().trim().split("\n");
+    expect(csv.map((line) => line.split(",")[1])).toEqual([
+      "waitMs",
+      "0",
+      ...printed.schedule.waits.map((one) => String(one.delayMs)),
+    ]);
+    const json = JSON.parse((await exported(page, "JSON")).body.toString());
+    expect(json.schedule).toEqual(printed.schedule);
+    expect(json.coverage).toBe(printed.coverage);
+    expect(complaints).toEqual([]);
+    await page.context().close();
+  });
+
+  test("include code for everybody", async () => {
+    const { page } = await openPage(browser, site.url);
+    await page.getByRole("button", { name: "Export" }).click();
+    await page.locator(".menu-item", { hasText: "Code" }).click();
+    const code = page.locator("dialog[open] code");
+    await code.waitFor();
+    expect(await code.textContent()).toContain("maxAttempts: 8");
+    for (const [label, text] of [
+      ["p-retry", "retries: 7"],
+      ["cockatiel", "fullJitterGenerator"],
+      ["AWS SDK", "max_attempts = 8"],
+      ["gRPC", '"initialBackoff": "0.1s"'],
+    ] as const) {
+      await page.getByRole("radio", { name: label }).check();
+      expect(await code.textContent()).toContain(text);
+    }
+    expect(await seriousFindings(page)).toEqual([]);
+    await page.context().close();
+  });
+});
+
+test("a link whose policy is wrong is told, and the view opens as usual", async () => {
+  const hash = encodeRun({ view: "curve", seed: 1, policy: { maxAttempts: -3 } });
+  const { page } = await openPage(browser, `${site.url}#${hash}`);
+  expect(await page.getByRole("alert").textContent()).toContain("maxAttempts");
+  expect(await stat(page, "Attempts")).toBe("8");
+  await page.context().close();
+});

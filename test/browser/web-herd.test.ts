@@ -1,0 +1,256 @@
+/** The herd in a real browser: the command line's counts, up to a million clients, and a page that never stops answering. */
+// needs: chromium, build
+import { execFileSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import type { Herd } from "@redrive/simulator";
+import { percent, span, whole } from "@redrive/simulator/words";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { launchChromium } from "../servers/chromium.ts";
+import { exported, openPage, type Site, serveByService } from "./web-pages.ts";
+
+const MAIN = fileURLToPath(new URL("../../apps/cli/dist/main.js", import.meta.url));
+
+interface Printed {
+  readonly clients: number;
+  readonly windowMs: number;
+  readonly strategies: readonly { readonly name: string; readonly herd: Herd }[];
+  readonly url: string;
+}
+
+let browser: Browser;
+let site: Site;
+
+beforeAll(async () => {
+  browser = await launchChromium();
+  site = await serveByService();
+});
+
+afterAll(async () => {
+  await browser.close();
+  await site.close();
+});
+
+function redrive(...args: readonly string[]): Printed {
+  const env = { ...process.env, REDRIVE_UI_URL: site.url.replace(/simulator$/u, "") };
+  const text = execFileSync(process.execPath, [MAIN, "sim", "herd", ...args, "--json", "--url"], {
+    encoding: "utf8",
+    env,
+    maxBuffer: 1e8,
+  });
+  return JSON.parse(text);
+}
+
+/** The table of peaks, as it is written, once the worker has answered. */
+async function peaksOf(page: Page): Promise<readonly (readonly string[])[]> {
+  await page.locator('.herd[aria-busy="false"]').waitFor();
+  return await page
+    .locator(".peaks tbody tr")
+    .evaluateAll((rows) =>
+      rows.map((row) => [
+        row.getAttribute("data-strategy") ?? "",
+        ...[...row.querySelectorAll("td")].map((cell) => cell.textContent ?? ""),
+      ]),
+    );
+}
+
+function spelt({ strategies }: Printed): readonly (readonly string[])[] {
+  return strategies.map(({ name, herd: { peak, retries, lastAtMs } }) => [
+    name,
+    whole(peak.count),
+    percent(peak.share),
+    span(peak.atMs),
+    whole(retries),
+    span(lastAtMs),
+  ]);
+}
+
+async function type(page: Page, label: string, value: number): Promise<void> {
+  const field = page.getByRole("spinbutton", { name: label });
+  await field.fill(String(value));
+  await field.press("Enter");
+}
+
+describe("the counts are those of the command line", () => {
+  test("as it opens: four strategies, one seed, one window", async () => {
+    const printed = redrive("-N", "10000", "--compare", "none,equal,full,decorrelated");
+    const { page } = await openPage(browser, `${site.url}#herd`);
+    expect(await peaksOf(page)).toEqual(spelt(printed));
+    await page.context().close();
+  });
+
+  test("by the link it prints, whatever is compared", async () => {
+    const flags = ["-N", "2500", "--compare", "immediate,full,aws-standard", "--seed", "7"];
+    const printed = redrive(...flags, "--window", "25ms");
+    const { page, complaints } = await openPage(browser, printed.url);
+    expect(await peaksOf(page)).toEqual(spelt(printed));
+    expect(await page.getByRole("spinbutton", { name: "Window" }).inputValue()).toBe("25");
+    expect(complaints).toEqual([]);
+    await page.context().close();
+  });
+
+  test("in its files", async () => {
+    const printed = redrive("-N", "10000", "--compare", "none,equal,full,decorrelated");
+    const { page } = await openPage(browser, `${site.url}#herd`);
+    await peaksOf(page);
+    const json = JSON.parse((await exported(page, "JSON")).body.toString());
+    expect(json.strategies.map(({ herd }: { herd: Herd }) => herd)).toEqual(
+      printed.strategies.map(({ herd }) => herd),
+    );
+    const csv = (await exported(page, "CSV")).body.toString().trim().split("\n");
+    expect(csv[0]).toBe("atMs,none,equal,full,decorrelated");
+    expect(csv).toHaveLength(
+      1 + Math.max(...printed.strategies.map(({ herd }) => herd.arrivals.length)),
+    );
+    expect((await exported(page, "PNG")).body.subarray(1, 4).toString()).toBe("PNG");
+    expect((await exported(page, "SVG")).body.toString()).toContain("</svg>");
+    await page.context().close();
+  });
+});
+
+describe("what is compared", () => {
+  test("is removed and added, four at most, and shared", async () => {
+    const { page } = await openPage(browser, `${site.url}#herd`);
+    await peaksOf(page);
+    expect(await page.getByRole("button", { name: "+ linear" }).count()).toBe(0);
+    await page.getByRole("button", { name: "Remove Equal jitter" }).click();
+    await page.getByRole("button", { name: "+ linear" }).click();
+    await page.waitForFunction(() => location.hash.startsWith("#1."));
+    const peaks = await peaksOf(page);
+    expect(peaks.map(([name]) => name)).toEqual(["none", "full", "decorrelated", "linear"]);
+    const other = await openPage(browser, page.url());
+    expect(await peaksOf(other.page)).toEqual(peaks);
+    await page.context().close();
+    await other.page.context().close();
+  });
+
+  test("is re-rolled: jitter moves, no jitter does not", async () => {
+    const { page } = await openPage(browser, `${site.url}#herd`);
+    const before = await peaksOf(page);
+    await page.keyboard.press("r");
+    await page.locator(".card-aside", { hasNotText: "seed 1," }).first().waitFor();
+    await page.waitForFunction(
+      (peak) => document.querySelector("[data-strategy=full] td")?.textContent !== peak,
+      before.find(([name]) => name === "full")?.[1],
+    );
+    const after = await peaksOf(page);
+    expect(after[0]).toEqual(before[0]);
+    expect(after[2]).not.toEqual(before[2]);
+    await page.context().close();
+  });
+});
+
+test("the window is dragged, and the peak grows with it", async () => {
+  const { page } = await openPage(browser, `${site.url}#herd`);
+  const before = await peaksOf(page);
+  const handle = page.getByRole("slider", { name: "Window width, by dragging" });
+  await handle.scrollIntoViewIfNeeded();
+  const box = (await handle.boundingBox()) ?? { x: 0, y: 0, width: 0, height: 0 };
+  const at = (share: number) => 10 + box.x + (box.width - 20) * share;
+  await page.mouse.move(at(1 / 3), box.y + box.height / 2);
+  await page.mouse.down();
+  await page.mouse.move(at(2 / 3), box.y + box.height / 2, { steps: 6 });
+  await page.mouse.up();
+  await page.locator(".window-words strong:text-is('100 ms')").waitFor();
+  const after = await peaksOf(page);
+  const full = (rows: typeof before) => Number((rows[2]?.[1] ?? "").replace(/,/gu, ""));
+  expect(full(after)).toBeGreaterThan(full(before));
+  await page.context().close();
+});
+
+/** Starts to note the gaps between frames, as the page itself feels them. */
+async function watchFrames(page: Page): Promise<void> {
+  await page.evaluate(() => {
+    const noted = { longest: 0, last: performance.now() };
+    Object.assign(globalThis, { noted });
+    const channel = new MessageChannel();
+    channel.port1.onmessage = () => {
+      const now = performance.now();
+      noted.longest = Math.max(noted.longest, now - noted.last);
+      noted.last = now;
+      channel.port2.postMessage(0);
+    };
+    channel.port2.postMessage(0);
+  });
+}
+
+async function longestGap(page: Page): Promise<number> {
+  return await page.evaluate(
+    () => (globalThis as unknown as { noted: { longest: number } }).noted.longest,
+  );
+}
+
+/** Sets a number and measures, in the page, until the worker's answer for it is drawn. */
+async function timeToDraw(page: Page, clients: number): Promise<number> {
+  return await page.evaluate(async (wanted) => {
+    const input = [...document.querySelectorAll<HTMLInputElement>("input[type=number]")][0];
+    if (input === undefined) throw new Error("no field");
+    const shown = () => document.querySelector(".stat-value")?.textContent?.replace(/,/gu, "");
+    const started = performance.now();
+    input.value = String(wanted);
+    input.dispatchEvent(new Event("change", { bubbles: true }));
+    await new Promise<void>((resolve) => {
+      const look = () => {
+        const isDone =
+          shown() === String(wanted) && document.querySelector('.herd[aria-busy="true"]') === null;
+        if (isDone) resolve();
+        else requestAnimationFrame(look);
+      };
+      look();
+    });
+    return performance.now() - started;
+  }, clients);
+}
+
+describe("speed", () => {
+  test("a million clients, one strategy: answered within a second, and the page never stops", async () => {
+    const { page } = await openPage(browser, `${site.url}#herd`);
+    await peaksOf(page);
+    for (const name of ["No jitter", "Equal jitter", "Decorrelated"]) {
+      await page.getByRole("button", { name: `Remove ${name}` }).click();
+    }
+    await peaksOf(page);
+    // Twice: the first run of a worker is also the one in which its code is compiled.
+    await timeToDraw(page, 900_000);
+    await watchFrames(page);
+    const tookMs = await timeToDraw(page, 1_000_000);
+    const gapMs = await longestGap(page);
+    process.stdout.write(
+      `1,000,000 clients: ${Math.round(tookMs)} ms, longest gap ${Math.round(gapMs)} ms\n`,
+    );
+    expect(tookMs).toBeLessThan(1000);
+    expect(gapMs).toBeLessThan(100);
+    await page.context().close();
+  });
+
+  test("ten thousand follow the slider: counts of four strategies come frame by frame", async () => {
+    const { page } = await openPage(browser, `${site.url}#herd`);
+    await peaksOf(page);
+    await timeToDraw(page, 9000);
+    const times: number[] = [];
+    for (let clients = 9500; clients < 10_500; clients += 100)
+      times.push(await timeToDraw(page, clients));
+    const median = times.sort((a, b) => a - b)[5] ?? 0;
+    process.stdout.write(`10,000 clients, four strategies: ${Math.round(median)} ms until drawn\n`);
+    expect(median).toBeLessThan(50);
+    await page.context().close();
+  });
+
+  test("only the newest question waits: a slider dragged to and fro ends where it was let go", async () => {
+    const { page } = await openPage(browser, `${site.url}#herd`);
+    await peaksOf(page);
+    await page.evaluate(() => {
+      const [slider] = document.querySelectorAll<HTMLInputElement>("input[type=range]");
+      for (let position = 0; position <= 1000; position += 5) {
+        if (slider === undefined) break;
+        slider.value = String(position);
+        slider.dispatchEvent(new Event("input", { bubbles: true }));
+      }
+    });
+    await type(page, "Clients", 300);
+    const printed = redrive("-N", "300", "--compare", "none,equal,full,decorrelated");
+    await page.locator(".stat-value:text-is('300')").first().waitFor();
+    expect(await peaksOf(page)).toEqual(spelt(printed));
+    await page.context().close();
+  });
+});

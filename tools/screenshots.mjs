@@ -1,0 +1,80 @@
+/**
+ * `npm run screenshots`: draws every view of the pages in light, dark and on a phone into
+ * docs/pictures, from the real service and a real browser, so that papers show what there is.
+ */
+import { mkdirSync } from "node:fs";
+import { chromium } from "playwright-core";
+import { programFor } from "./needs.mjs";
+import { buildPackages } from "./setup/build.mjs";
+import { exitOnFailure } from "./setup/failure.mjs";
+import { installPackages } from "./setup/install.mjs";
+import { say } from "./setup/progress.mjs";
+import { inRoot } from "./setup/root.mjs";
+
+const FOLDER = inRoot("docs", "pictures");
+
+/** What is drawn: the state of each view as it opens. */
+const VIEWS = ["curve", "herd", "system", "labs", "advisor"];
+
+/** @type {readonly { name: string, options: import("playwright-core").BrowserContextOptions }[]} */
+const LOOKS = [
+  {
+    name: "light",
+    options: { colorScheme: "light", viewport: { width: 1280, height: 860 } },
+  },
+  {
+    name: "dark",
+    options: { colorScheme: "dark", viewport: { width: 1280, height: 860 } },
+  },
+  {
+    name: "phone",
+    options: { colorScheme: "light", viewport: { width: 390, height: 844 }, deviceScaleFactor: 2 },
+  },
+];
+
+await exitOnFailure(async () => {
+  await installPackages();
+  await buildPackages();
+});
+const { createRedrive } = await import("../faces/service/dist/index.js");
+const { createApp, listenApp } = await import("../faces/service/dist/http/index.js");
+const wanted = process.argv.slice(2);
+const redrive = await createRedrive({ store: "memory:" });
+const app = createApp(redrive, { pagesFolder: inRoot("apps", "web", "dist") });
+const url = await listenApp(app, { host: "127.0.0.1", port: 0 });
+const browser = await chromium.launch({
+  executablePath: programFor("chromium"),
+  args: ["--headless", "--no-sandbox", "--disable-gpu"],
+  chromiumSandbox: false,
+});
+try {
+  mkdirSync(FOLDER, { recursive: true });
+  for (const view of VIEWS.filter((name) => wanted.length === 0 || wanted.includes(name))) {
+    for (const look of LOOKS) await draw(view, look);
+  }
+} finally {
+  await browser.close();
+  await app.close();
+  await redrive.stop(0);
+}
+
+/**
+ * @param {string} view
+ * @param {(typeof LOOKS)[number]} look
+ */
+async function draw(view, { name, options }) {
+  const context = await browser.newContext({ reducedMotion: "reduce", ...options });
+  const page = await context.newPage();
+  await page.goto(`${url}/ui/simulator#${view}`);
+  await page.locator("main .stage").waitFor();
+  await page.waitForLoadState("networkidle");
+  // Until nothing is left to be computed: a view marks itself busy while its worker is.
+  await page.waitForFunction(() => document.querySelector("[aria-busy=true]") === null);
+  const path = `${FOLDER}/${view}-${name}.png`;
+  await page.screenshot({ path });
+  say(`drew docs/pictures/${view}-${name}.png`);
+  if (process.env["REDRIVE_FULL"] === "1") {
+    await page.screenshot({ path: `${FOLDER}/${view}-${name}-full.png`, fullPage: true });
+  }
+  await context.close();
+}
