@@ -50,11 +50,23 @@ function Drawing({ report, columns, behind, width }: RunChartProps & { readonly 
   return (
     <>
       <Trouble phases={phases.value} x={scales.x} />
-      <LeftAxis scale={scales.rate} most={5} spell={whole} left={LEFT} right={right} />
-      <LeftAxis scale={scales.queue} most={3} spell={axisSpan} left={LEFT} right={right} />
+      <LeftAxis
+        scale={scales.rate}
+        ticks={scales.rate.ticks(5)}
+        spell={whole}
+        left={LEFT}
+        right={right}
+      />
+      <LeftAxis
+        scale={scales.queue}
+        ticks={scales.queue.ticks(3)}
+        spell={axisSpan}
+        left={LEFT}
+        right={right}
+      />
       <BottomAxis
         scale={scales.x}
-        most={Math.max(2, Math.floor(width / 90))}
+        ticks={scales.x.ticks(Math.max(2, Math.floor(width / 90)))}
         spell={axisSpan}
         bottom={QUEUE.bottom}
       />
