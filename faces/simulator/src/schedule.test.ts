@@ -108,6 +108,19 @@ describe("herd", () => {
     expect(peak.share).toBe(peak.count / clients);
   });
 
+  it("without jitter is one client, as many times", () => {
+    fc.assert(
+      fc.property(anyPolicy, fc.integer({ min: 2, max: 999 }), (policy, clients) => {
+        const plain = { ...policy, jitterType: "NONE" } as const;
+        const all = herd(plain, { clients, windowMs: 7 });
+        const one = herd(plain, { clients: 1, windowMs: 7 });
+        expect(all.retries).toBe(one.retries * clients);
+        expect(all.peak).toEqual({ ...one.peak, count: one.peak.count * clients });
+        expect([...all.arrivals]).toEqual([...one.arrivals].map((count) => count * clients));
+      }),
+    );
+  });
+
   it("finds a comb beyond the windows it shows", () => {
     const comb = herd(
       { delaysMs: [5_000_000], jitterType: "NONE", totalBudgetMs: 10_000_000 },
