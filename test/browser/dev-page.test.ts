@@ -54,6 +54,14 @@ test.each(["light", "dark"] as const)("follows the system's %s scheme", async (c
   expect(ink).toBe(colorScheme === "light" ? "rgb(0, 0, 0)" : "rgb(255, 255, 255)");
 });
 
+test("leads to the simulator, which stands under /ui/", async () => {
+  const page = await browser.newPage();
+  await page.goto(url);
+  await page.getByRole("link", { name: "the simulator" }).click();
+  await page.locator(".stat-value", { hasText: "Full jitter" }).waitFor();
+  expect(new URL(page.url()).pathname).toBe("/ui/simulator");
+});
+
 test("fits a phone: nothing but the table scrolls sideways", async () => {
   const page = await browser.newPage({ viewport: { width: 360, height: 640 } });
   await page.goto(url);

@@ -35,6 +35,7 @@ export function Field(props: FieldProps) {
     <div class="field">
       <div class="field-head">
         <label for={id}>{label}</label>
+        {spelt !== `${value} ${unit}` && <small class="spelt">{spelt}</small>}
         <span class="field-value">
           <input
             id={id}

@@ -61,6 +61,6 @@ function measure(
     lowMs: sums[Math.floor(CLIENTS * 0.05)] as number,
     highMs: sums[Math.floor(CLIENTS * 0.95)] as number,
     fairness: squares === 0 ? 1 : (total * total) / (CLIENTS * squares),
-    coverage: coverage(document, outageMs, { seed, samples: 5000 }),
+    coverage: coverage(document, outageMs, { seed }),
   };
 }

@@ -157,7 +157,7 @@ function Limits({ onChange }: ChangeProps) {
         most={365 * DAY_MS}
         scale="log"
         spell={span}
-        hint={`${span(totalBudgetMs)} for all attempts and waits together`}
+        hint="for all attempts and waits together"
         onInput={(value) => onChange({ ...policy.value, totalBudgetMs: value })}
       />
       <Field
@@ -183,7 +183,6 @@ function Limits({ onChange }: ChangeProps) {
         most={365 * DAY_MS}
         scale="log"
         spell={span}
-        hint={span(outageMs.value)}
         onInput={(value) => {
           outageMs.value = value;
         }}

@@ -31,7 +31,7 @@ export function HerdControls() {
           min={FEWEST_CLIENTS}
           max={MOST_CLIENTS}
           scale="log"
-          spell={(value) => `${whole(value)} clients`}
+          spell={whole}
           onInput={(value) => {
             clients.value = value;
           }}

@@ -1,0 +1,69 @@
+/** Scales go both ways, keep their order, and put ticks at round values inside the axis. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { linearScale, linearTicks, logScale, niceMax } from "./scale.ts";
+import { timeAxis } from "./time.ts";
+
+const positive = fc.double({ min: 1e-3, max: 1e12, noNaN: true });
+
+describe("scales", () => {
+  const makers = [
+    ["linear", linearScale],
+    ["log", logScale],
+  ] as const;
+
+  test.each(makers)("a %s scale gives back the value it was asked for", (_, make) => {
+    fc.assert(
+      fc.property(positive, fc.double({ min: 0, max: 1, noNaN: true }), (end, share) => {
+        const scale = make([0, end], [300, 20]);
+        const value = end * share;
+        expect(Math.abs(scale.invert(scale(value)) - value)).toBeLessThanOrEqual(end * 1e-9);
+        expect(scale(0)).toBe(300);
+        expect(scale(end)).toBeCloseTo(20, 6);
+      }),
+    );
+  });
+
+  test.each(makers)("a %s scale keeps the order of values", (_, make) => {
+    fc.assert(
+      fc.property(positive, fc.float({ min: 0, max: 1, noNaN: true }), (end, share) => {
+        const scale = make([0, end], [0, 100]);
+        expect(scale(end * share)).toBeLessThanOrEqual(scale(end) + 1e-9);
+      }),
+    );
+  });
+
+  test("ticks are inside, in order, and not too many", () => {
+    fc.assert(
+      fc.property(positive, fc.integer({ min: 1, max: 12 }), (end, most) => {
+        const ticks = linearTicks([0, end], most);
+        expect(ticks[0]).toBe(0);
+        expect(ticks.length).toBeLessThanOrEqual(most + 1);
+        expect(ticks.at(-1) ?? 0).toBeLessThanOrEqual(end * (1 + 1e-9));
+        expect(ticks).toEqual(ticks.toSorted((a, b) => a - b));
+      }),
+    );
+  });
+
+  test("an axis holds what it was made for", () => {
+    fc.assert(
+      fc.property(positive, (longest) => {
+        expect(niceMax(longest)).toBeGreaterThanOrEqual(longest * (1 - 1e-9));
+        expect(timeAxis(longest).endMs).toBeGreaterThanOrEqual(longest * (1 - 1e-9));
+      }),
+    );
+  });
+
+  test("time is told in the unit that the longest calls for", () => {
+    expect(timeAxis(6400).ticks(4).map(timeAxis(6400).spell)).toEqual([
+      "0 s",
+      "2 s",
+      "4 s",
+      "6 s",
+      "8 s",
+    ]);
+    expect(timeAxis(90_000).spell(60_000)).toBe("60 s");
+    expect(timeAxis(36_000_000).spell(7_200_000)).toBe("2 h");
+    expect(timeAxis(40).spell(20)).toBe("0.02 s");
+  });
+});

@@ -1,0 +1,58 @@
+/** Strategies and lists: a button pressed is the button shown, and what is typed is what is read. */
+import { presets, resolve } from "@redrive/core";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { readDelays, spellDelays } from "./delay-list.ts";
+import {
+  type StrategyId,
+  strategyLabels,
+  strategyName,
+  strategyOf,
+  withStrategy,
+} from "./strategy.ts";
+
+const ids = Object.keys(strategyLabels) as StrategyId[];
+
+test("a strategy that is chosen is the one that is shown, whatever was there before", () => {
+  for (const document of [
+    ...Object.values(presets),
+    { backoff: "LINEAR", jitterType: "FULL" } as const,
+  ]) {
+    for (const id of ids) {
+      const changed = withStrategy(document, id);
+      expect(() => resolve(changed)).not.toThrow();
+      expect(strategyOf(changed)).toBe(id);
+    }
+  }
+});
+
+test("a mixture has no button, but a name", () => {
+  const mixed = { backoff: "LINEAR", jitterType: "FULL" } as const;
+  expect(strategyOf(mixed)).toBeUndefined();
+  expect(strategyName(mixed)).toBe("Linear, full jitter");
+});
+
+test("a list that is written is read again", () => {
+  const delays = fc.array(fc.integer({ min: 0, max: 2_592_000_000 }), {
+    minLength: 1,
+    maxLength: 50,
+  });
+  fc.assert(
+    fc.property(delays, (list) => {
+      expect(readDelays(spellDelays(list))).toEqual(list);
+    }),
+  );
+});
+
+test.each([
+  ["", "empty"],
+  ["1s, two", "“two”"],
+  ["31d", "“31d”"],
+  ["-5s", "“-5s”"],
+])("%j is refused in a sentence", (text, word) => {
+  expect(readDelays(text)).toContain(word);
+});
+
+test("a bare number counts as milliseconds", () => {
+  expect(readDelays("100 2s;5m")).toEqual([100, 2000, 300_000]);
+});
