@@ -3,9 +3,8 @@
  * ours was measured. A miss exits with 1.
  */
 import { type Clock, quote, RedriveError, systemClock } from "@redrive/core";
-import { type LabReport, type LabRow, labs, type Tolerance } from "@redrive/simulator";
-import type { CsvRow } from "@redrive/simulator/export";
-import { counted, figure, plain } from "@redrive/simulator/words";
+import { type LabReport, type LabRow, labs } from "@redrive/simulator";
+import { counted, figure, labRows, plain, toleranceWords } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples, addSeed, didYouMean, numberFlag } from "../flags.ts";
 import { type LabTask, type LabWatcher, type RunLabs, runLabsOnThreads } from "../lab-pool.ts";
@@ -62,7 +61,7 @@ export async function presentLabs(
     seed,
     json: { seed, effort, ok, labs: reports },
     text: (look) => labText(reports, effort, look),
-    csv: () => csvRows(reports),
+    csv: () => labRows(reports),
     run: { view: "labs", seed, ids: chosen },
     exitCode: ok ? OK : FAILED,
   };
@@ -172,27 +171,6 @@ function spell(value: number | string): string {
   return typeof value === "string" ? value : figure(value);
 }
 
-export function toleranceWords(tolerance: Tolerance): string {
-  if (isExact(tolerance)) return "exactly";
-  switch (tolerance.kind) {
-    case "relative":
-      return `±${plain(tolerance.share * 100)} %`;
-    case "absolute":
-      return `±${figure(tolerance.by)}`;
-    case "range":
-      return `${figure(tolerance.from)} to ${figure(tolerance.to)}`;
-    case "same":
-      return "the same";
-  }
-}
-
-function isExact(tolerance: Tolerance): boolean {
-  return (
-    (tolerance.kind === "relative" && tolerance.share === 0) ||
-    (tolerance.kind === "absolute" && tolerance.by === 0)
-  );
-}
-
 function presentList(): Presentation {
   const rows = labs.map(({ id, title, source }) => [id, `${title}. ${source}`]);
   return {
@@ -204,19 +182,4 @@ function presentList(): Presentation {
       ...labs.map(({ id, title, source }) => [id, title, source]),
     ],
   };
-}
-
-function csvRows(reports: readonly LabReport[]): CsvRow[] {
-  const head = ["lab", "what", "published", "ours", "tolerance", "ok"];
-  const rows = reports.flatMap(({ id, rows: results }) =>
-    results.map((row) => [
-      id,
-      row.what,
-      row.published,
-      row.ours,
-      toleranceWords(row.tolerance),
-      String(row.ok),
-    ]),
-  );
-  return [head, ...rows];
 }

@@ -8,7 +8,8 @@ interface ChartProps {
   readonly title: string;
   /** What it shows, in words: the same figures that the marks have. */
   readonly description: string;
-  readonly height: number;
+  /** In pixels; or of the width, where the text needs more room on narrow pages. */
+  readonly height: number | ((width: number) => number);
   /** For exports: the drawing itself. */
   readonly svgRef?: Ref<SVGSVGElement>;
   /** A chart with parts that can be moved is a group; others are pictures. */
@@ -17,9 +18,11 @@ interface ChartProps {
 }
 
 export function Chart(props: ChartProps) {
-  const { title, description, height, svgRef, isInteractive = false, children } = props;
+  const { title, description, svgRef, isInteractive = false, children } = props;
   const box = useRef<HTMLDivElement>(null);
   const width = useSignal(0);
+  const height =
+    typeof props.height === "number" ? props.height : props.height(Math.max(1, width.value));
   useLayoutEffect(() => watchWidth(box.current, width), [width]);
   return (
     <div ref={box} class="chart" style={{ minHeight: `${height}px` }}>

@@ -1,29 +1,108 @@
-/** Labs: a placeholder that keeps its link; the view itself is still to be built. */
-import { signal } from "@preact/signals";
-import type { RunOf, View } from "../app/view.ts";
+/** Labs: published results beside our own, run here and now, with the tolerance stated before. */
+import { labRows } from "@redrive/simulator/words";
+import { createRef } from "preact";
+import { useEffect } from "preact/hooks";
+import { anotherSeed, FIRST_SEED } from "../app/seed.ts";
+import type { View } from "../app/view.ts";
+import { exportables } from "../exports/exportables.ts";
 import { Card } from "../parts/card.tsx";
+import { Notice } from "../parts/notice.tsx";
+import { Stat, Stats } from "../parts/stat.tsx";
+import { LabControls } from "./labs/lab-controls.tsx";
+import { LabPanel } from "./labs/lab-panel.tsx";
+import {
+  doneRuns,
+  resume,
+  seed,
+  shown,
+  startLabs,
+  unknownWords,
+  wanted,
+} from "./labs/lab-store.ts";
+import { OverviewChart } from "./labs/overview-chart.tsx";
+import "./labs/labs.css";
 
-const OPENING: RunOf<"labs"> = { view: "labs", seed: 1, ids: [] };
-const run = signal(OPENING);
+const overview = createRef<SVGSVGElement>();
 
-function Controls() {
-  return <p class="faint">The controls of this view are being built.</p>;
-}
+/** So many are open from the start; more would hide one another. */
+const MOST_OPEN = 2;
 
 function Stage() {
-  return <Card title="Labs">This view is being built.</Card>;
+  useEffect(startLabs, []);
+  const labs = shown.value;
+  return (
+    <>
+      {unknownWords.value !== "" && <Notice tone="bad">{unknownWords.value}</Notice>}
+      <Card title="How far ours lies from the published value" aside="each dot a result">
+        <Summary />
+        <OverviewChart labs={labs} svgRef={overview} />
+      </Card>
+      {labs.map((entry, index) => (
+        <LabPanel key={entry.id} entry={entry} isOpen={labs.length <= MOST_OPEN || index === 0} />
+      ))}
+    </>
+  );
 }
+
+function Summary() {
+  const rows = doneRuns.value.flatMap(({ report }) => report.rows);
+  const missed = rows.filter(({ ok }) => !ok).length;
+  return (
+    <Stats>
+      <Stat
+        label="Within tolerance"
+        value={`${rows.length - missed} of ${rows.length}`}
+        note="results"
+        tone="accent"
+      />
+      <Stat
+        label="Missed"
+        value={String(missed)}
+        note={missed === 0 ? "none" : "a defect, or chance"}
+        tone={missed === 0 ? "plain" : "bad"}
+      />
+      <Stat
+        label="Run so far"
+        value={`${doneRuns.value.length} of ${shown.value.length}`}
+        note={`labs, seed ${seed.value}`}
+      />
+    </Stats>
+  );
+}
+
+const reports = () => doneRuns.value.map(({ report }) => report);
 
 export const labsView: View<"labs"> = {
   id: "labs",
-  explanation: "This view is being built. Its links already open here and keep what they hold.",
-  Controls,
+  explanation:
+    "Each lab runs a model that somebody published and sets our figure beside theirs, with a tolerance that was stated before ours was measured. A dot inside the band agrees; what each lab teaches stands in its first line.",
+  Controls: LabControls,
   Stage,
-  state: () => run.value,
-  open(next) {
-    run.value = next;
+  state: () => ({ view: "labs", seed: seed.value, ids: wanted.value }),
+  open({ seed: ofSeed, ids }) {
+    seed.value = ofSeed;
+    wanted.value = [...new Set(ids)];
+    resume();
   },
   reset() {
-    run.value = OPENING;
+    seed.value = FIRST_SEED;
+    wanted.value = [];
+    resume();
   },
+  reroll() {
+    seed.value = anotherSeed(seed.value);
+    resume();
+  },
+  exports: () =>
+    exportables({
+      name: "redrive-labs",
+      drawing: () => overview.current,
+      rows: () => labRows(reports()),
+      json: () => ({
+        seed: seed.value,
+        effort: 1,
+        ok: reports().every(({ ok }) => ok),
+        labs: reports(),
+      }),
+    }),
 };

@@ -10,6 +10,7 @@ import type {
   Report,
   ScenarioDocument,
 } from "@redrive/simulator";
+import type { LabEntry } from "./lab-requests.ts";
 import type { MendableFinding } from "./lint-requests.ts";
 import type { StrategyMeasures, StrategyQuestion } from "./strategy-requests.ts";
 
@@ -44,6 +45,10 @@ export interface Requests {
   readonly lint: {
     readonly input: { readonly subject: LintSubject; readonly context: LintContext };
     readonly output: readonly MendableFinding[];
+  };
+  readonly labs: {
+    readonly input: Readonly<Record<string, never>>;
+    readonly output: readonly LabEntry[];
   };
 }
 

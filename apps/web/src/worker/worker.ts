@@ -28,6 +28,7 @@ const handlers: Handlers = {
     const { lintAndMend } = await import("./lint-requests.ts");
     return lintAndMend(subject, context);
   },
+  labs: async () => (await import("./lab-requests.ts")).listLabs(),
 };
 
 /** The share of calls, each with a stream of its own, that start an attempt after the outage. */

@@ -1,0 +1,129 @@
+/** Lab panel: one lab as a line that opens: its verdict, then lesson, sources, chart and figures. */
+import { span } from "@redrive/simulator/words";
+import { useRef } from "preact/hooks";
+import { Legend } from "../../parts/legend.tsx";
+import type { LabEntry } from "../../worker/lab-requests.ts";
+import { LabChart } from "./lab-chart.tsx";
+import { type LabRun, resume, runningId, runOf, seed, wanted } from "./lab-store.ts";
+import { LabTable } from "./lab-table.tsx";
+import { verdictOf } from "./overview-chart.tsx";
+import { sources } from "./sources.ts";
+
+interface LabPanelProps {
+  readonly entry: LabEntry;
+  readonly isOpen: boolean;
+}
+
+export function LabPanel({ entry, isOpen }: LabPanelProps) {
+  const { id, title } = entry;
+  const run = runOf(id);
+  return (
+    <details class="card lab" open={isOpen} id={`lab-${id}`}>
+      <summary>
+        <h2>{title}</h2>
+        <LabState id={id} run={run} />
+      </summary>
+      <p class="lesson">{entry.lesson}</p>
+      <Sources entry={entry} />
+      {run !== undefined && <Outcome id={id} run={run} />}
+    </details>
+  );
+}
+
+/** What the line says while the lab waits, runs, and when it has come out. */
+export function LabState({ id, run }: { readonly id: string; readonly run: LabRun | undefined }) {
+  if (run === undefined) {
+    return <span class="verdict">{runningId.value === id ? "running…" : "not run yet"}</span>;
+  }
+  const { ok } = run.report;
+  return <span class={ok ? "verdict ok" : "verdict missed"}>{verdictOf(run)}</span>;
+}
+
+function Sources({ entry }: { readonly entry: LabEntry }) {
+  return (
+    <p class="sources">
+      Published:{" "}
+      {(sources[entry.id] ?? [{ text: entry.source }]).map(({ text, url }, index) => (
+        <span key={text}>
+          {index > 0 && "; "}
+          {url === undefined ? (
+            text
+          ) : (
+            <a href={url} target="_blank" rel="noreferrer">
+              {text}
+            </a>
+          )}
+        </span>
+      ))}
+      .
+    </p>
+  );
+}
+
+const LEGEND = [
+  { mark: "ours", label: "ours" },
+  { mark: "published", label: "published" },
+  { mark: "mark-range", label: "tolerance" },
+];
+
+function Outcome({ id, run }: { readonly id: string; readonly run: LabRun }) {
+  const drawing = useRef<SVGSVGElement>(null);
+  return (
+    <div class="outcome">
+      <figure>
+        <div class="chart-head">
+          <Legend entries={LEGEND} />
+          <span>
+            {(["PNG", "SVG"] as const).map((kind) => (
+              <button
+                key={kind}
+                type="button"
+                class="button quiet small"
+                aria-label={`${kind} of the chart of ${id}`}
+                onClick={() => void save(kind, `redrive-lab-${id}`, drawing.current)}
+              >
+                {kind}
+              </button>
+            ))}
+          </span>
+        </div>
+        <LabChart run={run} svgRef={drawing} />
+      </figure>
+      <div>
+        <LabTable report={run.report} />
+        <p class="faint took">
+          Seed {seed.value}, {span(Math.round(run.tookMs))} on this machine. The same figures:{" "}
+          <code>
+            redrive sim lab {id}
+            {seed.value === 1 ? "" : ` --seed ${seed.value}`}
+          </code>
+        </p>
+        <OnlyButton id={id} />
+      </div>
+    </div>
+  );
+}
+
+/** So that a link can hold this lab and no other. */
+function OnlyButton({ id }: { readonly id: string }) {
+  const isOnly = wanted.value.length === 1;
+  return (
+    <button
+      type="button"
+      class="button small"
+      onClick={() => {
+        wanted.value = isOnly ? [] : [id];
+        resume();
+      }}
+    >
+      {isOnly ? "Show all labs" : "Show only this lab"}
+    </button>
+  );
+}
+
+async function save(kind: "PNG" | "SVG", name: string, drawing: SVGSVGElement | null) {
+  if (drawing === null) return;
+  const files = await import("../../exports/files.ts");
+  if (kind === "PNG") files.download(`${name}.png`, await files.pngOf(drawing));
+  else files.downloadText(`${name}.svg`, "image/svg+xml", files.svgText(drawing));
+}

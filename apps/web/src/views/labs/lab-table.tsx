@@ -1,0 +1,63 @@
+/** Lab table: every result of a lab with its figures: published, ours, tolerance, ok or missed. */
+import type { LabReport, LabRow } from "@redrive/simulator";
+import { figure, toleranceWords } from "@redrive/simulator/words";
+
+export function LabTable({ report }: { readonly report: LabReport }) {
+  return (
+    <div class="table-wrap">
+      <table class="table lab-table">
+        <caption class="visually-hidden">{`Results of ${report.id}, seed ${report.seed}`}</caption>
+        <thead>
+          <tr>
+            <th scope="col">what</th>
+            <th scope="col" class="number">
+              published
+            </th>
+            <th scope="col" class="number">
+              ours
+            </th>
+            <th scope="col">tolerance</th>
+            <th scope="col">verdict</th>
+          </tr>
+        </thead>
+        <tbody>
+          {report.rows.map((row) => (
+            <ResultRow key={row.what} row={row} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** Longer words would push the numbers of the other rows apart. */
+const LONGEST_CELL = 20;
+
+function ResultRow({ row }: { readonly row: LabRow }) {
+  const { what, published, ours, tolerance, ok, core } = row;
+  const isLong = typeof published === "string" && published.length > LONGEST_CELL;
+  return (
+    <tr class={ok ? "" : "missed"}>
+      <th scope="row">
+        {what}
+        {core !== undefined && <small> core’s own formula: {figure(core)}</small>}
+      </th>
+      {isLong ? (
+        <td colSpan={3}>{ok ? `${ours}, as published` : `published ${published}; ours ${ours}`}</td>
+      ) : (
+        <>
+          <td class="number">{spell(published)}</td>
+          <td class="number strong">{spell(ours)}</td>
+          <td class="tolerance">{toleranceWords(tolerance)}</td>
+        </>
+      )}
+      <td>
+        <span class={ok ? "verdict ok" : "verdict missed"}>{ok ? "ok" : "missed"}</span>
+      </td>
+    </tr>
+  );
+}
+
+function spell(value: number | string): string {
+  return typeof value === "string" ? value : figure(value);
+}

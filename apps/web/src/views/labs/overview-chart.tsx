@@ -1,0 +1,128 @@
+/**
+ * Overview chart: every result of every lab on one scale: how far ours lies from the published value,
+ * in tolerances. Inside the band is ok, whatever the unit.
+ */
+import { figure } from "@redrive/simulator/words";
+import type { Ref } from "preact";
+import { round } from "../../chart/axis.tsx";
+import { Chart } from "../../chart/chart.tsx";
+import { linearScale, type Scale } from "../../chart/scale.ts";
+import type { LabEntry } from "../../worker/lab-requests.ts";
+import { type LabRun, runningId, runOf } from "./lab-store.ts";
+import { deviationOf, isNumberRow, type NumberRow } from "./results.ts";
+
+const ROW = 24;
+const TOP = 6;
+const FOOT = 26;
+const LABELS = 96;
+
+/** Farther off is drawn here, as missed. */
+const FARTHEST = 1.4;
+
+interface OverviewProps {
+  readonly labs: readonly LabEntry[];
+  readonly svgRef: Ref<SVGSVGElement>;
+}
+
+export function OverviewChart({ labs, svgRef }: OverviewProps) {
+  const bottom = TOP + labs.length * ROW;
+  return (
+    <Chart
+      title="How far ours lies from the published value, in tolerances"
+      description={wordsOf(labs)}
+      height={bottom + FOOT}
+      svgRef={svgRef}
+    >
+      {(width) => {
+        const scale = linearScale([-FARTHEST, FARTHEST], [LABELS + 8, width - 8]);
+        return (
+          <>
+            <Band scale={scale} bottom={bottom} isNarrow={width < NARROW} />
+            {labs.map(({ id }, index) => (
+              <g key={id} transform={`translate(0 ${TOP + (index + 0.5) * ROW})`}>
+                <LabLine id={id} scale={scale} />
+              </g>
+            ))}
+          </>
+        );
+      }}
+    </Chart>
+  );
+}
+
+const TICKS = [
+  [-1, "lowest"],
+  [0, "published"],
+  [1, "highest"],
+] as const;
+
+/** Below this, the words would run into one another. */
+const NARROW = 480;
+
+interface BandProps {
+  readonly scale: Scale;
+  readonly bottom: number;
+  readonly isNarrow: boolean;
+}
+
+function Band({ scale, bottom, isNarrow }: BandProps) {
+  return (
+    <g>
+      <rect
+        x={round(scale(-1))}
+        y={TOP}
+        width={round(scale(1) - scale(-1))}
+        height={bottom - TOP}
+        class="mark-soft"
+      />
+      {TICKS.map(([value, text]) => (
+        <g key={text} transform={`translate(${round(scale(value))} 0)`}>
+          <line y1={TOP} y2={bottom + 4} class={value === 0 ? "rule base" : "rule"} />
+          <text y={bottom + 18} class="tick middle">
+            {value === 0 || isNarrow ? text : `${text} allowed`}
+          </text>
+        </g>
+      ))}
+    </g>
+  );
+}
+
+function LabLine({ id, scale }: { readonly id: string; readonly scale: Scale }) {
+  const run = runOf(id);
+  return (
+    <>
+      <text x={LABELS} dy="0.32em" class="tick end">
+        {id}
+      </text>
+      {run === undefined ? (
+        <text x={scale(0) + 8} dy="0.32em" class="tick">
+          {runningId.value === id ? "running…" : ""}
+        </text>
+      ) : (
+        run.report.rows
+          .filter(isNumberRow)
+          .map((row) => <Dot key={row.what} row={row} scale={scale} />)
+      )}
+    </>
+  );
+}
+
+function Dot({ row, scale }: { readonly row: NumberRow; readonly scale: Scale }) {
+  const off = Math.min(FARTHEST, Math.max(-FARTHEST, deviationOf(row)));
+  return (
+    <circle cx={round(scale(off))} r={3.5} class={row.ok ? "ours faded" : "ours missed"}>
+      <title>{`${row.what}: published ${figure(row.published)}, ours ${figure(row.ours)}`}</title>
+    </circle>
+  );
+}
+
+function wordsOf(labs: readonly LabEntry[]): string {
+  return labs.map(({ id }) => `${id}: ${verdictOf(runOf(id))}`).join("; ");
+}
+
+/** "12 of 12 within tolerance". */
+export function verdictOf(run: LabRun | undefined): string {
+  if (run === undefined) return "not run yet";
+  const { rows } = run.report;
+  return `${rows.filter(({ ok }) => ok).length} of ${rows.length} within tolerance`;
+}
