@@ -1,29 +1,49 @@
-/** Advisor: a placeholder that keeps its link; the view itself is still to be built. */
-import { signal } from "@preact/signals";
-import type { RunOf, View } from "../app/view.ts";
-import { Card } from "../parts/card.tsx";
-
-const OPENING: RunOf<"advisor"> = { view: "advisor", answers: {} };
-const run = signal(OPENING);
-
-function Controls() {
-  return <p class="faint">The controls of this view are being built.</p>;
-}
+/** Advisor: the decision tree as a short conversation that ends in a policy, with reasons and code. */
+import { adviceCode } from "@redrive/simulator/export";
+import type { View } from "../app/view.ts";
+import { exportables } from "../exports/exportables.ts";
+import { advised, answers, fillAnswers, isOver } from "./advisor/advisor-store.ts";
+import { checkAnswers } from "./advisor/answers.ts";
+import { Conversation } from "./advisor/conversation.tsx";
+import { Outcome } from "./advisor/outcome.tsx";
+import { PolicySoFar } from "./advisor/policy-so-far.tsx";
+import "./advisor/advisor.css";
 
 function Stage() {
-  return <Card title="Advisor">This view is being built.</Card>;
+  return (
+    <>
+      <Conversation />
+      {isOver.value && <Outcome />}
+    </>
+  );
+}
+
+/** As `redrive advise --json` prints it. */
+function adviceJson(): object {
+  const advice = advised.value.peek()?.advice;
+  if (advice === undefined) return { answers: answers.peek() };
+  return { answers: answers.peek(), ...advice, code: adviceCode(advice) };
+}
+
+async function saveCode(): Promise<void> {
+  const advice = advised.value.peek()?.advice;
+  if (advice === undefined) return;
+  const files = await import("../exports/files.ts");
+  const { destination } = adviceCode(advice);
+  files.downloadText("redrive-advice.ts", "text/plain", `${destination}\n`);
 }
 
 export const advisorView: View<"advisor"> = {
   id: "advisor",
-  explanation: "This view is being built. Its links already open here and keep what they hold.",
-  Controls,
+  explanation:
+    "A few questions about the call lead to a policy; each answer sets the controls beside, and can be changed at any time. At the end stand the reasons, the chance to outlast your outage, what lint says, and the code.",
+  Controls: PolicySoFar,
   Stage,
-  state: () => run.value,
-  open(next) {
-    run.value = next;
-  },
-  reset() {
-    run.value = OPENING;
-  },
+  state: () => ({ view: "advisor", answers: answers.value }),
+  open: ({ answers: given }) => fillAnswers(checkAnswers(given)),
+  reset: () => fillAnswers({}),
+  exports: () => [
+    ...exportables({ name: "redrive-advice", json: adviceJson }),
+    { label: "Code", hint: "TypeScript for Redrive", run: saveCode },
+  ],
 };

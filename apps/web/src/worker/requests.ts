@@ -1,6 +1,7 @@
 /** Requests: what the worker can be asked, by kind; a new kind is a line here and one in the worker. */
 import type { PolicyDocument } from "@redrive/core";
 import type {
+  Answers,
   Herd,
   HerdOptions,
   LabOptions,
@@ -10,6 +11,7 @@ import type {
   Report,
   ScenarioDocument,
 } from "@redrive/simulator";
+import type { Advised } from "./advice-requests.ts";
 import type { LabEntry } from "./lab-requests.ts";
 import type { MendableFinding } from "./lint-requests.ts";
 import type { StrategyMeasures, StrategyQuestion } from "./strategy-requests.ts";
@@ -49,6 +51,10 @@ export interface Requests {
   readonly labs: {
     readonly input: Readonly<Record<string, never>>;
     readonly output: readonly LabEntry[];
+  };
+  readonly advise: {
+    readonly input: { readonly answers: Answers };
+    readonly output: Advised;
   };
 }
 

@@ -28,6 +28,10 @@ const handlers: Handlers = {
     const { lintAndMend } = await import("./lint-requests.ts");
     return lintAndMend(subject, context);
   },
+  advise: async ({ answers }) => {
+    const { adviseInSteps } = await import("./advice-requests.ts");
+    return adviseInSteps(answers);
+  },
   labs: async () => (await import("./lab-requests.ts")).listLabs(),
 };
 

@@ -1,0 +1,63 @@
+/** Advisor store: the answers so far, which question is open, and what the worker makes of them. */
+import { computed, type ReadonlySignal, signal } from "@preact/signals";
+import type { Answers, Question, QuestionId } from "@redrive/simulator";
+import { answerTo } from "../../worker/answer.ts";
+import { askedQuestions, type Value } from "./answers.ts";
+
+export const answers = signal<Answers>({});
+/** A question that is answered and asked again. */
+export const editing = signal<QuestionId | undefined>(undefined);
+/** The reader has heard enough, or came by a link: what is open is assumed. */
+export const isCut = signal(false);
+
+/** Where the keyboard goes after an answer; read once by the part that is meant. */
+export type Focus = { readonly at: "question" | "row"; readonly id: QuestionId } | "outcome";
+export const focusNext = signal<Focus | undefined>(undefined);
+
+export const asked: ReadonlySignal<readonly Question[]> = computed(() =>
+  askedQuestions(answers.value),
+);
+
+const firstOpen = computed(() => asked.value.find(({ id }) => answers.value[id] === undefined)?.id);
+
+/** The one question in sight; none when all is said. */
+export const currentId: ReadonlySignal<QuestionId | undefined> = computed(
+  () => editing.value ?? (isCut.value ? undefined : firstOpen.value),
+);
+
+export const answeredCount: ReadonlySignal<number> = computed(
+  () => asked.value.filter(({ id }) => answers.value[id] !== undefined).length,
+);
+
+/** The end of the conversation is in sight. */
+export const isOver: ReadonlySignal<boolean> = computed(
+  () => isCut.value || firstOpen.value === undefined,
+);
+
+export const advised = answerTo("advice", "advise", () => ({ answers: answers.value }));
+
+export function giveAnswer(id: QuestionId, value: Value): void {
+  const wasEdited = editing.peek() === id;
+  answers.value = { ...answers.peek(), [id]: value } as Answers;
+  editing.value = undefined;
+  const next = currentId.peek();
+  if (wasEdited) focusNext.value = { at: "row", id };
+  else focusNext.value = next === undefined ? "outcome" : { at: "question", id: next };
+}
+
+export function editAnswer(id: QuestionId): void {
+  editing.value = id;
+  focusNext.value = { at: "question", id };
+}
+
+export function assumeRest(): void {
+  isCut.value = true;
+  focusNext.value = "outcome";
+}
+
+export function fillAnswers(given: Answers): void {
+  answers.value = given;
+  editing.value = undefined;
+  isCut.value = Object.keys(given).length > 0;
+  focusNext.value = undefined;
+}

@@ -1,0 +1,59 @@
+/** Answers: what a link holds is checked as advise checks it, and told in the page's words. */
+import { type Answers, advise, type Question, questions } from "@redrive/simulator";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { answerText, askedQuestions, checkAnswers, questionOf, questionText } from "./answers.ts";
+
+describe("answers", () => {
+  it("are refused exactly where advise refuses them", () => {
+    const value = fc.oneof(
+      fc.constantFrom("yes", "no", "key", "few", "very-many", "person", "", null),
+      fc.boolean(),
+      fc.integer({ min: -2, max: 1200 }),
+      fc.double(),
+    );
+    const ids = [...questions.map(({ id }) => id), "client"];
+    const answers = fc.dictionary(fc.constantFrom(...ids), value, { maxKeys: 2 });
+    const refuses = (check: (those: Answers) => unknown, those: object) => {
+      try {
+        check(those);
+        return false;
+      } catch {
+        return true;
+      }
+    };
+    fc.assert(
+      fc.property(answers, (those) => {
+        expect(refuses(checkAnswers, those)).toBe(refuses(advise, those));
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it("are refused with what they should be", () => {
+    expect(() => checkAnswers({ clientz: "few" })).toThrow('did you mean "clients"?');
+    expect(() => checkAnswers({ tiers: 9 })).toThrow(
+      "tiers must be a whole number from 1 to 8, got 9",
+    );
+    expect(() => checkAnswers({ waits: "nobody" })).toThrow("one of person, service, job");
+    expect(() => checkAnswers([])).toThrow("no object");
+  });
+
+  it("end the questions where the tree ends", () => {
+    expect(askedQuestions({ transient: false }).map(({ id }) => id)).toEqual(["transient"]);
+    expect(askedQuestions({ transient: true })).toEqual(questions);
+  });
+
+  it("are told with labels and spans", () => {
+    const text = (id: Question["id"], value: Question["fallback"]) =>
+      answerText(questionOf(id), value);
+    expect([text("waits", "person"), text("outageMs", 90_000), text("tiers", 3)]).toEqual([
+      "A person",
+      "90 s",
+      "3",
+    ]);
+    expect(questionText(questionOf("outageMs"))).toBe(
+      "What is the longest outage it should survive?",
+    );
+  });
+});

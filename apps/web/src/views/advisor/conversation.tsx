@@ -1,0 +1,73 @@
+/** Conversation: what was asked and answered, each answer open to change, and the next question. */
+import type { Question } from "@redrive/simulator";
+import { useRef } from "preact/hooks";
+import { advised, answers, asked, currentId, editAnswer } from "./advisor-store.ts";
+import { answerText, questionText } from "./answers.ts";
+import { fieldWords } from "./field-words.ts";
+import { QuestionCard } from "./question-card.tsx";
+import { useFocus } from "./use-focus.ts";
+
+export function Conversation() {
+  const rows = asked.value.filter(
+    ({ id }) => id === currentId.value || answers.value[id] !== undefined || isAssumed(id),
+  );
+  return (
+    <ol class="talk">
+      {rows.map((question) => (
+        <li key={question.id}>
+          {question.id === currentId.value ? (
+            <QuestionCard question={question} />
+          ) : (
+            <AnswerRow question={question} />
+          )}
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+/** Once nothing more is asked, what was left open is told as well. */
+function isAssumed(id: Question["id"]): boolean {
+  return currentId.value === undefined && answers.value[id] === undefined;
+}
+
+function AnswerRow({ question }: { readonly question: Question }) {
+  const button = useRef<HTMLButtonElement>(null);
+  const { id, fallback } = question;
+  useFocus(button, (focus) => focus !== "outcome" && focus.at === "row" && focus.id === id);
+  const given = answers.value[id];
+  const sets = changesOf(id);
+  return (
+    <div class="answer-row">
+      <p class="asked">{questionText(question)}</p>
+      <p class={given === undefined ? "answer assumed" : "answer"}>
+        {answerText(question, given ?? fallback)}
+        {given === undefined && ", assumed"}
+      </p>
+      <p class={sets === "" ? "sets faint" : "sets"}>{given !== undefined && wordsOf(sets)}</p>
+      <button
+        ref={button}
+        type="button"
+        class="button quiet small"
+        aria-label={`Change: ${questionText(question)}`}
+        onClick={() => editAnswer(id)}
+      >
+        {given === undefined ? "Answer" : "Change"}
+      </button>
+    </div>
+  );
+}
+
+function wordsOf(sets: string): string {
+  return sets === "" ? "changes nothing" : `sets ${sets}`;
+}
+
+function changesOf(id: Question["id"]): string {
+  const step = advised.value.value?.steps.find((one) => one.id === id);
+  return Object.entries(step?.changes ?? {})
+    .map(([name, value]) => {
+      const { label, text } = fieldWords(name, value);
+      return value === undefined ? `no ${label.toLowerCase()}` : `${label.toLowerCase()} ${text}`;
+    })
+    .join(", ");
+}

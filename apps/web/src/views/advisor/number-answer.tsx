@@ -1,0 +1,93 @@
+/** Number answer: any number in range, with its unit; a span in the unit that fits it. */
+import { useSignal } from "@preact/signals";
+import type { Question, QuestionId } from "@redrive/simulator";
+import { whole } from "@redrive/simulator/words";
+import { useId } from "preact/hooks";
+import { answers, giveAnswer } from "./advisor-store.ts";
+
+const SPANS = [
+  { unit: "ms", ms: 1 },
+  { unit: "s", ms: 1000 },
+  { unit: "min", ms: 60_000 },
+  { unit: "h", ms: 3_600_000 },
+] as const;
+
+/** What the other numbers count. */
+const COUNTS: Partial<Readonly<Record<QuestionId, string>>> = { tiers: "layers", shards: "parts" };
+
+export function NumberAnswer({ question }: { readonly question: Question }) {
+  const { id, fallback } = question;
+  const value = Number(answers.value[id] ?? fallback);
+  const isSpan = id === "outageMs";
+  const factor = useSignal(isSpan ? factorOf(value) : 1);
+  const field = useId();
+  const problem = useSignal("");
+  const use = (event: SubmitEvent) => {
+    event.preventDefault();
+    const { valueAsNumber } = (event.currentTarget as HTMLFormElement)
+      .elements[0] as HTMLInputElement;
+    const number = Math.round(valueAsNumber * factor.value);
+    problem.value = problemOf(question, number);
+    if (problem.value === "") giveAnswer(id, number);
+  };
+  return (
+    <form class="number-answer" onSubmit={use} noValidate>
+      <label for={field}>or exactly</label>
+      <input
+        id={field}
+        class="text-field"
+        type="number"
+        inputMode="decimal"
+        step="any"
+        defaultValue={String(value / factor.peek())}
+        aria-invalid={problem.value !== ""}
+        aria-describedby={`${field}-problem`}
+      />
+      {isSpan ? (
+        <UnitChoice factor={factor.value} onChange={(next) => (factor.value = next)} />
+      ) : (
+        <span class="unit">{COUNTS[id]}</span>
+      )}
+      <button type="submit" class="button">
+        Use this
+      </button>
+      <p id={`${field}-problem`} class="problem" role="alert">
+        {problem.value}
+      </p>
+    </form>
+  );
+}
+
+/** The largest unit of which it is whole. */
+function factorOf(ms: number): number {
+  return SPANS.findLast((span) => ms >= span.ms && ms % span.ms === 0)?.ms ?? 1;
+}
+
+function problemOf({ min = 0, max = 0, id }: Question, number: number): string {
+  if (Number.isFinite(number) && number >= min && number <= max) return "";
+  return id === "outageMs"
+    ? "From 0 ms to 24 h, please."
+    : `A whole number from ${whole(min)} to ${whole(max)}, please.`;
+}
+
+interface UnitChoiceProps {
+  readonly factor: number;
+  onChange(factor: number): void;
+}
+
+function UnitChoice({ factor, onChange }: UnitChoiceProps) {
+  return (
+    <select
+      class="unit-choice"
+      aria-label="Unit"
+      value={String(factor)}
+      onChange={(event) => onChange(Number(event.currentTarget.value))}
+    >
+      {SPANS.map(({ unit, ms }) => (
+        <option key={unit} value={String(ms)}>
+          {unit}
+        </option>
+      ))}
+    </select>
+  );
+}

@@ -1,0 +1,109 @@
+/** Outcome: the policy at the end of the conversation: what it covers, why, and what to do with it. */
+import type { Advice, Answers } from "@redrive/simulator";
+import { encodeRun } from "@redrive/simulator/share";
+import { counted, percent, policyWords, span } from "@redrive/simulator/words";
+import { useRef } from "preact/hooks";
+import { LintPanel } from "../../panels/lint.tsx";
+import { Card } from "../../parts/card.tsx";
+import { Stat, Stats } from "../../parts/stat.tsx";
+import { advised, answers } from "./advisor-store.ts";
+import { CodeCard } from "./code-card.tsx";
+import { openingsOf, outageOf } from "./openings.ts";
+import { useFocus } from "./use-focus.ts";
+
+export function Outcome() {
+  const now = advised.value.value;
+  if (now === undefined) return <p class="loading">Looking…</p>;
+  const { advice } = now;
+  return (
+    <>
+      <PolicyCard advice={advice} given={answers.value} />
+      <Card title="Why">
+        <ol class="reasons">
+          {advice.reasons.map((reason) => (
+            <li key={reason}>{reason}</li>
+          ))}
+        </ol>
+      </Card>
+      <DifferenceCard advice={advice} given={answers.value} />
+      <LintPanel title="Lint" subject={advice.destination} context={advice.context} />
+      <CodeCard advice={advice} />
+    </>
+  );
+}
+
+interface PartProps {
+  readonly advice: Advice;
+  readonly given: Answers;
+}
+
+function PolicyCard({ advice, given }: PartProps) {
+  const title = useRef<HTMLParagraphElement>(null);
+  useFocus(title, (focus) => focus === "outcome");
+  const { policy, coverage } = advice;
+  const { maxAttempts = 1, totalBudgetMs } = policy;
+  const isRetrying = maxAttempts > 1;
+  return (
+    <Card title="Your policy" class="advised">
+      <p class="headline" ref={title} tabIndex={-1}>
+        {policyWords(policy)}
+      </p>
+      <Stats>
+        <Stat
+          label="Coverage"
+          value={percent(coverage)}
+          note={`of the calls outlast ${span(outageOf(given))}`}
+          tone="accent"
+        />
+        <Stat label="At most" value={counted(maxAttempts, "attempt")} note="the first included" />
+        {totalBudgetMs !== undefined && (
+          <Stat label="Gives up after" value={span(totalBudgetMs)} note="attempts and waits" />
+        )}
+      </Stats>
+      {isRetrying && (
+        <div class="openings">
+          <span class="faint">Open in</span>
+          {openingsOf(advice, given).map(({ label, run }) => (
+            <a key={label} class="button" href={`#${encodeRun(run())}`}>
+              {label}
+            </a>
+          ))}
+        </div>
+      )}
+    </Card>
+  );
+}
+
+function DifferenceCard({ advice, given }: PartProps) {
+  const { differsFromSeed: difference, policy } = advice;
+  if (difference === undefined) return null;
+  return (
+    <Card title="Where this differs from the usual decision tree">
+      <div class="table-wrap">
+        <table class="table">
+          <thead>
+            <tr>
+              <td />
+              <th scope="col">policy</th>
+              <th scope="col" class="number">
+                outlasts {span(outageOf(given))}
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            <tr>
+              <th scope="row">the usual tree</th>
+              <td>{difference.seed}</td>
+              <td class="number">{percent(difference.seedCoverage)}</td>
+            </tr>
+            <tr>
+              <th scope="row">this advice</th>
+              <td>{policyWords(policy)}</td>
+              <td class="number">{percent(difference.ourCoverage)}</td>
+            </tr>
+          </tbody>
+        </table>
+      </div>
+    </Card>
+  );
+}

@@ -1,0 +1,47 @@
+/** Advice requests: what the advisor comes to, and what each answer changed on the way there. */
+import { type Advice, type Answers, advise, type QuestionId, questions } from "@redrive/simulator";
+
+/** Fields of the policy by name, parts of the destination by theirs; undefined where one went. */
+export type Fields = Readonly<Record<string, unknown>>;
+
+export interface AdviceStep {
+  readonly id: QuestionId;
+  /** What this answer set, after those before it. */
+  readonly changes: Fields;
+}
+
+export interface Advised {
+  readonly advice: Advice;
+  readonly fields: Fields;
+  readonly steps: readonly AdviceStep[];
+}
+
+/** The answers are taken in the order of the questions, each with those before it. */
+export function adviseInSteps(answers: Answers): Advised {
+  const steps: AdviceStep[] = [];
+  let given: Answers = {};
+  let before = fieldsOf(advise(given));
+  for (const { id } of questions) {
+    if (answers[id] === undefined) continue;
+    given = { ...given, [id]: answers[id] };
+    const after = fieldsOf(advise(given));
+    steps.push({ id, changes: changesBetween(before, after) });
+    before = after;
+  }
+  const advice = advise(answers);
+  return { advice, fields: fieldsOf(advice), steps };
+}
+
+function fieldsOf({ destination, policy }: Advice): Fields {
+  const { policy: _, ...guards } = destination;
+  return { ...policy, ...guards };
+}
+
+function changesBetween(before: Fields, after: Fields): Fields {
+  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])];
+  return Object.fromEntries(
+    names
+      .filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]))
+      .map((name) => [name, after[name]]),
+  );
+}
