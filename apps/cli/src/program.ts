@@ -10,6 +10,8 @@ import { addDestinations } from "./commands/destinations.ts";
 import { addDev } from "./commands/dev.ts";
 import { addDlq } from "./commands/dlq.ts";
 import { addDoctor } from "./commands/doctor.ts";
+import { addExport } from "./commands/export.ts";
+import { addImport } from "./commands/import.ts";
 import { addKeys } from "./commands/keys.ts";
 import { addPolicies } from "./commands/policies.ts";
 import { addSchedule } from "./commands/schedule.ts";
@@ -34,6 +36,8 @@ export function program(screen: Screen = systemScreen()): Command {
   addTasks(redrive, screen);
   addDlq(redrive, screen);
   addDestinations(redrive, screen);
+  addExport(redrive, screen);
+  addImport(redrive, screen);
   addKeys(redrive, screen);
   addDoctor(redrive, screen);
   addSchedule(redrive, screen);

@@ -150,3 +150,33 @@ describe("keys and doctor", () => {
     );
   });
 });
+
+describe("export and import", () => {
+  test("what had not ended is handed over once, and what cannot be is told by line", async () => {
+    await ask(`send ${targetUrl}/well --in 1h --key kept --json {"n":1}`);
+    await ask(`send ${targetUrl}/well --in 1h --header x-token:${"s3cret"} --key masked`);
+    const { out, code } = await ask("export --status PENDING");
+    expect(code).toBe(0);
+    expect(out).not.toContain("s3cret");
+    const file = join(folder, "tasks.ndjson");
+    writeFileSync(file, `${out}not json\n`);
+    const other = await openServing({ host: "127.0.0.1", port: 0, store: "memory:" });
+    const into = async (line: string) => {
+      const answer = await redrive(`import ${file} --json --url ${other.url} ${line}`);
+      return { code: answer.code, ...JSON.parse(answer.out) };
+    };
+    const count = out.trimEnd().split("\n").length;
+    expect(await into("--dry-run")).toMatchObject({ code: 3, imported: count - 1, dryRun: true });
+    expect((await other.redrive.list()).tasks).toEqual([]);
+    expect(await into("--yes")).toMatchObject({ code: 3, imported: count - 1, known: 0 });
+    const all = await into("--yes --header x-token:s3cret");
+    expect(all).toMatchObject({ code: 3, imported: 1, known: count - 1 });
+    expect(all.refused).toEqual([{ line: count + 1, why: expect.stringContaining("export") }]);
+    const { tasks } = await other.redrive.list({ idempotencyKey: "kept" });
+    const [kept] = tasks;
+    const whole = await other.redrive.get(kept?.taskId ?? "");
+    expect(Buffer.from(whole?.body ?? []).toString()).toBe('{"n":1}');
+    expect(kept?.headers).toMatchObject({ "content-type": "application/json" });
+    await other.stop();
+  });
+});
