@@ -6,7 +6,7 @@ import type { ClaimRequest, ClaimResult, StartedTask } from "../../store.ts";
 import { type Author, mayClaim } from "./author.ts";
 import { type Cell, laneNumber, STARTED_COLUMNS, startedOf } from "./codec.ts";
 import type { Places } from "./places.ts";
-import type { Sql } from "./sql.ts";
+import { ANY_LIMIT, type Sql } from "./sql.ts";
 
 export function claimWriter(
   sql: Sql,
@@ -14,7 +14,7 @@ export function claimWriter(
 ): (request: ClaimRequest, author: Author) => ClaimResult {
   const due = sql.prepare(`SELECT ${STARTED_COLUMNS} FROM tasks t JOIN payloads p ON p.ref = t.ref
     WHERE t.destination_id = ? AND t.lane = ? AND t.status = 0 AND t.next_attempt_at <= ?
-    ORDER BY t.next_attempt_at, t.ref LIMIT ?`);
+    ORDER BY t.next_attempt_at, t.ref LIMIT ${ANY_LIMIT}`);
   const start = sql.prepare(`UPDATE tasks SET status = 1, attempt_number = attempt_number + 1,
     claim_epoch = claim_epoch + 1, claimed_by = ?, claimed_at = ? WHERE ref = ?`);
   const nextDue = sql.prepare(`SELECT next_attempt_at FROM tasks

@@ -6,6 +6,7 @@
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "@photostructure/sqlite";
+import { MOST_LOG_PAGES } from "./checkpointer.ts";
 import { isBusy, storeError } from "./failure.ts";
 import { APPLICATION_ID, SCHEMA, SCHEMA_VERSION } from "./schema.ts";
 import type { Database } from "./sql.ts";
@@ -86,6 +87,7 @@ function configure(database: Database, file: string): void {
     PRAGMA cell_size_check = ON;
     PRAGMA trusted_schema = OFF;
     PRAGMA temp_store = MEMORY;
+    PRAGMA wal_autocheckpoint = ${MOST_LOG_PAGES};
     PRAGMA cache_size = -${CACHE_KIB}`);
   const synchronous = pragma(database, "synchronous");
   if (synchronous !== FULL_SYNC) {

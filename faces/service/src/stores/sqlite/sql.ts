@@ -10,6 +10,12 @@ import { storeError } from "./failure.ts";
 export type Database = InstanceType<typeof DatabaseSync>;
 export type Statement = InstanceType<typeof StatementSync>;
 
+/**
+ * A limit that is a parameter, in a prepared statement. SQLite looks at a bare `LIMIT ?` when it
+ * plans and plans anew whenever it is bound, which costs a claim six times its own work.
+ */
+export const ANY_LIMIT = "(? + 0)";
+
 export interface Sql {
   readonly file: string;
   /** A statement whose rows come as arrays. */
@@ -18,6 +24,8 @@ export interface Sql {
   transaction<T>(work: () => T, onRollback?: () => void): T;
   /** Reading outside a transaction, with the same refusals. */
   read<T>(work: () => T): T;
+  /** Another connection to the file has failed: what that means for it holds for this one too. */
+  fail(error: unknown): void;
 }
 
 export function createSql(database: Database, file: string): Sql {
@@ -68,6 +76,9 @@ export function createSql(database: Database, file: string): Sql {
       } catch (error) {
         throw translate(error);
       }
+    },
+    fail(error) {
+      translate(error);
     },
   };
 }

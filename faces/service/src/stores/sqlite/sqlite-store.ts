@@ -2,7 +2,8 @@
  * SQLite store: the default, for one machine. One process per file, one transaction per turn of the
  * event loop, fsynced before anybody is told.
  */
-import type { LaneDue, PolicyRow, Retention, Store } from "../../store.ts";
+import type { Batch, LaneDue, PolicyRow, Retention, Store } from "../../store.ts";
+import { type BatchSize, type Checkpointer, createCheckpointer } from "./checkpointer.ts";
 import {
   type Cell,
   IN_FLIGHT,
@@ -18,7 +19,7 @@ import { noteTable } from "./notes.ts";
 import { openFile } from "./open.ts";
 import { Places } from "./places.ts";
 import { createReader } from "./reader.ts";
-import { createSql, type Database, type Sql } from "./sql.ts";
+import { ANY_LIMIT, createSql, type Database, type Sql } from "./sql.ts";
 import { sqliteQuery } from "./sqlite-query.ts";
 import { batchWriter } from "./writer.ts";
 
@@ -31,11 +32,16 @@ export function sqliteStore(file: string): Store {
   const reload = () => places.load();
   const write = batchWriter(sql, places);
   const reader = createReader(file);
+  const checkpointer = checkpointerOf(sql);
   let closed = false;
 
   return {
     exclusive: true,
-    commit: async (batch) => sql.transaction(() => write(batch), reload),
+    async commit(batch) {
+      const result = sql.transaction(() => write(batch), reload);
+      checkpointer.note(sizeOf(batch));
+      return result;
+    },
     ...dueTable(sql, places),
     ...nodeTable(sql, places),
     ...policyTable(sql),
@@ -49,11 +55,34 @@ export function sqliteStore(file: string): Store {
       if (closed) return;
       closed = true;
       await reader.close();
+      await checkpointer.close();
       tidyLog(database);
       database.close();
       lock.close();
     },
   };
+}
+
+/** What a batch writes: rows, and the bytes of bodies. */
+function sizeOf({ creates, settles, cancels, claims }: Batch): BatchSize {
+  let items = creates.length + settles.length + cancels.length;
+  let bytes = 0;
+  for (const { limit } of claims) items += limit;
+  for (const { task } of creates) bytes += task.body?.length ?? 0;
+  return { items, bytes };
+}
+
+/** What fails there is told by the next use of the store. */
+function checkpointerOf(sql: Sql): Checkpointer {
+  const move = sql.prepare("PRAGMA wal_checkpoint(PASSIVE)");
+  const moveRest = () => {
+    try {
+      sql.read(() => move.get());
+    } catch {
+      // Told by the next use, if it is worth telling.
+    }
+  };
+  return createCheckpointer({ file: sql.file, moveRest, failed: (error) => sql.fail(error) });
 }
 
 /** Leaves one plain file behind. Only a courtesy: whatever it cannot do, the next open does. */
@@ -96,7 +125,7 @@ function nodeTable(sql: Sql, places: Places): NodeTable {
   const claimed = (condition: string) =>
     sql.prepare(`SELECT ${STARTED_COLUMNS}, t.destination_id
       FROM tasks t JOIN payloads p ON p.ref = t.ref
-      WHERE t.status = 1 AND ${condition} LIMIT ?`);
+      WHERE t.status = 1 AND ${condition} LIMIT ${ANY_LIMIT}`);
   const ofOthers = claimed("t.claimed_by <> ?");
   const ofNode = claimed("t.claimed_by = ?");
   const lease = sql.prepare("UPDATE nodes SET lease_until = ? WHERE node_number = ?");
@@ -172,14 +201,14 @@ function policyOf(cells: readonly Cell[]): PolicyRow {
 /** In small slices, so that nobody waits for it. */
 function sweeper(sql: Sql, places: Places): Store["sweep"] {
   const old = sql.prepare(`SELECT ref, destination_id FROM tasks
-    WHERE status = ? AND finished_at < ? ORDER BY finished_at LIMIT ?`);
+    WHERE status = ? AND finished_at < ? ORDER BY finished_at LIMIT ${ANY_LIMIT}`);
   const removals = [
     "DELETE FROM attempts WHERE ref = ?",
     "DELETE FROM payloads WHERE ref = ?",
     "DELETE FROM tasks WHERE ref = ?",
   ].map((text) => sql.prepare(text));
   const removeKeys = sql.prepare(`DELETE FROM idempotency_keys WHERE (tenant_id, idempotency_key) IN
-    (SELECT tenant_id, idempotency_key FROM idempotency_keys WHERE expires_at <= ? LIMIT ?)`);
+    (SELECT tenant_id, idempotency_key FROM idempotency_keys WHERE expires_at <= ? LIMIT ${ANY_LIMIT})`);
 
   function removeEnded(status: number, before: number, limit: number): number {
     const found = old.all(status, before, limit) as unknown as readonly number[][];

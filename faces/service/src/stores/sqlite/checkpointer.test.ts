@@ -1,0 +1,58 @@
+/** Tests that the log is moved beside the writer and begins anew, and that a failure there is told. */
+import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
+import { DatabaseSync } from "@photostructure/sqlite";
+import { afterAll, describe, expect, it } from "vitest";
+import { StoreBrokenError } from "../../store.ts";
+import { batch, create } from "../store.testing.ts";
+import { MOVED_PAGES } from "./checkpointer.ts";
+import { createSql } from "./sql.ts";
+import { sqliteStore } from "./sqlite-store.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "redrive-checkpoint-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const PAGE_BYTES = 4096;
+
+/** A task of eight pages. */
+function large() {
+  const { task, ...rest } = create();
+  return { ...rest, task: { ...task, body: new Uint8Array(8 * PAGE_BYTES) } };
+}
+
+describe("the log of a SQLite file", () => {
+  it("is moved beside the writer, and begins anew each time", { timeout: 60_000 }, async () => {
+    const file = join(folder, "redrive.db");
+    const store = sqliteStore(file);
+    const moved = () => statSync(file).size;
+    const rounds = 8;
+    for (let round = 0; round < rounds; round++) {
+      const before = moved();
+      for (let written = 0; written < MOVED_PAGES; written += 100 * 8) {
+        await store.commit(batch({ creates: Array.from({ length: 100 }, () => large()) }));
+        await setImmediate();
+      }
+      while (moved() === before) await setImmediate();
+    }
+    const logPages = statSync(`${file}-wal`).size / PAGE_BYTES;
+    expect(logPages).toBeGreaterThan(MOVED_PAGES / 2);
+    expect(logPages).toBeLessThan((rounds / 2) * MOVED_PAGES);
+    await store.close();
+    await store.close();
+  });
+
+  it("breaks the store if it cannot be moved, but not because the disk is full", () => {
+    const database = new DatabaseSync(":memory:");
+    const sql = createSql(database, "a file");
+    const read = () => sql.read(() => 1);
+    const FULL = 13;
+    const FSYNC_FAILED = 1034;
+    sql.fail(Object.assign(new Error("full"), { errcode: FULL }));
+    expect(read()).toBe(1);
+    sql.fail(Object.assign(new Error("disk I/O error"), { errcode: FSYNC_FAILED }));
+    expect(read).toThrow(StoreBrokenError);
+    database.close();
+  });
+});
