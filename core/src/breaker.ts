@@ -119,7 +119,7 @@ function follow(breaker: Breaker, now: number): void {
 }
 
 export function breakerState(breaker: Breaker, now: number): BreakerState {
-  follow(breaker, now);
+  if (now !== breaker.at) follow(breaker, now);
   return breaker.state === "OPEN" && breaker.at >= breaker.openUntil ? "HALF_OPEN" : breaker.state;
 }
 
@@ -169,7 +169,7 @@ export function leaveBreaker(
   durationMs: number,
   draw: number,
 ): void {
-  follow(breaker, now);
+  if (now !== breaker.at) follow(breaker, now);
   if (pass !== breaker.generation) return;
   const { slowCallMs } = breaker.options;
   const slow = slowCallMs !== undefined && durationMs > slowCallMs;
@@ -190,17 +190,22 @@ function leaveProbe(breaker: Breaker, outcome: BreakerOutcome, slow: boolean, dr
 }
 
 function countCall(breaker: Breaker, failed: boolean, slow: boolean, draw: number): void {
-  const { options, window } = breaker;
+  const { window } = breaker;
   advanceWindow(window, breaker.at);
   countEvent(window, CALLS);
   if (failed) countEvent(window, FAILURES);
   if (slow) countEvent(window, SLOW);
+  // No rate is below 0.01: where nothing failed there is nothing to work out.
+  const isWell = totalOf(window, FAILURES) === 0 && totalOf(window, SLOW) === 0;
+  if (!isWell && isTripped(breaker)) open(breaker, draw);
+}
+
+function isTripped({ options, window }: Breaker): boolean {
   const calls = totalOf(window, CALLS);
-  if (calls < options.minCalls) return;
+  if (calls < options.minCalls) return false;
   // Divided, not multiplied: 7 of 100 is then exactly the 0.07 that a document says.
   const failing = totalOf(window, FAILURES) / calls >= options.failureRate;
-  const slowing = totalOf(window, SLOW) / calls >= options.slowRate;
-  if (failing || slowing) open(breaker, draw);
+  return failing || totalOf(window, SLOW) / calls >= options.slowRate;
 }
 
 function open(breaker: Breaker, draw: number): void {

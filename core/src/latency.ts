@@ -63,7 +63,7 @@ export function createLatency(now: number): Latency {
 
 /** A call took `ms`; less than one counts as one, so that nothing is ever hedged after 0 ms. */
 export function recordLatency(latency: Latency, now: number, ms: number): void {
-  advance(latency, now);
+  if (now !== latency.at) advance(latency, now);
   const { half, counts, totals } = latency;
   const index = half * BUCKETS + bucketOf(Math.max(1, Math.min(ms, LONGEST_MS)));
   counts[index] = (counts[index] ?? 0) + 1;

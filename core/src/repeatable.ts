@@ -12,15 +12,15 @@ export type Patience = "fail-fast" | "wait";
 /** What is known of a call before it is made. */
 export interface CallRequest {
   /** HTTP method in capitals. Without one, wrapping the call has asked for its repetition. */
-  readonly method?: string;
+  readonly method?: string | undefined;
   /** The caller's word; it wins over method and key. */
-  readonly idempotent?: boolean;
+  readonly idempotent?: boolean | undefined;
   /** The same on every attempt, so that the other side can tell a repetition. */
-  readonly idempotencyKey?: string;
+  readonly idempotencyKey?: string | undefined;
   /** Default: `fail-fast`. */
-  readonly patience?: Patience;
+  readonly patience?: Patience | undefined;
   /** No attempt may end after this instant; epoch ms. */
-  readonly deadlineAt?: number;
+  readonly deadlineAt?: number | undefined;
 }
 
 /** RFC 9110 section 9.2.2. */

@@ -1,400 +1,385 @@
 /**
  * Call: carries out the decisions of core for one wrapped call: runs attempts, waits between them,
- * ends when told to. It decides nothing about retrying by itself. Calls to a destination extend it
- * with guards (`guarded-call.ts`).
+ * ends when told to. It decides nothing about retrying by itself. What a destination adds (guards,
+ * hedges, fallbacks) is its host's business (`host.ts`).
+ *
+ * What most calls do, one attempt that succeeds, is a single object and no detour; whatever only
+ * failures need is made when something fails.
  */
 import {
   assertKey,
   assertRange,
-  type CallHistory,
-  type CallRequest,
+  type Breaker,
   type Cancel,
-  type Decision,
-  type DelaySource,
   decide,
-  type Gates,
-  type HoldDecision,
   isRepeatable,
   judge,
   OPEN_GATES,
   type Outcome,
   type Policy,
-  type Random,
+  RedriveError,
   type StopReason,
   SUCCESS,
   singleAttempt,
   type Verdict,
 } from "@redrive/core";
-import { Attempt } from "./attempt.ts";
-import { requestOf } from "./call-request.ts";
-import { type CallEvent, notify, type Told } from "./events.ts";
+import {
+  elapsedMs,
+  endAt,
+  errorFor,
+  historyOf,
+  isBound,
+  keeps,
+  leftMs,
+  listens,
+  putOff,
+  record,
+  requestOf,
+  storyOf,
+  tell,
+} from "./call-state.ts";
+import type { HedgeRace } from "./hedge-race.ts";
+import type { Host } from "./host.ts";
 import { ABORTED, FAULT, isThenable, NO_ENDING, outcomeBy, outcomeOf } from "./judgement.ts";
-import { type Layer, layerAbove } from "./layer.ts";
-import type { Attempted, CallOptions, Ending } from "./options.ts";
+import { forgetSignal, type Layer, layerAbove, markSignal } from "./layer.ts";
+import type { AttemptContext, Attempted, Ending, RunOptions } from "./options.ts";
 import type { Setting } from "./setting.ts";
-import { errorOf, isOwnError, newStory, recordOf, type Story } from "./story.ts";
+import { isOwnError, type Story, waitMsOf } from "./story.ts";
+import type { Timed } from "./ticker.ts";
 
-export class Call<T> implements Layer {
+/**
+ * A call, and one attempt of it: a call is its own first attempt, which is all that most calls make.
+ * Further attempts are of the same class, since a class of their own would cost each call more than
+ * the fields they leave unused. What the function is given as its context is the attempt. Its signal
+ * is made only when read: most functions never look at it, and it costs more than the rest.
+ */
+export class Call<T> implements AttemptContext, Layer, Timed {
   readonly where = "process";
   readonly setting: Setting;
-  readonly options: CallOptions<T>;
+  readonly fn: Attempted<T>;
+  readonly options: RunOptions<T>;
   readonly resolve: (value: T) => void;
   readonly reject: (reason: unknown) => void;
-  readonly startMs: number;
+  /** The destination, if the call is made to one. */
+  readonly host: Host | undefined;
+
+  /** The call that this is an attempt of: itself, for the first. */
+  readonly call: Call<T>;
+  attempt = 1;
+  /** 0 is the original, 1 and up are hedged copies. */
+  copy = 0;
+  /** On the monotonic clock. */
+  startMs: number;
+  timeoutMs = 0;
+  expiresMs: number | undefined = undefined;
+  previous: Timed | undefined = undefined;
+  next: Timed | undefined = undefined;
+  settled = false;
+  /** What the breaker gave on entering, and the retry budget for this attempt; 0 for nothing. */
+  pass = 0;
+  ticket = 0;
+  controller: AbortController | undefined = undefined;
+
   policy: Policy;
-  /** How the latest attempt ended. */
-  lastEnding: Ending<T> | undefined = undefined;
-  protected readonly fn: Attempted<T>;
-  protected made = 0;
-  protected current: Attempt<T> | undefined = undefined;
-  protected over = false;
+  /** Attempts so far. */
+  made = 0;
+  /** How long after the call itself its first attempt began. */
+  lateMs = 0;
+  over = false;
   /** Made when something fails. */
-  private story: Story | undefined = undefined;
+  story: Story<T> | undefined = undefined;
   /** Of the latest wait; undefined while the call has never waited for anything. */
-  private cancelWait: Cancel | undefined = undefined;
-  private outer: Layer | undefined = undefined;
+  cancelWait: Cancel | undefined = undefined;
+  outer: Layer | undefined = undefined;
+  /** The latest attempt that is no copy; undefined while it is the first. */
+  latest: Call<T> | undefined = undefined;
+  /** The host's: its breaker for this call, a ticket drawn and not yet used, and running copies. */
+  breaker: Breaker | undefined = undefined;
+  drawn = 0;
+  race: HedgeRace<T> | undefined = undefined;
 
   constructor(
     setting: Setting,
     fn: Attempted<T>,
-    options: CallOptions<T>,
+    options: RunOptions<T>,
     resolve: (value: T) => void,
     reject: (reason: unknown) => void,
+    host?: Host,
+    call?: Call<T>,
   ) {
     this.setting = setting;
-    this.policy = setting.policy;
     this.fn = fn;
     this.options = options;
     this.resolve = resolve;
     this.reject = reject;
+    this.host = host;
+    this.call = call ?? this;
     this.startMs = setting.ticker.turn.nowMs();
+    this.policy = setting.policy;
   }
 
-  /** Begins the first attempt, unless the call is refused or already aborted. */
-  start(): void {
-    const { signal } = this.options;
-    if (signal?.aborted) {
-      this.reject(signal.reason);
-      return;
-    }
-    this.prepare(signal);
-    if (this.isBound() && this.leftMs() <= 0) this.giveUp("budget", NO_ENDING);
-    else {
-      signal?.addEventListener("abort", this);
-      this.proceed();
-    }
+  get signal(): AbortSignal {
+    return (this.controller ?? makeController(this)).signal;
   }
 
-  /** What is known of the call before it begins may make it smaller, or refuse it. */
-  private prepare(signal: AbortSignal | undefined): void {
-    const { deadlineAt, once } = this.options;
-    if (deadlineAt !== undefined) assertRange("deadlineAt", deadlineAt, 0, Number.MAX_SAFE_INTEGER);
-    const above = layerAbove(signal);
-    if (above !== undefined) this.enterUnder(above);
-    if (once) this.policy = singleAttempt(this.policy);
-    if (this.policy.requireIdempotencyKey) assertKey(this.policy, this.request());
-  }
-
-  /** True if a layer below this one should leave retrying to it, or to one further above. */
-  get retries(): boolean {
-    if (this.outer?.retries) return true;
-    return this.policy.maxAttempts > 1 && isRepeatable(this.request());
+  get idempotencyKey(): string | undefined {
+    return this.options.idempotencyKey;
   }
 
   /** When the whole call must have ended; epoch ms. */
   get deadlineAt(): number {
-    const { clock } = this.setting;
-    const budgetAt = clock.now() - this.elapsedMs() + this.policy.totalBudgetMs;
-    const { deadlineAt } = this.request();
-    return deadlineAt === undefined ? budgetAt : Math.min(budgetAt, deadlineAt);
+    return endAt(this.call);
   }
 
-  /** Where a copy should go; only destinations name endpoints. */
-  endpointOf(_copy: number): string | undefined {
-    return undefined;
+  get previousError(): unknown {
+    const last = this.call.story?.lastEnding;
+    return last && "error" in last ? last.error : undefined;
   }
 
-  /** The next attempt's turn has come. */
-  protected proceed(): void {
-    this.launch(0);
+  get endpoint(): string | undefined {
+    return this.host?.endpointOf(this.copy);
   }
 
-  /** Runs the function once. */
-  protected launch(copy: number): Attempt<T> {
-    const { ticker } = this.setting;
-    if (copy === 0) this.made++;
-    const startMs = this.isAtStart(copy) ? this.startMs : ticker.turn.nowMs();
-    const attempt = new Attempt(this, this.made, startMs, this.timeoutMs(copy), copy);
-    if (copy === 0) this.current = attempt;
-    ticker.add(attempt);
-    this.began(attempt);
-    this.invoke(attempt);
-    return attempt;
+  /** True if a layer below this one should leave retrying to it, or to one further above. */
+  get retries(): boolean {
+    const { outer, policy } = this;
+    return outer?.retries || (policy.maxAttempts > 1 && isRepeatable(requestOf(this)));
   }
 
-  protected began(_attempt: Attempt<T>): void {} // Guarded calls note what they hold for it.
-
-  private invoke(attempt: Attempt<T>): void {
-    let result: T | PromiseLike<T>;
-    try {
-      result = this.fn(attempt);
-    } catch (error) {
-      this.failed(attempt, error);
-      return;
-    }
-    if (isThenable(result)) {
-      result.then(
-        (value) => this.returned(attempt, value),
-        (error: unknown) => this.failed(attempt, error),
-      );
-    } else this.returned(attempt, result);
-  }
-
-  returned(attempt: Attempt<T>, value: T): void {
-    if (attempt.settled) return;
-    if (this.options.classify === undefined) this.succeed(attempt, value);
-    else this.judged(attempt, { value }, SUCCESS);
-  }
-
-  failed(attempt: Attempt<T>, error: unknown): void {
-    if (!attempt.settled) this.judged(attempt, { error }, outcomeOf(error));
-  }
-
-  /** A classifier that throws is a mistake in a program: the call ends with what it threw. */
-  private judged(attempt: Attempt<T>, ending: Ending<T>, seen: Outcome): void {
-    let outcome: Outcome;
-    try {
-      outcome = outcomeBy(this.options.classify, ending, attempt.attempt, seen);
-    } catch (error) {
-      this.fail(attempt, { error }, FAULT);
-      return;
-    }
-    const isValue = "value" in ending && judge(this.policy, outcome) === "success";
-    if (isValue) this.succeed(attempt, ending.value);
-    else this.fail(attempt, ending, outcome);
-  }
-
-  private fail(attempt: Attempt<T>, ending: Ending<T>, outcome: Outcome): void {
-    const verdict = judge(this.policy, outcome);
-    this.settle(attempt, outcome, verdict);
-    if (!this.over) this.ended(attempt, ending, outcome, verdict);
-  }
-
-  private succeed(attempt: Attempt<T>, value: T): void {
-    this.settle(attempt, SUCCESS, "success");
-    if (this.over) return;
-    this.finish();
-    this.succeeded(value);
-    if (this.listens()) {
-      const durationMs = this.elapsedMs();
-      this.tell({ type: "success", attempt: attempt.attempt, durationMs });
-    }
-    this.resolve(value);
-  }
-
-  /** The call has its value. Destinations count and remember. */
-  protected succeeded(_value: T): void {}
-
-  /** An attempt is no longer under way. Guarded calls leave their guards here. */
-  protected settle(attempt: Attempt<T>, _outcome: Outcome, _verdict: Verdict): void {
-    attempt.settle();
-    this.setting.ticker.remove(attempt);
-  }
-
-  /** The attempt failed: what now? */
-  protected ended(
-    attempt: Attempt<T>,
-    ending: Ending<T>,
-    outcome: Outcome,
-    verdict: Verdict,
-  ): void {
-    this.lastEnding = ending;
-    const now = this.setting.ticker.turn.now();
-    const throttled = verdict === "throttled";
-    const decision = this.decide(outcome, throttled, now);
-    const isQuiet = decision.kind === "stop" && isOwnError(this.made, decision.reason, ending);
-    if (!isQuiet || this.listens()) this.record(attempt, ending, outcome, verdict, decision, now);
-    this.carryOut(decision, throttled, ending, now);
-  }
-
-  private decide(outcome: Outcome, throttled: boolean, now: number): Decision {
-    const [gates, random] = [this.gates(now, throttled), this.chance()];
-    return decide(this.policy, this.request(), this.history(now), outcome, gates, now, random);
-  }
-
-  /** A call without attempts left draws no more, so it needs no stream of its own. */
-  private chance(): Random {
-    const isLast = this.made >= this.policy.maxAttempts;
-    return isLast ? this.setting.random : this.storySoFar().random;
-  }
-
-  private storySoFar(): Story {
-    this.story ??= newStory(this.setting.random, this.options.idempotencyKey);
-    return this.story;
-  }
-
-  private carryOut(decision: Decision, throttled: boolean, ending: Ending<T>, now: number): void {
-    if (decision.kind === "stop") this.giveUp(decision.reason, ending);
-    else if (decision.kind === "hold") this.holdBack(decision, throttled, now);
-    else if (this.drawRetry(now, throttled)) {
-      this.putOff(decision.ownDelayMs, decision.delayMs, decision.source);
-      this.wait(decision.delayMs, () => this.proceed());
-    } else this.giveUp("retry-budget", ending);
-  }
-
-  /** There will be another attempt. */
-  protected putOff(ownDelayMs: number, delayMs: number, source: DelaySource): void {
-    this.storySoFar().previousDelayMs = ownDelayMs;
-    if (this.listens()) this.tell({ type: "retry", attempt: this.made + 1, delayMs, source });
-  }
-
-  /** A gate is shut and the call is patient. Only destinations have gates. */
-  protected holdBack(_decision: HoldDecision, _throttled: boolean, _now: number): void {}
-
-  protected wait(delayMs: number, then: () => void): void {
-    this.cancelWait = this.setting.clock.alarm(delayMs, then);
-  }
-
-  protected stopWaiting(): void {
-    this.cancelWait?.();
-  }
-
-  /** What the destination's guards say; a call without a destination has none. */
-  protected gates(_now: number, _throttled: boolean): Gates {
-    return OPEN_GATES;
-  }
-
-  /** Draws on the retry budget, where there is one. */
-  protected drawRetry(_now: number, _throttled: boolean): boolean {
-    return true;
-  }
-
-  protected giveUp(told: StopReason, ending: Ending<T>): void {
-    // An error that the caller judged a success is still no value to resolve with.
-    const reason = told === "succeeded" ? "not-retryable" : told;
-    this.finish();
-    const error = this.keeps(ending) ? undefined : this.errorFor(reason, ending);
-    if (this.listens()) this.tell({ type: "give-up", reason, attempts: this.made, error });
-    this.conclude(reason, ending, error);
-  }
-
-  /** True if the last attempt's value is what the caller wants, failure or not. */
-  protected keeps(ending: Ending<T>): ending is { readonly value: T } {
-    return this.options.keepLast === true && "value" in ending;
-  }
-
-  /** The last word; a destination may have a fallback. */
-  protected conclude(_reason: StopReason, ending: Ending<T>, error: unknown): void {
-    if (this.keeps(ending)) this.resolve(ending.value);
-    else this.reject(error);
-  }
-
-  protected history(now: number): CallHistory {
-    const previousDelayMs = this.story?.previousDelayMs ?? 0;
-    return { attempt: this.made, startedAt: now - this.elapsedMs(), previousDelayMs };
-  }
-
-  protected errorFor(reason: StopReason, ending: Ending<T>): unknown {
-    return errorOf(this.setting.name, this.made, reason, ending, this.story?.records ?? []);
-  }
-
-  /** Writes a failed attempt down, and tells of it. */
-  protected record(
-    { attempt, startMs }: Attempt<T>,
-    ending: Ending<T>,
-    outcome: Outcome,
-    verdict: Verdict,
-    decision: Decision,
-    now: number,
-  ): void {
-    const durationMs = Math.floor(this.setting.ticker.turn.nowMs() - startMs);
-    const record = recordOf(attempt, durationMs, ending, outcome, verdict, decision, now);
-    this.storySoFar().records.push(record);
-    if (!this.listens()) return;
-    const { startedAt: _, waitMs: __, ...told } = record;
-    this.tell({ type: "attempt-failed", ...told, verdict });
-  }
-
-  /** Nothing more will happen: no wait, no listener. */
-  protected finish(): void {
-    this.over = true;
-    this.stopWaiting();
-    this.options.signal?.removeEventListener("abort", this);
+  /** Its time is up. */
+  expire(): void {
+    if (this.settled) return;
+    const message = `attempt ${this.attempt} took longer than ${this.timeoutMs} ms`;
+    const error = new RedriveError("ATTEMPT_TIMEOUT", message);
+    abort(this, error);
+    failed(this, error);
   }
 
   /** Abort always wins: what runs is cut off, what waits is woken. */
   handleEvent(): void {
-    const reason: unknown = this.options.signal?.reason;
-    this.cutOff(reason);
-    this.finish();
-    if (this.listens()) {
-      this.tell({ type: "give-up", reason: "aborted", attempts: this.made, error: reason });
-    }
-    this.reject(reason);
-  }
-
-  protected cutOff(reason: unknown): void {
-    const { current } = this;
-    if (current === undefined || current.settled) return;
+    const error: unknown = this.options.signal?.reason;
     // First the abort, then the slot: who is let in must not meet the one that goes.
-    current.abort(reason);
-    this.settle(current, ABORTED, "aborted");
+    if (this.made > 0) drop(this.latest ?? this, error);
+    finish(this, error);
+    tell(this, { type: "give-up", reason: "aborted", attempts: this.made, error });
+    this.reject(error);
   }
+}
 
-  private enterUnder(above: Layer): void {
-    this.outer = above;
-    if (!above.retries || this.policy.maxAttempts === 1) return;
-    if (this.options.nested === "retry") return;
-    this.policy = singleAttempt(this.policy);
-    if (this.listens()) this.tell({ type: "yield", to: above.where });
-  }
+function makeController<T>(attempt: Call<T>): AbortController {
+  attempt.controller = new AbortController();
+  if (!attempt.settled) markSignal(attempt.controller.signal, attempt.call);
+  return attempt.controller;
+}
 
-  /** What core is told of the call. */
-  protected request(): CallRequest {
-    return requestOf(this.options, this.outer?.deadlineAt);
-  }
+/** The attempt is over without having ended by itself. */
+function abort<T>(attempt: Call<T>, reason: unknown): void {
+  (attempt.controller ?? makeController(attempt)).abort(reason);
+}
 
-  elapsedMs(): number {
-    return Math.floor(this.setting.ticker.turn.nowMs() - this.startMs);
+/** Begins the first attempt, unless the call is refused or already aborted. */
+export function start<T>(call: Call<T>): void {
+  const { signal, deadlineAt, once } = call.options;
+  if (signal?.aborted) {
+    call.reject(signal.reason);
+    return;
   }
+  if (deadlineAt !== undefined) assertRange("deadlineAt", deadlineAt, 0, Number.MAX_SAFE_INTEGER);
+  const above = layerAbove(signal);
+  if (above !== undefined) enterUnder(call, above);
+  if (once) call.policy = singleAttempt(call.policy);
+  if (call.setting.needsKey) assertKey(call.policy, requestOf(call));
+  if (isBound(call) && leftMs(call) <= 0) giveUp(call, "budget", NO_ENDING);
+  else {
+    signal?.addEventListener("abort", call);
+    proceed(call);
+  }
+}
 
-  /** True for an attempt that begins with the call itself: its time is already known. */
-  private isAtStart(copy: number): boolean {
-    return copy === 0 && this.cancelWait === undefined;
-  }
+/** A layer that retries stands above: this one yields, unless it is told not to. */
+function enterUnder<T>(call: Call<T>, above: Layer): void {
+  call.outer = above;
+  if (!above.retries || call.policy.maxAttempts === 1 || call.options.nested === "retry") return;
+  call.policy = singleAttempt(call.policy);
+  tell(call, { type: "yield", to: above.where });
+}
 
-  private isBound(): boolean {
-    return this.options.deadlineAt !== undefined || this.outer?.deadlineAt !== undefined;
-  }
+/** The next attempt's turn has come. */
+export function proceed<T>(call: Call<T>): void {
+  if (call.host === undefined) launch(call, 0, 0, 0);
+  else call.host.enter(call);
+}
 
-  /** What is left of the whole call. */
-  protected leftMs(): number {
-    return this.deadlineAt - this.setting.clock.now();
-  }
+/** Runs the function once. `pass` and `ticket` are what the guards gave for it. */
+export function launch<T>(call: Call<T>, copy: number, pass: number, ticket: number): Call<T> {
+  const { ticker, timeoutMs } = call.setting;
+  const isAtOnce = call.cancelWait === undefined && copy === 0;
+  const attempt = isAtOnce ? call : nextAttempt(call, copy);
+  attempt.timeoutMs =
+    isAtOnce && !isBound(call)
+      ? timeoutMs
+      : Math.max(1, Math.min(call.policy.attemptTimeoutMs, Math.floor(leftMs(call))));
+  attempt.pass = pass;
+  attempt.ticket = ticket;
+  if (copy === 0) call.made = attempt.attempt;
+  ticker.add(attempt);
+  invoke(attempt, call.fn);
+  return attempt;
+}
 
-  /** An attempt may take its own timeout, or what is left of the whole call if that is less. */
-  private timeoutMs(copy: number): number {
-    const { attemptTimeoutMs, totalBudgetMs } = this.policy;
-    const isWhole = this.isAtStart(copy) && !this.isBound();
-    const leftMs = isWhole ? totalBudgetMs : Math.floor(this.leftMs());
-    return Math.max(1, Math.min(attemptTimeoutMs, leftMs));
+function nextAttempt<T>(call: Call<T>, copy: number): Call<T> {
+  const { setting, fn, options, resolve, reject, host, made } = call;
+  if (made === 0) {
+    const nowMs = setting.ticker.turn.nowMs();
+    call.lateMs = nowMs - call.startMs;
+    call.startMs = nowMs;
+    return call;
   }
+  const next = new Call(setting, fn, options, resolve, reject, host, call);
+  next.attempt = copy > 0 ? made : made + 1;
+  next.copy = copy;
+  if (copy === 0) call.latest = next;
+  return next;
+}
 
-  protected listens(): boolean {
-    return this.options.onEvent !== undefined;
+function invoke<T>(attempt: Call<T>, fn: Attempted<T>): void {
+  let result: T | PromiseLike<T>;
+  try {
+    result = fn(attempt);
+  } catch (error) {
+    failed(attempt, error);
+    return;
   }
+  if (isThenable(result)) {
+    result.then(
+      (value) => returned(attempt, value),
+      (error: unknown) => failed(attempt, error),
+    );
+  } else returned(attempt, result);
+}
 
-  protected tell(event: Told): void {
-    this.publish(this.eventOf(event));
-  }
+function returned<T>(attempt: Call<T>, value: T): void {
+  if (attempt.settled) return;
+  if (attempt.call.options.classify === undefined) succeed(attempt, value);
+  else judged(attempt, { value }, SUCCESS);
+}
 
-  protected eventOf(event: object): CallEvent {
-    const { name, clock } = this.setting;
-    const where = name === undefined ? {} : { destination: name };
-    return { at: clock.now(), ...where, ...event } as CallEvent;
-  }
+function failed<T>(attempt: Call<T>, error: unknown): void {
+  if (!attempt.settled) judged(attempt, { error }, outcomeOf(error));
+}
 
-  protected publish(event: CallEvent): void {
-    notify(this.options.onEvent, event);
+/** A classifier that throws is a mistake in a program: the call ends with what it threw. */
+function judged<T>(attempt: Call<T>, given: Ending<T>, seen: Outcome): void {
+  const { call } = attempt;
+  let [ending, outcome] = [given, seen];
+  try {
+    outcome = outcomeBy(call.options.classify, ending, attempt.attempt, seen);
+  } catch (error) {
+    [ending, outcome] = [{ error }, FAULT];
   }
+  const verdict = judge(call.policy, outcome);
+  if (verdict === "success" && "value" in ending) succeed(attempt, ending.value);
+  else {
+    settle(attempt, outcome, verdict);
+    if (!call.over && !call.host?.takeOver(attempt, ending, outcome, verdict)) {
+      ended(attempt, ending, outcome, verdict);
+    }
+  }
+}
+
+function succeed<T>(attempt: Call<T>, value: T): void {
+  const { call } = attempt;
+  settle(attempt, SUCCESS, "success");
+  if (call.over) return;
+  stop(call);
+  call.host?.succeeded(call, value);
+  if (listens(call)) {
+    tell(call, { type: "success", attempt: attempt.attempt, durationMs: elapsedMs(call) });
+  }
+  call.resolve(value);
+}
+
+/** An attempt is no longer under way. */
+function settle<T>(attempt: Call<T>, outcome: Outcome, verdict: Verdict): void {
+  const { setting, host, controller } = attempt;
+  attempt.settled = true;
+  if (controller) forgetSignal(controller.signal);
+  setting.ticker.remove(attempt);
+  host?.leave(attempt, outcome, verdict);
+}
+
+/** An attempt is cut off: it says nothing about the other side. */
+export function drop<T>(attempt: Call<T>, reason: unknown): void {
+  if (attempt.settled) return;
+  abort(attempt, reason);
+  settle(attempt, ABORTED, "aborted");
+}
+
+/** The attempt failed: what now? */
+export function ended<T>(
+  attempt: Call<T>,
+  ending: Ending<T>,
+  outcome: Outcome,
+  verdict: Verdict,
+): void {
+  const { call } = attempt;
+  const { setting, policy, host, made } = call;
+  const now = setting.ticker.turn.now();
+  const throttled = verdict === "throttled";
+  const gates = host?.gates(call, now, throttled) ?? OPEN_GATES;
+  // A call without attempts left draws no more, so it needs no stream of its own.
+  const random = made < policy.maxAttempts ? storyOf(call).random : setting.random;
+  const decision = decide(
+    policy,
+    requestOf(call),
+    historyOf(call, now),
+    outcome,
+    gates,
+    now,
+    random,
+  );
+  const isStop = decision.kind === "stop";
+  if (!isStop || !isOwnError(made, decision.reason, ending) || listens(call)) {
+    record(attempt, ending, outcome, verdict, waitMsOf(decision, now), now);
+  }
+  if (isStop) giveUp(call, decision.reason, ending);
+  else if (decision.kind === "hold") host?.holdBack(call, decision, throttled, now);
+  else if (host && !host.drawRetry(call, now, throttled)) giveUp(call, "retry-budget", ending);
+  else {
+    const { delayMs, ownDelayMs, source } = decision;
+    putOff(call, ownDelayMs, delayMs, source);
+    wait(call, delayMs, () => proceed(call));
+  }
+}
+
+export function wait<T>(call: Call<T>, delayMs: number, then: () => void): void {
+  call.cancelWait = call.setting.clock.alarm(delayMs, then);
+}
+
+export function giveUp<T>(call: Call<T>, told: StopReason, ending: Ending<T>): void {
+  // An error that the caller judged a success is still no value to resolve with.
+  const reason = told === "succeeded" ? "not-retryable" : told;
+  finish(call);
+  const error = keeps(call, ending) ? undefined : errorFor(call, reason, ending);
+  tell(call, { type: "give-up", reason, attempts: call.made, error });
+  if (!call.host?.conclude(call, reason, ending, error)) conclude(call, ending, error);
+}
+
+/** The last word. */
+export function conclude<T>(call: Call<T>, ending: Ending<T>, error: unknown): void {
+  if (keeps(call, ending)) call.resolve(ending.value);
+  else call.reject(error);
+}
+
+/** No wait, no listener. */
+function stop<T>(call: Call<T>): void {
+  call.over = true;
+  call.cancelWait?.();
+  call.options.signal?.removeEventListener("abort", call);
+}
+
+/** Nothing more will happen, and nothing came of it. */
+function finish<T>(call: Call<T>, reason?: unknown): void {
+  stop(call);
+  call.host?.finish(call, reason);
 }

@@ -8,7 +8,6 @@ import {
   type DestinationDocument,
   type Destination as DestinationOptions,
   guardOptionsOf,
-  type HedgeOptions,
   type Policy,
   type PolicyDocument,
   preset,
@@ -20,22 +19,14 @@ import {
   systemClock,
   systemRandom,
 } from "@redrive/core";
-import type { Attempt } from "./attempt.ts";
-import {
-  type CallEvent,
-  type CallEventType,
-  type CallListener,
-  type EventOf,
-  notify,
-} from "./events.ts";
+import { Call, start } from "./call.ts";
+import type { CallEvent, CallEventType, CallListener, EventOf } from "./events.ts";
 import { Gatekeeper } from "./gatekeeper.ts";
-import { GuardedCall } from "./guarded-call.ts";
-import { HedgeRace, hedgeAfterMs } from "./hedge-race.ts";
-import type { Host } from "./host.ts";
-import type { Attempted, Classify, Fallback, FallbackContext, RunOptions } from "./options.ts";
+import { GuardedHost } from "./guarded-host.ts";
+import type { Attempted, Classify, Fallback, RunOptions } from "./options.ts";
 import { readState, restoreKeys, type SavedState, saveState } from "./saved-state.ts";
 import { createSetting, type Setting, SettingCache } from "./setting.ts";
-import { type Counts, type DestinationStats, noCounts, statsOf } from "./stats.ts";
+import { type DestinationStats, statsOf } from "./stats.ts";
 
 /** What a program says beside the document: functions, and what it wires in. */
 export interface DestinationWiring {
@@ -88,36 +79,27 @@ export function destination(name: string, input: DestinationInput = {}): Destina
 
 const NO_OVERRIDES: object = {};
 
-class GuardedDestination implements Destination, Host {
+class GuardedDestination implements Destination {
   readonly name: string;
-  readonly gatekeeper: Gatekeeper;
-  readonly hedge: HedgeOptions | undefined;
-  readonly idempotent: boolean | undefined;
-  readonly remembers: boolean;
   private readonly options: DestinationOptions;
   private readonly wiring: DestinationWiring;
   private readonly setting: Setting;
   private readonly settings: SettingCache;
-  private readonly listeners = new Map<CallEventType | "*", Set<CallListener>>();
-  readonly counts: Counts = noCounts();
-  private renewing: Promise<void> | undefined = undefined;
+  private readonly host: GuardedHost;
 
   constructor(name: string, input: DestinationInput) {
     const { document, wiring } = split(input);
     this.name = name;
     this.wiring = wiring;
     this.options = resolveDestination(document, "library");
-    this.hedge = this.options.hedge;
-    this.idempotent = this.options.idempotent;
-    this.remembers = wiring.fallback?.remember !== undefined;
+    const { policy, idempotent, hedge } = this.options;
     const { clock = systemClock, random = systemRandom } = wiring;
-    this.setting = createSetting(this.options.policy, clock, random.fork(name), name);
-    this.gatekeeper = this.createGatekeeper(clock.now());
+    this.setting = createSetting(policy, clock, random.fork(name), name);
+    this.host = new GuardedHost(this.createGatekeeper(clock.now()), idempotent, hedge, wiring);
     const base = baseOf(document);
-    this.settings = new SettingCache({}, (policy) => ({
-      ...this.setting,
-      policy: resolve({ ...base, ...policy }),
-    }));
+    this.settings = new SettingCache({}, (overrides) =>
+      createSetting(resolve({ ...base, ...overrides }), clock, this.setting.random, name),
+    );
     if (wiring.onEvent !== undefined) this.on("*", wiring.onEvent);
   }
 
@@ -152,7 +134,14 @@ class GuardedDestination implements Destination, Host {
     return new Promise((resolve, reject) => {
       const setting = overrides === NO_OVERRIDES ? this.setting : this.settings.get(overrides);
       const options = this.wiring.classify === undefined ? overrides : this.withClassify(overrides);
-      new GuardedCall(this, setting, fn, options, resolve, reject).start();
+      const call = new Call(setting, fn, options, resolve, reject, this.host);
+      const { gatekeeper } = this.host;
+      const { key } = options;
+      call.breaker =
+        key === undefined
+          ? gatekeeper.guards.breaker
+          : gatekeeper.breakerOf(key, setting.ticker.turn.now());
+      start(call);
     });
   }
 
@@ -172,85 +161,26 @@ class GuardedDestination implements Destination, Host {
     type: Type,
     listener: (event: EventOf<Type>) => void,
   ): () => void {
+    const all = this.host.listeners;
     const heard = (event: CallEvent) => listener(event as EventOf<Type>);
-    const listeners = this.listeners.get(type) ?? new Set();
-    this.listeners.set(type, listeners.add(heard));
+    const listeners = all.get(type) ?? new Set();
+    all.set(type, listeners.add(heard));
     return () => {
       listeners.delete(heard);
-      if (listeners.size === 0 && this.listeners.get(type) === listeners) {
-        this.listeners.delete(type);
-      }
+      if (listeners.size === 0 && all.get(type) === listeners) all.delete(type);
     };
   }
 
   stats(): DestinationStats {
-    return statsOf(this.name, this.counts, this.gatekeeper, this.setting.clock.now());
+    return statsOf(this.name, this.host.counts, this.host.gatekeeper, this.clock.now());
   }
 
   save(): SavedState {
-    return saveState(this.gatekeeper);
+    return saveState(this.host.gatekeeper);
   }
 
   [Symbol.dispose](): void {
-    this.listeners.clear();
-  }
-
-  hasListeners(): boolean {
-    return this.listeners.size > 0;
-  }
-
-  emit(event: CallEvent): void {
-    for (const listener of this.listeners.get(event.type) ?? []) notify(listener, event);
-    for (const listener of this.listeners.get("*") ?? []) notify(listener, event);
-  }
-
-  startRace<T>(call: GuardedCall<T>, attempt: Attempt<T>): HedgeRace<T> | undefined {
-    const { hedge } = this.options;
-    if (hedge === undefined || !call.mayHedge) return undefined;
-    const { latency } = this.gatekeeper.guards;
-    const afterMs = hedgeAfterMs(hedge, latency, this.setting.ticker.turn.now());
-    return afterMs === undefined ? undefined : new HedgeRace(call, attempt, hedge, afterMs);
-  }
-
-  hasFallback<T>(call: GuardedCall<T>): boolean {
-    return this.fallbackOf(call) !== undefined;
-  }
-
-  async fallBack<T>(call: GuardedCall<T>, error: unknown): Promise<T> {
-    const fallback = this.fallbackOf(call);
-    if (fallback === undefined) throw error;
-    return await fallback(error, this.contextOf(call));
-  }
-
-  remember<T>(call: GuardedCall<T>, value: T): void {
-    const fallback = this.fallbackOf(call);
-    if (fallback?.remember === undefined) return;
-    const context = this.contextOf(call);
-    notify((good) => fallback.remember?.(good, context), value);
-  }
-
-  private fallbackOf<T>(call: GuardedCall<T>): Fallback<T> | undefined {
-    return call.options.fallback ?? (this.wiring.fallback as Fallback<T> | undefined);
-  }
-
-  private contextOf<T>(call: GuardedCall<T>): FallbackContext {
-    return {
-      destination: this.name,
-      key: call.options.key,
-      attempts: call.attemptsMade,
-      at: this.setting.clock.now(),
-    };
-  }
-
-  reauthenticate(): Promise<void> | undefined {
-    const { reauthenticate } = this.wiring;
-    if (reauthenticate === undefined) return undefined;
-    this.renewing ??= Promise.resolve()
-      .then(reauthenticate)
-      .finally(() => {
-        this.renewing = undefined;
-      });
-    return this.renewing;
+    this.host.listeners.clear();
   }
 }
 

@@ -23,7 +23,6 @@ import {
   noteAccept,
   noteAnswer,
   noteFailure,
-  noteFirst,
   noteSuccess,
   type Outcome,
   openUntil,
@@ -35,18 +34,15 @@ import {
   takeRetry,
   type Verdict,
 } from "@redrive/core";
-import type { Turn } from "./turn.ts";
 
 /** What a call holds while an attempt is under way. */
 export interface Entry {
-  /** On the monotonic clock. */
-  readonly startMs: number;
   /** What the breaker gave; 0 without one. */
   pass: number;
   /** What the retry budget gave; 0 for what costs it nothing. */
   ticket: number;
-  /** Whether its slot was taken as a retry's. */
-  readonly isRetry: boolean;
+  readonly attempt: number;
+  readonly copy: number;
 }
 
 /** A call that waits for a slot. */
@@ -115,6 +111,10 @@ export class Gatekeeper {
     return readyAt > now ? { ...gates, circuitOpenUntil: readyAt } : gates;
   }
 
+  isShut(breaker: Breaker | undefined, now: number): boolean {
+    return breaker !== undefined && openUntil(breaker, now) !== undefined;
+  }
+
   /** Draws a place in the rates; false if there is none now. */
   takeRates(now: number): boolean {
     const { rate, adaptiveRate } = this.guards;
@@ -133,25 +133,20 @@ export class Gatekeeper {
     return concurrency === undefined || enterConcurrency(concurrency, isRetry);
   }
 
-  /** Lines a call up for a slot; false if the line is full. */
-  lineUp(waiter: Waiter): boolean {
-    if (this.waiting.length >= (this.guards.concurrency?.options.queue ?? 0)) return false;
-    this.waiting.push(waiter);
-    return true;
-  }
-
-  leaveLine(waiter: Waiter): void {
-    const index = this.waiting.indexOf(waiter);
-    if (index >= 0) this.waiting.splice(index, 1);
+  /** Lines a call up for a slot. Returns what takes it out again; undefined if the line is full. */
+  lineUp(waiter: Waiter): (() => void) | undefined {
+    const { waiting } = this;
+    if (waiting.length >= (this.guards.concurrency?.options.queue ?? 0)) return undefined;
+    waiting.push(waiter);
+    return () => {
+      const index = waiting.indexOf(waiter);
+      if (index >= 0) waiting.splice(index, 1);
+    };
   }
 
   /** A pass, or 0 if the breaker lets nothing through. */
   takePass(breaker: Breaker | undefined, now: number): number {
     return breaker === undefined ? 1 : enterBreaker(breaker, now);
-  }
-
-  noteFirst(now: number): void {
-    if (this.guards.retryBudget !== undefined) noteFirst(this.guards.retryBudget, now);
   }
 
   /** A ticket for one retry or hedge, or 0 when the budget is empty. */
@@ -172,12 +167,10 @@ export class Gatekeeper {
     this.letIn();
   }
 
-  /** A success where there is nothing but breaker, budget and latency to learn of it: most calls. */
-  leaveWell(entry: Entry, breaker: Breaker | undefined, turn: Turn): void {
-    const now = turn.now();
-    const durationMs = turn.nowMs() - entry.startMs;
+  /** A success where there is nothing but breaker and latency to learn of it. */
+  leaveWell(pass: number, breaker: Breaker | undefined, now: number, durationMs: number): void {
     if (breaker !== undefined) {
-      leaveBreaker(breaker, now, entry.pass, "success", durationMs, EVEN_DRAW);
+      leaveBreaker(breaker, now, pass, "success", durationMs, EVEN_DRAW);
     }
     recordLatency(this.guards.latency, now, durationMs);
   }
@@ -186,13 +179,12 @@ export class Gatekeeper {
   leave(
     entry: Entry,
     breaker: Breaker | undefined,
-    turn: Turn,
+    now: number,
+    durationMs: number,
     outcome: Outcome,
     verdict: Verdict,
     patient: boolean,
   ): void {
-    const now = turn.now();
-    const durationMs = turn.nowMs() - entry.startMs;
     if (breaker !== undefined) this.leaveBreaker(breaker, entry, now, durationMs, outcome, verdict);
     const { concurrency, latency } = this.guards;
     if (verdict === "success") recordLatency(latency, now, durationMs);
@@ -200,7 +192,8 @@ export class Gatekeeper {
     if (this.isPlain) return;
     this.tellRates(now, outcome, verdict);
     if (concurrency === undefined) return;
-    leaveConcurrency(concurrency, now, entry.isRetry, loadOf(outcome, verdict), durationMs);
+    const isRetry = entry.attempt > 1 || entry.copy > 0;
+    leaveConcurrency(concurrency, now, isRetry, loadOf(outcome, verdict), durationMs);
     this.letIn();
   }
 

@@ -12,8 +12,7 @@ import {
   quantileMs,
   RedriveError,
 } from "@redrive/core";
-import type { Attempt } from "./attempt.ts";
-import type { GuardedCall } from "./guarded-call.ts";
+import { type Call, drop } from "./call.ts";
 
 /** How long to wait before a copy leaves; undefined while too little is known. */
 export function hedgeAfterMs(
@@ -28,32 +27,38 @@ export function hedgeAfterMs(
 }
 
 export class HedgeRace<T> {
-  private readonly call: GuardedCall<T>;
-  private readonly options: HedgeOptions;
+  private readonly send: (copy: number) => Call<T> | undefined;
+  private readonly most: number;
   private readonly afterMs: number;
-  private readonly runners: Attempt<T>[];
+  private readonly runners: Call<T>[];
   private cancel: Cancel;
 
-  constructor(call: GuardedCall<T>, first: Attempt<T>, options: HedgeOptions, afterMs: number) {
-    this.call = call;
-    this.options = options;
+  /** `send` launches a copy, unless the guards are against it; at most `most` leave. */
+  constructor(
+    first: Call<T>,
+    send: (copy: number) => Call<T> | undefined,
+    most: number,
+    afterMs: number,
+  ) {
+    this.send = send;
+    this.most = most;
     this.afterMs = afterMs;
     this.runners = [first];
-    this.cancel = this.arm();
+    this.cancel = this.arm(first.call);
   }
 
-  private arm(): Cancel {
-    return this.call.setting.clock.alarm(this.afterMs, () => this.sendNext());
+  private arm(call: Call<T>): Cancel {
+    return call.setting.clock.alarm(this.afterMs, () => this.sendNext());
   }
 
   private sendNext(): void {
     const copy = this.runners.length;
-    const runner = this.call.sendCopy(copy, this.afterMs);
+    const runner = this.send(copy);
     if (runner === undefined) return;
     this.runners.push(runner);
     // The function may have ended the whole call before it returned.
-    if (this.call.isOver) this.end();
-    else if (copy < this.options.max) this.cancel = this.arm();
+    if (runner.call.over) this.end();
+    else if (copy < this.most) this.cancel = this.arm(runner.call);
   }
 
   /** True while any runner has not ended. */
@@ -70,7 +75,7 @@ export class HedgeRace<T> {
   end(reason: unknown = undefined): void {
     this.cancel();
     for (const runner of this.runners) {
-      if (!runner.settled) this.call.drop(runner, reason ?? lost());
+      if (!runner.settled) drop(runner, reason ?? lost());
     }
   }
 }

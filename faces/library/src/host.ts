@@ -1,41 +1,49 @@
 /**
- * Host: what a destination lends to the calls made to it. Apart from both, so that neither has to
- * know how the other is made.
+ * Host: what a destination does for the calls made to it. A call without a destination has none, so
+ * that `retry` alone carries nothing of guards, hedges and fallbacks.
  */
-import type { HedgeOptions } from "@redrive/core";
-import type { Attempt } from "./attempt.ts";
+import type { Gates, HoldDecision, Outcome, StopReason, Verdict } from "@redrive/core";
+import type { Call } from "./call.ts";
 import type { CallEvent } from "./events.ts";
-import type { Gatekeeper } from "./gatekeeper.ts";
-import type { GuardedCall } from "./guarded-call.ts";
-import type { HedgeRace } from "./hedge-race.ts";
+import type { Ending } from "./options.ts";
 
 /** What a destination counts. */
 export type Counted = "firsts" | "retries" | "hedges" | "successes" | "failures" | "refused";
 
 export interface Host {
-  readonly gatekeeper: Gatekeeper;
-  readonly hedge: HedgeOptions | undefined;
-  /** Since the destination was made. */
-  readonly counts: Record<Counted, number>;
   /** The destination's word on all its calls. */
   readonly idempotent: boolean | undefined;
 
-  hasListeners(): boolean;
+  readonly hasListeners: boolean;
   emit(event: CallEvent): void;
 
-  /** Watches an attempt that may need a hedge; undefined where hedging is off or not allowed. */
-  startRace<T>(call: GuardedCall<T>, attempt: Attempt<T>): HedgeRace<T> | undefined;
+  /** The next attempt's turn has come: passes the guards and launches it, or waits, or gives up. */
+  enter<T>(call: Call<T>): void;
 
-  /** True if the destination's own fallback wants to know of successes. */
-  readonly remembers: boolean;
+  /** An attempt is no longer under way. */
+  leave<T>(attempt: Call<T>, outcome: Outcome, verdict: Verdict): void;
 
-  hasFallback<T>(call: GuardedCall<T>): boolean;
+  /** A failure that is not core's to decide on yet: a copy still runs, or credentials are renewed. */
+  takeOver<T>(attempt: Call<T>, ending: Ending<T>, outcome: Outcome, verdict: Verdict): boolean;
 
-  /** The substitute for a call that was given up. */
-  fallBack<T>(call: GuardedCall<T>, error: unknown): Promise<T>;
+  /** What the guards say. */
+  gates<T>(call: Call<T>, now: number, throttled: boolean): Gates;
 
-  remember<T>(call: GuardedCall<T>, value: T): void;
+  /** Draws on the retry budget, where there is one. */
+  drawRetry<T>(call: Call<T>, now: number, throttled: boolean): boolean;
 
-  /** New credentials; undefined where nobody can get any. Calls that ask at once share the answer. */
-  reauthenticate(): Promise<void> | undefined;
+  /** A gate is shut and the call is patient. */
+  holdBack<T>(call: Call<T>, decision: HoldDecision, throttled: boolean, now: number): void;
+
+  /** The call has its value: nothing more will happen. */
+  succeeded<T>(call: Call<T>, value: T): void;
+
+  /** The call has failed: nothing more will happen; `reason` is why it was cut off, if it was. */
+  finish<T>(call: Call<T>, reason?: unknown): void;
+
+  /** The call was given up. True if a fallback has the last word. */
+  conclude<T>(call: Call<T>, reason: StopReason, ending: Ending<T>, error: unknown): boolean;
+
+  /** Where a copy should go. */
+  endpointOf(copy: number): string | undefined;
 }

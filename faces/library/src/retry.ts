@@ -2,7 +2,7 @@
  * Retry: wraps one call, with nothing to set up. Stateless: calls share no guards. For everything
  * that contends for one dependency use `destination`.
  */
-import { Call } from "./call.ts";
+import { Call, start } from "./call.ts";
 import type { Attempted, RetryOptions } from "./options.ts";
 import { retrySettings } from "./setting.ts";
 
@@ -17,6 +17,6 @@ export function retry<T>(
   options: RetryOptions<T> = NO_OPTIONS as RetryOptions<T>,
 ): Promise<T> {
   return new Promise((resolve, reject) => {
-    new Call(retrySettings.get(options), fn, options, resolve, reject).start();
+    start(new Call(retrySettings.get(options), fn, options, resolve, reject));
   });
 }

@@ -28,6 +28,10 @@ export interface Setting {
   readonly ticker: Ticker;
   /** Name of the destination, for events and errors. */
   readonly name: string | undefined;
+  /** The most an attempt may take that begins with the call. */
+  readonly timeoutMs: number;
+  /** Whether the policy demands an idempotency key. */
+  readonly needsKey: boolean;
 }
 
 export function createSetting(
@@ -36,7 +40,9 @@ export function createSetting(
   random: Random = systemRandom,
   name?: string,
 ): Setting {
-  return { policy, clock, random, ticker: tickerOf(clock), name };
+  const { attemptTimeoutMs, totalBudgetMs, requireIdempotencyKey: needsKey } = policy;
+  const timeoutMs = Math.min(attemptTimeoutMs, totalBudgetMs);
+  return { policy, clock, random, ticker: tickerOf(clock), name, timeoutMs, needsKey };
 }
 
 type Plain = Readonly<Record<string, unknown>>;

@@ -31,10 +31,6 @@ export interface DestinationStats extends Readonly<Counts> {
   readonly p99Ms: number | undefined;
 }
 
-export function noCounts(): Counts {
-  return { firsts: 0, retries: 0, hedges: 0, successes: 0, failures: 0, refused: 0 };
-}
-
 export function statsOf(
   destination: string,
   counts: Counts,

@@ -13,19 +13,29 @@ import {
 } from "@redrive/core";
 import type { Ending } from "./options.ts";
 
-export interface Story {
+export interface Story<T> {
   readonly records: AttemptRecord[];
   /** The call's own stream of chance. */
   readonly random: Random;
   previousDelayMs: number;
+  /** How the latest attempt that failed ended. */
+  lastEnding: Ending<T> | undefined;
+  /** Credentials are renewed once per call. */
+  hasRenewed: boolean;
 }
 
 /** Without a key, the calls that share one source of chance are told apart by their number. */
 const callCounts = new WeakMap<Random, number>();
 
 /** Each call draws from a stream of its own, named by its key. */
-export function newStory(random: Random, key: string | undefined): Story {
-  return { records: [], random: random.fork(key ?? nextName(random)), previousDelayMs: 0 };
+export function newStory<T>(random: Random, key: string | undefined): Story<T> {
+  return {
+    records: [],
+    random: random.fork(key ?? nextName(random)),
+    previousDelayMs: 0,
+    lastEnding: undefined,
+    hasRenewed: false,
+  };
 }
 
 function nextName(random: Random): string {
@@ -34,28 +44,26 @@ function nextName(random: Random): string {
   return String(count);
 }
 
-/** A failed attempt, as it is told to people. `now` is when it ended. */
+/** What a failed attempt came to, as it is told to people and events alike. */
 export function recordOf<T>(
-  attempt: number,
-  durationMs: number,
   ending: Ending<T>,
   outcome: Outcome,
   verdict: Verdict,
-  decision: Decision,
-  now: number,
-): AttemptRecord {
+): Pick<AttemptRecord, "error" | "status" | "requestId"> & { readonly verdict: Verdict } {
   const status = "status" in outcome ? outcome.status : undefined;
+  const { requestId } = outcome;
   return {
-    attempt,
-    startedAt: now - durationMs,
-    durationMs,
     verdict,
     ...("error" in ending && { error: ending.error }),
     ...(status !== undefined && { status }),
-    ...(outcome.requestId !== undefined && { requestId: outcome.requestId }),
-    ...(decision.kind === "retry" && { waitMs: decision.delayMs }),
-    ...(decision.kind === "hold" && { waitMs: decision.until - now }),
+    ...(requestId !== undefined && { requestId }),
   };
+}
+
+/** How long the call waits now; undefined if this was its end. */
+export function waitMsOf(decision: Decision, now: number): number | undefined {
+  if (decision.kind === "stop") return undefined;
+  return decision.kind === "hold" ? decision.until - now : decision.delayMs;
 }
 
 /** Ends that are ours to tell, though nothing was retried. */

@@ -16,7 +16,7 @@ function timeoutOn(clock: { now(): number }, ticker: Ticker, timeoutMs: number):
     timeoutMs,
     startedAt: clock.now(),
     expiredAt: undefined,
-    expiresMs: 0,
+    expiresMs: undefined,
     previous: undefined,
     next: undefined,
     expire() {

@@ -11,8 +11,8 @@ import { Turn } from "./turn.ts";
 export interface Timed {
   readonly timeoutMs: number;
   expire(): void;
-  /** The ticker's own: when it expires on the monotonic clock; 0 until its turn has ended. */
-  expiresMs: number;
+  /** The ticker's own: when it expires on the monotonic clock; undefined until its turn ends. */
+  expiresMs: number | undefined;
   previous: Timed | undefined;
   next: Timed | undefined;
 }
@@ -75,7 +75,7 @@ export class Ticker {
     const nowMs = this.clock.monotonicMs();
     for (let timed = lane.first; timed !== undefined; ) {
       const { next, expiresMs } = timed;
-      if (expiresMs > 0 && nowMs >= expiresMs) timed.expire();
+      if (expiresMs !== undefined && nowMs >= expiresMs) timed.expire();
       timed = next;
     }
     if (lane.first !== undefined && lane.cancel === undefined) this.arm(lane);
@@ -87,7 +87,7 @@ export class Ticker {
    */
   private endTurn(nowMs: number): void {
     for (const lane of this.lanes) {
-      for (let timed = lane?.first; timed?.expiresMs === 0; timed = timed.next) {
+      for (let timed = lane?.first; timed && timed.expiresMs === undefined; timed = timed.next) {
         timed.expiresMs = nowMs + timed.timeoutMs;
       }
     }

@@ -12,7 +12,8 @@ export class Turn {
   private readonly clock: Clock;
   private readonly onEnd: (nowMs: number) => void;
   private ms = 0;
-  private epochMs = 0;
+  /** Epoch ms as of the latest look. */
+  epochMs = 0;
   private readingsLeft = 0;
   private isEndAwaited = false;
 

@@ -1,0 +1,118 @@
+/**
+ * Call state: what can be asked of a call at any moment, and telling of it. Apart from the call, so
+ * that what it does reads by itself.
+ */
+import type {
+  CallHistory,
+  CallRequest,
+  DelaySource,
+  Outcome,
+  StopReason,
+  Verdict,
+} from "@redrive/core";
+import type { Call } from "./call.ts";
+import { type CallEvent, notify, type Told } from "./events.ts";
+import type { Ending } from "./options.ts";
+import { errorOf, newStory, recordOf, type Story } from "./story.ts";
+
+/** What is remembered of the call, from its first failure on. */
+export function storyOf<T>(call: Call<T>): Story<T> {
+  call.story ??= newStory(call.setting.random, call.options.idempotencyKey);
+  return call.story;
+}
+
+/** True if the last attempt's value is what the caller wants, failure or not. */
+export function keeps<T>(call: Call<T>, ending: Ending<T>): ending is { readonly value: T } {
+  return call.options.keepLast === true && "value" in ending;
+}
+
+export function errorFor<T>(call: Call<T>, reason: StopReason, ending: Ending<T>): unknown {
+  return errorOf(call.setting.name, call.made, reason, ending, call.story?.records ?? []);
+}
+
+export function historyOf<T>(call: Call<T>, now: number): CallHistory {
+  const previousDelayMs = call.story?.previousDelayMs ?? 0;
+  return { attempt: call.made, startedAt: now - elapsedMs(call), previousDelayMs };
+}
+
+/** Writes a failed attempt down, and tells of it. `waitMs` is what follows; undefined at the end. */
+export function record<T>(
+  { call, attempt, startMs }: Call<T>,
+  ending: Ending<T>,
+  outcome: Outcome,
+  verdict: Verdict,
+  waitMs: number | undefined,
+  now: number,
+): void {
+  const durationMs = Math.floor(call.setting.ticker.turn.nowMs() - startMs);
+  const told = { attempt, durationMs, ...recordOf(ending, outcome, verdict) };
+  const story = storyOf(call);
+  story.lastEnding = ending;
+  story.records.push({
+    startedAt: now - durationMs,
+    ...told,
+    ...(waitMs !== undefined && { waitMs }),
+  });
+  tell(call, { type: "attempt-failed", ...told });
+}
+
+/** There will be another attempt. */
+export function putOff<T>(
+  call: Call<T>,
+  ownDelayMs: number,
+  delayMs: number,
+  source: DelaySource,
+): void {
+  storyOf(call).previousDelayMs = ownDelayMs;
+  tell(call, { type: "retry", attempt: call.made + 1, delayMs, source });
+}
+
+/** What core is told of the call: its options, and the deadline of the layer above if that is first. */
+export function requestOf<T>(call: Call<T>): CallRequest {
+  const { options, outer, host } = call;
+  const { method, idempotent = host?.idempotent, idempotencyKey, patience } = options;
+  const outerAt = outer?.deadlineAt;
+  const deadlineAt =
+    outerAt === undefined ? options.deadlineAt : Math.min(outerAt, options.deadlineAt ?? outerAt);
+  return { method, idempotent, idempotencyKey, patience, deadlineAt };
+}
+
+export function elapsedMs<T>({ setting, startMs, lateMs }: Call<T>): number {
+  return Math.floor(setting.ticker.turn.nowMs() - startMs + lateMs);
+}
+
+/** True if something beside its policy says when the call must end. */
+export function isBound<T>({ options, outer }: Call<T>): boolean {
+  return outer !== undefined || options.deadlineAt !== undefined;
+}
+
+/** When the whole call must have ended; epoch ms. */
+export function endAt<T>(call: Call<T>): number {
+  const budgetAt = call.setting.clock.now() - elapsedMs(call) + call.policy.totalBudgetMs;
+  return Math.min(budgetAt, requestOf(call).deadlineAt ?? budgetAt);
+}
+
+/** What is left of the whole call. */
+export function leftMs<T>(call: Call<T>): number {
+  return endAt(call) - call.setting.clock.now();
+}
+
+export function listens<T>({ options, host }: Call<T>): boolean {
+  return options.onEvent !== undefined || host?.hasListeners === true;
+}
+
+/** Tells whoever listens. */
+export function tell<T>(call: Call<T>, told: Told): void {
+  if (!listens(call)) return;
+  const { setting, options, host } = call;
+  const { name: destination } = setting;
+  const { key } = options;
+  const event = {
+    at: setting.clock.now(),
+    ...(destination !== undefined && { destination }),
+    ...(key !== undefined && { key }),
+    ...told,
+  } as CallEvent;
+  notify(options.onEvent, event);
+  host?.emit(event);
+}
