@@ -4,6 +4,7 @@
  */
 import { systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
+import { counted } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples } from "../flags.ts";
 import { OK } from "../presentation.ts";
@@ -11,7 +12,6 @@ import { addPlace, clientOf, type RemoteFlags, reaching } from "../remote.ts";
 import type { Screen } from "../screen.ts";
 import { addFilter, type FilterFlags, filterOf } from "../task-filter.ts";
 import type { Task } from "../task-text.ts";
-import { counted } from "../terminal/figures.ts";
 import { progressOn } from "../terminal/progress.ts";
 import { addStatus } from "./tasks.ts";
 

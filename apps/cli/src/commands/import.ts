@@ -3,6 +3,7 @@
  * must be there before; what has ended is history and stays in the file.
  */
 import type { Client, TaskToCreate } from "@redrive/service/client";
+import { counted } from "@redrive/simulator/words";
 import { type Command, InvalidArgumentError } from "commander";
 import { confirmed } from "../confirm.ts";
 import { readText } from "../documents.ts";
@@ -11,7 +12,6 @@ import { importedOf } from "../imported-task.ts";
 import { FAILED, OK, PARTIAL, type Presentation } from "../presentation.ts";
 import { addRemote, askService, type RemoteFlags } from "../remote.ts";
 import type { Screen } from "../screen.ts";
-import { counted } from "../terminal/figures.ts";
 
 interface ImportFlags extends RemoteFlags {
   readonly dead?: boolean;

@@ -87,7 +87,7 @@ function MeasurePlot({ measure, width, layout }: MeasurePlotProps) {
       </text>
       <BottomAxis
         scale={scale}
-        most={Math.max(2, Math.floor((width - layout.left) / 70))}
+        ticks={scale.ticks(Math.max(2, Math.floor((width - layout.left) / 70)))}
         spell={figure}
         bottom={bottom}
         top={HEAD}
