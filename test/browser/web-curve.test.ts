@@ -133,12 +133,12 @@ describe("re-roll", () => {
 
 describe("the outage bar", () => {
   const seconds = async (page: Page) =>
-    Number(await page.getByRole("spinbutton", { name: "Outage to outlast" }).inputValue()) / 1000;
+    Number(await page.getByRole("spinbutton", { name: "Outage" }).inputValue()) / 1000;
 
   test("is dragged by the mouse, and the chance follows", async () => {
     const { page } = await openPage(browser, site.url);
     const coverage = await coverageOf(page);
-    const handle = page.getByRole("slider", { name: "Outage", exact: true });
+    const handle = page.getByRole("slider", { name: "End of the outage" });
     await handle.scrollIntoViewIfNeeded();
     const box = (await handle.boundingBox()) ?? { x: 0, y: 0, width: 0, height: 0 };
     const at = (share: number) => 10 + box.x + (box.width - 20) * share;
@@ -154,7 +154,7 @@ describe("the outage bar", () => {
 
   test("is moved by keys, and told by its value in words", async () => {
     const { page } = await openPage(browser, site.url);
-    const handle = page.getByRole("slider", { name: "Outage", exact: true });
+    const handle = page.getByRole("slider", { name: "End of the outage" });
     await handle.focus();
     const before = await seconds(page);
     await page.keyboard.press("ArrowRight");
@@ -168,7 +168,7 @@ describe("the outage bar", () => {
       hasTouch: true,
       viewport: { width: 390, height: 844 },
     });
-    const handle = page.getByRole("slider", { name: "Outage", exact: true });
+    const handle = page.getByRole("slider", { name: "End of the outage" });
     await handle.scrollIntoViewIfNeeded();
     const box = (await handle.boundingBox()) ?? { x: 0, y: 0, width: 0, height: 0 };
     const cdp = await page.context().newCDPSession(page);
@@ -310,6 +310,20 @@ describe("exports", () => {
     expect(await seriousFindings(page)).toEqual([]);
     await page.context().close();
   });
+});
+
+test.each([
+  ["a seed", { seed: 1.5e300 }],
+  ["a hint", { retryAfterMs: -1 }],
+  ["an outage", { outageMs: 1e99 }],
+  ["a name", { policy: "no such preset" }],
+  ["a list", { policy: { delaysMs: [] } }],
+])("%s that nothing can be made of leaves a page that works", async (_, part) => {
+  const hash = encodeRun({ view: "curve", seed: 1, policy: {}, ...part });
+  const { page } = await openPage(browser, `${site.url}#${hash}`);
+  await page.getByRole("button", { name: "Re-roll" }).click();
+  expect((await waitsOf(page)).length).toBeGreaterThan(1);
+  await page.context().close();
 });
 
 test("a link whose policy is wrong is told, and the view opens as usual", async () => {

@@ -1,5 +1,6 @@
 /** The frame of the pages in a real browser: served, strict, reachable by keyboard, light and dark. */
 // needs: chromium, build
+import { encodeRun } from "@redrive/simulator/share";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { launchChromium } from "../servers/chromium.ts";
@@ -51,6 +52,17 @@ test("the same files work in any folder of a static host", async () => {
   expect(await page.locator("nav a[aria-current=page]", { hasText: "Herd" }).count()).toBe(1);
   expect(complaints).toEqual([]);
   await page.context().close();
+});
+
+test("a link of the command line opens on a static host too", async () => {
+  const run = { view: "curve", seed: 7, policy: "interactive", outageMs: 2000 } as const;
+  for (const page of ["simulator.html", "index.html", ""]) {
+    const url = folder.url.replace("simulator.html", page);
+    const opened = await openPage(browser, `${url}#${encodeRun(run)}`);
+    expect(await opened.page.getByRole("spinbutton", { name: "Attempts" }).inputValue()).toBe("3");
+    expect(opened.complaints).toEqual([]);
+    await opened.page.context().close();
+  }
 });
 
 test("no request leaves for another origin", async () => {

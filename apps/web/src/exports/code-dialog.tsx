@@ -1,14 +1,13 @@
 /** Code dialog: the policy as code for Redrive and for others, with what each does otherwise. */
 import { useSignal } from "@preact/signals";
-import type { PolicyDocument } from "@redrive/core";
 import { type CodeTarget, codeFor, codeTargets } from "@redrive/simulator/export";
 import { useEffect, useRef } from "preact/hooks";
 import { Segmented } from "../parts/segmented.tsx";
-import { hideCode } from "./code-sheet.ts";
+import { hideCode, type ShownCode } from "./code-sheet.ts";
 
 const TARGETS = codeTargets.map(({ id, label }) => ({ value: id, label }));
 
-export function CodeDialog({ policy }: { readonly policy: PolicyDocument }) {
+export function CodeDialog({ policy, title }: ShownCode) {
   const dialog = useRef<HTMLDialogElement>(null);
   const target = useSignal<CodeTarget>("redrive");
   const said = useSignal("");
@@ -24,7 +23,7 @@ export function CodeDialog({ policy }: { readonly policy: PolicyDocument }) {
   };
   return (
     <dialog ref={dialog} class="sheet code-sheet" aria-labelledby="code-title" onClose={hideCode}>
-      <h2 id="code-title">This policy as code</h2>
+      <h2 id="code-title">{title} as code</h2>
       <Segmented
         label="For"
         isLabelHidden

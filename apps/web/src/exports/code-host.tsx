@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import type { FunctionComponent } from "preact";
 import { useEffect } from "preact/hooks";
-import { shownPolicy } from "./code-sheet.ts";
+import { shownCode } from "./code-sheet.ts";
 
 type Dialog = typeof import("./code-dialog.tsx").CodeDialog;
 
@@ -10,14 +10,14 @@ export function CodeHost() {
   const loaded = useSignal<
     { readonly Dialog: FunctionComponent<Parameters<Dialog>[0]> } | undefined
   >(undefined);
-  const policy = shownPolicy.value;
+  const shown = shownCode.value;
   useEffect(() => {
-    if (policy === undefined || loaded.value !== undefined) return;
+    if (shown === undefined || loaded.value !== undefined) return;
     void import("./code-dialog.tsx").then(({ CodeDialog }) => {
       loaded.value = { Dialog: CodeDialog };
     });
-  }, [policy, loaded]);
-  if (policy === undefined || loaded.value === undefined) return null;
+  }, [shown, loaded]);
+  if (shown === undefined || loaded.value === undefined) return null;
   const { Dialog } = loaded.value;
-  return <Dialog policy={policy} />;
+  return <Dialog {...shown} />;
 }

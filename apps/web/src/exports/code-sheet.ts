@@ -2,12 +2,18 @@
 import { type ReadonlySignal, signal } from "@preact/signals";
 import type { PolicyDocument } from "@redrive/core";
 
-const shown = signal<PolicyDocument | undefined>(undefined);
+export interface ShownCode {
+  readonly policy: PolicyDocument;
+  /** Which policy it is, where a view has several. */
+  readonly title: string;
+}
 
-export const shownPolicy: ReadonlySignal<PolicyDocument | undefined> = shown;
+const shown = signal<ShownCode | undefined>(undefined);
 
-export function showCode(policy: PolicyDocument): void {
-  shown.value = policy;
+export const shownCode: ReadonlySignal<ShownCode | undefined> = shown;
+
+export function showCode(policy: PolicyDocument, title = "This policy"): void {
+  shown.value = { policy, title };
 }
 
 export function hideCode(): void {

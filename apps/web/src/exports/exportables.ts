@@ -14,14 +14,23 @@ export interface Exports {
   /** As the command line prints it with `--json`. */
   readonly json?: () => object;
   readonly policy?: () => PolicyDocument;
+  /** Which policy that is, where a view has several. */
+  readonly policyTitle?: () => string;
 }
 
-export function exportables({ name, drawing, rows, json, policy }: Exports): readonly Exportable[] {
+export function exportables({
+  name,
+  drawing,
+  rows,
+  json,
+  policy,
+  policyTitle,
+}: Exports): readonly Exportable[] {
   return [
     ...(drawing === undefined ? [] : pictures(name, drawing)),
     ...(rows === undefined ? [] : [csvFile(name, rows)]),
     ...(json === undefined ? [] : [jsonFile(name, json)]),
-    ...(policy === undefined ? [] : [code(policy)]),
+    ...(policy === undefined ? [] : [code(policy, policyTitle)]),
   ];
 }
 
@@ -80,10 +89,10 @@ function plain(value: unknown): unknown {
   return ArrayBuffer.isView(value) ? Array.from(value as unknown as ArrayLike<number>) : value;
 }
 
-function code(policy: () => PolicyDocument): Exportable {
+function code(policy: () => PolicyDocument, title: (() => string) | undefined): Exportable {
   return {
     label: "Code",
     hint: "Redrive, p-retry, cockatiel, AWS, gRPC",
-    run: () => showCode(policy()),
+    run: () => showCode(policy(), title?.()),
   };
 }

@@ -67,7 +67,7 @@ function Stage() {
 
 function HerdStats({ sides: shown }: { readonly sides: readonly Side[] }) {
   const worst = shown.toSorted((a, b) => b.herd.peak.count - a.herd.peak.count)[0];
-  const best = shown.toSorted((a, b) => a.herd.peak.count - b.herd.peak.count)[0];
+  const best = gentlest(shown);
   if (worst === undefined || best === undefined) return <p class="faint">Counting…</p>;
   const factor = best.herd.peak.count === 0 ? 1 : worst.herd.peak.count / best.herd.peak.count;
   return (
@@ -92,6 +92,11 @@ function HerdStats({ sides: shown }: { readonly sides: readonly Side[] }) {
       />
     </Stats>
   );
+}
+
+/** The one with the lowest peak. */
+function gentlest(shown: readonly Side[]): Side | undefined {
+  return shown.toSorted((a, b) => a.herd.peak.count - b.herd.peak.count)[0];
 }
 
 function beyond(shown: readonly Side[]): string {
@@ -179,6 +184,7 @@ export const herdView: View<"herd"> = {
       drawing: () => drawing.current,
       rows,
       json,
-      policy: () => sides.value.at(-1)?.document ?? {},
+      policy: () => gentlest(sides.value)?.document ?? {},
+      policyTitle: () => `${nameOf(gentlest(sides.value)?.name ?? "")}, the lowest peak,`,
     }),
 };

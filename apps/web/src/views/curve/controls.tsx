@@ -175,7 +175,7 @@ function Limits({ onChange }: ChangeProps) {
         }}
       />
       <Field
-        label="Outage to outlast"
+        label="Outage"
         unit="ms"
         value={outageMs.value}
         min={0}

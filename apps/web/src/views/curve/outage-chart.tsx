@@ -65,7 +65,7 @@ export function OutageChart({ schedule, outageMs, onOutage }: OutageChartProps) 
       <input
         type="range"
         class="track-handle outage-handle"
-        aria-label="Outage"
+        aria-label="End of the outage"
         aria-valuetext={span(outageMs)}
         min={0}
         max={axis.endMs}

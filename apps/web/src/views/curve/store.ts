@@ -61,11 +61,9 @@ export function setPolicy(next: PolicyDocument, name: string): string {
   return "";
 }
 
-/** Takes a document, or the name of a preset or of a catalogue entry. Throws for anything else. */
-export async function setShared(shared: SharedPolicy): Promise<void> {
-  const document = typeof shared === "string" ? await namedPolicy(shared) : shared;
-  const problem = setPolicy(document, typeof shared === "string" ? shared : "");
-  if (problem !== "") throw new Error(problem);
+/** A document, or the one that a preset or a catalogue entry of that name has. */
+async function documentOf(shared: SharedPolicy): Promise<PolicyDocument> {
+  return typeof shared === "string" ? await namedPolicy(shared) : shared;
 }
 
 export async function namedPolicy(name: string): Promise<PolicyDocument> {
@@ -85,13 +83,15 @@ export function runOf(): RunOf<"curve"> {
 }
 
 export async function openCurve(run: RunOf<"curve">): Promise<void> {
-  const { outageMs: opened = OPENING_OUTAGE_MS } = run;
+  const { outageMs: opened = OPENING_OUTAGE_MS, retryAfterMs: hintMs = 0 } = run;
   assertRange("outageMs", opened, 0, LONGEST_MS);
-  assertRange("retryAfterMs", run.retryAfterMs ?? 0, 0, LONGEST_MS);
-  await setShared(run.policy);
+  const document = await documentOf(run.policy);
+  // Throws for whatever the simulator does not take, before anything is shown.
+  schedule(document, { seed: run.seed, retryAfterMs: hintMs });
+  setPolicy(document, typeof run.policy === "string" ? run.policy : "");
   seed.value = run.seed;
   outageMs.value = opened;
-  retryAfterMs.value = run.retryAfterMs ?? 0;
+  retryAfterMs.value = hintMs;
 }
 
 export function resetCurve(): void {
