@@ -2,7 +2,7 @@
 // needs: build
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -145,11 +145,59 @@ test.each<[string, NodeJS.ProcessEnv, string]>([
   [`--config ${config}`, {}, 'did you mean "port"?'],
   ["--store memory:", { REDRIVE_PORT: "http" }, "Must be 0 to 65535."],
   ["--store memory:", { REDRIVE_API_KEY: "secret" }, "make one with `redrive keys add`"],
+  ["--store memory:", { REDRIVE_ENCRYPTION_KEY: "short" }, "openssl rand -base64 32"],
+  ["--insecure-no-auth --allow-targets 10.0.0.0/8", {}, "must not be together"],
   ["--store memory: --port 0", { REDRIVE_ALLOW_TARGETS: "10.0.0.0/99" }, "a block like 10.0.0.0/8"],
 ])("`redrive serve %s` with %o exits with 2 and the fix", async (args, env, fix) => {
   const { err, code } = await redrive(`serve ${args}`, env);
   expect(err).toContain(fix);
   expect(code).toBe(2);
+});
+
+test.each([
+  [`sqlite:${folder}`, "--store must name a file"],
+  [`sqlite:${config}/x.db`, "--store must name a file in a folder"],
+  [`sqlite:${config}`, "is not a database: give Redrive a file of its own"],
+])("a store at %s that cannot be exits with 1 and the fix", async (store, fix) => {
+  const { err, code } = await redrive(`serve --port 0 --store ${store}`);
+  expect(err).toContain(fix);
+  expect(code).toBe(1);
+});
+
+test("keys can be made before the first start, and a doctor looks where the store will be", async () => {
+  const store = `sqlite:${join(folder, "later", "deep", "redrive.db")}`;
+  expect(await redrive(`keys add --store ${store}`)).toMatchObject({ code: 0 });
+  const { out, code } = await redrive(`doctor --port 0 --store sqlite:${config}/x.db`);
+  expect(out).toContain("is no folder");
+  expect(code).toBe(1);
+});
+
+test("open to all by its own flag only, and loud about it", async () => {
+  const served = await serve("--host 0.0.0.0 --port 0 --store memory: --insecure-no-auth");
+  expect(served.log.map(({ msg }) => msg).join("\n")).toContain("ANYBODY");
+  const REDRIVE_URL = served.url.replace("0.0.0.0", "127.0.0.1");
+  const { err } = await redrive("send http://127.0.0.1:7999/x", { REDRIVE_URL });
+  expect(err).toContain("is not allowed");
+});
+
+test("headers are encrypted with a key, and no start goes without it again", async () => {
+  const store = `sqlite:${join(folder, "sealed.db")}`;
+  const REDRIVE_ENCRYPTION_KEY = "a".repeat(64);
+  const { url, child, ended } = await serve(`--port 0 --store ${store}`, {
+    REDRIVE_ENCRYPTION_KEY,
+  });
+  await redrive("send https://example.com/x --in 1h -H x-token=s3cret", { REDRIVE_URL: url });
+  child.kill("SIGKILL");
+  await ended;
+  const files = readdirSync(folder).filter((name) => name.startsWith("sealed.db"));
+  for (const name of files) {
+    expect(readFileSync(join(folder, name), "latin1")).not.toContain("s3cret");
+  }
+  const without = await redrive(`serve --port 0 --store ${store}`);
+  expect(without).toMatchObject({
+    code: 2,
+    err: expect.stringContaining("REDRIVE_ENCRYPTION_KEY"),
+  });
 });
 
 test("a taken port is never left for another", async () => {

@@ -2,7 +2,8 @@
  * Doctor checks: what a service needs of its machine, each looked at by itself, with what to do
  * about it. No store, key or port is made by looking.
  */
-import { statSync } from "node:fs";
+import { accessSync, constants, existsSync, statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
 import process from "node:process";
 import { type Clock, systemClock } from "@redrive/core";
 import { assertEncryptionKey, checkSqliteFile } from "@redrive/service";
@@ -59,8 +60,8 @@ function checkStore(store: string, serves: boolean): Check {
     const fix = "what it holds ends with the process: use --store sqlite:PATH";
     return { name, state: "warn", found: "in memory", fix };
   }
-  const found = statSync(path, { throwIfNoEntry: false });
-  if (found === undefined) return ok(name, `${path} is not there yet; the first start makes it`);
+  const found = existsSync(path) ? statSync(path) : undefined;
+  if (found === undefined) return checkFolder(path);
   try {
     const [damage] = checkSqliteFile(path);
     if (damage !== undefined) throw new Error(`${path} is damaged: ${damage}`);
@@ -69,6 +70,21 @@ function checkStore(store: string, serves: boolean): Check {
     const message = (error as Error).message;
     if (serves && message.includes("is in use")) return ok(name, `${path}: the service has it`);
     return { name, state: "fail", found: message, fix: storeFix(message) };
+  }
+}
+
+/** Whether the first start can make the file: in the nearest folder that is there. */
+function checkFolder(path: string): Check {
+  const name = "store";
+  let folder = dirname(resolve(path));
+  while (!existsSync(folder)) folder = dirname(folder);
+  try {
+    accessSync(folder, constants.W_OK);
+    if (!statSync(folder).isDirectory()) throw new Error(`${folder} is no folder`);
+    return ok(name, `${path} is not there yet; the first start makes it`);
+  } catch (error) {
+    const fix = "give Redrive a folder that it may write";
+    return { name, state: "fail", found: (error as Error).message, fix };
   }
 }
 
@@ -154,7 +170,7 @@ export function checkClock(clock: Clock, store: string): Check {
   const fix = "set the clock (NTP): waits and deadlines go by it";
   if (now < EARLIEST_AT) return { name, state: "fail", found: "it is before 2026", fix };
   const path = storePath(store);
-  const changedAt = path && statSync(path, { throwIfNoEntry: false })?.mtimeMs;
+  const changedAt = path !== undefined && existsSync(path) && statSync(path).mtimeMs;
   if (!changedAt || changedAt <= now + FUTURE_MS) return ok(name, "it runs");
   const found = `the store was written ${span(changedAt - now)} from now`;
   return { name, state: "warn", found, fix };

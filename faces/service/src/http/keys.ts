@@ -8,12 +8,14 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import {
   closeSync,
   fsyncSync,
+  mkdirSync,
   openSync,
   readFileSync,
   renameSync,
   statSync,
   writeSync,
 } from "node:fs";
+import { dirname } from "node:path";
 import { type Clock, isObject, quote, RedriveError } from "@redrive/core";
 import { parseAllowlist } from "../deliver/allowlist.ts";
 import type { FillRandom } from "../ids.ts";
@@ -199,8 +201,20 @@ function readBook(path: string): readonly KeyRecord[] {
   throw new RedriveError("INVALID_ARGUMENT", `${path} must hold { "keys": [...] }`);
 }
 
-/** All of it or nothing: a crash leaves the old book or the new one. */
+/** Keys are often made before the first start, which would make the folder. */
 function writeBook(path: string, keys: readonly KeyRecord[]): void {
+  try {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    replaceBook(path, keys);
+  } catch (cause) {
+    const message = `cannot keep keys in ${path}: ${(cause as Error).message}`;
+    // biome-ignore lint/style/useErrorCause: the cause is in RedriveError's third argument.
+    throw new RedriveError("INVALID_ARGUMENT", message, { cause });
+  }
+}
+
+/** All of it or nothing: a crash leaves the old book or the new one. */
+function replaceBook(path: string, keys: readonly KeyRecord[]): void {
   const draft = `${path}.new`;
   const file = openSync(draft, "w", 0o600);
   try {

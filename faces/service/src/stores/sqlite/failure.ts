@@ -34,8 +34,11 @@ export function storeError(file: string, error: unknown): unknown {
     case IOERR:
     case CORRUPT:
     case CANTOPEN:
-    case NOTADB:
       return new StoreBrokenError(`${file} failed, stop and start anew: ${text}`, { cause: error });
+    case NOTADB: {
+      const fix = "give Redrive a file of its own, or restore it from a backup";
+      return new StoreBrokenError(`${file} is not a database: ${fix}`, { cause: error });
+    }
     default:
       return error;
   }
