@@ -3,36 +3,25 @@
  * `jitter.ts` picks the wait below it. Capping first and drawing after keeps calls spread even
  * once they have reached the cap.
  */
-import type { CurvePolicy, Policy } from "./policy.ts";
+import type { Policy } from "./policy.ts";
 
 /** Maps the attempt that failed (1, 2, 3, ...) to a ceiling in whole ms. */
 export type Backoff = (attempt: number, throttled: boolean) => number;
 
 /** Invariant: `0 <= ceiling <= maxDelayMs`, whole, and no ceiling is below the one before it. */
 export function backoffOf(policy: Policy): Backoff {
-  const { delaysMs } = policy;
-  if (delaysMs !== undefined) {
+  if (policy.delaysMs) {
+    const { delaysMs } = policy;
     return (attempt) => delaysMs[Math.min(attempt, delaysMs.length) - 1] ?? 0;
   }
-  return curveOf(policy);
-}
-
-function curveOf(policy: CurvePolicy): Backoff {
-  const { initialDelayMs, throttleDelayMs, multiplier, maxDelayMs } = policy;
-  switch (policy.backoff) {
-    case "FIXED":
-      return (_, throttled) => (throttled ? throttleDelayMs : initialDelayMs);
-    case "LINEAR":
-      return (attempt, throttled) =>
-        Math.min(maxDelayMs, (throttled ? throttleDelayMs : initialDelayMs) * attempt);
-    case "EXPONENTIAL":
-      return (attempt, throttled) => {
-        const firstMs = throttled ? throttleDelayMs : initialDelayMs;
-        // Zero grows to nothing; it must not meet the infinity of a huge power.
-        if (firstMs === 0) return 0;
-        return Math.floor(Math.min(maxDelayMs, firstMs * power(multiplier, attempt - 1)));
-      };
-  }
+  const { backoff, initialDelayMs, throttleDelayMs, multiplier, maxDelayMs } = policy;
+  return (attempt, throttled) => {
+    const firstMs = throttled ? throttleDelayMs : initialDelayMs;
+    // Zero grows to nothing; it must not meet the infinity of a huge power.
+    if (firstMs === 0 || backoff === "FIXED") return firstMs;
+    const growth = backoff === "LINEAR" ? attempt : power(multiplier, attempt - 1);
+    return Math.floor(Math.min(maxDelayMs, firstMs * growth));
+  };
 }
 
 /**

@@ -11,37 +11,18 @@ import {
   statusOutcome,
 } from "./outcome.ts";
 
-/** Codes of Node, undici and gRPC-less sockets. `!` marks those at which no byte has left yet. */
-const CODES: Readonly<Record<string, ErrorClass | `${ErrorClass}!`>> = {
-  ECONNREFUSED: "connect!",
-  EHOSTUNREACH: "connect!",
-  EHOSTDOWN: "connect!",
-  ENETUNREACH: "connect!",
-  ENETDOWN: "connect!",
-  EADDRNOTAVAIL: "connect!",
-  UND_ERR_CONNECT_TIMEOUT: "connect!",
-  ENOTFOUND: "dns!",
-  ECONNRESET: "reset",
-  ECONNABORTED: "reset",
-  EPIPE: "reset",
-  ENOTCONN: "reset",
-  UND_ERR_SOCKET: "reset",
-  UND_ERR_CLOSED: "reset",
-  UND_ERR_DESTROYED: "reset",
-  ETIMEDOUT: "timeout",
-  ESOCKETTIMEDOUT: "timeout",
-  UND_ERR_HEADERS_TIMEOUT: "timeout",
-  UND_ERR_BODY_TIMEOUT: "timeout",
-  UND_ERR_HEADERS_OVERFLOW: "protocol",
-  UND_ERR_RESPONSE: "protocol",
-  EPROTO: "tls",
-};
-
-/** Families of codes: certificates and TLS, what parsers complain of, and what resolvers answer. */
-const CODE_FAMILIES: readonly (readonly [RegExp, ErrorClass | `${ErrorClass}!`])[] = [
-  [/^(ERR_TLS_|ERR_SSL_|CERT_|SELF_SIGNED_|DEPTH_ZERO_|UNABLE_TO_)/, "tls!"],
-  [/^(HPE_|ERR_HTTP2?_|UND_ERR_RES)/, "protocol"],
-  [/^(EAI_|ESERVFAIL$|ENODATA$)/, "dns!"],
+/**
+ * Codes of Node, undici and gRPC-less sockets by the class they belong to. `!` marks the classes at
+ * which no byte has left yet.
+ */
+const CODES: readonly (readonly [ErrorClass | `${ErrorClass}!`, RegExp])[] = [
+  ["connect!", /^(ECONNREFUSED|E(HOST|NET)(UNREACH|DOWN)|EADDRNOTAVAIL|UND_ERR_CONNECT_TIMEOUT)$/],
+  ["dns!", /^(ENOTFOUND$|ESERVFAIL$|ENODATA$|EAI_)/],
+  ["reset", /^(ECONNRESET|ECONNABORTED|EPIPE|ENOTCONN|UND_ERR_(SOCKET|CLOSED|DESTROYED))$/],
+  ["timeout", /^(E(SOCKET)?TIMEDOUT|UND_ERR_(HEADERS|BODY)_TIMEOUT)$/],
+  ["protocol", /^(HPE_|ERR_HTTP2?_|UND_ERR_RES|UND_ERR_HEADERS_OVERFLOW$)/],
+  ["tls!", /^(ERR_TLS_|ERR_SSL_|CERT_|SELF_SIGNED_|DEPTH_ZERO_|UNABLE_TO_)/],
+  ["tls", /^EPROTO$/],
 ];
 
 /** How fetch says "network failure" where it gives no cause: browsers, Deno, Bun, workers. */
@@ -49,15 +30,7 @@ const NETWORK_MESSAGE =
   /fetch failed|failed to fetch|networkerror|network error|network request failed|load failed|connection (lost|reset|refused|closed)|socket hang ?up/i;
 
 /** Mistakes in a program: repeating them repeats the mistake. */
-const FAULTS = new Set([
-  "TypeError",
-  "ReferenceError",
-  "SyntaxError",
-  "RangeError",
-  "EvalError",
-  "URIError",
-  "AssertionError",
-]);
+const FAULT_NAME = /^(Type|Reference|Syntax|Range|Eval|URI|Assertion)Error$/;
 
 interface Marks {
   readonly name?: unknown;
@@ -71,68 +44,53 @@ interface Marks {
 }
 
 const THROWN: Outcome = { kind: "thrown" };
-const FAULT: Outcome = { kind: "fault" };
-const ABORTED: Outcome = { kind: "aborted" };
 
 /** The outcome that a thrown value stands for. Never throws, whatever was thrown. */
 export function classifyError(error: unknown): Outcome {
-  if (typeof error !== "object" || error === null) return THROWN;
   try {
-    return classifyMarks(error);
+    return classifyMarks(marksOf(error));
   } catch {
     // A getter or proxy that throws leaves no mark that could be read.
     return THROWN;
   }
 }
 
-function classifyMarks(error: Marks): Outcome {
-  const status = httpStatus(error);
-  if (status !== undefined) return statusOutcome(status);
-  const byCode = classifyCode(error) ?? classifyCode(error.cause);
-  if (byCode !== undefined) return byCode;
-  return classifyName(error);
+/** What may be read off a thrown value: anything may have been thrown. */
+function marksOf(value: unknown): Marks {
+  return typeof value === "object" && value !== null ? value : {};
 }
 
-function httpStatus(error: Marks): number | undefined {
-  const { response } = error;
-  const nested =
-    typeof response === "object" && response !== null ? (response as Marks).status : undefined;
-  return [error.status, error.statusCode, nested].find(isStatus);
+function classifyMarks(error: Marks): Outcome {
+  const { status, statusCode, response, cause } = error;
+  const answered = [status, statusCode, marksOf(response).status].find(isStatus);
+  if (answered !== undefined) return statusOutcome(answered);
+  return classifyCode(error) ?? classifyCode(marksOf(cause)) ?? classifyName(error);
 }
 
 function isStatus(value: unknown): value is number {
-  return typeof value === "number" && value >= 300 && value <= 999 && Math.floor(value) === value;
+  return typeof value === "number" && value >= 300 && value <= 999 && value % 1 === 0;
 }
 
-function classifyCode(error: unknown): Outcome | undefined {
-  if (typeof error !== "object" || error === null) return undefined;
-  const { code, details } = error as Marks;
-  if (typeof code === "string") return classFor(code);
+function classifyCode({ code, details }: Marks): Outcome | undefined {
+  if (typeof code === "string") {
+    const found = CODES.find(([, codes]) => codes.test(code));
+    return found && errorOutcome(found[0]);
+  }
   // grpc-js numbers its codes and always adds `details`.
-  if (typeof code !== "number" || typeof details !== "string") return undefined;
-  const name = GRPC_CODES[code];
-  return name === undefined ? undefined : grpcOutcome(name);
-}
-
-function classFor(code: string): Outcome | undefined {
-  const found = Object.hasOwn(CODES, code)
-    ? CODES[code]
-    : CODE_FAMILIES.find(([family]) => family.test(code))?.[1];
-  return found === undefined ? undefined : errorOutcome(found);
+  const name = typeof details === "string" ? GRPC_CODES[code as number] : undefined;
+  return name && grpcOutcome(name);
 }
 
 function errorOutcome(mark: ErrorClass | `${ErrorClass}!`): Outcome {
-  const unsent = mark.endsWith("!");
-  const errorClass = (unsent ? mark.slice(0, -1) : mark) as ErrorClass;
-  return { kind: "error", errorClass, sent: !unsent };
+  const errorClass = mark.replace("!", "") as ErrorClass;
+  return { kind: "error", errorClass, sent: errorClass === mark };
 }
 
-function classifyName(error: Marks): Outcome {
-  const { name, message } = error;
-  if (name === "AbortError") return ABORTED;
+function classifyName({ name, message }: Marks): Outcome {
+  if (name === "AbortError") return { kind: "aborted" };
   if (name === "TimeoutError") return errorOutcome("timeout");
   // undici's parser gives its errors a name, but not always a code.
   if (name === "HTTPParserError") return errorOutcome("protocol");
   if (typeof message === "string" && NETWORK_MESSAGE.test(message)) return errorOutcome("reset");
-  return typeof name === "string" && FAULTS.has(name) ? FAULT : THROWN;
+  return typeof name === "string" && FAULT_NAME.test(name) ? { kind: "fault" } : THROWN;
 }

@@ -5,6 +5,7 @@
 import type {
   Decision,
   DelaySource,
+  EndStatus,
   HoldDecision,
   HoldReason,
   StopDecision,
@@ -59,89 +60,73 @@ export function decide(
   random: Random,
 ): Decision {
   const verdict = judge(policy, outcome);
-  if (verdict === "success") return SUCCEEDED;
-  if (verdict === "aborted") return ABORTED;
+  const { attempt, previousDelayMs } = history;
+  if (verdict === "success") return stop("succeeded", "SUCCEEDED");
+  if (verdict === "aborted") return stop("aborted", "CANCELLED");
   if (verdict === "terminal") return stop("not-retryable");
   if (!isRepeatable(request) && mayHaveTakenEffect(outcome)) return stop("not-idempotent");
-  if (history.attempt >= policy.maxAttempts) return stop("attempts");
-  const call = { policy, request, history, gates, now };
+  if (attempt >= policy.maxAttempts) return stop("attempts");
+  const mostMs = leftMs(policy, request, history, gates, now);
+  const askedMs = policy.respectRetryAfter ? outcome.retryAfterMs : undefined;
+  const hintMs = Math.min(Math.max(0, askedMs ?? 0), policy.maxRetryAfterMs);
+  if (askedMs !== undefined && hintMs > mostMs) return stop("retry-after");
   const throttled = verdict === "throttled";
-  return policy.respectRetryAfter && outcome.retryAfterMs !== undefined
-    ? followHint(call, random, throttled, outcome.retryAfterMs)
-    : followCurve(call, random, throttled);
-}
-
-/** The call that is being decided on, as it is handed down. */
-interface Call {
-  readonly policy: Policy;
-  readonly request: CallRequest;
-  readonly history: CallHistory;
-  readonly gates: Gates;
-  readonly now: number;
-}
-
-const SUCCEEDED: StopDecision = { kind: "stop", status: "SUCCEEDED", reason: "succeeded" };
-const ABORTED: StopDecision = { kind: "stop", status: "CANCELLED", reason: "aborted" };
-
-function stop(reason: StopReason): StopDecision {
-  return { kind: "stop", status: "EXHAUSTED", reason };
-}
-
-function followCurve(call: Call, random: Random, throttled: boolean): Decision {
-  const kernel = kernelOf(call.policy);
+  const kernel = kernelOf(policy);
+  // Without jitter nothing is drawn, for a hint either: a stream is as long as its retries, or unused.
   const draw = kernel.draws ? random.next() : 0;
-  const { attempt, previousDelayMs } = call.history;
-  const delayMs = kernel.delayMs(attempt, previousDelayMs, draw, throttled);
-  return passGates(call, delayMs, delayMs, "policy");
-}
-
-/** Never earlier than asked and, unless jitter is NONE, never all at one instant: spread on top. */
-function followHint(call: Call, random: Random, throttled: boolean, askedMs: number): Decision {
-  const hintMs = Math.min(Math.max(0, askedMs), call.policy.maxRetryAfterMs);
-  if (hintMs > leftMs(call)) return stop("retry-after");
-  const kernel = kernelOf(call.policy);
-  // Without jitter nothing is drawn here either: a stream is then as long as its retries, or unused.
-  const draw = kernel.draws ? random.next() : 0;
-  const { attempt, previousDelayMs } = call.history;
-  const spreadMs = Math.max(kernel.ceilingMs(attempt, throttled), Math.floor(hintMs / 10));
   const ownDelayMs = kernel.delayMs(attempt, previousDelayMs, draw, throttled);
-  return passGates(call, hintMs + pick(0, spreadMs, draw), ownDelayMs, "retry-after");
+  if (askedMs === undefined) {
+    return passGates(request, gates, now, mostMs, ownDelayMs, ownDelayMs, "policy");
+  }
+  // Never earlier than asked and, unless jitter is NONE, never all at one instant: spread on top.
+  const spreadMs = Math.max(kernel.ceilingMs(attempt, throttled), Math.floor(hintMs / 10));
+  const delayMs = hintMs + pick(0, spreadMs, draw);
+  return passGates(request, gates, now, mostMs, ownDelayMs, delayMs, "retry-after");
+}
+
+function stop(reason: StopReason, status: EndStatus = "EXHAUSTED"): StopDecision {
+  return { kind: "stop", status, reason };
 }
 
 /** Nothing sleeps past its budget, nor toward a closed door. */
-function passGates(call: Call, delayMs: number, ownDelayMs: number, source: DelaySource): Decision {
-  if (delayMs > leftMs(call)) return stop("budget");
-  const at = call.now + delayMs;
-  const { circuitOpenUntil = at, retryBudgetUntil } = call.gates;
-  if (circuitOpenUntil > at) return shut(call, "circuit-open", circuitOpenUntil, ownDelayMs);
-  if (retryBudgetUntil !== undefined) {
-    return shut(call, "retry-budget", Math.max(at, retryBudgetUntil), ownDelayMs);
-  }
-  return { kind: "retry", delayMs, ownDelayMs, source };
-}
-
-/** A shut gate ends an impatient call and holds back a patient one, while its budget lasts. */
-function shut(
-  call: Call,
-  by: "circuit-open" | "retry-budget",
-  until: number,
+function passGates(
+  request: CallRequest,
+  { circuitOpenUntil = 0, retryBudgetUntil }: Gates,
+  now: number,
+  mostMs: number,
   ownDelayMs: number,
+  delayMs: number,
+  source: DelaySource,
 ): Decision {
-  return call.request.patience === "wait" ? hold(call, by, until, ownDelayMs) : stop(by);
+  if (delayMs > mostMs) return stop("budget");
+  const at = now + delayMs;
+  const isOpen = circuitOpenUntil > at;
+  if (!isOpen && retryBudgetUntil === undefined)
+    return { kind: "retry", delayMs, ownDelayMs, source };
+  // A shut gate ends an impatient call and holds back a patient one, while its budget lasts.
+  const by = isOpen ? "circuit-open" : "retry-budget";
+  const until = isOpen ? circuitOpenUntil : Math.max(at, retryBudgetUntil ?? at);
+  return request.patience === "wait" ? hold(by, until, ownDelayMs, now, mostMs) : stop(by);
 }
 
 function hold(
-  call: Call,
   by: HoldReason,
   until: number,
   ownDelayMs: number,
+  now: number,
+  mostMs: number,
 ): HoldDecision | StopDecision {
-  if (until - call.now > leftMs(call)) return stop("budget");
-  return { kind: "hold", by, until, ownDelayMs };
+  return until - now > mostMs ? stop("budget") : { kind: "hold", by, until, ownDelayMs };
 }
 
 /** How long the next attempt may be put off if it is still to end in time. */
-function leftMs({ policy, request, history, gates, now }: Call): number {
+function leftMs(
+  policy: Policy,
+  request: CallRequest,
+  history: CallHistory,
+  gates: Gates,
+  now: number,
+): number {
   const callMs = Math.max(policy.minCallMs, gates.estimatedCallMs ?? 0);
   return remainingMs(policy, request, history, now) - callMs;
 }
@@ -185,8 +170,8 @@ export function admit(
   if (circuitOpenUntil > now && request.patience !== "wait") return stop("circuit-open");
   const [by, until] = longestHold(gates, history.attempt > 0);
   if (by === undefined || until <= now) return GO;
-  const call = { policy, request, history, gates, now };
-  return hold(call, by, until, history.previousDelayMs);
+  const mostMs = leftMs(policy, request, history, gates, now);
+  return hold(by, until, history.previousDelayMs, now, mostMs);
 }
 
 function longestHold(gates: Gates, retrying: boolean): readonly [HoldReason | undefined, number] {

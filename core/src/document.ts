@@ -18,12 +18,9 @@ export interface Problem {
 /** Says what a value should be; undefined when it is that. */
 export interface Rule {
   (value: unknown): string | undefined;
-  /** The same rule as JSON Schema, for the service's API and the web form. */
-  readonly schema?: JsonSchema;
+  /** What it was made of, for whoever writes it down in another form (`rule-schema.ts`). */
+  readonly parts?: readonly unknown[];
 }
-
-/** As much of JSON Schema (2020-12) as rules need. */
-export type JsonSchema = Readonly<Record<string, unknown>>;
 
 export type Fields = Readonly<Record<string, Rule>>;
 
@@ -41,27 +38,20 @@ export class DocumentError extends RedriveError {
 export function numberRule(min: number, max: number, fraction = false): Rule {
   const wanted = `a ${fraction ? "" : "whole "}number from ${min} to ${max}`;
   const isGood = (value: unknown) =>
-    typeof value === "number" &&
-    value >= min &&
-    value <= max &&
-    (fraction || Math.floor(value) === value);
-  const schema = { type: fraction ? "number" : "integer", minimum: min, maximum: max };
-  return ruleOf(isGood, wanted, schema);
+    typeof value === "number" && value >= min && value <= max && (fraction || value % 1 === 0);
+  return ruleOf(isGood, wanted, min, max, fraction);
 }
 
 export function choiceRule(...choices: readonly string[]): Rule {
   const isGood = (value: unknown) => choices.includes(value as string);
-  return ruleOf(isGood, `one of ${choices.join(", ")}`, { enum: choices });
+  return ruleOf(isGood, `one of ${choices.join(", ")}`, ...choices);
 }
 
 export function textRule(pattern: RegExp, wanted: string): Rule {
-  const isGood = (value: unknown) => typeof value === "string" && pattern.test(value);
-  return ruleOf(isGood, wanted, { type: "string", pattern: pattern.source });
+  return ruleOf((value) => typeof value === "string" && pattern.test(value), wanted, pattern);
 }
 
-export const booleanRule: Rule = ruleOf((value) => typeof value === "boolean", "true or false", {
-  type: "boolean",
-});
+export const booleanRule: Rule = ruleOf((value) => typeof value === "boolean", "true or false");
 
 /** A list of `min` to `max` entries that each pass `rule`. */
 export function listRule(rule: Rule, min: number, max: number): Rule {
@@ -69,19 +59,19 @@ export function listRule(rule: Rule, min: number, max: number): Rule {
     if (!Array.isArray(value) || value.length < min || value.length > max) {
       return `a list of ${min} to ${max} entries`;
     }
-    for (const entry of value) {
-      const wanted = rule(entry);
-      if (wanted !== undefined) return `a list in which each entry is ${wanted}`;
-    }
-    return undefined;
+    const wanted = value.map(rule).find(Boolean);
+    return wanted && `a list in which each entry is ${wanted}`;
   };
-  const schema = { type: "array", items: rule.schema ?? {}, minItems: min, maxItems: max };
-  return Object.assign(check, { schema });
+  return Object.assign(check, { parts: [rule, min, max] });
 }
 
-function ruleOf(isGood: (value: unknown) => boolean, wanted: string, schema: JsonSchema): Rule {
+function ruleOf(
+  isGood: (value: unknown) => boolean,
+  wanted: string,
+  ...parts: readonly unknown[]
+): Rule {
   const check = (value: unknown) => (isGood(value) ? undefined : wanted);
-  return Object.assign(check, { schema });
+  return Object.assign(check, { parts });
 }
 
 /** True for what JSON calls an object. */
@@ -96,15 +86,16 @@ export function checkFields(document: unknown, fields: Fields, prefix = ""): Pro
     return [problem(name, document, `${name || "the document"} must be an object`)];
   }
   const problems: Problem[] = [];
-  for (const name of Object.keys(document)) {
-    const value = document[name];
+  for (const [name, value] of Object.entries(document)) {
     if (value === undefined) continue;
+    const field = prefix + name;
     const rule = Object.hasOwn(fields, name) ? fields[name] : undefined;
     const wanted = rule?.(value);
-    if (rule === undefined) problems.push(unknownField(prefix, name, value, Object.keys(fields)));
-    else if (wanted !== undefined) {
-      problems.push(problem(prefix + name, value, `${prefix}${name} must be ${wanted}`));
-    }
+    if (wanted) problems.push(problem(field, value, `${field} must be ${wanted}`));
+    if (rule) continue;
+    const near = nearest(name, Object.keys(fields));
+    const hint = near ? `, did you mean ${quote(near)}?` : "";
+    problems.push({ field, value, message: `unknown field ${quote(field)}${hint}` });
   }
   return problems;
 }
@@ -112,17 +103,6 @@ export function checkFields(document: unknown, fields: Fields, prefix = ""): Pro
 /** A problem whose message ends by quoting the value. */
 export function problem(field: string, value: unknown, text: string): Problem {
   return { field, value, message: `${text}, got ${quote(value)}` };
-}
-
-function unknownField(
-  prefix: string,
-  name: string,
-  value: unknown,
-  known: readonly string[],
-): Problem {
-  const near = nearest(name, known);
-  const hint = near === undefined ? "" : `, did you mean ${quote(near)}?`;
-  return { field: prefix + name, value, message: `unknown field ${quote(prefix + name)}${hint}` };
 }
 
 /** The known name closest to a misspelt one, if any is close enough to be meant. */
@@ -141,14 +121,15 @@ export function nearest(name: string, known: readonly string[]): string | undefi
 function editDistance(a: string, b: string): number {
   const from = a.slice(0, 64);
   const to = b.slice(0, 64);
-  let row = Array.from({ length: to.length + 1 }, (_, i) => i);
-  for (let i = 1; i <= from.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= to.length; j++) {
-      const swap = (row[j - 1] ?? 0) + (from[i - 1] === to[j - 1] ? 0 : 1);
-      next.push(Math.min(swap, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+  const row = Array.from({ length: to.length + 1 }, (_, i) => i);
+  for (let i = 0; i < from.length; i++) {
+    let diagonal = i;
+    row[0] = i + 1;
+    for (let j = 0; j < to.length; j++) {
+      const swap = diagonal + (from[i] === to[j] ? 0 : 1);
+      diagonal = row[j + 1] as number;
+      row[j + 1] = Math.min(swap, diagonal + 1, (row[j] as number) + 1);
     }
-    row = next;
   }
-  return row[to.length] ?? 0;
+  return row[to.length] as number;
 }

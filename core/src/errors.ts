@@ -72,7 +72,7 @@ export class RedriveError extends Error {
   readonly attempts: readonly AttemptRecord[];
 
   constructor(code: ErrorCode, message: string, details: RedriveErrorDetails = {}) {
-    super(message, "cause" in details ? { cause: details.cause } : undefined);
+    super(message, details);
     this.code = code;
     this.reason = details.reason;
     this.attempts = details.attempts ?? [];

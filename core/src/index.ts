@@ -87,7 +87,6 @@ export {
   DocumentError,
   type Fields,
   isObject,
-  type JsonSchema,
   listRule,
   nearest,
   numberRule,
@@ -185,6 +184,7 @@ export {
   type RetryBudgetOptions,
   takeRetry,
 } from "./retry-budget.ts";
+export type { JsonSchema } from "./rule-schema.ts";
 export { restoreBreaker, type SavedBreaker, saveBreaker } from "./saved-breaker.ts";
 export { systemBytes, systemClock, systemId, systemRandom } from "./system.ts";
 export {

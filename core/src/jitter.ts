@@ -13,30 +13,25 @@ export type Jitter = (
 ) => number;
 
 /** Invariant: a whole wait from 0 to the ceiling; PROPORTIONAL alone may reach (1 + ratio) times it. */
-export function jitterOf(policy: Policy): Jitter {
-  switch (policy.jitterType) {
-    case "NONE":
-      return (ceilingMs) => ceilingMs;
-    case "FULL":
-      return (ceilingMs, draw) => pick(0, ceilingMs, draw);
-    case "EQUAL":
-      return (ceilingMs, draw) => pick(Math.floor(ceilingMs / 2), ceilingMs, draw);
-    case "PROPORTIONAL": {
-      const { jitterRatio } = policy;
-      return (ceilingMs, draw) => {
-        const spreadMs = Math.floor(ceilingMs * jitterRatio);
+export function jitterOf({ jitterType, jitterRatio, maxDelayMs = 0 }: Policy): Jitter {
+  return (ceilingMs, draw, firstMs, previousMs) => {
+    const spreadMs = Math.floor(ceilingMs * jitterRatio);
+    switch (jitterType) {
+      case "NONE":
+        return ceilingMs;
+      case "FULL":
+        return pick(0, ceilingMs, draw);
+      case "EQUAL":
+        return pick(Math.floor(ceilingMs / 2), ceilingMs, draw);
+      case "PROPORTIONAL":
         return pick(ceilingMs - spreadMs, ceilingMs + spreadMs, draw);
-      };
-    }
-    case "DECORRELATED": {
-      const maxDelayMs = policy.maxDelayMs ?? 0;
-      // The cap bounds the range that is drawn from, not the draw: no pile on the cap.
-      return (_, draw, firstMs, previousMs) => {
+      case "DECORRELATED": {
+        // The cap bounds the range that is drawn from, not the draw: no pile on the cap.
         const topMs = Math.min(maxDelayMs, Math.max(firstMs, previousMs) * 3);
         return pick(firstMs, Math.max(firstMs, topMs), draw);
-      };
+      }
     }
-  }
+  };
 }
 
 /** Uniform over the whole numbers from `low` to `high`, both included. */

@@ -72,9 +72,7 @@ export const SUCCESS: Outcome = { kind: "success" };
 /** The outcome of an HTTP answer: 2xx is success, everything else is up to the policy. */
 export function statusOutcome(status: number, retryAfterMs?: number): Outcome {
   if (status >= 200 && status <= 299) return { kind: "success", status };
-  return retryAfterMs === undefined
-    ? { kind: "status", status }
-    : { kind: "status", status, retryAfterMs };
+  return { kind: "status", status, ...(retryAfterMs !== undefined && { retryAfterMs }) };
 }
 
 /** The outcome of a gRPC call. */
@@ -82,9 +80,7 @@ export function grpcOutcome(code: GrpcCode, pushback?: number | "refused"): Outc
   if (code === "OK") return SUCCESS;
   if (code === "CANCELLED") return { kind: "aborted" };
   if (pushback === "refused") return { kind: "grpc", code, refused: true };
-  return pushback === undefined
-    ? { kind: "grpc", code }
-    : { kind: "grpc", code, retryAfterMs: pushback };
+  return { kind: "grpc", code, ...(pushback !== undefined && { retryAfterMs: pushback }) };
 }
 
 /** What an outcome means under a policy. */
@@ -92,30 +88,27 @@ export function judge(policy: Policy, outcome: Outcome): Verdict {
   if (outcome.verdict !== undefined) return outcome.verdict;
   if (outcome.refused && outcome.kind !== "success") return "terminal";
   switch (outcome.kind) {
-    case "success":
-      return "success";
-    case "aborted":
-      return "aborted";
-    case "fault":
-      return "terminal";
-    case "thrown":
-    case "abandoned":
-      return "transient";
     case "status":
-      return judgeStatus(policy, outcome.status);
+      return judgeBy(policy.retryableStatusCodes, outcome.status, 429);
     case "grpc":
-      return judgeGrpc(policy, outcome.code);
+      return judgeBy(policy.retryableGrpcCodes, outcome.code, "RESOURCE_EXHAUSTED");
     case "error":
-      return policy.retryableErrors.includes(outcome.errorClass) ? "transient" : "terminal";
+      return judgeBy(policy.retryableErrors, outcome.errorClass);
+    default:
+      return VERDICTS[outcome.kind];
   }
 }
 
-function judgeStatus(policy: Policy, status: number): Verdict {
-  if (!policy.retryableStatusCodes.includes(status)) return "terminal";
-  return status === 429 ? "throttled" : "transient";
-}
+/** Of the outcomes that no list of the policy names. */
+const VERDICTS = {
+  success: "success",
+  aborted: "aborted",
+  fault: "terminal",
+  thrown: "transient",
+  abandoned: "transient",
+} as const;
 
-function judgeGrpc(policy: Policy, code: GrpcCode): Verdict {
-  if (!policy.retryableGrpcCodes.includes(code)) return "terminal";
-  return code === "RESOURCE_EXHAUSTED" ? "throttled" : "transient";
+function judgeBy<T>(retryable: readonly T[], seen: T, throttling?: T): Verdict {
+  if (!retryable.includes(seen)) return "terminal";
+  return seen === throttling ? "throttled" : "transient";
 }

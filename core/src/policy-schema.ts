@@ -3,8 +3,8 @@
  * form. Ranges come from the table that validates and defaults from the code that completes, so
  * none can drift; only the sentences are written here. Documentation: `checkPolicy` alone judges.
  */
-import type { JsonSchema } from "./document.ts";
 import { POLICY_FIELDS, type PolicyDocument, resolve } from "./policy.ts";
+import { type JsonSchema, schemaOf } from "./rule-schema.ts";
 
 const SENTENCES: Readonly<Record<keyof PolicyDocument, string>> = {
   policyId: "Name of the policy; required in the service.",
@@ -37,7 +37,8 @@ export function policySchema(): JsonSchema {
   const defaults: Readonly<Record<string, unknown>> = { ...resolve({}) };
   const properties = Object.entries(SENTENCES).map(([name, description]) => {
     const fallback = name in defaults ? { default: defaults[name] } : {};
-    return [name, { description, ...POLICY_FIELDS[name]?.schema, ...fallback }] as const;
+    const rule = POLICY_FIELDS[name as keyof PolicyDocument];
+    return [name, { description, ...schemaOf(rule), ...fallback }] as const;
   });
   return {
     type: "object",

@@ -12,6 +12,7 @@ import {
   numberRule,
   type Problem,
   problem,
+  type Rule,
   textRule,
 } from "./document.ts";
 import { ERROR_CLASSES, type ErrorClass, GRPC_CODES, type GrpcCode } from "./outcome.ts";
@@ -94,7 +95,7 @@ const CURVE_FIELDS: readonly CurveField[] = [
 ];
 
 /** One rule a field; what binds several fields together is in `checkTogether`. */
-export const POLICY_FIELDS: Fields & Readonly<Record<keyof PolicyDocument, unknown>> = {
+export const POLICY_FIELDS: Fields & Readonly<Record<keyof PolicyDocument, Rule>> = {
   policyId: textRule(/^[\w.-]{1,64}$/, "1 to 64 characters of A-Z a-z 0-9 . _ -"),
   description: textRule(/^.{0,500}$/s, "a text of at most 500 characters"),
   maxAttempts: numberRule(1, 1000),
@@ -147,86 +148,69 @@ const DEFAULTS = {
   maxRetryAfterMs: DAY_MS,
 } as const satisfies PolicyDocument;
 
+const CURVE_DEFAULTS = {
+  backoff: "EXPONENTIAL",
+  initialDelayMs: 100,
+  multiplier: 2,
+} as const satisfies PolicyDocument;
+
+/** The longest wait, unless the first one is longer; and the connection's part of an attempt. */
+const MAX_DELAY_MS = 30_000;
+const CONNECT_TIMEOUT_MS = 3000;
+
 function complete(document: PolicyDocument): Policy {
-  const { delaysMs } = document;
-  const common = completeCommon(document);
-  return delaysMs === undefined
-    ? { ...common, ...completeCurve(document) }
-    : { ...common, maxAttempts: delaysMs.length + 1, delaysMs };
-}
-
-function completeCommon(document: PolicyDocument): CommonPolicy {
-  const given = Object.entries(document).filter(
-    ([name, value]) => value !== undefined && name !== "delaysMs" && !isCurveField(name),
+  const given: PolicyDocument = Object.fromEntries(
+    Object.entries(document).filter(([, value]) => value !== undefined),
   );
-  const policy = { ...DEFAULTS, ...(Object.fromEntries(given) as Partial<CommonPolicy>) };
-  const { connectTimeoutMs = Math.min(3000, policy.attemptTimeoutMs) } = policy;
-  return { ...policy, connectTimeoutMs };
-}
-
-function isCurveField(name: string): boolean {
-  return CURVE_FIELDS.includes(name as CurveField);
-}
-
-function completeCurve(document: PolicyDocument): Required<Pick<PolicyDocument, CurveField>> {
-  const { backoff = "EXPONENTIAL", initialDelayMs = 100, multiplier = 2 } = document;
-  const { maxDelayMs = Math.max(30_000, initialDelayMs) } = document;
-  const { throttleDelayMs = initialDelayMs } = document;
-  return { backoff, initialDelayMs, multiplier, maxDelayMs, throttleDelayMs };
+  const { attemptTimeoutMs = DEFAULTS.attemptTimeoutMs, delaysMs } = given;
+  const { connectTimeoutMs = Math.min(CONNECT_TIMEOUT_MS, attemptTimeoutMs) } = given;
+  const common = { ...DEFAULTS, ...(given as object), connectTimeoutMs };
+  if (delaysMs) return { ...common, maxAttempts: delaysMs.length + 1, delaysMs };
+  const { initialDelayMs = CURVE_DEFAULTS.initialDelayMs } = given;
+  const { maxDelayMs = Math.max(MAX_DELAY_MS, initialDelayMs) } = given;
+  const { throttleDelayMs = initialDelayMs } = given;
+  return { ...CURVE_DEFAULTS, ...common, maxDelayMs, throttleDelayMs };
 }
 
 /** What binds fields together. Each field is known to be good by itself. */
 function checkTogether(policy: Policy, document: PolicyDocument, prefix: string): Problem[] {
-  const problems = policy.delaysMs ? checkList(policy, document) : checkCurve(policy);
-  if (policy.connectTimeoutMs > policy.attemptTimeoutMs) {
-    const wanted = `at most attemptTimeoutMs (${policy.attemptTimeoutMs})`;
-    problems.push(must("connectTimeoutMs", policy.connectTimeoutMs, wanted));
-  }
-  const firstMs = policy.delaysMs ? (policy.delaysMs[0] ?? 0) : policy.initialDelayMs;
-  if (policy.maxAttempts > 1 && firstMs + policy.minCallMs > policy.totalBudgetMs) {
-    const wanted = `at least the first wait and call (${firstMs} + ${policy.minCallMs})`;
-    problems.push(must("totalBudgetMs", policy.totalBudgetMs, wanted));
-  }
-  if (prefix === "") return problems;
-  return problems.map((one) => ({
-    ...one,
-    field: prefix + one.field,
-    message: prefix + one.message,
-  }));
-}
-
-function checkCurve(policy: CurvePolicy): Problem[] {
-  const { initialDelayMs, maxDelayMs, throttleDelayMs } = policy;
+  const { delaysMs, jitterType, connectTimeoutMs, attemptTimeoutMs, minCallMs } = policy;
   const problems: Problem[] = [];
-  if (maxDelayMs < initialDelayMs) {
-    problems.push(must("maxDelayMs", maxDelayMs, `at least initialDelayMs (${initialDelayMs})`));
-  } else if (throttleDelayMs < initialDelayMs || throttleDelayMs > maxDelayMs) {
-    const wanted = `from initialDelayMs (${initialDelayMs}) to maxDelayMs (${maxDelayMs})`;
-    problems.push(must("throttleDelayMs", throttleDelayMs, wanted));
-  }
-  if (policy.jitterType === "DECORRELATED" && policy.backoff !== "EXPONENTIAL") {
-    problems.push(must("backoff", policy.backoff, "EXPONENTIAL with jitterType DECORRELATED"));
-  }
+  const refuse = (field: keyof PolicyDocument, isBad: boolean, wanted: string) => {
+    const name = prefix + field;
+    const value = document[field] ?? policy[field];
+    if (isBad) problems.push(problem(name, value, `${name} must be ${wanted}`));
+  };
+  const isDecorrelated = jitterType === "DECORRELATED";
+  if (delaysMs) {
+    const { maxAttempts } = policy;
+    for (const field of CURVE_FIELDS) {
+      refuse(field, document[field] !== undefined, "left out when delaysMs is given");
+    }
+    const isOther = (document.maxAttempts ?? maxAttempts) !== maxAttempts;
+    refuse("maxAttempts", isOther, `${maxAttempts} (entries of delaysMs + 1) or left out`);
+    refuse("jitterType", isDecorrelated, "another one when delaysMs is given");
+  } else checkCurve(policy, isDecorrelated, refuse);
+  const isLate = connectTimeoutMs > attemptTimeoutMs;
+  refuse("connectTimeoutMs", isLate, `at most attemptTimeoutMs (${attemptTimeoutMs})`);
+  const firstMs = delaysMs?.[0] ?? policy.initialDelayMs ?? 0;
+  const isTight = policy.maxAttempts > 1 && firstMs + minCallMs > policy.totalBudgetMs;
+  refuse("totalBudgetMs", isTight, `at least the first wait and call (${firstMs} + ${minCallMs})`);
   return problems;
 }
 
-function checkList(policy: ListPolicy, document: PolicyDocument): Problem[] {
-  const problems = CURVE_FIELDS.filter((name) => document[name] !== undefined).map((name) =>
-    must(name, document[name], "left out when delaysMs is given"),
-  );
-  const { maxAttempts } = document;
-  if (maxAttempts !== undefined && maxAttempts !== policy.maxAttempts) {
-    const wanted = `${policy.maxAttempts} (entries of delaysMs + 1) or left out`;
-    problems.push(must("maxAttempts", maxAttempts, wanted));
-  }
-  if (policy.jitterType === "DECORRELATED") {
-    problems.push(must("jitterType", policy.jitterType, "another one when delaysMs is given"));
-  }
-  return problems;
-}
-
-function must(field: string, value: unknown, wanted: string): Problem {
-  return problem(field, value, `${field} must be ${wanted}`);
+function checkCurve(
+  { initialDelayMs, maxDelayMs, throttleDelayMs, backoff }: CurvePolicy,
+  isDecorrelated: boolean,
+  refuse: (field: keyof PolicyDocument, isBad: boolean, wanted: string) => void,
+): void {
+  const isAbove = initialDelayMs > maxDelayMs;
+  const isOutside = throttleDelayMs < initialDelayMs || throttleDelayMs > maxDelayMs;
+  const from = `initialDelayMs (${initialDelayMs})`;
+  refuse("maxDelayMs", isAbove, `at least ${from}`);
+  refuse("throttleDelayMs", !isAbove && isOutside, `from ${from} to maxDelayMs (${maxDelayMs})`);
+  const isOdd = isDecorrelated && backoff !== "EXPONENTIAL";
+  refuse("backoff", isOdd, "EXPONENTIAL with jitterType DECORRELATED");
 }
 
 /** The same policy without retries: for a layer that yields to one above it. */
