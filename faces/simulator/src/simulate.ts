@@ -3,7 +3,7 @@
  * in every browser: nothing here looks at a clock, draws by itself or depends on the host.
  */
 import { coverageOf } from "./coverage.ts";
-import { createTrace, type Trace } from "./engine/trace.ts";
+import { createTrace } from "./engine/trace.ts";
 import { type Figures, figuresOf, type Report } from "./measure/report.ts";
 import { percent, plain, verdictOf } from "./measure/verdict.ts";
 import {
@@ -16,31 +16,31 @@ import { runCalls } from "./world/calls.ts";
 import { runContention } from "./world/contention.ts";
 import { isFleet, runFleet } from "./world/fleet.ts";
 import { runQueue } from "./world/queue.ts";
+import type { RunOptions } from "./world/world.ts";
 import type { WorldRun } from "./world/world-run.ts";
 
 export interface SimulateOptions {
   /** Default: 1. */
   readonly seed?: number | string;
+  /** Told now and then, in long runs of calls, how much is done, 0 to 1. Changes nothing. */
+  readonly onProgress?: (share: number) => void;
 }
 
 /** Runs a scenario. Throws `INVALID_ARGUMENT` with everything that is wrong with the document. */
 export function simulate(document: ScenarioDocument, options: SimulateOptions = {}): Report {
-  const { seed = 1 } = options;
-  return reportOn(assertScenario(document), seed, undefined);
+  const { seed = 1, onProgress } = options;
+  return reportOn(assertScenario(document), seed, { onProgress });
 }
 
 /** Eight hexadecimal digits over every event of a run: equal in all engines. */
 export function traceHash(document: ScenarioDocument, seed: number | string = 1): string {
   const trace = createTrace();
-  reportOn(assertScenario(document), seed, trace);
+  reportOn(assertScenario(document), seed, { trace });
   return trace.hash();
 }
 
-function reportOn(
-  document: ScenarioDocument,
-  seed: number | string,
-  trace: Trace | undefined,
-): Report {
+function reportOn(document: ScenarioDocument, seed: number | string, options: RunOptions): Report {
+  const { trace } = options;
   switch (document.world) {
     case "CONTENTION": {
       const figures = figuresOf(runContention(document, { seed, trace }));
@@ -52,19 +52,17 @@ function reportOn(
     }
     default: {
       const scenario = resolveCalls(document);
-      const figures = figuresOf(runWorld(scenario, seed, trace));
+      const figures = figuresOf(runWorld(scenario, seed, options));
       const report = complete(document.name, seed, figures, verdictOf(scenario, figures));
       return { ...report, ...coverageFor(scenario, seed) };
     }
   }
 }
 
-function runWorld(
-  scenario: CallsScenario,
-  seed: number | string,
-  trace: Trace | undefined,
-): WorldRun {
-  return isFleet(scenario) ? runFleet(scenario, seed, trace) : runCalls(scenario, seed, { trace });
+function runWorld(scenario: CallsScenario, seed: number | string, options: RunOptions): WorldRun {
+  return isFleet(scenario)
+    ? runFleet(scenario, seed, options.trace)
+    : runCalls(scenario, seed, options);
 }
 
 function complete(

@@ -30,6 +30,9 @@ import {
 } from "./world.ts";
 import type { WorldRun } from "./world-run.ts";
 
+/** Progress is told once in so many events; a power of two. */
+const EVENTS_PER_TOLD = 65_536;
+
 /** No run is longer: enough for an hour of 10 000 calls a second. */
 const MOST_EVENTS = 400_000_000;
 
@@ -44,7 +47,7 @@ export function runCalls(
     clients.kind === "CLOSED" ? startClosed(world, clients) : startOpen(world, clients);
   // Clients with a fixed number of jobs are followed to the end of the last one.
   const runsOut = clients.kind === "CLOSED" && clients.jobs !== undefined;
-  turn(world, runsOut ? Number.POSITIVE_INFINITY : scenario.horizonMs, onDone);
+  turn(world, runsOut ? Number.POSITIVE_INFINITY : scenario.horizonMs, onDone, options.onProgress);
   const { timeline } = serverOf(world, world.servers.length - 1);
   return {
     engine: "calls",
@@ -55,7 +58,12 @@ export function runCalls(
   };
 }
 
-function turn(world: World, untilMs: number, onDone: OnDone): void {
+function turn(
+  world: World,
+  untilMs: number,
+  onDone: OnDone,
+  onProgress: RunOptions["onProgress"],
+): void {
   const { heap, trace } = world;
   for (let events = 0; popEvent(heap); events++) {
     const { at, kind, subject } = heap;
@@ -66,10 +74,20 @@ function turn(world: World, untilMs: number, onDone: OnDone): void {
         `the scenario has more than ${MOST_EVENTS} events`,
       );
     }
+    if (onProgress !== undefined && (events & (EVENTS_PER_TOLD - 1)) === 0) {
+      onProgress(progressOf(world, at / untilMs));
+    }
     world.now = at;
     trace?.note(at, kind, subject);
     step(world, kind, subject, onDone);
   }
+}
+
+/** By the clock; clients who run until they are done have no end but their jobs. */
+function progressOf({ scenario, tally }: World, timeShare: number): number {
+  const { clients } = scenario;
+  if (clients.kind !== "CLOSED" || clients.jobs === undefined) return timeShare;
+  return (tally.succeeded + tally.lost) / (clients.count * clients.jobs);
 }
 
 function step(world: World, kind: number, subject: number, onDone: OnDone): void {

@@ -30,6 +30,8 @@ export interface RunOptions {
   readonly trace?: Trace | undefined;
   /** A guard of the lab's own for each client. */
   readonly ownGuard?: ((client: number) => OwnGuard) | undefined;
+  /** Told now and then how much of the run is done, 0 to 1. */
+  readonly onProgress?: ((share: number) => void) | undefined;
 }
 
 export interface World {
