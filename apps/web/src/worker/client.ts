@@ -1,34 +1,51 @@
 /**
  * Client: asks the worker, and keeps only the newest question of each lane waiting. A slider asks a
- * hundred times; what is answered is what the worker can keep up with, and the last one always.
+ * hundred times; what is answered is what the worker can keep up with, and the last one always. An
+ * answer that takes long is not waited for once a newer question of its lane has come.
  */
-import type { Ask, Input, Kind, Output, Reply } from "./requests.ts";
+import { systemClock } from "@redrive/core";
+import type { Ask, Input, Kind, Output, Reply, Tell } from "./requests.ts";
 
 interface Waiting extends Omit<Ask, "id"> {
+  readonly onProgress: Tell | undefined;
   resolve(output: unknown): void;
   reject(error: Error): void;
 }
 
 /** The next question of each lane, in the order in which lanes came to wait. */
 const waiting = new Map<string, Waiting>();
-let inFlight: (Waiting & { readonly id: number }) | undefined;
+let inFlight: (Waiting & { readonly id: number; lane: string; sentMs: number }) | undefined;
 let lastId = 0;
 let worker: Worker | undefined;
 
+/** A worker is quickly started anew; one that is this long at work that nobody wants is ended. */
+const PATIENCE_MS = 1000;
+
 /**
  * Resolves with the answer, or with undefined if a newer question of the same lane took its place
- * before it was sent. Answers of a lane come in the order of its questions.
+ * before it was answered. Answers of a lane come in the order of its questions.
  */
 export function ask<K extends Kind>(
   lane: string,
   kind: K,
   input: Input<K>,
+  onProgress?: Tell,
 ): Promise<Output<K> | undefined> {
   return new Promise((resolve, reject) => {
     waiting.get(lane)?.resolve(undefined);
-    waiting.set(lane, { kind, input, resolve: resolve as Waiting["resolve"], reject });
+    waiting.set(lane, { kind, input, onProgress, resolve: resolve as Waiting["resolve"], reject });
+    abandonLong(lane);
     sendNext();
   });
+}
+
+/** Ends the worker if it has long been at work on an older question of the lane. */
+function abandonLong(lane: string): void {
+  if (inFlight?.lane !== lane || systemClock.monotonicMs() - inFlight.sentMs < PATIENCE_MS) return;
+  worker?.terminate();
+  worker = undefined;
+  inFlight.resolve(undefined);
+  inFlight = undefined;
 }
 
 function sendNext(): void {
@@ -37,7 +54,7 @@ function sendNext(): void {
   const [lane, question] = next.value;
   waiting.delete(lane);
   lastId++;
-  inFlight = { ...question, id: lastId };
+  inFlight = { ...question, id: lastId, lane, sentMs: systemClock.monotonicMs() };
   theWorker().postMessage({ id: lastId, kind: question.kind, input: question.input } satisfies Ask);
 }
 
@@ -57,9 +74,13 @@ function startWorker(): Worker {
   return started;
 }
 
-function settle({ id, output, problem }: Reply): void {
+function settle({ id, progress, output, problem }: Reply): void {
   const asked = inFlight;
   if (asked?.id !== id) return;
+  if (progress !== undefined) {
+    asked.onProgress?.(progress);
+    return;
+  }
   inFlight = undefined;
   if (problem === undefined) asked.resolve(output);
   else asked.reject(new Error(problem));

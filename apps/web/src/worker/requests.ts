@@ -62,8 +62,11 @@ export type Kind = keyof Requests;
 export type Input<K extends Kind> = Requests[K]["input"];
 export type Output<K extends Kind> = Requests[K]["output"];
 
+/** Tells the page how much of the work is done, 0 to 1. */
+export type Tell = (share: number) => void;
+
 export type Handlers = {
-  readonly [K in Kind]: (input: Input<K>) => Output<K> | Promise<Output<K>>;
+  readonly [K in Kind]: (input: Input<K>, tell: Tell) => Output<K> | Promise<Output<K>>;
 };
 
 /** What goes to the worker. */
@@ -73,9 +76,10 @@ export interface Ask {
   readonly input: unknown;
 }
 
-/** What comes back: one of the two. */
+/** What comes back: one of the three; `progress` any number of times before the others. */
 export interface Reply {
   readonly id: number;
+  readonly progress?: number;
   readonly output?: unknown;
   readonly problem?: string;
 }

@@ -4,7 +4,7 @@
  */
 import type { PolicyDocument } from "@redrive/core";
 import { coverage, herd, schedule } from "@redrive/simulator";
-import type { Ask, Handlers, Reply } from "./requests.ts";
+import type { Ask, Handlers, Reply, Tell } from "./requests.ts";
 
 const handlers: Handlers = {
   herd: ({ policy, options }) => herd(policy, options),
@@ -16,9 +16,9 @@ const handlers: Handlers = {
     const { measureStrategies } = await import("./strategy-requests.ts");
     return measureStrategies(question);
   },
-  simulate: async ({ scenario, seed }) => {
+  simulate: async ({ scenario, seed }, tell) => {
     const { simulate } = await import("./scenario-requests.ts");
-    return simulate(scenario, { seed });
+    return simulate(scenario, { seed, onProgress: tell });
   },
   lab: async ({ id, options }) => {
     const { runLab } = await import("./lab-requests.ts");
@@ -55,7 +55,8 @@ addEventListener("message", ({ data }: MessageEvent<Ask>) => void answer(data));
 
 async function answer({ id, kind, input }: Ask): Promise<void> {
   try {
-    const output = await (handlers[kind] as (input: unknown) => unknown)(input);
+    const tell: Tell = (progress) => reply({ id, progress }, []);
+    const output = await (handlers[kind] as (input: unknown, tell: Tell) => unknown)(input, tell);
     reply({ id, output }, buffersIn(output));
   } catch (error) {
     reply({ id, problem: error instanceof Error ? error.message : String(error) }, []);

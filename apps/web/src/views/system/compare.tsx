@@ -104,6 +104,7 @@ function CompareTable() {
               lost
             </th>
             <th scope="col">verdict</th>
+            <td />
           </tr>
         </thead>
         <tbody>
@@ -114,6 +115,7 @@ function CompareTable() {
             <tr>
               <th scope="row">without guards</th>
               <Cells report={reportOf(bare)} />
+              <td />
             </tr>
           )}
         </tbody>
@@ -128,29 +130,29 @@ function EntryRow({ place, document }: { readonly place: number; document: Scena
   return (
     <tr class={isShown ? "shown" : ""}>
       <th scope="row">
-        <span class="row-head">
-          <button
-            type="button"
-            class="row-name"
-            aria-pressed={isShown}
-            title={guardsOf(document)}
-            onClick={() => show(place)}
-          >
-            {title}
-          </button>
-          {entries.value.length > 1 && (
-            <button
-              type="button"
-              class="button quiet small"
-              aria-label={`Remove ${title}`}
-              onClick={() => remove(place)}
-            >
-              ×
-            </button>
-          )}
-        </span>
+        <button
+          type="button"
+          class="row-name"
+          aria-pressed={isShown}
+          title={guardsOf(document)}
+          onClick={() => show(place)}
+        >
+          {title}
+        </button>
       </th>
       <Cells report={reportOf(document)} />
+      <td class="number">
+        {entries.value.length > 1 && (
+          <button
+            type="button"
+            class="button quiet small"
+            aria-label={`Remove ${title}`}
+            onClick={() => remove(place)}
+          >
+            ×
+          </button>
+        )}
+      </td>
     </tr>
   );
 }

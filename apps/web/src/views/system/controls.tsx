@@ -42,14 +42,14 @@ const PRESETS: readonly SelectGroup[] = GROUPS.map(({ label, has }) => ({
 
 function ScenarioControls() {
   const { name = "scenario", horizonMs = 60_000 } = current.value;
-  const isShipped = shippedName.value !== "";
+  const other = Object.hasOwn(scenarios, name) ? `${name}, changed` : name;
   return (
     <Card title="Scenario">
       <Select
         label="Preset"
         value={shippedName.value}
         groups={PRESETS}
-        {...(!isShipped && { none: `${name}, changed` })}
+        {...(shippedName.value === "" && { none: other })}
         onChange={choosePreset}
       />
       <Field

@@ -114,15 +114,30 @@ export function withPolicy(
   }));
 }
 
-function bindingsOf(policy: PolicyDocument, change: Change<PolicyDocument>) {
-  const { initialDelayMs = 100, maxDelayMs = 30_000, attemptTimeoutMs = 10_000 } = policy;
-  const { connectTimeoutMs = 0, throttleDelayMs } = policy;
-  const raised = change.maxDelayMs === undefined;
+/** What was just set stands; the others give way. */
+function bindingsOf(
+  policy: PolicyDocument,
+  change: Change<PolicyDocument>,
+): Change<PolicyDocument> {
+  const { attemptTimeoutMs = 10_000, connectTimeoutMs, minCallMs = 1, delaysMs } = policy;
+  const { totalBudgetMs = 30_000, maxDelayMs = 30_000 } = policy;
+  const connect = connectTimeoutMs && Math.min(connectTimeoutMs, attemptTimeoutMs);
+  const timeouts = { connectTimeoutMs: connect };
+  if (delaysMs !== undefined) {
+    return { ...timeouts, totalBudgetMs: Math.max(totalBudgetMs, (delaysMs[0] ?? 0) + minCallMs) };
+  }
+  const most = Math.min(
+    change.maxDelayMs ?? Number.POSITIVE_INFINITY,
+    (change.totalBudgetMs ?? Number.POSITIVE_INFINITY) - minCallMs,
+  );
+  const { initialDelayMs = 100 } = policy;
+  const firstMs = Math.min(initialDelayMs, most);
   return {
-    ...(initialDelayMs > maxDelayMs && raised && { maxDelayMs: initialDelayMs }),
-    ...(initialDelayMs > maxDelayMs && !raised && { initialDelayMs: maxDelayMs }),
-    ...(connectTimeoutMs > attemptTimeoutMs && { connectTimeoutMs: attemptTimeoutMs }),
-    ...(throttleDelayMs !== undefined && { throttleDelayMs: undefined }),
+    ...timeouts,
+    ...(firstMs !== initialDelayMs && { initialDelayMs: firstMs }),
+    ...(firstMs > maxDelayMs && { maxDelayMs: firstMs }),
+    ...(firstMs + minCallMs > totalBudgetMs && { totalBudgetMs: firstMs + minCallMs }),
+    throttleDelayMs: undefined,
   };
 }
 

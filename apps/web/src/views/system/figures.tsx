@@ -37,12 +37,7 @@ export function RunStats({ report }: { readonly report: Report }) {
         value={whole(peak.count)}
         note={`attempts within ${span(peak.windowMs)}, at ${peak.atMs === 0 ? "0" : span(peak.atMs)}`}
       />
-      <Stat
-        label="Recovers"
-        value={recoveryWords(report)}
-        tone={report.recoveryMs === null ? "bad" : "plain"}
-        note={report.recoveryMs === undefined ? "nothing to recover from" : "after the trouble"}
-      />
+      <Recovery report={report} />
       <Stat
         label="Latency p99"
         value={span(latencyMs.p99)}
@@ -59,9 +54,29 @@ export function RunStats({ report }: { readonly report: Report }) {
   );
 }
 
+/** A queue of messages has no trouble to recover from; work done twice is what hurts there. */
+function Recovery({ report }: { readonly report: Report }) {
+  const { recoveryMs, duplicateShare } = report;
+  if (duplicateShare !== undefined) {
+    return <Stat label="Duplicates" value={percent(duplicateShare)} note="of the runs" />;
+  }
+  return (
+    <Stat
+      label="Recovers"
+      value={recoveryWords(report)}
+      tone={recoveryMs === null ? "bad" : "plain"}
+      note={recoveryMs === undefined ? "nothing to recover from" : "after the trouble"}
+    />
+  );
+}
+
 /** Answers a second once the trouble is over, and while it lasts. */
 function Goodput({ report }: { readonly report: Report }) {
   const trouble = troubleOf(phases.value);
+  if (report.deadLetterShare !== undefined) {
+    const share = percent(report.deadLetterShare);
+    return <Stat label="Dead letters" value={share} note="of the messages" />;
+  }
   if (trouble === undefined) {
     return <Stat label="Goodput" value={percent(report.goodput)} note="of the calls" />;
   }

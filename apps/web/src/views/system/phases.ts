@@ -114,8 +114,9 @@ export function begunAt(phase: PhaseDocument, atMs: number, endMs: number): Phas
 /** The end moved; the beginning stays. */
 export function endedAt(phase: PhaseDocument, stopMs: number, endMs: number): PhaseDocument {
   const stepMs = stepFor(endMs);
-  const stop = within(snapped(stopMs, stepMs), phase.atMs + stepMs, Math.max(endMs, stopMs));
-  return { ...phase, forMs: Math.max(1, Math.min(LAST_MS, stop - phase.atMs)) };
+  const last = Math.max(endMs, phase.atMs + phase.forMs);
+  const stop = within(snapped(stopMs, stepMs), Math.min(last, phase.atMs + stepMs), last);
+  return { ...phase, forMs: within(stop - phase.atMs, 1, LAST_MS) };
 }
 
 function within(value: number, low: number, high: number): number {

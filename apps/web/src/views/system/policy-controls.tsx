@@ -8,7 +8,7 @@ import { Segmented } from "../../parts/segmented.tsx";
 import { Select } from "../../parts/select.tsx";
 import { policyOf, tiersOf, withPolicy } from "./document.ts";
 import { chooseLayer, editCalls, layer } from "./store.ts";
-import { strategyLabels, strategyOf, withStrategy } from "./strategy.ts";
+import { strategyLabels, strategyOf, withLayerStrategy } from "./strategy.ts";
 
 const STRATEGIES = [
   {
@@ -40,26 +40,13 @@ export function PolicyControls({ document }: { readonly document: CallsDocument 
         value={strategy}
         groups={STRATEGIES}
         {...(strategy === "" && { none: "a shape of its own" })}
-        onChange={(name) =>
-          editCalls((one) => {
-            const shaped = withStrategy(policyOf(one, index), name);
-            return withPolicy(one, index, { ...CLEARED, ...shaped });
-          })
-        }
+        onChange={(name) => editCalls((one) => withLayerStrategy(one, index, name))}
       />
       <PolicyFields document={document} index={index} />
       <p class="field-hint">{policyWords(policy)}</p>
     </Card>
   );
 }
-
-/** What another strategy may leave out. */
-const CLEARED = {
-  backoff: undefined,
-  jitterType: undefined,
-  jitterRatio: undefined,
-  delaysMs: undefined,
-} as const;
 
 function PolicyFields({ document, index }: { readonly document: CallsDocument; index: number }) {
   const policy = resolve(policyOf(document, index));

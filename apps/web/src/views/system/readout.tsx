@@ -60,6 +60,12 @@ const MARKS = [
   { lane: "queue", label: "queue age", mark: "key-queue" },
 ] as const;
 
+/** Other worlds than that of calls do not tell how old their queue is. */
+function marksOf({ engine }: Report) {
+  const hasQueue = engine === "calls" || engine === "fleet";
+  return hasQueue ? MARKS : MARKS.filter(({ lane }) => lane !== "queue");
+}
+
 export function Readout({ report, columns, ghostName }: ReadoutProps) {
   const reading = readingOf(report, columns, cursor.value);
   return (
@@ -69,7 +75,7 @@ export function Readout({ report, columns, ghostName }: ReadoutProps) {
           <dt>read at</dt>
           <dd>{reading.when}</dd>
         </div>
-        {MARKS.map(({ lane, label, mark }) => (
+        {marksOf(report).map(({ lane, label, mark }) => (
           <div key={lane}>
             <dt>
               {mark !== "" && <i class={`key ${mark}`} aria-hidden="true" />}

@@ -16,12 +16,16 @@ export const drawing = createRef<SVGSVGElement>();
 
 const RATES = { top: 22, bottom: 232 };
 const QUEUE = { top: 272, bottom: 352 };
-const HEIGHT = 380;
+/** Below the last panel, for the words of the time axis. */
+const FOOT = 28;
 
 interface Scales {
   readonly x: Scale;
   readonly rate: Scale;
-  readonly queue: Scale;
+  /** Undefined where nothing queues. */
+  readonly queue: Scale | undefined;
+  /** Of the lowest panel. */
+  readonly bottom: number;
 }
 
 interface RunChartProps {
@@ -36,7 +40,7 @@ export function RunChart(props: RunChartProps) {
     <Chart
       title="Load, attempts, goodput and age of the queue over time"
       description={`${props.report.verdict}. The slider below reads it column by column.`}
-      height={HEIGHT}
+      height={bottomOf(props.report) + FOOT}
       svgRef={drawing}
     >
       {(width) => <Drawing {...props} width={width} />}
@@ -44,45 +48,62 @@ export function RunChart(props: RunChartProps) {
   );
 }
 
+/** Only a server with a capacity has a queue. */
+function bottomOf({ engine }: Report): number {
+  const hasQueue =
+    (engine === "calls" || engine === "fleet") &&
+    currentCalls.value !== undefined &&
+    serverOf(currentCalls.value).capacityPerSecond !== undefined;
+  return hasQueue ? QUEUE.bottom : RATES.bottom;
+}
+
 function Drawing({ report, columns, behind, width }: RunChartProps & { readonly width: number }) {
   const scales = scalesFor(report, columns, behind, width);
   const right = width - RIGHT;
   return (
     <>
-      <Trouble phases={phases.value} x={scales.x} />
-      <LeftAxis
-        scale={scales.rate}
-        ticks={scales.rate.ticks(5)}
-        spell={whole}
-        left={LEFT}
-        right={right}
-      />
-      <LeftAxis
-        scale={scales.queue}
-        ticks={scales.queue.ticks(3)}
-        spell={axisSpan}
-        left={LEFT}
-        right={right}
-      />
+      <Clips right={right} />
+      <Trouble phases={phases.value} scales={scales} />
+      <LeftAxis scale={scales.rate} ticks={scales.rate.ticks(5)} spell={whole} left={LEFT} right={right} />
+      <text x={LEFT} y={RATES.top - 9} class="caption">
+        calls a second
+      </text>
+      {scales.queue !== undefined && (
+        <>
+          <LeftAxis scale={scales.queue} ticks={scales.queue.ticks(3)} spell={axisSpan} left={LEFT} right={right} />
+          <text x={LEFT} y={QUEUE.top - 9} class="caption">
+            age of the queue, longest wait
+          </text>
+        </>
+      )}
       <BottomAxis
         scale={scales.x}
         ticks={scales.x.ticks(Math.max(2, Math.floor(width / 90)))}
         spell={axisSpan}
-        bottom={QUEUE.bottom}
+        bottom={scales.bottom}
       />
-      <text x={LEFT} y={RATES.top - 9} class="caption">
-        calls a second
-      </text>
-      <text x={LEFT} y={QUEUE.top - 9} class="caption">
-        age of the queue, longest wait
-      </text>
       {behind !== undefined && <Lines columns={behind} scales={scales} isGhost />}
       <Lines columns={columns} scales={scales} />
       <Limits scales={scales} right={right} />
       <OffScale columns={columns} scales={scales} />
-      <Cursor columns={columns} x={scales.x} />
-      <PointerArea columns={columns} x={scales.x} right={right} />
+      <Cursor columns={columns} scales={scales} />
+      <PointerArea columns={columns} scales={scales} right={right} />
     </>
+  );
+}
+
+/** Lines leave through the top of their panel rather than run along it. */
+function Clips({ right }: { readonly right: number }) {
+  const clip = (id: string, { top, bottom }: typeof RATES) => (
+    <clipPath id={id}>
+      <rect x={LEFT} y={top - 1} width={Math.max(0, right - LEFT)} height={bottom - top + 2} />
+    </clipPath>
+  );
+  return (
+    <defs>
+      {clip("clip-rates", RATES)}
+      {clip("clip-queue", QUEUE)}
+    </defs>
   );
 }
 
@@ -103,14 +124,24 @@ function scalesFor(
   const top = Math.max(capacity ?? 0, ...all.map((one) => topOf(one, fromMs)));
   // By the run in front: one that never recovers behind it would press it flat.
   const age = Math.max(10, ...columns.queueMs);
+  const bottom = bottomOf(report);
   return {
     x: linearScale([0, endMs.value], [LEFT, width - RIGHT]),
     rate: linearScale([0, niceMax(top * 1.02)], [RATES.bottom, RATES.top]),
-    queue: linearScale([0, niceMax(age, 2)], [QUEUE.bottom, QUEUE.top]),
+    queue:
+      bottom === QUEUE.bottom
+        ? linearScale([0, niceMax(age, 2)], [QUEUE.bottom, QUEUE.top])
+        : undefined,
+    bottom,
   };
 }
 
-function Trouble({ phases: list, x }: { readonly phases: readonly PhaseDocument[]; x: Scale }) {
+interface TroubleProps {
+  readonly phases: readonly PhaseDocument[];
+  readonly scales: Scales;
+}
+
+function Trouble({ phases: list, scales: { x, bottom } }: TroubleProps) {
   return (
     <g>
       {list.map((phase, index) => {
@@ -122,7 +153,7 @@ function Trouble({ phases: list, x }: { readonly phases: readonly PhaseDocument[
               x={round(from)}
               y={RATES.top}
               width={round(wide)}
-              height={QUEUE.bottom - RATES.top}
+              height={bottom - RATES.top}
               class="trouble"
             />
             <title>{phaseName(phase)}</title>
@@ -143,35 +174,43 @@ function Lines({ columns, scales, isGhost = false }: LinesProps) {
   const path = (lane: Lane, y: Scale) => pathOf(columns, columns[lane], scales.x, y);
   const extra = isGhost ? " ghost" : "";
   const goodput = path("succeeded", scales.rate);
-  const queue = path("queueMs", scales.queue);
+  const queue = scales.queue && path("queueMs", scales.queue);
   return (
-    <g>
-      {!isGhost && <path d={closed(goodput, columns, scales.x, RATES.bottom)} class="area-good" />}
-      {!isGhost && <path d={closed(queue, columns, scales.x, QUEUE.bottom)} class="area-queue" />}
-      {!isGhost && <path d={path("offered", scales.rate)} class="line-offered" />}
-      <path d={path("attempts", scales.rate)} class={`line-attempts${extra}`} />
-      <path d={goodput} class={`line-good${extra}`} />
-      <path d={queue} class={`line-queue${extra}`} />
-    </g>
+    <>
+      <g clip-path="url(#clip-rates)">
+        {!isGhost && (
+          <path d={closed(goodput, columns, scales.x, RATES.bottom)} class="area-good" />
+        )}
+        {!isGhost && <path d={path("offered", scales.rate)} class="line-offered" />}
+        <path d={path("attempts", scales.rate)} class={`line-attempts${extra}`} />
+        <path d={goodput} class={`line-good${extra}`} />
+      </g>
+      {queue !== undefined && (
+        <g clip-path="url(#clip-queue)">
+          {!isGhost && (
+            <path d={closed(queue, columns, scales.x, QUEUE.bottom)} class="area-queue" />
+          )}
+          <path d={queue} class={`line-queue${extra}`} />
+        </g>
+      )}
+    </>
   );
 }
 
-/** Through the middle of each column; what lies above the scale runs along its top. */
+/** Through the middle of each column, from the beginning of the first to the end of the last. */
 function pathOf({ columnMs }: Columns, values: readonly number[], x: Scale, y: Scale): string {
-  const top = y.domain[1];
-  return values
-    .map((value, column) => {
-      const at = Math.min(x.domain[1], (column + 0.5) * columnMs);
-      return `${column === 0 ? "M" : "L"}${round(x(at))} ${round(y(Math.min(top, value)))}`;
-    })
-    .join("");
+  const point = (columns: number, value: number) =>
+    `${round(x(Math.min(x.domain[1], columns * columnMs)))} ${round(y(value))}`;
+  const middles = values.map((value, column) => point(column + 0.5, value));
+  const [first, last] = [values[0], values.at(-1)];
+  if (first === undefined || last === undefined) return "";
+  return `M${[point(0, first), ...middles, point(values.length, last)].join("L")}`;
 }
 
 function closed(line: string, { columnMs, attempts }: Columns, x: Scale, bottom: number): string {
   if (line === "") return "";
-  const from = round(x(columnMs / 2));
-  const to = round(x(Math.min(x.domain[1], (attempts.length - 0.5) * columnMs)));
-  return `${line}L${to} ${bottom}L${from} ${bottom}Z`;
+  const to = round(x(Math.min(x.domain[1], attempts.length * columnMs)));
+  return `${line}L${to} ${bottom}L${round(x(0))} ${bottom}Z`;
 }
 
 /** What the server can do, and how long anybody waits for it. */
@@ -180,7 +219,6 @@ function Limits({ scales, right }: { readonly scales: Scales; readonly right: nu
   if (document === undefined) return null;
   const { capacityPerSecond } = serverOf(document);
   const { attemptTimeoutMs = 10_000 } = policyOf(document, tiersOf(document).length - 1);
-  const isInSight = attemptTimeoutMs <= scales.queue.domain[1];
   return (
     <g>
       {capacityPerSecond !== undefined && (
@@ -190,7 +228,7 @@ function Limits({ scales, right }: { readonly scales: Scales; readonly right: nu
           text={`capacity ${whole(capacityPerSecond)}/s`}
         />
       )}
-      {isInSight && (
+      {scales.queue !== undefined && attemptTimeoutMs <= scales.queue.domain[1] && (
         <Limit
           y={scales.queue(attemptTimeoutMs)}
           right={right}
@@ -224,19 +262,20 @@ function OffScale({ columns, scales }: { readonly columns: Columns; readonly sca
   );
 }
 
-function Cursor({ columns, x }: { readonly columns: Columns; readonly x: Scale }) {
+function Cursor({ columns, scales }: { readonly columns: Columns; readonly scales: Scales }) {
+  const { x, bottom } = scales;
   if (cursor.value === undefined || cursor.value >= columns.attempts.length) return null;
   const at = round(x(Math.min(x.domain[1], (cursor.value + 0.5) * columns.columnMs)));
-  return <line x1={at} x2={at} y1={RATES.top} y2={QUEUE.bottom} class="cursor" data-export="no" />;
+  return <line x1={at} x2={at} y1={RATES.top} y2={bottom} class="cursor" data-export="no" />;
 }
 
 interface PointerAreaProps {
   readonly columns: Columns;
-  readonly x: Scale;
+  readonly scales: Scales;
   readonly right: number;
 }
 
-function PointerArea({ columns, x, right }: PointerAreaProps) {
+function PointerArea({ columns, scales: { x, bottom }, right }: PointerAreaProps) {
   const read = (event: PointerEvent) => {
     const box = (event.currentTarget as SVGRectElement).getBoundingClientRect();
     const ms = x.invert(event.clientX - box.left + LEFT);
@@ -248,7 +287,7 @@ function PointerArea({ columns, x, right }: PointerAreaProps) {
       x={LEFT}
       y={0}
       width={Math.max(0, right - LEFT)}
-      height={HEIGHT}
+      height={bottom + FOOT}
       class="pointer-area"
       data-export="no"
       onPointerDown={read}

@@ -18,9 +18,13 @@ const MOST_KEPT = 40;
 /** A run that takes longer says so. */
 export const PROGRESS_AFTER_MS = 300;
 
+/** Questions about the scenario on the stage: of these alone the progress is shown. */
+const STAGE_LANE = "system";
+
 const done = signal<ReadonlyMap<string, Done>>(new Map());
 const asked = new Set<string>();
 const last = signal<Report | undefined>(undefined);
+const progressed = signal(0);
 
 function keyOf(document: ScenarioDocument, withSeed: Seed): string {
   return JSON.stringify([withSeed, document]);
@@ -34,7 +38,7 @@ interface Wanted {
 function wanted(): readonly Wanted[] {
   const others = entries.value.filter((_, place) => place !== shown.value);
   return [
-    { lane: "system", document: current.value },
+    { lane: STAGE_LANE, document: current.value },
     ...(ghostDocument.value === undefined
       ? []
       : [{ lane: "system-ghost", document: ghostDocument.value }]),
@@ -54,7 +58,10 @@ effect(() => {
 
 function run(lane: string, scenario: ScenarioDocument, theSeed: Seed, key: string): void {
   asked.add(key);
-  ask(lane, "simulate", { scenario, seed: theSeed }).then(
+  const tell = (share: number) => {
+    if (lane === STAGE_LANE) progressed.value = share;
+  };
+  ask(lane, "simulate", { scenario, seed: theSeed }, tell).then(
     (report) => settle(key, report && { report }),
     (error: Error) => settle(key, { problem: error.message }),
   );
@@ -103,9 +110,13 @@ export const runProblem: ReadonlySignal<string> = computed(() => {
 const slow = signal(false);
 export const isSlow: ReadonlySignal<boolean> = slow;
 
+/** Of the run on the stage, while it is under way; 0 to 1. */
+export const progress: ReadonlySignal<number> = progressed;
+
 effect(() => {
   if (!isBusy.value) {
     slow.value = false;
+    progressed.value = 0;
     return undefined;
   }
   return systemClock.alarm(PROGRESS_AFTER_MS, () => {

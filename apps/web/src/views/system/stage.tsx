@@ -9,7 +9,7 @@ import { PhaseForm } from "./phase-form.tsx";
 import { columns, ghostColumns, LEFT, RIGHT } from "./plot.ts";
 import { CursorSlider, Readout } from "./readout.tsx";
 import { RunChart } from "./run-chart.tsx";
-import { isBusy, isSlow, report, runProblem } from "./runs.ts";
+import { isBusy, isSlow, progress, report, runProblem } from "./runs.ts";
 import { current, currentCalls, problems } from "./store.ts";
 import { Track } from "./track.tsx";
 
@@ -66,7 +66,7 @@ function RunCard() {
 function Progress() {
   return (
     <div class="run-progress">
-      {isSlow.value && <progress aria-label="Simulating" />}
+      {isSlow.value && <progress aria-label="Simulating" max={1} value={progress.value} />}
       <span class="visually-hidden" role="status">
         {isSlow.value ? "Simulating" : ""}
       </span>

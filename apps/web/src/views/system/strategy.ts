@@ -1,7 +1,7 @@
 /** Strategy: the shape of a policy's waits as one word, and a policy given another shape. */
 import { type PolicyDocument, resolve } from "@redrive/core";
-import { strategyDocument } from "@redrive/simulator";
-import { merged } from "./document.ts";
+import { type CallsDocument, strategyDocument } from "@redrive/simulator";
+import { merged, policyOf, withPolicy } from "./document.ts";
 
 /** In the order of the menu. */
 export const strategyLabels: Readonly<Record<string, string>> = {
@@ -27,15 +27,32 @@ export function strategyOf(document: PolicyDocument): string {
   return "linear";
 }
 
+/** What another strategy may leave out. */
+const CLEARED = {
+  backoff: undefined,
+  jitterType: undefined,
+  jitterRatio: undefined,
+  delaysMs: undefined,
+} as const;
+
+/** The scenario with the waits of a layer in another shape. */
+export function withLayerStrategy(
+  document: CallsDocument,
+  tier: number,
+  name: string,
+): CallsDocument {
+  return withPolicy(document, tier, {
+    ...CLEARED,
+    ...withStrategy(policyOf(document, tier), name),
+  });
+}
+
 const FIRST_WAIT_MS = 100;
 
 /** Attempts, spans and limits stay; only how the waits grow and are spread changes. */
 export function withStrategy(document: PolicyDocument, name: string): PolicyDocument {
   const curve = merged(document, {
-    backoff: undefined,
-    jitterType: undefined,
-    jitterRatio: undefined,
-    delaysMs: undefined,
+    ...CLEARED,
     ...(document.initialDelayMs === 0 && { initialDelayMs: FIRST_WAIT_MS }),
     ...(document.delaysMs !== undefined && { maxAttempts: document.delaysMs.length + 1 }),
   });
