@@ -2,11 +2,11 @@
 import { useSignal } from "@preact/signals";
 import type { PolicyDocument } from "@redrive/core";
 import { policyWords, span } from "@redrive/simulator/words";
-import { LintPanel } from "../../panels/lint.tsx";
 import { PolicyPicker } from "../../panels/policy-picker.tsx";
 import { Card } from "../../parts/card.tsx";
 import { Field } from "../../parts/field.tsx";
 import { Segmented } from "../../parts/segmented.tsx";
+import { WhenSeen } from "../../parts/when-seen.tsx";
 import { ListField } from "./list-field.tsx";
 import {
   change,
@@ -26,6 +26,9 @@ const STRATEGIES = (Object.keys(strategyLabels) as StrategyId[]).map((value) => 
 }));
 
 const DAY_MS = 86_400_000;
+
+/** Its rules weigh as much as the rest of the view, and stand below it. */
+const lint = () => import("./hurt.tsx").then(({ CurveLint }) => CurveLint);
 
 export function CurveControls() {
   const problem = useSignal("");
@@ -61,7 +64,7 @@ export function CurveControls() {
         <p class="field-hint">{policyWords(document)}</p>
       </Card>
       <Limits onChange={set} />
-      <LintPanel policy={document} outageMs={outageMs.value} />
+      <WhenSeen height={120} load={lint} />
     </>
   );
 }

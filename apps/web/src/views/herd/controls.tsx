@@ -6,6 +6,7 @@ import { span, whole } from "@redrive/simulator/words";
 import { PolicyPicker } from "../../panels/policy-picker.tsx";
 import { Card } from "../../parts/card.tsx";
 import { Field } from "../../parts/field.tsx";
+import { WhenSeen } from "../../parts/when-seen.tsx";
 import { nameOf } from "./names.ts";
 import {
   addStrategy,
@@ -19,6 +20,8 @@ import {
   strategies,
   windowMs,
 } from "./store.ts";
+
+const lint = () => import("./hurt.tsx").then(({ HerdLint }) => HerdLint);
 
 export function HerdControls() {
   return (
@@ -53,6 +56,7 @@ export function HerdControls() {
       </Card>
       <Strategies />
       <Curve />
+      <WhenSeen height={120} load={lint} />
     </>
   );
 }

@@ -64,13 +64,25 @@ function Drawing({ report, columns, behind, width }: RunChartProps & { readonly 
     <>
       <Clips right={right} />
       <Trouble phases={phases.value} scales={scales} />
-      <LeftAxis scale={scales.rate} ticks={scales.rate.ticks(5)} spell={whole} left={LEFT} right={right} />
+      <LeftAxis
+        scale={scales.rate}
+        ticks={scales.rate.ticks(5)}
+        spell={whole}
+        left={LEFT}
+        right={right}
+      />
       <text x={LEFT} y={RATES.top - 9} class="caption">
         calls a second
       </text>
       {scales.queue !== undefined && (
         <>
-          <LeftAxis scale={scales.queue} ticks={scales.queue.ticks(3)} spell={axisSpan} left={LEFT} right={right} />
+          <LeftAxis
+            scale={scales.queue}
+            ticks={scales.queue.ticks(3)}
+            spell={axisSpan}
+            left={LEFT}
+            right={right}
+          />
           <text x={LEFT} y={QUEUE.top - 9} class="caption">
             age of the queue, longest wait
           </text>
