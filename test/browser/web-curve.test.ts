@@ -3,12 +3,19 @@
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import type { Schedule } from "@redrive/simulator";
-import { encodeRun } from "@redrive/simulator/share";
+import { decodeRun, encodeRun } from "@redrive/simulator/share";
 import { percent, span, whole } from "@redrive/simulator/words";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { launchChromium } from "../servers/chromium.ts";
-import { exported, openPage, type Site, seriousFindings, serveByService } from "./web-pages.ts";
+import {
+  eventually,
+  exported,
+  openPage,
+  type Site,
+  seriousFindings,
+  serveByService,
+} from "./web-pages.ts";
 
 const MAIN = fileURLToPath(new URL("../../apps/cli/dist/main.js", import.meta.url));
 
@@ -105,12 +112,14 @@ describe("re-roll", () => {
     const { page } = await openPage(browser, site.url);
     const before = await waitsOf(page);
     await page.getByRole("button", { name: "Re-roll" }).click();
-    const after = await waitsOf(page);
-    expect(after).not.toEqual(before);
+    await eventually(() => waitsOf(page)).not.toEqual(before);
     await page.getByRole("radio", { name: "Exponential" }).check();
-    const plain = await waitsOf(page);
-    expect(plain).toEqual(["0", "100", "200", "400", "800", "1,600", "3,200", "6,400"]);
+    const plain = ["0", "100", "200", "400", "800", "1,600", "3,200", "6,400"];
+    await eventually(() => waitsOf(page)).toEqual(plain);
+    const seed = () => page.locator(".stat-note").first().textContent();
+    const plainSeed = await seed();
     await page.keyboard.press("r");
+    await eventually(seed).not.toBe(plainSeed);
     expect(await waitsOf(page)).toEqual(plain);
     await page.context().close();
   });
@@ -120,12 +129,15 @@ describe("re-roll", () => {
     await page.getByRole("button", { name: "Re-roll" }).click();
     await page.getByRole("spinbutton", { name: "Attempts" }).fill("6");
     await page.getByRole("spinbutton", { name: "Attempts" }).press("Enter");
-    await page.waitForFunction(() => location.hash.startsWith("#1."));
-    const [waits, coverage] = [await waitsOf(page), await coverageOf(page)];
-    expect(waits).toHaveLength(6);
+    await eventually(() => decodeRun(new URL(page.url()).hash)).toMatchObject({
+      run: { policy: { maxAttempts: 6 } },
+    });
     const other = await openPage(browser, page.url());
-    expect(await waitsOf(other.page)).toEqual(waits);
-    expect(await coverageOf(other.page)).toBe(coverage);
+    const waits = await waitsOf(other.page);
+    expect(waits).toHaveLength(6);
+    expect(await waitsOf(page)).toEqual(waits);
+    const coverage = await coverageOf(other.page);
+    await eventually(() => coverageOf(page)).toBe(coverage);
     await page.context().close();
     await other.page.context().close();
   });
@@ -146,9 +158,10 @@ describe("the outage bar", () => {
     await page.mouse.down();
     await page.mouse.move(at(3 / 15), box.y + box.height / 2, { steps: 5 });
     await page.mouse.up();
-    expect(await seconds(page)).toBeCloseTo(3, 0);
-    await page.locator(".coverage strong", { hasNotText: coverage }).waitFor();
-    expect(Number.parseFloat(await coverageOf(page))).toBeGreaterThan(Number.parseFloat(coverage));
+    await eventually(() => seconds(page)).toBeCloseTo(3, 0);
+    await eventually(async () => Number.parseFloat(await coverageOf(page))).toBeGreaterThan(
+      Number.parseFloat(coverage),
+    );
     await page.context().close();
   });
 
@@ -158,7 +171,7 @@ describe("the outage bar", () => {
     await handle.focus();
     const before = await seconds(page);
     await page.keyboard.press("ArrowRight");
-    expect(await seconds(page)).toBeGreaterThan(before);
+    await eventually(() => seconds(page)).toBeGreaterThan(before);
     expect(await handle.getAttribute("aria-valuetext")).toBe(span((await seconds(page)) * 1000));
     await page.context().close();
   });
@@ -183,7 +196,7 @@ describe("the outage bar", () => {
     await touch("touchStart", 8 / 15);
     for (const share of [0.5, 0.4, 0.3]) await touch("touchMove", share);
     await touch("touchEnd", 0);
-    expect(await seconds(page)).toBeCloseTo(4.5, 0);
+    await eventually(() => seconds(page)).toBeCloseTo(4.5, 0);
     await page.context().close();
   });
 });
@@ -198,7 +211,7 @@ describe("the controls", () => {
     expect(await page.getByRole("alert").textContent()).toContain("is no wait");
     await list.fill("1s, 2s, 500ms");
     await list.blur();
-    expect(await waitsOf(page)).toEqual(["0", "1,000", "2,000", "500"]);
+    await eventually(() => waitsOf(page)).toEqual(["0", "1,000", "2,000", "500"]);
     await page.context().close();
   });
 
@@ -207,16 +220,18 @@ describe("the controls", () => {
     const field = page.getByRole("spinbutton", { name: "Retry-After floor" });
     await field.fill("1000");
     await field.press("Enter");
-    const waits = (await waitsOf(page)).slice(1).map((text) => Number(text.replace(",", "")));
-    expect(Math.min(...waits)).toBeGreaterThanOrEqual(1000);
+    const shortest = async () =>
+      Math.min(...(await waitsOf(page)).slice(1).map((text) => Number(text.replace(",", ""))));
+    await eventually(shortest).toBeGreaterThanOrEqual(1000);
     await page.context().close();
   });
 
   test("a preset fills them", async () => {
     const { page } = await openPage(browser, site.url);
     await page.getByRole("combobox", { name: "Preset" }).selectOption("interactive");
-    expect(await page.getByRole("spinbutton", { name: "Base" }).inputValue()).toBe("50");
-    expect(await page.getByRole("spinbutton", { name: "Attempts" }).inputValue()).toBe("3");
+    const value = (name: string) => page.getByRole("spinbutton", { name }).inputValue();
+    await eventually(() => value("Base")).toBe("50");
+    expect(await value("Attempts")).toBe("3");
     await page.context().close();
   });
 
@@ -229,7 +244,9 @@ describe("the controls", () => {
     }
     const before = await page.getByRole("spinbutton", { name: "Base" }).inputValue();
     await page.keyboard.press("ArrowRight");
-    expect(await page.getByRole("spinbutton", { name: "Base" }).inputValue()).not.toBe(before);
+    await eventually(() => page.getByRole("spinbutton", { name: "Base" }).inputValue()).not.toBe(
+      before,
+    );
     const ring = await base.evaluate((element) => getComputedStyle(element).outlineStyle);
     expect(ring).toBe("solid");
     await page.context().close();
@@ -305,7 +322,7 @@ describe("exports", () => {
       ["gRPC", '"initialBackoff": "0.1s"'],
     ] as const) {
       await page.getByRole("radio", { name: label }).check();
-      expect(await code.textContent()).toContain(text);
+      await eventually(() => code.textContent()).toContain(text);
     }
     expect(await seriousFindings(page)).toEqual([]);
     await page.context().close();

@@ -12,6 +12,7 @@ import { fileURLToPath } from "node:url";
 import { createRedrive } from "@redrive/service";
 import { createApp, listenApp } from "@redrive/service/http";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import { expect } from "vitest";
 
 export const PAGES_FOLDER = fileURLToPath(new URL("../../apps/web/dist", import.meta.url));
 
@@ -71,6 +72,11 @@ export async function serveStatically(prefix = "/some/folder"): Promise<Site> {
 
 /** What takes longer than this in a page is broken. */
 const PATIENCE_MS = 15_000;
+
+/** As `expect`, asked again until it holds: a page draws when it can. */
+export function eventually<T>(ask: () => T | Promise<T>) {
+  return expect.poll(ask, { timeout: PATIENCE_MS });
+}
 
 export interface OpenPage {
   readonly page: Page;
