@@ -1,6 +1,7 @@
 /** Lint: what will hurt in a policy, a destination or a set of tiers, live beside its controls. */
 import type { DestinationDocument, PolicyDocument } from "@redrive/core";
 import type { LintContext, LintSubject, LintTiers, Severity } from "@redrive/simulator";
+import { useRef } from "preact/hooks";
 import { Card } from "../parts/card.tsx";
 import type { MendableFinding } from "../worker/lint-requests.ts";
 import { FindingItem } from "./lint/finding.tsx";
@@ -20,8 +21,13 @@ interface Known {
 /** `onFix` gets the same kind of document back, changed; left out: no buttons. */
 type LintPanelProps = Known &
   (
-    | { readonly policy: PolicyDocument; onFix?(mended: PolicyDocument): void }
     | {
+        readonly policy: PolicyDocument;
+        readonly subject?: never;
+        onFix?(mended: PolicyDocument): void;
+      }
+    | {
+        readonly policy?: never;
         readonly subject: DestinationDocument | LintTiers;
         onFix?(mended: DestinationDocument | LintTiers): void;
       }
@@ -29,15 +35,27 @@ type LintPanelProps = Known &
 
 export function LintPanel(props: LintPanelProps) {
   const { clients, outageMs, context, title = "What will hurt" } = props;
-  const found = useFindings("subject" in props ? props.subject : props.policy, {
+  const found = useFindings(props.subject ?? props.policy, {
     ...context,
     ...(clients !== undefined && { clients }),
     ...(outageMs !== undefined && { outageMs }),
   }).value;
   const findings = found.findings ?? [];
+  const summary = useRef<HTMLParagraphElement>(null);
+  const fix = props.onFix as ((mended: LintSubject) => void) | undefined;
+  // The button goes with its finding: the keyboard stays in the panel.
+  const fixAndStay = (mended: LintSubject) => {
+    summary.current?.focus();
+    fix?.(mended);
+  };
   return (
     <Card title={title} class="lint">
-      <p class={findings.length === 0 ? "lint-summary clean" : "lint-summary"} aria-live="polite">
+      <p
+        ref={summary}
+        class={findings.length === 0 ? "lint-summary clean" : "lint-summary"}
+        tabIndex={-1}
+        aria-live="polite"
+      >
         {summaryOf(found)}
       </p>
       {findings.length > 0 && (
@@ -46,7 +64,7 @@ export function LintPanel(props: LintPanelProps) {
             <FindingItem
               key={`${finding.id} ${finding.field}`}
               finding={finding}
-              onFix={props.onFix as ((mended: LintSubject) => void) | undefined}
+              onFix={fix && fixAndStay}
             />
           ))}
         </ul>

@@ -1,6 +1,6 @@
 /** Use focus: takes the keyboard when the conversation comes here, and not when the page opens. */
 import type { RefObject } from "preact";
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 import { type Focus, focusNext } from "./advisor-store.ts";
 
 export function useFocus(
@@ -8,7 +8,7 @@ export function useFocus(
   isMeant: (focus: Focus) => boolean,
 ): void {
   const focus = focusNext.value;
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (focus === undefined || target.current === null || !isMeant(focus)) return;
     focusNext.value = undefined;
     target.current.focus();

@@ -5,12 +5,21 @@ import { Card } from "../../parts/card.tsx";
 import { Field } from "../../parts/field.tsx";
 import { Select, type SelectGroup } from "../../parts/select.tsx";
 import { ClientControls } from "./client-controls.tsx";
-import { merged, policyOf } from "./document.ts";
+import { merged } from "./document.ts";
 import { GuardControls } from "./guard-controls.tsx";
+import { lintContextOf, lintSubjectOf, withMended } from "./lint-subject.ts";
 import { ContentionControls, QueueControls } from "./other-worlds.tsx";
 import { PolicyControls } from "./policy-controls.tsx";
 import { ServerControls } from "./server-controls.tsx";
-import { choosePreset, current, currentCalls, edit, layer, seed, shippedName } from "./store.ts";
+import {
+  choosePreset,
+  current,
+  currentCalls,
+  edit,
+  editCalls,
+  seed,
+  shippedName,
+} from "./store.ts";
 
 export function Controls() {
   return (
@@ -106,9 +115,6 @@ function WorldControls() {
   if (document.world === "QUEUE") return <QueueControls document={document} />;
   if (document.world === "CONTENTION") return <ContentionControls document={document} />;
   if (calls === undefined) return null;
-  const outages = (calls.timeline ?? []).filter(
-    ({ kind }) => kind === "OUTAGE" || kind === "FAILOVER",
-  );
   return (
     <>
       <GuardControls document={calls} />
@@ -116,9 +122,9 @@ function WorldControls() {
       <ClientControls document={calls} />
       <PolicyControls document={calls} />
       <LintPanel
-        policy={policyOf(calls, layer.value)}
-        clients={calls.clients.count ?? 1}
-        {...(outages.length > 0 && { outageMs: Math.max(...outages.map(({ forMs }) => forMs)) })}
+        subject={lintSubjectOf(calls)}
+        context={lintContextOf(calls)}
+        onFix={(mended) => editCalls((document) => withMended(document, mended))}
       />
     </>
   );

@@ -1,0 +1,222 @@
+/** The advisor in a real browser: a conversation by keyboard that ends where `redrive advise` does. */
+// needs: chromium, build
+import { spawnSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { type Answers, advise } from "@redrive/simulator";
+import { encodeRun } from "@redrive/simulator/share";
+import { policyWords } from "@redrive/simulator/words";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { launchChromium } from "../servers/chromium.ts";
+import { exported, openPage, type Site, seriousFindings, serveStatically } from "./web-pages.ts";
+
+const MAIN = fileURLToPath(new URL("../../apps/cli/bin/redrive.mjs", import.meta.url));
+
+let browser: Browser;
+let site: Site;
+
+beforeAll(async () => {
+  browser = await launchChromium();
+  site = await serveStatically();
+});
+
+afterAll(async () => {
+  await browser.close();
+  await site.close();
+});
+
+const linkOf = (answers: Answers) => `${site.url}#${encodeRun({ view: "advisor", answers })}`;
+
+const headline = (page: Page) => page.locator(".advised .headline");
+const question = (page: Page) => page.locator(".question legend");
+
+function fieldsOn(page: Page): Promise<readonly string[]> {
+  return page
+    .locator(".so-far > div")
+    .evaluateAll((rows) =>
+      rows.map((row) => [...row.children].map((cell) => cell.textContent).join(": ")),
+    );
+}
+
+describe("a link of the command line", () => {
+  const cases = [
+    "--idempotent key --clients 400 --waits service --outage 8s",
+    "--background yes --outage 2h --shards 3",
+    "--errors permanent",
+  ];
+
+  test.each(cases)("opens the same answers and gives the same policy: %s", async (flags) => {
+    const { stdout } = spawnSync("node", [MAIN, "advise", ...flags.split(" "), "--json", "--url"], {
+      encoding: "utf8",
+    });
+    const { url, ...told } = JSON.parse(stdout) as { url: string; policy: object };
+    const { page, complaints } = await openPage(browser, `${site.url}${new URL(url).hash}`);
+    await headline(page).waitFor();
+    expect(await headline(page).textContent()).toBe(policyWords(told.policy));
+    const { name, body } = await exported(page, "JSON");
+    expect(name).toBe("redrive-advice.json");
+    expect(JSON.parse(body.toString())).toEqual(told);
+    expect(complaints).toEqual([]);
+    await page.context().close();
+  });
+
+  test("that answers no question is told in a sentence", async () => {
+    const bad = linkOf({ tiers: 9 });
+    const { page } = await openPage(browser, bad);
+    expect(await page.getByRole("alert").first().textContent()).toContain(
+      "tiers must be a whole number from 1 to 8, got 9",
+    );
+    await page.context().close();
+  });
+});
+
+describe("the conversation", () => {
+  /** The keyboard comes to the first answer of each question by itself. */
+  test("goes by keyboard alone, one question at a time, and ends at the policy", async () => {
+    const { page } = await openPage(browser, `${site.url}#advisor`);
+    expect(await page.locator(".question").count()).toBe(1);
+    await page.getByRole("button", { name: "Yes" }).first().focus();
+    const expected = [
+      "idempotent",
+      "concurrent clients",
+      "minimum wait",
+      "background job",
+      "Who waits",
+      "longest outage",
+      "layers",
+      "parts that fail",
+    ];
+    for (const words of expected) {
+      await page.keyboard.press("Enter");
+      await page.locator(".question legend", { hasText: words }).waitFor();
+    }
+    await page.keyboard.press("Enter");
+    await headline(page).waitFor();
+    const answers: Answers = {
+      transient: true,
+      idempotent: "yes",
+      clients: "few",
+      minimumWait: true,
+      background: true,
+      waits: "person",
+      outageMs: 1000,
+      tiers: 1,
+      shards: 1,
+    };
+    expect(await headline(page).textContent()).toBe(policyWords(advise(answers).policy));
+    expect(await page.evaluate(() => document.activeElement?.className)).toBe("headline");
+    expect(await page.locator(".question").count()).toBe(0);
+    await page.context().close();
+  });
+
+  test("shows what each answer set, and grows the policy beside", async () => {
+    const { page } = await openPage(browser, `${site.url}#advisor`);
+    await page.locator(".so-far .usual").first().waitFor();
+    expect(await page.locator(".so-far .set").count()).toBe(0);
+    await page.getByRole("button", { name: "Yes" }).first().click();
+    await page.getByRole("button", { name: "With an idempotency key" }).click();
+    await page.locator(".so-far .new", { hasText: "Idempotency key" }).waitFor();
+    const row = page.locator(".answer-row", { hasText: "idempotent" });
+    expect(await row.textContent()).toContain("sets idempotency key required");
+    expect(await page.locator(".outcome, .advised").count()).toBe(0);
+    await page.context().close();
+  });
+
+  test("an answer can be changed above, and the policy follows", async () => {
+    const { page } = await openPage(browser, linkOf({ waits: "service", outageMs: 8000 }));
+    await headline(page).waitFor();
+    await page.getByRole("button", { name: /^Change: What is the longest outage/u }).click();
+    await page.getByLabel("or exactly").fill("2");
+    await page.getByLabel("Unit").selectOption({ label: "min" });
+    await page.getByRole("button", { name: "Use this" }).click();
+    const told = policyWords(advise({ waits: "service", outageMs: 120_000 }).policy);
+    await page.locator(".advised .headline", { hasText: told }).waitFor();
+    expect(await page.evaluate(() => document.activeElement?.getAttribute("aria-label"))).toContain(
+      "Change: What is the longest outage",
+    );
+    await page.context().close();
+  });
+
+  test("a number out of range is refused with its range, and the question stays", async () => {
+    const { page } = await openPage(browser, linkOf({ tiers: 2 }));
+    await page.getByRole("button", { name: /^Change: How many layers/u }).click();
+    await page.getByLabel("or exactly").fill("9");
+    await page.keyboard.press("Enter");
+    expect(await page.locator(".number-answer .problem").textContent()).toBe(
+      "A whole number from 1 to 8, please.",
+    );
+    expect(await question(page).textContent()).toContain("How many layers");
+    await page.context().close();
+  });
+
+  test("the rest can be left to what is usual, and is told as assumed", async () => {
+    const { page } = await openPage(browser, `${site.url}#advisor`);
+    await page.getByRole("button", { name: "Yes" }).first().click();
+    await page.getByRole("button", { name: /^Assume what is usual/u }).click();
+    await headline(page).waitFor();
+    expect(await page.locator(".answer.assumed").count()).toBe(8);
+    expect(await headline(page).textContent()).toBe(policyWords(advise({}).policy));
+    await page.context().close();
+  });
+});
+
+describe("what comes of it", () => {
+  const ANSWERS: Answers = { clients: "very-many", waits: "service", outageMs: 8000 };
+
+  test("stands with reasons, the difference from the usual tree, lint and code", async () => {
+    const { page } = await openPage(browser, linkOf(ANSWERS));
+    const advice = advise(ANSWERS);
+    await page.locator(".lint-summary", { hasText: "nothing that hurts" }).waitFor();
+    expect(await page.locator(".reasons li").allTextContents()).toEqual(advice.reasons);
+    const difference = page.locator(".card", { hasText: "usual decision tree" });
+    expect(await difference.textContent()).toContain(advice.differsFromSeed?.seed);
+    const code = page.locator(".code");
+    expect(await code.textContent()).toContain("destination(");
+    for (const [label, words] of [
+      ["p-retry", "pRetry("],
+      ["cockatiel", "ExponentialBackoff"],
+      ["AWS SDK", "maxAttempts"],
+      ["gRPC", "retryPolicy"],
+    ] as const) {
+      await page.getByRole("radio", { name: label }).check({ force: true });
+      expect(await code.textContent()).toContain(words);
+    }
+    await page.context().close();
+  });
+
+  test.each(["Curve", "Herd", "System"])("opens in %s", async (view) => {
+    const { page, complaints } = await openPage(browser, linkOf(ANSWERS));
+    await page.locator(".openings a", { hasText: view }).click();
+    await page.locator(`nav a[aria-current=page]:has-text("${view}")`).waitFor();
+    expect(await page.getByRole("alert").count()).toBe(0);
+    expect(complaints).toEqual([]);
+    await page.context().close();
+  });
+
+  test("its code is a file", async () => {
+    const { page } = await openPage(browser, linkOf(ANSWERS));
+    await headline(page).waitFor();
+    const { name, body } = await exported(page, "Code");
+    expect(name).toBe("redrive-advice.ts");
+    expect(body.toString()).toContain('import { destination } from "redrive";');
+    await page.context().close();
+  });
+
+  test.each([
+    ["light", 1280],
+    ["dark", 1280],
+    ["light", 390],
+  ] as const)(
+    "axe finds nothing serious in %s at %i px, and nothing scrolls sideways",
+    async (colorScheme, width) => {
+      const options = { colorScheme, viewport: { width, height: 844 } };
+      const { page } = await openPage(browser, linkOf(ANSWERS), options);
+      await page.locator(".lint-summary", { hasText: "nothing" }).waitFor();
+      await page.getByRole("button", { name: /^Change: Who waits/u }).click();
+      expect(await seriousFindings(page)).toEqual([]);
+      expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(width);
+      expect((await fieldsOn(page))[0]).toMatch(/^Attempts: \d+$/u);
+      await page.context().close();
+    },
+  );
+});

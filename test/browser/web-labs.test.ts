@@ -1,0 +1,192 @@
+/** The labs in a real browser: the command line's figures, run in a worker that can be stopped. */
+// needs: chromium, build
+import { spawnSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { encodeRun } from "@redrive/simulator/share";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { launchChromium } from "../servers/chromium.ts";
+import { exported, openPage, type Site, seriousFindings, serveStatically } from "./web-pages.ts";
+
+const MAIN = fileURLToPath(new URL("../../apps/cli/bin/redrive.mjs", import.meta.url));
+
+/** Quick ones. */
+const IDS = ["herd", "coverage"];
+
+let browser: Browser;
+let site: Site;
+
+beforeAll(async () => {
+  browser = await launchChromium();
+  site = await serveStatically();
+});
+
+afterAll(async () => {
+  await browser.close();
+  await site.close();
+});
+
+const linkOf = (seed: number, ids: readonly string[]) =>
+  `${site.url}#${encodeRun({ view: "labs", seed, ids })}`;
+
+const progress = (page: Page) => page.locator(".progress p");
+
+async function allDone(page: Page, count = IDS.length): Promise<void> {
+  await progress(page)
+    .filter({ hasText: `${count} of ${count} labs have run` })
+    .waitFor();
+}
+
+function cli(...args: readonly string[]): string {
+  return spawnSync("node", [MAIN, "sim", "lab", ...args], { encoding: "utf8" }).stdout;
+}
+
+describe("a link", () => {
+  test("opens its labs, runs them, and comes to the figures of the command line", async () => {
+    const { page, complaints } = await openPage(browser, linkOf(7, IDS));
+    await allDone(page);
+    const { name, body } = await exported(page, "JSON");
+    expect(name).toBe("redrive-labs.json");
+    expect(JSON.parse(body.toString())).toEqual(JSON.parse(cli(...IDS, "--seed", "7", "--json")));
+    const csv = await exported(page, "CSV");
+    expect(csv.body.toString()).toBe(cli(...IDS, "--seed", "7", "--csv"));
+    expect(await page.locator("details.lab h2").count()).toBe(IDS.length);
+    expect(complaints).toEqual([]);
+    await page.context().close();
+  });
+
+  test("of the command line opens the same", async () => {
+    const { url } = JSON.parse(cli("tiers", "--seed", "3", "--json", "--url")) as { url: string };
+    const { page } = await openPage(browser, `${site.url}${new URL(url).hash}`);
+    await allDone(page, 1);
+    expect(await page.getByLabel("Seed").inputValue()).toBe("3");
+    expect(await page.locator("details.lab h2").textContent()).toBe("Nested layers multiply");
+    await page.context().close();
+  });
+
+  test("to a lab that does not exist says so, with a guess", async () => {
+    const { page } = await openPage(browser, linkOf(1, ["herd", "ocd"]));
+    const alert = page.getByRole("alert");
+    await alert.waitFor();
+    expect(await alert.textContent()).toContain('There is no lab "ocd". Did you mean "occ"?');
+    await page.context().close();
+  });
+});
+
+describe("a lab", () => {
+  test("shows published, ours, tolerance, verdict, source and a chart of all its numbers", async () => {
+    const { page } = await openPage(browser, linkOf(1, ["coverage", "shards"]));
+    await allDone(page, 2);
+    const coverage = page.locator("#lab-coverage");
+    expect(await coverage.locator("tbody tr").count()).toBe(9);
+    expect(await coverage.locator("tbody tr").nth(2).locator("td").allTextContents()).toEqual([
+      "0.25",
+      "0.241",
+      "±0.02",
+      "ok",
+    ]);
+    expect(await coverage.locator("svg circle").count()).toBe(9);
+    const link = page.locator("#lab-shards .sources a");
+    expect(await link.getAttribute("href")).toMatch(/^https:\/\/brooker\.co\.za\//u);
+    await page.context().close();
+  });
+
+  test("gives its chart as a picture, and the overview as another", async () => {
+    const { page } = await openPage(browser, linkOf(1, IDS));
+    await allDone(page);
+    const [file] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("button", { name: "SVG of the chart of herd" }).click(),
+    ]);
+    expect(file.suggestedFilename()).toBe("redrive-lab-herd.svg");
+    const overview = await exported(page, "SVG");
+    const drawing = overview.body.toString();
+    expect(drawing).toMatch(/^<svg.*<\/svg>\n$/su);
+    expect(drawing).toContain(">coverage</text>");
+    const png = await exported(page, "PNG");
+    expect(png.body.subarray(1, 4).toString()).toBe("PNG");
+    await page.context().close();
+  });
+});
+
+describe("running", () => {
+  test("can be stopped and goes on where it was, while the page answers", async () => {
+    const { page } = await openPage(browser, `${site.url}#labs`);
+    const stop = page.getByRole("button", { name: "Stop" });
+    await stop.waitFor();
+    await stop.click();
+    await progress(page)
+      .filter({ hasText: /^\d+ of 13 labs, stopped$/u })
+      .waitFor();
+    const done = await page.locator(".lab-list .verdict.ok").count();
+    expect(done).toBeLessThan(13);
+    await page.getByRole("button", { name: "Run the rest" }).click();
+    await page.locator(".lab-list .verdict.ok").nth(done).waitFor();
+    await page.getByRole("button", { name: "Stop" }).click();
+    await page.context().close();
+  });
+
+  test("again with another seed comes to other figures, and back to those kept", async () => {
+    const { page } = await openPage(browser, linkOf(1, ["coverage"]));
+    await allDone(page, 1);
+    const ours = () => page.locator("#lab-coverage td:nth-of-type(2)").allTextContents();
+    const before = await ours();
+    await page.keyboard.press("r");
+    await page.waitForFunction(() => {
+      const input = document.querySelector<HTMLInputElement>("input.text-field");
+      return input !== null && input.value !== "1";
+    });
+    await allDone(page, 1);
+    expect(await ours()).not.toEqual(before);
+    await page.getByLabel("Seed").fill("1");
+    await page.keyboard.press("Enter");
+    await allDone(page, 1);
+    expect(await ours()).toEqual(before);
+    await page.context().close();
+  });
+
+  test("is chosen and opened by keyboard alone", async () => {
+    const { page } = await openPage(browser, linkOf(1, IDS));
+    await allDone(page);
+    await page.locator("#lab-herd summary").focus();
+    await page.keyboard.press("Enter");
+    expect(await page.locator("#lab-herd").getAttribute("open")).toBeNull();
+    await page.getByRole("checkbox", { name: "coverage" }).focus();
+    await page.keyboard.press("Space");
+    await allDone(page, 1);
+    expect(await page.locator("details.lab").count()).toBe(1);
+    expect(await page.getByRole("checkbox", { name: "herd" }).isDisabled()).toBe(true);
+    await page.context().close();
+  });
+});
+
+describe("looks", () => {
+  test.each([
+    ["light", 1440],
+    ["dark", 1440],
+    ["dark", 390],
+  ] as const)(
+    "%s at %i px: axe finds nothing serious, and nothing scrolls sideways",
+    async (colorScheme, width) => {
+      const options = { colorScheme, viewport: { width, height: 844 } };
+      const { page } = await openPage(browser, linkOf(1, IDS), options);
+      await allDone(page);
+      expect(await seriousFindings(page)).toEqual([]);
+      expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(width);
+      await page.context().close();
+    },
+  );
+
+  test("who wants less motion gets none", async () => {
+    const { page } = await openPage(browser, linkOf(1, IDS), { reducedMotion: "reduce" });
+    await allDone(page);
+    const durations = await page.evaluate(() =>
+      [...document.querySelectorAll("main *")].flatMap((element) => {
+        const { transitionDuration, animationName } = getComputedStyle(element);
+        return [...transitionDuration.split(", "), animationName];
+      }),
+    );
+    expect([...new Set(durations)].sort()).toEqual(["0s", "none"]);
+    await page.context().close();
+  });
+});

@@ -1,0 +1,117 @@
+/** The lint panel in a real browser: findings beside the controls, mended by a button, told politely. */
+// needs: chromium, build
+import { type CallsDocument, lint } from "@redrive/simulator";
+import { encodeRun } from "@redrive/simulator/share";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { launchChromium } from "../servers/chromium.ts";
+import { openPage, type Site, seriousFindings, serveStatically } from "./web-pages.ts";
+
+/** No jitter, no budget, and waits that end long before the outage does. */
+const HURTS: CallsDocument = {
+  name: "hurts",
+  horizonMs: 20_000,
+  clients: { kind: "OPEN", count: 50, ratePerSecond: 50 },
+  tiers: [
+    {
+      destination: {
+        policy: {
+          jitterType: "NONE",
+          maxAttempts: 4,
+          initialDelayMs: 100,
+          respectRetryAfter: false,
+        },
+      },
+      server: { capacityPerSecond: 100, queueMs: 500 },
+    },
+  ],
+  timeline: [{ kind: "OUTAGE", atMs: 5000, forMs: 8000 }],
+};
+const SUBJECT = { policy: HURTS.tiers?.[0]?.destination?.policy ?? {} };
+const CONTEXT = { clients: 50, outageMs: 8000, shards: 1, breakerPerShard: false };
+
+let browser: Browser;
+let site: Site;
+let address: string;
+
+beforeAll(async () => {
+  browser = await launchChromium();
+  site = await serveStatically();
+  address = `${site.url}#${encodeRun({ view: "system", seed: 1, scenarios: [HURTS] })}`;
+});
+
+afterAll(async () => {
+  await browser.close();
+  await site.close();
+});
+
+const summary = (page: Page) => page.locator(".lint .lint-summary");
+
+/** The ids in the summary, once lint has spoken. */
+async function idsOn(page: Page): Promise<readonly string[]> {
+  await page
+    .locator(".lint .finding, .lint .lint-summary.clean:has-text('nothing')")
+    .first()
+    .waitFor();
+  const text = (await summary(page).textContent()) ?? "";
+  return /: (.*)\.$/u.exec(text)?.[1]?.split(", ") ?? [];
+}
+
+describe("lint beside the controls", () => {
+  test("says what lint says of the same documents, worst first", async () => {
+    const { page, complaints } = await openPage(browser, address);
+    const expected = lint(SUBJECT, CONTEXT);
+    expect(await idsOn(page)).toEqual(expected.map(({ id }) => id));
+    const sentences = await page.locator(".finding > p:nth-of-type(2)").allTextContents();
+    expect(sentences).toEqual(expected.map(({ sentence }) => sentence));
+    expect(await page.locator(".finding").first().textContent()).toContain(
+      `docs/lint.md#${expected[0]?.id}`,
+    );
+    expect(await summary(page).getAttribute("aria-live")).toBe("polite");
+    expect(complaints).toEqual([]);
+    await page.context().close();
+  });
+
+  test("a fix is one key press, changes the controls and ends the finding", async () => {
+    const { page } = await openPage(browser, address);
+    expect(await idsOn(page)).toContain("no-jitter");
+    await page.getByRole("button", { name: /^Fix no-jitter/u }).focus();
+    await page.keyboard.press("Enter");
+    await page.locator(".finding", { hasText: "no-jitter" }).waitFor({ state: "detached" });
+    expect(await page.getByLabel("Strategy").inputValue()).toBe("full");
+    const isInPanel = () => document.activeElement?.closest(".lint") !== null;
+    expect(await page.evaluate(isInPanel)).toBe(true);
+    await page.context().close();
+  });
+
+  test("every fix in turn leaves nothing that a button could mend", async () => {
+    const { page } = await openPage(browser, address);
+    await idsOn(page);
+    const fixes = page.getByRole("button", { name: /^Fix /u });
+    for (let most = 8; most > 0 && (await fixes.count()) > 0; most--) {
+      const before = await summary(page).textContent();
+      await fixes.first().click();
+      await page.waitForFunction(
+        (text) => document.querySelector(".lint .lint-summary")?.textContent !== text,
+        before,
+      );
+    }
+    expect(await fixes.count()).toBe(0);
+    await page.context().close();
+  });
+});
+
+test.each(["light", "dark"] as const)("axe finds nothing serious in %s", async (colorScheme) => {
+  const { page } = await openPage(browser, address, { colorScheme });
+  await idsOn(page);
+  expect(await seriousFindings(page)).toEqual([]);
+  await page.context().close();
+});
+
+test("findings fit a phone", async () => {
+  const viewport = { width: 390, height: 844 };
+  const { page } = await openPage(browser, address, { viewport, reducedMotion: "reduce" });
+  await idsOn(page);
+  expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(390);
+  await page.context().close();
+});
