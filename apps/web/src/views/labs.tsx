@@ -33,7 +33,11 @@ function Stage() {
   return (
     <>
       {unknownWords.value !== "" && <Notice tone="bad">{unknownWords.value}</Notice>}
-      <Card title="How far ours lies from the published value" aside="each dot a result">
+      <Card
+        title="How far ours lies from the published value"
+        aside="each dot a result"
+        class="labs-overview"
+      >
         <Summary />
         <OverviewChart labs={labs} svgRef={overview} />
       </Card>

@@ -28,7 +28,7 @@ export function FindingItem({ finding, onFix }: FindingProps) {
           <button
             type="button"
             class="button small"
-            aria-label={`Fix ${id}: ${fix}`}
+            aria-label={`Fix ${id} in ${field}: ${fix}`}
             onClick={() => onFix(mended)}
           >
             Fix

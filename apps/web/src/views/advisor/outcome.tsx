@@ -62,7 +62,7 @@ function PolicyCard({ advice, given }: PartProps) {
       </Stats>
       {isRetrying && (
         <div class="openings">
-          <span class="faint">Open in</span>
+          <span class="faint small-text">Open in</span>
           {openingsOf(advice, given).map(({ label, run }) => (
             <a key={label} class="button" href={`#${encodeRun(run())}`}>
               {label}
