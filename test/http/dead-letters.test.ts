@@ -105,6 +105,19 @@ test("a redrive keeps its pace and can be cancelled", async () => {
   expect([unknown.status, unknown.json.code]).toEqual([404, "NOT_FOUND"]);
 });
 
+test("a canary that fails stops the rest, and a resume sends it", async () => {
+  await bury(8);
+  front.target.statuses = [503, 503, 503];
+  const body = { filter: {}, ratePerSecond: 1000, canary: 3 };
+  const { json } = await front.call({ path: "/redrives", body });
+  const paused = await finished(json.redriveId);
+  expect(paused).toMatchObject({ status: "PAUSED", redriven: 3, finishedAt: null });
+  expect(paused.error).toContain("of the first 3 failed");
+  const resumed = await front.call({ path: `/redrives/${json.redriveId}/resume` });
+  expect(resumed.json).toMatchObject({ status: "RUNNING", error: null });
+  expect(await finished(json.redriveId)).toMatchObject({ status: "DONE", redriven: 8 });
+});
+
 test("discarding takes a filter, and leaves everything else", async () => {
   const [first = ""] = await bury(3);
   await bury(2, 404);

@@ -94,6 +94,9 @@ function wordsOf({ status, dryRun, total, redriven, skipped, error, redriveId }:
     return `${counted(total, "dead letter")} being redriven (${redriveId}).`;
   const others = skipped === 0 ? "" : `, ${skipped} had been redriven by somebody else`;
   const done = `${redriven} of ${counted(total, "dead letter")} redriven${others}`;
+  if (status === "PAUSED") {
+    return `${done}; then it paused${error ? `: ${error}` : ""}. Go on with \`redrive dlq resume ${redriveId}\`.`;
+  }
   return status === "DONE"
     ? `${done}.`
     : `${done}; then it was ${status}${error ? `: ${error}` : ""}.`;

@@ -16,6 +16,7 @@ import { agoWords } from "../task-text.ts";
 import { table } from "../terminal/table.ts";
 import { addPurge } from "./dlq-purge.ts";
 import { addRedrive } from "./dlq-redrive.ts";
+import { addRedrives } from "./dlq-redrives.ts";
 import { addPage, type ListFlags, presentList, queryOf } from "./tasks.ts";
 
 interface DeadFlags extends ListFlags, RemoteFlags {
@@ -26,6 +27,7 @@ export function addDlq(parent: Command, screen: Screen): void {
   const dlq = parent.command("dlq").description("list, redrive, purge dead letters");
   addList(dlq, screen);
   addRedrive(dlq, screen);
+  addRedrives(dlq, screen);
   addPurge(dlq, screen);
 }
 

@@ -180,3 +180,16 @@ describe("export and import", () => {
     await other.stop();
   });
 });
+
+test("redrives are listed, paused, resumed and cancelled by id", async () => {
+  expect((await ask("dlq cancel nothing")).code).toBe(1);
+  for (let n = 0; n < 4; n++) await send("/ill");
+  await ask("dlq redrive --yes --rate 0.1 --no-wait");
+  const { redrives } = JSON.parse((await ask("dlq redrives --json")).out);
+  const { redriveId } = redrives[0];
+  expect((await ask(`dlq pause ${redriveId}`)).out).toContain("is PAUSED");
+  expect((await ask(`dlq resume ${redriveId}`)).out).toContain("is RUNNING");
+  expect((await ask(`dlq cancel ${redriveId}`)).out).toContain("is CANCELLED");
+  expect(await ask(`dlq resume ${redriveId}`)).toMatchObject({ code: 1 });
+  expect((await ask("dlq redrives")).out).toMatch(/CANCELLED/u);
+});

@@ -54,7 +54,11 @@ class World {
         return { tasks: dead, cursor: null };
       },
       destinations: async () => this.rows,
-      redriveTask: async (taskId, _, redriveId) => this.#redrive(taskId, redriveId),
+      redriveTask: async (taskId, _, redriveId) => {
+        this.#redrive(taskId, redriveId);
+        // A commit takes its time.
+        await this.clock.sleep(1);
+      },
     };
   }
 
@@ -100,6 +104,17 @@ it("never runs ahead of its rate", async () => {
     expect(n + 1).toBeLessThanOrEqual(1 + atMs / 100 + 1e-6);
   });
   expect(world.made.at(-1)?.atMs).toBeLessThanOrEqual(2100);
+});
+
+it("sends one at once and no second one a moment later", async () => {
+  const world = new World(5);
+  const jobs = world.process();
+  await jobs.start({ ...order, ratePerSecond: 0.1 });
+  await world.pass(9950);
+  expect(world.made).toHaveLength(1);
+  await world.pass(1000);
+  expect(world.made).toHaveLength(2);
+  await jobs.stop();
 });
 
 it("ends when it is cancelled, and stays so", async () => {
@@ -219,13 +234,20 @@ describe("a canary", () => {
     expect(await jobs.get(redriveId, "acme")).toMatchObject(done);
   });
 
-  it("is waited for until its first attempts are over", async () => {
-    const world = new World(20);
+  it("is waited for until its first attempts are over, which is made up for by no rush", async () => {
+    const world = new World(100);
     world.status = "IN_FLIGHT";
     const jobs = world.process();
-    const { redriveId } = await jobs.start({ ...order, ratePerSecond: 1000, canary: 5 });
+    const { redriveId } = await jobs.start({ ...order, ratePerSecond: 10, canary: 5 });
     await world.pass(60_000);
     expect(await jobs.get(redriveId, "acme")).toMatchObject({ status: "RUNNING", redriven: 5 });
+    for (const task of world.tasks.values()) {
+      if (task.taskId.startsWith("0300"))
+        world.tasks.set(task.taskId, { ...task, status: "SUCCEEDED" });
+    }
+    await world.pass(1000);
+    expect(world.made.length).toBeGreaterThan(10);
+    expect(world.made.length).toBeLessThanOrEqual(17);
     await jobs.stop();
   });
 });

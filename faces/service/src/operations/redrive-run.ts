@@ -72,15 +72,14 @@ export class RedriveRun {
   readonly #source: RedriveSource;
   readonly #job: RedriveJob;
   readonly #host: RunHost;
-  readonly #startMs: number;
+  /** When the next one may leave. */
+  #dueMs: number;
   /** How the circuits of its destinations were when they were last looked at. */
   #circuits: ReadonlyMap<string, DestinationRow> | undefined;
   readonly #destinations = new Set<string>();
   /** New tasks that go first. */
   readonly #trial: string[] = [];
   #lookedMs = Number.NEGATIVE_INFINITY;
-  /** New tasks of this run, which its pace counts. */
-  #made = 0;
   #redriven = 0;
   #skipped = 0;
 
@@ -89,7 +88,7 @@ export class RedriveRun {
     this.#source = source;
     this.#job = job;
     this.#host = host;
-    this.#startMs = clock.monotonicMs();
+    this.#dueMs = clock.monotonicMs();
   }
 
   /** Resolves when it is done, pauses by itself, or is no longer wanted. */
@@ -129,19 +128,17 @@ export class RedriveRun {
       await this.#source.redriveTask(taskId, tenantId, redriveId);
       return this.#source.get(taskId, tenantId);
     });
-    this.#made++;
     // Somebody may have discarded it meanwhile: then it is neither.
     return made === null || made.redrivenTo === null ? null : this.#count(made);
   }
 
-  /** As many as the time since the beginning allows, the first one at once. */
+  /** The first one at once. Time that a canary or a store took is not made up for by a rush. */
   async #pace(): Promise<void> {
-    const { ratePerSecond } = this.#job;
-    const allowed = () => 1 + ((this.#clock.monotonicMs() - this.#startMs) * ratePerSecond) / 1000;
-    while (this.#made >= allowed() && this.#host.isRunning()) {
-      const waitMs = ((this.#made + 1 - allowed()) * 1000) / ratePerSecond;
-      await this.#sleep(Math.min(LONGEST_SLEEP_MS, Math.max(STEP_MS, waitMs)));
+    const nowMs = () => this.#clock.monotonicMs();
+    while (this.#dueMs > nowMs() && this.#host.isRunning()) {
+      await this.#sleep(Math.min(LONGEST_SLEEP_MS, Math.max(STEP_MS, this.#dueMs - nowMs())));
     }
+    this.#dueMs = Math.max(this.#dueMs, nowMs() - STEP_MS) + 1000 / this.#job.ratePerSecond;
   }
 
   /** A commit whose outcome is unknown is safe to repeat: the source is redriven once. */

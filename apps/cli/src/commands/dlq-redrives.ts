@@ -1,0 +1,72 @@
+/** `redrive dlq redrives|pause|resume|cancel`: redrives that a service runs, and what to do to them. */
+import { systemClock } from "@redrive/core";
+import type { Client } from "@redrive/service/client";
+import type { Command } from "commander";
+import { addExamples } from "../flags.ts";
+import type { Presentation } from "../presentation.ts";
+import { addRemote, askService, type RemoteFlags } from "../remote.ts";
+import type { Screen } from "../screen.ts";
+import { agoWords } from "../task-text.ts";
+import { table } from "../terminal/table.ts";
+
+type RedriveView = Awaited<ReturnType<Client["getRedrive"]>>;
+
+const ID = "01a1e209-0998-7000-9546-44a78747a6b7";
+
+const CHANGES = [
+  ["pause", "let a redrive rest until it is resumed", "pauseRedrive"],
+  ["resume", "go on with a redrive that rests, or paused by itself", "resumeRedrive"],
+  ["cancel", "end a redrive; what was redriven stays so", "cancelRedrive"],
+] as const;
+
+export function addRedrives(parent: Command, screen: Screen): void {
+  const list = parent.command("redrives").description("redrives and how far they are");
+  addRemote(list);
+  addExamples(list, "redrive dlq redrives");
+  list.action((flags: RemoteFlags) =>
+    askService(screen, flags, async (client) => presentAll(await client.listRedrives())),
+  );
+  for (const [verb, description, call] of CHANGES) {
+    const command = parent.command(`${verb} <redriveId>`).description(description);
+    addRemote(command);
+    addExamples(command, `redrive dlq ${verb} ${ID}`);
+    command.action((redriveId: string, flags: RemoteFlags) =>
+      askService(screen, flags, async (client) => presentOne(await client[call](redriveId))),
+    );
+  }
+}
+
+const COLUMNS = [
+  { head: "redrive" },
+  { head: "status" },
+  { head: "redriven", align: "right" },
+  { head: "of", align: "right" },
+  { head: "began" },
+  { head: "why", gives: true },
+] as const;
+
+function presentAll(list: Awaited<ReturnType<Client["listRedrives"]>>): Presentation {
+  const now = systemClock.now();
+  const rows = list.redrives.map(({ redriveId, status, redriven, total, createdAt, error }) => {
+    return [
+      redriveId,
+      status,
+      String(redriven),
+      String(total),
+      agoWords(createdAt, now),
+      error ?? "",
+    ];
+  });
+  return {
+    json: list,
+    text: (look) => (rows.length === 0 ? ["There are no redrives."] : table(COLUMNS, rows, look)),
+  };
+}
+
+function presentOne(view: RedriveView): Presentation {
+  const { redriveId, status, redriven, total } = view;
+  return {
+    json: view,
+    text: () => [`${redriveId} is ${status}, ${redriven} of ${total} redriven.`],
+  };
+}
