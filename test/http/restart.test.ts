@@ -1,44 +1,33 @@
-/** A redrive outlives its process: killed in the middle, again and again, it ends with its set. */
+/** What outlives a process that is killed: a redrive ends with its set, each end has one callback. */
 // needs: build
-import { type ChildProcess, fork } from "node:child_process";
-import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { type Caller, callerOn, openTarget, type Target } from "./front.ts";
+import { type Caller, openTarget, type Target } from "./front.ts";
+import { allTasks as all, Served } from "./served.ts";
 
-const SCRIPT = fileURLToPath(new URL("./served-child.mjs", import.meta.url));
 const SET = 400;
 const KILLS = 3;
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-restart-"));
 let target: Target;
-let child: ChildProcess;
+let served: Served;
 beforeAll(async () => {
   target = await openTarget();
 });
-afterEach(() => child.kill("SIGKILL"));
+afterEach(() => served.kill());
 afterAll(async () => {
   await target.close();
   rmSync(folder, { recursive: true, force: true });
 });
 
 async function serve(file: string): Promise<Caller> {
-  child = fork(SCRIPT, [join(folder, file)], { execArgv: [] });
-  const [port] = await once(child, "message");
-  return callerOn(port as number);
+  served = await Served.start(join(folder, file));
+  return served.caller;
 }
 
-async function kill(caller: Caller): Promise<void> {
-  const ended = once(child, "exit");
-  child.kill("SIGKILL");
-  await ended;
-  caller.close();
-}
-
-/** Dead letters, and one that ends after the set was frozen. */
+/** Dead letters. */
 async function bury(caller: Caller, count: number): Promise<void> {
   target.statuses = Array.from({ length: count }, () => 400);
   const task = { targetUrl: target.url, policy: { maxAttempts: 1 } };
@@ -50,20 +39,6 @@ async function bury(caller: Caller, count: number): Promise<void> {
 
 async function until(isTrue: () => Promise<boolean>): Promise<void> {
   while (!(await isTrue()));
-}
-
-async function all(caller: Caller, query = "") {
-  const tasks: { taskId: string; redrivenFrom: string | null; redrivenTo: string | null }[] = [];
-  let cursor: string | null = "";
-  while (cursor !== null) {
-    const sep = query === "" ? "?" : `${query}&`;
-    const page = cursor === "" ? "" : `&cursor=${encodeURIComponent(cursor)}`;
-    const path = `/retry-tasks${sep}limit=250${page}`;
-    const { json } = await caller.call({ method: "GET", path });
-    tasks.push(...json.tasks);
-    cursor = json.cursor;
-  }
-  return tasks;
 }
 
 const jobOf = async (caller: Caller, redriveId: string) =>
@@ -78,7 +53,7 @@ test("killed in the middle, it makes as many new tasks as its set had, each once
   for (let kills = 1; kills <= KILLS; kills++) {
     const enough = (SET * kills) / (KILLS + 1);
     await until(async () => (await jobOf(caller, redriveId)).redriven >= enough);
-    await kill(caller);
+    await served.kill();
     caller = await serve("kill.db");
     expect((await jobOf(caller, redriveId)).status).toBe("RUNNING");
   }
@@ -91,7 +66,6 @@ test("killed in the middle, it makes as many new tasks as its set had, each once
   expect(tasks).toHaveLength(2 * SET);
   expect(new Set(made.map(({ redrivenFrom }) => redrivenFrom)).size).toBe(SET);
   expect(new Set(sources.map(({ redrivenTo }) => redrivenTo)).size).toBe(SET);
-  caller.close();
 });
 
 test("paused and killed it stays paused; resumed it ends, and later dead letters are not its own", async () => {
@@ -101,7 +75,7 @@ test("paused and killed it stays paused; resumed it ends, and later dead letters
   const { redriveId } = (await caller.call({ path: "/redrives", body: start })).json;
   const paused = await caller.call({ path: `/redrives/${redriveId}/pause` });
   expect(paused.json.status).toBe("PAUSED");
-  await kill(caller);
+  await served.kill();
   caller = await serve("pause.db");
   const { status, redriven } = await jobOf(caller, redriveId);
   expect([status, redriven]).toEqual(["PAUSED", paused.json.redriven]);
@@ -114,5 +88,27 @@ test("paused and killed it stays paused; resumed it ends, and later dead letters
   expect(await all(caller)).toHaveLength(81);
   const again = await caller.call({ path: `/redrives/${redriveId}/resume` });
   expect([again.status, again.json.code]).toEqual([409, "TASK_STATE_CONFLICT"]);
-  caller.close();
+});
+
+test("killed while tasks end, each end has its callback, and only one", async () => {
+  let caller = await serve("callbacks.db");
+  const hook = await openTarget();
+  const policy = { maxAttempts: 5, initialDelayMs: 50 };
+  const task = { targetUrl: target.url, policy, callbackUrl: hook.url };
+  const body = Array.from({ length: SET }, () => task);
+  const ended = async (status: string) => (await all(caller, `?status=${status}`)).length;
+  target.statuses = Array.from({ length: SET }, (_, n) => (n % 3 === 0 ? 503 : 200));
+  await caller.call({ path: "/retry-tasks/batch", body });
+  for (let kills = 0; kills < KILLS; kills++) {
+    await served.kill();
+    caller = await serve("callbacks.db");
+  }
+  await until(async () => (await ended("PENDING")) + (await ended("IN_FLIGHT")) === 0);
+  const tasks = await all(caller);
+  const causes = tasks.filter(({ callbackUrl }) => callbackUrl !== null);
+  const told = tasks.map(({ labels }) => labels["redrive.callback"]).filter(Boolean);
+  expect(causes).toHaveLength(SET);
+  expect(told.sort()).toEqual(causes.map(({ taskId }) => taskId).sort());
+  expect(tasks).toHaveLength(2 * SET);
+  await hook.close();
 });
