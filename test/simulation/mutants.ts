@@ -17,6 +17,8 @@ export interface Mutant {
   /** Changes what nodes are told; `memory` is what lies below the observer. */
   readonly wrapStore?: (observed: MemoryStore, memory: MemoryStore) => MemoryStore;
   readonly wrapDeliver?: (deliver: Deliver) => Deliver;
+  /** What nodes are given for all destinations together. */
+  readonly retryBudget?: false;
 }
 
 const YEAR_MS = 365 * 86_400_000;
@@ -78,6 +80,7 @@ export const mutants: readonly Mutant[] = [
     wrapMemory: (memory) =>
       withPolicies(memory, ({ delaysMs, ...policy }) => ({ ...policy, maxAttempts: 1000 })),
   },
+  { name: "no budget of the whole service", caughtBy: "retry budget kept", retryBudget: false },
 ];
 
 /** What the claims would start, told before any of it is stored. */

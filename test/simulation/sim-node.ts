@@ -6,6 +6,7 @@ import type { Random } from "@redrive/core";
 import { Engine } from "../../faces/service/src/engine/engine.ts";
 import type { Store } from "../../faces/service/src/store.ts";
 import { faultyStore } from "../../faces/service/src/stores/memory/faulty-store.testing.ts";
+import { WHOLE_BUDGET } from "./checkers/all-checkers.ts";
 import { NodeClock } from "./sim-clock.ts";
 import type { World } from "./world.ts";
 
@@ -44,7 +45,8 @@ export class SimNode {
     const retry = () => {
       if (!clock.isDead()) clock.alarm(REBOOT_MS, () => this.boot());
     };
-    Engine.open({ clock, random, store, deliver, nodeId })
+    const retryBudget = this.#world.mutant?.retryBudget ?? WHOLE_BUDGET;
+    Engine.open({ clock, random, store, deliver, nodeId, retryBudget })
       .then(async (engine) => {
         await engine.start();
         if (!clock.isDead()) this.#engine = engine;

@@ -8,6 +8,7 @@ import {
   quote,
   type Random,
   RedriveError,
+  type RetryBudgetDocument,
   systemClock,
   systemRandom,
 } from "@redrive/core";
@@ -49,6 +50,11 @@ export interface RedriveOptions {
    * behind commas the keys before it. Default: none, nothing is encrypted.
    */
   readonly encryptionKey?: string;
+  /**
+   * The retry budget of all destinations together, beside their own; false: none. Default: RATIO
+   * with `ratio` 0.2 and `minPerSecond` 100.
+   */
+  readonly retryBudget?: RetryBudgetDocument | false;
   /** Ended tasks are kept this long. Default: 3 days. */
   readonly retentionMs?: number;
   /** Dead letters are kept this long. Default: 30 days. */
@@ -90,6 +96,7 @@ export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
     deliver: deliverThrough(deliverer, secrets),
     follow: (task, settle, now) => callbacksOf(task, settle, now, newId),
     nodeId: newId(clock.now()),
+    ...(options.retryBudget !== undefined && { retryBudget: options.retryBudget }),
     ...(options.retentionMs !== undefined && { retentionMs: options.retentionMs }),
     ...(options.deadLetterRetentionMs !== undefined && {
       deadLetterRetentionMs: options.deadLetterRetentionMs,

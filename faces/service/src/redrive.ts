@@ -4,14 +4,17 @@
  */
 import {
   assertKey,
+  budgetAllows,
   type Clock,
   type DestinationDocument,
   DocumentError,
   isObject,
+  problem,
   resolve,
   resolveDestination,
 } from "@redrive/core";
 import type { RefusedTarget, Target } from "./deliver/target.ts";
+import { DEFAULT_POLICY, DestinationPolicies } from "./destination-policies.ts";
 import type { Engine } from "./engine/engine.ts";
 import type { EngineEvent } from "./engine/events.ts";
 import { serviceError } from "./errors.ts";
@@ -74,13 +77,13 @@ export interface RedriveCount {
 /** Who a call is for when nothing is said: an embedding process is its own only tenant. */
 export const DEFAULT_TENANT = "default";
 
-const DEFAULT_POLICY = "background";
 const REDRIVE_PAGE = 100;
 
 export class Redrive {
   readonly policies: Policies;
   /** Redrives at a pace, kept in the store. */
   readonly jobs: RedriveJobs;
+  readonly #destinationPolicies: DestinationPolicies;
   readonly #parts: RedriveParts;
 
   constructor(parts: RedriveParts) {
@@ -89,6 +92,7 @@ export class Redrive {
     this.#parts = parts;
     this.jobs = new RedriveJobs({ clock, notes, exclusive, nodeId: engine.nodeId, source: this });
     this.policies = new Policies(store, engine.policies, digest, () => engine.now());
+    this.#destinationPolicies = new DestinationPolicies(store, this.policies);
   }
 
   /** Resolves once the task is durable. */
@@ -100,7 +104,7 @@ export class Redrive {
     const { idempotencyKey } = task;
     const { secrets } = this.#parts;
     const fingerprint =
-      idempotencyKey === null ? null : secrets.fingerprint(fingerprintParts(task));
+      idempotencyKey === null ? null : secrets.fingerprint(fingerprintParts(asAsked(input, task)));
     const result = await this.#create(secrets.seal(task), fingerprint);
     if (result.kind === "created") return { taskId: task.taskId, replayed: false };
     if (result.kind === "replayed") return { taskId: result.taskId, replayed: true };
@@ -118,18 +122,28 @@ export class Redrive {
 
   #knownPolicy(input: TaskInput, tenantId: string): PolicyChoice | undefined {
     if (!isObject(input) || input.policy !== undefined) return undefined;
-    return this.policies.known(tenantId, input.policyId ?? DEFAULT_POLICY);
+    if (input.policyId !== undefined) return this.policies.known(tenantId, input.policyId);
+    return this.#destinationPolicies.known(tenantId, this.#destinationOf(input));
+  }
+
+  /** Where a task would go; if that cannot be said, the task will be refused for it. */
+  #destinationOf({ destination, targetUrl }: TaskInput): string {
+    if (destination !== undefined) return destination;
+    const target = typeof targetUrl === "string" ? this.#parts.checkTarget(targetUrl) : undefined;
+    return target?.ok ? target.origin : "";
   }
 
   /** The input is checked first, so that nothing is stored for one that will be refused. */
   #policy(input: TaskInput, tenantId: string): Promise<PolicyChoice> {
     const problems = checkInput(input, this.#parts.engine.now());
     if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
-    if (input.policy === undefined) {
-      return this.policies.choose(tenantId, input.policyId ?? DEFAULT_POLICY);
+    const { policy, policyId } = input;
+    if (policyId !== undefined) return this.policies.choose(tenantId, policyId);
+    if (policy === undefined) {
+      return this.#destinationPolicies.choose(tenantId, this.#destinationOf(input));
     }
-    resolve(input.policy);
-    return this.policies.chooseInline(tenantId, input.policy);
+    resolve(policy);
+    return this.policies.chooseInline(tenantId, policy);
   }
 
   #newTask(input: TaskInput, tenantId: string, choice: PolicyChoice): NewTask {
@@ -211,15 +225,18 @@ export class Redrive {
     return this.#parts.engine.changeDestination(tenantId, destination, { pausedAt: null });
   }
 
-  /** Sets a destination's guards; throws `INVALID_DESTINATION` with what is wrong. */
-  configure(
+  /** Sets a destination's guards and policy; throws `INVALID_DESTINATION` with what is wrong. */
+  async configure(
     destination: string,
     document: DestinationDocument,
     tenantId: string = DEFAULT_TENANT,
   ): Promise<DestinationRow> {
-    resolveDestination(document, "service");
+    if (resolveDestination(document, "service").hedge !== undefined) throw hedgeRefused(document);
     const text = JSON.stringify(document);
-    return this.#parts.engine.changeDestination(tenantId, destination, { document: text });
+    const { engine } = this.#parts;
+    const row = await engine.changeDestination(tenantId, destination, { document: text });
+    this.#destinationPolicies.forget(tenantId, destination);
+    return row;
   }
 
   destinations(tenantId: string = DEFAULT_TENANT): Promise<readonly DestinationRow[]> {
@@ -252,7 +269,9 @@ export class Redrive {
     const stored = await store.getDestination(tenantId, destination);
     const row = stored ?? blankDestination(tenantId, destination);
     const now = engine.now();
-    return explainTask(task, this.#healthOf(row, [], now), now);
+    const { wholeBudget } = engine;
+    const noRetries = wholeBudget !== undefined && !budgetAllows(wholeBudget, now, false);
+    return explainTask(task, this.#healthOf(row, [], now), now, noRetries);
   }
 
   /** False once it stops, or its store can no longer be relied on. */
@@ -349,6 +368,18 @@ function againOf(source: RetryTask, taskId: string, now: number): NewTask {
     scheduledAt: now,
     redrivenFrom: source.taskId,
   };
+}
+
+/** What a key stands for is what was asked: a destination's policy may change between two askings. */
+function asAsked({ policyId, policy }: TaskInput, task: NewTask): NewTask {
+  const isAsked = policyId !== undefined || policy !== undefined;
+  return isAsked || task.policyId === DEFAULT_POLICY ? task : { ...task, policyId: DEFAULT_POLICY };
+}
+
+/** A hedge is a second request for one attempt, and here every request is counted (decision 10). */
+function hedgeRefused({ hedge }: DestinationDocument): Error {
+  const message = "hedge is for the library: the service sends each attempt once; leave it out";
+  return new DocumentError("INVALID_DESTINATION", [problem("hedge", hedge, message)]);
 }
 
 function notFound(taskId: string): Error {

@@ -135,6 +135,8 @@ export interface StartedTask extends NewTask {
   readonly lastDelayMs: number;
   readonly abandonedCount: number;
   readonly cancelRequestedAt: number | null;
+  /** What the attempt before was answered; null: nothing, or there was none. */
+  readonly lastStatus: number | null;
 }
 
 /**

@@ -11,6 +11,9 @@ import { retryBudget } from "./retry-budget.ts";
 import { terminalStates } from "./terminal-states.ts";
 import { wireBound } from "./wire-bound.ts";
 
+/** What the nodes of the simulation were given for all destinations: tight, so that it bites. */
+export const WHOLE_BUDGET = { ratio: 0.2, minPerSecond: 2 } as const;
+
 export function allCheckers(maxAttemptsOf: (policyId: string) => number): readonly Checker[] {
   return [
     nothingLost(),
@@ -19,7 +22,7 @@ export function allCheckers(maxAttemptsOf: (policyId: string) => number): readon
     terminalStates(),
     noEarlyAttempt(),
     heldDestinations(),
-    retryBudget(),
+    retryBudget(WHOLE_BUDGET),
     cancels(),
   ];
 }

@@ -24,7 +24,7 @@ interface Sent {
 async function setup(
   policyFields: Parameters<typeof resolve>[0] = {},
   startAt = T0,
-  options: Pick<EngineOptions, "retentionMs"> = {},
+  options: Pick<EngineOptions, "retentionMs" | "retryBudget"> = {},
 ) {
   const clock = virtualClock(startAt);
   const store = memoryStore();
@@ -92,6 +92,19 @@ describe("an engine", () => {
     const { attempts } = await store.query.attempts(TENANT, task.taskId, { limit: 10 });
     expect(attempts.map(({ responseStatus }) => responseStatus)).toEqual([500, 500]);
     expect(attempts[0]?.delaySource).toBe("policy");
+  });
+
+  it("draws on the service's own retry budget too, at its price after a throttling answer", async () => {
+    const retryBudget = { kind: "TOKENS" } as const;
+    const policy = { jitterType: "NONE" } as const;
+    const { clock, engine, enqueue, script } = await setup(policy, T0, { retryBudget });
+    const tokens = () => (engine.wholeBudget?.kind === "TOKENS" ? engine.wholeBudget.tokens : 0);
+    script.push(FAILED, statusOutcome(429));
+    enqueue();
+    await clock.advance(110);
+    expect(tokens()).toBe(500 - 14);
+    await clock.advance(210);
+    expect(tokens()).toBe(500 - 14 - 5);
   });
 
   it("waits until a task is scheduled", async () => {

@@ -2,7 +2,7 @@
  * Engine: the parts of a node joined: it takes tasks in, has them attempted when they are due and
  * permitted, and settles them, on the clock, the chance, the store and the delivery it is given.
  */
-import type { Clock, Random } from "@redrive/core";
+import type { Clock, Random, RetryBudget, RetryBudgetDocument } from "@redrive/core";
 import { serviceError } from "../errors.ts";
 import {
   type Cancel,
@@ -25,6 +25,7 @@ import { GuardedDestination, type Permit } from "./guarded-destination.ts";
 import { NodeLease } from "./node-lease.ts";
 import { PolicyBook } from "./policy-book.ts";
 import { Rescuer } from "./rescuer.ts";
+import { createWholeBudget, wholeBudgetOptions } from "./retry-tickets.ts";
 import { Runner } from "./runner.ts";
 import { Scheduler } from "./scheduler.ts";
 import { Turn } from "./turn.ts";
@@ -38,6 +39,8 @@ export interface EngineOptions {
   readonly deliver: Deliver;
   /** New at each boot. */
   readonly nodeId: string;
+  /** The retry budget of all destinations together. Default: a fifth of first attempts, 100/s. */
+  readonly retryBudget?: RetryBudgetDocument | false;
   /** Ended tasks are kept this long. Default: 3 days. */
   readonly retentionMs?: number;
   /** Dead letters are kept this long. Default: 30 days. */
@@ -57,6 +60,8 @@ export class Engine implements TurnHost {
   readonly #options: EngineOptions;
   readonly #destinations = new Map<string, GuardedDestination>();
   readonly #scheduler = new Scheduler();
+  /** The retry budget of all destinations together; undefined: off. */
+  readonly wholeBudget: RetryBudget | undefined;
   readonly #time: EngineTime;
   readonly #turn: Turn;
   readonly #runner: Runner;
@@ -80,6 +85,8 @@ export class Engine implements TurnHost {
     const events = new EngineEvents(nodeId);
     const policies = new PolicyBook(store);
     this.#time = time;
+    const budget = wholeBudgetOptions(options.retryBudget);
+    this.wholeBudget = createWholeBudget(budget, time.now());
     this.events = events;
     this.policies = policies;
     const destinationOf = (tenantId: string, name: string) => this.destination(tenantId, name);
@@ -156,7 +163,8 @@ export class Engine implements TurnHost {
     let destination = this.#destinations.get(key);
     if (destination === undefined) {
       const random = this.#options.random.fork(`destination/${key}`);
-      destination = new GuardedDestination(random, { tenantId, name }, this.#time.now());
+      const now = this.#time.now();
+      destination = new GuardedDestination(random, { tenantId, name }, now, this.wholeBudget);
       this.#destinations.set(key, destination);
     }
     return destination;

@@ -11,8 +11,6 @@ import {
   adoptBreaker,
   breakerReadyAt,
   breakerState,
-  budgetAllows,
-  budgetRefillAt,
   concurrencyLimit,
   createGuards,
   type Destination,
@@ -23,7 +21,6 @@ import {
   type Gates,
   type Guards,
   gatesOf,
-  giveBack,
   guardOptionsOf,
   healthOf,
   judge,
@@ -32,30 +29,28 @@ import {
   loadOf,
   noteAccept,
   noteAnswer,
-  noteFailure,
-  noteFirst,
-  noteSuccess,
   type Outcome,
   type Policy,
   type Random,
+  type RetryBudget,
   rateReadyAt,
   recordLatency,
   resolveDestination,
   restartRamp,
   takeAdaptiveRate,
   takeRate,
-  takeRetry,
 } from "@redrive/core";
 import { blankDestination, type DestinationRow } from "../store.ts";
 import type { Lane } from "../task.ts";
+import { NO_TICKETS, RetryBudgets, type Tickets } from "./retry-tickets.ts";
 
 /** Leave to make one attempt. Goes back exactly once: to `leave`, or unused to `giveBack`. */
 export interface Permit {
   readonly isRetry: boolean;
   readonly pass: number;
-  /** When it was taken, and the ticket of the retry budget that it has: both follow a late start. */
+  /** When it was taken, and the tickets of the retry budgets it has: both follow a late start. */
   at: number;
-  ticket: number;
+  tickets: Tickets;
 }
 
 /** Tasks of a destination that wait in one lane, as far as this node knows. */
@@ -92,6 +87,8 @@ export class GuardedDestination {
   row: DestinationRow;
   document: Destination = DEFAULTS;
   #guards: Guards | undefined;
+  readonly #whole: RetryBudget | undefined;
+  #budgets: RetryBudgets | undefined;
   /** When a permit that was refused is worth asking for again; Infinity: when something changes. */
   readyAt = 0;
   #gateUntil = 0;
@@ -100,7 +97,14 @@ export class GuardedDestination {
   /** Until when the probe of a half-open breaker keeps the others of the fleet out. */
   #probeUntil = 0;
 
-  constructor(random: Random, place: { tenantId: string; name: string }, now: number) {
+  /** `whole`: the retry budget of the whole service; undefined: it has none. */
+  constructor(
+    random: Random,
+    place: { tenantId: string; name: string },
+    now: number,
+    whole: RetryBudget | undefined,
+  ) {
+    this.#whole = whole;
     this.tenantId = place.tenantId;
     this.name = place.name;
     this.#random = random;
@@ -122,12 +126,18 @@ export class GuardedDestination {
     return this.#guards;
   }
 
+  /** The destination's retry budget and the service's. */
+  get budgets(): RetryBudgets {
+    this.#budgets ??= new RetryBudgets(this.guards.retryBudget, this.#whole);
+    return this.#budgets;
+  }
+
   /** A permit for one attempt, or undefined with `readyAt` set. */
   take(isRetry: boolean, now: number): Permit | undefined {
     this.#answerLiftedGate(now);
     this.readyAt = this.#readyAt(isRetry, now);
     if (this.readyAt > now) return undefined;
-    const { breaker, concurrency, rate, adaptiveRate, throttle, retryBudget } = this.guards;
+    const { breaker, concurrency, rate, adaptiveRate, throttle } = this.guards;
     if (throttle && !enterThrottle(throttle, now, this.#random.next())) {
       this.readyAt = now + THROTTLE_PAUSE_MS;
       return undefined;
@@ -135,8 +145,8 @@ export class GuardedDestination {
     if (concurrency) enterConcurrency(concurrency, isRetry);
     if (rate) takeRate(rate, now);
     if (adaptiveRate) takeAdaptiveRate(adaptiveRate, now);
-    const ticket = isRetry && retryBudget ? takeRetry(retryBudget, now, false) : 0;
-    return { isRetry, ticket, at: now, pass: breaker ? this.#enter(now) : 0 };
+    const tickets = (isRetry && this.budgets.take(now, false)) || NO_TICKETS;
+    return { isRetry, tickets, at: now, pass: breaker ? this.#enter(now) : 0 };
   }
 
   /** Could a permit be had now? */
@@ -154,15 +164,13 @@ export class GuardedDestination {
 
   /** `now` if a permit can be had; otherwise when asking again is worthwhile. */
   #readyAt(isRetry: boolean, now: number): number {
-    const { breaker, concurrency, rate, adaptiveRate, retryBudget } = this.guards;
+    const { breaker, concurrency, rate, adaptiveRate } = this.guards;
     if (this.row.pausedAt !== null) return Number.POSITIVE_INFINITY;
     let readyAt = Math.max(now, this.row.gateUntil, this.#gateUntil);
     if (breaker) readyAt = Math.max(readyAt, breakerReadyAt(breaker, now));
     if (rate) readyAt = Math.max(readyAt, rateReadyAt(rate, now));
     if (adaptiveRate) readyAt = Math.max(readyAt, adaptiveRateReadyAt(adaptiveRate, now));
-    if (isRetry && retryBudget && !budgetAllows(retryBudget, now, false)) {
-      readyAt = Math.max(readyAt, budgetRefillAt(retryBudget, now));
-    }
+    if (isRetry) readyAt = Math.max(readyAt, this.budgets.readyAt(now, false));
     if (readyAt > now || concurrency === undefined) return readyAt;
     const { inFlight, retriesInFlight, options } = concurrency;
     const isFull = inFlight >= concurrencyLimit(concurrency);
@@ -180,27 +188,31 @@ export class GuardedDestination {
 
   /**
    * The first byte is about to leave. False if it must not: the commit of the claim took its time,
-   * and meanwhile the breaker has changed its mind or the budget has been spent.
+   * and meanwhile the breaker has changed its mind or the budget has been spent. A retry after a
+   * throttling answer (`throttled`) may have another price, which is known only now.
    */
-  mayLeave(permit: Permit, now: number): boolean {
-    const { breaker, retryBudget } = this.guards;
+  mayLeave(permit: Permit, now: number, throttled: boolean): boolean {
+    const { breaker } = this.guards;
     if (breaker && breaker.generation !== permit.pass) return false;
-    if (retryBudget === undefined) return true;
     if (!permit.isRetry) {
-      noteFirst(retryBudget, now);
+      this.budgets.noteFirst(now);
       return true;
     }
-    if (permit.at === now) return true;
-    giveBack(retryBudget, permit.ticket);
+    return (permit.at === now && !throttled) || this.#redraw(permit, now, throttled);
+  }
+
+  #redraw(permit: Permit, now: number, throttled: boolean): boolean {
+    this.budgets.giveBack(permit.tickets);
+    const tickets = this.budgets.take(now, throttled);
     permit.at = now;
-    permit.ticket = takeRetry(retryBudget, now, false);
-    return permit.ticket > 0;
+    permit.tickets = tickets ?? NO_TICKETS;
+    return tickets !== undefined;
   }
 
   /** An attempt ended. */
   leave(permit: Permit, now: number, policy: Policy, outcome: Outcome, durationMs: number): void {
     const verdict = judge(policy, outcome);
-    const { breaker, concurrency, adaptiveRate, throttle, retryBudget, latency } = this.guards;
+    const { breaker, concurrency, adaptiveRate, throttle, latency } = this.guards;
     const health = healthOf(outcome, verdict);
     if (concurrency) {
       leaveConcurrency(concurrency, now, permit.isRetry, loadOf(outcome, verdict), durationMs);
@@ -209,8 +221,8 @@ export class GuardedDestination {
     if (health !== "ignored") recordLatency(latency, now, durationMs);
     if (adaptiveRate) noteAnswer(adaptiveRate, now, verdict === "throttled");
     if (throttle && health === "success") noteAccept(throttle, now);
-    if (retryBudget && verdict === "success") noteSuccess(retryBudget, permit.ticket, true);
-    if (retryBudget && health === "failure") noteFailure(retryBudget);
+    if (verdict === "success") this.budgets.noteSuccess(permit.tickets);
+    if (health === "failure") this.budgets.noteFailure();
     if (policy.respectRetryAfter) this.#noteRetryAfter(outcome, now, policy.maxRetryAfterMs);
   }
 
@@ -247,15 +259,17 @@ export class GuardedDestination {
 
   /** Nothing left: it is as if nobody had asked. */
   giveBack(permit: Permit, now: number): void {
-    const { breaker, concurrency, retryBudget } = this.guards;
+    const { breaker, concurrency } = this.guards;
     if (concurrency) leaveConcurrency(concurrency, now, permit.isRetry, "ignored", 0);
     if (breaker) leaveBreaker(breaker, now, permit.pass, "ignored", 0, 0);
-    if (retryBudget) giveBack(retryBudget, permit.ticket);
+    this.budgets.giveBack(permit.tickets);
   }
 
   /** What the guards say now, for `decide`. */
   gates(now: number, throttled: boolean): Gates {
-    return gatesOf(this.guards, now, throttled);
+    const gates = gatesOf(this.guards, now, throttled);
+    const retryBudgetUntil = this.budgets.readyAt(now, throttled);
+    return retryBudgetUntil > now ? { ...gates, retryBudgetUntil } : gates;
   }
 
   /** The row that is to be written, if what the fleet shares has changed; otherwise null. */
@@ -311,6 +325,7 @@ export class GuardedDestination {
     const { concurrency } = this.guards;
     this.document = resolveDestination(document, "service");
     this.#guards = createGuards(guardOptionsOf(this.document), now);
+    this.budgets.own = this.#guards.retryBudget;
     if (concurrency === undefined || this.guards.concurrency === undefined) return;
     this.guards.concurrency.inFlight = concurrency.inFlight;
     this.guards.concurrency.retriesInFlight = concurrency.retriesInFlight;

@@ -121,7 +121,8 @@ export class Runner {
     const admission = admit(policy, requestOf(task), history, OPEN_GATES, now);
     if (!this.#parts.mayStart(now, task.claimedAt)) this.#release(held);
     else if (admission.kind === "stop") this.#expire(held, admission.reason);
-    else if (destination.mayLeave(permit, now)) this.#send(held, policy, now);
+    else if (destination.mayLeave(permit, now, wasThrottled(policy, task)))
+      this.#send(held, policy, now);
     else this.#release(held);
   }
 
@@ -208,6 +209,11 @@ export class Runner {
     const lagMs = Math.max(0, now - nextAttemptAt);
     this.#parts.events.emit(now, { type, tenantId, taskId, destination, attemptNumber, lagMs });
   }
+}
+
+/** Was the attempt before this one throttled? */
+function wasThrottled(policy: Policy, { lastStatus }: StartedTask): boolean {
+  return lastStatus !== null && isThrottled(policy, { kind: "status", status: lastStatus });
 }
 
 interface Announcement {

@@ -25,6 +25,13 @@ const base = {
   redrivenTo: null,
 } as unknown as RetryTask;
 
+it("says when the service as a whole has no retries left, of retries only", () => {
+  const held = "Attempt 2 is due, but the retry budget of the whole service is empty.";
+  expect(explainTask(base, well, NOW, true)).toBe(held);
+  const first = { ...base, attemptNumber: 0 };
+  expect(explainTask(first, well, NOW, true)).toMatch(/^Attempt 1 is due and starts/);
+});
+
 it.each<[Partial<RetryTask>, Partial<DestinationHealth>, string]>([
   [{ status: "SUCCEEDED" }, {}, "It succeeded at attempt 1."],
   [{ status: "CANCELLED", attemptNumber: 0 }, {}, "It was cancelled after 0 attempts."],

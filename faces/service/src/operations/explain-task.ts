@@ -6,7 +6,13 @@ import { explainReason } from "@redrive/core";
 import type { RetryTask } from "../task.ts";
 import type { DestinationHealth } from "./destination-health.ts";
 
-export function explainTask(task: RetryTask, health: DestinationHealth, now: number): string {
+/** `noRetries`: the retry budget of the whole service is empty. */
+export function explainTask(
+  task: RetryTask,
+  health: DestinationHealth,
+  now: number,
+  noRetries = false,
+): string {
   switch (task.status) {
     case "SUCCEEDED":
       return `It succeeded at attempt ${task.attemptNumber}.`;
@@ -17,7 +23,7 @@ export function explainTask(task: RetryTask, health: DestinationHealth, now: num
     case "IN_FLIGHT":
       return explainRunning(task, now);
     case "PENDING":
-      return explainWaiting(task, health, now);
+      return explainWaiting(task, health, now, noRetries);
   }
 }
 
@@ -31,9 +37,16 @@ function explainRunning({ attemptNumber, claimedAt, cancelRequestedAt }: RetryTa
   return cancelRequestedAt === null ? `${runs}.` : `${runs}; a success wins, else it is cancelled.`;
 }
 
-function explainWaiting(task: RetryTask, health: DestinationHealth, now: number): string {
+function explainWaiting(
+  task: RetryTask,
+  health: DestinationHealth,
+  now: number,
+  noRetries: boolean,
+): string {
   const next = `Attempt ${task.attemptNumber + 1}`;
-  const held = heldBy(health, task.attemptNumber > 0, now);
+  const isRetry = task.attemptNumber > 0;
+  const whole = isRetry && noRetries ? "the retry budget of the whole service is empty" : undefined;
+  const held = heldBy(health, isRetry, now) ?? whole;
   if (health.pausedAt !== null) return `${next} waits: ${held}.`;
   const waitMs = task.nextAttemptAt - now;
   if (waitMs > 0) return `${next} is due in ${waitMs} ms.`;

@@ -190,6 +190,17 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         return claim;
       }
 
+      it("tell the next claim what the attempt was answered", async () => {
+        const claim = await claimOne();
+        expect(claim.lastStatus).toBeNull();
+        await store.commit(batch({ settles: [settle(claim)] }));
+        const place = { tenantId: TENANT, destination: DESTINATION, lane: "retry" } as const;
+        const request = { ...place, limit: 1, version: 0 };
+        const { claims } = await store.commit(batch({ now: T0 + 500, claims: [request] }));
+        expect(claims[0]?.tasks[0]).toMatchObject({ taskId: claim.taskId, lastStatus: 503 });
+        expect((await store.claimsOf("node-1", 10))[0]?.lastStatus).toBe(503);
+      });
+
       it("writes the attempt and the new state together", async () => {
         const claim = await claimOne();
         const { settles } = await store.commit(batch({ settles: [settle(claim)] }));

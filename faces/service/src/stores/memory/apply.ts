@@ -143,7 +143,7 @@ function start(tables: Tables, row: Row, { now, nodeId }: Writer): StartedTask {
 
 export function startedTask({ ref, task, state }: Row): StartedTask {
   const { attemptNumber, claimEpoch, nextAttemptAt, lastDelayMs } = state;
-  const { abandonedCount, cancelRequestedAt } = state;
+  const { abandonedCount, cancelRequestedAt, lastStatus } = state;
   return {
     ...task,
     ref,
@@ -154,6 +154,7 @@ export function startedTask({ ref, task, state }: Row): StartedTask {
     lastDelayMs,
     abandonedCount,
     cancelRequestedAt,
+    lastStatus,
   };
 }
 

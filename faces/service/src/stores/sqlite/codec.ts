@@ -106,12 +106,13 @@ export function payloadCells(ref: number, task: NewTask): Cell[] {
 }
 
 export const STARTED_COLUMNS = `t.ref, t.task_id, t.attempt_number, t.claim_epoch, t.claimed_at,
-  t.next_attempt_at, t.last_delay_ms, t.abandoned_count, t.cancel_requested_at, ${PAYLOAD_COLUMNS}`;
+  t.next_attempt_at, t.last_delay_ms, t.abandoned_count, t.cancel_requested_at, ${PAYLOAD_COLUMNS},
+  t.last_status`;
 
 const STARTED_WIDTH = 9;
 
 /** How many cells `startedOf` reads; what else was asked for follows. */
-export const STARTED_CELLS = STARTED_WIDTH + PAYLOAD_WIDTH;
+export const STARTED_CELLS = STARTED_WIDTH + PAYLOAD_WIDTH + 1;
 
 /**
  * What a row of `STARTED_COLUMNS` says, or will say once the claim at `claimedAt` is written. One
@@ -151,6 +152,7 @@ export function startedOf(
     lastDelayMs: cells[6] as number,
     abandonedCount: cells[7] as number,
     cancelRequestedAt: cells[8] as number | null,
+    lastStatus: cells[24] as number | null,
   };
 }
 

@@ -92,5 +92,6 @@ function freshClaim(task: NewTask, ref: number, claimedAt: number): StartedTask 
     lastDelayMs: 0,
     abandonedCount: 0,
     cancelRequestedAt: null,
+    lastStatus: null,
   };
 }

@@ -1,0 +1,71 @@
+/** Tests that a destination's policy is what its tasks get, and that a hedge is refused. */
+import { systemClock } from "@redrive/core";
+import { afterEach, describe, expect, it } from "vitest";
+import { createRedrive } from "./create-redrive.ts";
+import type { Redrive } from "./redrive.ts";
+
+const targetUrl = "https://orders.example/hook";
+const destination = "https://orders.example";
+const scheduledAt = systemClock.now() + 3_600_000;
+
+let redrive: Redrive;
+afterEach(() => redrive.stop());
+
+async function open() {
+  redrive = await createRedrive({ store: "memory:" });
+}
+
+async function policyOf(input: object = {}) {
+  const { taskId } = await redrive.enqueue({ targetUrl, scheduledAt, ...input });
+  const task = await redrive.get(taskId);
+  return `${task?.policyId} ${task?.policyVersion}`;
+}
+
+describe("a destination's policy", () => {
+  it("serves the tasks that name none, from then on", async () => {
+    await open();
+    expect(await policyOf()).toBe("background 1");
+    await redrive.configure(destination, { policy: "interactive" });
+    expect(await policyOf()).toBe("interactive 1");
+    expect(await policyOf()).toBe("interactive 1");
+    expect(await policyOf({ policyId: "read" })).toBe("read 1");
+    expect(await policyOf({ destination: "elsewhere" })).toBe("background 1");
+    await redrive.configure(destination, { policy: { maxAttempts: 2 } });
+    expect(await policyOf()).toMatch(/^inline\.[0-9a-f]{40} 1$/);
+    await redrive.configure(destination, {});
+    expect(await policyOf()).toBe("background 1");
+  });
+
+  it("is pinned by the version that is newest then", async () => {
+    await open();
+    await redrive.policies.replace("default", { policyId: "webhook", maxAttempts: 3 });
+    await redrive.configure(destination, { policy: "webhook" });
+    expect(await policyOf()).toBe("webhook 1");
+    await redrive.policies.replace("default", { policyId: "webhook", maxAttempts: 4 });
+    expect(await policyOf()).toBe("webhook 2");
+  });
+
+  it("may change between two askings under one key", async () => {
+    await open();
+    const input = { targetUrl, scheduledAt, idempotencyKey: "order-1", body: "a" };
+    const first = await redrive.enqueue(input);
+    await redrive.configure(destination, { policy: "payment" });
+    expect(await redrive.enqueue(input)).toEqual({ taskId: first.taskId, replayed: true });
+    const other = redrive.enqueue({ ...input, policyId: "payment" });
+    await expect(other).rejects.toMatchObject({ code: "IDEMPOTENCY_CONFLICT" });
+  });
+
+  it("is refused if it is none, and so is a hedge, which the service does not send", async () => {
+    await open();
+    const configure = (document: object) => redrive.configure(destination, document);
+    await expect(configure({ policy: "nonsense" })).rejects.toMatchObject({
+      code: "INVALID_DESTINATION",
+    });
+    await expect(configure({ hedge: { after: 50 } })).rejects.toMatchObject({
+      code: "INVALID_DESTINATION",
+      message: expect.stringContaining("hedge is for the library"),
+    });
+    await configure({ hedge: false });
+    expect(await policyOf()).toBe("background 1");
+  });
+});

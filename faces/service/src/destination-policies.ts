@@ -1,0 +1,64 @@
+/**
+ * Destination policies: which policy a task gets that names none: the one of its destination's
+ * document, otherwise the default. The task is pinned to its version like any other.
+ */
+import type { DestinationDocument } from "@redrive/core";
+import type { Policies, PolicyChoice } from "./policies.ts";
+import type { Store } from "./store.ts";
+
+export const DEFAULT_POLICY = "background";
+
+/** More destinations than this are read again; in SQLite that costs no more than a look. */
+const MOST_DESTINATIONS = 10_000;
+
+/** A policy by its name, which may get a new version, or a choice that never changes. */
+type Asked = string | PolicyChoice;
+
+export class DestinationPolicies {
+  readonly #store: Store;
+  readonly #policies: Policies;
+  /** As far as this process knows; nothing where others may write too. */
+  readonly #asked = new Map<string, Asked>();
+  #changes = 0;
+
+  constructor(store: Store, policies: Policies) {
+    this.#store = store;
+    this.#policies = policies;
+  }
+
+  /** What a task is pinned to, if that is known without asking the store. */
+  known(tenantId: string, destination: string): PolicyChoice | undefined {
+    const asked = this.#asked.get(keyOf(tenantId, destination));
+    return typeof asked === "string" ? this.#policies.known(tenantId, asked) : asked;
+  }
+
+  async choose(tenantId: string, destination: string): Promise<PolicyChoice> {
+    const changes = this.#changes;
+    const row = await this.#store.getDestination(tenantId, destination);
+    const document = row?.document ? (JSON.parse(row.document) as DestinationDocument) : {};
+    const { policy = DEFAULT_POLICY } = document;
+    const choice =
+      typeof policy === "string"
+        ? await this.#policies.choose(tenantId, policy)
+        : await this.#policies.chooseInline(tenantId, policy);
+    // What was read before a change is not kept past it.
+    const isFresh = this.#store.exclusive && changes === this.#changes;
+    if (isFresh) this.#keep(tenantId, destination, typeof policy === "string" ? policy : choice);
+    return choice;
+  }
+
+  #keep(tenantId: string, destination: string, asked: Asked): void {
+    if (this.#asked.size >= MOST_DESTINATIONS) this.#asked.clear();
+    this.#asked.set(keyOf(tenantId, destination), asked);
+  }
+
+  /** The destination's document has changed. */
+  forget(tenantId: string, destination: string): void {
+    this.#changes++;
+    this.#asked.delete(keyOf(tenantId, destination));
+  }
+}
+
+function keyOf(tenantId: string, destination: string): string {
+  return `${tenantId}\n${destination}`;
+}

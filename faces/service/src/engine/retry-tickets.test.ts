@@ -1,0 +1,65 @@
+/** Tests that a retry needs both budgets, its destination's and the service's, or takes from neither. */
+import { createRetryBudget, seededRandom } from "@redrive/core";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { GuardedDestination } from "./guarded-destination.ts";
+import { createWholeBudget, RetryBudgets, wholeBudgetOptions } from "./retry-tickets.ts";
+
+const AT = 1_800_000_000_000;
+const tokens = (maxTokens: number) =>
+  createRetryBudget(
+    { kind: "TOKENS", maxTokens, costPerRetry: 2, costPerThrottle: 1, refillPerSuccess: 0 },
+    AT,
+  );
+const left = (budget: ReturnType<typeof tokens>) => (budget.kind === "TOKENS" ? budget.tokens : 0);
+
+describe("a retry's tickets", () => {
+  it("come from both budgets or from neither, and all go back", () => {
+    fc.assert(
+      fc.property(fc.nat(30), fc.nat(30), fc.array(fc.boolean()), (own, whole, asks) => {
+        const first = tokens(own + 1);
+        const second = tokens(whole + 1);
+        const budgets = new RetryBudgets(first, second);
+        const got = asks.map((throttled) => {
+          const before = [left(first), left(second)];
+          const price = throttled ? 1 : 2;
+          const tickets = budgets.take(AT, throttled);
+          expect(tickets !== undefined).toBe(before.every((count) => count >= price));
+          const taken = tickets === undefined ? 0 : price;
+          expect([left(first), left(second)]).toEqual(before.map((count) => count - taken));
+          return tickets;
+        });
+        for (const tickets of got) if (tickets) budgets.giveBack(tickets);
+        expect([left(first), left(second)]).toEqual([own + 1, whole + 1]);
+      }),
+    );
+  });
+
+  it("are refused to every destination once the service's budget is spent", () => {
+    const whole = createWholeBudget(wholeBudgetOptions({ ratio: 0, minPerSecond: 0.3 }), AT);
+    const make = (name: string) =>
+      new GuardedDestination(seededRandom(name), { tenantId: "t", name }, AT, whole);
+    const [one, other] = [make("one"), make("other")];
+    const permits = [one, other, one].map((destination) => destination.take(true, AT));
+    expect(permits.every((permit) => permit !== undefined)).toBe(true);
+    expect(other.take(true, AT)).toBeUndefined();
+    expect(other.readyAt).toBeGreaterThan(AT);
+    expect(other.take(false, AT)).toBeDefined();
+    expect(other.gates(AT, false).retryBudgetUntil).toBeGreaterThan(AT);
+    const [permit] = permits;
+    if (permit) one.giveBack(permit, AT);
+    expect(other.take(true, AT)).toBeDefined();
+  });
+
+  it("have sane bounds by default, may be turned off, and are refused if they make no sense", () => {
+    expect(wholeBudgetOptions()).toEqual({
+      kind: "RATIO",
+      ratio: 0.2,
+      minPerSecond: 100,
+      windowMs: 10_000,
+    });
+    expect(wholeBudgetOptions({ kind: "GRPC" })).toMatchObject({ kind: "GRPC", maxTokens: 10 });
+    expect(wholeBudgetOptions(false)).toBeUndefined();
+    expect(() => wholeBudgetOptions({ ratio: -1 })).toThrow(/retryBudget\.ratio/);
+  });
+});

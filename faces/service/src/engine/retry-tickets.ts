@@ -1,0 +1,98 @@
+/**
+ * Retry tickets: what a retry draws on, the budget of its destination and the one of the whole
+ * service, both or neither. The second keeps many destinations that fail at once from turning the
+ * service into a source of nothing but retries.
+ */
+import {
+  budgetAllows,
+  budgetRefillAt,
+  createRetryBudget,
+  giveBack,
+  noteFailure,
+  noteFirst,
+  noteSuccess,
+  type RetryBudget,
+  type RetryBudgetDocument,
+  type RetryBudgetOptions,
+  resolveDestination,
+  takeRetry,
+} from "@redrive/core";
+
+/** One of each budget that is on; 0 from one that is off or gave none. */
+export interface Tickets {
+  readonly own: number;
+  readonly whole: number;
+}
+
+export const NO_TICKETS: Tickets = { own: 0, whole: 0 };
+
+/**
+ * The service's own budget, unless told otherwise. Wider than a destination's, so that it bites
+ * when many of them fail and not when one does: a fifth of the first attempts, and 100 a second.
+ */
+const WHOLE_DEFAULTS = { ratio: 0.2, minPerSecond: 100 } as const;
+
+/** Throws `INVALID_DESTINATION` with what is wrong; undefined: off. */
+export function wholeBudgetOptions(
+  document: RetryBudgetDocument | false = {},
+): RetryBudgetOptions | undefined {
+  const isRatio = document !== false && (document.kind ?? "RATIO") === "RATIO";
+  const retryBudget = isRatio ? { ...WHOLE_DEFAULTS, ...document } : document;
+  return resolveDestination({ retryBudget } as object, "service").retryBudget;
+}
+
+export function createWholeBudget(
+  options: RetryBudgetOptions | undefined,
+  now: number,
+): RetryBudget | undefined {
+  return options && createRetryBudget(options, now);
+}
+
+/** Both budgets, asked as one. `own` may be replaced when the destination's document changes. */
+export class RetryBudgets {
+  own: RetryBudget | undefined;
+  readonly whole: RetryBudget | undefined;
+
+  constructor(own: RetryBudget | undefined, whole: RetryBudget | undefined) {
+    this.own = own;
+    this.whole = whole;
+  }
+
+  /** `now` if a retry could be drawn for; otherwise when asking again is worthwhile. */
+  readyAt(now: number, throttled: boolean): number {
+    return Math.max(readyAt(this.own, now, throttled), readyAt(this.whole, now, throttled));
+  }
+
+  noteFirst(now: number): void {
+    if (this.own) noteFirst(this.own, now);
+    if (this.whole) noteFirst(this.whole, now);
+  }
+
+  /** Undefined if either gives none; then nothing is taken. */
+  take(now: number, throttled: boolean): Tickets | undefined {
+    if (this.readyAt(now, throttled) > now) return undefined;
+    const own = this.own ? takeRetry(this.own, now, throttled) : 0;
+    const whole = this.whole ? takeRetry(this.whole, now, throttled) : 0;
+    return { own, whole };
+  }
+
+  giveBack({ own, whole }: Tickets): void {
+    if (this.own) giveBack(this.own, own);
+    if (this.whole) giveBack(this.whole, whole);
+  }
+
+  noteSuccess({ own, whole }: Tickets): void {
+    if (this.own) noteSuccess(this.own, own, true);
+    if (this.whole) noteSuccess(this.whole, whole, true);
+  }
+
+  noteFailure(): void {
+    if (this.own) noteFailure(this.own);
+    if (this.whole) noteFailure(this.whole);
+  }
+}
+
+function readyAt(budget: RetryBudget | undefined, now: number, throttled: boolean): number {
+  if (budget === undefined || budgetAllows(budget, now, throttled)) return now;
+  return budgetRefillAt(budget, now);
+}
