@@ -23,3 +23,12 @@ test("erases the line after a failure, and writes nothing where nobody looks", (
   expect(withStatus(screen, "x", () => 1)).toBe(1);
   expect(written.err).toBe("");
 });
+
+test("tells how far a simulation is, each percent once", () => {
+  const { screen, written } = fakeScreen([], { isWatched: true });
+  withStatus(screen, "x", (onProgress) => {
+    for (const share of [0.1, 0.101, 0.5]) onProgress?.(share);
+  });
+  const told = written.err.split("\r\u001b[2K");
+  expect(told).toEqual(["simulating x ...", "simulating x ... 10 %", "simulating x ... 50 %", ""]);
+});

@@ -13,8 +13,10 @@ export {
 } from "./advise/questions.ts";
 export type { SpanDocument } from "./chance/spans.ts";
 export { type CoverageOptions, coverage } from "./coverage.ts";
+export type { OnProgress } from "./engine/progress.ts";
 export { type Herd, type HerdOptions, herd } from "./herd.ts";
 export type {
+  Basis,
   Lab,
   LabOptions,
   LabReport,

@@ -82,6 +82,7 @@ const SERVER_FIELDS: Fields = {
   hop: anyRule,
   failureRate: shareRule,
   shards: numberRule(1, 1000),
+  overload: choiceRule("503", "429"),
   retryAfterMs: numberRule(0, DAY_MS),
 };
 

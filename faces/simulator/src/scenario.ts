@@ -70,7 +70,12 @@ export interface ServerDocument {
   readonly failureRate?: number;
   /** Parts among which calls are spread evenly; an outage may hit one. 1 to 1000. Default: 1. */
   readonly shards?: number;
-  /** Asked for with each refusal. 0 to 86 400 000. Default: no hint. */
+  /**
+   * The status of a refusal: 503 (overloaded, or away), or 429 (too many calls), which policies and
+   * budgets treat as throttling. An outage is always a 503. Default: 503.
+   */
+  readonly overload?: "503" | "429";
+  /** Asked for with each refusal (Retry-After). 0 to 86 400 000. Default: no hint. */
   readonly retryAfterMs?: number;
 }
 

@@ -3,27 +3,31 @@
  * in every browser: nothing here looks at a clock, draws by itself or depends on the host.
  */
 import { coverageOf } from "./coverage.ts";
+import type { OnProgress, Watch } from "./engine/progress.ts";
 import { createTrace } from "./engine/trace.ts";
 import { type Figures, figuresOf, type Report } from "./measure/report.ts";
-import { percent, plain, verdictOf } from "./measure/verdict.ts";
+import { verdictOf } from "./measure/verdict.ts";
 import {
   assertScenario,
   type CallsScenario,
   resolveCalls,
   type ScenarioDocument,
 } from "./scenario.ts";
+import { percent, plain } from "./words/figures.ts";
 import { runCalls } from "./world/calls.ts";
 import { runContention } from "./world/contention.ts";
 import { isFleet, runFleet } from "./world/fleet.ts";
 import { runQueue } from "./world/queue.ts";
-import type { RunOptions } from "./world/world.ts";
 import type { WorldRun } from "./world/world-run.ts";
 
 export interface SimulateOptions {
   /** Default: 1. */
   readonly seed?: number | string;
-  /** Told now and then, in long runs of calls, how much is done, 0 to 1. Changes nothing. */
-  readonly onProgress?: (share: number) => void;
+  /**
+   * Told now and then, every hundred thousand events or so, which share of the run is over, 0 to 1.
+   * Fleets and contention take less than a second and tell nothing.
+   */
+  readonly onProgress?: OnProgress;
 }
 
 /** Runs a scenario. Throws `INVALID_ARGUMENT` with everything that is wrong with the document. */
@@ -39,30 +43,29 @@ export function traceHash(document: ScenarioDocument, seed: number | string = 1)
   return trace.hash();
 }
 
-function reportOn(document: ScenarioDocument, seed: number | string, options: RunOptions): Report {
-  const { trace } = options;
+function reportOn(document: ScenarioDocument, seed: number | string, watch: Watch): Report {
   switch (document.world) {
     case "CONTENTION": {
-      const figures = figuresOf(runContention(document, { seed, trace }));
+      const figures = figuresOf(runContention(document, { seed, trace: watch.trace }));
       return complete(document.name, seed, figures, contentionVerdict(figures));
     }
     case "QUEUE": {
-      const figures = figuresOf(runQueue(document, seed, trace));
+      const figures = figuresOf(runQueue(document, seed, watch));
       return complete(document.name, seed, figures, queueVerdict(figures));
     }
     default: {
       const scenario = resolveCalls(document);
-      const figures = figuresOf(runWorld(scenario, seed, options));
+      const figures = figuresOf(runWorld(scenario, seed, watch));
       const report = complete(document.name, seed, figures, verdictOf(scenario, figures));
       return { ...report, ...coverageFor(scenario, seed) };
     }
   }
 }
 
-function runWorld(scenario: CallsScenario, seed: number | string, options: RunOptions): WorldRun {
+function runWorld(scenario: CallsScenario, seed: number | string, watch: Watch): WorldRun {
   return isFleet(scenario)
-    ? runFleet(scenario, seed, options.trace)
-    : runCalls(scenario, seed, options);
+    ? runFleet(scenario, seed, watch.trace)
+    : runCalls(scenario, seed, watch);
 }
 
 function complete(

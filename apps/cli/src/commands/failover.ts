@@ -97,9 +97,10 @@ function capacityOf({ capacity, clients }: FailoverFlags): number {
 }
 
 function runSides(screen: Screen, flags: FailoverFlags): readonly Side[] {
-  return mapWithStatus(screen, chooseStrategies(flags, DEFAULTS), (choice) => {
+  return mapWithStatus(screen, chooseStrategies(flags, DEFAULTS), (choice, onProgress) => {
     const scenario = scenarioFor(flags, choice);
-    return { choice, scenario, report: simulate(scenario, { seed: flags.seed }) };
+    const options = { seed: flags.seed, ...(onProgress && { onProgress }) };
+    return { choice, scenario, report: simulate(scenario, options) };
   });
 }
 

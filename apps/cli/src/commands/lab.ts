@@ -1,6 +1,6 @@
 /**
- * `redrive sim lab`: published results against our own, with the tolerance that was stated before
- * ours was measured. A miss exits with 1.
+ * `redrive sim lab`: published results against our own, with the tolerance and where it comes from. A
+ * row that is known not to reproduce says why; any other miss exits with 1.
  */
 import { type Clock, quote, RedriveError, systemClock } from "@redrive/core";
 import { type LabReport, type LabRow, labs } from "@redrive/simulator";
@@ -108,10 +108,19 @@ function watch(screen: Screen, clock: Clock, total: number): LabWatcher & { stop
   };
 }
 
+function isMissed({ ok, deviation }: LabRow): boolean {
+  return !ok && deviation === undefined;
+}
+
 function labText(reports: readonly LabReport[], effort: number, look: Look): readonly string[] {
   const rows = reports.flatMap((report) => report.rows);
-  const missed = rows.filter((row) => !row.ok).length;
-  const ends = missed === 0 ? "all within tolerance" : `${missed} missed`;
+  const missed = rows.filter(isMissed).length;
+  const differ = rows.filter((row) => row.deviation !== undefined).length;
+  const kept =
+    differ === 0
+      ? "all within tolerance"
+      : `${rows.length - differ} within tolerance, ${differ} differ and say why`;
+  const ends = missed === 0 ? kept : `${missed} missed`;
   const hasty =
     effort < 1 && missed > 0 ? ` Only ${plain(effort * 100)} % of the runs were made.` : "";
   return [
@@ -139,7 +148,20 @@ function reportLines(report: LabReport, look: Look): readonly string[] {
     ...wrapAfter("lesson  ", lesson, look.width),
     ...table(COLUMNS, report.rows.filter((row) => !isLong(row)).map(cellsOf), look),
     ...report.rows.filter(isLong).flatMap((row) => longLines(row, look)),
+    ...deviationLines(report, look),
   ];
+}
+
+/** Does not reproduce: what, and why. Rows that differ for one reason share its line. */
+function deviationLines({ rows }: LabReport, look: Look): readonly string[] {
+  const reasons = new Map<string, string[]>();
+  for (const { what, deviation } of rows) {
+    if (deviation === undefined) continue;
+    reasons.set(deviation, [...(reasons.get(deviation) ?? []), what]);
+  }
+  return [...reasons].flatMap(([why, whats]) =>
+    wrapAfter("differs  ", `${whats.join("; ")}: ${why}.`, look.width),
+  );
 }
 
 /** Longer words would push the numbers of the other rows apart. */
@@ -162,9 +184,14 @@ function cellsOf(row: LabRow): readonly Cell[] {
     `${row.what}${core}`,
     spell(row.published),
     spell(row.ours),
-    toleranceWords(row.tolerance),
-    row.ok ? { text: "ok", tone: "good" } : { text: "MISSED", tone: "bad" },
+    toleranceWords(row),
+    endCell(row),
   ];
+}
+
+function endCell(row: LabRow): Cell {
+  if (row.ok) return { text: "ok", tone: "good" };
+  return isMissed(row) ? { text: "MISSED", tone: "bad" } : { text: "differs", tone: "warn" };
 }
 
 function spell(value: number | string): string {

@@ -41,9 +41,9 @@ interface Rung {
 export function presentLadder(screen: Screen, { seed }: LadderFlags): Presentation {
   const names = Object.keys(scenarios).filter((name) => name.startsWith("ladder-"));
   const named = names.map((name) => ({ name }));
-  const rungs = mapWithStatus(screen, named, ({ name }) => {
+  const rungs = mapWithStatus(screen, named, ({ name }, onProgress) => {
     const scenario = scenarios[name] as ScenarioDocument;
-    return { scenario, report: simulate(scenario, { seed }) };
+    return { scenario, report: simulate(scenario, { seed, ...(onProgress && { onProgress }) }) };
   });
   return {
     seed,

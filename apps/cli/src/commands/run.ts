@@ -65,7 +65,9 @@ export function presentRun(
   const scenario = findScenario(name);
   if (flags.document) return { json: scenario, text: () => jsonLines(scenario) };
   const { seed } = flags;
-  const report = withStatus(screen, name, () => naming(name, () => simulate(scenario, { seed })));
+  const report = withStatus(screen, name, (onProgress) =>
+    naming(name, () => simulate(scenario, { seed, ...(onProgress && { onProgress }) })),
+  );
   return presentReport(scenario, report, Object.hasOwn(scenarios, name) ? name : scenario);
 }
 

@@ -15,8 +15,8 @@ import {
 } from "@redrive/core";
 import { attemptsToOutlast, coverageOf } from "../coverage.ts";
 import type { LintContext } from "../lint/subject.ts";
-import { percent, seconds, whole } from "../measure/verdict.ts";
 import { tierLoad } from "../tier-load.ts";
+import { percent, span, whole } from "../words/figures.ts";
 import type { Answers, ClientClass } from "./questions.ts";
 import { seedPolicy } from "./seed-policy.ts";
 
@@ -216,7 +216,7 @@ function destinationFor(answers: Full, policy: PolicyDocument): DestinationDocum
 function reasonsFor(answers: Full, policy: PolicyDocument, coverage: number): string[] {
   const { idempotent, clients, minimumWait, waits, background, outageMs, tiers, shards } = answers;
   const attempts = policy.maxAttempts ?? 1;
-  const outage = seconds(outageMs);
+  const outage = span(outageMs);
   const reasons = ["The error is transient, so another attempt is worth something."];
   if (idempotent === "no")
     reasons.push(

@@ -4,6 +4,8 @@
  * functions, for the same reason as the wheel.
  */
 
+import { twice } from "./twice.ts";
+
 export interface Heap {
   times: Float64Array;
   orders: Float64Array;
@@ -132,11 +134,7 @@ function earliest(times: Float64Array, orders: Float64Array, first: number, end:
 }
 
 function enlarge(heap: Heap): void {
-  const larger = createHeap(heap.times.length * 2);
-  larger.times.set(heap.times);
-  larger.orders.set(heap.orders);
-  larger.events.set(heap.events);
-  heap.times = larger.times;
-  heap.orders = larger.orders;
-  heap.events = larger.events;
+  heap.times = twice(heap.times);
+  heap.orders = twice(heap.orders);
+  heap.events = twice(heap.events);
 }

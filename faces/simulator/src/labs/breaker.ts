@@ -9,8 +9,18 @@ import { type Figures, figuresOf } from "../measure/report.ts";
 import { type CallsDocument, resolveCalls } from "../scenario.ts";
 import type { OwnGuard } from "../world/caller.ts";
 import { runCalls } from "../world/calls.ts";
-import { between, type Lab, type LabRow, same, within } from "./lab.ts";
-import { queueModel } from "./metastable.ts";
+import {
+  between,
+  explained,
+  type Lab,
+  type LabRow,
+  runs,
+  same,
+  sample,
+  sampled,
+  within,
+} from "./lab.ts";
+import { queueModel, recoveryS } from "./metastable.ts";
 import { bucketGuard, countBreaker } from "./own-guards.ts";
 
 const QUEUE = {
@@ -45,37 +55,66 @@ function last20(seed: number | string): () => OwnGuard {
     });
 }
 
-const recoveryS = ({ recoveryMs }: Figures) => (recoveryMs ?? 1e9) / 1000;
+/** As in the load lab: a bucket of 5 per client. The reference does not say it of this model. */
+const bucketOf5 = () => bucketGuard({ ratio: 0.1, size: 5, on: "success" });
 
-function queueRows(seed: number | string): readonly LabRow[] {
-  const breaker = queueRun(seed, 1, last20(seed));
+const ONE_OF_MANY =
+  "near its boundary (280 of 300) the time varies by a tenth from seed to seed; the formula gives 125 s";
+
+function queueRows(seed: number | string, count: number): readonly LabRow[] {
+  const all = (retries: number, own?: (seed: string) => () => OwnGuard) =>
+    sample(count, (run) => queueRun(`${seed}/${run}`, retries, own?.(`${seed}/${run}`)));
+  const breaker = all(1, last20);
+  const budget = all(1, () => bucketOf5);
+  const none = all(0);
   const core = queueRun(seed, 1, undefined, {
     breaker: { windowMs: 1500, minCalls: 10, maxOpenMs: 6000 },
   });
-  const budget = queueRun(seed, 1, () => bucketGuard({ ratio: 0.1, size: 10, on: "success" }));
-  const none = queueRun(seed, 0);
-  const plain = queueRun(seed, 1);
+  const served = (what: string, published: number, figures: readonly Figures[]) =>
+    sampled(
+      `${what}: share served in 260 s`,
+      published,
+      0.01,
+      figures.map(({ goodput }) => goodput),
+    );
   return [
     {
-      ...between("breaker per client: s to recover", 4, recoveryS(breaker), 2, 7),
+      // The median: at 280 of 300 a few runs relapse by chance, much later.
+      ...between(
+        "breaker per client: s to recover, median",
+        4,
+        median(breaker.map(recoveryS)),
+        3,
+        5,
+      ),
+      runs: count,
       core: recoveryS(core),
     },
-    {
-      ...within("breaker: share served in 260 s", 0.95, breaker.goodput, 0.03),
-      core: core.goodput,
-    },
-    between("budget alone: s to recover", 135, recoveryS(budget), 100, 175),
-    within("budget alone: share served", 0.43, budget.goodput, 0.08),
-    between("no retry: s to recover", 135, recoveryS(none), 100, 175),
-    within("no retry: share served", 0.45, none.goodput, 0.08),
-    same("plain retry", "never", plain.recoveryMs === null ? "never" : "recovers"),
+    { ...served("breaker", 0.95, breaker), core: core.goodput },
+    sampled("budget alone: s to recover", 135, 1, budget.map(recoveryS)),
+    served("budget alone", 0.43, budget),
+    explained(sampled("no retry: s to recover", 135, 1, none.map(recoveryS)), ONE_OF_MANY),
+    explained(served("no retry", 0.45, none), ONE_OF_MANY),
+    same("plain retry", "never", queueRun(seed, 1).recoveryMs === null ? "never" : "recovers"),
+    within("plain retry: share served after the outage", 0, servedLate(queueRun(seed, 1)), 0),
   ];
 }
 
-/** One of three shards is down, no retries, 16 calls a second per client (the result depends on it). */
+function median(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] as number;
+}
+
+/** Of what was offered in the second half of the run. */
+function servedLate({ series }: Figures): number {
+  const from = Math.floor(series.offered.length / 2);
+  const sum = (values: Float64Array) => values.subarray(from).reduce((all, one) => all + one, 0);
+  return sum(series.succeeded) / sum(series.offered);
+}
+
+/** One of three shards is down, no retries, 14 calls a second per client (the result depends on it). */
 function shardScenario(destination: DestinationDocument, breakerPerShard: boolean): CallsDocument {
   return {
-    clients: { kind: "OPEN", count: 20, ratePerSecond: 320 },
+    clients: { kind: "OPEN", count: 20, ratePerSecond: 280 },
     horizonMs: 300_000,
     tiers: [
       {
@@ -91,6 +130,7 @@ function shardScenario(destination: DestinationDocument, breakerPerShard: boolea
 function shardRows(seed: number | string): readonly LabRow[] {
   const draws = drawsOf(seed, "shard breakers");
   const bare = resolveCalls(shardScenario({}, false));
+  // From half a window on, as in the queue model: the last 20 calls, at least 10.
   const counting = (failureRate: number, window: number, perShard: boolean) =>
     figuresOf(
       runCalls(bare, seed, {
@@ -98,7 +138,7 @@ function shardRows(seed: number | string): readonly LabRow[] {
           countBreaker({
             failureRate,
             window,
-            minCalls: window,
+            minCalls: window / 2,
             openMs: 5000,
             perShard,
             draw: draws.next,
@@ -148,7 +188,7 @@ export const breakerLab: Lab = {
   title: "Where a breaker helps: it drains the queue",
   source: "Bronson 2021's queue with breakers; own reference, two independent implementations",
   lesson: "Budgets prevent collapse, breakers drain the queue.",
-  run: (seed) => queueRows(seed),
+  run: (seed, effort) => queueRows(seed, runs(40, effort, 10)),
 };
 
 export const shardsLab: Lab = {
@@ -156,6 +196,6 @@ export const shardsLab: Lab = {
   title: "Where a breaker hurts: one shard of three is down",
   source: "Brooker, Will circuit breakers solve my problems?, Feb 2022",
   lesson:
-    "Key the breaker by shard, and look at 100 calls or more; the result depends on the call rate, here 16/s per client.",
+    "Key the breaker by shard, and look at 100 calls or more; the result depends on the call rate, here the 14/s per client of the reference.",
   run: (seed) => shardRows(seed),
 };

@@ -97,7 +97,7 @@ function share(
 }
 
 function run(seed: number | string, effort: number): readonly LabRow[] {
-  const count = runs(60, effort, 20);
+  const count = runs(200, effort, 40);
   const row = (what: string, published: number, ours: number, from: number, to: number) =>
     between(`${what}: share of runs collapsed`, published, ours, from, to);
   return [

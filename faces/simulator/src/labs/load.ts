@@ -8,7 +8,18 @@ import { type Figures, figuresOf } from "../measure/report.ts";
 import { type CallsDocument, resolveCalls } from "../scenario.ts";
 import type { OwnGuard } from "../world/caller.ts";
 import { runCalls } from "../world/calls.ts";
-import { between, type Lab, type LabRow, near, same, within } from "./lab.ts";
+import {
+  between,
+  explained,
+  type Lab,
+  type LabRow,
+  near,
+  runs,
+  same,
+  sample,
+  sampled,
+  within,
+} from "./lab.ts";
 import { bucketGuard, lifetimeGuard } from "./own-guards.ts";
 
 const AT_ONCE: PolicyDocument = { initialDelayMs: 0, jitterType: "NONE", totalBudgetMs: 3_600_000 };
@@ -43,7 +54,7 @@ function run1(model: LoadModel, seed: number | string): Figures {
 }
 
 function closedForms(seed: number | string): readonly LabRow[] {
-  return [0.01, 0.1, 0.2, 0.5, 1].flatMap((f) => {
+  return [0.01, 0.05, 0.1, 0.2, 0.5, 1].flatMap((f) => {
     const { amplification, goodput } = run1({ failureRate: f, retries: 3 }, seed);
     const load = f === 1 ? 4 : (1 - power(f, 4)) / (1 - f);
     return [
@@ -54,97 +65,152 @@ function closedForms(seed: number | string): readonly LabRow[] {
 }
 
 /** "As coded": no cap per call, deposits on first tries. "On success": capped at 3 retries. */
-function bucketRows(seed: number | string): readonly LabRow[] {
-  const coded = (failureRate: number, spanMs = 10_000) =>
-    run1(
-      {
-        failureRate,
-        retries: 999,
-        spanMs,
-        own: () => bucketGuard({ ratio: 0.1, size: 5, on: "first" }),
-      },
-      seed,
+const CODED = { retries: 999, own: () => bucketGuard({ ratio: 0.1, size: 5, on: "first" }) };
+const ON_SUCCESS = { retries: 3, own: () => bucketGuard({ ratio: 0.1, size: 5, on: "success" }) };
+const LIFETIME = { retries: 3, own: () => lifetimeGuard(0.1) };
+
+/** Share of failures; success in percent and load; unit of the success published. */
+type Cell = readonly [f: number, ok: number, load: number, unit: number];
+
+const TABLE: readonly (readonly [string, Omit<LoadModel, "failureRate">, readonly Cell[]])[] = [
+  [
+    "no retry",
+    { retries: 0 },
+    [
+      [0.01, 99, 1, 0.1],
+      [0.05, 95, 1, 0.1],
+      [0.1, 90, 1, 0.1],
+      [0.2, 80, 1, 0.1],
+      [0.5, 50, 1, 0.1],
+    ],
+  ],
+  [
+    "bucket as coded",
+    CODED,
+    [
+      [0.01, 100, 1.011, 0.1],
+      [0.05, 99.98, 1.053, 0.01],
+      [0.1, 99.1, 1.102, 0.1],
+      [0.2, 90.4, 1.134, 0.1],
+      [0.5, 57.2, 1.141, 0.1],
+      [1, 0, 1.143, 0.1],
+    ],
+  ],
+  [
+    "bucket on success",
+    ON_SUCCESS,
+    [
+      [0.01, 100, 1.011, 0.1],
+      [0.05, 99.98, 1.054, 0.01],
+      [0.1, 99.1, 1.102, 0.1],
+      [0.2, 89.8, 1.125, 0.1],
+      [0.5, 55, 1.097, 0.1],
+      [1, 0, 1.049, 0.1],
+    ],
+  ],
+  [
+    "retry breaker 10 %",
+    LIFETIME,
+    [
+      [0.01, 99.9, 1.01, 0.1],
+      [0.05, 98.5, 1.038, 0.1],
+      [0.1, 92.6, 1.03, 0.1],
+      [0.2, 80, 1.003, 0.1],
+      [0.5, 50.1, 1, 0.1],
+      [1, 0, 1, 0.1],
+    ],
+  ],
+];
+
+function tableRows(seed: number | string, count: number): readonly LabRow[] {
+  return TABLE.flatMap(([name, model, cells]) =>
+    cells.flatMap(([failureRate, ok, load, unit]) => {
+      const what = `${name}, ${failureRate * 100} % fail`;
+      const all = sample(count, (run) => run1({ ...model, failureRate }, `${seed}/${run}`));
+      const success = all.map(({ goodput }) => 100 * goodput);
+      const loads = all.map(({ amplification }) => amplification);
+      return [
+        sampled(`${what}: success in %`, ok, unit, success),
+        ...(model.retries === 0 ? [] : [sampled(`${what}: load`, load, 0.001, loads)]),
+      ];
+    }),
+  );
+}
+
+/** In the long run, and for clients that do not live long. */
+function longAndShort(seed: number | string, count: number): readonly LabRow[] {
+  const loads = (model: LoadModel) =>
+    sample(count, (run) => run1(model, `${seed}/${run}`).amplification);
+  const long = (own: Omit<LoadModel, "failureRate">) =>
+    loads({ ...own, failureRate: 1, spanMs: 100_000 });
+  const ofClients = (own: Omit<LoadModel, "failureRate">) =>
+    [10, 100, 1000].map((clients) =>
+      loads({ ...own, failureRate: 0.5, clients, ratePerSecond: 100 }),
     );
-  const onSuccess = (failureRate: number, spanMs = 10_000) =>
-    run1(
-      {
-        failureRate,
-        retries: 3,
-        spanMs,
-        own: () => bucketGuard({ ratio: 0.1, size: 5, on: "success" }),
-      },
-      seed,
-    );
+  const coded = long(CODED);
+  const [few = [], some = [], many = []] = ofClients(CODED);
+  const breakers = ofClients(LIFETIME).flat();
+  const [small, middle, large] = [few, some, many].map((values) => Math.max(...values));
   return [
-    near("bucket as coded, 20 % fail: load", 1.134, coded(0.2).amplification, 0.02),
-    within("bucket as coded, 20 % fail: success", 0.904, coded(0.2).goodput, 0.02),
-    near("bucket as coded, all fail: load", 1.143, coded(1).amplification, 0.02),
-    within("bucket as coded, all fail, 100 s: load", 1.1, coded(1, 100_000).amplification, 0.01),
-    near("bucket on success, 50 % fail: load", 1.097, onSuccess(0.5).amplification, 0.02),
-    within("bucket on success, 50 % fail: success", 0.55, onSuccess(0.5).goodput, 0.02),
-    near(
-      "bucket on success, all fail, 100 s: load",
-      1.005,
-      onSuccess(1, 100_000).amplification,
-      0.01,
+    within("bucket as coded, all fail, 100 s: load", 1.1, coded[0] as number, 0.01),
+    sampled("the same, to three digits", 1.104, 0.001, coded),
+    sampled("bucket on success, all fail, 100 s: load", 1.005, 0.001, long(ON_SUCCESS)),
+    sampled("bucket, 10 clients of 10 calls/s: load", 1.14, 0.01, few),
+    sampled("bucket, 100 clients of 1 call/s: load", 1.46, 0.01, some),
+    sampled("bucket, 1,000 clients of 0.1 call/s: load", 1.88, 0.01, many),
+    same(
+      "load grows with the number of clients",
+      "yes",
+      Number(small) < Number(middle) && Number(middle) < Number(large) ? "yes" : "no",
     ),
-  ];
-}
-
-function breakerRows(seed: number | string): readonly LabRow[] {
-  const breaker = (failureRate: number) =>
-    run1({ failureRate, retries: 3, own: () => lifetimeGuard(0.1) }, seed);
-  const tenth = breaker(0.1);
-  return [
-    within("retry breaker 10 %, 10 % fail: success", 0.926, tenth.goodput, 0.02),
-    within("retry breaker 10 %, 10 % fail: load", 1.03, tenth.amplification, 0.02),
-    within("retry breaker 10 %, 50 % fail: load", 1, breaker(0.5).amplification, 0.01),
-  ];
-}
-
-function countRows(seed: number | string): readonly LabRow[] {
-  const loads = [10, 100, 1000].map((clients) => {
-    const own = () => bucketGuard({ ratio: 0.1, size: 5, on: "first" });
-    return run1({ failureRate: 0.5, retries: 999, clients, ratePerSecond: 100, own }, seed)
-      .amplification;
-  });
-  const [few = 0, some = 0, many = 0] = loads;
-  return [
-    near("bucket, 10 clients of 10 calls/s: load", 1.14, few, 0.03),
-    near("bucket, 100 clients of 1 call/s: load", 1.46, some, 0.03),
-    near("bucket, 1,000 clients of 0.1 call/s: load", 1.88, many, 0.03),
-    same("load grows with the number of clients", "yes", few < some && some < many ? "yes" : "no"),
+    sampled("retry breaker, any of these: load", 1, 0.01, breakers),
   ];
 }
 
 /** Backoff reduces load only where clients wait for it (closed loop). */
-function backoffRows(seed: number | string): readonly LabRow[] {
-  const backoff: PolicyDocument = {
-    ...AT_ONCE,
-    maxAttempts: 4,
-    initialDelayMs: 100,
-    maxDelayMs: 60_000,
+const BACKOFF: PolicyDocument = {
+  ...AT_ONCE,
+  maxAttempts: 4,
+  initialDelayMs: 100,
+  maxDelayMs: 60_000,
+};
+
+function serial(failureRate: number, seed: number | string): Figures {
+  const document: CallsDocument = {
+    clients: { kind: "CLOSED", count: 100, think: { kind: "EXPONENTIAL", meanMs: 100 } },
+    horizonMs: 30_000,
+    tiers: [
+      {
+        destination: { policy: BACKOFF },
+        server: { failureRate, hop: { kind: "EXPONENTIAL", meanMs: 10 } },
+      },
+    ],
   };
-  const open = run1({ failureRate: 0.5, retries: 3, destination: { policy: backoff } }, seed);
-  const serial = (failureRate: number, policy: PolicyDocument): Figures => {
-    const document: CallsDocument = {
-      clients: { kind: "CLOSED", count: 100, think: { kind: "EXPONENTIAL", meanMs: 100 } },
-      horizonMs: 30_000,
-      tiers: [
-        {
-          destination: { policy },
-          server: { failureRate, hop: { kind: "EXPONENTIAL", meanMs: 10 } },
-        },
-      ],
-    };
-    return figuresOf(runCalls(resolveCalls(document), seed));
-  };
-  const healthy = serial(0, backoff).calls;
-  const half = serial(0.5, backoff);
+  return figuresOf(runCalls(resolveCalls(document), seed));
+}
+
+const NO_PAUSE_KNOWN =
+  "the pause between the calls of a serial client is not published; ours is Exp(100 ms), the mean of its open clients";
+
+function backoffRows(seed: number | string, count: number): readonly LabRow[] {
+  const open = (destination?: DestinationDocument) =>
+    run1({ failureRate: 0.5, retries: 3, ...(destination && { destination }) }, seed).amplification;
+  const healthy = serial(0, seed).calls;
+  const half = sample(count, (run) => serial(0.5, `${seed}/${run}`));
+  const most = sample(count, (run) => serial(0.75, `${seed}/${run}`));
+  const attempts = (all: readonly Figures[]) => all.map((one) => one.attempts / healthy);
+  const firsts = (all: readonly Figures[]) => all.map((one) => one.calls / healthy);
+  const load = sampled("serial clients, 50 % fail: load", 0.82, 0.01, attempts(half));
+  const unknown = (row: LabRow) => explained(row, NO_PAUSE_KNOWN);
   return [
-    between("open clients with backoff, 50 % fail: load", 1.85, open.amplification, 1.75, 2),
-    between("serial clients with backoff, 50 % fail: load", 0.82, half.attempts / healthy, 0, 0.9),
-    between("serial clients, 50 % fail: first tries", 0.44, half.calls / healthy, 0.3, 0.6),
+    near("open clients at once, 50 % fail: load", 1.85, open(), 0.04),
+    near("open clients with backoff, 50 % fail: load", 1.85, open({ policy: BACKOFF }), 0.04),
+    between("the same: more than 1.75", 1.85, open({ policy: BACKOFF }), 1.75, 4),
+    between("serial clients, 50 % fail: less than 0.9", 0.82, load.ours as number, 0, 0.9),
+    unknown(load),
+    unknown(sampled("serial clients, 50 % fail: first tries", 0.44, 0.01, firsts(half))),
+    unknown(sampled("serial clients, 75 % fail: load", 0.64, 0.01, attempts(most))),
+    unknown(sampled("serial clients, 75 % fail: first tries", 0.23, 0.01, firsts(most))),
   ];
 }
 
@@ -155,11 +221,10 @@ export const loadLab: Lab = {
     "Brooker, Fixing retries with token buckets and circuit breakers (Feb 2022), What is Backoff For? (Aug 2022)",
   lesson:
     "A bucket per client bounds the load only if the client lives long: 1,000 short-lived clients reach 1.88 times. Backoff reduces the load of closed clients, never of open traffic.",
-  run: (seed) => [
+  run: (seed, effort) => [
     ...closedForms(seed),
-    ...bucketRows(seed),
-    ...breakerRows(seed),
-    ...countRows(seed),
-    ...backoffRows(seed),
+    ...tableRows(seed, runs(20, effort, 8)),
+    ...longAndShort(seed, runs(10, effort, 5)),
+    ...backoffRows(seed, runs(10, effort, 5)),
   ],
 };

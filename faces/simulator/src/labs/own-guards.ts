@@ -12,7 +12,10 @@ export interface BucketOptions {
   readonly on: "success" | "first";
 }
 
-/** Brooker's bucket: a retry takes 1 and needs more than 1 (as coded) to be there. */
+/**
+ * Brooker's bucket: a retry takes 1. As coded it deposits on first tries and needs more than 1 to be
+ * there; as told it deposits on success and needs 1.
+ */
 export function bucketGuard({ ratio, size, on }: BucketOptions): OwnGuard {
   let tokens = size;
   const deposit = () => {
@@ -21,7 +24,7 @@ export function bucketGuard({ ratio, size, on }: BucketOptions): OwnGuard {
   return {
     noteFirst: () => on === "first" && deposit(),
     takeRetry: () => {
-      if (tokens <= 1) return false;
+      if (on === "first" ? tokens <= 1 : tokens < 1) return false;
       tokens -= 1;
       return true;
     },

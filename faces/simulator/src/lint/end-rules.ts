@@ -3,7 +3,7 @@
 import { drawsOf, nextDraw } from "../chance/draws.ts";
 import { coverageOf } from "../coverage.ts";
 import { nextWait, waitsOf } from "../engine/waits.ts";
-import { percent, plain, seconds, whole } from "../measure/verdict.ts";
+import { percent, plain, span, whole } from "../words/figures.ts";
 import { type Rule, SAMPLES } from "./rule.ts";
 import type { Target } from "./subject.ts";
 
@@ -99,7 +99,7 @@ const shortCover: Rule = {
     return {
       severity: "warning",
       field: "maxAttempts",
-      sentence: `${percent(share)} of the calls outlast an outage of ${seconds(outageMs)}; the others spend ${policy.maxAttempts} attempts for nothing.`,
+      sentence: `${percent(share)} of the calls outlast an outage of ${span(outageMs)}; the others spend ${policy.maxAttempts} attempts for nothing.`,
       fix: "Raise maxAttempts or initialDelayMs (ask advise for the fewest attempts with 95 %), or hand the call to the durable service.",
       figures: { outageMs, coverage: share },
     };
@@ -115,7 +115,7 @@ const impatientPerson: Rule = {
     return {
       severity: "warning",
       field: "totalBudgetMs",
-      sentence: `A person would wait up to ${seconds(policy.totalBudgetMs)} and ${policy.maxAttempts} attempts for an error.`,
+      sentence: `A person would wait up to ${span(policy.totalBudgetMs)} and ${policy.maxAttempts} attempts for an error.`,
       fix: "Set totalBudgetMs to 5000 and maxAttempts to 3, hedge reads, and hand writes to the durable service.",
       figures: { totalBudgetMs: policy.totalBudgetMs, maxAttempts: policy.maxAttempts },
     };

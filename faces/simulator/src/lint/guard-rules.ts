@@ -1,6 +1,6 @@
 /** Guard rules: what stands, or fails to stand, between retries and the server. */
 import { hedgeQuantile } from "@redrive/core";
-import { percent, plain, whole } from "../measure/verdict.ts";
+import { percent, plain, whole } from "../words/figures.ts";
 import { HERD, type Rule } from "./rule.ts";
 
 const UNSAFE_METHODS = ["POST", "PATCH"];

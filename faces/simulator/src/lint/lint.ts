@@ -3,9 +3,9 @@
  * behind it. It passes when nothing worse than `info` is found.
  */
 
-import { percent, plain, whole } from "../measure/verdict.ts";
 import { resolvePolicy } from "../scenario.ts";
 import { tierLoad } from "../tier-load.ts";
+import { percent, plain, whole } from "../words/figures.ts";
 import { endRules } from "./end-rules.ts";
 import { guardRules } from "./guard-rules.ts";
 import type { Finding, Found, Rule } from "./rule.ts";

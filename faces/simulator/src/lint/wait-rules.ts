@@ -2,7 +2,7 @@
 import type { PolicyDocument } from "@redrive/core";
 import { coverageOf } from "../coverage.ts";
 import { herd } from "../herd.ts";
-import { percent, plain, seconds, whole } from "../measure/verdict.ts";
+import { percent, span, whole } from "../words/figures.ts";
 import { HERD, type Rule, SAMPLES } from "./rule.ts";
 import type { Target } from "./subject.ts";
 
@@ -143,7 +143,7 @@ const capTooLong: Rule = {
     return {
       severity: "warning",
       field: "maxDelayMs",
-      sentence: `The last wait may be ${seconds(ceilingMs)} (${plain(ceilingMs / 86_400_000)} days): for that long a recovery goes unnoticed.`,
+      sentence: `The last wait may be ${span(ceilingMs)}: for that long a recovery goes unnoticed.`,
       fix: `Set maxDelayMs to ${whole(limitMs)} or less.`,
       figures: { lastCeilingMs: ceilingMs, limitMs },
     };
@@ -181,7 +181,7 @@ const decorrelated: Rule = {
     return {
       severity: full > own ? "warning" : "info",
       field: "jitterType",
-      sentence: `Decorrelated waits are a random walk: ${percent(1 - own)} of the calls give up before an outage of ${seconds(outageMs)} is over, with FULL ${percent(1 - full)}.`,
+      sentence: `Decorrelated waits are a random walk: ${percent(1 - own)} of the calls give up before an outage of ${span(outageMs)} is over, with FULL ${percent(1 - full)}.`,
       fix: "Set jitterType to FULL, or EQUAL for jobs.",
       figures: { outageMs, coverage: own, coverageFull: full },
     };

@@ -144,7 +144,10 @@ function recoveryOf(run: WorldRun): number | null | undefined {
   return Math.max(0, badUntilMs - run.triggerEndMs);
 }
 
-/** The middle of the last stretch in which too little was served; null if it is the run's last. */
+/**
+ * When the last stretch ends in which too little was served; null if the run ends before it. Of the
+ * last window below the share, that share's complement was still bad, if goodput returns at once.
+ */
 function lastBadMs(tally: Tally, fromMs: number): number | null {
   const width = Math.max(1, Math.floor(SMOOTH_MS / tally.binMs));
   const offered = tally.lanes[OFFERED] as Float64Array;
@@ -155,7 +158,7 @@ function lastBadMs(tally: Tally, fromMs: number): number | null {
   for (let bin = end - width; bin >= first; bin--) {
     const wanted = sumOf(offered, bin, width);
     if (wanted > 0 && sumOf(served, bin, width) < SERVED_SHARE * wanted) {
-      return bin >= end - width - 1 ? null : (bin + 1 + width / 2) * tally.binMs;
+      return bin >= end - width - 1 ? null : (bin + 1 + width * (1 - SERVED_SHARE)) * tally.binMs;
     }
   }
   return 0;

@@ -3,6 +3,7 @@
  * are kept in bins; a run longer than foreseen has its bins merged two by two, so that there are
  * never more than 4096.
  */
+import { twice } from "../engine/twice.ts";
 import { createHistogram, type Histogram } from "./histogram.ts";
 
 export const MAX_BINS = 4096;
@@ -114,11 +115,7 @@ function binAt(tally: Tally, atMs: number): number {
 }
 
 function addBins(tally: Tally): void {
-  for (const [lane, counts] of tally.lanes.entries()) {
-    const larger = new Float64Array(2 * counts.length);
-    larger.set(counts);
-    tally.lanes[lane] = larger;
-  }
+  for (const [lane, counts] of tally.lanes.entries()) tally.lanes[lane] = twice(counts);
 }
 
 function mergeBins(tally: Tally): void {

@@ -4,6 +4,7 @@
  * and only if offered load times attempts per call stays below its capacity.
  */
 import type { CallsScenario } from "../scenario.ts";
+import { percent, plain, span, whole } from "../words/figures.ts";
 import type { Figures } from "./report.ts";
 
 export function verdictOf(scenario: CallsScenario, figures: Figures): string {
@@ -13,7 +14,7 @@ export function verdictOf(scenario: CallsScenario, figures: Figures): string {
   const because = law === "" ? "" : `: ${law}`;
   if (figures.recoveryMs === null) return `never recovers${because}`;
   const lost = `${percent(1 - figures.goodput)} of the calls lost`;
-  const after = figures.recoveryMs === 0 ? "at once" : `${seconds(figures.recoveryMs)} later`;
+  const after = figures.recoveryMs === 0 ? "at once" : `${rounded(figures.recoveryMs)} later`;
   return `recovers ${after}${because}; ${lost}`;
 }
 
@@ -25,9 +26,9 @@ function quietVerdict(figures: Figures): string {
 function fleetVerdict(scenario: CallsScenario, figures: Figures): string {
   const { lost, calls, peakAfter, doneAtMs } = figures;
   const outage = Math.max(...scenario.timeline.map((phase) => phase.atMs + phase.forMs));
-  if (lost === calls) return `saves nobody: every wait is over before the ${seconds(outage)} are`;
+  if (lost === calls) return `saves nobody: every wait is over before the ${rounded(outage)} are`;
   const peak = `at most ${whole(peakAfter.count)} arrive within ${peakAfter.windowMs} ms`;
-  const done = `done ${seconds(doneAtMs - outage)} after the outage`;
+  const done = `done ${rounded(doneAtMs - outage)} after the outage`;
   const died = lost === 0 ? "all" : `${percent(lost / calls)} gave up, the rest`;
   return `${died} ${done}; ${peak}`;
 }
@@ -67,21 +68,7 @@ function lateAmplification({ series }: Figures, most: number): number {
   return measured > 0.9 * most ? most : measured;
 }
 
-/** Two digits after the point at most, none if they are 0. */
-export function plain(value: number): string {
-  return String(Math.floor(value * 100 + 0.5) / 100);
-}
-
-/** A whole number with its thousands apart. */
-export function whole(value: number): string {
-  const digits = String(Math.floor(value + 0.5));
-  return digits.replace(/\B(?=(\d{3})+$)/g, ",");
-}
-
-export function percent(share: number): string {
-  return `${Math.floor(share * 1000 + 0.5) / 10} %`;
-}
-
-export function seconds(ms: number): string {
-  return `${Math.floor(ms / 100 + 0.5) / 10} s`;
+/** A measured span, to a tenth of a second: more digits than that are chance. */
+export function rounded(ms: number): string {
+  return span(Math.floor(ms / 100 + 0.5) * 100);
 }

@@ -12,6 +12,9 @@ test.each([
   [3_600_000, "1 h"],
   [86_400_000, "24 h"],
   [345_600_000, "4 d"],
+  [2_592_000_000, "30 d"],
+  [31_536_000_000, "1 year"],
+  [94_608_000_000, "3 years"],
 ])("%i ms are %j", (ms, text) => expect(span(ms)).toBe(text));
 
 test("shares are exactly none or all only if they are", () => {

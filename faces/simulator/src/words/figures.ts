@@ -4,6 +4,7 @@
  */
 
 const UNITS = [
+  { unit: "years", ms: 31_536_000_000 },
   { unit: "d", ms: 86_400_000 },
   { unit: "h", ms: 3_600_000 },
   { unit: "min", ms: 60_000 },
@@ -12,6 +13,7 @@ const UNITS = [
 
 /** A span as people say it: 250 ms, 90 s, 1.5 s, 8 h; a larger unit from two of it on, or if it is whole. */
 export function span(ms: number): string {
+  if (ms === 31_536_000_000) return "1 year";
   const fit = UNITS.find((one) => ms >= 2 * one.ms || (ms >= one.ms && isWhole(ms, one)));
   return fit === undefined ? `${plain(ms)} ms` : `${plain(ms / fit.ms)} ${fit.unit}`;
 }

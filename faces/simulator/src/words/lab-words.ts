@@ -1,17 +1,20 @@
 /** Lab words: the tolerance of a published result for people, and results as rows for programs. */
 import type { CsvRow } from "../export/csv.ts";
-import type { LabReport, Tolerance } from "../labs/lab.ts";
+import type { LabReport, LabRow, Tolerance } from "../labs/lab.ts";
 import { figure, plain } from "./figures.ts";
 
-export function toleranceWords(tolerance: Tolerance): string {
+/** "by chance": nobody states one, so it is what the runs themselves vary by. */
+export function toleranceWords({ tolerance, basis }: Pick<LabRow, "tolerance" | "basis">): string {
   if (isExact(tolerance)) return "exactly";
   switch (tolerance.kind) {
     case "relative":
       return `±${plain(tolerance.share * 100)} %`;
     case "absolute":
-      return `±${figure(tolerance.by)}`;
+      return `±${figure(tolerance.by)}${basis === "sampling" ? " by chance" : ""}`;
     case "range":
-      return `${figure(tolerance.from)} to ${figure(tolerance.to)}`;
+      return basis === "bound"
+        ? `at most ${figure(tolerance.to)}`
+        : `${figure(tolerance.from)} to ${figure(tolerance.to)}`;
     case "same":
       return "the same";
   }
@@ -24,18 +27,22 @@ function isExact(tolerance: Tolerance): boolean {
   );
 }
 
+const HEAD = "lab what published ours tolerance basis runs ok deviation".split(" ");
+
 /** A row a result; the first row names the columns. */
 export function labRows(reports: readonly LabReport[]): readonly CsvRow[] {
-  const head = ["lab", "what", "published", "ours", "tolerance", "ok"];
   const rows = reports.flatMap(({ id, rows: results }) =>
     results.map((row) => [
       id,
       row.what,
       row.published,
       row.ours,
-      toleranceWords(row.tolerance),
+      toleranceWords(row),
+      row.basis,
+      row.runs ?? 1,
       String(row.ok),
+      row.deviation ?? "",
     ]),
   );
-  return [head, ...rows];
+  return [HEAD, ...rows];
 }

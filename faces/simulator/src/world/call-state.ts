@@ -23,10 +23,10 @@ export function historyOf({ calls }: World, call: number): CallHistory {
 }
 
 /** A call that has drawn its ticket does not ask the budget again. */
-export function gatesFor(world: World, call: number): Gates {
+export function gatesFor(world: World, call: number, throttled = false): Gates {
   const { calls } = world;
   const guards = guardsOf(callerOf(world, call), calls.shard[call] as number);
-  const { retryBudgetUntil, ...gates } = gatesOf(guards, wholeNow(world), false);
+  const { retryBudgetUntil, ...gates } = gatesOf(guards, wholeNow(world), throttled);
   const holds = retryBudgetUntil !== undefined && (calls.ticket[call] as number) === 0;
   return holds ? { ...gates, retryBudgetUntil } : gates;
 }

@@ -205,4 +205,19 @@ describe("calls", () => {
     expect(Math.abs(fleet.doneAtMs / calls.doneAtMs - 1)).toBeLessThan(0.05);
     expect([fleet.goodput, calls.goodput]).toEqual([1, 1]);
   });
+
+  it("tells its progress, which grows and changes no number", () => {
+    const document: CallsDocument = {
+      clients: { kind: "OPEN", ratePerSecond: 2000 },
+      horizonMs: 60_000,
+      tiers: [{ server: { capacityPerSecond: 3000 } }],
+    };
+    const shares: number[] = [];
+    const watched = simulate(document, { seed: 1, onProgress: (share) => shares.push(share) });
+    expect(watched).toEqual(simulate(document, { seed: 1 }));
+    expect(shares.length).toBeGreaterThan(1);
+    expect(shares).toEqual(shares.toSorted((a, b) => a - b));
+    expect(Math.min(...shares)).toBeGreaterThan(0);
+    expect(Math.max(...shares)).toBeLessThanOrEqual(1);
+  });
 });

@@ -5,6 +5,7 @@
 import { RedriveError } from "@redrive/core";
 import { exponential, type Span, spanOf } from "../chance/spans.ts";
 import { popEvent, pushEvent } from "../engine/heap.ts";
+import { isTold, type OnProgress } from "../engine/progress.ts";
 import type { CallsScenario, ClosedClients, OpenClients } from "../scenario.ts";
 import { startCall, tryAttempt } from "./attempts.ts";
 import type { OnDone } from "./call-state.ts";
@@ -29,9 +30,6 @@ import {
   type World,
 } from "./world.ts";
 import type { WorldRun } from "./world-run.ts";
-
-/** Progress is told once in so many events; a power of two. */
-const EVENTS_PER_TOLD = 65_536;
 
 /** No run is longer: enough for an hour of 10 000 calls a second. */
 const MOST_EVENTS = 400_000_000;
@@ -62,7 +60,7 @@ function turn(
   world: World,
   untilMs: number,
   onDone: OnDone,
-  onProgress: RunOptions["onProgress"],
+  onProgress: OnProgress | undefined,
 ): void {
   const { heap, trace } = world;
   for (let events = 0; popEvent(heap); events++) {
@@ -74,20 +72,19 @@ function turn(
         `the scenario has more than ${MOST_EVENTS} events`,
       );
     }
-    if (onProgress !== undefined && (events & (EVENTS_PER_TOLD - 1)) === 0) {
-      onProgress(progressOf(world, at / untilMs));
-    }
     world.now = at;
+    if (onProgress !== undefined && isTold(events)) onProgress(shareOver(world));
     trace?.note(at, kind, subject);
     step(world, kind, subject, onDone);
   }
 }
 
-/** By the clock; clients who run until they are done have no end but their jobs. */
-function progressOf({ scenario, tally }: World, timeShare: number): number {
-  const { clients } = scenario;
-  if (clients.kind !== "CLOSED" || clients.jobs === undefined) return timeShare;
-  return (tally.succeeded + tally.lost) / (clients.count * clients.jobs);
+/** By time; clients that run to the end of their jobs are counted by jobs. */
+function shareOver({ scenario, tally, now }: World): number {
+  const { clients, horizonMs } = scenario;
+  const { jobs } = clients as ClosedClients;
+  if (jobs === undefined) return Math.min(1, now / horizonMs);
+  return (tally.succeeded + tally.lost) / (jobs * (clients.count ?? 1));
 }
 
 function step(world: World, kind: number, subject: number, onDone: OnDone): void {

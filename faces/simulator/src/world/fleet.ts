@@ -51,9 +51,10 @@ function hasGuards({ destination }: Tier): boolean {
 /** One that answers in order, after a time that is known on arrival, before anybody times out. */
 function isSimpleServer({ server, destination }: Tier): boolean {
   const { service = "FIXED", discipline = "FIFO", perCallMs = 0, hop = 0, shards = 1 } = server;
-  const { latency = 0, capacityPerSecond, retryAfterMs } = server;
+  const { latency = 0, capacityPerSecond, retryAfterMs, overload = "503" } = server;
   if (service !== "FIXED" || discipline !== "FIFO" || perCallMs > 0 || hop !== 0) return false;
   if (typeof latency !== "number" || shards > 1 || retryAfterMs !== undefined) return false;
+  if (overload !== "503") return false;
   const { attemptTimeoutMs } = destination.policy;
   const queueMs = capacityPerSecond === undefined ? 0 : (server.queueMs ?? attemptTimeoutMs);
   return latency + queueMs < attemptTimeoutMs;
@@ -232,7 +233,8 @@ function startOf({ startedAt }: Fleet, entry: number): number {
 function serve(fleet: Fleet, { capacityFactor }: Condition, now: number): number {
   if (fleet.serviceMs === 0) return now + fleet.latencyMs;
   const beginAt = Math.max(now, fleet.freeAt);
-  if (beginAt - now >= fleet.queueMs || capacityFactor === 0) return -1;
+  const isFull = beginAt > now && beginAt - now >= fleet.queueMs;
+  if (isFull || capacityFactor === 0) return -1;
   fleet.freeAt = beginAt + fleet.serviceMs / capacityFactor;
   return fleet.freeAt + fleet.latencyMs;
 }

@@ -7,7 +7,7 @@ import { pushEvent } from "../engine/heap.ts";
 import { endCall, gatesFor, historyOf, type OnDone, wakeNext } from "./call-state.ts";
 import { type Ending, guardsOf, leaveGuards } from "./caller.ts";
 import { NONE, release } from "./pools.ts";
-import { OK, REFUSED } from "./server.ts";
+import { FAILED, OK, THROTTLED } from "./server.ts";
 import { callerOf, isAwaited, SEND, serverOf, tierOf, type World, wholeNow } from "./world.ts";
 
 const TIMED_OUT: Outcome = { kind: "error", errorClass: "timeout", sent: true };
@@ -40,8 +40,14 @@ export function onAnswer(world: World, request: number, onDone: OnDone): void {
     dropCopy(world, call, request);
     return;
   }
-  const refusal = outcome === REFUSED ? statusOutcome(503, retryAfterMs) : FAILURE;
-  fail(world, call, request, refusal, onDone);
+  const status = outcome === THROTTLED ? 429 : 503;
+  fail(
+    world,
+    call,
+    request,
+    outcome === FAILED ? FAILURE : statusOutcome(status, retryAfterMs),
+    onDone,
+  );
 }
 
 function dropCopy(world: World, call: number, request: number): void {
@@ -102,13 +108,14 @@ function leave(
 /** An attempt failed: core decides what follows. */
 function fail(world: World, call: number, request: number, outcome: Outcome, onDone: OnDone): void {
   const { calls } = world;
-  const dropped = outcome.kind === "error" || (outcome.kind === "status" && outcome.status === 503);
-  settle(world, call, request, dropped ? "dropped" : "failure", false);
+  const dropped = outcome.kind === "error" || (outcome.kind === "status" && outcome.status !== 500);
+  const throttled = outcome.kind === "status" && outcome.status === 429;
+  settle(world, call, request, dropped ? "dropped" : "failure", throttled);
   const caller = callerOf(world, call);
   const now = wholeNow(world);
   const { policy } = tierOf(world, calls.tier[call] as number).destination;
   calls.ticket[call] = 0;
-  const gates = world.isPlain[calls.tier[call] as number] ? {} : gatesFor(world, call);
+  const gates = world.isPlain[calls.tier[call] as number] ? {} : gatesFor(world, call, throttled);
   const history = historyOf(world, call);
   const decision = decide(policy, world.request, history, outcome, gates, world.now, world.jitter);
   if (decision.kind === "stop") {
@@ -122,7 +129,7 @@ function fail(world: World, call: number, request: number, outcome: Outcome, onD
       return;
     }
     const { retryBudget } = guardsOf(caller, calls.shard[call] as number);
-    if (retryBudget) calls.ticket[call] = takeRetry(retryBudget, now, false);
+    if (retryBudget) calls.ticket[call] = takeRetry(retryBudget, now, throttled);
   }
   const at = decision.kind === "hold" ? decision.until : world.now + decision.delayMs;
   if ((calls.parent[call] as number) === NONE) world.tally.waitedMs += at - world.now;

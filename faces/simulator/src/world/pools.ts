@@ -4,6 +4,8 @@
  * servers finish work that nobody waits for any more.
  */
 
+import { twice } from "../engine/twice.ts";
+
 export const NONE = -1;
 
 export interface CallPool {
@@ -103,16 +105,8 @@ export function takeRow(pool: CallPool | RequestPool): number {
 function enlarge(pool: CallPool | RequestPool): void {
   const rows = pool as unknown as Record<string, unknown>;
   for (const [name, column] of Object.entries(rows)) {
-    if (column instanceof Int32Array)
-      rows[name] = copied(new Int32Array(column.length * 2), column);
-    if (column instanceof Float64Array)
-      rows[name] = copied(new Float64Array(column.length * 2), column);
+    if (column instanceof Int32Array || column instanceof Float64Array) rows[name] = twice(column);
   }
-}
-
-function copied<T extends Int32Array | Float64Array>(larger: T, column: T): T {
-  larger.set(column);
-  return larger;
 }
 
 /** Lets go of one reference to a request; the last one frees its row. */

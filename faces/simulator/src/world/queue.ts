@@ -6,7 +6,7 @@
 import { type Draws, drawsOf } from "../chance/draws.ts";
 import { exponential, type Span, spanOf } from "../chance/spans.ts";
 import { createHeap, type Heap, isIdle, popEvent, pushEvent } from "../engine/heap.ts";
-import type { Trace } from "../engine/trace.ts";
+import { isTold, type Watch } from "../engine/progress.ts";
 import { nextWait, type Waits, waitsOf } from "../engine/waits.ts";
 import { countSpan } from "../measure/histogram.ts";
 import {
@@ -70,15 +70,18 @@ interface QueueWorld {
 export function runQueue(
   document: QueueDocument,
   seed: number | string,
-  trace: Trace | undefined,
+  { trace, onProgress }: Watch = {},
 ): WorldRun {
   const world = createQueueWorld(document, seed);
   const { heap, options } = world;
   pushEvent(heap, (1000 * exponential(world.draws)) / options.ratePerSecond, ARRIVE, 0);
   if (options.commitMs > 0) pushEvent(heap, options.commitMs, COMMIT, 0);
   if (options.crashesPerSecond > 0) scheduleCrash(world);
-  while (popEvent(heap)) {
+  for (let events = 0; popEvent(heap); events++) {
     world.now = heap.at;
+    if (onProgress !== undefined && isTold(events)) {
+      onProgress(Math.min(1, world.now / options.horizonMs));
+    }
     trace?.note(heap.at, heap.kind, heap.subject);
     step(world, heap.kind, heap.subject);
     handOut(world);

@@ -16,6 +16,8 @@ export const REFUSED = 2;
 export const SILENT = 3;
 /** Accepted: an answer will follow. */
 export const ACCEPTED = 4;
+/** Refused for too many calls: 429. */
+export const THROTTLED = 5;
 
 export interface Server {
   readonly timeline: Timeline;
@@ -30,6 +32,8 @@ export interface Server {
   readonly hop: Span;
   readonly failureRate: number;
   readonly shards: number;
+  /** REFUSED or THROTTLED: how a full queue answers. */
+  readonly overload: number;
   readonly retryAfterMs: number | undefined;
   /** Waiting requests: a ring for FIFO, of which LIFO takes the newest. */
   ring: Int32Array;
@@ -56,6 +60,7 @@ export function createServer(document: ServerDocument, timeline: Timeline): Serv
     hop: spanOf(document.hop ?? 0),
     failureRate: document.failureRate ?? 0,
     shards: document.shards ?? 1,
+    overload: document.overload === "429" ? THROTTLED : REFUSED,
     retryAfterMs: document.retryAfterMs,
     ring: new Int32Array(1024),
     first: 0,
@@ -66,7 +71,7 @@ export function createServer(document: ServerDocument, timeline: Timeline): Serv
   };
 }
 
-/** Judges a request that arrives now: OK or FAILED at once, REFUSED, SILENT, or ACCEPTED. */
+/** Judges a request that arrives now: FAILED at once, REFUSED, THROTTLED, SILENT, or ACCEPTED. */
 export function judgeArrival(server: Server, now: number, shard: number, draws: Draws): number {
   const { down, hangs, failShare } = server.timeline.conditionAt(now, shard);
   if (down && !hangs) return REFUSED;
@@ -74,7 +79,7 @@ export function judgeArrival(server: Server, now: number, shard: number, draws: 
   if (share > 0 && draws.next() < share) return FAILED;
   if (server.serviceMs === 0) return down ? SILENT : ACCEPTED;
   const ahead = server.waiting + (server.serving === NONE ? 0 : 1);
-  return ahead * server.serviceMs >= server.queueMs && ahead > 0 ? REFUSED : ACCEPTED;
+  return ahead * server.serviceMs >= server.queueMs && ahead > 0 ? server.overload : ACCEPTED;
 }
 
 /** Time from acceptance (or the end of service) to the answer. */

@@ -5,6 +5,7 @@
 import type { CallRequest } from "@redrive/core";
 import { type Draws, drawsOf } from "../chance/draws.ts";
 import { createHeap, type Heap, pushEvent } from "../engine/heap.ts";
+import type { Watch } from "../engine/progress.ts";
 import type { Trace } from "../engine/trace.ts";
 import { createTally, type Tally } from "../measure/tally.ts";
 import type { CallsScenario, Tier } from "../scenario.ts";
@@ -26,12 +27,9 @@ export const FINISH = 8;
 export const WAKE = 9;
 
 /** What a lab may change; a scenario never needs it. */
-export interface RunOptions {
-  readonly trace?: Trace | undefined;
+export interface RunOptions extends Watch {
   /** A guard of the lab's own for each client. */
   readonly ownGuard?: ((client: number) => OwnGuard) | undefined;
-  /** Told now and then how much of the run is done, 0 to 1. */
-  readonly onProgress?: ((share: number) => void) | undefined;
 }
 
 export interface World {

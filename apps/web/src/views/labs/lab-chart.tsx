@@ -2,6 +2,7 @@
  * Lab chart: each result as a line: the tolerance as a band, the published value as a stroke in it,
  * ours as a dot. Results that count the same thing share an axis.
  */
+
 import { figure } from "@redrive/simulator/words";
 import type { Ref } from "preact";
 import { BottomAxis, round } from "../../chart/axis.tsx";
@@ -9,6 +10,7 @@ import { Chart } from "../../chart/chart.tsx";
 import { linearScale, logScale, type Scale } from "../../chart/scale.ts";
 import type { LabRun } from "./lab-store.ts";
 import { boundsOf, type Measure, measuresOf, needsLog } from "./results.ts";
+import { rowVerdict } from "./verdict.ts";
 
 const HEAD = 22;
 const FOOT = 30;
@@ -145,7 +147,7 @@ function ResultMarks({ row, scale, layout }: ResultMarksProps) {
         cx={round(scale(row.ours))}
         cy={middle}
         r={4}
-        class={row.ok ? "ours" : "ours missed"}
+        class={rowVerdict(row) === "missed" ? "ours missed" : "ours"}
       />
     </>
   );
@@ -155,8 +157,8 @@ function wordsOf(measures: readonly Measure[]): string {
   return measures
     .flatMap(({ rows }) =>
       rows.map(
-        ({ what, published, ours, ok }) =>
-          `${what}: published ${figure(published)}, ours ${figure(ours)}, ${ok ? "ok" : "missed"}`,
+        ({ what, published, ours, ...row }) =>
+          `${what}: published ${figure(published)}, ours ${figure(ours)}, ${rowVerdict(row)}`,
       ),
     )
     .join("; ");

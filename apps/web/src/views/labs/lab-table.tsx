@@ -1,6 +1,7 @@
-/** Lab table: every result of a lab with its figures: published, ours, tolerance, ok or missed. */
+/** Lab table: every result of a lab with its figures: published, ours, tolerance, verdict. */
 import type { LabReport, LabRow } from "@redrive/simulator";
 import { figure, toleranceWords } from "@redrive/simulator/words";
+import { rowVerdict } from "./verdict.ts";
 
 export function LabTable({ report }: { readonly report: LabReport }) {
   return (
@@ -34,13 +35,15 @@ export function LabTable({ report }: { readonly report: LabReport }) {
 const LONGEST_CELL = 20;
 
 function ResultRow({ row }: { readonly row: LabRow }) {
-  const { what, published, ours, tolerance, ok, core } = row;
+  const { what, published, ours, ok, core, deviation } = row;
+  const verdict = rowVerdict(row);
   const isLong = typeof published === "string" && published.length > LONGEST_CELL;
   return (
-    <tr class={ok ? "" : "missed"}>
+    <tr class={verdict === "missed" ? "missed" : ""}>
       <th scope="row">
         {what}
         {core !== undefined && <small> core’s own formula: {figure(core)}</small>}
+        {deviation !== undefined && <small> does not come out: {deviation}</small>}
       </th>
       {isLong ? (
         <td colSpan={3}>{ok ? `${ours}, as published` : `published ${published}; ours ${ours}`}</td>
@@ -48,11 +51,11 @@ function ResultRow({ row }: { readonly row: LabRow }) {
         <>
           <td class="number">{spell(published)}</td>
           <td class="number strong">{spell(ours)}</td>
-          <td class="tolerance">{toleranceWords(tolerance)}</td>
+          <td class="tolerance">{toleranceWords(row)}</td>
         </>
       )}
       <td>
-        <span class={ok ? "verdict ok" : "verdict missed"}>{ok ? "ok" : "missed"}</span>
+        <span class={`verdict ${verdict}`}>{verdict}</span>
       </td>
     </tr>
   );

@@ -2,6 +2,7 @@
  * Overview chart: every result of every lab on one scale: how far ours lies from the published value,
  * in tolerances. Inside the band is ok, whatever the unit.
  */
+
 import { figure } from "@redrive/simulator/words";
 import type { Ref } from "preact";
 import { round } from "../../chart/axis.tsx";
@@ -10,6 +11,7 @@ import { linearScale, type Scale } from "../../chart/scale.ts";
 import type { LabEntry } from "../../worker/lab-requests.ts";
 import { type LabRun, runningId, runOf } from "./lab-store.ts";
 import { deviationOf, isNumberRow, type NumberRow } from "./results.ts";
+import { rowVerdict } from "./verdict.ts";
 
 const ROW = 24;
 const TOP = 6;
@@ -110,7 +112,11 @@ function LabLine({ id, scale }: { readonly id: string; readonly scale: Scale }) 
 function Dot({ row, scale }: { readonly row: NumberRow; readonly scale: Scale }) {
   const off = Math.min(FARTHEST, Math.max(-FARTHEST, deviationOf(row)));
   return (
-    <circle cx={round(scale(off))} r={3.5} class={row.ok ? "ours faded" : "ours missed"}>
+    <circle
+      cx={round(scale(off))}
+      r={3.5}
+      class={rowVerdict(row) === "missed" ? "ours missed" : "ours faded"}
+    >
       <title>{`${row.what}: published ${figure(row.published)}, ours ${figure(row.ours)}`}</title>
     </circle>
   );
