@@ -33,6 +33,7 @@ export {
   type LoggedAttempt,
   type Replay,
   type ReplayOptions,
+  type ReplaySeries,
   type ReplaySide,
   replay,
 } from "./replay.ts";

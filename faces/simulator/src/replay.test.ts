@@ -45,6 +45,18 @@ describe("replay", () => {
     expect(replay(log(200, 3), policy, { seed: 3 })).toEqual(result);
   });
 
+  it("counts the attempts of both sides over time, losing none", () => {
+    const { series, logged, replayed } = replay(log(200, 3), { maxAttempts: 6 });
+    const sum = (counts: readonly number[]) => counts.reduce((all, one) => all + one, 0);
+    expect([sum(series.logged), sum(series.replayed)]).toEqual([
+      logged.attempts,
+      replayed.attempts,
+    ]);
+    expect(Math.max(...series.logged)).toBe(logged.peakPerSecond);
+    expect([series.fromAt, series.binMs]).toEqual([0, 1000]);
+    expect(replay("", {}).series).toEqual({ fromAt: 0, binMs: 1000, logged: [0], replayed: [0] });
+  });
+
   it("leaves successes as they were and counts attempts it had to guess", () => {
     const once = replay(log(200, 3), { maxAttempts: 1 });
     expect(once.replayed.attempts).toBe(200);

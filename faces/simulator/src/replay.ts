@@ -18,6 +18,7 @@ import {
   seededRandom,
   statusOutcome,
 } from "@redrive/core";
+import { MAX_BINS } from "./measure/tally.ts";
 import { resolvePolicy } from "./scenario.ts";
 
 /** One line of the log: the fields of the service's attempt log that replay reads. */
@@ -47,6 +48,15 @@ export interface ReplaySide {
   readonly peakPerSecond: number;
 }
 
+/** Attempts over time, one entry a bin of `binMs` (whole seconds) from `fromAt` on; at most 4096 bins. */
+export interface ReplaySeries {
+  /** Epoch ms. */
+  readonly fromAt: number;
+  readonly binMs: number;
+  readonly logged: readonly number[];
+  readonly replayed: readonly number[];
+}
+
 export interface Replay {
   readonly tasks: number;
   readonly logged: ReplaySide;
@@ -56,6 +66,7 @@ export interface Replay {
   /** The time in which the log shows failures. */
   readonly troubleFromAt: number | null;
   readonly troubleToAt: number | null;
+  readonly series: ReplaySeries;
 }
 
 export interface ReplayOptions {
@@ -91,15 +102,38 @@ export function replay(
       ),
     ),
   );
+  const before = [...tasks.values()].map(loggedRun);
   const failures = log.filter((attempt) => !isSuccess(attempt)).map((attempt) => attempt.startedAt);
   return {
     tasks: tasks.size,
-    logged: sideOf([...tasks.values()].map(loggedRun)),
+    logged: sideOf(before),
     replayed: sideOf(runs),
     guessed: runs.reduce((sum, run) => sum + run.guessed, 0),
     troubleFromAt: failures.length === 0 ? null : failures.reduce((a, b) => Math.min(a, b)),
     troubleToAt: failures.length === 0 ? null : failures.reduce((a, b) => Math.max(a, b)),
+    series: seriesOf(before, runs),
   };
+}
+
+function seriesOf(before: readonly Run[], after: readonly Run[]): ReplaySeries {
+  let fromAt = Number.POSITIVE_INFINITY;
+  let toAt = 0;
+  for (const { startsAt } of [...before, ...after]) {
+    fromAt = Math.min(fromAt, startsAt[0] as number);
+    toAt = Math.max(toAt, startsAt.at(-1) as number);
+  }
+  if (before.length === 0) fromAt = 0;
+  const binMs = 1000 * Math.max(1, Math.ceil((toAt - fromAt + 1) / (1000 * MAX_BINS)));
+  const bins = Math.floor((toAt - fromAt) / binMs) + 1;
+  const count = (runs: readonly Run[]) => {
+    const counts = new Array<number>(bins).fill(0);
+    for (const at of runs.flatMap(({ startsAt }) => startsAt)) {
+      const bin = Math.floor((at - fromAt) / binMs);
+      counts[bin] = (counts[bin] as number) + 1;
+    }
+    return counts;
+  };
+  return { fromAt, binMs, logged: count(before), replayed: count(after) };
 }
 
 function parseLog(ndjson: string): LoggedAttempt[] {

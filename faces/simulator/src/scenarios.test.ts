@@ -17,6 +17,7 @@ const HASHES: Readonly<Record<string, string>> = {
   "failover-warm-up": "fbcb5f99",
   metastable: "bf79c254",
   brownout: "1500a956",
+  "rate-limited": "4f07ee92",
   "slow-dependency": "d8d7d731",
   "load-spike": "cd6799d7",
   "one-shard-down": "8aa726a6",

@@ -146,6 +146,28 @@ const troubles: readonly CallsDocument[] = [
     timeline: [{ kind: "PARTIAL", share: 0.33, atMs: 20_000, forMs: 20_000 }],
   },
   {
+    name: "rate-limited",
+    description:
+      "Half more load than the server takes for 20 s: it answers 429 and asks for 2 s (Retry-After).",
+    clients: { kind: "OPEN", count: 20, ratePerSecond: 100 },
+    tiers: [
+      {
+        destination: {
+          policy: { maxAttempts: 5, throttleDelayMs: 1000 },
+          retryBudget: { kind: "TOKENS" },
+        },
+        server: {
+          capacityPerSecond: 150,
+          queueMs: 200,
+          overload: "429",
+          retryAfterMs: 2000,
+          hop: 2,
+        },
+      },
+    ],
+    timeline: [{ kind: "SPIKE", factor: 2.25, atMs: 10_000, forMs: 20_000 }],
+  },
+  {
     name: "slow-dependency",
     description:
       "Answers take twenty times as long for 15 s: timeouts and an adaptive concurrency limit.",

@@ -4,9 +4,10 @@
  */
 import { type Report, type ScenarioDocument, scenarios, simulate } from "@redrive/simulator";
 import type { CsvRow } from "@redrive/simulator/export";
-import { percent, plain, span } from "@redrive/simulator/words";
+import { meansOver, percent, plain, span } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples, addSeed } from "../flags.ts";
+import { type Panel, type PanelsOptions, panelsSvg } from "../panels.ts";
 import {
   addOutput,
   finish,
@@ -28,7 +29,7 @@ export function addLadder(parent: Command, screen: Screen): void {
     .command("ladder")
     .description("switch on one mitigation after the other over the same trouble");
   addSeed(command);
-  addOutput(command, "json", "csv", "url");
+  addOutput(command, "json", "csv", "svg", "url");
   addExamples(command, "redrive sim ladder", "redrive sim run ladder-3-breaker");
   command.action((flags: LadderFlags) => finish(screen, flags, () => presentLadder(screen, flags)));
 }
@@ -50,7 +51,33 @@ export function presentLadder(screen: Screen, { seed }: LadderFlags): Presentati
     json: { seed, rungs: rungs.map(({ report }) => report) },
     text: (look) => ladderText(rungs, look),
     csv: () => csvRows(rungs),
+    svg: () => panelsSvg(INTRO, rungs.map(panelOf), scaleOf(rungs)),
     run: { view: "system", seed, scenarios: names },
+  };
+}
+
+const INTRO =
+  "Two layers that both retry call a server whose capacity drops to a fifth from 20 s to 30 s.";
+
+/** What is served, by rung, against what is offered. */
+function panelOf({ report: { scenario, series, verdict } }: Rung): Panel {
+  const { endMs } = spanOf(series);
+  return {
+    title: `${scenario}: ${verdict}`,
+    values: (columns) => meansOver(series.succeeded, series.binMs, endMs, columns),
+  };
+}
+
+function spanOf({ succeeded, binMs }: Report["series"]) {
+  return { endMs: Math.max(1, succeeded.length * binMs) };
+}
+
+function scaleOf(rungs: readonly Rung[]): PanelsOptions {
+  const all = rungs.map(({ report }) => report.series);
+  return {
+    top: Math.max(1, ...all.map(({ succeeded }) => succeeded.reduce((a, b) => Math.max(a, b), 0))),
+    endMs: Math.max(...all.map((series) => spanOf(series).endMs)),
+    height: 4,
   };
 }
 
@@ -62,15 +89,13 @@ const COLUMNS = [
 ] as const;
 
 function ladderText(rungs: readonly Rung[], look: Look): readonly string[] {
-  const intro =
-    "Two layers that both retry call a server whose capacity drops to a fifth from 20 s to 30 s.";
   const rows = rungs.map(({ scenario, report }) => [
     scenario.description ?? report.scenario,
     plain(report.amplification),
     percent(report.goodput),
     recovery(report),
   ]);
-  return [...wrap(intro, look.width), "", ...table(COLUMNS, rows, look)];
+  return [...wrap(INTRO, look.width), "", ...table(COLUMNS, rows, look)];
 }
 
 function recovery({ recoveryMs }: Report) {

@@ -3,10 +3,19 @@
  * policy would have done with the same outage.
  */
 import { type Replay, type ReplaySide, replay } from "@redrive/simulator";
-import { counted, percent, plain, policyWords, span, whole } from "@redrive/simulator/words";
+import {
+  counted,
+  peaksOver,
+  percent,
+  plain,
+  policyWords,
+  span,
+  whole,
+} from "@redrive/simulator/words";
 import { type Command, Option } from "commander";
 import { naming, readText } from "../documents.ts";
 import { addExamples, addSeed } from "../flags.ts";
+import { type Panel, type PanelsOptions, panelLines, panelsSvg } from "../panels.ts";
 import { namedPolicy, type PolicyChoice, policyFile } from "../policy-choice.ts";
 import {
   addOutput,
@@ -33,7 +42,7 @@ export function addReplay(parent: Command, screen: Screen): void {
     .addOption(new Option("--preset <name>", "a policy that ships").conflicts("policy"))
     .option("--policy <file>", "a policy document");
   addSeed(command);
-  addOutput(command, "json", "csv");
+  addOutput(command, "json", "csv", "svg");
   addExamples(
     command,
     "redrive sim replay attempts.ndjson --preset background",
@@ -54,7 +63,24 @@ export function presentReplay(log: string, flags: ReplayFlags): Presentation {
     json: { seed, policy: choice.document, ...result },
     text: (look) => replayText(choice, result, look),
     csv: () => [["measure", "logged", "replayed"], ...measures(result)],
+    svg: () => panelsSvg(TITLE, panelsOf(choice, result), scaleOf(result)),
   };
+}
+
+const TITLE = "Attempts over time, as logged and replayed";
+
+function panelsOf({ name }: PolicyChoice, { series }: Replay): readonly Panel[] {
+  const panel = (title: string, counts: readonly number[]): Panel => ({
+    title,
+    values: (columns) => peaksOver(counts, series.binMs, scaleOf({ series }).endMs, columns),
+  });
+  return [panel("as logged", series.logged), panel(`under ${name}`, series.replayed)];
+}
+
+function scaleOf({ series }: Pick<Replay, "series">): PanelsOptions {
+  const { binMs, logged, replayed } = series;
+  const top = [...logged, ...replayed].reduce((most, count) => Math.max(most, count), 1);
+  return { top, endMs: logged.length * binMs, height: 3 };
 }
 
 type Measure = readonly [name: keyof ReplaySide, logged: number, replayed: number];
@@ -89,6 +115,11 @@ function replayText(choice: PolicyChoice, result: Replay, look: Look): readonly 
     ...wrap(`${choice.name}: ${policyWords(choice.document)}`, look.width),
     "",
     ...table(columns, rows, look),
+    "",
+    ...panelLines(panelsOf(choice, result), scaleOf(result), look),
+    ...wrap(`attempts that start within ${span(result.series.binMs)}`, look.width).map((line) =>
+      look.paint("faint", line),
+    ),
     "",
     ...wrap(guessWords(result), look.width),
   ];
