@@ -66,8 +66,8 @@ export function recordLatency(latency: Latency, now: number, ms: number): void {
   if (now !== latency.at) advance(latency, now);
   const { half, counts, totals } = latency;
   const index = half * BUCKETS + bucketOf(Math.max(1, Math.min(ms, LONGEST_MS)));
-  counts[index] = (counts[index] ?? 0) + 1;
-  totals[half] = (totals[half] ?? 0) + 1;
+  counts[index] = (counts[index] as number) + 1;
+  totals[half] = (totals[half] as number) + 1;
 }
 
 /** The bucket of a span below 2^31 ms: exact below 16 ms, then by its leading five bits. */
@@ -104,7 +104,7 @@ export function medianMs(latency: Latency, now: number): number | undefined {
 
 /** Calls that the quantiles rest on. */
 export function latencyCalls({ totals }: Latency): number {
-  return (totals[0] ?? 0) + (totals[1] ?? 0);
+  return (totals[0] as number) + (totals[1] as number);
 }
 
 /** The first bucket by which `rank` calls are counted: the nearest-rank quantile. */
@@ -112,7 +112,7 @@ function scan(counts: Uint32Array, rank: number): number {
   let bucket = 0;
   let seen = 0;
   for (; bucket < BUCKETS - 1; bucket++) {
-    seen += (counts[bucket] ?? 0) + (counts[BUCKETS + bucket] ?? 0);
+    seen += (counts[bucket] as number) + (counts[BUCKETS + bucket] as number);
     if (seen > 0 && seen >= rank) break;
   }
   return middleOf(bucket);

@@ -76,7 +76,7 @@ export function advanceWindow(window: CountWindow, now: number): void {
 function clearHead({ shape, head, counts, totals }: CountWindow): void {
   for (let kind = 0; kind < shape.kinds; kind++) {
     const index = head * shape.kinds + kind;
-    totals[kind] = (totals[kind] ?? 0) - (counts[index] ?? 0);
+    add(totals, kind, -(counts[index] as number));
     counts[index] = 0;
   }
 }
@@ -84,8 +84,13 @@ function clearHead({ shape, head, counts, totals }: CountWindow): void {
 /** Counts one event now. */
 export function countEvent(window: CountWindow, kind: number): void {
   const index = window.head * window.shape.kinds + kind;
-  window.counts[index] = (window.counts[index] ?? 0) + 1;
-  window.totals[kind] = (window.totals[kind] ?? 0) + 1;
+  add(window.counts, index, 1);
+  add(window.totals, kind, 1);
+}
+
+/** Indices come from the shape, so that none is out of bounds. */
+function add(counts: Float64Array, index: number, count: number): void {
+  counts[index] = (counts[index] as number) + count;
 }
 
 /** Takes back one event counted in the bucket `tick`, if the window still holds it. */
@@ -93,18 +98,18 @@ export function uncountEvent(window: CountWindow, kind: number, tick: number): v
   const age = window.tick - tick;
   if (age < 0 || countOfAge(window, kind, age) === 0) return;
   const index = indexOf(window, kind, age);
-  window.counts[index] = (window.counts[index] ?? 0) - 1;
-  window.totals[kind] = (window.totals[kind] ?? 0) - 1;
+  add(window.counts, index, -1);
+  add(window.totals, kind, -1);
 }
 
 /** Events of a kind in the whole ring. */
 export function totalOf(window: CountWindow, kind: number): number {
-  return window.totals[kind] ?? 0;
+  return window.totals[kind] as number;
 }
 
 /** Events of a kind in the bucket that is `age` buckets older than the newest. */
 export function countOfAge(window: CountWindow, kind: number, age: number): number {
-  return age < window.shape.slots ? (window.counts[indexOf(window, kind, age)] ?? 0) : 0;
+  return age < window.shape.slots ? (window.counts[indexOf(window, kind, age)] as number) : 0;
 }
 
 function indexOf({ shape, head }: CountWindow, kind: number, age: number): number {
@@ -152,7 +157,7 @@ export function restoreWindow(
   counts.forEach((count, index) => {
     const kind = index % shape.kinds;
     window.counts[index] = count;
-    window.totals[kind] = totalOf(window, kind) + count;
+    add(window.totals, kind, count);
   });
   return window;
 }

@@ -7,8 +7,8 @@ import { type Bundle, bundle } from "./bundle.ts";
  * a ratchet: what is there now, rounded up to the next 256 bytes. They may only shrink.
  */
 const sizes = [
-  ["retry alone", 'export { retry } from "redrive";', 9216],
-  ["the whole library", 'export * from "redrive";', 24_576],
+  ["retry alone", 'export { retry } from "redrive";', 8960],
+  ["the whole library", 'export * from "redrive";', 24_320],
 ] as const;
 
 describe("minified and gzipped", () => {

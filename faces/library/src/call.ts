@@ -54,7 +54,6 @@ import type { Timed } from "./ticker.ts";
  * is made only when read: most functions never look at it, and it costs more than the rest.
  */
 export class Call<T> implements AttemptContext, Layer, Timed {
-  readonly where = "process";
   readonly setting: Setting;
   readonly fn: Attempted<T>;
   readonly options: RunOptions<T>;
@@ -116,6 +115,10 @@ export class Call<T> implements AttemptContext, Layer, Timed {
     this.call = call ?? this;
     this.startMs = setting.ticker.turn.nowMs();
     this.policy = setting.policy;
+  }
+
+  get where(): "process" {
+    return "process";
   }
 
   get signal(): AbortSignal {
