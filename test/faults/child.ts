@@ -25,6 +25,8 @@ export class Child {
   readonly #waiting = new Map<string, () => void>();
   /** From the start of the process to the moment it takes tasks, by its own clock. */
   readyMs = Number.NaN;
+  /** What of that it spent waiting for a core that others used. */
+  waitedMs = Number.NaN;
   stderr = "";
 
   constructor(options: ChildOptions) {
@@ -41,7 +43,7 @@ export class Child {
 
   #note(line: string): void {
     this.lines.push(line);
-    if (line.startsWith("ready ")) this.readyMs = Number(line.slice(6));
+    if (line.startsWith("ready ")) [this.readyMs, this.waitedMs] = numbersOf(line.slice(6));
     const word = line.split(" ")[0] ?? "";
     this.#waiting.get(line)?.();
     this.#waiting.get(word)?.();
@@ -82,4 +84,9 @@ export class Child {
     }
     return this.process.exitCode;
   }
+}
+
+function numbersOf(text: string): [number, number] {
+  const [first = Number.NaN, second = Number.NaN] = text.split(" ").map(Number);
+  return [first, second];
 }

@@ -6,13 +6,23 @@
  * (goes on until it is killed), `drain` (ends once every task has) or `store` (hands over for
  * later, and ends).
  */
-import { writeSync } from "node:fs";
+import { readFileSync, writeSync } from "node:fs";
 import { createRedrive } from "@redrive/service";
 
 const [file, targetUrl, mode, from, count, callers] = process.argv.slice(2);
 
 /** @param {string} line */
 const say = (line) => writeSync(1, `${line}\n`);
+
+/** How long this process was ready to run while others had the cores; 0 where nobody can tell. */
+function waitedMs() {
+  try {
+    const [, waitedNs] = readFileSync("/proc/self/schedstat", "utf8").split(" ");
+    return Number(waitedNs) / 1e6;
+  } catch {
+    return 0;
+  }
+}
 
 const policy = {
   maxAttempts: 6,
@@ -25,12 +35,15 @@ const policy = {
 const redrive = await createRedrive({
   store: `sqlite:${file}`,
   onFatal: (error) => {
-    say(`fatal ${/** @type {Error} */ (error).message}`);
-    process.exit(70);
+    try {
+      say(`fatal ${/** @type {Error} */ (error).message}`);
+    } finally {
+      process.exit(70);
+    }
   },
 });
 await redrive.configure(new URL(targetUrl ?? "").origin, { retryBudget: false, breaker: false });
-say(`ready ${Math.floor(performance.now())}`);
+say(`ready ${Math.floor(performance.now())} ${Math.floor(waitedMs())}`);
 
 let next = Number(from);
 const end = next + Number(count);

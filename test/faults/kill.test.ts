@@ -24,10 +24,12 @@ describe("a process that is killed again and again", () => {
     const random = seededRandom("kills");
     const acknowledged = new Map<number, string>();
     const ready: number[] = [];
+    const wall: number[] = [];
     let from = 0;
     let inFlight = 0;
     const note = (child: Child) => {
-      ready.push(child.readyMs);
+      ready.push(child.readyMs - child.waitedMs);
+      wall.push(child.readyMs);
       for (const [number, taskId] of child.acknowledged()) {
         const known = acknowledged.get(number) ?? taskId;
         expect(known).toBe(taskId);
@@ -71,19 +73,20 @@ describe("a process that is killed again and again", () => {
     const ended = tasks.filter(({ status }) => /SUCCEEDED|EXHAUSTED|CANCELLED/.test(status));
     const keys = new Set(tasks.map(({ idempotencyKey }) => idempotencyKey));
     const mostCalls = Math.max(...target.calls.values());
-    ready.sort((a, b) => a - b);
-    const slowest = ready.at(-1) ?? 0;
-    const median = ready[Math.floor(ready.length / 2)] ?? 0;
+    const slowest = Math.max(...ready);
+    const middle = wall.sort((a, b) => a - b)[Math.floor(wall.length / 2)] ?? 0;
     console.log(
       `kills ${CYCLES}, tasks ${tasks.length}, acknowledged ${acknowledged.size}, in flight at kills ${inFlight}, ` +
-        `repeats after success ${target.repeats}, most calls ${mostCalls}, ready in ${median} ms (slowest ${slowest})`,
+        `repeats after success ${target.repeats}, most calls ${mostCalls}, slowest ready in ${slowest} ms of its own, ` +
+        `by the wall ${middle} ms in the middle and ${wall.at(-1)} at most`,
     );
     expect(lost).toEqual([]);
     expect(ended).toHaveLength(tasks.length);
     expect(keys.size).toBe(tasks.length);
     expect(mostCalls).toBeLessThanOrEqual(MOST_ATTEMPTS);
     expect(target.repeats).toBeLessThanOrEqual(inFlight);
-    // Other tests share the machine, so the slowest of sixty says more about them than about us.
-    expect(median).toBeLessThan(READY_MS);
+    // Each of them, less what it waited for a core while other tests had it: that is not its doing.
+    expect(slowest).toBeLessThan(READY_MS);
+    expect(middle).toBeLessThan(READY_MS);
   });
 });
