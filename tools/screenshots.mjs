@@ -13,7 +13,7 @@ import { inRoot } from "./setup/root.mjs";
 
 const FOLDER = inRoot("docs", "pictures");
 
-/** What is drawn: the state of each view as it opens. */
+/** What is drawn: the state of each view as it opens, but of the advisor where it leads to. */
 const VIEWS = ["curve", "herd", "system", "labs", "advisor"];
 
 /** @type {readonly { name: string, options: import("playwright-core").BrowserContextOptions }[]} */
@@ -38,6 +38,7 @@ await exitOnFailure(async () => {
 });
 const { createRedrive } = await import("../faces/service/dist/index.js");
 const { createApp, listenApp } = await import("../faces/service/dist/http/index.js");
+const { encodeRun } = await import("../faces/simulator/dist/share/index.js");
 const wanted = process.argv.slice(2);
 const redrive = await createRedrive({ store: "memory:" });
 const app = createApp(redrive, { pagesFolder: inRoot("apps", "web", "dist") });
@@ -58,6 +59,11 @@ try {
   await redrive.stop(0);
 }
 
+function advisorLink() {
+  const clients = /** @type {const} */ ("very-many");
+  return encodeRun({ view: "advisor", answers: { transient: true, idempotent: "key", clients } });
+}
+
 /**
  * @param {string} view
  * @param {(typeof LOOKS)[number]} look
@@ -65,7 +71,7 @@ try {
 async function draw(view, { name, options }) {
   const context = await browser.newContext({ reducedMotion: "reduce", ...options });
   const page = await context.newPage();
-  await page.goto(`${url}/ui/simulator#${view}`);
+  await page.goto(`${url}/ui/simulator#${view === "advisor" ? advisorLink() : view}`);
   await page.locator("main .stage").waitFor();
   await page.waitForLoadState("networkidle");
   // Until nothing is left to be computed: a view marks itself busy while its worker is.

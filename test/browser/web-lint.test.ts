@@ -101,6 +101,21 @@ describe("lint beside the controls", () => {
   });
 });
 
+test("the curve's policy is mended where it is drawn", async () => {
+  const policy = { jitterType: "NONE", maxAttempts: 4, initialDelayMs: 100 } as const;
+  const curve = encodeRun({ view: "curve", seed: 1, policy, outageMs: 100 });
+  const { page } = await openPage(browser, `${site.url}#${curve}`);
+  await page.locator(".controls").evaluate((element) => element.scrollIntoView(false));
+  const fix = page.getByRole("button", { name: /^Fix no-jitter/u });
+  await fix.click();
+  await fix.waitFor({ state: "detached" });
+  expect(await idsOn(page)).not.toContain("no-jitter");
+  expect(await page.getByRole("radio", { name: "Full", exact: false }).first().isChecked()).toBe(
+    true,
+  );
+  await page.context().close();
+});
+
 test.each(["light", "dark"] as const)("axe finds nothing serious in %s", async (colorScheme) => {
   const { page } = await openPage(browser, address, { colorScheme });
   await idsOn(page);

@@ -16,7 +16,7 @@ export function PolicySoFar() {
           Faint is what is usual. Each answer sets something here, and you see what.
         </p>
       )}
-      <dl class="so-far" aria-live="polite">
+      <dl class="so-far" aria-live="polite" aria-busy={advised.isBusy.value}>
         {namesIn(now?.fields ?? {}).map((name) => {
           const { label, text } = fieldWords(name, now?.fields[name]);
           return (

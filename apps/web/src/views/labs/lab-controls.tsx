@@ -85,7 +85,7 @@ function Progress() {
   const done = doneRuns.value.length;
   const isBusy = runningId.value !== undefined;
   return (
-    <div class="progress">
+    <div class="progress" aria-busy={isBusy || total === 0}>
       <progress max={Math.max(1, total)} value={done} aria-label="Labs that have run" />
       <p aria-live="polite">{progressWords(done, total)}</p>
       {isBusy && (

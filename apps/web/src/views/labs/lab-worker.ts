@@ -46,9 +46,10 @@ function start(): Worker {
   return started;
 }
 
-function settle({ id, output, problem }: Reply): void {
+/** How far a lab is within itself is not told: labs are counted whole. */
+function settle({ id, progress, output, problem }: Reply): void {
   const asked = pending;
-  if (asked?.id !== id) return;
+  if (asked?.id !== id || progress !== undefined) return;
   pending = undefined;
   if (problem === undefined) asked.resolve(output);
   else asked.reject(new Error(problem));
