@@ -41,7 +41,7 @@ export function Compare() {
   const list = entries.value;
   const hasRows = list.length > 1 || ghostDocument.value !== undefined;
   return (
-    <Card title="Compare" aside="same seed, same trouble as written in each">
+    <Card title="Compare" aside="all on one seed">
       <div class="compare-bar">
         <button type="button" class="button" disabled={list.length >= MOST_ENTRIES} onClick={keep}>
           Keep this run

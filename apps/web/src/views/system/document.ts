@@ -26,7 +26,12 @@ export function isCalls(document: ScenarioDocument): document is CallsDocument {
 
 /** Equal in content, whatever the order of the fields. */
 export function isSame(a: unknown, b: unknown): boolean {
-  return JSON.stringify(sorted(a)) === JSON.stringify(sorted(b));
+  return canonical(a) === canonical(b);
+}
+
+/** A text that is the same for what is equal in content. */
+export function canonical(value: unknown): string {
+  return JSON.stringify(sorted(value));
 }
 
 function sorted(value: unknown): unknown {

@@ -7,12 +7,13 @@ import { systemClock } from "@redrive/core";
 import { checkScenario, type Report, type ScenarioDocument } from "@redrive/simulator";
 import type { Seed } from "../../app/seed.ts";
 import { ask } from "../../worker/client.ts";
+import { canonical } from "./document.ts";
 import { current, documentOf, entries, ghostDocument, seed, shown } from "./store.ts";
 
 /** A report, or why there is none. */
 type Done = { readonly report: Report } | { readonly problem: string };
 
-/** Reports kept for rows that come and go; the largest are some 160 kB. */
+/** Reports kept beside those in sight, for what is switched to and fro; the largest are 160 kB. */
 const MOST_KEPT = 40;
 
 /** A run that takes longer says so. */
@@ -24,10 +25,12 @@ const STAGE_LANE = "system";
 const done = signal<ReadonlyMap<string, Done>>(new Map());
 const asked = new Set<string>();
 const last = signal<Report | undefined>(undefined);
+const lastGhost = signal<Report | undefined>(undefined);
 const progressed = signal(0);
 
+/** What is told about a scenario makes no other run of it. */
 function keyOf(document: ScenarioDocument, withSeed: Seed): string {
-  return JSON.stringify([withSeed, document]);
+  return canonical([withSeed, { ...document, description: undefined }]);
 }
 
 interface Wanted {
@@ -70,7 +73,9 @@ function run(lane: string, scenario: ScenarioDocument, theSeed: Seed, key: strin
 /** A question that a newer one displaced may be wanted again elsewhere: the list is gone over anew. */
 function settle(key: string, result: Done | undefined): void {
   asked.delete(key);
-  const kept = [...done.value].slice(-MOST_KEPT);
+  const needed = new Set(wanted().map(({ document }) => keyOf(document, seed.value)));
+  const all = [...done.value];
+  const kept = all.filter(([one], place) => needed.has(one) || place >= all.length - MOST_KEPT);
   done.value = new Map(result === undefined ? kept : [...kept, [key, result]]);
 }
 
@@ -88,14 +93,22 @@ effect(() => {
   if (report !== undefined) last.value = report;
 });
 
+effect(() => {
+  const report = reportOf(ghostDocument.value);
+  if (report !== undefined) lastGhost.value = report;
+});
+
 /** Of the scenario on the stage; the one before stays until it comes. */
 export const report: ReadonlySignal<Report | undefined> = computed(
   () => reportOf(current.value) ?? last.value,
 );
 
-export const ghostReport: ReadonlySignal<Report | undefined> = computed(() =>
-  reportOf(ghostDocument.value),
-);
+/** Of what is drawn behind; while a control is moved, the one before stays in the same way. */
+export const ghostReport: ReadonlySignal<Report | undefined> = computed(() => {
+  const document = ghostDocument.value;
+  const before = lastGhost.value?.scenario === document?.name ? lastGhost.value : undefined;
+  return document && (reportOf(document) ?? before);
+});
 
 /** The report in sight is not yet that of the scenario on the stage. */
 export const isBusy: ReadonlySignal<boolean> = computed(

@@ -44,7 +44,7 @@ function RunCard() {
       <RunStats report={shownReport} />
       {currentCalls.value !== undefined && <GuardSwitches document={currentCalls.value} />}
       <Progress />
-      <div class={isBusy.value ? "run-plot stale" : "run-plot"} aria-busy={isBusy.value}>
+      <div class={isSlow.value ? "run-plot stale" : "run-plot"} aria-busy={isBusy.value}>
         <Readout report={shownReport} columns={drawn} ghostName={ghostTitle()} />
         <RunChart report={shownReport} columns={drawn} behind={ghostColumns.value} />
         <div class="cursor-frame" style={{ marginInline: `${LEFT}px ${RIGHT}px` }}>
