@@ -3,15 +3,18 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { scenarios, traceHash } from "@redrive/simulator";
 import { expect, test } from "vitest";
 import { launchChromium } from "../servers/chromium.ts";
 import { bundle } from "../size/bundle.ts";
+import { answers, hashes } from "./simulator-answers.ts";
 
-/** Posts the hash of every shipped scenario. */
-const WORKER = `import { scenarios, traceHash } from "@redrive/simulator";
-const hashes = Object.entries(scenarios).map(([name, scenario]) => [name, traceHash(scenario, 1)]);
-postMessage(Object.fromEntries(hashes));`;
+const WORKER = `import { answers, hashes } from "./test/browser/simulator-answers.ts";
+postMessage({ hashes: hashes(), answers: answers() });`;
+
+interface Posted {
+  readonly hashes: Record<string, string>;
+  readonly answers: Record<string, string>;
+}
 
 /** A page, and the worker it starts. */
 async function serve(worker: string) {
@@ -25,7 +28,7 @@ async function serve(worker: string) {
   return { server, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/` };
 }
 
-function runWorker(): Promise<Record<string, string>> {
+function runWorker(): Promise<Posted> {
   return new Promise((resolve, reject) => {
     const worker = new Worker("/worker.js", { type: "module" });
     worker.onmessage = ({ data }) => resolve(data);
@@ -33,19 +36,16 @@ function runWorker(): Promise<Record<string, string>> {
   });
 }
 
-test("every shipped scenario leaves the same trace in Chromium as in Node", async () => {
+test("every shipped scenario, lab and answer is the same in Chromium as in Node", async () => {
   const { server, url } = await serve((await bundle(WORKER)).code);
   const browser = await launchChromium();
   try {
     const page = await browser.newPage();
     await page.goto(url);
-    const hashes = await page.evaluate(runWorker);
-    const here = Object.entries(scenarios).map(([name, scenario]) => [
-      name,
-      traceHash(scenario, 1),
-    ]);
-    expect(hashes).toEqual(Object.fromEntries(here));
-    expect(here.length).toBeGreaterThan(10);
+    const posted = await page.evaluate(runWorker);
+    expect(posted.hashes).toEqual(hashes());
+    expect(Object.keys(posted.hashes).length).toBeGreaterThan(10);
+    expect(posted.answers).toEqual(answers());
   } finally {
     await browser.close();
     server.closeAllConnections();

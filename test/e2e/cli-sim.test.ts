@@ -65,12 +65,12 @@ test("a pipe gets no colours unless it asks for them, and the width it asks for"
 });
 
 test("labs run on threads, with a line each for logs, and their misses are exit code 1", async () => {
-  const { out, err, code } = await redrive("sim lab coverage herd");
+  const { out, err, code } = await redrive("sim lab coverage budgets");
   expect(code).toBe(0);
   expect(out).toContain("17 results, all within tolerance.");
   expect(err.trimEnd().split("\n").sort()).toEqual([
+    expect.stringMatching(/^lab budgets: ok, [12] of 2$/u),
     expect.stringMatching(/^lab coverage: ok, [12] of 2$/u),
-    expect.stringMatching(/^lab herd: ok, [12] of 2$/u),
   ]);
 });
 

@@ -6,14 +6,14 @@ import { coverageOf } from "./coverage.ts";
 import type { OnProgress, Watch } from "./engine/progress.ts";
 import { createTrace } from "./engine/trace.ts";
 import { type Figures, figuresOf, type Report } from "./measure/report.ts";
-import { verdictOf } from "./measure/verdict.ts";
+import { rounded, verdictOf } from "./measure/verdict.ts";
 import {
   assertScenario,
   type CallsScenario,
   resolveCalls,
   type ScenarioDocument,
 } from "./scenario.ts";
-import { percent, plain } from "./words/figures.ts";
+import { percent } from "./words/figures.ts";
 import { runCalls } from "./world/calls.ts";
 import { runContention } from "./world/contention.ts";
 import { isFleet, runFleet } from "./world/fleet.ts";
@@ -87,7 +87,7 @@ function coverageFor(scenario: CallsScenario, seed: number | string): { coverage
 }
 
 function contentionVerdict({ calls, attempts, doneAtMs }: Figures): string {
-  return `${calls} writers need ${attempts} writes and ${plain(doneAtMs / 1000)} s`;
+  return `${calls} writers need ${attempts} writes and ${rounded(doneAtMs)}`;
 }
 
 function queueVerdict({ duplicateShare = 0, deadLetterShare = 0 }: Figures): string {

@@ -19,6 +19,7 @@ import {
   type OutputOptions,
   PARTIAL,
   type Presentation,
+  WRONG_USE,
 } from "../presentation.ts";
 import type { Look, Screen } from "../screen.ts";
 import { wrap } from "../terminal/wrap.ts";
@@ -128,11 +129,10 @@ function lintFile(name: string, context: LintContext): Linted {
 
 function exitCodeOf(results: readonly Linted[]): number {
   const unread = results.filter((one) => one.unread !== undefined).length;
-  if (unread > 0 && unread < results.length) return PARTIAL;
-  const isBad = ({ findings, problem, unread }: Linted) =>
-    problem !== undefined ||
-    unread !== undefined ||
-    findings.some(({ severity }) => severity === "error");
+  if (unread === results.length) return WRONG_USE;
+  if (unread > 0) return PARTIAL;
+  const isBad = ({ findings, problem }: Linted) =>
+    problem !== undefined || findings.some(({ severity }) => severity === "error");
   return results.some(isBad) ? FAILED : OK;
 }
 

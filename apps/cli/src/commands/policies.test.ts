@@ -35,11 +35,11 @@ describe("policies lint", () => {
     expect(code).toBe(0);
   });
 
-  test("exits with 3 if only some files could be read, with 1 if none or a bad one", async () => {
+  test("exits with 3 if only some files could be read, with 2 if none, with 1 on a bad one", async () => {
     const good = file("good.json", presets.interactive);
     const bad = file("bad.json", { maxAttemps: 3 });
     expect((await redrive(`policies lint ${good} none.json`)).code).toBe(3);
-    expect((await redrive("policies lint none.json")).code).toBe(1);
+    expect((await redrive("policies lint none.json")).code).toBe(2);
     const { out, code } = await redrive(`policies lint ${bad}`);
     expect(out.replace(/\s+/gu, " ")).toContain('did you mean "maxAttempts"?');
     expect(code).toBe(1);

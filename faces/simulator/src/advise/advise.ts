@@ -267,6 +267,6 @@ function differenceFrom(
   const differs =
     seed.policy.jitterType !== policy.jitterType || seed.policy.maxAttempts !== policy.maxAttempts;
   if (!differs) return undefined;
-  const name = `${policy.jitterType} jitter, ${policy.maxAttempts} attempts from ${policy.initialDelayMs} ms`;
+  const name = `${policy.jitterType} jitter, ${policy.maxAttempts} attempts from ${span(policy.initialDelayMs ?? 0)}`;
   return { seed: seed.name, ours: name, seedCoverage, ourCoverage: ours };
 }

@@ -3,7 +3,7 @@
 import { drawsOf, nextDraw } from "../chance/draws.ts";
 import { coverageOf } from "../coverage.ts";
 import { nextWait, waitsOf } from "../engine/waits.ts";
-import { percent, plain, span, whole } from "../words/figures.ts";
+import { percent, span, whole } from "../words/figures.ts";
 import { type Rule, SAMPLES } from "./rule.ts";
 import type { Target } from "./subject.ts";
 
@@ -63,7 +63,7 @@ const waitsDoNotFit: Rule = {
     return {
       severity: "warning",
       field: "totalBudgetMs",
-      sentence: `Only ${percent(share)} of the calls reach attempt ${policy.maxAttempts}: the waits do not fit into ${whole(policy.totalBudgetMs)} ms.`,
+      sentence: `Only ${percent(share)} of the calls reach attempt ${policy.maxAttempts}: the waits do not fit into ${span(policy.totalBudgetMs)}.`,
       fix: "Raise totalBudgetMs, or lower maxAttempts or maxDelayMs to what the budget holds.",
       figures: { share, totalBudgetMs: policy.totalBudgetMs },
     };
@@ -79,7 +79,7 @@ const attemptOutlivesBudget: Rule = {
     return {
       severity: "warning",
       field: "attemptTimeoutMs",
-      sentence: `One attempt that times out after ${whole(policy.attemptTimeoutMs)} ms uses up the budget of ${whole(policy.totalBudgetMs)} ms: a timeout is never retried.`,
+      sentence: `One attempt that times out after ${span(policy.attemptTimeoutMs)} uses up the budget of ${span(policy.totalBudgetMs)}: a timeout is never retried.`,
       fix: `Set attemptTimeoutMs to about ${whole(policy.totalBudgetMs / (policy.maxAttempts + 1))}.`,
       figures: { neededMs, totalBudgetMs: policy.totalBudgetMs },
     };
@@ -159,7 +159,7 @@ const permanentErrors: Rule = {
     return {
       severity: "error",
       field: "retryableStatusCodes",
-      sentence: `Each answer of ${codes.join(", ")} is asked for ${policy.maxAttempts} times and stays what it is: ${policy.maxAttempts - 1} calls in vain, and ${plain(longestMs / 1000)} s of waiting.`,
+      sentence: `Each answer of ${codes.join(", ")} is asked for ${policy.maxAttempts} times and stays what it is: ${policy.maxAttempts - 1} calls in vain, and ${span(longestMs)} of waiting.`,
       fix: `Take ${codes.join(", ")} out of retryableStatusCodes; 401 needs a new token, not a retry.`,
       figures: { codes: codes.length, vainCalls: policy.maxAttempts - 1 },
     };

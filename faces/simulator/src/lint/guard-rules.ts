@@ -1,6 +1,6 @@
 /** Guard rules: what stands, or fails to stand, between retries and the server. */
 import { hedgeQuantile } from "@redrive/core";
-import { percent, plain, whole } from "../words/figures.ts";
+import { percent, plain, span, whole } from "../words/figures.ts";
 import { HERD, type Rule } from "./rule.ts";
 
 const UNSAFE_METHODS = ["POST", "PATCH"];
@@ -60,7 +60,7 @@ const fastThrottle: Rule = {
     return {
       severity: "warning",
       field: policy.delaysMs ? "delaysMs" : "throttleDelayMs",
-      sentence: `After a 429 without Retry-After the next attempt comes within ${whole(firstMs)} ms, ${whole(1000 / Math.max(1, firstMs))} a second per client.`,
+      sentence: `After a 429 without Retry-After the next attempt comes within ${span(firstMs)}, ${whole(1000 / Math.max(1, firstMs))} a second per client.`,
       fix: "Set throttleDelayMs to 500 (the AWS SDKs' base after throttling) or more.",
       figures: { firstMs },
     };

@@ -94,7 +94,7 @@ const fixedDelay: Rule = {
     return {
       severity: "warning",
       field: "backoff",
-      sentence: `A failing server gets an attempt of each client every ${whole(everyMs)} ms, ${minute} in the first minute; doubling waits would send ${doubling}.`,
+      sentence: `A failing server gets an attempt of each client every ${span(everyMs)}, ${minute} in the first minute; doubling waits would send ${doubling}.`,
       fix: "Set backoff to EXPONENTIAL.",
       figures: { everyMs, attemptsPerMinute: minute, attemptsPerMinuteExponential: doubling },
     };
@@ -124,7 +124,7 @@ const flatCurve: Rule = {
     return {
       severity: "warning",
       field: "maxDelayMs",
-      sentence: `The ceiling reaches its cap of ${whole(policy.maxDelayMs)} ms by the second wait: ${policy.maxAttempts - 2} of ${policy.maxAttempts - 1} waits are the same.`,
+      sentence: `The ceiling reaches its cap of ${span(policy.maxDelayMs)} by the second wait: ${policy.maxAttempts - 2} of ${policy.maxAttempts - 1} waits are the same.`,
       fix: "Raise maxDelayMs to at least 8 times initialDelayMs, or set multiplier above 1.",
       figures: { maxDelayMs: policy.maxDelayMs, flatWaits: policy.maxAttempts - 2 },
     };
@@ -161,7 +161,7 @@ const belowMinimum: Rule = {
     return {
       severity: "warning",
       field: "jitterType",
-      sentence: `The first wait may be as short as ${whole(lowMs)} ms, below the minimum of ${whole(minimumWaitMs)} ms that is needed.`,
+      sentence: `The first wait may be as short as ${span(lowMs)}, below the minimum of ${span(minimumWaitMs)} that is needed.`,
       fix: `Set jitterType to EQUAL and initialDelayMs to ${whole(2 * minimumWaitMs)}.`,
       figures: { lowMs, minimumWaitMs },
     };

@@ -27,7 +27,7 @@ function fleetVerdict(scenario: CallsScenario, figures: Figures): string {
   const { lost, calls, peakAfter, doneAtMs } = figures;
   const outage = Math.max(...scenario.timeline.map((phase) => phase.atMs + phase.forMs));
   if (lost === calls) return `saves nobody: every wait is over before the ${rounded(outage)} are`;
-  const peak = `at most ${whole(peakAfter.count)} arrive within ${peakAfter.windowMs} ms`;
+  const peak = `at most ${whole(peakAfter.count)} arrive within ${span(peakAfter.windowMs)}`;
   const done = `done ${rounded(doneAtMs - outage)} after the outage`;
   const died = lost === 0 ? "all" : `${percent(lost / calls)} gave up, the rest`;
   return `${died} ${done}; ${peak}`;
