@@ -6,7 +6,7 @@ import { boundsOf, deviationOf, measuresOf, type NumberRow, needsLog, partsOf } 
 import { sources } from "./sources.ts";
 
 function row(published: number, ours: number, tolerance: LabRow["tolerance"]): NumberRow {
-  return { what: "a: b", published, ours, tolerance, ok: true };
+  return { what: "a: b", published, ours, tolerance, basis: "stated", ok: true };
 }
 
 describe("bounds", () => {
