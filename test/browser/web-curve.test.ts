@@ -182,6 +182,9 @@ describe("the outage bar", () => {
       viewport: { width: 390, height: 844 },
     });
     const handle = page.getByRole("slider", { name: "End of the outage" });
+    // On a phone the lint stands above it, and moves it when it comes.
+    await page.locator(".controls > :last-child").scrollIntoViewIfNeeded();
+    await page.locator(".lint-summary").waitFor();
     await handle.scrollIntoViewIfNeeded();
     const box = (await handle.boundingBox()) ?? { x: 0, y: 0, width: 0, height: 0 };
     const cdp = await page.context().newCDPSession(page);
