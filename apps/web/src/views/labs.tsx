@@ -1,4 +1,4 @@
-/** Labs: published results beside our own, run here and now, with the tolerance stated before. */
+/** Labs: published results beside our own, run here and now, each with its tolerance. */
 
 import { labRows } from "@redrive/simulator/words";
 import { createRef } from "preact";
@@ -82,7 +82,7 @@ const reports = () => doneRuns.value.map(({ report }) => report);
 export const labsView: View<"labs"> = {
   id: "labs",
   explanation:
-    "Each lab runs a model that somebody published and sets our figure beside theirs, with a tolerance that was stated before ours was measured. A dot inside the band agrees; what each lab teaches stands in its first line.",
+    "Each lab runs a model that somebody published and sets our figure beside theirs, with the tolerance and where it comes from. A dot inside the band agrees; what each lab teaches stands in its first line.",
   Controls: LabControls,
   Stage,
   state: () => ({ view: "labs", seed: seed.value, ids: wanted.value }),
