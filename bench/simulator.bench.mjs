@@ -158,7 +158,7 @@ async function sizes() {
 async function sizeOf(...path) {
   const input = inRoot("faces", "simulator", "dist", ...path);
   const bundle = await rolldown({ input, external: ["@redrive/core"] });
-  const { output } = await bundle.generate({ format: "esm", minify: true });
+  const { output } = await bundle.generate({ format: "esm", minify: true, comments: false });
   return gzipSync(output[0].code).length / 1000;
 }
 
