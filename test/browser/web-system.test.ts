@@ -73,11 +73,12 @@ describe("the classic", () => {
     const { page } = await openSystem();
     const verdicts = new Map<string, string | null>();
     for (const name of ["Retry budget", "Circuit breaker", "Adaptive concurrency", "Hedge"]) {
-      await page.getByLabel(name).check();
+      const guard = page.getByLabel(name, { exact: true });
+      await guard.check();
       await page.locator(".line-attempts.ghost").waitFor();
       await settled(page);
       verdicts.set(name, await verdict(page));
-      await page.getByLabel(name).uncheck();
+      await guard.uncheck();
       await page.locator(".line-attempts.ghost").waitFor({ state: "detached" });
     }
     expect(verdicts.get("Retry budget")).toMatch(/^recovers .* 700 x 1\.05 < 1,000/u);
@@ -261,7 +262,7 @@ describe("everybody", () => {
     const { page } = await openSystem();
     await page.getByLabel("Preset").focus();
     await page.keyboard.type("open-b");
-    await page.locator(".verdict", { hasText: /^recovers 0.5 s later/u }).waitFor();
+    await page.locator(".verdict", { hasText: /^recovers /u }).waitFor();
     await page.getByLabel("Retry budget").focus();
     await page.keyboard.press("Space");
     await documentWith(page, ({ tiers }) => Boolean(tiers?.[0]?.destination?.retryBudget));

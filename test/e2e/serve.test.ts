@@ -167,7 +167,7 @@ test.each([
 test("keys can be made before the first start, and a doctor looks where the store will be", async () => {
   const store = `sqlite:${join(folder, "later", "deep", "redrive.db")}`;
   expect(await redrive(`keys add --store ${store}`)).toMatchObject({ code: 0 });
-  const { out, code } = await redrive(`doctor --port 0 --store sqlite:${config}/x.db`);
+  const { out, code } = await redrive(`doctor --json --port 0 --store sqlite:${config}/x.db`);
   expect(out).toContain("is no folder");
   expect(code).toBe(1);
 });

@@ -73,13 +73,16 @@ describe("schedule", () => {
 });
 
 describe("coverage", () => {
-  it("falls as the outage grows and rises with the attempts", () => {
+  it("falls as the outage grows, but for chance", () => {
+    // Both are samples, of different draws: five standard errors of their difference.
+    const samples = 2000;
+    const chance = 5 * Math.sqrt(0.5 / samples);
     fc.assert(
       fc.property(anyPolicy, fc.nat({ max: 20_000 }), fc.nat({ max: 20_000 }), (policy, a, b) => {
-        const options = { samples: 200, seed: 1 };
+        const options = { samples, seed: 1 };
         const short = coverage(policy, Math.min(a, b), options);
         const long = coverage(policy, Math.max(a, b), options);
-        expect(long).toBeLessThanOrEqual(short);
+        expect(long).toBeLessThanOrEqual(short + chance);
       }),
     );
   });

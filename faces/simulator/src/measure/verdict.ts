@@ -33,26 +33,24 @@ function fleetVerdict(scenario: CallsScenario, figures: Figures): string {
   return `${died} ${done}; ${peak}`;
 }
 
-/** "700 x 4 > 1,000": offered load, attempts per call at the end of the run, capacity. */
+/**
+ * "700 x 4 > 1,000": offered load, attempts per call, capacity. Empty where the load is not open, or
+ * where it recovered against the law, which is then no reason.
+ */
 function lawOf(scenario: CallsScenario, figures: Figures): string {
   const { clients, tiers } = scenario;
-  const last = tiers.at(-1);
-  const capacity = last?.server.capacityPerSecond;
+  const capacity = tiers.at(-1)?.server.capacityPerSecond;
   if (clients.kind !== "OPEN" || capacity === undefined) return "";
+  const { ratePerSecond } = clients;
   const most = tiers.reduce((product, tier) => product * tier.destination.policy.maxAttempts, 1);
-  const times =
-    figures.recoveryMs === null
-      ? lateAmplification(figures, most)
-      : mildest(scenario, figures, most);
-  const sign = clients.ratePerSecond * times > capacity ? ">" : "<";
-  return `${whole(clients.ratePerSecond)} x ${plain(times)} ${sign} ${whole(capacity)}`;
-}
-
-/** With a guard it is what was measured; without one, what the policy may do at worst. */
-function mildest(scenario: CallsScenario, figures: Figures, most: number): number {
-  const clients = scenario.clients.kind === "OPEN" ? scenario.clients.ratePerSecond : 0;
-  const capacity = scenario.tiers.at(-1)?.server.capacityPerSecond ?? 0;
-  return clients * most < capacity ? most : figures.amplification;
+  const isLost = figures.recoveryMs === null;
+  const late = lateAmplification(figures, most);
+  // What the policy may do at worst, or did all along, if that is harmless; else what it did last.
+  const harmless = [most, figures.amplification].find((each) => ratePerSecond * each < capacity);
+  const times = isLost ? late : (harmless ?? late);
+  const isOver = ratePerSecond * times > capacity;
+  if (isOver !== isLost) return "";
+  return `${whole(ratePerSecond)} x ${plain(times)} ${isOver ? ">" : "<"} ${whole(capacity)}`;
 }
 
 /** Attempts per call over the last quarter of the run; close to the policy's most counts as it. */
