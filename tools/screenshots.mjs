@@ -40,6 +40,8 @@ const { createRedrive } = await import("../faces/service/dist/index.js");
 const { createApp, listenApp } = await import("../faces/service/dist/http/index.js");
 const { encodeRun } = await import("../faces/simulator/dist/share/index.js");
 const wanted = process.argv.slice(2);
+/** Views that are drawn in a state other than the one they open with. @type {Record<string, () => string>} */
+const LINKS = { labs: labsLink, advisor: advisorLink };
 const redrive = await createRedrive({ store: "memory:" });
 const app = createApp(redrive, { pagesFolder: inRoot("apps", "web", "dist") });
 const url = await listenApp(app, { host: "127.0.0.1", port: 0 });
@@ -59,6 +61,15 @@ try {
   await redrive.stop(0);
 }
 
+/** The labs that take a second or two; all of them take a minute and a half. */
+function labsLink() {
+  return encodeRun({
+    view: "labs",
+    seed: 1,
+    ids: ["occ", "budgets", "shards", "coverage", "tiers"],
+  });
+}
+
 function advisorLink() {
   const clients = /** @type {const} */ ("very-many");
   return encodeRun({ view: "advisor", answers: { transient: true, idempotent: "key", clients } });
@@ -71,7 +82,7 @@ function advisorLink() {
 async function draw(view, { name, options }) {
   const context = await browser.newContext({ reducedMotion: "reduce", ...options });
   const page = await context.newPage();
-  await page.goto(`${url}/ui/simulator#${view === "advisor" ? advisorLink() : view}`);
+  await page.goto(`${url}/ui/simulator#${LINKS[view]?.() ?? view}`);
   await page.locator("main .stage").waitFor();
   await page.waitForLoadState("networkidle");
   // Until nothing is left to be computed: a view marks itself busy while its worker is.
