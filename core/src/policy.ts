@@ -148,28 +148,34 @@ const DEFAULTS = {
   maxRetryAfterMs: DAY_MS,
 } as const satisfies PolicyDocument;
 
-const CURVE_DEFAULTS = {
-  backoff: "EXPONENTIAL",
-  initialDelayMs: 100,
-  multiplier: 2,
-} as const satisfies PolicyDocument;
-
 /** The longest wait, unless the first one is longer; and the connection's part of an attempt. */
 const MAX_DELAY_MS = 30_000;
 const CONNECT_TIMEOUT_MS = 3000;
 
 function complete(document: PolicyDocument): Policy {
-  const given: PolicyDocument = Object.fromEntries(
-    Object.entries(document).filter(([, value]) => value !== undefined),
+  const { delaysMs } = document;
+  const common = completeCommon(document);
+  return delaysMs === undefined
+    ? { ...common, ...completeCurve(document) }
+    : { ...common, maxAttempts: delaysMs.length + 1, delaysMs };
+}
+
+/** Without the curve's fields: an object that grows past V8's room for fields is ten times as slow. */
+function completeCommon(document: PolicyDocument): CommonPolicy {
+  const given = Object.entries(document).filter(
+    ([name, value]) =>
+      value !== undefined && name !== "delaysMs" && !CURVE_FIELDS.includes(name as CurveField),
   );
-  const { attemptTimeoutMs = DEFAULTS.attemptTimeoutMs, delaysMs } = given;
-  const { connectTimeoutMs = Math.min(CONNECT_TIMEOUT_MS, attemptTimeoutMs) } = given;
-  const common = { ...DEFAULTS, ...(given as object), connectTimeoutMs };
-  if (delaysMs) return { ...common, maxAttempts: delaysMs.length + 1, delaysMs };
-  const { initialDelayMs = CURVE_DEFAULTS.initialDelayMs } = given;
-  const { maxDelayMs = Math.max(MAX_DELAY_MS, initialDelayMs) } = given;
-  const { throttleDelayMs = initialDelayMs } = given;
-  return { ...CURVE_DEFAULTS, ...common, maxDelayMs, throttleDelayMs };
+  const policy = { ...DEFAULTS, ...(Object.fromEntries(given) as Partial<CommonPolicy>) };
+  const { connectTimeoutMs = Math.min(CONNECT_TIMEOUT_MS, policy.attemptTimeoutMs) } = policy;
+  return { ...policy, connectTimeoutMs };
+}
+
+function completeCurve(document: PolicyDocument): Required<Pick<PolicyDocument, CurveField>> {
+  const { backoff = "EXPONENTIAL", initialDelayMs = 100, multiplier = 2 } = document;
+  const { maxDelayMs = Math.max(MAX_DELAY_MS, initialDelayMs) } = document;
+  const { throttleDelayMs = initialDelayMs } = document;
+  return { backoff, initialDelayMs, multiplier, maxDelayMs, throttleDelayMs };
 }
 
 /** What binds fields together. Each field is known to be good by itself. */
