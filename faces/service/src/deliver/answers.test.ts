@@ -151,12 +151,11 @@ describe("connections", () => {
   });
 
   it("carry no unsolicited answer to the next request (row 20)", async () => {
-    const server = await hostileServer((socket) => {
-      socket.write(answer(200, "first"));
-      setTimeout(() => socket.write(answer(200, "unsolicited")), 20);
-    });
+    const server = await hostileServer(answer(200, "first"));
     const first = await deliverer.deliver(requestTo(server.url()), AMPLE);
-    await once(server.sockets[0]!, "close");
+    const [socket] = server.sockets;
+    socket?.write(answer(200, "unsolicited"));
+    await once(socket!, "close");
     const next = await deliverer.deliver(requestTo(server.url("/honest")), AMPLE);
     expect([bodyOf(first), bodyOf(next)]).toEqual(["first", "honest"]);
     await server.close();
@@ -178,10 +177,9 @@ describe("connections", () => {
   });
 
   it("carry no late answer to the next request (row 37)", async () => {
-    const server = await hostileServer((socket) => {
-      setTimeout(() => socket.write(answer(200, "late")), 300);
-    });
+    const server = await hostileServer(() => undefined);
     const late = await deliverer.deliver(requestTo(server.url()), SHORT);
+    server.sockets[0]?.write(answer(200, "late"));
     const next = await deliverer.deliver(requestTo(server.url("/honest")), AMPLE);
     expect([brief(late), late.outcome, bodyOf(next)]).toEqual([
       "error timeout",
