@@ -121,16 +121,27 @@ export const POLICY_FIELDS: Fields & Readonly<Record<keyof PolicyDocument, Rule>
 
 /** Everything wrong with a policy document; an empty list means `resolve` will take it. */
 export function checkPolicy(document: unknown, prefix = ""): readonly Problem[] {
-  const problems = checkFields(document, POLICY_FIELDS, prefix);
-  if (problems.length > 0) return problems;
-  return checkTogether(complete(document as PolicyDocument), document as PolicyDocument, prefix);
+  return examine(document, prefix).problems;
 }
 
 /** Checks a document and fills in its defaults; throws `INVALID_POLICY` with what is wrong. */
 export function resolve(document: PolicyDocument | Policy = {}): Policy {
-  const problems = checkPolicy(document);
-  if (problems.length > 0) throw new DocumentError("INVALID_POLICY", problems);
-  return complete(document as PolicyDocument);
+  const { problems, policy } = examine(document, "");
+  if (policy === undefined || problems.length > 0) {
+    throw new DocumentError("INVALID_POLICY", problems);
+  }
+  return policy;
+}
+
+/** What is wrong, and the completed policy where every field is good by itself. */
+function examine(
+  document: unknown,
+  prefix: string,
+): { readonly problems: readonly Problem[]; readonly policy?: Policy } {
+  const problems = checkFields(document, POLICY_FIELDS, prefix);
+  if (problems.length > 0) return { problems };
+  const policy = complete(document as PolicyDocument);
+  return { problems: checkTogether(policy, document as PolicyDocument, prefix), policy };
 }
 
 const DEFAULTS = {
