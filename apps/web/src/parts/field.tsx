@@ -2,7 +2,7 @@
 import { useId } from "preact/hooks";
 import { clamp, LOG_STEPS, positionOf, type SliderRange, valueAt } from "./slider-scale.ts";
 
-interface FieldProps extends SliderRange {
+export interface FieldProps extends SliderRange {
   readonly label: string;
   readonly value: number;
   /** "ms", "attempts": always shown. */

@@ -1,16 +1,17 @@
 /** The curve's controls: a preset, a strategy and its numbers, the deadline, hints and the outage. */
 import { useSignal } from "@preact/signals";
 import type { PolicyDocument } from "@redrive/core";
-import { policyWords, span } from "@redrive/simulator/words";
+import { policyWords } from "@redrive/simulator/words";
+import { namedPolicy } from "../../panels/named-policy.ts";
 import { PolicyPicker } from "../../panels/policy-picker.tsx";
 import { Card } from "../../parts/card.tsx";
 import { Field } from "../../parts/field.tsx";
 import { Segmented } from "../../parts/segmented.tsx";
+import { SpanField } from "../../parts/span-field.tsx";
 import { WhenSeen } from "../../parts/when-seen.tsx";
 import { ListField } from "./list-field.tsx";
 import {
   change,
-  namedPolicy,
   outageMs,
   policy,
   policyName,
@@ -85,26 +86,20 @@ function CurveFields({ onChange }: ChangeProps) {
   const set = (changed: PolicyDocument) => onChange({ ...document, ...changed });
   return (
     <>
-      <Field
+      <SpanField
         label="Base"
-        unit="ms"
         value={initialDelayMs}
         min={0}
         max={60_000}
         most={DAY_MS}
-        scale="log"
-        spell={span}
         onInput={(value) => set({ initialDelayMs: value, maxDelayMs: Math.max(value, maxDelayMs) })}
       />
-      <Field
+      <SpanField
         label="Max"
-        unit="ms"
         value={maxDelayMs}
         min={1}
         max={3_600_000}
         most={30 * DAY_MS}
-        scale="log"
-        spell={span}
         isDisabled={backoff === "FIXED"}
         onInput={(value) =>
           set({ maxDelayMs: value, initialDelayMs: Math.min(value, initialDelayMs) })
@@ -151,41 +146,32 @@ function Limits({ onChange }: ChangeProps) {
   const { totalBudgetMs } = resolved.value;
   return (
     <Card title="Limits and trouble">
-      <Field
+      <SpanField
         label="Deadline"
-        unit="ms"
         value={totalBudgetMs}
         min={100}
         max={DAY_MS}
         most={365 * DAY_MS}
-        scale="log"
-        spell={span}
         hint="for all attempts and waits together"
         onInput={(value) => onChange({ ...policy.value, totalBudgetMs: value })}
       />
-      <Field
+      <SpanField
         label="Retry-After floor"
-        unit="ms"
         value={retryAfterMs.value}
         min={0}
         max={600_000}
         most={DAY_MS}
-        scale="log"
-        spell={span}
         hint={retryAfterMs.value === 0 ? "no answer carries a hint" : "every answer asks for it"}
         onInput={(value) => {
           retryAfterMs.value = value;
         }}
       />
-      <Field
+      <SpanField
         label="Outage"
-        unit="ms"
         value={outageMs.value}
         min={0}
         max={DAY_MS}
         most={365 * DAY_MS}
-        scale="log"
-        spell={span}
         onInput={(value) => {
           outageMs.value = value;
         }}

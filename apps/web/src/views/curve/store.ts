@@ -1,10 +1,10 @@
 /** The curve's store: the policy and what it is asked, and the schedule that comes of it. */
 import { computed, signal } from "@preact/signals";
-import { assertRange, type PolicyDocument, preset, presets, resolve } from "@redrive/core";
+import { assertRange, type PolicyDocument, resolve } from "@redrive/core";
 import { type Schedule, schedule } from "@redrive/simulator";
-import type { SharedPolicy } from "@redrive/simulator/share";
 import { FIRST_SEED, type Seed } from "../../app/seed.ts";
 import type { RunOf } from "../../app/view.ts";
+import { sharedDocument } from "../../panels/named-policy.ts";
 import { answerTo } from "../../worker/answer.ts";
 
 const OPENING: PolicyDocument = {
@@ -61,17 +61,6 @@ export function setPolicy(next: PolicyDocument, name: string): string {
   return "";
 }
 
-/** A document, or the one that a preset or a catalogue entry of that name has. */
-async function documentOf(shared: SharedPolicy): Promise<PolicyDocument> {
-  return typeof shared === "string" ? await namedPolicy(shared) : shared;
-}
-
-export async function namedPolicy(name: string): Promise<PolicyDocument> {
-  if (Object.hasOwn(presets, name)) return preset(name);
-  const { catalogueEntry } = await import("../../panels/catalogue.ts");
-  return catalogueEntry(name).policy;
-}
-
 export function runOf(): RunOf<"curve"> {
   return {
     view: "curve",
@@ -85,7 +74,7 @@ export function runOf(): RunOf<"curve"> {
 export async function openCurve(run: RunOf<"curve">): Promise<void> {
   const { outageMs: opened = OPENING_OUTAGE_MS, retryAfterMs: hintMs = 0 } = run;
   assertRange("outageMs", opened, 0, LONGEST_MS);
-  const document = await documentOf(run.policy);
+  const document = await sharedDocument(run.policy);
   // Throws for whatever the simulator does not take, before anything is shown.
   schedule(document, { seed: run.seed, retryAfterMs: hintMs });
   setPolicy(document, typeof run.policy === "string" ? run.policy : "");

@@ -2,10 +2,11 @@
 import { useSignal } from "@preact/signals";
 import { type PolicyDocument, resolve } from "@redrive/core";
 import { strategyNames } from "@redrive/simulator";
-import { span, whole } from "@redrive/simulator/words";
+import { whole } from "@redrive/simulator/words";
 import { PolicyPicker } from "../../panels/policy-picker.tsx";
 import { Card } from "../../parts/card.tsx";
 import { Field } from "../../parts/field.tsx";
+import { SpanField } from "../../parts/span-field.tsx";
 import { WhenSeen } from "../../parts/when-seen.tsx";
 import { nameOf } from "./names.ts";
 import {
@@ -39,15 +40,12 @@ export function HerdControls() {
             clients.value = value;
           }}
         />
-        <Field
+        <SpanField
           label="Window"
-          unit="ms"
           value={windowMs.value}
           min={1}
           max={1000}
           most={86_400_000}
-          scale="log"
-          spell={span}
           hint="the width in which arrivals are counted: a peak means nothing without it"
           onInput={(value) => {
             windowMs.value = value;
@@ -121,24 +119,18 @@ function Curve() {
   };
   return (
     <Card title="Their curve">
-      <Field
+      <SpanField
         label="Base"
-        unit="ms"
         value={initialDelayMs}
         min={1}
         max={60_000}
-        scale="log"
-        spell={span}
         onInput={(value) => set({ initialDelayMs: value, maxDelayMs: Math.max(value, maxDelayMs) })}
       />
-      <Field
+      <SpanField
         label="Max"
-        unit="ms"
         value={maxDelayMs}
         min={1}
         max={3_600_000}
-        scale="log"
-        spell={span}
         onInput={(value) =>
           set({ maxDelayMs: value, initialDelayMs: Math.min(value, initialDelayMs) })
         }

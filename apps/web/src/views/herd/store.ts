@@ -1,10 +1,11 @@
 /** The herd's store: clients, one curve, the strategies beside each other, and what the worker counts. */
 import { computed, effect, signal } from "@preact/signals";
-import { assertRange, type PolicyDocument, preset, presets, resolve } from "@redrive/core";
+import { assertRange, type PolicyDocument, resolve } from "@redrive/core";
 import { type Herd, strategyDocument, strategyNames } from "@redrive/simulator";
 import type { SharedStrategy } from "@redrive/simulator/share";
 import { FIRST_SEED, type Seed } from "../../app/seed.ts";
 import type { RunOf } from "../../app/view.ts";
+import { namedPolicy, sharedDocument } from "../../panels/named-policy.ts";
 import { ask } from "../../worker/client.ts";
 
 export const MOST_STRATEGIES = 4;
@@ -103,19 +104,12 @@ export async function addStrategy(name: string): Promise<void> {
   if (strategies.value.length >= MOST_STRATEGIES) return;
   const strategy = strategyNames.includes(name)
     ? named(name, curve.value)
-    : { name, document: await documentOf(name) };
+    : { name, document: await namedPolicy(name) };
   strategies.value = [...strategies.value, strategy];
 }
 
 export function dropStrategy(index: number): void {
   strategies.value = strategies.value.filter((_, place) => place !== index);
-}
-
-/** A preset or an entry of the catalogue. Throws for any other name. */
-async function documentOf(name: string): Promise<PolicyDocument> {
-  if (Object.hasOwn(presets, name)) return preset(name);
-  const { catalogueEntry } = await import("../../panels/catalogue.ts");
-  return catalogueEntry(name).policy;
 }
 
 export function runOf(): RunOf<"herd"> {
@@ -144,7 +138,7 @@ export async function openHerd(run: RunOf<"herd">): Promise<void> {
 }
 
 async function strategyFrom({ name, policy }: SharedStrategy): Promise<Strategy> {
-  const document = typeof policy === "string" ? await documentOf(policy) : policy;
+  const document = await sharedDocument(policy);
   resolve(document);
   return { name: String(name), document };
 }

@@ -1,9 +1,9 @@
 /** Client controls: calls that come by themselves, or clients that wait for one before the next. */
 import type { CallsDocument, ClosedClients, OpenClients } from "@redrive/simulator";
-import { span } from "@redrive/simulator/words";
 import { Card } from "../../parts/card.tsx";
 import { Field } from "../../parts/field.tsx";
 import { Segmented } from "../../parts/segmented.tsx";
+import { SpanField } from "../../parts/span-field.tsx";
 import { Toggle } from "../../parts/toggle.tsx";
 import { merged, middleOf, withMiddle } from "./document.ts";
 import { editCalls } from "./store.ts";
@@ -102,25 +102,19 @@ function Closed({ clients, set }: ClosedProps) {
         One call each, then done
       </Toggle>
       {clients.jobs !== 1 && (
-        <Field
+        <SpanField
           label="Pause between calls"
-          unit="ms"
           value={middleOf(clients.think)}
           min={0}
           max={60_000}
-          scale="log"
-          spell={span}
           onInput={(ms) => change({ think: withMiddle(clients.think, ms) })}
         />
       )}
-      <Field
+      <SpanField
         label="First calls spread over"
-        unit="ms"
         value={clients.startSpreadMs ?? 0}
         min={0}
         max={60_000}
-        scale="log"
-        spell={span}
         onInput={(ms) => change({ startSpreadMs: ms === 0 ? undefined : Math.round(ms) })}
       />
     </>

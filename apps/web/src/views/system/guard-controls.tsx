@@ -1,10 +1,11 @@
 /** Guard controls: the numbers of the guards that are on; they are switched beside the chart. */
 import type { CallsDocument } from "@redrive/simulator";
-import { percent, span } from "@redrive/simulator/words";
+import { percent } from "@redrive/simulator/words";
 import type { ComponentChildren } from "preact";
 import { Card } from "../../parts/card.tsx";
 import { Field } from "../../parts/field.tsx";
 import { Segmented } from "../../parts/segmented.tsx";
+import { SpanField } from "../../parts/span-field.tsx";
 import { type GuardName, guardNames, guardOf, merged } from "./document.ts";
 import { guardLabels, setGuard } from "./guard-switches.tsx";
 import { editCalls } from "./store.ts";
@@ -86,14 +87,11 @@ function Breaker({ document }: GuardProps) {
         max={100}
         onInput={(value) => setGuard("breaker", { ...options, failureRate: value / 100 })}
       />
-      <Field
+      <SpanField
         label="Stays open for"
-        unit="ms"
         value={options.openMs ?? 5000}
         min={1}
         max={60_000}
-        scale="log"
-        spell={span}
         onInput={(value) =>
           setGuard("breaker", {
             ...options,
@@ -168,14 +166,11 @@ function Hedge({ document }: GuardProps) {
         }
       />
       {typeof after === "number" && (
-        <Field
+        <SpanField
           label="Span"
-          unit="ms"
           value={after}
           min={1}
           max={60_000}
-          scale="log"
-          spell={span}
           onInput={(value) => setGuard("hedge", { ...options, after: Math.round(value) })}
         />
       )}

@@ -1,10 +1,11 @@
 /** Other worlds: the controls of a queue with workers, and of clients that write one row. */
 import { type PolicyDocument, preset, resolve } from "@redrive/core";
 import type { ContentionDocument, QueueDocument } from "@redrive/simulator";
-import { policyWords, span } from "@redrive/simulator/words";
+import { policyWords } from "@redrive/simulator/words";
 import { Card } from "../../parts/card.tsx";
 import { Field } from "../../parts/field.tsx";
 import type { SliderRange } from "../../parts/slider-scale.ts";
+import { SpanField } from "../../parts/span-field.tsx";
 import { merged, middleOf, withMiddle } from "./document.ts";
 import { edit } from "./store.ts";
 
@@ -89,14 +90,11 @@ export function QueueControls({ document }: { readonly document: QueueDocument }
           />
         );
       })}
-      <Field
+      <SpanField
         label="Work of a message"
-        unit="ms"
         value={middleOf(document.work ?? 100)}
         min={1}
         max={60_000}
-        scale="log"
-        spell={span}
         onInput={(ms) =>
           edit((one: QueueDocument) => ({
             ...one,
@@ -135,14 +133,11 @@ export function ContentionControls({ document }: { readonly document: Contention
         scale="log"
         onInput={(value) => set({ maxAttempts: Math.round(value) })}
       />
-      <Field
+      <SpanField
         label="Base"
-        unit="ms"
         value={initialDelayMs}
         min={0}
         max={maxDelayMs}
-        scale="log"
-        spell={span}
         onInput={(value) => set({ initialDelayMs: Math.round(value) })}
       />
       <p class="field-hint">{policyWords(policy)}</p>

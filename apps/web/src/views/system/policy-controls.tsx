@@ -1,11 +1,12 @@
 /** Policy controls: how a layer repeats its calls; with several layers, one of them at a time. */
 import { resolve } from "@redrive/core";
 import type { CallsDocument } from "@redrive/simulator";
-import { policyWords, span } from "@redrive/simulator/words";
+import { policyWords } from "@redrive/simulator/words";
 import { Card } from "../../parts/card.tsx";
 import { Field } from "../../parts/field.tsx";
 import { Segmented } from "../../parts/segmented.tsx";
 import { Select } from "../../parts/select.tsx";
+import { SpanField } from "../../parts/span-field.tsx";
 import { policyOf, tiersOf, withPolicy } from "./document.ts";
 import { chooseLayer, editCalls, layer } from "./store.ts";
 import { strategyLabels, strategyOf, withLayerStrategy } from "./strategy.ts";
@@ -65,46 +66,34 @@ function PolicyFields({ document, index }: { readonly document: CallsDocument; i
         isDisabled={isListed}
         onInput={(value) => set({ maxAttempts: Math.round(value) })}
       />
-      <Field
+      <SpanField
         label="Base"
-        unit="ms"
         value={policy.initialDelayMs ?? 0}
         min={0}
         max={60_000}
-        scale="log"
-        spell={span}
         isDisabled={isListed || waitsNever}
         onInput={(value) => set({ initialDelayMs: Math.round(value) })}
       />
-      <Field
+      <SpanField
         label="Max"
-        unit="ms"
         value={policy.maxDelayMs ?? 0}
         min={0}
         max={600_000}
-        scale="log"
-        spell={span}
         isDisabled={isListed || policy.backoff === "FIXED"}
         onInput={(value) => set({ maxDelayMs: Math.round(value) })}
       />
-      <Field
+      <SpanField
         label="Attempt timeout"
-        unit="ms"
         value={policy.attemptTimeoutMs}
         min={100}
         max={600_000}
-        scale="log"
-        spell={span}
         onInput={(value) => set({ attemptTimeoutMs: Math.round(value) })}
       />
-      <Field
+      <SpanField
         label="Gives up after"
-        unit="ms"
         value={policy.totalBudgetMs}
         min={100}
         max={3_600_000}
-        scale="log"
-        spell={span}
         onInput={(value) => set({ totalBudgetMs: Math.round(value) })}
       />
     </>

@@ -1,8 +1,9 @@
 /** Server controls: how much the innermost server can do, how long it lets calls wait and what it drops. */
 import type { CallsDocument } from "@redrive/simulator";
-import { span, whole } from "@redrive/simulator/words";
+import { whole } from "@redrive/simulator/words";
 import { Card } from "../../parts/card.tsx";
 import { Field } from "../../parts/field.tsx";
+import { SpanField } from "../../parts/span-field.tsx";
 import { Toggle } from "../../parts/toggle.tsx";
 import { middleOf, serverOf, withMiddle, withServer } from "./document.ts";
 import { editCalls } from "./store.ts";
@@ -43,26 +44,20 @@ export function ServerControls({ document }: { readonly document: CallsDocument 
         </Toggle>
       )}
       {capacityPerSecond !== undefined && queueMs !== undefined && (
-        <Field
+        <SpanField
           label="Queue length"
-          unit="ms"
           value={queueMs}
           min={0}
           max={60_000}
-          scale="log"
-          spell={span}
           hint={`${whole((queueMs / 1000) * capacityPerSecond)} calls; further ones are refused at once`}
           onInput={(value) => set({ queueMs: Math.round(value) })}
         />
       )}
-      <Field
+      <SpanField
         label="Call time"
-        unit="ms"
         value={middleOf(server.latency)}
         min={0}
         max={60_000}
-        scale="log"
-        spell={span}
         hint={latencyHint(server.latency)}
         onInput={(value) => set({ latency: withMiddle(server.latency, value) })}
       />
