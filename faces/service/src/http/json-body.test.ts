@@ -5,6 +5,12 @@ import { RawJson } from "../task-input.ts";
 import { elementsOf, linesOf, parseJson, parseTaskJson } from "./json-body.ts";
 
 const bytes = (text: string) => Buffer.from(text);
+// Names that reach a prototype are refused, which has tests of its own.
+const harmless = (maxDepth: number) =>
+  fc
+    .jsonValue({ maxDepth })
+    .map((value) => JSON.stringify(value))
+    .filter((text) => !/__proto__|constructor/.test(text));
 const rawOf = (text: string) => {
   const { json } = parseTaskJson(bytes(text)) as { json: RawJson };
   expect(json).toBeInstanceOf(RawJson);
@@ -14,10 +20,7 @@ const rawOf = (text: string) => {
 describe("a JSON body", () => {
   it("is what JSON.parse makes of it", () => {
     fc.assert(
-      fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => {
-        const text = JSON.stringify(value);
-        // Names that reach a prototype are refused, which is told below.
-        fc.pre(!/__proto__|constructor/.test(text));
+      fc.property(harmless(6), (text) => {
         expect(parseJson(bytes(text))).toEqual(JSON.parse(text));
       }),
     );
@@ -58,15 +61,10 @@ describe("a JSON body", () => {
 describe("the json of a task", () => {
   it("is the bytes between its name and its end, whatever they hold", () => {
     fc.assert(
-      fc.property(
-        fc.jsonValue({ maxDepth: 5 }),
-        fc.constantFrom("", " ", "\n\t"),
-        (value, blank) => {
-          const json = JSON.stringify(value);
-          const text = `{"targetUrl":"x,{}:\\"",${blank}"json"${blank}:${blank}${json}${blank},"labels":{"json":"no"}}`;
-          expect(rawOf(text)).toBe(json);
-        },
-      ),
+      fc.property(harmless(5), fc.constantFrom("", " ", "\n\t"), (json, blank) => {
+        const text = `{"targetUrl":"x,{}:\\"",${blank}"json"${blank}:${blank}${json}${blank},"labels":{"json":"no"}}`;
+        expect(rawOf(text)).toBe(json);
+      }),
     );
   });
 
