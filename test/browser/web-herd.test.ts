@@ -3,7 +3,7 @@
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { type Herd, herd } from "@redrive/simulator";
-import { decodeRun } from "@redrive/simulator/share";
+import { decodeRun, encodeRun } from "@redrive/simulator/share";
 import { percent, span, whole } from "@redrive/simulator/words";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -126,6 +126,19 @@ describe("what is compared", () => {
     expect(await peaksOf(other.page)).toEqual(peaks);
     await page.context().close();
     await other.page.context().close();
+  });
+
+  test("keeps a document of its own in the link, even one that is named like its policyId", async () => {
+    const policy = { policyId: "orders", maxAttempts: 3, initialDelayMs: 70 };
+    const strategies = [{ name: "orders", policy }];
+    const run = { view: "herd", seed: 4, strategies, clients: 500, windowMs: 10 } as const;
+    const { page } = await openPage(browser, `${site.url}#${encodeRun(run)}`);
+    await peaksOf(page);
+    await page.getByRole("button", { name: "+ linear" }).click();
+    await eventually(() => decodeRun(new URL(page.url()).hash)).toMatchObject({
+      run: { strategies: [{ name: "orders", policy }, { name: "linear" }] },
+    });
+    await page.context().close();
   });
 
   test("is re-rolled: jitter moves, no jitter does not", async () => {

@@ -50,11 +50,6 @@ export function goTo(id: ViewId): void {
   void show(id);
 }
 
-/** Opens a view in a given state, as a link would. */
-export function openRun(run: SharedRun): void {
-  location.hash = encodeRun(run);
-}
-
 /** The address of what is on the stage, for others to open. */
 export function shareAddress(view: AnyView): string {
   const { origin, pathname } = location;
@@ -86,12 +81,23 @@ function follow(): void {
   else void show(FIRST, undefined, `This link cannot be opened: ${decoded.problem}.`);
 }
 
+let turn = 0;
+
+/** Whoever asked last is shown, however long the modules of those before take. */
 async function show(id: ViewId, run?: SharedRun, problem = ""): Promise<void> {
-  const view = await entryOf(id).load();
-  if (!untouched.has(id)) untouched.set(id, encodeRun(view.state()));
-  told.value = run === undefined ? problem : await fill(view, run);
-  current.value = view;
-  planAddress(hashOf(view));
+  turn++;
+  const asked = turn;
+  try {
+    const view = await entryOf(id).load();
+    if (!untouched.has(id)) untouched.set(id, encodeRun(view.state()));
+    const wrong = run === undefined ? problem : await fill(view, run);
+    if (asked !== turn) return;
+    told.value = wrong;
+    current.value = view;
+    planAddress(hashOf(view));
+  } catch (error) {
+    if (asked === turn) told.value = `This view could not be loaded: ${(error as Error).message}`;
+  }
 }
 
 /** What was wrong, or empty. A view that cannot open its run shows what it opens with. */

@@ -2,7 +2,7 @@
 import { computed, effect, signal } from "@preact/signals";
 import { assertRange, type PolicyDocument, resolve } from "@redrive/core";
 import { type Herd, strategyDocument, strategyNames } from "@redrive/simulator";
-import type { SharedStrategy } from "@redrive/simulator/share";
+import type { SharedPolicy, SharedStrategy } from "@redrive/simulator/share";
 import { FIRST_SEED, type Seed } from "../../app/seed.ts";
 import type { RunOf } from "../../app/view.ts";
 import { namedPolicy, sharedDocument } from "../../panels/named-policy.ts";
@@ -25,6 +25,8 @@ const OPENING_WINDOW_MS = 10;
 export interface Strategy {
   readonly name: string;
   readonly document: PolicyDocument;
+  /** What a link holds: a name only where it was chosen by that name. */
+  readonly shared: SharedPolicy;
 }
 
 export interface Side extends Strategy {
@@ -52,7 +54,8 @@ function openingStrategies(): readonly Strategy[] {
 }
 
 function named(name: string, document: PolicyDocument): Strategy {
-  return { name, document: strategyDocument(name, document) ?? document };
+  const walked = strategyDocument(name, document) ?? document;
+  return { name, document: walked, shared: walked };
 }
 
 let asked = 0;
@@ -104,7 +107,7 @@ export async function addStrategy(name: string): Promise<void> {
   if (strategies.value.length >= MOST_STRATEGIES) return;
   const strategy = strategyNames.includes(name)
     ? named(name, curve.value)
-    : { name, document: await namedPolicy(name) };
+    : { name, document: await namedPolicy(name), shared: name };
   strategies.value = [...strategies.value, strategy];
 }
 
@@ -116,10 +119,7 @@ export function runOf(): RunOf<"herd"> {
   return {
     view: "herd",
     seed: seed.value,
-    strategies: strategies.value.map(({ name, document }) => ({
-      name,
-      policy: document.policyId === name ? name : document,
-    })),
+    strategies: strategies.value.map(({ name, shared }) => ({ name, policy: shared })),
     clients: clients.value,
     windowMs: windowMs.value,
   };
@@ -140,7 +140,7 @@ export async function openHerd(run: RunOf<"herd">): Promise<void> {
 async function strategyFrom({ name, policy }: SharedStrategy): Promise<Strategy> {
   const document = await sharedDocument(policy);
   resolve(document);
-  return { name: String(name), document };
+  return { name: String(name), document, shared: policy };
 }
 
 export function resetHerd(): void {
