@@ -28,7 +28,7 @@ export default defineConfig({
       test: {
         name: suite.name,
         ...globsOf(suite),
-        setupFiles: ["./tools/end-with-vitest.mjs"],
+        setupFiles: ["./tools/end-with-vitest.mjs", "./tools/properties.mjs"],
         isolate: suite.isolated,
         testTimeout: suite.timeoutMs,
         hookTimeout: 60_000,
