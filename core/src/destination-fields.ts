@@ -18,7 +18,7 @@ import {
   textRule,
 } from "./document.ts";
 import { checkPolicy } from "./policy.ts";
-import { presets } from "./presets.ts";
+import { presetPolicies } from "./preset-policies.ts";
 import { TOKEN_BUDGET_DEFAULTS } from "./retry-budget.ts";
 
 const DAY_MS = 86_400_000;
@@ -39,7 +39,7 @@ export const DESTINATION_FIELDS: Fields = {
   hedge: partRule,
 };
 
-const presetRule: Rule = choiceRule(...Object.keys(presets));
+const presetRule: Rule = choiceRule(...Object.keys(presetPolicies));
 const objectRule: Rule = (value) =>
   isObject(value) ? undefined : "a policy document or a preset's name";
 

@@ -14,6 +14,7 @@ export type ErrorCode =
   | "GAVE_UP"
   | "ATTEMPT_TIMEOUT"
   | "HEDGE_LOST"
+  | "HAND_OFF_REFUSED"
   | "IDEMPOTENCY_CONFLICT"
   | "UNKNOWN_POLICY"
   | "POLICY_CONFLICT"

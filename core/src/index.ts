@@ -161,7 +161,8 @@ export {
   singleAttempt,
 } from "./policy.ts";
 export { policySchema } from "./policy-schema.ts";
-export { type PresetName, preset, presets } from "./presets.ts";
+export { type PresetName, presetPolicy } from "./preset-policies.ts";
+export { preset, presets } from "./presets.ts";
 export type { Random } from "./random.ts";
 export { createRate, type Rate, type RateOptions, rateReadyAt, takeRate } from "./rate.ts";
 export {

@@ -3,7 +3,8 @@ import { describe, expect, test } from "vitest";
 import { RedriveError } from "./errors.ts";
 import { compile } from "./kernel.ts";
 import { type Policy, resolve } from "./policy.ts";
-import { type PresetName, preset, presets } from "./presets.ts";
+import type { PresetName } from "./preset-policies.ts";
+import { preset, presets } from "./presets.ts";
 
 const names = Object.keys(presets) as PresetName[];
 const HOUR_MS = 3_600_000;
