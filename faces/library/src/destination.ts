@@ -10,7 +10,7 @@ import {
   guardOptionsOf,
   type Policy,
   type PolicyDocument,
-  preset,
+  presetPolicy,
   type Random,
   type RetryBudget,
   resolve,
@@ -33,6 +33,8 @@ export interface DestinationWiring {
   /** Judges every call's endings, unless the call brings its own. */
   readonly classify?: Classify<never>;
   readonly fallback?: Fallback<never>;
+  /** Asked before `fallback`, if the call brings none of its own: `handOff` of `redrive/hand-off`. */
+  readonly onExhausted?: Fallback<never>;
   /** Gets new credentials after a 401; the call is then repeated once. */
   readonly reauthenticate?: () => void | PromiseLike<void>;
   readonly onEvent?: CallListener;
@@ -192,6 +194,7 @@ function split(input: DestinationInput): {
   const {
     classify,
     fallback,
+    onExhausted,
     reauthenticate,
     onEvent,
     sharedBudget,
@@ -203,6 +206,7 @@ function split(input: DestinationInput): {
   const wiring = {
     classify,
     fallback,
+    onExhausted,
     reauthenticate,
     onEvent,
     sharedBudget,
@@ -216,5 +220,5 @@ function split(input: DestinationInput): {
 
 /** The policy as it was written, so that overrides complete with the right defaults. */
 function baseOf({ policy = {} }: DestinationDocument): PolicyDocument {
-  return typeof policy === "string" ? preset(policy) : policy;
+  return typeof policy === "string" ? presetPolicy(policy) : policy;
 }

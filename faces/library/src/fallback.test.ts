@@ -3,7 +3,8 @@ import { RedriveError } from "@redrive/core";
 import { describe, expect, test } from "vitest";
 import { type DestinationInput, destination } from "./destination.ts";
 import { lastGood } from "./fallback.ts";
-import type { Fallback } from "./options.ts";
+import type { Fallback, FallbackContext, RunOptions } from "./options.ts";
+import { retry } from "./retry.ts";
 import { rejectionOf, START_AT, statusError, unhandledIn, world } from "./world.testing.ts";
 
 const FAST = { initialDelayMs: 10, jitterType: "NONE", maxAttempts: 2 } as const;
@@ -52,6 +53,44 @@ describe("a fallback", () => {
     const { clock, shop } = shopOf({ fallback });
     expect(await clock.run(shop.run(down))).toBe("general");
     expect(await clock.run(shop.run(down, { fallback: () => "special" }))).toBe("special");
+  });
+
+  test("is asked after onExhausted, if that has nothing to offer", async () => {
+    const asked: string[] = [];
+    const decline = (name: string) => (error: unknown) => {
+      asked.push(name);
+      throw error;
+    };
+    const { clock, shop } = shopOf({
+      onExhausted: decline("onExhausted"),
+      fallback: decline("fallback"),
+    });
+    expect(await rejectionOf(clock.run(shop.run(down)))).toMatchObject({ code: "GAVE_UP" });
+    expect(asked).toEqual(["onExhausted", "fallback"]);
+    expect(await clock.run(shop.run(down, { fallback: () => "own" }))).toBe("own");
+    expect(asked).toHaveLength(2);
+  });
+
+  test("is told what it may take over, and of nothing that may not be repeated", async () => {
+    const { clock, shop } = shopOf();
+    const request = { url: "http://shop.example/orders" };
+    const handedOver = async (options: RunOptions<unknown>) => {
+      const fallback = (_: unknown, { handOver }: FallbackContext) => handOver;
+      return await clock.run(shop.run<unknown>(down, { fallback, ...options }));
+    };
+    expect(await handedOver({})).toBeUndefined();
+    expect(await handedOver({ request })).toBeUndefined();
+    expect(await handedOver({ request, idempotencyKey: "k" })).toEqual({
+      request,
+      idempotencyKey: "k",
+    });
+    expect(await handedOver({ request, idempotent: true })).toMatchObject({ request });
+    expect(await handedOver({ request, method: "PUT" })).toMatchObject({ request });
+    const key = { request, idempotencyKey: "k" };
+    const below = (nested: RunOptions["nested"]) =>
+      clock.run(retry(({ signal }) => handedOver({ ...key, signal, nested }), { clock }));
+    expect(await below("yield")).toBeUndefined();
+    expect(await below("retry")).toBeUndefined();
   });
 
   test("that throws gives the caller what it throws", async () => {

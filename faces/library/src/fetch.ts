@@ -15,7 +15,13 @@ import { type Body, isStream, type ReplayBody, replayBody, requestBody } from ".
 import type { Destination } from "./destination.ts";
 import { ATTEMPT_HEADER, REMAINING_HEADER } from "./hop-headers.ts";
 import { layerAbove } from "./layer.ts";
-import type { AttemptContext, Classify, RetryOptions, RunOptions } from "./options.ts";
+import type {
+  AttemptContext,
+  CallableRequest,
+  Classify,
+  RetryOptions,
+  RunOptions,
+} from "./options.ts";
 import { retry } from "./retry.ts";
 
 export interface FetchOptions {
@@ -72,7 +78,8 @@ function runnerOf(target: Destination | RetryOptions<Response>): Runner {
   return {
     clock: target.clock ?? systemClock,
     classify: target.classify,
-    run: (fn, { key: _, fallback: __, ...overrides }) => retry(fn, { ...target, ...overrides }),
+    run: (fn, { key: _, fallback: __, request: ___, ...overrides }) =>
+      retry(fn, { ...target, ...overrides }),
   };
 }
 
@@ -168,9 +175,14 @@ class Exchange {
       classify: this.classifier(overrides.classify ?? this.runner.classify),
       ...(signal && { signal }),
       ...(idempotencyKey !== undefined && { idempotencyKey }),
-      ...(!body.canRepeat && { once: true }),
+      ...(body.canRepeat ? { request: this.writtenDown() } : { once: true }),
       ...(this.options.keyByHost && { key: absolute(url).host }),
     };
+  }
+
+  private writtenDown(): CallableRequest {
+    const { url, method, headers, body } = this.request;
+    return { url, method, headers, body: body.next, isFetch: true };
   }
 
   private async attempt(context: AttemptContext): Promise<Response> {

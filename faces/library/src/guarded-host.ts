@@ -32,7 +32,7 @@ import type { Gatekeeper } from "./gatekeeper.ts";
 import { HedgeRace, hedgeAfterMs } from "./hedge-race.ts";
 import type { Counted, Host } from "./host.ts";
 import { NO_ENDING } from "./judgement.ts";
-import type { Ending, Fallback, FallbackContext } from "./options.ts";
+import type { Ending, Fallback, FallbackContext, HandOver } from "./options.ts";
 
 /** Ends at which a substitute serves better than an error; the others are the caller's mistakes. */
 const FALLBACK_REASONS: readonly StopReason[] = [
@@ -46,6 +46,7 @@ const FALLBACK_REASONS: readonly StopReason[] = [
 
 /** What a destination's program has wired in. */
 export interface HostWiring {
+  readonly onExhausted?: Fallback<never>;
   readonly fallback?: Fallback<never>;
   readonly reauthenticate?: () => void | PromiseLike<void>;
 }
@@ -297,34 +298,62 @@ export class GuardedHost implements Host {
   }
 
   private remember<T>(call: Call<T>, value: T): void {
-    const fallback = this.fallbackOf(call);
     const context = this.contextOf(call);
-    notify((good: T) => fallback?.remember?.(good, context), value);
+    for (const fallback of this.fallbacksOf(call)) {
+      notify((good: T) => fallback.remember?.(good, context), value);
+    }
   }
 
   conclude<T>(call: Call<T>, reason: StopReason, ending: Ending<T>, error: unknown): boolean {
     this.counts.failures++;
-    const fallback = this.fallbackOf(call);
-    if (fallback === undefined || !FALLBACK_REASONS.includes(reason)) return false;
+    const fallbacks = this.fallbacksOf(call);
+    if (fallbacks.length === 0 || !FALLBACK_REASONS.includes(reason)) return false;
     tell(call, { type: "fallback", reason });
     const told = error ?? errorFor(call, reason, ending);
-    const answer = async () => await fallback(told, this.contextOf(call));
-    answer().then(call.resolve, (thrown: unknown) => {
-      // A fallback that has nothing to offer throws the error again: then the ending stands.
+    firstAnswer(fallbacks, told, this.contextOf(call)).then(call.resolve, (thrown: unknown) => {
       if (thrown === told) conclude(call, ending, error);
       else call.reject(thrown);
     });
     return true;
   }
 
-  private fallbackOf<T>({ options }: Call<T>): Fallback<T> | undefined {
-    return options.fallback ?? (this.wiring.fallback as Fallback<T> | undefined);
+  /** Those to ask, in their order: a call's own stands in for its destination's. */
+  private fallbacksOf<T>({ options }: Call<T>): readonly Fallback<T>[] {
+    const { onExhausted, fallback } = this.wiring;
+    const all = options.fallback ? [options.fallback] : [onExhausted, fallback];
+    return all.filter((one) => one !== undefined) as Fallback<T>[];
   }
 
-  private contextOf<T>({ setting, options, made }: Call<T>): FallbackContext {
-    const { name = "", clock } = setting;
-    return { destination: name, key: options.key, attempts: made, at: clock.now() };
+  private contextOf<T>(call: Call<T>): FallbackContext {
+    const { setting, options, made: attempts } = call;
+    const { name: destination = "", clock } = setting;
+    const handOver = handOverOf(call);
+    return { destination, key: options.key, attempts, at: clock.now(), handOver };
   }
+}
+
+/** Who has nothing to offer throws the error again: then the next is asked, and at last it stands. */
+async function firstAnswer<T>(
+  fallbacks: readonly Fallback<T>[],
+  error: unknown,
+  context: FallbackContext,
+): Promise<T> {
+  for (const fallback of fallbacks) {
+    try {
+      return await fallback(error, context);
+    } catch (thrown) {
+      if (thrown !== error) throw thrown;
+    }
+  }
+  throw error;
+}
+
+/** Who takes a call over repeats it: so may only be taken what no layer above repeats as well. */
+function handOverOf<T>(call: Call<T>): HandOver | undefined {
+  const { request, idempotencyKey, method } = call.options;
+  if (request === undefined || call.outer?.retries) return undefined;
+  const asked = { ...requestOf(call), method: method ?? request.method ?? "POST" };
+  return isRepeatable(asked) ? { request, idempotencyKey } : undefined;
 }
 
 function tellBreaker<T>(call: Call<T>, before: BreakerState | undefined): void {

@@ -36,11 +36,13 @@ export { incoming } from "./incoming.ts";
 export type {
   AttemptContext,
   Attempted,
+  CallableRequest,
   CallOptions,
   Classify,
   Ending,
   Fallback,
   FallbackContext,
+  HandOver,
   RetryOptions,
   RunOptions,
 } from "./options.ts";

@@ -3,6 +3,7 @@
  * told about each attempt.
  */
 import type { Clock, Outcome, Patience, PolicyDocument, Random, Verdict } from "@redrive/core";
+import type { Body } from "./body.ts";
 import type { CallListener } from "./events.ts";
 
 /** What the wrapped function is told about the attempt it is to make. */
@@ -70,6 +71,19 @@ export interface RunOptions<T = unknown> extends PolicyDocument, CallOptions<T> 
   readonly key?: string | undefined;
   /** What to answer with when the circuit is open or the call is exhausted. */
   readonly fallback?: Fallback<T> | undefined;
+  /** The call as a request that somebody else could make, for `handOff`. */
+  readonly request?: CallableRequest | undefined;
+}
+
+/** A call written down: enough to make it elsewhere and later. */
+export interface CallableRequest {
+  readonly url: string;
+  /** Default: POST. */
+  readonly method?: string | undefined;
+  readonly headers?: HeadersInit | undefined;
+  readonly body?: Body | null | undefined;
+  /** The caller awaits a `Response`: `createFetch` says so of its calls. */
+  readonly isFetch?: boolean | undefined;
 }
 
 /** What a fallback is told. */
@@ -79,6 +93,14 @@ export interface FallbackContext {
   readonly attempts: number;
   /** Epoch ms. */
   readonly at: number;
+  /** Present where the call was written down and repeating it elsewhere can do no harm. */
+  readonly handOver?: HandOver | undefined;
+}
+
+/** A call that somebody else may take over. */
+export interface HandOver {
+  readonly request: CallableRequest;
+  readonly idempotencyKey: string | undefined;
 }
 
 /** Answers in place of a call that was given up; what it throws is what the caller gets. */

@@ -75,6 +75,7 @@ const CALL_FIELDS: Fields = {
   keepLast: booleanRule,
   key: aText,
   fallback: aFunction,
+  request: typeRule("object"),
 };
 
 /** A set of options that was seen before. `ANY_VALUE` stands where the value does not matter. */
