@@ -1,13 +1,17 @@
 /** Tests of one attempt at a target that does as HTTP says. */
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { once } from "node:events";
+import type { Socket } from "node:net";
 import { systemClock } from "@redrive/core";
 import fc from "fast-check";
-import { afterAll, afterEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, describe, expect, it, onTestFinished } from "vitest";
 import { AMPLE, bodyOf, brief, requestTo, SHORT, testDeliverer } from "./deliver.testing.ts";
 import { answer, complete } from "./hostile-rows.testing.ts";
 import { type Behaviour, type HostileServer, hostileServer } from "./hostile-server.testing.ts";
 import { createLightSignal } from "./light-signal.ts";
 import type { ResolvedAddress } from "./resolver.ts";
+
+const STATUS_IS_IN = "undici:request:headers";
 
 const deliverer = testDeliverer();
 afterAll(() => deliverer.close());
@@ -76,11 +80,11 @@ describe("the end of an attempt", () => {
 
   it("keeps a status that had come in before the abort", async () => {
     const controller = new AbortController();
-    const server = await serve((socket) => {
-      socket.write("HTTP/1.1 500 X\r\ncontent-length: 9\r\n\r\nhalf", () =>
-        setTimeout(() => controller.abort(), 50),
-      );
-    });
+    const server = await serve("HTTP/1.1 500 X\r\ncontent-length: 9\r\n\r\nhalf");
+    // undici tells just before it hands the status on; by the next turn it has.
+    const onStatus = () => void setImmediate(() => controller.abort());
+    subscribe(STATUS_IS_IN, onStatus);
+    onTestFinished(() => void unsubscribe(STATUS_IS_IN, onStatus));
     const result = await deliverer.deliver(requestTo(server.url()), {
       ...AMPLE,
       signal: controller.signal,
@@ -106,10 +110,17 @@ describe("the end of an attempt", () => {
   });
 
   it("is waited for by close, after which attempts are aborted", async () => {
-    const server = await serve((socket) => void setTimeout(() => socket.write(complete(200)), 50));
+    let arrived = (_: Socket) => {};
+    const arrival = new Promise<Socket>((resolve) => {
+      arrived = resolve;
+    });
+    const server = await serve((socket) => arrived(socket));
     const closing = testDeliverer();
     const running = closing.deliver(requestTo(server.url()), AMPLE);
-    await Promise.all([closing.close(), closing.close()]);
+    const socket = await arrival;
+    const closed = Promise.all([closing.close(), closing.close()]);
+    socket.write(complete(200));
+    await closed;
     expect(brief(await running)).toBe("success 200");
     expect(brief(await closing.deliver(requestTo(server.url()), AMPLE))).toBe("aborted");
   });
