@@ -5,8 +5,8 @@
 import { defineConfig } from "vitest/config";
 import { globsOf, suites } from "./tools/suites.mjs";
 
-/** Ours first, then what Vite uses for code that runs in Node. */
-const conditions = ["source", "module", "node", "development|production"];
+/** Ours first, then what Node itself would take. Bundlers have "module", whose files Node cannot load. */
+const conditions = ["source", "node", "development|production"];
 
 export default defineConfig({
   resolve: { conditions },

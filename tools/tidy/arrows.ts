@@ -41,6 +41,11 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 const NO_DEPENDENCIES = ["core", "faces/library", "faces/simulator"];
 const NO_NODE = ["core", "faces/simulator"];
 
+/** A door of its own whose users bring this package along: an optional peer. */
+const PEERS: Readonly<Record<string, string>> = {
+  "faces/library/src/otel.ts": "@opentelemetry/api",
+};
+
 /** What a store may know of the service: its contract, the data in it, and plain containers. */
 const STORE_CONTRACT = ["store.ts", "task.ts", "heap.ts"].map(
   (name) => `faces/service/src/${name}`,
@@ -128,7 +133,7 @@ function refusePackage(path: string, specifier: string): string | undefined {
   if (specifier.startsWith("node:")) {
     return NO_NODE.includes(folder) ? `${folder} runs without Node, not ${specifier}` : undefined;
   }
-  return NO_DEPENDENCIES.includes(folder)
+  return NO_DEPENDENCIES.includes(folder) && PEERS[path] !== specifier
     ? `${folder} has no third-party dependencies, but this imports ${specifier}`
     : undefined;
 }
