@@ -21,7 +21,7 @@ const HASHES: Readonly<Record<string, string>> = {
   "slow-dependency": "d8d7d731",
   "load-spike": "cd6799d7",
   "one-shard-down": "8aa726a6",
-  "hedged-reads": "9b9864ec",
+  "hedged-reads": "2daa04e8",
   "ladder-0-plain": "d866c873",
   "ladder-1-jitter": "683bda28",
   "ladder-2-budget": "102f6fcb",

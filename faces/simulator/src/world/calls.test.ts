@@ -104,6 +104,53 @@ describe("calls", () => {
     );
   });
 
+  it("times a hedge out by itself, and keeps its slot until then, when it is never answered", () => {
+    // Copies are sent into an outage that hangs; what they hold must come back.
+    const document: CallsDocument = {
+      clients: { kind: "OPEN", count: 3, ratePerSecond: 60, untilMs: 4000 },
+      horizonMs: 200_000,
+      tiers: [
+        {
+          destination: {
+            policy: { maxAttempts: 1, attemptTimeoutMs: 100, connectTimeoutMs: 100 },
+            concurrency: { max: 5, queue: 3 },
+            hedge: { after: 20 },
+          },
+          server: {},
+        },
+      ],
+      timeline: [{ kind: "OUTAGE", atMs: 0, forMs: 215, mode: "HANG" }],
+    };
+    for (let seed = 0; seed < 20; seed++) {
+      const { unfinished, goodput } = simulate(document, { seed });
+      expect(unfinished).toBe(0);
+      expect(goodput).toBeGreaterThan(0.8);
+    }
+  });
+
+  it("ends an attempt whose first copy failed and whose hedge is never answered", () => {
+    // The first copy is refused at 25 ms, which is known at 50; the hedge arrives at 45 and hangs.
+    const report = simulate({
+      clients: { kind: "CLOSED", count: 1, jobs: 1 },
+      tiers: [
+        {
+          destination: {
+            policy: { maxAttempts: 1, attemptTimeoutMs: 100, connectTimeoutMs: 100 },
+            hedge: { after: 20 },
+          },
+          server: { hop: 25 },
+        },
+      ],
+      timeline: [
+        { kind: "OUTAGE", atMs: 0, forMs: 30, mode: "FAIL_FAST" },
+        { kind: "OUTAGE", atMs: 30, forMs: 1000, mode: "HANG" },
+      ],
+    });
+    expect(report.unfinished).toBe(0);
+    expect(report.reasons).toEqual({ attempts: 1 });
+    expect(report.attempts).toBe(2);
+  });
+
   it("replays a seed to the same report and gives another seed another", () => {
     const document = open({
       tiers: [{ server: { failureRate: 0.3, hop: { kind: "EXPONENTIAL", meanMs: 5 } } }],

@@ -18,11 +18,11 @@ export function onTimeout(world: World, request: number, onDone: OnDone): void {
   const awaited = isAwaited(world, request);
   const call = requests.call[request] as number;
   release(requests, request);
-  if (awaited) fail(world, call, request, TIMED_OUT, onDone);
+  if (awaited) failCopy(world, call, request, TIMED_OUT, onDone);
 }
 
 export function onAnswer(world: World, request: number, onDone: OnDone): void {
-  const { requests, calls } = world;
+  const { requests } = world;
   const awaited = isAwaited(world, request);
   const call = requests.call[request] as number;
   const outcome = requests.answer[request] as number;
@@ -34,25 +34,22 @@ export function onAnswer(world: World, request: number, onDone: OnDone): void {
     return;
   }
   const { retryAfterMs } = serverOf(world, requests.tier[request] as number);
-  // One copy failed; the attempt goes on while another is out.
-  const others = (requests.sibling[calls.live[call] as number] as number) !== NONE;
-  if (others) {
-    dropCopy(world, call, request);
-    return;
-  }
   const status = outcome === THROTTLED ? 429 : 503;
-  fail(
-    world,
-    call,
-    request,
-    outcome === FAILED ? FAILURE : statusOutcome(status, retryAfterMs),
-    onDone,
-  );
+  const failure = outcome === FAILED ? FAILURE : statusOutcome(status, retryAfterMs);
+  failCopy(world, call, request, failure, onDone);
 }
 
-function dropCopy(world: World, call: number, request: number): void {
+/** One copy failed; the attempt goes on while another is out. */
+function failCopy(world: World, call: number, request: number, outcome: Outcome, onDone: OnDone) {
   const { calls, requests } = world;
-  leave(world, call, request, "failure", false);
+  const others = (requests.sibling[calls.live[call] as number] as number) !== NONE;
+  if (others) dropCopy(world, call, request, outcome);
+  else fail(world, call, request, outcome, onDone);
+}
+
+function dropCopy(world: World, call: number, request: number, outcome: Outcome): void {
+  const { calls, requests } = world;
+  leave(world, call, request, kindOf(outcome), isThrottled(outcome));
   let before = calls.live[call] as number;
   if (before === request) calls.live[call] = requests.sibling[request] as number;
   while (before !== NONE && (requests.sibling[before] as number) !== request) {
@@ -60,6 +57,16 @@ function dropCopy(world: World, call: number, request: number): void {
   }
   if (before !== NONE) requests.sibling[before] = requests.sibling[request] as number;
   requests.generation[request] = NONE;
+}
+
+/** Only overload and silence say that there are too many calls. */
+function kindOf(outcome: Outcome): Ending["kind"] {
+  const dropped = outcome.kind === "error" || (outcome.kind === "status" && outcome.status !== 500);
+  return dropped ? "dropped" : "failure";
+}
+
+function isThrottled(outcome: Outcome): boolean {
+  return outcome.kind === "status" && outcome.status === 429;
 }
 
 /** Ends the attempt: `request` decided it, any other copy is aborted. */
@@ -108,9 +115,8 @@ function leave(
 /** An attempt failed: core decides what follows. */
 function fail(world: World, call: number, request: number, outcome: Outcome, onDone: OnDone): void {
   const { calls } = world;
-  const dropped = outcome.kind === "error" || (outcome.kind === "status" && outcome.status !== 500);
-  const throttled = outcome.kind === "status" && outcome.status === 429;
-  settle(world, call, request, dropped ? "dropped" : "failure", throttled);
+  const throttled = isThrottled(outcome);
+  settle(world, call, request, kindOf(outcome), throttled);
   const caller = callerOf(world, call);
   const now = wholeNow(world);
   const { policy } = tierOf(world, calls.tier[call] as number).destination;

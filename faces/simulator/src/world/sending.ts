@@ -34,12 +34,13 @@ export function send(world: World, call: number, entry: Entry, hedgeTicket: numb
   calls.live[call] = request;
   pushEvent(heap, world.now + serverOf(world, tier).hop(world.wire), REACH, request);
   if (tier === world.servers.length - 1) tally.attempts++;
-  if (hedgeTicket !== 0) return;
-  calls.attempt[call] = (calls.attempt[call] as number) + 1;
+  // Each copy has a timeout of its own, as in the library; until then its row is not free.
   const { attemptTimeoutMs, totalBudgetMs } = destination.policy;
   const leftMs = (calls.startedAt[call] as number) + totalBudgetMs - world.now;
   retain(requests, request);
   pushEvent(heap, world.now + Math.min(attemptTimeoutMs, leftMs), TIMEOUT, request);
+  if (hedgeTicket !== 0) return;
+  calls.attempt[call] = (calls.attempt[call] as number) + 1;
   if (destination.hedge) scheduleHedge(world, call, request);
 }
 
