@@ -1,6 +1,9 @@
 /** I43: secrets are in no log, metric, answer or error, and with a key in no file of the store. */
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createRedrive } from "@redrive/service";
@@ -67,6 +70,26 @@ test("a sealed header reaches its target, on a redrive too, and rests nowhere in
   expect(told[0]).toContain('"authorization":"***"');
   expect(onDisk("sealed.db")).toContain(taskId);
   expect(onDisk("sealed.db")).not.toContain(SECRET);
+});
+
+test("a target that sends our headers back does not make the log a place to find them", async () => {
+  const echo = createServer((request, response) => {
+    const { authorization, "x-own": own } = request.headers;
+    response.setHeader("x-request-id", String(own));
+    response.writeHead(400).end(JSON.stringify({ authorization, own }));
+  }).listen(0, "127.0.0.1");
+  await once(echo, "listening");
+  const targetUrl = `http://127.0.0.1:${(echo.address() as AddressInfo).port}/`;
+  front = await openFront({ store: storeOf("echo.db"), encryptionKey: key() });
+  const done = endings(front.redrive, 1);
+  const headers = { authorization: `Bearer ${SECRET}`, "x-own": SECRET };
+  const { taskId } = (await front.call({ body: { targetUrl, headers } })).json;
+  await done;
+  const path = `/retry-tasks/${taskId}/attempts?include=body`;
+  const { attempts } = (await front.call({ method: "GET", path })).json;
+  expect(attempts[0].responseBody).toBe('{"authorization":"***","own":"***"}');
+  expect(onDisk("echo.db")).not.toContain(SECRET);
+  echo.close();
 });
 
 test("without a key the header is there to be found: the test above looks where it would be", async () => {

@@ -6,7 +6,8 @@
  */
 import type { AbortSignalLike, Cancel, Clock, Outcome } from "@redrive/core";
 import type { Dispatcher } from "undici";
-import type { AttemptPhases } from "../task.ts";
+import type { AttemptPhases, Headers } from "../task.ts";
+import { isHarmlessHeader } from "../task-headers.ts";
 import { type AttemptResult, answered, failed } from "./attempt-result.ts";
 import type { Opener } from "./connector.ts";
 import type { Deadlines, Timed } from "./deadlines.ts";
@@ -25,7 +26,9 @@ import {
 /** What an attempt is about, and whom it tells its end. */
 export interface AttemptCall {
   readonly request: {
-    /** Values that must not be stored, whatever the target sends back. */
+    /** Those that are not harmless must not be stored, whatever the target sends back. */
+    readonly headers: Headers;
+    /** Further values that must not be. */
     readonly secrets?: readonly string[];
   };
   readonly options: {
@@ -41,7 +44,6 @@ export interface AttemptCall {
 }
 
 const ABORTED: Outcome = { kind: "aborted" };
-const NO_SPELLINGS: readonly string[] = [];
 
 /** Speaks undici's older handler interface, which hands over header bytes nobody has parsed yet. */
 export class Attempt implements Timed, Opener, Dispatcher.DispatchHandler {
@@ -151,8 +153,7 @@ export class Attempt implements Timed, Opener, Dispatcher.DispatchHandler {
   }
 
   #result(outcome: Outcome, failure: Failure | null, isComplete: boolean): AttemptResult {
-    const { secrets } = this.#call.request;
-    const spellings = secrets?.length ? spellingsOf(secrets) : NO_SPELLINGS;
+    const spellings = spellingsOf(secretsOf(this.#call.request));
     const head = this.#head;
     const body = this.#body;
     const headers = head ? redactHeaders(head.headers, spellings) : null;
@@ -180,6 +181,17 @@ export class Attempt implements Timed, Opener, Dispatcher.DispatchHandler {
     };
   }
 }
+
+/** What a target must not make us keep by sending it back. */
+function secretsOf({ headers, secrets = NONE }: AttemptCall["request"]): readonly string[] {
+  let found = secrets;
+  for (const name in headers) {
+    if (!isHarmlessHeader(name)) found = [...found, headers[name] ?? ""];
+  }
+  return found;
+}
+
+const NONE: readonly string[] = [];
 
 function isSuccess(status: number): boolean {
   return status >= 200 && status <= 299;

@@ -21,6 +21,12 @@ describe("redaction", () => {
     expect(redact(echoed, spellingsOf(['pass"word\\1']), false)).toBe('{"sent":"***"}');
   });
 
+  it("masks a secret as a header has it, and as UTF-8", () => {
+    const spellings = spellingsOf(["cl\u00e9-secr\u00e8te"]);
+    expect(redact("sent cl\u00e9-secr\u00e8te!", spellings, false)).toBe("sent ***!");
+    expect(redact("sent cl\u00c3\u00a9-secr\u00c3\u00a8te!", spellings, false)).toBe("sent ***!");
+  });
+
   it("masks a secret that is cut off at the end", () => {
     const spellings = spellingsOf([SECRET]);
     expect(redact("you sent s3cr3t-t", spellings, true)).toBe("you sent ***");

@@ -12,13 +12,14 @@ const SHORTEST_SECRET = 4;
 
 /** Every spelling of the secrets to look for: as sent, without its scheme, and as JSON has it. */
 export function spellingsOf(secrets: readonly string[]): readonly string[] {
+  if (secrets.length === 0) return secrets;
   const spellings = secrets.flatMap((secret) => {
     const credentials = /^[\w-]+ +(\S.*)$/.exec(secret)?.[1] ?? secret;
     return [secret, credentials, inJson(secret), inJson(credentials)];
   });
   const long = spellings.filter((spelling) => spelling.length >= SHORTEST_SECRET);
   // The longest first, so that no part of one is left standing by the mask of another.
-  return [...new Set(long.map(toLatin1))].sort((one, other) => other.length - one.length);
+  return [...new Set(long.flatMap(bytesOf))].sort((one, other) => other.length - one.length);
 }
 
 /** The text with every spelling masked. `isCut`: a spelling may also be cut off at the end. */
@@ -42,6 +43,7 @@ function inJson(secret: string): string {
   return JSON.stringify(secret).slice(1, -1);
 }
 
-function toLatin1(text: string): string {
-  return Buffer.from(text).toString("latin1");
+/** As UTF-8, and as the latin1 that a header goes out in. */
+function bytesOf(text: string): readonly string[] {
+  return [Buffer.from(text).toString("latin1"), Buffer.from(text, "latin1").toString("latin1")];
 }
