@@ -96,6 +96,18 @@ describe("an embedded Redrive", () => {
     ]);
   });
 
+  it("redrives under the key that the task's own header had", async () => {
+    redrive = await createRedrive({ store: "memory:", encryptionKey: "ab".repeat(32) });
+    statuses = [400];
+    const headers = { "Idempotency-Key": "order-9" };
+    const { taskId } = await redrive.enqueue({ targetUrl: url, headers, policy: quick });
+    await ended(taskId);
+    await redrive.redrive();
+    await redrive.stop();
+    const keys = requests.map(({ request }) => request.headers["idempotency-key"]);
+    expect(keys).toEqual(["order-9", "order-9"]);
+  });
+
   it("pauses, cancels and says what it does not know", async () => {
     redrive = await createRedrive({ store: "memory:" });
     await redrive.pause(new URL(url).origin);

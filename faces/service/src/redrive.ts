@@ -13,6 +13,7 @@ import {
   resolve,
   resolveDestination,
 } from "@redrive/core";
+import { givenBy } from "./deliver/request-headers.ts";
 import type { RefusedTarget, Target } from "./deliver/target.ts";
 import { DEFAULT_POLICY, DestinationPolicies } from "./destination-policies.ts";
 import type { Engine } from "./engine/engine.ts";
@@ -310,7 +311,9 @@ export class Redrive {
     const id = newId(now);
     const marked = redriveId === undefined ? id : id.slice(0, 19) + markOf(redriveId, taskId);
     // A secret that cannot be had stays as it is: the new task ends by it, as the old one would.
-    const again = againOf(secrets.open(source) ?? source, marked, now);
+    const opened = secrets.open(source);
+    const sentKey = opened === null ? undefined : givenBy(opened.headers).idempotencyKey;
+    const again = againOf(opened ?? source, sentKey, marked, now);
     return (await this.#create(secrets.seal(again), null)).kind === "created";
   }
 
@@ -358,11 +361,16 @@ export class Redrive {
 }
 
 /** Under the key of its source, so that the target can tell; without a row in the key table. */
-function againOf(source: RetryTask, taskId: string, now: number): NewTask {
+function againOf(
+  source: RetryTask,
+  sentKey: string | undefined,
+  taskId: string,
+  now: number,
+): NewTask {
   return {
     ...source,
     taskId,
-    idempotencyKey: source.idempotencyKey ?? source.taskId,
+    idempotencyKey: source.idempotencyKey ?? sentKey ?? source.taskId,
     deadlineAt: null,
     createdAt: now,
     scheduledAt: now,

@@ -81,6 +81,28 @@ describe("what an attempt sends", () => {
     expect(server.requests[0]?.head).not.toMatch(/forged|trailers|proxy-auth|gzip/i);
   });
 
+  it("goes on with the trace, the request id and the key that the task's headers have", async () => {
+    const server = await serve(complete(200));
+    const traceparent = `00-${"1".repeat(32)}-${"2".repeat(16)}-01`;
+    const headers = { Traceparent: traceparent, "X-Request-Id": "mine-7", "Idempotency-Key": "k" };
+    await deliverer.deliver(requestTo(server.url(), { headers }), AMPLE);
+    const broken = { headers: { ...headers, Traceparent: "00-1-2-01" }, idempotencyKey: "field" };
+    await deliverer.deliver(requestTo(server.url(), broken), AMPLE);
+    const [sent, mended] = server.requests.map(({ head }) => headersOf(head));
+    expect(sent).toMatchObject({
+      traceparent,
+      "x-request-id": "mine-7",
+      "idempotency-key": "k",
+    });
+    expect(mended).toMatchObject({
+      traceparent: `00-${hex(16)}-${hex(8)}-01`,
+      "idempotency-key": "field",
+    });
+    expect(
+      server.requests[0]?.head.match(/traceparent|x-request-id|idempotency-key/gi),
+    ).toHaveLength(3);
+  });
+
   it("is signed with each secret of the destination", async () => {
     const server = await serve(complete(200));
     const secrets = [1, 2].map((n) => `whsec_${Buffer.alloc(32, n).toString("base64")}`);

@@ -10,7 +10,7 @@ import { Attempt, type AttemptCall } from "./attempt.ts";
 import { type AttemptResult, unstarted } from "./attempt-result.ts";
 import { Connector } from "./connector.ts";
 import { Deadlines } from "./deadlines.ts";
-import { requestHeaders } from "./request-headers.ts";
+import { givenBy, requestHeaders } from "./request-headers.ts";
 import { type Resolver, systemResolver } from "./resolver.ts";
 import { type SigningKey, signWebhook } from "./signing.ts";
 import { checkTarget, type RefusedTarget, type Target } from "./target.ts";
@@ -41,15 +41,15 @@ export interface DeliverRequest {
   /** The task's own. */
   readonly headers: Headers;
   readonly body: Uint8Array | null;
-  /** Null: the task's id serves. */
+  /** Null: that of its headers, otherwise the task's id. */
   readonly idempotencyKey: string | null;
-  /** Default: the task's id and the number of the attempt. */
+  /** Default: that of its headers, otherwise the task's id and the number of the attempt. */
   readonly requestId?: string;
-  /** Default: the beginning of a new trace. */
+  /** Default: that of its headers, otherwise the beginning of a new trace. */
   readonly traceparent?: string;
   /** Signs the request (Standard Webhooks) once with each; none: not at all. */
   readonly signingKeys?: readonly SigningKey[];
-  /** Values that must not be stored, should the target send them back. Default: none. */
+  /** Values that must not be stored, should the target send them back, beside its own headers. */
   readonly secrets?: readonly string[];
   /** How many Redrives this request has come through, this one included. Default: 1. */
   readonly hop?: number;
@@ -155,9 +155,11 @@ class HttpDeliverer implements Deliverer {
   }
 
   #headers(request: DeliverRequest, now: number): string[] {
-    const { taskId, attemptNumber, idempotencyKey, signingKeys, body, hop = 1 } = request;
-    const requestId = request.requestId ?? `${taskId}-${attemptNumber}`;
-    const traceparent = request.traceparent ?? newTraceparent(this.#hex);
+    const { taskId, attemptNumber, signingKeys, body, hop = 1 } = request;
+    const given = givenBy(request.headers);
+    const idempotencyKey = request.idempotencyKey ?? given.idempotencyKey ?? null;
+    const requestId = request.requestId ?? given.requestId ?? `${taskId}-${attemptNumber}`;
+    const traceparent = request.traceparent ?? given.traceparent ?? newTraceparent(this.#hex);
     const own = { taskId, attemptNumber, idempotencyKey, requestId, traceparent, hop };
     if (!signingKeys?.length) return requestHeaders(request.headers, own);
     const signature = signWebhook(signingKeys, { id: taskId, now, body: body ?? NO_BODY });

@@ -3,6 +3,7 @@
  * it was created; here those are left out that belong to the connection or to us.
  */
 import type { Headers } from "../task.ts";
+import { isTraceparent } from "./trace.ts";
 
 /** Headers of an attempt that are not the task's. */
 export interface OwnHeaders {
@@ -17,7 +18,7 @@ export interface OwnHeaders {
   readonly hop: number;
 }
 
-/** A connection's own (RFC 9110 7.6.1), those undici writes, and those set below. */
+/** A connection's own (RFC 9110 7.6.1), those undici writes, and those set here. */
 const LEFT_OUT = new Set([
   "accept-encoding",
   "connection",
@@ -39,6 +40,32 @@ const LEFT_OUT = new Set([
   "webhook-timestamp",
   "x-request-id",
 ]);
+
+/** What of our own headers a task brings itself. */
+export interface GivenHeaders {
+  idempotencyKey?: string;
+  requestId?: string;
+  traceparent?: string;
+}
+
+const NOTHING_GIVEN: GivenHeaders = {};
+
+/** The caller's words win over ours: its trace goes on, and its key is known at the target. */
+export function givenBy(task: Headers): GivenHeaders {
+  let given = NOTHING_GIVEN;
+  for (const [name, value] of Object.entries(task)) {
+    const field = GIVEN[name.toLowerCase()];
+    if (field === undefined || value === "") continue;
+    if (field !== "traceparent" || isTraceparent(value)) given = { ...given, [field]: value };
+  }
+  return given;
+}
+
+const GIVEN: Readonly<Record<string, keyof GivenHeaders>> = Object.assign(Object.create(null), {
+  "idempotency-key": "idempotencyKey",
+  "x-request-id": "requestId",
+  traceparent: "traceparent",
+});
 
 /** Name, value, name, value: the form that undici takes without looking twice. */
 export function requestHeaders(task: Headers, own: OwnHeaders, signature?: Headers): string[] {

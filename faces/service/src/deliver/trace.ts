@@ -13,6 +13,11 @@ export function newTraceparent(hex: HexSource): string {
   return `00-${digits.slice(0, 32)}-${digits.slice(32)}-01`;
 }
 
+/** True for one that a target can read (W3C Trace Context, any version of this shape). */
+export function isTraceparent(text: string): boolean {
+  return /^(?!ff)[\da-f]{2}-(?!0{32})[\da-f]{32}-(?!0{16})[\da-f]{16}-[\da-f]{2}$/.test(text);
+}
+
 /** Drawn and spelled at once, since doing so for each attempt costs as much as the attempt. */
 const POOL_BYTES = 6144;
 
