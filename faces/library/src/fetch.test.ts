@@ -337,6 +337,19 @@ describe("answers that nobody reads", () => {
     expect(response.bodyUsed).toBe(false);
   });
 
+  test("leave the winner's body alone when both copies are answered in one turn", async () => {
+    const { clock, random } = world("fetch");
+    const answers: ((response: Response) => void)[] = [];
+    const together = () =>
+      new Promise<Response>((resolve) => {
+        if (answers.push(resolve) < 2) return;
+        for (const [copy, answer] of answers.entries()) answer(new Response(`copy ${copy}`));
+      });
+    const shop = destination("s", { clock, random, hedge: { after: 10 } });
+    const response = await clock.run(createFetch(shop, { fetch: together })(URL_A));
+    expect(await response.text()).toBe("copy 0");
+  });
+
   test("are discarded when the caller gives up during a wait", async () => {
     const { clock, random, cancelled, fetch } = watched([[503, 1]]);
     const controller = new AbortController();

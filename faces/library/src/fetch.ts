@@ -143,7 +143,9 @@ class Exchange {
   private readonly runner: Runner;
   private readonly request: ReadyRequest;
   private readonly options: FetchOptions;
-  private last: Response | undefined = undefined;
+  /** Of the latest attempt and its copies: which of them is the caller's is known at the end. */
+  private readonly answers = new Set<Response>();
+  private number = 0;
 
   constructor(runner: Runner, request: ReadyRequest, options: FetchOptions) {
     this.runner = runner;
@@ -155,12 +157,16 @@ class Exchange {
   async run(): Promise<Response> {
     try {
       const response = await this.runner.run((context) => this.attempt(context), this.overrides());
-      if (response !== this.last) discard(this.last);
+      this.answers.delete(response);
       return response;
-    } catch (error) {
-      discard(this.last);
-      throw error;
+    } finally {
+      this.discardAll();
     }
+  }
+
+  private discardAll(): void {
+    for (const response of this.answers) discard(response);
+    this.answers.clear();
   }
 
   private overrides(): RunOptions<Response> {
@@ -186,7 +192,8 @@ class Exchange {
   }
 
   private async attempt(context: AttemptContext): Promise<Response> {
-    this.replace(undefined);
+    if (context.attempt !== this.number) this.discardAll();
+    this.number = context.attempt;
     const { url, method, body, init } = this.request;
     const { endpoint, signal } = context;
     const doFetch = this.options.fetch ?? fetch;
@@ -199,14 +206,8 @@ class Exchange {
     });
     // A fetch that ignores its signal may answer after the race is lost.
     if (signal.aborted) discard(response);
-    else this.replace(response);
+    else this.answers.add(response);
     return response;
-  }
-
-  /** One answer is kept at a time: the last is the caller's if there is no further attempt. */
-  private replace(response: Response | undefined): void {
-    discard(this.last);
-    this.last = response;
   }
 
   /** The caller's own signal goes along: it must still end the reading of the body. */
@@ -280,6 +281,6 @@ function outcomeOf(response: Response, now: number): Outcome {
 }
 
 /** An answer that is not wanted any more must not hold its connection; how it ends is nobody's concern. */
-function discard(response: Response | undefined): void {
-  response?.body?.cancel().catch(() => undefined);
+function discard(response: Response): void {
+  response.body?.cancel().catch(() => undefined);
 }
