@@ -6,7 +6,15 @@ import { admit, breakerReadyAt, type Concurrency, takeRetry } from "@redrive/cor
 import { pushEvent } from "../engine/heap.ts";
 import { countAt, OFFERED } from "../measure/tally.ts";
 import { endCall, gatesFor, historyOf, type OnDone, wakeNext } from "./call-state.ts";
-import { type Caller, enterGuards, guardsOf, NO_ENTRY, noteFirstCall } from "./caller.ts";
+import {
+  type Caller,
+  enterGuards,
+  guardsOf,
+  NO_ENTRY,
+  noteFirstCall,
+  type Refusal,
+  reasonOf,
+} from "./caller.ts";
 import { NONE, takeRow } from "./pools.ts";
 import { send } from "./sending.ts";
 import { callerOf, SEND, serverOf, tierOf, type World, wholeNow } from "./world.ts";
@@ -93,7 +101,7 @@ function drawTicket({ calls }: World, call: number, caller: Caller, now: number)
 }
 
 /** A guard refused: the call waits if it may, else it is over. True if it waits for a slot. */
-function refuse(world: World, call: number, caller: Caller, why: string, onDone: OnDone): boolean {
+function refuse(world: World, call: number, caller: Caller, why: Refusal, onDone: OnDone): boolean {
   const { breaker, concurrency } = guardsOf(caller, world.calls.shard[call] as number);
   const isRetry = (world.calls.attempt[call] as number) > 0;
   if (why === "no slot" && concurrency && mayQueue(concurrency, caller, isRetry)) {
@@ -103,7 +111,7 @@ function refuse(world: World, call: number, caller: Caller, why: string, onDone:
   if (why === "circuit-open" && breaker && world.scenario.patience === "wait") {
     const at = Math.max(world.now + 1, breakerReadyAt(breaker, wholeNow(world)));
     pushEvent(world.heap, at, SEND, call);
-  } else endCall(world, call, why, onDone);
+  } else endCall(world, call, reasonOf(why), onDone);
   return false;
 }
 

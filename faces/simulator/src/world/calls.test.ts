@@ -151,6 +151,16 @@ describe("calls", () => {
     expect(report.attempts).toBe(2);
   });
 
+  it("calls what a local limit refuses by the reason that the library gives", () => {
+    const reasonsWith = (destination: object, server: object) =>
+      simulate(open({ tiers: [{ destination, server }] })).reasons;
+    const policy = { maxAttempts: 1 };
+    const full = reasonsWith({ policy, concurrency: { max: 1 } }, { latency: 100 });
+    const throttled = reasonsWith({ policy, rate: { throttle: true } }, { capacityPerSecond: 10 });
+    expect(Object.keys(full)).toEqual(["overload"]);
+    expect(Object.keys(throttled).sort()).toEqual(["attempts", "overload"]);
+  });
+
   it("replays a seed to the same report and gives another seed another", () => {
     const document = open({
       tiers: [{ server: { failureRate: 0.3, hop: { kind: "EXPONENTIAL", meanMs: 5 } } }],
