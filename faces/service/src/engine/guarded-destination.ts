@@ -218,11 +218,11 @@ export class GuardedDestination {
       leaveConcurrency(concurrency, now, permit.isRetry, loadOf(outcome, verdict), durationMs);
     }
     if (breaker) this.#leaveBreaker(permit, now, health, durationMs);
-    if (health !== "ignored") recordLatency(latency, now, durationMs);
+    if (verdict === "success") recordLatency(latency, now, durationMs);
     if (adaptiveRate) noteAnswer(adaptiveRate, now, verdict === "throttled");
     if (throttle && health === "success") noteAccept(throttle, now);
     if (verdict === "success") this.budgets.noteSuccess(permit.tickets);
-    if (health === "failure") this.budgets.noteFailure();
+    if (verdict === "transient" || verdict === "throttled") this.budgets.noteFailure();
     if (policy.respectRetryAfter) this.#noteRetryAfter(outcome, now, policy.maxRetryAfterMs);
   }
 
