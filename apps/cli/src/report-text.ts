@@ -3,7 +3,7 @@
  * then load, attempts and goodput over time on one scale, with the trouble marked below.
  */
 import type { PhaseDocument, Report, ScenarioDocument } from "@redrive/simulator";
-import { meansOver, ratesOver, reportRows, span } from "@redrive/simulator/words";
+import { peaksOver, ratesOver, reportRows, span } from "@redrive/simulator/words";
 import { type Panel, type PanelsOptions, panelLines, panelsSvg, SVG_COLUMNS } from "./panels.ts";
 import type { Look } from "./screen.ts";
 import { chartRoom } from "./terminal/columns.ts";
@@ -103,7 +103,7 @@ function queueLines(report: Report, look: Look): readonly string[] {
   const endMs = endOf(report);
   const panel: Panel = {
     title: "longest wait in the server's queue",
-    values: (columns) => meansOver(queueMs, binMs, endMs, columns),
+    values: (columns) => peaksOver(queueMs, binMs, endMs, columns),
   };
   return ["", ...panelLines([panel], { top, endMs, height: 3, spell: span }, look)];
 }

@@ -1,6 +1,11 @@
 /** Strategies by flag: which policies a command puts side by side, by words, presets or a file. */
 import { type PolicyDocument, quote, RedriveError } from "@redrive/core";
-import { strategyDocument, strategyNames } from "@redrive/simulator";
+import {
+  assertStrategyCount,
+  MOST_STRATEGIES,
+  strategyDocument,
+  strategyNames,
+} from "@redrive/simulator";
 import { type Command, Option } from "commander";
 import { didYouMean } from "./flags.ts";
 import {
@@ -16,11 +21,8 @@ export interface StrategyFlags extends PolicyFlags {
   readonly compare?: readonly string[];
 }
 
-/** One scale for more than this is a wall of charts. */
-const MOST = 6;
-
 export function addCompare(command: Command, fallback: readonly string[]): Command {
-  const text = `strategies, presets or catalogue entries, at most ${MOST}`;
+  const text = `strategies, presets or catalogue entries, at most ${MOST_STRATEGIES}`;
   return command
     .addOption(
       new Option("--compare <list>", text)
@@ -38,9 +40,8 @@ export function chooseStrategies(
   const curve = curveDocument(flags, defaults);
   const named = (flags.compare ?? []).map((name) => strategy(name, curve));
   const chosen = [...named, ...(flags.policy === undefined ? [] : [policyFile(flags.policy)])];
-  if (chosen.length <= MOST) return chosen;
-  const text = `--compare must name at most ${MOST} strategies, got ${chosen.length}`;
-  throw new RedriveError("INVALID_ARGUMENT", text);
+  assertStrategyCount("--compare", chosen.length);
+  return chosen;
 }
 
 function strategy(name: string, curve: PolicyDocument): PolicyChoice {

@@ -10,8 +10,11 @@ import { type Draws, drawsOf, nextDraw } from "./chance/draws.ts";
 import { nextWait, type Waits, waitsOf } from "./engine/waits.ts";
 import { resolvePolicy } from "./resolve-policy.ts";
 
+/** Calls that are tried unless told otherwise: good for +-0.7 points. */
+export const COVERAGE_SAMPLES = 20_000;
+
 export interface CoverageOptions {
-  /** Calls that are tried. 1 to 10 000 000. Default: 20 000, good for +-0.7 points. */
+  /** Calls that are tried. 1 to 10 000 000. Default: `COVERAGE_SAMPLES`, 20 000. */
   readonly samples?: number;
   readonly seed?: number | string;
   /** How long a failing attempt takes, on top of the waits. 0 to 600 000 ms. Default: 0, it fails at once. */
@@ -33,7 +36,7 @@ export function coverageOf(
   outageMs: number,
   options: CoverageOptions = {},
 ): number {
-  const { samples = 20_000, seed = 1, attemptMs = 0 } = options;
+  const { samples = COVERAGE_SAMPLES, seed = 1, attemptMs = 0 } = options;
   assertRange("outageMs", outageMs, 0, 31_536_000_000);
   assertRange("samples", samples, 1, 10_000_000);
   const waits = waitsOf(policy);

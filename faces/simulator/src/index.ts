@@ -12,7 +12,7 @@ export {
   questions,
 } from "./advise/questions.ts";
 export type { SpanDocument } from "./chance/spans.ts";
-export { type CoverageOptions, coverage } from "./coverage.ts";
+export { COVERAGE_SAMPLES, type CoverageOptions, coverage } from "./coverage.ts";
 export type { OnProgress } from "./engine/progress.ts";
 export { type Herd, type HerdOptions, herd } from "./herd.ts";
 export type {
@@ -59,5 +59,10 @@ export {
   type SimulatedCall,
   simulateCall,
 } from "./simulate-call.ts";
-export { strategyDocument, strategyNames } from "./strategies.ts";
+export {
+  assertStrategyCount,
+  MOST_STRATEGIES,
+  strategyDocument,
+  strategyNames,
+} from "./strategies.ts";
 export { tierLoad } from "./tier-load.ts";

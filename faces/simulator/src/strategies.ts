@@ -2,7 +2,12 @@
  * Strategies: one curve in several ways, to be put side by side. `none` and `full` vary its jitter,
  * `linear` and `fixed` its growth; `immediate` does not wait at all.
  */
-import type { BackoffKind, JitterType, PolicyDocument } from "@redrive/core";
+import {
+  type BackoffKind,
+  type JitterType,
+  type PolicyDocument,
+  RedriveError,
+} from "@redrive/core";
 
 const JITTERS: Readonly<Record<string, JitterType>> = {
   none: "NONE",
@@ -26,6 +31,16 @@ export const strategyNames: readonly string[] = [
   ...Object.keys(BACKOFFS),
   "immediate",
 ];
+
+/** More than this on one scale is a wall of charts. */
+export const MOST_STRATEGIES = 6;
+
+/** Throws unless so many can stand side by side; `where` says who named them. */
+export function assertStrategyCount(where: string, count: number): void {
+  if (count >= 1 && count <= MOST_STRATEGIES) return;
+  const text = `${where} must name 1 to ${MOST_STRATEGIES} strategies, got ${count}`;
+  throw new RedriveError("INVALID_ARGUMENT", text);
+}
 
 /** The curve in the way that the word says; undefined for a word that names no strategy. */
 export function strategyDocument(name: string, curve: PolicyDocument): PolicyDocument | undefined {

@@ -4,8 +4,7 @@
  */
 import type { PolicyDocument } from "@redrive/core";
 import { type Herd, herd } from "@redrive/simulator";
-import type { CsvRow } from "@redrive/simulator/export";
-import { peaksOver, percent, policyWords, span, whole } from "@redrive/simulator/words";
+import { herdRows, peaksOver, percent, policyWords, span, whole } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples, addSeed, spanFlag, wholeFlag } from "../flags.ts";
 import { type Panel, type PanelsOptions, panelLines, panelsSvg } from "../panels.ts";
@@ -74,7 +73,7 @@ export function presentHerd(screen: Screen, flags: HerdFlags): Presentation {
       })),
     },
     text: (look) => herdText(title, sides, look),
-    csv: () => csvRows(sides, windowMs),
+    csv: () => herdRows(sides.map(({ choice: { name }, result }) => ({ name, herd: result }))),
     svg: () => panelsSvg(title, panelsOf(sides), scaleOf(sides)),
     run: { view: "herd", seed, strategies, clients, windowMs },
   };
@@ -151,13 +150,4 @@ function summary(sides: readonly Side[], look: Look): readonly string[] {
     { head: "last at", align: "right" },
   ] as const;
   return table(columns, rows, look);
-}
-
-function csvRows(sides: readonly Side[], windowMs: number): CsvRow[] {
-  const windows = Math.max(0, ...sides.map(({ result }) => result.arrivals.length));
-  const rows = Array.from({ length: windows }, (_, window) => [
-    window * windowMs,
-    ...sides.map(({ result }) => result.arrivals[window] ?? 0),
-  ]);
-  return [["atMs", ...sides.map(({ choice }) => choice.name)], ...rows];
 }

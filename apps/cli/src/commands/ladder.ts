@@ -4,7 +4,7 @@
  */
 import { type Report, type ScenarioDocument, scenarios, simulate } from "@redrive/simulator";
 import type { CsvRow } from "@redrive/simulator/export";
-import { meansOver, percent, plain, span } from "@redrive/simulator/words";
+import { percent, plain, ratesOver, span } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples, addSeed } from "../flags.ts";
 import { type Panel, type PanelsOptions, panelsSvg } from "../panels.ts";
@@ -59,12 +59,12 @@ export function presentLadder(screen: Screen, { seed }: LadderFlags): Presentati
 const INTRO =
   "Two layers that both retry call a server whose capacity drops to a fifth from 20 s to 30 s.";
 
-/** What is served, by rung, against what is offered. */
+/** What is served a second, by rung. */
 function panelOf({ report: { scenario, series, verdict } }: Rung): Panel {
   const { endMs } = spanOf(series);
   return {
     title: `${scenario}: ${verdict}`,
-    values: (columns) => meansOver(series.succeeded, series.binMs, endMs, columns),
+    values: (columns) => ratesOver(series.succeeded, series.binMs, endMs, columns),
   };
 }
 
@@ -75,10 +75,14 @@ function spanOf({ succeeded, binMs }: Report["series"]) {
 function scaleOf(rungs: readonly Rung[]): PanelsOptions {
   const all = rungs.map(({ report }) => report.series);
   return {
-    top: Math.max(1, ...all.map(({ succeeded }) => succeeded.reduce((a, b) => Math.max(a, b), 0))),
+    top: Math.max(1, ...all.map(mostPerSecond)),
     endMs: Math.max(...all.map((series) => spanOf(series).endMs)),
     height: 4,
   };
+}
+
+function mostPerSecond({ succeeded, binMs }: Report["series"]): number {
+  return (succeeded.reduce((most, count) => Math.max(most, count), 0) * 1000) / binMs;
 }
 
 const COLUMNS = [

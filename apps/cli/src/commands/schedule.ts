@@ -3,8 +3,16 @@
  * chance that they outlast an outage.
  */
 import { resolve } from "@redrive/core";
-import { coverage, type Schedule, schedule } from "@redrive/simulator";
-import { counted, percent, policyWords, span } from "@redrive/simulator/words";
+import { COVERAGE_SAMPLES, coverage, type Schedule, schedule } from "@redrive/simulator";
+import {
+  counted,
+  longestSumMs,
+  percent,
+  policyWords,
+  scheduleRows,
+  span,
+  triedWords,
+} from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples, addOutage, addSeed } from "../flags.ts";
 import {
@@ -32,9 +40,6 @@ interface ScheduleFlags extends PolicyFlags, OutputOptions {
   readonly outage: number;
 }
 
-/** Calls tried for the coverage; the simulator's default, said in the output. */
-const SAMPLES = 20_000;
-
 export function addSchedule(parent: Command, screen: Screen): void {
   const command = parent.command("schedule").description("show the waits of a policy, by seed");
   addSeed(addCurve(addJitter(addPolicySource(command))));
@@ -60,13 +65,13 @@ export function presentSchedule(flags: ScheduleFlags): Presentation {
   const { seed, outage: outageMs } = flags;
   const choice = choosePolicy(flags);
   const result = schedule(choice.document, { seed });
-  const share = coverage(choice.document, outageMs, { seed, samples: SAMPLES });
+  const share = coverage(choice.document, outageMs, { seed, samples: COVERAGE_SAMPLES });
   const run = { choice, result, outageMs, share };
   return {
     seed,
     json: { seed, policy: choice.document, schedule: result, outageMs, coverage: share },
     text: (look) => scheduleText(run, look),
-    csv: () => csvRows(result),
+    csv: () => scheduleRows(result),
     svg: () => svgBars(policyWords(choice.document), svgRows(result)),
     run: { view: "curve", seed, policy: choice.shared, outageMs },
   };
@@ -76,6 +81,7 @@ function scheduleText({ choice, result, outageMs, share }: Run, look: Look): rea
   const { waits, sumMs } = result;
   const title = `${choice.name}: ${policyWords(choice.document)}`;
   const outlasts = `An outage of ${span(outageMs)} is outlasted by ${percent(share)} of the calls`;
+  const tried = triedWords(choice.document, COVERAGE_SAMPLES);
   return [
     ...wrap(title, look.width),
     "",
@@ -86,15 +92,13 @@ function scheduleText({ choice, result, outageMs, share }: Run, look: Look): rea
       `${counted(waits.length, "wait")}, ${span(sumMs)}${mostWords(choice, result)}. ${endWords(choice, result)}`,
       look.width,
     ),
-    ...wrapAfter("covers  ", `${outlasts} (20,000 tried).`, look.width),
+    ...wrapAfter("covers  ", `${outlasts}${tried}.`, look.width),
   ];
 }
 
-/** Decorrelated waits depend on the ones before, so that their sum has no such bound. */
-function mostWords({ document }: PolicyChoice, { waits, sumMs }: Schedule): string {
-  const mostMs = waits.reduce((sum, { highMs }) => sum + highMs, 0);
-  const isBounded = resolve(document).jitterType !== "DECORRELATED" && mostMs > sumMs;
-  return isBounded ? ` of at most ${span(mostMs)}` : "";
+function mostWords({ document }: PolicyChoice, result: Schedule): string {
+  const longestMs = longestSumMs(document, result);
+  return longestMs === undefined ? "" : ` of at most ${span(longestMs)}`;
 }
 
 function endWords({ document }: PolicyChoice, { attempts, endedBy }: Schedule): string {
@@ -128,19 +132,6 @@ function attemptLines({ waits }: Schedule, look: Look): readonly string[] {
 function rangeWords(lowMs: number, highMs: number): string {
   if (lowMs === highMs) return `${span(lowMs)} exactly`;
   return `${lowMs === 0 ? "0" : span(lowMs)} to ${span(highMs)}`;
-}
-
-function csvRows({ waits }: Schedule): (string | number)[][] {
-  const head = ["attempt", "waitMs", "lowMs", "highMs", "ceilingMs", "startsAtMs"];
-  const rows = waits.map((one) => [
-    one.attempt + 1,
-    one.delayMs,
-    one.lowMs,
-    one.highMs,
-    one.ceilingMs,
-    one.sumMs,
-  ]);
-  return [head, [1, 0, 0, 0, 0, 0], ...rows];
 }
 
 function svgRows({ waits }: Schedule) {

@@ -70,6 +70,11 @@ describe("schedule", () => {
     );
   });
 
+  test("says how many calls were tried, unless nothing is left to chance", async () => {
+    expect((await redrive(line)).out).toContain("(20,000 tried)");
+    expect((await redrive("schedule --none -n 4")).out).not.toContain("tried");
+  });
+
   test("writes CSV, a picture and a link to the same run", async () => {
     const { out } = await redrive(`${line} --csv`);
     expect(out.split("\n")[0]).toBe("attempt,waitMs,lowMs,highMs,ceilingMs,startsAtMs");
@@ -105,6 +110,14 @@ describe("sim herd", () => {
     expect(out).toMatch(/none: peak 1,000 \(100 % of the clients\) at 100 ms/u);
     expect(out.replace(/\s+/gu, " ")).toContain("arrivals in windows of 20 ms");
     for (const line of out.split("\n").slice(3)) expect(line.length).toBeLessThanOrEqual(60);
+  });
+
+  test("takes six strategies side by side, and refuses a seventh", async () => {
+    const six = "none,full,equal,decorrelated,linear,fixed";
+    const json = await redriveJson<{ strategies: unknown[] }>(`sim herd -N 10 --compare ${six}`);
+    expect(json.strategies).toHaveLength(6);
+    const { err, code } = await redrive(`sim herd -N 10 --compare ${six},immediate`);
+    expect([err, code]).toEqual(["error: --compare must name 1 to 6 strategies, got 7\n", 2]);
   });
 
   test("guesses a strategy", async () => {

@@ -6,34 +6,6 @@ import { span, whole } from "@redrive/simulator/words";
 
 const EIGHTHS = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"] as const;
 
-/** How several values become one column: the largest of them, or their mean. */
-export type Condense = "max" | "mean";
-
-/** At most `width` values; each stands for as many of the given ones as any other, but the last. */
-export function condense(
-  values: ArrayLike<number>,
-  width: number,
-  how: Condense,
-): { readonly columns: readonly number[]; readonly perColumn: number } {
-  const perColumn = Math.max(1, Math.ceil(values.length / Math.max(1, width)));
-  const columns: number[] = [];
-  for (let from = 0; from < values.length; from += perColumn) {
-    columns.push(condenseOne(values, from, Math.min(values.length, from + perColumn), how));
-  }
-  return { columns, perColumn };
-}
-
-function condenseOne(values: ArrayLike<number>, from: number, to: number, how: Condense): number {
-  let sum = 0;
-  let most = 0;
-  for (let index = from; index < to; index++) {
-    const value = values[index] ?? 0;
-    sum += value;
-    if (value > most) most = value;
-  }
-  return how === "max" ? most : sum / (to - from);
-}
-
 /** Ends a column whose value lies above the scale. */
 const ABOVE = "▲";
 

@@ -2,5 +2,3 @@
 
 /** `simulator` now; the dashboard's pages are added here. */
 export const pageNames = ["simulator"] as const;
-
-export type PageName = (typeof pageNames)[number];

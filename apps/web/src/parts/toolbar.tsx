@@ -2,6 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { shareAddress } from "../app/navigation.ts";
 import type { AnyView } from "../app/view.ts";
+import { copyText } from "./clipboard.ts";
 import { Menu, MenuItem } from "./menu.tsx";
 
 export function Toolbar({ view }: { readonly view: AnyView }) {
@@ -56,11 +57,7 @@ export function Toolbar({ view }: { readonly view: AnyView }) {
 
 /** Where the clipboard is closed to pages, the address bar holds the same link. */
 async function copied(text: string): Promise<string> {
-  try {
-    await navigator.clipboard.writeText(text);
-    return "Link copied";
-  } catch {
-    history.replaceState(null, "", new URL(text).hash);
-    return "Link is in the address bar";
-  }
+  if (await copyText(text)) return "Link copied";
+  history.replaceState(null, "", new URL(text).hash);
+  return "Link is in the address bar";
 }

@@ -1,7 +1,13 @@
 /** Curve: one call whose every attempt fails: how long it waits, by seed, and what outage it outlasts. */
-import type { Schedule, ScheduledWait } from "@redrive/simulator";
-import type { CsvRow } from "@redrive/simulator/export";
-import { counted, percent, span } from "@redrive/simulator/words";
+import type { Schedule } from "@redrive/simulator";
+import {
+  counted,
+  longestSumMs,
+  percent,
+  scheduleRows,
+  span,
+  triedWords,
+} from "@redrive/simulator/words";
 import { createRef } from "preact";
 import { anotherSeed } from "../app/seed.ts";
 import type { View } from "../app/view.ts";
@@ -24,6 +30,7 @@ import {
   resolved,
   retryAfterMs,
   runOf,
+  samples,
   seed,
 } from "./curve/store.ts";
 import { strategyName } from "./curve/strategy.ts";
@@ -94,7 +101,7 @@ function CurveStats({ schedule }: { readonly schedule: Schedule }) {
         label="Sum of waits"
         value={span(sumMs)}
         tone="accent"
-        note={`${counted(waits.length, "wait")}${mostWords(waits)}`}
+        note={`${counted(waits.length, "wait")}${mostWords(schedule)}`}
       />
       <Stat label="Attempts" value={String(attempts)} note={endWords(schedule)} />
       <Stat
@@ -106,12 +113,9 @@ function CurveStats({ schedule }: { readonly schedule: Schedule }) {
   );
 }
 
-/** Decorrelated waits depend on the ones before, so that their sum has no such bound. */
-function mostWords(waits: readonly ScheduledWait[]): string {
-  const mostMs = waits.reduce((sum, { highMs }) => sum + highMs, 0);
-  const sumMs = waits.at(-1)?.sumMs ?? 0;
-  const isBounded = resolved.value.jitterType !== "DECORRELATED" && mostMs > sumMs;
-  return isBounded ? `, at most ${span(mostMs)}` : "";
+function mostWords(schedule: Schedule): string {
+  const longestMs = longestSumMs(policy.value, schedule);
+  return longestMs === undefined ? "" : `, at most ${span(longestMs)}`;
 }
 
 function endWords({ endedBy, attempts }: Schedule): string {
@@ -127,11 +131,11 @@ function endWords({ endedBy, attempts }: Schedule): string {
 function Coverage() {
   const share = covered.value.value;
   if (covered.problem.value !== "") return <p class="problem">{covered.problem.value}</p>;
-  const tried = retryAfterMs.value > 0 ? "4,000" : "20,000";
   return (
     <p class="coverage">
       <strong>{share === undefined ? "…" : percent(share)}</strong> of the calls outlast an outage
-      of {span(outageMs.value)} <span class="faint">({tried} tried)</span>
+      of {span(outageMs.value)}
+      <span class="faint">{triedWords(policy.value, samples.value)}</span>
     </p>
   );
 }
@@ -147,19 +151,6 @@ function json(): object {
     coverage: covered.value.value,
     ...(retryAfterMs.value > 0 && { retryAfterMs: retryAfterMs.value }),
   };
-}
-
-function rows(): readonly CsvRow[] {
-  const head = ["attempt", "waitMs", "lowMs", "highMs", "ceilingMs", "startsAtMs"];
-  const waits = drawn.value.waits.map(({ attempt, delayMs, lowMs, highMs, ceilingMs, sumMs }) => [
-    attempt + 1,
-    delayMs,
-    lowMs,
-    highMs,
-    ceilingMs,
-    sumMs,
-  ]);
-  return [head, [1, 0, 0, 0, 0, 0], ...waits];
 }
 
 export const curveView: View<"curve"> = {
@@ -178,7 +169,7 @@ export const curveView: View<"curve"> = {
     exportables({
       name: "redrive-curve",
       drawing: () => drawing.current,
-      rows,
+      rows: () => scheduleRows(drawn.value),
       json,
       policy: () => policy.value,
     }),

@@ -1,7 +1,6 @@
 /** Herd: many clients that failed at one instant: when do their retries arrive, by strategy? */
 import { signal } from "@preact/signals";
-import type { CsvRow } from "@redrive/simulator/export";
-import { percent, span, whole } from "@redrive/simulator/words";
+import { herdRows, percent, span, whole } from "@redrive/simulator/words";
 import { createRef } from "preact";
 import { anotherSeed } from "../app/seed.ts";
 import type { View } from "../app/view.ts";
@@ -156,16 +155,6 @@ function json(): object {
   };
 }
 
-function rows(): readonly CsvRow[] {
-  const shown = sides.value;
-  const windows = Math.max(0, ...shown.map(({ herd }) => herd.arrivals.length));
-  const counts = Array.from({ length: windows }, (_, window) => [
-    window * windowMs.value,
-    ...shown.map(({ herd }) => herd.arrivals[window] ?? 0),
-  ]);
-  return [["atMs", ...shown.map(({ name }) => name)], ...counts];
-}
-
 export const herdView: View<"herd"> = {
   id: "herd",
   explanation:
@@ -182,7 +171,7 @@ export const herdView: View<"herd"> = {
     exportables({
       name: "redrive-herd",
       drawing: () => drawing.current,
-      rows,
+      rows: () => herdRows(sides.value),
       json,
       policy: () => gentlest(sides.value)?.document ?? {},
       policyTitle: () => `${nameOf(gentlest(sides.value)?.name ?? "")}, the lowest peak,`,

@@ -12,7 +12,7 @@ import {
   resolve,
 } from "@redrive/core";
 import { counted } from "../words/figures.ts";
-import { literal } from "./code.ts";
+import { literal, withKey } from "./code.ts";
 
 export type CodeTarget = "redrive" | "p-retry" | "cockatiel" | "aws" | "grpc";
 
@@ -44,12 +44,9 @@ const WRITERS: Readonly<Record<CodeTarget, (document: PolicyDocument) => TargetC
 };
 
 function redriveCode(document: PolicyDocument): TargetCode {
-  const options = document.requireIdempotencyKey
-    ? { ...document, idempotencyKey: "order-42" }
-    : document;
   const text = `import { retry } from "redrive";
 
-const answer = await retry(({ signal }) => call({ signal }), ${literal(options)});`;
+const answer = await retry(({ signal }) => call({ signal }), ${literal(withKey(document))});`;
   return { language: "ts", text, notes: [] };
 }
 

@@ -22,7 +22,7 @@ const answer = await dependency.run(call${keyArgument(policy)});`,
 }
 
 /** A policy that refuses calls without a key is of no use without one. */
-function withKey(policy: PolicyDocument): object {
+export function withKey(policy: PolicyDocument): object {
   return policy.requireIdempotencyKey ? { ...policy, idempotencyKey: "order-42" } : policy;
 }
 

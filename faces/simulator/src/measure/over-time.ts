@@ -1,4 +1,4 @@
-/** Over time: counts by window brought to the columns of a chart, as rates, means or peaks. */
+/** Over time: counts by window brought to the columns of a chart, as rates or peaks. */
 
 /** Counts in bins of `binMs` as a rate per second in `columns` columns from 0 to `endMs`. */
 export function ratesOver(
@@ -7,23 +7,9 @@ export function ratesOver(
   endMs: number,
   columns: number,
 ): readonly number[] {
-  return meansOver(counts, binMs, endMs, columns).map((mean) => (mean * 1000) / binMs);
-}
-
-/** The mean of the bins that begin within each column; a column narrower than a bin shows that bin. */
-export function meansOver(
-  values: ArrayLike<number>,
-  binMs: number,
-  endMs: number,
-  columns: number,
-): readonly number[] {
-  const columnMs = endMs / columns;
-  return Array.from({ length: columns }, (_, column) => {
-    const from = Math.floor((column * columnMs) / binMs);
-    const to = Math.max(from + 1, Math.floor(((column + 1) * columnMs) / binMs));
-    let sum = 0;
-    for (let bin = from; bin < to; bin++) sum += values[bin] ?? 0;
-    return sum / (to - from);
+  return binsOver(counts, binMs, endMs, columns).map((bins) => {
+    const mean = bins.reduce((sum, count) => sum + count, 0) / bins.length;
+    return (mean * 1000) / binMs;
   });
 }
 
@@ -34,12 +20,23 @@ export function peaksOver(
   endMs: number,
   columns: number,
 ): readonly number[] {
-  const columnMs = endMs / columns;
+  return binsOver(values, binMs, endMs, columns).map((bins) =>
+    bins.reduce((most, value) => Math.max(most, value), 0),
+  );
+}
+
+/** The bins that begin within each column, at least one: a column narrower than a bin shows that bin. */
+function binsOver(
+  values: ArrayLike<number>,
+  binMs: number,
+  endMs: number,
+  columns: number,
+): readonly (readonly number[])[] {
+  // One division: the width of a column, rounded, would lose the last bin now and then.
+  const binAt = (column: number) => Math.floor((column * endMs) / (columns * binMs));
   return Array.from({ length: columns }, (_, column) => {
-    const from = Math.floor((column * columnMs) / binMs);
-    const to = Math.max(from + 1, Math.floor(((column + 1) * columnMs) / binMs));
-    let most = 0;
-    for (let bin = from; bin < to; bin++) most = Math.max(most, values[bin] ?? 0);
-    return most;
+    const from = binAt(column);
+    const to = Math.max(from + 1, binAt(column + 1));
+    return Array.from({ length: to - from }, (_, bin) => values[from + bin] ?? 0);
   });
 }

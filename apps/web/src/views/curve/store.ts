@@ -1,7 +1,7 @@
 /** The curve's store: the policy and what it is asked, and the schedule that comes of it. */
 import { computed, signal } from "@preact/signals";
 import { assertRange, type PolicyDocument, resolve } from "@redrive/core";
-import { type Schedule, schedule } from "@redrive/simulator";
+import { COVERAGE_SAMPLES, type Schedule, schedule } from "@redrive/simulator";
 import { FIRST_SEED, type Seed } from "../../app/seed.ts";
 import type { RunOf } from "../../app/view.ts";
 import { sharedDocument } from "../../panels/named-policy.ts";
@@ -16,10 +16,8 @@ const OPENING: PolicyDocument = {
 const OPENING_OUTAGE_MS = 8000;
 const LONGEST_MS = 365 * 86_400_000;
 
-/** As many as the command line tries. */
-export const COVERAGE_SAMPLES = 20_000;
 /** With hints every wait is decided by core's `decide`, which takes its time. */
-export const HINTED_SAMPLES = 4000;
+const HINTED_SAMPLES = 4000;
 
 export const policy = signal<PolicyDocument>(OPENING);
 /** The preset or catalogue entry that the policy is, or empty. */
@@ -35,11 +33,14 @@ export const drawn = computed<Schedule>(() =>
   schedule(policy.value, { seed: seed.value, retryAfterMs: retryAfterMs.value }),
 );
 
+/** Calls tried for the coverage. */
+export const samples = computed(() => (retryAfterMs.value > 0 ? HINTED_SAMPLES : COVERAGE_SAMPLES));
+
 export const covered = answerTo("coverage", "coverage", () => ({
   policy: policy.value,
   outageMs: outageMs.value,
   seed: seed.value,
-  samples: retryAfterMs.value > 0 ? HINTED_SAMPLES : COVERAGE_SAMPLES,
+  samples: samples.value,
   retryAfterMs: retryAfterMs.value,
 }));
 

@@ -1,7 +1,7 @@
 /** The herd's controls: how many clients, which strategies side by side, the curve, the window. */
 import { useSignal } from "@preact/signals";
 import { type PolicyDocument, resolve } from "@redrive/core";
-import { strategyNames } from "@redrive/simulator";
+import { MOST_STRATEGIES, strategyNames } from "@redrive/simulator";
 import { whole } from "@redrive/simulator/words";
 import { PolicyPicker } from "../../panels/policy-picker.tsx";
 import { Card } from "../../parts/card.tsx";
@@ -17,7 +17,6 @@ import {
   dropStrategy,
   FEWEST_CLIENTS,
   MOST_CLIENTS,
-  MOST_STRATEGIES,
   strategies,
   windowMs,
 } from "./store.ts";

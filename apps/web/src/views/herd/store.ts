@@ -1,19 +1,24 @@
 /** The herd's store: clients, one curve, the strategies beside each other, and what the worker counts. */
 import { computed, effect, signal } from "@preact/signals";
 import { assertRange, type PolicyDocument, resolve } from "@redrive/core";
-import { type Herd, strategyDocument, strategyNames } from "@redrive/simulator";
+import {
+  assertStrategyCount,
+  type Herd,
+  MOST_STRATEGIES,
+  strategyDocument,
+  strategyNames,
+} from "@redrive/simulator";
 import type { SharedPolicy, SharedStrategy } from "@redrive/simulator/share";
 import { FIRST_SEED, type Seed } from "../../app/seed.ts";
 import type { RunOf } from "../../app/view.ts";
 import { namedPolicy, sharedDocument } from "../../panels/named-policy.ts";
 import { ask } from "../../worker/client.ts";
 
-export const MOST_STRATEGIES = 4;
 export const FEWEST_CLIENTS = 100;
 export const MOST_CLIENTS = 1_000_000;
 
 /** The curve of `redrive sim herd`: five retries, a cap of thirty times the base. */
-export const OPENING_CURVE: PolicyDocument = {
+const OPENING_CURVE: PolicyDocument = {
   maxAttempts: 6,
   initialDelayMs: 100,
   maxDelayMs: 3000,
@@ -128,7 +133,8 @@ export function runOf(): RunOf<"herd"> {
 export async function openHerd(run: RunOf<"herd">): Promise<void> {
   assertRange("clients", run.clients, 1, 2_000_000);
   assertRange("windowMs", run.windowMs, 1, 86_400_000);
-  const opened = await Promise.all(run.strategies.slice(0, MOST_STRATEGIES).map(strategyFrom));
+  assertStrategyCount("a link", run.strategies.length);
+  const opened = await Promise.all(run.strategies.map(strategyFrom));
   const first = opened.find(({ name }) => strategyNames.includes(name) && name !== "immediate");
   if (first !== undefined) curve.value = first.document;
   strategies.value = opened;

@@ -1,4 +1,4 @@
-/** Export: what the System view gives as files: the drawing, the series, the scenario with its report. */
+/** Export: what the System view gives as files: the drawing, the series, the report. */
 import type { PolicyDocument } from "@redrive/core";
 import { seriesRows } from "@redrive/simulator/words";
 import type { Exports } from "../../exports/exportables.ts";
@@ -6,14 +6,14 @@ import { isCalls, policyOf } from "./document.ts";
 import { policyDocumentOf } from "./other-worlds.tsx";
 import { drawing } from "./run-chart.tsx";
 import { report } from "./runs.ts";
-import { current, layer, seed } from "./store.ts";
+import { current, layer } from "./store.ts";
 
 export function exportsOf(): Exports {
   return {
     name: `redrive-system-${current.value.name ?? "scenario"}`,
     drawing: () => drawing.current,
     rows: () => (report.value === undefined ? [] : seriesRows(report.value)),
-    json: () => ({ seed: seed.value, scenario: current.value, report: report.value }),
+    json: () => report.value ?? {},
     policy: shownPolicy,
   };
 }

@@ -17,7 +17,7 @@ type Done = { readonly report: Report } | { readonly problem: string };
 const MOST_KEPT = 40;
 
 /** A run that takes longer says so. */
-export const PROGRESS_AFTER_MS = 300;
+const PROGRESS_AFTER_MS = 300;
 
 /** Questions about the scenario on the stage: of these alone the progress is shown. */
 const STAGE_LANE = "system";

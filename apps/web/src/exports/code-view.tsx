@@ -1,0 +1,61 @@
+/** Code view: a policy as code for one of several, with what that one does otherwise, to be copied. */
+import { useSignal } from "@preact/signals";
+import { copyText } from "../parts/clipboard.ts";
+import { Segmented } from "../parts/segmented.tsx";
+import "./code.css";
+
+interface CodeViewProps<Target extends string> {
+  readonly targets: readonly CodeChoice<Target>[];
+  /** The one that is shown first. */
+  readonly first: Target;
+  codeOf(target: Target): { readonly text: string; readonly notes: readonly string[] };
+}
+
+export interface CodeChoice<Target extends string> {
+  readonly value: Target;
+  readonly label: string;
+}
+
+export function CodeView<Target extends string>({ targets, first, codeOf }: CodeViewProps<Target>) {
+  const shown = useSignal(first);
+  const said = useSignal("");
+  const { text, notes } = codeOf(shown.value);
+  const copy = async () => {
+    said.value = (await copyText(text)) ? "Copied" : "Select the code and copy it by hand";
+  };
+  return (
+    <>
+      <div class="code-head">
+        <Segmented
+          label="Code for"
+          isLabelHidden
+          value={shown.value}
+          options={targets}
+          onChange={(target) => {
+            shown.value = target;
+            said.value = "";
+          }}
+        />
+        <span class="code-tools">
+          <output aria-live="polite">{said.value}</output>
+          <button type="button" class="button small" onClick={copy}>
+            Copy
+          </button>
+        </span>
+      </div>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keys. */}
+      <section class="code" tabIndex={0} aria-label="Lines of code">
+        <pre>
+          <code>{text}</code>
+        </pre>
+      </section>
+      {notes.length > 0 && (
+        <ul class="code-notes">
+          {notes.map((note) => (
+            <li key={note}>{note}</li>
+          ))}
+        </ul>
+      )}
+    </>
+  );
+}

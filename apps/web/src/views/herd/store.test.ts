@@ -1,0 +1,36 @@
+/** The herd's store: a link is opened whole or refused, never cut. */
+import { RedriveError } from "@redrive/core";
+import { MOST_STRATEGIES } from "@redrive/simulator";
+import { afterEach, expect, test } from "vitest";
+import type { RunOf } from "../../app/view.ts";
+import { openHerd, resetHerd, runOf, strategies } from "./store.ts";
+
+afterEach(resetHerd);
+
+function runOfMany(count: number): RunOf<"herd"> {
+  const names = Array.from({ length: count }, (_, place) => `policy-${place}`);
+  return {
+    view: "herd",
+    seed: 7,
+    strategies: names.map((name, place) => ({ name, policy: { initialDelayMs: 100 + place } })),
+    clients: 1000,
+    windowMs: 10,
+  };
+}
+
+test("opens as many strategies as the command line takes, every one", async () => {
+  const run = runOfMany(MOST_STRATEGIES);
+  await openHerd(run);
+  expect(runOf()).toEqual(run);
+});
+
+test.each([0, MOST_STRATEGIES + 1])("refuses a link with %i, and says how many", async (count) => {
+  const before = strategies.value;
+  const refusal = await openHerd(runOfMany(count)).catch((error: unknown) => error);
+  expect(refusal).toBeInstanceOf(RedriveError);
+  expect(refusal).toMatchObject({
+    code: "INVALID_ARGUMENT",
+    message: `a link must name 1 to 6 strategies, got ${count}`,
+  });
+  expect(strategies.value).toBe(before);
+});
