@@ -118,6 +118,22 @@ describe("an embedded Redrive", () => {
     expect(requests).toEqual([]);
   });
 
+  it("lets what runs end however often it is told to stop", async () => {
+    redrive = await createRedrive({ store: `sqlite:${join(folder, "twice.db")}` });
+    const slow = createServer().listen(0, "127.0.0.1");
+    await once(slow, "listening");
+    const targetUrl = `http://127.0.0.1:${(slow.address() as AddressInfo).port}/`;
+    const arrived = once(slow, "request");
+    const { taskId } = await redrive.enqueue({ targetUrl });
+    const [, response] = await arrived;
+    const end = ended(taskId);
+    const stopping = Promise.all([redrive.stop(), redrive.stop()]);
+    response.end("done");
+    expect((await end).type).toBe("task.succeeded");
+    await stopping;
+    slow.close();
+  });
+
   it("refuses what cannot be carried out, quoting it", async () => {
     redrive = await createRedrive({ store: "memory:" });
     const refuse = (input: object) => redrive.enqueue({ targetUrl: url, ...input });

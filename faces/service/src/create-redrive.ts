@@ -12,6 +12,7 @@ import {
   systemClock,
   systemRandom,
 } from "@redrive/core";
+import { codedStore } from "./coded-store.ts";
 import { parseAllowlist } from "./deliver/allowlist.ts";
 import { unstarted } from "./deliver/attempt-result.ts";
 import { createDeliverer, type Deliverer } from "./deliver/deliver.ts";
@@ -113,7 +114,7 @@ export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
   });
   const redrive = new Redrive({
     clock,
-    store,
+    store: codedStore(store, (error) => engine.failed(error)),
     engine,
     newId,
     digest: sha256,

@@ -86,6 +86,7 @@ export class Redrive {
   readonly jobs: RedriveJobs;
   readonly #destinationPolicies: DestinationPolicies;
   readonly #parts: RedriveParts;
+  #stopping: Promise<void> | undefined;
 
   constructor(parts: RedriveParts) {
     const { clock, store, engine, digest } = parts;
@@ -353,10 +354,10 @@ export class Redrive {
   }
 
   /** Claims no more, lets what runs end for at most `graceMs`, and closes. Safe to call twice. */
-  async stop(graceMs?: number): Promise<void> {
-    await this.jobs.stop();
-    await this.#parts.engine.stop(graceMs);
-    await this.#parts.close();
+  stop(graceMs?: number): Promise<void> {
+    const { engine, close } = this.#parts;
+    this.#stopping ??= this.jobs.stop().then(() => engine.stop(graceMs).then(close));
+    return this.#stopping;
   }
 }
 

@@ -3,6 +3,7 @@
  * permitted, and settles them, on the clock, the chance, the store and the delivery it is given.
  */
 import type { Clock, Random, RetryBudget, RetryBudgetDocument } from "@redrive/core";
+import { codedStore, storeFailure } from "../coded-store.ts";
 import { serviceError } from "../errors.ts";
 import {
   type Cancel,
@@ -12,7 +13,6 @@ import {
   type StartedTask,
   type Store,
   StoreBrokenError,
-  StoreFullError,
   type TaskRef,
   type WakeResult,
 } from "../store.ts";
@@ -50,6 +50,9 @@ export interface EngineOptions {
   /** The store can no longer be relied on: the process is to end. */
   readonly onFatal?: (error: unknown) => void;
 }
+
+/** How long after its grace a stopping engine waits for its last commits. */
+const LAST_COMMITS_MS = 2000;
 
 type Phase = "new" | "running" | "stopping" | "stopped";
 
@@ -186,7 +189,7 @@ export class Engine implements TurnHost {
       if (result.kind === "created") this.#tellCreated(task);
       done(result);
     };
-    const refused = (error: unknown) => failed(unavailable(error));
+    const refused = (error: unknown) => failed(storeFailure(error));
     this.#turn.addCreate({
       create: { task, fingerprint },
       destination,
@@ -231,7 +234,7 @@ export class Engine implements TurnHost {
   ): Promise<Result> {
     return new Promise((resolve, reject) => {
       if (this.#phase !== "running") return reject(stopped());
-      add(resolve, (error) => reject(unavailable(error)));
+      add(resolve, (error) => reject(storeFailure(error)));
     });
   }
 
@@ -242,14 +245,12 @@ export class Engine implements TurnHost {
     change: Partial<Pick<DestinationRow, "pausedAt" | "document">>,
   ): Promise<DestinationRow> {
     const destination = this.destination(tenantId, name);
-    const stored = await this.#options.store.getDestination(tenantId, name);
+    const store = codedStore(this.#options.store, (error) => this.failed(error));
+    const stored = await store.getDestination(tenantId, name);
     if (stored !== null) destination.adopt(stored, this.#time.now());
     const row = { ...destination.row, ...change, version: destination.row.version + 1 };
     const batch = { now: this.#time.now(), nodeId: this.nodeId, ...NOTHING };
-    const { destinations } = await this.#options.store.commit({
-      ...batch,
-      destinations: [{ row }],
-    });
+    const { destinations } = await store.commit({ ...batch, destinations: [{ row }] });
     const standing = destinations[0] ?? null;
     destination.adopt(standing ?? row, this.#time.now());
     this.#scheduler.unblock(destination);
@@ -298,7 +299,7 @@ export class Engine implements TurnHost {
     if (this.#phase === "stopped") return;
     this.#phase = "stopped";
     this.#upkeep.stop();
-    this.#turn.close(unavailable(error));
+    this.#turn.close(storeFailure(error));
     this.#runner.abort(error);
     this.#whenDrained?.();
     const reason = error instanceof Error ? error.message : String(error);
@@ -307,21 +308,26 @@ export class Engine implements TurnHost {
   }
 
   /**
-   * Claims no more, lets what runs end for at most `graceMs`, then ends it, and gives up the lease.
+   * Claims no more, lets what runs end for at most `graceMs`, then ends it, and gives up the lease. A
+   * store that takes nothing is waited for two seconds more: what could not be settled is abandoned.
    * Safe to call twice.
    */
   async stop(graceMs = 30_000): Promise<void> {
     if (this.#phase !== "running") return;
     this.#phase = "stopping";
+    const { clock, store } = this.#options;
     const abort = () => this.#runner.abort(new Error("the service is stopping"));
-    const cancel = this.#options.clock.alarm(graceMs, abort);
+    const cancelGrace = clock.alarm(graceMs, abort);
+    const cancelLast = clock.alarm(graceMs + LAST_COMMITS_MS, () => this.#whenDrained?.());
     await this.#drained();
-    cancel();
+    cancelGrace();
+    cancelLast();
     this.#upkeep.stop();
     if (this.#isFailed()) return;
     this.#phase = "stopped";
     this.#turn.close(stopped());
-    await this.#options.store.retire(this.nodeId);
+    // A lease that cannot be given up lapses.
+    await store.retire(this.nodeId).catch(() => {});
   }
 
   #isFailed(): boolean {
@@ -350,11 +356,4 @@ const NOTHING = { destinations: [], creates: [], settles: [], cancels: [], wakes
 
 function stopped(): Error {
   return serviceError("SERVICE_STOPPED", "the service is stopping or has stopped");
-}
-
-function unavailable(error: unknown): unknown {
-  const text = error instanceof Error ? error.message : String(error);
-  return error instanceof StoreFullError
-    ? serviceError("STORE_FULL", `nothing was stored: ${text}`, error)
-    : serviceError("STORE_UNAVAILABLE", `it is not known what was stored: ${text}`, error);
 }

@@ -71,10 +71,10 @@ export class EngineEvents {
     this.#ring.put(++this.#count, at, body);
     if (this.#listeners.size === 0) return;
     const event = { id: this.#idOf(this.#count), at, ...body };
-    for (const listener of this.#listeners) listener(event);
+    for (const listener of this.#listeners) notify(listener, event);
   }
 
-  /** Returns what ends the listening. A listener must not throw. */
+  /** Returns what ends the listening. */
   listen(listener: (event: EngineEvent) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -93,5 +93,17 @@ export class EngineEvents {
 
   #idOf(number: number): string {
     return `${this.#nodeId}-${number}`;
+  }
+}
+
+/**
+ * What a listener throws must not keep the engine from its work, nor be lost: it becomes an
+ * unhandled rejection, which hosts report.
+ */
+function notify(listener: (event: EngineEvent) => void, event: EngineEvent): void {
+  try {
+    listener(event);
+  } catch (error) {
+    void Promise.reject(error);
   }
 }

@@ -48,10 +48,12 @@ export class Turn {
   #isRequested = false;
   #isBusy = false;
   #isClosed = false;
+  #closedBy: unknown;
   #failures = 0;
   #lingered = 0;
   #endedBefore = 0;
   #cancelAlarm: Cancel | undefined;
+  #cancelPause: Cancel | undefined;
   #alarmAt = Number.POSITIVE_INFINITY;
 
   constructor(clock: Clock, time: EngineTime, store: Store, scheduler: Scheduler, host: TurnHost) {
@@ -118,7 +120,9 @@ export class Turn {
   /** Nothing is committed any more; whoever waits is told. */
   close(error: unknown): void {
     this.#isClosed = true;
+    this.#closedBy = error;
     this.#cancelAlarm?.();
+    this.#cancelPause?.();
     for (const item of [...this.#creates, ...this.#cancels, ...this.#wakes]) item.failed(error);
     this.#creates = [];
     this.#cancels = [];
@@ -196,7 +200,10 @@ export class Turn {
 
   #succeed(load: Load, result: CommitResult): void {
     this.#isBusy = false;
-    if (this.#isClosed) return;
+    if (this.#isClosed) {
+      this.#tellClosed(load);
+      return;
+    }
     if (this.#failures > 0) this.#host.committed();
     this.#failures = 0;
     tellCommitted(this.#told(), load, result);
@@ -204,14 +211,22 @@ export class Turn {
     else this.#arm();
   }
 
+  /** The commit was under way when this closed: it may have happened, and nobody may rely on it. */
+  #tellClosed({ creates, cancels, wakes }: Load): void {
+    for (const item of [...creates, ...cancels, ...wakes]) item.failed(this.#closedBy);
+  }
+
   #fail(load: Load, error: unknown): void {
-    if (this.#isClosed) return;
+    if (this.#isClosed) {
+      this.#tellClosed(load);
+      return;
+    }
     this.#settles = [...load.settles, ...this.#settles];
     for (const destination of load.written) this.#changed.add(destination);
     tellFailed(this.#told(), load, error);
     const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures);
     this.#failures++;
-    this.#clock.alarm(pauseMs, () => {
+    this.#cancelPause = this.#clock.alarm(pauseMs, () => {
       this.#isBusy = false;
       this.request();
     });

@@ -1,0 +1,110 @@
+/** Tests of the engine in trouble: a store that fails while it stops or runs, listeners that throw. */
+import { seededRandom, virtualClock } from "@redrive/core";
+import { describe, expect, it } from "vitest";
+import { unstarted } from "../deliver/attempt-result.ts";
+import { type CreateResult, type Store, StoreBrokenError, StoreFullError } from "../store.ts";
+import { memoryStore } from "../stores/memory/memory-store.ts";
+import { newTask, T0, TENANT } from "../stores/store.testing.ts";
+import { Engine } from "./engine.ts";
+
+/** An engine whose attempts hang, on a store that a test can break. */
+async function setup() {
+  const clock = virtualClock(T0);
+  const inner = memoryStore();
+  const policy = { tenantId: TENANT, policyId: "background", version: 1, createdAt: T0 };
+  await inner.addPolicy({ ...policy, document: "{}" });
+  const store: Store & { -readonly [name in "commit" | "renew" | "retire"]: Store[name] } = {
+    ...inner,
+  };
+  const fatal: unknown[] = [];
+  const engine = await Engine.open({
+    clock,
+    random: seededRandom("trouble"),
+    store,
+    nodeId: "node-1",
+    onFatal: (error) => fatal.push(error),
+    // No attempt ends by itself.
+    deliver: (_, { signal }, done) =>
+      signal.addEventListener("abort", () => done(unstarted({ kind: "aborted" }, null))),
+  });
+  await engine.start();
+  const create = () =>
+    new Promise<CreateResult>((done, failed) => {
+      engine.create(newTask({ createdAt: T0, scheduledAt: T0 }), null, done, failed);
+    });
+  return { clock, store, engine, create, fatal };
+}
+
+/** What a promise has come to within a few turns; "waiting" if nothing. */
+async function stateOf(promise: Promise<unknown>): Promise<unknown> {
+  let state: unknown = "waiting";
+  promise.then(
+    (value) => {
+      state = value;
+    },
+    ({ code }: { code?: string }) => {
+      state = code;
+    },
+  );
+  for (let turn = 0; turn < 10; turn++) await undefined;
+  return state;
+}
+
+const full = () => Promise.reject(new StoreFullError("no space"));
+
+describe("an engine in trouble", () => {
+  it("stops within its grace and two seconds though the store takes nothing any more", async () => {
+    const { clock, store, engine, create } = await setup();
+    await clock.run(create());
+    store.commit = full;
+    store.renew = full;
+    store.retire = full;
+    let hasStopped = false;
+    const stopping = engine.stop(10_000).then(() => {
+      hasStopped = true;
+    });
+    await clock.advance(9999);
+    expect(hasStopped).toBe(false);
+    await clock.advance(2001);
+    expect(hasStopped).toBe(true);
+    await stopping;
+    expect(clock.pending()).toBe(0);
+  });
+
+  it("tells whoever waits for a commit that was under way when the store broke", async () => {
+    const { clock, store, create, fatal } = await setup();
+    const { commit } = store;
+    const held: (() => void)[] = [];
+    store.commit = (batch) =>
+      new Promise((resolve, reject) => {
+        held.push(() => void commit(batch).then(resolve, reject));
+      });
+    const created = create();
+    await clock.advance(0);
+    expect(held).toHaveLength(1);
+    store.renew = () => Promise.reject(new StoreBrokenError("fsync failed"));
+    await clock.advance(2000);
+    expect(fatal).toHaveLength(1);
+    held[0]?.();
+    await clock.advance(0);
+    expect(await stateOf(created)).toBe("STORE_UNAVAILABLE");
+  });
+
+  it("goes on when a listener throws, and leaves the error to the host", async () => {
+    const { clock, engine, create } = await setup();
+    const known = process.listeners("unhandledRejection");
+    process.removeAllListeners("unhandledRejection");
+    const reported = new Promise((resolve) => process.once("unhandledRejection", resolve));
+    const heard: string[] = [];
+    engine.events.listen(({ type }) => {
+      if (type === "task.created") throw new Error("mine");
+    });
+    engine.events.listen(({ type }) => heard.push(type));
+    const created = create();
+    await clock.advance(0);
+    expect(await stateOf(created)).toMatchObject({ kind: "created" });
+    expect(heard).toContain("attempt.started");
+    expect(await reported).toMatchObject({ message: "mine" });
+    for (const listener of known) process.on("unhandledRejection", listener);
+  });
+});

@@ -1,0 +1,52 @@
+/** Tests of a store that refuses outside of a task's commits: whoever asked is told by a code. */
+import { afterEach, describe, expect, it } from "vitest";
+import { createRedrive } from "./create-redrive.ts";
+import type { Redrive } from "./redrive.ts";
+import { type Store, StoreBrokenError, StoreFullError } from "./store.ts";
+import { memoryStore } from "./stores/memory/memory-store.ts";
+
+const targetUrl = "http://127.0.0.1:7999/";
+let redrive: Redrive;
+afterEach(() => redrive.stop());
+
+async function redriveOn(broken: Partial<Store>): Promise<{ readonly fatal: readonly unknown[] }> {
+  const fatal: unknown[] = [];
+  const store = { ...memoryStore(), ...broken };
+  redrive = await createRedrive({ store, onFatal: (error) => fatal.push(error) });
+  return { fatal };
+}
+
+const full = () => Promise.reject(new StoreFullError("no space left for a.db"));
+const broken = () => Promise.reject(new StoreBrokenError("a.db failed"));
+
+describe("a store that refuses", () => {
+  it("to keep a policy makes the task that brings it STORE_FULL", async () => {
+    await redriveOn({ addPolicy: full });
+    const task = redrive.enqueue({ targetUrl, policy: { maxAttempts: 2 } });
+    await expect(task).rejects.toMatchObject({ code: "STORE_FULL" });
+    const policy = redrive.policies.register("default", { policyId: "mine" });
+    await expect(policy).rejects.toMatchObject({ code: "STORE_FULL" });
+  });
+
+  it("to write a destination makes its pause STORE_FULL", async () => {
+    await redriveOn({ commit: full });
+    await expect(redrive.pause("there")).rejects.toMatchObject({ code: "STORE_FULL" });
+  });
+
+  it("to list makes the list STORE_UNAVAILABLE, and a redrive too", async () => {
+    const { query } = memoryStore();
+    const list = () => Promise.reject(new Error("reading a.db failed: disk I/O error"));
+    await redriveOn({ query: { ...query, list } });
+    await expect(redrive.list()).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+    const job = redrive.jobs.start({ tenantId: "default", filter: {} });
+    await expect(job).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+  });
+
+  it("because it is broken ends the service at once, whoever found out", async () => {
+    const { fatal } = await redriveOn({ addPolicy: broken });
+    const task = redrive.enqueue({ targetUrl, policy: { maxAttempts: 2 } });
+    await expect(task).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+    expect(fatal).toHaveLength(1);
+    expect(redrive.isRunning()).toBe(false);
+  });
+});
