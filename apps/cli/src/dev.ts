@@ -90,7 +90,7 @@ function open(port: number, dataFile: string): Promise<Serving> {
       logger: { level: "warn" },
       async prepare(app, redrive) {
         addPages(app);
-        await redrive.policies.replace("default", DEMO_POLICY);
+        await redrive.policies.replace(DEMO_POLICY);
       },
     },
   );

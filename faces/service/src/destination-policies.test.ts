@@ -38,10 +38,10 @@ describe("a destination's policy", () => {
 
   it("is pinned by the version that is newest then", async () => {
     await open();
-    await redrive.policies.replace("default", { policyId: "webhook", maxAttempts: 3 });
+    await redrive.policies.replace({ policyId: "webhook", maxAttempts: 3 });
     await redrive.configure(destination, { policy: "webhook" });
     expect(await policyOf()).toBe("webhook 1");
-    await redrive.policies.replace("default", { policyId: "webhook", maxAttempts: 4 });
+    await redrive.policies.replace({ policyId: "webhook", maxAttempts: 4 });
     expect(await policyOf()).toBe("webhook 2");
   });
 

@@ -5,13 +5,7 @@ export { systemClock, systemRandom } from "@redrive/core";
 export { createRedrive, type RedriveOptions } from "./create-redrive.ts";
 export type { EngineEvent, EngineEventType } from "./engine/events.ts";
 export type { DestinationHealth } from "./operations/destination-health.ts";
-export {
-  type Accepted,
-  type Cancelled,
-  DEFAULT_TENANT,
-  type Redrive,
-  type RedriveCount,
-} from "./redrive.ts";
+export type { Accepted, Cancelled, Redrive, RedriveCount } from "./redrive.ts";
 export { assertEncryptionKey } from "./secrets.ts";
 export {
   type AttemptPage,
@@ -27,5 +21,11 @@ export {
 export { type MemoryStore, memoryStore } from "./stores/memory/memory-store.ts";
 export { checkSqliteFile } from "./stores/sqlite/check-file.ts";
 export { sqliteStore } from "./stores/sqlite/sqlite-store.ts";
-export type { AttemptLog, AttemptPhases, RetryTask, TaskStatus } from "./task.ts";
+export {
+  type AttemptLog,
+  type AttemptPhases,
+  DEFAULT_TENANT,
+  type RetryTask,
+  type TaskStatus,
+} from "./task.ts";
 export type { TaskInput } from "./task-input.ts";

@@ -6,6 +6,7 @@ import { type PolicyDocument, presets, resolve } from "@redrive/core";
 import type { PolicyBook } from "./engine/policy-book.ts";
 import { serviceError } from "./errors.ts";
 import type { PolicyRow, Store } from "./store.ts";
+import { DEFAULT_TENANT } from "./task.ts";
 
 /** The digest of texts and bytes, in hexadecimal. */
 export type Digest = (parts: readonly (string | Uint8Array)[]) => string;
@@ -14,6 +15,9 @@ export interface PolicyChoice {
   readonly policyId: string;
   readonly policyVersion: number;
 }
+
+/** More are forgotten and read again. */
+const MOST_KNOWN = 10_000;
 
 export class Policies {
   readonly #store: Store;
@@ -42,64 +46,88 @@ export class Policies {
     if (!Object.hasOwn(presets, policyId)) {
       throw serviceError("UNKNOWN_POLICY", `there is no policy ${JSON.stringify(policyId)}`);
     }
-    return this.#add(tenantId, policyId, 1, presets[policyId as keyof typeof presets]);
+    return this.#add(tenantId, policyId, presets[policyId as keyof typeof presets]);
   }
 
   /** Keeps a policy that came with a task. */
   async chooseInline(tenantId: string, document: PolicyDocument): Promise<PolicyChoice> {
     const policyId = `inline.${this.#digest([JSON.stringify(resolve(document))]).slice(0, 40)}`;
-    return this.known(tenantId, policyId) ?? this.#add(tenantId, policyId, 1, document);
+    return this.known(tenantId, policyId) ?? this.#add(tenantId, policyId, document);
   }
 
   /** Adds a policy under its id. The same document again is no change; another one is refused. */
-  async register(tenantId: string, document: PolicyDocument): Promise<PolicyChoice> {
+  async register(
+    document: PolicyDocument,
+    tenantId: string = DEFAULT_TENANT,
+  ): Promise<PolicyChoice> {
     const policyId = idOf(document);
-    const standing = await this.#store.getPolicy(tenantId, policyId);
-    if (standing === null) return this.#add(tenantId, policyId, 1, document);
+    const added = await this.#addVersion(tenantId, policyId, 1, document);
+    const standing = added ?? (await this.#store.getPolicy(tenantId, policyId));
+    // Removed in between: then it is new after all.
+    if (standing === null) return this.register(document, tenantId);
     if (standing.document === JSON.stringify(document)) return this.#note(standing);
     const text = `policy ${JSON.stringify(policyId)} exists with another document; replace it`;
     throw serviceError("POLICY_CONFLICT", text);
   }
 
   /** Makes a document the newest version of its id. */
-  async replace(tenantId: string, document: PolicyDocument): Promise<PolicyChoice> {
+  async replace(
+    document: PolicyDocument,
+    tenantId: string = DEFAULT_TENANT,
+  ): Promise<PolicyChoice> {
     const policyId = idOf(document);
     const standing = await this.#store.getPolicy(tenantId, policyId);
     if (standing?.document === JSON.stringify(document)) return this.#note(standing);
-    return this.#add(tenantId, policyId, (standing?.version ?? 0) + 1, document);
+    const version = (standing?.version ?? 0) + 1;
+    const added = await this.#addVersion(tenantId, policyId, version, document);
+    // Somebody else was first with that version: this one comes after it.
+    return added === null ? this.replace(document, tenantId) : this.#note(added);
   }
 
   /** One version, or the newest; null if there is none. */
-  get(tenantId: string, policyId: string, version?: number): Promise<PolicyRow | null> {
+  get(
+    policyId: string,
+    tenantId: string = DEFAULT_TENANT,
+    version?: number,
+  ): Promise<PolicyRow | null> {
     return this.#store.getPolicy(tenantId, policyId, version);
   }
 
-  list(tenantId: string): Promise<readonly PolicyRow[]> {
+  list(tenantId: string = DEFAULT_TENANT): Promise<readonly PolicyRow[]> {
     return this.#store.listPolicies(tenantId);
   }
 
   /** False while a task that has not ended uses it. */
-  async remove(tenantId: string, policyId: string): Promise<boolean> {
+  async remove(policyId: string, tenantId: string = DEFAULT_TENANT): Promise<boolean> {
     this.#newest.delete(`${tenantId}\n${policyId}`);
     return this.#store.removePolicy(tenantId, policyId);
   }
 
-  async #add(
+  /** What stands under the id already serves as well. */
+  async #add(tenantId: string, policyId: string, document: PolicyDocument): Promise<PolicyChoice> {
+    const added = await this.#addVersion(tenantId, policyId, 1, document);
+    const standing = added ?? (await this.#store.getPolicy(tenantId, policyId));
+    return standing === null ? this.#add(tenantId, policyId, document) : this.#note(standing);
+  }
+
+  /** Null if there is that version already. */
+  async #addVersion(
     tenantId: string,
     policyId: string,
     version: number,
     document: PolicyDocument,
-  ): Promise<PolicyChoice> {
+  ): Promise<PolicyRow | null> {
     resolve(document);
     const text = JSON.stringify(document);
     const row = { tenantId, policyId, version, document: text, createdAt: this.#now() };
-    await this.#store.addPolicy(row);
-    return this.#note((await this.#store.getPolicy(tenantId, policyId)) ?? row);
+    return (await this.#store.addPolicy(row)) ? row : null;
   }
 
   #note({ tenantId, policyId, version, document }: PolicyRow): PolicyChoice {
     const choice = { policyId, policyVersion: version };
     this.#book.keep({ tenantId, ...choice }, JSON.parse(document) as PolicyDocument);
+    // Policies that come with tasks may be without number.
+    if (this.#newest.size >= MOST_KNOWN) this.#newest.clear();
     this.#newest.set(`${tenantId}\n${policyId}`, choice);
     return choice;
   }

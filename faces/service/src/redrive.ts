@@ -40,7 +40,7 @@ import {
   type TaskFilter,
   type TaskPage,
 } from "./store.ts";
-import type { NewTask, RetryTask } from "./task.ts";
+import { DEFAULT_TENANT, type NewTask, type RetryTask } from "./task.ts";
 import { checkInput, fingerprintParts, type TaskInput, taskOf } from "./task-input.ts";
 
 /** What `createRedrive` joins. */
@@ -74,9 +74,6 @@ export interface RedriveCount {
   /** Had been redriven before. */
   readonly skipped: number;
 }
-
-/** Who a call is for when nothing is said: an embedding process is its own only tenant. */
-export const DEFAULT_TENANT = "default";
 
 const REDRIVE_PAGE = 100;
 

@@ -24,7 +24,7 @@ describe("a store that refuses", () => {
     await redriveOn({ addPolicy: full });
     const task = redrive.enqueue({ targetUrl, policy: { maxAttempts: 2 } });
     await expect(task).rejects.toMatchObject({ code: "STORE_FULL" });
-    const policy = redrive.policies.register("default", { policyId: "mine" });
+    const policy = redrive.policies.register({ policyId: "mine" });
     await expect(policy).rejects.toMatchObject({ code: "STORE_FULL" });
   });
 

@@ -4,6 +4,9 @@
  */
 import type { StopReason } from "@redrive/core";
 
+/** Who a call is for when nothing is said: an embedding process is its own only tenant. */
+export const DEFAULT_TENANT = "default";
+
 export type TaskStatus = "PENDING" | "IN_FLIGHT" | "SUCCEEDED" | "EXHAUSTED" | "CANCELLED";
 
 /** The states a task never leaves. */

@@ -15,7 +15,8 @@ import {
   LogController,
 } from "fastify";
 import { serviceError } from "../errors.ts";
-import { DEFAULT_TENANT, type Redrive } from "../redrive.ts";
+import type { Redrive } from "../redrive.ts";
+import { DEFAULT_TENANT } from "../task.ts";
 import { Access, type Caller, type RouteScope } from "./access.ts";
 import { answerError, answerSocket } from "./answer.ts";
 import { Backlog } from "./backlog.ts";

@@ -92,8 +92,8 @@ async function register({ redrive }: Front, request: FastifyRequest, reply: Fast
   if (document.policyId === undefined) {
     throw wrong("policyId", "a policy to register must have a policyId, got none");
   }
-  const standing = await redrive.policies.get(tenantId, String(document.policyId));
-  const { policyId } = await redrive.policies.register(tenantId, document);
+  const standing = await redrive.policies.get(String(document.policyId), tenantId);
+  const { policyId } = await redrive.policies.register(document, tenantId);
   reply.code(standing === null ? 201 : 200).header("location", `/retry-policies/${policyId}`);
   return find({ redrive }, tenantId, policyId);
 }
@@ -108,7 +108,7 @@ async function replace(
   if ((document.policyId ?? policyId) !== policyId) {
     throw wrong("policyId", `policyId must be ${JSON.stringify(policyId)} as in the path`);
   }
-  await redrive.policies.replace(tenantId, { ...document, policyId });
+  await redrive.policies.replace({ ...document, policyId }, tenantId);
   return find({ redrive }, tenantId, policyId);
 }
 
@@ -118,7 +118,7 @@ async function find(
   policyId: string,
   version?: number,
 ): Promise<PolicyView> {
-  const row = await redrive.policies.get(tenantId, policyId, version);
+  const row = await redrive.policies.get(policyId, tenantId, version);
   if (row !== null) return viewPolicy(row);
   if (version === undefined && isPreset(policyId)) return viewPreset(policyId);
   throw serviceError("NOT_FOUND", `there is no policy ${JSON.stringify(policyId)}`);
@@ -141,10 +141,10 @@ async function remove(
 ): Promise<void> {
   const { policyId } = request.params;
   const tenantId = tenantOf(request);
-  if ((await front.redrive.policies.get(tenantId, policyId)) === null) {
+  if ((await front.redrive.policies.get(policyId, tenantId)) === null) {
     throw serviceError("NOT_FOUND", `there is no policy ${JSON.stringify(policyId)}`);
   }
-  if (!(await front.redrive.policies.remove(tenantId, policyId))) {
+  if (!(await front.redrive.policies.remove(policyId, tenantId))) {
     const text = `policy ${JSON.stringify(policyId)} is used by tasks that have not ended`;
     throw serviceError("POLICY_IN_USE", text);
   }
