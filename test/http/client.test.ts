@@ -89,6 +89,14 @@ test("a refusal is an error with its code and its fields", async () => {
   await expect(other.listTasks()).rejects.toMatchObject({ code: "INTERNAL" });
 });
 
+test("something that is no Redrive is told from one", async () => {
+  const page = createClient({ url: front.url, fetch: async () => new Response("<h1>Hello") });
+  const refusal = { code: "INVALID_ARGUMENT", message: expect.stringContaining('"<h1>Hello"') };
+  await expect(page.listTasks()).rejects.toMatchObject(refusal);
+  const task = { targetUrl: front.target.url };
+  await expect(page.createTask(task)).rejects.toMatchObject(refusal);
+});
+
 test("whether it is ready, and its metrics", async () => {
   expect(await client.isReady()).toBe(true);
   expect(await client.metrics()).toContain("retry_tasks");

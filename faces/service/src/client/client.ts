@@ -25,7 +25,13 @@ import type {
   TaskView,
 } from "../http/schemas/task-schemas.ts";
 import type { TaskInput } from "../task-input.ts";
-import { type ClientOptions, createTransport, type Query, type Transport } from "./transport.ts";
+import {
+  type ClientOptions,
+  createTransport,
+  jsonIn,
+  type Query,
+  type Transport,
+} from "./transport.ts";
 
 /** A task as HTTP takes it: bytes go as `bodyBase64`. */
 export type TaskToCreate = Omit<TaskInput, "body"> & { readonly body?: string };
@@ -84,7 +90,7 @@ export interface AttemptQuery {
 export function createClient(options: ClientOptions): Client {
   const transport = createTransport(options);
   return {
-    ...taskCalls(transport),
+    ...taskCalls(transport, options.url),
     ...policyCalls(transport),
     ...deadLetterCalls(transport),
     ...destinationCalls(transport),
@@ -109,14 +115,14 @@ type TaskCalls = Pick<
   | "listAttempts"
 >;
 
-function taskCalls({ ask, send }: Transport): TaskCalls {
+function taskCalls({ ask, send }: Transport, url: string): TaskCalls {
   const root = "retry-tasks";
   return {
     async createTask(task, { waitSeconds = 0 } = {}) {
       const headers = waitSeconds > 0 ? { prefer: `wait=${waitSeconds}` } : {};
       const answer = await send({ method: "POST", path: [root], body: task, headers });
       const replayed = answer.headers.get("idempotent-replayed") === "true";
-      return { ...(JSON.parse(answer.text) as TaskReceipt), replayed };
+      return { ...jsonIn<TaskReceipt>(url, answer.text), replayed };
     },
     createTasks: (tasks) => ask({ method: "POST", path: [root, "batch"], body: tasks }),
     getTask(taskId, { include = [] } = {}) {

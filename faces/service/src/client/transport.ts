@@ -66,7 +66,18 @@ export function createTransport(options: ClientOptions): Transport {
     return { status, headers, text };
   }
 
-  return { send, ask: async (call) => JSON.parse((await send(call)).text) };
+  return { send, ask: async (call) => jsonIn(url, (await send(call)).text) };
+}
+
+/** Whatever answers 200 without JSON is no Redrive, or stands in front of one. */
+export function jsonIn<T>(url: string, text: string): T {
+  try {
+    return JSON.parse(text) as T;
+  } catch (cause) {
+    const message = `url must be that of a Redrive service, but ${quote(url)} answers ${quote(text)}`;
+    // biome-ignore lint/style/useErrorCause: the cause is in RedriveError's third argument.
+    throw new RedriveError("INVALID_ARGUMENT", message, { cause });
+  }
 }
 
 function addressOf(url: string, { path, query = {} }: Call): string {

@@ -14,9 +14,9 @@ export interface RedriveOrder {
   readonly filter: DeadFilter;
   /** These and no others; then `filter` is empty. */
   readonly taskIds?: readonly string[];
-  /** Default: 10. */
+  /** 0.1 to 10 000. Default: 10. */
   readonly ratePerSecond?: number;
-  /** So many go first, and the rest waits for how they do. Default: 0, all at once. */
+  /** So many go first, and the rest waits for how they do. 0 to 100. Default: 0, all at once. */
   readonly canary?: number;
   /** Only count. */
   readonly dryRun?: boolean;

@@ -156,6 +156,16 @@ it("waits for a store that does not answer", async () => {
 });
 
 describe("a redrive that its process did not finish", () => {
+  it("is refused at a pace or with a canary that is none", async () => {
+    const jobs = new World(1).process();
+    const start = (order: object) => jobs.start({ tenantId: "t", filter: {}, ...order });
+    for (const ratePerSecond of [0, -1, Number.NaN, 1e9]) {
+      await expect(start({ ratePerSecond })).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+    }
+    await expect(start({ canary: 1e9 })).rejects.toThrow("canary must be 0 to 100, got 1000000000");
+    expect(await jobs.list("t")).toEqual([]);
+  });
+
   it("is taken up where it stood, and redrives nothing twice", async () => {
     const world = new World(50);
     const before = world.process();

@@ -3,7 +3,7 @@
  * cancelled by whoever asks, and taken up again by the next process where one was cut off. In a
  * shared store a node runs what it began; another takes it when that node has been silent.
  */
-import { type Clock, RedriveError } from "@redrive/core";
+import { assertRange, type Clock, RedriveError } from "@redrive/core";
 import { serviceError } from "../errors.ts";
 import type { NoteTable } from "../store.ts";
 import {
@@ -57,6 +57,8 @@ export class RedriveJobs {
     const { source } = this.#parts;
     const { tenantId, ratePerSecond = DEFAULT_RATE_PER_SECOND, canary = 0 } = order;
     const { dryRun = false } = order;
+    assertRange("ratePerSecond", ratePerSecond, 0.1, 10_000);
+    assertRange("canary", canary, 0, 100);
     const taskIds = order.taskIds === undefined ? null : [...new Set(order.taskIds)];
     const createdAt = source.now();
     const set = {
