@@ -13,7 +13,6 @@ import {
   NO_ENTRY,
   noteFirstCall,
   type Refusal,
-  reasonOf,
 } from "./caller.ts";
 import { NONE, takeRow } from "./pools.ts";
 import { send } from "./sending.ts";
@@ -111,7 +110,7 @@ function refuse(world: World, call: number, caller: Caller, why: Refusal, onDone
   if (why === "circuit-open" && breaker && world.scenario.patience === "wait") {
     const at = Math.max(world.now + 1, breakerReadyAt(breaker, wholeNow(world)));
     pushEvent(world.heap, at, SEND, call);
-  } else endCall(world, call, reasonOf(why), onDone);
+  } else endCall(world, call, why === "no slot" ? "overload" : why, onDone);
   return false;
 }
 

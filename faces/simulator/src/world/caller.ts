@@ -20,7 +20,6 @@ import {
   noteSuccess,
   recordLatency,
   restartRamp,
-  type StopReason,
   takeAdaptiveRate,
   takeRate,
 } from "@redrive/core";
@@ -71,13 +70,8 @@ export function noteFirstCall(caller: Caller, now: number): void {
   caller.own?.noteFirst?.();
 }
 
-/** Why an attempt may not leave. "own guard" is a lab's; what a report says is `reasonOf`. */
-export type Refusal = "circuit-open" | "throttled" | "no slot" | "own guard";
-
-/** Core's word for it: both local limits are one reason (decision 5). */
-export function reasonOf(refusal: Refusal): StopReason | "own guard" {
-  return refusal === "throttled" || refusal === "no slot" ? "overload" : refusal;
-}
+/** Why an attempt may not leave: core's word for it, "no slot", or a guard of a lab's own. */
+export type Refusal = "circuit-open" | "overload" | "no slot" | "own guard";
 
 /** What an attempt that may leave holds; handed back by `leaveGuards`. */
 export interface Entry {
@@ -99,7 +93,7 @@ export function enterGuards(
   const guards = guardsOf(caller, shard);
   const { rate, adaptiveRate, throttle, breaker } = guards;
   if (caller.own?.enter && !caller.own.enter(now, shard)) return "own guard";
-  if (throttle && !enterThrottle(throttle, now, draw())) return "throttled";
+  if (throttle && !enterThrottle(throttle, now, draw())) return "overload";
   // Holds for rates were `admit`'s; by now there is room.
   if (rate) takeRate(rate, now);
   if (adaptiveRate) takeAdaptiveRate(adaptiveRate, now);

@@ -1,7 +1,10 @@
 /** Fleet: takes only what it can follow exactly, and loses nobody. */
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { figuresOf } from "../measure/report.ts";
 import { type CallsDocument, resolveCalls } from "../scenario.ts";
 import { simulate } from "../simulate.ts";
+import { runCalls } from "./calls.ts";
 import { isFleet } from "./fleet.ts";
 
 const FLEET: CallsDocument = {
@@ -53,6 +56,49 @@ describe("fleet", () => {
       tiers: [{ destination: { policy }, server: { hop: 1 } }],
     });
     expect(general).toMatchObject({ engine: "calls", meanWaitMs: 1500 });
+  });
+
+  it("comes to what the general engine comes to, where nothing is left to chance", () => {
+    const upTo = (max: number) => fc.integer({ min: 1, max });
+    const anyFleet = fc.record({
+      maxAttempts: upTo(8),
+      initialDelayMs: upTo(500),
+      totalBudgetMs: fc.integer({ min: 600, max: 20_000 }),
+      attemptTimeoutMs: fc.integer({ min: 100, max: 3000 }),
+      latency: upTo(2000),
+      startSpreadMs: fc.constantFrom(0, 1000),
+      mode: fc.constantFrom("FAIL_FAST", "HANG"),
+      forMs: upTo(8000),
+    });
+    fc.assert(
+      fc.property(anyFleet, ({ latency, startSpreadMs, mode, forMs, ...rest }) => {
+        const policy = { ...rest, jitterType: "NONE", connectTimeoutMs: 100 } as const;
+        const document: CallsDocument = {
+          clients: { kind: "CLOSED", count: 20, jobs: 1, startSpreadMs },
+          tiers: [{ destination: { policy }, server: { latency } }],
+          timeline: [{ kind: "OUTAGE", mode, atMs: 0, forMs }],
+        };
+        const { reasons, ...fleet } = simulate(document);
+        const general = figuresOf(runCalls(resolveCalls(document), 1));
+        expect(fleet).toMatchObject({
+          attempts: general.attempts,
+          succeeded: general.succeeded,
+          lost: general.lost,
+          doneAtMs: general.doneAtMs,
+        });
+        expect(reasons).toEqual(general.reasons);
+      }),
+    );
+  });
+
+  it("fails the share of calls that the server fails by itself", () => {
+    const report = simulate({
+      clients: { kind: "CLOSED", count: 20_000, jobs: 1 },
+      tiers: [{ destination: { policy: { maxAttempts: 3 } }, server: { failureRate: 0.5 } }],
+    });
+    expect(report.engine).toBe("fleet");
+    expect(report.goodput).toBeCloseTo(0.875, 2);
+    expect(report.amplification).toBeCloseTo(1.75, 1);
   });
 
   it("says in its verdict what happened", () => {

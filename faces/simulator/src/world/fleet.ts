@@ -75,6 +75,10 @@ interface Fleet {
   readonly previousMs: Float64Array;
   readonly startedAt: Float64Array;
   readonly hangMs: number;
+  /** No call is waited for longer. */
+  readonly budgetMs: number;
+  /** Share of calls that the server fails by itself. */
+  readonly failureRate: number;
   readonly latencyMs: number;
   readonly queueMs: number;
   readonly serviceMs: number;
@@ -116,6 +120,8 @@ function createFleet(scenario: CallsScenario, troubleEndMs: number): Fleet {
     previousMs: new Float64Array(destination.policy.jitterType === "DECORRELATED" ? count : 0),
     startedAt: new Float64Array(startSpreadMs > 0 ? count : 0),
     hangMs: destination.policy.attemptTimeoutMs,
+    budgetMs: destination.policy.totalBudgetMs,
+    failureRate: server.failureRate ?? 0,
     latencyMs: typeof latency === "number" ? latency : 0,
     queueMs,
     serviceMs: capacityPerSecond === undefined ? 0 : 1000 / capacityPerSecond,
@@ -209,19 +215,17 @@ function visitEach(fleet: Fleet, condition: Condition, failedAt: number, visit: 
   const { now } = wheel;
   const { draws } = fleet.waits.kernel;
   const { chance, jitter, trace } = visit;
+  const failShare = Math.max(condition.failShare, fleet.failureRate);
   let arrivals = 0;
   for (let entry = popEntry(wheel); entry >= 0; entry = popEntry(wheel)) {
     arrivals++;
-    const doneAt = isFailed(condition, chance) ? -1 : serve(fleet, condition, now);
+    const isFailed = condition.down || (failShare > 0 && nextDraw(chance) < failShare);
+    const doneAt = isFailed ? -1 : serve(fleet, condition, now);
     trace?.note(now, doneAt < 0 ? 0 : 1, entry & MEMBER_MASK);
     if (doneAt >= 0) succeed(fleet, entry, doneAt);
     else retry(fleet, entry + NOTE, failedAt, draws ? nextDraw(jitter) : 0);
   }
   return arrivals;
-}
-
-function isFailed({ down, failShare }: Condition, chance: Int32Array): boolean {
-  return down || (failShare > 0 && nextDraw(chance) < failShare);
 }
 
 /** Arrays that every client would touch alike are left out: a million clients live by the cache. */
@@ -239,9 +243,14 @@ function serve(fleet: Fleet, { capacityFactor }: Condition, now: number): number
   return fleet.freeAt + fleet.latencyMs;
 }
 
+/** Unless the answer comes after the client's total budget: then nobody waits for it. */
 function succeed(fleet: Fleet, entry: number, doneAt: number): void {
   const { tally } = fleet;
   const tookMs = doneAt - startOf(fleet, entry);
+  if (tookMs >= fleet.budgetMs) {
+    retry(fleet, entry + NOTE, doneAt, 0);
+    return;
+  }
   tally.attempts += noteOf(entry) + 1;
   tally.succeeded++;
   countAt(tally, SUCCEEDED, doneAt);
@@ -255,11 +264,11 @@ function succeed(fleet: Fleet, entry: number, doneAt: number): void {
 function retry(fleet: Fleet, failed: number, failedAt: number, draw: number): void {
   const { waits, wheel, previousMs } = fleet;
   const client = failed & MEMBER_MASK;
-  const elapsedMs = failedAt - startOf(fleet, failed);
+  const elapsedMs = Math.min(fleet.budgetMs, failedAt - startOf(fleet, failed));
   const previous = previousMs.length === 0 ? 0 : (previousMs[client] as number);
   const waitMs = nextWait(waits, noteOf(failed), elapsedMs, previous, draw);
   if (waitMs < 0) {
-    lose(fleet, failed, waitMs, failedAt);
+    lose(fleet, failed, waitMs, startOf(fleet, failed) + elapsedMs);
     return;
   }
   if (previousMs.length > 0) previousMs[client] = waitMs;

@@ -61,8 +61,7 @@ function dropCopy(world: World, call: number, request: number, outcome: Outcome)
 
 /** Only overload and silence say that there are too many calls. */
 function kindOf(outcome: Outcome): Ending["kind"] {
-  const dropped = outcome.kind === "error" || (outcome.kind === "status" && outcome.status !== 500);
-  return dropped ? "dropped" : "failure";
+  return outcome === FAILURE ? "failure" : "dropped";
 }
 
 function isThrottled(outcome: Outcome): boolean {
