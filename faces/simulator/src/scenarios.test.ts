@@ -30,9 +30,9 @@ const HASHES: Readonly<Record<string, string>> = {
   "ladder-5-one-layer": "4038e83d",
   "ladder-one-layer-alone": "52732c69",
   contention: "27062ffb",
-  "queue-visibility": "7a56b731",
-  "queue-commit": "c2ac068f",
-  "queue-poison": "8a1f9425",
+  "queue-visibility": "76b9caf2",
+  "queue-commit": "789b37c7",
+  "queue-poison": "0bbf4ac7",
 };
 
 describe("scenarios", () => {

@@ -45,7 +45,9 @@ interface Worker {
   /** Message in hand, or -1. */
   message: number;
   receipt: number;
-  /** Done, but the queue has not been told. */
+  /** Runs begun: the end of one that a crash took is known by its number. */
+  run: number;
+  /** Hand-outs that are done, but the queue has not been told. */
   readonly uncommitted: number[];
 }
 
@@ -121,7 +123,12 @@ function createQueueWorld(document: QueueDocument, seed: number | string): Queue
     jitter: drawsOf(seed, "jitter"),
     messages: [],
     visible: [],
-    workers: Array.from({ length: workers }, () => ({ message: -1, receipt: 0, uncommitted: [] })),
+    workers: Array.from({ length: workers }, () => ({
+      message: -1,
+      receipt: 0,
+      run: 0,
+      uncommitted: [],
+    })),
     now: 0,
     duplicates: 0,
     deadLetters: 0,
@@ -167,18 +174,24 @@ function onArrive(world: QueueWorld): void {
   if (at < options.horizonMs) pushEvent(heap, at, ARRIVE, 0);
 }
 
-/** Free workers take what is visible. A receipt number in the subject tells hand-outs apart. */
+/** Free workers take what is visible, unless it was settled while nobody had taken it. */
 function handOut(world: QueueWorld): void {
   for (const [index, worker] of world.workers.entries()) {
-    if (worker.message >= 0) continue;
-    const message = world.visible.shift();
-    if (message === undefined) return;
-    receive(world, worker, index, message);
+    while (worker.message < 0) {
+      const number = world.visible.shift();
+      if (number === undefined) return;
+      if (!(world.messages[number] as Message).settled) receive(world, worker, index, number);
+    }
   }
 }
 
-/** Hand-outs of one message that can be told apart. */
+/** Hand-outs of one message, and runs of one worker, that can be told apart by an event's subject. */
 const RECEIPTS = 1024;
+const RUNS = 1_048_576;
+
+function handOutOf(message: number, receipt: number): number {
+  return message * RECEIPTS + (receipt % RECEIPTS);
+}
 
 function receive(world: QueueWorld, worker: Worker, index: number, number: number): void {
   const { options, heap, draws, now, tally } = world;
@@ -187,40 +200,34 @@ function receive(world: QueueWorld, worker: Worker, index: number, number: numbe
   message.receipt++;
   worker.message = number;
   worker.receipt = message.receipt;
+  worker.run = (worker.run + 1) % RUNS;
   tally.attempts++;
   countArrivals(tally, now, 1);
-  pushEvent(
-    heap,
-    now + options.visibilityMs,
-    VISIBLE,
-    number * RECEIPTS + (message.receipt % RECEIPTS),
-  );
-  pushEvent(heap, now + world.work(draws), DONE, index * RECEIPTS + (message.receipt % RECEIPTS));
+  pushEvent(heap, now + options.visibilityMs, VISIBLE, handOutOf(number, message.receipt));
+  pushEvent(heap, now + world.work(draws), DONE, index * RUNS + worker.run);
 }
 
-/** A hand-out was not confirmed in time, or a failed message has waited: it is offered again. */
+/** A hand-out was not confirmed in time, or lost, or a failed message has waited: it is offered again. */
 function onVisible(world: QueueWorld, subject: number): void {
   const number = Math.floor(subject / RECEIPTS);
   const message = world.messages[number] as Message;
   if (message.settled || message.receipt % RECEIPTS !== subject % RECEIPTS) return;
   message.receipt++;
-  if (message.receives >= world.options.maxReceives) {
-    bury(world, message);
-    return;
-  }
-  world.visible.push(number);
+  if (message.receives >= world.options.maxReceives) bury(world, message);
+  else world.visible.push(number);
 }
 
+/** The queue may set aside what was done and never told: a dead letter, but nothing is lost. */
 function bury(world: QueueWorld, message: Message): void {
   message.settled = true;
   world.deadLetters++;
-  countLost(world.tally, "receives", world.now);
+  if (!message.done) countLost(world.tally, "receives", world.now);
 }
 
 function onRunDone(world: QueueWorld, subject: number): void {
-  const worker = world.workers[Math.floor(subject / RECEIPTS)] as Worker;
+  const worker = world.workers[Math.floor(subject / RUNS)] as Worker;
   // A crash in between has taken the run.
-  if (worker.message < 0 || worker.receipt % RECEIPTS !== subject % RECEIPTS) return;
+  if (worker.message < 0 || worker.run !== subject % RUNS) return;
   const number = worker.message;
   const message = world.messages[number] as Message;
   worker.message = -1;
@@ -231,7 +238,7 @@ function onRunDone(world: QueueWorld, subject: number): void {
   if (message.done) world.duplicates++;
   else finish(world, message);
   if (world.options.commitMs === 0) message.settled = true;
-  else worker.uncommitted.push(number);
+  else worker.uncommitted.push(handOutOf(number, worker.receipt));
 }
 
 function finish(world: QueueWorld, message: Message): void {
@@ -257,12 +264,7 @@ function onRunFailed(world: QueueWorld, message: Message, number: number, receip
     return;
   }
   world.tally.waitedMs += waitMs;
-  pushEvent(
-    world.heap,
-    world.now + waitMs,
-    VISIBLE,
-    number * RECEIPTS + (message.receipt % RECEIPTS),
-  );
+  pushEvent(world.heap, world.now + waitMs, VISIBLE, handOutOf(number, message.receipt));
 }
 
 function waitFor({ jitter, now }: QueueWorld, waits: Waits, message: Message): number {
@@ -274,8 +276,8 @@ function waitFor({ jitter, now }: QueueWorld, waits: Waits, message: Message): n
 
 function onCommit(world: QueueWorld): void {
   for (const worker of world.workers) {
-    for (const number of worker.uncommitted.splice(0)) {
-      (world.messages[number] as Message).settled = true;
+    for (const done of worker.uncommitted.splice(0)) {
+      (world.messages[Math.floor(done / RECEIPTS)] as Message).settled = true;
     }
   }
   const { horizonMs, commitMs } = world.options;
@@ -293,6 +295,6 @@ function onCrash(world: QueueWorld): void {
   const { workers, draws } = world;
   const worker = workers[Math.floor(draws.next() * workers.length)] as Worker;
   worker.message = -1;
-  for (const number of worker.uncommitted.splice(0)) world.visible.push(number);
+  for (const done of worker.uncommitted.splice(0)) onVisible(world, done);
   scheduleCrash(world);
 }
