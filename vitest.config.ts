@@ -1,12 +1,12 @@
 /**
- * Vitest: one project per suite of `tools/suites.mjs`. Packages resolve by the `source` condition,
+ * Vitest: one project per suite of `tools/suites.mjs`. Packages resolve by the `redrive-source` condition,
  * so tests run on sources with no build in between.
  */
 import { defineConfig } from "vitest/config";
 import { globsOf, suites } from "./tools/suites.mjs";
 
 /** Ours first, then what Node itself would take. Bundlers have "module", whose files Node cannot load. */
-const conditions = ["source", "node", "development|production"];
+const conditions = ["redrive-source", "node", "development|production"];
 
 export default defineConfig({
   resolve: { conditions },

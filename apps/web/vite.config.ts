@@ -33,7 +33,7 @@ function pages(): Plugin {
 export default defineConfig({
   base: "./",
   // Ours first: the packages' sources, so that only what is used is bundled.
-  resolve: { conditions: ["source", "module", "browser", "development|production"] },
+  resolve: { conditions: ["redrive-source", "module", "browser", "development|production"] },
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   build: {
     target: "es2022",

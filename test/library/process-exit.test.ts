@@ -12,7 +12,7 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "redrive-exit-"));
   await build({
     input: fileURLToPath(new URL("../../faces/library/src/index.ts", import.meta.url)),
-    resolve: { conditionNames: ["source"] },
+    resolve: { conditionNames: ["redrive-source"] },
     output: { file: join(folder, "redrive.mjs"), format: "esm" },
     platform: "node",
     logLevel: "silent",

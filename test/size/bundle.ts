@@ -26,7 +26,7 @@ export async function bundle(entry: string, external: readonly string[] = []): P
     input: ENTRY,
     platform: "browser",
     plugins: [entryPlugin(entry)],
-    resolve: { conditionNames: ["source", "import", "default"] },
+    resolve: { conditionNames: ["redrive-source", "import", "default"] },
     treeshake: true,
   });
   try {

@@ -2,6 +2,8 @@
  * Serving: a service and its HTTP front in this process, opened in an order that leaves nothing
  * half open, and stopped so that no attempt is cut off that could have ended.
  */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { createRedrive, type Redrive } from "@redrive/service";
@@ -32,8 +34,13 @@ export interface ServingOptions {
   readonly onFatal?: (error: unknown) => void;
 }
 
-/** What `npm run build` makes of apps/web: as far from the sources here as from the built files. */
-const PAGES_FOLDER = fileURLToPath(new URL("../../web/dist", import.meta.url));
+/**
+ * What `npm run build` makes of apps/web: in a clone beside this package, in a published one inside
+ * it. Both are as far from the sources here as from the built files.
+ */
+const PAGES_FOLDERS = ["../../web/dist", "../pages"].map((path) =>
+  fileURLToPath(new URL(path, import.meta.url)),
+);
 
 /** Attempts under way have this long to end when the service is told to stop. */
 const GRACE_MS = 10_000;
@@ -91,7 +98,7 @@ function appOptions(
 ): AppOptions {
   const { hosts, requestsPerSecond, requestsAtOnce, mostWaiting, insecureNoAuth } = config;
   return {
-    pagesFolder: PAGES_FOLDER,
+    pagesFolder: pagesFolder(),
     ...(insecureNoAuth !== undefined && { insecureNoAuth }),
     ...(requestsAtOnce !== undefined && { requestsAtOnce }),
     ...(keys !== undefined && { keys }),
@@ -100,6 +107,12 @@ function appOptions(
     ...(mostWaiting !== undefined && { mostWaiting }),
     ...(logger !== undefined && { logger }),
   };
+}
+
+/** Where no pages are, the front says so under `/ui/`. */
+function pagesFolder(): string {
+  const [clone = ""] = PAGES_FOLDERS;
+  return PAGES_FOLDERS.find((folder) => existsSync(join(folder, "index.html"))) ?? clone;
 }
 
 function fatal({ onFatal }: ServingOptions) {

@@ -1,0 +1,133 @@
+/** The packages as they would be published: packed, installed into an empty folder, and used there. */
+// needs: build
+import { execFile, spawn } from "node:child_process";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { basename, dirname, join, relative } from "node:path";
+import { createInterface } from "node:readline";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { nodeScript, npm } from "../../tools/setup/command.mjs";
+import { builtWorkspaces, root } from "../../tools/setup/root.mjs";
+
+/** Ten seconds by itself; several npms in a row feel a machine that has other work. */
+const SET_UP_MS = 180_000;
+
+const folder = mkdtempSync(join(tmpdir(), "redrive-packed-"));
+const tarballs = join(folder, "tarballs");
+const app = join(folder, "app");
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** Not what `npm test` tells its own children about this clone. */
+const env = Object.fromEntries(
+  Object.entries(process.env).filter(([name]) => !/^(?:npm_|NODE_OPTIONS$)/u.test(name)),
+);
+
+/** What the program printed; a failure throws with what it said. */
+async function run(
+  { program, args }: { readonly program: string; readonly args: readonly string[] },
+  cwd = app,
+): Promise<string> {
+  return (await promisify(execFile)(program, args, { cwd, maxBuffer: 1e8, env })).stdout;
+}
+
+const node = (...args: readonly string[]) => ({ program: process.execPath, args });
+const workspaces = builtWorkspaces.flatMap((name) => ["--workspace", name]);
+
+/** Packages of others are copied from the clone first: npm finds them there, and needs no network. */
+async function copyDependencies(): Promise<void> {
+  const list = await run(npm(["ls", "--omit=dev", "--all", "--parseable", ...workspaces]), root);
+  for (const path of new Set(list.trim().split("\n"))) {
+    const name = relative(root, path);
+    if (!name.startsWith("node_modules/") || isOwn(name)) continue;
+    const target = join(app, name);
+    mkdirSync(dirname(target), { recursive: true });
+    cpSync(path, target, { recursive: true });
+  }
+}
+
+function isOwn(name: string): boolean {
+  return name.includes("/@redrive/") || basename(name) === "redrive";
+}
+
+beforeAll(async () => {
+  mkdirSync(tarballs);
+  mkdirSync(join(app, "node_modules"), { recursive: true });
+  writeFileSync(join(app, "package.json"), '{ "name": "app", "type": "module" }\n');
+  await run(npm(["pack", "--pack-destination", tarballs, ...workspaces]), root);
+  await copyDependencies();
+  const files = readdirSync(tarballs).map((name) => join(tarballs, name));
+  expect(files).toHaveLength(builtWorkspaces.length);
+  await run(npm(["install", "--offline", "--no-audit", "--no-fund", "--ignore-scripts", ...files]));
+}, SET_UP_MS);
+
+test("redrive serve answers, with its pages and everything they load", async () => {
+  const bin = join(app, "node_modules", ".bin", "redrive");
+  const child = spawn(bin, ["serve", "--port", "0", "--store", "sqlite:packed.db"], {
+    cwd: app,
+    env,
+  });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  const url = await new Promise<string>((resolve, reject) => {
+    const lines = createInterface({ input: child.stdout });
+    lines.on("line", (line) => {
+      const { msg, url: told } = JSON.parse(line) as { msg: string; url?: string };
+      if (msg.startsWith("Redrive is ready at ")) resolve(told ?? "");
+    });
+    lines.on("close", () => reject(new Error("it ended before it was ready")));
+  });
+  const health = await fetch(`${url}/healthz`);
+  expect([health.status, await health.json()]).toEqual([200, { status: "ok" }]);
+  for (const path of ["/ui/", "/ui/simulator"]) {
+    const page = await fetch(`${url}${path}`);
+    const html = await page.text();
+    expect([path, page.status]).toEqual([path, 200]);
+    const parts = [...html.matchAll(/(?:src|href)="(\.\/[^"]+)"/gu)].map(([, part = ""]) => part);
+    expect(parts.length).toBeGreaterThan(1);
+    for (const part of parts) {
+      const { status } = await fetch(new URL(part, `${url}/ui/`));
+      expect([part, status]).toEqual([part, 200]);
+    }
+  }
+});
+
+test("the command line simulates there, on its threads too", async () => {
+  const bin = join(app, "node_modules", "@redrive", "cli", "bin", "redrive.mjs");
+  const report = JSON.parse(await run(node(bin, "sim", "lab", "coverage", "--json")));
+  expect(report.ok).toBe(true);
+});
+
+/** Everything that a package says can be imported. */
+function entriesOf(name: string): readonly string[] {
+  const manifest = createRequire(import.meta.url)(join(root, name, "package.json")) as {
+    readonly name: string;
+    readonly exports?: Readonly<Record<string, unknown>>;
+  };
+  const entries = Object.keys(manifest.exports ?? {}).filter((entry) => !entry.includes("*"));
+  return entries.map((entry) => `${manifest.name}${entry.slice(1)}`);
+}
+
+const entries = builtWorkspaces.flatMap(entriesOf);
+
+/** Bundlers that look for sources set `source`; ours are not published, and go by another name. */
+test.each(["node", "source"])("every entry can be imported under %s", async (condition) => {
+  const lines = entries.map((entry) => `await import("${entry}");`);
+  writeFileSync(join(app, "all.js"), `${lines.join("\n")}\nconsole.log("all there");\n`);
+  expect(await run(node("--conditions", condition, "all.js"))).toBe("all there\n");
+});
+
+test("types come along, and are the right ones", async () => {
+  const names = entries.map((entry, index) => `import * as part${index} from "${entry}";`);
+  const uses = entries.map((_, index) => `part${index}`).join(", ");
+  const text = `${names.join("\n")}
+import { schedule } from "@redrive/simulator";
+export const all: readonly object[] = [${uses}];
+export const sumMs: number = schedule({ maxAttempts: 3 }, { seed: 7 }).sumMs;
+// @ts-expect-error: it is a number, and known to be one.
+export const wrong: string = schedule({ maxAttempts: 3 }).sumMs;
+`;
+  writeFileSync(join(app, "use.ts"), text);
+  const flags = ["--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext", "--types", ""];
+  expect(await run(nodeScript("typescript/bin/tsc", [...flags, "use.ts"]))).toBe("");
+});
