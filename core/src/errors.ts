@@ -79,3 +79,11 @@ export class RedriveError extends Error {
     this.attempts = details.attempts ?? [];
   }
 }
+
+/**
+ * An error with the one behind it, for who catches one and throws another: linters look for a cause
+ * in the second argument of `new`, and ours has its code there.
+ */
+export function causedError(code: ErrorCode, message: string, cause: unknown): RedriveError {
+  return new RedriveError(code, message, { cause });
+}

@@ -21,12 +21,12 @@ test.each([
   [
     { kind: "status", status: 429, retryAfterMs: 5000 },
     { kind: "retry", delayMs: 5040, ownDelayMs: 9, source: "retry-after" },
-    "Attempt 2 of 5 was answered with status 429: the next one starts in 5040 ms (it asked for 5000 ms).",
+    "Attempt 2 of 5 was answered with status 429: the next one starts in 5.04 s (it asked for 5 s).",
   ],
   [
     { kind: "error", errorClass: "timeout", sent: true },
     { kind: "hold", by: "circuit-open", until: 4700, ownDelayMs: 1 },
-    "Attempt 2 of 5 failed (timeout): held back 3000 ms by the open circuit.",
+    "Attempt 2 of 5 failed (timeout): held back 3 s by the open circuit.",
   ],
   [
     { kind: "error", errorClass: "dns", sent: false },
@@ -41,7 +41,7 @@ test.each([
   [
     { kind: "thrown" },
     stop("budget"),
-    "Attempt 2 of 5 threw an error: another attempt cannot end in time (700 ms of totalBudgetMs 30000 have passed).",
+    "Attempt 2 of 5 threw an error: another attempt cannot end in time (700 ms of the 30 s in totalBudgetMs have passed).",
   ],
   [
     { kind: "abandoned" },

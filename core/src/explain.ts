@@ -4,6 +4,7 @@
  */
 import type { CallHistory } from "./decide.ts";
 import type { Decision, StopReason } from "./decision.ts";
+import { span } from "./figures.ts";
 import type { Outcome } from "./outcome.ts";
 import type { Policy } from "./policy.ts";
 
@@ -49,11 +50,13 @@ function describeDecision({ policy, history, decision, outcome, now }: Explained
   switch (decision.kind) {
     case "retry": {
       const asked =
-        decision.source === "retry-after" ? ` (it asked for ${outcome.retryAfterMs} ms)` : "";
-      return `the next one starts in ${decision.delayMs} ms${asked}`;
+        decision.source === "retry-after"
+          ? ` (it asked for ${span(outcome.retryAfterMs ?? 0)})`
+          : "";
+      return `the next one starts in ${span(decision.delayMs)}${asked}`;
     }
     case "hold":
-      return `held back ${Math.max(0, decision.until - now)} ms by ${HOLDS[decision.by]}`;
+      return `held back ${span(Math.max(0, decision.until - now))} by ${HOLDS[decision.by]}`;
     case "stop":
       return describeStop(decision.reason, policy, Math.max(0, now - history.startedAt));
   }
@@ -71,7 +74,7 @@ function describeStop(reason: StopReason, policy: Policy, elapsedMs: number): st
   const clause = REASONS[reason];
   if (reason === "attempts") return `${clause} (maxAttempts ${policy.maxAttempts})`;
   const timely = reason === "budget" || reason === "retry-after";
-  const figures = ` (${elapsedMs} ms of totalBudgetMs ${policy.totalBudgetMs} have passed)`;
+  const figures = ` (${span(elapsedMs)} of the ${span(policy.totalBudgetMs)} in totalBudgetMs have passed)`;
   return timely ? clause + figures : clause;
 }
 

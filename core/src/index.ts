@@ -100,11 +100,13 @@ export { importEnvoy } from "./envoy-config.ts";
 export { type EnvoyRoute, exportEnvoy } from "./envoy-export.ts";
 export {
   type AttemptRecord,
+  causedError,
   type ErrorCode,
   RedriveError,
   type RedriveErrorDetails,
 } from "./errors.ts";
 export { type Explained, explain, explainReason } from "./explain.ts";
+export { plain, span, whole } from "./figures.ts";
 export type { DestinationParts, Imported } from "./foreign.ts";
 export { type GrpcTarget, importGrpc } from "./grpc-config.ts";
 export { exportGrpc, type GrpcServiceConfig } from "./grpc-export.ts";

@@ -2,7 +2,6 @@
 import { presets } from "@redrive/core";
 import { describe, expect, test } from "vitest";
 import { PAGES } from "./answer.ts";
-import { span } from "./page.ts";
 
 const ask = (path: string) => PAGES[path]!();
 
@@ -21,9 +20,4 @@ describe("answer", () => {
     expect(body).toContain('href="/docs"');
     expect(headers["content-security-policy"]).toMatch(/^default-src 'none'; style-src 'self'/u);
   });
-});
-
-test("spans read as people say them", () => {
-  const spans = [0, 999, 1000, 1500, 90_000, 3_600_000, 36_000_000].map(span);
-  expect(spans).toEqual(["0 ms", "999 ms", "1 s", "1.5 s", "1.5 min", "1 h", "10 h"]);
 });

@@ -3,7 +3,7 @@
  * file that is not JSON, is told with its path.
  */
 import { readFileSync } from "node:fs";
-import { quote, RedriveError } from "@redrive/core";
+import { causedError, quote, RedriveError } from "@redrive/core";
 
 /** No document of Redrive comes near this; a longer file is a mistake. */
 const MOST_BYTES = 256 * 1024 * 1024;
@@ -22,8 +22,7 @@ export function readBytes(path: string): Buffer {
   } catch (cause) {
     const reason = reasonOf(cause as NodeJS.ErrnoException);
     const text = `cannot read ${quote(path)}: ${reason}`;
-    // biome-ignore lint/style/useErrorCause: the cause is in RedriveError's third argument.
-    throw new RedriveError("INVALID_ARGUMENT", text, { cause });
+    throw causedError("INVALID_ARGUMENT", text, cause);
   }
   throw new RedriveError("INVALID_ARGUMENT", `cannot read ${quote(path)}: above 256 MB`);
 }
@@ -34,8 +33,7 @@ export function readJson(path: string): unknown {
     return JSON.parse(text);
   } catch (cause) {
     const message = `${quote(path)} must be JSON: ${(cause as Error).message}`;
-    // biome-ignore lint/style/useErrorCause: the cause is in RedriveError's third argument.
-    throw new RedriveError("INVALID_ARGUMENT", message, { cause });
+    throw causedError("INVALID_ARGUMENT", message, cause);
   }
 }
 
@@ -55,7 +53,6 @@ export function naming<T>(path: string, use: () => T): T {
     return use();
   } catch (cause) {
     if (!(cause instanceof RedriveError)) throw cause;
-    // biome-ignore lint/style/useErrorCause: the cause is in RedriveError's third argument.
-    throw new RedriveError(cause.code, `${path}: ${cause.message}`, { cause });
+    throw causedError(cause.code, `${path}: ${cause.message}`, cause);
   }
 }

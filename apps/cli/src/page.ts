@@ -1,4 +1,5 @@
 /** Page: the HTML of `redrive dev`, until the dashboard takes its place. No script, no network. */
+import { span } from "@redrive/core";
 import type { Schedule } from "./schedules.ts";
 
 export const STYLE = `
@@ -52,18 +53,6 @@ function row(schedule: Schedule): string {
   return `<tr><th scope="row">${escapeHtml(schedule.name)}<br><small>${escapeHtml(schedule.description)}</small></th><td>${
     schedule.maxAttempts
   }</td><td>${escapeHtml(schedule.jitterType)}</td><td>${escapeHtml(waits || "none")}</td></tr>`;
-}
-
-const UNITS = [
-  { unit: "h", ms: 3_600_000 },
-  { unit: "min", ms: 60_000 },
-  { unit: "s", ms: 1_000 },
-] as const;
-
-/** A span as people say it: 250 ms, 1.5 s, 8 h. Two decimals at most. */
-export function span(ms: number): string {
-  const fit = UNITS.find((unit) => ms >= unit.ms);
-  return fit === undefined ? `${ms} ms` : `${Math.floor((ms / fit.ms) * 100) / 100} ${fit.unit}`;
 }
 
 const ENTITIES: Readonly<Record<string, string>> = {

@@ -5,6 +5,7 @@
 import {
   type BackoffKind,
   catalogue,
+  causedError,
   type DestinationParts,
   DocumentError,
   isObject,
@@ -137,8 +138,7 @@ function assertCurve(document: PolicyDocument): void {
     const told = cause.problems.map(
       ({ field, message }) => `${FLAG_OF[field] ?? field}: ${message}`,
     );
-    // biome-ignore lint/style/useErrorCause: the cause is in RedriveError's third argument.
-    throw new RedriveError("INVALID_ARGUMENT", told.join("; "), { cause });
+    throw causedError("INVALID_ARGUMENT", told.join("; "), cause);
   }
 }
 

@@ -3,7 +3,7 @@
  * and CSV for programs, a picture, a link. Commands make one; `present` writes what was asked for.
  */
 import { writeFileSync } from "node:fs";
-import { type ErrorCode, RedriveError } from "@redrive/core";
+import { causedError, type ErrorCode, RedriveError } from "@redrive/core";
 import { type CsvRow, csv } from "@redrive/simulator/export";
 import { linkTo, type SharedRun } from "@redrive/simulator/share";
 import type { Command } from "commander";
@@ -121,8 +121,7 @@ function writePicture(screen: Screen, path: string, svg: string): void {
     writeFileSync(path, svg);
   } catch (cause) {
     const reason = (cause as Error).message;
-    // biome-ignore lint/style/useErrorCause: the cause is in RedriveError's third argument.
-    throw new RedriveError("INVALID_ARGUMENT", `--svg cannot be written: ${reason}`, { cause });
+    throw causedError("INVALID_ARGUMENT", `--svg cannot be written: ${reason}`, cause);
   }
   screen.note(`wrote ${path}\n`);
 }

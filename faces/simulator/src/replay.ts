@@ -4,6 +4,7 @@
  * nearest attempt of the same destination. What lies far from any attempt is a guess, and counted.
  */
 import {
+  causedError,
   decide,
   ERROR_CLASSES,
   type ErrorClass,
@@ -161,8 +162,7 @@ function parseJson(line: string, number: number): unknown {
     return JSON.parse(line);
   } catch (cause) {
     const text = `line ${number} must be JSON, got ${quote(line)}`;
-    // biome-ignore lint/style/useErrorCause: the cause is in RedriveError's third argument.
-    throw new RedriveError("INVALID_ARGUMENT", text, { cause });
+    throw causedError("INVALID_ARGUMENT", text, cause);
   }
 }
 

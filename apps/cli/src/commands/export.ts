@@ -20,7 +20,7 @@ interface ExportFlags extends RemoteFlags, FilterFlags {
 }
 
 /** One line of the file. */
-export interface ExportedTask {
+interface ExportedLine {
   readonly task: Task;
   readonly attempts: Awaited<ReturnType<Client["listAttempts"]>>["attempts"];
   /** The policy that came with the task, which is registered nowhere. */
@@ -65,7 +65,7 @@ async function exportTasks(screen: Screen, client: Client, flags: ExportFlags): 
   screen.end(OK);
 }
 
-async function exported(client: Client, taskId: string): Promise<ExportedTask> {
+async function exported(client: Client, taskId: string): Promise<ExportedLine> {
   const task = await client.getTask(taskId, { include: ["body"] });
   const { policyId, policyVersion: version } = task;
   const isOwn = policyId.startsWith("inline.");
@@ -74,8 +74,8 @@ async function exported(client: Client, taskId: string): Promise<ExportedTask> {
   return { task, attempts, ...(policy !== undefined && { policy }) };
 }
 
-async function allAttempts(client: Client, taskId: string): Promise<ExportedTask["attempts"]> {
-  const all: ExportedTask["attempts"] = [];
+async function allAttempts(client: Client, taskId: string): Promise<ExportedLine["attempts"]> {
+  const all: ExportedLine["attempts"] = [];
   let cursor: string | null | undefined;
   while (cursor !== null) {
     const page = await client.listAttempts(taskId, {

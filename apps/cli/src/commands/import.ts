@@ -2,13 +2,14 @@
  * `redrive import`: hands over again, as new tasks, what an export holds that had not ended. Policies
  * must be there before; what has ended is history and stays in the file.
  */
+import { RedriveError } from "@redrive/core";
 import type { Client, TaskToCreate } from "@redrive/service/client";
 import { counted } from "@redrive/simulator/words";
 import { type Command, InvalidArgumentError } from "commander";
 import { confirmed } from "../confirm.ts";
 import { readText } from "../documents.ts";
 import { addExamples } from "../flags.ts";
-import { importedOf } from "../imported-task.ts";
+import { type ImportChoice, importedOf } from "../imported-task.ts";
 import { FAILED, OK, PARTIAL, type Presentation } from "../presentation.ts";
 import { addRemote, askService, type RemoteFlags } from "../remote.ts";
 import type { Screen } from "../screen.ts";
@@ -22,6 +23,7 @@ interface ImportFlags extends RemoteFlags {
 
 interface Refusal {
   readonly line: number;
+  readonly code: string;
   readonly why: string;
 }
 
@@ -73,23 +75,39 @@ async function importFile(
   file: string,
   { dead = false, header, dryRun = false, yes }: ImportFlags,
 ): Promise<Presentation> {
-  const tasks: Numbered[] = [];
-  const refused: Refusal[] = [];
-  let ended = 0;
-  for (const [index, text] of readText(file).split("\n").entries()) {
-    if (text.trim() === "") continue;
-    const line = index + 1;
-    const found = importedOf(text, { withDead: dead, headers: header });
-    if (found.kind === "task") tasks.push({ line, task: found.task });
-    else if (found.kind === "refused") refused.push({ line, why: found.why });
-    else ended++;
-  }
+  const { tasks, refused, ended } = readLines(readText(file), { withDead: dead, headers: header });
   const counts = { imported: tasks.length, known: 0, ended, refused, dryRun };
   if (dryRun || tasks.length === 0) return present(counts);
   const count = tasks.length;
   const isMeant = await confirmed(screen, { verb: "hand over", noun: "task", count, yes });
   const nothing = { json: counts, text: () => ["Nothing was imported."], exitCode: FAILED };
   return isMeant ? present({ ...counts, ...(await handOver(client, tasks, refused)) }) : nothing;
+}
+
+interface Read {
+  readonly tasks: readonly Numbered[];
+  readonly refused: readonly Refusal[];
+  readonly ended: number;
+}
+
+/** Every line by itself: one that is wrong keeps no other from being read. */
+function readLines(text: string, choice: ImportChoice): Read {
+  const tasks: Numbered[] = [];
+  const refused: Refusal[] = [];
+  let ended = 0;
+  for (const [index, each] of text.split("\n").entries()) {
+    if (each.trim() === "") continue;
+    const line = index + 1;
+    try {
+      const found = importedOf(each, choice);
+      if (found.kind === "task") tasks.push({ line, task: found.task });
+      else ended++;
+    } catch (error) {
+      if (!(error instanceof RedriveError)) throw error;
+      refused.push({ line, code: error.code, why: error.message });
+    }
+  }
+  return { tasks, refused, ended };
 }
 
 async function handOver(
@@ -105,7 +123,8 @@ async function handOver(
     const { results } = await client.createTasks(slice.map(({ task }) => task));
     for (const [index, result] of results.entries()) {
       const line = slice[index]?.line ?? 0;
-      if (result.taskId === undefined) refused.push({ line, why: result.detail ?? "" });
+      if (result.taskId === undefined)
+        refused.push({ line, code: result.code ?? "", why: result.detail ?? "" });
       else if (result.replayed) known++;
       else imported++;
     }

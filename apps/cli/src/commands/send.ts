@@ -1,6 +1,6 @@
 /** `redrive send`: hands a request to a running service, which sees to it that it arrives. */
 import { isUtf8 } from "node:buffer";
-import { RedriveError, systemClock } from "@redrive/core";
+import { causedError, systemClock } from "@redrive/core";
 import type { CreatedTask, TaskToCreate } from "@redrive/service/client";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { readBytes } from "../documents.ts";
@@ -93,8 +93,7 @@ function parseBody(text: string): unknown {
     return JSON.parse(text);
   } catch (cause) {
     const message = `--json must be JSON: ${(cause as Error).message}; --data sends any text`;
-    // biome-ignore lint/style/useErrorCause: the cause is in RedriveError's third argument.
-    throw new RedriveError("INVALID_ARGUMENT", message, { cause });
+    throw causedError("INVALID_ARGUMENT", message, cause);
   }
 }
 

@@ -171,7 +171,8 @@ describe("export and import", () => {
     expect(await into("--yes")).toMatchObject({ code: 3, imported: count - 1, known: 0 });
     const all = await into("--yes --header x-token:s3cret");
     expect(all).toMatchObject({ code: 3, imported: 1, known: count - 1 });
-    expect(all.refused).toEqual([{ line: count + 1, why: expect.stringContaining("export") }]);
+    const why = 'must be JSON, got "not json"';
+    expect(all.refused).toEqual([{ line: count + 1, code: "INVALID_IMPORT", why }]);
     const { tasks } = await other.redrive.list({ idempotencyKey: "kept" });
     const [kept] = tasks;
     const whole = await other.redrive.get(kept?.taskId ?? "");

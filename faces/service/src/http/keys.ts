@@ -16,7 +16,7 @@ import {
   writeSync,
 } from "node:fs";
 import { dirname } from "node:path";
-import { type Clock, isObject, quote, RedriveError } from "@redrive/core";
+import { type Clock, causedError, isObject, quote, RedriveError } from "@redrive/core";
 import { parseAllowlist } from "../deliver/allowlist.ts";
 import type { FillRandom } from "../ids.ts";
 
@@ -208,8 +208,7 @@ function writeBook(path: string, keys: readonly KeyRecord[]): void {
     replaceBook(path, keys);
   } catch (cause) {
     const message = `cannot keep keys in ${path}: ${(cause as Error).message}`;
-    // biome-ignore lint/style/useErrorCause: the cause is in RedriveError's third argument.
-    throw new RedriveError("INVALID_ARGUMENT", message, { cause });
+    throw causedError("INVALID_ARGUMENT", message, cause);
   }
 }
 

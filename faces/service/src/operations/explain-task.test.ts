@@ -52,6 +52,7 @@ it.each<[Partial<RetryTask>, Partial<DestinationHealth>, string]>([
     "Attempt 1 has been running for 40 ms; a success wins, else it is cancelled.",
   ],
   [{ nextAttemptAt: NOW + 500 }, {}, "Attempt 2 is due in 500 ms."],
+  [{ nextAttemptAt: NOW + 300_000 }, {}, "Attempt 2 is due in 5 min."],
   [{}, {}, "Attempt 2 is due and starts as soon as a node takes it."],
   [{}, { pausedAt: 1 }, "Attempt 2 waits: destination shop is paused until somebody resumes it."],
   [

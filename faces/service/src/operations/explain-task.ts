@@ -2,7 +2,7 @@
  * Explain task: why a task is not running now, in a sentence, from what is stored of it and of its
  * destination. It judges nothing: it says which of the things that hold a task back holds this one.
  */
-import { explainReason } from "@redrive/core";
+import { explainReason, span } from "@redrive/core";
 import type { RetryTask } from "../task.ts";
 import type { DestinationHealth } from "./destination-health.ts";
 
@@ -33,7 +33,7 @@ function whyEnded({ reason, redrivenTo }: RetryTask): string {
 }
 
 function explainRunning({ attemptNumber, claimedAt, cancelRequestedAt }: RetryTask, now: number) {
-  const runs = `Attempt ${attemptNumber} has been running for ${Math.max(0, now - (claimedAt ?? now))} ms`;
+  const runs = `Attempt ${attemptNumber} has been running for ${span(Math.max(0, now - (claimedAt ?? now)))}`;
   return cancelRequestedAt === null ? `${runs}.` : `${runs}; a success wins, else it is cancelled.`;
 }
 
@@ -49,7 +49,7 @@ function explainWaiting(
   const held = heldBy(health, isRetry, now) ?? whole;
   if (health.pausedAt !== null) return `${next} waits: ${held}.`;
   const waitMs = task.nextAttemptAt - now;
-  if (waitMs > 0) return `${next} is due in ${waitMs} ms.`;
+  if (waitMs > 0) return `${next} is due in ${span(waitMs)}.`;
   return held === undefined
     ? `${next} is due and starts as soon as a node takes it.`
     : `${next} is due, but ${held}.`;
@@ -60,13 +60,14 @@ function heldBy(health: DestinationHealth, isRetry: boolean, now: number): strin
   const { name, pausedAt, gateUntil, openUntil, breakerState, concurrency, retryBudget } = health;
   if (pausedAt !== null) return `destination ${name} is paused until somebody resumes it`;
   if (breakerState !== "CLOSED" && openUntil > now) {
-    return `the circuit of ${name} is open for another ${openUntil - now} ms`;
+    return `the circuit of ${name} is open for another ${span(openUntil - now)}`;
   }
   if (gateUntil > now) {
-    return `${name} asked everybody to wait (Retry-After), for another ${gateUntil - now} ms`;
+    return `${name} asked everybody to wait (Retry-After), for another ${span(gateUntil - now)}`;
   }
-  if (health.rateUntil > now)
-    return `the rate of ${name} is used up for ${health.rateUntil - now} ms`;
+  if (health.rateUntil > now) {
+    return `the rate of ${name} is used up for ${span(health.rateUntil - now)}`;
+  }
   if (isRetry && retryBudget === "empty") return `the retry budget of ${name} is empty`;
   if (concurrency !== null && concurrency.inFlight >= concurrency.limit) {
     return `all ${concurrency.limit} slots of ${name} are taken`;
