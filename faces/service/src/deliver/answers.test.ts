@@ -137,6 +137,10 @@ describe("what is kept of an answer", () => {
     const { result } = await attempt(echo, { headers });
     expect(bodyOf(result)).toContain("authorization: ***");
     expect(bodyOf(result)).not.toContain("s3cret");
+    const short = { "x-env": "prod", "x-api-key": "k3y!" };
+    const echoed = bodyOf((await attempt(echo, { headers: short })).result);
+    expect(echoed).toContain("x-env: prod");
+    expect(echoed).toContain("x-api-key: ***");
     const more = await attempt(echo, { headers: { accept: "an0ther-one" }, secrets: ["an0ther"] });
     expect(bodyOf(more.result)).toContain("accept: ***-one");
   });

@@ -184,11 +184,18 @@ export class Attempt implements Timed, Opener, Dispatcher.DispatchHandler {
 
 /** What a target must not make us keep by sending it back. */
 function secretsOf({ headers, secrets = NONE }: AttemptCall["request"]): readonly string[] {
-  let found = secrets;
-  for (const name in headers) {
-    if (!isHarmlessHeader(name)) found = [...found, headers[name] ?? ""];
-  }
-  return found;
+  const found = Object.entries(headers).filter(([name, value]) => mayBeSecret(name, value));
+  return found.length === 0 ? secrets : [...secrets, ...found.map(([, value]) => value)];
+}
+
+/** A header by such a name is a secret, however short. */
+const CREDENTIALS = /auth|cookie|key|pass|secret|session|sign|token/i;
+
+/** Of others, shorter values ("prod", "true") are words that any answer is full of. */
+const LIKELY_SECRET = 8;
+
+function mayBeSecret(name: string, value: string): boolean {
+  return !isHarmlessHeader(name) && (value.length >= LIKELY_SECRET || CREDENTIALS.test(name));
 }
 
 const NONE: readonly string[] = [];
