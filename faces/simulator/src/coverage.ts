@@ -27,6 +27,7 @@ export function coverage(
   outageMs: number,
   options: CoverageOptions = {},
 ): number {
+  assertRange("attemptMs", options.attemptMs ?? 0, 0, 600_000);
   return coverageOf(resolvePolicy(policy), outageMs, options);
 }
 

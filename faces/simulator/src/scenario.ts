@@ -114,7 +114,7 @@ export interface PhaseDocument {
   readonly warmMs?: number;
   /** Index of the tier it happens to. Default: the last. */
   readonly tier?: number;
-  /** Only this shard. Default: all. */
+  /** Only calls of this shard; queue and capacity are all shards' and stay as they are. Default: all. */
   readonly shard?: number;
 }
 

@@ -30,9 +30,9 @@ const HASHES: Readonly<Record<string, string>> = {
   "ladder-5-one-layer": "4038e83d",
   "ladder-one-layer-alone": "52732c69",
   contention: "27062ffb",
-  "queue-visibility": "76b9caf2",
-  "queue-commit": "789b37c7",
-  "queue-poison": "0bbf4ac7",
+  "queue-visibility": "661bbb6a",
+  "queue-commit": "35e8ff57",
+  "queue-poison": "39f06f23",
 };
 
 describe("scenarios", () => {

@@ -97,6 +97,9 @@ describe("coverage", () => {
     expect(coverage(policy, 7000)).toBe(1);
     expect(coverage(policy, 8000)).toBe(0);
     expect(coverage({ maxAttempts: 1 }, 0)).toBe(1);
+    expect(() => coverage(policy, 7000, { attemptMs: Number.NaN })).toThrow(
+      /attemptMs must be 0 to/,
+    );
   });
 });
 

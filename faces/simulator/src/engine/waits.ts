@@ -4,7 +4,7 @@
  * asked of the kernel once per n. Where the total budget could end a call the kernel itself is
  * asked. A property test holds the two equal.
  */
-import { type Kernel, kernelOf, type Policy } from "@redrive/core";
+import { type Kernel, kernelOf, type Policy, STOP_BUDGET } from "@redrive/core";
 
 export interface Waits {
   readonly kernel: Kernel;
@@ -61,4 +61,9 @@ export function nextWait(
   const from = known === UNKNOWN ? learn(waits, attempt) : known;
   const to = high[attempt] as number;
   return Math.min(to, from + Math.floor(draw * (to - from + 1)));
+}
+
+/** A stop code in the words of a report. */
+export function stopReason(stop: number): "budget" | "attempts" {
+  return stop === STOP_BUDGET ? "budget" : "attempts";
 }

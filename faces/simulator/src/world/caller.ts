@@ -102,7 +102,7 @@ export function enterGuards(
 }
 
 function takeSlot({ breaker, concurrency }: Guards, now: number, pass: number, isRetry: boolean) {
-  if (!concurrency) return pass === 0 ? NO_ENTRY : { pass, slot: 0 };
+  if (!concurrency) return { pass, slot: 0 };
   if (enterConcurrency(concurrency, isRetry)) return { pass, slot: isRetry ? 2 : 1 };
   if (breaker) leaveBreaker(breaker, now, pass, "ignored", 0, 0);
   return "no slot";

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { figuresOf } from "../measure/report.ts";
-import { type CallsDocument, resolveCalls } from "../scenario.ts";
+import { type CallsDocument, type PhaseDocument, resolveCalls } from "../scenario.ts";
 import { simulate } from "../simulate.ts";
 import { tierLoad } from "../tier-load.ts";
 import { runCalls } from "./calls.ts";
@@ -160,6 +160,27 @@ describe("calls", () => {
     expect(Object.keys(full)).toEqual(["overload"]);
     expect(Object.keys(throttled).sort()).toEqual(["attempts", "overload"]);
   });
+
+  it.each([0, 1])(
+    "lets trouble of shard %i befall the calls of that shard, and no others",
+    (shard) => {
+      const policy = { maxAttempts: 1, attemptTimeoutMs: 1000, connectTimeoutMs: 1000 };
+      const run = (server: object, phase: Omit<PhaseDocument, "atMs" | "forMs" | "shard">) =>
+        simulate(
+          open({
+            tiers: [{ destination: { policy }, server: { shards: 4, ...server } }],
+            timeline: [{ ...phase, atMs: 0, forMs: 20_000, shard }],
+          }),
+        );
+      for (const mode of ["FAIL_FAST", "HANG"] as const) {
+        const { goodput } = run({ capacityPerSecond: 1000 }, { kind: "OUTAGE", mode });
+        expect(goodput).toBeCloseTo(0.75, 1);
+      }
+      const { mean } = run({ latency: 10 }, { kind: "SLOW", factor: 9 }).latencyMs;
+      expect(mean).toBeGreaterThan(25);
+      expect(mean).toBeLessThan(35);
+    },
+  );
 
   it("replays a seed to the same report and gives another seed another", () => {
     const document = open({

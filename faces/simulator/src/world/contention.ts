@@ -7,7 +7,7 @@ import { type Draws, drawsOf } from "../chance/draws.ts";
 import { type Span, type SpanDocument, spanOf } from "../chance/spans.ts";
 import { createHeap, type Heap, popEvent, pushEvent } from "../engine/heap.ts";
 import type { Trace } from "../engine/trace.ts";
-import { nextWait, waitsOf } from "../engine/waits.ts";
+import { nextWait, stopReason, waitsOf } from "../engine/waits.ts";
 import { countSpan } from "../measure/histogram.ts";
 import {
   countArrivals,
@@ -125,7 +125,7 @@ function write(row: Row, now: number, client: number): void {
   row.attempts[client] = attempt + 1;
   const waitMs = row.wait(attempt, client, row.jitter, answerAt);
   if (waitMs < 0) {
-    countLost(tally, "attempts", answerAt);
+    countLost(tally, stopReason(waitMs), answerAt);
     return;
   }
   tally.waitedMs += waitMs;

@@ -3,10 +3,9 @@
  * client has one pending event, so a timing wheel carries a million of them; waits come from core's
  * kernel. Richer worlds (guards, tiers, open traffic) run in `calls.ts`.
  */
-import { STOP_BUDGET } from "@redrive/core";
 import { drawsOf, nextDraw } from "../chance/draws.ts";
 import type { Trace } from "../engine/trace.ts";
-import { nextWait, type Waits, waitsOf } from "../engine/waits.ts";
+import { nextWait, stopReason, type Waits, waitsOf } from "../engine/waits.ts";
 import {
   advanceWheel,
   createWheel,
@@ -278,5 +277,5 @@ function retry(fleet: Fleet, failed: number, failedAt: number, draw: number): vo
 
 function lose({ tally }: Fleet, failed: number, stop: number, failedAt: number): void {
   tally.attempts += noteOf(failed);
-  countLost(tally, stop === STOP_BUDGET ? "budget" : "attempts", failedAt);
+  countLost(tally, stopReason(stop), failedAt);
 }

@@ -95,20 +95,17 @@ function leave(
   throttled: boolean,
 ) {
   const { calls, requests } = world;
-  if (
-    world.isPlain[requests.tier[request] as number] &&
-    !tierOf(world, requests.tier[request] as number).destination.hedge
-  )
-    return;
+  const tier = requests.tier[request] as number;
+  if (world.isPlain[tier] && !tierOf(world, tier).destination.hedge) return;
   const caller = callerOf(world, call);
   const entry = { pass: requests.pass[request] as number, slot: requests.slot[request] as number };
   const tookMs = world.now - (requests.sentAt[request] as number);
   const hedgeTicket = Math.max(0, requests.hedgeTicket[request] as number);
-  const ticket = hedgeTicket === 0 ? (calls.ticket[call] as number) : hedgeTicket;
+  const ticket = hedgeTicket || (calls.ticket[call] as number);
   const patient = world.scenario.patience === "wait";
   const ending: Ending = { kind, throttled, tookMs, ticket, patient };
   leaveGuards(caller, wholeNow(world), calls.shard[call] as number, entry, ending, world.guardDraw);
-  if (entry.slot > 0) wakeNext(world, caller);
+  wakeNext(world, caller);
 }
 
 /** An attempt failed: core decides what follows. */

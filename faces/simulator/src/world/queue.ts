@@ -45,7 +45,7 @@ interface Worker {
   /** Message in hand, or -1. */
   message: number;
   receipt: number;
-  /** Runs begun: the end of one that a crash took is known by its number. */
+  /** The number of its latest run: the end of one that a crash took is known by it. */
   run: number;
   /** Hand-outs that are done, but the queue has not been told. */
   readonly uncommitted: number[];
@@ -185,7 +185,7 @@ function handOut(world: QueueWorld): void {
   }
 }
 
-/** Hand-outs of one message, and runs of one worker, that can be told apart by an event's subject. */
+/** Hand-outs of one message, and runs, that can be told apart by an event's subject. */
 const RECEIPTS = 1024;
 const RUNS = 1_048_576;
 
@@ -200,8 +200,7 @@ function receive(world: QueueWorld, worker: Worker, index: number, number: numbe
   message.receipt++;
   worker.message = number;
   worker.receipt = message.receipt;
-  worker.run = (worker.run + 1) % RUNS;
-  tally.attempts++;
+  worker.run = ++tally.attempts % RUNS;
   countArrivals(tally, now, 1);
   pushEvent(heap, now + options.visibilityMs, VISIBLE, handOutOf(number, message.receipt));
   pushEvent(heap, now + world.work(draws), DONE, index * RUNS + worker.run);
@@ -254,11 +253,8 @@ function finish(world: QueueWorld, message: Message): void {
 function onRunFailed(world: QueueWorld, message: Message, number: number, receipt: number): void {
   if (message.settled || message.receipt !== receipt) return;
   message.receipt++;
-  if (message.receives >= world.options.maxReceives) {
-    bury(world, message);
-    return;
-  }
-  const waitMs = world.waits === undefined ? 0 : waitFor(world, world.waits, message);
+  const isLast = message.receives >= world.options.maxReceives;
+  const waitMs = isLast ? -1 : waitFor(world, message);
   if (waitMs < 0) {
     bury(world, message);
     return;
@@ -267,7 +263,8 @@ function onRunFailed(world: QueueWorld, message: Message, number: number, receip
   pushEvent(world.heap, world.now + waitMs, VISIBLE, handOutOf(number, message.receipt));
 }
 
-function waitFor({ jitter, now }: QueueWorld, waits: Waits, message: Message): number {
+function waitFor({ waits, jitter, now }: QueueWorld, message: Message): number {
+  if (waits === undefined) return 0;
   const draw = waits.kernel.draws ? jitter.next() : 0;
   const elapsedMs = now - message.arrivedAt;
   message.previousMs = nextWait(waits, message.receives, elapsedMs, message.previousMs, draw);

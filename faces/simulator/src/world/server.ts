@@ -6,7 +6,7 @@ import type { Draws } from "../chance/draws.ts";
 import { exponential, type Span, spanOf } from "../chance/spans.ts";
 import type { ServerDocument } from "../scenario.ts";
 import { NONE } from "./pools.ts";
-import type { Timeline } from "./timeline.ts";
+import { type Timeline, WHOLE } from "./timeline.ts";
 
 /** How a request is answered. */
 export const OK = 0;
@@ -77,14 +77,16 @@ export function judgeArrival(server: Server, now: number, shard: number, draws: 
   if (down && !hangs) return REFUSED;
   const share = Math.max(failShare, server.failureRate);
   if (share > 0 && draws.next() < share) return FAILED;
-  if (server.serviceMs === 0) return down ? SILENT : ACCEPTED;
+  // A server that stands still keeps what arrives in its queue, if it has one; a shard has none.
+  if (down && (server.serviceMs === 0 || !server.timeline.conditionAt(now, WHOLE).down))
+    return SILENT;
   const ahead = server.waiting + (server.serving === NONE ? 0 : 1);
   return ahead * server.serviceMs >= server.queueMs && ahead > 0 ? server.overload : ACCEPTED;
 }
 
 /** Time from acceptance (or the end of service) to the answer. */
-export function answerMs(server: Server, now: number, draws: Draws): number {
-  const { slowFactor } = server.timeline.conditionAt(now, 0);
+export function answerMs(server: Server, now: number, shard: number, draws: Draws): number {
+  const { slowFactor } = server.timeline.conditionAt(now, shard);
   return (server.latency(draws) + server.perCallMs * server.inProgress) * slowFactor;
 }
 
@@ -116,7 +118,7 @@ export function dequeue(server: Server): number {
 
 /** How long serving one request takes now; infinite while the server stands still. */
 export function serviceTime(server: Server, now: number, draws: Draws): number {
-  const { down, capacityFactor, slowFactor } = server.timeline.conditionAt(now, 0);
+  const { down, capacityFactor, slowFactor } = server.timeline.conditionAt(now, WHOLE);
   if (down || capacityFactor === 0) return Number.POSITIVE_INFINITY;
   const share = server.isExponential ? exponential(draws) : 1;
   return (server.serviceMs * share * slowFactor) / capacityFactor;

@@ -19,6 +19,7 @@ import {
   SILENT,
   serviceTime,
 } from "./server.ts";
+import { WHOLE } from "./timeline.ts";
 import { answer, FINISH, isAwaited, SERVED, serverOf, WAKE, type World } from "./world.ts";
 
 export function onReach(world: World, request: number): void {
@@ -48,7 +49,9 @@ function accept(world: World, server: Server, tier: number, request: number): vo
 
 function finishLater(world: World, server: Server, request: number): void {
   server.inProgress++;
-  pushEvent(world.heap, world.now + answerMs(server, world.now, world.chance), FINISH, request);
+  const shard = world.requests.shard[request] as number;
+  const tookMs = answerMs(server, world.now, shard, world.chance);
+  pushEvent(world.heap, world.now + tookMs, FINISH, request);
 }
 
 export function startService(world: World, tier: number): void {
@@ -76,7 +79,7 @@ function nextRequest(world: World, server: Server): number {
 
 /** Nothing is served now: look again when the time line changes. A failover loses the queue. */
 function standStill(world: World, server: Server, tier: number): void {
-  if (server.timeline.conditionAt(world.now, 0).lostQueue) {
+  if (server.timeline.conditionAt(world.now, WHOLE).lostQueue) {
     for (let request = dequeue(server); request !== NONE; request = dequeue(server)) {
       answer(world, request, REFUSED);
       release(world.requests, request);

@@ -28,8 +28,11 @@ const HEALTHY: Condition = {
 /** In a warm-up the capacity is looked at again this often. */
 const WARM_STEP_MS = 100;
 
+/** In place of a shard: the server with its one queue, which trouble of a single shard leaves alone. */
+export const WHOLE = -1;
+
 export interface Timeline {
-  /** The condition at `now` of a shard; the object is reused. */
+  /** The condition at `now` of a shard, or of the `WHOLE`; the object is reused. */
   conditionAt(now: number, shard: number): Condition;
   /** When the condition may change next; infinite if never. */
   edgeAfter(now: number): number;
