@@ -53,6 +53,19 @@ test("a rate of its own", async () => {
   expect(answers.filter(({ status }) => status === 429).length).toBeGreaterThan(15);
 });
 
+test("a rate that is changed while the service runs holds at once", async () => {
+  front = await openFront({ keys });
+  const headers = keyWith({ requestsPerSecond: 1 });
+  const ask = () => front.call({ method: "GET", headers });
+  const statuses = async () => (await Promise.all([1, 2, 3].map(ask))).map(({ status }) => status);
+  expect(await statuses()).toContain(429);
+  const record = keys.list().at(-1);
+  if (record === undefined) throw new Error("the key is in the book");
+  keys.revoke(record.keyId);
+  keys.add({ ...record, limits: { requestsPerSecond: 1000 } });
+  expect(await statuses()).toEqual([200, 200, 200]);
+});
+
 test("waiting tasks of its tenant", async () => {
   front = await openFront({ keys });
   await front.redrive.pause(front.target.origin, "acme");

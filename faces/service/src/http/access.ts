@@ -80,7 +80,8 @@ export class Access {
     const nowMs = this.#clock.monotonicMs();
     const perSecond = limits?.requestsPerSecond ?? this.#options.requestsPerSecond;
     let rate = this.#rates.get(keyId);
-    if (rate === undefined) {
+    // The key's limit may have been changed while the service runs.
+    if (rate?.options.perSecond !== perSecond) {
       rate = createRate({ perSecond, burst: perSecond }, nowMs);
       this.#rates.set(keyId, rate);
     }

@@ -70,4 +70,16 @@ describe("a book in a file", () => {
     writeFileSync(path, "[]");
     expect(() => fileKeyBook(path, virtualClock())).toThrow(/must hold/);
   });
+
+  it.each([
+    ["no JSON", "{", /cannot be read as JSON/],
+    ["no list", "[]", /must hold { "keys": \[...\] }/],
+    ["a key without its digest", '{"keys":[{"keyId":"a","tenantId":"t"}]}', /keys\[0\] is no key/],
+  ])("that holds %s is refused by its name", (_what, text, words) => {
+    const path = join(folder, "edited.json");
+    writeFileSync(path, text);
+    const open = () => fileKeyBook(path, virtualClock());
+    expect(open).toThrow(words);
+    expect(open).toThrow(expect.objectContaining({ code: "INVALID_ARGUMENT" }));
+  });
 });

@@ -195,10 +195,40 @@ function stampOf(path: string): string {
 
 function readBook(path: string): readonly KeyRecord[] {
   if (stampOf(path) === "") return [];
-  const book: unknown = JSON.parse(readFileSync(path, "utf8"));
-  const keys = isObject(book) ? book["keys"] : undefined;
-  if (Array.isArray(keys)) return keys as readonly KeyRecord[];
-  throw new RedriveError("INVALID_ARGUMENT", `${path} must hold { "keys": [...] }`);
+  const book = parsed(path);
+  const keys: unknown = isObject(book) ? book["keys"] : undefined;
+  if (!Array.isArray(keys)) throw badBook(path, 'it must hold { "keys": [...] }');
+  const bad = keys.findIndex((key) => !isRecord(key));
+  if (bad >= 0) throw badBook(path, `keys[${bad}] is no key as \`redrive keys add\` writes them`);
+  return keys as readonly KeyRecord[];
+}
+
+function parsed(path: string): unknown {
+  try {
+    return JSON.parse(readFileSync(path, "utf8"));
+  } catch (cause) {
+    throw badBook(path, "it cannot be read as JSON", cause);
+  }
+}
+
+/** The file may have been edited by hand: what is compared and shown must be what it seems. */
+function isRecord(key: unknown): boolean {
+  if (!isObject(key)) return false;
+  const { keyId, tenantId, secretHash, scopes, expiresAt, limits = {} } = key;
+  return (
+    [keyId, tenantId].every((text) => typeof text === "string" && text !== "") &&
+    /^[\da-f]{64}$/.test(String(secretHash)) &&
+    Array.isArray(scopes) &&
+    scopes.every((scope) => SCOPES.includes(scope)) &&
+    (expiresAt === null || typeof expiresAt === "number") &&
+    isObject(limits)
+  );
+}
+
+function badBook(path: string, why: string, cause?: unknown): Error {
+  return new RedriveError("INVALID_ARGUMENT", `the keys in ${path} are of no use: ${why}`, {
+    cause,
+  });
 }
 
 /** Keys are often made before the first start, which would make the folder. */
