@@ -2,8 +2,20 @@
  * Errors of the service: core's one error class, from whose closed list of codes every face takes
  * its own; `docs/errors.md` says what each means.
  */
-import { type ErrorCode, RedriveError } from "@redrive/core";
+import {
+  type DestinationDocument,
+  DocumentError,
+  type ErrorCode,
+  problem,
+  RedriveError,
+} from "@redrive/core";
 
 export function serviceError(code: ErrorCode, message: string, cause?: unknown): RedriveError {
   return new RedriveError(code, message, cause === undefined ? {} : { cause });
+}
+
+/** A hedge is a second request for one attempt, and here every request is counted (decision 10). */
+export function hedgeRefused({ hedge }: DestinationDocument): Error {
+  const message = "hedge is for the library: the service sends each attempt once; leave it out";
+  return new DocumentError("INVALID_DESTINATION", [problem("hedge", hedge, message)]);
 }

@@ -9,7 +9,6 @@ import {
   type DestinationDocument,
   DocumentError,
   isObject,
-  problem,
   resolve,
   resolveDestination,
 } from "@redrive/core";
@@ -18,11 +17,15 @@ import type { RefusedTarget, Target } from "./deliver/target.ts";
 import { DEFAULT_POLICY, DestinationPolicies } from "./destination-policies.ts";
 import type { Engine } from "./engine/engine.ts";
 import type { EngineEvent } from "./engine/events.ts";
-import { serviceError } from "./errors.ts";
+import { hedgeRefused, serviceError } from "./errors.ts";
 import type { NewId } from "./ids.ts";
 import type { CommitListener, MeteredStore } from "./metered-store.ts";
 import { callbackOf } from "./operations/callback.ts";
-import { type DestinationHealth, healthOfDestination } from "./operations/destination-health.ts";
+import {
+  byDestination,
+  type DestinationHealth,
+  healthOfDestination,
+} from "./operations/destination-health.ts";
 import { explainTask } from "./operations/explain-task.ts";
 import { markOf } from "./operations/redrive-job.ts";
 import { RedriveJobs } from "./operations/redrive-jobs.ts";
@@ -242,16 +245,20 @@ export class Redrive {
     return this.#parts.store.listDestinations(tenantId);
   }
 
-  /** How each destination does that has a document, a guard that acted, or a task. */
-  async health(tenantId: string = DEFAULT_TENANT): Promise<readonly DestinationHealth[]> {
+  /** How each destination does that has a document, a guard that acted, or a task; or `only` one. */
+  async health(
+    tenantId: string = DEFAULT_TENANT,
+    only?: string,
+  ): Promise<readonly DestinationHealth[]> {
     const { store, engine } = this.#parts;
-    const counts = await store.query.count(tenantId);
+    const counts = byDestination(await store.query.count(tenantId));
     const rows = new Map((await store.listDestinations(tenantId)).map((row) => [row.name, row]));
-    const names = new Set([...rows.keys(), ...counts.map(({ destination }) => destination)]);
+    const names = new Set([...rows.keys(), ...counts.keys()]);
+    const wanted = only === undefined ? [...names].sort() : [only].filter((one) => names.has(one));
     const now = engine.now();
-    return [...names].sort().map((name) => {
+    return wanted.map((name) => {
       const row = rows.get(name) ?? blankDestination(tenantId, name);
-      return this.#healthOf(row, counts, now);
+      return this.#healthOf(row, counts.get(name) ?? [], now);
     });
   }
 
@@ -380,12 +387,6 @@ function againOf(
 function asAsked({ policyId, policy }: TaskInput, task: NewTask): NewTask {
   const isAsked = policyId !== undefined || policy !== undefined;
   return isAsked || task.policyId === DEFAULT_POLICY ? task : { ...task, policyId: DEFAULT_POLICY };
-}
-
-/** A hedge is a second request for one attempt, and here every request is counted (decision 10). */
-function hedgeRefused({ hedge }: DestinationDocument): Error {
-  const message = "hedge is for the library: the service sends each attempt once; leave it out";
-  return new DocumentError("INVALID_DESTINATION", [problem("hedge", hedge, message)]);
 }
 
 function notFound(taskId: string): Error {

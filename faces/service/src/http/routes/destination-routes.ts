@@ -68,8 +68,7 @@ export const addDestinationRoutes: AddRoutes = (app, front) => {
 
 async function find({ redrive, limit }: Front, request: NamedRequest): Promise<DestinationHealth> {
   const { name } = request.params;
-  const all = await limit.guard(redrive.health(tenantOf(request)));
-  const found = all.find((destination) => destination.name === name);
+  const [found] = await limit.guard(redrive.health(tenantOf(request), name));
   if (found !== undefined) return found;
   throw serviceError("NOT_FOUND", `there is no destination ${JSON.stringify(name)}`);
 }
