@@ -139,8 +139,8 @@ describe("what reaches the target", () => {
   });
 
   test("I11: no attempt before nextAttemptAt", async () => {
-    const scheduledAt = Date.now() + 150;
     const startMs = performance.now();
+    const scheduledAt = Date.now() + 150;
     await deliver(JSON.stringify({ targetUrl: front.target.url, policy: once, scheduledAt }));
     const { attempts } = (
       await get("/retry-tasks?limit=1").then(({ json }) =>
