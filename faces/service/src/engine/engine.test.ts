@@ -226,6 +226,18 @@ describe("an engine", () => {
     expect(await get(task.taskId)).toMatchObject({ status: "EXHAUSTED", reason: "poison" });
   });
 
+  it("takes up at once whatever a dead node left, however much that is", async () => {
+    const { clock, store, enqueue, boot } = await setup();
+    for (let n = 0; n < 800; n++) enqueue({ destination: `d${n % 40}` });
+    await clock.advance(0);
+    const left = () => store.all().filter(({ claimedBy }) => claimedBy === "node-1").length;
+    expect(left()).toBe(800);
+    const next = await boot("node-2");
+    await clock.advance(10);
+    expect(left()).toBe(0);
+    await clock.run(next.stop(0));
+  });
+
   it("stops when what runs has ended, and starts nothing new", async () => {
     const { clock, engine, enqueue, sent, get } = await setup();
     const { task } = enqueue();

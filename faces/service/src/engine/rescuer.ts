@@ -39,6 +39,8 @@ export class Rescuer {
   /** Claims whose settle is on its way. */
   readonly #settling = new Set<number>();
   #suspectUntil = 0;
+  /** The latest look found as many as it asked for. */
+  #isMore = false;
 
   constructor(parts: RescuerParts) {
     this.#parts = parts;
@@ -52,9 +54,9 @@ export class Rescuer {
   /** Looks once. Resolves when what was found is on its way to be settled. */
   async runOnce(now: number): Promise<void> {
     const { store, nodeId, turn } = this.#parts;
-    for (const claim of await store.lapsed({ now, nodeId, limit: SLICE })) {
-      if (this.#isFree(claim)) await this.#rescue(claim);
-    }
+    const claims = await store.lapsed({ now, nodeId, limit: SLICE });
+    this.#isMore = claims.length === SLICE;
+    for (const claim of claims) if (this.#isFree(claim)) await this.#rescue(claim);
     if (now < this.#suspectUntil) turn.betweenCommits(() => this.#releaseUnknown());
   }
 
@@ -92,7 +94,15 @@ export class Rescuer {
       done: (result) => {
         this.#settling.delete(task.ref);
         announce(this.#parts, { task, destination, settle, result, endedAt });
+        if (this.#isMore && this.#settling.size === 0) this.#goOn();
       },
     });
+  }
+
+  /** A slice is done and there were more: they do not wait for the next round of upkeep. */
+  #goOn(): void {
+    this.#isMore = false;
+    // What fails here is looked at again then.
+    this.runOnce(this.#parts.time.now()).catch(() => {});
   }
 }
