@@ -13,7 +13,9 @@ async function setup() {
   const inner = memoryStore();
   const policy = { tenantId: TENANT, policyId: "background", version: 1, createdAt: T0 };
   await inner.addPolicy({ ...policy, document: "{}" });
-  const store: Store & { -readonly [name in "commit" | "renew" | "retire"]: Store[name] } = {
+  const store: Store & {
+    -readonly [name in "commit" | "renew" | "retire" | "sweep"]: Store[name];
+  } = {
     ...inner,
   };
   const fatal: unknown[] = [];
@@ -106,5 +108,24 @@ describe("an engine in trouble", () => {
     expect(heard).toContain("attempt.started");
     expect(await reported).toMatchObject({ message: "mine" });
     for (const listener of known) process.on("unhandledRejection", listener);
+  });
+
+  it("removes what is past its time at one pace, however much there is", async () => {
+    const { clock, store } = await setup();
+    let sweeps = 0;
+    store.sweep = async ({ limit }) => {
+      sweeps++;
+      return limit;
+    };
+    const sweepsIn = async (ms: number) => {
+      const before = sweeps;
+      await clock.advance(ms);
+      return sweeps - before;
+    };
+    await clock.advance(2000);
+    const first = await sweepsIn(1000);
+    expect(first).toBeGreaterThan(20);
+    await clock.advance(60_000);
+    expect(await sweepsIn(1000)).toBeLessThan(1.1 * first);
   });
 });

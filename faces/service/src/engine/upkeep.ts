@@ -35,6 +35,7 @@ export class Upkeep {
   #isStopped = false;
   #isLost = false;
   #isBusy = false;
+  #isSweeping = false;
   #heldSince = 0;
 
   constructor(parts: UpkeepParts) {
@@ -68,7 +69,8 @@ export class Upkeep {
       this.#noteLease();
       await rescuer.runOnce(time.now());
       if (!store.exclusive) await noteOthers();
-      await this.#sweep();
+      // One that is still at work from an earlier round goes on alone.
+      if (!this.#isSweeping) await this.#sweep();
     } catch (error) {
       this.#noteLease();
       if (!this.#isStopped) this.#parts.failed(error);
@@ -91,22 +93,27 @@ export class Upkeep {
 
   /** A full slice is followed soon, so that removing keeps up with what is taken in. */
   async #sweep(): Promise<void> {
-    const {
-      clock,
-      store,
-      time,
-      failed,
-      retentionMs = 3 * DAY_MS,
-      deadLetterRetentionMs = 30 * DAY_MS,
-    } = this.#parts;
+    const { clock, failed } = this.#parts;
+    this.#isSweeping = true;
+    try {
+      this.#isSweeping = (await this.#removeSlice()) === SWEEP_LIMIT && !this.#isStopped;
+    } catch (error) {
+      this.#isSweeping = false;
+      throw error;
+    }
+    if (!this.#isSweeping) return;
+    clock.alarm(SWEEP_PAUSE_MS, () => void this.#sweep().catch(failed), true);
+  }
+
+  #removeSlice(): Promise<number> {
+    const { store, time, retentionMs = 3 * DAY_MS } = this.#parts;
+    const { deadLetterRetentionMs = 30 * DAY_MS } = this.#parts;
     const now = time.now();
-    const removed = await store.sweep({
+    return store.sweep({
       now,
       endedBefore: now - retentionMs,
       deadBefore: now - deadLetterRetentionMs,
       limit: SWEEP_LIMIT,
     });
-    if (removed < SWEEP_LIMIT || this.#isStopped) return;
-    clock.alarm(SWEEP_PAUSE_MS, () => void this.#sweep().catch(failed), true);
   }
 }
