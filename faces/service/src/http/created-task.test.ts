@@ -17,6 +17,7 @@ describe("the key", () => {
   it("leaves what is no object to the check of all inputs", () => {
     expect(inputOf(null, "k")).toBeNull();
     expect(inputOf({ idempotencyKey: 5 }, undefined)).toEqual({ idempotencyKey: 5 });
+    expect(inputOf({ idempotencyKey: 5 }, "k")).toEqual({ idempotencyKey: 5 });
   });
 });
 

@@ -11,7 +11,10 @@ const LONGEST_WAIT_SECONDS = 25;
 export function inputOf(body: unknown, header: unknown): TaskInput {
   if (!isObject(body)) return body as TaskInput;
   const { idempotencyKey } = body;
-  const own = typeof idempotencyKey === "string" ? plainKey(idempotencyKey) : undefined;
+  const isText = typeof idempotencyKey === "string";
+  // No header makes good what the field gets wrong.
+  if (idempotencyKey !== undefined && !isText) return body as unknown as TaskInput;
+  const own = isText ? plainKey(idempotencyKey) : undefined;
   const given = typeof header === "string" ? plainKey(header) : undefined;
   if (own !== undefined && given !== undefined && own !== given) {
     throw wrongKey("the header Idempotency-Key and the field idempotencyKey differ");
