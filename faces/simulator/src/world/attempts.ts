@@ -52,7 +52,7 @@ export function startCall(
 /** Sends the next attempt if nothing stands in its way. */
 export function tryAttempt(world: World, call: number, onDone: OnDone): void {
   if (world.isPlain[world.calls.tier[call] as number]) {
-    send(world, call, NO_ENTRY, 0);
+    send(world, call, NO_ENTRY, 0, 0);
     return;
   }
   const caller = callerOf(world, call);
@@ -86,7 +86,7 @@ function passGuards(world: World, call: number, caller: Caller, onDone: OnDone):
   const shard = calls.shard[call] as number;
   const entry = enterGuards(caller, now, shard, isRetry, world.guardDraw);
   if (typeof entry === "string") return refuse(world, call, caller, entry, onDone);
-  send(world, call, entry, 0);
+  send(world, call, entry, 0, calls.ticket[call] as number);
   return true;
 }
 

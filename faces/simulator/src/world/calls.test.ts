@@ -42,7 +42,7 @@ const anyScenario: fc.Arbitrary<CallsDocument> = fc.record({
             { max: 5, queue: 3 },
             { algorithm: "FIXED", max: 2, queue: 50 },
           ),
-          hedge: fc.constant({ after: 20 }),
+          hedge: fc.constantFrom({ after: 20 }, { after: 20, max: 3 }),
           rate: fc.constantFrom(
             { perSecond: 50, burst: 5 },
             { throttle: true },
@@ -88,10 +88,10 @@ describe("calls", () => {
         expect(report.succeeded + report.lost).toBe(report.calls);
         const reasons = Object.values(report.reasons).reduce((sum, count) => sum + count, 0);
         expect(reasons).toBe(report.lost);
-        const hedges = (document.tiers ?? []).reduce(
-          (most, tier) => most * (tier.destination?.hedge ? 2 : 1),
-          1,
-        );
+        const hedges = (document.tiers ?? []).reduce((most, tier) => {
+          const { hedge } = tier.destination ?? {};
+          return most * (hedge ? 1 + (hedge.max ?? 1) : 1);
+        }, 1);
         const most = (document.tiers ?? []).reduce((product, tier) => {
           const { policy } = tier.destination ?? {};
           return product * (typeof policy === "object" ? (policy.maxAttempts ?? 5) : 5);
@@ -126,6 +126,17 @@ describe("calls", () => {
       expect(unfinished).toBe(0);
       expect(goodput).toBeGreaterThan(0.8);
     }
+  });
+
+  it("sends as many copies as the document allows, one after the other", () => {
+    const copiesOf = (hedge: object) =>
+      simulate({
+        clients: { kind: "CLOSED", count: 1, jobs: 1 },
+        tiers: [{ destination: { hedge }, server: { latency: 1000 } }],
+      }).attempts;
+    expect(copiesOf({ after: 100 })).toBe(2);
+    expect(copiesOf({ after: 100, max: 3 })).toBe(4);
+    expect(copiesOf({ after: 400, max: 10 })).toBe(3);
   });
 
   it("ends an attempt whose first copy failed and whose hedge is never answered", () => {

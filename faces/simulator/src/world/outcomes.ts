@@ -100,8 +100,7 @@ function leave(
   const caller = callerOf(world, call);
   const entry = { pass: requests.pass[request] as number, slot: requests.slot[request] as number };
   const tookMs = world.now - (requests.sentAt[request] as number);
-  const hedgeTicket = Math.max(0, requests.hedgeTicket[request] as number);
-  const ticket = hedgeTicket || (calls.ticket[call] as number);
+  const ticket = requests.ticket[request] as number;
   const patient = world.scenario.patience === "wait";
   const ending: Ending = { kind, throttled, tookMs, ticket, patient };
   leaveGuards(caller, wholeNow(world), calls.shard[call] as number, entry, ending, world.guardDraw);

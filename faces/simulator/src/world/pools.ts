@@ -23,7 +23,7 @@ export interface CallPool {
   attempt: Int32Array;
   startedAt: Float64Array;
   previousMs: Float64Array;
-  /** What the retry budget granted for this attempt; 0 for a first attempt. */
+  /** What the retry budget granted for the attempt to come; 0 for a first attempt. */
   ticket: Float64Array;
   /** Changes whenever an attempt ends: requests of another generation are stale. */
   generation: Int32Array;
@@ -44,7 +44,10 @@ export interface RequestPool {
   pass: Int32Array;
   /** 1 if it holds a slot of the concurrency limit as first attempt, 2 as retry, 0 if none. */
   slot: Int32Array;
-  hedgeTicket: Float64Array;
+  /** 0 is the first of its attempt, 1 and up are hedges. */
+  copy: Int32Array;
+  /** What the retry budget granted for it; 0 for nothing. */
+  ticket: Float64Array;
   /** The next request of the same attempt (a hedge), or NONE. */
   sibling: Int32Array;
   /** How it was answered: see `server.ts`. */
@@ -54,10 +57,10 @@ export interface RequestPool {
 }
 
 const FIRST_ROWS = 1024;
+const ints = () => new Int32Array(FIRST_ROWS);
+const floats = () => new Float64Array(FIRST_ROWS);
 
 export function createCalls(): CallPool {
-  const ints = () => new Int32Array(FIRST_ROWS);
-  const floats = () => new Float64Array(FIRST_ROWS);
   return {
     size: 0,
     free: [],
@@ -76,7 +79,6 @@ export function createCalls(): CallPool {
 }
 
 export function createRequests(): RequestPool {
-  const ints = () => new Int32Array(FIRST_ROWS);
   return {
     size: 0,
     free: [],
@@ -84,10 +86,11 @@ export function createRequests(): RequestPool {
     generation: ints(),
     tier: ints(),
     shard: ints(),
-    sentAt: new Float64Array(FIRST_ROWS),
+    sentAt: floats(),
     pass: ints(),
     slot: ints(),
-    hedgeTicket: new Float64Array(FIRST_ROWS),
+    copy: ints(),
+    ticket: floats(),
     sibling: ints(),
     answer: ints(),
     references: ints(),

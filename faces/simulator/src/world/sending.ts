@@ -1,8 +1,15 @@
 /** Sending: puts attempts and hedges on the wire. */
-import { giveBack, HEDGE_MIN_SAMPLES, hedgeQuantile, quantileMs, takeRetry } from "@redrive/core";
+import {
+  giveBack,
+  HEDGE_MIN_SAMPLES,
+  type HedgeOptions,
+  hedgeQuantile,
+  quantileMs,
+  takeRetry,
+} from "@redrive/core";
 import { pushEvent } from "../engine/heap.ts";
-import { type Entry, enterGuards, guardsOf } from "./caller.ts";
-import { NONE, release, retain, takeRow } from "./pools.ts";
+import { type Caller, type Entry, enterGuards, guardsOf } from "./caller.ts";
+import { release, retain, takeRow } from "./pools.ts";
 import {
   callerOf,
   HEDGE,
@@ -15,8 +22,8 @@ import {
   wholeNow,
 } from "./world.ts";
 
-/** Puts an attempt, or a hedge of it if `hedgeTicket` is not 0, on the wire. */
-export function send(world: World, call: number, entry: Entry, hedgeTicket: number): void {
+/** Puts an attempt, or a hedge of it if `copy` is not 0, on the wire. */
+export function send(world: World, call: number, entry: Entry, copy: number, ticket: number): void {
   const { calls, requests, heap, tally } = world;
   const tier = calls.tier[call] as number;
   const { destination } = tierOf(world, tier);
@@ -28,7 +35,8 @@ export function send(world: World, call: number, entry: Entry, hedgeTicket: numb
   requests.sentAt[request] = world.now;
   requests.pass[request] = entry.pass;
   requests.slot[request] = entry.slot;
-  requests.hedgeTicket[request] = hedgeTicket;
+  requests.copy[request] = copy;
+  requests.ticket[request] = ticket;
   requests.sibling[request] = calls.live[call] as number;
   requests.references[request] = 1;
   calls.live[call] = request;
@@ -39,26 +47,28 @@ export function send(world: World, call: number, entry: Entry, hedgeTicket: numb
   const leftMs = (calls.startedAt[call] as number) + totalBudgetMs - world.now;
   retain(requests, request);
   pushEvent(heap, world.now + Math.min(attemptTimeoutMs, leftMs), TIMEOUT, request);
-  if (hedgeTicket !== 0) return;
-  calls.attempt[call] = (calls.attempt[call] as number) + 1;
-  if (destination.hedge) scheduleHedge(world, call, request);
+  if (copy === 0) calls.attempt[call] = (calls.attempt[call] as number) + 1;
+  if (destination.hedge) scheduleHedge(world, call, request, destination.hedge);
 }
 
-function scheduleHedge(world: World, call: number, request: number): void {
-  const hedge = tierOf(world, world.calls.tier[call] as number).destination.hedge;
-  if (!hedge) return;
-  const caller = callerOf(world, call);
-  const quantile = hedgeQuantile(hedge.after);
-  let afterMs: number | undefined = typeof hedge.after === "number" ? hedge.after : undefined;
-  if (quantile !== undefined && caller.samples >= HEDGE_MIN_SAMPLES) {
-    afterMs = quantileMs(guardsOf(caller, 0).latency, wholeNow(world), quantile);
-  }
+/** Looks again when the next copy may leave, if one may. */
+function scheduleHedge(world: World, call: number, request: number, hedge: HedgeOptions): void {
+  if ((world.requests.copy[request] as number) >= hedge.max) return;
+  const afterMs = hedgeAfterMs(world, callerOf(world, call), hedge);
   if (afterMs === undefined) return;
   retain(world.requests, request);
   pushEvent(world.heap, world.now + afterMs, HEDGE, request);
 }
 
-/** A hedge leaves if the first copy is still out, and the budget and the guards let it. */
+/** Undefined while too little is known. */
+function hedgeAfterMs(world: World, caller: Caller, { after }: HedgeOptions): number | undefined {
+  const quantile = hedgeQuantile(after);
+  if (quantile === undefined) return after as number;
+  if (caller.samples < HEDGE_MIN_SAMPLES) return undefined;
+  return quantileMs(guardsOf(caller, 0).latency, wholeNow(world), quantile);
+}
+
+/** A hedge leaves if the attempt is still under way, and the budget and the guards let it. */
 export function onHedge(world: World, request: number): void {
   const { requests, calls } = world;
   const call = requests.call[request] as number;
@@ -69,9 +79,10 @@ export function onHedge(world: World, request: number): void {
   const now = wholeNow(world);
   const shard = calls.shard[call] as number;
   const { retryBudget } = guardsOf(caller, shard);
-  const ticket = retryBudget ? takeRetry(retryBudget, now, false) : NONE;
-  if (ticket === 0) return;
+  const ticket = retryBudget ? takeRetry(retryBudget, now, false) : 0;
+  if (retryBudget && ticket === 0) return;
   const entry = enterGuards(caller, now, shard, true, world.guardDraw);
-  if (typeof entry !== "string") send(world, call, entry, ticket);
+  const copy = (requests.copy[request] as number) + 1;
+  if (typeof entry !== "string") send(world, call, entry, copy, ticket);
   else if (retryBudget) giveBack(retryBudget, ticket);
 }
