@@ -256,6 +256,16 @@ describe("the controls", () => {
   });
 });
 
+test("the logarithmic scale is part of the link", async () => {
+  const { page } = await openPage(browser, site.url);
+  await page.getByLabel("logarithmic").check();
+  await eventually(() => decodeRun(new URL(page.url()).hash)).toMatchObject({ run: { log: true } });
+  const other = await openPage(browser, page.url());
+  expect(await other.page.getByLabel("logarithmic").isChecked()).toBe(true);
+  await page.context().close();
+  await other.page.context().close();
+});
+
 describe("below it", () => {
   test("every strategy is measured, not described", async () => {
     const { page } = await openPage(browser, site.url);

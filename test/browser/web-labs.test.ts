@@ -115,7 +115,7 @@ describe("a lab", () => {
 describe("running", () => {
   test("can be stopped and goes on where it was, while the page answers", async () => {
     const { page } = await openPage(browser, `${site.url}#labs`);
-    const stop = page.getByRole("button", { name: "Stop" });
+    const stop = page.getByRole("button", { name: "Stop", exact: true });
     await stop.waitFor();
     await stop.click();
     await progress(page)
@@ -125,7 +125,24 @@ describe("running", () => {
     expect(done).toBeLessThan(13);
     await page.getByRole("button", { name: "Run the rest" }).click();
     await page.locator(".lab-list .verdict.ok").nth(done).waitFor();
-    await page.getByRole("button", { name: "Stop" }).click();
+    await page.getByRole("button", { name: "Stop", exact: true }).click();
+    await page.context().close();
+  });
+
+  test("of one lab alone ends when it is done, and tells how long it takes", async () => {
+    const { page } = await openPage(browser, linkOf(1, ["metastable", "coverage"]));
+    await page
+      .locator("#lab-metastable summary .verdict", { hasText: /^running, \d+ s$/u })
+      .waitFor();
+    await page.getByRole("button", { name: "Run coverage alone" }).click();
+    await page.locator("#lab-coverage summary .verdict.ok").waitFor({ timeout: LONGEST_MS });
+    await progress(page).filter({ hasText: "1 of 2 labs, stopped" }).waitFor();
+    expect(await page.locator("#lab-metastable summary .verdict").textContent()).toBe(
+      "not run yet",
+    );
+    await page.getByRole("button", { name: "Run metastable alone" }).click();
+    await page.getByRole("button", { name: "Stop metastable" }).click();
+    await page.getByRole("button", { name: "Run metastable alone" }).waitFor();
     await page.context().close();
   });
 

@@ -52,7 +52,7 @@ async function idsOn(page: Page): Promise<readonly string[]> {
   await page
     .locator(".lint .finding, .lint .lint-summary.clean:has-text('nothing')")
     .first()
-    .waitFor();
+    .waitFor({ state: "attached" });
   const text = (await summary(page).textContent()) ?? "";
   return /: (.*)\.$/u.exec(text)?.[1]?.split(", ") ?? [];
 }
@@ -123,10 +123,30 @@ test.each(["light", "dark"] as const)("axe finds nothing serious in %s", async (
   await page.context().close();
 });
 
-test("findings fit a phone", async () => {
-  const viewport = { width: 390, height: 844 };
-  const { page } = await openPage(browser, address, { viewport, reducedMotion: "reduce" });
+const PHONE = { viewport: { width: 390, height: 844 }, reducedMotion: "reduce" } as const;
+
+test("findings fit a phone, unfolded by whoever wants them", async () => {
+  const { page } = await openPage(browser, address, PHONE);
   await idsOn(page);
+  expect(await page.locator(".finding").first().isVisible()).toBe(false);
+  await page.getByRole("button", { name: "Show findings" }).click();
+  await page.locator(".finding").first().waitFor();
   expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(390);
+  await page.context().close();
+});
+
+test("on a phone nothing moves when lint comes", async () => {
+  const policy = { jitterType: "NONE", maxAttempts: 4, initialDelayMs: 100 } as const;
+  const curve = encodeRun({ view: "curve", seed: 1, policy, outageMs: 8000 });
+  const { page } = await openPage(browser, `${site.url}#${curve}`, PHONE);
+  const below = () =>
+    page
+      .locator(".waits")
+      .evaluate((element) => Math.round(element.getBoundingClientRect().top + scrollY));
+  expect(await page.locator(".lint").count()).toBe(0);
+  const before = await below();
+  await page.locator(".waits").scrollIntoViewIfNeeded();
+  expect((await idsOn(page)).length).toBeGreaterThan(1);
+  expect(await below()).toBe(before);
   await page.context().close();
 });

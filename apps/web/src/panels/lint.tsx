@@ -1,4 +1,5 @@
 /** Lint: what will hurt in a policy, a destination or a set of tiers, live beside its controls. */
+import { useSignal } from "@preact/signals";
 import type { DestinationDocument, PolicyDocument } from "@redrive/core";
 import type { LintContext, LintSubject, LintTiers, Severity } from "@redrive/simulator";
 import { useRef } from "preact/hooks";
@@ -41,6 +42,7 @@ export function LintPanel(props: LintPanelProps) {
     ...(outageMs !== undefined && { outageMs }),
   }).value;
   const findings = found.findings ?? [];
+  const isOpen = useSignal(false);
   const summary = useRef<HTMLParagraphElement>(null);
   const fix = props.onFix as ((mended: LintSubject) => void) | undefined;
   // The button goes with its finding: the keyboard stays in the panel.
@@ -58,8 +60,19 @@ export function LintPanel(props: LintPanelProps) {
       >
         {summaryOf(found)}
       </p>
+      <button
+        type="button"
+        class="button small lint-toggle"
+        aria-expanded={isOpen.value}
+        disabled={findings.length === 0}
+        onClick={() => {
+          isOpen.value = !isOpen.value;
+        }}
+      >
+        {isOpen.value ? "Hide findings" : "Show findings"}
+      </button>
       {findings.length > 0 && (
-        <ul class="findings">
+        <ul class={isOpen.value ? "findings" : "findings folded"}>
           {findings.map((finding) => (
             <FindingItem
               key={`${finding.id} ${finding.field}`}

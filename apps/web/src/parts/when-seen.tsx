@@ -4,8 +4,8 @@ import type { FunctionComponent } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 
 interface WhenSeenProps {
-  /** Of the empty place, so that what is below does not jump far. */
-  readonly height: number;
+  /** Of the empty place, as CSS writes it, so that what is below does not jump. */
+  readonly height: string;
   load(): Promise<FunctionComponent>;
 }
 
@@ -24,7 +24,7 @@ export function WhenSeen({ height, load }: WhenSeenProps) {
     return () => observer.disconnect();
   }, [load, loaded]);
   if (loaded.value === undefined) {
-    return <div ref={place} style={{ minHeight: `${height}px` }} />;
+    return <div ref={place} style={{ minHeight: height }} />;
   }
   const { Part } = loaded.value;
   return <Part />;

@@ -86,7 +86,7 @@ function Stage() {
       <Card title="Waits" aside={`seed ${seed.value}`}>
         <WaitList schedule={schedule} />
       </Card>
-      <WhenSeen height={420} load={strategyTable} />
+      <WhenSeen height="420px" load={strategyTable} />
     </>
   );
 }

@@ -1,5 +1,4 @@
 /** Herd: many clients that failed at one instant: when do their retries arrive, by strategy? */
-import { signal } from "@preact/signals";
 import { herdRows, percent, span, whole } from "@redrive/simulator/words";
 import { createRef } from "preact";
 import { anotherSeed } from "../app/seed.ts";
@@ -16,6 +15,7 @@ import {
   clients,
   herdProblem,
   isBusy,
+  isShared,
   openHerd,
   resetHerd,
   runOf,
@@ -28,7 +28,6 @@ import { WindowHandle } from "./herd/window-handle.tsx";
 import "./herd/herd.css";
 
 const drawing = createRef<SVGSVGElement>();
-const isShared = signal(true);
 
 function Stage() {
   const shown = sides.value;

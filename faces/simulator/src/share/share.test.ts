@@ -15,16 +15,20 @@ const document = fc.oneof(
 
 const anyRun = fc.oneof(
   fc.record(
-    { view: fc.constant("curve"), seed, policy: document, outageMs: fc.nat() },
+    { view: fc.constant("curve"), seed, policy: document, outageMs: fc.nat(), log: fc.boolean() },
     { requiredKeys: ["view", "seed", "policy"] },
   ),
-  fc.record({
-    view: fc.constant("herd"),
-    seed,
-    strategies: fc.array(fc.record({ name: fc.string(), policy: document }), { maxLength: 4 }),
-    clients: fc.nat(),
-    windowMs: fc.nat(),
-  }),
+  fc.record(
+    {
+      view: fc.constant("herd"),
+      seed,
+      strategies: fc.array(fc.record({ name: fc.string(), policy: document }), { maxLength: 4 }),
+      clients: fc.nat(),
+      windowMs: fc.nat(),
+      ownScales: fc.boolean(),
+    },
+    { requiredKeys: ["view", "seed", "strategies", "clients", "windowMs"] },
+  ),
   fc.record({
     view: fc.constant("system"),
     seed,

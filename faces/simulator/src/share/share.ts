@@ -26,6 +26,8 @@ export type SharedRun =
       readonly outageMs?: number;
       /** Every answer carries this hint. */
       readonly retryAfterMs?: number;
+      /** Waits are drawn on a logarithmic scale. */
+      readonly log?: boolean;
     }
   | {
       readonly view: "herd";
@@ -33,6 +35,8 @@ export type SharedRun =
       readonly strategies: readonly SharedStrategy[];
       readonly clients: number;
       readonly windowMs: number;
+      /** Each strategy is drawn on a scale of its own. */
+      readonly ownScales?: boolean;
     }
   | {
       readonly view: "system";
@@ -67,9 +71,8 @@ const KEYS =
   timeline count ratePerSecond untilMs jobs think startSpreadMs destination breakerPerShard server
   capacityPerSecond service queueMs discipline dropsExpired latency perCallMs hop shards retryAfterMs atMs
   forMs mode share factor ramp warmMs tier shard clientCount workers work visibilityMs maxReceives
-  poisonShare crashesPerSecond commitMs medianMs meanMs sigma transient minimumWait background waits`.split(
-    /\s+/u,
-  );
+  poisonShare crashesPerSecond commitMs medianMs meanMs sigma transient minimumWait background waits
+  log ownScales`.split(/\s+/u);
 
 /** Letters only: keys that look like numbers would change places in an object. */
 const LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -145,12 +148,16 @@ const isPolicy = (value: unknown) => typeof value === "string" || isObject(value
 
 /** As much as the views need to start; documents are looked into by core and the simulator. */
 const CHECKS: Readonly<Record<SharedRun["view"], Check>> = {
-  curve: ({ policy, outageMs, retryAfterMs }) =>
-    isPolicy(policy) && isNumberOrAbsent(outageMs) && isNumberOrAbsent(retryAfterMs),
-  herd: ({ strategies, clients, windowMs }) =>
+  curve: ({ policy, outageMs, retryAfterMs, log }) =>
+    isPolicy(policy) &&
+    isNumberOrAbsent(outageMs) &&
+    isNumberOrAbsent(retryAfterMs) &&
+    isFlagOrAbsent(log),
+  herd: ({ strategies, clients, windowMs, ownScales }) =>
     isListOf(strategies, (one) => isObject(one) && isPolicy(one["policy"])) &&
     typeof clients === "number" &&
-    typeof windowMs === "number",
+    typeof windowMs === "number" &&
+    isFlagOrAbsent(ownScales),
   system: ({ scenarios }) => isListOf(scenarios, isPolicy),
   labs: ({ ids }) => isListOf(ids, (id) => typeof id === "string"),
   advisor: ({ answers }) => isObject(answers),
@@ -166,6 +173,10 @@ function isRun(value: unknown): value is SharedRun {
 
 function isListOf(value: unknown, isOne: (entry: unknown) => boolean): boolean {
   return Array.isArray(value) && value.every(isOne);
+}
+
+function isFlagOrAbsent(value: unknown): boolean {
+  return value === undefined || typeof value === "boolean";
 }
 
 function isNumberOrAbsent(value: unknown): boolean {

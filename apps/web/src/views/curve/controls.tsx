@@ -2,6 +2,7 @@
 import { useSignal } from "@preact/signals";
 import type { PolicyDocument } from "@redrive/core";
 import { policyWords } from "@redrive/simulator/words";
+import { LINT_ROOM } from "../../panels/lint-room.ts";
 import { namedPolicy } from "../../panels/named-policy.ts";
 import { PolicyPicker } from "../../panels/policy-picker.tsx";
 import { Card } from "../../parts/card.tsx";
@@ -65,7 +66,7 @@ export function CurveControls() {
         <p class="field-hint">{policyWords(document)}</p>
       </Card>
       <Limits onChange={set} />
-      <WhenSeen height={120} load={lint} />
+      <WhenSeen height={LINT_ROOM} load={lint} />
     </>
   );
 }

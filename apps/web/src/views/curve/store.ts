@@ -25,7 +25,7 @@ export const policyName = signal("");
 export const seed = signal<Seed>(FIRST_SEED);
 export const outageMs = signal(OPENING_OUTAGE_MS);
 export const retryAfterMs = signal(0);
-/** How the chart is looked at; not part of a run, and so of no link. */
+/** How the chart is looked at. */
 export const isLog = signal(false);
 
 export const resolved = computed(() => resolve(policy.value));
@@ -69,6 +69,7 @@ export function runOf(): RunOf<"curve"> {
     policy: policyName.value || policy.value,
     outageMs: outageMs.value,
     ...(retryAfterMs.value > 0 && { retryAfterMs: retryAfterMs.value }),
+    ...(isLog.value && { log: true }),
   };
 }
 
@@ -82,6 +83,7 @@ export async function openCurve(run: RunOf<"curve">): Promise<void> {
   seed.value = run.seed;
   outageMs.value = opened;
   retryAfterMs.value = hintMs;
+  isLog.value = run.log ?? false;
 }
 
 export function resetCurve(): void {

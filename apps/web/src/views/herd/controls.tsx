@@ -3,6 +3,7 @@ import { useSignal } from "@preact/signals";
 import { type PolicyDocument, resolve } from "@redrive/core";
 import { MOST_STRATEGIES, strategyNames } from "@redrive/simulator";
 import { whole } from "@redrive/simulator/words";
+import { LINT_ROOM } from "../../panels/lint-room.ts";
 import { PolicyPicker } from "../../panels/policy-picker.tsx";
 import { Card } from "../../parts/card.tsx";
 import { Field } from "../../parts/field.tsx";
@@ -53,7 +54,7 @@ export function HerdControls() {
       </Card>
       <Strategies />
       <Curve />
-      <WhenSeen height={120} load={lint} />
+      <WhenSeen height={`calc(${strategies.value.length} * ${LINT_ROOM})`} load={lint} />
     </>
   );
 }

@@ -24,6 +24,13 @@ test("opens as many strategies as the command line takes, every one", async () =
   expect(runOf()).toEqual(run);
 });
 
+test("keeps in a link whether each strategy has a scale of its own", async () => {
+  await openHerd({ ...runOfMany(2), ownScales: true });
+  expect(runOf().ownScales).toBe(true);
+  resetHerd();
+  expect(runOf()).not.toHaveProperty("ownScales");
+});
+
 test.each([0, MOST_STRATEGIES + 1])("refuses a link with %i, and says how many", async (count) => {
   const before = strategies.value;
   const refusal = await openHerd(runOfMany(count)).catch((error: unknown) => error);

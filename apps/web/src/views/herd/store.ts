@@ -44,6 +44,8 @@ export const strategies = signal<readonly Strategy[]>(openingStrategies());
 export const clients = signal(OPENING_CLIENTS);
 export const windowMs = signal(OPENING_WINDOW_MS);
 export const seed = signal<Seed>(FIRST_SEED);
+/** One scale for all strategies, so that what looks taller is more. */
+export const isShared = signal(true);
 
 const counted = signal<readonly Side[]>([]);
 const problem = signal("");
@@ -127,6 +129,7 @@ export function runOf(): RunOf<"herd"> {
     strategies: strategies.value.map(({ name, shared }) => ({ name, policy: shared })),
     clients: clients.value,
     windowMs: windowMs.value,
+    ...(!isShared.value && { ownScales: true }),
   };
 }
 
@@ -141,6 +144,7 @@ export async function openHerd(run: RunOf<"herd">): Promise<void> {
   clients.value = run.clients;
   windowMs.value = run.windowMs;
   seed.value = run.seed;
+  isShared.value = !run.ownScales;
 }
 
 async function strategyFrom({ name, policy }: SharedStrategy): Promise<Strategy> {
@@ -155,4 +159,5 @@ export function resetHerd(): void {
   clients.value = OPENING_CLIENTS;
   windowMs.value = OPENING_WINDOW_MS;
   seed.value = FIRST_SEED;
+  isShared.value = true;
 }

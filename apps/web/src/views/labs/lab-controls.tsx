@@ -9,6 +9,7 @@ import {
   labProblem,
   resume,
   runningId,
+  runningWords,
   runOf,
   seed,
   shown,
@@ -139,7 +140,7 @@ function choose(id: string, isWanted: boolean): void {
 function Mark({ id }: { readonly id: string }) {
   const run = runOf(id);
   if (run === undefined)
-    return <span class="verdict">{runningId.value === id ? "running" : ""}</span>;
+    return <span class="verdict">{runningId.value === id ? runningWords.value : ""}</span>;
   const { ok } = run.report;
   return <span class={ok ? "verdict ok" : "verdict missed"}>{ok ? "ok" : "missed"}</span>;
 }

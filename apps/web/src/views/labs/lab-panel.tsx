@@ -4,7 +4,17 @@ import { useRef } from "preact/hooks";
 import { Legend } from "../../parts/legend.tsx";
 import type { LabEntry } from "../../worker/lab-requests.ts";
 import { LabChart } from "./lab-chart.tsx";
-import { type LabRun, resume, runningId, runOf, seed, wanted } from "./lab-store.ts";
+import {
+  type LabRun,
+  resume,
+  runAlone,
+  runningId,
+  runningWords,
+  runOf,
+  seed,
+  stop,
+  wanted,
+} from "./lab-store.ts";
 import { LabTable } from "./lab-table.tsx";
 import { verdictOf } from "./overview-chart.tsx";
 import { sources } from "./sources.ts";
@@ -25,7 +35,7 @@ export function LabPanel({ entry, isOpen }: LabPanelProps) {
       </summary>
       <p class="lesson">{entry.lesson}</p>
       <Sources entry={entry} />
-      {run !== undefined && <Outcome id={id} run={run} />}
+      {run === undefined ? <RunButton id={id} /> : <Outcome id={id} run={run} />}
     </details>
   );
 }
@@ -33,7 +43,9 @@ export function LabPanel({ entry, isOpen }: LabPanelProps) {
 /** What the line says while the lab waits, runs, and when it has come out. */
 export function LabState({ id, run }: { readonly id: string; readonly run: LabRun | undefined }) {
   if (run === undefined) {
-    return <span class="verdict">{runningId.value === id ? "running…" : "not run yet"}</span>;
+    return (
+      <span class="verdict">{runningId.value === id ? runningWords.value : "not run yet"}</span>
+    );
   }
   const { ok } = run.report;
   return <span class={ok ? "verdict ok" : "verdict missed"}>{verdictOf(run)}</span>;
@@ -101,6 +113,21 @@ function Outcome({ id, run }: { readonly id: string; readonly run: LabRun }) {
         <OnlyButton id={id} />
       </div>
     </div>
+  );
+}
+
+/** One lab is a matter of seconds; all of them take a minute or two. */
+function RunButton({ id }: { readonly id: string }) {
+  const isRunning = runningId.value === id;
+  return (
+    <button
+      type="button"
+      class="button small"
+      aria-label={isRunning ? `Stop ${id}` : `Run ${id} alone`}
+      onClick={() => (isRunning ? stop() : runAlone(id))}
+    >
+      {isRunning ? "Stop" : "Run this one alone"}
+    </button>
   );
 }
 

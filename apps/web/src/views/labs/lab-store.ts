@@ -2,8 +2,8 @@
  * Lab store: which labs are shown, with which seed, and what came out. Results are kept for the
  * session; what is missing runs one lab after another, until it is stopped.
  */
-import { computed, effect, type ReadonlySignal, signal } from "@preact/signals";
-import { nearest, quote, systemClock } from "@redrive/core";
+import { batch, computed, effect, type ReadonlySignal, signal } from "@preact/signals";
+import { nearest, quote, span, systemClock } from "@redrive/core";
 import type { LabReport } from "@redrive/simulator";
 import { FIRST_SEED, type Seed } from "../../app/seed.ts";
 import type { LabEntry } from "../../worker/lab-requests.ts";
@@ -24,13 +24,20 @@ export const isStopped = signal(false);
 const list = signal<readonly LabEntry[]>([]);
 const runs = signal<ReadonlyMap<string, LabRun>>(new Map());
 const running = signal<string | undefined>(undefined);
+const ranMs = signal(0);
 const problem = signal("");
+/** The one that somebody asked for by itself; when it is done, nothing follows. */
+const alone = signal<string | undefined>(undefined);
 /** Nothing runs before somebody looks. */
 const isOpen = signal(false);
 
 /** Every lab there is; empty until the worker has told. */
 export const entries: ReadonlySignal<readonly LabEntry[]> = list;
 export const runningId: ReadonlySignal<string | undefined> = running;
+/** How long it has been running, in words, once a second; the first one is not worth telling. */
+export const runningWords: ReadonlySignal<string> = computed(() =>
+  ranMs.value < 1000 ? "running…" : `running, ${span(Math.floor(ranMs.value / 1000) * 1000)}`,
+);
 /** What went wrong, or empty. */
 export const labProblem: ReadonlySignal<string> = problem;
 
@@ -63,8 +70,13 @@ export const doneRuns: ReadonlySignal<readonly LabRun[]> = computed(() =>
 
 const next = computed(() => shown.value.find(({ id }) => runOf(id) === undefined)?.id);
 
-/** What is to run now: the first that is shown and missing. */
-const due = computed(() => (isOpen.value && !isStopped.value ? next.value : undefined));
+/** What is to run now: the one that is wanted alone, or the first that is shown and missing. */
+const due = computed(() => {
+  if (!isOpen.value) return undefined;
+  const id = alone.value;
+  if (id !== undefined) return runOf(id) === undefined ? id : undefined;
+  return isStopped.value ? undefined : next.value;
+});
 
 export function startLabs(): void {
   isOpen.value = true;
@@ -80,12 +92,27 @@ export function startLabs(): void {
 }
 
 export function stop(): void {
-  isStopped.value = true;
+  batch(() => {
+    alone.value = undefined;
+    isStopped.value = true;
+  });
 }
 
 export function resume(): void {
-  problem.value = "";
-  isStopped.value = false;
+  batch(() => {
+    problem.value = "";
+    alone.value = undefined;
+    isStopped.value = false;
+  });
+}
+
+/** Runs this lab now and no other after it; what was running is ended. */
+export function runAlone(id: string): void {
+  batch(() => {
+    problem.value = "";
+    isStopped.value = true;
+    alone.value = id;
+  });
 }
 
 /** A lab under way that is no longer due is ended: another seed, another choice, or Stop. */
@@ -104,14 +131,27 @@ effect(() => {
 async function runOne(id: string, ofSeed: Seed): Promise<void> {
   running.value = id;
   const startedMs = systemClock.monotonicMs();
+  const elapsedMs = () => systemClock.monotonicMs() - startedMs;
+  cancelTick();
+  tick(elapsedMs);
   try {
     const report = await askLabs("lab", { id, options: { seed: ofSeed } });
     running.value = undefined;
-    const tookMs = systemClock.monotonicMs() - startedMs;
+    const tookMs = elapsedMs();
     runs.value = new Map(runs.value).set(keyOf(id, ofSeed), { report, tookMs });
   } catch (error) {
     running.value = undefined;
     problem.value = (error as Error).message;
-    isStopped.value = true;
+    stop();
   }
+}
+
+let cancelTick = () => {};
+
+/** Tells the seconds for as long as a lab runs. */
+function tick(elapsedMs: () => number): void {
+  ranMs.value = elapsedMs();
+  cancelTick = systemClock.alarm(1000, () => {
+    if (running.peek() !== undefined) tick(elapsedMs);
+  });
 }
