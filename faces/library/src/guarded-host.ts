@@ -251,17 +251,23 @@ export class GuardedHost implements Host {
     const { reauthenticate } = this.wiring;
     if (reauthenticate === undefined || call.story?.hasRenewed) return undefined;
     storyOf(call).hasRenewed = true;
-    this.renewing ??= Promise.resolve()
+    if (this.renewing !== undefined) return this.renewing;
+    const renewing = Promise.resolve()
       .then(reauthenticate)
       .finally(() => {
-        this.renewing = undefined;
+        if (this.renewing === renewing) this.renewing = undefined;
       });
-    return this.renewing;
+    this.renewing = renewing;
+    return renewing;
   }
 
   /** Waits for new credentials while the budget lasts, then repeats at once. 401 is never simply retried. */
   private repeatAfter<T>(call: Call<T>, renewed: Promise<void>): void {
-    wait(call, Math.max(0, leftMs(call)), () => this.turnAway(call, "budget"));
+    wait(call, Math.max(0, leftMs(call)), () => {
+      // One that takes longer than a whole call may never come back: the next call asks anew.
+      this.renewing = undefined;
+      this.turnAway(call, "budget");
+    });
     renewed.then(
       () => {
         if (call.over) return;

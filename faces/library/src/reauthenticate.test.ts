@@ -49,6 +49,25 @@ describe("a 401", () => {
     expect(events.map(({ type }) => type)).toEqual(["attempt-failed", "reauthenticate", "success"]);
   });
 
+  test("asks anew when the renewal before never came back", async () => {
+    let token = "old";
+    let renewals = 0;
+    const { clock, shop } = shopOf({
+      policy: { totalBudgetMs: 1000, attemptTimeoutMs: 500 },
+      reauthenticate: async () => {
+        if (++renewals === 1) await new Promise(() => undefined);
+        token = "new";
+      },
+    });
+    const fn = guarded(
+      () => "new",
+      () => token,
+    );
+    expect(await rejectionOf(clock.run(shop.run(fn)))).toMatchObject({ status: 401 });
+    expect(clock.now()).toBe(START_AT + 1000);
+    expect(await clock.run(shop.run(fn))).toBe("in");
+  });
+
   test("is repeated even by a policy of one attempt, and only once", async () => {
     let renewals = 0;
     const { clock, shop } = shopOf({
