@@ -64,6 +64,11 @@ describe("queue", () => {
     expect([report.succeeded, report.lost, report.unfinished]).toEqual([report.calls, 0, 0]);
   });
 
+  it("counts what is buried while it is worked on as lost, not as done too", () => {
+    const report = simulate({ ...QUEUE, visibilityMs: 1, maxReceives: 1 });
+    expect([report.succeeded, report.lost, report.unfinished]).toEqual([0, report.calls, 0]);
+  });
+
   it("sets poison aside after its last receive", () => {
     const report = simulate({ ...QUEUE, poisonShare: 0.05, maxReceives: 3 }, { seed: 4 });
     expect(report.deadLetterShare).toBeGreaterThan(0.02);

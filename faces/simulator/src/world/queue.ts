@@ -235,7 +235,8 @@ function onRunDone(world: QueueWorld, subject: number): void {
     return;
   }
   if (message.done) world.duplicates++;
-  else finish(world, message);
+  // What was buried under way is a dead letter, however its last run ends.
+  else if (!message.settled) finish(world, message);
   if (world.options.commitMs === 0) message.settled = true;
   else worker.uncommitted.push(handOutOf(number, worker.receipt));
 }
