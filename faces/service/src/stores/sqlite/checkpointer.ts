@@ -15,9 +15,13 @@ export const MOST_LOG_PAGES = 4 * MOVED_PAGES;
 
 const PAGE_BYTES = 4096;
 
-/** Roughly: a transaction writes some pages however little it changes, and some for each item. */
+/**
+ * The most pages that a transaction writes: some however little it changes, and some for each item.
+ * Items that lie side by side share theirs, so that it may be a tenth of that: each move tells.
+ */
 const PAGES_EACH = 6;
 const PAGES_PER_ITEM = 3;
+const LEAST_SHARE = 0.05;
 
 /** As text, because a worker needs a file that Node can run, and ours are compiled elsewhere. */
 const WORKER = `
@@ -73,19 +77,36 @@ export function createCheckpointer({ file, moveRest, failed }: CheckpointerParts
   let worker: Worker | undefined;
   let isMoving = false;
   let isClosed = false;
-  let pages = 0;
+  /** Pages of the log when that was last known; the most since, now and when a move was asked for. */
+  let known = 0;
+  let most = 0;
+  let mostAsked = 0;
+  /** Of the most, this share was true. */
+  let share = 1;
 
-  function moved({ logPages = 0, errcode, text = "" }: Reply): void {
+  function moved({ logPages, errcode, text = "" }: Reply): void {
     isMoving = false;
     if (isClosed) return;
+    most = 0;
     if (errcode !== undefined) failed(Object.assign(new Error(text), { errcode }));
-    else if (logPages >= MOVED_PAGES / 2) moveRest();
+    if (logPages !== undefined) learn(logPages);
+    if (known >= MOVED_PAGES / 2) {
+      moveRest();
+      known = 0;
+    }
     consider();
   }
 
+  /** By halves at most: a log that began anew by itself has grown by more than it shows. */
+  function learn(logPages: number): void {
+    const measured = Math.min(1, (logPages - known) / mostAsked);
+    share = Math.max(measured, share / 2, LEAST_SHARE);
+    known = logPages;
+  }
+
   function consider(): void {
-    if (pages < MOVED_PAGES || isMoving || isClosed) return;
-    pages = 0;
+    if (known + most * share < MOVED_PAGES || isMoving || isClosed) return;
+    mostAsked = most;
     isMoving = true;
     worker ??= start();
     worker.postMessage("move");
@@ -103,7 +124,7 @@ export function createCheckpointer({ file, moveRest, failed }: CheckpointerParts
 
   return {
     note({ items, bytes }) {
-      pages += PAGES_EACH + PAGES_PER_ITEM * items + bytes / PAGE_BYTES;
+      most += PAGES_EACH + PAGES_PER_ITEM * items + bytes / PAGE_BYTES;
       consider();
     },
     async close() {

@@ -2,7 +2,7 @@
  * SQLite store: the default, for one machine. One process per file, one transaction per turn of the
  * event loop, fsynced before anybody is told.
  */
-import type { Batch, LaneDue, PolicyRow, Retention, Store } from "../../store.ts";
+import type { Batch, CommitResult, LaneDue, PolicyRow, Retention, Store } from "../../store.ts";
 import { type BatchSize, type Checkpointer, createCheckpointer } from "./checkpointer.ts";
 import {
   type Cell,
@@ -39,7 +39,7 @@ export function sqliteStore(file: string): Store {
     exclusive: true,
     async commit(batch) {
       const result = sql.transaction(() => write(batch), reload);
-      checkpointer.note(sizeOf(batch));
+      checkpointer.note(sizeOf(batch, result));
       return result;
     },
     ...dueTable(sql, places),
@@ -64,10 +64,10 @@ export function sqliteStore(file: string): Store {
 }
 
 /** What a batch writes: rows, and the bytes of bodies. */
-function sizeOf({ creates, settles, cancels, claims }: Batch): BatchSize {
+function sizeOf({ creates, settles, cancels }: Batch, { claims }: CommitResult): BatchSize {
   let items = creates.length + settles.length + cancels.length;
   let bytes = 0;
-  for (const { limit } of claims) items += limit;
+  for (const { tasks } of claims) items += tasks.length;
   for (const { task } of creates) bytes += task.body?.length ?? 0;
   return { items, bytes };
 }
