@@ -28,6 +28,23 @@ test("a file is checked whole, and misspelt fields are guessed", () => {
   expect(() => serviceConfig({ config })).toThrow(/did you mean "port"\?[\s\S]*port must be/u);
 });
 
+test("the retry budget of all destinations is a share, off, or a whole document", () => {
+  const retryBudget = { kind: "TOKENS", maxTokens: 50 };
+  expect(serviceConfig({ retryBudget: 0.5 }).retryBudget).toEqual({ ratio: 0.5 });
+  expect(serviceConfig({ config: file({ retryBudget }) }).retryBudget).toEqual(retryBudget);
+  const config = file({ retryBudget });
+  expect(serviceConfig({ config, retryBudget: "off" }).retryBudget).toBe(false);
+});
+
+test.each([
+  [{ retryBudget: 7 }, "retryBudget must be the fields of a retry budget, or false, got 7"],
+  [{ retryBudget: { ratoi: 1 } }, 'did you mean "ratio"'],
+  [{ retryBudget: { ratio: 11 } }, "retryBudget.ratio must be"],
+])("a wrong retry budget is refused by name: %j", (document, fix) => {
+  const refused = { code: "INVALID_ARGUMENT", message: expect.stringContaining(fix) };
+  expect(() => serviceConfig({ config: file(document) })).toThrow(expect.objectContaining(refused));
+});
+
 describe("a store", () => {
   test("is a file or memory", () => {
     expect([storePath("sqlite:a/b.db"), storePath("memory:")]).toEqual(["a/b.db", undefined]);

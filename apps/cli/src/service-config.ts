@@ -7,10 +7,13 @@ import {
   checkFields,
   DocumentError,
   type Fields,
+  isObject,
   numberRule,
   quote,
   RedriveError,
+  type RetryBudgetDocument,
   type Rule,
+  resolveDestination,
   textRule,
 } from "@redrive/core";
 import { DEFAULT_HOST, DEFAULT_PORT } from "@redrive/service/http";
@@ -23,6 +26,8 @@ export interface ServiceFlags {
   readonly store?: string;
   readonly allowTargets?: string;
   readonly insecureNoAuth?: boolean;
+  /** A share of first attempts, or off. */
+  readonly retryBudget?: number | "off";
   readonly config?: string;
 }
 
@@ -37,6 +42,8 @@ export interface ServiceFile {
   readonly requestsPerSecond?: number;
   readonly requestsAtOnce?: number;
   readonly mostWaiting?: number;
+  /** Of all destinations together, as in a destination's document; false: none. */
+  readonly retryBudget?: RetryBudgetDocument | false;
   readonly retentionMs?: number;
   readonly deadLetterRetentionMs?: number;
 }
@@ -55,6 +62,10 @@ const namesRule: Rule = (value) =>
     ? undefined
     : "a list of host names";
 
+/** Which of its fields is wrong is core's to say, once the rest is known to be right. */
+const budgetRule: Rule = (value) =>
+  value === false || isObject(value) ? undefined : "the fields of a retry budget, or false";
+
 const YEAR_MS = 365 * 86_400_000;
 
 const FIELDS: Fields & Readonly<Record<keyof ServiceFile, unknown>> = {
@@ -67,13 +78,14 @@ const FIELDS: Fields & Readonly<Record<keyof ServiceFile, unknown>> = {
   requestsPerSecond: numberRule(1, 1_000_000),
   requestsAtOnce: numberRule(1, 1_000_000),
   mostWaiting: numberRule(1, Number.MAX_SAFE_INTEGER),
+  retryBudget: budgetRule,
   retentionMs: numberRule(1000, YEAR_MS),
   deadLetterRetentionMs: numberRule(1000, 10 * YEAR_MS),
 };
 
 /** Throws `INVALID_ARGUMENT` for what cannot be. */
 export function serviceConfig(flags: ServiceFlags): ServiceConfig {
-  const { config: path, ...given } = flags;
+  const { config: path, retryBudget, ...given } = flags;
   const file = path === undefined ? {} : readServiceFile(path);
   const known = Object.fromEntries(
     Object.entries(given).filter(([name, value]) => value !== undefined && name in FIELDS),
@@ -84,10 +96,15 @@ export function serviceConfig(flags: ServiceFlags): ServiceConfig {
     store: DEFAULT_STORE,
     ...file,
     ...known,
+    ...(retryBudget !== undefined && { retryBudget: budgetOf(retryBudget) }),
   };
   storePath(config.store);
   if (config.insecureNoAuth && config.allowTargets) throw openRelay();
   return config;
+}
+
+function budgetOf(share: number | "off"): RetryBudgetDocument | false {
+  return share === "off" ? false : { ratio: share };
 }
 
 /** Whoever can reach it could reach, through it, what only this machine should. */
@@ -102,8 +119,20 @@ function readServiceFile(path: string): ServiceFile {
   return naming(path, () => {
     const problems = checkFields(file, FIELDS);
     if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
+    checkBudget(file as ServiceFile);
     return file as ServiceFile;
   });
+}
+
+/** In the words of a destination's document, but as what it is here: wrong use. */
+function checkBudget({ retryBudget = false }: ServiceFile): void {
+  try {
+    resolveDestination({ retryBudget });
+  } catch (error) {
+    if (!(error instanceof DocumentError)) throw error;
+    // biome-ignore lint/style/useErrorCause: the cause is in RedriveError's third argument.
+    throw new RedriveError("INVALID_ARGUMENT", error.message, { cause: error });
+  }
 }
 
 /** The file of a store, undefined if it keeps nothing. Throws for any other store. */

@@ -79,13 +79,14 @@ async function portFor({ host, port }: ServiceConfig): Promise<number> {
 }
 
 function serviceOptions(config: ServiceConfig, port: number) {
-  const { host, store, allowTargets, retentionMs, deadLetterRetentionMs } = config;
+  const { host, store, allowTargets, retryBudget, retentionMs, deadLetterRetentionMs } = config;
   return {
     store,
     targets:
       isLoopback(host) && !config.insecureNoAuth ? ("loopback" as const) : ("public" as const),
     own: [{ port }],
     ...(allowTargets !== undefined && { allowTargets }),
+    ...(retryBudget !== undefined && { retryBudget }),
     ...(retentionMs !== undefined && { retentionMs }),
     ...(deadLetterRetentionMs !== undefined && { deadLetterRetentionMs }),
   };

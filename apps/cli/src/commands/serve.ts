@@ -5,7 +5,7 @@
 import process from "node:process";
 import { RedriveError } from "@redrive/core";
 import { type Command, Option } from "commander";
-import { addExamples, portFlag } from "../flags.ts";
+import { addExamples, numberFlag, portFlag } from "../flags.ts";
 import { isTaken } from "../ports.ts";
 import { FAILED, WRONG_USE } from "../presentation.ts";
 import type { Screen } from "../screen.ts";
@@ -20,6 +20,14 @@ export function addServe(parent: Command, screen: Screen): void {
       "more targets: cidr[:port] or name[:port], commas between",
     ).env("REDRIVE_ALLOW_TARGETS"),
   );
+  command.addOption(
+    new Option(
+      "--retry-budget <share>",
+      "what all destinations together may retry, per first attempt; or off (default: 0.2)",
+    )
+      .env("REDRIVE_RETRY_BUDGET")
+      .argParser(budgetFlag),
+  );
   command.option("--insecure-no-auth", "let anybody who reaches the address call, without a key");
   command.option("--config <file>", "a JSON file with any of these; flags and environment win");
   addExamples(
@@ -33,6 +41,11 @@ export function addServe(parent: Command, screen: Screen): void {
     "\nREDRIVE_API_KEY is accepted besides the keys of `redrive keys`.\nREDRIVE_ENCRYPTION_KEY (32 bytes in Base64) encrypts the headers of tasks where they rest.",
   );
   command.action((flags: ServiceFlags) => runServe(screen, flags));
+}
+
+/** As `ratio` in a destination's document. */
+function budgetFlag(text: string): number | "off" {
+  return text === "off" ? text : numberFlag(0, 10)(text);
 }
 
 export function addAddress(command: Command): Command {
