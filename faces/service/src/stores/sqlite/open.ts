@@ -6,6 +6,7 @@
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "@photostructure/sqlite";
+import { quote, RedriveError } from "@redrive/core";
 import { MOST_LOG_PAGES } from "./checkpointer.ts";
 import { isBusy, storeError } from "./failure.ts";
 import { APPLICATION_ID, SCHEMA, SCHEMA_VERSION } from "./schema.ts";
@@ -27,21 +28,38 @@ export interface OpenFile {
 
 /** Opens or creates the file. Throws if it is in use, foreign, newer than us, or damaged. */
 export function openFile(file: string): OpenFile {
-  const lock = lockFile(file);
+  let lock: Database | undefined;
   try {
+    lock = lockFile(file);
     return { database: openDatabase(file), lock };
   } catch (error) {
-    lock.close();
-    throw storeError(file, error);
+    lock?.close();
+    throw isOfFileSystem(error) ? unmakable(file, error) : storeError(file, error);
   }
+}
+
+function isOfFileSystem(error: unknown): error is Error {
+  return error instanceof Error && "syscall" in error;
+}
+
+function unmakable(file: string, error: Error): RedriveError {
+  const fix = "give a path in a folder that may be written to";
+  const message = `store must be a file that can be made, got ${quote(file)} (${error.message}); ${fix}`;
+  return new RedriveError("INVALID_ARGUMENT", message, { cause: error });
 }
 
 /** The log and its index take their mode from the file, so it is made before SQLite would. */
 function makePrivate(file: string): void {
-  const folder = dirname(file);
-  if (!existsSync(folder)) mkdirSync(folder, { recursive: true, mode: 0o700 });
+  makeFolder(dirname(file));
   closeSync(openSync(file, "a", 0o600));
   chmodSync(file, 0o600);
+}
+
+/** One by one: told to make them all, Node never returns where none can be made, as below /proc. */
+function makeFolder(folder: string): void {
+  if (existsSync(folder)) return;
+  makeFolder(dirname(folder));
+  mkdirSync(folder, { mode: 0o700 });
 }
 
 /**

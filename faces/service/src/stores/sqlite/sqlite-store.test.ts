@@ -90,6 +90,19 @@ describe("a SQLite file", () => {
     expect(() => sqliteStore(file)).toThrow(/damaged|malformed|stop and start anew/);
   });
 
+  // /proc: nothing can be made there, and making folders there in one go never returns.
+  it.each(["/proc/redrive/redrive.db", "/dev/null/redrive.db", folder])(
+    "is refused by name if it cannot be made: %s",
+    (file) => {
+      expect(() => sqliteStore(file)).toThrow(
+        expect.objectContaining({
+          code: "INVALID_ARGUMENT",
+          message: expect.stringContaining(`got "${file}"`),
+        }),
+      );
+    },
+  );
+
   it("is refused if it is no database at all", () => {
     const file = join(folder, "text.db");
     writeFileSync(file, "this is not a database, but it is long enough to look at".repeat(50));
