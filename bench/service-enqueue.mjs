@@ -50,6 +50,7 @@ async function bare(file, size) {
       cancels: [],
       wakes: [],
       claims: [],
+      notes: [],
     });
   }
   const rate = TASKS / ((performance.now() - startMs) / 1000);

@@ -59,7 +59,7 @@ function keepsNothing() {
   };
 }
 
-const NOTHING = { destinations: [], settles: [], cancels: [], wakes: [], claims: [] };
+const NOTHING = { destinations: [], settles: [], cancels: [], wakes: [], claims: [], notes: [] };
 
 const text = BODY.toString();
 

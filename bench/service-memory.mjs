@@ -56,6 +56,7 @@ const EMPTY = {
   cancels: [],
   wakes: [],
   claims: [],
+  notes: [],
 };
 
 /** The median time of a claim of one task and its release, in microseconds. @param {string} file */

@@ -185,6 +185,8 @@ export {
   noteSuccess,
   type RetryBudget,
   type RetryBudgetOptions,
+  restoreRetryBudget,
+  saveRetryBudget,
   takeRetry,
 } from "./retry-budget.ts";
 export type { JsonSchema } from "./rule-schema.ts";

@@ -92,6 +92,7 @@ function foretold(memory: MemoryStore, batch: Batch): CommitResult["claims"] {
     settles: [],
     cancels: [],
     wakes: [],
+    notes: [],
   };
   const { claims } = memory.commitNow(alone);
   const settles = claims.flatMap(({ tasks }) =>

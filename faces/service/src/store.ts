@@ -15,7 +15,7 @@ export interface Store {
 
   /**
    * Carries out a turn's work in this order: destinations, creates, settles, cancels, wakes,
-   * claims. Resolves once all of it is durable. A rejection says nothing about what was done: the
+   * claims, notes. Resolves once all of it is durable. A rejection says nothing about what was done: the
    * caller must take every item as unknown. `StoreFullError` says that nothing was.
    */
   commit(batch: Batch): Promise<CommitResult>;
@@ -78,6 +78,8 @@ export interface Batch {
   /** Tasks to run now rather than when they are due. */
   readonly wakes: readonly TaskRef[];
   readonly claims: readonly ClaimRequest[];
+  /** Written over whatever stands, one version on. They have no result. */
+  readonly notes: readonly NoteText[];
 }
 
 /** A result per item, at its index. */
@@ -265,7 +267,7 @@ export interface Retention {
 
 /**
  * Small documents that outlive a process and belong to no task: redrives under way, the check of the
- * encryption key. A kind says whose they are.
+ * encryption key, what guards have learnt. A kind says whose they are.
  */
 export interface NoteTable {
   /**
@@ -279,6 +281,8 @@ export interface NoteTable {
   /** False if there was none. */
   remove(kind: string, tenantId: string, id: string): Promise<boolean>;
 }
+
+export type NoteText = Omit<Note, "version">;
 
 export interface Note {
   readonly kind: string;

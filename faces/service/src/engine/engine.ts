@@ -21,6 +21,7 @@ import type { Deliver } from "./delivery.ts";
 import { EngineTime } from "./engine-time.ts";
 import { EngineEvents } from "./events.ts";
 import { type Follow, noteFollower } from "./followers.ts";
+import { GUARD_NOTE, GuardNotes, WHOLE_NOTE } from "./guard-notes.ts";
 import { GuardedDestination, type Permit } from "./guarded-destination.ts";
 import { NodeLease } from "./node-lease.ts";
 import { PolicyBook } from "./policy-book.ts";
@@ -71,15 +72,18 @@ export class Engine implements TurnHost {
   readonly #rescuer: Rescuer;
   readonly #lease: NodeLease;
   readonly #upkeep: Upkeep;
+  readonly #notes: GuardNotes;
   #phase: Phase = "new";
   #whenDrained: (() => void) | undefined;
 
   /** Opens an engine on a store; it lives no earlier than what the store has seen. */
   static async open(options: EngineOptions): Promise<Engine> {
-    return new Engine(options, await options.store.latestAt());
+    const { kind, tenantId, id } = WHOLE_NOTE;
+    const whole = await options.store.notes.get(kind, tenantId, id);
+    return new Engine(options, await options.store.latestAt(), whole?.text);
   }
 
-  private constructor(options: EngineOptions, latestAt: number) {
+  private constructor(options: EngineOptions, latestAt: number, whole: string | undefined) {
     const { clock, random, store, deliver, nodeId } = options;
     this.#options = options;
     this.nodeId = nodeId;
@@ -89,7 +93,9 @@ export class Engine implements TurnHost {
     const policies = new PolicyBook(store);
     this.#time = time;
     const budget = wholeBudgetOptions(options.retryBudget);
-    this.wholeBudget = createWholeBudget(budget, time.now());
+    this.wholeBudget = createWholeBudget(budget, time.now(), whole);
+    const notes = new GuardNotes(this.wholeBudget);
+    this.#notes = notes;
     this.events = events;
     this.policies = policies;
     const destinationOf = (tenantId: string, name: string) => this.destination(tenantId, name);
@@ -98,7 +104,7 @@ export class Engine implements TurnHost {
     const mayStart = (now: number, claimedAt: number) =>
       this.#isActive(now) && claimedAt >= this.#lease.heldSince();
     this.#runner = new Runner({ ...shared, deliver, turn: () => this.#turn, mayStart });
-    this.#turn = new Turn(clock, time, store, scheduler, this);
+    this.#turn = new Turn({ clock, time, store, scheduler, notes, host: this });
     const runner = this.#runner;
     const turn = this.#turn;
     this.#rescuer = new Rescuer({ ...shared, nodeId, store, turn, runner });
@@ -114,6 +120,7 @@ export class Engine implements TurnHost {
       leaseLost: () => this.#leaseLost(),
       leaseBack: () => this.#turn.request(),
       noteOthers: () => this.#noteOthers(),
+      noteGuards: () => this.#notes.isWaiting() && this.#turn.request(),
       failed: (error) => this.failed(error),
     });
   }
@@ -123,11 +130,18 @@ export class Engine implements TurnHost {
     if (this.#phase !== "new")
       throw serviceError("SERVICE_STOPPED", "the engine was started before");
     await this.#lease.renew();
+    await this.#recallGuards();
     await this.#noteDue();
     this.#phase = "running";
     await this.#rescuer.runOnce(this.#time.now());
     this.#upkeep.start();
     this.#turn.request();
+  }
+
+  async #recallGuards(): Promise<void> {
+    for (const { tenantId, id, text } of await this.#options.store.notes.list(GUARD_NOTE)) {
+      this.destination(tenantId, id).recall(text);
+    }
   }
 
   async #noteDue(): Promise<void> {
@@ -324,10 +338,22 @@ export class Engine implements TurnHost {
     cancelLast();
     this.#upkeep.stop();
     if (this.#isFailed()) return;
+    await this.#keepGuards().catch((error: unknown) => this.failed(error));
+    if (this.#isFailed()) return;
     this.#phase = "stopped";
     this.#turn.close(stopped());
     // A lease that cannot be given up lapses.
     await store.retire(this.nodeId).catch(() => {});
+  }
+
+  /** Writes down what the guards have learnt and no commit has taken along. */
+  async #keepGuards(): Promise<void> {
+    const now = this.#time.now();
+    const notes = [...this.#notes.takeAll(now)];
+    while (notes.length > 0) {
+      const batch = { now, nodeId: this.nodeId, ...NOTHING };
+      await this.#options.store.commit({ ...batch, notes: notes.splice(0, MOST_NOTES) });
+    }
   }
 
   #isFailed(): boolean {
@@ -352,7 +378,18 @@ export class Engine implements TurnHost {
   }
 }
 
-const NOTHING = { destinations: [], creates: [], settles: [], cancels: [], wakes: [], claims: [] };
+/** Notes that share a commit when the engine stops. */
+const MOST_NOTES = 256;
+
+const NOTHING = {
+  destinations: [],
+  creates: [],
+  settles: [],
+  cancels: [],
+  wakes: [],
+  claims: [],
+  notes: [],
+};
 
 function stopped(): Error {
   return serviceError("SERVICE_STOPPED", "the service is stopping or has stopped");

@@ -43,6 +43,7 @@ import {
 import { blankDestination, type DestinationRow } from "../store.ts";
 import type { Lane } from "../task.ts";
 import { NO_TICKETS, RetryBudgets, type Tickets } from "./retry-tickets.ts";
+import { guardsOf, guardsText } from "./saved-guards.ts";
 
 /** Leave to make one attempt. Goes back exactly once: to `leave`, or unused to `giveBack`. */
 export interface Permit {
@@ -87,6 +88,11 @@ export class GuardedDestination {
   row: DestinationRow;
   document: Destination = DEFAULTS;
   #guards: Guards | undefined;
+  /** What an earlier process wrote down of its guards, until ours and the row are known. */
+  #note: string | undefined;
+  /** For `GuardNotes`: are the guards to be written down, and when were they last. */
+  isNoteWanted = false;
+  notedAt = 0;
   readonly #whole: RetryBudget | undefined;
   #budgets: RetryBudgets | undefined;
   /** When a permit that was refused is worth asking for again; Infinity: when something changes. */
@@ -122,8 +128,25 @@ export class GuardedDestination {
 
   /** Made when they are first asked: ten thousand destinations that only wait cost little. */
   get guards(): Guards {
-    this.#guards ??= createGuards(guardOptionsOf(this.document), this.#madeAt);
+    this.#guards ??= this.#makeGuards(this.#madeAt);
     return this.#guards;
+  }
+
+  #makeGuards(now: number): Guards {
+    const options = guardOptionsOf(this.document);
+    return this.#note === undefined
+      ? createGuards(options, now)
+      : guardsOf(options, this.#note, now);
+  }
+
+  /** The guards go on from what an earlier process wrote down, unless they are in use already. */
+  recall(text: string): void {
+    if (this.#guards === undefined) this.#note = text;
+  }
+
+  /** To be written down. Until the row is known, what was written down before stays. */
+  guardsText(): string {
+    return this.#note ?? guardsText(this.guards);
   }
 
   /** The destination's retry budget and the service's. */
@@ -193,6 +216,8 @@ export class GuardedDestination {
    */
   mayLeave(permit: Permit, now: number, throttled: boolean): boolean {
     const { breaker } = this.guards;
+    // It was claimed, so the row is the one that we know.
+    this.#note = undefined;
     if (breaker && breaker.generation !== permit.pass) return false;
     if (!permit.isRetry) {
       this.budgets.noteFirst(now);
@@ -306,7 +331,10 @@ export class GuardedDestination {
   adopt(row: DestinationRow, now: number): void {
     const mine = this.row;
     this.row = row;
+    // What was written down holds under the document that stood then, and for no later one.
+    if (mine.version > 0) this.#note = undefined;
     if (row.document !== mine.document) this.#configure(row.document, now);
+    this.#note = undefined;
     const { breaker, concurrency } = this.guards;
     const moved =
       row.breakerState !== mine.breakerState ||
@@ -319,12 +347,12 @@ export class GuardedDestination {
     if (row.gateUntil <= now) this.#rampedGate = Math.max(this.#rampedGate, row.gateUntil);
   }
 
-  /** Follows another document. The guards start anew; what is in flight keeps counting. */
+  /** Follows another document. The guards start anew, or from a note; what is in flight counts on. */
   #configure(text: string | null, now: number): void {
     const document = text === null ? {} : (JSON.parse(text) as DestinationDocument);
     const { concurrency } = this.guards;
     this.document = resolveDestination(document, "service");
-    this.#guards = createGuards(guardOptionsOf(this.document), now);
+    this.#guards = this.#makeGuards(now);
     this.budgets.own = this.#guards.retryBudget;
     if (concurrency === undefined || this.guards.concurrency === undefined) return;
     this.guards.concurrency.inFlight = concurrency.inFlight;

@@ -6,7 +6,6 @@
 import {
   budgetAllows,
   budgetRefillAt,
-  createRetryBudget,
   giveBack,
   noteFailure,
   noteFirst,
@@ -17,6 +16,7 @@ import {
   resolveDestination,
   takeRetry,
 } from "@redrive/core";
+import { budgetOf } from "./saved-guards.ts";
 
 /** One of each budget that is on; 0 from one that is off or gave none. */
 export interface Tickets {
@@ -41,11 +41,13 @@ export function wholeBudgetOptions(
   return resolveDestination({ retryBudget } as object, "service").retryBudget;
 }
 
+/** `text`: what an earlier process wrote down of it. Default: nothing. */
 export function createWholeBudget(
   options: RetryBudgetOptions | undefined,
   now: number,
+  text?: string,
 ): RetryBudget | undefined {
-  return options && createRetryBudget(options, now);
+  return options && budgetOf(options, text, now);
 }
 
 /** Both budgets, asked as one. `own` may be replaced when the destination's document changes. */

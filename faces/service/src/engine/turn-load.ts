@@ -13,6 +13,7 @@ import type {
   TaskRef,
   WakeResult,
 } from "../store.ts";
+import type { GuardNotes } from "./guard-notes.ts";
 import type { GuardedDestination, Permit } from "./guarded-destination.ts";
 import { type Pick, requestOf } from "./scheduler.ts";
 
@@ -81,11 +82,14 @@ export function loadOf(
   permits: readonly (Permit | undefined)[],
   picks: readonly Pick[],
   changed: Set<GuardedDestination>,
+  guardNotes: GuardNotes,
 ): Load | undefined {
   const rows = changedRows(taken, permits, picks, changed);
+  for (const destination of changed) guardNotes.changed(destination);
+  const notes = guardNotes.take(author.now);
   const { creates, settles, cancels, wakes } = taken;
   const items = creates.length + settles.length + cancels.length + wakes.length;
-  if (items + picks.length + rows.size === 0) return undefined;
+  if (items + picks.length + rows.size + notes.length === 0) return undefined;
   const versionOf = (destination: GuardedDestination) =>
     (rows.get(destination) ?? destination.row).version;
   const batch: Batch = {
@@ -99,11 +103,12 @@ export function loadOf(
     cancels: cancels.map(({ ref }) => ref),
     wakes: wakes.map(({ ref }) => ref),
     claims: picks.map((pick) => requestOf(pick, versionOf(pick.lane.destination))),
+    notes,
   };
   return { ...taken, batch, permits, picks, written: [...rows.keys()] };
 }
 
-/** Only who settled, was asked for a permit, or said so can have changed. */
+/** Only who settled, was asked for a permit, or said so can have changed: they are put in `changed`. */
 function changedRows(
   { settles, creates }: Taken,
   permits: readonly (Permit | undefined)[],

@@ -9,6 +9,7 @@
 import type { Cancel, Clock } from "@redrive/core";
 import type { CancelResult, CommitResult, Store, WakeResult } from "../store.ts";
 import type { EngineTime } from "./engine-time.ts";
+import type { GuardNotes } from "./guard-notes.ts";
 import type { GuardedDestination, Permit } from "./guarded-destination.ts";
 import type { Scheduler } from "./scheduler.ts";
 import {
@@ -33,12 +34,23 @@ const MOST_LINGERED = 4;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1000;
 
+/** What a turn works with. */
+export interface TurnParts {
+  readonly clock: Clock;
+  readonly time: EngineTime;
+  readonly store: Store;
+  readonly scheduler: Scheduler;
+  readonly notes: GuardNotes;
+  readonly host: TurnHost;
+}
+
 export class Turn {
   readonly #clock: Clock;
   readonly #time: EngineTime;
   readonly #store: Store;
   readonly #scheduler: Scheduler;
   readonly #host: TurnHost;
+  readonly #notes: GuardNotes;
 
   #creates: CreateItem[] = [];
   #settles: SettleItem[] = [];
@@ -56,11 +68,12 @@ export class Turn {
   #cancelPause: Cancel | undefined;
   #alarmAt = Number.POSITIVE_INFINITY;
 
-  constructor(clock: Clock, time: EngineTime, store: Store, scheduler: Scheduler, host: TurnHost) {
+  constructor({ clock, time, store, scheduler, notes, host }: TurnParts) {
     this.#clock = clock;
     this.#time = time;
     this.#store = store;
     this.#scheduler = scheduler;
+    this.#notes = notes;
     this.#host = host;
   }
 
@@ -173,18 +186,19 @@ export class Turn {
     const settles = this.#settles.splice(0, MOST_ITEMS);
     const cancels = this.#cancels.splice(0, MOST_ITEMS - settles.length);
     const wakes = this.#wakes.splice(0, MOST_ITEMS - settles.length - cancels.length);
-    const taken = settles.length + cancels.length + wakes.length;
-    const creates = this.#creates.splice(0, Math.max(1, MOST_ITEMS - taken));
+    const ended = settles.length + cancels.length + wakes.length;
+    const creates = this.#creates.splice(0, Math.max(1, MOST_ITEMS - ended));
     const mayClaim = this.#host.mayClaim(now);
     const permits = creates.map((item) => (mayClaim ? this.#permitFor(item, now) : undefined));
     const started = permits.filter((permit) => permit !== undefined).length;
-    const room = Math.max(LEAST_ROOM, MOST_ITEMS - taken - creates.length);
+    const room = Math.max(LEAST_ROOM, MOST_ITEMS - ended - creates.length);
     const running = this.#host.running() + started;
     const picks = mayClaim ? this.#scheduler.pick(now, room, running) : [];
     const changed = this.#changed;
     this.#changed = new Set();
     const author = { now, nodeId: this.#host.nodeId };
-    return loadOf(author, { creates, settles, cancels, wakes }, permits, picks, changed);
+    const taken = { creates, settles, cancels, wakes };
+    return loadOf(author, taken, permits, picks, changed, this.#notes);
   }
 
   /** A task that is due at once may be inserted already claimed, unless older ones are waiting. */
@@ -223,6 +237,7 @@ export class Turn {
     }
     this.#settles = [...load.settles, ...this.#settles];
     for (const destination of load.written) this.#changed.add(destination);
+    this.#notes.lost();
     tellFailed(this.#told(), load, error);
     const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures);
     this.#failures++;

@@ -20,6 +20,8 @@ export interface UpkeepParts {
   readonly leaseBack: () => void;
   /** Reads from the store what other nodes have done. */
   readonly noteOthers: () => Promise<void>;
+  /** Has written down what the guards have learnt and no commit has taken along. */
+  readonly noteGuards: () => void;
   readonly failed: (error: unknown) => void;
 }
 
@@ -63,12 +65,13 @@ export class Upkeep {
     this.#noteLease();
     if (this.#isBusy) return;
     this.#isBusy = true;
-    const { lease, time, rescuer, store, noteOthers } = this.#parts;
+    const { lease, time, rescuer, store, noteOthers, noteGuards } = this.#parts;
     try {
       await lease.renew();
       this.#noteLease();
       await rescuer.runOnce(time.now());
       if (!store.exclusive) await noteOthers();
+      noteGuards();
       // One that is still at work from an earlier round goes on alone.
       if (!this.#isSweeping) await this.#sweep();
     } catch (error) {

@@ -22,6 +22,26 @@ export function noteConformance(open: () => Store): void {
       });
     });
 
+    it("writes those of a batch over whatever stands, one version on", async () => {
+      const store = open();
+      const { version, ...bare } = note;
+      await store.commit(batch({ notes: [bare] }));
+      expect(await store.notes.get("redrive", TENANT, "b")).toEqual(note);
+      await store.commit(
+        batch({
+          notes: [
+            { ...bare, text: "next" },
+            { ...bare, id: "c" },
+          ],
+        }),
+      );
+      expect(await store.notes.list("redrive")).toEqual([
+        { ...note, version: version + 1, text: "next" },
+        { ...note, id: "c" },
+      ]);
+      expect(await store.notes.put({ ...note, version: 3, text: "put" })).toBe(true);
+    });
+
     it("keeps kinds and tenants apart, and lists a kind by id", async () => {
       const { notes } = open();
       const others = [

@@ -49,6 +49,7 @@ export function batch(parts: Partial<Batch> = {}): Batch {
     cancels: [],
     wakes: [],
     claims: [],
+    notes: [],
     ...parts,
   };
 }

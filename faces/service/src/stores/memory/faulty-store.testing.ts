@@ -85,7 +85,15 @@ export function faultyStore(
   };
 }
 
-const PARTS = ["destinations", "creates", "settles", "cancels", "wakes", "claims"] as const;
+const PARTS = [
+  "destinations",
+  "creates",
+  "settles",
+  "cancels",
+  "wakes",
+  "claims",
+  "notes",
+] as const;
 
 /** The first items of a batch, in the order in which they are carried out. */
 function torn(batch: Batch, random: Random): Batch {

@@ -1,12 +1,21 @@
 /**
  * Memory notes: the note table of the memory store, a map.
  */
-import type { Note, NoteTable } from "../../store.ts";
+import type { Note, NoteTable, NoteText } from "../../store.ts";
 import { keyOf } from "./rows.ts";
 
-export function memoryNotes(): NoteTable {
+export interface MemoryNotes extends NoteTable {
+  /** Writes over whatever stands. */
+  write(note: NoteText): void;
+}
+
+export function memoryNotes(): MemoryNotes {
   const notes = new Map<string, Note>();
   return {
+    write(note) {
+      const key = keyOf(note.kind, note.tenantId, note.id);
+      notes.set(key, { ...note, version: (notes.get(key)?.version ?? 0) + 1 });
+    },
     async put(note) {
       const key = keyOf(note.kind, note.tenantId, note.id);
       if ((notes.get(key)?.version ?? 0) !== note.version - 1) return false;

@@ -42,13 +42,14 @@ export function memoryStore({ exclusive = true }: MemoryStoreOptions = {}): Memo
   const tables: Tables = { rows: new Rows(), keys: new Map(), destinations: new Map() };
   const policies = new Map<string, PolicyRow[]>();
   const leases = new Map<string, number>();
+  const notes = memoryNotes();
   let latestAt = 0;
 
   function commitNow(batch: Batch): CommitResult {
     latestAt = Math.max(latestAt, batch.now);
     const { now, nodeId } = batch;
     const writer = { now, nodeId, refused: new Set<string>() };
-    return {
+    const result = {
       destinations: batch.destinations.map((write) => applyDestination(tables, write, writer)),
       creates: batch.creates.map((create) => applyCreate(tables, create, writer)),
       settles: batch.settles.map((settle) => applySettle(tables, settle, writer)),
@@ -56,6 +57,8 @@ export function memoryStore({ exclusive = true }: MemoryStoreOptions = {}): Memo
       wakes: batch.wakes.map((ref) => applyWake(tables, ref, writer)),
       claims: batch.claims.map((request) => applyClaim(tables, request, writer)),
     };
+    for (const note of batch.notes) notes.write(note);
+    return result;
   }
 
   function isLapsed({ state }: Row, nodeId: string, now: number): boolean {
@@ -102,14 +105,9 @@ export function memoryStore({ exclusive = true }: MemoryStoreOptions = {}): Memo
       return [...tables.destinations.values()].filter((row) => row.tenantId === tenantId);
     },
     sweep: async (retention) => sweep(tables, retention),
-    async discard(tenantId, taskIds) {
-      const rows = taskIds.flatMap((taskId) => tables.rows.find(tenantId, taskId) ?? []);
-      const dead = rows.filter(({ state }) => state.status === "EXHAUSTED");
-      for (const row of dead) tables.rows.remove(row);
-      return dead.length;
-    },
+    discard: async (tenantId, taskIds) => discard(tables, tenantId, taskIds),
     query: memoryQuery(tables.rows),
-    notes: memoryNotes(),
+    notes,
     async close() {},
   };
 }
@@ -160,6 +158,13 @@ function policyTable(policies: Map<string, PolicyRow[]>, { rows }: Tables): Poli
       return policies.delete(keyOf(tenantId, policyId));
     },
   };
+}
+
+function discard({ rows }: Tables, tenantId: string, taskIds: readonly string[]): number {
+  const found = taskIds.flatMap((taskId) => rows.find(tenantId, taskId) ?? []);
+  const dead = found.filter(({ state }) => state.status === "EXHAUSTED");
+  for (const row of dead) rows.remove(row);
+  return dead.length;
 }
 
 function sweep({ rows, keys }: Tables, retention: Retention): number {

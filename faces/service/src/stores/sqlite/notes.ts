@@ -2,7 +2,7 @@
  * Notes: the note table of the SQLite store. It came after the first files were written, so that it
  * is made at the next open where it is missing.
  */
-import type { Note, NoteTable } from "../../store.ts";
+import type { Note, NoteTable, NoteText } from "../../store.ts";
 import type { Cell } from "./codec.ts";
 import type { Sql } from "./sql.ts";
 
@@ -18,8 +18,16 @@ const NOTES = `CREATE TABLE IF NOT EXISTS notes (
 const COLUMNS = "kind, tenant_id, id, version, text";
 const THIS_ONE = "kind = ? AND tenant_id = ? AND id = ?";
 
-export function noteTable(sql: Sql): NoteTable {
+/** Makes the table where it is missing, and returns what writes over whatever stands in it. */
+export function noteWriter(sql: Sql): (note: NoteText) => void {
   sql.transaction(() => sql.prepare(NOTES).run());
+  const upsert = sql.prepare(`INSERT INTO notes VALUES (?, ?, ?, 1, ?)
+    ON CONFLICT DO UPDATE SET version = version + 1, text = excluded.text`);
+  return ({ kind, tenantId, id, text }) => void upsert.run(kind, tenantId, id, text);
+}
+
+/** The table is there: `noteWriter` has made it. */
+export function noteTable(sql: Sql): NoteTable {
   const insert = sql.prepare("INSERT OR IGNORE INTO notes VALUES (?, ?, ?, ?, ?)");
   const update = sql.prepare(
     `UPDATE notes SET version = ?, text = ? WHERE ${THIS_ONE} AND version = ?`,

@@ -15,7 +15,7 @@ import {
   statusName,
 } from "./codec.ts";
 import { discarder } from "./discard.ts";
-import { noteTable } from "./notes.ts";
+import { noteTable, noteWriter } from "./notes.ts";
 import { openFile } from "./open.ts";
 import { Places } from "./places.ts";
 import { createReader } from "./reader.ts";
@@ -27,10 +27,10 @@ import { batchWriter } from "./writer.ts";
 export function sqliteStore(file: string): Store {
   const { database, lock } = openFile(file);
   const sql = createSql(database, file);
-  const notes = noteTable(sql);
+  const writeNote = noteWriter(sql);
   const places = new Places(sql);
   const reload = () => places.load();
-  const write = batchWriter(sql, places);
+  const write = batchWriter(sql, places, writeNote);
   const reader = createReader(file);
   const checkpointer = checkpointerOf(sql);
   let closed = false;
@@ -50,7 +50,7 @@ export function sqliteStore(file: string): Store {
     sweep: sweeper(sql, places),
     discard: discarder(sql, places),
     query: sqliteQuery(sql, reader),
-    notes,
+    notes: noteTable(sql),
     async close() {
       if (closed) return;
       closed = true;

@@ -2,7 +2,7 @@
  * Writer: carries out a batch, inside the one transaction of a turn and on the main thread (a
  * worker that wrote was slower). Each kind of item has a file of its own.
  */
-import type { Batch, CommitResult } from "../../store.ts";
+import type { Batch, CommitResult, NoteText } from "../../store.ts";
 import type { Author } from "./author.ts";
 import { claimWriter } from "./claim-writer.ts";
 import { createWriter } from "./create-writer.ts";
@@ -10,7 +10,11 @@ import { endWriter } from "./end-writer.ts";
 import type { Places } from "./places.ts";
 import type { Sql } from "./sql.ts";
 
-export function batchWriter(sql: Sql, places: Places): (batch: Batch) => CommitResult {
+export function batchWriter(
+  sql: Sql,
+  places: Places,
+  writeNote: (note: NoteText) => void,
+): (batch: Batch) => CommitResult {
   const create = createWriter(sql, places);
   const { settle, cancel, wake } = endWriter(sql, places, (task, author) => {
     if (task !== undefined) create({ task, fingerprint: null, claimVersion: null }, author);
@@ -31,6 +35,7 @@ export function batchWriter(sql: Sql, places: Places): (batch: Batch) => CommitR
       wakes: batch.wakes.map((item) => wake(item, author.now)),
       claims: batch.claims.map((item) => claim(item, author)),
     };
+    for (const note of batch.notes) writeNote(note);
     places.flush();
     return result;
   };

@@ -1,0 +1,188 @@
+/** Tests that what the guards have learnt outlives the process, by a stop and by a kill, and heals. */
+import {
+  concurrencyLimit,
+  createGuards,
+  guardOptionsOf,
+  latencyCalls,
+  type Outcome,
+  recordLatency,
+  resolveDestination,
+  seededRandom,
+  statusOutcome,
+  virtualClock,
+} from "@redrive/core";
+import { describe, expect, it } from "vitest";
+import { unstarted } from "../deliver/attempt-result.ts";
+import type { Batch } from "../store.ts";
+import { memoryStore } from "../stores/memory/memory-store.ts";
+import { newTask, T0, TENANT } from "../stores/store.testing.ts";
+import { Engine } from "./engine.ts";
+import { GUARD_NOTE } from "./guard-notes.ts";
+import { guardsOf, guardsText } from "./saved-guards.ts";
+
+const PLACE = "https://example.com";
+const FAILED = statusOutcome(500);
+
+/** Engines on one store, one after the other; what they send is answered after 10 ms. */
+async function setup(document: object = {}) {
+  const clock = virtualClock(T0);
+  const store = memoryStore();
+  const policy = { tenantId: TENANT, policyId: "background", version: 1, createdAt: T0 };
+  const waits = { maxAttempts: 100, backoff: "FIXED", initialDelayMs: 10, jitterType: "NONE" };
+  const body = JSON.stringify({ ...waits, totalBudgetMs: 86_400_000 });
+  await store.addPolicy({ ...policy, document: body });
+  const batches: Batch[] = [];
+  const sent: { readonly at: number; readonly isRetry: boolean }[] = [];
+  let answer: Outcome = FAILED;
+  const boot = async (nodeId: string) => {
+    const engine = await Engine.open({
+      clock,
+      random: seededRandom("notes"),
+      store: {
+        ...store,
+        commit(batch) {
+          batches.push(batch);
+          return store.commit(batch);
+        },
+      },
+      nodeId,
+      deliver: (task, { signal }, done) => {
+        sent.push({ at: clock.now(), isRetry: task.attemptNumber > 1 });
+        const ended = answer;
+        const end = (outcome: Outcome) => done({ ...unstarted(outcome, null), durationMs: 10 });
+        const cancel = clock.alarm(10, () => end(ended));
+        signal.addEventListener("abort", () => {
+          cancel();
+          end({ kind: "aborted" });
+        });
+      },
+    });
+    await engine.start();
+    return engine;
+  };
+  const engine = await boot("node-1");
+  await engine.changeDestination(TENANT, PLACE, {
+    document: JSON.stringify({ breaker: false, ...document }),
+  });
+  const enqueue = (by: Engine, count: number) => {
+    for (let n = 0; n < count; n++) {
+      const times = { createdAt: clock.now(), scheduledAt: clock.now() };
+      by.create(
+        newTask(times),
+        null,
+        () => {},
+        () => {},
+      );
+    }
+  };
+  const retriesSince = (at: number) => sent.filter((one) => one.isRetry && one.at >= at).length;
+  const answerWith = (outcome: Outcome) => {
+    answer = outcome;
+  };
+  return { clock, store, engine, boot, enqueue, batches, retriesSince, answerWith };
+}
+
+/** A fixed ten retries in ten seconds, so that what a restart would add is plain to see. */
+const TEN = { retryBudget: { kind: "RATIO", ratio: 0, minPerSecond: 1, windowMs: 10_000 } };
+
+describe("what guards have learnt", () => {
+  for (const ending of ["a stop", "a kill"] as const) {
+    it(`outlives ${ending}: the retry budget is not refilled by it, and heals with time`, async () => {
+      const { clock, engine, boot, enqueue, retriesSince } = await setup(TEN);
+      enqueue(engine, 5);
+      await clock.advance(3000);
+      expect(retriesSince(T0)).toBe(10);
+      if (ending === "a stop") await clock.run(engine.stop());
+      const bootedAt = clock.now();
+      await boot("node-2");
+      await clock.advance(4000);
+      // A kill takes what was running along; abandoned attempts draw like any others.
+      expect(retriesSince(bootedAt)).toBe(0);
+      await clock.advance(8000);
+      expect(retriesSince(bootedAt)).toBeGreaterThan(0);
+      expect(retriesSince(bootedAt)).toBeLessThanOrEqual(10);
+    });
+  }
+
+  it("has the limit and the latency that were found, under the document that stands", async () => {
+    const concurrency = { algorithm: "AIMD", max: 40 };
+    const { clock, engine, boot, enqueue, answerWith } = await setup({ concurrency });
+    answerWith(statusOutcome(503));
+    enqueue(engine, 30);
+    await clock.advance(2000);
+    const { guards } = engine.destination(TENANT, PLACE);
+    const limit = guards.concurrency && concurrencyLimit(guards.concurrency);
+    expect(limit).toBeLessThan(10);
+    await clock.run(engine.stop());
+    const next = await boot("node-2");
+    // The row is learnt with the first claim, for which the budget has to let a retry through.
+    await clock.advance(12_000);
+    const after = next.destination(TENANT, PLACE);
+    expect(after.document.concurrency?.max).toBe(40);
+    expect(after.guards.concurrency?.estimate.limit).toBeLessThan(10);
+    expect(latencyCalls(after.guards.latency)).toBeGreaterThan(latencyCalls(guards.latency));
+  });
+
+  it("is the whole service's budget too", async () => {
+    const { clock, store, engine, boot, enqueue } = await setup();
+    enqueue(engine, 5);
+    await clock.advance(500);
+    await clock.run(engine.stop());
+    const { wholeBudget } = await boot("node-2");
+    if (wholeBudget?.kind !== "RATIO") throw new Error("the default is RATIO");
+    expect(wholeBudget.window.totals[1]).toBeGreaterThan(0);
+    expect(await store.notes.list("retry-budget")).toHaveLength(1);
+  });
+
+  it("is written once a second at most, with commits that are made anyway", async () => {
+    const { clock, engine, enqueue, batches } = await setup();
+    for (let second = 0; second < 10; second++) {
+      enqueue(engine, 20);
+      await clock.advance(1000);
+    }
+    const carriers = batches.filter(({ notes }) => notes.some(({ kind }) => kind === GUARD_NOTE));
+    expect(carriers.length).toBeGreaterThanOrEqual(5);
+    expect(carriers.length).toBeLessThanOrEqual(11);
+    const alone = carriers.filter(({ settles, claims, creates }) =>
+      [settles, claims, creates].every((items) => items.length === 0),
+    );
+    expect(alone.length).toBeLessThanOrEqual(5);
+  });
+
+  it("starts anew when people change the document", async () => {
+    const { clock, engine, enqueue } = await setup(TEN);
+    const retries = () => {
+      const { retryBudget } = engine.destination(TENANT, PLACE).guards;
+      return retryBudget?.kind === "RATIO" ? retryBudget.window.totals[1] : undefined;
+    };
+    enqueue(engine, 5);
+    await clock.advance(3000);
+    expect(retries()).toBe(10);
+    const document = JSON.stringify({ breaker: false, ...TEN, policy: { maxAttempts: 50 } });
+    await engine.changeDestination(TENANT, PLACE, { document });
+    expect(retries()).toBe(0);
+  });
+});
+
+describe("a note of guards", () => {
+  const options = guardOptionsOf(resolveDestination({}, "service"));
+
+  it("brings back what was put in, in few bytes", () => {
+    const guards = createGuards(options, T0);
+    for (const ms of [1, 5, 5, 90, 2000]) recordLatency(guards.latency, T0, ms);
+    const text = guardsText(guards);
+    expect(text.length).toBeLessThan(1500);
+    const back = guardsOf(options, text, T0);
+    expect(guardsText(back)).toBe(text);
+    expect([...back.latency.counts]).toEqual([...guards.latency.counts]);
+  });
+
+  it("that cannot be read gives fresh guards, and stops nothing", () => {
+    const fresh = guardsText(createGuards(options, T0));
+    for (const text of ["", "{}", "[]", "null", '{"version":2}', fresh.replace("1", "-1")]) {
+      expect(guardsText(guardsOf(options, text, T0))).toBe(fresh);
+    }
+    const huge = fresh.replace(/"size":\d+/u, '"size":1e9');
+    expect(guardsText(guardsOf(options, huge, T0))).toBe(fresh);
+  });
+});

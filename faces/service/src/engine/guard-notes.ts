@@ -1,0 +1,97 @@
+/**
+ * Guard notes: which destinations' guards are to be written down, so that a process that comes back
+ * has neither a full retry budget again nor forgotten how much a destination takes. A note goes with
+ * a commit that happens anyway, at most once a second for each destination and a few at a time: a
+ * crash loses the last second of what was learnt, and time heals a note by the guards' own
+ * arithmetic.
+ */
+import type { RetryBudget } from "@redrive/core";
+import type { NoteText } from "../store.ts";
+import type { GuardedDestination } from "./guarded-destination.ts";
+import { budgetText } from "./saved-guards.ts";
+
+/** The kind of a destination's note; its id is the destination's name. */
+export const GUARD_NOTE = "guards";
+
+/** The note of the retry budget of all destinations together. It is no tenant's. */
+export const WHOLE_NOTE = { kind: "retry-budget", tenantId: "", id: "whole" } as const;
+
+const EVERY_MS = 1000;
+
+/** At most 320 notes a second, however many destinations there are: a hundredth of a core. */
+const SLICE = 8;
+const SLICE_MS = 25;
+
+export class GuardNotes {
+  readonly #whole: RetryBudget | undefined;
+  /** Those whose `isNoteWanted` is set, in the order in which they changed. */
+  #waiting: GuardedDestination[] = [];
+  /** Those that `take` gave last. */
+  #given: readonly GuardedDestination[] = [];
+  #nextSliceAt = 0;
+  #isWholeWanted = false;
+  #wholeNotedAt = 0;
+
+  constructor(whole: RetryBudget | undefined) {
+    this.#whole = whole;
+  }
+
+  /** Its guards may have changed. */
+  changed(destination: GuardedDestination): void {
+    this.#isWholeWanted = true;
+    if (destination.isNoteWanted) return;
+    destination.isNoteWanted = true;
+    this.#waiting.push(destination);
+  }
+
+  isWaiting(): boolean {
+    return this.#waiting.length > 0;
+  }
+
+  /** What is to go with a commit that is made now. */
+  take(now: number): readonly NoteText[] {
+    this.#given = NOBODY;
+    if (now < this.#nextSliceAt || this.#waiting.length === 0) return NONE;
+    this.#nextSliceAt = now + SLICE_MS;
+    const seen = this.#waiting.splice(0, SLICE);
+    const due = seen.filter(({ notedAt }) => now - notedAt >= EVERY_MS);
+    const early = seen.filter(({ notedAt }) => now - notedAt < EVERY_MS);
+    this.#waiting.push(...early);
+    this.#given = due;
+    const isWholeDue = this.#isWholeWanted && now - this.#wholeNotedAt >= EVERY_MS;
+    return [...due.map((one) => noteOf(one, now)), ...(isWholeDue ? this.#wholeNote(now) : [])];
+  }
+
+  /** The commit that was made with what `take` gave last has failed. */
+  lost(): void {
+    for (const destination of this.#given) {
+      destination.notedAt = 0;
+      this.changed(destination);
+    }
+    this.#given = NOBODY;
+  }
+
+  /** Everything that is left, before the process ends. */
+  takeAll(now: number): readonly NoteText[] {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    return [...waiting.map((one) => noteOf(one, now)), ...this.#wholeNote(now)];
+  }
+
+  #wholeNote(now: number): NoteText[] {
+    if (this.#whole === undefined || !this.#isWholeWanted) return [];
+    this.#isWholeWanted = false;
+    this.#wholeNotedAt = now;
+    return [{ ...WHOLE_NOTE, text: budgetText(this.#whole) }];
+  }
+}
+
+const NONE: readonly NoteText[] = [];
+const NOBODY: readonly GuardedDestination[] = [];
+
+function noteOf(destination: GuardedDestination, now: number): NoteText {
+  destination.isNoteWanted = false;
+  destination.notedAt = now;
+  const { tenantId, name } = destination;
+  return { kind: GUARD_NOTE, tenantId, id: name, text: destination.guardsText() };
+}
