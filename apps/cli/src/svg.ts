@@ -7,19 +7,22 @@ import { span, whole } from "@redrive/simulator/words";
 const STYLE = `
   text { font: 13px system-ui, sans-serif; fill: #1f2933; }
   .faint { fill: #66727f; }
+  .middle { text-anchor: middle; }
   .right { text-anchor: end; font-variant-numeric: tabular-nums; }
   .ink { fill: #0b7285; }
   .range { fill: #0b7285; opacity: 0.18; }
+  .dot { fill: #0b7285; opacity: 0.6; }
+  .bad { fill: #c92a2a; }
   .rule { stroke: #c3ccd5; }
   @media (prefers-color-scheme: dark) {
-    text { fill: #e4e9ee; } .faint { fill: #9aa7b4; } .ink { fill: #3bc9db; }
-    .range { fill: #3bc9db; } .rule { stroke: #475460; }
+    text { fill: #e4e9ee; } .faint { fill: #9aa7b4; } .ink, .dot { fill: #3bc9db; }
+    .bad { fill: #ff8787; } .range { fill: #3bc9db; } .rule { stroke: #475460; }
   }`;
 
-const WIDTH = 760;
-const MARGIN = 24;
+export const WIDTH = 760;
+export const MARGIN = 24;
 
-function picture(title: string, height: number, body: readonly string[]): string {
+export function picture(title: string, height: number, body: readonly string[]): string {
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" role="img">
 <title>${escapeXml(title)}</title>
 <style>${STYLE}
@@ -29,11 +32,11 @@ ${body.join("\n")}
 `;
 }
 
-function label(x: number, y: number, text: string, kind = ""): string {
+export function label(x: number, y: number, text: string, kind = ""): string {
   return `<text x="${round(x)}" y="${round(y)}"${kind && ` class="${kind}"`}>${escapeXml(text)}</text>`;
 }
 
-function box(x: number, y: number, width: number, height: number, kind: string): string {
+export function box(x: number, y: number, width: number, height: number, kind: string): string {
   return `<rect x="${round(x)}" y="${round(y)}" width="${round(width)}" height="${round(height)}" class="${kind}"/>`;
 }
 
@@ -115,7 +118,7 @@ function panelParts(panel: SvgPanel, y: number, top: number): readonly string[] 
   ];
 }
 
-function round(value: number): number {
+export function round(value: number): number {
   return Math.round(value * 100) / 100;
 }
 
@@ -126,6 +129,6 @@ const ENTITIES: Readonly<Record<string, string>> = {
   '"': "&quot;",
 };
 
-function escapeXml(text: string): string {
+export function escapeXml(text: string): string {
   return text.replace(/[&<>"]/gu, (character) => ENTITIES[character] ?? character);
 }

@@ -2,8 +2,15 @@
  * `redrive advise`: the decision tree. Answers by flags, or asked for one by one on a terminal; out
  * comes a policy with its coverage, the reasons, and the code that uses it.
  */
-import { type Advice, type Answers, advise, type ClientClass } from "@redrive/simulator";
-import { adviceCode } from "@redrive/simulator/export";
+import {
+  type Advice,
+  type Answers,
+  advise,
+  type ClientClass,
+  questions,
+  schedule,
+} from "@redrive/simulator";
+import { adviceCode, type CsvRow } from "@redrive/simulator/export";
 import type { Command } from "commander";
 import { adviceText } from "../advice-text.ts";
 import { askAnswers } from "../ask.ts";
@@ -16,6 +23,7 @@ import {
   type OutputOptions,
   type Presentation,
 } from "../presentation.ts";
+import { scheduleSvg } from "../schedule-svg.ts";
 import type { Screen } from "../screen.ts";
 
 interface AdviseFlags extends OutputOptions {
@@ -45,7 +53,7 @@ export function addAdvise(parent: Command, screen: Screen): void {
     .option("--outage <span>", "longest outage to survive, up to 24h", spanFlag)
     .option("--tiers <count>", "layers that could retry", wholeFlag(1, 8))
     .option("--shards <count>", "parts that fail by themselves", wholeFlag(1, 1000));
-  addOutput(command, "json", "url");
+  addOutput(command, "json", "csv", "svg", "url");
   addExamples(
     command,
     "redrive advise",
@@ -97,8 +105,21 @@ export function presentAdvice(answers: Answers): Presentation {
   return {
     json: { answers, ...advice, code: adviceCode(advice) },
     text: (look) => adviceText(answers, advice, look),
+    csv: () => csvRows(answers, advice),
+    svg: () => scheduleSvg(advice.policy, schedule(advice.policy)),
     run: { view: "advisor", answers },
   };
+}
+
+/** What was answered (or assumed) and what it led to, a row each. */
+function csvRows(answers: Answers, { policy, coverage }: Advice): readonly CsvRow[] {
+  const asked = questions.map(({ id, fallback }) => [
+    "answer",
+    id,
+    String(answers[id] ?? fallback),
+  ]);
+  const fields = Object.entries(policy).map(([name, value]) => ["policy", name, String(value)]);
+  return [["part", "name", "value"], ...asked, ...fields, ["result", "coverage", coverage]];
 }
 
 function presentNothing(): Presentation {

@@ -4,7 +4,16 @@
  */
 import { type Clock, quote, RedriveError, systemClock } from "@redrive/core";
 import { type LabReport, type LabRow, labs } from "@redrive/simulator";
-import { counted, figure, labRows, plain, toleranceWords } from "@redrive/simulator/words";
+import {
+  counted,
+  deviationOf,
+  figure,
+  isNumberRow,
+  labRows,
+  plain,
+  rowVerdict,
+  toleranceWords,
+} from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples, addSeed, didYouMean, numberFlag } from "../flags.ts";
 import { type LabTask, type LabWatcher, type RunLabs, runLabsOnThreads } from "../lab-pool.ts";
@@ -18,6 +27,7 @@ import {
   type Seed,
 } from "../presentation.ts";
 import type { Look, Screen } from "../screen.ts";
+import { svgDots } from "../svg-dots.ts";
 import { progressOn } from "../terminal/progress.ts";
 import { type Cell, table } from "../terminal/table.ts";
 import { wrap, wrapAfter } from "../terminal/wrap.ts";
@@ -35,7 +45,7 @@ export function addLab(parent: Command, screen: Screen): void {
   command.option("--list", "the labs there are");
   command.option("--effort <share>", "share of the runs, for a quick look", numberFlag(0.01, 1), 1);
   addSeed(command);
-  addOutput(command, "json", "csv", "url");
+  addOutput(command, "json", "csv", "svg", "url");
   addExamples(command, "redrive sim lab", "redrive sim lab occ coverage --seed 7");
   command.action((ids: string[], flags: LabFlags) =>
     finish(screen, flags, () =>
@@ -62,6 +72,7 @@ export async function presentLabs(
     json: { seed, effort, ok, labs: reports },
     text: (look) => labText(reports, effort, look),
     csv: () => labRows(reports),
+    svg: () => labSvg(reports),
     run: { view: "labs", seed, ids: chosen },
     exitCode: ok ? OK : FAILED,
   };
@@ -108,8 +119,20 @@ function watch(screen: Screen, clock: Clock, total: number): LabWatcher & { stop
   };
 }
 
-function isMissed({ ok, deviation }: LabRow): boolean {
-  return !ok && deviation === undefined;
+function labSvg(reports: readonly LabReport[]): string {
+  const lines = reports.map(({ id, rows }) => ({
+    label: id,
+    dots: rows.filter(isNumberRow).map((row) => ({
+      at: deviationOf(row),
+      isBad: isMissed(row),
+      text: `${row.what}: published ${figure(row.published)}, ours ${figure(row.ours)}`,
+    })),
+  }));
+  return svgDots("How far ours lies from the published value, in tolerances", lines);
+}
+
+function isMissed(row: LabRow): boolean {
+  return rowVerdict(row) === "missed";
 }
 
 function labText(reports: readonly LabReport[], effort: number, look: Look): readonly string[] {

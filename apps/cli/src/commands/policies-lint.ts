@@ -10,6 +10,7 @@ import type { Command } from "commander";
 import { readJson } from "../documents.ts";
 import { findingLines } from "../finding-lines.ts";
 import { addExamples, spanFlag, wholeFlag, wordFlag } from "../flags.ts";
+import { lintRun } from "../lint-link.ts";
 import { namedPolicy } from "../policy-choice.ts";
 import {
   addOutput,
@@ -47,11 +48,12 @@ export function addLint(parent: Command, screen: Screen): void {
     .option("--outage <span>", "longest outage to survive", spanFlag)
     .option("--minimum-wait <span>", "no retry may come earlier", spanFlag)
     .option("--shards <count>", "parts that fail by themselves", wholeFlag(1, 1000));
-  addOutput(command, "json", "csv");
+  addOutput(command, "json", "csv", "url");
   addExamples(
     command,
     "redrive policies lint policies/*.json --clients 400 --outage 8s",
     "redrive policies lint --preset aws-standard --waits person",
+    "redrive policies lint orders.json --clients 400 --url",
   );
   command.action((files: string[], flags: LintFlags) =>
     finish(screen, flags, () => presentLint(files, flags)),
@@ -72,6 +74,11 @@ interface Linted {
   readonly unread?: string;
 }
 
+/** With the document itself, where it is a legal one. */
+interface Looked extends Linted {
+  readonly document?: LintSubject;
+}
+
 export function presentLint(files: readonly string[], flags: LintFlags): Presentation {
   const { preset = [] } = flags;
   if (files.length + preset.length === 0) {
@@ -79,17 +86,26 @@ export function presentLint(files: readonly string[], flags: LintFlags): Present
     throw new RedriveError("INVALID_ARGUMENT", text);
   }
   const context = contextOf(flags);
-  const results = [
+  const looked = [
     ...preset.map((name) => lintPreset(name, context)),
     ...files.map((path) => lintFile(path, context)),
   ];
+  const results = looked.map(({ document: _, ...result }) => result);
+  const documents = looked.flatMap(({ name, document }) =>
+    document === undefined ? [] : [{ name, document }],
+  );
+  const run = flags.url ? lintRun(documents, context) : undefined;
   return {
+    ...(run !== undefined && { run }),
+    ...(flags.url && run === undefined && { notes: [NO_LINK] }),
     json: { results },
     text: (look) => lintText(results, look),
     csv: () => csvRows(results),
     exitCode: exitCodeOf(results),
   };
 }
+
+const NO_LINK = "the page has no place for these documents, so there is no link";
 
 function contextOf(flags: LintFlags): LintContext {
   const { clients, method, idempotent, waits, outage, minimumWait, shards } = flags;
@@ -105,22 +121,22 @@ function contextOf(flags: LintFlags): LintContext {
 }
 
 /** With its guards where it has some: the catalogue's entries are destinations. */
-function lintPreset(name: string, context: LintContext): Linted {
-  const { document, guards } = namedPolicy(name);
-  const hasGuards = Object.keys(guards).length > 0;
-  return { name, findings: lint(hasGuards ? { policy: document, ...guards } : document, context) };
+function lintPreset(name: string, context: LintContext): Looked {
+  const { document: policy, guards } = namedPolicy(name);
+  const document = Object.keys(guards).length > 0 ? { policy, ...guards } : policy;
+  return { name, document, findings: lint(document, context) };
 }
 
-function lintFile(name: string, context: LintContext): Linted {
-  let document: unknown;
+function lintFile(name: string, context: LintContext): Looked {
+  let document: LintSubject;
   try {
-    document = readJson(name);
+    document = readJson(name) as LintSubject;
   } catch (error) {
     if (error instanceof RedriveError) return { name, findings: [], unread: error.message };
     throw error;
   }
   try {
-    return { name, findings: lint(document as LintSubject, context) };
+    return { name, document, findings: lint(document, context) };
   } catch (error) {
     if (error instanceof RedriveError) return { name, findings: [], problem: error.message };
     throw error;

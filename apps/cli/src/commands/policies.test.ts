@@ -3,7 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { catalogue, presets } from "@redrive/core";
-import { lint } from "@redrive/simulator";
+import { checkScenario, lint, type ScenarioDocument } from "@redrive/simulator";
+import { decodeRun } from "@redrive/simulator/share";
 import { afterAll, describe, expect, test } from "vitest";
 import { redrive, redriveJson } from "../screen.testing.ts";
 
@@ -27,6 +28,57 @@ describe("policies lint", () => {
     const { out, code } = await redrive(`policies lint ${path}`);
     expect(out).toMatch(/error {4}nested-layers \(tiers\)\n {11}3 x 4 = 12/u);
     expect(code).toBe(1);
+  });
+
+  describe("its link opens what was linted, with lint beside it", () => {
+    const opened = async (words: string) => {
+      const { url } = await redriveJson<{ url: string }>(`policies lint ${words} --url`);
+      const decoded = decodeRun(new URL(url).hash);
+      return "run" in decoded ? decoded.run : decoded.problem;
+    };
+
+    test("one policy as its curve", async () => {
+      expect(await opened("--preset payment --outage 9s")).toEqual({
+        view: "curve",
+        seed: 1,
+        policy: presets.payment,
+        outageMs: 9000,
+      });
+    });
+
+    test("several, or with many clients, as a herd; as many as it has room for", async () => {
+      expect(await opened("--preset payment --preset webhook --clients 400")).toMatchObject({
+        view: "herd",
+        strategies: [
+          { name: "payment", policy: presets.payment },
+          { name: "webhook", policy: presets.webhook },
+        ],
+        clients: 400,
+      });
+      const seven = Array.from({ length: 7 }, () => "--preset payment").join(" ");
+      const { err, code } = await redrive(`policies lint ${seven} --url`);
+      expect([err, code]).toEqual(["error: --url must name 1 to 6 strategies, got 7\n", 2]);
+    });
+
+    test("tiers and destinations as a system that the simulator takes", async () => {
+      const run = await opened(`${file("tiers.json", TIERS)} --clients 40`);
+      expect(run).toMatchObject({
+        view: "system",
+        scenarios: [
+          { clients: { count: 40 }, tiers: TIERS.tiers.map((one) => ({ destination: one })) },
+        ],
+      });
+      const guarded = await opened("--preset aws-standard");
+      for (const one of [run, guarded]) {
+        const { scenarios } = one as { scenarios: readonly ScenarioDocument[] };
+        expect(scenarios.flatMap((scenario) => checkScenario(scenario))).toEqual([]);
+      }
+    });
+
+    test("and there is none where nothing could be read", async () => {
+      const { err } = await redrive("policies lint nothing.json --url");
+      expect(err).toBe("note: the page has no place for these documents, so there is no link\n");
+    });
   });
 
   test("passes a preset", async () => {

@@ -30,8 +30,8 @@ import {
   type Presentation,
   type Seed,
 } from "../presentation.ts";
+import { scheduleSvg } from "../schedule-svg.ts";
 import type { Look, Screen } from "../screen.ts";
-import { svgBars } from "../svg.ts";
 import { rangeBar } from "../terminal/bar.ts";
 import { wrap, wrapAfter } from "../terminal/wrap.ts";
 
@@ -72,7 +72,7 @@ export function presentSchedule(flags: ScheduleFlags): Presentation {
     json: { seed, policy: choice.document, schedule: result, outageMs, coverage: share },
     text: (look) => scheduleText(run, look),
     csv: () => scheduleRows(result),
-    svg: () => svgBars(policyWords(choice.document), svgRows(result)),
+    svg: () => scheduleSvg(choice.document, result),
     run: { view: "curve", seed, policy: choice.shared, outageMs },
   };
 }
@@ -132,14 +132,4 @@ function attemptLines({ waits }: Schedule, look: Look): readonly string[] {
 function rangeWords(lowMs: number, highMs: number): string {
   if (lowMs === highMs) return `${span(lowMs)} exactly`;
   return `${lowMs === 0 ? "0" : span(lowMs)} to ${span(highMs)}`;
-}
-
-function svgRows({ waits }: Schedule) {
-  return waits.map(({ attempt, lowMs, highMs, delayMs, sumMs }) => ({
-    label: `attempt ${attempt + 1}`,
-    lowMs,
-    highMs,
-    valueMs: delayMs,
-    note: `starts at ${span(sumMs)}`,
-  }));
 }

@@ -189,6 +189,19 @@ describe("sim lab", () => {
     expect(shown.exitCode).toBe(0);
   });
 
+  test("draws every number as a dot, and what it missed in another colour", async () => {
+    const good = (await labs(true)).svg?.() ?? "";
+    expect(good).toMatch(/^<svg [\s\S]*<\/svg>\n$/u);
+    expect(good.match(/<circle/gu)).toHaveLength(runLab("coverage").rows.length);
+    expect(good).not.toContain('class="dot bad"');
+    const report = runLab("coverage");
+    const [first, ...rest] = report.rows;
+    const missed = { ...report, rows: [{ ...first!, ok: false }, ...rest] };
+    const { screen } = fakeScreen();
+    const shown = await presentLabs(screen, virtualClock(), [], flags, async () => [missed]);
+    expect(shown.svg?.().match(/class="dot bad"/gu)).toHaveLength(1);
+  });
+
   test("exits with 1 on a miss", async () => {
     expect((await labs(false)).exitCode).toBe(1);
   });
@@ -211,4 +224,19 @@ test("advise has the simulator's advice", async () => {
   const answers = { clients: "very-many", waits: "job", outageMs: 600_000 } as const;
   const json = await redriveJson<object>("advise --clients 5000 --waits job --outage 10m");
   expect(json).toMatchObject({ answers, ...advise(answers) });
+});
+
+test("advise writes its answers and its policy as CSV, and its waits as a picture", async () => {
+  const { policy, coverage: share } = advise({ outageMs: 600_000 });
+  const { out } = await redrive("advise --outage 10m --csv");
+  const lines = out.trimEnd().split("\n");
+  expect(lines[0]).toBe("part,name,value");
+  expect(lines).toContain("answer,outageMs,600000");
+  expect(lines).toContain("answer,clients,many");
+  expect(lines).toContain(`policy,maxAttempts,${policy.maxAttempts}`);
+  expect(lines.at(-1)).toBe(`result,coverage,${share}`);
+  const path = join(folder, "advice.svg");
+  expect((await redrive(`advise --outage 10m --svg ${path}`)).err).toBe(`wrote ${path}\n`);
+  const { waits } = schedule(policy);
+  expect(readFileSync(path, "utf8").match(/class="range"/gu)).toHaveLength(waits.length);
 });

@@ -1,6 +1,6 @@
 /** Labs: published results beside our own, run here and now, each with its tolerance. */
 
-import { labRows } from "@redrive/simulator/words";
+import { labRows, rowVerdict } from "@redrive/simulator/words";
 import { createRef } from "preact";
 import { useEffect } from "preact/hooks";
 import { anotherSeed, FIRST_SEED } from "../app/seed.ts";
@@ -21,7 +21,6 @@ import {
   wanted,
 } from "./labs/lab-store.ts";
 import { OverviewChart } from "./labs/overview-chart.tsx";
-import { rowVerdict } from "./labs/verdict.ts";
 import "./labs/labs.css";
 
 const overview = createRef<SVGSVGElement>();

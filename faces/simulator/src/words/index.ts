@@ -2,6 +2,14 @@
 export { peaksOver, ratesOver } from "../measure/over-time.ts";
 export { counted, figure, percent, plain, span, whole } from "./figures.ts";
 export { herdRows } from "./herd-words.ts";
+export {
+  boundsOf,
+  deviationOf,
+  isNumberRow,
+  type NumberRow,
+  rowVerdict,
+  type Verdict,
+} from "./lab-results.ts";
 export { labRows, toleranceWords } from "./lab-words.ts";
 export { policyWords } from "./policy-words.ts";
 export { reportRows, seriesRows } from "./report-words.ts";

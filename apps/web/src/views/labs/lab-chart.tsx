@@ -3,14 +3,13 @@
  * ours as a dot. Results that count the same thing share an axis.
  */
 
-import { figure } from "@redrive/simulator/words";
+import { boundsOf, figure, rowVerdict } from "@redrive/simulator/words";
 import type { Ref } from "preact";
 import { BottomAxis, round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";
 import { linearScale, logScale, type Scale } from "../../chart/scale.ts";
 import type { LabRun } from "./lab-store.ts";
-import { boundsOf, type Measure, measuresOf, needsLog } from "./results.ts";
-import { rowVerdict } from "./verdict.ts";
+import { type Measure, measuresOf, needsLog } from "./results.ts";
 
 const HEAD = 22;
 const FOOT = 30;

@@ -1,7 +1,6 @@
 /** Lab table: every result of a lab with its figures: published, ours, tolerance, verdict. */
 import type { LabReport, LabRow } from "@redrive/simulator";
-import { figure, toleranceWords } from "@redrive/simulator/words";
-import { rowVerdict } from "./verdict.ts";
+import { figure, rowVerdict, toleranceWords } from "@redrive/simulator/words";
 
 export function LabTable({ report }: { readonly report: LabReport }) {
   return (

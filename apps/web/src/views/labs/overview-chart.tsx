@@ -3,15 +3,19 @@
  * in tolerances. Inside the band is ok, whatever the unit.
  */
 
-import { figure } from "@redrive/simulator/words";
+import {
+  deviationOf,
+  figure,
+  isNumberRow,
+  type NumberRow,
+  rowVerdict,
+} from "@redrive/simulator/words";
 import type { Ref } from "preact";
 import { round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";
 import { linearScale, type Scale } from "../../chart/scale.ts";
 import type { LabEntry } from "../../worker/lab-requests.ts";
 import { type LabRun, runningId, runOf } from "./lab-store.ts";
-import { deviationOf, isNumberRow, type NumberRow } from "./results.ts";
-import { rowVerdict } from "./verdict.ts";
 
 const ROW = 24;
 const TOP = 6;

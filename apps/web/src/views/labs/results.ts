@@ -1,42 +1,6 @@
-/** Results: a lab's rows as the charts need them: bounds, what is measured, how far ours is off. */
+/** Results: a lab's rows by what they measure, as its chart needs them. */
 import type { LabRow } from "@redrive/simulator";
-
-/** A row that can be drawn. */
-export interface NumberRow extends LabRow {
-  readonly published: number;
-  readonly ours: number;
-}
-
-export function isNumberRow(row: LabRow): row is NumberRow {
-  return typeof row.published === "number" && typeof row.ours === "number";
-}
-
-/** What the tolerance allows, lowest and highest. */
-export function boundsOf({ published, tolerance }: NumberRow): readonly [number, number] {
-  switch (tolerance.kind) {
-    case "relative": {
-      const by = tolerance.share * Math.abs(published);
-      return [published - by, published + by];
-    }
-    case "absolute":
-      return [published - tolerance.by, published + tolerance.by];
-    case "range":
-      return [tolerance.from, tolerance.to];
-    case "same":
-      return [published, published];
-  }
-}
-
-/**
- * How far ours lies from what was published, in tolerances: 0 is the published value, -1 and 1 are
- * the bounds, whatever the unit. Where nothing is allowed, any difference is infinite.
- */
-export function deviationOf(row: NumberRow): number {
-  const [from, to] = boundsOf(row);
-  const off = row.ours - row.published;
-  if (off === 0) return 0;
-  return off / (off > 0 ? to - row.published : row.published - from);
-}
+import { isNumberRow, type NumberRow } from "@redrive/simulator/words";
 
 export interface Measure {
   /** What its rows count, with the unit: "ms until all are done". */
