@@ -35,3 +35,9 @@ export function loadOf(outcome: Outcome, verdict: Verdict): ConcurrencyOutcome {
   if (outcome.kind === "status") return outcome.status === 503 ? "dropped" : "ignored";
   return outcome.kind === "error" && outcome.errorClass === "timeout" ? "dropped" : "ignored";
 }
+
+/** What a throttle counts as accepted: an answer, even a failed one, that is no refusal for overload. */
+export function isAccepted(outcome: Outcome, verdict: Verdict): boolean {
+  if (healthOf(outcome, verdict) === "success") return true;
+  return outcome.kind === "status" && loadOf(outcome, verdict) === "ignored";
+}

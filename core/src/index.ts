@@ -119,7 +119,7 @@ export {
   type SavedGuards,
   saveGuards,
 } from "./guards.ts";
-export { healthOf, loadOf } from "./health.ts";
+export { healthOf, isAccepted, loadOf } from "./health.ts";
 export {
   HEDGE_DEFAULTS,
   HEDGE_MIN_SAMPLES,

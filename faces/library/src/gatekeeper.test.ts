@@ -16,6 +16,17 @@ function shopOf(input: DestinationInput = {}) {
 
 const fixed = (max: number, queue: number) => ({ algorithm: "FIXED", max, queue }) as const;
 
+test("the throttle refuses where the other side does, not where it merely fails", async () => {
+  const refusedAt = async (status: number) => {
+    const { clock, shop } = shopOf({ rate: { throttle: true }, policy: { maxAttempts: 1 } });
+    const fail = () => Promise.reject(statusError(status));
+    for (let n = 0; n < 50; n++) await rejectionOf(clock.run(shop.run(fail)));
+    return shop.stats().refused;
+  };
+  expect(await refusedAt(500)).toBe(0);
+  expect(await refusedAt(503)).toBeGreaterThan(20);
+});
+
 describe("slots", () => {
   test("are given first come, first served", async () => {
     const { clock, shop } = shopOf({ concurrency: fixed(2, 10) });

@@ -17,6 +17,7 @@ import {
   gatesOf,
   giveBack,
   healthOf,
+  isAccepted,
   leaveBreaker,
   leaveConcurrency,
   loadOf,
@@ -218,9 +219,7 @@ export class Gatekeeper {
   private tellRates(now: number, outcome: Outcome, verdict: Verdict): void {
     const { adaptiveRate, throttle } = this.guards;
     if (adaptiveRate !== undefined) noteAnswer(adaptiveRate, now, verdict === "throttled");
-    if (throttle !== undefined && healthOf(outcome, verdict) === "success") {
-      noteAccept(throttle, now);
-    }
+    if (throttle !== undefined && isAccepted(outcome, verdict)) noteAccept(throttle, now);
   }
 
   private tellBudget(ticket: number, verdict: Verdict, patient: boolean): void {

@@ -1,5 +1,5 @@
 /** Tests of what a destination's guards learn of an attempt: the same as in the library. */
-import { type Outcome, resolve, seededRandom } from "@redrive/core";
+import { type Outcome, rejectShare, resolve, seededRandom, type Throttle } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { GuardedDestination } from "./guarded-destination.ts";
 
@@ -37,5 +37,19 @@ describe("what the guards learn", () => {
     expect(mayRetry()).toBe(true);
     attempt({ kind: "status", status: 500 });
     expect(mayRetry()).toBe(false);
+  });
+
+  it("of what was accepted, for the throttle, is every answer that is no refusal for overload", () => {
+    const attemptsWith = (status: number) => {
+      const { destination, attempt } = destinationWith({
+        breaker: false,
+        rate: { throttle: true },
+      });
+      for (let n = 0; n < 10; n++)
+        if (destination.wouldAdmit(false, NOW)) attempt({ kind: "status", status });
+      return rejectShare(destination.guards.throttle as Throttle, NOW);
+    };
+    expect(attemptsWith(500)).toBe(0);
+    expect(() => attemptsWith(503)).toThrow("no permit was to be had");
   });
 });

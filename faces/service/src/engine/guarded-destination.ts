@@ -23,6 +23,7 @@ import {
   gatesOf,
   guardOptionsOf,
   healthOf,
+  isAccepted,
   judge,
   leaveBreaker,
   leaveConcurrency,
@@ -245,7 +246,7 @@ export class GuardedDestination {
     if (breaker) this.#leaveBreaker(permit, now, health, durationMs);
     if (verdict === "success") recordLatency(latency, now, durationMs);
     if (adaptiveRate) noteAnswer(adaptiveRate, now, verdict === "throttled");
-    if (throttle && health === "success") noteAccept(throttle, now);
+    if (throttle && isAccepted(outcome, verdict)) noteAccept(throttle, now);
     if (verdict === "success") this.budgets.noteSuccess(permit.tickets);
     if (verdict === "transient" || verdict === "throttled") this.budgets.noteFailure();
     if (policy.respectRetryAfter) this.#noteRetryAfter(outcome, now, policy.maxRetryAfterMs);
