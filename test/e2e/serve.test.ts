@@ -155,13 +155,13 @@ test.each<[string, NodeJS.ProcessEnv, string]>([
 });
 
 test.each([
-  [`sqlite:${folder}`, "--store must name a file"],
-  [`sqlite:${config}/x.db`, "--store must name a file in a folder"],
-  [`sqlite:${config}`, "is not a database: give Redrive a file of its own"],
-])("a store at %s that cannot be exits with 1 and the fix", async (store, fix) => {
+  [`sqlite:${folder}`, "name a file, as in sqlite:FOLDER/redrive.db", 2],
+  [`sqlite:${config}/x.db`, "name a file in a folder", 2],
+  [`sqlite:${config}`, "is not a database: give Redrive a file of its own", 1],
+])("a store at %s that cannot be is refused with the fix", async (store, fix, expected) => {
   const { err, code } = await redrive(`serve --port 0 --store ${store}`);
   expect(err).toContain(fix);
-  expect(code).toBe(1);
+  expect(code).toBe(expected);
 });
 
 test("keys can be made before the first start, and a doctor looks where the store will be", async () => {

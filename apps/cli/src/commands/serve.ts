@@ -109,19 +109,8 @@ function endAtOnce(error: unknown): void {
 export function wordsOf(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   if (isTaken(error)) return `${message}: stop what listens there, or choose another --port`;
-  const { code = "", syscall } = error as NodeJS.ErrnoException;
+  const { code, syscall } = error as NodeJS.ErrnoException;
   if (code === "EADDRNOTAVAIL") return `${message}: --host must be an address of this machine`;
   if (code === "EACCES" && syscall === "listen") return `${message}: choose a --port above 1023`;
-  const fix = STORE_FIXES[code];
-  return fix === undefined ? message : `${message}: ${fix}`;
+  return message;
 }
-
-/** What the file system says of a store, by its code. */
-const STORE_FIXES: Readonly<Record<string, string>> = {
-  EISDIR: "--store must name a file, as in sqlite:FOLDER/redrive.db",
-  ENOTDIR: "--store must name a file in a folder",
-  EACCES: "--store must name a file that this user may write",
-  EPERM: "--store must name a file that this user may write",
-  EROFS: "--store must name a file on a disk that can be written",
-  ENOENT: "--store must name a file in a folder that can be made",
-};

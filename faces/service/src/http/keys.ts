@@ -7,6 +7,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import {
   closeSync,
+  existsSync,
   fsyncSync,
   mkdirSync,
   openSync,
@@ -189,7 +190,9 @@ export function fileKeyBook(path: string, clock: Clock): KeyBook {
 }
 
 function stampOf(path: string): string {
-  const found = statSync(path, { throwIfNoEntry: false, bigint: true });
+  // What stands below a file rather than a folder is not there either.
+  const isThere = existsSync(path);
+  const found = isThere ? statSync(path, { throwIfNoEntry: false, bigint: true }) : undefined;
   return found === undefined ? "" : `${found.ino} ${found.mtimeNs} ${found.size}`;
 }
 

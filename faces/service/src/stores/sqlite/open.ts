@@ -38,15 +38,25 @@ export function openFile(file: string): OpenFile {
   }
 }
 
-function isOfFileSystem(error: unknown): error is Error {
+function isOfFileSystem(error: unknown): error is NodeJS.ErrnoException {
   return error instanceof Error && "syscall" in error;
 }
 
-function unmakable(file: string, error: Error): RedriveError {
-  const fix = "give a path in a folder that may be written to";
-  const message = `store must be a file that can be made, got ${quote(file)} (${error.message}); ${fix}`;
-  return new RedriveError("INVALID_ARGUMENT", message, { cause: error });
+function unmakable(file: string, cause: NodeJS.ErrnoException): RedriveError {
+  const fix = FIXES[cause.code ?? ""] ?? "name a file that can be made";
+  const message = `store must be a file that can be made, got ${quote(file)} (${cause.message}): ${fix}`;
+  return new RedriveError("INVALID_ARGUMENT", message, { cause });
 }
+
+/** What helps, by what the file system says. */
+const FIXES: Readonly<Record<string, string>> = {
+  EISDIR: "name a file, as in sqlite:FOLDER/redrive.db",
+  ENOTDIR: "name a file in a folder",
+  EACCES: "name a file that this user may write",
+  EPERM: "name a file that this user may write",
+  EROFS: "name a file on a disk that can be written",
+  ENOENT: "name a file in a folder that can be made",
+};
 
 /** The log and its index take their mode from the file, so it is made before SQLite would. */
 function makePrivate(file: string): void {
