@@ -5,27 +5,22 @@ import { fileURLToPath } from "node:url";
 import { type Answers, advise } from "@redrive/simulator";
 import { encodeRun } from "@redrive/simulator/share";
 import { policyWords } from "@redrive/simulator/words";
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { launchChromium } from "../servers/chromium.ts";
-import { exported, openPage, type Site, seriousFindings, serveStatically } from "./web-pages.ts";
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
+import {
+  exported,
+  openPage,
+  seriousFindings,
+  serveStatically,
+  siteInChromium,
+} from "./web-pages.ts";
 
 const MAIN = fileURLToPath(new URL("../../apps/cli/bin/redrive.mjs", import.meta.url));
 
-let browser: Browser;
-let site: Site;
+const opened = siteInChromium(serveStatically);
 
-beforeAll(async () => {
-  browser = await launchChromium();
-  site = await serveStatically();
-});
-
-afterAll(async () => {
-  await browser.close();
-  await site.close();
-});
-
-const linkOf = (answers: Answers) => `${site.url}#${encodeRun({ view: "advisor", answers })}`;
+const linkOf = (answers: Answers) =>
+  `${opened.site.url}#${encodeRun({ view: "advisor", answers })}`;
 
 const headline = (page: Page) => page.locator(".advised .headline");
 const question = (page: Page) => page.locator(".question legend");
@@ -50,7 +45,10 @@ describe("a link of the command line", () => {
       encoding: "utf8",
     });
     const { url, ...told } = JSON.parse(stdout) as { url: string; policy: object };
-    const { page, complaints } = await openPage(browser, `${site.url}${new URL(url).hash}`);
+    const { page, complaints } = await openPage(
+      opened.browser,
+      `${opened.site.url}${new URL(url).hash}`,
+    );
     await headline(page).waitFor();
     expect(await headline(page).textContent()).toBe(policyWords(told.policy));
     const { name, body } = await exported(page, "JSON");
@@ -62,7 +60,7 @@ describe("a link of the command line", () => {
 
   test("that answers no question is told in a sentence", async () => {
     const bad = linkOf({ tiers: 9 });
-    const { page } = await openPage(browser, bad);
+    const { page } = await openPage(opened.browser, bad);
     expect(await page.getByRole("alert").first().textContent()).toContain(
       "tiers must be a whole number from 1 to 8, got 9",
     );
@@ -73,7 +71,7 @@ describe("a link of the command line", () => {
 describe("the conversation", () => {
   /** The keyboard comes to the first answer of each question by itself. */
   test("goes by keyboard alone, one question at a time, and ends at the policy", async () => {
-    const { page } = await openPage(browser, `${site.url}#advisor`);
+    const { page } = await openPage(opened.browser, `${opened.site.url}#advisor`);
     expect(await page.locator(".question").count()).toBe(1);
     await page.getByRole("button", { name: "Yes" }).first().focus();
     const expected = [
@@ -110,7 +108,7 @@ describe("the conversation", () => {
   });
 
   test("shows what each answer set, and grows the policy beside", async () => {
-    const { page } = await openPage(browser, `${site.url}#advisor`);
+    const { page } = await openPage(opened.browser, `${opened.site.url}#advisor`);
     await page.locator(".so-far .usual").first().waitFor();
     expect(await page.locator(".so-far .set").count()).toBe(0);
     await page.getByRole("button", { name: "Yes" }).first().click();
@@ -123,7 +121,7 @@ describe("the conversation", () => {
   });
 
   test("an answer can be changed above, and the policy follows", async () => {
-    const { page } = await openPage(browser, linkOf({ waits: "service", outageMs: 8000 }));
+    const { page } = await openPage(opened.browser, linkOf({ waits: "service", outageMs: 8000 }));
     await headline(page).waitFor();
     await page.getByRole("button", { name: /^Change: What is the longest outage/u }).click();
     await page.getByLabel("or exactly").fill("2");
@@ -138,7 +136,7 @@ describe("the conversation", () => {
   });
 
   test("a number out of range is refused with its range, and the question stays", async () => {
-    const { page } = await openPage(browser, linkOf({ tiers: 2 }));
+    const { page } = await openPage(opened.browser, linkOf({ tiers: 2 }));
     await page.getByRole("button", { name: /^Change: How many layers/u }).click();
     await page.getByLabel("or exactly").fill("9");
     await page.keyboard.press("Enter");
@@ -150,7 +148,7 @@ describe("the conversation", () => {
   });
 
   test("the rest can be left to what is usual, and is told as assumed", async () => {
-    const { page } = await openPage(browser, `${site.url}#advisor`);
+    const { page } = await openPage(opened.browser, `${opened.site.url}#advisor`);
     await page.getByRole("button", { name: "Yes" }).first().click();
     await page.getByRole("button", { name: /^Assume what is usual/u }).click();
     await headline(page).waitFor();
@@ -164,7 +162,7 @@ describe("what comes of it", () => {
   const ANSWERS: Answers = { clients: "very-many", waits: "service", outageMs: 8000 };
 
   test("stands with reasons, the difference from the usual tree, lint and code", async () => {
-    const { page } = await openPage(browser, linkOf(ANSWERS));
+    const { page } = await openPage(opened.browser, linkOf(ANSWERS));
     const advice = advise(ANSWERS);
     await page.locator(".lint-summary", { hasText: "nothing that hurts" }).waitFor();
     expect(await page.locator(".reasons li").allTextContents()).toEqual(advice.reasons);
@@ -185,7 +183,7 @@ describe("what comes of it", () => {
   });
 
   test.each(["Curve", "Herd", "System"])("opens in %s", async (view) => {
-    const { page, complaints } = await openPage(browser, linkOf(ANSWERS));
+    const { page, complaints } = await openPage(opened.browser, linkOf(ANSWERS));
     await page.locator(".openings a", { hasText: view }).click();
     await page.locator(`nav a[aria-current=page]:has-text("${view}")`).waitFor();
     expect(await page.getByRole("alert").count()).toBe(0);
@@ -194,7 +192,7 @@ describe("what comes of it", () => {
   });
 
   test("its code is a file", async () => {
-    const { page } = await openPage(browser, linkOf(ANSWERS));
+    const { page } = await openPage(opened.browser, linkOf(ANSWERS));
     await headline(page).waitFor();
     const { name, body } = await exported(page, "Code");
     expect(name).toBe("redrive-advice.ts");
@@ -210,7 +208,7 @@ describe("what comes of it", () => {
     "axe finds nothing serious in %s at %i px, and nothing scrolls sideways",
     async (colorScheme, width) => {
       const options = { colorScheme, viewport: { width, height: 844 } };
-      const { page } = await openPage(browser, linkOf(ANSWERS), options);
+      const { page } = await openPage(opened.browser, linkOf(ANSWERS), options);
       await page.locator(".lint-summary", { hasText: "nothing" }).waitFor();
       await page.getByRole("button", { name: /^Change: Who waits/u }).click();
       expect(await seriousFindings(page)).toEqual([]);

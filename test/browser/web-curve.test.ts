@@ -1,23 +1,19 @@
 /** The curve in a real browser: what it opens with, that chance and only chance moves it, and that it says what the command line says. */
 // needs: chromium, build
-import { execFileSync } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import type { Schedule } from "@redrive/simulator";
 import { decodeRun, encodeRun } from "@redrive/simulator/share";
 import { percent, span, whole } from "@redrive/simulator/words";
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { launchChromium } from "../servers/chromium.ts";
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
 import {
   eventually,
   exported,
   openPage,
-  type Site,
+  printedJson,
   seriousFindings,
   serveByService,
+  siteInChromium,
 } from "./web-pages.ts";
-
-const MAIN = fileURLToPath(new URL("../../apps/cli/dist/main.js", import.meta.url));
 
 interface Printed {
   readonly seed: number;
@@ -26,23 +22,12 @@ interface Printed {
   readonly url: string;
 }
 
-function redrive(...args: readonly string[]): Printed {
-  const env = { ...process.env, REDRIVE_UI_URL: site.url.replace(/simulator$/u, "") };
-  return JSON.parse(execFileSync(process.execPath, [MAIN, ...args], { encoding: "utf8", env }));
-}
+const redrive = (...args: readonly string[]) => printedJson<Printed>(opened.site, ...args);
 
-let browser: Browser;
-let site: Site;
+/** What the page opens with, as flags. */
+const OPENING = "schedule --full --base 100ms --cap 20s -n 8".split(" ");
 
-beforeAll(async () => {
-  browser = await launchChromium();
-  site = await serveByService();
-});
-
-afterAll(async () => {
-  await browser.close();
-  await site.close();
-});
+const opened = siteInChromium(serveByService);
 
 /** The waits in the list below the chart, as they are written. */
 async function waitsOf(page: Page): Promise<readonly string[]> {
@@ -61,18 +46,8 @@ async function stat(page: Page, label: string): Promise<string> {
 
 describe("it opens", () => {
   test("on full jitter, base 100 ms, 8 attempts, with a dot, a bar and a label for each", async () => {
-    const { page } = await openPage(browser, site.url);
-    const printed = redrive(
-      "schedule",
-      "--full",
-      "--base",
-      "100ms",
-      "--cap",
-      "20s",
-      "-n",
-      "8",
-      "--json",
-    );
+    const { page } = await openPage(opened.browser, opened.site.url);
+    const printed = redrive(...OPENING);
     expect(await stat(page, "Strategy")).toBe("Full jitter");
     expect(await stat(page, "Attempts")).toBe("8");
     expect(await stat(page, "Sum of waits")).toBe(span(printed.schedule.sumMs));
@@ -95,8 +70,8 @@ describe("it opens", () => {
     ["one that its total ends", ["--none", "--base", "5s", "-n", "9"]],
     ["the catalogue", ["--preset", "aws-standard", "--seed", "3"]],
   ])("%s by the link that the command line prints, with its numbers", async (_, flags) => {
-    const printed = redrive("schedule", ...flags, "--json", "--url");
-    const { page, complaints } = await openPage(browser, printed.url);
+    const printed = redrive("schedule", ...flags, "--url");
+    const { page, complaints } = await openPage(opened.browser, printed.url);
     expect(await waitsOf(page)).toEqual([
       "0",
       ...printed.schedule.waits.map((one) => whole(one.delayMs)),
@@ -109,7 +84,7 @@ describe("it opens", () => {
 
 describe("re-roll", () => {
   test("moves a jittered curve, and not a plain one", async () => {
-    const { page } = await openPage(browser, site.url);
+    const { page } = await openPage(opened.browser, opened.site.url);
     const before = await waitsOf(page);
     await page.getByRole("button", { name: "Re-roll" }).click();
     await eventually(() => waitsOf(page)).not.toEqual(before);
@@ -125,14 +100,14 @@ describe("re-roll", () => {
   });
 
   test("is shared: the link in a new page shows the same numbers", async () => {
-    const { page } = await openPage(browser, site.url);
+    const { page } = await openPage(opened.browser, opened.site.url);
     await page.getByRole("button", { name: "Re-roll" }).click();
     await page.getByRole("spinbutton", { name: "Attempts" }).fill("6");
     await page.getByRole("spinbutton", { name: "Attempts" }).press("Enter");
     await eventually(() => decodeRun(new URL(page.url()).hash)).toMatchObject({
       run: { policy: { maxAttempts: 6 } },
     });
-    const other = await openPage(browser, page.url());
+    const other = await openPage(opened.browser, page.url());
     const waits = await waitsOf(other.page);
     expect(waits).toHaveLength(6);
     expect(await waitsOf(page)).toEqual(waits);
@@ -148,7 +123,7 @@ describe("the outage bar", () => {
     Number(await page.getByRole("spinbutton", { name: "Outage" }).inputValue()) / 1000;
 
   test("is dragged by the mouse, and the chance follows", async () => {
-    const { page } = await openPage(browser, site.url);
+    const { page } = await openPage(opened.browser, opened.site.url);
     const coverage = await coverageOf(page);
     const handle = page.getByRole("slider", { name: "End of the outage" });
     await handle.scrollIntoViewIfNeeded();
@@ -166,7 +141,7 @@ describe("the outage bar", () => {
   });
 
   test("is moved by keys, and told by its value in words", async () => {
-    const { page } = await openPage(browser, site.url);
+    const { page } = await openPage(opened.browser, opened.site.url);
     const handle = page.getByRole("slider", { name: "End of the outage" });
     await handle.focus();
     const before = await seconds(page);
@@ -177,7 +152,7 @@ describe("the outage bar", () => {
   });
 
   test("is dragged by a finger", async () => {
-    const { page } = await openPage(browser, site.url, {
+    const { page } = await openPage(opened.browser, opened.site.url, {
       hasTouch: true,
       viewport: { width: 390, height: 844 },
     });
@@ -206,7 +181,7 @@ describe("the outage bar", () => {
 
 describe("the controls", () => {
   test("a list is typed, refused in a sentence where it is none, and drawn where it is", async () => {
-    const { page } = await openPage(browser, site.url);
+    const { page } = await openPage(opened.browser, opened.site.url);
     await page.getByRole("radio", { name: "Custom list" }).check();
     const list = page.getByRole("textbox", { name: "Waits, one by one" });
     await list.fill("1s, 2 parsecs");
@@ -219,7 +194,7 @@ describe("the controls", () => {
   });
 
   test("a hint is a floor under every wait", async () => {
-    const { page } = await openPage(browser, site.url);
+    const { page } = await openPage(opened.browser, opened.site.url);
     const field = page.getByRole("spinbutton", { name: "Retry-After floor" });
     await field.fill("1000");
     await field.press("Enter");
@@ -230,7 +205,7 @@ describe("the controls", () => {
   });
 
   test("a preset fills them", async () => {
-    const { page } = await openPage(browser, site.url);
+    const { page } = await openPage(opened.browser, opened.site.url);
     await page.getByRole("combobox", { name: "Preset" }).selectOption("interactive");
     const value = (name: string) => page.getByRole("spinbutton", { name }).inputValue();
     await eventually(() => value("Base")).toBe("50");
@@ -239,7 +214,7 @@ describe("the controls", () => {
   });
 
   test("all can be reached and used by keys alone", async () => {
-    const { page } = await openPage(browser, site.url);
+    const { page } = await openPage(opened.browser, opened.site.url);
     const base = page.getByRole("slider", { name: "Base" });
     for (let presses = 0; presses < 60; presses++) {
       await page.keyboard.press("Tab");
@@ -257,10 +232,10 @@ describe("the controls", () => {
 });
 
 test("the logarithmic scale is part of the link", async () => {
-  const { page } = await openPage(browser, site.url);
+  const { page } = await openPage(opened.browser, opened.site.url);
   await page.getByLabel("logarithmic").check();
   await eventually(() => decodeRun(new URL(page.url()).hash)).toMatchObject({ run: { log: true } });
-  const other = await openPage(browser, page.url());
+  const other = await openPage(opened.browser, page.url());
   expect(await other.page.getByLabel("logarithmic").isChecked()).toBe(true);
   await page.context().close();
   await other.page.context().close();
@@ -268,7 +243,7 @@ test("the logarithmic scale is part of the link", async () => {
 
 describe("below it", () => {
   test("every strategy is measured, not described", async () => {
-    const { page } = await openPage(browser, site.url);
+    const { page } = await openPage(opened.browser, opened.site.url);
     await page.locator(".waits").scrollIntoViewIfNeeded();
     await page.mouse.wheel(0, 5000);
     const row = (name: string) => page.locator(".strategies tbody tr", { hasText: name });
@@ -284,18 +259,8 @@ describe("below it", () => {
 
 describe("exports", () => {
   test("are files of their kind, with the numbers of the page", async () => {
-    const printed = redrive(
-      "schedule",
-      "--full",
-      "--base",
-      "100ms",
-      "--cap",
-      "20s",
-      "-n",
-      "8",
-      "--json",
-    );
-    const { page, complaints } = await openPage(browser, site.url);
+    const printed = redrive(...OPENING);
+    const { page, complaints } = await openPage(opened.browser, opened.site.url);
     await coverageOf(page);
     const png = await exported(page, "PNG");
     expect(png.name).toBe("redrive-curve.png");
@@ -321,7 +286,7 @@ describe("exports", () => {
   });
 
   test("include code for everybody", async () => {
-    const { page } = await openPage(browser, site.url);
+    const { page } = await openPage(opened.browser, opened.site.url);
     await page.getByRole("button", { name: "Export" }).click();
     await page.locator(".menu-item", { hasText: "Code" }).click();
     const code = page.locator("dialog[open] code");
@@ -349,7 +314,7 @@ test.each([
   ["a list", { policy: { delaysMs: [] } }],
 ])("%s that nothing can be made of leaves a page that works", async (_, part) => {
   const hash = encodeRun({ view: "curve", seed: 1, policy: {}, ...part });
-  const { page } = await openPage(browser, `${site.url}#${hash}`);
+  const { page } = await openPage(opened.browser, `${opened.site.url}#${hash}`);
   await page.getByRole("button", { name: "Re-roll" }).click();
   expect((await waitsOf(page)).length).toBeGreaterThan(1);
   await page.context().close();
@@ -357,7 +322,7 @@ test.each([
 
 test("a link whose policy is wrong is told, and the view opens as usual", async () => {
   const hash = encodeRun({ view: "curve", seed: 1, policy: { maxAttempts: -3 } });
-  const { page } = await openPage(browser, `${site.url}#${hash}`);
+  const { page } = await openPage(opened.browser, `${opened.site.url}#${hash}`);
   expect(await page.getByRole("alert").textContent()).toContain("maxAttempts");
   expect(await stat(page, "Attempts")).toBe("8");
   await page.context().close();

@@ -1,16 +1,18 @@
 /** The herd in a real browser: the command line's counts, up to a million clients, and a page that never stops answering. */
 // needs: chromium, build
-import { execFileSync } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { type Herd, herd } from "@redrive/simulator";
 import { decodeRun, encodeRun } from "@redrive/simulator/share";
 import { percent, span, whole } from "@redrive/simulator/words";
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { launchChromium } from "../servers/chromium.ts";
-import { eventually, exported, openPage, type Site, serveByService } from "./web-pages.ts";
-
-const MAIN = fileURLToPath(new URL("../../apps/cli/dist/main.js", import.meta.url));
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
+import {
+  eventually,
+  exported,
+  openPage,
+  printedJson,
+  serveByService,
+  siteInChromium,
+} from "./web-pages.ts";
 
 interface Printed {
   readonly clients: number;
@@ -19,28 +21,10 @@ interface Printed {
   readonly url: string;
 }
 
-let browser: Browser;
-let site: Site;
+const opened = siteInChromium(serveByService);
 
-beforeAll(async () => {
-  browser = await launchChromium();
-  site = await serveByService();
-});
-
-afterAll(async () => {
-  await browser.close();
-  await site.close();
-});
-
-function redrive(...args: readonly string[]): Printed {
-  const env = { ...process.env, REDRIVE_UI_URL: site.url.replace(/simulator$/u, "") };
-  const text = execFileSync(process.execPath, [MAIN, "sim", "herd", ...args, "--json", "--url"], {
-    encoding: "utf8",
-    env,
-    maxBuffer: 1e8,
-  });
-  return JSON.parse(text);
-}
+const redrive = (...args: readonly string[]) =>
+  printedJson<Printed>(opened.site, "sim", "herd", ...args, "--url");
 
 /** The table of peaks, as it is written, once the worker has answered. */
 async function peaksOf(page: Page): Promise<readonly (readonly string[])[]> {
@@ -75,7 +59,7 @@ async function type(page: Page, label: string, value: number): Promise<void> {
 describe("the counts are those of the command line", () => {
   test("as it opens: four strategies, one seed, one window", async () => {
     const printed = redrive("-N", "10000", "--compare", "none,equal,full,decorrelated");
-    const { page } = await openPage(browser, `${site.url}#herd`);
+    const { page } = await openPage(opened.browser, `${opened.site.url}#herd`);
     expect(await peaksOf(page)).toEqual(spelt(printed));
     await page.context().close();
   });
@@ -83,7 +67,7 @@ describe("the counts are those of the command line", () => {
   test("by the link it prints, whatever is compared", async () => {
     const flags = ["-N", "2500", "--compare", "immediate,full,aws-standard", "--seed", "7"];
     const printed = redrive(...flags, "--window", "25ms");
-    const { page, complaints } = await openPage(browser, printed.url);
+    const { page, complaints } = await openPage(opened.browser, printed.url);
     expect(await peaksOf(page)).toEqual(spelt(printed));
     expect(await page.getByRole("spinbutton", { name: "Window" }).inputValue()).toBe("25");
     expect(complaints).toEqual([]);
@@ -92,7 +76,7 @@ describe("the counts are those of the command line", () => {
 
   test("in its files", async () => {
     const printed = redrive("-N", "10000", "--compare", "none,equal,full,decorrelated");
-    const { page } = await openPage(browser, `${site.url}#herd`);
+    const { page } = await openPage(opened.browser, `${opened.site.url}#herd`);
     await peaksOf(page);
     const json = JSON.parse((await exported(page, "JSON")).body.toString());
     const { url: _, ...told } = printed;
@@ -111,11 +95,11 @@ describe("the counts are those of the command line", () => {
 describe("what is compared", () => {
   test("is removed and added, six at most, and shared", async () => {
     const names = "none,equal,full,decorrelated,linear,fixed";
-    const full = await openPage(browser, redrive("-N", "1000", "--compare", names).url);
+    const full = await openPage(opened.browser, redrive("-N", "1000", "--compare", names).url);
     expect((await peaksOf(full.page)).map(([name]) => name)).toEqual(names.split(","));
     expect(await full.page.getByRole("button", { name: "+ immediate" }).count()).toBe(0);
     await full.page.context().close();
-    const { page } = await openPage(browser, `${site.url}#herd`);
+    const { page } = await openPage(opened.browser, `${opened.site.url}#herd`);
     await peaksOf(page);
     await page.getByRole("button", { name: "Remove Equal jitter" }).click();
     await page.getByRole("button", { name: "+ linear" }).click();
@@ -125,7 +109,7 @@ describe("what is compared", () => {
       run: { strategies: kept.map((name) => ({ name })) },
     });
     const peaks = await peaksOf(page);
-    const other = await openPage(browser, page.url());
+    const other = await openPage(opened.browser, page.url());
     expect(await peaksOf(other.page)).toEqual(peaks);
     await page.context().close();
     await other.page.context().close();
@@ -135,7 +119,7 @@ describe("what is compared", () => {
     const policy = { policyId: "orders", maxAttempts: 3, initialDelayMs: 70 };
     const strategies = [{ name: "orders", policy }];
     const run = { view: "herd", seed: 4, strategies, clients: 500, windowMs: 10 } as const;
-    const { page } = await openPage(browser, `${site.url}#${encodeRun(run)}`);
+    const { page } = await openPage(opened.browser, `${opened.site.url}#${encodeRun(run)}`);
     await peaksOf(page);
     await page.getByRole("button", { name: "+ linear" }).click();
     await eventually(() => decodeRun(new URL(page.url()).hash)).toMatchObject({
@@ -145,7 +129,7 @@ describe("what is compared", () => {
   });
 
   test("is re-rolled: jitter moves, no jitter does not", async () => {
-    const { page } = await openPage(browser, `${site.url}#herd`);
+    const { page } = await openPage(opened.browser, `${opened.site.url}#herd`);
     const before = await peaksOf(page);
     await page.keyboard.press("r");
     await page.locator(".card-aside", { hasNotText: "seed 1," }).first().waitFor();
@@ -161,7 +145,7 @@ describe("what is compared", () => {
 });
 
 test("the window is dragged, and the peak grows with it", async () => {
-  const { page } = await openPage(browser, `${site.url}#herd`);
+  const { page } = await openPage(opened.browser, `${opened.site.url}#herd`);
   const before = await peaksOf(page);
   const handle = page.getByRole("slider", { name: "Window width, by dragging" });
   await handle.scrollIntoViewIfNeeded();
@@ -241,7 +225,7 @@ function timeHere(clients: number): number {
 
 describe("speed", () => {
   test("a million clients: answered within a second, and the page never stops", async () => {
-    const { page } = await openPage(browser, `${site.url}#herd`);
+    const { page } = await openPage(opened.browser, `${opened.site.url}#herd`);
     await peaksOf(page);
     const runs: { tookMs: number; gapMs: number }[] = [];
     for (let clients = 999_991; clients < 1_000_000; clients += 2) {
@@ -261,7 +245,7 @@ describe("speed", () => {
   });
 
   test("ten thousand follow the slider: counts of four strategies come frame by frame", async () => {
-    const { page } = await openPage(browser, `${site.url}#herd`);
+    const { page } = await openPage(opened.browser, `${opened.site.url}#herd`);
     await peaksOf(page);
     const times: number[] = [];
     for (let clients = 9990; clients < 10_010; clients++) {
@@ -277,7 +261,7 @@ describe("speed", () => {
   });
 
   test("only the newest question waits: a slider dragged to and fro ends where it was let go", async () => {
-    const { page } = await openPage(browser, `${site.url}#herd`);
+    const { page } = await openPage(opened.browser, `${opened.site.url}#herd`);
     await peaksOf(page);
     await page.evaluate(() => {
       const [slider] = document.querySelectorAll<HTMLInputElement>("input[type=range]");

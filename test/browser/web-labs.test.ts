@@ -3,10 +3,15 @@
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { encodeRun } from "@redrive/simulator/share";
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { launchChromium } from "../servers/chromium.ts";
-import { exported, openPage, type Site, seriousFindings, serveStatically } from "./web-pages.ts";
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
+import {
+  exported,
+  openPage,
+  seriousFindings,
+  serveStatically,
+  siteInChromium,
+} from "./web-pages.ts";
 
 const MAIN = fileURLToPath(new URL("../../apps/cli/bin/redrive.mjs", import.meta.url));
 
@@ -16,21 +21,10 @@ const IDS = ["budgets", "coverage"];
 /** Labs make many runs, and machines that test have other work. */
 const LONGEST_MS = 50_000;
 
-let browser: Browser;
-let site: Site;
-
-beforeAll(async () => {
-  browser = await launchChromium();
-  site = await serveStatically();
-});
-
-afterAll(async () => {
-  await browser.close();
-  await site.close();
-});
+const opened = siteInChromium(serveStatically);
 
 const linkOf = (seed: number, ids: readonly string[]) =>
-  `${site.url}#${encodeRun({ view: "labs", seed, ids })}`;
+  `${opened.site.url}#${encodeRun({ view: "labs", seed, ids })}`;
 
 const progress = (page: Page) => page.locator(".progress p");
 
@@ -46,7 +40,7 @@ function cli(...args: readonly string[]): string {
 
 describe("a link", () => {
   test("opens its labs, runs them, and comes to the figures of the command line", async () => {
-    const { page, complaints } = await openPage(browser, linkOf(7, IDS));
+    const { page, complaints } = await openPage(opened.browser, linkOf(7, IDS));
     await allDone(page);
     const { name, body } = await exported(page, "JSON");
     expect(name).toBe("redrive-labs.json");
@@ -60,7 +54,7 @@ describe("a link", () => {
 
   test("of the command line opens the same", async () => {
     const { url } = JSON.parse(cli("tiers", "--seed", "3", "--json", "--url")) as { url: string };
-    const { page } = await openPage(browser, `${site.url}${new URL(url).hash}`);
+    const { page } = await openPage(opened.browser, `${opened.site.url}${new URL(url).hash}`);
     await allDone(page, 1);
     expect(await page.getByLabel("Seed").inputValue()).toBe("3");
     expect(await page.locator("details.lab h2").textContent()).toBe("Nested layers multiply");
@@ -68,7 +62,7 @@ describe("a link", () => {
   });
 
   test("to a lab that does not exist says so, with a guess", async () => {
-    const { page } = await openPage(browser, linkOf(1, ["budgets", "ocd"]));
+    const { page } = await openPage(opened.browser, linkOf(1, ["budgets", "ocd"]));
     const alert = page.getByRole("alert");
     await alert.waitFor();
     expect(await alert.textContent()).toContain('There is no lab "ocd". Did you mean "occ"?');
@@ -78,7 +72,7 @@ describe("a link", () => {
 
 describe("a lab", () => {
   test("shows published, ours, tolerance, verdict, source and a chart of all its numbers", async () => {
-    const { page } = await openPage(browser, linkOf(1, ["coverage", "shards"]));
+    const { page } = await openPage(opened.browser, linkOf(1, ["coverage", "shards"]));
     await allDone(page, 2);
     const coverage = page.locator("#lab-coverage");
     expect(await coverage.locator("tbody tr").count()).toBe(9);
@@ -95,7 +89,7 @@ describe("a lab", () => {
   });
 
   test("gives its chart as a picture, and the overview as another", async () => {
-    const { page } = await openPage(browser, linkOf(1, IDS));
+    const { page } = await openPage(opened.browser, linkOf(1, IDS));
     await allDone(page);
     const [file] = await Promise.all([
       page.waitForEvent("download"),
@@ -114,7 +108,7 @@ describe("a lab", () => {
 
 describe("running", () => {
   test("can be stopped and goes on where it was, while the page answers", async () => {
-    const { page } = await openPage(browser, `${site.url}#labs`);
+    const { page } = await openPage(opened.browser, `${opened.site.url}#labs`);
     const stop = page.getByRole("button", { name: "Stop", exact: true });
     await stop.waitFor();
     await stop.click();
@@ -130,7 +124,7 @@ describe("running", () => {
   });
 
   test("of one lab alone ends when it is done, and tells how long it takes", async () => {
-    const { page } = await openPage(browser, linkOf(1, ["metastable", "coverage"]));
+    const { page } = await openPage(opened.browser, linkOf(1, ["metastable", "coverage"]));
     await page
       .locator("#lab-metastable summary .verdict", { hasText: /^running, \d+ s$/u })
       .waitFor();
@@ -147,7 +141,7 @@ describe("running", () => {
   });
 
   test("again with another seed comes to other figures, and back to those kept", async () => {
-    const { page } = await openPage(browser, linkOf(1, ["coverage"]));
+    const { page } = await openPage(opened.browser, linkOf(1, ["coverage"]));
     await allDone(page, 1);
     const ours = () => page.locator("#lab-coverage td:nth-of-type(2)").allTextContents();
     const before = await ours();
@@ -166,7 +160,7 @@ describe("running", () => {
   });
 
   test("is chosen and opened by keyboard alone", async () => {
-    const { page } = await openPage(browser, linkOf(1, IDS));
+    const { page } = await openPage(opened.browser, linkOf(1, IDS));
     await allDone(page);
     await page.locator("#lab-budgets summary").focus();
     await page.keyboard.press("Enter");
@@ -189,7 +183,7 @@ describe("looks", () => {
     "%s at %i px: axe finds nothing serious, and nothing scrolls sideways",
     async (colorScheme, width) => {
       const options = { colorScheme, viewport: { width, height: 844 } };
-      const { page } = await openPage(browser, linkOf(1, IDS), options);
+      const { page } = await openPage(opened.browser, linkOf(1, IDS), options);
       await allDone(page);
       expect(await seriousFindings(page)).toEqual([]);
       expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(width);
@@ -198,7 +192,7 @@ describe("looks", () => {
   );
 
   test("who wants less motion gets none", async () => {
-    const { page } = await openPage(browser, linkOf(1, IDS), { reducedMotion: "reduce" });
+    const { page } = await openPage(opened.browser, linkOf(1, IDS), { reducedMotion: "reduce" });
     await allDone(page);
     const durations = await page.evaluate(() =>
       [...document.querySelectorAll("main *")].flatMap((element) => {

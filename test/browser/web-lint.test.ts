@@ -1,11 +1,10 @@
 /** The lint panel in a real browser: findings beside the controls, mended by a button, told politely. */
 // needs: chromium, build
 import { type CallsDocument, lint } from "@redrive/simulator";
-import { encodeRun } from "@redrive/simulator/share";
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { launchChromium } from "../servers/chromium.ts";
-import { openPage, type Site, seriousFindings, serveStatically } from "./web-pages.ts";
+import { encodeRun, type SharedRun } from "@redrive/simulator/share";
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
+import { openPage, seriousFindings, serveStatically, siteInChromium } from "./web-pages.ts";
 
 /** No jitter, no budget, and waits that end long before the outage does. */
 const HURTS: CallsDocument = {
@@ -30,20 +29,9 @@ const HURTS: CallsDocument = {
 const SUBJECT = { policy: HURTS.tiers?.[0]?.destination?.policy ?? {} };
 const CONTEXT = { clients: 50, outageMs: 8000, shards: 1, breakerPerShard: false };
 
-let browser: Browser;
-let site: Site;
-let address: string;
-
-beforeAll(async () => {
-  browser = await launchChromium();
-  site = await serveStatically();
-  address = `${site.url}#${encodeRun({ view: "system", seed: 1, scenarios: [HURTS] })}`;
-});
-
-afterAll(async () => {
-  await browser.close();
-  await site.close();
-});
+const opened = siteInChromium(serveStatically);
+const addressOf = (run: SharedRun) => `${opened.site.url}#${encodeRun(run)}`;
+const address = () => addressOf({ view: "system", seed: 1, scenarios: [HURTS] });
 
 const summary = (page: Page) => page.locator(".lint .lint-summary");
 
@@ -59,7 +47,7 @@ async function idsOn(page: Page): Promise<readonly string[]> {
 
 describe("lint beside the controls", () => {
   test("says what lint says of the same documents, worst first", async () => {
-    const { page, complaints } = await openPage(browser, address);
+    const { page, complaints } = await openPage(opened.browser, address());
     const expected = lint(SUBJECT, CONTEXT);
     expect(await idsOn(page)).toEqual(expected.map(({ id }) => id));
     const sentences = await page.locator(".finding > p:nth-of-type(2)").allTextContents();
@@ -73,7 +61,7 @@ describe("lint beside the controls", () => {
   });
 
   test("a fix is one key press, changes the controls and ends the finding", async () => {
-    const { page } = await openPage(browser, address);
+    const { page } = await openPage(opened.browser, address());
     expect(await idsOn(page)).toContain("no-jitter");
     await page.getByRole("button", { name: /^Fix no-jitter/u }).focus();
     await page.keyboard.press("Enter");
@@ -85,7 +73,7 @@ describe("lint beside the controls", () => {
   });
 
   test("every fix in turn leaves nothing that a button could mend", async () => {
-    const { page } = await openPage(browser, address);
+    const { page } = await openPage(opened.browser, address());
     await idsOn(page);
     const fixes = page.getByRole("button", { name: /^Fix /u });
     for (let most = 8; most > 0 && (await fixes.count()) > 0; most--) {
@@ -104,7 +92,7 @@ describe("lint beside the controls", () => {
 test("the curve's policy is mended where it is drawn", async () => {
   const policy = { jitterType: "NONE", maxAttempts: 4, initialDelayMs: 100 } as const;
   const curve = encodeRun({ view: "curve", seed: 1, policy, outageMs: 100 });
-  const { page } = await openPage(browser, `${site.url}#${curve}`);
+  const { page } = await openPage(opened.browser, `${opened.site.url}#${curve}`);
   await page.locator(".controls").evaluate((element) => element.scrollIntoView(false));
   const fix = page.getByRole("button", { name: /^Fix no-jitter/u });
   await fix.click();
@@ -117,7 +105,7 @@ test("the curve's policy is mended where it is drawn", async () => {
 });
 
 test.each(["light", "dark"] as const)("axe finds nothing serious in %s", async (colorScheme) => {
-  const { page } = await openPage(browser, address, { colorScheme });
+  const { page } = await openPage(opened.browser, address(), { colorScheme });
   await idsOn(page);
   expect(await seriousFindings(page)).toEqual([]);
   await page.context().close();
@@ -126,7 +114,7 @@ test.each(["light", "dark"] as const)("axe finds nothing serious in %s", async (
 const PHONE = { viewport: { width: 390, height: 844 }, reducedMotion: "reduce" } as const;
 
 test("findings fit a phone, unfolded by whoever wants them", async () => {
-  const { page } = await openPage(browser, address, PHONE);
+  const { page } = await openPage(opened.browser, address(), PHONE);
   await idsOn(page);
   expect(await page.locator(".finding").first().isVisible()).toBe(false);
   await page.getByRole("button", { name: "Show findings" }).click();
@@ -138,7 +126,7 @@ test("findings fit a phone, unfolded by whoever wants them", async () => {
 test("on a phone nothing moves when lint comes", async () => {
   const policy = { jitterType: "NONE", maxAttempts: 4, initialDelayMs: 100 } as const;
   const curve = encodeRun({ view: "curve", seed: 1, policy, outageMs: 8000 });
-  const { page } = await openPage(browser, `${site.url}#${curve}`, PHONE);
+  const { page } = await openPage(opened.browser, `${opened.site.url}#${curve}`, PHONE);
   const below = () =>
     page
       .locator(".waits")

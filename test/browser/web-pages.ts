@@ -2,6 +2,7 @@
  * Web pages: the built pages in real Chromium, from a plain static server or from the real service,
  * with what the browser complained about. The caller closes what it opened.
  */
+import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
@@ -12,7 +13,8 @@ import { fileURLToPath } from "node:url";
 import { createRedrive } from "@redrive/service";
 import { createApp, listenApp } from "@redrive/service/http";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
-import { expect } from "vitest";
+import { afterAll, beforeAll, expect } from "vitest";
+import { launchChromium } from "../servers/chromium.ts";
 
 export const PAGES_FOLDER = fileURLToPath(new URL("../../apps/web/dist", import.meta.url));
 
@@ -34,6 +36,35 @@ export async function serveByService(): Promise<Site> {
       await redrive.stop(0);
     },
   };
+}
+
+export interface Opened {
+  readonly browser: Browser;
+  readonly site: Site;
+}
+
+/** One browser and one site for all tests of a file: there before the first, gone after the last. */
+export function siteInChromium(serve: () => Promise<Site>): Opened {
+  const opened: { browser?: Browser; site?: Site } = {};
+  beforeAll(async () => {
+    opened.browser = await launchChromium();
+    opened.site = await serve();
+  });
+  afterAll(async () => {
+    await opened.browser?.close();
+    await opened.site?.close();
+  });
+  // Filled before any test can look.
+  return opened as Opened;
+}
+
+const MAIN = fileURLToPath(new URL("../../apps/cli/dist/main.js", import.meta.url));
+
+/** What the built command line prints with `--json`; its links lead to the site. */
+export function printedJson<T>(site: Site, ...args: readonly string[]): T {
+  const env = { ...process.env, REDRIVE_UI_URL: site.url.replace(/simulator$/u, "") };
+  const options = { encoding: "utf8", env, maxBuffer: 1e8 } as const;
+  return JSON.parse(execFileSync(process.execPath, [MAIN, ...args, "--json"], options)) as T;
 }
 
 const TYPES: Readonly<Record<string, string>> = {

@@ -3,30 +3,17 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
-import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { launchChromium } from "../servers/chromium.ts";
-import { openPage, PAGES_FOLDER, type Site, serveStatically } from "./web-pages.ts";
+import { expect, test } from "vitest";
+import { openPage, PAGES_FOLDER, serveStatically, siteInChromium } from "./web-pages.ts";
 
 /** Of everything: page, style, scripts, the worker and its scripts. uPlot is not among them. */
 const MOST_BYTES = 45_000;
 
-let browser: Browser;
-let site: Site;
-
-beforeAll(async () => {
-  browser = await launchChromium();
-  site = await serveStatically();
-});
-
-afterAll(async () => {
-  await browser.close();
-  await site.close();
-});
+const opened = siteInChromium(serveStatically);
 
 /** The files that opening an address asks for, by name in the built folder, gzipped. */
 async function loadedBy(url: string): Promise<ReadonlyMap<string, number>> {
-  const context = await browser.newContext();
+  const context = await opened.browser.newContext();
   const names = new Set<string>();
   context.on("request", (request) => names.add(new URL(request.url()).pathname));
   const page = await context.newPage();
@@ -45,7 +32,7 @@ async function loadedBy(url: string): Promise<ReadonlyMap<string, number>> {
 }
 
 test("opening the simulator loads at most 45 kB, gzipped, worker and all", async () => {
-  const loaded = await loadedBy(site.url);
+  const loaded = await loadedBy(opened.site.url);
   const bytes = [...loaded.values()].reduce((sum, each) => sum + each, 0);
   const spelt = [...loaded].map(([name, each]) => `${String(each).padStart(6)}  ${name}`);
   process.stdout.write(`${bytes} bytes of at most ${MOST_BYTES}:\n${spelt.join("\n")}\n`);
@@ -54,14 +41,14 @@ test("opening the simulator loads at most 45 kB, gzipped, worker and all", async
 });
 
 test("what few need is not among it: labs, worlds, the catalogue, code for others", async () => {
-  const names = [...(await loadedBy(site.url)).keys()].join(" ");
+  const names = [...(await loadedBy(opened.site.url)).keys()].join(" ");
   for (const part of ["lab-requests", "scenario-requests", "catalogue", "code-dialog", "herd-"]) {
     expect(names).not.toContain(part);
   }
 });
 
 test("a page that is only opened draws without a complaint", async () => {
-  const { page, complaints } = await openPage(browser, site.url);
+  const { page, complaints } = await openPage(opened.browser, opened.site.url);
   expect(complaints).toEqual([]);
   await page.context().close();
 });

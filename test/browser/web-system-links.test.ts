@@ -9,31 +9,22 @@ import { promisify } from "node:util";
 import { type CallsDocument, checkScenario, type Report, scenarios } from "@redrive/simulator";
 import { encodeRun, type SharedRun } from "@redrive/simulator/share";
 import { reportRows } from "@redrive/simulator/words";
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { launchChromium } from "../servers/chromium.ts";
-import { exported, openPage, type Site, serveByService } from "./web-pages.ts";
+import type { Page } from "playwright-core";
+import { afterAll, describe, expect, test } from "vitest";
+import { exported, openPage, serveByService, siteInChromium } from "./web-pages.ts";
 
 const MAIN = fileURLToPath(new URL("../../apps/cli/bin/redrive.mjs", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "redrive-system-"));
 
-let browser: Browser;
-let service: Site;
+const opened = siteInChromium(serveByService);
 
-beforeAll(async () => {
-  browser = await launchChromium();
-  service = await serveByService();
-});
-
-afterAll(async () => {
-  await browser.close();
-  await service.close();
+afterAll(() => {
   rmSync(folder, { recursive: true });
 });
 
 /** What the command line prints as JSON, with a link into our service. */
 async function redrive(...args: readonly string[]) {
-  const env = { ...process.env, REDRIVE_UI_URL: service.url.replace(/\/simulator$/u, "") };
+  const env = { ...process.env, REDRIVE_UI_URL: opened.site.url.replace(/\/simulator$/u, "") };
   const { stdout } = await promisify(execFile)(process.execPath, [MAIN, ...args, "--json"], {
     env,
     maxBuffer: 1e8,
@@ -83,7 +74,7 @@ describe("a link of the command line", () => {
     const file = join(folder, "mine.json");
     writeFileSync(file, JSON.stringify(mine));
     const { url, ...report } = await redrive("sim", "run", file, "--seed", "7", "--url");
-    const { page, complaints } = await openPage(browser, url);
+    const { page, complaints } = await openPage(opened.browser, url);
     await settled(page);
     expect(await page.locator(".verdict").textContent()).toBe(report.verdict);
     expect(await page.getByLabel("Seed").inputValue()).toBe("7");
@@ -101,7 +92,7 @@ describe("a link of the command line", () => {
     const { strategies } = failover as unknown as {
       readonly strategies: readonly { readonly name: string; readonly report: Report }[];
     };
-    const { page } = await openPage(browser, failover.url);
+    const { page } = await openPage(opened.browser, failover.url);
     await page.locator(".compare", { hasText: "running…" }).waitFor({ state: "detached" });
     const rows = page.locator(".compare tbody tr");
     const shown = await rows.locator(".verdict-cell").allTextContents();
@@ -117,7 +108,7 @@ describe("a link of the command line", () => {
 
   test("from sim ladder opens all its rungs", async () => {
     const { url } = await redrive("sim", "ladder", "--url");
-    const { page } = await openPage(browser, url);
+    const { page } = await openPage(opened.browser, url);
     const names = page.locator(".compare .row-name");
     await names.first().waitFor();
     const rungs = Object.keys(scenarios).filter((name) => name.startsWith("ladder-"));
@@ -128,7 +119,7 @@ describe("a link of the command line", () => {
 
 describe("a shared link", () => {
   test("opened in a new page shows the same numbers and the same comparison", async () => {
-    const { page } = await openPage(browser, `${service.url}#system`);
+    const { page } = await openPage(opened.browser, `${opened.site.url}#system`);
     await settled(page);
     await page.getByRole("button", { name: "Keep this run" }).click();
     await page.getByLabel("Retry budget").check();
@@ -148,7 +139,7 @@ describe("a shared link", () => {
         atob(location.hash.slice(3).replaceAll("-", "+").replaceAll("_", "/")).includes(wanted),
       seed,
     );
-    const second = await openPage(browser, page.url());
+    const second = await openPage(opened.browser, page.url());
     await second.page.locator(".line-attempts.ghost").waitFor();
     await settled(second.page);
     expect(await measuresOf(second.page)).toEqual(before);
@@ -161,7 +152,7 @@ describe("a shared link", () => {
     const bad = { ...mine, clients: { kind: "OPEN", ratePerSecond: -3 } } as CallsDocument;
     const [problem] = checkScenario(bad);
     const run: SharedRun = { view: "system", seed: 1, scenarios: [bad] };
-    const { page } = await openPage(browser, `${service.url}#${encodeRun(run)}`);
+    const { page } = await openPage(opened.browser, `${opened.site.url}#${encodeRun(run)}`);
     await settled(page);
     expect(await page.getByRole("alert").first().textContent()).toContain(problem?.message);
     expect(await page.locator(".verdict").textContent()).toBe("never recovers: 700 x 4 > 1,000");
@@ -171,7 +162,7 @@ describe("a shared link", () => {
 
 describe("exports", () => {
   test("are files that others can read", async () => {
-    const { page } = await openPage(browser, `${service.url}#system`);
+    const { page } = await openPage(opened.browser, `${opened.site.url}#system`);
     await settled(page);
     const png = await exported(page, "PNG");
     expect(png.name).toBe("redrive-system-metastable.png");
@@ -194,7 +185,7 @@ describe("exports", () => {
 
 describe("the document itself", () => {
   test("can be edited as JSON, and refuses what is wrong in a sentence", async () => {
-    const { page } = await openPage(browser, `${service.url}#system`);
+    const { page } = await openPage(opened.browser, `${opened.site.url}#system`);
     await settled(page);
     await page.getByText("The scenario as JSON").click();
     const area = page.getByLabel("Scenario document");
@@ -222,7 +213,7 @@ describe("a long run", () => {
 
   test("shows its progress, leaves the page free, and makes way for the next", async () => {
     const run: SharedRun = { view: "system", seed: 1, scenarios: [endless] };
-    const { page } = await openPage(browser, `${service.url}#${encodeRun(run)}`);
+    const { page } = await openPage(opened.browser, `${opened.site.url}#${encodeRun(run)}`);
     const bar = page.locator("progress");
     await bar.waitFor();
     await page.waitForFunction(() => (document.querySelector("progress")?.value ?? 0) > 0);

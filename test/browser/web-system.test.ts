@@ -2,31 +2,19 @@
 // needs: chromium, build
 import { type CallsDocument, type PhaseDocument, scenarios, simulate } from "@redrive/simulator";
 import { decodeRun } from "@redrive/simulator/share";
-import type { Browser, BrowserContextOptions, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { launchChromium } from "../servers/chromium.ts";
-import { openPage, type Site, seriousFindings, serveByService } from "./web-pages.ts";
+import type { BrowserContextOptions, Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
+import { openPage, seriousFindings, serveByService, siteInChromium } from "./web-pages.ts";
 
-let browser: Browser;
-let service: Site;
-
-beforeAll(async () => {
-  browser = await launchChromium();
-  service = await serveByService();
-});
-
-afterAll(async () => {
-  await browser.close();
-  await service.close();
-});
+const opened = siteInChromium(serveByService);
 
 const metastable = scenarios["metastable"] as CallsDocument;
 
 /** The view with its first run on the stage. */
 async function openSystem(options: BrowserContextOptions = {}, hash = "system") {
-  const opened = await openPage(browser, `${service.url}#${hash}`, options);
-  await settled(opened.page);
-  return opened;
+  const shown = await openPage(opened.browser, `${opened.site.url}#${hash}`, options);
+  await settled(shown.page);
+  return shown;
 }
 
 /** Nothing is being simulated for the stage. */

@@ -40,6 +40,31 @@ export function panelLines(
   return [...lines.slice(0, -1), ...timeAxis(chartOptions).map((line) => paint("faint", line))];
 }
 
+export interface Comparison {
+  readonly title: string;
+  readonly panels: readonly Panel[];
+  readonly scale: PanelsOptions;
+  /** What the columns mean, in small words below them. */
+  readonly note: string;
+  /** The same in figures, a row a side. */
+  readonly table: readonly string[];
+}
+
+/** Several runs side by side: what was asked, their charts on one scale, and a table. */
+export function comparisonLines(
+  { title, panels, scale, note, table }: Comparison,
+  look: Look,
+): readonly string[] {
+  return [
+    ...wrap(title, look.width),
+    "",
+    ...panelLines(panels, scale, look),
+    ...wrap(note, look.width).map((line) => look.paint("faint", line)),
+    "",
+    ...table,
+  ];
+}
+
 /** The scale stays plain, what is drawn gets the accent. */
 function paintColumns(line: string, paint: Look["paint"]): string {
   const edge = line.search(/[┤│]/u) + 1;

@@ -7,7 +7,7 @@ import { type Herd, herd } from "@redrive/simulator";
 import { herdRows, peaksOver, percent, policyWords, span, whole } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples, addSeed, spanFlag, wholeFlag } from "../flags.ts";
-import { type Panel, type PanelsOptions, panelLines, panelsSvg } from "../panels.ts";
+import { comparisonLines, type Panel, type PanelsOptions, panelsSvg } from "../panels.ts";
 import { addCurve, type PolicyChoice } from "../policy-choice.ts";
 import {
   addOutput,
@@ -20,7 +20,6 @@ import type { Look, Screen } from "../screen.ts";
 import { mapWithStatus } from "../status.ts";
 import { addCompare, chooseStrategies, type StrategyFlags } from "../strategies.ts";
 import { table } from "../terminal/table.ts";
-import { wrap } from "../terminal/wrap.ts";
 
 interface HerdFlags extends StrategyFlags, OutputOptions {
   readonly clients: number;
@@ -117,14 +116,12 @@ function scaleOf(sides: readonly Side[]): PanelsOptions {
 }
 
 function herdText(title: string, sides: readonly Side[], look: Look): readonly string[] {
-  return [
-    ...wrap(title, look.width),
-    "",
-    ...panelLines(panelsOf(sides), scaleOf(sides), look),
-    ...wrap(axisWords(sides), look.width).map((line) => look.paint("faint", line)),
-    "",
-    ...summary(sides, look),
-  ];
+  const note = axisWords(sides);
+  const table = summary(sides, look);
+  return comparisonLines(
+    { title, panels: panelsOf(sides), scale: scaleOf(sides), note, table },
+    look,
+  );
 }
 
 function axisWords(sides: readonly Side[]): string {

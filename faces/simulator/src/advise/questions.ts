@@ -61,9 +61,10 @@ const YES_NO: readonly Choice[] = [
   { value: false, label: "No" },
 ];
 
-const NOT_TRANSIENT = { id: "transient", value: false } as const;
+type Asked = Omit<Question, "from" | "skipIf">;
 
-export const questions: readonly Question[] = [
+/** The third seed's own questions, in its order and with its thresholds. */
+const OF_SEED: readonly Asked[] = [
   {
     id: "transient",
     text: "Is the error transient (429, 408, 500, 502, 503, 504, network timeout)?",
@@ -71,7 +72,6 @@ export const questions: readonly Question[] = [
     kind: "choice",
     choices: YES_NO,
     fallback: true,
-    from: "seed",
   },
   {
     id: "idempotent",
@@ -84,8 +84,6 @@ export const questions: readonly Question[] = [
       { value: "no", label: "No" },
     ],
     fallback: "yes",
-    from: "seed",
-    skipIf: NOT_TRANSIENT,
   },
   {
     id: "clients",
@@ -98,8 +96,6 @@ export const questions: readonly Question[] = [
       { value: "very-many", label: "Very many (above 1000)" },
     ],
     fallback: "many",
-    from: "seed",
-    skipIf: NOT_TRANSIENT,
   },
   {
     id: "minimumWait",
@@ -108,8 +104,6 @@ export const questions: readonly Question[] = [
     kind: "choice",
     choices: YES_NO,
     fallback: false,
-    from: "seed",
-    skipIf: NOT_TRANSIENT,
   },
   {
     id: "background",
@@ -118,9 +112,11 @@ export const questions: readonly Question[] = [
     kind: "choice",
     choices: YES_NO,
     fallback: false,
-    from: "seed",
-    skipIf: NOT_TRANSIENT,
   },
+];
+
+/** Ours, after them. */
+const OF_REDRIVE: readonly Asked[] = [
   {
     id: "waits",
     text: "Who waits for the answer?",
@@ -132,8 +128,6 @@ export const questions: readonly Question[] = [
       { value: "job", label: "Nobody: a job or a queue" },
     ],
     fallback: "service",
-    from: "redrive",
-    skipIf: NOT_TRANSIENT,
   },
   {
     id: "outageMs",
@@ -150,8 +144,6 @@ export const questions: readonly Question[] = [
     min: 0,
     max: 86_400_000,
     fallback: 8000,
-    from: "redrive",
-    skipIf: NOT_TRANSIENT,
   },
   {
     id: "tiers",
@@ -166,8 +158,6 @@ export const questions: readonly Question[] = [
     min: 1,
     max: 8,
     fallback: 1,
-    from: "redrive",
-    skipIf: NOT_TRANSIENT,
   },
   {
     id: "shards",
@@ -181,7 +171,15 @@ export const questions: readonly Question[] = [
     min: 1,
     max: 1000,
     fallback: 1,
-    from: "redrive",
-    skipIf: NOT_TRANSIENT,
   },
 ];
+
+/** Where no error is worth repeating, nothing else matters. */
+const NOT_TRANSIENT = { id: "transient", value: false } as const;
+
+export const questions: readonly Question[] = [
+  ...OF_SEED.map((asked): Question => ({ ...asked, from: "seed" })),
+  ...OF_REDRIVE.map((asked): Question => ({ ...asked, from: "redrive" })),
+].map((question) =>
+  question.id === NOT_TRANSIENT.id ? question : { ...question, skipIf: NOT_TRANSIENT },
+);
