@@ -20,7 +20,10 @@ const sink = createServer((request, response) => {
   });
   request.on("end", () => {
     requests.push({ request, body });
-    response.writeHead(statuses.shift() ?? 200).end("thanks");
+    const status = statuses.shift() ?? 200;
+    const isRedirect = status >= 300 && status <= 399;
+    const headers = isRedirect ? { location: `${url}/again?token=secret` } : {};
+    response.writeHead(status, headers).end("thanks");
   });
 });
 let url = "";
@@ -106,6 +109,36 @@ describe("an embedded Redrive", () => {
     await redrive.stop();
     const keys = requests.map(({ request }) => request.headers["idempotency-key"]);
     expect(keys).toEqual(["order-9", "order-9"]);
+  });
+
+  it("ends a task at once that is answered 410, and goes on with the destination's others", async () => {
+    redrive = await createRedrive({ store: "memory:" });
+    statuses = new Array(30).fill(410);
+    for (let n = 0; n < 30; n++) {
+      const { taskId } = await redrive.enqueue({ targetUrl: url, policy: quick });
+      expect(await ended(taskId)).toMatchObject({ reason: "not-retryable", attemptNumber: 1 });
+    }
+    expect(requests).toHaveLength(30);
+    const { taskId } = await redrive.enqueue({ targetUrl: url, policy: quick });
+    expect((await ended(taskId)).type).toBe("task.succeeded");
+    // One URL that is gone says nothing against the rest of its origin.
+    const health = { name: new URL(url).origin, pausedAt: null, breakerState: "CLOSED" };
+    expect(await redrive.health()).toEqual([expect.objectContaining(health)]);
+  });
+
+  it("follows no redirect, also where the policy repeats the call and the target loops", async () => {
+    redrive = await createRedrive({ store: "memory:" });
+    statuses = [307, 308, 308, 308];
+    const once = await redrive.enqueue({ targetUrl: url, policy: quick });
+    expect(await ended(once.taskId)).toMatchObject({ reason: "not-retryable", attemptNumber: 1 });
+    const policy = { ...quick, retryableStatusCodes: [308] };
+    const { taskId } = await redrive.enqueue({ targetUrl: url, policy });
+    expect(await ended(taskId)).toMatchObject({ reason: "attempts", attemptNumber: 3 });
+    expect(requests.map(({ request }) => request.url)).toEqual(new Array(4).fill("/hook"));
+    const { attempts } = await redrive.attempts(taskId);
+    expect(attempts.map(({ responseHeaders }) => responseHeaders?.["location"])).toEqual(
+      new Array(3).fill(`${url}/again`),
+    );
   });
 
   it("pauses, cancels and says what it does not know", async () => {
