@@ -160,7 +160,10 @@ function probesUnderWay({ options, probes, probeAt, openCount, at }: Breaker): n
   return probes > 0 && at - probeAt >= spanMs(options, openCount) ? 0 : probes;
 }
 
-/** A call that had a pass ended. `draw` is in [0, 1) and spreads the open span, should it open. */
+/**
+ * A call that had a pass ended. `draw` is in [0, 1) and spreads the open span, should it open. True
+ * if it is closed and holds nothing bad: further successes at this instant then change no state.
+ */
 export function leaveBreaker(
   breaker: Breaker,
   now: number,
@@ -168,13 +171,19 @@ export function leaveBreaker(
   outcome: BreakerOutcome,
   durationMs: number,
   draw: number,
-): void {
+): boolean {
   if (now !== breaker.at) follow(breaker, now);
-  if (pass !== breaker.generation) return;
+  if (pass !== breaker.generation) return false;
   const { slowCallMs } = breaker.options;
   const slow = slowCallMs !== undefined && durationMs > slowCallMs;
   if (breaker.state === "HALF_OPEN") leaveProbe(breaker, outcome, slow, draw);
-  else if (outcome !== "ignored") countCall(breaker, outcome === "failure", slow, draw);
+  else if (outcome !== "ignored") return countCall(breaker, outcome === "failure", slow, draw);
+  return false;
+}
+
+/** Counts so many successes more, at the instant of a `leaveBreaker` that was true. */
+export function countSuccesses({ window }: Breaker, calls: number): void {
+  countEvent(window, CALLS, calls);
 }
 
 /** One bad probe re-opens, `halfOpenProbes` good ones close. Slow is bad: it would trip again. */
@@ -189,7 +198,7 @@ function leaveProbe(breaker: Breaker, outcome: BreakerOutcome, slow: boolean, dr
   if (breaker.successes >= breaker.options.halfOpenProbes) close(breaker);
 }
 
-function countCall(breaker: Breaker, failed: boolean, slow: boolean, draw: number): void {
+function countCall(breaker: Breaker, failed: boolean, slow: boolean, draw: number): boolean {
   const { window } = breaker;
   advanceWindow(window, breaker.at);
   countEvent(window, CALLS);
@@ -198,6 +207,7 @@ function countCall(breaker: Breaker, failed: boolean, slow: boolean, draw: numbe
   // No rate is below 0.01: where nothing failed there is nothing to work out.
   const isWell = totalOf(window, FAILURES) === 0 && totalOf(window, SLOW) === 0;
   if (!isWell && isTripped(breaker)) open(breaker, draw);
+  return isWell;
 }
 
 function isTripped({ options, window }: Breaker): boolean {

@@ -29,6 +29,7 @@ export {
   type BreakerState,
   breakerReadyAt,
   breakerState,
+  countSuccesses,
   createBreaker,
   enterBreaker,
   leaveBreaker,

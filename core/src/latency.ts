@@ -32,12 +32,12 @@ export interface Latency {
   at: number;
   /** When the half that is being filled began. */
   halfAt: number;
-  /** 0 or 1: which half is being filled. */
-  half: number;
+  /** Where the half that is being filled lies in `counts`: 0 or BUCKETS. */
+  filling: number;
   /** Calls by bucket: one half after the other. */
   readonly counts: Uint32Array;
-  /** Invariant: each is the sum of its half. */
-  readonly totals: Float64Array;
+  /** Invariant: the sum of `counts`. */
+  total: number;
   /** Quantiles worked out since `cachedAt` (-1: none), when `cachedTotal` calls were in. */
   readonly cachedQuantiles: Float64Array;
   readonly cachedMs: Float64Array;
@@ -50,9 +50,9 @@ export function createLatency(now: number): Latency {
   return {
     at: now,
     halfAt: now,
-    half: 0,
+    filling: 0,
     counts: new Uint32Array(2 * BUCKETS),
-    totals: new Float64Array(2),
+    total: 0,
     cachedQuantiles: new Float64Array(CACHE_SIZE).fill(-1),
     cachedMs: new Float64Array(CACHE_SIZE),
     cacheNext: 0,
@@ -61,13 +61,16 @@ export function createLatency(now: number): Latency {
   };
 }
 
-/** A call took `ms`; less than one counts as one, so that nothing is ever hedged after 0 ms. */
-export function recordLatency(latency: Latency, now: number, ms: number): void {
+/**
+ * A call took `ms`, or several did; less than one counts as one, so that nothing is ever hedged
+ * after 0 ms.
+ */
+export function recordLatency(latency: Latency, now: number, ms: number, calls = 1): void {
   if (now !== latency.at) advance(latency, now);
-  const { half, counts, totals } = latency;
-  const index = half * BUCKETS + bucketOf(Math.max(1, Math.min(ms, LONGEST_MS)));
-  counts[index] = (counts[index] as number) + 1;
-  totals[half] = (totals[half] as number) + 1;
+  const { filling, counts } = latency;
+  const index = filling + bucketOf(Math.max(1, Math.min(ms, LONGEST_MS)));
+  counts[index] = (counts[index] as number) + calls;
+  latency.total += calls;
 }
 
 /** The bucket of a span below 2^31 ms: exact below 16 ms, then by its leading five bits. */
@@ -85,7 +88,7 @@ function middleOf(bucket: number): number {
 /** The time within which a share `quantile` (0 to 1) of the calls was done; undefined without calls. */
 export function quantileMs(latency: Latency, now: number, quantile: number): number | undefined {
   advance(latency, now);
-  const total = latencyCalls(latency);
+  const { total } = latency;
   if (total === 0) return undefined;
   if (isCacheStale(latency, total)) startCache(latency, total);
   const found = latency.cachedQuantiles.indexOf(quantile);
@@ -103,8 +106,8 @@ export function medianMs(latency: Latency, now: number): number | undefined {
 }
 
 /** Calls that the quantiles rest on. */
-export function latencyCalls({ totals }: Latency): number {
-  return (totals[0] as number) + (totals[1] as number);
+export function latencyCalls({ total }: Latency): number {
+  return total;
 }
 
 /** The first bucket by which `rank` calls are counted: the nearest-rank quantile. */
@@ -139,11 +142,11 @@ function advance(latency: Latency, now: number): void {
   if (halves <= 0) return;
   latency.halfAt += halves * HALF_MS;
   for (let step = Math.min(halves, 2); step > 0; step--) {
-    latency.half = 1 - latency.half;
-    latency.counts.fill(0, latency.half * BUCKETS, (latency.half + 1) * BUCKETS);
-    latency.totals[latency.half] = 0;
+    latency.filling = BUCKETS - latency.filling;
+    latency.counts.fill(0, latency.filling, latency.filling + BUCKETS);
   }
-  startCache(latency, latencyCalls(latency));
+  latency.total = sum(latency.counts);
+  startCache(latency, latency.total);
 }
 
 /** The histogram as JSON. */
@@ -155,11 +158,10 @@ export interface SavedLatency {
   readonly counts: readonly number[];
 }
 
-export function saveLatency({ at, halfAt, half, counts }: Latency): SavedLatency {
-  const start = half * BUCKETS;
-  const filling = counts.subarray(start, start + BUCKETS);
-  const older = counts.subarray(BUCKETS - start, 2 * BUCKETS - start);
-  return { version: 1, at, halfAt, counts: [...filling, ...older] };
+export function saveLatency({ at, halfAt, filling, counts }: Latency): SavedLatency {
+  const newer = counts.subarray(filling, filling + BUCKETS);
+  const older = counts.subarray(BUCKETS - filling, 2 * BUCKETS - filling);
+  return { version: 1, at, halfAt, counts: [...newer, ...older] };
 }
 
 export function restoreLatency(value: unknown): Latency {
@@ -172,9 +174,7 @@ export function restoreLatency(value: unknown): Latency {
   const latency = createLatency(at);
   latency.halfAt = halfAt;
   latency.counts.set(counts);
-  for (const half of [0, 1]) {
-    latency.totals[half] = sum(latency.counts.subarray(half * BUCKETS, (half + 1) * BUCKETS));
-  }
+  latency.total = sum(latency.counts);
   return latency;
 }
 

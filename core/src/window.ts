@@ -81,11 +81,11 @@ function clearHead({ shape, head, counts, totals }: CountWindow): void {
   }
 }
 
-/** Counts one event now. */
-export function countEvent(window: CountWindow, kind: number): void {
+/** Counts one event now, or several. */
+export function countEvent(window: CountWindow, kind: number, count = 1): void {
   const index = window.head * window.shape.kinds + kind;
-  add(window.counts, index, 1);
-  add(window.totals, kind, 1);
+  add(window.counts, index, count);
+  add(window.totals, kind, count);
 }
 
 /** Indices come from the shape, so that none is out of bounds. */

@@ -37,14 +37,14 @@ export function historyOf<T>(call: Call<T>, now: number): CallHistory {
 
 /** Writes a failed attempt down, and tells of it. `waitMs` is what follows; undefined at the end. */
 export function record<T>(
-  { call, attempt, startMs }: Call<T>,
+  { call, attempt, moment }: Call<T>,
   ending: Ending<T>,
   outcome: Outcome,
   verdict: Verdict,
   waitMs: number | undefined,
   now: number,
 ): void {
-  const durationMs = Math.floor(call.setting.ticker.turn.nowMs() - startMs);
+  const durationMs = Math.floor(call.setting.ticker.turn.nowMs() - moment.ms);
   const told = { attempt, durationMs, ...recordOf(ending, outcome, verdict) };
   const story = storyOf(call);
   story.lastEnding = ending;
@@ -77,8 +77,8 @@ export function requestOf<T>(call: Call<T>): CallRequest {
   return { method, idempotent, idempotencyKey, patience, deadlineAt };
 }
 
-export function elapsedMs<T>({ setting, startMs, lateMs }: Call<T>): number {
-  return Math.floor(setting.ticker.turn.nowMs() - startMs + lateMs);
+export function elapsedMs<T>({ setting, moment, lateMs }: Call<T>): number {
+  return Math.floor(setting.ticker.turn.nowMs() - moment.ms + lateMs);
 }
 
 /** True if something beside its policy says when the call must end. */
@@ -95,6 +95,12 @@ export function endAt<T>(call: Call<T>): number {
 /** What is left of the whole call. */
 export function leftMs<T>(call: Call<T>): number {
   return endAt(call) - call.setting.clock.now();
+}
+
+/** The most an attempt may take that begins now. */
+export function attemptMs<T>(call: Call<T>): number {
+  const mostMs = Math.min(call.policy.attemptTimeoutMs, Math.floor(leftMs(call)));
+  return Math.max(1, mostMs);
 }
 
 export function listens<T>({ options, host }: Call<T>): boolean {

@@ -24,6 +24,7 @@ import {
   type Verdict,
 } from "@redrive/core";
 import {
+  attemptMs,
   elapsedMs,
   endAt,
   errorFor,
@@ -45,7 +46,8 @@ import { forgetSignal, type Layer, layerAbove, markSignal } from "./layer.ts";
 import type { AttemptContext, Attempted, Ending, RunOptions } from "./options.ts";
 import type { Setting } from "./setting.ts";
 import { isOwnError, type Story, waitMsOf } from "./story.ts";
-import type { Timed } from "./ticker.ts";
+import type { Lane, Timed } from "./ticker.ts";
+import type { Moment } from "./turn.ts";
 
 /**
  * A call, and one attempt of it: a call is its own first attempt, which is all that most calls make.
@@ -67,12 +69,12 @@ export class Call<T> implements AttemptContext, Layer, Timed {
   attempt = 1;
   /** 0 is the original, 1 and up are hedged copies. */
   copy = 0;
-  /** On the monotonic clock. */
-  startMs: number;
-  timeoutMs = 0;
+  /** When it began. */
+  moment: Moment;
+  timeoutMs: number;
   expiresMs: number | undefined = undefined;
-  previous: Timed | undefined = undefined;
-  next: Timed | undefined = undefined;
+  lane: Lane | undefined = undefined;
+  place = 0;
   settled = false;
   /** What the breaker gave on entering, and the retry budget for this attempt; 0 for nothing. */
   pass = 0;
@@ -113,7 +115,8 @@ export class Call<T> implements AttemptContext, Layer, Timed {
     this.reject = reject;
     this.host = host;
     this.call = call ?? this;
-    this.startMs = setting.ticker.turn.nowMs();
+    this.moment = setting.ticker.turn.here();
+    this.timeoutMs = setting.timeoutMs;
     this.policy = setting.policy;
   }
 
@@ -183,20 +186,31 @@ function abort<T>(attempt: Call<T>, reason: unknown): void {
 /** Begins the first attempt, unless the call is refused or already aborted. */
 export function start<T>(call: Call<T>): void {
   const { signal, deadlineAt, once } = call.options;
+  const above = layerAbove(signal);
+  const isBare = !(signal || above || once || call.setting.needsKey) && deadlineAt === undefined;
+  if (isBare || isAdmitted(call, above)) proceed(call);
+}
+
+/** What few calls bring is looked at apart. False if the call has ended before it began. */
+function isAdmitted<T>(call: Call<T>, above: Layer | undefined): boolean {
+  const { signal, deadlineAt, once } = call.options;
   if (signal?.aborted) {
     call.reject(signal.reason);
-    return;
+    return false;
   }
   if (deadlineAt !== undefined) assertRange("deadlineAt", deadlineAt, 0, Number.MAX_SAFE_INTEGER);
-  const above = layerAbove(signal);
   if (above !== undefined) enterUnder(call, above);
   if (once) call.policy = singleAttempt(call.policy);
   if (call.setting.needsKey) assertKey(call.policy, requestOf(call));
-  if (isBound(call) && leftMs(call) <= 0) giveUp(call, "budget", NO_ENDING);
-  else {
-    signal?.addEventListener("abort", call);
-    proceed(call);
+  if (isBound(call)) {
+    if (leftMs(call) <= 0) {
+      giveUp(call, "budget", NO_ENDING);
+      return false;
+    }
+    call.timeoutMs = attemptMs(call);
   }
+  signal?.addEventListener("abort", call);
+  return true;
 }
 
 /** A layer that retries stands above: this one yields, unless it is told not to. */
@@ -215,17 +229,12 @@ export function proceed<T>(call: Call<T>): void {
 
 /** Runs the function once. `pass` and `ticket` are what the guards gave for it. */
 export function launch<T>(call: Call<T>, copy: number, pass: number, ticket: number): Call<T> {
-  const { ticker, timeoutMs } = call.setting;
   const isAtOnce = call.cancelWait === undefined && copy === 0;
   const attempt = isAtOnce ? call : nextAttempt(call, copy);
-  attempt.timeoutMs =
-    isAtOnce && !isBound(call)
-      ? timeoutMs
-      : Math.max(1, Math.min(call.policy.attemptTimeoutMs, Math.floor(leftMs(call))));
   attempt.pass = pass;
   attempt.ticket = ticket;
   if (copy === 0) call.made = attempt.attempt;
-  ticker.add(attempt);
+  call.setting.ticker.add(attempt);
   invoke(attempt, call.fn);
   return attempt;
 }
@@ -233,12 +242,14 @@ export function launch<T>(call: Call<T>, copy: number, pass: number, ticket: num
 function nextAttempt<T>(call: Call<T>, copy: number): Call<T> {
   const { setting, fn, options, resolve, reject, host, made } = call;
   if (made === 0) {
-    const nowMs = setting.ticker.turn.nowMs();
-    call.lateMs = nowMs - call.startMs;
-    call.startMs = nowMs;
+    const moment = setting.ticker.turn.here();
+    call.lateMs = moment.ms - call.moment.ms;
+    call.moment = moment;
+    call.timeoutMs = attemptMs(call);
     return call;
   }
   const next = new Call(setting, fn, options, resolve, reject, host, call);
+  next.timeoutMs = attemptMs(call);
   next.attempt = copy > 0 ? made : made + 1;
   next.copy = copy;
   if (copy === 0) call.latest = next;

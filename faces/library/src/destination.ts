@@ -141,7 +141,7 @@ class GuardedDestination implements Destination {
       const { key } = options;
       call.breaker =
         key === undefined
-          ? gatekeeper.guards.breaker
+          ? gatekeeper.breaker
           : gatekeeper.breakerOf(key, setting.ticker.turn.now());
       start(call);
     });

@@ -228,3 +228,39 @@ test("whatever comes and goes, slots in use are those of attempts under way", as
     { numRuns: 30 },
   );
 });
+
+test("successes that are told together weigh as much as those told one by one", async () => {
+  const anyStep = fc.oneof(
+    { weight: 4, arbitrary: fc.constant("succeed" as const) },
+    { weight: 1, arbitrary: fc.constantFrom("fail", "slow", "look", "other key") },
+    { weight: 1, arbitrary: fc.integer({ min: 1, max: 3000 }) },
+  );
+  await fc.assert(
+    fc.asyncProperty(fc.array(anyStep, { maxLength: 60 }), async (steps) => {
+      const breaker = { minCalls: 5, slowCallMs: 5, slowRate: 0.5 };
+      const { clock, shop } = shopOf({ policy: { maxAttempts: 1 }, breaker, retryBudget: false });
+      // A budget has a word on every success, so that none is put off.
+      const random = seededRandom("slots");
+      const other = destination("shop", { clock, random, policy: { maxAttempts: 1 }, breaker });
+      const seen = (one: typeof shop) => {
+        const { guards, keys } = one.save();
+        const { breaker: state, p50Ms, successes } = one.stats();
+        return { breaker: guards.breaker, latency: guards.latency, keys, state, p50Ms, successes };
+      };
+      for (const step of steps) {
+        if (typeof step === "number") await clock.advance(step);
+        else if (step === "look") expect(seen(shop)).toEqual(seen(other));
+        else {
+          const key = step === "other key" ? { key: "k" } : {};
+          const act = async () => {
+            if (step === "fail") throw statusError(503);
+            if (step === "slow") await clock.sleep(6);
+          };
+          await clock.run(Promise.allSettled([shop.run(act, key), other.run(act, key)]));
+        }
+      }
+      expect(seen(shop)).toEqual(seen(other));
+    }),
+    { numRuns: 30 },
+  );
+});

@@ -6,7 +6,7 @@
 import {
   type Breaker,
   breakerReadyAt,
-  breakerState,
+  countSuccesses,
   createBreaker,
   type Destination,
   enterBreaker,
@@ -24,9 +24,11 @@ import {
   noteAccept,
   noteAnswer,
   noteFailure,
+  noteFirst,
   noteSuccess,
   type Outcome,
   openUntil,
+  type Patience,
   type Random,
   recordLatency,
   restartRamp,
@@ -35,6 +37,7 @@ import {
   takeRetry,
   type Verdict,
 } from "@redrive/core";
+import type { Moment } from "./turn.ts";
 
 /** What a call holds while an attempt is under way. */
 export interface Entry {
@@ -44,6 +47,8 @@ export interface Entry {
   ticket: number;
   readonly attempt: number;
   readonly copy: number;
+  /** When it began. */
+  readonly moment: Moment;
 }
 
 /** A call that waits for a slot. */
@@ -59,7 +64,8 @@ const KEYS_MOST = 10_000;
 const EVEN_DRAW = 0.5;
 
 export class Gatekeeper {
-  readonly guards: Guards;
+  /** The destination's own, for calls without a key. */
+  readonly breaker: Breaker | undefined;
   /** One breaker per key: a sick shard must not close the door to its healthy neighbours. */
   readonly breakers: Map<string, Breaker> = new Map();
   /** True if there is nothing to pass but the breaker and the retry budget. */
@@ -67,24 +73,42 @@ export class Gatekeeper {
   /** True if not even a retry budget is kept. */
   readonly isBare: boolean;
   private readonly options: Destination;
+  private readonly all: Guards;
   private readonly random: Random;
+  /**
+   * Successes that began and ended in one moment under a steady breaker: the guards are told of them
+   * in one go, before anybody looks at these.
+   */
+  private untold = 0;
+  private moment: Moment | undefined = undefined;
+  private steady: Breaker | undefined = undefined;
   private readonly waiting: Waiter[] = [];
   private isLettingIn = false;
 
   constructor(options: Destination, guards: Guards, random: Random) {
     this.options = options;
-    this.guards = guards;
+    this.all = guards;
+    this.breaker = guards.breaker;
     this.random = random.fork("guards");
     const { rate, adaptiveRate, throttle, concurrency } = guards;
     this.isPlain = !(rate || adaptiveRate || throttle || concurrency);
     this.isBare = this.isPlain && guards.retryBudget === undefined;
   }
 
-  /** The breaker for a key; calls without one share the destination's own. */
-  breakerOf(key: string | undefined, now: number): Breaker | undefined {
-    if (key === undefined || this.options.breaker === undefined) return this.guards.breaker;
+  get guards(): Guards {
+    const { steady, moment, untold, all } = this;
+    if (untold > 0 && steady && moment) {
+      this.untold = 0;
+      countSuccesses(steady, untold);
+      recordLatency(all.latency, moment.epochMs, 0, untold);
+    }
+    return all;
+  }
+
+  /** The breaker for a key, if there are breakers. */
+  breakerOf(key: string, now: number): Breaker | undefined {
     const known = this.breakers.get(key);
-    if (known !== undefined) return known;
+    if (known !== undefined || this.options.breaker === undefined) return known;
     if (this.breakers.size >= KEYS_MOST) this.forgetOne();
     const breaker = createBreaker(this.options.breaker, now);
     this.breakers.set(key, breaker);
@@ -98,11 +122,8 @@ export class Gatekeeper {
 
   /** What the guards say, with the key's own breaker. */
   gates(breaker: Breaker | undefined, now: number, throttled: boolean): Gates {
-    const own = gatesOf(this.guards, now, throttled);
-    if (breaker === this.guards.breaker) return own;
-    const { circuitOpenUntil: _, ...gates } = own;
-    const until = breaker && openUntil(breaker, now);
-    return until === undefined ? gates : { ...gates, circuitOpenUntil: until };
+    const { guards } = this;
+    return gatesOf(breaker === this.breaker ? guards : { ...guards, breaker }, now, throttled);
   }
 
   /** As `gates`, with a half-open breaker whose probes are all under way counted as shut. */
@@ -156,6 +177,11 @@ export class Gatekeeper {
     return retryBudget === undefined ? 1 : takeRetry(retryBudget, now, throttled);
   }
 
+  noteFirst(now: number): void {
+    const { retryBudget } = this.all;
+    if (retryBudget !== undefined) noteFirst(retryBudget, now);
+  }
+
   giveBack(ticket: number): void {
     if (this.guards.retryBudget !== undefined) giveBack(this.guards.retryBudget, ticket);
   }
@@ -168,62 +194,56 @@ export class Gatekeeper {
     this.letIn();
   }
 
-  /** A success where there is nothing but breaker and latency to learn of it. */
-  leaveWell(pass: number, breaker: Breaker | undefined, now: number, durationMs: number): void {
-    if (breaker !== undefined) {
-      leaveBreaker(breaker, now, pass, "success", durationMs, EVEN_DRAW);
-    }
-    recordLatency(this.guards.latency, now, durationMs);
-  }
-
-  /** An attempt is over: every guard learns of it. */
+  /** An attempt is over. */
   leave(
     entry: Entry,
     breaker: Breaker | undefined,
-    now: number,
-    durationMs: number,
+    moment: Moment,
+    outcome: Outcome,
+    verdict: Verdict,
+    options: { readonly patience?: Patience | undefined },
+  ): void {
+    const isSame = moment === this.moment && breaker === this.steady && moment === entry.moment;
+    if (isSame && entry.pass === breaker?.generation && verdict === "success") this.untold++;
+    else this.tell(entry, breaker, moment, outcome, verdict, options.patience === "wait");
+  }
+
+  /** Every guard learns of it. */
+  private tell(
+    entry: Entry,
+    breaker: Breaker | undefined,
+    moment: Moment,
     outcome: Outcome,
     verdict: Verdict,
     patient: boolean,
   ): void {
-    if (breaker !== undefined) this.leaveBreaker(breaker, entry, now, durationMs, outcome, verdict);
-    const { concurrency, latency } = this.guards;
+    const { concurrency, latency, adaptiveRate, throttle } = this.guards;
+    const { epochMs: now, ms } = moment;
+    const durationMs = ms - entry.moment.ms;
+    const health = healthOf(outcome, verdict);
+    this.moment = undefined;
+    if (breaker !== undefined) {
+      const before = breaker.state;
+      const draw = health === "success" ? EVEN_DRAW : this.random.next();
+      const isSteady = leaveBreaker(breaker, now, entry.pass, health, durationMs, draw);
+      if (isSteady && this.isBare) this.moment = moment;
+      this.steady = breaker;
+      if (concurrency && before !== breaker.state && breaker.state === "CLOSED") {
+        restartRamp(concurrency);
+      }
+    }
     if (verdict === "success") recordLatency(latency, now, durationMs);
     this.tellBudget(entry.ticket, verdict, patient);
-    if (this.isPlain) return;
-    this.tellRates(now, outcome, verdict);
+    if (adaptiveRate) noteAnswer(adaptiveRate, now, verdict === "throttled");
+    if (throttle && isAccepted(outcome, verdict)) noteAccept(throttle, now);
     if (concurrency === undefined) return;
     const isRetry = entry.attempt > 1 || entry.copy > 0;
     leaveConcurrency(concurrency, now, isRetry, loadOf(outcome, verdict), durationMs);
     this.letIn();
   }
 
-  private leaveBreaker(
-    breaker: Breaker,
-    entry: Entry,
-    now: number,
-    durationMs: number,
-    outcome: Outcome,
-    verdict: Verdict,
-  ): void {
-    const before = breaker.state;
-    const health = healthOf(outcome, verdict);
-    const draw = health === "success" ? EVEN_DRAW : this.random.next();
-    leaveBreaker(breaker, now, entry.pass, health, durationMs, draw);
-    const { concurrency } = this.guards;
-    if (before !== "CLOSED" && breakerState(breaker, now) === "CLOSED" && concurrency) {
-      restartRamp(concurrency);
-    }
-  }
-
-  private tellRates(now: number, outcome: Outcome, verdict: Verdict): void {
-    const { adaptiveRate, throttle } = this.guards;
-    if (adaptiveRate !== undefined) noteAnswer(adaptiveRate, now, verdict === "throttled");
-    if (throttle !== undefined && isAccepted(outcome, verdict)) noteAccept(throttle, now);
-  }
-
   private tellBudget(ticket: number, verdict: Verdict, patient: boolean): void {
-    const { retryBudget } = this.guards;
+    const { retryBudget } = this.all;
     if (retryBudget === undefined) return;
     if (verdict === "success") noteSuccess(retryBudget, ticket, patient);
     else if (verdict === "transient" || verdict === "throttled") noteFailure(retryBudget);

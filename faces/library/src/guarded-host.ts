@@ -6,12 +6,10 @@
 import {
   admit,
   type BreakerState,
-  enterBreaker,
   type Gates,
   type HedgeOptions,
   type HoldDecision,
   isRepeatable,
-  noteFirst,
   type Outcome,
   type StopReason,
   type Verdict,
@@ -99,17 +97,20 @@ export class GuardedHost implements Host {
   }
 
   enter<T>(call: Call<T>): void {
+    const { gatekeeper } = this;
+    const { breaker } = call;
+    const isRetry = call.made > 0;
+    // Where only a closed breaker stands in the way, that is all there is to see to.
+    if (!isRetry && gatekeeper.isBare && breaker?.state === "CLOSED" && this.hedge === undefined) {
+      this.counts.firsts++;
+      launch(call, 0, breaker.generation, 0);
+      return;
+    }
     const { turn } = call.setting.ticker;
     // A call that has just begun has read the time itself.
-    const now = call.cancelWait === undefined ? turn.epochMs : turn.now();
-    if (this.gatekeeper.isPlain) this.go(call, now);
-    else this.passGuards(call, now);
-  }
-
-  private passGuards<T>(call: Call<T>, now: number): void {
-    const { gatekeeper } = this;
-    const isRetry = call.made > 0;
-    if (gatekeeper.isShut(call.breaker, now) || !gatekeeper.takeRates(now)) this.refuse(call, now);
+    const now = call.cancelWait === undefined ? turn.moment.epochMs : turn.now();
+    if (gatekeeper.isPlain) this.go(call, now);
+    else if (gatekeeper.isShut(breaker, now) || !gatekeeper.takeRates(now)) this.refuse(call, now);
     else if (!gatekeeper.passThrottle(now)) this.turnAway(call, "overload");
     else if (gatekeeper.takeSlot(isRetry)) this.go(call, now);
     else if (!this.waitInLine(call, isRetry)) this.turnAway(call, "overload");
@@ -135,28 +136,21 @@ export class GuardedHost implements Host {
   /** The last gate is the breaker's; what passes it leaves at once. */
   private go<T>(call: Call<T>, now: number): void {
     const { breaker, drawn } = call;
-    let pass = 1;
-    if (breaker !== undefined) {
-      const before = breaker.state;
-      pass = enterBreaker(breaker, now);
-      if (before !== breaker.state) tellBreaker(call, before);
-    }
+    const before = breaker?.state;
+    const pass = this.gatekeeper.takePass(breaker, now);
+    tellBreaker(call, before);
     if (pass === 0) {
       this.gatekeeper.giveSlotBack(now, call.made > 0);
       this.refuse(call, now);
       return;
     }
     call.drawn = 0;
-    if (call.made === 0) this.noteFirst(now);
-    else this.counts.retries++;
+    if (call.made === 0) {
+      this.counts.firsts++;
+      this.gatekeeper.noteFirst(now);
+    } else this.counts.retries++;
     const attempt = launch(call, 0, pass, drawn);
     if (this.hedge && !attempt.settled) this.startRace(attempt, this.hedge, now);
-  }
-
-  private noteFirst(now: number): void {
-    const { retryBudget } = this.gatekeeper.guards;
-    this.counts.firsts++;
-    if (retryBudget !== undefined) noteFirst(retryBudget, now);
   }
 
   /** A gate is shut: core says whether to wait for it. */
@@ -219,19 +213,11 @@ export class GuardedHost implements Host {
   }
 
   leave<T>(attempt: Call<T>, outcome: Outcome, verdict: Verdict): void {
-    const { gatekeeper } = this;
-    const { call } = attempt;
-    const { breaker } = call;
-    const { turn } = call.setting.ticker;
-    const durationMs = turn.nowMs() - attempt.startMs;
+    const { breaker, setting, options } = attempt.call;
+    const moment = setting.ticker.turn.here();
     const before = breaker?.state;
-    if (verdict === "success" && gatekeeper.isBare) {
-      gatekeeper.leaveWell(attempt.pass, breaker, turn.epochMs, durationMs);
-    } else {
-      const patient = call.options.patience === "wait";
-      gatekeeper.leave(attempt, breaker, turn.epochMs, durationMs, outcome, verdict, patient);
-    }
-    if (before !== breaker?.state) tellBreaker(call, before);
+    this.gatekeeper.leave(attempt, breaker, moment, outcome, verdict, options);
+    tellBreaker(attempt.call, before);
   }
 
   takeOver<T>(attempt: Call<T>, ending: Ending<T>, outcome: Outcome, verdict: Verdict): boolean {
@@ -362,7 +348,8 @@ function handOverOf<T>(call: Call<T>): HandOver | undefined {
   return isRepeatable(asked) ? { request, idempotencyKey } : undefined;
 }
 
+/** Tells of a breaker that has changed. */
 function tellBreaker<T>(call: Call<T>, before: BreakerState | undefined): void {
   const after = call.breaker?.state;
-  if (before && after) tell(call, { type: "breaker", from: before, to: after });
+  if (before !== after && before && after) tell(call, { type: "breaker", from: before, to: after });
 }

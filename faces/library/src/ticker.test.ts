@@ -17,8 +17,8 @@ function timeoutOn(clock: { now(): number }, ticker: Ticker, timeoutMs: number):
     startedAt: clock.now(),
     expiredAt: undefined,
     expiresMs: undefined,
-    previous: undefined,
-    next: undefined,
+    lane: undefined,
+    place: 0,
     expire() {
       timed.expiredAt = clock.now();
       ticker.remove(timed);

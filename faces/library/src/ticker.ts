@@ -1,8 +1,8 @@
 /**
- * Ticker: enforces timeouts without a timer per call. Attempts under way hang in lists by the size
- * of their timeout, newest first, and one coarse alarm per list looks through it. A timeout runs
- * from the end of the turn in which its attempt began: none ends early, and none later than by that
- * turn and a sixteenth of its length.
+ * Ticker: enforces timeouts without a timer per call. Attempts that outlive the turn in which they
+ * began are listed by the size of their timeout, and one coarse alarm per list looks through it. A
+ * timeout runs from the end of that turn: none ends early, and none later than by the turn and a
+ * sixteenth of its length.
  */
 import type { Cancel, Clock } from "@redrive/core";
 import { Turn } from "./turn.ts";
@@ -11,26 +11,27 @@ import { Turn } from "./turn.ts";
 export interface Timed {
   readonly timeoutMs: number;
   expire(): void;
-  /** The ticker's own: when it expires on the monotonic clock; undefined until its turn ends. */
+  /** The ticker's own: when it expires on the monotonic clock, and its lane; set when its turn ends. */
   expiresMs: number | undefined;
-  previous: Timed | undefined;
-  next: Timed | undefined;
+  lane: Lane | undefined;
+  /** Where it is among those of its lane, or of its turn. */
+  place: number;
 }
 
 /** Timeouts of 2^n to 2^(n+1) ms, looked through every 2^n / 16. */
-interface Lane {
+export interface Lane {
   readonly intervalMs: number;
-  first: Timed | undefined;
+  readonly timed: Timed[];
   cancel: Cancel | undefined;
 }
 
 export class Ticker {
   readonly turn: Turn;
   private readonly clock: Clock;
+  /** What began in this turn and has not ended; its first `begun` count. Most ends in its turn. */
+  private fresh: Timed[] = [];
+  private begun = 0;
   private readonly lanes: (Lane | undefined)[] = [];
-  private underWay = 0;
-  /** Whether alarms keep the process alive. */
-  private holding = false;
 
   constructor(clock: Clock) {
     this.clock = clock;
@@ -39,20 +40,17 @@ export class Ticker {
 
   /** Whoever adds has asked the turn for its time, so that its end is awaited. */
   add(timed: Timed): void {
-    const lane = this.laneOf(timed.timeoutMs);
-    timed.next = lane.first;
-    if (lane.first !== undefined) lane.first.previous = timed;
-    lane.first = timed;
-    if (lane.cancel === undefined) this.arm(lane);
-    this.underWay++;
+    timed.place = this.begun;
+    this.fresh[this.begun++] = timed;
   }
 
   remove(timed: Timed): void {
-    const { previous, next } = timed;
-    if (previous !== undefined) previous.next = next;
-    else this.laneOf(timed.timeoutMs).first = next;
-    if (next !== undefined) next.previous = previous;
-    if (--this.underWay === 0 && this.holding) this.rearm(false);
+    const { lane } = timed;
+    if (lane === undefined) takePlace(this.fresh, timed, this.fresh[--this.begun]);
+    else if (takePlace(lane.timed, timed, lane.timed.pop()) === 0) {
+      lane.cancel?.();
+      lane.cancel = undefined;
+    }
   }
 
   private laneOf(timeoutMs: number): Lane {
@@ -61,48 +59,47 @@ export class Ticker {
   }
 
   private addLane(size: number): Lane {
-    const lane = { intervalMs: Math.max(1, 2 ** size / 16), first: undefined, cancel: undefined };
+    const lane = { intervalMs: Math.max(1, 2 ** size / 16), timed: [], cancel: undefined };
     this.lanes[size] = lane;
     return lane;
   }
 
   private arm(lane: Lane): void {
-    lane.cancel = this.clock.alarm(lane.intervalMs, () => this.tick(lane), !this.holding);
+    lane.cancel ??= this.clock.alarm(lane.intervalMs, () => this.tick(lane));
   }
 
+  /** From the last to the first, since what expires is removed, and may take others along. */
   private tick(lane: Lane): void {
     lane.cancel = undefined;
     const nowMs = this.clock.monotonicMs();
-    for (let timed = lane.first; timed !== undefined; ) {
-      const { next, expiresMs } = timed;
-      if (expiresMs !== undefined && nowMs >= expiresMs) timed.expire();
-      timed = next;
+    for (let place = lane.timed.length - 1; place >= 0; place--) {
+      const timed = lane.timed[place];
+      if (timed?.expiresMs !== undefined && nowMs >= timed.expiresMs) timed.expire();
     }
-    if (lane.first !== undefined && lane.cancel === undefined) this.arm(lane);
+    if (lane.timed.length > 0) this.arm(lane);
   }
 
-  /**
-   * What outlives its turn starts its timeout now, and keeps the process alive until then; what
-   * does not has cost next to nothing.
-   */
+  /** What outlives its turn starts its timeout now, and keeps the process alive until then. */
   private endTurn(nowMs: number): void {
-    for (const lane of this.lanes) {
-      for (let timed = lane?.first; timed && timed.expiresMs === undefined; timed = timed.next) {
-        timed.expiresMs = nowMs + timed.timeoutMs;
-      }
+    for (const timed of this.fresh.slice(0, this.begun)) {
+      const lane = this.laneOf(timed.timeoutMs);
+      timed.expiresMs = nowMs + timed.timeoutMs;
+      timed.lane = lane;
+      timed.place = lane.timed.push(timed) - 1;
+      this.arm(lane);
     }
-    if (this.underWay > 0 && !this.holding) this.rearm(true);
+    this.begun = 0;
+    this.fresh = [];
   }
+}
 
-  private rearm(holding: boolean): void {
-    this.holding = holding;
-    for (const lane of this.lanes) {
-      lane?.cancel?.();
-      if (lane === undefined) continue;
-      lane.cancel = undefined;
-      if (lane.first !== undefined) this.arm(lane);
-    }
+/** One leaves a list, and the last of it takes its place. Returns how long the list is then. */
+function takePlace(list: Timed[], { place }: Timed, last: Timed | undefined): number {
+  if (last !== undefined && last.place !== place) {
+    list[place] = last;
+    last.place = place;
   }
+  return list.length;
 }
 
 const tickers = new WeakMap<Clock, Ticker>();

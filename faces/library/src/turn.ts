@@ -8,12 +8,19 @@ import type { Clock } from "@redrive/core";
 /** A turn that never ends, such as a loop over promises, still sees time pass. */
 const READINGS_PER_LOOK = 64;
 
+/** One look at the clock; all that happens until the next is told apart by it, or not at all. */
+export interface Moment {
+  /** Monotonic. */
+  readonly ms: number;
+  /** Whole, since the epoch. */
+  readonly epochMs: number;
+}
+
 export class Turn {
   private readonly clock: Clock;
   private readonly onEnd: (nowMs: number) => void;
-  private ms = 0;
-  /** Epoch ms as of the latest look. */
-  epochMs = 0;
+  /** The latest look. */
+  moment: Moment = { ms: 0, epochMs: 0 };
   private readingsLeft = 0;
   private isEndAwaited = false;
 
@@ -23,21 +30,22 @@ export class Turn {
     this.onEnd = onEnd;
   }
 
-  /** Monotonic ms; never later than the clock's, and earlier by no more than this turn has taken. */
-  nowMs(): number {
+  /** Never later than the clock's time, and earlier by no more than this turn has taken. */
+  here(): Moment {
     if (--this.readingsLeft < 0) this.look();
-    return this.ms;
+    return this.moment;
   }
 
-  /** Epoch ms, whole, as of the same look. */
+  nowMs(): number {
+    return this.here().ms;
+  }
+
   now(): number {
-    if (--this.readingsLeft < 0) this.look();
-    return this.epochMs;
+    return this.here().epochMs;
   }
 
   private look(): void {
-    this.ms = this.clock.monotonicMs();
-    this.epochMs = this.clock.now();
+    this.moment = { ms: this.clock.monotonicMs(), epochMs: this.clock.now() };
     this.readingsLeft = READINGS_PER_LOOK;
     if (this.isEndAwaited) return;
     this.isEndAwaited = true;
