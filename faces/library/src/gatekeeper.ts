@@ -28,7 +28,6 @@ import {
   noteSuccess,
   type Outcome,
   openUntil,
-  type Patience,
   type Random,
   recordLatency,
   restartRamp,
@@ -122,8 +121,7 @@ export class Gatekeeper {
 
   /** What the guards say, with the key's own breaker. */
   gates(breaker: Breaker | undefined, now: number, throttled: boolean): Gates {
-    const { guards } = this;
-    return gatesOf(breaker === this.breaker ? guards : { ...guards, breaker }, now, throttled);
+    return gatesOf({ ...this.guards, breaker }, now, throttled);
   }
 
   /** As `gates`, with a half-open breaker whose probes are all under way counted as shut. */
@@ -173,7 +171,7 @@ export class Gatekeeper {
 
   /** A ticket for one retry or hedge, or 0 when the budget is empty. */
   takeTicket(now: number, throttled: boolean): number {
-    const { retryBudget } = this.guards;
+    const { retryBudget } = this.all;
     return retryBudget === undefined ? 1 : takeRetry(retryBudget, now, throttled);
   }
 
@@ -183,7 +181,8 @@ export class Gatekeeper {
   }
 
   giveBack(ticket: number): void {
-    if (this.guards.retryBudget !== undefined) giveBack(this.guards.retryBudget, ticket);
+    const { retryBudget } = this.all;
+    if (retryBudget !== undefined) giveBack(retryBudget, ticket);
   }
 
   /** A slot that was taken and not used goes back. */
@@ -194,22 +193,16 @@ export class Gatekeeper {
     this.letIn();
   }
 
-  /** An attempt is over. */
-  leave(
-    entry: Entry,
-    breaker: Breaker | undefined,
-    moment: Moment,
-    outcome: Outcome,
-    verdict: Verdict,
-    options: { readonly patience?: Patience | undefined },
-  ): void {
+  /** A success that the guards may be told of later; true if it is counted for then. */
+  putsOff(entry: Entry, breaker: Breaker | undefined, moment: Moment): boolean {
     const isSame = moment === this.moment && breaker === this.steady && moment === entry.moment;
-    if (isSame && entry.pass === breaker?.generation && verdict === "success") this.untold++;
-    else this.tell(entry, breaker, moment, outcome, verdict, options.patience === "wait");
+    if (!isSame || entry.pass !== breaker?.generation) return false;
+    this.untold++;
+    return true;
   }
 
-  /** Every guard learns of it. */
-  private tell(
+  /** An attempt is over: every guard learns of it. */
+  leave(
     entry: Entry,
     breaker: Breaker | undefined,
     moment: Moment,

@@ -106,9 +106,7 @@ export class GuardedHost implements Host {
       launch(call, 0, breaker.generation, 0);
       return;
     }
-    const { turn } = call.setting.ticker;
-    // A call that has just begun has read the time itself.
-    const now = call.cancelWait === undefined ? turn.moment.epochMs : turn.now();
+    const now = call.setting.ticker.turn.latest().epochMs;
     if (gatekeeper.isPlain) this.go(call, now);
     else if (gatekeeper.isShut(breaker, now) || !gatekeeper.takeRates(now)) this.refuse(call, now);
     else if (!gatekeeper.passThrottle(now)) this.turnAway(call, "overload");
@@ -213,11 +211,14 @@ export class GuardedHost implements Host {
   }
 
   leave<T>(attempt: Call<T>, outcome: Outcome, verdict: Verdict): void {
-    const { breaker, setting, options } = attempt.call;
-    const moment = setting.ticker.turn.here();
+    const { gatekeeper } = this;
+    const { call } = attempt;
+    const { breaker } = call;
+    const moment = call.setting.ticker.turn.latest();
+    if (verdict === "success" && gatekeeper.putsOff(attempt, breaker, moment)) return;
     const before = breaker?.state;
-    this.gatekeeper.leave(attempt, breaker, moment, outcome, verdict, options);
-    tellBreaker(attempt.call, before);
+    gatekeeper.leave(attempt, breaker, moment, outcome, verdict, call.options.patience === "wait");
+    tellBreaker(call, before);
   }
 
   takeOver<T>(attempt: Call<T>, ending: Ending<T>, outcome: Outcome, verdict: Verdict): boolean {

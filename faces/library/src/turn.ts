@@ -19,8 +19,7 @@ export interface Moment {
 export class Turn {
   private readonly clock: Clock;
   private readonly onEnd: (nowMs: number) => void;
-  /** The latest look. */
-  moment: Moment = { ms: 0, epochMs: 0 };
+  private moment: Moment = { ms: 0, epochMs: 0 };
   private readingsLeft = 0;
   private isEndAwaited = false;
 
@@ -34,6 +33,11 @@ export class Turn {
   here(): Moment {
     if (--this.readingsLeft < 0) this.look();
     return this.moment;
+  }
+
+  /** The same for what ends: only what begins makes a turn long, so only that counts as a reading. */
+  latest(): Moment {
+    return this.readingsLeft > 0 ? this.moment : this.here();
   }
 
   nowMs(): number {
