@@ -11,7 +11,7 @@ import { DocumentError, type Problem } from "./document.ts";
 import type { GuardOptions } from "./guards.ts";
 import { HEDGE_DEFAULTS, type HedgeOptions } from "./hedge.ts";
 import { type Policy, type PolicyDocument, resolve } from "./policy.ts";
-import { type PresetName, presetPolicy } from "./preset-policies.ts";
+import { type PresetName, presetPolicies } from "./preset-policies.ts";
 import type { RateOptions } from "./rate.ts";
 import { RATIO_BUDGET_DEFAULTS, type RatioBudgetOptions } from "./ratio-budget.ts";
 import {
@@ -111,7 +111,7 @@ export function resolveDestination(
 }
 
 function policyOf(policy: PolicyDocument | PresetName): Policy {
-  return resolve(typeof policy === "string" ? presetPolicy(policy) : policy);
+  return resolve(typeof policy === "string" ? presetPolicies[policy] : policy);
 }
 
 /** The part with its defaults; fields given as undefined count as left out. */

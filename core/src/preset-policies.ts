@@ -2,9 +2,6 @@
  * Preset policies: the numbers of the presets, apart from the sentences that explain them, which a
  * program that only follows a preset need not carry.
  */
-import { quote } from "./assert.ts";
-import { nearest } from "./document.ts";
-import { RedriveError } from "./errors.ts";
 import { ERROR_CLASSES } from "./outcome.ts";
 import type { PolicyDocument } from "./policy.ts";
 import { statusRange } from "./status-range.ts";
@@ -80,12 +77,3 @@ export const presetPolicies: Readonly<Record<PresetName, PolicyDocument>> = {
     retryableErrors: ERROR_CLASSES,
   },
 };
-
-/** The numbers of the preset of that name; throws `INVALID_ARGUMENT` for any other name. */
-export function presetPolicy(name: string): PolicyDocument {
-  if (Object.hasOwn(presetPolicies, name)) return presetPolicies[name as PresetName];
-  const names = Object.keys(presetPolicies);
-  const near = nearest(String(name), names);
-  const hint = near === undefined ? `one of ${names.join(", ")}` : `did you mean ${quote(near)}?`;
-  throw new RedriveError("INVALID_ARGUMENT", `unknown preset ${quote(name)}, ${hint}`);
-}

@@ -2,8 +2,11 @@
  * Presets: policies for the common kinds of operations, so that a good choice is one word. They are
  * plain documents and ship as such: copy one, change a number, give it a name of your own.
  */
+import { quote } from "./assert.ts";
+import { nearest } from "./document.ts";
+import { RedriveError } from "./errors.ts";
 import type { PolicyDocument } from "./policy.ts";
-import { type PresetName, presetPolicies, presetPolicy } from "./preset-policies.ts";
+import { type PresetName, presetPolicies } from "./preset-policies.ts";
 
 const DESCRIPTIONS: Readonly<Record<PresetName, string>> = {
   default:
@@ -26,7 +29,11 @@ export const presets: Readonly<Record<PresetName, PolicyDocument>> = Object.from
   }),
 ) as Record<PresetName, PolicyDocument>;
 
-/** The preset of that name, with its description; throws `INVALID_ARGUMENT` for any other name. */
+/** The preset of that name; throws `INVALID_ARGUMENT` for any other name. */
 export function preset(name: string): PolicyDocument {
-  return presets[presetPolicy(name).policyId as PresetName];
+  if (Object.hasOwn(presets, name)) return presets[name as PresetName];
+  const names = Object.keys(presets);
+  const near = nearest(String(name), names);
+  const hint = near === undefined ? `one of ${names.join(", ")}` : `did you mean ${quote(near)}?`;
+  throw new RedriveError("INVALID_ARGUMENT", `unknown preset ${quote(name)}, ${hint}`);
 }

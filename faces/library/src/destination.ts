@@ -10,7 +10,7 @@ import {
   guardOptionsOf,
   type Policy,
   type PolicyDocument,
-  presetPolicy,
+  presetPolicies,
   type Random,
   type RetryBudget,
   resolve,
@@ -220,5 +220,5 @@ function split(input: DestinationInput): {
 
 /** The policy as it was written, so that overrides complete with the right defaults. */
 function baseOf({ policy = {} }: DestinationDocument): PolicyDocument {
-  return typeof policy === "string" ? presetPolicy(policy) : policy;
+  return typeof policy === "string" ? presetPolicies[policy] : policy;
 }

@@ -314,7 +314,7 @@ export class GuardedHost implements Host {
   private fallbacksOf<T>({ options }: Call<T>): readonly Fallback<T>[] {
     const { onExhausted, fallback } = this.wiring;
     const all = options.fallback ? [options.fallback] : [onExhausted, fallback];
-    return all.filter((one) => one !== undefined) as Fallback<T>[];
+    return all.filter(Boolean) as Fallback<T>[];
   }
 
   private contextOf<T>(call: Call<T>): FallbackContext {
