@@ -78,9 +78,10 @@ export class Engine implements TurnHost {
 
   /** Opens an engine on a store; it lives no earlier than what the store has seen. */
   static async open(options: EngineOptions): Promise<Engine> {
+    const { store } = options;
     const { kind, tenantId, id } = WHOLE_NOTE;
-    const whole = await options.store.notes.get(kind, tenantId, id);
-    return new Engine(options, await options.store.latestAt(), whole?.text);
+    const whole = store.exclusive ? await store.notes.get(kind, tenantId, id) : null;
+    return new Engine(options, await store.latestAt(), whole?.text);
   }
 
   private constructor(options: EngineOptions, latestAt: number, whole: string | undefined) {
@@ -94,7 +95,7 @@ export class Engine implements TurnHost {
     this.#time = time;
     const budget = wholeBudgetOptions(options.retryBudget);
     this.wholeBudget = createWholeBudget(budget, time.now(), whole);
-    const notes = new GuardNotes(this.wholeBudget);
+    const notes = new GuardNotes(store.exclusive, this.wholeBudget);
     this.#notes = notes;
     this.events = events;
     this.policies = policies;
@@ -139,6 +140,7 @@ export class Engine implements TurnHost {
   }
 
   async #recallGuards(): Promise<void> {
+    if (!this.#options.store.exclusive) return;
     for (const { tenantId, id, text } of await this.#options.store.notes.list(GUARD_NOTE)) {
       this.destination(tenantId, id).recall(text);
     }

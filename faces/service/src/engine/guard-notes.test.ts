@@ -24,9 +24,9 @@ const PLACE = "https://example.com";
 const FAILED = statusOutcome(500);
 
 /** Engines on one store, one after the other; what they send is answered after 10 ms. */
-async function setup(document: object = {}) {
+async function setup(document: object = {}, exclusive = true) {
   const clock = virtualClock(T0);
-  const store = memoryStore();
+  const store = memoryStore({ exclusive });
   const policy = { tenantId: TENANT, policyId: "background", version: 1, createdAt: T0 };
   const waits = { maxAttempts: 100, backoff: "FIXED", initialDelayMs: 10, jitterType: "NONE" };
   const body = JSON.stringify({ ...waits, totalBudgetMs: 86_400_000 });
@@ -150,6 +150,15 @@ describe("what guards have learnt", () => {
       [settles, claims, creates].every((items) => items.length === 0),
     );
     expect(alone.length).toBeLessThanOrEqual(5);
+  });
+
+  it("is kept to a node's own store: another's past would be counted by both", async () => {
+    const { clock, store, engine, enqueue } = await setup(TEN, false);
+    enqueue(engine, 5);
+    await clock.advance(3000);
+    await clock.run(engine.stop());
+    expect(await store.notes.list(GUARD_NOTE)).toEqual([]);
+    expect(await store.notes.list("retry-budget")).toEqual([]);
   });
 
   it("starts anew when people change the document", async () => {

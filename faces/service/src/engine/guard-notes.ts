@@ -4,6 +4,9 @@
  * a commit that happens anyway, at most once a second for each destination and a few at a time: a
  * crash loses the last second of what was learnt, and time heals a note by the guards' own
  * arithmetic.
+ *
+ * Only in a store of its own does a node find its own past. Where several share one, a note would be
+ * another's: its first attempts would be counted by both, and together they would retry too much.
  */
 import type { RetryBudget } from "@redrive/core";
 import type { NoteText } from "../store.ts";
@@ -23,6 +26,7 @@ const SLICE = 8;
 const SLICE_MS = 25;
 
 export class GuardNotes {
+  readonly #isOwn: boolean;
   readonly #whole: RetryBudget | undefined;
   /** Those whose `isNoteWanted` is set, in the order in which they changed. */
   #waiting: GuardedDestination[] = [];
@@ -32,12 +36,15 @@ export class GuardNotes {
   #isWholeWanted = false;
   #wholeNotedAt = 0;
 
-  constructor(whole: RetryBudget | undefined) {
+  /** `isOwn`: nobody else uses the store; otherwise nothing is written down. */
+  constructor(isOwn: boolean, whole: RetryBudget | undefined) {
+    this.#isOwn = isOwn;
     this.#whole = whole;
   }
 
   /** Its guards may have changed. */
   changed(destination: GuardedDestination): void {
+    if (!this.#isOwn) return;
     this.#isWholeWanted = true;
     if (destination.isNoteWanted) return;
     destination.isNoteWanted = true;
