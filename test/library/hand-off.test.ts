@@ -182,9 +182,11 @@ test("a service behind a key is given the key", async () => {
   expect(answer.headers.get("location")).toBe(`${service.origin}/retry-tasks/t`);
 });
 
-test.each(["", "not an address", "ftp://service", 7 as unknown as string])(
+test.each<unknown>(["", "not an address", "ftp://service", 7])(
   "an address %j is refused when the hand-off is made",
   (url) => {
-    expect(() => handOff({ url })).toThrow(/url must be the service's http or https address/);
+    expect(() => handOff({ url: url as string })).toThrow(
+      /url must be the service's http or https address/,
+    );
   },
 );

@@ -4,6 +4,7 @@
  */
 import {
   booleanRule,
+  causedError,
   checkFields,
   DocumentError,
   type Fields,
@@ -130,8 +131,7 @@ function checkBudget({ retryBudget = false }: ServiceFile): void {
     resolveDestination({ retryBudget });
   } catch (error) {
     if (!(error instanceof DocumentError)) throw error;
-    // biome-ignore lint/style/useErrorCause: the cause is in RedriveError's third argument.
-    throw new RedriveError("INVALID_ARGUMENT", error.message, { cause: error });
+    throw causedError("INVALID_ARGUMENT", error.message, error);
   }
 }
 

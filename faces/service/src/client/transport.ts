@@ -3,6 +3,7 @@
  * library, under an idempotency key.
  */
 import {
+  causedError,
   DocumentError,
   type ErrorCode,
   isObject,
@@ -75,8 +76,7 @@ export function jsonIn<T>(url: string, text: string): T {
     return JSON.parse(text) as T;
   } catch (cause) {
     const message = `url must be that of a Redrive service, but ${quote(url)} answers ${quote(text)}`;
-    // biome-ignore lint/style/useErrorCause: the cause is in RedriveError's third argument.
-    throw new RedriveError("INVALID_ARGUMENT", message, { cause });
+    throw causedError("INVALID_ARGUMENT", message, cause);
   }
 }
 

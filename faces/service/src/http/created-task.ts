@@ -9,18 +9,21 @@ const LONGEST_WAIT_SECONDS = 25;
 
 /** The input with the header's key. What is wrong with it is found where all inputs are checked. */
 export function inputOf(body: unknown, header: unknown): TaskInput {
-  if (!isObject(body)) return body as TaskInput;
+  return (isObject(body) ? withKey(body, header) : body) as TaskInput;
+}
+
+function withKey(body: Readonly<Record<string, unknown>>, header: unknown): unknown {
   const { idempotencyKey } = body;
   const isText = typeof idempotencyKey === "string";
   // No header makes good what the field gets wrong.
-  if (idempotencyKey !== undefined && !isText) return body as unknown as TaskInput;
+  if (idempotencyKey !== undefined && !isText) return body;
   const own = isText ? plainKey(idempotencyKey) : undefined;
   const given = typeof header === "string" ? plainKey(header) : undefined;
   if (own !== undefined && given !== undefined && own !== given) {
     throw wrongKey("the header Idempotency-Key and the field idempotencyKey differ");
   }
   const key = own ?? given;
-  return (key === undefined ? body : { ...body, idempotencyKey: key }) as unknown as TaskInput;
+  return key === undefined ? body : { ...body, idempotencyKey: key };
 }
 
 /** A key may be spelled as a string of RFC 8941, as the header's draft has it: `"abc"` is `abc`. */
