@@ -82,6 +82,17 @@ export interface Batch {
   readonly notes: readonly NoteText[];
 }
 
+/** A batch with nothing in it, to be filled. */
+export const NO_ITEMS: Omit<Batch, "now" | "nodeId"> = {
+  destinations: [],
+  creates: [],
+  settles: [],
+  cancels: [],
+  wakes: [],
+  claims: [],
+  notes: [],
+};
+
 /** A result per item, at its index. */
 export interface CommitResult {
   /** Null: written. Otherwise the row that stands, because its version was another. */

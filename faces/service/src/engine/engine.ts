@@ -10,6 +10,7 @@ import {
   type CancelResult,
   type CreateResult,
   type DestinationRow,
+  NO_ITEMS,
   type StartedTask,
   type Store,
   StoreBrokenError,
@@ -265,7 +266,7 @@ export class Engine implements TurnHost {
     const stored = await store.getDestination(tenantId, name);
     if (stored !== null) destination.adopt(stored, this.#time.now());
     const row = { ...destination.row, ...change, version: destination.row.version + 1 };
-    const batch = { now: this.#time.now(), nodeId: this.nodeId, ...NOTHING };
+    const batch = { now: this.#time.now(), nodeId: this.nodeId, ...NO_ITEMS };
     const { destinations } = await store.commit({ ...batch, destinations: [{ row }] });
     const standing = destinations[0] ?? null;
     destination.adopt(standing ?? row, this.#time.now());
@@ -353,7 +354,7 @@ export class Engine implements TurnHost {
     const now = this.#time.now();
     const notes = [...this.#notes.takeAll(now)];
     while (notes.length > 0) {
-      const batch = { now, nodeId: this.nodeId, ...NOTHING };
+      const batch = { now, nodeId: this.nodeId, ...NO_ITEMS };
       await this.#options.store.commit({ ...batch, notes: notes.splice(0, MOST_NOTES) });
     }
   }
@@ -382,16 +383,6 @@ export class Engine implements TurnHost {
 
 /** Notes that share a commit when the engine stops. */
 const MOST_NOTES = 256;
-
-const NOTHING = {
-  destinations: [],
-  creates: [],
-  settles: [],
-  cancels: [],
-  wakes: [],
-  claims: [],
-  notes: [],
-};
 
 function stopped(): Error {
   return serviceError("SERVICE_STOPPED", "the service is stopping or has stopped");

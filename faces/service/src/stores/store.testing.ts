@@ -1,7 +1,14 @@
 /**
  * What tests of stores share: tasks with every field filled, and batches with most of it empty.
  */
-import type { Batch, Create, Settle, StartedTask, Store } from "../store.ts";
+import {
+  type Batch,
+  type Create,
+  NO_ITEMS,
+  type Settle,
+  type StartedTask,
+  type Store,
+} from "../store.ts";
 import type { AttemptLog, NewTask } from "../task.ts";
 
 export const T0 = 1_800_000_000_000;
@@ -43,13 +50,7 @@ export function batch(parts: Partial<Batch> = {}): Batch {
   return {
     now: T0,
     nodeId: "node-1",
-    destinations: [],
-    creates: [],
-    settles: [],
-    cancels: [],
-    wakes: [],
-    claims: [],
-    notes: [],
+    ...NO_ITEMS,
     ...parts,
   };
 }
