@@ -153,8 +153,8 @@ export class Attempt implements Timed, Opener, Dispatcher.DispatchHandler {
   }
 
   #result(outcome: Outcome, failure: Failure | null, isComplete: boolean): AttemptResult {
-    const spellings = spellingsOf(secretsOf(this.#call.request));
     const head = this.#head;
+    const spellings = head ? spellingsOf(secretsOf(this.#call.request)) : NONE;
     const body = this.#body;
     const headers = head ? redactHeaders(head.headers, spellings) : null;
     return {

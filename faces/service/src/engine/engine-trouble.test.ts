@@ -1,6 +1,6 @@
 /** Tests of the engine in trouble: a store that fails while it stops or runs, listeners that throw. */
 import { seededRandom, virtualClock } from "@redrive/core";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { unstarted } from "../deliver/attempt-result.ts";
 import { type CreateResult, type Store, StoreBrokenError, StoreFullError } from "../store.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
@@ -96,6 +96,9 @@ describe("an engine in trouble", () => {
     const { clock, engine, create } = await setup();
     const known = process.listeners("unhandledRejection");
     process.removeAllListeners("unhandledRejection");
+    onTestFinished(() => {
+      for (const listener of known) process.on("unhandledRejection", listener);
+    });
     const reported = new Promise((resolve) => process.once("unhandledRejection", resolve));
     const heard: string[] = [];
     engine.events.listen(({ type }) => {
@@ -107,7 +110,6 @@ describe("an engine in trouble", () => {
     expect(await stateOf(created)).toMatchObject({ kind: "created" });
     expect(heard).toContain("attempt.started");
     expect(await reported).toMatchObject({ message: "mine" });
-    for (const listener of known) process.on("unhandledRejection", listener);
   });
 
   it("removes what is past its time at one pace, however much there is", async () => {

@@ -17,7 +17,8 @@ import type { Batch } from "../store.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { newTask, T0, TENANT } from "../stores/store.testing.ts";
 import { Engine } from "./engine.ts";
-import { GUARD_NOTE } from "./guard-notes.ts";
+import { GUARD_NOTE, GuardNotes } from "./guard-notes.ts";
+import { GuardedDestination } from "./guarded-destination.ts";
 import { guardsOf, guardsText } from "./saved-guards.ts";
 
 const PLACE = "https://example.com";
@@ -135,6 +136,25 @@ describe("what guards have learnt", () => {
     if (wholeBudget?.kind !== "RATIO") throw new Error("the default is RATIO");
     expect(wholeBudget.window.totals[1]).toBeGreaterThan(0);
     expect(await store.notes.list("retry-budget")).toHaveLength(1);
+  });
+
+  it("has the whole service's budget written though no destination waits to be", () => {
+    const options = guardOptionsOf(resolveDestination({}, "service"));
+    const notes = new GuardNotes(true, createGuards(options, T0).retryBudget);
+    const [one, other] = ["one", "other"].map(
+      (name) => new GuardedDestination(seededRandom(1), { tenantId: TENANT, name }, T0, undefined),
+    );
+    const kinds = (now: number) => notes.take(now).map(({ kind }) => kind);
+    if (one === undefined || other === undefined) throw new Error("two were made");
+    notes.changed(one);
+    expect(kinds(T0)).toEqual([GUARD_NOTE, "retry-budget"]);
+    notes.changed(other);
+    expect(kinds(T0 + 500)).toEqual([GUARD_NOTE]);
+    expect(notes.isWaiting()).toBe(true);
+    expect(kinds(T0 + 1000)).toEqual(["retry-budget"]);
+    notes.lost();
+    expect(kinds(T0 + 1030)).toEqual(["retry-budget"]);
+    expect(notes.isWaiting()).toBe(false);
   });
 
   it("is written once a second at most, with commits that are made anyway", async () => {

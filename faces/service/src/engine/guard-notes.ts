@@ -2,8 +2,8 @@
  * Guard notes: which destinations' guards are to be written down, so that a process that comes back
  * has neither a full retry budget again nor forgotten how much a destination takes. A note goes with
  * a commit that happens anyway, at most once a second for each destination and a few at a time: a
- * crash loses the last second of what was learnt, and time heals a note by the guards' own
- * arithmetic.
+ * crash loses what was learnt since, a second or two, more with many destinations, and time heals a
+ * note by the guards' own arithmetic.
  *
  * Only in a store of its own does a node find its own past. Where several share one, a note would be
  * another's: its first attempts would be counted by both, and together they would retry too much.
@@ -34,6 +34,8 @@ export class GuardNotes {
   #given: readonly GuardedDestination[] = [];
   #nextSliceAt = 0;
   #isWholeWanted = false;
+  /** With what `take` gave last. */
+  #isWholeGiven = false;
   #wholeNotedAt = 0;
 
   /** `isOwn`: nobody else uses the store; otherwise nothing is written down. */
@@ -45,28 +47,30 @@ export class GuardNotes {
   /** Its guards may have changed. */
   changed(destination: GuardedDestination): void {
     if (!this.#isOwn) return;
-    this.#isWholeWanted = true;
+    this.#isWholeWanted = this.#whole !== undefined;
     if (destination.isNoteWanted) return;
     destination.isNoteWanted = true;
     this.#waiting.push(destination);
   }
 
   isWaiting(): boolean {
-    return this.#waiting.length > 0;
+    return this.#waiting.length > 0 || this.#isWholeWanted;
   }
 
   /** What is to go with a commit that is made now. */
   take(now: number): readonly NoteText[] {
     this.#given = NOBODY;
-    if (now < this.#nextSliceAt || this.#waiting.length === 0) return NONE;
+    this.#isWholeGiven = false;
+    if (now < this.#nextSliceAt || !this.isWaiting()) return NONE;
     this.#nextSliceAt = now + SLICE_MS;
     const seen = this.#waiting.splice(0, SLICE);
     const due = seen.filter(({ notedAt }) => now - notedAt >= EVERY_MS);
     const early = seen.filter(({ notedAt }) => now - notedAt < EVERY_MS);
     this.#waiting.push(...early);
     this.#given = due;
-    const isWholeDue = this.#isWholeWanted && now - this.#wholeNotedAt >= EVERY_MS;
-    return [...due.map((one) => noteOf(one, now)), ...(isWholeDue ? this.#wholeNote(now) : [])];
+    this.#isWholeGiven = this.#isWholeWanted && now - this.#wholeNotedAt >= EVERY_MS;
+    const whole = this.#isWholeGiven ? this.#wholeNote(now) : [];
+    return [...due.map((one) => noteOf(one, now)), ...whole];
   }
 
   /** The commit that was made with what `take` gave last has failed. */
@@ -76,6 +80,10 @@ export class GuardNotes {
       this.changed(destination);
     }
     this.#given = NOBODY;
+    if (!this.#isWholeGiven) return;
+    this.#isWholeGiven = false;
+    this.#isWholeWanted = true;
+    this.#wholeNotedAt = 0;
   }
 
   /** Everything that is left, before the process ends. */

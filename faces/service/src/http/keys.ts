@@ -7,7 +7,6 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import {
   closeSync,
-  existsSync,
   fsyncSync,
   mkdirSync,
   openSync,
@@ -19,6 +18,7 @@ import {
 import { dirname } from "node:path";
 import { type Clock, causedError, isObject, quote, RedriveError } from "@redrive/core";
 import { parseAllowlist } from "../deliver/allowlist.ts";
+import { serviceError } from "../errors.ts";
 import type { FillRandom } from "../ids.ts";
 
 export const SCOPES = [
@@ -190,10 +190,14 @@ export function fileKeyBook(path: string, clock: Clock): KeyBook {
 }
 
 function stampOf(path: string): string {
-  // What stands below a file rather than a folder is not there either.
-  const isThere = existsSync(path);
-  const found = isThere ? statSync(path, { throwIfNoEntry: false, bigint: true }) : undefined;
-  return found === undefined ? "" : `${found.ino} ${found.mtimeNs} ${found.size}`;
+  try {
+    const { ino, mtimeNs, size } = statSync(path, { bigint: true });
+    return `${ino} ${mtimeNs} ${size}`;
+  } catch (error) {
+    // What stands below a file rather than a folder is not there either.
+    if (["ENOENT", "ENOTDIR"].includes(String((error as NodeJS.ErrnoException).code))) return "";
+    throw error;
+  }
 }
 
 function readBook(path: string): readonly KeyRecord[] {
@@ -229,9 +233,7 @@ function isRecord(key: unknown): boolean {
 }
 
 function badBook(path: string, why: string, cause?: unknown): Error {
-  return new RedriveError("INVALID_ARGUMENT", `the keys in ${path} are of no use: ${why}`, {
-    cause,
-  });
+  return serviceError("INVALID_ARGUMENT", `the keys in ${path} are of no use: ${why}`, cause);
 }
 
 /** Keys are often made before the first start, which would make the folder. */

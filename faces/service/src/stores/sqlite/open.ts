@@ -6,7 +6,7 @@
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "@photostructure/sqlite";
-import { quote, RedriveError } from "@redrive/core";
+import { causedError, quote, type RedriveError } from "@redrive/core";
 import { MOST_LOG_PAGES } from "./checkpointer.ts";
 import { isBusy, storeError } from "./failure.ts";
 import { APPLICATION_ID, SCHEMA, SCHEMA_VERSION } from "./schema.ts";
@@ -45,7 +45,7 @@ function isOfFileSystem(error: unknown): error is NodeJS.ErrnoException {
 function unmakable(file: string, cause: NodeJS.ErrnoException): RedriveError {
   const fix = FIXES[cause.code ?? ""] ?? "name a file that can be made";
   const message = `store must be a file that can be made, got ${quote(file)} (${cause.message}): ${fix}`;
-  return new RedriveError("INVALID_ARGUMENT", message, { cause });
+  return causedError("INVALID_ARGUMENT", message, cause);
 }
 
 /** What helps, by what the file system says. */

@@ -64,8 +64,9 @@ export function sqliteStore(file: string): Store {
 }
 
 /** What a batch writes: rows, and the bytes of bodies. */
-function sizeOf({ creates, settles, cancels }: Batch, { claims }: CommitResult): BatchSize {
-  let items = creates.length + settles.length + cancels.length;
+function sizeOf(batch: Batch, { claims }: CommitResult): BatchSize {
+  const { creates, settles, cancels, notes } = batch;
+  let items = creates.length + settles.length + cancels.length + notes.length;
   let bytes = 0;
   for (const { tasks } of claims) items += tasks.length;
   for (const { task } of creates) bytes += task.body?.length ?? 0;
