@@ -1,4 +1,4 @@
-/** Figures read as people say them, with units, and never round a rest away. */
+/** Figures read as people say them, with units and two decimals at most. */
 import { expect, test } from "vitest";
 import { plain, span, whole } from "./figures.ts";
 
@@ -10,6 +10,7 @@ test.each([
   [60_000, "1 min"],
   [600_000, "10 min"],
   [3_600_000, "1 h"],
+  [7_201_000, "2 h"],
   [86_400_000, "24 h"],
   [345_600_000, "4 d"],
   [2_592_000_000, "30 d"],

@@ -146,6 +146,20 @@ describe("what is not handed over", () => {
     await expect(failing).rejects.toMatchObject({ code: "GAVE_UP", reason: "attempts" });
     expect(refusals).toHaveLength(1);
   });
+
+  test("whatever the service sets itself: such headers stay behind, and the call goes over", async () => {
+    const { shop: own, refusals } = shop();
+    const names =
+      "connection keep-alive te trailer transfer-encoding upgrade expect host content-length";
+    const more =
+      "proxy-authorization redrive-attempt webhook-id webhook-timestamp webhook-signature";
+    const reserved = `${names} ${more} idempotency-key`.split(" ").map((name) => [name, "1"]);
+    const request = { url: front.target.url, headers: Object.fromEntries(reserved) };
+    const failing = () => Promise.reject(new Error("down"));
+    const ticket = await own.run<unknown>(failing, { request, idempotencyKey: "k" });
+    expect(ticket).toMatchObject({ taskId: expect.any(String) });
+    expect(refusals).toEqual([]);
+  });
 });
 
 describe("a call that says how it would be made", () => {

@@ -248,7 +248,8 @@ function placeOf(): { readonly href?: string; readonly origin?: string } | undef
   return (globalThis as { location?: { href?: string; origin?: string } }).location;
 }
 
-function absolute(url: string): URL {
+/** As the page that the program runs in would read it, where there is one. */
+export function absolute(url: string): URL {
   return new URL(url, placeOf()?.href);
 }
 

@@ -252,7 +252,7 @@ export class GuardedHost implements Host {
   private repeatAfter<T>(call: Call<T>, renewed: Promise<void>): void {
     wait(call, Math.max(0, leftMs(call)), () => {
       // One that takes longer than a whole call may never come back: the next call asks anew.
-      this.renewing = undefined;
+      if (this.renewing === renewed) this.renewing = undefined;
       this.turnAway(call, "budget");
     });
     renewed.then(

@@ -3,7 +3,8 @@
  * for hours where a process could only for seconds. The caller gets a ticket in place of an answer.
  */
 import { assertRange, quote, RedriveError, systemId } from "@redrive/core";
-import { createFetch } from "./fetch.ts";
+import { notify } from "./events.ts";
+import { absolute, createFetch } from "./fetch.ts";
 import type { CallableRequest, Fallback, FallbackContext, HandOver } from "./options.ts";
 
 /** What the service has promised to do. */
@@ -44,7 +45,7 @@ const CHUNK = 8192;
 /** For a destination's `onExhausted`. What cannot be handed over ends as if this were not there. */
 export function handOff(options: HandOffOptions): Fallback<never> {
   const { timeoutMs = 5000, onRefused, ids = systemId } = options;
-  const place = placeOf(options.url);
+  const place = tasksUrl(options.url);
   assertRange("timeoutMs", timeoutMs, 100, 600_000);
   const policy = { maxAttempts: 3, totalBudgetMs: timeoutMs, attemptTimeoutMs: timeoutMs };
   const http = createFetch(policy, { headers: false, fetch: options.fetch });
@@ -65,14 +66,14 @@ export function handOff(options: HandOffOptions): Fallback<never> {
     try {
       ticket = await create(handOver);
     } catch (refusal) {
-      onRefused?.(refusal, context);
+      notify((told: unknown) => onRefused?.(told, context), refusal);
       throw error;
     }
     return (handOver.request.isFetch ? responseOf(ticket) : ticket) as never;
   };
 }
 
-function placeOf(url: string): string {
+function tasksUrl(url: string): string {
   if (!/^https?:/.test(url) || !URL.canParse(url)) {
     const text = `url must be the service's http or https address, got ${quote(url)}`;
     throw new RedriveError("INVALID_ARGUMENT", text);
@@ -93,7 +94,7 @@ async function taskOf(request: CallableRequest, options: HandOffOptions): Promis
   const carried = new Response(body ?? null, { headers: new Headers(request.headers) });
   const headers = [...carried.headers].filter(([name]) => !NOT_HANDED_OVER.test(name));
   return {
-    targetUrl: new URL(url, (globalThis as { location?: { href?: string } }).location?.href).href,
+    targetUrl: absolute(url).href,
     method: method.toUpperCase(),
     headers: Object.fromEntries(headers),
     ...(carried.body && { bodyBase64: base64Of(new Uint8Array(await carried.arrayBuffer())) }),
@@ -134,6 +135,5 @@ function parsed(text: string): Record<string, unknown> {
 }
 
 function responseOf(ticket: Ticket): Response {
-  const headers = { "content-type": "application/json", location: ticket.location };
-  return new Response(JSON.stringify(ticket), { status: 202, headers });
+  return Response.json(ticket, { status: 202, headers: { location: ticket.location } });
 }

@@ -41,7 +41,7 @@ function observed(input: DestinationInput = {}) {
     bare,
     tracer,
     shop: traced(bare, { tracer, meter }),
-    spans: () => spans.getFinishedSpans().toReversed().toSorted(byStart),
+    spans: () => spans.getFinishedSpans().toReversed().toSorted(byAttempt),
     /** Name, labels and value (a histogram's sum) of every point. */
     async points() {
       await reader.forceFlush();
@@ -61,8 +61,8 @@ function observed(input: DestinationInput = {}) {
   };
 }
 
-/** Spans in the order in which they began; ties by the attempt. */
-function byStart(a: ReadableSpan, b: ReadableSpan): number {
+/** The call first, then its attempts. */
+function byAttempt(a: ReadableSpan, b: ReadableSpan): number {
   const rank = ({ attributes }: ReadableSpan) => Number(attributes["redrive.attempt"] ?? 0);
   return rank(a) - rank(b);
 }
@@ -147,6 +147,16 @@ test("an attempt that is cut off ends with its call", async () => {
     "aborted",
   ]);
   expect(await points()).toContainEqual(["redrive.calls", "aborted", 1]);
+});
+
+test("of a hedged attempt one copy succeeds and the other is cut off", async () => {
+  const { clock, shop, spans } = observed({ hedge: { after: 10 } });
+  const fn = () => clock.sleep(50);
+  await clock.run(shop.run(fn));
+  const [call, ...copies] = spans();
+  expect(call?.events.map(({ name }) => name)).toEqual(["hedge"]);
+  const verdicts = copies.map(({ attributes }) => String(attributes["redrive.verdict"]));
+  expect(verdicts.toSorted()).toEqual(["aborted", "success"]);
 });
 
 test("what the function does hangs below its attempt", async () => {

@@ -177,7 +177,7 @@ class TracedCall<T> {
     this.instruments.duration.record((at - this.startedAt) / 1000, labels);
   }
 
-  /** The attempt of that number that began first: copies of it are told of in their order. */
+  /** Copies share a number, and events do not say which has ended: the first that began stands for it. */
   private take(attempt: number): Span | undefined {
     const found = this.open.find((one) => one.attempt === attempt);
     this.open = this.open.filter((one) => one !== found);

@@ -68,6 +68,34 @@ describe("a 401", () => {
     expect(await clock.run(shop.run(fn))).toBe("in");
   });
 
+  test("leaves a newer renewal alone when an older waiter gives up", async () => {
+    let renewals = 0;
+    let finish = () => {};
+    const { clock, shop } = shopOf({
+      policy: { totalBudgetMs: 1000, attemptTimeoutMs: 500 },
+      reauthenticate: () =>
+        ++renewals === 1
+          ? new Promise(() => undefined)
+          : new Promise<void>((resolve) => {
+              finish = resolve;
+            }),
+    });
+    const refused = () => Promise.reject(statusError(401));
+    const run = () => shop.run(refused).catch(() => "refused");
+    const calls = [run()];
+    await clock.advance(300);
+    calls.push(run());
+    // The first gives up on the renewal that hangs; the next asks anew; then the second gives up.
+    await clock.advance(800);
+    calls.push(run());
+    await clock.advance(300);
+    calls.push(run());
+    await clock.advance(1);
+    finish();
+    expect(await clock.run(Promise.all(calls))).toEqual(Array(4).fill("refused"));
+    expect(renewals).toBe(2);
+  });
+
   test("is repeated even by a policy of one attempt, and only once", async () => {
     let renewals = 0;
     const { clock, shop } = shopOf({
