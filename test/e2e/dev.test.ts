@@ -87,6 +87,13 @@ test("a bad port exits with 2 and is quoted", async () => {
   expect(output.text).toContain("'http'");
 });
 
+test("wrong use points to the help of the command that was meant", async () => {
+  const { output, ended } = redrive("tasks", "ls", "--staus", "PENDING");
+  expect(await ended).toEqual([2, null]);
+  expect(output.text).toContain("(Did you mean --status?)");
+  expect(output.text).toContain("(redrive tasks ls --help shows how it is used)");
+});
+
 test("--help lists the commands", async () => {
   const { output, ended } = redrive("--help");
   expect(await ended).toEqual([0, null]);

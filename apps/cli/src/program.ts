@@ -28,7 +28,6 @@ export function program(screen: Screen = systemScreen()): Command {
   const redrive = new Command("redrive")
     .description("Retries that heal instead of hurt.")
     .version(ownVersion())
-    .showHelpAfterError("(redrive --help lists the commands)")
     .exitOverride(exit);
   addDev(redrive, screen);
   addServe(redrive, screen);
@@ -45,7 +44,16 @@ export function program(screen: Screen = systemScreen()): Command {
   addAdvise(redrive, screen);
   addPolicies(redrive, screen);
   addCompletion(redrive, screen);
+  pointToHelp(redrive, "redrive");
   return redrive;
+}
+
+/** Wrong use is answered with where the right one is told: by the command that was meant. */
+function pointToHelp(command: Command, path: string): void {
+  const { commands } = command;
+  const told = commands.length > 0 ? "lists the commands" : "shows how it is used";
+  command.showHelpAfterError(`(${path} --help ${told})`);
+  for (const child of commands) pointToHelp(child, `${path} ${child.name()}`);
 }
 
 /** Commander ends with 1 for wrong use; scripts must be able to tell that from a failure. */

@@ -68,11 +68,15 @@ export function whenWords(task: Task, now: number): string {
   if (redrivenTo !== null) return "redriven";
   if (finishedAt !== null) return agoWords(finishedAt, now);
   if (status === "IN_FLIGHT" || nextAttemptAt === null) return "now";
-  return nextAttemptAt > now ? `next in ${span(rounded(nextAttemptAt - now))}` : "due";
+  return nextAttemptAt > now ? `next in ${untilWords(nextAttemptAt, now)}` : "due";
 }
 
 export function agoWords(at: number, now: number): string {
   return now - at < 1000 ? "just now" : `${span(rounded(now - at))} ago`;
+}
+
+export function untilWords(at: number, now: number): string {
+  return span(rounded(at - now));
 }
 
 /** In the steps that people count in: the more there is of it, the larger. */

@@ -1,4 +1,5 @@
 /** `redrive destinations`: how those do that tasks go to, and whether anything goes there now. */
+import { systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
 import { span, whole } from "@redrive/simulator/words";
 import type { Command } from "commander";
@@ -6,6 +7,7 @@ import { addExamples } from "../flags.ts";
 import type { Presentation } from "../presentation.ts";
 import { addRemote, askService, type RemoteFlags } from "../remote.ts";
 import type { Screen } from "../screen.ts";
+import { untilWords } from "../task-text.ts";
 import { type Cell, table } from "../terminal/table.ts";
 
 type Destination = Awaited<ReturnType<Client["getDestination"]>>;
@@ -49,7 +51,8 @@ const COLUMNS = [
 ] as const;
 
 function presentAll(list: Awaited<ReturnType<Client["listDestinations"]>>): Presentation {
-  const rows = list.destinations.map(rowOf);
+  const now = systemClock.now();
+  const rows = list.destinations.map((one) => rowOf(one, now));
   return {
     json: list,
     text: (look) =>
@@ -57,11 +60,11 @@ function presentAll(list: Awaited<ReturnType<Client["listDestinations"]>>): Pres
   };
 }
 
-function rowOf(one: Destination): readonly Cell[] {
+function rowOf(one: Destination, now: number): readonly Cell[] {
   const { name, backlog, tasks, latency, concurrency } = one;
   return [
     name,
-    stateOf(one),
+    stateOf(one, now),
     whole(backlog),
     whole(tasks["EXHAUSTED"] ?? 0),
     latency === null ? "" : span(latency.p50Ms),
@@ -70,13 +73,20 @@ function rowOf(one: Destination): readonly Cell[] {
   ];
 }
 
-function stateOf({ pausedAt, breakerState, retryBudget }: Destination): Cell {
+/** What keeps tasks from going there, the strongest first, as `explain` tells it of one task. */
+function stateOf(one: Destination, now: number): Cell {
+  const { pausedAt, breakerState, gateUntil, rateUntil, retryBudget } = one;
   if (pausedAt !== null) return { text: "paused", tone: "warn" };
   if (breakerState !== "CLOSED") {
     return { text: `breaker ${breakerState.toLowerCase()}`, tone: "bad" };
   }
+  if (gateUntil > now) {
+    return { text: `waits ${untilWords(gateUntil, now)} (Retry-After)`, tone: "warn" };
+  }
+  if (rateUntil > now) return { text: "at its rate", tone: "warn" };
   if (retryBudget === "empty") return { text: "no retries left", tone: "warn" };
-  return { text: "open", tone: "good" };
+  // Not "open": of a breaker that would be the opposite.
+  return { text: "ok", tone: "good" };
 }
 
 interface Switch {

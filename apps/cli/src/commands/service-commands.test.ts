@@ -118,7 +118,19 @@ describe("policies and destinations", () => {
     await ask(`destinations pause ${targetUrl}`);
     expect((await ask("destinations ls")).out).toMatch(new RegExp(`${targetUrl} +paused`, "u"));
     await ask(`destinations resume ${targetUrl}`);
-    expect((await ask("destinations ls")).out).not.toContain("paused");
+    expect((await ask("destinations ls")).out).toMatch(new RegExp(`${targetUrl} +ok `, "u"));
+  });
+
+  test("a destination that asked for quiet is told with how long", async () => {
+    const busy = createServer((_, response) => {
+      response.writeHead(503, { "retry-after": "3600" }).end();
+    });
+    await new Promise<void>((resolve) => void busy.listen(0, "127.0.0.1", resolve));
+    const url = `http://127.0.0.1:${(busy.address() as AddressInfo).port}`;
+    await ask(`send ${url}/busy --policy default --wait 5s`);
+    busy.close();
+    const { out } = await ask("destinations ls");
+    expect(out).toMatch(new RegExp(`${url} +waits [^(]+ \\(Retry-After\\)`, "u"));
   });
 });
 
