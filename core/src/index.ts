@@ -126,6 +126,7 @@ export {
   HEDGE_MIN_SAMPLES,
   type HedgeAfter,
   type HedgeOptions,
+  hedgeAfterMs,
   hedgeQuantile,
 } from "./hedge.ts";
 export { parseHttpDate } from "./http-date.ts";

@@ -89,9 +89,9 @@ describe("ageing", () => {
     recordLatency(latency, T0 + 31_000, 20);
     expect(quantileMs(latency, T0 + 31_000, 0.75)).toBe(8);
     expect(quantileMs(latency, T0 + 31_000, 1)).toBe(20);
-    expect(latencyCalls(latency)).toBe(4);
+    expect(latencyCalls(latency, T0 + 31_000)).toBe(4);
     expect(quantileMs(latency, T0 + 60_000, 0.75)).toBe(20);
-    expect(latencyCalls(latency)).toBe(1);
+    expect(latencyCalls(latency, T0 + 60_000)).toBe(1);
     expect(medianMs(latency, T0 + 90_000)).toBeUndefined();
   });
 

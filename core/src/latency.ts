@@ -105,9 +105,10 @@ export function medianMs(latency: Latency, now: number): number | undefined {
   return quantileMs(latency, now, 0.5);
 }
 
-/** Calls that the quantiles rest on. */
-export function latencyCalls({ total }: Latency): number {
-  return total;
+/** Calls that the quantiles rest on now. */
+export function latencyCalls(latency: Latency, now: number): number {
+  advance(latency, now);
+  return latency.total;
 }
 
 /** The first bucket by which `rank` calls are counted: the nearest-rank quantile. */

@@ -9,6 +9,7 @@ import {
   type Gates,
   type HedgeOptions,
   type HoldDecision,
+  hedgeAfterMs,
   isRepeatable,
   type Outcome,
   type StopReason,
@@ -27,7 +28,7 @@ import {
 } from "./call-state.ts";
 import { type CallEvent, type CallEventType, type CallListener, notify } from "./events.ts";
 import type { Gatekeeper } from "./gatekeeper.ts";
-import { HedgeRace, hedgeAfterMs } from "./hedge-race.ts";
+import { HedgeRace } from "./hedge-race.ts";
 import type { Counted, Host } from "./host.ts";
 import { NO_ENDING } from "./judgement.ts";
 import type { Ending, Fallback, FallbackContext, HandOver } from "./options.ts";

@@ -2,29 +2,8 @@
  * Hedge race: an attempt and its copies, of which the first success wins. The losers are aborted on
  * the wire; a failure loses only if nothing else is still running.
  */
-import {
-  type Cancel,
-  HEDGE_MIN_SAMPLES,
-  type HedgeOptions,
-  hedgeQuantile,
-  type Latency,
-  latencyCalls,
-  quantileMs,
-  RedriveError,
-} from "@redrive/core";
+import { type Cancel, RedriveError } from "@redrive/core";
 import { type Call, drop } from "./call.ts";
-
-/** How long to wait before a copy leaves; undefined while too little is known. */
-export function hedgeAfterMs(
-  options: HedgeOptions,
-  latency: Latency,
-  now: number,
-): number | undefined {
-  const quantile = hedgeQuantile(options.after);
-  if (quantile === undefined) return options.after as number;
-  if (latencyCalls(latency) < HEDGE_MIN_SAMPLES) return undefined;
-  return quantileMs(latency, now, quantile);
-}
 
 export class HedgeRace<T> {
   private readonly send: (copy: number) => Call<T> | undefined;

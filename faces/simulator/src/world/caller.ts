@@ -43,8 +43,6 @@ export interface Caller {
   readonly own: OwnGuard | undefined;
   /** Calls that wait for a slot of the concurrency limit. */
   readonly waiting: number[];
-  /** Latencies known, for hedging. */
-  samples: number;
 }
 
 export function createCaller(tier: Tier, own: OwnGuard | undefined): Caller {
@@ -57,7 +55,7 @@ export function createCaller(tier: Tier, own: OwnGuard | undefined): Caller {
   for (let shard = 1; shard < shards; shard++) {
     if (breaker) guards.push({ ...first, breaker: createBreaker(breaker, 0) });
   }
-  return { guards, own, waiting: [], samples: 0 };
+  return { guards, own, waiting: [] };
 }
 
 export function guardsOf(caller: Caller, shard: number): Guards {
@@ -154,7 +152,6 @@ function tellRest(
   if (adaptiveRate) noteAnswer(adaptiveRate, now, ending.throttled);
   if (throttle && ending.kind !== "dropped") noteAccept(throttle, now);
   if (ok) {
-    caller.samples++;
     recordLatency(latency, now, Math.max(1, Math.floor(ending.tookMs)));
     if (retryBudget) noteSuccess(retryBudget, ending.ticket, ending.patient);
   } else if (retryBudget) noteFailure(retryBudget);

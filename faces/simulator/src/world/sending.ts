@@ -1,14 +1,7 @@
 /** Sending: puts attempts and hedges on the wire. */
-import {
-  giveBack,
-  HEDGE_MIN_SAMPLES,
-  type HedgeOptions,
-  hedgeQuantile,
-  quantileMs,
-  takeRetry,
-} from "@redrive/core";
+import { giveBack, type HedgeOptions, hedgeAfterMs, takeRetry } from "@redrive/core";
 import { pushEvent } from "../engine/heap.ts";
-import { type Caller, type Entry, enterGuards, guardsOf } from "./caller.ts";
+import { type Entry, enterGuards, guardsOf } from "./caller.ts";
 import { release, retain, takeRow } from "./pools.ts";
 import {
   callerOf,
@@ -54,18 +47,11 @@ export function send(world: World, call: number, entry: Entry, copy: number, tic
 /** Looks again when the next copy may leave, if one may. */
 function scheduleHedge(world: World, call: number, request: number, hedge: HedgeOptions): void {
   if ((world.requests.copy[request] as number) >= hedge.max) return;
-  const afterMs = hedgeAfterMs(world, callerOf(world, call), hedge);
+  const { latency } = guardsOf(callerOf(world, call), 0);
+  const afterMs = hedgeAfterMs(hedge, latency, wholeNow(world));
   if (afterMs === undefined) return;
   retain(world.requests, request);
   pushEvent(world.heap, world.now + afterMs, HEDGE, request);
-}
-
-/** Undefined while too little is known. */
-function hedgeAfterMs(world: World, caller: Caller, { after }: HedgeOptions): number | undefined {
-  const quantile = hedgeQuantile(after);
-  if (quantile === undefined) return after as number;
-  if (caller.samples < HEDGE_MIN_SAMPLES) return undefined;
-  return quantileMs(guardsOf(caller, 0).latency, wholeNow(world), quantile);
 }
 
 /** A hedge leaves if the attempt is still under way, and the budget and the guards let it. */
