@@ -2,6 +2,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { createRedrive } from "./create-redrive.ts";
 import type { Redrive } from "./redrive.ts";
+import { memoryStore } from "./stores/memory/memory-store.ts";
 
 let redrive: Redrive;
 afterEach(() => redrive.stop());
@@ -42,5 +43,29 @@ describe("policies", () => {
     );
     expect(results.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "rejected"]);
     expect(results[1]).toMatchObject({ reason: { code: "POLICY_CONFLICT" } });
+  });
+
+  it("that others always change first are refused in the end, however they are changed", async () => {
+    let asked = 0;
+    const overtaken = async () => {
+      if (++asked > 1000) throw new Error("asked without end");
+      return false;
+    };
+    const getPolicy = async () => null;
+    redrive = await createRedrive({
+      store: { ...memoryStore(), addPolicy: overtaken, getPolicy },
+    });
+    const { policies } = redrive;
+    const changes = [
+      () => policies.register({ policyId: "mine" }),
+      () => policies.replace({ policyId: "mine" }),
+      () => policies.choose("default", "webhook"),
+      () => policies.chooseInline("default", { maxAttempts: 2 }),
+    ];
+    for (const change of changes) {
+      asked = 0;
+      await expect(change()).rejects.toMatchObject({ code: "POLICY_CONFLICT" });
+      expect(asked).toBe(100);
+    }
   });
 });

@@ -19,6 +19,9 @@ export interface PolicyChoice {
 /** More are forgotten and read again. */
 const MOST_KNOWN = 10_000;
 
+/** Of those who change one policy at the same time, each needs as many tries as there are others. */
+const MOST_TRIES = 100;
+
 export class Policies {
   readonly #store: Store;
   readonly #book: PolicyBook;
@@ -46,13 +49,15 @@ export class Policies {
     if (!Object.hasOwn(presets, policyId)) {
       throw serviceError("UNKNOWN_POLICY", `there is no policy ${JSON.stringify(policyId)}`);
     }
-    return this.#add(tenantId, policyId, presets[policyId as keyof typeof presets]);
+    const preset = presets[policyId as keyof typeof presets];
+    return this.#note(await this.#add(tenantId, policyId, preset));
   }
 
   /** Keeps a policy that came with a task. */
   async chooseInline(tenantId: string, document: PolicyDocument): Promise<PolicyChoice> {
     const policyId = `inline.${this.#digest([JSON.stringify(resolve(document))]).slice(0, 40)}`;
-    return this.known(tenantId, policyId) ?? this.#add(tenantId, policyId, document);
+    const known = this.known(tenantId, policyId);
+    return known ?? this.#note(await this.#add(tenantId, policyId, document));
   }
 
   /** Adds a policy under its id. The same document again is no change; another one is refused. */
@@ -61,10 +66,7 @@ export class Policies {
     tenantId: string = DEFAULT_TENANT,
   ): Promise<PolicyChoice> {
     const policyId = idOf(document);
-    const added = await this.#addVersion(tenantId, policyId, 1, document);
-    const standing = added ?? (await this.#store.getPolicy(tenantId, policyId));
-    // Removed in between: then it is new after all.
-    if (standing === null) return this.register(document, tenantId);
+    const standing = await this.#add(tenantId, policyId, document);
     if (standing.document === JSON.stringify(document)) return this.#note(standing);
     const text = `policy ${JSON.stringify(policyId)} exists with another document; replace it`;
     throw serviceError("POLICY_CONFLICT", text);
@@ -76,12 +78,14 @@ export class Policies {
     tenantId: string = DEFAULT_TENANT,
   ): Promise<PolicyChoice> {
     const policyId = idOf(document);
-    const standing = await this.#store.getPolicy(tenantId, policyId);
-    if (standing?.document === JSON.stringify(document)) return this.#note(standing);
-    const version = (standing?.version ?? 0) + 1;
-    const added = await this.#addVersion(tenantId, policyId, version, document);
-    // Somebody else was first with that version: this one comes after it.
-    return added === null ? this.replace(document, tenantId) : this.#note(added);
+    return this.#insist(policyId, async () => {
+      const standing = await this.#store.getPolicy(tenantId, policyId);
+      if (standing?.document === JSON.stringify(document)) return this.#note(standing);
+      // Null: somebody else was first with that version, and this one comes after it.
+      const version = (standing?.version ?? 0) + 1;
+      const added = await this.#addVersion(tenantId, policyId, version, document);
+      return added && this.#note(added);
+    });
   }
 
   /** One version, or the newest; null if there is none. */
@@ -103,11 +107,23 @@ export class Policies {
     return this.#store.removePolicy(tenantId, policyId);
   }
 
-  /** What stands under the id already serves as well. */
-  async #add(tenantId: string, policyId: string, document: PolicyDocument): Promise<PolicyChoice> {
-    const added = await this.#addVersion(tenantId, policyId, 1, document);
-    const standing = added ?? (await this.#store.getPolicy(tenantId, policyId));
-    return standing === null ? this.#add(tenantId, policyId, document) : this.#note(standing);
+  /** Adds the first version; what stands under the id already is left and returned. */
+  #add(tenantId: string, policyId: string, document: PolicyDocument): Promise<PolicyRow> {
+    return this.#insist(policyId, async () => {
+      const added = await this.#addVersion(tenantId, policyId, 1, document);
+      // Null: removed in between, and then it is new after all.
+      return added ?? this.#store.getPolicy(tenantId, policyId);
+    });
+  }
+
+  /** Tries until `change` is not overtaken by others, which it tells by null. */
+  async #insist<T>(policyId: string, change: () => Promise<T | null>): Promise<T> {
+    for (let tries = 1; tries <= MOST_TRIES; tries++) {
+      const result = await change();
+      if (result !== null) return result;
+    }
+    const text = `policy ${JSON.stringify(policyId)} was changed by others each of ${MOST_TRIES} times`;
+    throw serviceError("POLICY_CONFLICT", `${text}; try again`);
   }
 
   /** Null if there is that version already. */
