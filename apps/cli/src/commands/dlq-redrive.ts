@@ -1,6 +1,6 @@
 /** `redrive dlq redrive`: dead letters once more, as new tasks, paced, with progress. */
 import { systemClock } from "@redrive/core";
-import type { Client } from "@redrive/service/client";
+import { type Client, REDRIVE_BOUNDS } from "@redrive/service/client";
 import { counted } from "@redrive/simulator/words";
 import { type Command, Option } from "commander";
 import { confirmed } from "../confirm.ts";
@@ -21,11 +21,19 @@ interface RedriveFlags extends RemoteFlags, FilterFlags {
 type RedriveView = Awaited<ReturnType<Client["getRedrive"]>>;
 
 export function addRedrive(parent: Command, screen: Screen): void {
+  const { ratePerSecond: rate, canary } = REDRIVE_BOUNDS;
+  const inRate = numberFlag(rate.minimum, rate.maximum);
+  const inCanary = wholeFlag(canary.minimum, canary.maximum);
   const command = parent
     .command("redrive [taskId...]")
     .description("make new tasks of dead letters: those that are named, or all that match")
-    .option("--rate <perSecond>", "so many a second", numberFlag(0.1, 10_000), 10)
-    .option("--canary <count>", "so many first; the rest if those go well", wholeFlag(0, 100), 0)
+    .option("--rate <perSecond>", "so many a second", inRate, rate.default)
+    .option(
+      "--canary <count>",
+      "so many first; the rest if those go well",
+      inCanary,
+      canary.default,
+    )
     .option("--dry-run", "only count")
     .option("-y, --yes", "do not ask");
   addFilter(command);

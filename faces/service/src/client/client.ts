@@ -33,6 +33,8 @@ import {
   type Transport,
 } from "./transport.ts";
 
+export { REDRIVE_BOUNDS } from "../operations/redrive-bounds.ts";
+
 /** A task as HTTP takes it: bytes go as `bodyBase64`. */
 export type TaskToCreate = Omit<TaskInput, "body"> & { readonly body?: string };
 

@@ -12,11 +12,11 @@ export type DeadFilter = Omit<TaskFilter, "status">;
 export interface RedriveOrder {
   readonly tenantId: string;
   readonly filter: DeadFilter;
-  /** These and no others; then `filter` is empty. */
+  /** These and no others, 1 to 1000; then `filter` is empty. */
   readonly taskIds?: readonly string[];
   /** 0.1 to 10 000. Default: 10. */
   readonly ratePerSecond?: number;
-  /** So many go first, and the rest waits for how they do. 0 to 100. Default: 0, all at once. */
+  /** So many go first, and the rest waits for how they do. Whole, 0 to 100. Default: 0, all at once. */
   readonly canary?: number;
   /** Only count. */
   readonly dryRun?: boolean;

@@ -163,6 +163,11 @@ describe("a redrive that its process did not finish", () => {
       await expect(start({ ratePerSecond })).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
     }
     await expect(start({ canary: 1e9 })).rejects.toThrow("canary must be 0 to 100, got 1000000000");
+    const halved = { code: "INVALID_ARGUMENT", message: "canary must be whole, got 2.5" };
+    await expect(start({ canary: 2.5 })).rejects.toMatchObject(halved);
+    await expect(start({ taskIds: [] })).rejects.toThrow(
+      "the number of taskIds must be 1 to 1000, got 0",
+    );
     expect(await jobs.list("t")).toEqual([]);
   });
 

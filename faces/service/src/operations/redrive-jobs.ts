@@ -3,9 +3,10 @@
  * cancelled by whoever asks, and taken up again by the next process where one was cut off. In a
  * shared store a node runs what it began; another takes it when that node has been silent.
  */
-import { assertRange, type Clock, RedriveError } from "@redrive/core";
+import { type Clock, RedriveError } from "@redrive/core";
 import { serviceError } from "../errors.ts";
 import type { NoteTable } from "../store.ts";
+import { assertBounds, REDRIVE_BOUNDS } from "./redrive-bounds.ts";
 import {
   type DeadFilter,
   isOver,
@@ -28,7 +29,6 @@ export interface RedriveJobsParts {
   readonly exclusive: boolean;
 }
 
-export const DEFAULT_RATE_PER_SECOND = 10;
 /** Ended redrives of a tenant that are remembered. */
 const MOST_ENDED = 100;
 /** Progress is written this often; what a crash takes of it is counted again. */
@@ -55,10 +55,10 @@ export class RedriveJobs {
   /** Freezes and counts the set, and begins unless it is a dry run. */
   async start(order: RedriveOrder): Promise<RedriveJob> {
     const { source } = this.#parts;
-    const { tenantId, ratePerSecond = DEFAULT_RATE_PER_SECOND, canary = 0 } = order;
-    const { dryRun = false } = order;
-    assertRange("ratePerSecond", ratePerSecond, 0.1, 10_000);
-    assertRange("canary", canary, 0, 100);
+    const { tenantId, dryRun = false } = order;
+    const { ratePerSecond = REDRIVE_BOUNDS.ratePerSecond.default } = order;
+    const { canary = REDRIVE_BOUNDS.canary.default } = order;
+    assertBounds({ ...order, ratePerSecond, canary });
     const taskIds = order.taskIds === undefined ? null : [...new Set(order.taskIds)];
     const createdAt = source.now();
     const set = {

@@ -4,6 +4,7 @@
  */
 import { policySchema } from "@redrive/core";
 import { type Static, Type } from "typebox";
+import { REDRIVE_BOUNDS } from "../../operations/redrive-bounds.ts";
 import { DeadFilterFields, filterFields } from "./task-schemas.ts";
 
 const NullableText = Type.Union([Type.String(), Type.Null()]);
@@ -75,15 +76,11 @@ export type Discarded = Static<typeof Discarded>;
 export const RedriveToStart = Type.Object(
   {
     filter: Type.Optional(DeadFilterFields),
-    taskIds: Type.Optional(
-      Type.Array(Type.String({ maxLength: 64 }), { minItems: 1, maxItems: 1000 }),
-    ),
-    ratePerSecond: Type.Optional(Type.Number({ minimum: 0.1, maximum: 10_000, default: 10 })),
+    taskIds: Type.Optional(Type.Array(Type.String({ maxLength: 64 }), REDRIVE_BOUNDS.taskIds)),
+    ratePerSecond: Type.Optional(Type.Number(REDRIVE_BOUNDS.ratePerSecond)),
     canary: Type.Optional(
       Type.Integer({
-        minimum: 0,
-        maximum: 100,
-        default: 0,
+        ...REDRIVE_BOUNDS.canary,
         description: "So many go first; the rest follows once their first attempts went well.",
       }),
     ),
