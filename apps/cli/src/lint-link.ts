@@ -7,6 +7,7 @@ import {
   assertStrategyCount,
   type CallsDocument,
   checkScenario,
+  LINT_CLIENTS,
   type LintContext,
   type LintSubject,
   scenarios,
@@ -50,8 +51,7 @@ export function lintRun(
   };
 }
 
-/** As many as lint assumes, and the window that the herd opens with. */
-const LINT_CLIENTS = 100;
+/** The window that the herd opens with. */
 const WINDOW_MS = 10;
 
 function isPolicy(document: LintSubject): document is PolicyDocument | PresetName {

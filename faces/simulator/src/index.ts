@@ -27,7 +27,13 @@ export { labs, runLab } from "./labs/labs.ts";
 export { lint, lintRules, passesLint } from "./lint/lint.ts";
 export { mend } from "./lint/mend.ts";
 export type { Finding, Severity } from "./lint/rule.ts";
-export type { LintContext, LintSubject, LintTier, LintTiers } from "./lint/subject.ts";
+export {
+  LINT_CLIENTS,
+  type LintContext,
+  type LintSubject,
+  type LintTier,
+  type LintTiers,
+} from "./lint/subject.ts";
 export type { PeakReport, Report, Series } from "./measure/report.ts";
 export {
   type LoggedAttempt,

@@ -15,6 +15,9 @@ import {
 } from "@redrive/core";
 import { resolvePolicy } from "../scenario.ts";
 
+/** Clients that are taken to fail at one instant where nobody says how many. */
+export const LINT_CLIENTS = 100;
+
 /** What is known of the calls. The more is told, the more lint can say. */
 export interface LintContext {
   /** Clients that may fail at one instant. 1 to 2 000 000. Default: 100. */
@@ -85,6 +88,6 @@ export function targetOf(subject: Exclude<LintSubject, LintTiers>, context: Lint
     kernel: kernelOf(policy),
     destination,
     context,
-    clients: context.clients ?? 100,
+    clients: context.clients ?? LINT_CLIENTS,
   };
 }

@@ -1,5 +1,5 @@
 /** Openings: the advised policy as runs of the other views, with the outage that was named. */
-import type { Advice, Answers, ScenarioDocument } from "@redrive/simulator";
+import { type Advice, type Answers, LINT_CLIENTS, type ScenarioDocument } from "@redrive/simulator";
 import type { SharedRun } from "@redrive/simulator/share";
 import { FIRST_SEED } from "../../app/seed.ts";
 import { questionOf } from "./answers.ts";
@@ -15,7 +15,7 @@ export function outageOf(answers: Answers): number {
 
 export function openingsOf(advice: Advice, answers: Answers): readonly Opening[] {
   const { policy, context } = advice;
-  const clients = context.clients ?? 100;
+  const clients = context.clients ?? LINT_CLIENTS;
   return [
     {
       label: "Curve",
@@ -30,7 +30,7 @@ export function openingsOf(advice: Advice, answers: Answers): readonly Opening[]
           { name: "advised", policy },
           { name: "without jitter", policy: { ...policy, jitterType: "NONE" } },
         ],
-        clients: Math.max(100, clients),
+        clients: Math.max(LINT_CLIENTS, clients),
         windowMs: Math.max(1, Math.round((policy.initialDelayMs ?? 100) / 10)),
       }),
     },
@@ -59,7 +59,7 @@ export function scenarioOf({ destination, context }: Advice, outageMs: number): 
     1,
     Math.min(MOST_PER_SECOND, Math.floor((MOST_CALLS * 1000) / horizonMs)),
   );
-  const { clients = 100, shards = 1 } = context;
+  const { clients = LINT_CLIENTS, shards = 1 } = context;
   return {
     name: "advised",
     description: "The advised policy under open traffic, with the outage that was named.",
