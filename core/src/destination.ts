@@ -11,7 +11,7 @@ import { DocumentError, type Problem } from "./document.ts";
 import type { GuardOptions } from "./guards.ts";
 import { HEDGE_DEFAULTS, type HedgeOptions } from "./hedge.ts";
 import { type Policy, type PolicyDocument, resolve } from "./policy.ts";
-import { type PresetName, presetPolicies } from "./preset-policies.ts";
+import { type PresetName, policyDocumentOf } from "./preset-policies.ts";
 import type { RateOptions } from "./rate.ts";
 import { RATIO_BUDGET_DEFAULTS, type RatioBudgetOptions } from "./ratio-budget.ts";
 import {
@@ -100,7 +100,7 @@ export function resolveDestination(
   if (problems.length > 0) throw new DocumentError("INVALID_DESTINATION", problems);
   const inService = defaults === "service";
   return {
-    policy: policyOf(document.policy ?? DEFAULT_POLICY[defaults]),
+    policy: resolve(policyDocumentOf(document.policy ?? DEFAULT_POLICY[defaults])),
     idempotent: document.idempotent,
     retryBudget: budgetOf(document.retryBudget ?? (defaults === "simulator" ? false : {})),
     breaker: breakerOf(document.breaker ?? (inService ? {} : false)),
@@ -108,10 +108,6 @@ export function resolveDestination(
     rate: rateOf(document.rate ?? false),
     hedge: withDefaults(document.hedge ?? false, HEDGE_DEFAULTS),
   };
-}
-
-function policyOf(policy: PolicyDocument | PresetName): Policy {
-  return resolve(typeof policy === "string" ? presetPolicies[policy] : policy);
 }
 
 /** The part with its defaults; fields given as undefined count as left out. */

@@ -165,7 +165,7 @@ export {
   singleAttempt,
 } from "./policy.ts";
 export { policySchema } from "./policy-schema.ts";
-export { type PresetName, presetPolicies } from "./preset-policies.ts";
+export { type PresetName, policyDocumentOf, presetPolicies } from "./preset-policies.ts";
 export { preset, presets } from "./presets.ts";
 export type { Random } from "./random.ts";
 export { createRate, type Rate, type RateOptions, rateReadyAt, takeRate } from "./rate.ts";

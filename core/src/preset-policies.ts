@@ -77,3 +77,8 @@ export const presetPolicies: Readonly<Record<PresetName, PolicyDocument>> = {
     retryableErrors: ERROR_CLASSES,
   },
 };
+
+/** The document that a policy or a preset's name stands for. */
+export function policyDocumentOf(policy: PolicyDocument | PresetName): PolicyDocument {
+  return typeof policy === "string" ? presetPolicies[policy] : policy;
+}

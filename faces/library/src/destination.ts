@@ -9,8 +9,7 @@ import {
   type Destination as DestinationOptions,
   guardOptionsOf,
   type Policy,
-  type PolicyDocument,
-  presetPolicies,
+  policyDocumentOf,
   type Random,
   type RetryBudget,
   resolve,
@@ -98,7 +97,8 @@ class GuardedDestination implements Destination {
     const { clock = systemClock, random = systemRandom } = wiring;
     this.setting = createSetting(policy, clock, random.fork(name), name);
     this.host = new GuardedHost(this.createGatekeeper(clock.now()), idempotent, hedge, wiring);
-    const base = baseOf(document);
+    // As it was written, so that overrides complete with the right defaults.
+    const base = policyDocumentOf(document.policy ?? {});
     this.settings = new SettingCache({}, (overrides) =>
       createSetting(resolve({ ...base, ...overrides }), clock, this.setting.random, name),
     );
@@ -216,9 +216,4 @@ function split(input: DestinationInput): {
   };
   const given = Object.entries(wiring).filter(([, value]) => value !== undefined);
   return { document, wiring: Object.fromEntries(given) };
-}
-
-/** The policy as it was written, so that overrides complete with the right defaults. */
-function baseOf({ policy = {} }: DestinationDocument): PolicyDocument {
-  return typeof policy === "string" ? presetPolicies[policy] : policy;
 }
