@@ -146,6 +146,13 @@ test.each<[string, NodeJS.ProcessEnv, string]>([
   ["--store memory:", { REDRIVE_PORT: "http" }, "Must be 0 to 65535."],
   ["--store memory:", { REDRIVE_API_KEY: "secret" }, "make one with `redrive keys add`"],
   ["--store memory:", { REDRIVE_ENCRYPTION_KEY: "short" }, "openssl rand -base64 32"],
+  ["--retry-budget 11", {}, "'--retry-budget <share>' argument '11' is invalid. Must be off, or"],
+  [
+    "",
+    { REDRIVE_RETRY_BUDGET: "1e3" },
+    'retryBudget.ratio must be a number from 0 to 10, got "1e3"',
+  ],
+  ["", { REDRIVE_RETRY_BUDGET: "-1" }, "from env 'REDRIVE_RETRY_BUDGET' is invalid"],
   ["--insecure-no-auth --allow-targets 10.0.0.0/8", {}, "must not be together"],
   ["--store memory: --port 0", { REDRIVE_ALLOW_TARGETS: "10.0.0.0/99" }, "a block like 10.0.0.0/8"],
 ])("`redrive serve %s` with %o exits with 2 and the fix", async (args, env, fix) => {

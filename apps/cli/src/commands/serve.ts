@@ -3,9 +3,9 @@
  * before it opens anything, and never moves to another port.
  */
 import process from "node:process";
-import { RedriveError } from "@redrive/core";
-import { type Command, Option } from "commander";
-import { addExamples, numberFlag, portFlag } from "../flags.ts";
+import { checkDestination, RedriveError } from "@redrive/core";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { addExamples, portFlag } from "../flags.ts";
 import { isTaken } from "../ports.ts";
 import { FAILED, WRONG_USE } from "../presentation.ts";
 import type { Screen } from "../screen.ts";
@@ -43,9 +43,13 @@ export function addServe(parent: Command, screen: Screen): void {
   command.action((flags: ServiceFlags) => runServe(screen, flags));
 }
 
-/** As `ratio` in a destination's document. */
+/** As `ratio` in a destination's document, by the rule that the file's meets. */
 function budgetFlag(text: string): number | "off" {
-  return text === "off" ? text : numberFlag(0, 10)(text);
+  if (text === "off") return text;
+  const ratio = /^\d+(?:\.\d+)?$/u.test(text) ? Number(text) : text;
+  const [problem] = checkDestination({ retryBudget: { ratio } });
+  if (problem === undefined) return ratio as number;
+  throw new InvalidArgumentError(`Must be off, or a share: ${problem.message}.`);
 }
 
 export function addAddress(command: Command): Command {
