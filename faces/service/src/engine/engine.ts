@@ -63,6 +63,7 @@ export class Engine implements TurnHost {
   readonly events: EngineEvents;
   readonly policies: PolicyBook;
   readonly #options: EngineOptions;
+  readonly #codedStore: Store;
   readonly #destinations = new Map<string, GuardedDestination>();
   readonly #scheduler = new Scheduler();
   /** The retry budget of all destinations together; undefined: off. */
@@ -88,6 +89,7 @@ export class Engine implements TurnHost {
   private constructor(options: EngineOptions, latestAt: number, whole: string | undefined) {
     const { clock, random, store, deliver, nodeId } = options;
     this.#options = options;
+    this.#codedStore = codedStore(store, (error) => this.failed(error));
     this.nodeId = nodeId;
     const time = new EngineTime(clock, latestAt);
     const scheduler = this.#scheduler;
@@ -262,7 +264,7 @@ export class Engine implements TurnHost {
     change: Partial<Pick<DestinationRow, "pausedAt" | "document">>,
   ): Promise<DestinationRow> {
     const destination = this.destination(tenantId, name);
-    const store = codedStore(this.#options.store, (error) => this.failed(error));
+    const store = this.#codedStore;
     const stored = await store.getDestination(tenantId, name);
     if (stored !== null) destination.adopt(stored, this.#time.now());
     const row = { ...destination.row, ...change, version: destination.row.version + 1 };
