@@ -6,7 +6,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type Clock, parseDuration, type Random } from "@redrive/core";
-import { openablePort } from "./ports.ts";
+import { isTaken, LAST_PORT } from "./ports.ts";
 
 export interface FlakyDestination {
   /** Without a slash at its end. */
@@ -29,10 +29,18 @@ export async function startFlakyDestination(
 ): Promise<FlakyDestination> {
   const answer = flakyAnswers(clock, random);
   const server = createServer((request, response) => respond(request, response, answer));
-  const found = (await openablePort(host, port)) ?? 0;
-  await once(server.listen(found, host), "listening");
+  await listenNear(server, host, port);
   const opened = (server.address() as AddressInfo).port;
   return { url: `http://${host}:${opened}`, stop: () => close(server) };
+}
+
+async function listenNear(server: Server, host: string, port: number): Promise<void> {
+  try {
+    await once(server.listen(port > LAST_PORT ? 0 : port, host), "listening");
+  } catch (error) {
+    if (!isTaken(error)) throw error;
+    await once(server.listen(0, host), "listening");
+  }
 }
 
 export interface FlakyAnswer {

@@ -6,7 +6,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 
-const LAST_PORT = 65_535;
+export const LAST_PORT = 65_535;
 
 /** The port itself if it can be opened (0: any that can), undefined if it is taken. */
 export async function openablePort(host: string, port: number): Promise<number | undefined> {

@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { createRedrive, type Redrive } from "@redrive/service";
 import { type AppOptions, assertMayListen, createApp, listenApp } from "@redrive/service/http";
 import { keysOf } from "./key-books.ts";
-import { openablePort } from "./ports.ts";
+import { isTaken, openablePort } from "./ports.ts";
 import type { ServiceConfig } from "./service-config.ts";
 
 export type App = ReturnType<typeof createApp>;
@@ -45,15 +45,34 @@ const PAGES_FOLDERS = ["../../web/dist", "../pages"].map((path) =>
 /** Attempts under way have this long to end when the service is told to stop. */
 const GRACE_MS = 10_000;
 
+/** How often a free port is looked for, where any will do. */
+const PORTS_TRIED = 5;
+
 /** Resolves once the port is open. */
 export async function openServing(
   config: ServiceConfig,
   options: ServingOptions = {},
 ): Promise<Serving> {
-  const { host, insecureNoAuth = false } = config;
   const keys = keysOf(config.store, options.apiKey);
-  assertMayListen(host, keys !== undefined || insecureNoAuth);
-  const port = await portFor(config);
+  assertMayListen(config.host, keys !== undefined || config.insecureNoAuth === true);
+  for (let tried = 1; ; tried++) {
+    const port = await portFor(config);
+    try {
+      return await openOn(port, config, keys, options);
+    } catch (error) {
+      // Between looking and opening somebody else took it.
+      if (config.port !== 0 || !isTaken(error) || tried === PORTS_TRIED) throw error;
+    }
+  }
+}
+
+async function openOn(
+  port: number,
+  config: ServiceConfig,
+  keys: AppOptions["keys"],
+  options: ServingOptions,
+): Promise<Serving> {
+  const { host, insecureNoAuth = false } = config;
   const redrive = await createRedrive({
     ...serviceOptions(config, port),
     ...(options.encryptionKey && { encryptionKey: options.encryptionKey }),
