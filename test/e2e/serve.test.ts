@@ -145,7 +145,7 @@ test.each<[string, NodeJS.ProcessEnv, string]>([
   [`--config ${config}`, {}, 'did you mean "port"?'],
   ["--store memory:", { REDRIVE_PORT: "http" }, "Must be 0 to 65535."],
   ["--store memory:", { REDRIVE_API_KEY: "secret" }, "make one with `redrive keys add`"],
-  ["--store memory:", { REDRIVE_ENCRYPTION_KEY: "short" }, "openssl rand -base64 32"],
+  ["--store memory: --port 0", { REDRIVE_ENCRYPTION_KEY: "short" }, "openssl rand -base64 32"],
   ["--retry-budget 11", {}, "'--retry-budget <share>' argument '11' is invalid. Must be off, or"],
   [
     "",
