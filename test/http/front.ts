@@ -5,6 +5,7 @@
 import { once } from "node:events";
 import { Agent, createServer, type IncomingHttpHeaders, request } from "node:http";
 import { type AddressInfo, connect } from "node:net";
+import type { Clock } from "@redrive/core";
 import { createRedrive, type Redrive, type RedriveOptions } from "@redrive/service";
 import { type AppOptions, createApp, listenApp } from "@redrive/service/http";
 
@@ -59,12 +60,16 @@ export interface Front extends Omit<Caller, "close"> {
   close(): Promise<void>;
 }
 
-export type FrontOptions = AppOptions & Partial<RedriveOptions>;
+export interface FrontOptions extends Omit<AppOptions, "clock">, Partial<RedriveOptions> {
+  /** The time by which the front limits its callers; the service behind it keeps the real one. */
+  readonly frontClock?: Clock;
+}
 
 export async function openFront(options: FrontOptions = {}): Promise<Front> {
   const target = await openTarget();
   const redrive = await createRedrive({ store: "memory:", ...options });
-  const app = createApp(redrive, options);
+  const { frontClock: clock, ...rest } = options;
+  const app = createApp(redrive, { ...rest, ...(clock && { clock }) });
   const url = await listenApp(app, { port: 0 });
   const caller = callerOn((app.server.address() as AddressInfo).port);
   return {

@@ -1,5 +1,6 @@
 /** Limits: who asks for too much is told when to come back, and a store in trouble is told honestly. */
 
+import { virtualClock } from "@redrive/core";
 import { memoryStore, type Store, StoreBrokenError, StoreFullError } from "@redrive/service";
 import { createKey, memoryKeyBook } from "@redrive/service/http";
 import { afterEach, describe, expect, test } from "vitest";
@@ -20,11 +21,12 @@ test("row 60: a key that sends too much gets 429, others are not touched", async
     keys.add(record);
     return { authorization: `Bearer ${key}` };
   });
-  front = await openFront({ keys, requestsPerSecond: 20 });
+  // All in one instant, however long the machine takes over them.
+  front = await openFront({ keys, requestsPerSecond: 20, frontClock: virtualClock() });
   const ask = (headers = {}) => front.call({ method: "GET", path: "/retry-tasks", headers });
   const answers = await Promise.all(Array.from({ length: 100 }, () => ask(noisy)));
   const refused = answers.filter(({ status }) => status === 429);
-  expect(refused.length).toBeGreaterThan(50);
+  expect(refused).toHaveLength(80);
   expect(refused[0]?.headers["retry-after"]).toBe("1");
   expect(refused[0]?.json.code).toBe("TOO_MANY_REQUESTS");
   expect((await ask(quiet)).status).toBe(200);
@@ -87,11 +89,15 @@ describe("a store in trouble", () => {
     expect((await front.call({ method: "GET", path: "/healthz" })).status).toBe(200);
   });
 
-  test("I28: a store that hangs is 503 within 5 s", { timeout: 20_000 }, async () => {
+  test("I28: a store that hangs is 503 within 5 s", async () => {
+    const frontClock = virtualClock();
+    let isAsked = () => {};
     let hung: Promise<void> | undefined;
     let free = () => {};
     front = await openFront({
+      frontClock,
       store: withCommit((inner) => async (batch) => {
+        if (batch.creates.length > 0) isAsked();
         await hung;
         return inner(batch);
       }),
@@ -101,10 +107,14 @@ describe("a store in trouble", () => {
     hung = new Promise((resolve) => {
       free = resolve;
     });
-    const startMs = performance.now();
-    const { status, json, headers } = await create();
-    expect([status, json.code, headers["retry-after"]]).toEqual([503, "STORE_UNAVAILABLE", "1"]);
-    expect(performance.now() - startMs).toBeLessThan(5000);
+    const asked = new Promise<void>((resolve) => {
+      isAsked = resolve;
+    });
+    const answer = create();
+    await asked;
+    await frontClock.advance(5000);
     free();
+    const { status, json, headers } = await answer;
+    expect([status, json.code, headers["retry-after"]]).toEqual([503, "STORE_UNAVAILABLE", "1"]);
   });
 });
