@@ -16,7 +16,10 @@ const once = { maxAttempts: 1 };
 const quick = { maxAttempts: 3, initialDelayMs: 1, maxDelayMs: 2 };
 const get = (path: string) => front.call({ method: "GET", path });
 
-/** Creates a task and waits for its end; the bytes that its target got. */
+/**
+ * Creates a task and waits for its end; the bytes that its target got. Every test here waits for
+ * what it started: the front is shared, and a straggler would count as an end of the next one's.
+ */
 async function deliver(body: string): Promise<Buffer> {
   const headers = { prefer: "wait=10" };
   const { status, text } = await front.call({ body, headers });
@@ -81,6 +84,7 @@ describe("POST /retry-tasks", () => {
     const { url } = front.target;
     const { json } = await front.call({
       body: `{"targetUrl":"http://10.0.0.1/","targetUrl":"${url}","policy":{"maxAttempts":1}}`,
+      headers: { prefer: "wait=10" },
     });
     expect((await get(`/retry-tasks/${json.taskId}`)).json.targetUrl).toBe(url);
   });
@@ -274,6 +278,7 @@ describe("row 65: what callers write is shown as text", () => {
     const labels = { name: "<script>alert(1)</script>\u202e\u001b[31m" };
     const { json: created } = await front.call({
       body: { targetUrl: front.target.url, labels, policy: once },
+      headers: { prefer: "wait=10" },
     });
     const { text, headers } = await get(`/retry-tasks/${created.taskId}`);
     expect(headers["content-type"]).toContain("application/json");
