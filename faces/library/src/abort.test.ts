@@ -108,24 +108,24 @@ describe("abort", () => {
   });
 
   test("during a wait rejects within 10 ms", async () => {
-    const tries = await Promise.all(
-      Array.from({ length: 5 }, async () => {
-        const controller = new AbortController();
-        const options = { ...SLOW, signal: controller.signal };
-        const call = rejectionOf(
-          retry(
-            failing(() => undefined),
-            options,
-          ),
-        );
-        await nextTurn();
-        const abortedAt = performance.now();
-        controller.abort();
-        await call;
-        return performance.now() - abortedAt;
-      }),
-    );
-    // The best of five, because a busy machine may take the processor away at any moment.
+    const tries: number[] = [];
+    for (let n = 0; n < 5; n++) {
+      const controller = new AbortController();
+      const options = { ...SLOW, signal: controller.signal };
+      const call = rejectionOf(
+        retry(
+          failing(() => undefined),
+          options,
+        ),
+      );
+      await nextTurn();
+      const abortedAt = performance.now();
+      controller.abort();
+      await call;
+      tries.push(performance.now() - abortedAt);
+    }
+    // The best of five, because a busy machine may take the processor away at any moment; one after
+    // the other, or it would take it from all of them at once.
     expect(Math.min(...tries)).toBeLessThan(10);
   });
 
