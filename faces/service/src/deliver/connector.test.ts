@@ -1,10 +1,9 @@
 /** Dynamic rows of reliability.md 5A and row 38 of 4B, on real sockets and a DNS played by hand. */
-import { once } from "node:events";
 import type { Socket } from "node:net";
 import { type Clock, systemClock } from "@redrive/core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseAllowlist } from "./allowlist.ts";
-import { Connector, type ConnectorTools } from "./connector.ts";
+import { Connector, type ConnectorTools, LOOKUP_DEADLINE_MS } from "./connector.ts";
 import { AMPLE, brief, requestTo, testDeliverer } from "./deliver.testing.ts";
 import { complete } from "./hostile-rows.testing.ts";
 import { type HostileServer, hostileServer } from "./hostile-server.testing.ts";
@@ -165,10 +164,10 @@ describe("lookups (row 38 of 4B, row 90 of 5A)", () => {
 
   it("end with the connection's timeout, if that comes first", async () => {
     const deliverer = testDeliverer({ resolve: hanging });
-    const options = { attemptTimeoutMs: 10_000, connectTimeoutMs: 100 };
+    const options = { ...AMPLE, connectTimeoutMs: 100 };
     const result = await deliverer.deliver(requestTo("http://a.example/"), options);
     expect(brief(result)).toBe("error dns");
-    expect(result.durationMs).toBeLessThan(3000);
+    expect(result.durationMs).toBeLessThan(LOOKUP_DEADLINE_MS);
     await deliverer.close();
   });
 
@@ -185,7 +184,7 @@ describe("lookups (row 38 of 4B, row 90 of 5A)", () => {
 });
 
 describe("a change of policy", () => {
-  it("closes idle connections that the old one allowed (row 99)", { timeout: 2000 }, async () => {
+  it("closes idle connections that the old one allowed (row 99)", async () => {
     const allow = parseAllowlist(`127.0.0.1:${counting.port}`);
     const deliverer = testDeliverer({ targets: createTargetPolicy({ allow }) });
     const request = requestTo(counting.url());
@@ -193,10 +192,14 @@ describe("a change of policy", () => {
     expect(brief(await deliverer.deliver(request, AMPLE))).toBe("success 200");
     const socket = counting.sockets[before];
     deliverer.reload(PUBLIC);
-    // undici closes idle connections after 4 s by itself: too late for this test.
-    await once(socket!, "close");
+    // undici closes idle connections after 4 s by itself. This one was closed at once: by the time
+    // that a later connection has served, the end of an earlier one has been seen.
+    const other = testDeliverer();
+    await other.deliver(request, AMPLE);
+    await other.close();
+    expect(socket?.readableEnded).toBe(true);
     expect(brief(await deliverer.deliver(request, AMPLE))).toBe("fault target-denied");
-    expect(counting.sockets.length).toBe(before + 1);
+    expect(counting.sockets.length).toBe(before + 2);
     await deliverer.close();
   });
 

@@ -33,7 +33,7 @@ describeRows("a target that keeps silent, dawdles or hangs up", [
   row(2, "closes at once", "", "error reset", { server: { greet: (socket) => void socket.end() } }),
   row(2, "closes after the request", (socket) => void socket.end(), "error reset"),
   row(3, "resets", (socket) => void socket.resetAndDestroy(), "error reset"),
-  row(4, "drips its headers", (socket) => drip(socket, head(200), 20), "error timeout", late),
+  row(4, "drips its headers", dripping("HTTP/1.1 200 X\r\nx: ", "y"), "error timeout", late),
   row(5, "drips its body for ever", dripping(head(200), "x"), "success 200 truncated", late),
   row(5, "drips a failure's body", dripping(head(503), "x"), "status 503 truncated", late),
   row(6, "floods with 103", dripping("", head(103, "link: x")), "error timeout", late),
