@@ -164,8 +164,9 @@ export class Engine implements TurnHost {
       const { tenantId, name } = destination;
       const row = await this.#options.store.getDestination(tenantId, name);
       if (row === null || row.version === destination.row.version) continue;
-      destination.adopt(row, this.#time.now());
-      this.#scheduler.unblock(destination);
+      const now = this.#time.now();
+      destination.adopt(row, now);
+      this.#scheduler.unblock(destination, now);
       this.#turn.request();
     }
   }
@@ -271,8 +272,9 @@ export class Engine implements TurnHost {
     const batch = { now: this.#time.now(), nodeId: this.nodeId, ...NO_ITEMS };
     const { destinations } = await store.commit({ ...batch, destinations: [{ row }] });
     const standing = destinations[0] ?? null;
-    destination.adopt(standing ?? row, this.#time.now());
-    this.#scheduler.unblock(destination);
+    const now = this.#time.now();
+    destination.adopt(standing ?? row, now);
+    this.#scheduler.unblock(destination, now);
     this.#turn.request();
     if (standing !== null) return this.changeDestination(tenantId, name, change);
     this.events.emit(this.#time.now(), {

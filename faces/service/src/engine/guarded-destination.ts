@@ -65,6 +65,8 @@ export interface WaitingLane {
   stamp: number;
   /** It is due, but only a change at the destination lets it go on. */
   blocked: boolean;
+  /** It is due and waits for an instant, unless a change at the destination lets it go on before. */
+  parked: boolean;
 }
 
 /** A Retry-After holds back others for at most this; then one call finds out. */
@@ -123,6 +125,7 @@ export class GuardedDestination {
       dueAt: Number.POSITIVE_INFINITY,
       stamp: 0,
       blocked: false,
+      parked: false,
     });
     this.lanes = { first: lane("first"), retry: lane("retry"), alone: lane("alone") };
   }

@@ -147,7 +147,7 @@ export class Runner {
     this.#running--;
     held.signal = undefined;
     destination.leave(permit, now, policy, result.outcome, result.durationMs);
-    this.#parts.scheduler.unblock(destination);
+    this.#parts.scheduler.unblock(destination, now);
     // What this node aborted itself is a call whose outcome nobody saw.
     const isLost = result.outcome.kind === "aborted";
     const outcome = isLost ? ({ kind: "abandoned" } as const) : result.outcome;
@@ -170,8 +170,9 @@ export class Runner {
   }
 
   #unused({ destination, permit }: Held): void {
-    destination.giveBack(permit, this.#parts.time.now());
-    this.#parts.scheduler.unblock(destination);
+    const now = this.#parts.time.now();
+    destination.giveBack(permit, now);
+    this.#parts.scheduler.unblock(destination, now);
   }
 
   #settle(held: Held, settled: Settle): void {

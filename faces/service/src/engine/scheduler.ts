@@ -87,8 +87,10 @@ export class Scheduler {
 
   #park(lane: WaitingLane): void {
     const { readyAt } = lane.destination;
-    if (Number.isFinite(readyAt)) this.#push(lane, readyAt);
-    else lane.blocked = true;
+    if (Number.isFinite(readyAt)) {
+      this.#push(lane, readyAt);
+      lane.parked = true;
+    } else lane.blocked = true;
   }
 
   /** What the store answered; the next task of the lane is due then. */
@@ -102,12 +104,15 @@ export class Scheduler {
     if (Number.isFinite(lane.dueAt)) this.#push(lane, lane.dueAt);
   }
 
-  /** Something changed at a destination: lanes that nothing but that could help are looked at. */
-  unblock(destination: GuardedDestination): void {
+  /**
+   * Something changed at a destination: lanes that nothing but that could help are looked at, and
+   * those that wait for an instant need wait no longer if they would be let through now (the probe
+   * of a breaker has succeeded, a guard was taken away).
+   */
+  unblock(destination: GuardedDestination, now: number): void {
     for (const lane of Object.values(destination.lanes)) {
-      if (!lane.blocked) continue;
-      lane.blocked = false;
-      this.#push(lane, lane.dueAt);
+      const isFree = lane.parked && destination.wouldAdmit(lane.lane !== "first", now);
+      if (lane.blocked || isFree) this.#push(lane, lane.dueAt);
     }
   }
 
@@ -127,6 +132,7 @@ export class Scheduler {
 
   #push(lane: WaitingLane, at: number): void {
     lane.blocked = false;
+    lane.parked = false;
     this.#heap.push({ at, lane, stamp: ++lane.stamp, sequence: ++this.#sequence });
   }
 }

@@ -83,7 +83,7 @@ function adopt(
   row: DestinationRow,
 ): void {
   destination.adopt(row, now);
-  scheduler.unblock(destination);
+  scheduler.unblock(destination, now);
 }
 
 function giveBack(
@@ -93,7 +93,7 @@ function giveBack(
 ): void {
   if (permits.length === 0) return;
   for (const permit of permits) destination.giveBack(permit, now);
-  scheduler.unblock(destination);
+  scheduler.unblock(destination, now);
 }
 
 function tellEach<Result>(

@@ -1,0 +1,32 @@
+/** Tests of what holds a destination back, and of letting go as soon as it does so no longer. */
+import { describe, expect, it } from "vitest";
+import { DESTINATION, TENANT } from "../stores/store.testing.ts";
+import { FAILED, OK, setup } from "./engine.testing.ts";
+
+/** Every first attempt fails until the breaker of the destination opens. */
+async function opened(engine: Awaited<ReturnType<typeof setup>>) {
+  const { clock, enqueue, sent, store } = engine;
+  for (let n = 0; n < 60; n++) enqueue();
+  await clock.advance(1);
+  const isOpen = async () =>
+    (await store.getDestination(TENANT, DESTINATION))?.breakerState === "OPEN";
+  while (!(await isOpen())) {
+    for (const { finish } of sent) finish(FAILED);
+    await clock.advance(1);
+  }
+  for (const { finish } of sent) finish(FAILED);
+  await clock.advance(1);
+  return sent.length;
+}
+
+describe("a destination", () => {
+  it("goes on as soon as the probe of its breaker has succeeded", async () => {
+    const engine = await setup({ maxAttempts: 1 });
+    const { clock, sent } = engine;
+    const before = await opened(engine);
+    while (sent.length === before) await clock.advance(100);
+    sent[before]?.finish(OK);
+    await clock.advance(5);
+    expect(sent.length).toBeGreaterThan(before + 1);
+  });
+});

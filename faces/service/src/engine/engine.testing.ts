@@ -1,0 +1,73 @@
+/** What tests of the engine share: one on virtual time, with attempts ended by hand or by a script. */
+import {
+  type Outcome,
+  type resolve,
+  seededRandom,
+  statusOutcome,
+  virtualClock,
+} from "@redrive/core";
+import { type AttemptResult, unstarted } from "../deliver/attempt-result.ts";
+import type { CreateResult, StartedTask } from "../store.ts";
+import { memoryStore } from "../stores/memory/memory-store.ts";
+import { newTask, T0, TENANT } from "../stores/store.testing.ts";
+import type { NewTask } from "../task.ts";
+import { Engine, type EngineOptions } from "./engine.ts";
+
+export interface Sent {
+  readonly at: number;
+  readonly task: StartedTask;
+  readonly finish: (outcome: Outcome) => void;
+}
+
+/** An engine on virtual time whose attempts a test ends by hand, or by a script of outcomes. */
+export async function setup(
+  policyFields: Parameters<typeof resolve>[0] = {},
+  startAt = T0,
+  options: Pick<EngineOptions, "retentionMs" | "retryBudget"> = {},
+) {
+  const clock = virtualClock(startAt);
+  const store = memoryStore();
+  const policy = { tenantId: TENANT, policyId: "background", version: 1, createdAt: T0 };
+  await store.addPolicy({ ...policy, document: JSON.stringify(policyFields) });
+  const sent: Sent[] = [];
+  const script: Outcome[] = [];
+  const boot = async (nodeId: string) => {
+    const engine = await Engine.open({
+      ...options,
+      clock,
+      random: seededRandom("engine"),
+      store,
+      nodeId,
+      deliver: (task, { signal }, done) => {
+        const startMs = clock.monotonicMs();
+        let isOver = false;
+        const finish = (outcome: Outcome) => {
+          if (isOver) return;
+          isOver = true;
+          const durationMs = clock.monotonicMs() - startMs;
+          const result: AttemptResult = { ...unstarted(outcome, null), durationMs };
+          done(outcome.kind === "status" ? { ...result, status: outcome.status } : result);
+        };
+        sent.push({ at: clock.now(), task, finish });
+        signal.addEventListener("abort", () => finish({ kind: "aborted" }));
+        const outcome = script.shift();
+        if (outcome !== undefined) clock.alarm(10, () => finish(outcome));
+      },
+    });
+    await engine.start();
+    return engine;
+  };
+  const engine = await boot("node-1");
+  const enqueue = (fields: Partial<NewTask> = {}, fingerprint: string | null = null) => {
+    const task = newTask({ createdAt: clock.now(), scheduledAt: clock.now(), ...fields });
+    const created = new Promise<CreateResult>((done, failed) =>
+      engine.create(task, fingerprint, done, failed),
+    );
+    return { task, created };
+  };
+  const get = (taskId: string) => store.query.get(TENANT, taskId);
+  return { clock, store, engine, boot, enqueue, sent, script, get };
+}
+
+export const FAILED = statusOutcome(500);
+export const OK = statusOutcome(200);
