@@ -29,4 +29,16 @@ describe("a destination", () => {
     await clock.advance(5);
     expect(sent.length).toBeGreaterThan(before + 1);
   });
+
+  it("stays open when its document is changed", async () => {
+    const engine = await setup({ maxAttempts: 1 });
+    const { clock, sent } = engine;
+    const before = await opened(engine);
+    const document = JSON.stringify({ concurrency: { max: 8 } });
+    await engine.engine.changeDestination(TENANT, DESTINATION, { document });
+    await clock.advance(1000);
+    expect(sent.length).toBe(before);
+    await clock.advance(6000);
+    expect(sent.length).toBe(before + 1);
+  });
 });

@@ -351,13 +351,17 @@ export class GuardedDestination {
     if (row.gateUntil <= now) this.#rampedGate = Math.max(this.#rampedGate, row.gateUntil);
   }
 
-  /** Follows another document. The guards start anew, or from a note; what is in flight counts on. */
+  /**
+   * Follows another document. The guards start anew, or from a note; but what is in flight counts
+   * on, and a circuit that is open stays so: it is the destination that is not well.
+   */
   #configure(text: string | null, now: number): void {
     const document = text === null ? {} : (JSON.parse(text) as DestinationDocument);
-    const { concurrency } = this.guards;
+    const { breaker, concurrency } = this.guards;
     this.document = resolveDestination(document, "service");
     this.#guards = this.#makeGuards(now);
     this.budgets.own = this.#guards.retryBudget;
+    if (breaker && this.#guards.breaker) adoptBreaker(this.#guards.breaker, now, breaker);
     if (concurrency === undefined || this.guards.concurrency === undefined) return;
     this.guards.concurrency.inFlight = concurrency.inFlight;
     this.guards.concurrency.retriesInFlight = concurrency.retriesInFlight;
