@@ -168,7 +168,14 @@ export { policySchema } from "./policy-schema.ts";
 export { type PresetName, policyDocumentOf, presetPolicies } from "./preset-policies.ts";
 export { preset, presets } from "./presets.ts";
 export type { Random } from "./random.ts";
-export { createRate, type Rate, type RateOptions, rateReadyAt, takeRate } from "./rate.ts";
+export {
+  createRate,
+  giveBackRate,
+  type Rate,
+  type RateOptions,
+  rateReadyAt,
+  takeRate,
+} from "./rate.ts";
 export {
   assertKey,
   type CallRequest,

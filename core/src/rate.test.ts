@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
   createRate,
+  giveBackRate,
   type Rate,
   type RateOptions,
   rateReadyAt,
@@ -31,15 +32,21 @@ const anyOptions: fc.Arbitrary<RateOptions> = fc.record({
 const anyGaps = fc.array(fc.oneof(fc.nat(3), fc.nat(400), fc.nat(20_000)), { maxLength: 60 });
 
 describe("the bound", () => {
-  test("in any span of t ms at most burst + perSecond x t / 1000 calls pass", () => {
+  test("in any span of t ms at most burst + perSecond x t / 1000 calls pass, whatever is given back", () => {
     fc.assert(
-      fc.property(anyOptions, anyGaps, (options, gaps) => {
+      fc.property(anyOptions, anyGaps, fc.infiniteStream(fc.nat(5)), (options, gaps, draws) => {
         const rate = createRate(options, T0);
         const passed: number[] = [];
+        const unused: number[] = [];
         let now = T0;
         for (const gap of gaps) {
           now += gap;
-          for (let n = 0; n < 60 && takeRate(rate, now); n++) passed.push(now);
+          for (let n = 0; n < 60 && takeRate(rate, now); n++) {
+            const isUsed = draws.next().value > 1;
+            (isUsed ? passed : unused).push(now);
+            // Some are given back at once, some later, and some never.
+            if (draws.next().value > 2) giveBackRate(rate, unused.pop() ?? -1);
+          }
         }
         const worst = passed.reduce((most, fromAt, from) => {
           const spare = passed.slice(from).map((toAt, n) => {
@@ -50,6 +57,17 @@ describe("the bound", () => {
         expect(worst).toBeLessThan(1e-6);
       }),
     );
+  });
+
+  test("a place that is given back at once is free for the next", () => {
+    const rate = createRate({ perSecond: 1, burst: 1 }, T0);
+    for (let n = 0; n < 100; n++) {
+      expect(takeRate(rate, T0)).toBe(true);
+      expect(takeRate(rate, T0)).toBe(false);
+      giveBackRate(rate, T0);
+    }
+    expect(drain(rate, T0)).toBe(1);
+    expect(rateReadyAt(rate, T0)).toBe(T0 + 1000);
   });
 
   test("a caller who waits until it is ready gets the whole rate", () => {

@@ -42,6 +42,14 @@ export function takeRate(rate: Rate, now: number): boolean {
   return true;
 }
 
+/**
+ * A call that was let go at `takenAt` never left: its place is free again, unless another call has
+ * been let go since, which would then come too soon.
+ */
+export function giveBackRate(rate: Rate, takenAt: number): void {
+  if (rate.at === takenAt) rate.ahead = Math.max(0, rate.ahead - 1);
+}
+
 /** The earliest whole ms at which a call may go: `now` if it may go at once. */
 export function rateReadyAt(rate: Rate, now: number): number {
   const excess = Math.max(0, excessOf(rate, aheadAt(rate, now)));

@@ -41,4 +41,18 @@ describe("a destination", () => {
     await clock.advance(6000);
     expect(sent.length).toBe(before + 1);
   });
+
+  it("gives no place in its rate to tasks whose time is over", async () => {
+    const { clock, engine, enqueue, sent, get } = await setup({ totalBudgetMs: 5000 });
+    const document = JSON.stringify({ rate: { perSecond: 1, burst: 1 } });
+    await engine.changeDestination(TENANT, DESTINATION, { document, pausedAt: clock.now() });
+    const old = Array.from({ length: 30 }, () => enqueue().task.taskId);
+    await clock.advance(6000);
+    const { task } = enqueue();
+    await engine.changeDestination(TENANT, DESTINATION, { pausedAt: null });
+    await clock.advance(1000);
+    const ended = await Promise.all(old.map(get));
+    expect(ended.map((one) => one?.reason)).toEqual(old.map(() => "budget"));
+    expect(sent.map((one) => one.task.taskId)).toEqual([task.taskId]);
+  });
 });

@@ -21,6 +21,7 @@ import {
   type Gates,
   type Guards,
   gatesOf,
+  giveBackRate,
   guardOptionsOf,
   healthOf,
   isAccepted,
@@ -278,8 +279,8 @@ export class GuardedDestination {
   }
 
   /**
-   * How many permits to ask for at once. A place in a rate cannot be given back, so where there is
-   * one they are asked for one by one.
+   * How many permits to ask for at once. A place in a rate cannot be given back once a later one
+   * was taken, so where there is one they are asked for one by one.
    */
   mostPermits(): number {
     const { rate, adaptiveRate, throttle } = this.guards;
@@ -288,8 +289,9 @@ export class GuardedDestination {
 
   /** Nothing left: it is as if nobody had asked. */
   giveBack(permit: Permit, now: number): void {
-    const { breaker, concurrency } = this.guards;
+    const { breaker, concurrency, rate } = this.guards;
     if (concurrency) leaveConcurrency(concurrency, now, permit.isRetry, "ignored", 0);
+    if (rate) giveBackRate(rate, permit.at);
     if (breaker) leaveBreaker(breaker, now, permit.pass, "ignored", 0, 0);
     this.budgets.giveBack(permit.tickets);
   }
