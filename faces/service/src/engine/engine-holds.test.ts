@@ -56,3 +56,25 @@ describe("a destination", () => {
     expect(sent.map((one) => one.task.taskId)).toEqual([task.taskId]);
   });
 });
+
+describe("a task", () => {
+  it("is not taken for poison because the service was stopped while it ran", async () => {
+    const tools = await setup({ totalBudgetMs: 3_600_000 });
+    const { clock, engine, boot, enqueue, sent, store, get } = tools;
+    const { task } = enqueue();
+    await clock.advance(1);
+    let running = engine;
+    for (const nodeId of ["node-2", "node-3", "node-4"]) {
+      await Promise.all([running.stop(0), clock.advance(5000)]);
+      running = await boot(nodeId);
+      await clock.advance(60_000);
+    }
+    expect(sent).toHaveLength(4);
+    expect(await get(task.taskId)).toMatchObject({ status: "IN_FLIGHT", attemptNumber: 4 });
+    sent[3]?.finish(OK);
+    await clock.advance(1);
+    expect(await get(task.taskId)).toMatchObject({ status: "SUCCEEDED" });
+    const { attempts } = await store.query.attempts(TENANT, task.taskId, { limit: 10 });
+    expect(attempts[0]?.errorMessage).toMatch(/^the service ended the attempt/u);
+  });
+});

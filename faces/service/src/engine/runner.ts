@@ -25,6 +25,7 @@ import type { Scheduler } from "./scheduler.ts";
 import {
   abandonedLogOf,
   attemptLogOf,
+  CUT_OFF,
   decideOn,
   expiryOf,
   historyOf,
@@ -152,8 +153,8 @@ export class Runner {
     const isLost = result.outcome.kind === "aborted";
     const outcome = isLost ? ({ kind: "abandoned" } as const) : result.outcome;
     const gates = destination.gates(now, isThrottled(policy, outcome));
-    const ending = { task, policy, outcome, gates, now, random };
-    const log = isLost ? abandonedLogOf(task, now) : attemptLogOf(task, result);
+    const ending = { task, policy, outcome, gates, now, random, isCutOff: isLost };
+    const log = isLost ? abandonedLogOf(task, now, CUT_OFF) : attemptLogOf(task, result);
     const decision = decideOn(ending);
     this.#settle(held, settleOf(ending, named(decision, result.errorClass), log));
   }

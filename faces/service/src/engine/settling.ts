@@ -46,11 +46,20 @@ export interface Ending {
   readonly gates: Gates;
   readonly now: number;
   readonly random: Random;
+  /** This node ended the call itself, as it stops or lost its lease: no fault of the task's. */
+  readonly isCutOff?: boolean;
+}
+
+/** Claims in a row that died with this one. */
+function deathsOf({ task, outcome, isCutOff = false }: Ending): number {
+  if (outcome.kind !== "abandoned") return 0;
+  return task.abandonedCount + (isCutOff ? 0 : 1);
 }
 
 /** Decides on a task whose attempt has ended. */
-export function decideOn({ task, policy, outcome, gates, now, random }: Ending): Decision {
-  if (outcome.kind === "abandoned" && task.abandonedCount + 1 >= MOST_ABANDONED) {
+export function decideOn(ending: Ending): Decision {
+  const { task, policy, outcome, gates, now, random } = ending;
+  if (deathsOf(ending) >= MOST_ABANDONED) {
     return { kind: "stop", status: "EXHAUSTED", reason: "poison" };
   }
   const stream = streamOf(random, policy, task);
@@ -79,8 +88,8 @@ export function isThrottled(policy: Policy, outcome: Outcome): boolean {
  * made for every attempt: spread together from parts it cost a hundred times as much.
  */
 export function settleOf(ending: Ending, decision: Decision, attempt: AttemptLog): Settle {
-  const { task, outcome, now } = ending;
-  const abandonedCount = outcome.kind === "abandoned" ? task.abandonedCount + 1 : 0;
+  const { task, now } = ending;
+  const abandonedCount = deathsOf(ending);
   const isEnd = decision.kind === "stop";
   return {
     tenantId: task.tenantId,
@@ -152,8 +161,13 @@ export function attemptLogOf(task: StartedTask, result: AttemptResult): AttemptL
   };
 }
 
+/** Why nobody saw the end of an attempt. */
+const NODE_LOST = "the node that ran the attempt was lost";
+export const CUT_OFF =
+  "the service ended the attempt before its answer: it was stopping, or had lost its lease";
+
 /** The log of an attempt that nobody saw the end of. */
-export function abandonedLogOf(task: StartedTask, now: number): AttemptLog {
+export function abandonedLogOf(task: StartedTask, now: number, why = NODE_LOST): AttemptLog {
   return {
     attemptNumber: task.attemptNumber,
     startedAt: task.claimedAt,
@@ -162,7 +176,7 @@ export function abandonedLogOf(task: StartedTask, now: number): AttemptLog {
     outcome: "abandoned",
     responseStatus: null,
     errorClass: null,
-    errorMessage: "the node that ran the attempt was lost",
+    errorMessage: why,
     responseHeaders: null,
     responseBody: null,
     nextDelayMs: null,
