@@ -1,7 +1,9 @@
 /** Tests of what holds a destination back, and of letting go as soon as it does so no longer. */
+import { resolve, seededRandom } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { DESTINATION, TENANT } from "../stores/store.testing.ts";
 import { FAILED, OK, setup } from "./engine.testing.ts";
+import { GuardedDestination } from "./guarded-destination.ts";
 
 /** Every first attempt fails until the breaker of the destination opens. */
 async function opened(engine: Awaited<ReturnType<typeof setup>>) {
@@ -76,5 +78,30 @@ describe("a task", () => {
     expect(await get(task.taskId)).toMatchObject({ status: "SUCCEEDED" });
     const { attempts } = await store.query.attempts(TENANT, task.taskId, { limit: 10 });
     expect(attempts[0]?.errorMessage).toMatch(/^the service ended the attempt/u);
+  });
+});
+
+describe("an attempt whose claim is being stored", () => {
+  const NOW = 1_000_000;
+  const place = { tenantId: TENANT, name: DESTINATION };
+  const held = () => {
+    const destination = new GuardedDestination(seededRandom(1), place, NOW, undefined);
+    const [first, second] = [destination.take(false, NOW), destination.take(false, NOW)];
+    if (!first || !second) throw new Error("no permit was to be had");
+    return { destination, first, second };
+  };
+
+  it("does not leave once the destination has asked for time", () => {
+    const { destination, first, second } = held();
+    const asks = { kind: "status", status: 429, retryAfterMs: 5000 } as const;
+    destination.leave(first, NOW + 3, resolve({}), asks, 3);
+    expect(destination.mayLeave(second, NOW + 4, false)).toBe(false);
+    expect(destination.mayLeave(second, NOW + 5003, false)).toBe(true);
+  });
+
+  it("does not leave once the destination is paused", () => {
+    const { destination, second } = held();
+    destination.adopt({ ...destination.row, version: 1, pausedAt: NOW + 3 }, NOW + 3);
+    expect(destination.mayLeave(second, NOW + 4, false)).toBe(false);
   });
 });

@@ -194,7 +194,7 @@ export class GuardedDestination {
   #readyAt(isRetry: boolean, now: number): number {
     const { breaker, concurrency, rate, adaptiveRate } = this.guards;
     if (this.row.pausedAt !== null) return Number.POSITIVE_INFINITY;
-    let readyAt = Math.max(now, this.row.gateUntil, this.#gateUntil);
+    let readyAt = Math.max(now, this.#shutUntil());
     if (breaker) readyAt = Math.max(readyAt, breakerReadyAt(breaker, now));
     if (rate) readyAt = Math.max(readyAt, rateReadyAt(rate, now));
     if (adaptiveRate) readyAt = Math.max(readyAt, adaptiveRateReadyAt(adaptiveRate, now));
@@ -206,9 +206,14 @@ export class GuardedDestination {
     return isFull || noRetry ? Number.POSITIVE_INFINITY : now;
   }
 
+  /** The gate that the fleet knows of, or that this node has just been told of. */
+  #shutUntil(): number {
+    return Math.max(this.row.gateUntil, this.#gateUntil);
+  }
+
   /** After a gate one call finds out, and the rest follow one by one: that is the ramp. */
   #answerLiftedGate(now: number): void {
-    const gateUntil = Math.max(this.row.gateUntil, this.#gateUntil);
+    const gateUntil = this.#shutUntil();
     if (gateUntil <= this.#rampedGate || gateUntil > now) return;
     this.#rampedGate = gateUntil;
     if (this.guards.concurrency) restartRamp(this.guards.concurrency);
@@ -216,13 +221,15 @@ export class GuardedDestination {
 
   /**
    * The first byte is about to leave. False if it must not: the commit of the claim took its time,
-   * and meanwhile the breaker has changed its mind or the budget has been spent. A retry after a
+   * and meanwhile the destination was paused or has asked for time, the breaker has changed its
+   * mind, or the budget has been spent. A retry after a
    * throttling answer (`throttled`) may have another price, which is known only now.
    */
   mayLeave(permit: Permit, now: number, throttled: boolean): boolean {
     const { breaker } = this.guards;
     // It was claimed, so the row is the one that we know.
     this.#note = undefined;
+    if (this.row.pausedAt !== null || this.#shutUntil() > now) return false;
     if (breaker && breaker.generation !== permit.pass) return false;
     if (!permit.isRetry) {
       this.budgets.noteFirst(now);
@@ -306,7 +313,7 @@ export class GuardedDestination {
   /** The row that is to be written, if what the fleet shares has changed; otherwise null. */
   wantedRow(): DestinationRow | null {
     const { row } = this;
-    const gateUntil = Math.max(row.gateUntil, this.#gateUntil);
+    const gateUntil = this.#shutUntil();
     const columns = this.#breakerColumns();
     const same = columns === null && gateUntil === row.gateUntil;
     return same ? null : { ...row, ...columns, gateUntil, version: row.version + 1 };
