@@ -12,7 +12,6 @@ import { inRoot, root } from "./setup/root.mjs";
  * @property {readonly string[]} roots folders whose `*.test.ts` files belong to it
  * @property {readonly string[]} except folders below those that belong to another suite
  * @property {boolean} isolated a process for each file: slower, but what a file leaves running ends
- * @property {number} timeoutMs of one test
  */
 
 /** @type {readonly Suite[]} */
@@ -22,17 +21,15 @@ export const suites = [
     roots: ["core/src", "faces", "apps", "tools", "bench"],
     except: ["faces/service/src/stores", "bench/node_modules"],
     isolated: false,
-    timeoutMs: 20_000,
   },
   {
     name: "stores",
     roots: ["faces/service/src/stores"],
     except: [],
     isolated: true,
-    timeoutMs: 60_000,
   },
-  { name: "cross", roots: ["test"], except: ["test/browser"], isolated: true, timeoutMs: 60_000 },
-  { name: "browser", roots: ["test/browser"], except: [], isolated: true, timeoutMs: 60_000 },
+  { name: "cross", roots: ["test"], except: ["test/browser"], isolated: true },
+  { name: "browser", roots: ["test/browser"], except: [], isolated: true },
 ];
 
 /** Set by `tools/test.mjs`: files whose needs could not be met, one a line. */

@@ -31,7 +31,7 @@ async function store(name: string, from: number, count: number, strace: readonly
   return { file, child, code };
 }
 
-describe("the disk under an embedded Redrive", { timeout: 120_000 }, () => {
+describe("the disk under an embedded Redrive", () => {
   it("has fsynced every task before it was acknowledged", async () => {
     await store("count.db", 0, 5, []);
     const log = join(folder, "count.log");

@@ -9,7 +9,7 @@ import { Child } from "./child.ts";
 const folder = mkdtempSync(join(tmpdir(), "redrive-second-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-describe("a second process on the same file", { timeout: 60_000 }, () => {
+describe("a second process on the same file", () => {
   it("refuses to start, says why, and leaves the first one alone", async () => {
     const options = {
       file: join(folder, "redrive.db"),

@@ -7,7 +7,7 @@ const seed = process.env["REDRIVE_SEED"];
 
 describe("replay", () => {
   // skipped: without REDRIVE_SEED there is nothing to replay
-  it.runIf(seed !== undefined)(`seed ${seed}`, { timeout: 60_000 }, async () => {
+  it.runIf(seed !== undefined)(`seed ${seed}`, async () => {
     const coverage = new Coverage();
     await simulateSeed(Number(seed), { coverage });
     console.log(coverage.report());

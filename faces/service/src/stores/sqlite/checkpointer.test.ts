@@ -23,7 +23,7 @@ function large() {
 }
 
 describe("the log of a SQLite file", () => {
-  it("is moved beside the writer, and begins anew each time", { timeout: 60_000 }, async () => {
+  it("is moved beside the writer, and begins anew each time", async () => {
     const file = join(folder, "redrive.db");
     const store = sqliteStore(file);
     const moved = () => statSync(file).size;
