@@ -1,29 +1,34 @@
 /** The advisor in a real browser: a conversation by keyboard that ends where `redrive advise` does. */
 // needs: chromium, build
-import { spawnSync } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { type Answers, advise } from "@redrive/simulator";
 import { encodeRun } from "@redrive/simulator/share";
 import { policyWords } from "@redrive/simulator/words";
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import {
+  eventually,
   exported,
+  onSite,
   openPage,
+  printedJson,
   seriousFindings,
   serveStatically,
+  settled,
   siteInChromium,
 } from "./web-pages.ts";
-
-const MAIN = fileURLToPath(new URL("../../apps/cli/bin/redrive.mjs", import.meta.url));
 
 const opened = siteInChromium(serveStatically);
 
 const linkOf = (answers: Answers) =>
   `${opened.site.url}#${encodeRun({ view: "advisor", answers })}`;
 
-const headline = (page: Page) => page.locator(".advised .headline");
 const question = (page: Page) => page.locator(".question legend");
+
+/** The policy at the end in words, once it is what the answers lead to. */
+async function headline(page: Page): Promise<string | null> {
+  await settled(page);
+  return await page.locator(".advised .headline").textContent();
+}
 
 function fieldsOn(page: Page): Promise<readonly string[]> {
   return page
@@ -41,16 +46,14 @@ describe("a link of the command line", () => {
   ];
 
   test.each(cases)("opens the same answers and gives the same policy: %s", async (flags) => {
-    const { stdout } = spawnSync("node", [MAIN, "advise", ...flags.split(" "), "--json", "--url"], {
-      encoding: "utf8",
-    });
-    const { url, ...told } = JSON.parse(stdout) as { url: string; policy: object };
-    const { page, complaints } = await openPage(
-      opened.browser,
-      `${opened.site.url}${new URL(url).hash}`,
+    const { url, ...told } = printedJson<{ readonly url: string; readonly policy: object }>(
+      opened.site,
+      "advise",
+      ...flags.split(" "),
+      "--url",
     );
-    await headline(page).waitFor();
-    expect(await headline(page).textContent()).toBe(policyWords(told.policy));
+    const { page, complaints } = await openPage(opened.browser, onSite(opened.site, url));
+    expect(await headline(page)).toBe(policyWords(told.policy));
     const { name, body } = await exported(page, "JSON");
     expect(name).toBe("redrive-advice.json");
     expect(JSON.parse(body.toString())).toEqual(told);
@@ -89,7 +92,7 @@ describe("the conversation", () => {
       await page.locator(".question legend", { hasText: words }).waitFor();
     }
     await page.keyboard.press("Enter");
-    await headline(page).waitFor();
+    await headline(page);
     const answers: Answers = {
       transient: true,
       idempotent: "yes",
@@ -101,7 +104,7 @@ describe("the conversation", () => {
       tiers: 1,
       shards: 1,
     };
-    expect(await headline(page).textContent()).toBe(policyWords(advise(answers).policy));
+    expect(await headline(page)).toBe(policyWords(advise(answers).policy));
     expect(await page.evaluate(() => document.activeElement?.className)).toBe("headline");
     expect(await page.locator(".question").count()).toBe(0);
     await page.context().close();
@@ -109,11 +112,15 @@ describe("the conversation", () => {
 
   test("shows what each answer set, and grows the policy beside", async () => {
     const { page } = await openPage(opened.browser, `${opened.site.url}#advisor`);
-    await page.locator(".so-far .usual").first().waitFor();
+    await settled(page);
+    expect(await page.locator(".so-far .usual").count()).toBeGreaterThan(0);
     expect(await page.locator(".so-far .set").count()).toBe(0);
     await page.getByRole("button", { name: "Yes" }).first().click();
     await page.getByRole("button", { name: "With an idempotency key" }).click();
-    await page.locator(".so-far .new", { hasText: "Idempotency key" }).waitFor();
+    await settled(page);
+    expect(await page.locator(".so-far .new").allTextContents()).toContain(
+      "Idempotency keyrequired",
+    );
     const row = page.locator(".answer-row", { hasText: "idempotent" });
     expect(await row.textContent()).toContain("sets idempotency key required");
     expect(await page.locator(".outcome, .advised").count()).toBe(0);
@@ -122,13 +129,13 @@ describe("the conversation", () => {
 
   test("an answer can be changed above, and the policy follows", async () => {
     const { page } = await openPage(opened.browser, linkOf({ waits: "service", outageMs: 8000 }));
-    await headline(page).waitFor();
+    await headline(page);
     await page.getByRole("button", { name: /^Change: What is the longest outage/u }).click();
     await page.getByLabel("or exactly").fill("2");
     await page.getByLabel("Unit").selectOption({ label: "min" });
     await page.getByRole("button", { name: "Use this" }).click();
     const told = policyWords(advise({ waits: "service", outageMs: 120_000 }).policy);
-    await page.locator(".advised .headline", { hasText: told }).waitFor();
+    expect(await headline(page)).toBe(told);
     expect(await page.evaluate(() => document.activeElement?.getAttribute("aria-label"))).toContain(
       "Change: What is the longest outage",
     );
@@ -140,7 +147,7 @@ describe("the conversation", () => {
     await page.getByRole("button", { name: /^Change: How many layers/u }).click();
     await page.getByLabel("or exactly").fill("9");
     await page.keyboard.press("Enter");
-    expect(await page.locator(".number-answer .problem").textContent()).toBe(
+    await eventually(() => page.locator(".number-answer .problem").textContent()).toBe(
       "A whole number from 1 to 8, please.",
     );
     expect(await question(page).textContent()).toContain("How many layers");
@@ -151,9 +158,9 @@ describe("the conversation", () => {
     const { page } = await openPage(opened.browser, `${opened.site.url}#advisor`);
     await page.getByRole("button", { name: "Yes" }).first().click();
     await page.getByRole("button", { name: /^Assume what is usual/u }).click();
-    await headline(page).waitFor();
+    await headline(page);
     expect(await page.locator(".answer.assumed").count()).toBe(8);
-    expect(await headline(page).textContent()).toBe(policyWords(advise({}).policy));
+    expect(await headline(page)).toBe(policyWords(advise({}).policy));
     await page.context().close();
   });
 });
@@ -164,7 +171,8 @@ describe("what comes of it", () => {
   test("stands with reasons, the difference from the usual tree, lint and code", async () => {
     const { page } = await openPage(opened.browser, linkOf(ANSWERS));
     const advice = advise(ANSWERS);
-    await page.locator(".lint-summary", { hasText: "nothing that hurts" }).waitFor();
+    await settled(page);
+    expect(await page.locator(".lint-summary").textContent()).toContain("nothing that hurts");
     expect(await page.locator(".reasons li").allTextContents()).toEqual(advice.reasons);
     const difference = page.locator(".card", { hasText: "usual decision tree" });
     expect(await difference.textContent()).toContain(advice.differsFromSeed?.seed);
@@ -177,13 +185,14 @@ describe("what comes of it", () => {
       ["gRPC", "retryPolicy"],
     ] as const) {
       await page.getByRole("radio", { name: label }).check({ force: true });
-      expect(await code.textContent()).toContain(words);
+      await eventually(() => code.textContent()).toContain(words);
     }
     await page.context().close();
   });
 
   test.each(["Curve", "Herd", "System"])("opens in %s", async (view) => {
     const { page, complaints } = await openPage(opened.browser, linkOf(ANSWERS));
+    await settled(page);
     await page.locator(".openings a", { hasText: view }).click();
     await page.locator(`nav a[aria-current=page]:has-text("${view}")`).waitFor();
     expect(await page.getByRole("alert").count()).toBe(0);
@@ -193,7 +202,7 @@ describe("what comes of it", () => {
 
   test("its code is a file", async () => {
     const { page } = await openPage(opened.browser, linkOf(ANSWERS));
-    await headline(page).waitFor();
+    await headline(page);
     const { name, body } = await exported(page, "Code");
     expect(name).toBe("redrive-advice.ts");
     expect(body.toString()).toContain('import { destination } from "redrive";');
@@ -209,7 +218,7 @@ describe("what comes of it", () => {
     async (colorScheme, width) => {
       const options = { colorScheme, viewport: { width, height: 844 } };
       const { page } = await openPage(opened.browser, linkOf(ANSWERS), options);
-      await page.locator(".lint-summary", { hasText: "nothing" }).waitFor();
+      await settled(page);
       await page.getByRole("button", { name: /^Change: Who waits/u }).click();
       expect(await seriousFindings(page)).toEqual([]);
       expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(width);

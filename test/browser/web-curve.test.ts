@@ -12,6 +12,7 @@ import {
   printedJson,
   seriousFindings,
   serveByService,
+  settled,
   siteInChromium,
 } from "./web-pages.ts";
 
@@ -35,11 +36,12 @@ async function waitsOf(page: Page): Promise<readonly string[]> {
 }
 
 async function coverageOf(page: Page): Promise<string> {
-  await page.locator(".coverage strong:not(:text('…'))").waitFor();
+  await settled(page);
   return (await page.locator(".coverage strong").textContent()) ?? "";
 }
 
 async function stat(page: Page, label: string): Promise<string> {
+  await settled(page);
   const found = page.locator(".stat", { has: page.locator(`dt:text-is("${label}")`) });
   return (await found.locator(".stat-value").textContent()) ?? "";
 }
@@ -160,6 +162,7 @@ describe("the outage bar", () => {
     // On a phone the lint stands above it, and moves it when it comes.
     await page.locator(".controls > :last-child").scrollIntoViewIfNeeded();
     await page.locator(".lint-summary").waitFor();
+    await settled(page);
     await handle.scrollIntoViewIfNeeded();
     const box = (await handle.boundingBox()) ?? { x: 0, y: 0, width: 0, height: 0 };
     const cdp = await page.context().newCDPSession(page);
@@ -186,7 +189,7 @@ describe("the controls", () => {
     const list = page.getByRole("textbox", { name: "Waits, one by one" });
     await list.fill("1s, 2 parsecs");
     await list.blur();
-    expect(await page.getByRole("alert").textContent()).toContain("is no wait");
+    await page.getByRole("alert").filter({ hasText: "is no wait" }).waitFor();
     await list.fill("1s, 2s, 500ms");
     await list.blur();
     await eventually(() => waitsOf(page)).toEqual(["0", "1,000", "2,000", "500"]);
@@ -246,8 +249,10 @@ describe("below it", () => {
     const { page } = await openPage(opened.browser, opened.site.url);
     await page.locator(".waits").scrollIntoViewIfNeeded();
     await page.mouse.wheel(0, 5000);
-    const row = (name: string) => page.locator(".strategies tbody tr", { hasText: name });
-    await row("Full jitter").locator("td", { hasText: "%" }).first().waitFor();
+    const row = (name: string) =>
+      page.locator(".strategies tbody tr", { has: page.locator(`th:text-is("${name}")`) });
+    await row("Full jitter").waitFor();
+    await settled(page);
     const cells = await row("Exponential").locator("td.number").allTextContents();
     expect(cells).toEqual(["100 %", "12.7 s", "1", "100 %"]);
     const full = await row("Full jitter").locator("td.number").allTextContents();
@@ -261,7 +266,6 @@ describe("exports", () => {
   test("are files of their kind, with the numbers of the page", async () => {
     const printed = redrive(...OPENING);
     const { page, complaints } = await openPage(opened.browser, opened.site.url);
-    await coverageOf(page);
     const png = await exported(page, "PNG");
     expect(png.name).toBe("redrive-curve.png");
     expect(png.body.subarray(1, 4).toString()).toBe("PNG");

@@ -11,6 +11,7 @@ import {
   openPage,
   printedJson,
   serveByService,
+  settled,
   siteInChromium,
 } from "./web-pages.ts";
 
@@ -28,7 +29,7 @@ const redrive = (...args: readonly string[]) =>
 
 /** The table of peaks, as it is written, once the worker has answered. */
 async function peaksOf(page: Page): Promise<readonly (readonly string[])[]> {
-  await page.locator('.herd[aria-busy="false"]').waitFor();
+  await settled(page);
   return await page
     .locator(".peaks tbody tr")
     .evaluateAll((rows) =>
@@ -132,14 +133,13 @@ describe("what is compared", () => {
     const { page } = await openPage(opened.browser, `${opened.site.url}#herd`);
     const before = await peaksOf(page);
     await page.keyboard.press("r");
-    await page.locator(".card-aside", { hasNotText: "seed 1," }).first().waitFor();
-    await page.waitForFunction(
-      (peak) => document.querySelector("[data-strategy=full] td")?.textContent !== peak,
-      before.find(([name]) => name === "full")?.[1],
-    );
     const after = await peaksOf(page);
+    const world = await page.locator(".card-aside", { hasText: "windows of" }).textContent();
+    const seed = /^seed (\d+),/u.exec(world ?? "")?.[1] ?? "";
+    expect(seed).not.toBe("1");
+    const names = "none,equal,full,decorrelated";
+    expect(after).toEqual(spelt(redrive("-N", "10000", "--compare", names, "--seed", seed)));
     expect(after[0]).toEqual(before[0]);
-    expect(after[2]).not.toEqual(before[2]);
     await page.context().close();
   });
 });
@@ -198,7 +198,8 @@ async function timeToDraw(page: Page, clients: number): Promise<number> {
     await new Promise<void>((resolve) => {
       const look = () => {
         const isDone =
-          shown() === String(wanted) && document.querySelector('.herd[aria-busy="true"]') === null;
+          shown() === String(wanted) &&
+          document.querySelector('.stage [aria-busy="true"]') === null;
         if (isDone) resolve();
         else requestAnimationFrame(look);
       };
@@ -206,11 +207,6 @@ async function timeToDraw(page: Page, clients: number): Promise<number> {
     });
     return performance.now() - started;
   }, clients);
-}
-
-/** Others share this machine: the best of several runs is what the page can do. */
-function best(times: readonly number[]): number {
-  return Math.min(...times);
 }
 
 /** The same counts in this process. */
@@ -223,40 +219,83 @@ function timeHere(clients: number): number {
   return performance.now() - started;
 }
 
+/** Starts a worker that does nothing but answer. */
+async function startEcho(page: Page): Promise<void> {
+  await page.route("**/echo.js", (route) =>
+    route.fulfill({
+      contentType: "text/javascript",
+      body: "addEventListener('message', () => postMessage(0));",
+    }),
+  );
+  await page.evaluate(async () => {
+    const echo = new Worker("./echo.js", { type: "module" });
+    Object.assign(globalThis, { echo });
+    await new Promise((resolve) => {
+      echo.onmessage = resolve;
+      echo.postMessage(0);
+    });
+  });
+}
+
+/** What four strategies take in the same page if nothing is counted or drawn: four answers, and a frame. */
+function timeToEcho(page: Page): Promise<number> {
+  return page.evaluate(async () => {
+    const { echo } = globalThis as unknown as { readonly echo: Worker };
+    const started = performance.now();
+    for (let strategy = 0; strategy < 4; strategy++) {
+      await new Promise((resolve) => {
+        echo.onmessage = resolve;
+        echo.postMessage(0);
+      });
+    }
+    await new Promise(requestAnimationFrame);
+    return performance.now() - started;
+  });
+}
+
+/**
+ * Others share this machine. Each round measures the page and, right after it, what the page could
+ * be measured by; what it can do it does in one round of several, and what it cannot in none.
+ */
+async function inSomeRound(most: number, round: (index: number) => Promise<boolean>) {
+  for (let index = 0; index < most; index++) if (await round(index)) return true;
+  return false;
+}
+
 describe("speed", () => {
   test("a million clients: answered within a second, and the page never stops", async () => {
     const { page } = await openPage(opened.browser, `${opened.site.url}#herd`);
     await peaksOf(page);
-    const runs: { tookMs: number; gapMs: number }[] = [];
-    for (let clients = 999_991; clients < 1_000_000; clients += 2) {
+    const isQuick = await inSomeRound(10, async (index) => {
       await watchFrames(page);
-      runs.push({ tookMs: await timeToDraw(page, clients), gapMs: await longestGap(page) });
-    }
-    const tookMs = best(runs.map((run) => run.tookMs));
-    // A machine that others keep busy is slow here too, and then the page may be as slow.
-    const hereMs = best([1, 2, 3].map(() => timeHere(1_000_000)));
-    const gapMs = best(runs.map((run) => run.gapMs));
-    process.stdout.write(
-      `1,000,000 clients, four strategies: ${Math.round(tookMs)} ms (${Math.round(hereMs)} in Node), longest gap ${Math.round(gapMs)} ms\n`,
-    );
-    expect(tookMs).toBeLessThan(Math.max(1000, 1.5 * hereMs));
-    expect(gapMs).toBeLessThan(Math.max(50, tookMs / 10));
+      const tookMs = await timeToDraw(page, 999_980 + index);
+      const gapMs = await longestGap(page);
+      // A machine that others keep busy is slow here too, and then the page may be as slow.
+      const hereMs = timeHere(1_000_000);
+      process.stdout.write(
+        `1,000,000 clients, four strategies: ${Math.round(tookMs)} ms (${Math.round(hereMs)} in Node), longest gap ${Math.round(gapMs)} ms\n`,
+      );
+      return tookMs < Math.max(1000, 1.5 * hereMs) && gapMs < Math.max(50, tookMs / 10);
+    });
+    expect(isQuick).toBe(true);
     await page.context().close();
   });
 
   test("ten thousand follow the slider: counts of four strategies come frame by frame", async () => {
     const { page } = await openPage(opened.browser, `${opened.site.url}#herd`);
     await peaksOf(page);
-    const times: number[] = [];
-    for (let clients = 9990; clients < 10_010; clients++) {
-      times.push(await timeToDraw(page, clients));
-    }
-    process.stdout.write(
-      `10,000 clients, four strategies: ${Math.round(best(times))} ms until drawn\n`,
-    );
-    // Counted within one frame of 16.7 ms, and on the screen with the next.
-    const hereMs = best([1, 2, 3, 4, 5].map(() => timeHere(10_000)));
-    expect(best(times)).toBeLessThan(Math.max(34, 17 + 1.5 * hereMs));
+    await startEcho(page);
+    const isQuick = await inSomeRound(40, async (index) => {
+      const tookMs = await timeToDraw(page, 9980 + index);
+      const echoMs = await timeToEcho(page);
+      const hereMs = Math.min(...[1, 2, 3].map(() => timeHere(10_000)));
+      process.stdout.write(
+        `10,000 clients, four strategies: ${Math.round(tookMs)} ms until drawn (${Math.round(echoMs)} for nothing, ${Math.round(hereMs)} in Node)\n`,
+      );
+      // Counted within one frame of 16.7 ms, and on the screen with the next.
+      return tookMs < Math.max(34, echoMs + 17 + 1.5 * hereMs);
+    });
+    expect(isQuick).toBe(true);
     await page.context().close();
   });
 
@@ -273,8 +312,7 @@ describe("speed", () => {
     });
     await type(page, "Clients", 300);
     const printed = redrive("-N", "300", "--compare", "none,equal,full,decorrelated");
-    await page.locator(".stat-value:text-is('300')").first().waitFor();
-    await eventually(() => peaksOf(page)).toEqual(spelt(printed));
+    expect(await peaksOf(page)).toEqual(spelt(printed));
     await page.context().close();
   });
 });

@@ -1,25 +1,24 @@
 /** The labs in a real browser: the command line's figures, run in a worker that can be stopped. */
 // needs: chromium, build
-import { spawnSync } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { encodeRun } from "@redrive/simulator/share";
 import type { Page } from "playwright-core";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import {
   exported,
+  onSite,
   openPage,
+  printed,
   seriousFindings,
   serveStatically,
   siteInChromium,
 } from "./web-pages.ts";
 
-const MAIN = fileURLToPath(new URL("../../apps/cli/bin/redrive.mjs", import.meta.url));
-
 /** Quick ones. */
 const IDS = ["budgets", "coverage"];
 
 /** Labs make many runs, and machines that test have other work. */
-const LONGEST_MS = 50_000;
+const LONGEST_MS = 120_000;
+vi.setConfig({ testTimeout: 2 * LONGEST_MS });
 
 const opened = siteInChromium(serveStatically);
 
@@ -34,9 +33,7 @@ async function allDone(page: Page, count = IDS.length): Promise<void> {
     .waitFor({ timeout: LONGEST_MS });
 }
 
-function cli(...args: readonly string[]): string {
-  return spawnSync("node", [MAIN, "sim", "lab", ...args], { encoding: "utf8" }).stdout;
-}
+const cli = (...args: readonly string[]) => printed(opened.site, "sim", "lab", ...args);
 
 describe("a link", () => {
   test("opens its labs, runs them, and comes to the figures of the command line", async () => {
@@ -54,7 +51,7 @@ describe("a link", () => {
 
   test("of the command line opens the same", async () => {
     const { url } = JSON.parse(cli("tiers", "--seed", "3", "--json", "--url")) as { url: string };
-    const { page } = await openPage(opened.browser, `${opened.site.url}${new URL(url).hash}`);
+    const { page } = await openPage(opened.browser, onSite(opened.site, url));
     await allDone(page, 1);
     expect(await page.getByLabel("Seed").inputValue()).toBe("3");
     expect(await page.locator("details.lab h2").textContent()).toBe("Nested layers multiply");
@@ -118,7 +115,7 @@ describe("running", () => {
     const done = await page.locator(".lab-list .verdict.ok").count();
     expect(done).toBeLessThan(13);
     await page.getByRole("button", { name: "Run the rest" }).click();
-    await page.locator(".lab-list .verdict.ok").nth(done).waitFor();
+    await page.locator(".lab-list .verdict.ok").nth(done).waitFor({ timeout: LONGEST_MS });
     await page.getByRole("button", { name: "Stop", exact: true }).click();
     await page.context().close();
   });
@@ -127,7 +124,7 @@ describe("running", () => {
     const { page } = await openPage(opened.browser, linkOf(1, ["metastable", "coverage"]));
     await page
       .locator("#lab-metastable summary .verdict", { hasText: /^running, \d+ s$/u })
-      .waitFor();
+      .waitFor({ timeout: LONGEST_MS });
     await page.getByRole("button", { name: "Run coverage alone" }).click();
     await page.locator("#lab-coverage summary .verdict.ok").waitFor({ timeout: LONGEST_MS });
     await progress(page).filter({ hasText: "1 of 2 labs, stopped" }).waitFor();

@@ -4,7 +4,15 @@ import { type CallsDocument, lint } from "@redrive/simulator";
 import { encodeRun, type SharedRun } from "@redrive/simulator/share";
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
-import { openPage, seriousFindings, serveStatically, siteInChromium } from "./web-pages.ts";
+import {
+  eventually,
+  holdQuestions,
+  openPage,
+  seriousFindings,
+  serveStatically,
+  settled,
+  siteInChromium,
+} from "./web-pages.ts";
 
 /** No jitter, no budget, and waits that end long before the outage does. */
 const HURTS: CallsDocument = {
@@ -37,10 +45,8 @@ const summary = (page: Page) => page.locator(".lint .lint-summary");
 
 /** The ids in the summary, once lint has spoken. */
 async function idsOn(page: Page): Promise<readonly string[]> {
-  await page
-    .locator(".lint .finding, .lint .lint-summary.clean:has-text('nothing')")
-    .first()
-    .waitFor({ state: "attached" });
+  await summary(page).waitFor();
+  await settled(page);
   const text = (await summary(page).textContent()) ?? "";
   return /: (.*)\.$/u.exec(text)?.[1]?.split(", ") ?? [];
 }
@@ -72,6 +78,22 @@ describe("lint beside the controls", () => {
     await page.context().close();
   });
 
+  test("a fix mends what stands there, even if lint has not seen it yet", async () => {
+    const { page } = await openPage(opened.browser, address());
+    await idsOn(page);
+    const letGo = await holdQuestions(page);
+    const attempts = page.getByRole("spinbutton", { name: "Attempts" });
+    await attempts.fill("7");
+    await attempts.press("Enter");
+    expect(await summary(page).getAttribute("aria-busy")).toBe("true");
+    await page.getByRole("button", { name: /^Fix no-jitter/u }).click();
+    await letGo();
+    await page.locator(".finding", { hasText: "no-jitter" }).waitFor({ state: "detached" });
+    expect(await page.getByLabel("Strategy").inputValue()).toBe("full");
+    expect(await attempts.inputValue()).toBe("7");
+    await page.context().close();
+  });
+
   test("every fix in turn leaves nothing that a button could mend", async () => {
     const { page } = await openPage(opened.browser, address());
     await idsOn(page);
@@ -79,10 +101,8 @@ describe("lint beside the controls", () => {
     for (let most = 8; most > 0 && (await fixes.count()) > 0; most--) {
       const before = await summary(page).textContent();
       await fixes.first().click();
-      await page.waitForFunction(
-        (text) => document.querySelector(".lint .lint-summary")?.textContent !== text,
-        before,
-      );
+      await eventually(() => summary(page).textContent()).not.toBe(before);
+      await settled(page);
     }
     expect(await fixes.count()).toBe(0);
     await page.context().close();

@@ -2,7 +2,7 @@
  * Web pages: the built pages in real Chromium, from a plain static server or from the real service,
  * with what the browser complained about. The caller closes what it opened.
  */
-import { execFileSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
@@ -60,11 +60,25 @@ export function siteInChromium(serve: () => Promise<Site>): Opened {
 
 const MAIN = fileURLToPath(new URL("../../apps/cli/dist/main.js", import.meta.url));
 
-/** What the built command line prints with `--json`; its links lead to the site. */
-export function printedJson<T>(site: Site, ...args: readonly string[]): T {
+/**
+ * What the built command line prints, also where it exits with 1 because a lab missed. Its links
+ * lead to the site, if the service serves that.
+ */
+export function printed(site: Site, ...args: readonly string[]): string {
   const env = { ...process.env, REDRIVE_UI_URL: site.url.replace(/simulator$/u, "") };
   const options = { encoding: "utf8", env, maxBuffer: 1e8 } as const;
-  return JSON.parse(execFileSync(process.execPath, [MAIN, ...args, "--json"], options)) as T;
+  const { stdout, stderr } = spawnSync(process.execPath, [MAIN, ...args], options);
+  if (stdout === "") throw new Error(`redrive ${args.join(" ")} printed nothing: ${stderr}`);
+  return stdout;
+}
+
+export function printedJson<T>(site: Site, ...args: readonly string[]): T {
+  return JSON.parse(printed(site, ...args, "--json")) as T;
+}
+
+/** A link that the command line prints for the service, on this site. */
+export function onSite(site: Site, url: string): string {
+  return `${site.url}${new URL(url).hash}`;
 }
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -101,8 +115,11 @@ export async function serveStatically(prefix = "/some/folder"): Promise<Site> {
   };
 }
 
-/** What takes longer than this in a page is broken. */
-const PATIENCE_MS = 15_000;
+/** What takes longer than this in a page is broken, however busy the machine is. */
+const PATIENCE_MS = 45_000;
+
+/** `REDRIVE_SLOWDOWN=6`: the page's main thread at a sixth of its speed, to look for races. */
+const SLOWDOWN = Number(process.env["REDRIVE_SLOWDOWN"] ?? 1);
 
 /** As `expect`, asked again until it holds: a page draws when it can. */
 export function eventually<T>(ask: () => T | Promise<T>) {
@@ -128,15 +145,48 @@ export async function openPage(
   page.on("console", (message) => complaints.push(message.text()));
   page.on("pageerror", (error) => complaints.push(error.message));
   page.on("requestfailed", (request) => complaints.push(`${request.url()} failed`));
+  if (SLOWDOWN > 1) {
+    const cdp = await context.newCDPSession(page);
+    await cdp.send("Emulation.setCPUThrottlingRate", { rate: SLOWDOWN });
+  }
   await page.goto(url);
   await page.locator("main .stage").waitFor();
   return { page, complaints };
 }
 
+/**
+ * Waits until every figure on the page is of what the page shows: what is still to be answered is
+ * marked as busy. Labs are not waited for: their progress is a figure of its own.
+ */
+export async function settled(page: Page): Promise<void> {
+  await page.waitForFunction(
+    () => document.querySelector('[aria-busy="true"]:not(.progress)') === null,
+  );
+}
+
+/** Keeps from the worker whatever the page asks from now on, until it is let go. */
+export async function holdQuestions(page: Page): Promise<() => Promise<void>> {
+  await page.evaluate(() => {
+    const { prototype } = Worker;
+    const post = prototype.postMessage;
+    const held: (() => void)[] = [];
+    prototype.postMessage = function (this: Worker, message: unknown) {
+      held.push(() => post.call(this, message));
+    };
+    const letGo = () => {
+      prototype.postMessage = post;
+      for (const send of held) send();
+    };
+    Object.assign(globalThis, { letGo });
+  });
+  return () => page.evaluate(() => (globalThis as unknown as { letGo(): void }).letGo());
+}
+
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** What axe-core finds serious or critical, a line each. */
+/** What axe-core finds serious or critical, a line each, once nothing is dimmed. */
 export async function seriousFindings(page: Page): Promise<readonly string[]> {
+  await settled(page);
   // Through the debugger, because the page's own policy lets no other script in.
   await page.evaluate(AXE);
   return await page.evaluate(async () => {

@@ -10,6 +10,7 @@ import {
   seriousFindings,
   serveByService,
   serveStatically,
+  settled,
 } from "./web-pages.ts";
 
 const VIEWS = ["Curve", "Herd", "System", "Labs", "Advisor"];
@@ -106,12 +107,14 @@ test.each(VIEWS)("%s fits a phone: nothing scrolls sideways", async (view) => {
   const { page } = await openPage(browser, `${service.url}#${view.toLowerCase()}`, {
     viewport: { width: 360, height: 640 },
   });
+  await settled(page);
   expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(360);
   await page.context().close();
 });
 
 test("who wants less motion gets none", async () => {
   const { page } = await openPage(browser, service.url, { reducedMotion: "reduce" });
+  await settled(page);
   const durations = await page.evaluate(() =>
     [...document.querySelectorAll("*")].flatMap((element) => {
       const { transitionDuration, animationName } = getComputedStyle(element);

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
-import { openPage, PAGES_FOLDER, serveStatically, siteInChromium } from "./web-pages.ts";
+import { openPage, PAGES_FOLDER, serveStatically, settled, siteInChromium } from "./web-pages.ts";
 
 /** Of everything: page, style, scripts, the worker and its scripts. uPlot is not among them. */
 const MOST_BYTES = 45_000;
@@ -19,7 +19,7 @@ async function loadedBy(url: string): Promise<ReadonlyMap<string, number>> {
   const page = await context.newPage();
   await page.goto(url);
   await page.locator("main .stage").waitFor();
-  await page.locator(".coverage strong:not(:text('…'))").waitFor();
+  await settled(page);
   await page.waitForLoadState("networkidle");
   await context.close();
   const folder = new URL(".", url).pathname;

@@ -3,10 +3,10 @@
  * the first view, `#herd` a view as it opens, `#1.<state>` any state of any view (a link that the
  * command line prints). The address follows the state; whatever it cannot hold is told in a sentence.
  */
-import { effect, type ReadonlySignal, signal } from "@preact/signals";
+import { batch, effect, type ReadonlySignal, signal } from "@preact/signals";
 import { systemClock } from "@redrive/core";
 import { decodeRun, encodeRun, type SharedRun } from "@redrive/simulator/share";
-import type { AnyView, ViewId } from "./view.ts";
+import type { AnyView, Fill, ViewId } from "./view.ts";
 import { entryOf, viewEntries } from "./views.ts";
 
 const FIRST: ViewId = "curve";
@@ -90,23 +90,29 @@ async function show(id: ViewId, run?: SharedRun, problem = ""): Promise<void> {
   try {
     const view = await entryOf(id).load();
     if (!untouched.has(id)) untouched.set(id, encodeRun(view.state()));
-    const wrong = run === undefined ? problem : await fill(view, run);
+    const [fill, wrong] = run === undefined ? [() => {}, problem] : await read(view, run);
     if (asked !== turn) return;
-    told.value = wrong;
-    current.value = view;
+    // In one: nothing is asked or drawn of a state that is half another's.
+    batch(() => {
+      fill();
+      told.value = wrong;
+      current.value = view;
+    });
     planAddress(hashOf(view));
   } catch (error) {
     if (asked === turn) told.value = `This view could not be loaded: ${(error as Error).message}`;
   }
 }
 
-/** What was wrong, or empty. A view that cannot open its run shows what it opens with. */
-async function fill(view: AnyView, run: SharedRun): Promise<string> {
+/** What fills the view, and what was wrong. One that cannot open its run shows what it opens with. */
+async function read(view: AnyView, run: SharedRun): Promise<readonly [Fill, string]> {
   try {
-    await view.open(run as never);
-    return "";
+    return [await view.open(run as never), ""];
   } catch (error) {
-    view.reset();
-    return `This link cannot be opened: ${(error as Error).message}. Shown is what the view opens with.`;
+    const { message } = error as Error;
+    return [
+      () => view.reset(),
+      `This link cannot be opened: ${message}. Shown is what the view opens with.`,
+    ];
   }
 }

@@ -13,8 +13,12 @@ export interface Exportable {
   readonly label: string;
   /** What one gets, in a few words. */
   readonly hint: string;
-  run(): void | Promise<void>;
+  /** Rejects with a sentence where there is nothing to give. */
+  run(): Promise<void>;
 }
+
+/** Fills a store with what was read. */
+export type Fill = () => void;
 
 export interface View<Id extends ViewId> {
   readonly id: Id;
@@ -24,8 +28,11 @@ export interface View<Id extends ViewId> {
   readonly Stage: FunctionComponent;
   /** The store as a link holds it. Reads signals, so that the address follows them. */
   state(): RunOf<Id>;
-  /** Fills the store from a link. Throws `RedriveError` where a document in it is wrong. */
-  open(run: RunOf<Id>): void | Promise<void>;
+  /**
+   * Reads a link, and gives what fills the store with it, which then happens at once. Throws
+   * `RedriveError` where a document in it is wrong.
+   */
+  open(run: RunOf<Id>): Fill | Promise<Fill>;
   /** Back to what the view opens with. */
   reset(): void;
   /** Draws anew, with another seed. Left out where nothing is left to chance. */

@@ -1,5 +1,6 @@
 /** Code view: a policy as code for one of several, with what that one does otherwise, to be copied. */
 import { useSignal } from "@preact/signals";
+import { useRef } from "preact/hooks";
 import { copyText } from "../parts/clipboard.ts";
 import { Segmented } from "../parts/segmented.tsx";
 import "./code.css";
@@ -9,6 +10,8 @@ interface CodeViewProps<Target extends string> {
   /** The one that is shown first. */
   readonly first: Target;
   codeOf(target: Target): { readonly text: string; readonly notes: readonly string[] };
+  /** Resolves when what is shown is what is meant; left out where it always is. */
+  readonly whenSettled?: () => Promise<void>;
 }
 
 export interface CodeChoice<Target extends string> {
@@ -16,12 +19,18 @@ export interface CodeChoice<Target extends string> {
   readonly label: string;
 }
 
-export function CodeView<Target extends string>({ targets, first, codeOf }: CodeViewProps<Target>) {
+export function CodeView<Target extends string>(props: CodeViewProps<Target>) {
+  const { targets, first, codeOf, whenSettled } = props;
   const shown = useSignal(first);
   const said = useSignal("");
   const { text, notes } = codeOf(shown.value);
+  const newest = useRef(text);
+  newest.current = text;
   const copy = async () => {
-    said.value = (await copyText(text)) ? "Copied" : "Select the code and copy it by hand";
+    await whenSettled?.();
+    said.value = (await copyText(newest.current))
+      ? "Copied"
+      : "Select the code and copy it by hand";
   };
   return (
     <>

@@ -4,16 +4,19 @@ import type { CsvRow } from "@redrive/simulator/export";
 import type { Exportable } from "../app/view.ts";
 import { showCode } from "./code-sheet.ts";
 
+type Soon<T> = T | Promise<T>;
+
+/** What of this comes from the worker waits for the answer to the present question, or rejects. */
 export interface Exports {
   /** Of the files, without an ending: `redrive-curve`. */
   readonly name: string;
   /** The drawing as it is on the page. */
-  readonly drawing?: () => SVGSVGElement | null;
+  readonly drawing?: () => Soon<SVGSVGElement | null>;
   /** The first row names the columns. */
-  readonly rows?: () => readonly CsvRow[];
+  readonly rows?: () => Soon<readonly CsvRow[]>;
   /** As the command line prints it with `--json`. */
-  readonly json?: () => object;
-  readonly policy?: () => PolicyDocument;
+  readonly json?: () => Soon<object>;
+  readonly policy?: () => Soon<PolicyDocument>;
   /** Which policy that is, where a view has several. */
   readonly policyTitle?: () => string;
 }
@@ -34,14 +37,14 @@ export function exportables({
   ];
 }
 
-function pictures(name: string, drawing: () => SVGSVGElement | null): readonly Exportable[] {
+function pictures(name: string, drawing: NonNullable<Exports["drawing"]>): readonly Exportable[] {
   return [
     {
       label: "PNG",
       hint: "picture, twice the size",
       async run() {
         const files = await import("./files.ts");
-        const drawn = drawing();
+        const drawn = await drawing();
         if (drawn !== null) files.download(`${name}.png`, await files.pngOf(drawn));
       },
     },
@@ -50,7 +53,7 @@ function pictures(name: string, drawing: () => SVGSVGElement | null): readonly E
       hint: "picture that scales",
       async run() {
         const files = await import("./files.ts");
-        const drawn = drawing();
+        const drawn = await drawing();
         if (drawn === null) return;
         files.downloadText(`${name}.svg`, "image/svg+xml", files.svgText(drawn));
       },
@@ -58,7 +61,7 @@ function pictures(name: string, drawing: () => SVGSVGElement | null): readonly E
   ];
 }
 
-function csvFile(name: string, rows: () => readonly CsvRow[]): Exportable {
+function csvFile(name: string, rows: NonNullable<Exports["rows"]>): Exportable {
   return {
     label: "CSV",
     hint: "for spreadsheets",
@@ -67,18 +70,18 @@ function csvFile(name: string, rows: () => readonly CsvRow[]): Exportable {
         import("./files.ts"),
         import("@redrive/simulator/export"),
       ]);
-      files.downloadText(`${name}.csv`, "text/csv", csv(rows()));
+      files.downloadText(`${name}.csv`, "text/csv", csv(await rows()));
     },
   };
 }
 
-function jsonFile(name: string, json: () => object): Exportable {
+function jsonFile(name: string, json: NonNullable<Exports["json"]>): Exportable {
   return {
     label: "JSON",
     hint: "as redrive --json prints it",
     async run() {
       const files = await import("./files.ts");
-      const text = JSON.stringify(json(), (_, value) => plain(value), 2);
+      const text = JSON.stringify(await json(), (_, value) => plain(value), 2);
       files.downloadText(`${name}.json`, "application/json", `${text}\n`);
     },
   };
@@ -89,10 +92,10 @@ function plain(value: unknown): unknown {
   return ArrayBuffer.isView(value) ? Array.from(value as unknown as ArrayLike<number>) : value;
 }
 
-function code(policy: () => PolicyDocument, title: (() => string) | undefined): Exportable {
+function code(policy: NonNullable<Exports["policy"]>, title: Exports["policyTitle"]): Exportable {
   return {
     label: "Code",
     hint: "Redrive, p-retry, cockatiel, AWS, gRPC",
-    run: () => showCode(policy(), title?.()),
+    run: async () => showCode(await policy(), title?.()),
   };
 }

@@ -1,4 +1,8 @@
 /** Files: hands the reader a file, and turns a drawing on the page into one that stands alone. */
+import { systemClock } from "@redrive/core";
+
+/** Some browsers fetch the content well after the click. */
+const KEPT_MS = 60_000;
 
 export function download(name: string, content: Blob): void {
   const url = URL.createObjectURL(content);
@@ -6,7 +10,7 @@ export function download(name: string, content: Blob): void {
   link.href = url;
   link.download = name;
   link.click();
-  URL.revokeObjectURL(url);
+  systemClock.alarm(KEPT_MS, () => URL.revokeObjectURL(url));
 }
 
 export function downloadText(name: string, type: string, text: string): void {

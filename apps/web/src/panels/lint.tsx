@@ -4,9 +4,10 @@ import type { DestinationDocument, PolicyDocument } from "@redrive/core";
 import type { LintContext, LintSubject, LintTiers, Severity } from "@redrive/simulator";
 import { useRef } from "preact/hooks";
 import { Card } from "../parts/card.tsx";
+import { whenSettled } from "../worker/answer.ts";
 import type { MendableFinding } from "../worker/lint-requests.ts";
 import { FindingItem } from "./lint/finding.tsx";
-import { type Found, useFindings } from "./lint/use-findings.ts";
+import { useFindings } from "./lint/use-findings.ts";
 import "./lint/lint.css";
 
 interface Known {
@@ -36,19 +37,23 @@ type LintPanelProps = Known &
 
 export function LintPanel(props: LintPanelProps) {
   const { clients, outageMs, context, title = "What will hurt" } = props;
-  const found = useFindings(props.subject ?? props.policy, {
+  const answer = useFindings(props.subject ?? props.policy, {
     ...context,
     ...(clients !== undefined && { clients }),
     ...(outageMs !== undefined && { outageMs }),
-  }).value;
-  const findings = found.findings ?? [];
+  });
+  const findings = answer.value.value ?? [];
+  const isBusy = answer.isBusy.value;
   const isOpen = useSignal(false);
   const summary = useRef<HTMLParagraphElement>(null);
   const fix = props.onFix as ((mended: LintSubject) => void) | undefined;
   // The button goes with its finding: the keyboard stays in the panel.
-  const fixAndStay = (mended: LintSubject) => {
+  const fixAndStay = async (finding: MendableFinding) => {
     summary.current?.focus();
-    fix?.(mended);
+    // The document that is mended is the one that stands there, however fast the click was.
+    await whenSettled(answer.isBusy);
+    const now = answer.value.peek()?.find((one) => isSame(one, finding));
+    if (now?.mended !== undefined) fix?.(now.mended);
   };
   return (
     <Card title={title} class="lint">
@@ -57,8 +62,9 @@ export function LintPanel(props: LintPanelProps) {
         class={findings.length === 0 ? "lint-summary clean" : "lint-summary"}
         tabIndex={-1}
         aria-live="polite"
+        aria-busy={isBusy}
       >
-        {summaryOf(found)}
+        {summaryOf(answer.value.value, answer.problem.value)}
       </p>
       <button
         type="button"
@@ -72,12 +78,12 @@ export function LintPanel(props: LintPanelProps) {
         {isOpen.value ? "Hide findings" : "Show findings"}
       </button>
       {findings.length > 0 && (
-        <ul class={isOpen.value ? "findings" : "findings folded"}>
+        <ul class={isOpen.value ? "findings" : "findings folded"} aria-busy={isBusy}>
           {findings.map((finding) => (
             <FindingItem
               key={`${finding.id} ${finding.field}`}
               finding={finding}
-              onFix={fix && fixAndStay}
+              onFix={fix && (() => void fixAndStay(finding))}
             />
           ))}
         </ul>
@@ -92,8 +98,12 @@ const NOUNS: readonly (readonly [Severity, string, string])[] = [
   ["info", "note", "notes"],
 ];
 
-function summaryOf({ findings, problem }: Found): string {
-  if (problem !== undefined) return `Lint cannot read this: ${problem}.`;
+function isSame(one: MendableFinding, other: MendableFinding): boolean {
+  return one.id === other.id && one.field === other.field;
+}
+
+function summaryOf(findings: readonly MendableFinding[] | undefined, problem: string): string {
+  if (problem !== "") return `Lint cannot read this: ${problem}.`;
   if (findings === undefined) return "Looking…";
   if (findings.length === 0) return "Lint finds nothing that hurts.";
   const counts = NOUNS.map(([severity, one, many]) => {

@@ -7,11 +7,13 @@ interface StatProps {
   readonly value: string;
   readonly note?: string;
   readonly tone?: "accent" | "bad" | "plain";
+  /** The figure is not of what is shown now; the one that is comes. */
+  readonly isBusy?: boolean;
 }
 
-export function Stat({ label, value, note, tone = "plain" }: StatProps) {
+export function Stat({ label, value, note, tone = "plain", isBusy = false }: StatProps) {
   return (
-    <div class={`stat ${tone}`}>
+    <div class={`stat ${tone}`} aria-busy={isBusy}>
       <dt>{label}</dt>
       <dd class="stat-value">{value}</dd>
       {note !== undefined && <dd class="stat-note">{note}</dd>}
@@ -19,6 +21,18 @@ export function Stat({ label, value, note, tone = "plain" }: StatProps) {
   );
 }
 
-export function Stats({ children }: { readonly children: ComponentChildren }) {
-  return <dl class="stats">{children}</dl>;
+interface StatsProps {
+  /** As of a single one, where all of them are of one answer. */
+  readonly isBusy?: boolean;
+  /** They are not of what is shown now, and no others come. */
+  readonly isStale?: boolean;
+  readonly children: ComponentChildren;
+}
+
+export function Stats({ isBusy = false, isStale = false, children }: StatsProps) {
+  return (
+    <dl class={isStale ? "stats stale" : "stats"} aria-busy={isBusy}>
+      {children}
+    </dl>
+  );
 }

@@ -1,7 +1,8 @@
 /** Toolbar: what can be done with the view on the stage: re-roll, share, export. */
-import { useSignal } from "@preact/signals";
+import { batch, type Signal, useSignal } from "@preact/signals";
+import { systemClock } from "@redrive/core";
 import { shareAddress } from "../app/navigation.ts";
-import type { AnyView } from "../app/view.ts";
+import type { AnyView, Exportable } from "../app/view.ts";
 import { copyText } from "./clipboard.ts";
 import { Menu, MenuItem } from "./menu.tsx";
 
@@ -27,14 +28,14 @@ export function Toolbar({ view }: { readonly view: AnyView }) {
       {items.length > 0 && (
         <Menu label="Export">
           {(close) =>
-            items.map(({ label, hint, run }) => (
+            items.map((item) => (
               <MenuItem
-                key={label}
-                label={label}
-                hint={hint}
+                key={item.label}
+                label={item.label}
+                hint={item.hint}
                 onSelect={() => {
                   close();
-                  void run();
+                  void give(item, said);
                 }}
               />
             ))
@@ -46,13 +47,30 @@ export function Toolbar({ view }: { readonly view: AnyView }) {
         class="button quiet"
         onClick={() => {
           said.value = "";
-          view.reset();
+          batch(() => view.reset());
         }}
       >
         Reset
       </button>
     </div>
   );
+}
+
+/** What takes longer to come than this is told to be on its way. */
+const PATIENCE_MS = 300;
+
+/** A file is made of the answer to the present question, which may be still to come. */
+async function give({ label, run }: Exportable, said: Signal<string>): Promise<void> {
+  said.value = "";
+  const cancel = systemClock.alarm(PATIENCE_MS, () => {
+    said.value = `${label} comes with the answer…`;
+  });
+  const problem = await run().then(
+    () => "",
+    (error: Error) => `No ${label}: ${error.message}`,
+  );
+  cancel();
+  said.value = problem;
 }
 
 /** Where the clipboard is closed to pages, the address bar holds the same link. */

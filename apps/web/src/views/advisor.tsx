@@ -2,6 +2,7 @@
 import { adviceCode } from "@redrive/simulator/export";
 import type { View } from "../app/view.ts";
 import { exportables } from "../exports/exportables.ts";
+import { presentAnswer } from "../worker/answer.ts";
 import { advised, answers, fillAnswers, isOver } from "./advisor/advisor-store.ts";
 import { checkAnswers } from "./advisor/answers.ts";
 import { Conversation } from "./advisor/conversation.tsx";
@@ -19,15 +20,13 @@ function Stage() {
 }
 
 /** As `redrive advise --json` prints it. */
-function adviceJson(): object {
-  const advice = advised.value.peek()?.advice;
-  if (advice === undefined) return { answers: answers.peek() };
+async function adviceJson(): Promise<object> {
+  const { advice } = await presentAnswer(advised);
   return { answers: answers.peek(), ...advice, code: adviceCode(advice) };
 }
 
 async function saveCode(): Promise<void> {
-  const advice = advised.value.peek()?.advice;
-  if (advice === undefined) return;
+  const { advice } = await presentAnswer(advised);
   const files = await import("../exports/files.ts");
   const { destination } = adviceCode(advice);
   files.downloadText("redrive-advice.ts", "text/plain", `${destination}\n`);
@@ -40,7 +39,10 @@ export const advisorView: View<"advisor"> = {
   Controls: PolicySoFar,
   Stage,
   state: () => ({ view: "advisor", answers: answers.value }),
-  open: ({ answers: given }) => fillAnswers(checkAnswers(given)),
+  open({ answers: given }) {
+    const checked = checkAnswers(given);
+    return () => fillAnswers(checked);
+  },
   reset: () => fillAnswers({}),
   exports: () => [
     ...exportables({ name: "redrive-advice", json: adviceJson }),

@@ -17,6 +17,7 @@ import { Legend } from "../parts/legend.tsx";
 import { Stat, Stats } from "../parts/stat.tsx";
 import { Toggle } from "../parts/toggle.tsx";
 import { WhenSeen } from "../parts/when-seen.tsx";
+import { presentAnswer } from "../worker/answer.ts";
 import { CurveControls } from "./curve/controls.tsx";
 import { OutageChart } from "./curve/outage-chart.tsx";
 import {
@@ -93,7 +94,6 @@ function Stage() {
 
 function CurveStats({ schedule }: { readonly schedule: Schedule }) {
   const { waits, sumMs, attempts } = schedule;
-  const share = covered.value.value;
   return (
     <Stats>
       <Stat label="Strategy" value={strategyName(policy.value)} note={`seed ${seed.value}`} />
@@ -106,11 +106,17 @@ function CurveStats({ schedule }: { readonly schedule: Schedule }) {
       <Stat label="Attempts" value={String(attempts)} note={endWords(schedule)} />
       <Stat
         label={`Outlasts ${span(outageMs.value)}`}
-        value={share === undefined ? "…" : percent(share)}
+        value={coveredWords()}
         note="of calls"
+        isBusy={covered.isBusy.value}
       />
     </Stats>
   );
+}
+
+function coveredWords(): string {
+  const share = covered.value.value;
+  return share === undefined ? "…" : percent(share);
 }
 
 function mostWords(schedule: Schedule): string {
@@ -129,26 +135,24 @@ function endWords({ endedBy, attempts }: Schedule): string {
 }
 
 function Coverage() {
-  const share = covered.value.value;
   if (covered.problem.value !== "") return <p class="problem">{covered.problem.value}</p>;
   return (
-    <p class="coverage">
-      <strong>{share === undefined ? "…" : percent(share)}</strong> of the calls outlast an outage
-      of {span(outageMs.value)}
+    <p class="coverage" aria-busy={covered.isBusy.value}>
+      <strong>{coveredWords()}</strong> of the calls outlast an outage of {span(outageMs.value)}
       <span class="faint">{triedWords(policy.value, samples.value)}</span>
     </p>
   );
 }
 
 /** As `redrive schedule --json` prints it. */
-function json(): object {
-  const { value: schedule } = drawn;
+async function json(): Promise<object> {
+  const coverage = await presentAnswer(covered);
   return {
     seed: seed.value,
     policy: policy.value,
-    schedule,
+    schedule: drawn.value,
     outageMs: outageMs.value,
-    coverage: covered.value.value,
+    coverage,
     ...(retryAfterMs.value > 0 && { retryAfterMs: retryAfterMs.value }),
   };
 }

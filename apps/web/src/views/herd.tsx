@@ -8,20 +8,19 @@ import { Card } from "../parts/card.tsx";
 import { Notice } from "../parts/notice.tsx";
 import { Stat, Stats } from "../parts/stat.tsx";
 import { Toggle } from "../parts/toggle.tsx";
+import { presentAnswer } from "../worker/answer.ts";
 import { HerdControls } from "./herd/controls.tsx";
 import { HerdChart } from "./herd/herd-chart.tsx";
 import { nameOf } from "./herd/names.ts";
 import {
   clients,
-  herdProblem,
-  isBusy,
+  counted,
   isShared,
   openHerd,
   resetHerd,
   runOf,
   type Side,
   seed,
-  sides,
   windowMs,
 } from "./herd/store.ts";
 import { WindowHandle } from "./herd/window-handle.tsx";
@@ -30,10 +29,11 @@ import "./herd/herd.css";
 const drawing = createRef<SVGSVGElement>();
 
 function Stage() {
-  const shown = sides.value;
+  const shown = counted.value.value ?? [];
+  const isBusy = counted.isBusy.value;
   return (
     <>
-      {herdProblem.value !== "" && <Notice tone="bad">{herdProblem.value}</Notice>}
+      {counted.problem.value !== "" && <Notice tone="bad">{counted.problem.value}</Notice>}
       <Card>
         <HerdStats sides={shown} />
       </Card>
@@ -50,17 +50,27 @@ function Stage() {
           </Toggle>
         }
       >
-        <div aria-busy={isBusy.value} class="herd">
-          <HerdChart sides={shown} isShared={isShared.value} svgRef={drawing} />
+        <div class="herd">
+          <div aria-busy={isBusy}>
+            <HerdChart sides={shown} isShared={isShared.value} svgRef={drawing} />
+          </div>
           <WindowHandle />
         </div>
         <p class="faint">Each column is as high as the fullest window in it{beyond(shown)}.</p>
       </Card>
-      <Card title="Peaks" aside={`seed ${seed.value}, windows of ${span(windowMs.value)}`}>
+      <Card title="Peaks" aside={worldWords()}>
         <PeakTable sides={shown} />
       </Card>
     </>
   );
+}
+
+/** Of what was counted, whatever the controls say since. */
+function worldWords(): string {
+  const { question } = counted.latest.value ?? {};
+  return question === undefined
+    ? "counting…"
+    : `seed ${question.seed}, windows of ${span(question.windowMs)}`;
 }
 
 function HerdStats({ sides: shown }: { readonly sides: readonly Side[] }) {
@@ -69,8 +79,12 @@ function HerdStats({ sides: shown }: { readonly sides: readonly Side[] }) {
   if (worst === undefined || best === undefined) return <p class="faint">Counting…</p>;
   const factor = best.herd.peak.count === 0 ? 1 : worst.herd.peak.count / best.herd.peak.count;
   return (
-    <Stats>
-      <Stat label="Clients" value={whole(worst.herd.clients)} note={`seed ${seed.value}`} />
+    <Stats isBusy={counted.isBusy.value}>
+      <Stat
+        label="Clients"
+        value={whole(worst.herd.clients)}
+        note={`seed ${counted.latest.value?.question.seed}`}
+      />
       <Stat
         label="Highest peak"
         value={whole(worst.herd.peak.count)}
@@ -105,7 +119,7 @@ function beyond(shown: readonly Side[]): string {
 
 function PeakTable({ sides: shown }: { readonly sides: readonly Side[] }) {
   return (
-    <div class="table-wrap">
+    <div class="table-wrap" aria-busy={counted.isBusy.value}>
       <table class="table peaks">
         <thead>
           <tr>
@@ -145,12 +159,13 @@ function PeakTable({ sides: shown }: { readonly sides: readonly Side[] }) {
 }
 
 /** As `redrive sim herd --json` prints it. */
-function json(): object {
+async function json(): Promise<object> {
+  const sides = await presentAnswer(counted);
   return {
     seed: seed.value,
     clients: clients.value,
     windowMs: windowMs.value,
-    strategies: sides.value.map(({ name, document, herd }) => ({ name, policy: document, herd })),
+    strategies: sides.map(({ name, document, herd }) => ({ name, policy: document, herd })),
   };
 }
 
@@ -169,10 +184,14 @@ export const herdView: View<"herd"> = {
   exports: () =>
     exportables({
       name: "redrive-herd",
-      drawing: () => drawing.current,
-      rows: () => herdRows(sides.value),
+      drawing: async () => {
+        await presentAnswer(counted);
+        return drawing.current;
+      },
+      rows: async () => herdRows(await presentAnswer(counted)),
       json,
-      policy: () => gentlest(sides.value)?.document ?? {},
-      policyTitle: () => `${nameOf(gentlest(sides.value)?.name ?? "")}, the lowest peak,`,
+      policy: async () => gentlest(await presentAnswer(counted))?.document ?? {},
+      policyTitle: () =>
+        `${nameOf(gentlest(counted.value.value ?? [])?.name ?? "")}, the lowest peak,`,
     }),
 };

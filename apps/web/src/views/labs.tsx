@@ -1,5 +1,6 @@
 /** Labs: published results beside our own, run here and now, each with its tolerance. */
-
+import { batch } from "@preact/signals";
+import type { LabReport } from "@redrive/simulator";
 import { labRows, rowVerdict } from "@redrive/simulator/words";
 import { createRef } from "preact";
 import { useEffect } from "preact/hooks";
@@ -9,10 +10,12 @@ import { exportables } from "../exports/exportables.ts";
 import { Card } from "../parts/card.tsx";
 import { Notice } from "../parts/notice.tsx";
 import { Stat, Stats } from "../parts/stat.tsx";
+import { whenSettled } from "../worker/answer.ts";
 import { LabControls } from "./labs/lab-controls.tsx";
 import { LabPanel } from "./labs/lab-panel.tsx";
 import {
   doneRuns,
+  isBusy,
   resume,
   seed,
   shown,
@@ -76,7 +79,18 @@ function Summary() {
   );
 }
 
-const reports = () => doneRuns.value.map(({ report }) => report);
+/** Of all labs on the stage, or of those that had run when they were stopped. */
+async function reports(): Promise<readonly LabReport[]> {
+  await whenSettled(isBusy);
+  return doneRuns.value.map(({ report }) => report);
+}
+
+/** As `redrive sim lab --json` prints it. */
+async function json(): Promise<object> {
+  const labs = await reports();
+  const isAll = labs.length === shown.value.length;
+  return { seed: seed.value, effort: 1, ok: isAll && labs.every(({ ok }) => ok), labs };
+}
 
 export const labsView: View<"labs"> = {
   id: "labs",
@@ -85,30 +99,32 @@ export const labsView: View<"labs"> = {
   Controls: LabControls,
   Stage,
   state: () => ({ view: "labs", seed: seed.value, ids: wanted.value }),
-  open({ seed: ofSeed, ids }) {
-    seed.value = ofSeed;
-    wanted.value = [...new Set(ids)];
-    resume();
-  },
+  open:
+    ({ seed: ofSeed, ids }) =>
+    () => {
+      seed.value = ofSeed;
+      wanted.value = [...new Set(ids)];
+      resume();
+    },
   reset() {
     seed.value = FIRST_SEED;
     wanted.value = [];
     resume();
   },
   reroll() {
-    seed.value = anotherSeed(seed.value);
-    resume();
+    batch(() => {
+      seed.value = anotherSeed(seed.value);
+      resume();
+    });
   },
   exports: () =>
     exportables({
       name: "redrive-labs",
-      drawing: () => overview.current,
-      rows: () => labRows(reports()),
-      json: () => ({
-        seed: seed.value,
-        effort: 1,
-        ok: reports().every(({ ok }) => ok),
-        labs: reports(),
-      }),
+      drawing: async () => {
+        await reports();
+        return overview.current;
+      },
+      rows: async () => labRows(await reports()),
+      json,
     }),
 };

@@ -34,18 +34,27 @@ export function ask<K extends Kind>(
   return new Promise((resolve, reject) => {
     waiting.get(lane)?.resolve(undefined);
     waiting.set(lane, { kind, input, onProgress, resolve: resolve as Waiting["resolve"], reject });
-    abandonLong(lane);
+    hurry(lane);
     sendNext();
   });
 }
 
-/** Ends the worker if it has long been at work on an older question of the lane. */
-function abandonLong(lane: string): void {
-  if (inFlight?.lane !== lane || systemClock.monotonicMs() - inFlight.sentMs < PATIENCE_MS) return;
-  worker?.terminate();
-  worker = undefined;
-  inFlight.resolve(undefined);
-  inFlight = undefined;
+let cancelHurry = () => {};
+
+/** Ends the worker once it has long been at work on an older question of the lane. */
+function hurry(lane: string): void {
+  const past = inFlight;
+  if (past?.lane !== lane) return;
+  cancelHurry();
+  const leftMs = past.sentMs + PATIENCE_MS - systemClock.monotonicMs();
+  cancelHurry = systemClock.alarm(leftMs, () => {
+    if (inFlight !== past) return;
+    worker?.terminate();
+    worker = undefined;
+    inFlight = undefined;
+    past.resolve(undefined);
+    sendNext();
+  });
 }
 
 function sendNext(): void {

@@ -1,10 +1,10 @@
 /** Finding: one thing that will hurt: how bad, what happens, what to do, and a button that does it. */
-import type { LintSubject, Severity } from "@redrive/simulator";
+import type { Severity } from "@redrive/simulator";
 import type { MendableFinding } from "../../worker/lint-requests.ts";
 
 interface FindingProps {
   readonly finding: MendableFinding;
-  onFix?: ((mended: LintSubject) => void) | undefined;
+  onFix?: (() => void) | undefined;
 }
 
 const WORDS: Readonly<Record<Severity, string>> = {
@@ -29,7 +29,7 @@ export function FindingItem({ finding, onFix }: FindingProps) {
             type="button"
             class="button small"
             aria-label={`Fix ${id} in ${field}: ${fix}`}
-            onClick={() => onFix(mended)}
+            onClick={onFix}
           >
             Fix
           </button>

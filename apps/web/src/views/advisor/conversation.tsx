@@ -36,7 +36,7 @@ function AnswerRow({ question }: { readonly question: Question }) {
   const { id, fallback } = question;
   useFocus(button, (focus) => focus !== "outcome" && focus.at === "row" && focus.id === id);
   const given = answers.value[id];
-  const sets = changesOf(id);
+  const sets = given === undefined ? "" : changesOf(id);
   return (
     <div class="answer-row">
       <p class="asked">{questionText(question)}</p>
@@ -44,7 +44,9 @@ function AnswerRow({ question }: { readonly question: Question }) {
         {answerText(question, given ?? fallback)}
         {given === undefined && ", assumed"}
       </p>
-      <p class={sets === "" ? "sets faint" : "sets"}>{given !== undefined && wordsOf(sets)}</p>
+      <p class={sets === NOTHING ? "sets faint" : "sets"} aria-busy={advised.isBusy.value}>
+        {sets}
+      </p>
       <button
         ref={button}
         type="button"
@@ -58,16 +60,15 @@ function AnswerRow({ question }: { readonly question: Question }) {
   );
 }
 
-function wordsOf(sets: string): string {
-  return sets === "" ? "changes nothing" : `sets ${sets}`;
-}
+const NOTHING = "changes nothing";
 
+/** Empty until it is known. */
 function changesOf(id: Question["id"]): string {
   const step = advised.value.value?.steps.find((one) => one.id === id);
-  return Object.entries(step?.changes ?? {})
-    .map(([name, value]) => {
-      const { label, text } = fieldWords(name, value);
-      return value === undefined ? `no ${label.toLowerCase()}` : `${label.toLowerCase()} ${text}`;
-    })
-    .join(", ");
+  if (step === undefined) return "";
+  const changes = Object.entries(step.changes).map(([name, value]) => {
+    const { label, text } = fieldWords(name, value);
+    return value === undefined ? `no ${label.toLowerCase()}` : `${label.toLowerCase()} ${text}`;
+  });
+  return changes.length === 0 ? NOTHING : `sets ${changes.join(", ")}`;
 }

@@ -6,26 +6,28 @@ import { useRef } from "preact/hooks";
 import { LintPanel } from "../../panels/lint.tsx";
 import { Card } from "../../parts/card.tsx";
 import { Stat, Stats } from "../../parts/stat.tsx";
-import { advised, answers } from "./advisor-store.ts";
+import { advised } from "./advisor-store.ts";
 import { CodeCard } from "./code-card.tsx";
 import { openingsOf, outageOf } from "./openings.ts";
 import { useFocus } from "./use-focus.ts";
 
 export function Outcome() {
-  const now = advised.value.value;
-  if (now === undefined) return <p class="loading">Looking…</p>;
-  const { advice } = now;
+  const { question, value } = advised.latest.value ?? {};
+  if (question === undefined || value === undefined) return <p class="loading">Looking…</p>;
+  // With the answers it was given for: advice and question are of one kind, even while others come.
+  const { advice } = value;
+  const given = question.answers;
   return (
     <>
-      <PolicyCard advice={advice} given={answers.value} />
-      <Card title="Why">
+      <PolicyCard advice={advice} given={given} />
+      <Card title="Why" isBusy={advised.isBusy.value}>
         <ol class="reasons">
           {advice.reasons.map((reason) => (
             <li key={reason}>{reason}</li>
           ))}
         </ol>
       </Card>
-      <DifferenceCard advice={advice} given={answers.value} />
+      <DifferenceCard advice={advice} given={given} />
       <LintPanel title="Lint" subject={advice.destination} context={advice.context} />
       <CodeCard advice={advice} />
     </>
@@ -44,7 +46,7 @@ function PolicyCard({ advice, given }: PartProps) {
   const { maxAttempts = 1, totalBudgetMs } = policy;
   const isRetrying = maxAttempts > 1;
   return (
-    <Card title="Your policy" class="advised">
+    <Card title="Your policy" class="advised" isBusy={advised.isBusy.value}>
       <p class="headline" ref={title} tabIndex={-1}>
         {policyWords(policy)}
       </p>
@@ -64,7 +66,7 @@ function PolicyCard({ advice, given }: PartProps) {
         <div class="openings">
           <span class="faint small-text">Open in</span>
           {openingsOf(advice, given).map(({ label, run }) => (
-            <a key={label} class="button" href={`#${encodeRun(run())}`}>
+            <a key={label} class="button" href={`#${encodeRun(run())}`} onClick={stayWhileBusy}>
               {label}
             </a>
           ))}
@@ -74,11 +76,16 @@ function PolicyCard({ advice, given }: PartProps) {
   );
 }
 
+/** What is opened is what the answers lead to, not what others led to a moment ago. */
+function stayWhileBusy(event: MouseEvent): void {
+  if (advised.isBusy.peek()) event.preventDefault();
+}
+
 function DifferenceCard({ advice, given }: PartProps) {
   const { differsFromSeed: difference, policy } = advice;
   if (difference === undefined) return null;
   return (
-    <Card title="Where this differs from the usual decision tree">
+    <Card title="Where this differs from the usual decision tree" isBusy={advised.isBusy.value}>
       <div class="table-wrap">
         <table class="table">
           <thead>

@@ -3,7 +3,7 @@ import { computed, signal } from "@preact/signals";
 import { assertRange, type PolicyDocument, resolve } from "@redrive/core";
 import { COVERAGE_SAMPLES, type Schedule, schedule } from "@redrive/simulator";
 import { FIRST_SEED, type Seed } from "../../app/seed.ts";
-import type { RunOf } from "../../app/view.ts";
+import type { Fill, RunOf } from "../../app/view.ts";
 import { sharedDocument } from "../../panels/named-policy.ts";
 import { answerTo } from "../../worker/answer.ts";
 
@@ -73,17 +73,19 @@ export function runOf(): RunOf<"curve"> {
   };
 }
 
-export async function openCurve(run: RunOf<"curve">): Promise<void> {
+export async function openCurve(run: RunOf<"curve">): Promise<Fill> {
   const { outageMs: opened = OPENING_OUTAGE_MS, retryAfterMs: hintMs = 0 } = run;
   assertRange("outageMs", opened, 0, LONGEST_MS);
   const document = await sharedDocument(run.policy);
   // Throws for whatever the simulator does not take, before anything is shown.
   schedule(document, { seed: run.seed, retryAfterMs: hintMs });
-  setPolicy(document, typeof run.policy === "string" ? run.policy : "");
-  seed.value = run.seed;
-  outageMs.value = opened;
-  retryAfterMs.value = hintMs;
-  isLog.value = run.log ?? false;
+  return () => {
+    setPolicy(document, typeof run.policy === "string" ? run.policy : "");
+    seed.value = run.seed;
+    outageMs.value = opened;
+    retryAfterMs.value = hintMs;
+    isLog.value = run.log ?? false;
+  };
 }
 
 export function resetCurve(): void {

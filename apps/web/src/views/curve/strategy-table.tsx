@@ -87,13 +87,8 @@ function curveOfControls(): PolicyDocument {
 }
 
 export function StrategyTable() {
-  const first = measured.value.value?.[0];
-  const world =
-    first === undefined
-      ? "measuring…"
-      : `${whole(first.clients)} clients fail at once, windows of ${span(first.windowMs)}, seed ${seed.value}`;
   return (
-    <Card title="Every strategy, with these numbers" aside={world}>
+    <Card title="Every strategy, with these numbers" aside={worldWords()}>
       <div class="table-wrap" aria-busy={measured.isBusy.value}>
         <table class="table strategies">
           <thead>
@@ -134,6 +129,14 @@ export function StrategyTable() {
       {measured.problem.value !== "" && <p class="problem">{measured.problem.value}</p>}
     </Card>
   );
+}
+
+/** Of what is measured, whatever the controls say since. */
+function worldWords(): string {
+  const { question, value = [] } = measured.latest.value ?? {};
+  const [first] = value;
+  if (first === undefined) return measured.isBusy.value ? "measuring…" : "";
+  return `${whole(first.clients)} clients fail at once, windows of ${span(first.windowMs)}, seed ${question?.seed}`;
 }
 
 interface RowProps {

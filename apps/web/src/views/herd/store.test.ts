@@ -20,12 +20,12 @@ function runOfMany(count: number): RunOf<"herd"> {
 
 test("opens as many strategies as the command line takes, every one", async () => {
   const run = runOfMany(MOST_STRATEGIES);
-  await openHerd(run);
+  (await openHerd(run))();
   expect(runOf()).toEqual(run);
 });
 
 test("keeps in a link whether each strategy has a scale of its own", async () => {
-  await openHerd({ ...runOfMany(2), ownScales: true });
+  (await openHerd({ ...runOfMany(2), ownScales: true }))();
   expect(runOf().ownScales).toBe(true);
   resetHerd();
   expect(runOf()).not.toHaveProperty("ownScales");

@@ -1,5 +1,5 @@
 /** The herd's store: clients, one curve, the strategies beside each other, and what the worker counts. */
-import { computed, effect, signal } from "@preact/signals";
+import { signal } from "@preact/signals";
 import { assertRange, type PolicyDocument, resolve } from "@redrive/core";
 import {
   assertStrategyCount,
@@ -10,8 +10,9 @@ import {
 } from "@redrive/simulator";
 import type { SharedPolicy, SharedStrategy } from "@redrive/simulator/share";
 import { FIRST_SEED, type Seed } from "../../app/seed.ts";
-import type { RunOf } from "../../app/view.ts";
+import type { Fill, RunOf } from "../../app/view.ts";
 import { namedPolicy, sharedDocument } from "../../panels/named-policy.ts";
+import { answerBy } from "../../worker/answer.ts";
 import { ask } from "../../worker/client.ts";
 
 export const FEWEST_CLIENTS = 100;
@@ -47,14 +48,23 @@ export const seed = signal<Seed>(FIRST_SEED);
 /** One scale for all strategies, so that what looks taller is more. */
 export const isShared = signal(true);
 
-const counted = signal<readonly Side[]>([]);
-const problem = signal("");
-const busy = signal(false);
+/** All of one world: one seed, one window, the same clients. */
+export interface HerdQuestion {
+  readonly strategies: readonly Strategy[];
+  readonly clients: number;
+  readonly windowMs: number;
+  readonly seed: Seed;
+}
 
-/** The newest counts, all of one question: one seed, one window, the same clients. */
-export const sides = computed(() => counted.value);
-export const herdProblem = computed(() => problem.value);
-export const isBusy = computed(() => busy.value);
+export const counted = answerBy<HerdQuestion, readonly Side[]>(
+  () => ({
+    strategies: strategies.value,
+    clients: clients.value,
+    windowMs: windowMs.value,
+    seed: seed.value,
+  }),
+  countSides,
+);
 
 function openingStrategies(): readonly Strategy[] {
   return OPENING_NAMES.map((name) => named(name, OPENING_CURVE));
@@ -65,35 +75,18 @@ function named(name: string, document: PolicyDocument): Strategy {
   return { name, document: walked, shared: walked };
 }
 
-let asked = 0;
-
-effect(() => {
-  const options = { clients: clients.value, windowMs: windowMs.value, seed: seed.value };
-  const wanted = strategies.value;
-  asked++;
-  busy.value = true;
-  void count(asked, wanted, options);
-});
-
 /** One strategy after the other, so that a newer question has to wait for one of them at most. */
-async function count(
-  turn: number,
-  wanted: readonly Strategy[],
-  options: { readonly clients: number; readonly windowMs: number; readonly seed: Seed },
-): Promise<void> {
-  try {
-    const found: Side[] = [];
-    for (const strategy of wanted) {
-      const herd = await ask("herd", "herd", { policy: strategy.document, options });
-      if (herd === undefined || turn !== asked) return;
-      found.push({ ...strategy, herd });
-    }
-    counted.value = found;
-    problem.value = "";
-  } catch (error) {
-    problem.value = (error as Error).message;
+async function countSides(
+  { strategies: wanted, ...options }: HerdQuestion,
+  isPresent: () => boolean,
+): Promise<readonly Side[] | undefined> {
+  const sides: Side[] = [];
+  for (const strategy of wanted) {
+    const herd = await ask("herd", "herd", { policy: strategy.document, options });
+    if (herd === undefined || !isPresent()) return undefined;
+    sides.push({ ...strategy, herd });
   }
-  if (turn === asked) busy.value = false;
+  return sides;
 }
 
 /** Changes the curve, and with it every strategy that is a way of walking it. */
@@ -133,18 +126,20 @@ export function runOf(): RunOf<"herd"> {
   };
 }
 
-export async function openHerd(run: RunOf<"herd">): Promise<void> {
+export async function openHerd(run: RunOf<"herd">): Promise<Fill> {
   assertRange("clients", run.clients, 1, 2_000_000);
   assertRange("windowMs", run.windowMs, 1, 86_400_000);
   assertStrategyCount("a link", run.strategies.length);
   const opened = await Promise.all(run.strategies.map(strategyFrom));
   const first = opened.find(({ name }) => strategyNames.includes(name) && name !== "immediate");
-  if (first !== undefined) curve.value = first.document;
-  strategies.value = opened;
-  clients.value = run.clients;
-  windowMs.value = run.windowMs;
-  seed.value = run.seed;
-  isShared.value = !run.ownScales;
+  return () => {
+    if (first !== undefined) curve.value = first.document;
+    strategies.value = opened;
+    clients.value = run.clients;
+    windowMs.value = run.windowMs;
+    seed.value = run.seed;
+    isShared.value = !run.ownScales;
+  };
 }
 
 async function strategyFrom({ name, policy }: SharedStrategy): Promise<Strategy> {

@@ -5,6 +5,7 @@ import { Card } from "../../parts/card.tsx";
 import {
   doneRuns,
   entries,
+  isBusy,
   isStopped,
   labProblem,
   resume,
@@ -84,17 +85,17 @@ function seedOf(text: string): Seed {
 function Progress() {
   const total = shown.value.length;
   const done = doneRuns.value.length;
-  const isBusy = runningId.value !== undefined;
+  const isRunning = runningId.value !== undefined;
   return (
-    <div class="progress" aria-busy={isBusy || total === 0}>
+    <div class="progress" aria-busy={isBusy.value}>
       <progress max={Math.max(1, total)} value={done} aria-label="Labs that have run" />
       <p aria-live="polite">{progressWords(done, total)}</p>
-      {isBusy && (
+      {isRunning && (
         <button type="button" class="button" onClick={stop}>
           Stop
         </button>
       )}
-      {!isBusy && done < total && (
+      {!isRunning && done < total && (
         <button type="button" class="button accent" onClick={resume}>
           Run the rest
         </button>

@@ -78,6 +78,11 @@ const due = computed(() => {
   return isStopped.value ? undefined : next.value;
 });
 
+/** Something that stands on the stage has still to run, and will. */
+export const isBusy: ReadonlySignal<boolean> = computed(
+  () => problem.value === "" && (list.value.length === 0 || due.value !== undefined),
+);
+
 export function startLabs(): void {
   isOpen.value = true;
   if (list.value.length > 0) return;

@@ -5,7 +5,7 @@ import { Card } from "../../parts/card.tsx";
 import { Select } from "../../parts/select.tsx";
 import { hasGuards, isCalls, isSame } from "./document.ts";
 import { recoveryWords } from "./figures.tsx";
-import { reportOf } from "./runs.ts";
+import { isCompareBusy, reportOf } from "./runs.ts";
 import {
   current,
   documentOf,
@@ -86,7 +86,7 @@ function CompareTable() {
   const bare = ghostDocument.value;
   const isListed = bare !== undefined && entries.value.some((one) => isSame(documentOf(one), bare));
   return (
-    <div class="table-wrap">
+    <div class="table-wrap" aria-busy={isCompareBusy.value}>
       <table class="table compare">
         <thead>
           <tr>

@@ -5,15 +5,18 @@ import type { Exports } from "../../exports/exportables.ts";
 import { isCalls, policyOf } from "./document.ts";
 import { policyDocumentOf } from "./other-worlds.tsx";
 import { drawing } from "./run-chart.tsx";
-import { report } from "./runs.ts";
+import { presentReport } from "./runs.ts";
 import { current, layer } from "./store.ts";
 
 export function exportsOf(): Exports {
   return {
     name: `redrive-system-${current.value.name ?? "scenario"}`,
-    drawing: () => drawing.current,
-    rows: () => (report.value === undefined ? [] : seriesRows(report.value)),
-    json: () => report.value ?? {},
+    drawing: async () => {
+      await presentReport();
+      return drawing.current;
+    },
+    rows: async () => seriesRows(await presentReport()),
+    json: presentReport,
     policy: shownPolicy,
   };
 }

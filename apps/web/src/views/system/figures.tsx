@@ -3,6 +3,7 @@ import type { Report } from "@redrive/simulator";
 import { percent, plain, reportRows, span, whole } from "@redrive/simulator/words";
 import { Stat, Stats } from "../../parts/stat.tsx";
 import { endOf, stretchOf, troubleOf } from "./columns.ts";
+import { isBusy, isForeign } from "./runs.ts";
 import { phases } from "./store.ts";
 
 export function isBad(report: Report): boolean {
@@ -16,8 +17,9 @@ export function recoveryWords({ recoveryMs }: Report): string {
 }
 
 export function Verdict({ report }: { readonly report: Report }) {
+  const tone = isBad(report) ? "verdict bad" : "verdict";
   return (
-    <p class={isBad(report) ? "verdict bad" : "verdict"} role="status">
+    <p class={isForeign.value ? `${tone} stale` : tone} role="status" aria-busy={isBusy.value}>
       {report.verdict}
     </p>
   );
@@ -26,7 +28,7 @@ export function Verdict({ report }: { readonly report: Report }) {
 export function RunStats({ report }: { readonly report: Report }) {
   const { peak, latencyMs, calls, lost } = report;
   return (
-    <Stats>
+    <Stats isBusy={isBusy.value} isStale={isForeign.value}>
       <Stat
         label="Amplification"
         value={`${plain(report.amplification)} x`}
@@ -103,7 +105,7 @@ export function MeasureTable({ report }: { readonly report: Report }) {
   return (
     <details class="more">
       <summary>Every measure</summary>
-      <div class="table-wrap">
+      <div class={isForeign.value ? "table-wrap stale" : "table-wrap"} aria-busy={isBusy.value}>
         <table class="table">
           <thead>
             <tr>

@@ -6,6 +6,7 @@ import { computed, effect, type ReadonlySignal, signal } from "@preact/signals";
 import { systemClock } from "@redrive/core";
 import { checkScenario, type Report, type ScenarioDocument } from "@redrive/simulator";
 import type { Seed } from "../../app/seed.ts";
+import { whenSettled } from "../../worker/answer.ts";
 import { ask } from "../../worker/client.ts";
 import { canonical } from "./document.ts";
 import { current, documentOf, entries, ghostDocument, seed, shown } from "./store.ts";
@@ -24,8 +25,6 @@ const STAGE_LANE = "system";
 
 const done = signal<ReadonlyMap<string, Done>>(new Map());
 const asked = new Set<string>();
-const last = signal<Report | undefined>(undefined);
-const lastGhost = signal<Report | undefined>(undefined);
 const progressed = signal(0);
 
 /** What is told about a scenario makes no other run of it. */
@@ -49,7 +48,7 @@ function wanted(): readonly Wanted[] {
   ];
 }
 
-effect(() => {
+function askMissing(): void {
   const known = done.value;
   const theSeed = seed.value;
   for (const { lane, document } of wanted()) {
@@ -57,7 +56,7 @@ effect(() => {
     if (known.has(key) || asked.has(key) || checkScenario(document).length > 0) continue;
     run(lane, document, theSeed, key);
   }
-});
+}
 
 function run(lane: string, scenario: ScenarioDocument, theSeed: Seed, key: string): void {
   asked.add(key);
@@ -88,32 +87,63 @@ export function reportOf(document: ScenarioDocument | undefined): Report | undef
   return found && "report" in found ? found.report : undefined;
 }
 
-effect(() => {
-  const report = reportOf(current.value);
-  if (report !== undefined) last.value = report;
-});
+let stop = () => {};
+let last: Report | undefined;
+let lastGhost: Report | undefined;
 
-effect(() => {
-  const report = reportOf(ghostDocument.value);
-  if (report !== undefined) lastGhost.value = report;
-});
-
-/** Of the scenario on the stage; the one before stays until it comes. */
+/** Of the scenario on the stage; the one before stays until it comes. Runs for as long as it is looked at. */
 export const report: ReadonlySignal<Report | undefined> = computed(
-  () => reportOf(current.value) ?? last.value,
+  () => {
+    last = reportOf(current.value) ?? last;
+    return last;
+  },
+  {
+    watched: () => {
+      stop = effect(askMissing);
+    },
+    unwatched: () => stop(),
+  },
 );
 
 /** Of what is drawn behind; while a control is moved, the one before stays in the same way. */
 export const ghostReport: ReadonlySignal<Report | undefined> = computed(() => {
   const document = ghostDocument.value;
-  const before = lastGhost.value?.scenario === document?.name ? lastGhost.value : undefined;
-  return document && (reportOf(document) ?? before);
+  if (document === undefined) return undefined;
+  lastGhost = reportOf(document) ?? lastGhost;
+  return lastGhost?.scenario === document.name ? lastGhost : undefined;
 });
 
+function isAwaited(document: ScenarioDocument | undefined): boolean {
+  return (
+    document !== undefined && checkScenario(document).length === 0 && doneOf(document) === undefined
+  );
+}
+
 /** The report in sight is not yet that of the scenario on the stage. */
-export const isBusy: ReadonlySignal<boolean> = computed(
-  () => checkScenario(current.value).length === 0 && doneOf(current.value) === undefined,
+export const isBusy: ReadonlySignal<boolean> = computed(() => isAwaited(current.value));
+
+/** Something in the drawing is not yet what belongs there: the run, or the one behind it. */
+export const isPlotBusy: ReadonlySignal<boolean> = computed(
+  () => isBusy.value || isAwaited(ghostDocument.value),
 );
+
+/** Some run of the comparison is still to come. */
+export const isCompareBusy: ReadonlySignal<boolean> = computed(() =>
+  wanted().some(({ document }) => isAwaited(document)),
+);
+
+/** The scenario on the stage has no report and gets none: the one in sight is another's. */
+export const isForeign: ReadonlySignal<boolean> = computed(
+  () => !isBusy.value && reportOf(current.value) === undefined,
+);
+
+/** The report of the scenario on the stage, with all that is drawn, once it is there. */
+export async function presentReport(): Promise<Report> {
+  await whenSettled(isPlotBusy);
+  const found = reportOf(current.value);
+  if (found === undefined) throw new Error(runProblem.peek() || "the scenario cannot be run");
+  return found;
+}
 
 export const runProblem: ReadonlySignal<string> = computed(() => {
   const found = doneOf(current.value);

@@ -9,7 +9,7 @@ import { PhaseForm } from "./phase-form.tsx";
 import { columns, ghostColumns, LEFT, RIGHT } from "./plot.ts";
 import { CursorSlider, Readout } from "./readout.tsx";
 import { RunChart } from "./run-chart.tsx";
-import { isBusy, isSlow, progress, report, runProblem } from "./runs.ts";
+import { isBusy, isForeign, isPlotBusy, isSlow, progress, report, runProblem } from "./runs.ts";
 import { current, currentCalls, problems } from "./store.ts";
 import { Track } from "./track.tsx";
 
@@ -31,7 +31,9 @@ function RunCard() {
   if (shownReport === undefined || drawn === undefined) {
     return (
       <Card class="run-card">
-        <p class="verdict">Simulating…</p>
+        <p class="verdict" aria-busy={isBusy.value}>
+          {isBusy.value ? "Simulating…" : "Not simulated."}
+        </p>
         <Progress />
       </Card>
     );
@@ -44,7 +46,7 @@ function RunCard() {
       <RunStats report={shownReport} />
       {currentCalls.value !== undefined && <GuardSwitches document={currentCalls.value} />}
       <Progress />
-      <div class={isSlow.value ? "run-plot stale" : "run-plot"} aria-busy={isBusy.value}>
+      <div class={isForeign.value ? "run-plot stale" : "run-plot"} aria-busy={isPlotBusy.value}>
         <Readout report={shownReport} columns={drawn} ghostName={ghostTitle()} />
         <RunChart report={shownReport} columns={drawn} behind={ghostColumns.value} />
         <div class="cursor-frame" style={{ marginInline: `${LEFT}px ${RIGHT}px` }}>

@@ -58,7 +58,7 @@ describe("a link", () => {
     fc.assert(
       fc.property(anyRun, (run) => {
         fc.pre((run.shown ?? 0) < run.scenarios.length);
-        openState(run);
+        openState(run)();
         expect(decodeRun(encodeRun(stateOf()))).toEqual({ run });
       }),
     );
@@ -81,7 +81,7 @@ describe("a link", () => {
   });
 
   test("with places that do not exist opens on the first", () => {
-    openState({ view: "system", seed: 1, scenarios: ["failover"], shown: 7, ghost: 9 });
+    openState({ view: "system", seed: 1, scenarios: ["failover"], shown: 7, ghost: 9 })();
     expect([shown.value, ghost.value]).toEqual([0, "unguarded"]);
   });
 });

@@ -12,7 +12,7 @@ import {
   scenarios,
 } from "@redrive/simulator";
 import { anotherSeed, FIRST_SEED, type Seed } from "../../app/seed.ts";
-import type { RunOf } from "../../app/view.ts";
+import type { Fill, RunOf } from "../../app/view.ts";
 import { isCalls, isSame, merged, tiersOf, unguarded } from "./document.ts";
 
 export type Entry = ScenarioDocument | string;
@@ -169,7 +169,7 @@ export function stateOf(): RunOf<"system"> {
   };
 }
 
-export function openState(run: RunOf<"system">): void {
+export function openState(run: RunOf<"system">): Fill {
   const list = run.scenarios;
   if (list.length === 0 || list.length > MOST_ENTRIES) {
     const wanted = `1 to ${MOST_ENTRIES} scenarios, not ${list.length}`;
@@ -179,7 +179,8 @@ export function openState(run: RunOf<"system">): void {
     const found = checkScenario(documentOf(entry));
     if (found.length > 0) throw new DocumentError("INVALID_ARGUMENT", found);
   }
-  fill(run.seed, list.map(shippedOr), placeIn(list, run.shown) ?? 0, ghostIn(list, run.ghost));
+  return () =>
+    fill(run.seed, list.map(shippedOr), placeIn(list, run.shown) ?? 0, ghostIn(list, run.ghost));
 }
 
 function shippedOr(entry: Entry): Entry {
