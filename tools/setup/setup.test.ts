@@ -4,6 +4,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
+import { LONGEST } from "../longest-first.mjs";
 import { declaredNeeds } from "../needs.mjs";
 import { belongsTo, filesOf, suites } from "../suites.mjs";
 import { findProgram } from "./command.mjs";
@@ -11,6 +12,7 @@ import { filesBelow, fingerprint } from "./fingerprint.mjs";
 import { recordMatches } from "./install.mjs";
 import { withLock } from "./lock.mjs";
 import { refuseNode } from "./node-version.mjs";
+import { inRoot } from "./root.mjs";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-setup-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -104,6 +106,10 @@ describe("suites", () => {
     expect(owner("test/browser/a.test.ts").map(({ name }) => name)).toEqual(["browser"]);
     expect(owner("test/servers/redis.ts")).toEqual([]);
   });
+});
+
+test("the files that begin first are there", () => {
+  for (const file of LONGEST) expect(existsSync(inRoot(file)), file).toBe(true);
 });
 
 describe("fingerprints", () => {
