@@ -7,6 +7,7 @@
 import { readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { buildPackages } from "./setup/build.mjs";
 import { findProgram, runCommand, SetupFailed } from "./setup/command.mjs";
 import { withLock } from "./setup/lock.mjs";
@@ -30,6 +31,13 @@ const DECLARATION_LINES = 12;
 
 /** apt's own wait for the lock of its database, in seconds. */
 const APT_LOCK_SECONDS = 600;
+
+/** apt's own repetitions of a download that failed. */
+const APT_DOWNLOADS = 5;
+
+/** A machine that has just started may be refreshing its package lists itself, and apt does not wait. */
+const APT_TRIES = 3;
+const APT_PAUSE_MS = 5000;
 
 /** @typedef {{ file: string, needs: readonly string[] }} Declaration */
 /** @typedef {{ need: string, command: string, files: readonly string[] }} Missing */
@@ -126,18 +134,45 @@ function sayFailure(error) {
 /** @param {readonly string[]} packages */
 async function aptInstall(packages) {
   const env = { DEBIAN_FRONTEND: "noninteractive", LC_ALL: "C" };
-  const patience = ["-o", `DPkg::Lock::Timeout=${APT_LOCK_SECONDS}`];
+  const patience = [
+    "-o",
+    `DPkg::Lock::Timeout=${APT_LOCK_SECONDS}`,
+    "-o",
+    `Acquire::Retries=${APT_DOWNLOADS}`,
+  ];
   const install = ["install", "-y", "--no-install-recommends", ...patience, ...packages];
-  await runCommand({
-    label: "Refreshing the system's package lists (apt-get update)",
-    program: "apt-get",
-    args: ["update", ...patience],
-    env,
-  });
-  await runCommand({
-    label: `Installing system packages (apt-get install ${packages.join(" ")})`,
-    program: "apt-get",
-    args: install,
-    env,
-  });
+  await again(() =>
+    runCommand({
+      label: "Refreshing the system's package lists (apt-get update)",
+      program: "apt-get",
+      args: ["update", ...patience],
+      env,
+    }),
+  );
+  await again(() =>
+    runCommand({
+      label: `Installing system packages (apt-get install ${packages.join(" ")})`,
+      program: "apt-get",
+      args: install,
+      env,
+    }),
+  );
+}
+
+/**
+ * Runs `step` until it succeeds, a few times at most: what another apt or the network spoils now
+ * and then must not cost a whole run of the tests. The last failure is thrown.
+ * @param {() => Promise<unknown>} step
+ * @param {number} pauseMs
+ */
+export async function again(step, pauseMs = APT_PAUSE_MS) {
+  for (let tried = 1; ; tried++) {
+    try {
+      await step();
+      return;
+    } catch (error) {
+      if (!(error instanceof SetupFailed) || tried === APT_TRIES) throw error;
+      await sleep(pauseMs);
+    }
+  }
 }

@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { LONGEST } from "../longest-first.mjs";
-import { declaredNeeds } from "../needs.mjs";
+import { again, declaredNeeds } from "../needs.mjs";
 import { belongsTo, filesOf, suites } from "../suites.mjs";
-import { findProgram } from "./command.mjs";
+import { findProgram, SetupFailed } from "./command.mjs";
 import { filesBelow, fingerprint } from "./fingerprint.mjs";
 import { recordMatches } from "./install.mjs";
 import { withLock } from "./lock.mjs";
@@ -92,6 +92,29 @@ describe("needs", () => {
 
   test("that nobody can meet are refused by name", () => {
     expect(() => declaredNeeds("// needs: kafka", "a.test.ts")).toThrow('a.test.ts needs "kafka"');
+  });
+});
+
+describe("a step that may fail now and then", () => {
+  test("is tried again, and its last failure is told", async () => {
+    let tries = 0;
+    const failing = (times: number) => async () => {
+      if (++tries <= times) throw new SetupFailed(`failure ${tries}`);
+    };
+    await again(failing(2), 0);
+    expect(tries).toBe(3);
+    tries = 0;
+    await expect(again(failing(9), 0)).rejects.toThrow("failure 3");
+  });
+
+  test("is not tried again after a mistake of ours", async () => {
+    let tries = 0;
+    const wrong = async () => {
+      tries++;
+      throw new TypeError("wrong");
+    };
+    await expect(again(wrong, 0)).rejects.toThrow(TypeError);
+    expect(tries).toBe(1);
   });
 });
 
