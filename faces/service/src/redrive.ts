@@ -29,6 +29,7 @@ import {
 import { explainTask } from "./operations/explain-task.ts";
 import { markOf } from "./operations/redrive-job.ts";
 import { RedriveJobs } from "./operations/redrive-jobs.ts";
+import { againOf } from "./operations/redriven-task.ts";
 import { type Digest, Policies, type PolicyChoice } from "./policies.ts";
 import type { Secrets } from "./secrets.ts";
 import {
@@ -45,6 +46,7 @@ import {
 } from "./store.ts";
 import { DEFAULT_TENANT, type NewTask, type RetryTask } from "./task.ts";
 import { checkInput, fingerprintParts, type TaskInput, taskOf } from "./task-input.ts";
+import { endsWithin } from "./within.ts";
 
 /** What `createRedrive` joins. */
 export interface RedriveParts {
@@ -79,6 +81,9 @@ export interface RedriveCount {
 }
 
 const REDRIVE_PAGE = 100;
+
+/** A store that takes longer to close is left as it is, as a kill would leave it. */
+const CLOSING_MS = 5000;
 
 export class Redrive {
   readonly policies: Policies;
@@ -357,30 +362,22 @@ export class Redrive {
     return this.#parts.engine.events.listen(listener);
   }
 
-  /** Claims no more, lets what runs end for at most `graceMs`, and closes. Safe to call twice. */
-  stop(graceMs?: number): Promise<void> {
-    const { engine, close } = this.#parts;
-    this.#stopping ??= this.jobs.stop().then(() => engine.stop(graceMs).then(close));
+  /**
+   * Claims no more, lets what runs end for at most `graceMs` (30 000), and closes. A store that does
+   * not answer is given up a few seconds later. Safe to call twice.
+   */
+  stop(graceMs = 30_000): Promise<void> {
+    this.#stopping ??= this.#stop(graceMs);
     return this.#stopping;
   }
-}
 
-/** Under the key of its source, so that the target can tell; without a row in the key table. */
-function againOf(
-  source: RetryTask,
-  sentKey: string | undefined,
-  taskId: string,
-  now: number,
-): NewTask {
-  return {
-    ...source,
-    taskId,
-    idempotencyKey: source.idempotencyKey ?? sentKey ?? source.taskId,
-    deadlineAt: null,
-    createdAt: now,
-    scheduledAt: now,
-    redrivenFrom: source.taskId,
-  };
+  async #stop(graceMs: number): Promise<void> {
+    const { clock, engine, close } = this.#parts;
+    const startMs = clock.monotonicMs();
+    await endsWithin(clock, graceMs, this.jobs.stop());
+    await engine.stop(Math.max(0, graceMs - (clock.monotonicMs() - startMs)));
+    await endsWithin(clock, CLOSING_MS, close());
+  }
 }
 
 /** What a key stands for is what was asked: a destination's policy may change between two askings. */

@@ -93,6 +93,9 @@ async function serve(screen: Screen, flags: ServiceFlags): Promise<void> {
   const { app, url } = serving;
   if (serving.isOpenToAll) app.log.warn({ host: config.host }, NO_AUTH);
   app.log.info({ url, store: config.store, pid: process.pid }, `Redrive is ready at ${url}/`);
+  serving.redrive.onEvent(({ type, reason }) => {
+    if (type === "store.failed") app.log.error({ reason }, "the store failed");
+  });
   onStopSignal(async (signal) => {
     app.log.info({ signal }, "stopping: what runs may end");
     await serving.stop();

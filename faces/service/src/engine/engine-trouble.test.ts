@@ -19,22 +19,26 @@ async function setup() {
     ...inner,
   };
   const fatal: unknown[] = [];
-  const engine = await Engine.open({
-    clock,
-    random: seededRandom("trouble"),
-    store,
-    nodeId: "node-1",
-    onFatal: (error) => fatal.push(error),
-    // No attempt ends by itself.
-    deliver: (_, { signal }, done) =>
-      signal.addEventListener("abort", () => done(unstarted({ kind: "aborted" }, null))),
-  });
-  await engine.start();
+  const boot = async (nodeId: string) => {
+    const booted = await Engine.open({
+      clock,
+      random: seededRandom("trouble"),
+      store,
+      nodeId,
+      onFatal: (error) => fatal.push(error),
+      // No attempt ends by itself.
+      deliver: (_, { signal }, done) =>
+        signal.addEventListener("abort", () => done(unstarted({ kind: "aborted" }, null))),
+    });
+    await booted.start();
+    return booted;
+  };
+  const engine = await boot("node-1");
   const create = () =>
     new Promise<CreateResult>((done, failed) => {
       engine.create(newTask({ createdAt: T0, scheduledAt: T0 }), null, done, failed);
     });
-  return { clock, store, engine, create, fatal };
+  return { clock, inner, store, engine, create, fatal, boot };
 }
 
 /** What a promise has come to within a few turns; "waiting" if nothing. */
@@ -52,6 +56,7 @@ async function stateOf(promise: Promise<unknown>): Promise<unknown> {
   return state;
 }
 
+const silent = () => new Promise<never>(() => {});
 const full = () => Promise.reject(new StoreFullError("no space"));
 
 describe("an engine in trouble", () => {
@@ -71,6 +76,34 @@ describe("an engine in trouble", () => {
     expect(hasStopped).toBe(true);
     await stopping;
     expect(clock.pending()).toBe(0);
+  });
+
+  it.each([
+    ["while an attempt runs", true],
+    ["with nothing left to do", false],
+  ])("stops, complaining, though the store never answers %s", async (_, isBusy) => {
+    const { clock, inner, store, engine, create, boot } = await setup();
+    const reasons: (string | undefined)[] = [];
+    engine.events.listen(({ type, reason }) => type === "store.failed" && reasons.push(reason));
+    const created = isBusy ? await clock.run(create()) : undefined;
+    store.commit = silent;
+    store.retire = silent;
+    let hasStopped = false;
+    const stopping = engine.stop(10_000).then(() => {
+      hasStopped = true;
+    });
+    await clock.advance(12_000);
+    expect(hasStopped).toBe(true);
+    await stopping;
+    expect(reasons).toEqual([expect.stringMatching(/^STORE_UNAVAILABLE: it did not answer/u)]);
+    expect(clock.pending()).toBe(0);
+    if (created?.kind !== "created") return;
+    // What could not be settled is not lost: the next process takes it up.
+    Object.assign(store, inner);
+    await boot("node-2");
+    await clock.advance(60_000);
+    const [task] = inner.all();
+    expect(task).toMatchObject({ abandonedCount: 1, status: "IN_FLIGHT", attemptNumber: 2 });
   });
 
   it("tells whoever waits for a commit that was under way when the store broke", async () => {

@@ -2,7 +2,13 @@
  * Engine: the parts of a node joined: it takes tasks in, has them attempted when they are due and
  * permitted, and settles them, on the clock, the chance, the store and the delivery it is given.
  */
-import type { Clock, Random, RetryBudget, RetryBudgetDocument } from "@redrive/core";
+import {
+  type Clock,
+  type Random,
+  RedriveError,
+  type RetryBudget,
+  type RetryBudgetDocument,
+} from "@redrive/core";
 import { codedStore, storeFailure } from "../coded-store.ts";
 import { serviceError } from "../errors.ts";
 import {
@@ -18,6 +24,7 @@ import {
   type WakeResult,
 } from "../store.ts";
 import type { NewTask } from "../task.ts";
+import { endsWithin } from "../within.ts";
 import type { Deliver } from "./delivery.ts";
 import { EngineTime } from "./engine-time.ts";
 import { EngineEvents } from "./events.ts";
@@ -311,7 +318,8 @@ export class Engine implements TurnHost {
     const now = this.#time.now();
     this.#rescuer.suspect(now);
     const reason = error instanceof Error ? error.message : String(error);
-    this.events.emit(now, { type: "store.failed", reason });
+    const code = error instanceof RedriveError ? `${error.code}: ` : "";
+    this.events.emit(now, { type: "store.failed", reason: code + reason });
     if (error instanceof StoreBrokenError) this.#fail(error);
   }
 
@@ -330,13 +338,14 @@ export class Engine implements TurnHost {
 
   /**
    * Claims no more, lets what runs end for at most `graceMs`, then ends it, and gives up the lease. A
-   * store that takes nothing is waited for two seconds more: what could not be settled is abandoned.
-   * Safe to call twice.
+   * store that takes nothing, or does not answer, is waited for two seconds more: what could not be
+   * settled is abandoned. Safe to call twice.
    */
   async stop(graceMs = 30_000): Promise<void> {
     if (this.#phase !== "running") return;
     this.#phase = "stopping";
-    const { clock, store } = this.#options;
+    const { clock } = this.#options;
+    const lastMs = clock.monotonicMs() + graceMs + LAST_COMMITS_MS;
     const abort = () => this.#runner.abort(new Error("the service is stopping"));
     const cancelGrace = clock.alarm(graceMs, abort);
     const cancelLast = clock.alarm(graceMs + LAST_COMMITS_MS, () => this.#whenDrained?.());
@@ -345,22 +354,19 @@ export class Engine implements TurnHost {
     cancelLast();
     this.#upkeep.stop();
     if (this.#isFailed()) return;
-    await this.#keepGuards().catch((error: unknown) => this.failed(error));
+    const leftMs = Math.min(LAST_COMMITS_MS, Math.max(0, lastMs - clock.monotonicMs()));
+    if (!(await endsWithin(clock, leftMs, this.#sayLast()))) this.failed(unanswered());
     if (this.#isFailed()) return;
     this.#phase = "stopped";
     this.#turn.close(stopped());
-    // A lease that cannot be given up lapses.
-    await store.retire(this.nodeId).catch(() => {});
   }
 
-  /** Writes down what the guards have learnt and no commit has taken along. */
-  async #keepGuards(): Promise<void> {
-    const now = this.#time.now();
-    const notes = [...this.#notes.takeAll(now)];
-    while (notes.length > 0) {
-      const batch = { now, nodeId: this.nodeId, ...NO_ITEMS };
-      await this.#options.store.commit({ ...batch, notes: notes.splice(0, MOST_NOTES) });
-    }
+  /** What the guards have learnt, and that this node is gone. A lease that is not given up lapses. */
+  async #sayLast(): Promise<void> {
+    const { store, nodeId } = this.#options;
+    const author = { now: this.#time.now(), nodeId };
+    await this.#notes.writeAll(store, author).catch((error: unknown) => this.failed(error));
+    await store.retire(nodeId).catch(() => {});
   }
 
   #isFailed(): boolean {
@@ -385,8 +391,10 @@ export class Engine implements TurnHost {
   }
 }
 
-/** Notes that share a commit when the engine stops. */
-const MOST_NOTES = 256;
+function unanswered(): Error {
+  const text = "it did not answer in time while the service stopped: what runs is abandoned";
+  return serviceError("STORE_UNAVAILABLE", `${text}, what the guards learnt last may be lost`);
+}
 
 function stopped(): Error {
   return serviceError("SERVICE_STOPPED", "the service is stopping or has stopped");

@@ -9,9 +9,10 @@
  * another's: its first attempts would be counted by both, and together they would retry too much.
  */
 import type { RetryBudget } from "@redrive/core";
-import type { NoteText } from "../store.ts";
+import { NO_ITEMS, type NoteText, type Store } from "../store.ts";
 import type { GuardedDestination } from "./guarded-destination.ts";
 import { budgetText } from "./saved-guards.ts";
+import type { LoadAuthor } from "./turn-load.ts";
 
 /** The kind of a destination's note; its id is the destination's name. */
 export const GUARD_NOTE = "guards";
@@ -86,11 +87,14 @@ export class GuardNotes {
     this.#wholeNotedAt = 0;
   }
 
-  /** Everything that is left, before the process ends. */
-  takeAll(now: number): readonly NoteText[] {
+  /** Writes down everything that no commit has taken along, before the process ends. */
+  async writeAll(store: Store, { now, nodeId }: LoadAuthor): Promise<void> {
     const waiting = this.#waiting;
     this.#waiting = [];
-    return [...waiting.map((one) => noteOf(one, now)), ...this.#wholeNote(now)];
+    const notes = [...waiting.map((one) => noteOf(one, now)), ...this.#wholeNote(now)];
+    while (notes.length > 0) {
+      await store.commit({ now, nodeId, ...NO_ITEMS, notes: notes.splice(0, MOST_NOTES) });
+    }
   }
 
   #wholeNote(now: number): NoteText[] {
@@ -100,6 +104,9 @@ export class GuardNotes {
     return [{ ...WHOLE_NOTE, text: budgetText(this.#whole) }];
   }
 }
+
+/** Notes that share a commit when the engine stops. */
+const MOST_NOTES = 256;
 
 const NONE: readonly NoteText[] = [];
 const NOBODY: readonly GuardedDestination[] = [];
