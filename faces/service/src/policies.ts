@@ -3,7 +3,7 @@
  * registration, and a policy that comes with a task is kept under the digest of its document.
  */
 import { type PolicyDocument, presets, resolve } from "@redrive/core";
-import type { PolicyBook } from "./engine/policy-book.ts";
+import { type PolicyBook, type PolicyRef, PRESET_VERSION } from "./engine/policy-book.ts";
 import { serviceError } from "./errors.ts";
 import type { PolicyRow, Store } from "./store.ts";
 import { DEFAULT_TENANT } from "./task.ts";
@@ -51,6 +51,17 @@ export class Policies {
     }
     const preset = presets[policyId as keyof typeof presets];
     return this.#note(await this.#add(tenantId, policyId, preset));
+  }
+
+  /**
+   * What a dead letter is sent under again: its own version or, if that was removed, the newest.
+   * Asks the store, since what this process remembers of a removed one is gone at its next start.
+   */
+  async chooseAgain({ tenantId, policyId, policyVersion }: PolicyRef): Promise<PolicyChoice> {
+    const isThere =
+      policyVersion === PRESET_VERSION ||
+      (await this.#store.getPolicy(tenantId, policyId, policyVersion)) !== null;
+    return isThere ? { policyId, policyVersion } : this.choose(tenantId, policyId);
   }
 
   /** Keeps a policy that came with a task. */

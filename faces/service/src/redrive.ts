@@ -323,7 +323,8 @@ export class Redrive {
     // A secret that cannot be had stays as it is: the new task ends by it, as the old one would.
     const opened = secrets.open(source);
     const sentKey = opened === null ? undefined : givenBy(opened.headers).idempotencyKey;
-    const again = againOf(opened ?? source, sentKey, marked, now);
+    const policy = await this.policies.chooseAgain(source);
+    const again = { ...againOf(opened ?? source, sentKey, marked, now), ...policy };
     return (await this.#create(secrets.seal(again), null)).kind === "created";
   }
 

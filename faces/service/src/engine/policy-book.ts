@@ -9,7 +9,7 @@ import type { Store } from "../store.ts";
 const MOST_POLICIES = 10_000;
 
 /** Internal tasks are pinned to a preset as it is, which needs no row. */
-const PRESET_VERSION = 0;
+export const PRESET_VERSION = 0;
 
 export interface PolicyRef {
   readonly tenantId: string;
