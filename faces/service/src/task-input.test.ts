@@ -37,6 +37,18 @@ describe("a task to create", () => {
     });
   });
 
+  it("is a copy: a buffer that its caller uses again changes no attempt", () => {
+    const body = Buffer.from("first");
+    const headers = { "x-order": "17" };
+    const labels = { team: "shop" };
+    const task = make({ body, headers, labels });
+    body.fill("x");
+    headers["x-order"] = "18";
+    labels.team = "other";
+    expect(text(task.body)).toBe("first");
+    expect(task).toMatchObject({ headers: { "x-order": "17" }, labels: { team: "shop" } });
+  });
+
   it("takes its body as text, bytes, Base64 or JSON", () => {
     expect(text(make({ body: "ä" }).body)).toBe("ä");
     expect(make({ body: new Uint8Array([0, 1]) }).body).toEqual(new Uint8Array([0, 1]));

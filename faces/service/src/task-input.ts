@@ -191,7 +191,7 @@ export function taskOf(input: TaskInput, making: TaskMaking): NewTask {
     deadlineAt: input.deadlineAt ?? null,
     createdAt: now,
     scheduledAt: Math.max(now, input.scheduledAt ?? now),
-    labels: input.labels ?? NONE,
+    labels: input.labels === undefined ? NONE : { ...input.labels },
     callbackUrl,
     redrivenFrom: null,
   };
@@ -220,14 +220,15 @@ function refusal({ kind, message }: RefusedTarget, field: UrlField): Error {
 const NONE: Headers = Object.freeze({});
 const JSON_TYPE: Headers = Object.freeze({ "content-type": "application/json" });
 
+/** Copies, like the body's: what the caller does to its own afterwards must not reach an attempt. */
 function headersOf({ headers = NONE, json }: TaskInput): Headers {
-  if (json === undefined) return headers;
+  if (json === undefined) return { ...headers };
   const isTyped = Object.keys(headers).some((name) => name.toLowerCase() === "content-type");
-  return isTyped ? headers : { ...JSON_TYPE, ...headers };
+  return isTyped ? { ...headers } : { ...JSON_TYPE, ...headers };
 }
 
 function bodyOf({ body, bodyBase64, json }: TaskInput): Uint8Array | null {
-  if (body instanceof Uint8Array) return body;
+  if (body instanceof Uint8Array) return Uint8Array.prototype.slice.call(body);
   if (body !== undefined) return Buffer.from(String(body), "utf8");
   if (bodyBase64 !== undefined) return Buffer.from(bodyBase64, "base64");
   if (json instanceof RawJson) return json.bytes;
