@@ -12,7 +12,7 @@ const KNOWN = [["metastable", 3]] as const;
 const cases = [...SEEDS.flatMap((seed) => labs.map(({ id }) => [id, seed] as const)), ...KNOWN];
 
 describe("labs", () => {
-  it.each(cases)("%s with seed %d", { timeout: 300_000 }, (id, seed) => {
+  it.each(cases)("%s with seed %d", { timeout: 900_000 }, (id, seed) => {
     const { rows } = runLab(id, { seed });
     expect(rows.filter((row) => !row.ok && row.deviation === undefined)).toEqual([]);
     expect(rows.length).toBeGreaterThan(0);
