@@ -60,6 +60,28 @@ describe("a book in a file", () => {
     expect(verifyKey(served, key, 0)).toBeUndefined();
   });
 
+  it("goes on with the keys it knew when the file is spoilt, says so once, and never writes over it", async () => {
+    const path = join(folder, "spoilt.json");
+    const clock = virtualClock();
+    const told: string[] = [];
+    const book = fileKeyBook(path, clock, (error) => told.push(String(error)));
+    const { key, record } = createKey(fill, wanted);
+    book.add(record);
+    const good = readFileSync(path);
+    writeFileSync(path, "{ spoilt");
+    for (let n = 0; n < 3; n++) {
+      await clock.advance(1000);
+      expect(verifyKey(book, key, 0)?.keyId).toBe(record.keyId);
+      expect(book.list()).toEqual([record]);
+    }
+    expect(told).toEqual([expect.stringContaining("spoilt.json are of no use")]);
+    expect(() => book.revoke(record.keyId)).toThrow(/cannot be read as JSON/);
+    expect(readFileSync(path, "utf8")).toBe("{ spoilt");
+    writeFileSync(path, good.toString().replace(record.keyId, "another"));
+    await clock.advance(1000);
+    expect(verifyKey(book, key, 0)).toBeUndefined();
+  });
+
   it("refuses an id that is taken, and a file that is no book", () => {
     const path = join(folder, "other.json");
     const book = fileKeyBook(path, virtualClock());

@@ -16,6 +16,7 @@ import {
   writeSync,
 } from "node:fs";
 import { dirname } from "node:path";
+import process from "node:process";
 import { type Clock, causedError, isObject, quote, RedriveError } from "@redrive/core";
 import { parseAllowlist } from "../deliver/allowlist.ts";
 import { serviceError } from "../errors.ts";
@@ -145,11 +146,20 @@ export function memoryKeyBook(records: readonly KeyRecord[] = []): KeyBook {
 
 const LOOK_AGAIN_MS = 1000;
 
-/** Keys in a file. One that does not exist holds no keys; one that cannot be read throws. */
-export function fileKeyBook(path: string, clock: Clock): KeyBook {
+/**
+ * Keys in a file. One that does not exist holds no keys; one that cannot be read throws. If it
+ * becomes unreadable later, the keys that were known go on, and `spoilt` is told once (default: a
+ * warning of the process): whoever calls is not to learn of it, nor to be shut out by it.
+ */
+export function fileKeyBook(
+  path: string,
+  clock: Clock,
+  spoilt: (error: Error) => void = (error) => process.emitWarning(error.message),
+): KeyBook {
   let records = new Map<string, KeyRecord>();
   let stamp = "";
   let lookedMs = Number.NEGATIVE_INFINITY;
+  let told = "";
 
   function look(): void {
     lookedMs = clock.monotonicMs();
@@ -157,6 +167,17 @@ export function fileKeyBook(path: string, clock: Clock): KeyBook {
     if (found === stamp) return;
     records = new Map(readBook(path).map((record) => [record.keyId, record]));
     stamp = found;
+  }
+
+  function lookAgain(): void {
+    try {
+      look();
+      told = "";
+    } catch (error) {
+      const { message } = error as Error;
+      if (message !== told) spoilt(error as Error);
+      told = message;
+    }
   }
 
   function write(): void {
@@ -167,11 +188,11 @@ export function fileKeyBook(path: string, clock: Clock): KeyBook {
   look();
   return {
     find(keyId) {
-      if (clock.monotonicMs() - lookedMs >= LOOK_AGAIN_MS) look();
+      if (clock.monotonicMs() - lookedMs >= LOOK_AGAIN_MS) lookAgain();
       return records.get(keyId);
     },
     list() {
-      look();
+      lookAgain();
       return [...records.values()];
     },
     add(record) {
