@@ -15,6 +15,7 @@ function keyFor(tenantId: string, ...scopes: Scope[]): string {
   return key;
 }
 
+const operator = keyFor("default", "metrics:read");
 const admin = keyFor("acme", "admin");
 const other = keyFor("other", "admin");
 const reader = keyFor("acme", "tasks:read");
@@ -90,6 +91,16 @@ describe("row 55: a key that lacks the scope", () => {
     expect(json.detail).toContain(scope);
   });
 
+  test("metrics tell of every tenant: they are for keys of the operator's, whatever another's may do", async () => {
+    const metrics = { method: "GET", path: "/metrics" } as const;
+    expect((await as(operator, metrics)).text).toContain("retry_tasks");
+    for (const key of [admin, keyFor("acme", "metrics:read")]) {
+      const { status, json } = await as(key, metrics);
+      expect([status, json.code]).toEqual([403, "FORBIDDEN"]);
+      expect(json.detail).toContain('tenant "default"');
+    }
+  });
+
   test("payload:read: bodies are apart from the rest", async () => {
     const { json } = await create(creator, { body: "secret payload" });
     const path = `/retry-tasks/${json.taskId}`;
@@ -158,7 +169,7 @@ describe("I43: secrets", () => {
       await as(reader, { method: "GET", path: `/retry-tasks/${json.taskId}` }),
       await as(reader, { method: "GET", path: "/retry-tasks" }),
       await as(reader, { method: "GET", path: `/retry-tasks/${json.taskId}/attempts` }),
-      await as(admin, { method: "GET", path: "/metrics" }),
+      await as(operator, { method: "GET", path: "/metrics" }),
       await create(creator, { targetUrl: url, headers: { "bad name": canary } }),
       await create(creator, { targetUrl: url, headers: { "x-a": `${canary}\n` } }),
       await create(creator, { targetUrl: url, body: canary, json: canary }),

@@ -2,10 +2,12 @@
  * Service routes: whether the service lives, whether it is ready, what it has done, and how it is
  * to be used.
  */
-import type { FastifyInstance, FastifyReply } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
+import { serviceError } from "../../errors.ts";
+import { DEFAULT_TENANT } from "../../task.ts";
 import { docsPage, docsStyle } from "../docs-page.ts";
-import type { AddRoutes, Front } from "../front.ts";
+import { type AddRoutes, type Front, tenantOf } from "../front.ts";
 
 const Health = Type.Object({
   status: Type.Enum(["ok", "unavailable"]),
@@ -36,13 +38,21 @@ export const addServiceRoutes: AddRoutes = (app, front) => {
   app.get(
     "/metrics",
     { config: { scope: "metrics:read" }, schema: { tags, summary: "For Prometheus" } },
-    async (_, reply) => {
+    async (request, reply) => {
+      assertOperator(app, request);
       const { registry } = front.metrics;
       return reply.type(registry.contentType).send(await registry.metrics());
     },
   );
   addDocsRoutes(app);
 };
+
+/** They tell of all tenants: how much each does, and what its policies are called. */
+function assertOperator({ requiresKey }: FastifyInstance, request: FastifyRequest): void {
+  if (!requiresKey || tenantOf(request) === DEFAULT_TENANT) return;
+  const text = `metrics tell of every tenant: a key of the tenant "${DEFAULT_TENANT}" is needed`;
+  throw serviceError("FORBIDDEN", text);
+}
 
 function addDocsRoutes(app: FastifyInstance): void {
   const hide = { config: open, schema: { hide: true } };
