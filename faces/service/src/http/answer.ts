@@ -14,7 +14,7 @@ export function answerError(error: unknown, request: FastifyRequest, reply: Fast
   const known = codedError(error);
   const problem = problemOf(known);
   const { status } = problem;
-  if (status >= 500) request.log.error({ err: error }, problem.title);
+  if (status >= 500) logFault(error, problem.title, request, reply);
   const seconds = RETRY_AFTER_SECONDS[status];
   if (seconds !== undefined) reply.header("retry-after", String(seconds));
   if (status === 401) reply.header("www-authenticate", 'Bearer realm="redrive"');
@@ -23,6 +23,17 @@ export function answerError(error: unknown, request: FastifyRequest, reply: Fast
   if (status === 413) reply.removeHeader("connection");
   const text = JSON.stringify(problem);
   void reply.code(status).header("content-type", PROBLEM_TYPE).serializer(asIs).send(text);
+}
+
+/** The answer names the request as the log does: whoever got it can ask the operator. */
+export function logFault(
+  error: unknown,
+  title: string,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): void {
+  request.log.error({ err: error }, title);
+  reply.header("x-request-id", request.id);
 }
 
 const asIs = (payload: unknown) => payload as string;

@@ -91,7 +91,7 @@ function fieldsOf({ problems }: DocumentError): readonly FieldError[] {
 }
 
 function internal(): ProblemDocument {
-  const detail = "the service's log has the whole of it, under this request's id";
+  const detail = "the service's log has the whole of it, under the id in x-request-id";
   return {
     type: typeOf("INTERNAL"),
     title: "Something went wrong",

@@ -8,6 +8,7 @@ import type { Accepted } from "../../redrive.ts";
 import { isEnded } from "../../task.ts";
 import type { TaskInput } from "../../task-input.ts";
 import type { Caller } from "../access.ts";
+import { logFault } from "../answer.ts";
 import { inputOf, inTask, preferredWait } from "../created-task.ts";
 import { type AddRoutes, callerOf, type Front, shownTo, tenantOf } from "../front.ts";
 import { elementsOf, linesOf, parseTaskJson } from "../json-body.ts";
@@ -54,7 +55,7 @@ export const addCreateRoutes: AddRoutes = (app, front) => {
     scope.post<{ Body: readonly Buffer[] }>(
       "/retry-tasks/batch",
       { schema: createMany, bodyLimit: LARGEST_BATCH, config },
-      (request) => answerMany(front, request.body, callerOf(request)),
+      (request, reply) => answerMany(front, request, reply),
     );
   });
 };
@@ -116,13 +117,21 @@ async function enqueue(front: Front, input: TaskInput, caller: Caller): Promise<
 
 async function answerMany(
   front: Front,
-  items: readonly Buffer[],
-  caller: Caller,
+  request: FastifyRequest<{ Body: readonly Buffer[] }>,
+  reply: FastifyReply,
 ): Promise<BatchResult> {
+  const { body: items } = request;
+  const caller = callerOf(request);
   const count = items?.length ?? 0;
   if (count === 0 || count > MOST_IN_BATCH) throw wrongCount(count);
   front.backlog.check(caller.tenantId, caller.limits.mostWaiting);
-  const results = await Promise.all(items.map((item) => answerItem(front, item, caller)));
+  // A store that is away is away for all of them: one line tells it.
+  const told = new Set<string>();
+  const fault = (error: unknown, title: string) => {
+    if (!told.has(title)) logFault(error, title, request, reply);
+    told.add(title);
+  };
+  const results = await Promise.all(items.map((item) => answerItem(front, item, caller, fault)));
   const accepted = results.filter(({ taskId }) => taskId !== undefined).length;
   return { accepted, refused: results.length - accepted, results };
 }
@@ -131,6 +140,7 @@ async function answerItem(
   front: Front,
   item: Buffer,
   caller: Caller,
+  fault: (error: unknown, title: string) => void,
 ): Promise<BatchResult["results"][number]> {
   try {
     const input = inputOf(parseTaskJson(item), undefined);
@@ -138,7 +148,8 @@ async function answerItem(
     if (replayed) front.metrics.duplicates.inc();
     return { status: replayed ? 200 : 202, taskId, replayed };
   } catch (error) {
-    const { status, code, detail, errors } = problemOf(error);
+    const { status, title, code, detail, errors } = problemOf(error);
+    if (status >= 500) fault(error, title);
     return { status, code, detail, ...(errors && { errors: [...errors] }) };
   }
 }
