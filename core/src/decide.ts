@@ -2,6 +2,7 @@
  * Decide: what happens after an attempt. The one place in Redrive where retrying is decided; it
  * never waits, stores or looks at a clock, so that three faces can carry out the same decision.
  */
+import { curveOf } from "./curve.ts";
 import type {
   Decision,
   DelaySource,
@@ -12,7 +13,6 @@ import type {
   StopReason,
 } from "./decision.ts";
 import { pick } from "./jitter.ts";
-import { kernelOf } from "./kernel.ts";
 import { judge, type Outcome } from "./outcome.ts";
 import type { Policy } from "./policy.ts";
 import type { Random } from "./random.ts";
@@ -71,15 +71,15 @@ export function decide(
   const hintMs = Math.min(Math.max(0, askedMs ?? 0), policy.maxRetryAfterMs);
   if (askedMs !== undefined && hintMs > mostMs) return stop("retry-after");
   const throttled = verdict === "throttled";
-  const kernel = kernelOf(policy);
+  const curve = curveOf(policy);
   // Without jitter nothing is drawn, for a hint either: a stream is as long as its retries, or unused.
-  const draw = kernel.draws ? random.next() : 0;
-  const ownDelayMs = kernel.delayMs(attempt, previousDelayMs, draw, throttled);
+  const draw = curve.draws ? random.next() : 0;
+  const ownDelayMs = curve.delayMs(attempt, previousDelayMs, draw, throttled);
   if (askedMs === undefined) {
     return passGates(request, gates, now, mostMs, ownDelayMs, ownDelayMs, "policy");
   }
   // Never earlier than asked and, unless jitter is NONE, never all at one instant: spread on top.
-  const spreadMs = Math.max(kernel.ceilingMs(attempt, throttled), Math.floor(hintMs / 10));
+  const spreadMs = Math.max(curve.ceilingMs(attempt, throttled), Math.floor(hintMs / 10));
   const delayMs = hintMs + pick(0, spreadMs, draw);
   return passGates(request, gates, now, mostMs, ownDelayMs, delayMs, "retry-after");
 }
