@@ -3,7 +3,7 @@
  * retried?".
  */
 import type { CallHistory } from "./decide.ts";
-import type { Decision, StopReason } from "./decision.ts";
+import type { Decision, ServiceReason, StopReason } from "./decision.ts";
 import { span } from "./figures.ts";
 import type { Outcome } from "./outcome.ts";
 import type { Policy } from "./policy.ts";
@@ -71,14 +71,15 @@ const HOLDS = {
 } as const;
 
 function describeStop(reason: StopReason, policy: Policy, elapsedMs: number): string {
-  const clause = REASONS[reason];
+  const clause = explainReason(reason);
   if (reason === "attempts") return `${clause} (maxAttempts ${policy.maxAttempts})`;
   const timely = reason === "budget" || reason === "retry-after";
   const figures = ` (${span(elapsedMs)} of the ${span(policy.totalBudgetMs)} in totalBudgetMs have passed)`;
   return timely ? clause + figures : clause;
 }
 
-const REASONS: Readonly<Record<StopReason, string>> = {
+/** Ends that any call can come to, apart: who keeps no tasks need not carry the words of the others. */
+export const callReasons: Readonly<Record<Exclude<StopReason, ServiceReason>, string>> = {
   succeeded: "the call is done",
   attempts: "no attempts are left",
   budget: "another attempt cannot end in time",
@@ -90,6 +91,9 @@ const REASONS: Readonly<Record<StopReason, string>> = {
   overload: "the destination's own limit lets no more calls through",
   "retry-after": "the wait it asks for does not fit",
   aborted: "the caller aborted it",
+};
+
+const taskReasons: Readonly<Record<ServiceReason, string>> = {
   abandoned: "its outcome was lost and no attempts are left",
   poison: "it was lost in three crashes and is set aside",
   "body-unavailable": "its stored body cannot be read",
@@ -99,5 +103,5 @@ const REASONS: Readonly<Record<StopReason, string>> = {
 
 /** Why a call ended, where nothing but the reason is known: a clause without figures. */
 export function explainReason(reason: StopReason): string {
-  return REASONS[reason];
+  return { ...callReasons, ...taskReasons }[reason];
 }

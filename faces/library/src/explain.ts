@@ -2,7 +2,7 @@
  * Explain: an error of a call told in sentences: what each attempt came to, and why there was no
  * further one. Apart from the error itself, so that who never asks does not load the words.
  */
-import { type AttemptRecord, explainReason, RedriveError } from "@redrive/core";
+import { type AttemptRecord, callReasons, RedriveError } from "@redrive/core";
 
 /** Why a call failed, in one or two sentences; for any value that a call may reject with. */
 export function explain(error: unknown): string {
@@ -14,7 +14,7 @@ export function explain(error: unknown): string {
   }
   const { attempts, reason } = error;
   const story = attempts.map(describe).join(", ");
-  const why = `It was given up because ${explainReason(reason)}.`;
+  const why = `It was given up because ${callReasons[reason as keyof typeof callReasons]}.`;
   return attempts.length === 0 ? why : `Tried ${times(attempts.length)}: ${story}. ${why}`;
 }
 
