@@ -23,6 +23,7 @@ import {
   singleAttempt,
   type Verdict,
 } from "@redrive/core";
+import { abort, makeController } from "./attempt-signal.ts";
 import {
   attemptMs,
   elapsedMs,
@@ -42,7 +43,7 @@ import {
 import type { HedgeRace } from "./hedge-race.ts";
 import type { Host } from "./host.ts";
 import { ABORTED, FAULT, isThenable, NO_ENDING, outcomeBy, outcomeOf } from "./judgement.ts";
-import { forgetSignal, type Layer, layerAbove, markSignal } from "./layer.ts";
+import { forgetSignal, type Layer, layerAbove } from "./layer.ts";
 import type { AttemptContext, Attempted, Ending, RunOptions } from "./options.ts";
 import type { Setting } from "./setting.ts";
 import { isOwnError, type Story, waitMsOf } from "./story.ts";
@@ -172,17 +173,6 @@ export class Call<T> implements AttemptContext, Layer, Timed {
   }
 }
 
-function makeController<T>(attempt: Call<T>): AbortController {
-  attempt.controller = new AbortController();
-  if (!attempt.settled) markSignal(attempt.controller.signal, attempt.call);
-  return attempt.controller;
-}
-
-/** The attempt is over without having ended by itself. */
-function abort<T>(attempt: Call<T>, reason: unknown): void {
-  (attempt.controller ?? makeController(attempt)).abort(reason);
-}
-
 /** Begins the first attempt, unless the call is refused or already aborted. */
 export function start<T>(call: Call<T>): void {
   const { signal, deadlineAt, once } = call.options;
@@ -199,8 +189,7 @@ function isAdmitted<T>(call: Call<T>, above: Layer | undefined): boolean {
     return false;
   }
   if (deadlineAt !== undefined) assertRange("deadlineAt", deadlineAt, 0, Number.MAX_SAFE_INTEGER);
-  if (above !== undefined) enterUnder(call, above);
-  if (once) call.policy = singleAttempt(call.policy);
+  call.outer = above;
   if (call.setting.needsKey) assertKey(call.policy, requestOf(call));
   if (isBound(call)) {
     if (leftMs(call) <= 0) {
@@ -210,13 +199,15 @@ function isAdmitted<T>(call: Call<T>, above: Layer | undefined): boolean {
     call.timeoutMs = attemptMs(call);
   }
   signal?.addEventListener("abort", call);
-  return true;
+  if (once) call.policy = singleAttempt(call.policy);
+  if (above?.retries) yieldTo(call, above);
+  // Who is told of that may have aborted it.
+  return !call.over;
 }
 
-/** A layer that retries stands above: this one yields, unless it is told not to. */
-function enterUnder<T>(call: Call<T>, above: Layer): void {
-  call.outer = above;
-  if (!above.retries || call.policy.maxAttempts === 1 || call.options.nested === "retry") return;
+/** A layer that retries stands above: this one makes a single attempt, unless it is told not to. */
+function yieldTo<T>(call: Call<T>, above: Layer): void {
+  if (call.policy.maxAttempts === 1 || call.options.nested === "retry") return;
   call.policy = singleAttempt(call.policy);
   tell(call, { type: "yield", to: above.where });
 }
@@ -235,7 +226,9 @@ export function launch<T>(call: Call<T>, copy: number, pass: number, ticket: num
   attempt.ticket = ticket;
   if (copy === 0) call.made = attempt.attempt;
   call.setting.ticker.add(attempt);
-  invoke(attempt, call.fn);
+  // Who was told that it would leave may have aborted it.
+  if (call.over) drop(attempt, call.options.signal?.reason);
+  else invoke(attempt, call.fn);
   return attempt;
 }
 
@@ -356,6 +349,8 @@ export function ended<T>(
   if (!isStop || !isOwnError(made, decision.reason, ending) || listens(call)) {
     record(attempt, ending, outcome, verdict, waitMsOf(decision, now), now);
   }
+  // Who was told of it may have aborted the call.
+  if (call.over) return;
   if (isStop) giveUp(call, decision.reason, ending);
   else if (decision.kind === "hold") host?.holdBack(call, decision, throttled, now);
   else if (host && !host.drawRetry(call, now, throttled)) giveUp(call, "retry-budget", ending);
@@ -366,8 +361,9 @@ export function ended<T>(
   }
 }
 
+/** Nothing waits for a call that whoever was told of the wait has aborted. */
 export function wait<T>(call: Call<T>, delayMs: number, then: () => void): void {
-  call.cancelWait = call.setting.clock.alarm(delayMs, then);
+  if (!call.over) call.cancelWait = call.setting.clock.alarm(delayMs, then);
 }
 
 export function giveUp<T>(call: Call<T>, told: StopReason, ending: Ending<T>): void {

@@ -258,9 +258,9 @@ export class GuardedHost implements Host {
     });
     renewed.then(
       () => {
+        if (!call.over) tell(call, { type: "reauthenticate", attempt: call.made + 1 });
         if (call.over) return;
         call.cancelWait?.();
-        tell(call, { type: "reauthenticate", attempt: call.made + 1 });
         proceed(call);
       },
       (error: unknown) => {

@@ -1,0 +1,75 @@
+/** Tests of what a caller's own functions may do in the midst of a call: above all, abort it. */
+import { describe, expect, test } from "vitest";
+import { destination } from "./destination.ts";
+import type { CallEvent, CallEventType } from "./events.ts";
+import { retry } from "./retry.ts";
+import { rejectionOf, statusError, world } from "./world.testing.ts";
+
+/** A call that runs into every kind of event, and is aborted by whoever hears of `type`. */
+async function abortedAt(type: CallEventType) {
+  const { clock, random } = world();
+  const controller = new AbortController();
+  const { signal } = controller;
+  const reason = new Error("enough");
+  const told: string[] = [];
+  let calls = 0;
+  let fallbacks = 0;
+  const onEvent = (event: CallEvent) => {
+    told.push(event.type);
+    if (event.type === type) controller.abort(reason);
+  };
+  const api = destination("api", {
+    clock,
+    random,
+    policy: { maxAttempts: 3 },
+    breaker: { minCalls: 2, openMs: 1000 },
+    retryBudget: { kind: "TOKENS", costPerRetry: 100 },
+    concurrency: { algorithm: "FIXED", max: 5 },
+    hedge: { after: 50 },
+    reauthenticate: () => undefined,
+  });
+  const fn = async () => {
+    calls++;
+    if (type === "hedge") await clock.sleep(500);
+    throw statusError(type === "reauthenticate" ? 401 : 503);
+  };
+  const run = (inner: AbortSignal) =>
+    api.run<number>(fn, {
+      signal: inner,
+      patience: "wait",
+      onEvent,
+      fallback: () => fallbacks++,
+    });
+  const isNested = type === "yield";
+  const call = isNested ? retry((outer) => run(outer.signal), { clock, signal }) : run(signal);
+  expect(await clock.run(rejectionOf(call))).toBe(reason);
+  const callsThen = calls;
+  await clock.advance(100_000);
+  return { told, calls: calls - callsThen, callsThen, fallbacks, api, clock };
+}
+
+describe("an abort by whoever is told of", () => {
+  const types: readonly (readonly [CallEventType, number])[] = [
+    ["yield", 0],
+    ["attempt-failed", 1],
+    ["retry", 1],
+    ["breaker", 2],
+    ["hedge", 1],
+    ["reauthenticate", 1],
+  ];
+  test.each(types)("%s ends the call: %i calls, and none after it", async (type, calls) => {
+    const seen = await abortedAt(type);
+    expect(seen).toMatchObject({ calls: 0, callsThen: calls, fallbacks: 0 });
+    expect(seen.told.filter((told) => told === "give-up")).toHaveLength(1);
+    expect(seen.told.at(-1)).toBe("give-up");
+    expect(seen.api.stats().inFlight).toBe(0);
+    expect(seen.clock.pending()).toBe(0);
+  });
+
+  test("a wait gives the retry's token back", async () => {
+    for (const type of ["attempt-failed", "retry"] as const) {
+      const { api } = await abortedAt(type);
+      expect(api.save().guards.retryBudget?.tokens).toBe(500);
+    }
+  });
+});
