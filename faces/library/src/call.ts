@@ -284,6 +284,8 @@ function judged<T>(attempt: Call<T>, given: Ending<T>, seen: Outcome): void {
   } catch (error) {
     [ending, outcome] = [{ error }, FAULT];
   }
+  // Who judged it may have aborted the call.
+  if (attempt.settled) return;
   const verdict = judge(call.policy, outcome);
   if (verdict === "success" && "value" in ending) succeed(attempt, ending.value);
   else {

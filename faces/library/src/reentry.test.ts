@@ -73,3 +73,40 @@ describe("an abort by whoever is told of", () => {
     }
   });
 });
+
+describe("a classifier that aborts its own call", () => {
+  test("ends it once: no slot is given back twice, no other call loses its timeout", async () => {
+    const { clock, random } = world();
+    const controller = new AbortController();
+    const reason = new Error("enough");
+    const concurrency = { algorithm: "FIXED", max: 5 } as const;
+    const policy = { maxAttempts: 1, attemptTimeoutMs: 1000 };
+    const api = destination("api", { clock, random, concurrency, policy });
+    const others = [1, 2].map(() => rejectionOf(api.run(() => new Promise(() => undefined))));
+    const call = api.run(() => clock.sleep(10).then(() => Promise.reject(statusError(503))), {
+      signal: controller.signal,
+      classify: () => {
+        controller.abort(reason);
+        return undefined;
+      },
+    });
+    expect(await clock.run(rejectionOf(call))).toBe(reason);
+    expect(api.stats().inFlight).toBe(2);
+    const errors = await clock.run(Promise.all(others));
+    expect(errors).toMatchObject([{ reason: "attempts" }, { reason: "attempts" }]);
+    await clock.advance(0);
+    expect(api.stats().inFlight).toBe(0);
+    expect(clock.pending()).toBe(0);
+  });
+
+  test("after a success that it was shown: the abort wins", async () => {
+    const { clock } = world();
+    const controller = new AbortController();
+    const reason = new Error("enough");
+    const classify = () => void controller.abort(reason);
+    const call = retry(() => "done", { clock, signal: controller.signal, classify });
+    expect(await clock.run(rejectionOf(call))).toBe(reason);
+    await clock.advance(0);
+    expect(clock.pending()).toBe(0);
+  });
+});
