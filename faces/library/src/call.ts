@@ -253,16 +253,18 @@ function invoke<T>(attempt: Call<T>, fn: Attempted<T>): void {
   let result: T | PromiseLike<T>;
   try {
     result = fn(attempt);
+    // Another kind of promise may throw, or answer twice, at once or with a promise: ours do not.
+    if (isThenable(result)) result = Promise.resolve(result);
   } catch (error) {
     failed(attempt, error);
     return;
   }
-  if (isThenable(result)) {
+  if (result instanceof Promise) {
     result.then(
       (value) => returned(attempt, value),
       (error: unknown) => failed(attempt, error),
     );
-  } else returned(attempt, result);
+  } else returned(attempt, result as T);
 }
 
 function returned<T>(attempt: Call<T>, value: T): void {

@@ -110,3 +110,61 @@ describe("a classifier that aborts its own call", () => {
     expect(clock.pending()).toBe(0);
   });
 });
+
+describe("a promise of another kind", () => {
+  const down = Object.assign(new Error("down"), { code: "ECONNREFUSED" });
+  const kinds: readonly (readonly [string, () => unknown])[] = [
+    ["whose then throws", () => thenable(() => raise(down))],
+    ["whose then cannot be read", () => new Proxy({}, { get: () => raise(down) })],
+    ["that is answered by a promise that fails", () => thenable((ok) => ok(Promise.reject(down)))],
+    ["that answers twice", () => thenable((_, fail) => [fail(down), fail(new Error("twice"))])],
+  ];
+
+  test.each(kinds)(
+    "%s is an attempt that failed: it is retried, and the next in line is let in",
+    async (_, make) => {
+      const { clock, random } = world();
+      const concurrency = { algorithm: "FIXED", max: 1, queue: 1 } as const;
+      const api = destination("api", { clock, random, concurrency, policy: { maxAttempts: 2 } });
+      let calls = 0;
+      const call = rejectionOf(api.run(() => [calls++, make()][1]));
+      const next = api.run(() => "let in");
+      expect(await clock.run(next)).toBe("let in");
+      expect(await clock.run(call)).toMatchObject({ reason: "attempts", cause: down });
+      expect(calls).toBe(2);
+      expect(api.stats()).toMatchObject({ inFlight: 0, retries: 1, successes: 1, failures: 1 });
+    },
+  );
+
+  test("that fails in the midst of its abort is dropped once", async () => {
+    const { clock, random } = world();
+    const controller = new AbortController();
+    const reason = new Error("enough");
+    const concurrency = { algorithm: "FIXED", max: 5 } as const;
+    const api = destination("api", { clock, random, concurrency });
+    const other = api.run(() => clock.sleep(50));
+    const call = api.run(
+      ({ signal }) =>
+        thenable((_, fail) => signal.addEventListener("abort", () => fail(statusError(503)))),
+      { signal: controller.signal },
+    );
+    await clock.advance(10);
+    controller.abort(reason);
+    expect(await rejectionOf(call)).toBe(reason);
+    expect(api.stats().inFlight).toBe(1);
+    await clock.run(other);
+    expect(api.stats()).toMatchObject({ inFlight: 0, retries: 0 });
+  });
+});
+
+function raise(error: unknown): never {
+  throw error;
+}
+
+/** What has a `then` and is no promise. */
+function thenable(
+  run: (ok: (value: unknown) => void, fail: (error: unknown) => void) => void,
+): PromiseLike<unknown> {
+  // biome-ignore lint/suspicious/noThenProperty: that is what it is for
+  return { then: run } as unknown as PromiseLike<unknown>;
+}
