@@ -20,6 +20,13 @@ describe("isRepeatable", () => {
     },
   );
 
+  test.each(["", null])("a key that is %j is none", (empty) => {
+    const idempotencyKey = empty as string;
+    expect(isRepeatable({ method: "POST", idempotencyKey })).toBe(false);
+    const policy = resolve({ requireIdempotencyKey: true });
+    expect(() => assertKey(policy, { idempotencyKey })).toThrow("requires an idempotency key");
+  });
+
   test("the caller's word wins, and a call without a method was wrapped to be repeated", () => {
     expect(isRepeatable({ method: "GET", idempotent: false })).toBe(false);
     expect(isRepeatable({ method: "POST", idempotent: false, idempotencyKey: "k" })).toBe(false);

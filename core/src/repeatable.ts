@@ -29,7 +29,8 @@ const IDEMPOTENT_METHODS = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"];
 /** True if the call may be repeated although an earlier one may have taken effect. */
 export function isRepeatable(request: CallRequest): boolean {
   if (request.idempotent !== undefined) return request.idempotent;
-  if (request.idempotencyKey !== undefined || request.method === undefined) return true;
+  // An empty key tells no repetition from another call.
+  if (request.idempotencyKey || request.method === undefined) return true;
   return IDEMPOTENT_METHODS.includes(request.method);
 }
 
@@ -40,7 +41,7 @@ export function mayHaveTakenEffect(outcome: Outcome): boolean {
 
 /** Throws `IDEMPOTENCY_KEY_REQUIRED` for a call without the key that its policy demands. */
 export function assertKey(policy: Policy, request: CallRequest): void {
-  if (!policy.requireIdempotencyKey || request.idempotencyKey !== undefined) return;
+  if (!policy.requireIdempotencyKey || request.idempotencyKey) return;
   const name = policy.policyId === undefined ? "the policy" : `policy "${policy.policyId}"`;
   throw new RedriveError(
     "IDEMPOTENCY_KEY_REQUIRED",

@@ -197,6 +197,17 @@ describe("the idempotency key", () => {
     expect(events.at(-1)).toMatchObject({ reason: "not-idempotent" });
   });
 
+  test("that is empty is none: one is made, or the POST is sent once", async () => {
+    const empty = { method: "POST", headers: { "Idempotency-Key": "" } };
+    const bare = scripted([{ status: 503 }]);
+    await bare.clock.run(bare.http(URL_A, empty));
+    expect(bare.requests).toHaveLength(1);
+    const steps = [{ status: 503 }, { status: 200 }];
+    const { clock, http, requests } = scripted(steps, {}, { idempotencyKey: "auto" });
+    await clock.run(http(URL_A, empty));
+    expect(requests.map(({ headers }) => headers.get("idempotency-key"))).toEqual(["id-1", "id-1"]);
+  });
+
   test("may be given per request", async () => {
     const { clock, http, requests } = scripted([{ status: 503 }, { status: 200 }]);
     await clock.run(http(URL_A, { method: "POST", redrive: { idempotencyKey: "k9" } }));

@@ -133,7 +133,7 @@ function keyFor(
 ): string | undefined {
   const isAutomatic = idempotencyKey === "auto" && (method === "POST" || method === "PATCH");
   const key =
-    redrive.idempotencyKey ?? headers.get(idempotencyHeader) ?? (isAutomatic ? ids() : undefined);
+    redrive.idempotencyKey || headers.get(idempotencyHeader) || (isAutomatic ? ids() : undefined);
   if (key !== undefined) headers.set(idempotencyHeader, key);
   return key;
 }
