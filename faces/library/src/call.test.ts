@@ -253,6 +253,25 @@ describe("a classifier", () => {
   });
 });
 
+describe("a classifier that answers with something else", () => {
+  const answers: readonly (readonly [string, unknown])[] = [
+    ["a promise", Promise.resolve("transient")],
+    ["a word of its own", "ok"],
+    ["null", null],
+    ["true", true],
+    ["an outcome of no known kind", { kind: "failed" }],
+  ];
+  test.each(answers)("%s ends the call: what succeeded is not done again", async (_, answer) => {
+    const { clock } = world();
+    const { fn, calledAt } = flaky(clock, [{ returns: "charged" }]);
+    const classify = (() => answer) as Classify<string>;
+    const error = await rejectionOf(clock.run(retry(fn, { clock, classify })));
+    expect(error).toMatchObject({ code: "INVALID_ARGUMENT" });
+    expect((error as Error).message).toContain("classify must answer with a verdict");
+    expect(calledAt).toHaveLength(1);
+  });
+});
+
 describe("events", () => {
   test("tell the story in order", async () => {
     const { clock, random, onEvent, events } = world();

@@ -42,7 +42,15 @@ import {
 } from "./call-state.ts";
 import type { HedgeRace } from "./hedge-race.ts";
 import type { Host } from "./host.ts";
-import { ABORTED, FAULT, isThenable, NO_ENDING, outcomeBy, outcomeOf } from "./judgement.ts";
+import {
+  ABORTED,
+  checked,
+  FAULT,
+  isThenable,
+  NO_ENDING,
+  outcomeBy,
+  outcomeOf,
+} from "./judgement.ts";
 import { forgetSignal, type Layer, layerAbove } from "./layer.ts";
 import type { AttemptContext, Attempted, Ending, RunOptions } from "./options.ts";
 import type { Setting } from "./setting.ts";
@@ -281,14 +289,15 @@ function failed<T>(attempt: Call<T>, error: unknown): void {
 function judged<T>(attempt: Call<T>, given: Ending<T>, seen: Outcome): void {
   const { call } = attempt;
   let [ending, outcome] = [given, seen];
+  let verdict: Verdict = "terminal";
   try {
     outcome = outcomeBy(call.options.classify, ending, attempt.attempt, seen);
+    verdict = checked(judge(call.policy, outcome));
   } catch (error) {
     [ending, outcome] = [{ error }, FAULT];
   }
   // Who judged it may have aborted the call.
   if (attempt.settled) return;
-  const verdict = judge(call.policy, outcome);
   if (verdict === "success" && "value" in ending) succeed(attempt, ending.value);
   else {
     settle(attempt, outcome, verdict);

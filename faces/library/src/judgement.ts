@@ -2,7 +2,7 @@
  * Judgement: what an attempt's ending comes to as an outcome of core: by the caller's classifier
  * where it has a word to say, by the marks on the error where it has none.
  */
-import { classifyError, type Outcome, RedriveError, type Verdict } from "@redrive/core";
+import { classifyError, type Outcome, quote, RedriveError, type Verdict } from "@redrive/core";
 import type { Classify, Ending } from "./options.ts";
 
 /** The caller's own mistake: repeating would repeat it. */
@@ -20,6 +20,15 @@ export function isThenable<T>(value: T | PromiseLike<T>): value is PromiseLike<T
 
 const TIMEOUT: Outcome = { kind: "error", errorClass: "timeout", sent: true };
 
+const VERDICTS: readonly unknown[] = ["success", "transient", "throttled", "terminal", "aborted"];
+
+/** A judgement that is none must not be taken for "again": what succeeded would be repeated. */
+export function checked(verdict: Verdict): Verdict {
+  if (VERDICTS.includes(verdict)) return verdict;
+  const text = `classify must answer with a verdict, got ${quote(verdict)}`;
+  throw new RedriveError("INVALID_ARGUMENT", text);
+}
+
 /** The caller's judgement: a verdict on what was seen, or an outcome in its place. */
 export function outcomeBy<T>(
   classify: Classify<T> | undefined,
@@ -29,7 +38,7 @@ export function outcomeBy<T>(
 ): Outcome {
   const own: Verdict | Outcome | undefined = classify?.(ending, attempt);
   if (own === undefined) return seen;
-  return typeof own === "string" ? { ...seen, verdict: own } : own;
+  return typeof own === "object" && own !== null ? own : { ...seen, verdict: own };
 }
 
 /**
