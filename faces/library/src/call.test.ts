@@ -1,6 +1,7 @@
 /** Tests of a call: how it ends, what its error tells, and whose judgement counts. */
 import { type Outcome, RedriveError } from "@redrive/core";
 import { describe, expect, test } from "vitest";
+import { destination } from "./destination.ts";
 import type { Classify } from "./options.ts";
 import { retry } from "./retry.ts";
 import { flaky } from "./testing.ts";
@@ -319,6 +320,19 @@ describe("an inner call that was given up", () => {
       { clock, random },
     );
     expect(await rejectionOf(clock.run(call))).toBeInstanceOf(RedriveError);
+    expect(calls).toBe(1);
+  });
+
+  test("because it may have taken effect is not made again by whoever stands above", async () => {
+    const { clock, random } = world();
+    let calls = 0;
+    const charge = () => {
+      calls++;
+      return new Promise<never>(() => undefined);
+    };
+    const shop = destination("shop", { clock, random, policy: { attemptTimeoutMs: 100 } });
+    const call = retry(() => shop.run(charge, { method: "POST" }), { clock, random });
+    expect(gaveUp(await rejectionOf(clock.run(call)))).toMatchObject({ reason: "not-idempotent" });
     expect(calls).toBe(1);
   });
 

@@ -43,11 +43,13 @@ export function outcomeBy<T>(
 
 /**
  * What a thrown value stands for. Our own timeout is known by its code; an inner call that was
- * given up by what it failed with; our other errors are mistakes in a program.
+ * given up by what it failed with, and if it may not be repeated below, it may not be here; our other
+ * errors are mistakes in a program.
  */
 export function outcomeOf(error: unknown): Outcome {
   if (!(error instanceof RedriveError)) return classifyError(error);
   if (error.code === "ATTEMPT_TIMEOUT") return TIMEOUT;
   if (error.code !== "GAVE_UP") return FAULT;
-  return error.cause === undefined ? classifyError(error) : outcomeOf(error.cause);
+  const outcome = error.cause === undefined ? classifyError(error) : outcomeOf(error.cause);
+  return error.reason === "not-idempotent" ? { ...outcome, verdict: "terminal" } : outcome;
 }
