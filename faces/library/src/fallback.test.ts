@@ -144,6 +144,12 @@ describe("lastGood", () => {
     expect(await rejectionOf(clock.run(shop.run(down)))).toMatchObject({ reason: "attempts" });
   });
 
+  test("serves as onExhausted too", async () => {
+    const { clock, shop } = shopOf({ onExhausted: lastGood({ maxAgeMs: 1000 }) });
+    await clock.run(shop.run(() => "good"));
+    expect(await clock.run(shop.run(down))).toBe("good");
+  });
+
   test("keeps keys apart", async () => {
     const { clock, shop } = shopOf({ fallback: lastGood({ maxAgeMs: 1000 }) });
     await clock.run(shop.run(() => "eu", { key: "eu" }));

@@ -79,7 +79,7 @@ export class GuardedHost implements Host {
     this.idempotent = idempotent;
     this.hedge = hedge;
     this.wiring = wiring;
-    this.remembers = wiring.fallback?.remember !== undefined;
+    this.remembers = Boolean(wiring.fallback?.remember ?? wiring.onExhausted?.remember);
   }
 
   get hasListeners(): boolean {
