@@ -26,6 +26,12 @@ export function keeps<T>(call: Call<T>, ending: Ending<T>): ending is { readonly
   return call.options.keepLast === true && "value" in ending;
 }
 
+/** The last word. */
+export function conclude<T>(call: Call<T>, ending: Ending<T>, error: unknown): void {
+  if (keeps(call, ending)) call.resolve(ending.value);
+  else call.reject(error);
+}
+
 export function errorFor<T>(call: Call<T>, reason: StopReason, ending: Ending<T>): unknown {
   return errorOf(call.setting.name, call.made, reason, ending, call.story?.records ?? []);
 }

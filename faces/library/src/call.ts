@@ -26,6 +26,7 @@ import {
 import { abort, makeController } from "./attempt-signal.ts";
 import {
   attemptMs,
+  conclude,
   elapsedMs,
   endAt,
   errorFor,
@@ -170,13 +171,15 @@ export class Call<T> implements AttemptContext, Layer, Timed {
     failed(this, error);
   }
 
-  /** Abort always wins: what runs is cut off, what waits is woken. */
+  /** Abort always wins: what runs is cut off, what waits is woken, a fallback is no longer awaited. */
   handleEvent(): void {
     const error: unknown = this.options.signal?.reason;
-    // First the abort, then the slot: who is let in must not meet the one that goes.
-    if (this.made > 0) drop(this.latest ?? this, error);
-    finish(this, error);
-    tell(this, { type: "give-up", reason: "aborted", attempts: this.made, error });
+    if (!this.over) {
+      // First the abort, then the slot: who is let in must not meet the one that goes.
+      if (this.made > 0) drop(this.latest ?? this, error);
+      finish(this, error);
+      tell(this, { type: "give-up", reason: "aborted", attempts: this.made, error });
+    }
     this.reject(error);
   }
 }
@@ -386,12 +389,6 @@ export function giveUp<T>(call: Call<T>, told: StopReason, ending: Ending<T>): v
   const error = keeps(call, ending) ? undefined : errorFor(call, reason, ending);
   tell(call, { type: "give-up", reason, attempts: call.made, error });
   if (!call.host?.conclude(call, reason, ending, error)) conclude(call, ending, error);
-}
-
-/** The last word. */
-export function conclude<T>(call: Call<T>, ending: Ending<T>, error: unknown): void {
-  if (keeps(call, ending)) call.resolve(ending.value);
-  else call.reject(error);
 }
 
 /** No wait, no listener. */

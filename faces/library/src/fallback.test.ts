@@ -1,4 +1,5 @@
 /** Tests of fallbacks: when they answer, what they are told, and what happens if they cannot. */
+import { getEventListeners } from "node:events";
 import { RedriveError } from "@redrive/core";
 import { describe, expect, test } from "vitest";
 import { type DestinationInput, destination } from "./destination.ts";
@@ -102,6 +103,28 @@ describe("a fallback", () => {
     expect(await rejectionOf(clock.run(shop.run(down, { fallback })))).toBe(own);
     const later = () => Promise.reject(own);
     expect(await rejectionOf(clock.run(shop.run(down, { fallback: later })))).toBe(own);
+  });
+
+  test("that does not come back is no match for an abort", async () => {
+    const { clock, shop } = shopOf();
+    const controller = new AbortController();
+    const { signal } = controller;
+    const reason = new Error("enough");
+    const fallback = () => new Promise<never>(() => undefined);
+    const call = rejectionOf(shop.run(down, { signal, fallback }));
+    await clock.advance(1000);
+    controller.abort(reason);
+    expect(await call).toBe(reason);
+  });
+
+  test("that has answered leaves no listener behind", async () => {
+    const { clock, shop } = shopOf();
+    const { signal } = new AbortController();
+    expect(await clock.run(shop.run<string>(down, { signal, fallback: () => "substitute" }))).toBe(
+      "substitute",
+    );
+    await rejectionOf(clock.run(shop.run(down, { signal, fallback: down })));
+    expect(getEventListeners(signal, "abort")).toHaveLength(0);
   });
 
   test("for a value that is kept gets an error to look at, and may decline", async () => {

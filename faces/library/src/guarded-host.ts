@@ -15,8 +15,9 @@ import {
   type StopReason,
   type Verdict,
 } from "@redrive/core";
-import { type Call, conclude, giveUp, launch, proceed, wait } from "./call.ts";
+import { type Call, giveUp, launch, proceed, wait } from "./call.ts";
 import {
+  conclude,
   errorFor,
   historyOf,
   leftMs,
@@ -304,10 +305,14 @@ export class GuardedHost implements Host {
     if (fallbacks.length === 0 || !FALLBACK_REASONS.includes(reason)) return false;
     tell(call, { type: "fallback", reason });
     const told = error ?? errorFor(call, reason, ending);
-    firstAnswer(fallbacks, told, this.contextOf(call)).then(call.resolve, (thrown: unknown) => {
-      if (thrown === told) conclude(call, ending, error);
-      else call.reject(thrown);
-    });
+    const { signal } = call.options;
+    signal?.addEventListener("abort", call);
+    firstAnswer(fallbacks, told, this.contextOf(call))
+      .finally(() => signal?.removeEventListener("abort", call))
+      .then(call.resolve, (thrown: unknown) => {
+        if (thrown === told) conclude(call, ending, error);
+        else call.reject(thrown);
+      });
     return true;
   }
 
