@@ -178,6 +178,20 @@ test("after a breaker closes the limit ramps up from 1", async () => {
   expect(shop.stats().concurrencyLimit).toBe(8);
 });
 
+test("a shard that is well again does not take its neighbours' slots away", async () => {
+  const { clock, shop } = shopOf({
+    concurrency: fixed(8, 0),
+    breaker: { minCalls: 1, openMs: 100 },
+    policy: { maxAttempts: 1 },
+  });
+  const key = "a";
+  await rejectionOf(clock.run(shop.run(() => Promise.reject(statusError(503)), { key })));
+  await clock.advance(200);
+  await clock.run(shop.run(() => 1, { key }));
+  expect(shop.stats().keys).toEqual({});
+  expect(shop.stats().concurrencyLimit).toBe(8);
+});
+
 test("keys beyond ten thousand are forgotten, oldest first", () => {
   const options = resolveDestination({ breaker: {} });
   const guards = createGuards(guardOptionsOf(options), START_AT);

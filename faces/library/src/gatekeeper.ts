@@ -221,9 +221,7 @@ export class Gatekeeper {
       const isSteady = leaveBreaker(breaker, now, entry.pass, health, durationMs, draw);
       if (isSteady && this.isBare) this.moment = moment;
       this.steady = breaker;
-      if (concurrency && before !== breaker.state && breaker.state === "CLOSED") {
-        restartRamp(concurrency);
-      }
+      if (before !== breaker.state) this.rampUp(breaker);
     }
     if (verdict === "success") recordLatency(latency, now, durationMs);
     this.tellBudget(entry.ticket, verdict, patient);
@@ -233,6 +231,13 @@ export class Gatekeeper {
     const isRetry = entry.attempt > 1 || entry.copy > 0;
     leaveConcurrency(concurrency, now, isRetry, loadOf(outcome, verdict), durationMs);
     this.letIn();
+  }
+
+  /** A shard that is well again is no reason to let its neighbours in one by one. */
+  private rampUp(breaker: Breaker): void {
+    const { concurrency } = this.all;
+    const isBack = breaker === this.breaker && breaker.state === "CLOSED";
+    if (concurrency && isBack) restartRamp(concurrency);
   }
 
   private tellBudget(ticket: number, verdict: Verdict, patient: boolean): void {
