@@ -155,9 +155,10 @@ export class GuardedHost implements Host {
 
   /** A gate is shut: core says whether to wait for it. */
   private refuse<T>(call: Call<T>, now: number): void {
-    // Whoever comes here has paid the retry budget already.
+    // Whoever comes here has paid the retry budget already, and has an attempt left, if only to renew.
     const { retryBudgetUntil: _, ...gates } = this.gatekeeper.entryGates(call.breaker, now);
-    const admission = admit(call.policy, requestOf(call), historyOf(call, now), gates, now);
+    const history = { ...historyOf(call, now), attempt: 0 };
+    const admission = admit(call.policy, requestOf(call), history, gates, now);
     if (admission.kind === "stop") this.turnAway(call, admission.reason);
     else wait(call, admission.kind === "hold" ? admission.until - now : 1, () => proceed(call));
   }

@@ -115,6 +115,23 @@ describe("a 401", () => {
     expect(renewals).toBe(1);
   });
 
+  test("is repeated by a policy of one attempt though the rate makes it wait", async () => {
+    let token = "old";
+    const { clock, shop } = shopOf({
+      policy: { maxAttempts: 1 },
+      rate: { perSecond: 10, burst: 1 },
+      reauthenticate: () => {
+        token = "new";
+      },
+    });
+    const fn = guarded(
+      () => "new",
+      () => token,
+    );
+    expect(await clock.run(shop.run(fn))).toBe("in");
+    expect(clock.now() - START_AT).toBe(100);
+  });
+
   test("does not repeat a call that has nothing to send twice", async () => {
     const { clock, shop } = shopOf({ reauthenticate: () => undefined });
     const fn = guarded(
