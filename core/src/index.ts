@@ -199,6 +199,7 @@ export {
   takeRetry,
 } from "./retry-budget.ts";
 export type { JsonSchema } from "./rule-schema.ts";
+export { readSaved, versionRule } from "./saved.ts";
 export { restoreBreaker, type SavedBreaker, saveBreaker } from "./saved-breaker.ts";
 export { systemBytes, systemClock, systemId, systemRandom } from "./system.ts";
 export {

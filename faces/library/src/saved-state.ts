@@ -4,16 +4,15 @@
  */
 import {
   type BreakerOptions,
-  checkFields,
-  DocumentError,
   isObject,
-  numberRule,
   type Rule,
+  readSaved,
   restoreBreaker,
   type SavedBreaker,
   type SavedGuards,
   saveBreaker,
   saveGuards,
+  versionRule,
 } from "@redrive/core";
 import type { Gatekeeper } from "./gatekeeper.ts";
 
@@ -33,12 +32,8 @@ const objectRule: Rule = (value) => (isObject(value) ? undefined : "an object");
 
 /** Checks the frame; each guard checks its own part when it is restored. */
 export function readState(saved: unknown): SavedState {
-  const fields = { version: numberRule(1, 1), guards: objectRule, keys: objectRule };
-  // A part that is missing is as bad as one that is wrong: null is looked at, undefined is not.
-  const frame = isObject(saved) ? { version: null, guards: null, keys: null, ...saved } : saved;
-  const problems = checkFields(frame, fields, "saved.");
-  if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
-  return saved as SavedState;
+  const fields = { version: versionRule, guards: objectRule, keys: objectRule };
+  return readSaved<SavedState>("saved", saved, fields);
 }
 
 export function restoreKeys(
