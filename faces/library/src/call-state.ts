@@ -2,16 +2,18 @@
  * Call state: what can be asked of a call at any moment, and telling of it. Apart from the call, so
  * that what it does reads by itself.
  */
-import type {
-  CallHistory,
-  CallRequest,
-  DelaySource,
-  Outcome,
-  StopReason,
-  Verdict,
+import {
+  type CallHistory,
+  type CallRequest,
+  type DelaySource,
+  type Outcome,
+  type StopReason,
+  singleAttempt,
+  type Verdict,
 } from "@redrive/core";
 import type { Call } from "./call.ts";
 import { type CallEvent, notify, type Told } from "./events.ts";
+import type { Layer } from "./layer.ts";
 import type { Ending } from "./options.ts";
 import { errorOf, newStory, recordOf, type Story } from "./story.ts";
 
@@ -127,4 +129,11 @@ export function tell<T>(call: Call<T>, told: Told): void {
   } as CallEvent;
   notify(options.onEvent, event);
   host?.emit(event);
+}
+
+/** A layer that retries stands above: this one makes a single attempt, unless it is told not to. */
+export function yieldTo<T>(call: Call<T>, above: Layer): void {
+  if (call.policy.maxAttempts === 1 || call.options.nested === "retry") return;
+  call.policy = singleAttempt(call.policy);
+  tell(call, { type: "yield", to: above.where });
 }

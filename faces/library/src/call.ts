@@ -40,18 +40,11 @@ import {
   requestOf,
   storyOf,
   tell,
+  yieldTo,
 } from "./call-state.ts";
 import type { HedgeRace } from "./hedge-race.ts";
 import type { Host } from "./host.ts";
-import {
-  ABORTED,
-  checked,
-  FAULT,
-  isThenable,
-  NO_ENDING,
-  outcomeBy,
-  outcomeOf,
-} from "./judgement.ts";
+import { ABORTED, FAULT, isThenable, NO_ENDING, outcomeBy, outcomeOf, sure } from "./judgement.ts";
 import { forgetSignal, type Layer, layerAbove } from "./layer.ts";
 import type { AttemptContext, Attempted, Ending, RunOptions } from "./options.ts";
 import type { Setting } from "./setting.ts";
@@ -216,13 +209,6 @@ function isAdmitted<T>(call: Call<T>, above: Layer | undefined): boolean {
   return !call.over;
 }
 
-/** A layer that retries stands above: this one makes a single attempt, unless it is told not to. */
-function yieldTo<T>(call: Call<T>, above: Layer): void {
-  if (call.policy.maxAttempts === 1 || call.options.nested === "retry") return;
-  call.policy = singleAttempt(call.policy);
-  tell(call, { type: "yield", to: above.where });
-}
-
 /** The next attempt's turn has come. */
 export function proceed<T>(call: Call<T>): void {
   if (call.host === undefined) launch(call, 0, 0, 0);
@@ -295,7 +281,7 @@ function judged<T>(attempt: Call<T>, given: Ending<T>, seen: Outcome): void {
   let verdict: Verdict = "terminal";
   try {
     outcome = outcomeBy(call.options.classify, ending, attempt.attempt, seen);
-    verdict = checked(judge(call.policy, outcome));
+    verdict = sure(judge(call.policy, outcome));
   } catch (error) {
     [ending, outcome] = [{ error }, FAULT];
   }

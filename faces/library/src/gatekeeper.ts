@@ -221,7 +221,8 @@ export class Gatekeeper {
       const isSteady = leaveBreaker(breaker, now, entry.pass, health, durationMs, draw);
       if (isSteady && this.isBare) this.moment = moment;
       this.steady = breaker;
-      if (before !== breaker.state) this.rampUp(breaker);
+      // A shard that is well again is no reason to let its neighbours in one by one.
+      if (breaker === this.breaker && before !== breaker.state) this.rampUp(breaker);
     }
     if (verdict === "success") recordLatency(latency, now, durationMs);
     this.tellBudget(entry.ticket, verdict, patient);
@@ -233,11 +234,9 @@ export class Gatekeeper {
     this.letIn();
   }
 
-  /** A shard that is well again is no reason to let its neighbours in one by one. */
-  private rampUp(breaker: Breaker): void {
+  private rampUp({ state }: Breaker): void {
     const { concurrency } = this.all;
-    const isBack = breaker === this.breaker && breaker.state === "CLOSED";
-    if (concurrency && isBack) restartRamp(concurrency);
+    if (concurrency && state === "CLOSED") restartRamp(concurrency);
   }
 
   private tellBudget(ticket: number, verdict: Verdict, patient: boolean): void {

@@ -23,7 +23,7 @@ const TIMEOUT: Outcome = { kind: "error", errorClass: "timeout", sent: true };
 const VERDICTS: readonly unknown[] = ["success", "transient", "throttled", "terminal", "aborted"];
 
 /** A judgement that is none must not be taken for "again": what succeeded would be repeated. */
-export function checked(verdict: Verdict): Verdict {
+export function sure(verdict: Verdict): Verdict {
   if (VERDICTS.includes(verdict)) return verdict;
   const text = `classify must answer with a verdict, got ${quote(verdict)}`;
   throw new RedriveError("INVALID_ARGUMENT", text);
