@@ -88,6 +88,17 @@ describe("a fetch that is handed over", () => {
     expect(await tasks()).toHaveLength(1);
   });
 
+  test("is not bound by the deadline that ended it", async () => {
+    const { shop: api, refusals } = shop({}, { policy: { maxAttempts: 1 } });
+    const headers = { "redrive-remaining-ms": "400" };
+    const charge = () => new Promise<never>(() => undefined);
+    const request = { url: front.target.url, method: "PUT" };
+    const ticket = await incoming(headers, () => api.run<Ticket>(charge, { request }));
+    expect(refusals).toEqual([]);
+    expect(ticket.taskId).toMatch(/./);
+    expect(await tasks()).toHaveLength(1);
+  });
+
   test("needs no key if its method may be repeated, and asks the policy it is told", async () => {
     front.target.statuses = [503, 503];
     const delivered = endings(front.redrive, 1);

@@ -5,6 +5,7 @@
 import { assertRange, quote, RedriveError, systemId } from "@redrive/core";
 import { notify } from "./events.ts";
 import { absolute, createFetch } from "./fetch.ts";
+import { outside } from "./incoming.ts";
 import type { CallableRequest, Fallback, FallbackContext, HandOver } from "./options.ts";
 
 /** What the service has promised to do. */
@@ -53,9 +54,9 @@ export function handOff(options: HandOffOptions): Fallback<never> {
   async function create({ request, idempotencyKey = ids() }: HandOver): Promise<Ticket> {
     const body = JSON.stringify({ ...(await taskOf(request, options)), idempotencyKey });
     const headers = headersOf(options);
-    // The key makes a second creation harmless, whatever layer this runs under.
-    const redrive = { idempotent: true, nested: "retry" } as const;
-    const answer = await http(place, { method: "POST", headers, body, redrive });
+    // The key makes a second creation harmless, whatever layer and deadline the call ran under.
+    const init = { method: "POST", headers, body, redrive: { idempotent: true } };
+    const answer = await outside(() => http(place, init));
     return readTicket(answer, place);
   }
 

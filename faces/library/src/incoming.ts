@@ -8,7 +8,7 @@ import { type HeadersLike, layerOf } from "./hop-headers.ts";
 import { type Layer, setScope } from "./layer.ts";
 
 interface Storage {
-  run<T>(store: Layer, fn: () => T): T;
+  run<T>(store: Layer | undefined, fn: () => T): T;
   getStore(): Layer | undefined;
 }
 
@@ -37,4 +37,9 @@ export function incoming<T>(headers: HeadersLike, fn: () => T, clock: Clock = sy
   const layer = layerOf(headers, clock.now());
   const scope = openStorage();
   return scope === undefined ? fn() : scope.run(layer, fn);
+}
+
+/** Runs `fn` as the service of no request: what it calls outlives the one being served. */
+export function outside<T>(fn: () => T): T {
+  return storage === undefined ? fn() : storage.run(undefined, fn);
 }
