@@ -60,6 +60,26 @@ describe("a body that can be repeated arrives whole, twice", () => {
     expect(server.received.map(({ headers }) => headers["x-mine"])).toEqual(["1", "1"]);
   });
 
+  test("a Request whose body does not come is no match for an abort", async () => {
+    const controller = new AbortController();
+    const reason = new Error("enough");
+    let isRead = () => {};
+    const reading = new Promise<void>((resolve) => {
+      isRead = resolve;
+    });
+    const body = new ReadableStream({
+      pull: () => {
+        isRead();
+        return new Promise(() => undefined);
+      },
+    });
+    const init = { method: "PUT", body, duplex: "half", signal: controller.signal };
+    const call = createFetch({})(new Request("http://localhost/", init as RequestInit));
+    await reading;
+    controller.abort(reason);
+    await expect(call).rejects.toBe(reason);
+  });
+
   test("a buffer that its owner reuses during the wait", async () => {
     const bytes = new TextEncoder().encode("original");
     let answered: () => void = () => undefined;

@@ -2,6 +2,7 @@
  * Body: a request's body made ready to be sent more than once, byte for byte. What cannot be sent
  * twice is known here, so that it is never sent empty.
  */
+import { retry } from "./retry.ts";
 
 /** What `createFetch` takes as a body: fetch's own kinds, and a function that makes a fresh one. */
 export type Body = BodyInit | (() => BodyInit | null);
@@ -33,12 +34,15 @@ export function isStream(body: BodyInit): body is ReadableStream {
   );
 }
 
+/** An abort ends it; nothing else should, as far as anything may take. */
+const READING = { maxAttempts: 1, attemptTimeoutMs: 600_000, totalBudgetMs: 600_000 };
+
 /** The body of a `Request` is read into memory once: it has no other way to be sent again. */
-export async function requestBody(request: Request): Promise<ReplayBody> {
+export async function requestBody(request: Request, signal?: AbortSignal): Promise<ReplayBody> {
   // Where a request does not show its body, the method says whether it can have one.
   const isBodiless = request.method === "GET" || request.method === "HEAD";
   if (request.body === null || isBodiless) return NO_BODY;
-  const bytes = await request.arrayBuffer();
+  const bytes = await retry(() => request.arrayBuffer(), { ...READING, signal });
   return again(() => bytes);
 }
 

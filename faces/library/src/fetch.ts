@@ -101,17 +101,18 @@ async function readRequest(
   options: FetchOptions,
 ): Promise<ReadyRequest> {
   const base = input instanceof Request ? input : undefined;
-  const { body: given, headers: givenHeaders, signal, redrive = {}, ...rest } = init;
+  const { body: given, headers: givenHeaders, redrive = {}, ...rest } = init;
+  const signal = rest.signal ?? redrive.signal ?? base?.signal;
   const method = (init.method ?? base?.method ?? "GET").toUpperCase();
   const headers = new Headers(givenHeaders ?? base?.headers);
-  const body = given === undefined && base ? await requestBody(base) : await replayBody(given);
+  const body = given === undefined && base ? await requestBody(base, signal) : await replayBody(given);
   if (body.contentType !== undefined) headers.set("content-type", body.contentType);
   return {
     url: base?.url ?? String(input),
     method,
     headers,
     body,
-    signal: signal ?? redrive.signal ?? base?.signal ?? undefined,
+    signal,
     init: base === undefined ? rest : { ...initOf(base), ...rest },
     overrides: redrive,
     idempotencyKey: keyFor(method, headers, redrive, options),
