@@ -373,6 +373,13 @@ describe("answers that nobody reads", () => {
   });
 });
 
+test("a signal of null takes the Request's own away, as it does for fetch", async () => {
+  const { clock, http } = scripted([{ status: 200 }]);
+  const request = new Request(URL_A, { signal: AbortSignal.abort() });
+  expect((await clock.run(http(request, { signal: null }))).status).toBe(200);
+  await expect(http(request)).rejects.toMatchObject({ name: "AbortError" });
+});
+
 test("options of one request change its policy", async () => {
   const { clock, http, requests } = scripted([{ status: 503 }]);
   await clock.run(http(URL_A, { redrive: { maxAttempts: 2 } }));

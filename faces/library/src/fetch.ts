@@ -102,7 +102,9 @@ async function readRequest(
 ): Promise<ReadyRequest> {
   const base = input instanceof Request ? input : undefined;
   const { body: given, headers: givenHeaders, redrive = {}, ...rest } = init;
-  const signal = rest.signal ?? redrive.signal ?? base?.signal;
+  // Null is a word too: it takes the request's own signal away.
+  const said = rest.signal === undefined ? (redrive.signal ?? base?.signal) : rest.signal;
+  const signal = said ?? undefined;
   const method = (init.method ?? base?.method ?? "GET").toUpperCase();
   const headers = new Headers(givenHeaders ?? base?.headers);
   const body = given === undefined && base ? await requestBody(base, signal) : await replayBody(given);
