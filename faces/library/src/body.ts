@@ -5,18 +5,20 @@
 import { retry } from "./retry.ts";
 
 /** What `createFetch` takes as a body: fetch's own kinds, and a function that makes a fresh one. */
-export type Body = BodyInit | (() => BodyInit | null);
+export type Body = BodyInit | (() => Awaitable<BodyInit | null>);
+
+type Awaitable<T> = T | PromiseLike<T>;
 
 export interface ReplayBody {
   /** A body for the next attempt. */
-  next(): BodyInit | null;
+  next(): Awaitable<BodyInit | null>;
   /** False if there is nothing to send a second time. */
   readonly canRepeat: boolean;
   /** What the body brings along, as a form its boundary; undefined where fetch sees to it. */
   readonly contentType: string | undefined;
 }
 
-const NO_BODY: ReplayBody = { next: () => null, canRepeat: true, contentType: undefined };
+const NO_BODY: ReplayBody = again(() => null);
 
 export async function replayBody(body: Body | null | undefined): Promise<ReplayBody> {
   if (body === null || body === undefined) return NO_BODY;
@@ -42,18 +44,16 @@ export async function requestBody(request: Request, signal?: AbortSignal): Promi
   // Where a request does not show its body, the method says whether it can have one.
   const isBodiless = request.method === "GET" || request.method === "HEAD";
   if (request.body === null || isBodiless) return NO_BODY;
-  const bytes = await retry(() => request.arrayBuffer(), { ...READING, signal });
-  return again(() => bytes);
+  return again(always(await retry(() => request.arrayBuffer(), { ...READING, signal })));
 }
 
-function again(next: () => BodyInit | null): ReplayBody {
+function again(next: ReplayBody["next"]): ReplayBody {
   return { next, canRepeat: true, contentType: undefined };
 }
 
 async function writtenOut(response: Response): Promise<ReplayBody> {
   const contentType = response.headers.get("content-type") ?? undefined;
-  const bytes = await response.arrayBuffer();
-  return { next: () => bytes, canRepeat: true, contentType };
+  return { ...again(always(await response.arrayBuffer())), contentType };
 }
 
 /** Bytes are copied: the caller may reuse its buffer while a retry waits. */

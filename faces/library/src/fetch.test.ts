@@ -380,6 +380,14 @@ test("a signal of null takes the Request's own away, as it does for fetch", asyn
   await expect(http(request)).rejects.toMatchObject({ name: "AbortError" });
 });
 
+test("a body may be made by an async function, for each attempt anew", async () => {
+  const { clock, http, requests } = scripted([{ status: 503 }, { status: 200 }]);
+  let made = 0;
+  await clock.run(http(URL_A, { method: "PUT", body: async () => `body ${++made}` }));
+  const bodies = await Promise.all(requests.map((request) => request.text()));
+  expect(bodies).toEqual(["body 1", "body 2"]);
+});
+
 test("options of one request change its policy", async () => {
   const { clock, http, requests } = scripted([{ status: 503 }]);
   await clock.run(http(URL_A, { redrive: { maxAttempts: 2 } }));

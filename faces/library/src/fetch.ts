@@ -107,7 +107,8 @@ async function readRequest(
   const signal = said ?? undefined;
   const method = (init.method ?? base?.method ?? "GET").toUpperCase();
   const headers = new Headers(givenHeaders ?? base?.headers);
-  const body = given === undefined && base ? await requestBody(base, signal) : await replayBody(given);
+  const body =
+    given === undefined && base ? await requestBody(base, signal) : await replayBody(given);
   if (body.contentType !== undefined) headers.set("content-type", body.contentType);
   return {
     url: base?.url ?? String(input),
@@ -205,7 +206,7 @@ class Exchange {
       method,
       headers: this.headersFor(context),
       signal: this.signalFor(context),
-      ...bodyInit(body),
+      ...bodyInit(await body.next()),
     });
     // A fetch that ignores its signal may answer after the race is lost.
     if (signal.aborted) discard(response);
@@ -263,10 +264,9 @@ function moved(url: string, endpoint: string): string {
 }
 
 /** Streams need to be told that they are sent while the answer may already come. */
-function bodyInit(body: ReplayBody): RequestInit {
-  const next = body.next();
-  if (next === null) return {};
-  return isStream(next) ? ({ body: next, duplex: "half" } as RequestInit) : { body: next };
+function bodyInit(body: BodyInit | null): RequestInit {
+  if (body === null) return {};
+  return isStream(body) ? ({ body, duplex: "half" } as RequestInit) : { body };
 }
 
 /** Where other sides put their own id of a request. */

@@ -90,7 +90,7 @@ function headersOf({ apiKey }: HandOffOptions): Record<string, string> {
 async function taskOf(request: CallableRequest, options: HandOffOptions): Promise<object> {
   const { url, method = "POST" } = request;
   const { policyId, destination, labels } = options;
-  const body = typeof request.body === "function" ? request.body() : request.body;
+  const body = typeof request.body === "function" ? await request.body() : request.body;
   // A response knows, as a request would, which content type a kind of body brings along.
   const carried = new Response(body ?? null, { headers: new Headers(request.headers) });
   const headers = [...carried.headers].filter(([name]) => !NOT_HANDED_OVER.test(name));
