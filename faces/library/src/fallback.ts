@@ -3,15 +3,13 @@
  * is fresh enough; a plain function is a fallback too.
  */
 import { assertRange } from "@redrive/core";
+import { put } from "./bounded.ts";
 import type { Fallback, FallbackContext } from "./options.ts";
 
 export interface LastGoodOptions {
   /** An older success is no answer. 1 ms to 365 days. No default: only the caller knows. */
   readonly maxAgeMs: number;
 }
-
-/** Keys come from callers' data: the least recently refreshed beyond this many are forgotten. */
-const KEYS_MOST = 10_000;
 
 /** Remembers the last success per destination and key; without a fresh one the error stands. */
 export function lastGood<T = never>(options: LastGoodOptions): Fallback<T> {
@@ -20,12 +18,7 @@ export function lastGood<T = never>(options: LastGoodOptions): Fallback<T> {
   const nameOf = ({ destination, key = "" }: FallbackContext) => `${destination}\n${key}`;
 
   function remember(value: T, context: FallbackContext): void {
-    const name = nameOf(context);
-    values.delete(name);
-    values.set(name, { value, at: context.at });
-    if (values.size <= KEYS_MOST) return;
-    const [oldest] = values.keys();
-    if (oldest !== undefined) values.delete(oldest);
+    put(values, nameOf(context), { value, at: context.at });
   }
 
   function recall(error: unknown, context: FallbackContext): T {

@@ -36,6 +36,7 @@ import {
   takeRetry,
   type Verdict,
 } from "@redrive/core";
+import { put } from "./bounded.ts";
 import type { Moment } from "./turn.ts";
 
 /** What a call holds while an attempt is under way. */
@@ -55,9 +56,6 @@ export interface Waiter {
   readonly isRetry: boolean;
   granted(): void;
 }
-
-/** Keys come from callers' data: more than this many are not told apart for ever. */
-const KEYS_MOST = 10_000;
 
 /** Only a failure opens a breaker; drawing for every success would cost more than the rest. */
 const EVEN_DRAW = 0.5;
@@ -108,15 +106,9 @@ export class Gatekeeper {
   breakerOf(key: string, now: number): Breaker | undefined {
     const known = this.breakers.get(key);
     if (known !== undefined || this.options.breaker === undefined) return known;
-    if (this.breakers.size >= KEYS_MOST) this.forgetOne();
     const breaker = createBreaker(this.options.breaker, now);
-    this.breakers.set(key, breaker);
+    put(this.breakers, key, breaker);
     return breaker;
-  }
-
-  private forgetOne(): void {
-    const [oldest] = this.breakers.keys();
-    if (oldest !== undefined) this.breakers.delete(oldest);
   }
 
   /** What the guards say, with the key's own breaker. */
