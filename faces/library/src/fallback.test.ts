@@ -4,8 +4,10 @@ import { RedriveError } from "@redrive/core";
 import { describe, expect, test } from "vitest";
 import { type DestinationInput, destination } from "./destination.ts";
 import { lastGood } from "./fallback.ts";
+import { createFetch } from "./fetch.ts";
 import type { Fallback, FallbackContext, RunOptions } from "./options.ts";
 import { retry } from "./retry.ts";
+import { flakyFetch } from "./testing.ts";
 import { rejectionOf, START_AT, statusError, unhandledIn, world } from "./world.testing.ts";
 
 const FAST = { initialDelayMs: 10, jitterType: "NONE", maxAttempts: 2 } as const;
@@ -171,6 +173,14 @@ describe("lastGood", () => {
     const { clock, shop } = shopOf({ onExhausted: lastGood({ maxAgeMs: 1000 }) });
     await clock.run(shop.run(() => "good"));
     expect(await clock.run(shop.run(down))).toBe("good");
+  });
+
+  test("gives an answer of fetch with a body that can be read, as often as it is asked", async () => {
+    const { clock, shop } = shopOf({ fallback: lastGood({ maxAgeMs: 1000 }) });
+    const { fetch } = flakyFetch(clock, [{ status: 200, body: "menu" }, { status: 503 }]);
+    const http = createFetch(shop, { fetch });
+    const read = async () => (await clock.run(http("http://shop.example/menu"))).text();
+    expect([await read(), await read(), await read()]).toEqual(["menu", "menu", "menu"]);
   });
 
   test("keeps keys apart", async () => {

@@ -18,14 +18,19 @@ export function lastGood<T = never>(options: LastGoodOptions): Fallback<T> {
   const nameOf = ({ destination, key = "" }: FallbackContext) => `${destination}\n${key}`;
 
   function remember(value: T, context: FallbackContext): void {
-    put(values, nameOf(context), { value, at: context.at });
+    put(values, nameOf(context), { value: copyOf(value), at: context.at });
   }
 
   function recall(error: unknown, context: FallbackContext): T {
     const last = values.get(nameOf(context));
     if (last === undefined || context.at - last.at > options.maxAgeMs) throw error;
-    return last.value;
+    return copyOf(last.value);
   }
 
   return Object.assign(recall, { remember });
+}
+
+/** An answer of fetch can be read once: by its caller, so that another one is kept for later. */
+function copyOf<T>(value: T): T {
+  return value instanceof Response ? (value.clone() as T) : value;
 }
