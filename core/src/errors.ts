@@ -43,6 +43,8 @@ export type ErrorCode =
 export interface AttemptRecord {
   /** From 1. */
   readonly attempt: number;
+  /** Which hedged copy of it, from 1; absent for the original. */
+  readonly copy?: number;
   /** Epoch ms. */
   readonly startedAt: number;
   readonly durationMs: number;

@@ -43,17 +43,23 @@ export function historyOf<T>(call: Call<T>, now: number): CallHistory {
   return { attempt: call.made, startedAt: now - elapsedMs(call), previousDelayMs };
 }
 
+/** An attempt as it is told: by its number, and that of its copy if it is one. */
+export function numberOf<T>({ attempt, copy }: Call<T>): { attempt: number; copy?: number } {
+  return copy > 0 ? { attempt, copy } : { attempt };
+}
+
 /** Writes a failed attempt down, and tells of it. `waitMs` is what follows; undefined at the end. */
 export function record<T>(
-  { call, attempt, moment }: Call<T>,
+  attempted: Call<T>,
   ending: Ending<T>,
   outcome: Outcome,
   verdict: Verdict,
   waitMs: number | undefined,
   now: number,
 ): void {
+  const { call, moment } = attempted;
   const durationMs = Math.floor(call.setting.ticker.turn.nowMs() - moment.ms);
-  const told = { attempt, durationMs, ...recordOf(ending, outcome, verdict) };
+  const told = { ...numberOf(attempted), durationMs, ...recordOf(ending, outcome, verdict) };
   const story = storyOf(call);
   story.lastEnding = ending;
   story.records.push({

@@ -35,6 +35,7 @@ import {
   keeps,
   leftMs,
   listens,
+  numberOf,
   putOff,
   record,
   requestOf,
@@ -303,7 +304,7 @@ function succeed<T>(attempt: Call<T>, value: T): void {
   stop(call);
   call.host?.succeeded(call, value);
   if (listens(call)) {
-    tell(call, { type: "success", attempt: attempt.attempt, durationMs: elapsedMs(call) });
+    tell(call, { type: "success", ...numberOf(attempt), durationMs: elapsedMs(call) });
   }
   call.resolve(value);
 }

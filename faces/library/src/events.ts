@@ -16,6 +16,8 @@ interface Common {
 export interface AttemptFailed extends Common {
   readonly type: "attempt-failed";
   readonly attempt: number;
+  /** Which copy of it: 1 is the first beside the original; absent for the original. */
+  readonly copy?: number;
   readonly durationMs: number;
   readonly verdict: Verdict;
   /** What the other side answered, and its own id of the request, where it told. */
@@ -36,6 +38,8 @@ export interface RetryScheduled extends Common {
 export interface Succeeded extends Common {
   readonly type: "success";
   readonly attempt: number;
+  /** The copy that won; absent for the original. */
+  readonly copy?: number;
   /** The whole call, waits included. */
   readonly durationMs: number;
 }

@@ -26,7 +26,14 @@ describe("a slow call", () => {
     expect(contexts.map(({ attempt }) => attempt)).toEqual([1, 1]);
     expect(events).toEqual([
       { type: "hedge", at: START_AT + 100, destination: "shop", attempt: 1, copy: 1, afterMs: 100 },
-      { type: "success", at: START_AT + 110, destination: "shop", attempt: 1, durationMs: 110 },
+      {
+        type: "success",
+        at: START_AT + 110,
+        destination: "shop",
+        attempt: 1,
+        copy: 1,
+        durationMs: 110,
+      },
     ]);
     expect(shop.stats()).toMatchObject({ firsts: 1, hedges: 1, retries: 0, successes: 1 });
   });

@@ -10,6 +10,8 @@ import type { CallListener } from "./events.ts";
 export interface AttemptContext {
   /** From 1. */
   readonly attempt: number;
+  /** 0 is the original, 1 and up are hedged copies of it. */
+  readonly copy: number;
   /** Aborted when the attempt times out, loses to a hedge, or the caller gives up. Made when read. */
   readonly signal: AbortSignal;
   /** The same on every attempt, so that the other side can tell a repetition. */

@@ -149,14 +149,33 @@ test("an attempt that is cut off ends with its call", async () => {
   expect(await points()).toContainEqual(["redrive.calls", "aborted", 1]);
 });
 
-test("of a hedged attempt one copy succeeds and the other is cut off", async () => {
+test.each([
+  ["the original", [50, 500], ["success", "aborted"]],
+  ["the copy", [500, 50], ["aborted", "success"]],
+])("of a hedged attempt %s may win, and the other is cut off", async (_, tookMs, verdicts) => {
   const { clock, shop, spans } = observed({ hedge: { after: 10 } });
-  const fn = () => clock.sleep(50);
-  await clock.run(shop.run(fn));
+  await clock.run(shop.run(({ copy }) => clock.sleep(tookMs[copy] ?? 0)));
   const [call, ...copies] = spans();
   expect(call?.events.map(({ name }) => name)).toEqual(["hedge"]);
-  const verdicts = copies.map(({ attributes }) => String(attributes["redrive.verdict"]));
-  expect(verdicts.toSorted()).toEqual(["aborted", "success"]);
+  const told = copies.map(({ attributes }) => [
+    attributes["redrive.copy"] ?? 0,
+    attributes["redrive.verdict"],
+  ]);
+  expect(told.toSorted()).toEqual(verdicts.map((verdict, copy) => [copy, verdict]));
+});
+
+test("of copies that all fail, the one that failed last is told as failed", async () => {
+  const { clock, shop, spans } = observed({ hedge: { after: 10 }, policy: { maxAttempts: 1 } });
+  const running = shop.run(async ({ copy }) => {
+    await clock.sleep(copy === 0 ? 20 : 50);
+    throw statusError(copy === 0 ? 500 : 503);
+  });
+  await clock.run(rejectionOf(running));
+  const last = spans().find(({ attributes }) => attributes["redrive.copy"] === 1);
+  expect(last?.attributes).toMatchObject({
+    "redrive.verdict": "transient",
+    "http.response.status_code": 503,
+  });
 });
 
 test("what the function does hangs below its attempt", async () => {

@@ -98,6 +98,7 @@ function createInstruments(meter: Meter): Instruments {
 /** An attempt whose end was not told yet. */
 interface OpenAttempt {
   readonly attempt: number;
+  readonly copy: number;
   readonly span: Span;
 }
 
@@ -130,9 +131,14 @@ class TracedCall<T> {
   }
 
   attempt(fn: Attempted<T>, told: AttemptContext): T | PromiseLike<T> {
-    const attributes = { ...this.labels, "redrive.attempt": told.attempt };
+    const { attempt, copy } = told;
+    const attributes = {
+      ...this.labels,
+      "redrive.attempt": attempt,
+      ...(copy > 0 && { "redrive.copy": copy }),
+    };
     const span = this.tracer.startSpan("redrive attempt", { attributes }, this.inside);
-    this.open.push({ attempt: told.attempt, span });
+    this.open.push({ attempt, copy, span });
     return context.with(trace.setSpan(this.inside, span), () => fn(told));
   }
 
@@ -151,17 +157,17 @@ class TracedCall<T> {
   }
 
   private failed(event: AttemptFailed): void {
-    const { attempt, verdict, status, error } = event;
-    const span = this.take(attempt);
+    const { verdict, status, error } = event;
+    const span = this.take(event);
     if (status !== undefined) span?.setAttribute("http.response.status_code", status);
     if (error !== undefined) span?.setAttribute("error.type", typeOf(error));
     span?.setStatus({ code: SpanStatusCode.ERROR });
     this.endAttempt(span, verdict);
   }
 
-  private succeeded({ attempt, at }: Succeeded): void {
-    this.endAttempt(this.take(attempt), "success");
-    this.endCall("success", attempt, at);
+  private succeeded(event: Succeeded): void {
+    this.endAttempt(this.take(event), "success");
+    this.endCall("success", event.attempt, event.at);
   }
 
   private gaveUp({ reason, attempts, at }: GaveUp): void {
@@ -177,9 +183,9 @@ class TracedCall<T> {
     this.instruments.duration.record((at - this.startedAt) / 1000, labels);
   }
 
-  /** Copies share a number, and events do not say which has ended: the first that began stands for it. */
-  private take(attempt: number): Span | undefined {
-    const found = this.open.find((one) => one.attempt === attempt);
+  /** Copies share the number of their attempt. */
+  private take({ attempt, copy = 0 }: AttemptFailed | Succeeded): Span | undefined {
+    const found = this.open.find((one) => one.attempt === attempt && one.copy === copy);
     this.open = this.open.filter((one) => one !== found);
     return found?.span;
   }
