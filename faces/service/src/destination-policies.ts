@@ -5,20 +5,19 @@
 import type { DestinationDocument } from "@redrive/core";
 import type { Policies, PolicyChoice } from "./policies.ts";
 import type { Store } from "./store.ts";
+import type { NewTask } from "./task.ts";
+import type { TaskInput } from "./task-input.ts";
 
 export const DEFAULT_POLICY = "background";
 
 /** More destinations than this are read again; in SQLite that costs no more than a look. */
 const MOST_DESTINATIONS = 10_000;
 
-/** A policy by its name, which may get a new version, or a choice that never changes. */
-type Asked = string | PolicyChoice;
-
 export class DestinationPolicies {
   readonly #store: Store;
   readonly #policies: Policies;
-  /** As far as this process knows; nothing where others may write too. */
-  readonly #asked = new Map<string, Asked>();
+  /** The policy's name, as far as this process knows; nothing where others may write too. */
+  readonly #asked = new Map<string, string>();
   #changes = 0;
 
   constructor(store: Store, policies: Policies) {
@@ -29,7 +28,7 @@ export class DestinationPolicies {
   /** What a task is pinned to, if that is known without asking the store. */
   known(tenantId: string, destination: string): PolicyChoice | undefined {
     const asked = this.#asked.get(keyOf(tenantId, destination));
-    return typeof asked === "string" ? this.#policies.known(tenantId, asked) : asked;
+    return asked === undefined ? undefined : this.#policies.known(tenantId, asked);
   }
 
   async choose(tenantId: string, destination: string): Promise<PolicyChoice> {
@@ -43,11 +42,11 @@ export class DestinationPolicies {
         : await this.#policies.chooseInline(tenantId, policy);
     // What was read before a change is not kept past it.
     const isFresh = this.#store.exclusive && changes === this.#changes;
-    if (isFresh) this.#keep(tenantId, destination, typeof policy === "string" ? policy : choice);
+    if (isFresh) this.#keep(tenantId, destination, choice.policyId);
     return choice;
   }
 
-  #keep(tenantId: string, destination: string, asked: Asked): void {
+  #keep(tenantId: string, destination: string, asked: string): void {
     if (this.#asked.size >= MOST_DESTINATIONS) this.#asked.clear();
     this.#asked.set(keyOf(tenantId, destination), asked);
   }
@@ -57,6 +56,12 @@ export class DestinationPolicies {
     this.#changes++;
     this.#asked.delete(keyOf(tenantId, destination));
   }
+}
+
+/** What a key stands for is what was asked: a destination's policy may change between two askings. */
+export function asAsked({ policyId, policy }: TaskInput, task: NewTask): NewTask {
+  const isAsked = policyId !== undefined || policy !== undefined;
+  return isAsked || task.policyId === DEFAULT_POLICY ? task : { ...task, policyId: DEFAULT_POLICY };
 }
 
 function keyOf(tenantId: string, destination: string): string {

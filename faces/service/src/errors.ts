@@ -14,6 +14,10 @@ export function serviceError(code: ErrorCode, message: string, cause?: unknown):
   return new RedriveError(code, message, cause === undefined ? {} : { cause });
 }
 
+export function taskNotFound(taskId: string): RedriveError {
+  return serviceError("TASK_NOT_FOUND", `there is no task ${JSON.stringify(taskId)}`);
+}
+
 /** A hedge is a second request for one attempt, and here every request is counted (decision 10). */
 export function hedgeRefused({ hedge }: DestinationDocument): Error {
   const message = "hedge is for the library: the service sends each attempt once; leave it out";

@@ -2,6 +2,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { createRedrive } from "./create-redrive.ts";
 import type { Redrive } from "./redrive.ts";
+import type { Store } from "./store.ts";
 import { memoryStore } from "./stores/memory/memory-store.ts";
 
 let redrive: Redrive;
@@ -67,5 +68,104 @@ describe("policies", () => {
       await expect(change()).rejects.toMatchObject({ code: "POLICY_CONFLICT" });
       expect(asked).toBe(100);
     }
+  });
+
+  it("stay while a task that needs them is on its way into the store", async () => {
+    const inner = memoryStore();
+    let arrive = () => {};
+    const arrived = new Promise<void>((resolve) => {
+      arrive = resolve;
+    });
+    let letGo = () => {};
+    const held = new Promise<void>((resolve) => {
+      letGo = resolve;
+    });
+    const store: Store = {
+      ...inner,
+      async commit(batch) {
+        if (batch.creates.length > 0) {
+          arrive();
+          await held;
+        }
+        return inner.commit(batch);
+      },
+    };
+    redrive = await createRedrive({ store });
+    await redrive.pause("there");
+    await redrive.policies.register({ policyId: "mine" });
+    const task = { targetUrl: "http://127.0.0.1:7999/", destination: "there", policyId: "mine" };
+    const enqueued = redrive.enqueue(task);
+    await arrived;
+    expect(await redrive.policies.remove("mine")).toBe(false);
+    letGo();
+    const { taskId } = await enqueued;
+    // A process that starts now finds what the task is pinned to.
+    expect(await inner.getPolicy("default", "mine", 1)).toMatchObject({ policyId: "mine" });
+    await redrive.cancel(taskId);
+    expect(await redrive.policies.remove("mine")).toBe(true);
+  });
+
+  it("that are removed while a task asks for them are refused to it, or stay", async () => {
+    const inner = memoryStore();
+    const late = async <T>(work: () => Promise<T>) => {
+      const result = await work();
+      await new Promise((resolve) => setImmediate(resolve));
+      return result;
+    };
+    redrive = await createRedrive({
+      store: {
+        ...inner,
+        getPolicy: (...ref) => late(() => inner.getPolicy(...ref)),
+        removePolicy: (...ref) => late(() => inner.removePolicy(...ref)),
+      },
+    });
+    await redrive.pause("there");
+    await inner.addPolicy({
+      tenantId: "default",
+      policyId: "mine",
+      version: 1,
+      document: "{}",
+      createdAt: 0,
+    });
+    const task = { targetUrl: "http://127.0.0.1:7999/", destination: "there", policyId: "mine" };
+    const [enqueued, removed] = await Promise.all([
+      redrive.enqueue(task).then(
+        () => "stored",
+        ({ code }) => code,
+      ),
+      redrive.policies.remove("mine"),
+    ]);
+    expect([enqueued, removed]).toEqual(["stored", false]);
+  });
+
+  it("that a destination brings itself are kept anew after they were removed", async () => {
+    redrive = await createRedrive({ store: "memory:" });
+    await redrive.pause("there");
+    await redrive.configure("there", { policy: { maxAttempts: 7 } });
+    const task = { targetUrl: "http://127.0.0.1:7999/", destination: "there" };
+    const { taskId } = await redrive.enqueue(task);
+    await redrive.cancel(taskId);
+    const { policyId = "" } = (await redrive.get(taskId)) ?? {};
+    expect(await redrive.policies.remove(policyId)).toBe(true);
+    await redrive.enqueue(task);
+    expect(await redrive.policies.get(policyId)).toMatchObject({ policyId, version: 1 });
+  });
+
+  it("that are gone are told to who redrives a dead letter of theirs, and it stays one", async () => {
+    redrive = await createRedrive({ store: "memory:" });
+    await redrive.policies.register({ policyId: "mine", maxAttempts: 1 });
+    const exhausted = new Promise((resolve) => {
+      redrive.onEvent(({ type }) => type === "task.exhausted" && resolve(type));
+    });
+    const { taskId } = await redrive.enqueue({
+      targetUrl: "http://127.0.0.1:7999/",
+      policyId: "mine",
+    });
+    await exhausted;
+    expect(await redrive.policies.remove("mine")).toBe(true);
+    await expect(redrive.redriveTask(taskId)).rejects.toMatchObject({ code: "UNKNOWN_POLICY" });
+    expect(await redrive.get(taskId)).toMatchObject({ status: "EXHAUSTED", redrivenTo: null });
+    await redrive.policies.register({ policyId: "mine", maxAttempts: 1 });
+    expect(await redrive.redriveTask(taskId)).toBe(true);
   });
 });

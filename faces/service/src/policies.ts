@@ -3,7 +3,7 @@
  * registration, and a policy that comes with a task is kept under the digest of its document.
  */
 import { type PolicyDocument, presets, resolve } from "@redrive/core";
-import { type PolicyBook, type PolicyRef, PRESET_VERSION } from "./engine/policy-book.ts";
+import { type PolicyBook, PRESET_VERSION } from "./engine/policy-book.ts";
 import { serviceError } from "./errors.ts";
 import type { PolicyRow, Store } from "./store.ts";
 import { DEFAULT_TENANT } from "./task.ts";
@@ -29,6 +29,9 @@ export class Policies {
   readonly #now: () => number;
   /** The newest version of each, as far as this process knows. */
   readonly #newest = new Map<string, PolicyChoice>();
+  /** Tasks that are on their way into the store, by the policy that they will need there. */
+  readonly #pins = new Map<string, number>();
+  readonly #removals = new Map<string, Promise<boolean>>();
 
   constructor(store: Store, book: PolicyBook, digest: Digest, now: () => number) {
     this.#store = store;
@@ -37,13 +40,24 @@ export class Policies {
     this.#now = now;
   }
 
-  /** What a task is pinned to, if that is known without asking the store. */
+  /**
+   * What a task is pinned to, if that is known without asking the store. As with the other choices,
+   * the policy stays until `release`, which whoever chose calls once the task is in the store.
+   */
   known(tenantId: string, policyId: string): PolicyChoice | undefined {
-    return this.#store.exclusive ? this.#newest.get(`${tenantId}\n${policyId}`) : undefined;
+    if (!this.#store.exclusive) return undefined;
+    const key = keyOf(tenantId, policyId);
+    const choice = this.#newest.get(key);
+    if (choice !== undefined) this.#pin(key, 1);
+    return choice;
   }
 
   /** The newest version of a policy or preset; throws `UNKNOWN_POLICY`. */
-  async choose(tenantId: string, policyId: string): Promise<PolicyChoice> {
+  choose(tenantId: string, policyId: string): Promise<PolicyChoice> {
+    return this.#pinned(tenantId, policyId, () => this.#choose(tenantId, policyId));
+  }
+
+  async #choose(tenantId: string, policyId: string): Promise<PolicyChoice> {
     const row = await this.#store.getPolicy(tenantId, policyId);
     if (row !== null) return this.#note(row);
     if (!Object.hasOwn(presets, policyId)) {
@@ -53,22 +67,44 @@ export class Policies {
     return this.#note(await this.#add(tenantId, policyId, preset));
   }
 
-  /**
-   * What a dead letter is sent under again: its own version or, if that was removed, the newest.
-   * Asks the store, since what this process remembers of a removed one is gone at its next start.
-   */
-  async chooseAgain({ tenantId, policyId, policyVersion }: PolicyRef): Promise<PolicyChoice> {
-    const isThere =
-      policyVersion === PRESET_VERSION ||
-      (await this.#store.getPolicy(tenantId, policyId, policyVersion)) !== null;
-    return isThere ? { policyId, policyVersion } : this.choose(tenantId, policyId);
-  }
-
   /** Keeps a policy that came with a task. */
   async chooseInline(tenantId: string, document: PolicyDocument): Promise<PolicyChoice> {
     const policyId = `inline.${this.#digest([JSON.stringify(resolve(document))]).slice(0, 40)}`;
-    const known = this.known(tenantId, policyId);
-    return known ?? this.#note(await this.#add(tenantId, policyId, document));
+    const add = async () => this.#note(await this.#add(tenantId, policyId, document));
+    return this.known(tenantId, policyId) ?? this.#pinned(tenantId, policyId, add);
+  }
+
+  /** What an ended task was pinned to, for a new one; the newest version if that one is gone. */
+  chooseAgain(tenantId: string, { policyId, policyVersion }: PolicyChoice): Promise<PolicyChoice> {
+    return this.#pinned(tenantId, policyId, async () => {
+      const needsRow = policyVersion !== PRESET_VERSION;
+      const row = needsRow && (await this.#store.getPolicy(tenantId, policyId, policyVersion));
+      return row === null ? this.#choose(tenantId, policyId) : { policyId, policyVersion };
+    });
+  }
+
+  /** The task that a policy was chosen for is in the store, or will never be. */
+  release(tenantId: string, policyId: string): void {
+    this.#pin(keyOf(tenantId, policyId), -1);
+  }
+
+  /** Nothing removes the policy from here on, until `release` or unless `work` fails. */
+  async #pinned<T>(tenantId: string, policyId: string, work: () => Promise<T>): Promise<T> {
+    const key = keyOf(tenantId, policyId);
+    while (this.#removals.has(key)) await this.#removals.get(key)?.catch(() => {});
+    this.#pin(key, 1);
+    try {
+      return await work();
+    } catch (error) {
+      this.#pin(key, -1);
+      throw error;
+    }
+  }
+
+  #pin(key: string, change: 1 | -1): void {
+    const pins = (this.#pins.get(key) ?? 0) + change;
+    if (pins === 0 && this.#pins.size > MOST_KNOWN) this.#pins.delete(key);
+    else this.#pins.set(key, pins);
   }
 
   /** Adds a policy under its id. The same document again is no change; another one is refused. */
@@ -77,10 +113,14 @@ export class Policies {
     tenantId: string = DEFAULT_TENANT,
   ): Promise<PolicyChoice> {
     const policyId = idOf(document);
-    const standing = await this.#add(tenantId, policyId, document);
-    if (standing.document === JSON.stringify(document)) return this.#note(standing);
-    const text = `policy ${JSON.stringify(policyId)} exists with another document; replace it`;
-    throw serviceError("POLICY_CONFLICT", text);
+    const choice = await this.#pinned(tenantId, policyId, async () => {
+      const standing = await this.#add(tenantId, policyId, document);
+      if (standing.document === JSON.stringify(document)) return this.#note(standing);
+      const text = `policy ${JSON.stringify(policyId)} exists with another document; replace it`;
+      throw serviceError("POLICY_CONFLICT", text);
+    });
+    this.release(tenantId, policyId);
+    return choice;
   }
 
   /** Makes a document the newest version of its id. */
@@ -89,14 +129,18 @@ export class Policies {
     tenantId: string = DEFAULT_TENANT,
   ): Promise<PolicyChoice> {
     const policyId = idOf(document);
-    return this.#insist(policyId, async () => {
+    const change = async () => {
       const standing = await this.#store.getPolicy(tenantId, policyId);
       if (standing?.document === JSON.stringify(document)) return this.#note(standing);
       // Null: somebody else was first with that version, and this one comes after it.
       const version = (standing?.version ?? 0) + 1;
       const added = await this.#addVersion(tenantId, policyId, version, document);
       return added && this.#note(added);
-    });
+    };
+    const insist = () => this.#insist(policyId, change);
+    const choice = await this.#pinned(tenantId, policyId, insist);
+    this.release(tenantId, policyId);
+    return choice;
   }
 
   /** One version, or the newest; null if there is none. */
@@ -112,10 +156,19 @@ export class Policies {
     return this.#store.listPolicies(tenantId);
   }
 
-  /** False while a task that has not ended uses it. */
+  /** False while a task that has not ended uses it, or one that is on its way into the store. */
   async remove(policyId: string, tenantId: string = DEFAULT_TENANT): Promise<boolean> {
-    this.#newest.delete(`${tenantId}\n${policyId}`);
-    return this.#store.removePolicy(tenantId, policyId);
+    const key = keyOf(tenantId, policyId);
+    await this.#removals.get(key)?.catch(() => {});
+    if ((this.#pins.get(key) ?? 0) > 0) return false;
+    this.#newest.delete(key);
+    const removal = this.#store.removePolicy(tenantId, policyId);
+    this.#removals.set(key, removal);
+    try {
+      return await removal;
+    } finally {
+      if (this.#removals.get(key) === removal) this.#removals.delete(key);
+    }
   }
 
   /** Adds the first version; what stands under the id already is left and returned. */
@@ -155,9 +208,13 @@ export class Policies {
     this.#book.keep({ tenantId, ...choice }, JSON.parse(document) as PolicyDocument);
     // Policies that come with tasks may be without number.
     if (this.#newest.size >= MOST_KNOWN) this.#newest.clear();
-    this.#newest.set(`${tenantId}\n${policyId}`, choice);
+    this.#newest.set(keyOf(tenantId, policyId), choice);
     return choice;
   }
+}
+
+function keyOf(tenantId: string, policyId: string): string {
+  return `${tenantId}\n${policyId}`;
 }
 
 function idOf(document: PolicyDocument): string {

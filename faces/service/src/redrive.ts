@@ -14,10 +14,10 @@ import {
 } from "@redrive/core";
 import { givenBy } from "./deliver/request-headers.ts";
 import type { RefusedTarget, Target } from "./deliver/target.ts";
-import { DEFAULT_POLICY, DestinationPolicies } from "./destination-policies.ts";
+import { asAsked, DestinationPolicies } from "./destination-policies.ts";
 import type { Engine } from "./engine/engine.ts";
 import type { EngineEvent } from "./engine/events.ts";
-import { hedgeRefused, serviceError } from "./errors.ts";
+import { hedgeRefused, serviceError, taskNotFound } from "./errors.ts";
 import type { NewId } from "./ids.ts";
 import type { CommitListener, MeteredStore } from "./metered-store.ts";
 import { callbackOf } from "./operations/callback.ts";
@@ -105,18 +105,21 @@ export class Redrive {
   /** Resolves once the task is durable. */
   async enqueue(input: TaskInput, tenantId: string = DEFAULT_TENANT): Promise<Accepted> {
     const choice = this.#knownPolicy(input, tenantId) ?? (await this.#policy(input, tenantId));
-    const task = this.#newTask(input, tenantId, choice);
-    const policy = this.#parts.engine.policies.get(task);
-    if (policy?.requireIdempotencyKey && task.idempotencyKey === null) assertKey(policy, {});
-    const { idempotencyKey } = task;
-    const { secrets } = this.#parts;
-    const fingerprint =
-      idempotencyKey === null ? null : secrets.fingerprint(fingerprintParts(asAsked(input, task)));
-    const result = await this.#create(secrets.seal(task), fingerprint);
-    if (result.kind === "created") return { taskId: task.taskId, replayed: false };
-    if (result.kind === "replayed") return { taskId: result.taskId, replayed: true };
-    const text = `key ${JSON.stringify(idempotencyKey)} was used with another payload`;
-    throw serviceError("IDEMPOTENCY_CONFLICT", text);
+    try {
+      const task = this.#newTask(input, tenantId, choice);
+      const policy = this.#parts.engine.policies.get(task);
+      if (policy?.requireIdempotencyKey && task.idempotencyKey === null) assertKey(policy, {});
+      const { idempotencyKey: key, taskId } = task;
+      const { secrets } = this.#parts;
+      const fingerprint =
+        key === null ? null : secrets.fingerprint(fingerprintParts(asAsked(input, task)));
+      const result = await this.#create(secrets.seal(task), fingerprint);
+      if (result.kind === "created") return { taskId, replayed: false };
+      if (result.kind === "replayed") return { taskId: result.taskId, replayed: true };
+      throw keyTaken(key);
+    } finally {
+      this.policies.release(tenantId, choice.policyId);
+    }
   }
 
   /** Each for itself: the results are in the order of the inputs. */
@@ -200,7 +203,7 @@ export class Redrive {
       case "ended":
         throw serviceError("TASK_STATE_CONFLICT", `task ${taskId} has ended ${result.status}`);
       case "unknown":
-        throw notFound(taskId);
+        throw taskNotFound(taskId);
     }
   }
 
@@ -217,7 +220,7 @@ export class Redrive {
   /** Runs a waiting task now rather than when it is due. It passes no guard. */
   async retryNow(taskId: string, tenantId: string = DEFAULT_TENANT): Promise<void> {
     const result = await this.#parts.engine.wake({ tenantId, taskId });
-    if (result.kind === "unknown") throw notFound(taskId);
+    if (result.kind === "unknown") throw taskNotFound(taskId);
     if (result.kind === "woken") return;
     throw serviceError("TASK_STATE_CONFLICT", `task ${taskId} is ${result.status}, not PENDING`);
   }
@@ -323,9 +326,14 @@ export class Redrive {
     // A secret that cannot be had stays as it is: the new task ends by it, as the old one would.
     const opened = secrets.open(source);
     const sentKey = opened === null ? undefined : givenBy(opened.headers).idempotencyKey;
-    const policy = await this.policies.chooseAgain(source);
-    const again = { ...againOf(opened ?? source, sentKey, marked, now), ...policy };
-    return (await this.#create(secrets.seal(again), null)).kind === "created";
+    const again = againOf(opened ?? source, sentKey, marked, now);
+    const choice = await this.policies.chooseAgain(tenantId, source);
+    try {
+      const sealed = secrets.seal({ ...again, ...choice });
+      return (await this.#create(sealed, null)).kind === "created";
+    } finally {
+      this.policies.release(tenantId, choice.policyId);
+    }
   }
 
   /** Makes a new task of every dead letter that matches; each is redriven once. */
@@ -381,12 +389,7 @@ export class Redrive {
   }
 }
 
-/** What a key stands for is what was asked: a destination's policy may change between two askings. */
-function asAsked({ policyId, policy }: TaskInput, task: NewTask): NewTask {
-  const isAsked = policyId !== undefined || policy !== undefined;
-  return isAsked || task.policyId === DEFAULT_POLICY ? task : { ...task, policyId: DEFAULT_POLICY };
-}
-
-function notFound(taskId: string): Error {
-  return serviceError("TASK_NOT_FOUND", `there is no task ${JSON.stringify(taskId)}`);
+function keyTaken(key: string | null): Error {
+  const text = `key ${JSON.stringify(key)} was used with another payload`;
+  return serviceError("IDEMPOTENCY_CONFLICT", text);
 }
