@@ -34,7 +34,7 @@ import { addRedriveRoutes } from "./routes/redrive-routes.ts";
 import { addServiceRoutes } from "./routes/service-routes.ts";
 import { addTaskRoutes } from "./routes/task-routes.ts";
 import { TaskWatch } from "./task-watch.ts";
-import { TimeLimit } from "./time-limit.ts";
+import { limitRoute, TimeLimit } from "./time-limit.ts";
 
 export interface AppOptions {
   /** Who may call. Default: anybody, and then only a loopback address may be listened on. */
@@ -95,7 +95,10 @@ export function createApp(redrive: Redrive, options: AppOptions = {}): FastifyIn
   const paths = new KnownPaths();
   app.server.maxConnections = options.mostConnections ?? 10_000;
   app.server.maxHeadersCount = MOST_HEADERS;
-  app.addHook("onRoute", ({ url, method }) => paths.add(url, method));
+  app.addHook("onRoute", (route) => {
+    paths.add(route.url, route.method);
+    limitRoute(front.limit, route);
+  });
   addParsing(app);
   addAccess(app, clock, options);
   addAnswers(app, paths);
@@ -142,11 +145,15 @@ function frontOf(redrive: Redrive, clock: Clock, { keys, mostWaiting }: AppOptio
     new Set([DEFAULT_TENANT, ...(keys?.list() ?? []).map((key) => key.tenantId)]);
   const ofAll = async <T>(ask: (tenantId: string) => Promise<readonly T[]>) =>
     (await Promise.all([...tenants()].map(ask))).flat();
+  const limit = new TimeLimit(clock);
   return {
     redrive,
     clock,
-    limit: new TimeLimit(clock),
-    watch: new TaskWatch(clock, redrive),
+    limit,
+    watch: new TaskWatch(clock, {
+      get: (taskId, tenantId) => limit.guard(redrive.get(taskId, tenantId)),
+      onEvent: (listener) => redrive.onEvent(listener),
+    }),
     backlog: new Backlog(clock, (tenantId) => redrive.count(tenantId), mostWaiting ?? 10_000_000),
     metrics: new Metrics({
       onEvent: (listener) => redrive.onEvent(listener),

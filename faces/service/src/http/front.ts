@@ -32,6 +32,11 @@ declare module "fastify" {
   interface FastifyContextConfig {
     /** Default: `admin`, so that a route that says nothing is open to nobody. */
     scope?: RouteScope;
+    /**
+     * `own`: the route touches no store, or limits each step itself, because it waits on purpose or
+     * has much to do. Default: its whole answer is limited.
+     */
+    limit?: "own";
   }
   interface FastifyInstance {
     /** Strangers are refused. */

@@ -43,7 +43,10 @@ const ASK_AGAIN = "no-cache";
 const NOT_BUILT =
   "the pages are not built: run `npm run build` (or `npm start`), then start this again";
 
-const open = { config: { scope: "public" } as const, schema: { hide: true } as object };
+const open = {
+  config: { scope: "public", limit: "own" } as const,
+  schema: { hide: true } as object,
+};
 
 /** Adds the pages of a folder to a front; without an `index.html` in it, a sentence that says so. */
 export function addPageRoutes(app: FastifyInstance, folder: string): void {

@@ -3,6 +3,7 @@
  * told that nothing is known. All waits are of one length, so that one alarm serves them in order.
  */
 import type { Clock } from "@redrive/core";
+import type { RouteOptions } from "fastify";
 import { serviceError } from "../errors.ts";
 
 /** Below the 5 s within which a caller must be answered. */
@@ -11,6 +12,16 @@ const LIMIT_MS = 4500;
 interface Waiting {
   readonly dueMs: number;
   readonly reject: (error: Error) => void;
+}
+
+/** Limits the whole answer of a route, unless the route says that it limits its own steps. */
+export function limitRoute(limit: TimeLimit, route: RouteOptions): void {
+  if (route.config?.limit === "own") return;
+  const { handler } = route;
+  route.handler = function limited(request, reply) {
+    const answer: unknown = handler.call(this, request, reply);
+    return answer instanceof Promise ? limit.guard(answer) : answer;
+  };
 }
 
 export class TimeLimit {

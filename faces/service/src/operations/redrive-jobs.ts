@@ -29,6 +29,9 @@ export interface RedriveJobsParts {
   readonly exclusive: boolean;
 }
 
+/** Gives up waiting for a step that takes too long. */
+export type Limit = <T>(step: Promise<T>) => Promise<T>;
+
 /** Ended redrives of a tenant that are remembered. */
 const MOST_ENDED = 100;
 /** Progress is written this often; what a crash takes of it is counted again. */
@@ -52,9 +55,12 @@ export class RedriveJobs {
     this.#lookAgain();
   }
 
-  /** Freezes and counts the set, and begins unless it is a dry run. */
-  async start(order: RedriveOrder): Promise<RedriveJob> {
-    const { source } = this.#parts;
+  /**
+   * Freezes and counts the set, and begins unless it is a dry run. `limit` is put around whatever is
+   * asked of the store on the way.
+   */
+  async start(order: RedriveOrder, limit: Limit = (step) => step): Promise<RedriveJob> {
+    const { source, notes } = this.#parts;
     const { tenantId, dryRun = false } = order;
     const { ratePerSecond = REDRIVE_BOUNDS.ratePerSecond.default } = order;
     const { canary = REDRIVE_BOUNDS.canary.default } = order;
@@ -73,7 +79,7 @@ export class RedriveJobs {
       ratePerSecond,
       canary,
       dryRun,
-      total: taskIds?.length ?? (await this.#count(set)),
+      total: taskIds?.length ?? (await this.#count(set, limit)),
       redriven: 0,
       skipped: 0,
       createdAt,
@@ -82,9 +88,9 @@ export class RedriveJobs {
     };
     if (dryRun) return job;
     const stored = this.#owned({ job, version: 1, runBy: null, runUntil: 0 });
-    await this.#parts.notes.put(noteOf(stored));
+    await limit(notes.put(noteOf(stored)));
     this.#run(stored);
-    await this.#forget(tenantId);
+    await limit(this.#forget(tenantId));
     return job;
   }
 
@@ -257,9 +263,17 @@ export class RedriveJobs {
     return { ...job, redriven, skipped };
   }
 
-  async #count(set: Pick<RedriveJob, "tenantId" | "redriveId" | "filter" | "taskIds">) {
+  async #count(
+    set: Pick<RedriveJob, "tenantId" | "redriveId" | "filter" | "taskIds">,
+    limit: Limit,
+  ) {
+    const { source } = this.#parts;
+    const limited: Pick<RedriveSource, "get" | "list"> = {
+      get: (...ref) => limit(source.get(...ref)),
+      list: (...query) => limit(source.list(...query)),
+    };
     let total = 0;
-    for await (const member of membersOf(this.#parts.source, set)) {
+    for await (const member of membersOf(limited, set)) {
       if (standingOf(set, member) === "open") total++;
     }
     return total;

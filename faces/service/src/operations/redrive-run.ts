@@ -47,7 +47,7 @@ const MOST_TRIES = 60;
 
 /** The dead letters of a redrive, each once, in an order that never changes. */
 export async function* membersOf(
-  source: RedriveSource,
+  source: Pick<RedriveSource, "get" | "list">,
   job: Pick<RedriveJob, "tenantId" | "redriveId" | "filter" | "taskIds">,
 ): AsyncGenerator<RetryTask> {
   const { tenantId, taskIds } = job;

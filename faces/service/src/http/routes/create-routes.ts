@@ -38,7 +38,8 @@ const createMany = {
   response: { 200: BatchResult },
 };
 
-const config = { scope: "tasks:create" } as const;
+/** Who prefers to wait may wait long, and of many tasks each is answered for itself. */
+const config = { scope: "tasks:create", limit: "own" } as const;
 
 export const addCreateRoutes: AddRoutes = (app, front) => {
   app.register(async (scope) => {

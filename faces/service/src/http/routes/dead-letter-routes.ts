@@ -34,7 +34,8 @@ export const addDeadLetterRoutes: AddRoutes = (app, front) => {
   app.delete<{ Querystring: DeadFilterFields }>(
     "/dead-letters",
     {
-      config: redriving,
+      // Many take their time to be removed.
+      config: { ...redriving, limit: "own" },
       schema: {
         tags,
         summary: "Remove dead letters for good",
@@ -64,7 +65,7 @@ async function listDead(
 
 /** From the newest on, a page at a time: what is gone no longer comes up. */
 async function discard(
-  { redrive }: Front,
+  { redrive, limit }: Front,
   request: FastifyRequest<{ Querystring: DeadFilterFields }>,
 ): Promise<Discarded> {
   const tenantId = tenantOf(request);
@@ -74,15 +75,10 @@ async function discard(
   let discarded = 0;
   let cursor: string | null | undefined;
   while (cursor !== null) {
-    const page: TaskPage = await redrive.list(
-      dead,
-      { limit: PAGE, ...(cursor !== undefined && { cursor }) },
-      tenantId,
-    );
-    discarded += await redrive.discard(
-      page.tasks.map(({ taskId }) => taskId),
-      tenantId,
-    );
+    const next = { limit: PAGE, ...(cursor !== undefined && { cursor }) };
+    const page: TaskPage = await limit.guard(redrive.list(dead, next, tenantId));
+    const taskIds = page.tasks.map(({ taskId }) => taskId);
+    discarded += await limit.guard(redrive.discard(taskIds, tenantId));
     cursor = page.cursor;
   }
   return { discarded };

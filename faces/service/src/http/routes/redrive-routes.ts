@@ -3,7 +3,7 @@
  */
 import { DocumentError } from "@redrive/core";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { serviceError } from "../../errors.ts";
+import { serviceError, taskNotFound } from "../../errors.ts";
 import type { RedriveJob } from "../../operations/redrive-job.ts";
 import { type AddRoutes, type Front, tenantOf } from "../front.ts";
 import {
@@ -22,7 +22,8 @@ export const addRedriveRoutes: AddRoutes = (app, front) => {
   app.post<{ Body: RedriveToStart }>(
     "/redrives",
     {
-      config: redriving,
+      // Many dead letters take their time to be counted.
+      config: { ...redriving, limit: "own" },
       schema: {
         tags,
         summary: "Make new tasks of dead letters, at a pace",
@@ -41,7 +42,7 @@ export const addRedriveRoutes: AddRoutes = (app, front) => {
       schema: { tags, summary: "Redrives, newest first", response: { 200: RedriveList } },
     },
     async (request) => {
-      const jobs = await front.limit.guard(front.redrive.jobs.list(tenantOf(request)));
+      const jobs = await front.redrive.jobs.list(tenantOf(request));
       return { redrives: jobs.map(viewJob) };
     },
   );
@@ -95,28 +96,28 @@ async function startRedrive(
   const { filter, taskIds, ratePerSecond, canary, dryRun } = request.body;
   if ((filter === undefined) === (taskIds === undefined)) throw noSet();
   if (taskIds !== undefined) await assertDead(front, taskIds, tenantId);
-  const job = await front.redrive.jobs.start({
+  const order = {
     tenantId,
     filter: filterOf(filter ?? {}),
     ...(taskIds !== undefined && { taskIds }),
     ...(ratePerSecond !== undefined && { ratePerSecond }),
     ...(canary !== undefined && { canary }),
     ...(dryRun !== undefined && { dryRun }),
-  });
+  };
+  const job = await front.redrive.jobs.start(order, (step) => front.limit.guard(step));
   if (job.dryRun) return viewJob(job);
   reply.code(202).header("location", `/redrives/${job.redriveId}`);
   return viewJob(job);
 }
 
 async function assertDead(
-  { redrive }: Front,
+  { redrive, limit }: Front,
   taskIds: readonly string[],
   tenantId: string,
 ): Promise<void> {
   for (const taskId of taskIds) {
-    const task = await redrive.get(taskId, tenantId);
-    if (task === null)
-      throw serviceError("TASK_NOT_FOUND", `there is no task ${JSON.stringify(taskId)}`);
+    const task = await limit.guard(redrive.get(taskId, tenantId));
+    if (task === null) throw taskNotFound(taskId);
     if (task.status !== "EXHAUSTED") {
       throw serviceError("TASK_STATE_CONFLICT", `task ${taskId} is ${task.status}, not EXHAUSTED`);
     }
@@ -124,12 +125,12 @@ async function assertDead(
 }
 
 async function known(
-  { redrive, limit }: Front,
+  { redrive }: Front,
   request: FastifyRequest<{ Params: RedriveParams }>,
   verb: "get" | keyof typeof CHANGES,
 ): Promise<RedriveView> {
   const { redriveId } = request.params;
-  const job = await limit.guard(redrive.jobs[verb](redriveId, tenantOf(request)));
+  const job = await redrive.jobs[verb](redriveId, tenantOf(request));
   if (job !== undefined) return viewJob(job);
   throw serviceError("NOT_FOUND", `there is no redrive ${JSON.stringify(redriveId)}`);
 }

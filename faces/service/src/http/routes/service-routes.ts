@@ -17,7 +17,7 @@ const Health = Type.Object({
 const OPEN_TO_ALL = { warning: "insecure-no-auth: anybody who reaches this address may call" };
 
 const tags = ["service"];
-const open = { scope: "public" } as const;
+const open = { scope: "public", limit: "own" } as const;
 
 /** Nothing but our own style sheet: no script, no frame, no other origin. */
 const CONTENT_POLICY =
@@ -41,7 +41,8 @@ export const addServiceRoutes: AddRoutes = (app, front) => {
     async (request, reply) => {
       assertOperator(app, request);
       const { registry } = front.metrics;
-      return reply.type(registry.contentType).send(await registry.metrics());
+      reply.type(registry.contentType);
+      return registry.metrics();
     },
   );
   addDocsRoutes(app);

@@ -2,7 +2,7 @@
  * Task routes: looking at tasks and their attempts, cancelling them, and running them now.
  */
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { serviceError } from "../../errors.ts";
+import { serviceError, taskNotFound } from "../../errors.ts";
 import type { RetryTask } from "../../task.ts";
 import { type CursorPlace, readCursor, writeCursor } from "../cursor.ts";
 import { type AddRoutes, callerOf, type Front, shownTo, tenantOf } from "../front.ts";
@@ -99,11 +99,11 @@ export const addTaskRoutes: AddRoutes = (app, front) => {
 
 type TaskRequest = FastifyRequest<{ Params: TaskParams }>;
 
-async function taskOf({ redrive, limit }: Front, request: TaskRequest): Promise<RetryTask> {
+async function taskOf({ redrive }: Front, request: TaskRequest): Promise<RetryTask> {
   const { taskId } = request.params;
-  const task = await limit.guard(redrive.get(taskId, tenantOf(request)));
+  const task = await redrive.get(taskId, tenantOf(request));
   if (task !== null) return task;
-  throw serviceError("TASK_NOT_FOUND", `there is no task ${JSON.stringify(taskId)}`);
+  throw taskNotFound(taskId);
 }
 
 async function getTask(
@@ -132,30 +132,30 @@ export async function listTasks(
   const { limit = 50, cursor } = query;
   const place: CursorPlace = { tenantId: tenantOf(request), list: "tasks" };
   const page = { limit, ...(cursor !== undefined && { cursor: readCursor(place, cursor) }) };
-  const listing = front.redrive.list(filterOf(query), page, place.tenantId);
-  const { tasks, cursor: next } = await front.limit.guard(listing);
+  const found = await front.redrive.list(filterOf(query), page, place.tenantId);
+  const { tasks, cursor: next } = found;
   const shown = shownTo(request, false);
   return { tasks: tasks.map((task) => viewTask(task, shown)), cursor: writeCursor(place, next) };
 }
 
 async function cancelTask(
-  { redrive, limit }: Front,
+  { redrive }: Front,
   request: TaskRequest,
   reply: FastifyReply,
 ): Promise<CancelView> {
   const { taskId } = request.params;
-  const cancelled = await limit.guard(redrive.cancel(taskId, tenantOf(request)));
+  const cancelled = await redrive.cancel(taskId, tenantOf(request));
   reply.code(cancelled.status === "CANCELLED" ? 200 : 202);
   return { taskId, ...cancelled };
 }
 
 async function retryTask(
-  { redrive, limit }: Front,
+  { redrive }: Front,
   request: TaskRequest,
   reply: FastifyReply,
 ): Promise<TaskReceipt> {
   const { taskId } = request.params;
-  await limit.guard(redrive.retryNow(taskId, tenantOf(request)));
+  await redrive.retryNow(taskId, tenantOf(request));
   reply.code(202);
   return { taskId, status: "PENDING" };
 }
@@ -169,7 +169,7 @@ async function listAttempts(
   const { taskId, tenantId } = await taskOf(front, request);
   const place: CursorPlace = { tenantId, list: `attempts of ${taskId}` };
   const page = { limit, ...(cursor !== undefined && { cursor: readCursor(place, cursor) }) };
-  const found = await front.limit.guard(front.redrive.attempts(taskId, page, tenantId));
+  const found = await front.redrive.attempts(taskId, page, tenantId);
   const shown = shownTo(request, include === "body");
   return {
     attempts: found.attempts.map((attempt) => viewAttempt(attempt, shown)),

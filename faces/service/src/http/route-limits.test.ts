@@ -1,0 +1,111 @@
+/** Route limits: every route of the API answers in time though the store does not. */
+import { virtualClock } from "@redrive/core";
+import type { InjectOptions } from "fastify";
+import { expect, it } from "vitest";
+import { createRedrive } from "../create-redrive.ts";
+import type { Store } from "../store.ts";
+import { memoryStore } from "../stores/memory/memory-store.ts";
+import { createApp } from "./app.ts";
+
+/** What a route needs to get as far as the store; the rest is asked as it is. */
+const BODIES: Readonly<Record<string, object>> = {
+  "POST /retry-tasks": { targetUrl: "http://127.0.0.1:7999/" },
+  "POST /retry-tasks/batch": [{ targetUrl: "http://127.0.0.1:7999/" }],
+  "POST /retry-policies": { policyId: "mine" },
+  "PUT /retry-policies/{policyId}": {},
+  "PUT /destinations/{name}": {},
+  "POST /redrives": { filter: {} },
+};
+
+/** Asked for by the engine of its own accord. */
+const OWN = ["renew", "sweep", "lapsed", "claimsOf"];
+
+/** A store that can be made to answer nothing, and then everything after all. */
+function hangingStore() {
+  let asked = () => {};
+  let isHanging = false;
+  const held: (() => void)[] = [];
+  const hanging = <Part extends object>(part: Part): Part => {
+    const entries = Object.entries(part).map(([name, value]) => {
+      if (typeof value !== "function" || OWN.includes(name)) return [name, value];
+      const ask = async (...args: readonly unknown[]) => {
+        if (!isHanging) return value(...args);
+        asked();
+        return new Promise((resolve) => held.push(() => resolve(value(...args))));
+      };
+      return [name, ask];
+    });
+    return Object.fromEntries(entries) as Part;
+  };
+  const inner: Store = memoryStore();
+  const { query, notes } = inner;
+  return {
+    store: { ...hanging(inner), query: hanging(query), notes: hanging(notes) },
+    hang(): Promise<void> {
+      isHanging = true;
+      return new Promise((resolve) => {
+        asked = resolve;
+      });
+    },
+    release(): void {
+      isHanging = false;
+      for (const answer of held.splice(0)) answer();
+    },
+  };
+}
+
+/** Opens a service with its front. */
+async function open() {
+  const clock = virtualClock();
+  const { store, hang, release } = hangingStore();
+  const redrive = await createRedrive({ store });
+  const app = createApp(redrive, { clock });
+  const close = async () => {
+    release();
+    await app.close();
+    await redrive.stop(0);
+  };
+  await app.ready();
+  return { clock, app, hang, close };
+}
+
+async function routes(): Promise<readonly string[]> {
+  const { app, close } = await open();
+  const { paths = {} } = app.swagger() as { paths?: Record<string, object> };
+  await close();
+  return Object.entries(paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+  );
+}
+
+/** What a route answers within 5 s of a store that answers nothing: the status, or what is in a 200. */
+async function answerOf(route: string): Promise<unknown> {
+  const { clock, app, hang, close } = await open();
+  const [method, path = ""] = route.split(" ");
+  const url = path.replaceAll(/\{\w+\}/gu, "x");
+  const asked = hang();
+  const answer = app.inject({
+    method: method as NonNullable<InjectOptions["method"]>,
+    url: route === "DELETE /dead-letters" ? `${url}?createdFrom=0` : url,
+    headers: { prefer: "wait=20" },
+    ...(route in BODIES && { payload: BODIES[route] as object }),
+  });
+  await Promise.race([asked, answer]);
+  await clock.advance(5000);
+  const { statusCode, body } = await answer;
+  await close();
+  return statusCode === 200 ? JSON.parse(body) : statusCode;
+}
+
+const all = await routes();
+
+it("knows every route", () => {
+  expect(all.length).toBeGreaterThan(20);
+});
+
+it.each(all)("%s answers in time though the store does not", async (route) => {
+  const answer = await answerOf(route);
+  if (route === "GET /healthz") expect(answer).toEqual({ status: "ok" });
+  else if (route !== "POST /retry-tasks/batch") expect(answer).toBe(503);
+  else expect(answer).toMatchObject({ accepted: 0, refused: 1, results: [{ status: 503 }] });
+});
