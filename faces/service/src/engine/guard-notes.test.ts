@@ -173,6 +173,26 @@ describe("what guards have learnt", () => {
     expect(alone.length).toBeLessThanOrEqual(5);
   });
 
+  it("is written of many destinations soon after they went quiet, and never above its pace", async () => {
+    const { clock, store, engine, batches, answerWith } = await setup();
+    answerWith(statusOutcome(200));
+    const destinations = Array.from({ length: 500 }, (_, n) => `https://${n}.example.com`);
+    const times = { createdAt: clock.now(), scheduledAt: clock.now() };
+    const nothing = () => {};
+    for (const destination of destinations) {
+      engine.create(newTask({ ...times, destination }), null, nothing, nothing);
+    }
+    await clock.advance(500 / 0.32 + 3000);
+    const written = await store.notes.list(GUARD_NOTE);
+    expect(new Set(written.map(({ id }) => id))).toEqual(new Set(destinations));
+    const notes = batches.flatMap(({ now, notes: all }) =>
+      all.filter(({ kind }) => kind === GUARD_NOTE).map(() => now),
+    );
+    // At most 320 a second: of any 321, the last came a second or more after the first.
+    const spans = notes.slice(320).map((at, index) => at - (notes[index] ?? at));
+    expect(Math.min(...spans)).toBeGreaterThanOrEqual(1000);
+  });
+
   it("is kept to a node's own store: another's past would be counted by both", async () => {
     const { clock, store, engine, enqueue } = await setup(TEN, false);
     enqueue(engine, 5);

@@ -1,9 +1,9 @@
 /**
  * Guard notes: which destinations' guards are to be written down, so that a process that comes back
  * has neither a full retry budget again nor forgotten how much a destination takes. A note goes with
- * a commit that happens anyway, at most once a second for each destination and a few at a time: a
- * crash loses what was learnt since, a second or two, more with many destinations, and time heals a
- * note by the guards' own arithmetic.
+ * a commit that happens anyway, at most once a second for each destination and a few at a time (a
+ * commit of their own is made only while many wait): a crash loses what was learnt since, a second
+ * or two, more with many destinations, and time heals a note by the guards' own arithmetic.
  *
  * Only in a store of its own does a node find its own past. Where several share one, a note would be
  * another's: its first attempts would be counted by both, and together they would retry too much.
@@ -56,6 +56,16 @@ export class GuardNotes {
 
   isWaiting(): boolean {
     return this.#waiting.length > 0 || this.#isWholeWanted;
+  }
+
+  /**
+   * When a commit is to be made for the notes alone: at the next slice while more than one waits, so
+   * that a quiet engine writes as fast as a busy one. The last slice has time for company.
+   */
+  nextAt(): number {
+    if (this.#waiting.length <= SLICE) return Number.POSITIVE_INFINITY;
+    const notedAt = Math.min(...this.#waiting.slice(0, SLICE).map((one) => one.notedAt));
+    return Math.max(this.#nextSliceAt, notedAt + EVERY_MS);
   }
 
   /** What is to go with a commit that is made now. */

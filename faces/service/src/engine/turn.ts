@@ -248,7 +248,7 @@ export class Turn {
     this.#host.failed(error);
   }
 
-  /** One alarm, for the earliest lane. */
+  /** One alarm, for the earliest lane or the next notes. */
   #arm(): void {
     this.#host.idle();
     const at = this.#nextAt();
@@ -267,6 +267,6 @@ export class Turn {
   #nextAt(): number {
     if (this.#isClosed || !this.#host.mayClaim(this.#time.now())) return Number.POSITIVE_INFINITY;
     if (this.#scheduler.waitsForAlone) return Number.POSITIVE_INFINITY;
-    return this.#scheduler.nextAt() ?? Number.POSITIVE_INFINITY;
+    return Math.min(this.#scheduler.nextAt() ?? Number.POSITIVE_INFINITY, this.#notes.nextAt());
   }
 }
