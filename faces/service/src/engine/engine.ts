@@ -26,11 +26,12 @@ import {
 import type { NewTask } from "../task.ts";
 import { endsWithin } from "../within.ts";
 import type { Deliver } from "./delivery.ts";
+import { Destinations } from "./destinations.ts";
 import { EngineTime } from "./engine-time.ts";
 import { EngineEvents } from "./events.ts";
 import { type Follow, noteFollower } from "./followers.ts";
 import { GUARD_NOTE, GuardNotes, WHOLE_NOTE } from "./guard-notes.ts";
-import { GuardedDestination, type Permit } from "./guarded-destination.ts";
+import type { GuardedDestination, Permit } from "./guarded-destination.ts";
 import { NodeLease } from "./node-lease.ts";
 import { PolicyBook } from "./policy-book.ts";
 import { Rescuer } from "./rescuer.ts";
@@ -71,7 +72,7 @@ export class Engine implements TurnHost {
   readonly policies: PolicyBook;
   readonly #options: EngineOptions;
   readonly #codedStore: Store;
-  readonly #destinations = new Map<string, GuardedDestination>();
+  readonly destinations: Destinations;
   readonly #scheduler = new Scheduler();
   /** The retry budget of all destinations together; undefined: off. */
   readonly wholeBudget: RetryBudget | undefined;
@@ -105,6 +106,7 @@ export class Engine implements TurnHost {
     this.#time = time;
     const budget = wholeBudgetOptions(options.retryBudget);
     this.wholeBudget = createWholeBudget(budget, time.now(), whole);
+    this.destinations = new Destinations(time, random, this.wholeBudget);
     const notes = new GuardNotes(store.exclusive, this.wholeBudget);
     this.#notes = notes;
     this.events = events;
@@ -132,6 +134,7 @@ export class Engine implements TurnHost {
       leaseBack: () => this.#turn.request(),
       noteOthers: () => this.#noteOthers(),
       noteGuards: () => this.#notes.isWaiting() && this.#turn.request(),
+      dropIdle: () => this.destinations.dropIdle(),
       failed: (error) => this.failed(error),
     });
   }
@@ -166,7 +169,7 @@ export class Engine implements TurnHost {
   /** What other nodes have put in, and which pauses they have ended. */
   async #noteOthers(): Promise<void> {
     await this.#noteDue();
-    for (const destination of this.#destinations.values()) {
+    for (const destination of this.destinations.values()) {
       if (destination.row.pausedAt === null) continue;
       const { tenantId, name } = destination;
       const row = await this.#options.store.getDestination(tenantId, name);
@@ -189,15 +192,7 @@ export class Engine implements TurnHost {
   }
 
   destination(tenantId: string, name: string): GuardedDestination {
-    const key = `${tenantId}\n${name}`;
-    let destination = this.#destinations.get(key);
-    if (destination === undefined) {
-      const random = this.#options.random.fork(`destination/${key}`);
-      const now = this.#time.now();
-      destination = new GuardedDestination(random, { tenantId, name }, now, this.wholeBudget);
-      this.#destinations.set(key, destination);
-    }
-    return destination;
+    return this.destinations.of(tenantId, name);
   }
 
   /** Calls back once the task is durable, or the key's own task is known. */
@@ -212,11 +207,16 @@ export class Engine implements TurnHost {
       return;
     }
     const destination = this.destination(task.tenantId, task.destination);
+    destination.holders++;
     const told = (result: CreateResult) => {
+      destination.holders--;
       if (result.kind === "created") this.#tellCreated(task);
       done(result);
     };
-    const refused = (error: unknown) => failed(storeFailure(error));
+    const refused = (error: unknown) => {
+      destination.holders--;
+      failed(storeFailure(error));
+    };
     this.#turn.addCreate({
       create: { task, fingerprint },
       destination,
@@ -271,14 +271,15 @@ export class Engine implements TurnHost {
     name: string,
     change: Partial<Pick<DestinationRow, "pausedAt" | "document">>,
   ): Promise<DestinationRow> {
-    const destination = this.destination(tenantId, name);
     const store = this.#codedStore;
     const stored = await store.getDestination(tenantId, name);
-    if (stored !== null) destination.adopt(stored, this.#time.now());
-    const row = { ...destination.row, ...change, version: destination.row.version + 1 };
+    const before = this.destination(tenantId, name);
+    if (stored !== null) before.adopt(stored, this.#time.now());
+    const row = { ...before.row, ...change, version: before.row.version + 1 };
     const batch = { now: this.#time.now(), nodeId: this.nodeId, ...NO_ITEMS };
     const { destinations } = await store.commit({ ...batch, destinations: [{ row }] });
     const standing = destinations[0] ?? null;
+    const destination = this.destination(tenantId, name);
     const now = this.#time.now();
     destination.adopt(standing ?? row, now);
     this.#scheduler.unblock(destination, now);

@@ -12,6 +12,7 @@ import {
   breakerReadyAt,
   breakerState,
   concurrencyLimit,
+  createConcurrency,
   createGuards,
   type Destination,
   type DestinationDocument,
@@ -97,6 +98,9 @@ export class GuardedDestination {
   /** For `GuardNotes`: are the guards to be written down, and when were they last. */
   isNoteWanted = false;
   notedAt = 0;
+  /** Those who keep it over a wait: tasks on their way into the store, claims, changes. */
+  holders = 0;
+  #usedAt: number;
   readonly #whole: RetryBudget | undefined;
   #budgets: RetryBudgets | undefined;
   /** When a permit that was refused is worth asking for again; Infinity: when something changes. */
@@ -120,6 +124,7 @@ export class GuardedDestination {
     this.#random = random;
     this.row = blankDestination(place.tenantId, place.name);
     this.#madeAt = now;
+    this.#usedAt = now;
     const lane = (name: Lane): WaitingLane => ({
       destination: this,
       lane: name,
@@ -154,6 +159,24 @@ export class GuardedDestination {
     return this.#note ?? guardsText(this.guards);
   }
 
+  /**
+   * Nobody has used it since, nothing waits here, and one made anew would do the same: it has no
+   * document or pause of its own, its circuit is closed and its limit no lower than it began.
+   */
+  isIdleSince(at: number): boolean {
+    const { row } = this;
+    if (this.holders > 0 || this.#usedAt > at || this.isNoteWanted) return false;
+    if (row.document !== null || row.pausedAt !== null) return false;
+    if (row.breakerState !== "CLOSED" || Math.max(row.gateUntil, this.#gateUntil) > at)
+      return false;
+    if (Object.values(this.lanes).some(({ dueAt }) => Number.isFinite(dueAt))) return false;
+    const { breaker, concurrency } = this.#guards ?? {};
+    if (breaker !== undefined && breaker.state !== "CLOSED") return false;
+    if (concurrency === undefined) return this.#note === undefined;
+    const { limit } = createConcurrency(concurrency.options, at).estimate;
+    return concurrency.ramp === 0 && concurrency.estimate.limit >= limit;
+  }
+
   /** The destination's retry budget and the service's. */
   get budgets(): RetryBudgets {
     this.#budgets ??= new RetryBudgets(this.guards.retryBudget, this.#whole);
@@ -162,6 +185,7 @@ export class GuardedDestination {
 
   /** A permit for one attempt, or undefined with `readyAt` set. */
   take(isRetry: boolean, now: number): Permit | undefined {
+    this.#usedAt = now;
     this.#answerLiftedGate(now);
     this.readyAt = this.#readyAt(isRetry, now);
     if (this.readyAt > now) return undefined;
@@ -248,6 +272,7 @@ export class GuardedDestination {
 
   /** An attempt ended. */
   leave(permit: Permit, now: number, policy: Policy, outcome: Outcome, durationMs: number): void {
+    this.#usedAt = now;
     const verdict = judge(policy, outcome);
     const { breaker, concurrency, adaptiveRate, throttle, latency } = this.guards;
     const health = healthOf(outcome, verdict);

@@ -88,11 +88,13 @@ export class Rescuer {
     const endedAt = time.now();
     const settle = withFollowers(follow, task, settled, endedAt);
     this.#settling.add(task.ref);
+    destination.holders++;
     turn.addSettle({
       settle,
       destination,
       done: (result) => {
         this.#settling.delete(task.ref);
+        destination.holders--;
         announce(this.#parts, { task, destination, settle, result, endedAt });
         if (this.#isMore && this.#settling.size === 0) this.#goOn();
       },

@@ -101,6 +101,7 @@ export class Runner {
     const slot = this.#held.length;
     const held: Held = { task, destination, permit, runsAlone, signal: undefined, slot };
     this.#held.push(held);
+    destination.holders++;
     if (runsAlone) this.#alone++;
     const policy = this.#parts.policies.get(task);
     if (policy === undefined) this.#loadPolicy(held);
@@ -197,6 +198,7 @@ export class Runner {
     const last = this.#held.pop() as Held;
     if (last !== held) this.#held[held.slot] = last;
     last.slot = held.slot;
+    held.destination.holders--;
     if (held.runsAlone) this.#alone--;
   }
 

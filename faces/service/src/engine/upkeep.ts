@@ -22,6 +22,8 @@ export interface UpkeepParts {
   readonly noteOthers: () => Promise<void>;
   /** Has written down what the guards have learnt and no commit has taken along. */
   readonly noteGuards: () => void;
+  /** Forgets destinations that nobody uses. */
+  readonly dropIdle: () => void;
   readonly failed: (error: unknown) => void;
 }
 
@@ -65,13 +67,14 @@ export class Upkeep {
     this.#noteLease();
     if (this.#isBusy) return;
     this.#isBusy = true;
-    const { lease, time, rescuer, store, noteOthers, noteGuards } = this.#parts;
+    const { lease, time, rescuer, store, noteOthers, noteGuards, dropIdle } = this.#parts;
     try {
       await lease.renew();
       this.#noteLease();
       await rescuer.runOnce(time.now());
       if (!store.exclusive) await noteOthers();
       noteGuards();
+      dropIdle();
       // One that is still at work from an earlier round goes on alone.
       if (!this.#isSweeping) await this.#sweep();
     } catch (error) {

@@ -1,0 +1,88 @@
+/** Tests of what a node keeps of its destinations: all that matters, and nothing of the idle ones. */
+import { seededRandom, statusOutcome, virtualClock } from "@redrive/core";
+import { expect, it } from "vitest";
+import { unstarted } from "../deliver/attempt-result.ts";
+import { memoryStore } from "../stores/memory/memory-store.ts";
+import { newTask, T0, TENANT } from "../stores/store.testing.ts";
+import type { NewTask } from "../task.ts";
+import { Engine } from "./engine.ts";
+import { GUARD_NOTE } from "./guard-notes.ts";
+
+const MINUTE_MS = 60_000;
+
+/** An engine whose attempts end with 200, or as their target's path says. */
+async function setup() {
+  const clock = virtualClock(T0);
+  const store = memoryStore();
+  const policy = { tenantId: TENANT, policyId: "background", version: 1, createdAt: T0 };
+  const document = { maxAttempts: 1000, totalBudgetMs: 86_400_000, initialDelayMs: 1000 };
+  await store.addPolicy({ ...policy, document: JSON.stringify(document) });
+  const engine = await Engine.open({
+    clock,
+    random: seededRandom("destinations"),
+    store,
+    nodeId: "node-1",
+    deliver: ({ targetUrl }, _, done) => {
+      const outcome = statusOutcome(Number(targetUrl.split("/").at(-1)));
+      clock.alarm(10, () => done({ ...unstarted(outcome, null), durationMs: 10 }));
+    },
+  });
+  await engine.start();
+  const send = (destination: string, status: number, fields: Partial<NewTask> = {}) => {
+    const times = { createdAt: clock.now(), scheduledAt: clock.now() };
+    const task = { ...times, destination, targetUrl: `https://example.com/${status}`, ...fields };
+    const nothing = () => {};
+    engine.create(newTask(task), null, nothing, nothing);
+  };
+  return { clock, store, engine, send };
+}
+
+it("drops those that are idle, and they come back fresh", async () => {
+  const { clock, store, engine, send } = await setup();
+  for (let n = 0; n < 1000; n++) send(`https://${n}.example.com`, 200);
+  await clock.advance(9 * MINUTE_MS);
+  expect(engine.destinations.size).toBe(1000);
+  const before = engine.destination(TENANT, "https://7.example.com");
+  await clock.advance(3 * MINUTE_MS);
+  expect(engine.destinations.size).toBe(0);
+  // What was written down of them stays, for a process that starts now.
+  expect(await store.notes.list(GUARD_NOTE)).toHaveLength(1000);
+  send("https://7.example.com", 200);
+  await clock.advance(1000);
+  expect(engine.destination(TENANT, "https://7.example.com")).not.toBe(before);
+  expect((await store.query.count(TENANT)).every(({ status }) => status === "SUCCEEDED")).toBe(
+    true,
+  );
+});
+
+it("keeps those that have something to remember, or something to do", async () => {
+  const { clock, engine, send } = await setup();
+  await engine.changeDestination(TENANT, "paused", { pausedAt: T0 });
+  await engine.changeDestination(TENANT, "configured", { document: "{}" });
+  send("waiting", 200, { scheduledAt: T0 + 60 * MINUTE_MS });
+  send("retried", 500);
+  for (let n = 0; n < 40; n++) send("overloaded", n < 20 ? 200 : 503);
+  await clock.advance(5000);
+  const names = ["paused", "configured", "waiting", "retried", "overloaded"];
+  const before = names.map((name) => engine.destination(TENANT, name));
+  await clock.advance(15 * MINUTE_MS);
+  expect(names.map((name) => engine.destination(TENANT, name))).toEqual(before);
+  expect(names.every((name, at) => engine.destination(TENANT, name) === before[at])).toBe(true);
+});
+
+it("keeps one whose task is still on its way into the store", async () => {
+  const { clock, store, engine, send } = await setup();
+  const { commit } = store;
+  const before = engine.destination(TENANT, "slow");
+  let letGo = () => {};
+  const held = new Promise<void>((resolve) => {
+    letGo = resolve;
+  });
+  Object.assign(store, { commit: (batch: never) => held.then(() => commit(batch)) });
+  send("slow", 200);
+  await clock.advance(30 * MINUTE_MS);
+  expect(engine.destination(TENANT, "slow")).toBe(before);
+  letGo();
+  await clock.advance(1000);
+  expect(engine.destination(TENANT, "slow")).toBe(before);
+});
