@@ -37,6 +37,7 @@ export type ErrorCode =
   | "UNSUPPORTED_MEDIA_TYPE"
   | "TOO_MANY_REQUESTS"
   | "QUEUE_FULL"
+  | "LOOP_DETECTED"
   | "INTERNAL";
 
 /** One attempt of a call that failed, as it is told to people. */

@@ -18,6 +18,7 @@ import { asAsked, DestinationPolicies } from "./destination-policies.ts";
 import type { Engine } from "./engine/engine.ts";
 import type { EngineEvent } from "./engine/events.ts";
 import { hedgeRefused, serviceError, taskNotFound } from "./errors.ts";
+import { withHops } from "./hop.ts";
 import type { NewId } from "./ids.ts";
 import type { CommitListener, MeteredStore } from "./metered-store.ts";
 import { callbackOf } from "./operations/callback.ts";
@@ -102,8 +103,8 @@ export class Redrive {
     this.#destinationPolicies = new DestinationPolicies(store, this.policies);
   }
 
-  /** Resolves once the task is durable. */
-  async enqueue(input: TaskInput, tenantId: string = DEFAULT_TENANT): Promise<Accepted> {
+  /** Resolves once the task is durable. `hops`: the Redrives that it has come through. Default: 0. */
+  async enqueue(input: TaskInput, tenantId: string = DEFAULT_TENANT, hops = 0): Promise<Accepted> {
     const choice = this.#knownPolicy(input, tenantId) ?? (await this.#policy(input, tenantId));
     try {
       const task = this.#newTask(input, tenantId, choice);
@@ -113,7 +114,7 @@ export class Redrive {
       const { secrets } = this.#parts;
       const fingerprint =
         key === null ? null : secrets.fingerprint(fingerprintParts(asAsked(input, task)));
-      const result = await this.#create(secrets.seal(task), fingerprint);
+      const result = await this.#create(secrets.seal(withHops(task, hops)), fingerprint);
       if (result.kind === "created") return { taskId, replayed: false };
       if (result.kind === "replayed") return { taskId: result.taskId, replayed: true };
       throw keyTaken(key);

@@ -3,6 +3,7 @@
  * send is found out now, not at the attempt. No message quotes a value, since it may be a secret.
  */
 import { isObject, type Problem, quote } from "@redrive/core";
+import { HOP_HEADER } from "./hop.ts";
 
 const MOST_HEADERS = 100;
 const MOST_BYTES = 16_384;
@@ -24,6 +25,7 @@ const HARMLESS = new Set([
   "date",
   "if-match",
   "if-none-match",
+  HOP_HEADER,
   "traceparent",
   "user-agent",
   "x-request-id",

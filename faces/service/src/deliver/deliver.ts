@@ -5,6 +5,7 @@
  */
 import { type AbortSignalLike, assertRange, type Clock } from "@redrive/core";
 import { Agent, type Dispatcher } from "undici";
+import { hopsOf } from "../hop.ts";
 import type { Headers } from "../task.ts";
 import { Attempt, type AttemptCall } from "./attempt.ts";
 import { type AttemptResult, unstarted } from "./attempt-result.ts";
@@ -51,7 +52,7 @@ export interface DeliverRequest {
   readonly signingKeys?: readonly SigningKey[];
   /** Values that must not be stored, should the target send them back, beside its own headers. */
   readonly secrets?: readonly string[];
-  /** How many Redrives this request has come through, this one included. Default: 1. */
+  /** How many Redrives this request has come through, this one included. Default: by its headers. */
   readonly hop?: number;
 }
 
@@ -155,7 +156,8 @@ class HttpDeliverer implements Deliverer {
   }
 
   #headers(request: DeliverRequest, now: number): string[] {
-    const { taskId, attemptNumber, signingKeys, body, hop = 1 } = request;
+    const { taskId, attemptNumber, signingKeys, body } = request;
+    const hop = request.hop ?? hopsOf(request.headers) + 1;
     const given = givenBy(request.headers);
     const idempotencyKey = request.idempotencyKey ?? given.idempotencyKey ?? null;
     const requestId = request.requestId ?? given.requestId ?? `${taskId}-${attemptNumber}`;

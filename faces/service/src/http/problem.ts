@@ -59,6 +59,7 @@ const STATUSES: Readonly<Partial<Record<ErrorCode, readonly [status: number, tit
   STORE_UNAVAILABLE: [503, "The store is not available"],
   SERVICE_STOPPED: [503, "The service is stopping"],
   STORE_FULL: [507, "The store is full"],
+  LOOP_DETECTED: [508, "The task goes in a circle"],
 };
 
 /** Every code that an answer can have, for the page that tells them. */
@@ -74,16 +75,16 @@ export function problemOf(error: unknown): ProblemDocument {
   const { code } = error;
   const [status, title] = STATUSES[code] ?? [];
   if (status === undefined || title === undefined || status === 500) return internal();
-  const base = { type: typeOf(code), title, status, code, detail: detailOf(error, status) };
+  const base = { type: typeOf(code), title, status, code, detail: detailOf(error) };
   return error instanceof DocumentError ? { ...base, errors: fieldsOf(error) } : base;
 }
 
 /** What the store says of itself stays in the log. */
-function detailOf({ code, message }: RedriveError, status: number): string {
-  if (status < 500 || code === "SERVICE_STOPPED") return message;
-  return code === "STORE_FULL"
-    ? "nothing was stored: make room, or hand it over again later"
-    : "it is not known what was stored: ask again with the same idempotency key";
+function detailOf({ code, message }: RedriveError): string {
+  if (code === "STORE_FULL") return "nothing was stored: make room, or hand it over again later";
+  return code === "STORE_UNAVAILABLE"
+    ? "it is not known what was stored: ask again with the same idempotency key"
+    : message;
 }
 
 function fieldsOf({ problems }: DocumentError): readonly FieldError[] {

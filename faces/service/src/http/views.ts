@@ -4,6 +4,7 @@
  * for and the caller may have them.
  */
 import { isUtf8 } from "node:buffer";
+import { withoutHops } from "../hop.ts";
 import { type AttemptLog, type Headers, isEnded, type RetryTask } from "../task.ts";
 import { isHarmlessHeader } from "../task-headers.ts";
 import type { AttemptView, TaskView } from "./schemas/task-schemas.ts";
@@ -30,7 +31,7 @@ export function viewTask(task: RetryTask, { mayReadPayload, withBody }: Shown): 
     destination: task.destination,
     targetUrl: url(task.targetUrl),
     method: task.method,
-    headers: maskHeaders(task.headers),
+    headers: maskHeaders(withoutHops(task.headers)),
     policyId: task.policyId,
     policyVersion: task.policyVersion,
     idempotent: task.idempotent,

@@ -4,6 +4,7 @@
  */
 import { DocumentError, isObject } from "@redrive/core";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { assertNoLoop } from "../../hop.ts";
 import type { Accepted } from "../../redrive.ts";
 import { isEnded } from "../../task.ts";
 import type { TaskInput } from "../../task-input.ts";
@@ -74,9 +75,10 @@ function addParser(scope: FastifyInstance, type: string, parse: (body: Buffer) =
 async function answerOne(front: Front, request: FastifyRequest, reply: FastifyReply) {
   const { headers } = request;
   const caller = callerOf(request);
+  const hops = assertNoLoop(headers);
   front.backlog.check(caller.tenantId, caller.limits.mostWaiting);
   const input = inputOf(request.body, headers["idempotency-key"]);
-  const { taskId, replayed } = await enqueue(front, input, caller);
+  const { taskId, replayed } = await enqueue(front, input, caller, hops);
   reply.header("location", `/retry-tasks/${taskId}`);
   const waitSeconds = preferredWait(headers["prefer"]);
   if (waitSeconds === 0 && !replayed) return reply.code(202).send({ taskId, status: "PENDING" });
@@ -106,11 +108,16 @@ async function answerKnown(
   return reply.code(202).send({ taskId, status: task.status });
 }
 
-async function enqueue(front: Front, input: TaskInput, caller: Caller): Promise<Accepted> {
+async function enqueue(
+  front: Front,
+  input: TaskInput,
+  caller: Caller,
+  hops: number,
+): Promise<Accepted> {
   const { tenantId, limits } = caller;
   if (isObject(input)) assertKeyTargets(limits.targets, [input.targetUrl, input.callbackUrl]);
   try {
-    return await front.limit.guard(front.redrive.enqueue(input, tenantId));
+    return await front.limit.guard(front.redrive.enqueue(input, tenantId, hops));
   } catch (error) {
     throw inTask(error);
   }
@@ -123,6 +130,7 @@ async function answerMany(
 ): Promise<BatchResult> {
   const { body: items } = request;
   const caller = callerOf(request);
+  const hops = assertNoLoop(request.headers);
   const count = items?.length ?? 0;
   if (count === 0 || count > MOST_IN_BATCH) throw wrongCount(count);
   front.backlog.check(caller.tenantId, caller.limits.mostWaiting);
@@ -132,7 +140,8 @@ async function answerMany(
     if (!told.has(title)) logFault(error, title, request, reply);
     told.add(title);
   };
-  const results = await Promise.all(items.map((item) => answerItem(front, item, caller, fault)));
+  const take = (input: TaskInput) => enqueue(front, input, caller, hops);
+  const results = await Promise.all(items.map((item) => answerItem(front, item, take, fault)));
   const accepted = results.filter(({ taskId }) => taskId !== undefined).length;
   return { accepted, refused: results.length - accepted, results };
 }
@@ -140,12 +149,12 @@ async function answerMany(
 async function answerItem(
   front: Front,
   item: Buffer,
-  caller: Caller,
+  take: (input: TaskInput) => Promise<Accepted>,
   fault: (error: unknown, title: string) => void,
 ): Promise<BatchResult["results"][number]> {
   try {
     const input = inputOf(parseTaskJson(item), undefined);
-    const { taskId, replayed } = await enqueue(front, input, caller);
+    const { taskId, replayed } = await take(input);
     if (replayed) front.metrics.duplicates.inc();
     return { status: replayed ? 200 : 202, taskId, replayed };
   } catch (error) {
