@@ -59,6 +59,17 @@ export class SimNode {
     this.#engine = undefined;
   }
 
+  /** As a deployment would: what runs may end for that long, and the next boot follows at once. */
+  stop(graceMs: number): void {
+    const clock = this.#clock;
+    const goneBy = () => {
+      if (clock.isDead()) return;
+      this.kill();
+      this.boot();
+    };
+    this.#engine?.stop(graceMs).then(goneBy, goneBy);
+  }
+
   isUp(): boolean {
     return this.#engine !== undefined;
   }

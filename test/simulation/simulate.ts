@@ -1,6 +1,6 @@
 /**
  * Simulate: one seed from beginning to end. Three nodes of the production engine share a store that
- * fails, are killed and paused, and are held to every checker (safety); then the faults stop and
+ * fails, are killed, stopped and paused, and are held to every checker (safety); then the faults stop and
  * everything must come to its end in bounded time (liveness).
  */
 import { seededRandom } from "@redrive/core";
@@ -58,6 +58,7 @@ async function runSeed(
   if (random.next() < 0.5) clients.pause(draw(20_000), 1000 + draw(8000));
   const crashes = planCrashes(world, nodes, draw);
   const pauses = planPauses(world, nodes, draw);
+  const stops = planStops(world, nodes, draw);
 
   await world.clock.runUntil(START_AT + SAFETY_MS, () => world.violation !== undefined);
   heal(world, nodes);
@@ -77,6 +78,7 @@ async function runSeed(
   totals.tasks += tasks;
   totals.crashes += crashes;
   totals.pauses += pauses;
+  totals.stops += stops;
   totals.steps += world.clock.steps;
   coverage.addFaults(world.faults.counts);
 }
@@ -111,6 +113,21 @@ function planPauses(
     world.clock.set(draw(SAFETY_MS - 20_000), () => node.freeze(1000 + draw(17_000)));
   }
   return pauses;
+}
+
+/** Some give what runs no time at all. */
+function planStops(
+  world: World,
+  nodes: readonly SimNode[],
+  draw: (below: number) => number,
+): number {
+  const stops = 1 + draw(3);
+  for (let n = 0; n < stops; n++) {
+    const node = nodes[draw(nodes.length)] as SimNode;
+    const graceMs = draw(2) * draw(3000);
+    world.clock.set(1000 + draw(SAFETY_MS - 6000), () => node.stop(graceMs));
+  }
+  return stops;
 }
 
 /** The faults stop, the targets are well, and every node is up. */
