@@ -4,7 +4,7 @@
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, mkdtempSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { nodeScript } from "./setup/command.mjs";
@@ -27,7 +27,7 @@ export const GUARDED_PREFIX = "redrive-guarded-";
  * @returns {Promise<T>}
  */
 export async function withRunFolder(work) {
-  const folder = mkdtempSync(join(tmpdir(), "redrive-test-"));
+  const folder = mkdtempSync(join(temporaryFolder(), "redrive-test-"));
   // PostgreSQL refuses to run as root; as another user it must be able to reach its own folder.
   chmodSync(folder, 0o711);
   const guard = startGuard(folder);
@@ -37,6 +37,12 @@ export async function withRunFolder(work) {
     guard.stdin.end();
     await once(guard, "exit");
   }
+}
+
+/** Without a blank in its path where there is such a one: tests spell command lines with it. */
+function temporaryFolder() {
+  const folders = [tmpdir(), "/tmp", "/var/tmp"];
+  return folders.find((folder) => !/\s/u.test(folder) && existsSync(folder)) ?? tmpdir();
 }
 
 /** @param {string} folder */
