@@ -112,10 +112,10 @@ describe("running", () => {
     await progress(page)
       .filter({ hasText: /^\d+ of 13 labs, stopped$/u })
       .waitFor();
-    const done = await page.locator(".lab-list .verdict.ok").count();
+    const done = await page.locator(".lab-list .lab-verdict.ok").count();
     expect(done).toBeLessThan(13);
     await page.getByRole("button", { name: "Run the rest" }).click();
-    await page.locator(".lab-list .verdict.ok").nth(done).waitFor({ timeout: LONGEST_MS });
+    await page.locator(".lab-list .lab-verdict.ok").nth(done).waitFor({ timeout: LONGEST_MS });
     await page.getByRole("button", { name: "Stop", exact: true }).click();
     await page.context().close();
   });
@@ -123,12 +123,12 @@ describe("running", () => {
   test("of one lab alone ends when it is done, and tells how long it takes", async () => {
     const { page } = await openPage(opened.browser, linkOf(1, ["metastable", "coverage"]));
     await page
-      .locator("#lab-metastable summary .verdict", { hasText: /^running, \d+ s$/u })
+      .locator("#lab-metastable summary .lab-verdict", { hasText: /^running, \d+ s$/u })
       .waitFor({ timeout: LONGEST_MS });
     await page.getByRole("button", { name: "Run coverage alone" }).click();
-    await page.locator("#lab-coverage summary .verdict.ok").waitFor({ timeout: LONGEST_MS });
+    await page.locator("#lab-coverage summary .lab-verdict.ok").waitFor({ timeout: LONGEST_MS });
     await progress(page).filter({ hasText: "1 of 2 labs, stopped" }).waitFor();
-    expect(await page.locator("#lab-metastable summary .verdict").textContent()).toBe(
+    expect(await page.locator("#lab-metastable summary .lab-verdict").textContent()).toBe(
       "not run yet",
     );
     await page.getByRole("button", { name: "Run metastable alone" }).click();

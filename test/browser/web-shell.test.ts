@@ -1,7 +1,7 @@
 /** The frame of the pages in a real browser: served, strict, reachable by keyboard, light and dark. */
 // needs: chromium, build
 import { encodeRun } from "@redrive/simulator/share";
-import type { Browser } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { launchChromium } from "../servers/chromium.ts";
 import {
@@ -47,6 +47,51 @@ describe("every view", () => {
     },
   );
 });
+
+/** How what a class names is drawn, where that is the same at every place in the view. */
+async function looksOf(page: Page): Promise<ReadonlyMap<string, string>> {
+  await settled(page);
+  const drawn = await page.evaluate(() =>
+    [...document.querySelectorAll("main [class]")].map((element) => {
+      const style = getComputedStyle(element);
+      const inherited = element.parentElement?.closest("[class]")?.getAttribute("class");
+      const name = `${inherited} > ${element.tagName}.${element.getAttribute("class")}`;
+      const { color, display, fontSize, fontWeight, minHeight, padding, strokeWidth } = style;
+      return [name, [color, display, fontSize, fontWeight, minHeight, padding, strokeWidth].join()];
+    }),
+  );
+  const looks = new Map<string, Set<string>>();
+  for (const [name = "", look = ""] of drawn) {
+    looks.set(name, (looks.get(name) ?? new Set()).add(look));
+  }
+  return new Map(
+    [...looks].flatMap(([name, all]) => (all.size === 1 ? [[name, [...all][0]]] : [])) as [
+      string,
+      string,
+    ][],
+  );
+}
+
+test("a view looks the same whatever was opened before it", async () => {
+  const { page } = await openPage(browser, service.url);
+  const show = async (view: string) => {
+    await page.getByRole("link", { name: view, exact: true }).click();
+    await page.locator(`nav a[aria-current=page]:has-text("${view}")`).waitFor();
+  };
+  for (const view of VIEWS) await show(view);
+  for (const view of VIEWS) {
+    await show(view);
+    const after = await looksOf(page);
+    const fresh = await openPage(browser, `${service.url}#${view.toLowerCase()}`);
+    const first = await looksOf(fresh.page);
+    const both = [...first.keys()].filter((name) => after.has(name));
+    expect(both.length).toBeGreaterThan(10);
+    for (const name of both)
+      expect(`${name}: ${after.get(name)}`).toBe(`${name}: ${first.get(name)}`);
+    await fresh.page.context().close();
+  }
+  await page.context().close();
+}, 180_000);
 
 test("the same files work in any folder of a static host", async () => {
   const { page, complaints } = await openPage(browser, `${folder.url}#herd`);

@@ -76,7 +76,9 @@ function worldWords(): string {
 function HerdStats({ sides: shown }: { readonly sides: readonly Side[] }) {
   const worst = shown.toSorted((a, b) => b.herd.peak.count - a.herd.peak.count)[0];
   const best = gentlest(shown);
-  if (worst === undefined || best === undefined) return <p class="faint">Counting…</p>;
+  if (worst === undefined || best === undefined) {
+    return <p class="faint">{counted.isBusy.value ? "Counting…" : "Not counted."}</p>;
+  }
   const factor = best.herd.peak.count === 0 ? 1 : worst.herd.peak.count / best.herd.peak.count;
   return (
     <Stats isBusy={counted.isBusy.value}>

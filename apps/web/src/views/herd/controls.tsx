@@ -64,7 +64,7 @@ function Strategies() {
   const isFull = chosen.length >= MOST_STRATEGIES;
   return (
     <Card title="Side by side" aside={`${chosen.length} of ${MOST_STRATEGIES}`}>
-      <ul class="chosen">
+      <ul class="compared">
         {chosen.map(({ name }, index) => (
           <li key={`${index}-${name}`}>
             <span>{nameOf(name)}</span>

@@ -141,7 +141,7 @@ function choose(id: string, isWanted: boolean): void {
 function Mark({ id }: { readonly id: string }) {
   const run = runOf(id);
   if (run === undefined)
-    return <span class="verdict">{runningId.value === id ? runningWords.value : ""}</span>;
+    return <span class="lab-verdict">{runningId.value === id ? runningWords.value : ""}</span>;
   const { ok } = run.report;
-  return <span class={ok ? "verdict ok" : "verdict missed"}>{ok ? "ok" : "missed"}</span>;
+  return <span class={ok ? "lab-verdict ok" : "lab-verdict missed"}>{ok ? "ok" : "missed"}</span>;
 }

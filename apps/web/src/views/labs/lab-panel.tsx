@@ -44,11 +44,11 @@ export function LabPanel({ entry, isOpen }: LabPanelProps) {
 export function LabState({ id, run }: { readonly id: string; readonly run: LabRun | undefined }) {
   if (run === undefined) {
     return (
-      <span class="verdict">{runningId.value === id ? runningWords.value : "not run yet"}</span>
+      <span class="lab-verdict">{runningId.value === id ? runningWords.value : "not run yet"}</span>
     );
   }
   const { ok } = run.report;
-  return <span class={ok ? "verdict ok" : "verdict missed"}>{verdictOf(run)}</span>;
+  return <span class={ok ? "lab-verdict ok" : "lab-verdict missed"}>{verdictOf(run)}</span>;
 }
 
 function Sources({ entry }: { readonly entry: LabEntry }) {

@@ -54,7 +54,7 @@ function ResultRow({ row }: { readonly row: LabRow }) {
         </>
       )}
       <td>
-        <span class={`verdict ${verdict}`}>{verdict}</span>
+        <span class={`lab-verdict ${verdict}`}>{verdict}</span>
       </td>
     </tr>
   );
