@@ -91,7 +91,7 @@ test("a view looks the same whatever was opened before it", async () => {
     await fresh.page.context().close();
   }
   await page.context().close();
-}, 180_000);
+});
 
 test("the same files work in any folder of a static host", async () => {
   const { page, complaints } = await openPage(browser, `${folder.url}#herd`);

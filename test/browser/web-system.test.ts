@@ -121,7 +121,7 @@ describe("every shipped scenario", () => {
     }
     expect(complaints).toEqual([]);
     await page.context().close();
-  }, 60_000);
+  });
 });
 
 /** The middle of an element on the page. */
