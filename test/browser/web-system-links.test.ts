@@ -195,6 +195,8 @@ describe("a long run", () => {
     name: "endless",
     horizonMs: 86_400_000,
     clients: { kind: "OPEN", ratePerSecond: 5000 },
+    // So that another endless run stands behind it.
+    tiers: [{ destination: { retryBudget: { ratio: 0.1 } } }],
   };
 
   test("shows its progress, leaves the page free, and makes way for the next", async () => {
@@ -214,6 +216,17 @@ describe("a long run", () => {
     await page.getByLabel("Preset").selectOption("metastable");
     await page.getByText("never recovers: 700 x 4 > 1,000").first().waitFor();
     await bar.waitFor({ state: "detached" });
+    await page.context().close();
+  });
+
+  test("is left behind with its view: the next one gets its answers", async () => {
+    const run: SharedRun = { view: "system", seed: 1, scenarios: [endless] };
+    const { page } = await openPage(opened.browser, `${opened.site.url}#${encodeRun(run)}`);
+    await page.waitForFunction(() => (document.querySelector("progress")?.value ?? 0) > 0);
+    await page.getByRole("link", { name: "Curve" }).click();
+    await page.locator(".coverage").waitFor();
+    await settled(page);
+    expect(await page.locator(".coverage strong").textContent()).toBe("24.1 %");
     await page.context().close();
   });
 });

@@ -1,7 +1,8 @@
 /**
  * Client: asks the worker, and keeps only the newest question of each lane waiting. A slider asks a
  * hundred times; what is answered is what the worker can keep up with, and the last one always. An
- * answer that takes long is not waited for once a newer question of its lane has come.
+ * answer that takes long is not waited for once a newer question of its lane has come, or nobody
+ * wants it any more.
  */
 import { systemClock } from "@redrive/core";
 import type { Ask, Input, Kind, Output, Reply, Tell } from "./requests.ts";
@@ -39,9 +40,16 @@ export function ask<K extends Kind>(
   });
 }
 
+/** Nobody wants to know any more what was asked in this lane. */
+export function leave(lane: string): void {
+  waiting.get(lane)?.resolve(undefined);
+  waiting.delete(lane);
+  hurry(lane);
+}
+
 let cancelHurry = () => {};
 
-/** Ends the worker once it has long been at work on an older question of the lane. */
+/** Ends the worker once it has long been at work on a question of the lane that is now the past. */
 function hurry(lane: string): void {
   const past = inFlight;
   if (past?.lane !== lane) return;

@@ -7,7 +7,7 @@ import { systemClock } from "@redrive/core";
 import { checkScenario, type Report, type ScenarioDocument } from "@redrive/simulator";
 import type { Seed } from "../../app/seed.ts";
 import { whenSettled } from "../../worker/answer.ts";
-import { ask } from "../../worker/client.ts";
+import { ask, leave } from "../../worker/client.ts";
 import { canonical } from "./document.ts";
 import { current, documentOf, entries, ghostDocument, seed, shown } from "./store.ts";
 
@@ -24,7 +24,8 @@ const PROGRESS_AFTER_MS = 300;
 const STAGE_LANE = "system";
 
 const done = signal<ReadonlyMap<string, Done>>(new Map());
-const asked = new Set<string>();
+/** The lane of each run that is under way or waits, by its key. */
+const asked = new Map<string, string>();
 const progressed = signal(0);
 
 /** What is told about a scenario makes no other run of it. */
@@ -51,15 +52,26 @@ function wanted(): readonly Wanted[] {
 function askMissing(): void {
   const known = done.value;
   const theSeed = seed.value;
-  for (const { lane, document } of wanted()) {
+  const list = wanted();
+  leaveAllBut(new Set(list.map(({ document }) => keyOf(document, theSeed))));
+  for (const { lane, document } of list) {
     const key = keyOf(document, theSeed);
     if (known.has(key) || asked.has(key) || checkScenario(document).length > 0) continue;
     run(lane, document, theSeed, key);
   }
 }
 
+/** A run may take minutes, and others wait behind it. */
+function leaveAllBut(needed: ReadonlySet<string>): void {
+  for (const [key, lane] of asked) {
+    if (needed.has(key)) continue;
+    asked.delete(key);
+    leave(lane);
+  }
+}
+
 function run(lane: string, scenario: ScenarioDocument, theSeed: Seed, key: string): void {
-  asked.add(key);
+  asked.set(key, lane);
   const tell = (share: number) => {
     if (lane === STAGE_LANE) progressed.value = share;
   };
@@ -101,7 +113,10 @@ export const report: ReadonlySignal<Report | undefined> = computed(
     watched: () => {
       stop = effect(askMissing);
     },
-    unwatched: () => stop(),
+    unwatched: () => {
+      stop();
+      leaveAllBut(new Set());
+    },
   },
 );
 
