@@ -92,11 +92,14 @@ export function loadOf(
   if (items + picks.length + rows.size + notes.length === 0) return undefined;
   const versionOf = (destination: GuardedDestination) =>
     (rows.get(destination) ?? destination.row).version;
+  // Field by field: spreading would give every batch a hidden class of its own.
   const batch: Batch = {
-    ...author,
+    now: author.now,
+    nodeId: author.nodeId,
     destinations: [...rows.values()].map((row) => ({ row })),
     creates: creates.map(({ create, destination }, index) => ({
-      ...create,
+      task: create.task,
+      fingerprint: create.fingerprint,
       claimVersion: permits[index] === undefined ? null : versionOf(destination),
     })),
     settles: settles.map(({ settle }) => settle),
@@ -105,7 +108,8 @@ export function loadOf(
     claims: picks.map((pick) => requestOf(pick, versionOf(pick.lane.destination))),
     notes,
   };
-  return { ...taken, batch, permits, picks, written: [...rows.keys()] };
+  const written = [...rows.keys()];
+  return { creates, settles, cancels, wakes, batch, permits, picks, written };
 }
 
 /** Only who settled, was asked for a permit, or said so can have changed: they are put in `changed`. */

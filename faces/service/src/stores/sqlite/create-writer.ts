@@ -81,9 +81,27 @@ function sourceMarker(sql: Sql): (task: NewTask) => CreateResult | null {
   };
 }
 
+/** Field by field: spread, every claim would have a hidden class of its own. */
 function freshClaim(task: NewTask, ref: number, claimedAt: number): StartedTask {
   return {
-    ...task,
+    taskId: task.taskId,
+    tenantId: task.tenantId,
+    idempotencyKey: task.idempotencyKey,
+    destination: task.destination,
+    targetUrl: task.targetUrl,
+    method: task.method,
+    headers: task.headers,
+    body: task.body,
+    bodyRef: task.bodyRef,
+    policyId: task.policyId,
+    policyVersion: task.policyVersion,
+    idempotent: task.idempotent,
+    deadlineAt: task.deadlineAt,
+    createdAt: task.createdAt,
+    scheduledAt: task.scheduledAt,
+    labels: task.labels,
+    callbackUrl: task.callbackUrl,
+    redrivenFrom: task.redrivenFrom,
     ref,
     attemptNumber: 1,
     claimEpoch: 1,

@@ -1,0 +1,113 @@
+/**
+ * Tests that what is made for every task is made of few hidden classes. In V8 an object that is
+ * spread and then added to (`{ ...a, b }`) may get one of its own each time, which lives until the
+ * next full collection and makes every read of the object a slow one.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setFlagsFromString } from "node:v8";
+import { runInThisContext } from "node:vm";
+import { seededRandom, statusOutcome, virtualClock } from "@redrive/core";
+import { afterAll, describe, expect, it } from "vitest";
+import { unstarted } from "../deliver/attempt-result.ts";
+import type { Batch, CommitResult, Store } from "../store.ts";
+import { sqliteStore } from "../stores/sqlite/sqlite-store.ts";
+import { newTask, T0, TENANT } from "../stores/store.testing.ts";
+import { Engine } from "./engine.ts";
+import type { EngineEvent } from "./events.ts";
+
+/** V8 itself tells: there is no other way to ask. */
+setFlagsFromString("--allow-natives-syntax");
+const areAlike: (a: object, b: object) => boolean = runInThisContext(
+  "(a, b) => %HaveSameMap(a, b)",
+);
+
+/** How many hidden classes there are among the later half; the first ones teach V8 the fields. */
+function countClasses(values: readonly object[]): number {
+  const kinds: object[] = [];
+  for (const value of values.slice(values.length / 2)) {
+    if (!kinds.some((kind) => areAlike(kind, value))) kinds.push(value);
+  }
+  return kinds.length;
+}
+
+const folder = mkdtempSync(join(tmpdir(), "redrive-classes-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const TASKS = 60;
+
+/** Runs tasks, one at a time, every third one after a failure; half wait a little, half start at once. */
+async function run() {
+  const clock = virtualClock(T0);
+  const inner = sqliteStore(join(folder, "redrive.db"));
+  const batches: Batch[] = [];
+  const results: CommitResult[] = [];
+  const commit = async (batch: Batch) => {
+    const result = await inner.commit(batch);
+    batches.push(batch);
+    results.push(result);
+    return result;
+  };
+  const store: Store = { ...inner, commit };
+  const document = JSON.stringify({ initialDelayMs: 10, jitterType: "NONE" });
+  const policy = { tenantId: TENANT, policyId: "background", version: 1, createdAt: T0 };
+  await store.addPolicy({ ...policy, document });
+  const engine = await Engine.open({
+    clock,
+    random: seededRandom("classes"),
+    store,
+    nodeId: "node-1",
+    deliver: ({ attemptNumber, ref }, _limits, done) => {
+      const status = attemptNumber === 1 && ref % 3 === 0 ? 503 : 200;
+      const result = { ...unstarted(statusOutcome(status), null), status };
+      clock.alarm(5, () => done(result));
+    },
+  });
+  const events: EngineEvent[] = [];
+  engine.events.listen((event) => void events.push(event));
+  await engine.start();
+  for (let n = 0; n < TASKS; n++) {
+    const task = newTask({ scheduledAt: clock.now() + (n % 2) * 20 });
+    engine.create(
+      task,
+      null,
+      () => {},
+      (error) => expect.unreachable(String(error)),
+    );
+    await clock.advance(50);
+  }
+  await engine.stop();
+  await store.close();
+  return { batches, results, events };
+}
+
+describe("what is made for every task", () => {
+  it("shares its hidden classes", async () => {
+    const { batches, results, events } = await run();
+    const ofType = (type: string) => events.filter((event) => event.type === type);
+    const claimed = results.flatMap(({ claims }) => claims.flatMap((claim) => claim.tasks));
+    const created = results.flatMap(({ creates }) => creates);
+    const started = created.flatMap((one) =>
+      one.kind === "created" && one.started !== null ? [one.started] : [],
+    );
+    const counted = {
+      batches: batches.length,
+      creates: batches.flatMap(({ creates }) => creates).length,
+      claimed: claimed.length,
+      started: started.length,
+      succeeded: ofType("task.succeeded").length,
+    };
+    expect(Math.min(...Object.values(counted))).toBeGreaterThanOrEqual(TASKS / 2);
+    const classes = {
+      batches: countClasses(batches),
+      creates: countClasses(batches.flatMap(({ creates }) => creates)),
+      claimed: countClasses(claimed),
+      started: countClasses(started),
+      succeeded: countClasses(ofType("task.succeeded")),
+      attempts: countClasses(ofType("attempt.started")),
+    };
+    const most = Math.max(...Object.values(classes));
+    expect(most, JSON.stringify(classes)).toBeLessThanOrEqual(2);
+  });
+});
