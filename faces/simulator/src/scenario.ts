@@ -12,6 +12,7 @@ import {
   resolveDestination,
 } from "@redrive/core";
 import type { SpanDocument } from "./chance/spans.ts";
+import { assertMost } from "./engine/limits.ts";
 import { checkScenario } from "./scenario-fields.ts";
 
 interface CommonDocument {
@@ -199,8 +200,34 @@ export function assertScenario(document: unknown): ScenarioDocument {
 export const DEFAULT_HORIZON_MS = 60_000;
 export const DEFAULT_WINDOW_MS = 100;
 
-/** Fills in the defaults of a checked scenario of calls. */
+/** Calls foreseen, and sets of guards (6 kB each): a slip must not fill the machine. */
+const MOST_CALLS = 100_000_000;
+const MOST_GUARDS = 100_000;
+
+/** Fills in the defaults of a checked scenario of calls; throws `INVALID_ARGUMENT` if it is too large. */
 export function resolveCalls(document: CallsDocument): CallsScenario {
+  const scenario = complete(document);
+  const { clients, horizonMs, guards } = scenario;
+  const calls =
+    clients.kind === "CLOSED"
+      ? clients.count * (clients.jobs ?? 1)
+      : (clients.ratePerSecond * (clients.untilMs ?? horizonMs)) / 1000;
+  assertMost(calls, MOST_CALLS, "calls");
+  const tier = scenario.tiers[0] as Tier;
+  if (guards === "PER_CLIENT" && !isPlainTier(tier)) {
+    const { shards = 1 } = tier.breakerPerShard ? tier.server : {};
+    assertMost((clients.count ?? 1) * shards, MOST_GUARDS, "sets of guards");
+  }
+  return scenario;
+}
+
+/** No guard of it has to be asked. */
+export function isPlainTier({ destination }: Tier): boolean {
+  const { retryBudget, breaker, concurrency, rate } = destination;
+  return !retryBudget && !breaker && !concurrency && !rate;
+}
+
+function complete(document: CallsDocument): CallsScenario {
   return {
     world: "CALLS",
     name: document.name ?? "scenario",

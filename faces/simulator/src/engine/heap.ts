@@ -4,7 +4,7 @@
  * functions, for the same reason as the wheel.
  */
 
-import { twice } from "./twice.ts";
+import { twice } from "./limits.ts";
 
 export interface Heap {
   times: Float64Array;

@@ -15,11 +15,12 @@ export interface Histogram {
   readonly counts: Uint32Array;
   total: number;
   sumMs: number;
+  squareSum: number;
   maxMs: number;
 }
 
 export function createHistogram(): Histogram {
-  return { counts: new Uint32Array(BUCKETS), total: 0, sumMs: 0, maxMs: 0 };
+  return { counts: new Uint32Array(BUCKETS), total: 0, sumMs: 0, squareSum: 0, maxMs: 0 };
 }
 
 export function countSpan(histogram: Histogram, ms: number): void {
@@ -27,6 +28,7 @@ export function countSpan(histogram: Histogram, ms: number): void {
   histogram.counts[bucket] = (histogram.counts[bucket] as number) + 1;
   histogram.total++;
   histogram.sumMs += ms;
+  histogram.squareSum += ms * ms;
   if (ms > histogram.maxMs) histogram.maxMs = ms;
 }
 

@@ -3,8 +3,8 @@
  * are kept in bins; a run longer than foreseen has its bins merged two by two, so that there are
  * never more than 4096.
  */
-import { twice } from "../engine/twice.ts";
-import { createHistogram, type Histogram } from "./histogram.ts";
+import { twice } from "../engine/limits.ts";
+import { countSpan, createHistogram, type Histogram } from "./histogram.ts";
 
 export const MAX_BINS = 4096;
 
@@ -149,6 +149,19 @@ function notePeak(peak: Peak, count: number, atMs: number): void {
   if (count <= peak.count) return;
   peak.count = count;
   peak.atMs = atMs;
+}
+
+/** A call has succeeded, `tookMs` after it began. */
+export function countSucceeded(tally: Tally, atMs: number, tookMs: number): void {
+  tally.succeeded++;
+  countAt(tally, SUCCEEDED, atMs);
+  countSpan(tally.latency, tookMs);
+  tally.doneAtMs = Math.max(tally.doneAtMs, atMs);
+}
+
+/** Jain's index between calls that succeeded, of the time it took them. */
+export function fairnessOfSpans({ latency: { total, sumMs, squareSum } }: Tally): number {
+  return squareSum === 0 ? 1 : (sumMs * sumMs) / (total * squareSum);
 }
 
 export function countLost(tally: Tally, reason: string, atMs: number): void {

@@ -5,7 +5,7 @@
 import { admit, breakerReadyAt, type Concurrency, takeRetry } from "@redrive/core";
 import { pushEvent } from "../engine/heap.ts";
 import { countAt, OFFERED } from "../measure/tally.ts";
-import { endCall, gatesFor, historyOf, type OnDone, wakeNext } from "./call-state.ts";
+import { endCall, gatesFor, historyOf, wakeNext } from "./call-state.ts";
 import {
   type Caller,
   enterGuards,
@@ -25,7 +25,6 @@ export function startCall(
   caller: number,
   client: number,
   parent: number,
-  onDone: OnDone,
 ): void {
   const { calls, tally } = world;
   const call = takeRow(calls);
@@ -46,22 +45,22 @@ export function startCall(
     countAt(tally, OFFERED, world.now);
   }
   if (!world.isPlain[tier]) noteFirstCall(callerOf(world, call), wholeNow(world));
-  tryAttempt(world, call, onDone);
+  tryAttempt(world, call);
 }
 
 /** Sends the next attempt if nothing stands in its way. */
-export function tryAttempt(world: World, call: number, onDone: OnDone): void {
+export function tryAttempt(world: World, call: number): void {
   if (world.isPlain[world.calls.tier[call] as number]) {
     send(world, call, NO_ENTRY, 0, 0);
     return;
   }
   const caller = callerOf(world, call);
   // A call that was woken for a slot and does not take it leaves it to the next.
-  if (!passGuards(world, call, caller, onDone)) wakeNext(world, caller);
+  if (!passGuards(world, call, caller)) wakeNext(world, caller);
 }
 
 /** False if the call neither left nor waits for a slot. */
-function passGuards(world: World, call: number, caller: Caller, onDone: OnDone): boolean {
+function passGuards(world: World, call: number, caller: Caller): boolean {
   const { calls } = world;
   const now = wholeNow(world);
   const { policy } = tierOf(world, calls.tier[call] as number).destination;
@@ -70,7 +69,8 @@ function passGuards(world: World, call: number, caller: Caller, onDone: OnDone):
     world.request,
     historyOf(world, call),
     gatesFor(world, call),
-    now,
+    // Not in whole ms, or an attempt could leave after the end of the call's budget.
+    world.now,
   );
   if (admission.kind === "hold") {
     pushEvent(world.heap, admission.until, SEND, call);
@@ -79,13 +79,13 @@ function passGuards(world: World, call: number, caller: Caller, onDone: OnDone):
   const stopped = admission.kind === "stop" ? admission.reason : undefined;
   const reason = stopped ?? (drawTicket(world, call, caller, now) ? undefined : "retry-budget");
   if (reason !== undefined) {
-    endCall(world, call, reason, onDone);
+    endCall(world, call, reason);
     return false;
   }
   const isRetry = (calls.attempt[call] as number) > 0;
   const shard = calls.shard[call] as number;
   const entry = enterGuards(caller, now, shard, isRetry, world.guardDraw);
-  if (typeof entry === "string") return refuse(world, call, caller, entry, onDone);
+  if (typeof entry === "string") return refuse(world, call, caller, entry);
   send(world, call, entry, 0, calls.ticket[call] as number);
   return true;
 }
@@ -100,7 +100,7 @@ function drawTicket({ calls }: World, call: number, caller: Caller, now: number)
 }
 
 /** A guard refused: the call waits if it may, else it is over. True if it waits for a slot. */
-function refuse(world: World, call: number, caller: Caller, why: Refusal, onDone: OnDone): boolean {
+function refuse(world: World, call: number, caller: Caller, why: Refusal): boolean {
   const { breaker, concurrency } = guardsOf(caller, world.calls.shard[call] as number);
   const isRetry = (world.calls.attempt[call] as number) > 0;
   if (why === "no slot" && concurrency && mayQueue(concurrency, caller, isRetry)) {
@@ -110,7 +110,7 @@ function refuse(world: World, call: number, caller: Caller, why: Refusal, onDone
   if (why === "circuit-open" && breaker && world.scenario.patience === "wait") {
     const at = Math.max(world.now + 1, breakerReadyAt(breaker, wholeNow(world)));
     pushEvent(world.heap, at, SEND, call);
-  } else endCall(world, call, why === "no slot" ? "overload" : why, onDone);
+  } else endCall(world, call, why === "no slot" ? "overload" : why);
   return false;
 }
 

@@ -4,15 +4,11 @@
  */
 import { type CallHistory, concurrencyLimit, type Gates, gatesOf, giveBack } from "@redrive/core";
 import { pushEvent } from "../engine/heap.ts";
-import { countSpan } from "../measure/histogram.ts";
-import { countAt, countLost, SUCCEEDED } from "../measure/tally.ts";
+import { countLost, countSucceeded } from "../measure/tally.ts";
 import { type Caller, guardsOf } from "./caller.ts";
 import { NONE, release } from "./pools.ts";
 import { FAILED, OK } from "./server.ts";
 import { answer, callerOf, SEND, type World, wholeNow } from "./world.ts";
-
-/** Told when a client's own call is over. */
-export type OnDone = (world: World, client: number) => void;
 
 export function historyOf({ calls }: World, call: number): CallHistory {
   return {
@@ -32,12 +28,7 @@ export function gatesFor(world: World, call: number, throttled = false): Gates {
 }
 
 /** The call is over; `reason` is undefined for success. */
-export function endCall(
-  world: World,
-  call: number,
-  reason: string | undefined,
-  onDone: OnDone,
-): void {
+export function endCall(world: World, call: number, reason: string | undefined): void {
   const { calls, tally, now } = world;
   const parent = calls.parent[call] as number;
   const client = calls.client[call] as number;
@@ -49,14 +40,12 @@ export function endCall(
     release(world.requests, parent);
     return;
   }
+  const tookMs = now - (calls.startedAt[call] as number);
   if (reason === undefined) {
-    tally.succeeded++;
-    tally.doneAtMs = now;
-    countAt(tally, SUCCEEDED, now);
-    countSpan(tally.latency, now - (calls.startedAt[call] as number));
+    countSucceeded(tally, now, tookMs);
     world.successesOf[client] = (world.successesOf[client] as number) + 1;
   } else countLost(tally, reason, now);
-  onDone(world, client);
+  world.onDone(client, tookMs);
 }
 
 /** A retry that was drawn for and never left costs nothing; one that left has no ticket any more. */

@@ -49,7 +49,7 @@ export function createCaller(tier: Tier, own: OwnGuard | undefined): Caller {
   const options = guardOptionsOf(tier.destination);
   const first = createGuards(options, 0);
   const { breaker } = options;
-  const shards = tier.breakerPerShard && breaker ? (tier.server.shards ?? 1) : 1;
+  const shards = tier.breakerPerShard ? (tier.server.shards ?? 1) : 1;
   const guards = [first];
   // Everything but the breaker is shared among the shards.
   for (let shard = 1; shard < shards; shard++) {

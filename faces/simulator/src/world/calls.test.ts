@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { figuresOf } from "../measure/report.ts";
 import { type CallsDocument, type PhaseDocument, resolveCalls } from "../scenario.ts";
+import { checkScenario } from "../scenario-fields.ts";
 import { simulate } from "../simulate.ts";
 import { tierLoad } from "../tier-load.ts";
 import { runCalls } from "./calls.ts";
@@ -83,6 +84,8 @@ describe("calls", () => {
   it("ends every call exactly once, whatever the world, and never exceeds the attempts allowed", () => {
     fc.assert(
       fc.property(anyScenario, fc.integer(), (document, seed) => {
+        // Spikes of closed clients are refused.
+        fc.pre(checkScenario(document).length === 0);
         const report = simulate(document, { seed });
         expect(report.unfinished).toBe(0);
         expect(report.succeeded + report.lost).toBe(report.calls);

@@ -8,14 +8,14 @@ import { type Span, type SpanDocument, spanOf } from "../chance/spans.ts";
 import { createHeap, type Heap, popEvent, pushEvent } from "../engine/heap.ts";
 import type { Trace } from "../engine/trace.ts";
 import { nextWait, stopReason, waitsOf } from "../engine/waits.ts";
-import { countSpan } from "../measure/histogram.ts";
 import {
   countArrivals,
   countAt,
   countLost,
+  countSucceeded,
   createTally,
+  fairnessOfSpans,
   OFFERED,
-  SUCCEEDED,
   type Tally,
 } from "../measure/tally.ts";
 import { type ContentionDocument, DEFAULT_HORIZON_MS, resolvePolicy } from "../scenario.ts";
@@ -57,8 +57,6 @@ interface Row {
   readonly attempts: Int32Array;
   /** When the row was written last. */
   changedAt: number;
-  sumMs: number;
-  squareSum: number;
 }
 
 export function runContention(document: ContentionDocument, options: ContentionOptions): WorldRun {
@@ -74,8 +72,6 @@ export function runContention(document: ContentionDocument, options: ContentionO
     readAt: new Float64Array(clientCount),
     attempts: new Int32Array(clientCount).fill(1),
     changedAt: -1,
-    sumMs: 0,
-    squareSum: 0,
   };
   row.tally.calls = clientCount;
   for (let client = 0; client < clientCount; client++) {
@@ -87,9 +83,14 @@ export function runContention(document: ContentionDocument, options: ContentionO
     trace?.note(at, row.attempts[subject] as number, subject);
     write(row, at, subject);
   }
-  const { tally, sumMs, squareSum } = row;
-  const fairness = squareSum === 0 ? 1 : (sumMs * sumMs) / (tally.succeeded * squareSum);
-  return { engine: "contention", tally, fairness, triggerStartMs: 0, triggerEndMs: 0 };
+  const { tally } = row;
+  return {
+    engine: "contention",
+    tally,
+    fairness: fairnessOfSpans(tally),
+    triggerStartMs: 0,
+    triggerEndMs: 0,
+  };
 }
 
 function policyWait(document: ContentionDocument): ContentionWait {
@@ -118,7 +119,7 @@ function write(row: Row, now: number, client: number): void {
   tally.doneAtMs = Math.max(tally.doneAtMs, answerAt);
   if (row.changedAt <= (row.readAt[client] as number)) {
     row.changedAt = now;
-    succeed(row, answerAt);
+    countSucceeded(tally, answerAt, answerAt);
     return;
   }
   const attempt = row.attempts[client] as number;
@@ -130,13 +131,4 @@ function write(row: Row, now: number, client: number): void {
   }
   tally.waitedMs += waitMs;
   read(row, answerAt + row.hop(row.draws) + waitMs, client);
-}
-
-function succeed(row: Row, doneAt: number): void {
-  const { tally } = row;
-  tally.succeeded++;
-  countAt(tally, SUCCEEDED, doneAt);
-  countSpan(tally.latency, doneAt);
-  row.sumMs += doneAt;
-  row.squareSum += doneAt * doneAt;
 }

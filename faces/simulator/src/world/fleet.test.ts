@@ -29,6 +29,9 @@ describe("fleet", () => {
     expect(is({ tiers: [{ ...tier, destination: { retryBudget: {} } }] })).toBe(false);
     expect(is({ timeline: [{ kind: "OUTAGE", mode: "HANG", atMs: 0, forMs: 5 }] })).toBe(false);
     expect(is({ timeline: [{ kind: "FAILOVER", atMs: 0, forMs: 5 }] })).toBe(false);
+    expect(is({ timeline: [{ kind: "CAPACITY", atMs: 0, forMs: 5 }] })).toBe(false);
+    // It would find calls in the queue.
+    expect(is({ timeline: [{ kind: "OUTAGE", atMs: 5, forMs: 5 }] })).toBe(false);
   });
 
   it("loses nobody from its counts, partial outages and spread starts included", () => {
@@ -37,7 +40,7 @@ describe("fleet", () => {
       clients: { kind: "CLOSED", count: 1000, jobs: 1, startSpreadMs: 2000 },
       timeline: [
         { kind: "PARTIAL", share: 0.5, atMs: 0, forMs: 1500 },
-        { kind: "CAPACITY", factor: 0.5, atMs: 1500, forMs: 1000 },
+        { kind: "OUTAGE", atMs: 0, forMs: 500 },
       ],
     });
     expect(report.engine).toBe("fleet");
@@ -88,6 +91,49 @@ describe("fleet", () => {
         });
         expect(reasons).toEqual(general.reasons);
       }),
+    );
+  });
+
+  it("queues as the general engine does, however long a service takes", () => {
+    const upTo = (max: number) => fc.integer({ min: 1, max });
+    const anyQueue = fc.record({
+      policy: fc.record({
+        maxAttempts: upTo(6),
+        initialDelayMs: upTo(400),
+        attemptTimeoutMs: fc.integer({ min: 100, max: 1000 }),
+        connectTimeoutMs: fc.constant(100),
+        jitterType: fc.constant("NONE"),
+      }),
+      server: fc.record({
+        capacityPerSecond: fc.constantFrom(7.3, 31.7, 101.3, 500),
+        queueMs: fc.nat({ max: 150 }),
+        latency: fc.constantFrom(0, 0.37, 90.3, 400.1),
+      }),
+      phase: fc.record({
+        kind: fc.constantFrom("OUTAGE", "CAPACITY", "PARTIAL"),
+        atMs: fc.constantFrom(0, 50, 300),
+        forMs: upTo(2000),
+      }),
+      count: upTo(40),
+    });
+    fc.assert(
+      fc.property(anyQueue, ({ policy, server, phase, count }) => {
+        const share = phase.kind === "PARTIAL" ? { share: 1 } : {};
+        const document = {
+          clients: { kind: "CLOSED", count, jobs: 1 },
+          tiers: [{ destination: { policy }, server }],
+          timeline: [{ ...phase, ...share }],
+        } as CallsDocument;
+        const fleet = simulate(document);
+        const general = figuresOf(runCalls(resolveCalls(document), 1));
+        expect(fleet.doneAtMs).toBeCloseTo(general.doneAtMs, 3);
+        expect(fleet).toMatchObject({
+          attempts: general.attempts,
+          succeeded: general.succeeded,
+          reasons: general.reasons,
+        });
+      }),
+      { numRuns: 300 },
     );
   });
 

@@ -16,18 +16,24 @@ import {
   pushEntry,
   type Wheel,
 } from "../engine/wheel.ts";
-import { countSpan } from "../measure/histogram.ts";
 import {
   countArrivals,
   countAt,
   countLost,
+  countSucceeded,
   createTally,
+  fairnessOfSpans,
   noteQueue,
   OFFERED,
-  SUCCEEDED,
   type Tally,
 } from "../measure/tally.ts";
-import type { CallsScenario, ClosedClients, PhaseDocument, Tier } from "../scenario.ts";
+import {
+  type CallsScenario,
+  type ClosedClients,
+  isPlainTier,
+  type PhaseDocument,
+  type Tier,
+} from "../scenario.ts";
 import { type Condition, type Timeline, timelineOf } from "./timeline.ts";
 import type { WorldRun } from "./world-run.ts";
 
@@ -36,15 +42,11 @@ export function isFleet({ clients, tiers, timeline }: CallsScenario): boolean {
   const [tier] = tiers;
   if (clients.kind !== "CLOSED" || clients.jobs !== 1 || tiers.length !== 1 || !tier) return false;
   return (
-    !hasGuards(tier) &&
+    isPlainTier(tier) &&
+    tier.destination.hedge === undefined &&
     isSimpleServer(tier) &&
     timeline.every((phase) => isSimplePhase(phase, tier))
   );
-}
-
-function hasGuards({ destination }: Tier): boolean {
-  const { retryBudget, breaker, concurrency, rate, hedge } = destination;
-  return [retryBudget, breaker, concurrency, rate, hedge].some((guard) => guard !== undefined);
 }
 
 /** One that answers in order, after a time that is known on arrival, before anybody times out. */
@@ -55,15 +57,17 @@ function isSimpleServer({ server, destination }: Tier): boolean {
   if (typeof latency !== "number" || shards > 1 || retryAfterMs !== undefined) return false;
   if (overload !== "503") return false;
   const { attemptTimeoutMs } = destination.policy;
-  const queueMs = capacityPerSecond === undefined ? 0 : (server.queueMs ?? attemptTimeoutMs);
-  return latency + queueMs < attemptTimeoutMs;
+  if (capacityPerSecond === undefined) return latency < attemptTimeoutMs;
+  const { queueMs = attemptTimeoutMs } = server;
+  // Its own service, and the rest of the one under way that the queue's bound does not see.
+  return latency + queueMs + 2000 / capacityPerSecond < attemptTimeoutMs;
 }
 
-/** A server with a queue that hangs or stands still keeps what arrives: that is `calls.ts`'s. */
-function isSimplePhase({ kind, mode, factor }: PhaseDocument, { server }: Tier): boolean {
+/** How long a queue takes whose server stops or slows down later is not known on arrival. */
+function isSimplePhase({ kind, mode, atMs }: PhaseDocument, { server }: Tier): boolean {
   if (kind === "SLOW" || kind === "FAILOVER" || kind === "SPIKE") return false;
-  const keeps = mode === "HANG" || (kind === "CAPACITY" && factor === 0);
-  return !(keeps && server.capacityPerSecond !== undefined);
+  if (kind === "PARTIAL" || server.capacityPerSecond === undefined) return true;
+  return kind === "OUTAGE" && mode !== "HANG" && atMs === 0;
 }
 
 /** Everything a fleet keeps; `arrive` is its only event. */
@@ -79,12 +83,11 @@ interface Fleet {
   /** Share of calls that the server fails by itself. */
   readonly failureRate: number;
   readonly latencyMs: number;
-  readonly queueMs: number;
+  /** Who would wait longer than this is refused. */
+  readonly fullMs: number;
   readonly serviceMs: number;
   /** When the server will have finished what it has accepted. */
   freeAt: number;
-  sumMs: number;
-  squareSum: number;
 }
 
 export function runFleet(
@@ -100,8 +103,7 @@ export function runFleet(
   return {
     engine: "fleet",
     tally,
-    fairness:
-      fleet.squareSum === 0 ? 1 : (fleet.sumMs * fleet.sumMs) / (tally.succeeded * fleet.squareSum),
+    fairness: fairnessOfSpans(tally),
     triggerStartMs: timeline.startMs,
     triggerEndMs: timeline.endMs,
   };
@@ -112,6 +114,7 @@ function createFleet(scenario: CallsScenario, troubleEndMs: number): Fleet {
   const { count, startSpreadMs = 0 } = scenario.clients as ClosedClients;
   const { destination, server } = scenario.tiers[0] as Tier;
   const { capacityPerSecond, queueMs = Number.POSITIVE_INFINITY, latency } = server;
+  const serviceMs = capacityPerSecond === undefined ? 0 : 1000 / capacityPerSecond;
   return {
     waits: waitsOf(destination.policy),
     wheel: createWheel(count),
@@ -122,12 +125,18 @@ function createFleet(scenario: CallsScenario, troubleEndMs: number): Fleet {
     budgetMs: destination.policy.totalBudgetMs,
     failureRate: server.failureRate ?? 0,
     latencyMs: typeof latency === "number" ? latency : 0,
-    queueMs,
-    serviceMs: capacityPerSecond === undefined ? 0 : 1000 / capacityPerSecond,
+    fullMs: fullFrom(queueMs, serviceMs),
+    serviceMs,
     freeAt: 0,
-    sumMs: 0,
-    squareSum: 0,
   };
+}
+
+/**
+ * Servers count calls, not ms: so many may be ahead as are served within `queueMs`. The last of them
+ * may be nearly done, and sums of service times are not exact.
+ */
+function fullFrom(queueMs: number, serviceMs: number): number {
+  return (Math.ceil(queueMs / serviceMs) - 1 + 1e-6) * serviceMs;
 }
 
 /** First calls: at once, or evenly spread. Each is one call offered. */
@@ -219,7 +228,7 @@ function visitEach(fleet: Fleet, condition: Condition, failedAt: number, visit: 
   for (let entry = popEntry(wheel); entry >= 0; entry = popEntry(wheel)) {
     arrivals++;
     const isFailed = condition.down || (failShare > 0 && nextDraw(chance) < failShare);
-    const doneAt = isFailed ? -1 : serve(fleet, condition, now);
+    const doneAt = isFailed ? -1 : serve(fleet, now);
     trace?.note(now, doneAt < 0 ? 0 : 1, entry & MEMBER_MASK);
     if (doneAt >= 0) succeed(fleet, entry, doneAt);
     else retry(fleet, entry + NOTE, failedAt, draws ? nextDraw(jitter) : 0);
@@ -233,12 +242,11 @@ function startOf({ startedAt }: Fleet, entry: number): number {
 }
 
 /** When the server will have answered, or -1 if its queue is full. */
-function serve(fleet: Fleet, { capacityFactor }: Condition, now: number): number {
+function serve(fleet: Fleet, now: number): number {
   if (fleet.serviceMs === 0) return now + fleet.latencyMs;
   const beginAt = Math.max(now, fleet.freeAt);
-  const isFull = beginAt > now && beginAt - now >= fleet.queueMs;
-  if (isFull || capacityFactor === 0) return -1;
-  fleet.freeAt = beginAt + fleet.serviceMs / capacityFactor;
+  if (beginAt > now && beginAt - now > fleet.fullMs) return -1;
+  fleet.freeAt = beginAt + fleet.serviceMs;
   return fleet.freeAt + fleet.latencyMs;
 }
 
@@ -251,12 +259,7 @@ function succeed(fleet: Fleet, entry: number, doneAt: number): void {
     return;
   }
   tally.attempts += noteOf(entry) + 1;
-  tally.succeeded++;
-  countAt(tally, SUCCEEDED, doneAt);
-  countSpan(tally.latency, tookMs);
-  fleet.sumMs += tookMs;
-  fleet.squareSum += tookMs * tookMs;
-  if (doneAt > tally.doneAtMs) tally.doneAtMs = doneAt;
+  countSucceeded(tally, doneAt, tookMs);
 }
 
 /** Asks core's kernel what follows the failure known at `failedAt`, which the note counts already. */

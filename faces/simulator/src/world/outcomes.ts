@@ -4,7 +4,7 @@
  */
 import { decide, type Outcome, statusOutcome, takeRetry } from "@redrive/core";
 import { pushEvent } from "../engine/heap.ts";
-import { endCall, gatesFor, historyOf, type OnDone, wakeNext } from "./call-state.ts";
+import { endCall, gatesFor, historyOf, wakeNext } from "./call-state.ts";
 import { type Ending, guardsOf, leaveGuards } from "./caller.ts";
 import { NONE, release } from "./pools.ts";
 import { FAILED, OK, THROTTLED } from "./server.ts";
@@ -13,15 +13,15 @@ import { callerOf, isAwaited, SEND, serverOf, tierOf, type World, wholeNow } fro
 const TIMED_OUT: Outcome = { kind: "error", errorClass: "timeout", sent: true };
 const FAILURE: Outcome = statusOutcome(500);
 
-export function onTimeout(world: World, request: number, onDone: OnDone): void {
+export function onTimeout(world: World, request: number): void {
   const { requests } = world;
   const awaited = isAwaited(world, request);
   const call = requests.call[request] as number;
   release(requests, request);
-  if (awaited) failCopy(world, call, request, TIMED_OUT, onDone);
+  if (awaited) failCopy(world, call, request, TIMED_OUT);
 }
 
-export function onAnswer(world: World, request: number, onDone: OnDone): void {
+export function onAnswer(world: World, request: number): void {
   const { requests } = world;
   const awaited = isAwaited(world, request);
   const call = requests.call[request] as number;
@@ -30,21 +30,21 @@ export function onAnswer(world: World, request: number, onDone: OnDone): void {
   if (!awaited) return;
   if (outcome === OK) {
     settle(world, call, request, "success", false);
-    endCall(world, call, undefined, onDone);
+    endCall(world, call, undefined);
     return;
   }
   const { retryAfterMs } = serverOf(world, requests.tier[request] as number);
   const status = outcome === THROTTLED ? 429 : 503;
   const failure = outcome === FAILED ? FAILURE : statusOutcome(status, retryAfterMs);
-  failCopy(world, call, request, failure, onDone);
+  failCopy(world, call, request, failure);
 }
 
 /** One copy failed; the attempt goes on while another is out. */
-function failCopy(world: World, call: number, request: number, outcome: Outcome, onDone: OnDone) {
+function failCopy(world: World, call: number, request: number, outcome: Outcome) {
   const { calls, requests } = world;
   const others = (requests.sibling[calls.live[call] as number] as number) !== NONE;
   if (others) dropCopy(world, call, request, outcome);
-  else fail(world, call, request, outcome, onDone);
+  else fail(world, call, request, outcome);
 }
 
 function dropCopy(world: World, call: number, request: number, outcome: Outcome): void {
@@ -108,7 +108,7 @@ function leave(
 }
 
 /** An attempt failed: core decides what follows. */
-function fail(world: World, call: number, request: number, outcome: Outcome, onDone: OnDone): void {
+function fail(world: World, call: number, request: number, outcome: Outcome): void {
   const { calls } = world;
   const throttled = isThrottled(outcome);
   settle(world, call, request, kindOf(outcome), throttled);
@@ -120,13 +120,13 @@ function fail(world: World, call: number, request: number, outcome: Outcome, onD
   const history = historyOf(world, call);
   const decision = decide(policy, world.request, history, outcome, gates, world.now, world.jitter);
   if (decision.kind === "stop") {
-    endCall(world, call, decision.reason, onDone);
+    endCall(world, call, decision.reason);
     return;
   }
   calls.previousMs[call] = decision.ownDelayMs;
   if (decision.kind === "retry") {
     if (caller.own?.takeRetry && !caller.own.takeRetry()) {
-      endCall(world, call, "retry-budget", onDone);
+      endCall(world, call, "retry-budget");
       return;
     }
     const { retryBudget } = guardsOf(caller, calls.shard[call] as number);

@@ -4,7 +4,7 @@
  * servers finish work that nobody waits for any more.
  */
 
-import { twice } from "../engine/twice.ts";
+import { twice } from "../engine/limits.ts";
 
 export const NONE = -1;
 

@@ -91,6 +91,11 @@ describe("queue", () => {
     expect(report.duplicateShare).toBe(0);
   });
 
+  it("has a bound", () => {
+    const flood = { ...QUEUE, ratePerSecond: 10_000, horizonMs: 86_400_000 };
+    expect(() => simulate(flood)).toThrow("the scenario is too large: over 5000000 messages");
+  });
+
   it("repeats about a commit interval's work after a crash", () => {
     const report = (commitMs: number) =>
       simulate({ ...QUEUE, commitMs, crashesPerSecond: 0.3, horizonMs: 60_000 }).duplicateShare ??

@@ -6,16 +6,16 @@
 import { type Draws, drawsOf } from "../chance/draws.ts";
 import { exponential, type Span, spanOf } from "../chance/spans.ts";
 import { createHeap, type Heap, isIdle, popEvent, pushEvent } from "../engine/heap.ts";
+import { assertMost } from "../engine/limits.ts";
 import { isTold, type Watch } from "../engine/progress.ts";
 import { nextWait, type Waits, waitsOf } from "../engine/waits.ts";
-import { countSpan } from "../measure/histogram.ts";
 import {
   countArrivals,
   countAt,
   countLost,
+  countSucceeded,
   createTally,
   OFFERED,
-  SUCCEEDED,
   type Tally,
 } from "../measure/tally.ts";
 import { DEFAULT_HORIZON_MS, type QueueDocument, resolvePolicy } from "../scenario.ts";
@@ -27,6 +27,9 @@ const VISIBLE = 1;
 const DONE = 2;
 const COMMIT = 3;
 const CRASH = 4;
+
+/** Of 200 bytes each. */
+const MOST_MESSAGES = 5_000_000;
 
 interface Message {
   readonly arrivedAt: number;
@@ -53,7 +56,10 @@ interface Worker {
 
 interface QueueWorld {
   readonly options: Required<
-    Omit<QueueDocument, "world" | "name" | "description" | "policy" | "work">
+    Omit<
+      QueueDocument,
+      "world" | "name" | "description" | "policy" | "work" | "workers" | "windowMs"
+    >
   >;
   readonly work: Span;
   readonly waits: Waits | undefined;
@@ -63,6 +69,8 @@ interface QueueWorld {
   readonly jitter: Draws;
   readonly messages: Message[];
   readonly visible: number[];
+  /** How many of the visible have been taken: nothing is moved for it. */
+  taken: number;
   readonly workers: readonly Worker[];
   now: number;
   duplicates: number;
@@ -76,6 +84,7 @@ export function runQueue(
 ): WorldRun {
   const world = createQueueWorld(document, seed);
   const { heap, options } = world;
+  assertMost((options.ratePerSecond * options.horizonMs) / 1000, MOST_MESSAGES, "messages");
   pushEvent(heap, (1000 * exponential(world.draws)) / options.ratePerSecond, ARRIVE, 0);
   if (options.commitMs > 0) pushEvent(heap, options.commitMs, COMMIT, 0);
   if (options.crashesPerSecond > 0) scheduleCrash(world);
@@ -85,7 +94,7 @@ export function runQueue(
       onProgress(Math.min(1, world.now / options.horizonMs));
     }
     trace?.note(heap.at, heap.kind, heap.subject);
-    step(world, heap.kind, heap.subject);
+    STEPS[heap.kind]?.(world, heap.subject);
     handOut(world);
   }
   const { tally, duplicates, deadLetters } = world;
@@ -105,8 +114,6 @@ function createQueueWorld(document: QueueDocument, seed: number | string): Queue
   return {
     options: {
       horizonMs,
-      windowMs,
-      workers,
       ratePerSecond: document.ratePerSecond ?? 10,
       visibilityMs: document.visibilityMs ?? 30_000,
       maxReceives: document.maxReceives ?? 5,
@@ -123,6 +130,7 @@ function createQueueWorld(document: QueueDocument, seed: number | string): Queue
     jitter: drawsOf(seed, "jitter"),
     messages: [],
     visible: [],
+    taken: 0,
     workers: Array.from({ length: workers }, () => ({
       message: -1,
       receipt: 0,
@@ -135,25 +143,14 @@ function createQueueWorld(document: QueueDocument, seed: number | string): Queue
   };
 }
 
-function step(world: QueueWorld, kind: number, subject: number): void {
-  switch (kind) {
-    case ARRIVE:
-      onArrive(world);
-      break;
-    case VISIBLE:
-      onVisible(world, subject);
-      break;
-    case DONE:
-      onRunDone(world, subject);
-      break;
-    case COMMIT:
-      onCommit(world);
-      break;
-    case CRASH:
-      onCrash(world);
-      break;
-  }
-}
+/** By kind of event. */
+const STEPS: readonly ((world: QueueWorld, subject: number) => void)[] = [
+  onArrive,
+  onVisible,
+  onRunDone,
+  onCommit,
+  onCrash,
+];
 
 function onArrive(world: QueueWorld): void {
   const { options, draws, messages, heap, tally, now } = world;
@@ -176,11 +173,12 @@ function onArrive(world: QueueWorld): void {
 
 /** Free workers take what is visible, unless it was settled while nobody had taken it. */
 function handOut(world: QueueWorld): void {
-  for (const [index, worker] of world.workers.entries()) {
-    while (worker.message < 0) {
-      const number = world.visible.shift();
-      if (number === undefined) return;
-      if (!(world.messages[number] as Message).settled) receive(world, worker, index, number);
+  const { workers, visible, messages } = world;
+  for (let index = 0; index < workers.length && world.taken < visible.length; index++) {
+    const worker = workers[index] as Worker;
+    while (worker.message < 0 && world.taken < visible.length) {
+      const number = visible[world.taken++] as number;
+      if (!(messages[number] as Message).settled) receive(world, worker, index, number);
     }
   }
 }
@@ -244,10 +242,7 @@ function onRunDone(world: QueueWorld, subject: number): void {
 function finish(world: QueueWorld, message: Message): void {
   const { tally, now } = world;
   message.done = true;
-  tally.succeeded++;
-  tally.doneAtMs = now;
-  countAt(tally, SUCCEEDED, now);
-  countSpan(tally.latency, now - message.arrivedAt);
+  countSucceeded(tally, now, now - message.arrivedAt);
 }
 
 /** With a policy a failed message waits by it; without one it is offered again at once. */

@@ -4,6 +4,7 @@
  */
 import type { Draws } from "../chance/draws.ts";
 import { exponential, type Span, spanOf } from "../chance/spans.ts";
+import { twice } from "../engine/limits.ts";
 import type { ServerDocument } from "../scenario.ts";
 import { NONE } from "./pools.ts";
 import { type Timeline, WHOLE } from "./timeline.ts";
@@ -73,13 +74,13 @@ export function createServer(document: ServerDocument, timeline: Timeline): Serv
 
 /** Judges a request that arrives now: FAILED at once, REFUSED, THROTTLED, SILENT, or ACCEPTED. */
 export function judgeArrival(server: Server, now: number, shard: number, draws: Draws): number {
-  const { down, hangs, failShare } = server.timeline.conditionAt(now, shard);
+  const { down, hangs, lostQueue, failShare } = server.timeline.conditionAt(now, shard);
   if (down && !hangs) return REFUSED;
   const share = Math.max(failShare, server.failureRate);
-  if (share > 0 && draws.next() < share) return FAILED;
+  if (!down && share > 0 && draws.next() < share) return FAILED;
   // A server that stands still keeps what arrives in its queue, if it has one; a shard has none.
-  if (down && (server.serviceMs === 0 || !server.timeline.conditionAt(now, WHOLE).down))
-    return SILENT;
+  const keeps = server.serviceMs > 0 && !lostQueue && server.timeline.conditionAt(now, WHOLE).down;
+  if (down && !keeps) return SILENT;
   const ahead = server.waiting + (server.serving === NONE ? 0 : 1);
   return ahead * server.serviceMs >= server.queueMs && ahead > 0 ? server.overload : ACCEPTED;
 }
@@ -96,13 +97,11 @@ export function enqueue(server: Server, request: number): void {
   server.waiting++;
 }
 
+/** A full ring: what had come round to its beginning goes on behind its old end. */
 function enlargeRing(server: Server): void {
-  const larger = new Int32Array(server.ring.length * 2);
-  for (let i = 0; i < server.waiting; i++) {
-    larger[i] = server.ring[(server.first + i) & (server.ring.length - 1)] as number;
-  }
-  server.ring = larger;
-  server.first = 0;
+  const { ring, first } = server;
+  server.ring = twice(ring);
+  server.ring.copyWithin(ring.length, 0, first);
 }
 
 /** Takes the request whose turn it is, or NONE. */

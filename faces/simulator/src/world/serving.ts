@@ -5,7 +5,6 @@
 import { pushEvent } from "../engine/heap.ts";
 import { countArrivals, noteQueue } from "../measure/tally.ts";
 import { startCall } from "./attempts.ts";
-import type { OnDone } from "./call-state.ts";
 import { NONE, release } from "./pools.ts";
 import {
   ACCEPTED,
@@ -79,9 +78,10 @@ function nextRequest(world: World, server: Server): number {
 
 /** Nothing is served now: look again when the time line changes. A failover loses the queue. */
 function standStill(world: World, server: Server, tier: number): void {
-  if (server.timeline.conditionAt(world.now, WHOLE).lostQueue) {
+  const { lostQueue, hangs } = server.timeline.conditionAt(world.now, WHOLE);
+  if (lostQueue) {
     for (let request = dequeue(server); request !== NONE; request = dequeue(server)) {
-      answer(world, request, REFUSED);
+      if (!hangs) answer(world, request, REFUSED);
       release(world.requests, request);
     }
   }
@@ -100,7 +100,7 @@ export function onServed(world: World, tier: number): void {
 }
 
 /** The server is done with a request itself: answer, or call the next tier for it. */
-export function onFinish(world: World, request: number, onDone: OnDone): void {
+export function onFinish(world: World, request: number): void {
   const { requests, calls } = world;
   const tier = requests.tier[request] as number;
   serverOf(world, tier).inProgress--;
@@ -110,5 +110,5 @@ export function onFinish(world: World, request: number, onDone: OnDone): void {
     return;
   }
   const client = calls.client[requests.call[request] as number] as number;
-  startCall(world, tier + 1, 0, client, request, onDone);
+  startCall(world, tier + 1, 0, client, request);
 }

@@ -41,7 +41,7 @@ export interface Timeline {
   readonly peakLoad: number;
   /** The last instant at which a phase (or its warm-up) ends; 0 without phases. */
   readonly endMs: number;
-  /** When the first phase begins; 0 without phases. */
+  /** When the first phase begins; infinite without phases. */
   readonly startMs: number;
 }
 
@@ -60,7 +60,7 @@ export function timelineOf(
     if (ofServer.length === 0) return HEALTHY;
     const key = sharded ? shard : 0;
     const known = cached.get(key);
-    if (known !== undefined && now < known.untilMs) return known.condition;
+    if (known && now < known.untilMs) return known.condition;
     const fresh = { condition: stateAt(ofServer, now, key), untilMs: nextEdge(ofServer, now) };
     cached.set(key, fresh);
     return fresh.condition;
@@ -72,7 +72,7 @@ export function timelineOf(
     peakLoad: spikes.reduce((most, phase) => most * Math.max(1, phase.factor ?? 2), 1),
     loadAt: (now) => spikes.reduce((factor, phase) => factor * spikeAt(phase, now), 1),
     endMs: Math.max(0, ...phases.map((phase) => phase.atMs + phase.forMs + (phase.warmMs ?? 0))),
-    startMs: phases.length === 0 ? 0 : Math.min(...phases.map((phase) => phase.atMs)),
+    startMs: Math.min(...phases.map((phase) => phase.atMs)),
   };
 }
 
@@ -95,8 +95,8 @@ function apply(state: Condition, phase: PhaseDocument): void {
     case "OUTAGE":
     case "FAILOVER":
       state.down = true;
-      state.hangs = phase.mode === "HANG";
-      state.lostQueue = phase.kind === "FAILOVER";
+      state.hangs ||= phase.mode === "HANG";
+      state.lostQueue ||= phase.kind === "FAILOVER";
       break;
     case "PARTIAL":
       state.failShare = Math.max(state.failShare, phase.share ?? 0.5);

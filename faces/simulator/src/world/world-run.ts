@@ -7,7 +7,7 @@ export interface WorldRun {
   readonly tally: Tally;
   /** Jain's index between clients: 1 when all fared alike, 1 / count when one got everything. */
   readonly fairness: number;
-  /** When trouble began and ended; 0 and 0 without any. */
+  /** When trouble began and ended; it ended at 0 if there was none. */
   readonly triggerStartMs: number;
   readonly triggerEndMs: number;
   /** Queue worlds: runs that did work which was already done, and dead letters. */

@@ -8,7 +8,7 @@ import { createHeap, type Heap, pushEvent } from "../engine/heap.ts";
 import type { Watch } from "../engine/progress.ts";
 import type { Trace } from "../engine/trace.ts";
 import { createTally, type Tally } from "../measure/tally.ts";
-import type { CallsScenario, Tier } from "../scenario.ts";
+import { type CallsScenario, isPlainTier, type Tier } from "../scenario.ts";
 import { type Caller, createCaller, type OwnGuard } from "./caller.ts";
 import { type CallPool, createCalls, createRequests, type RequestPool, retain } from "./pools.ts";
 import { createServer, type Server } from "./server.ts";
@@ -55,6 +55,8 @@ export interface World {
   readonly callsOf: Float64Array;
   readonly successesOf: Float64Array;
   now: number;
+  /** Told when a client's own call is over, and how long it took. */
+  onDone: (client: number, tookMs: number) => void;
 }
 
 export function createWorld(
@@ -68,8 +70,7 @@ export function createWorld(
   const servers = tiers.map((tier, index) =>
     createServer(tier.server, timelineOf(timeline, index, last)),
   );
-  const troubleEndMs = timelineOf(timeline, last, last).endMs;
-  const guards = drawsOf(seed, "guards");
+  const troubleEndMs = (servers[last] as Server).timeline.endMs;
   return {
     scenario,
     request: { patience: scenario.patience },
@@ -85,16 +86,12 @@ export function createWorld(
     wire: drawsOf(seed, "wire"),
     chance: drawsOf(seed, "server"),
     jitter: drawsOf(seed, "jitter"),
-    guardDraw: () => guards.next(),
+    guardDraw: drawsOf(seed, "guards").next,
     callsOf: new Float64Array(count),
     successesOf: new Float64Array(count),
     now: 0,
+    onDone: () => undefined,
   };
-}
-
-function isPlainTier({ destination }: Tier): boolean {
-  const { retryBudget, breaker, concurrency, rate } = destination;
-  return !retryBudget && !breaker && !concurrency && !rate;
 }
 
 /** Clients have guards of their own or share one set; a tier is one caller. */
