@@ -10,14 +10,17 @@ import {
   choiceRule,
   type Fields,
   isObject,
+  listRule,
   numberRule,
+  POLICY_FIELDS,
   type Problem,
   presets,
   problem,
   type Rule,
   textRule,
 } from "@redrive/core";
-import { checkSpan } from "./chance/spans.ts";
+import { checkSpan, missing } from "./chance/check-span.ts";
+import type { PhaseDocument, TierDocument } from "./scenario.ts";
 
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
@@ -27,15 +30,10 @@ const anyRule: Rule = () => undefined;
 const objectRule: Rule = (value) => (isObject(value) ? undefined : "an object");
 const shareRule = numberRule(0, 1, true);
 
-function listOf(max: number): Rule {
-  return (value) =>
-    Array.isArray(value) && value.length <= max ? undefined : `a list of at most ${max} entries`;
-}
-
 const COMMON_FIELDS: Fields = {
   world: choiceRule("CALLS", "CONTENTION", "QUEUE"),
   name: textRule(/^[a-z0-9-]{1,64}$/, "1 to 64 characters of a-z 0-9 -"),
-  description: textRule(/^[\s\S]{0,500}$/, "a text of at most 500 characters"),
+  description: POLICY_FIELDS.description,
   horizonMs: numberRule(1, DAY_MS),
   windowMs: numberRule(1, HOUR_MS),
 };
@@ -45,8 +43,8 @@ export const CALLS_FIELDS: Fields = {
   clients: objectRule,
   guards: choiceRule("PER_CLIENT", "SHARED"),
   patience: choiceRule("fail-fast", "wait"),
-  tiers: listOf(8),
-  timeline: listOf(64),
+  tiers: listRule(anyRule, 1, 8),
+  timeline: listRule(anyRule, 0, 64),
 };
 
 const OPEN_FIELDS: Fields = {
@@ -143,18 +141,17 @@ export function checkScenario(document: unknown): readonly Problem[] {
 }
 
 function checkCalls(document: Part): readonly Problem[] {
-  const problems = checkFields(document, CALLS_FIELDS);
-  if (document["clients"] === undefined) {
-    problems.push(problem("clients", undefined, "clients must be given"));
-  }
+  const problems = [...checkFields(document, CALLS_FIELDS), ...missing(document, ["clients"], "")];
   if (problems.length > 0) return problems;
   const tiers = (document["tiers"] ?? [{}]) as readonly unknown[];
   const timeline = (document["timeline"] ?? []) as readonly unknown[];
+  const clients = document["clients"] as Part;
   return [
-    ...checkClients(document["clients"] as Part),
-    ...(tiers.length === 0 ? [problem("tiers", tiers, "tiers must have 1 to 8 entries")] : []),
+    ...checkClients(clients),
     ...tiers.flatMap((tier, index) => checkTier(tier, `tiers[${index}].`)),
-    ...timeline.flatMap((phase, index) => checkPhase(phase, `timeline[${index}].`, tiers.length)),
+    ...timeline.flatMap((phase, index) =>
+      checkPhase(phase, `timeline[${index}].`, tiers as readonly TierDocument[], clients),
+    ),
   ];
 }
 
@@ -163,12 +160,11 @@ function checkClients(clients: Part): Problem[] {
   if (!closed && clients["kind"] !== "OPEN") {
     return [problem("clients.kind", clients["kind"], "clients.kind must be one of OPEN, CLOSED")];
   }
-  const needed = closed ? "count" : "ratePerSecond";
-  const problems = checkFields(clients, closed ? CLOSED_FIELDS : OPEN_FIELDS, "clients.");
-  if (clients[needed] === undefined) {
-    problems.push(problem(`clients.${needed}`, undefined, `clients.${needed} must be given`));
-  }
-  return [...problems, ...spans(clients, ["think"], "clients.")];
+  return [
+    ...checkFields(clients, closed ? CLOSED_FIELDS : OPEN_FIELDS, "clients."),
+    ...missing(clients, [closed ? "count" : "ratePerSecond"], "clients."),
+    ...spans(clients, ["think"], "clients."),
+  ];
 }
 
 function checkTier(tier: unknown, prefix: string): Problem[] {
@@ -184,17 +180,24 @@ function checkTier(tier: unknown, prefix: string): Problem[] {
   ];
 }
 
-function checkPhase(phase: unknown, prefix: string, tiers: number): Problem[] {
+function checkPhase(
+  phase: unknown,
+  prefix: string,
+  tiers: readonly TierDocument[],
+  clients: Part,
+): Problem[] {
   const problems = checkFields(phase, PHASE_FIELDS, prefix);
   if (!isObject(phase)) return problems;
-  for (const name of ["kind", "atMs", "forMs"]) {
-    if (phase[name] !== undefined) continue;
-    problems.push(problem(prefix + name, undefined, `${prefix}${name} must be given`));
-  }
-  const { tier } = phase;
-  if (typeof tier === "number" && tier >= tiers) {
-    problems.push(problem(`${prefix}tier`, tier, `${prefix}tier must be below ${tiers}`));
-  }
+  problems.push(...missing(phase, ["kind", "atMs", "forMs"], prefix));
+  if (problems.length > 0) return problems;
+  const refuse = (name: string, wanted: string) =>
+    problems.push(problem(prefix + name, phase[name], `${prefix + name} must be ${wanted}`));
+  const { kind, tier = tiers.length - 1, shard = 0 } = phase as unknown as PhaseDocument;
+  const { shards = 1 } = tiers[tier]?.server ?? {};
+  if (tier >= tiers.length) refuse("tier", `below ${tiers.length}`);
+  else if (shard >= shards) refuse("shard", `below ${shards}`);
+  if (kind === "SPIKE" && clients["kind"] === "CLOSED")
+    refuse("kind", "another for CLOSED clients");
   return problems;
 }
 

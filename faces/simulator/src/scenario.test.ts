@@ -1,10 +1,11 @@
 /** Scenario: refuses bad documents in words that help. */
 import { DocumentError } from "@redrive/core";
 import { describe, expect, it } from "vitest";
-import { resolveCalls } from "./scenario.ts";
+import { resolveCalls, type ScenarioDocument } from "./scenario.ts";
 import { checkScenario } from "./scenario-fields.ts";
 import { simulate } from "./simulate.ts";
 
+const DAY_MS = 86_400_000;
 const OPEN = { kind: "OPEN", ratePerSecond: 10 } as const;
 
 function firstMessage(document: unknown): string | undefined {
@@ -38,7 +39,7 @@ describe("scenario", () => {
       "clients.kind must be one of OPEN, CLOSED",
     );
     expect(firstMessage({ clients: { kind: "CLOSED" } })).toContain("clients.count must be given");
-    expect(firstMessage({ clients: OPEN, tiers: [] })).toContain("tiers must have 1 to 8 entries");
+    expect(firstMessage({ clients: OPEN, tiers: [] })).toContain("a list of 1 to 8 entries");
     expect(firstMessage({ clients: OPEN, timeline: [{ kind: "OUTAGE", forMs: 5 }] })).toContain(
       "timeline[0].atMs must be given",
     );
@@ -52,6 +53,46 @@ describe("scenario", () => {
       "policy must be one of default",
     );
     expect(firstMessage(5)).toContain("the document must be an object");
+  });
+
+  it("refuses trouble that would befall nobody", () => {
+    const phase = { kind: "OUTAGE", atMs: 0, forMs: 5 };
+    const sharded = {
+      clients: OPEN,
+      tiers: [{ server: { shards: 3 } }, { server: { shards: 2 } }],
+    };
+    const message = (rest: object) =>
+      firstMessage({ ...sharded, timeline: [{ ...phase, ...rest }] });
+    expect(message({ shard: 2 })).toBe("timeline[0].shard must be below 2, got 2");
+    expect(message({ shard: 2, tier: 0 })).toBeUndefined();
+    const closed = {
+      clients: { kind: "CLOSED", count: 5 },
+      timeline: [{ ...phase, kind: "SPIKE" }],
+    };
+    expect(firstMessage(closed)).toBe(
+      'timeline[0].kind must be another for CLOSED clients, got "SPIKE"',
+    );
+  });
+
+  it.each<[string, ScenarioDocument]>([
+    ["100000000 calls", { clients: { kind: "OPEN", ratePerSecond: 100_000 }, horizonMs: DAY_MS }],
+    ["100000000 calls", { clients: { kind: "CLOSED", count: 2_000_000, jobs: 1_000_000 } }],
+    [
+      "100000 sets of guards",
+      {
+        clients: { kind: "CLOSED", count: 2_000_000, jobs: 1 },
+        tiers: [{ destination: { retryBudget: {} } }],
+      },
+    ],
+    [
+      "100000 sets of guards",
+      {
+        clients: { kind: "OPEN", ratePerSecond: 1, count: 1000 },
+        tiers: [{ destination: { breaker: {} }, breakerPerShard: true, server: { shards: 1000 } }],
+      },
+    ],
+  ])("is refused before it fills the machine: over %s", (what, document) => {
+    expect(() => simulate(document)).toThrow(`the scenario is too large: over ${what}`);
   });
 
   it("is thrown with all that is wrong", () => {

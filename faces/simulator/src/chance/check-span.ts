@@ -1,0 +1,58 @@
+/** Check span: what is wrong with a span as somebody wrote it. Apart, because engines only draw. */
+import {
+  checkFields,
+  type Fields,
+  isObject,
+  numberRule,
+  type Problem,
+  problem,
+} from "@redrive/core";
+
+const msRule = numberRule(0, 86_400_000, true);
+
+const SPAN_FIELDS: Readonly<Record<string, Fields>> = {
+  FIXED: { ms: msRule },
+  UNIFORM: { minMs: msRule, maxMs: msRule },
+  EXPONENTIAL: { meanMs: msRule },
+  NORMAL: { meanMs: msRule, sdMs: msRule },
+  LOGNORMAL: { medianMs: msRule, sigma: numberRule(0, 5, true) },
+};
+
+/** Everything wrong with a span at `field`. */
+export function checkSpan(value: unknown, field: string): Problem[] {
+  if (typeof value === "number") {
+    const wanted = msRule(value);
+    return wanted === undefined ? [] : [problem(field, value, `${field} must be ${wanted}`)];
+  }
+  const kinds = Object.keys(SPAN_FIELDS).join(", ");
+  if (!isObject(value)) {
+    return [
+      problem(field, value, `${field} must be a number of ms or an object with kind ${kinds}`),
+    ];
+  }
+  const { kind, ...rest } = value;
+  const fields = typeof kind === "string" ? SPAN_FIELDS[kind] : undefined;
+  if (fields === undefined) {
+    return [problem(`${field}.kind`, kind, `${field}.kind must be one of ${kinds}`)];
+  }
+  const problems = [
+    ...checkFields(rest, fields, `${field}.`),
+    ...missing(rest, Object.keys(fields), `${field}.`),
+  ];
+  const { minMs, maxMs } = rest;
+  if (problems.length === 0 && (maxMs as number) < (minMs as number)) {
+    problems.push(problem(`${field}.maxMs`, maxMs, `${field}.maxMs must be at least ${minMs}`));
+  }
+  return problems;
+}
+
+/** One problem for each of `names` that a part lacks. */
+export function missing(
+  part: Readonly<Record<string, unknown>>,
+  names: readonly string[],
+  prefix: string,
+): Problem[] {
+  return names
+    .filter((name) => part[name] === undefined)
+    .map((name) => problem(prefix + name, undefined, `${prefix}${name} must be given`));
+}
