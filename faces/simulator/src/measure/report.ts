@@ -156,16 +156,15 @@ function lastBadMs(tally: Tally, fromMs: number): number | null {
   // The last bin is cut short by the end of the run.
   const end = tally.bins - 1;
   for (let bin = end - width; bin >= first; bin--) {
-    const wanted = sumOf(offered, bin, width);
-    if (wanted > 0 && sumOf(served, bin, width) < SERVED_SHARE * wanted) {
+    const wanted = sumOf(offered, bin, bin + width);
+    if (wanted > 0 && sumOf(served, bin, bin + width) < SERVED_SHARE * wanted) {
       return bin >= end - width - 1 ? null : (bin + 1 + width * (1 - SERVED_SHARE)) * tally.binMs;
     }
   }
   return 0;
 }
 
-function sumOf(values: Float64Array, from: number, count: number): number {
-  let sum = 0;
-  for (let index = from; index < from + count; index++) sum += values[index] as number;
-  return sum;
+/** Of the bins from `from` to before `end`. */
+export function sumOf(counts: Float64Array, from: number, end?: number): number {
+  return counts.subarray(from, end).reduce((sum, count) => sum + count, 0);
 }

@@ -5,30 +5,41 @@
  */
 import type { CallsScenario } from "../scenario.ts";
 import { percent, plain, span, whole } from "../words/figures.ts";
-import type { Figures } from "./report.ts";
+import { type Figures, ratio, sumOf } from "./report.ts";
 
 export function verdictOf(scenario: CallsScenario, figures: Figures): string {
-  if (figures.recoveryMs === undefined) return quietVerdict(figures);
-  if (figures.engine === "fleet") return fleetVerdict(scenario, figures);
+  const { recoveryMs } = figures;
+  if (recoveryMs === undefined) {
+    return `${plain(figures.amplification)} attempts per call; ${lossesOf(figures)}`;
+  }
+  const { timeline, clients, horizonMs } = scenario;
+  const endMs = Math.max(...timeline.map(({ atMs, forMs, warmMs = 0 }) => atMs + forMs + warmMs));
+  if (figures.engine === "fleet") return fleetVerdict(endMs, figures);
   const law = lawOf(scenario, figures);
+  // Never is a long time, unless the law says it; who has a number of jobs runs to the end of them.
+  const isShort = horizonMs - endMs < (recoveryMs === null && law === "" ? SOON_MS : 1);
+  if (isShort && !("jobs" in clients)) return `the run ends too soon to tell; ${lossesOf(figures)}`;
   const because = law === "" ? "" : `: ${law}`;
-  if (figures.recoveryMs === null) return `never recovers${because}`;
-  const lost = `${percent(1 - figures.goodput)} of the calls lost`;
-  const after = figures.recoveryMs === 0 ? "at once" : `${rounded(figures.recoveryMs)} later`;
-  return `recovers ${after}${because}; ${lost}`;
+  if (recoveryMs === null) return `never recovers${because}`;
+  const after = recoveryMs === 0 ? "at once" : `${rounded(recoveryMs)} later`;
+  return `recovers ${after}${because}; ${lossesOf(figures)}`;
 }
 
-function quietVerdict(figures: Figures): string {
-  const lost = percent(1 - figures.goodput);
-  return `${plain(figures.amplification)} attempts per call; ${lost} of the calls lost`;
+/** Several times as long as goodput is smoothed over. */
+const SOON_MS = 10_000;
+
+/** What is still under way at the end of a run is not lost; a few calls always are. */
+function lossesOf({ calls, lost, unfinished }: Figures): string {
+  const open = ratio(unfinished, calls);
+  const rest = open > 0.01 ? `, ${percent(open)} unfinished` : "";
+  return `${percent(ratio(lost, calls))} of the calls lost${rest}`;
 }
 
-function fleetVerdict(scenario: CallsScenario, figures: Figures): string {
-  const { lost, calls, peakAfter, doneAtMs } = figures;
-  const outage = Math.max(...scenario.timeline.map((phase) => phase.atMs + phase.forMs));
-  if (lost === calls) return `saves nobody: every wait is over before the ${rounded(outage)} are`;
+function fleetVerdict(endMs: number, figures: Figures): string {
+  const { lost, calls, peakAfter, recoveryMs } = figures;
+  if (lost === calls) return `saves nobody: every wait is over before the ${rounded(endMs)} are`;
   const peak = `at most ${whole(peakAfter.count)} arrive within ${span(peakAfter.windowMs)}`;
-  const done = `done ${rounded(doneAtMs - outage)} after the outage`;
+  const done = recoveryMs ? `done ${rounded(recoveryMs)} after the outage` : "done before it ends";
   const died = lost === 0 ? "all" : `${percent(lost / calls)} gave up, the rest`;
   return `${died} ${done}; ${peak}`;
 }
@@ -56,13 +67,7 @@ function lawOf(scenario: CallsScenario, figures: Figures): string {
 /** Attempts per call over the last quarter of the run; close to the policy's most counts as it. */
 function lateAmplification({ series }: Figures, most: number): number {
   const from = Math.floor(series.offered.length * 0.75);
-  let offered = 0;
-  let attempts = 0;
-  for (let bin = from; bin < series.offered.length; bin++) {
-    offered += series.offered[bin] as number;
-    attempts += series.attempts[bin] as number;
-  }
-  const measured = offered === 0 ? 0 : attempts / offered;
+  const measured = ratio(sumOf(series.attempts, from), sumOf(series.offered, from));
   return measured > 0.9 * most ? most : measured;
 }
 
