@@ -36,13 +36,13 @@ export {
 } from "./lint/subject.ts";
 export type { PeakReport, Report, Series } from "./measure/report.ts";
 export {
-  type LoggedAttempt,
   type Replay,
   type ReplayOptions,
   type ReplaySeries,
   type ReplaySide,
   replay,
 } from "./replay.ts";
+export type { LoggedAttempt } from "./replay-log.ts";
 export type {
   CallsDocument,
   ClosedClients,

@@ -27,6 +27,13 @@ function log(waitMs: number, attempts: number): string {
   return `${lines.join("\n")}\n\n`;
 }
 
+function parsed(ndjson: string): { readonly taskId: string }[] {
+  return ndjson
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => JSON.parse(line) as { taskId: string });
+}
+
 describe("replay", () => {
   it("shows what a longer policy would have saved of the same outage", () => {
     const policy = {
@@ -68,7 +75,48 @@ describe("replay", () => {
     expect(far.guessed).toBe(once.replayed.exhausted);
   });
 
+  it("reads what redrive export writes: a task a line, with its attempts", () => {
+    const attempts = parsed(log(200, 3)).reduce(
+      (tasks, { taskId, ...attempt }) => tasks.set(taskId, [...(tasks.get(taskId) ?? []), attempt]),
+      new Map<string, object[]>(),
+    );
+    const lines = [...attempts].map(([taskId, list]) =>
+      JSON.stringify({ task: { taskId, destination: "d", status: "EXHAUSTED" }, attempts: list }),
+    );
+    const policy = { maxAttempts: 6 };
+    expect(replay(lines.join("\n"), policy)).toEqual(replay(log(200, 3), policy));
+  });
+
+  it("takes of an exported task whether it has ended, may be repeated, and was asked to wait", () => {
+    const attempt = { attemptNumber: 1, startedAt: 1000, durationMs: 10, outcome: "status" };
+    const line = (task: object, rest: object = {}) =>
+      JSON.stringify({
+        task: { taskId: "a", destination: "d", ...task },
+        attempts: [{ ...attempt, responseStatus: 503, ...rest }],
+      });
+    const waiting = replay(line({ status: "PENDING" }), { maxAttempts: 2 });
+    expect(waiting.logged).toMatchObject({ exhausted: 0, unfinished: 1 });
+    expect(waiting.replayed).toMatchObject({ exhausted: 1, unfinished: 0, attempts: 2 });
+    const once = replay(line({ idempotent: false }), { maxAttempts: 5 });
+    expect(once.replayed.attempts).toBe(1);
+    const hinted = replay(line({}, { responseHeaders: { "retry-after": "20" } }), {
+      maxAttempts: 2,
+      initialDelayMs: 0,
+    });
+    // 20 s, and up to a tenth of it, after the first attempt.
+    expect(hinted.series.replayed.length).toBeGreaterThan(20);
+  });
+
   it("says which line it cannot read", () => {
+    const bad = (change: object) =>
+      JSON.stringify({ taskId: "a", attemptNumber: 1, startedAt: 5, durationMs: 1, ...change });
+    expect(() => replay(`${bad({})}\n${bad({ durationMs: -3 })}`, {})).toThrow(
+      "line 2 must be an attempt with durationMs of 0 or more, got -3",
+    );
+    expect(() => replay('{"task":{"taskId":"a"},"attempts":[{}]}', {})).toThrow(
+      "line 1 must be an attempt with attemptNumber",
+    );
+
     expect(() => replay('{"taskId":"a"}', {})).toThrow(
       "line 1 must be an attempt with attemptNumber",
     );

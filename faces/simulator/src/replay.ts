@@ -4,44 +4,24 @@
  * nearest attempt of the same destination. What lies far from any attempt is a guess, and counted.
  */
 import {
-  causedError,
   decide,
-  ERROR_CLASSES,
-  type ErrorClass,
-  isObject,
   OPEN_GATES,
   type Outcome,
   type PolicyDocument,
   type PresetName,
-  quote,
-  RedriveError,
-  SUCCESS,
   seededRandom,
-  statusOutcome,
 } from "@redrive/core";
 import { MAX_BINS } from "./measure/tally.ts";
+import { isSuccess, type LoggedAttempt, outcomeOf, parseLog } from "./replay-log.ts";
 import { resolvePolicy } from "./scenario.ts";
-
-/** One line of the log: the fields of the service's attempt log that replay reads. */
-export interface LoggedAttempt {
-  readonly taskId: string;
-  /** From 1. */
-  readonly attemptNumber: number;
-  /** Epoch ms. */
-  readonly startedAt: number;
-  readonly durationMs: number;
-  /** `succeeded`, or anything else for a failure. */
-  readonly outcome?: string;
-  readonly responseStatus?: number | null;
-  readonly errorClass?: string | null;
-  readonly destination?: string;
-}
 
 /** What came of a set of tasks. */
 export interface ReplaySide {
   readonly attempts: number;
   readonly succeeded: number;
   readonly exhausted: number;
+  /** Tasks that had not ended when the log was taken; none are replayed to such an end. */
+  readonly unfinished: number;
   /** From a task's first attempt to its success; mean and 99th percentile over tasks that succeeded. */
   readonly meanMs: number;
   readonly p99Ms: number;
@@ -78,7 +58,7 @@ export interface ReplayOptions {
 /** An outcome is certain this close to one that was logged. */
 const CERTAIN_MS = 5000;
 
-/** Reads a log, one JSON object a line (empty lines are skipped), and replays it. */
+/** Reads a log, attempts or the tasks of `redrive export`, a line of JSON each, and replays it. */
 export function replay(
   ndjson: string,
   policy: PolicyDocument | PresetName,
@@ -94,7 +74,7 @@ export function replay(
     follow(attempts, world, (first, history, outcome, now) =>
       decide(
         resolved,
-        {},
+        { idempotent: first.idempotent ?? true },
         history,
         outcome,
         OPEN_GATES,
@@ -135,57 +115,6 @@ function seriesOf(before: readonly Run[], after: readonly Run[]): ReplaySeries {
     return counts;
   };
   return { fromAt, binMs, logged: count(before), replayed: count(after) };
-}
-
-function parseLog(ndjson: string): LoggedAttempt[] {
-  const log: LoggedAttempt[] = [];
-  for (const [index, line] of ndjson.split("\n").entries()) {
-    if (line.trim() !== "") log.push(parseLine(line, index + 1));
-  }
-  return log.sort((a, b) => a.startedAt - b.startedAt || a.attemptNumber - b.attemptNumber);
-}
-
-function parseLine(line: string, number: number): LoggedAttempt {
-  const value = parseJson(line, number);
-  const lacks = isObject(value)
-    ? NEEDED.find(([name, type]) => typeof value[name] !== type)?.[0]
-    : "fields";
-  if (lacks !== undefined) {
-    const text = `line ${number} must be an attempt with ${lacks}, got ${quote(value)}`;
-    throw new RedriveError("INVALID_ARGUMENT", text);
-  }
-  return value as LoggedAttempt;
-}
-
-function parseJson(line: string, number: number): unknown {
-  try {
-    return JSON.parse(line);
-  } catch (cause) {
-    const text = `line ${number} must be JSON, got ${quote(line)}`;
-    throw causedError("INVALID_ARGUMENT", text, cause);
-  }
-}
-
-const NEEDED = [
-  ["taskId", "string"],
-  ["attemptNumber", "number"],
-  ["startedAt", "number"],
-  ["durationMs", "number"],
-] as const;
-
-function isSuccess({ outcome, responseStatus }: LoggedAttempt): boolean {
-  if (outcome !== undefined) return /^succe/i.test(outcome);
-  return typeof responseStatus === "number" && responseStatus >= 200 && responseStatus <= 299;
-}
-
-function outcomeOf(attempt: LoggedAttempt): Outcome {
-  if (isSuccess(attempt)) return SUCCESS;
-  const { responseStatus, errorClass } = attempt;
-  if (typeof responseStatus === "number") return statusOutcome(responseStatus);
-  const known = ERROR_CLASSES.find((name) => name === errorClass) as ErrorClass | undefined;
-  return known === undefined
-    ? { kind: "thrown" }
-    : { kind: "error", errorClass: known, sent: true };
 }
 
 /** Attempts of each destination in order of time. */
@@ -230,6 +159,7 @@ interface Run {
   readonly startsAt: readonly number[];
   readonly tookMs: number | undefined;
   readonly guessed: number;
+  readonly isOpen: boolean;
 }
 
 type Decide = (
@@ -256,7 +186,8 @@ function follow(attempts: readonly LoggedAttempt[], world: Observed, decideNext:
     const decision = decideNext(first, history, outcomeOf(like), endedAt);
     if (decision.kind !== "retry") {
       const ok = decision.kind === "stop" && decision.status === "SUCCEEDED";
-      return { startsAt, tookMs: ok ? endedAt - first.startedAt : undefined, guessed };
+      const tookMs = ok ? endedAt - first.startedAt : undefined;
+      return { startsAt, tookMs, guessed, isOpen: false };
     }
     previousDelayMs = decision.ownDelayMs;
     at = endedAt + decision.delayMs;
@@ -270,6 +201,7 @@ function loggedRun(attempts: readonly LoggedAttempt[]): Run {
     startsAt: attempts.map((attempt) => attempt.startedAt),
     tookMs: success && success.startedAt + success.durationMs - first.startedAt,
     guessed: 0,
+    isOpen: first.isOpen === true && success === undefined,
   };
 }
 
@@ -280,7 +212,9 @@ function sideOf(runs: readonly Run[]): ReplaySide {
   const perSecond = new Map<number, number>();
   let attempts = 0;
   let peakPerSecond = 0;
-  for (const { startsAt } of runs) {
+  let unfinished = 0;
+  for (const { startsAt, isOpen } of runs) {
+    if (isOpen) unfinished++;
     attempts += startsAt.length;
     for (const at of startsAt) {
       const count = (perSecond.get(Math.floor(at / 1000)) ?? 0) + 1;
@@ -291,7 +225,8 @@ function sideOf(runs: readonly Run[]): ReplaySide {
   return {
     attempts,
     succeeded: took.length,
-    exhausted: runs.length - took.length,
+    exhausted: runs.length - took.length - unfinished,
+    unfinished,
     meanMs: took.length === 0 ? 0 : took.reduce((sum, ms) => sum + ms, 0) / took.length,
     p99Ms: took[Math.max(0, Math.ceil(took.length * 0.99) - 1)] ?? 0,
     peakPerSecond,

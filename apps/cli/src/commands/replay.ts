@@ -37,7 +37,7 @@ interface ReplayFlags extends OutputOptions {
 export function addReplay(parent: Command, screen: Screen): void {
   const command = parent
     .command("replay <log>")
-    .description("replay an attempt log (NDJSON; - is standard input) under another policy");
+    .description("replay an attempt log or an export (NDJSON; - is stdin) under another policy");
   command
     .addOption(new Option("--preset <name>", "a policy that ships").conflicts("policy"))
     .option("--policy <file>", "a policy document");
@@ -45,7 +45,7 @@ export function addReplay(parent: Command, screen: Screen): void {
   addOutput(command, "json", "csv", "svg");
   addExamples(
     command,
-    "redrive sim replay attempts.ndjson --preset background",
+    "redrive export --since 24h | redrive sim replay - --preset background",
     "redrive sim replay attempts.ndjson --policy mine.json --json",
   );
   command.action((log: string, flags: ReplayFlags) =>
@@ -83,24 +83,35 @@ function scaleOf({ series }: Pick<Replay, "series">): PanelsOptions {
   return { top, endMs: logged.length * binMs, height: 3 };
 }
 
+const MEASURES = [
+  "attempts",
+  "succeeded",
+  "exhausted",
+  "unfinished",
+  "meanMs",
+  "p99Ms",
+  "peakPerSecond",
+] as const;
+
 type Measure = readonly [name: keyof ReplaySide, logged: number, replayed: number];
 
 function measures({ logged, replayed }: Replay): readonly Measure[] {
-  const names = ["attempts", "succeeded", "exhausted", "meanMs", "p99Ms", "peakPerSecond"] as const;
-  return names.map((name) => [name, logged[name], replayed[name]]);
+  return MEASURES.map((name) => [name, logged[name], replayed[name]]);
 }
 
 const WORDS: Readonly<Record<keyof ReplaySide, string>> = {
   attempts: "attempts",
   succeeded: "tasks that succeeded",
   exhausted: "tasks given up",
+  unfinished: "tasks under way",
   meanMs: "time to success, mean",
   p99Ms: "time to success, p99",
   peakPerSecond: "most attempts in a second",
 };
 
 function replayText(choice: PolicyChoice, result: Replay, look: Look): readonly string[] {
-  const rows = measures(result).map(([name, logged, replayed]) => {
+  const told = measures(result).filter(([name, logged]) => name !== "unfinished" || logged > 0);
+  const rows = told.map(([name, logged, replayed]) => {
     const spell = name.endsWith("Ms") ? span : whole;
     return [WORDS[name], spell(logged), spell(replayed), change(logged, replayed)];
   });
