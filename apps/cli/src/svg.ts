@@ -129,6 +129,11 @@ const ENTITIES: Readonly<Record<string, string>> = {
   '"': "&quot;",
 };
 
+/** Characters that no XML may hold, whichever way they are written (XML 1.0, section 2.2). */
+const FORBIDDEN = /[^\t\n\r\u{20}-\u{d7ff}\u{e000}-\u{fffd}\u{10000}-\u{10ffff}]/gu;
+
 export function escapeXml(text: string): string {
-  return text.replace(/[&<>"]/gu, (character) => ENTITIES[character] ?? character);
+  return text
+    .replace(FORBIDDEN, "\u{fffd}")
+    .replace(/[&<>"]/gu, (character) => ENTITIES[character] ?? character);
 }

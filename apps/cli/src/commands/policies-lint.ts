@@ -11,6 +11,7 @@ import { readJson } from "../documents.ts";
 import { findingLines } from "../finding-lines.ts";
 import { addExamples, spanFlag, wholeFlag, wordFlag } from "../flags.ts";
 import { lintRun } from "../lint-link.ts";
+import { type DrawnDocument, lintSvg } from "../lint-svg.ts";
 import { namedPolicy } from "../policy-choice.ts";
 import {
   addOutput,
@@ -48,7 +49,7 @@ export function addLint(parent: Command, screen: Screen): void {
     .option("--outage <span>", "longest outage to survive", spanFlag)
     .option("--minimum-wait <span>", "no retry may come earlier", spanFlag)
     .option("--shards <count>", "parts that fail by themselves", wholeFlag(1, 1000));
-  addOutput(command, "json", "csv", "url");
+  addOutput(command, "json", "csv", "svg", "url");
   addExamples(
     command,
     "redrive policies lint policies/*.json --clients 400 --outage 8s",
@@ -101,6 +102,7 @@ export function presentLint(files: readonly string[], flags: LintFlags): Present
     json: { results },
     text: (look) => lintText(results, look),
     csv: () => csvRows(results),
+    svg: () => lintSvg("What will hurt", results.map(drawn)),
     exitCode: exitCodeOf(results),
   };
 }
@@ -156,13 +158,31 @@ function lintText(results: readonly Linted[], look: Look): readonly string[] {
   return results.flatMap((result) => ["", ...resultLines(result, look)]).slice(1);
 }
 
-function resultLines({ name, findings, problem, unread }: Linted, look: Look): readonly string[] {
+function resultLines(result: Linted, look: Look): readonly string[] {
+  const { name, findings, problem, unread } = result;
   const { paint, width } = look;
-  const refused = problem ?? unread;
-  if (refused !== undefined) {
-    const text = problem === undefined ? refused : `${name} is refused: ${refused}`;
+  if (isRefused(result)) {
+    const text = problem === undefined ? (unread ?? "") : `${name} is ${summaryOf(result)}`;
     return wrap(text, width).map((line) => paint("bad", line));
   }
+  return [
+    paint("strong", `${name}: ${summaryOf(result)}`),
+    ...findings.flatMap((one) => findingLines(one, look)),
+  ];
+}
+
+function drawn(result: Linted): DrawnDocument {
+  return { name: result.name, summary: summaryOf(result), findings: result.findings };
+}
+
+function isRefused({ problem, unread }: Linted): boolean {
+  return problem !== undefined || unread !== undefined;
+}
+
+/** One line on a document: what was found, or why nothing could be. */
+function summaryOf({ findings, problem, unread }: Linted): string {
+  if (problem !== undefined) return `refused: ${problem}`;
+  if (unread !== undefined) return unread;
   const count = (severity: Finding["severity"], noun: string) => {
     const found = findings.filter((one) => one.severity === severity).length;
     return found === 0 ? [] : [counted(found, noun)];
@@ -172,11 +192,7 @@ function resultLines({ name, findings, problem, unread }: Linted, look: Look): r
     ...count("warning", "warning"),
     ...count("info", "remark"),
   ];
-  const summary = counts.length === 0 ? "nothing will hurt that lint knows of" : counts.join(", ");
-  return [
-    paint("strong", `${name}: ${summary}`),
-    ...findings.flatMap((one) => findingLines(one, look)),
-  ];
+  return counts.length === 0 ? "nothing will hurt that lint knows of" : counts.join(", ");
 }
 
 function csvRows(results: readonly Linted[]): CsvRow[] {

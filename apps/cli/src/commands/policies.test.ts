@@ -1,5 +1,5 @@
 /** Policies are linted, looked up, read from other systems and written for them. */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { catalogue, presets } from "@redrive/core";
@@ -28,6 +28,19 @@ describe("policies lint", () => {
     const { out, code } = await redrive(`policies lint ${path}`);
     expect(out).toMatch(/error {4}nested-layers \(tiers\)\n {11}3 x 4 = 12/u);
     expect(code).toBe(1);
+  });
+
+  test("draws what it found, whatever the names of the files", async () => {
+    const path = file("a<b>&\u0001.json", TIERS);
+    const svg = join(folder, "lint.svg");
+    const { err } = await redrive(`policies lint ${path} --preset payment --svg ${svg}`);
+    expect(err).toBe(`wrote ${svg}\n`);
+    const drawn = readFileSync(svg, "utf8");
+    expect(drawn).toMatch(/^<svg [\s\S]*<\/svg>\n$/u);
+    expect(drawn).toContain("a&lt;b&gt;&amp;\ufffd.json: 1 error");
+    expect(drawn).toContain("payment: nothing will hurt that lint knows of");
+    expect(drawn.match(/class="dot bad"/gu)).toHaveLength(1);
+    expect(drawn).toContain("3 x 4 = 12");
   });
 
   describe("its link opens what was linted, with lint beside it", () => {
