@@ -64,7 +64,9 @@ const waitsDoNotFit: Rule = {
       severity: "warning",
       field: "totalBudgetMs",
       sentence: `Only ${percent(share)} of the calls reach attempt ${policy.maxAttempts}: the waits do not fit into ${span(policy.totalBudgetMs)}.`,
-      fix: "Raise totalBudgetMs, or lower maxAttempts or maxDelayMs to what the budget holds.",
+      fix: policy.delaysMs
+        ? "Raise totalBudgetMs, or take entries out of delaysMs."
+        : "Raise totalBudgetMs, or lower maxAttempts or maxDelayMs to what the budget holds.",
       figures: { share, totalBudgetMs: policy.totalBudgetMs },
     };
   },
@@ -80,7 +82,7 @@ const attemptOutlivesBudget: Rule = {
       severity: "warning",
       field: "attemptTimeoutMs",
       sentence: `One attempt that times out after ${span(policy.attemptTimeoutMs)} uses up the budget of ${span(policy.totalBudgetMs)}: a timeout is never retried.`,
-      fix: `Set attemptTimeoutMs to about ${whole(policy.totalBudgetMs / (policy.maxAttempts + 1))}.`,
+      fix: `Set attemptTimeoutMs to about ${whole(Math.max(100, policy.totalBudgetMs / (policy.maxAttempts + 1)))}.`,
       figures: { neededMs, totalBudgetMs: policy.totalBudgetMs },
     };
   },
@@ -100,7 +102,7 @@ const shortCover: Rule = {
       severity: "warning",
       field: "maxAttempts",
       sentence: `${percent(share)} of the calls outlast an outage of ${span(outageMs)}; the others spend ${policy.maxAttempts} attempts for nothing.`,
-      fix: "Raise maxAttempts or initialDelayMs (ask advise for the fewest attempts with 95 %), or hand the call to the durable service.",
+      fix: `Raise ${policy.delaysMs ? "the entries of delaysMs or add some" : "maxAttempts or initialDelayMs"} (ask advise for the fewest attempts with 95 %), or hand the call to the durable service.`,
       figures: { outageMs, coverage: share },
     };
   },

@@ -1,5 +1,5 @@
 /** Guard rules: what stands, or fails to stand, between retries and the server. */
-import { hedgeQuantile } from "@redrive/core";
+import { hedgeQuantile, type Kernel } from "@redrive/core";
 import { percent, plain, span, whole } from "../words/figures.ts";
 import { HERD, type Rule } from "./rule.ts";
 
@@ -28,6 +28,16 @@ const unsafeRepeat: Rule = {
   },
 };
 
+/** Retries that can come within a span, if chance draws the shortest waits. */
+function earliestWithin(maxAttempts: number, kernel: Kernel, spanMs: number): number {
+  let atMs = 0;
+  for (let attempt = 1; attempt < maxAttempts; attempt++) {
+    atMs += kernel.delayMs(attempt, 0, 0);
+    if (atMs >= spanMs) return attempt - 1;
+  }
+  return maxAttempts - 1;
+}
+
 const ignoresRetryAfter: Rule = {
   id: "ignores-retry-after",
   stands:
@@ -36,16 +46,15 @@ const ignoresRetryAfter: Rule = {
     const codes = policy.retryableStatusCodes.filter((code) => code === 429 || code === 503);
     if (policy.respectRetryAfter || codes.length === 0 || policy.maxAttempts === 1)
       return undefined;
-    let beforeMs = 0;
-    let attempts = 1;
-    for (; attempts < policy.maxAttempts && beforeMs < 60_000; attempts++)
-      beforeMs += kernel.ceilingMs(attempts);
+    const early = earliestWithin(policy.maxAttempts, kernel, 60_000);
+    // Whose shortest waits are longer comes too early only for who asks for more than that.
+    if (early === 0) return undefined;
     return {
       severity: "error",
       field: "respectRetryAfter",
-      sentence: `A server that asks for 60 s of rest gets up to ${attempts - 1} more attempts before they are over.`,
+      sentence: `A server that asks for 60 s of rest gets up to ${early} more attempts before they are over.`,
       fix: "Set respectRetryAfter to true; the hint is never undercut and spread by jitter.",
-      figures: { attemptsWithin60s: attempts - 1 },
+      figures: { attemptsWithin60s: early },
     };
   },
 };
@@ -61,7 +70,7 @@ const fastThrottle: Rule = {
       severity: "warning",
       field: policy.delaysMs ? "delaysMs" : "throttleDelayMs",
       sentence: `After a 429 without Retry-After the next attempt comes within ${span(firstMs)}, ${whole(1000 / Math.max(1, firstMs))} a second per client.`,
-      fix: "Set throttleDelayMs to 500 (the AWS SDKs' base after throttling) or more.",
+      fix: `Set ${policy.delaysMs ? "the first entry of delaysMs" : "throttleDelayMs"} to 500 (the AWS SDKs' base after throttling) or more.`,
       figures: { firstMs },
     };
   },

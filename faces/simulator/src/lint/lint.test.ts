@@ -126,3 +126,34 @@ describe("lint", () => {
     );
   });
 });
+
+describe("the figures in a sentence are right", () => {
+  const figuresOf = (id: string, subject: LintSubject, context: LintContext = {}) =>
+    lint(subject, context).find((one) => one.id === id)?.figures;
+
+  it("counts what fits into a minute, not what comes just after it", () => {
+    const metronome = { backoff: "FIXED", initialDelayMs: 1000, maxAttempts: 90 } as const;
+    // At 0, 1, 3, 7, 15 and 31 s; the next one would come at 63 s.
+    expect(figuresOf("fixed-delay", { ...metronome, totalBudgetMs: 600_000 })).toMatchObject({
+      attemptsPerMinute: 61,
+      attemptsPerMinuteExponential: 6,
+    });
+  });
+
+  it("counts only attempts that come while a server asks for rest", () => {
+    const deaf = { respectRetryAfter: false, totalBudgetMs: 86_400_000 } as const;
+    const within = (policy: PolicyDocument) =>
+      figuresOf("ignores-retry-after", { ...deaf, ...policy })?.["attemptsWithin60s"];
+    expect(within({ delaysMs: [20_000, 30_000, 20_000], jitterType: "NONE" })).toBe(2);
+    // Chance may draw hardly any wait at all.
+    expect(within({ delaysMs: [20_000, 30_000, 20_000], jitterType: "FULL" })).toBe(3);
+    expect(within({ delaysMs: [3_600_000], jitterType: "NONE" })).toBeUndefined();
+  });
+
+  it("advises what a list of waits can take", () => {
+    const list = { delaysMs: [0, 0], jitterType: "NONE" } as const;
+    for (const { id, fix } of lint(list, { minimumWaitMs: 50, outageMs: 8000 })) {
+      expect(fix, id).not.toMatch(/initialDelayMs|maxDelayMs|throttleDelayMs|maxAttempts/u);
+    }
+  });
+});

@@ -132,6 +132,16 @@ describe("mend", () => {
     );
   });
 
+  it("raises what must not be shorter than a longer first wait", () => {
+    expect(mended("below-minimum", {}, { minimumWaitMs: 100_000 })).toEqual({
+      jitterType: "EQUAL",
+      initialDelayMs: 200_000,
+      maxDelayMs: 1_600_000,
+      throttleDelayMs: 200_000,
+      totalBudgetMs: 3_050_000,
+    });
+  });
+
   it("changes no curve where the waits are a list", () => {
     expect(mended("no-wait", { delaysMs: [0, 0] })).toBeUndefined();
     expect(mended("no-jitter", { delaysMs: [1000, 2000], jitterType: "NONE" })).toEqual({

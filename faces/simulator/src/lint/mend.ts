@@ -110,8 +110,7 @@ const POLICY_CHANGES: Readonly<Record<string, PolicyChange>> = {
     }),
   "cap-too-long": (_policy, _context, { limitMs }) =>
     limitMs === undefined ? undefined : set({ maxDelayMs: limitMs }),
-  "below-minimum": (_policy, { minimumWaitMs = 0 }) =>
-    set({ jitterType: "EQUAL", initialDelayMs: 2 * minimumWaitMs }),
+  "below-minimum": (policy, { minimumWaitMs = 0 }) => longerFrom(policy, 2 * minimumWaitMs),
   decorrelated: () => set({ jitterType: "FULL" }),
   endless: () => set({ maxAttempts: 20 }),
   "waits-do-not-fit": (policy) => set({ totalBudgetMs: roomFor(policy, policy.maxAttempts) }),
@@ -138,6 +137,22 @@ const LONGEST_TOTAL_MS = 365 * 86_400_000;
 
 function set(policy: PolicyDocument): Change {
   return { policy };
+}
+
+/** The first wait at least this long, and everything that must not be shorter than it. */
+function longerFrom(policy: Policy, initialDelayMs: number): Change | undefined {
+  const { maxDelayMs, throttleDelayMs, totalBudgetMs, maxAttempts } = policy;
+  if (policy.delaysMs !== undefined) return undefined;
+  const longer = {
+    jitterType: "EQUAL",
+    initialDelayMs,
+    ...((maxDelayMs ?? 0) < initialDelayMs && {
+      maxDelayMs: Math.min(LONGEST_WAIT_MS, 8 * initialDelayMs),
+    }),
+    ...((throttleDelayMs ?? 0) < initialDelayMs && { throttleDelayMs: initialDelayMs }),
+  } as const;
+  const roomMs = roomFor({ ...policy, ...longer } as Policy, maxAttempts);
+  return set({ ...longer, ...(totalBudgetMs < initialDelayMs && { totalBudgetMs: roomMs }) });
 }
 
 /** All ceilings of the waits and all timeouts, as advise reckons it. */

@@ -35,9 +35,11 @@ const noWait: Rule = {
     const { maxAttempts } = target.policy;
     return {
       severity: "error",
-      field: "initialDelayMs",
+      field: target.policy.delaysMs ? "delaysMs" : "initialDelayMs",
       sentence: `All ${maxAttempts} attempts leave at once: an outage of even 100 ms is outlasted by ${percent(coverageOf(target.policy, 100))} of the calls, and the server gets ${maxAttempts} times the load.`,
-      fix: "Set initialDelayMs to 100 or more.",
+      fix: target.policy.delaysMs
+        ? "Make the entries of delaysMs 100 or more."
+        : "Set initialDelayMs to 100 or more.",
       figures: { attempts: maxAttempts, coverage: 0 },
     };
   },
@@ -101,10 +103,10 @@ const fixedDelay: Rule = {
   },
 };
 
-/** How many doubling waits fit: the smallest n with 2^n - 1 >= `sum`. */
+/** How many doubling waits fit: the largest n with 2^n - 1 <= `sum`. */
 function doublings(sum: number): number {
   let n = 0;
-  for (let total = 0, wait = 1; total < sum; n++, wait *= 2) total += wait;
+  for (let total = 1; total <= sum; n++) total = 2 * total + 1;
   return n;
 }
 
@@ -162,7 +164,7 @@ const belowMinimum: Rule = {
       severity: "warning",
       field: "jitterType",
       sentence: `The first wait may be as short as ${span(lowMs)}, below the minimum of ${span(minimumWaitMs)} that is needed.`,
-      fix: `Set jitterType to EQUAL and initialDelayMs to ${whole(2 * minimumWaitMs)}.`,
+      fix: `Set jitterType to EQUAL and ${target.policy.delaysMs ? "every entry of delaysMs" : "initialDelayMs"} to ${whole(2 * minimumWaitMs)} or more, within totalBudgetMs.`,
       figures: { lowMs, minimumWaitMs },
     };
   },
