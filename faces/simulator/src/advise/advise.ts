@@ -79,7 +79,10 @@ export function advise(answers: Answers = {}): Advice {
 }
 
 function adviseNone(answers: Full): Advice {
-  const policy: PolicyDocument = { maxAttempts: 1 };
+  const policy: PolicyDocument = {
+    maxAttempts: 1,
+    ...(isHurried(answers) && { totalBudgetMs: 5000, attemptTimeoutMs: 5000 }),
+  };
   return {
     policy,
     destination: { policy },
@@ -94,22 +97,20 @@ function adviseNone(answers: Full): Advice {
 /** Clients that lint is to think of, by class. */
 const CLIENTS: Readonly<Record<ClientClass, number>> = { few: 5, many: 100, "very-many": 10_000 };
 
-function contextOf({
-  clients,
-  waits,
-  shards,
-  outageMs,
-  background,
-  idempotent,
-}: Full): LintContext {
-  const isPatient = waits !== "person" || background;
+/** Somebody looks on: work in the background is not waited for, whoever asked for it. */
+function isHurried({ waits, background }: Full): boolean {
+  return waits === "person" && !background;
+}
+
+function contextOf(answers: Full): LintContext {
+  const { clients, waits, shards, outageMs, background, idempotent } = answers;
   return {
     clients: CLIENTS[clients],
     waits: background ? "job" : waits,
     shards,
     breakerPerShard: shards > 1,
     idempotent: idempotent !== "no",
-    ...(isPatient && { outageMs }),
+    ...(!isHurried(answers) && { outageMs }),
   };
 }
 
@@ -143,14 +144,14 @@ function isDurable({ background, waits, outageMs }: Full): boolean {
 }
 
 function policyFor(answers: Full): PolicyDocument {
-  const { idempotent, minimumWait, waits, background, outageMs } = answers;
+  const { idempotent, minimumWait, outageMs } = answers;
   const isJob = isDurable(answers);
   const jitterType = minimumWait || isJob ? "EQUAL" : "FULL";
   const safety: PolicyDocument = {
     ...(idempotent === "no" ? NEVER_SENT : {}),
     ...(idempotent === "key" ? { requireIdempotencyKey: true } : {}),
   };
-  if (waits === "person" && !background) {
+  if (isHurried(answers)) {
     const quick = {
       maxAttempts: 3,
       initialDelayMs: 50,
@@ -163,7 +164,8 @@ function policyFor(answers: Full): PolicyDocument {
   return { ...enough(outageMs, isJob, jitterType), ...safety };
 }
 
-/** Attempts up to which advice goes; lint calls 100 endless. */
+/** Attempts from which and up to which advice goes; lint calls 100 endless. */
+const LEAST_ATTEMPTS = 3;
 const MOST_ATTEMPTS = 60;
 const WANTED_COVERAGE = 0.95;
 
@@ -179,7 +181,7 @@ function enough(outageMs: number, isJob: boolean, jitterType: "EQUAL" | "FULL"):
   const base = { initialDelayMs, maxDelayMs, jitterType, attemptTimeoutMs };
   const room = { ...base, maxAttempts: MOST_ATTEMPTS, totalBudgetMs: 31_536_000_000 };
   const needed = attemptsToOutlast(resolve(room), outageMs, WANTED_COVERAGE + 0.01);
-  const maxAttempts = Math.max(3, needed);
+  const maxAttempts = Math.max(LEAST_ATTEMPTS, needed);
   return { ...base, maxAttempts, totalBudgetMs: roomFor({ ...base, maxAttempts }) };
 }
 
@@ -201,8 +203,8 @@ function roomFor(policy: {
 }
 
 function destinationFor(answers: Full, policy: PolicyDocument): DestinationDocument {
-  const { clients, shards, waits, idempotent } = answers;
-  const isRead = waits === "person" && idempotent === "yes";
+  const { clients, shards, idempotent } = answers;
+  const isRead = isHurried(answers) && idempotent === "yes";
   const needsBreaker = clients === "very-many" || shards > 1;
   return {
     policy,
@@ -231,16 +233,9 @@ function reasonsFor(answers: Full, policy: PolicyDocument, coverage: number): st
   if (clients === "very-many")
     reasons.push("Above 1,000 clients a breaker spares a dead server the attempts of everybody.");
   if (minimumWait) reasons.push("Equal jitter keeps at least half of each wait.");
-  if (waits === "person" && !background) {
-    reasons.push(
-      `A person waits: three attempts within 5 s. They outlast ${outage} in ${percent(coverage)} of the cases; what must survive longer belongs into the durable service.`,
-    );
-    if (idempotent === "yes")
-      reasons.push("Reads are hedged at p95: 5 % more calls for a shorter tail.");
-  } else
-    reasons.push(
-      `${attempts} attempts are the fewest that outlast ${outage} (${percent(coverage)} of the cases).`,
-    );
+  else if (policy.jitterType === "EQUAL")
+    reasons.push("Equal jitter keeps at least half of each wait: fewer attempts outlast the same.");
+  reasons.push(...endReasons(answers, attempts, coverage));
   if (waits === "service" && !background && outageMs > LONGEST_HELD_MS) {
     reasons.push(`No caller holds on for ${outage}: hand the call to the durable service.`);
   }
@@ -255,6 +250,20 @@ function reasonsFor(answers: Full, policy: PolicyDocument, coverage: number): st
       `Keep one breaker per shard, over at least 100 calls: one of ${shards} shards being down must not cut off the rest.`,
     );
   return reasons;
+}
+
+/** When it gives up, and why then. */
+function endReasons(answers: Full, attempts: number, coverage: number): string[] {
+  const outage = span(answers.outageMs);
+  const share = `${percent(coverage)} of the cases`;
+  if (!isHurried(answers)) {
+    const fewest = attempts > LEAST_ATTEMPTS ? "are the fewest that outlast" : "outlast";
+    return [`${attempts} attempts ${fewest} ${outage} (${share}).`];
+  }
+  const quick = `A person waits: three attempts within 5 s. They outlast ${outage} in ${share}; what must survive longer belongs into the durable service.`;
+  const hedged =
+    "Reads are hedged at p95, within a budget of 10 %: 5 % more calls for a shorter tail.";
+  return answers.idempotent === "yes" ? [quick, hedged] : [quick];
 }
 
 function differenceFrom(
