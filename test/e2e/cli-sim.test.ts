@@ -106,16 +106,25 @@ test("a policy may come from standard input, and a picture go into a file", asyn
   expect(readFileSync(svg, "utf8")).toContain("</svg>");
 });
 
-test("a reader that leaves early is no failure", async () => {
-  const child = spawn(process.execPath, [MAIN, "sim", "run", "failover", "--csv"]);
+/** Runs a command of which nobody reads one stream; what it writes to the other. */
+async function unread(line: string, stream: "stdout" | "stderr"): Promise<[number, string]> {
+  const child = spawn(process.execPath, [MAIN, ...line.split(" ")]);
   onTestFinished(() => void child.kill("SIGKILL"));
-  child.stdout.destroy();
-  let err = "";
-  child.stderr.setEncoding("utf8").on("data", (text) => {
-    err += text;
+  child[stream].destroy();
+  let text = "";
+  child[stream === "stdout" ? "stderr" : "stdout"].setEncoding("utf8").on("data", (more) => {
+    text += more;
   });
   const [code] = await once(child, "close");
-  expect([code, err]).toEqual([0, ""]);
+  return [code, text];
+}
+
+test("a reader that leaves early is no failure, and hides none", async () => {
+  expect(await unread("sim run failover --csv", "stdout")).toEqual([0, ""]);
+  const path = join(folder, "nested.json");
+  writeFileSync(path, '{"tiers":[{"policy":{"maxAttempts":4}},{"policy":{"maxAttempts":4}}]}');
+  expect(await unread(`policies lint ${path}`, "stdout")).toEqual([1, ""]);
+  expect(await unread("sim run nowhere", "stderr")).toEqual([2, ""]);
 });
 
 test("every command shows examples in its help", async () => {

@@ -40,7 +40,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 export function systemScreen(): Screen {
   const { stdin, stdout, stderr, env, argv } = process;
-  endWithReader(stdout);
+  endWithReaders(stdout, stderr);
   return {
     width: widthOf(env, stdout.columns),
     paint: hasColor(env, stdout.isTTY) ? colorPaint : plainPaint,
@@ -69,10 +69,15 @@ export function hasColor(env: Environment, isTerminal: boolean | undefined): boo
   return Boolean(isTerminal) && env["TERM"] !== "dumb";
 }
 
-/** `redrive ... | head` closes the pipe early; that is no failure. */
-function endWithReader(stdout: NodeJS.WriteStream): void {
-  stdout.on("error", (error: NodeJS.ErrnoException) => {
+/** `redrive ... | head` closes the pipe early; that is no failure, and hides none that was found. */
+function endWithReaders(stdout: NodeJS.WriteStream, stderr: NodeJS.WriteStream): void {
+  const onlyPipes = (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") throw error;
-    process.exit(0);
+  };
+  stdout.on("error", (error) => {
+    onlyPipes(error);
+    process.exit();
   });
+  // Nobody reads the notes: the result may still be wanted.
+  stderr.on("error", onlyPipes);
 }

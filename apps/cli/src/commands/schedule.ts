@@ -113,10 +113,11 @@ function attemptLines({ waits }: Schedule, look: Look): readonly string[] {
   const { paint, width } = look;
   const ranges = waits.map(({ lowMs, highMs }) => rangeWords(lowMs, highMs));
   const rangeWidth = Math.max(HEADS.range.length, ...ranges.map((text) => text.length));
-  const barWidth = Math.max(8, width - rangeWidth - 7 - 9 - 9 - 4 * 2);
+  const spanWidth = Math.max(9, ...waits.map(({ delayMs }) => span(delayMs).length));
+  const barWidth = Math.max(8, width - rangeWidth - 7 - spanWidth - 9 - 4 * 2);
   const top = Math.max(0, ...waits.map(({ highMs }) => highMs));
   const line = (attempt: string, drawn: string, wait: string, range: string, at: string) =>
-    `${attempt.padStart(7)}  ${drawn}  ${wait.padStart(9)}  ${range.padEnd(rangeWidth)}  ${at.padStart(9)}`;
+    `${attempt.padStart(7)}  ${drawn}  ${wait.padStart(spanWidth)}  ${range.padEnd(rangeWidth)}  ${at.padStart(9)}`;
   const blank = " ".repeat(barWidth);
   return [
     paint("faint", line(HEADS.attempt, blank, HEADS.wait, HEADS.range, HEADS.at)),

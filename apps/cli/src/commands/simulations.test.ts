@@ -63,6 +63,12 @@ describe("schedule", () => {
     for (const one of lines.slice(2)) expect(one.length).toBeLessThanOrEqual(80);
   });
 
+  test("fits the terminal though a wait takes many digits", async () => {
+    const { out } = await redrive("schedule --full --base 24h --cap 24h -n 30 --total 8760h");
+    expect(out).toMatch(/\d{3}\.\d{2} min/u);
+    for (const one of out.split("\n").slice(2)) expect(one.length).toBeLessThanOrEqual(80);
+  });
+
   test("says why it ends early", async () => {
     const { out } = await redrive("schedule --none --base 10s -n 9");
     expect(out.replace(/\s+/gu, " ")).toContain(
