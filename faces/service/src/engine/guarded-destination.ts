@@ -98,7 +98,7 @@ export class GuardedDestination {
   /** For `GuardNotes`: are the guards to be written down, and when were they last. */
   isNoteWanted = false;
   notedAt = 0;
-  /** Those who keep it over a wait: tasks on their way into the store, claims, changes. */
+  /** Those who keep it over a wait: tasks on their way into the store, and claims. */
   holders = 0;
   #usedAt: number;
   readonly #whole: RetryBudget | undefined;
