@@ -81,6 +81,25 @@ describe("a task", () => {
   });
 });
 
+describe("claims of a commit whose answer was lost", () => {
+  it("are given back, however many others are under way", async () => {
+    const { clock, enqueue, sent, store } = await setup({ attemptTimeoutMs: 600_000 });
+    for (let n = 0; n < 200; n++) enqueue({ destination: `slow-${n % 20}` });
+    await clock.advance(1);
+    expect(sent).toHaveLength(200);
+    const { commit } = store;
+    store.commit = async (batch) => {
+      store.commit = commit;
+      await commit(batch);
+      throw new Error("the answer was lost");
+    };
+    const { task, created } = enqueue({ destination: "other" });
+    await Promise.all([expect(created).rejects.toThrow("the answer was lost"), clock.advance(1)]);
+    await clock.advance(5000);
+    expect(sent.slice(200).map((one) => one.task.taskId)).toEqual([task.taskId]);
+  });
+});
+
 describe("an attempt whose claim is being stored", () => {
   const NOW = 1_000_000;
   const place = { tenantId: TENANT, name: DESTINATION };

@@ -38,6 +38,8 @@ export class Rescuer {
   readonly #parts: RescuerParts;
   /** Claims whose settle is on its way. */
   readonly #settling = new Set<number>();
+  /** Claims may have been made that nobody here knows of; until a look after then has found none. */
+  #isSuspect = false;
   #suspectUntil = 0;
   /** The latest look found as many as it asked for. */
   #isMore = false;
@@ -48,6 +50,7 @@ export class Rescuer {
 
   /** A commit failed: claims may have been made that nobody here knows of. */
   suspect(now: number): void {
+    this.#isSuspect = true;
     this.#suspectUntil = now + SUSPECT_MS;
   }
 
@@ -57,7 +60,7 @@ export class Rescuer {
     const claims = await store.lapsed({ now, nodeId, limit: SLICE });
     this.#isMore = claims.length === SLICE;
     for (const claim of claims) if (this.#isFree(claim)) await this.#rescue(claim);
-    if (now < this.#suspectUntil) turn.betweenCommits(() => this.#releaseUnknown());
+    if (this.#isSuspect) turn.betweenCommits(() => this.#releaseUnknown(now));
   }
 
   #isFree({ ref }: StartedTask): boolean {
@@ -75,11 +78,15 @@ export class Rescuer {
     this.#settle(task, settleOf(ending, decideOn(ending), abandonedLogOf(task, now)));
   }
 
-  async #releaseUnknown(): Promise<void> {
-    const { store, nodeId } = this.#parts;
-    for (const claim of await store.claimsOf(nodeId, SLICE)) {
+  /** Those that are known come up too, and must not hide the others. */
+  async #releaseUnknown(now: number): Promise<void> {
+    const { store, nodeId, runner } = this.#parts;
+    const limit = SLICE + runner.held() + this.#settling.size;
+    const claims = await store.claimsOf(nodeId, limit);
+    for (const claim of claims) {
       if (this.#isFree(claim)) this.#settle(claim, releaseOf(claim, claim.nextAttemptAt));
     }
+    if (now >= this.#suspectUntil && claims.length < limit) this.#isSuspect = false;
   }
 
   #settle(task: StartedTask, settled: Settle): void {
