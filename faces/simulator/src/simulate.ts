@@ -25,7 +25,7 @@ export interface SimulateOptions {
   readonly seed?: number | string;
   /**
    * Told now and then, every hundred thousand events or so, which share of the run is over, 0 to 1.
-   * Fleets and contention take less than a second and tell nothing.
+   * Fleets and contention tell nothing: all but the largest take less than a second.
    */
   readonly onProgress?: OnProgress;
 }
