@@ -1,11 +1,11 @@
 /** Tests of bodies: what can be sent twice is the same twice, what cannot is known. */
 import { Readable } from "node:stream";
 import { describe, expect, test } from "vitest";
-import { type Body, replayBody, requestBody } from "./body.ts";
+import { type Body, type ReplayBody, replayBody, requestBody } from "./body.ts";
 
 /** What a server would get. */
-async function bytesOf(body: BodyInit | null): Promise<Uint8Array> {
-  return new Uint8Array(await new Response(body).arrayBuffer());
+async function bytesOf(body: ReturnType<ReplayBody["next"]>): Promise<Uint8Array> {
+  return new Uint8Array(await new Response(await body).arrayBuffer());
 }
 
 function form(): FormData {
@@ -41,7 +41,7 @@ describe("a body that can be repeated", () => {
     bytes.fill(0);
     parameters.set("q", "2");
     expect(await bytesOf(copied.next())).toEqual(new Uint8Array([1, 2, 3]));
-    expect(await new Response(kept.next()).text()).toBe("q=1");
+    expect(await new Response(await kept.next()).text()).toBe("q=1");
   });
 
   test("a form keeps one boundary", async () => {
@@ -72,8 +72,8 @@ describe("the body of a Request", () => {
   test("is read once and repeated", async () => {
     const request = new Request("http://a.example/", { method: "POST", body: "data" });
     const body = await requestBody(request);
-    expect(await new Response(body.next()).text()).toBe("data");
-    expect(await new Response(body.next()).text()).toBe("data");
+    expect(await new Response(await body.next()).text()).toBe("data");
+    expect(await new Response(await body.next()).text()).toBe("data");
   });
 
   test("of a GET is none, also where a host does not show bodies", async () => {
