@@ -29,7 +29,7 @@ const partRule: Rule = (value) =>
   value === false || isObject(value) ? undefined : "an object, or false";
 
 export const DESTINATION_FIELDS: Fields = {
-  description: textRule(/^.{0,500}$/s, "a text of at most 500 characters"),
+  description: textRule(/^.{0,500}$/s, "at most 500 characters"),
   policy: (value) => (typeof value === "string" ? presetRule(value) : objectRule(value)),
   idempotent: booleanRule,
   retryBudget: partRule,

@@ -109,7 +109,7 @@ describe("ranges", () => {
     [{ policyId: "" }, "policyId must be 1 to 64 characters of A-Z a-z 0-9 . _ -"],
     [{ policyId: "a b" }, "policyId must be"],
     [{ policyId: "x".repeat(65) }, "policyId must be"],
-    [{ description: "x".repeat(501) }, "description must be a text of at most 500 characters"],
+    [{ description: "x".repeat(501) }, "description must be at most 500 characters"],
     [{ backoff: "exponential" }, "backoff must be one of EXPONENTIAL, LINEAR, FIXED"],
     [{ jitterType: "full" }, "jitterType must be one of FULL, EQUAL"],
     [{ delaysMs: [] }, "delaysMs must be a list of 1 to 999 entries"],

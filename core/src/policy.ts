@@ -97,7 +97,7 @@ const CURVE_FIELDS: readonly CurveField[] = [
 /** One rule a field; what binds several fields together is in `checkTogether`. */
 export const POLICY_FIELDS: Fields & Readonly<Record<keyof PolicyDocument, Rule>> = {
   policyId: textRule(/^[\w.-]{1,64}$/, "1 to 64 characters of A-Z a-z 0-9 . _ -"),
-  description: textRule(/^.{0,500}$/s, "a text of at most 500 characters"),
+  description: textRule(/^.{0,500}$/s, "at most 500 characters"),
   maxAttempts: numberRule(1, 1000),
   backoff: choiceRule("EXPONENTIAL", "LINEAR", "FIXED"),
   initialDelayMs: numberRule(0, DAY_MS),

@@ -268,7 +268,7 @@ describe("a classifier that answers with something else", () => {
     const classify = (() => answer) as Classify<string>;
     const error = await rejectionOf(clock.run(retry(fn, { clock, classify })));
     expect(error).toMatchObject({ code: "INVALID_ARGUMENT" });
-    expect((error as Error).message).toContain("classify must answer with a verdict");
+    expect((error as Error).message).toContain("classify must give a verdict");
     expect(calledAt).toHaveLength(1);
   });
 });

@@ -291,9 +291,9 @@ function judged<T>(attempt: Call<T>, given: Ending<T>, seen: Outcome): void {
   if (verdict === "success" && "value" in ending) succeed(attempt, ending.value);
   else {
     settle(attempt, outcome, verdict);
-    if (!call.over && !call.host?.takeOver(attempt, ending, outcome, verdict)) {
-      ended(attempt, ending, outcome, verdict);
-    }
+    if (call.over) return;
+    const left = call.host?.sift(attempt, ending, outcome, verdict) ?? outcome;
+    if (left) ended(attempt, ending, left, verdict);
   }
 }
 

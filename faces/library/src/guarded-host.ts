@@ -12,12 +12,14 @@ import {
   hedgeAfterMs,
   isRepeatable,
   type Outcome,
+  rateReadyAt,
   type StopReason,
   type Verdict,
 } from "@redrive/core";
 import { type Call, giveUp, launch, proceed, wait } from "./call.ts";
 import {
   conclude,
+  endAt,
   errorFor,
   historyOf,
   leftMs,
@@ -69,6 +71,8 @@ export class GuardedHost implements Host {
   private readonly remembers: boolean;
   /** Under way, if it is: calls that ask at once share the answer. */
   private renewing: Promise<void> | undefined = undefined;
+  /** Calls that wait for a gate to open. */
+  private readonly held: Set<unknown> = new Set();
 
   constructor(
     gatekeeper: Gatekeeper,
@@ -98,7 +102,7 @@ export class GuardedHost implements Host {
     return copy === 0 ? undefined : endpoints[(copy - 1) % endpoints.length];
   }
 
-  enter<T>(call: Call<T>): void {
+  enter<T>(call: Call<T>, hasWaited = false): void {
     const { gatekeeper } = this;
     const { breaker } = call;
     const isRetry = call.made > 0;
@@ -110,8 +114,9 @@ export class GuardedHost implements Host {
     }
     const now = call.setting.ticker.turn.latest().epochMs;
     if (gatekeeper.isPlain) this.go(call, now);
-    else if (gatekeeper.isShut(breaker, now) || !gatekeeper.takeRates(now)) this.refuse(call, now);
-    else if (!gatekeeper.passThrottle(now)) this.turnAway(call, "overload");
+    else if (gatekeeper.isShut(breaker, now) || !gatekeeper.takeRates(now)) {
+      this.refuse(call, now, hasWaited);
+    } else if (!gatekeeper.passThrottle(now)) this.turnAway(call, "overload");
     else if (gatekeeper.takeSlot(isRetry)) this.go(call, now);
     else if (!this.waitInLine(call, isRetry)) this.turnAway(call, "overload");
   }
@@ -153,14 +158,28 @@ export class GuardedHost implements Host {
     if (this.hedge && !attempt.settled) this.startRace(attempt, this.hedge, now);
   }
 
-  /** A gate is shut: core says whether to wait for it. */
-  private refuse<T>(call: Call<T>, now: number): void {
+  /**
+   * A gate is shut: core says whether to wait for it. Who comes waits for a place in the rate behind
+   * those who wait already, so that a place wakes one call and not all of them.
+   */
+  private refuse<T>(call: Call<T>, now: number, hasWaited = false): void {
     // Whoever comes here has paid the retry budget already, and has an attempt left, if only to renew.
     const { retryBudgetUntil: _, ...gates } = this.gatekeeper.entryGates(call.breaker, now);
     const history = { ...historyOf(call, now), attempt: 0 };
     const admission = admit(call.policy, requestOf(call), history, gates, now);
-    if (admission.kind === "stop") this.turnAway(call, admission.reason);
-    else wait(call, admission.kind === "hold" ? admission.until - now : 1, () => proceed(call));
+    if (admission.kind === "stop") {
+      this.turnAway(call, admission.reason);
+      return;
+    }
+    const { held, gatekeeper } = this;
+    const { rate } = gatekeeper.guards;
+    const openAt = admission.kind === "hold" ? admission.until : now + 1;
+    const placeAt = rate && !hasWaited ? rateReadyAt(rate, now, held.size) : 0;
+    held.add(call);
+    wait(call, Math.max(openAt, Math.min(placeAt, endAt(call))) - now, () => {
+      held.delete(call);
+      this.enter(call, true);
+    });
   }
 
   holdBack<T>(call: Call<T>, decision: HoldDecision, throttled: boolean, now: number): void {
@@ -224,16 +243,23 @@ export class GuardedHost implements Host {
     tellBreaker(call, before);
   }
 
-  takeOver<T>(attempt: Call<T>, ending: Ending<T>, outcome: Outcome, verdict: Verdict): boolean {
+  sift<T>(
+    attempt: Call<T>,
+    ending: Ending<T>,
+    outcome: Outcome,
+    verdict: Verdict,
+  ): Outcome | false {
     const { call } = attempt;
-    if (call.race?.isOn()) return true;
-    call.race?.stop();
+    const { race } = call;
+    const heeded = race?.heed(outcome, call.setting.ticker.turn.now()) ?? outcome;
+    if (race?.isOn()) return false;
+    race?.stop();
     const isRefused = outcome.kind === "status" && outcome.status === 401;
     const renewed = isRefused && !call.options.once ? this.renewFor(call) : undefined;
-    if (renewed === undefined) return false;
+    if (renewed === undefined) return heeded;
     record(attempt, ending, outcome, verdict, 0, call.setting.clock.now());
     this.repeatAfter(call, renewed);
-    return true;
+    return false;
   }
 
   /** New credentials, once per call; undefined where nobody can get any. */
@@ -283,6 +309,7 @@ export class GuardedHost implements Host {
   finish<T>(call: Call<T>, reason?: unknown): void {
     if (call.drawn > 0) this.gatekeeper.giveBack(call.drawn);
     call.drawn = 0;
+    this.held.delete(call);
     call.race?.end(reason);
   }
 

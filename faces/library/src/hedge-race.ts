@@ -2,7 +2,7 @@
  * Hedge race: an attempt and its copies, of which the first success wins. The losers are aborted on
  * the wire; a failure loses only if nothing else is still running.
  */
-import { type Cancel, RedriveError } from "@redrive/core";
+import { type Cancel, type Outcome, RedriveError } from "@redrive/core";
 import { type Call, drop } from "./call.ts";
 
 export class HedgeRace<T> {
@@ -11,6 +11,8 @@ export class HedgeRace<T> {
   private readonly afterMs: number;
   private readonly runners: Call<T>[];
   private cancel: Cancel;
+  /** Until when a runner that failed was asked to wait. */
+  private quietUntil = 0;
 
   /** `send` launches a copy, unless the guards are against it; at most `most` leave. */
   constructor(
@@ -43,6 +45,13 @@ export class HedgeRace<T> {
   /** True while any runner has not ended. */
   isOn(): boolean {
     return this.runners.some((runner) => !runner.settled);
+  }
+
+  /** A failure as the retry is to see it: with the longest wait that a runner was asked for. */
+  heed(outcome: Outcome, now: number): Outcome {
+    this.quietUntil = Math.max(this.quietUntil, now + (outcome.retryAfterMs ?? 0));
+    const retryAfterMs = this.quietUntil - now;
+    return retryAfterMs > 0 ? { ...outcome, retryAfterMs } : outcome;
   }
 
   /** No further copies. */

@@ -1,8 +1,9 @@
 /** Tests of hedging: when a copy leaves, what it costs, who wins and what becomes of the loser. */
+import { statusOutcome } from "@redrive/core";
 import { describe, expect, test } from "vitest";
 import { type DestinationInput, destination } from "./destination.ts";
 import { hedge } from "./hedge.ts";
-import type { AttemptContext } from "./options.ts";
+import type { AttemptContext, Classify } from "./options.ts";
 import { flaky, type Step } from "./testing.ts";
 import { rejectionOf, START_AT, statusError, world } from "./world.testing.ts";
 
@@ -16,6 +17,18 @@ function shopOf(input: DestinationInput = {}) {
 
 const slow: Step<string> = { returns: "slow", afterMs: 1000 };
 const quick: Step<string> = { returns: "quick", afterMs: 10 };
+
+test("Retry-After of a copy that lost is not undercut by one that asks for nothing", async () => {
+  const { clock, shop } = shopOf({ hedge: { after: 100 }, policy: FAST });
+  const asks: Step<string> = { throws: 10_000, afterMs: 150 };
+  const fails: Step<string> = { throws: undefined, afterMs: 100 };
+  const { fn, calledAt } = flaky(clock, [asks, fails, quick]);
+  const classify: Classify<string> = (ending) =>
+    "error" in ending ? statusOutcome(503, ending.error as number | undefined) : undefined;
+  expect(await clock.run(shop.run(fn, { classify }))).toBe("quick");
+  // Asked at 150 for 10 s; the copy failed at 200.
+  expect(calledAt.map((at) => at - START_AT)).toEqual([0, 100, 10_150]);
+});
 
 describe("a slow call", () => {
   test("gets a copy after a fixed delay, and the first answer is taken", async () => {

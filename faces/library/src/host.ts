@@ -23,8 +23,8 @@ export interface Host {
   /** An attempt is no longer under way. */
   leave<T>(attempt: Call<T>, outcome: Outcome, verdict: Verdict): void;
 
-  /** A failure that is not core's to decide on yet: a copy still runs, or credentials are renewed. */
-  takeOver<T>(attempt: Call<T>, ending: Ending<T>, outcome: Outcome, verdict: Verdict): boolean;
+  /** What core is to decide on; false while a copy still runs or credentials are renewed. */
+  sift<T>(attempt: Call<T>, ending: Ending<T>, outcome: Outcome, verdict: Verdict): Outcome | false;
 
   /** What the guards say. */
   gates<T>(call: Call<T>, now: number, throttled: boolean): Gates;

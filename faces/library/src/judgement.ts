@@ -25,7 +25,7 @@ const VERDICTS: readonly unknown[] = ["success", "transient", "throttled", "term
 /** A judgement that is none must not be taken for "again": what succeeded would be repeated. */
 export function sure(verdict: Verdict): Verdict {
   if (VERDICTS.includes(verdict)) return verdict;
-  const text = `classify must answer with a verdict, got ${quote(verdict)}`;
+  const text = `classify must give a verdict, got ${quote(verdict)}`;
   throw new RedriveError("INVALID_ARGUMENT", text);
 }
 
