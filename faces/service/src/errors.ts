@@ -23,3 +23,9 @@ export function hedgeRefused({ hedge }: DestinationDocument): Error {
   const message = "hedge is for the library: the service sends each attempt once; leave it out";
   return new DocumentError("INVALID_DESTINATION", [problem("hedge", hedge, message)]);
 }
+
+/** The store kept a stop waiting for too long. */
+export function unansweredStop(): Error {
+  const text = "it did not answer in time while the service stopped: what runs is abandoned";
+  return serviceError("STORE_UNAVAILABLE", `${text}, what the guards learnt last may be lost`);
+}

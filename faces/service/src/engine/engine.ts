@@ -10,7 +10,7 @@ import {
   type RetryBudgetDocument,
 } from "@redrive/core";
 import { codedStore, storeFailure } from "../coded-store.ts";
-import { serviceError } from "../errors.ts";
+import { serviceError, unansweredStop } from "../errors.ts";
 import {
   type Cancel,
   type CancelResult,
@@ -356,7 +356,7 @@ export class Engine implements TurnHost {
     this.#upkeep.stop();
     if (this.#isFailed()) return;
     const leftMs = Math.min(LAST_COMMITS_MS, Math.max(0, lastMs - clock.monotonicMs()));
-    if (!(await endsWithin(clock, leftMs, this.#sayLast()))) this.failed(unanswered());
+    if (!(await endsWithin(clock, leftMs, this.#sayLast()))) this.failed(unansweredStop());
     if (this.#isFailed()) return;
     this.#phase = "stopped";
     this.#turn.close(stopped());
@@ -390,11 +390,6 @@ export class Engine implements TurnHost {
     this.events.emit(this.#time.now(), { type: "node.lease-lost" });
     this.#runner.abort(new Error("the node's lease is lost"));
   }
-}
-
-function unanswered(): Error {
-  const text = "it did not answer in time while the service stopped: what runs is abandoned";
-  return serviceError("STORE_UNAVAILABLE", `${text}, what the guards learnt last may be lost`);
 }
 
 function stopped(): Error {

@@ -47,6 +47,7 @@ import { blankDestination, type DestinationRow } from "../store.ts";
 import type { Lane } from "../task.ts";
 import { NO_TICKETS, RetryBudgets, type Tickets } from "./retry-tickets.ts";
 import { guardsOf, guardsText } from "./saved-guards.ts";
+import { lanesOf, type WaitingLane } from "./waiting-lane.ts";
 
 /** Leave to make one attempt. Goes back exactly once: to `leave`, or unused to `giveBack`. */
 export interface Permit {
@@ -55,20 +56,6 @@ export interface Permit {
   /** When it was taken, and the tickets of the retry budgets it has: both follow a late start. */
   at: number;
   tickets: Tickets;
-}
-
-/** Tasks of a destination that wait in one lane, as far as this node knows. */
-export interface WaitingLane {
-  readonly destination: GuardedDestination;
-  readonly lane: Lane;
-  /** When the earliest of them is due; Infinity when none waits. */
-  dueAt: number;
-  /** Entries of the scheduler's heap with an older one are stale. */
-  stamp: number;
-  /** It is due, but only a change at the destination lets it go on. */
-  blocked: boolean;
-  /** It is due and waits for an instant, unless a change at the destination lets it go on before. */
-  parked: boolean;
 }
 
 /** A Retry-After holds back others for at most this; then one call finds out. */
@@ -125,15 +112,7 @@ export class GuardedDestination {
     this.row = blankDestination(place.tenantId, place.name);
     this.#madeAt = now;
     this.#usedAt = now;
-    const lane = (name: Lane): WaitingLane => ({
-      destination: this,
-      lane: name,
-      dueAt: Number.POSITIVE_INFINITY,
-      stamp: 0,
-      blocked: false,
-      parked: false,
-    });
-    this.lanes = { first: lane("first"), retry: lane("retry"), alone: lane("alone") };
+    this.lanes = lanesOf(this);
   }
 
   /** Made when they are first asked: ten thousand destinations that only wait cost little. */
@@ -246,8 +225,8 @@ export class GuardedDestination {
   /**
    * The first byte is about to leave. False if it must not: the commit of the claim took its time,
    * and meanwhile the destination was paused or has asked for time, the breaker has changed its
-   * mind, or the budget has been spent. A retry after a
-   * throttling answer (`throttled`) may have another price, which is known only now.
+   * mind, or the budget has been spent. A retry after a throttling answer (`throttled`) may have
+   * another price, which is known only now.
    */
   mayLeave(permit: Permit, now: number, throttled: boolean): boolean {
     const { breaker } = this.guards;

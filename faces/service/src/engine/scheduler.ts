@@ -6,7 +6,8 @@
  */
 import { createHeap } from "../heap.ts";
 import type { ClaimRequest, ClaimResult } from "../store.ts";
-import type { GuardedDestination, Permit, WaitingLane } from "./guarded-destination.ts";
+import type { GuardedDestination, Permit } from "./guarded-destination.ts";
+import type { WaitingLane } from "./waiting-lane.ts";
 
 /** A claim to be made: permits in hand first, then the question to the store. */
 export interface Pick {
