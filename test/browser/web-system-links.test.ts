@@ -190,11 +190,11 @@ describe("the document itself", () => {
 });
 
 describe("a long run", () => {
-  /** Minutes of work for any machine. */
+  /** As many calls as a run may have: long work for any machine. */
   const endless: CallsDocument = {
     name: "endless",
     horizonMs: 86_400_000,
-    clients: { kind: "OPEN", ratePerSecond: 5000 },
+    clients: { kind: "OPEN", ratePerSecond: 1150 },
     // So that another endless run stands behind it.
     tiers: [{ destination: { retryBudget: { ratio: 0.1 } } }],
   };

@@ -5,16 +5,19 @@ import { createKey, memoryKeyBook } from "@redrive/service/http";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { endings, type Front, openFront } from "./front.ts";
 
+type Created = ReturnType<typeof createKey>;
+
 let front: Front;
 let client: Client;
+/** Of the tenant that the others are served beside. */
+let own: Client;
 beforeAll(async () => {
-  const { key, record } = createKey((bytes) => bytes.fill(7), {
-    tenantId: "acme",
-    scopes: ["admin"],
-    now: 0,
-  });
-  front = await openFront({ keys: memoryKeyBook([record]) });
-  client = createClient({ url: front.url, apiKey: key });
+  const [acme, other] = ["acme", "default"].map((tenantId, n) =>
+    createKey((bytes) => bytes.fill(7 + n), { tenantId, scopes: ["admin"], now: 0 }),
+  ) as [Created, Created];
+  front = await openFront({ keys: memoryKeyBook([acme.record, other.record]) });
+  client = createClient({ url: front.url, apiKey: acme.key });
+  own = createClient({ url: front.url, apiKey: other.key });
 });
 afterAll(() => front.close());
 
@@ -97,7 +100,8 @@ test("something that is no Redrive is told from one", async () => {
   await expect(page.createTask(task)).rejects.toMatchObject(refusal);
 });
 
-test("whether it is ready, and its metrics", async () => {
+test("whether it is ready, and its metrics, which are not every tenant's to see", async () => {
   expect(await client.isReady()).toBe(true);
-  expect(await client.metrics()).toContain("retry_tasks");
+  await expect(client.metrics()).rejects.toMatchObject({ code: "FORBIDDEN" });
+  expect(await own.metrics()).toContain("retry_tasks");
 });
