@@ -154,7 +154,7 @@ describe("fields together", () => {
     ],
     [
       { jitterType: "DECORRELATED", delaysMs: [1] },
-      "jitterType must be another one when delaysMs is given",
+      "jitterType must be another when delaysMs is given",
     ],
     [
       { delaysMs: [1], initialDelayMs: 5 },

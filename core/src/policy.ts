@@ -206,7 +206,7 @@ function checkTogether(policy: Policy, document: PolicyDocument, prefix: string)
     }
     const isOther = (document.maxAttempts ?? maxAttempts) !== maxAttempts;
     refuse("maxAttempts", isOther, `${maxAttempts} (entries of delaysMs + 1) or left out`);
-    refuse("jitterType", isDecorrelated, "another one when delaysMs is given");
+    refuse("jitterType", isDecorrelated, "another when delaysMs is given");
   } else checkCurve(policy, isDecorrelated, refuse);
   const isLate = connectTimeoutMs > attemptTimeoutMs;
   refuse("connectTimeoutMs", isLate, `at most attemptTimeoutMs (${attemptTimeoutMs})`);

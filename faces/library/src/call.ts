@@ -252,7 +252,7 @@ function invoke<T>(attempt: Call<T>, fn: Attempted<T>): void {
   try {
     result = fn(attempt);
     // Another kind of promise may throw, or answer twice, at once or with a promise: ours do not.
-    if (isThenable(result)) result = Promise.resolve(result);
+    if (!(result instanceof Promise) && isThenable(result)) result = Promise.resolve(result);
   } catch (error) {
     failed(attempt, error);
     return;
