@@ -50,12 +50,9 @@ export function giveBackRate(rate: Rate, takenAt: number): void {
   if (rate.at === takenAt) rate.ahead = Math.max(0, rate.ahead - 1);
 }
 
-/**
- * The earliest whole ms at which a call may go: `now` if it may go at once. `before`: so many others
- * go first.
- */
-export function rateReadyAt(rate: Rate, now: number, before = 0): number {
-  const excess = Math.max(0, excessOf(rate, aheadAt(rate, now)) + before);
+/** The earliest whole ms at which a call may go: `now` if it may go at once. */
+export function rateReadyAt(rate: Rate, now: number): number {
+  const excess = Math.max(0, excessOf(rate, aheadAt(rate, now)));
   return now - Math.floor((-excess * 1000) / rate.options.perSecond);
 }
 

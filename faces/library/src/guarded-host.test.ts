@@ -1,5 +1,4 @@
 /** Tests of a guarded call: the order of the guards, what each refusal says, and what patience is. */
-import type { Cancel, Clock } from "@redrive/core";
 import { describe, expect, test } from "vitest";
 import { type DestinationInput, destination } from "./destination.ts";
 import { flaky } from "./testing.ts";
@@ -12,11 +11,6 @@ function shopOf(input: DestinationInput = {}) {
   const given = world("guards");
   const { clock, random, onEvent } = given;
   return { ...given, shop: destination("shop", { clock, random, onEvent, ...input }) };
-}
-
-function abortable() {
-  const controller = new AbortController();
-  return { signal: controller.signal, abort: () => controller.abort() };
 }
 
 const fail = (status = 503) => Promise.reject(statusError(status));
@@ -168,31 +162,6 @@ describe("the rate", () => {
     const calls = Array.from({ length: 4 }, () => shop.run(() => wentAt.push(clock.now())));
     await clock.run(Promise.all(calls));
     expect(wentAt.map((at) => at - START_AT)).toEqual([0, 100, 200, 300]);
-  });
-
-  test("wakes those who wait one by one, also when some of them are aborted", async () => {
-    const { clock, random } = world("guards");
-    let alarms = 0;
-    const counting: Clock = {
-      ...clock,
-      alarm: (...args) => [alarms++, clock.alarm(...args)][1] as Cancel,
-    };
-    const rate = { perSecond: 100, burst: 1 };
-    const shop = destination("shop", { clock: counting, random, rate });
-    const wentAt: number[] = [];
-    const { signal, abort } = abortable();
-    const go = () => void wentAt.push(clock.now() - START_AT);
-    const calls = Array.from({ length: 500 }, (_, n) =>
-      n % 10 === 9 ? rejectionOf(shop.run(go, { signal })) : shop.run(go),
-    );
-    await clock.advance(5);
-    abort();
-    await clock.run(Promise.all(calls));
-    expect(wentAt).toHaveLength(450);
-    expect(wentAt.every((at, n) => n === 0 || at - (wentAt[n - 1] ?? 0) >= 10)).toBe(true);
-    // As the 500 stood in line; a place that nobody takes any more is not made up for.
-    expect(wentAt.at(-1)).toBe(4980);
-    expect(alarms).toBeLessThan(2000);
   });
 
   test("that the deadline does not hold ends the call with budget, not with nothing", async () => {

@@ -12,14 +12,12 @@ import {
   hedgeAfterMs,
   isRepeatable,
   type Outcome,
-  rateReadyAt,
   type StopReason,
   type Verdict,
 } from "@redrive/core";
 import { type Call, giveUp, launch, proceed, wait } from "./call.ts";
 import {
   conclude,
-  endAt,
   errorFor,
   historyOf,
   leftMs,
@@ -71,8 +69,6 @@ export class GuardedHost implements Host {
   private readonly remembers: boolean;
   /** Under way, if it is: calls that ask at once share the answer. */
   private renewing: Promise<void> | undefined = undefined;
-  /** Calls that wait for a gate to open. */
-  private readonly held: Set<unknown> = new Set();
 
   constructor(
     gatekeeper: Gatekeeper,
@@ -102,7 +98,7 @@ export class GuardedHost implements Host {
     return copy === 0 ? undefined : endpoints[(copy - 1) % endpoints.length];
   }
 
-  enter<T>(call: Call<T>, hasWaited = false): void {
+  enter<T>(call: Call<T>): void {
     const { gatekeeper } = this;
     const { breaker } = call;
     const isRetry = call.made > 0;
@@ -115,7 +111,7 @@ export class GuardedHost implements Host {
     const now = call.setting.ticker.turn.latest().epochMs;
     if (gatekeeper.isPlain) this.go(call, now);
     else if (gatekeeper.isShut(breaker, now) || !gatekeeper.takeRates(now)) {
-      this.refuse(call, now, hasWaited);
+      this.refuse(call, now);
     } else if (!gatekeeper.passThrottle(now)) this.turnAway(call, "overload");
     else if (gatekeeper.takeSlot(isRetry)) this.go(call, now);
     else if (!this.waitInLine(call, isRetry)) this.turnAway(call, "overload");
@@ -154,32 +150,22 @@ export class GuardedHost implements Host {
       this.counts.firsts++;
       this.gatekeeper.noteFirst(now);
     } else this.counts.retries++;
+    // The race of the attempt before is over, and what it was asked to wait has been waited.
+    call.race = undefined;
     const attempt = launch(call, 0, pass, drawn);
     if (this.hedge && !attempt.settled) this.startRace(attempt, this.hedge, now);
   }
 
-  /**
-   * A gate is shut: core says whether to wait for it. Who comes waits for a place in the rate behind
-   * those who wait already, so that a place wakes one call and not all of them.
-   */
-  private refuse<T>(call: Call<T>, now: number, hasWaited = false): void {
+  /** A gate is shut: core says whether to wait for it. */
+  private refuse<T>(call: Call<T>, now: number): void {
+    // Whoever was let into a slot that was given back may have aborted this one.
+    if (call.over) return;
     // Whoever comes here has paid the retry budget already, and has an attempt left, if only to renew.
     const { retryBudgetUntil: _, ...gates } = this.gatekeeper.entryGates(call.breaker, now);
     const history = { ...historyOf(call, now), attempt: 0 };
     const admission = admit(call.policy, requestOf(call), history, gates, now);
-    if (admission.kind === "stop") {
-      this.turnAway(call, admission.reason);
-      return;
-    }
-    const { held, gatekeeper } = this;
-    const { rate } = gatekeeper.guards;
-    const openAt = admission.kind === "hold" ? admission.until : now + 1;
-    const placeAt = rate && !hasWaited ? rateReadyAt(rate, now, held.size) : 0;
-    held.add(call);
-    wait(call, Math.max(openAt, Math.min(placeAt, endAt(call))) - now, () => {
-      held.delete(call);
-      this.enter(call, true);
-    });
+    if (admission.kind === "stop") this.turnAway(call, admission.reason);
+    else wait(call, admission.kind === "hold" ? admission.until - now : 1, () => proceed(call));
   }
 
   holdBack<T>(call: Call<T>, decision: HoldDecision, throttled: boolean, now: number): void {
@@ -309,7 +295,6 @@ export class GuardedHost implements Host {
   finish<T>(call: Call<T>, reason?: unknown): void {
     if (call.drawn > 0) this.gatekeeper.giveBack(call.drawn);
     call.drawn = 0;
-    this.held.delete(call);
     call.race?.end(reason);
   }
 
@@ -334,6 +319,11 @@ export class GuardedHost implements Host {
     tell(call, { type: "fallback", reason });
     const told = error ?? errorFor(call, reason, ending);
     const { signal } = call.options;
+    // Who was told may have aborted it.
+    if (signal?.aborted) {
+      call.reject(signal.reason);
+      return true;
+    }
     signal?.addEventListener("abort", call);
     firstAnswer(fallbacks, told, this.contextOf(call))
       .finally(() => signal?.removeEventListener("abort", call))

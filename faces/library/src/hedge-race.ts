@@ -28,8 +28,11 @@ export class HedgeRace<T> {
     this.cancel = this.arm(first.call);
   }
 
-  private arm(call: Call<T>): Cancel {
-    return call.setting.clock.alarm(this.afterMs, () => this.sendNext());
+  /** A target that has asked for time gets no further copy either. */
+  private arm({ setting: { clock } }: Call<T>): Cancel {
+    return clock.alarm(this.afterMs, () => {
+      if (clock.now() >= this.quietUntil) this.sendNext();
+    });
   }
 
   private sendNext(): void {

@@ -30,6 +30,17 @@ test("Retry-After of a copy that lost is not undercut by one that asks for nothi
   expect(calledAt.map((at) => at - START_AT)).toEqual([0, 100, 10_150]);
 });
 
+test("a target that asked for time gets no further copy", async () => {
+  const { clock, shop } = shopOf({ hedge: { after: 100, max: 3 }, policy: FAST });
+  const asks: Step<string> = { throws: 10_000, afterMs: 150 };
+  const fails: Step<string> = { throws: undefined, afterMs: 1000 };
+  const { fn, calledAt } = flaky(clock, [asks, fails, quick]);
+  const classify: Classify<string> = (ending) =>
+    "error" in ending ? statusOutcome(503, ending.error as number | undefined) : undefined;
+  expect(await clock.run(shop.run(fn, { classify }))).toBe("quick");
+  expect(calledAt.map((at) => at - START_AT)).toEqual([0, 100, 10_150]);
+});
+
 describe("a slow call", () => {
   test("gets a copy after a fixed delay, and the first answer is taken", async () => {
     const { clock, shop, events } = shopOf({ hedge: { after: 100 } });

@@ -74,6 +74,21 @@ describe("an abort by whoever is told of", () => {
   });
 });
 
+test("an abort by whoever is told of the fallback: it is not asked", async () => {
+  const { clock, random } = world();
+  const controller = new AbortController();
+  const reason = new Error("enough");
+  let asked = 0;
+  const api = destination("api", { clock, random, fallback: () => asked++ });
+  const call = api.run<number>(() => Promise.reject(statusError(503)), {
+    maxAttempts: 1,
+    signal: controller.signal,
+    onEvent: ({ type }) => void (type === "fallback" && controller.abort(reason)),
+  });
+  expect(await clock.run(rejectionOf(call))).toBe(reason);
+  expect(asked).toBe(0);
+});
+
 describe("a classifier that aborts its own call", () => {
   test("ends it once: no slot is given back twice, no other call loses its timeout", async () => {
     const { clock, random } = world();

@@ -52,6 +52,7 @@ export class Scheduler {
     let lane = this.#nextLane(now, running);
     while (lane !== undefined && left > 0 && picks.length < MOST_LANES) {
       this.#heap.pop();
+      lane.parked = false;
       const permits = this.#permits(lane, left, now);
       if (permits.length > 0) picks.push({ lane, permits });
       left -= permits.length;
@@ -82,15 +83,16 @@ export class Scheduler {
       if (permit === undefined) break;
       permits.push(permit);
     }
-    if (permits.length === 0) this.#park(lane);
+    if (permits.length === 0) this.#park(lane, now);
     return permits;
   }
 
-  #park(lane: WaitingLane): void {
+  #park(lane: WaitingLane, now: number): void {
     const { readyAt } = lane.destination;
     if (Number.isFinite(readyAt)) {
       this.#push(lane, readyAt);
-      lane.parked = true;
+      // Who would be let through was refused by chance (the throttle), and waits its time.
+      lane.parked = !lane.destination.wouldAdmit(lane.lane !== "first", now);
     } else lane.blocked = true;
   }
 
