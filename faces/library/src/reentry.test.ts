@@ -79,8 +79,9 @@ test("an abort by whoever is told of the fallback: it is not asked", async () =>
   const controller = new AbortController();
   const reason = new Error("enough");
   let asked = 0;
-  const api = destination("api", { clock, random, fallback: () => asked++ });
+  const api = destination("api", { clock, random });
   const call = api.run<number>(() => Promise.reject(statusError(503)), {
+    fallback: () => asked++,
     maxAttempts: 1,
     signal: controller.signal,
     onEvent: ({ type }) => void (type === "fallback" && controller.abort(reason)),
