@@ -61,7 +61,7 @@ import type { Moment } from "./turn.ts";
  */
 export class Call<T> implements AttemptContext, Layer, Timed {
   readonly setting: Setting;
-  readonly fn: Attempted<T>;
+  fn: Attempted<T>;
   readonly options: RunOptions<T>;
   readonly resolve: (value: T) => void;
   readonly reject: (reason: unknown) => void;
@@ -224,9 +224,7 @@ export function launch<T>(call: Call<T>, copy: number, pass: number, ticket: num
   attempt.ticket = ticket;
   if (copy === 0) call.made = attempt.attempt;
   call.setting.ticker.add(attempt);
-  // Who was told that it would leave may have aborted it.
-  if (call.over) drop(attempt, call.options.signal?.reason);
-  else invoke(attempt, call.fn);
+  invoke(attempt, call.fn);
   return attempt;
 }
 
@@ -257,12 +255,12 @@ function invoke<T>(attempt: Call<T>, fn: Attempted<T>): void {
     failed(attempt, error);
     return;
   }
-  if (result instanceof Promise) {
+  if (isThenable(result)) {
     result.then(
       (value) => returned(attempt, value),
       (error: unknown) => failed(attempt, error),
     );
-  } else returned(attempt, result as T);
+  } else returned(attempt, result);
 }
 
 function returned<T>(attempt: Call<T>, value: T): void {

@@ -15,7 +15,7 @@ import {
   type StopReason,
   type Verdict,
 } from "@redrive/core";
-import { type Call, giveUp, launch, proceed, wait } from "./call.ts";
+import { type Call, drop, giveUp, launch, proceed, wait } from "./call.ts";
 import {
   conclude,
   errorFor,
@@ -152,6 +152,7 @@ export class GuardedHost implements Host {
     } else this.counts.retries++;
     // The race of the attempt before is over, and what it was asked to wait has been waited.
     call.race = undefined;
+    dropIfOver(call);
     const attempt = launch(call, 0, pass, drawn);
     if (this.hedge && !attempt.settled) this.startRace(attempt, this.hedge, now);
   }
@@ -215,6 +216,7 @@ export class GuardedHost implements Host {
     }
     this.counts.hedges++;
     tell(call, { type: "hedge", attempt: call.made, copy, afterMs });
+    dropIfOver(call);
     return launch(call, copy, pass, ticket);
   }
 
@@ -377,4 +379,14 @@ function handOverOf<T>(call: Call<T>): HandOver | undefined {
 function tellBreaker<T>(call: Call<T>, before: BreakerState | undefined): void {
   const after = call.breaker?.state;
   if (before !== after && before && after) tell(call, { type: "breaker", from: before, to: after });
+}
+
+/** Who was told that it would leave may have aborted the call: what leaves then is dropped at once. */
+function dropIfOver<T>(call: Call<T>): void {
+  if (!call.over) return;
+  call.fn = (context) => {
+    const reason: unknown = call.options.signal?.reason;
+    drop(context as Call<T>, reason);
+    throw reason;
+  };
 }
