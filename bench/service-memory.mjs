@@ -71,6 +71,7 @@ async function claimMicros(file, /** @type {number} */ destinations) {
       destination,
       lane: "first",
       limit: 1,
+      aheadMs: 0,
       version: 0,
     });
     const startMs = performance.now();

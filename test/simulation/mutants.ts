@@ -5,7 +5,13 @@
 import type { PolicyDocument } from "@redrive/core";
 import type { Deliver } from "../../faces/service/src/engine/delivery.ts";
 import { releaseOf } from "../../faces/service/src/engine/settling.ts";
-import type { Batch, CommitResult, Settle } from "../../faces/service/src/store.ts";
+import type {
+  Batch,
+  ClaimResult,
+  CommitResult,
+  Settle,
+  StartedTask,
+} from "../../faces/service/src/store.ts";
 import type { MemoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";
 
 export interface Mutant {
@@ -51,6 +57,17 @@ export const mutants: readonly Mutant[] = [
     }),
   },
   {
+    name: "leave when claimed",
+    caughtBy: "no early or late attempt",
+    wrapStore: (observed) => ({
+      ...observed,
+      commitNow(batch) {
+        const { claims, ...result } = observed.commitNow(batch);
+        return { ...result, claims: claims.map((claim) => dueBy(claim, batch.now)) };
+      },
+    }),
+  },
+  {
     name: "no key uniqueness",
     caughtBy: "nothing lost",
     wrapMemory: (memory) => ({
@@ -82,6 +99,15 @@ export const mutants: readonly Mutant[] = [
   },
   { name: "no budget of the whole service", caughtBy: "retry budget kept", retryBudget: false },
 ];
+
+/** What is claimed ahead, told as if it were due. */
+function dueBy(claim: ClaimResult, now: number): ClaimResult {
+  const isDue = (task: StartedTask) => ({
+    ...task,
+    nextAttemptAt: Math.min(task.nextAttemptAt, now),
+  });
+  return { ...claim, tasks: claim.tasks.map(isDue) };
+}
 
 /** What the claims would start, told before any of it is stored. */
 function foretold(memory: MemoryStore, batch: Batch): CommitResult["claims"] {

@@ -163,6 +163,8 @@ export interface ClaimRequest {
   readonly destination: string;
   readonly lane: Lane;
   readonly limit: number;
+  /** What falls due within so many milliseconds is claimed too; 0: only what is due. */
+  readonly aheadMs: number;
   /** 0 for a destination that has no row. */
   readonly version: number;
 }

@@ -113,7 +113,7 @@ export class Engine implements TurnHost {
     this.policies = policies;
     const destinationOf = (tenantId: string, name: string) => this.destination(tenantId, name);
     const { follow = () => undefined } = options;
-    const shared = { time, random, policies, scheduler, events, destinationOf, follow };
+    const shared = { clock, time, random, policies, scheduler, events, destinationOf, follow };
     const mayStart = (now: number, claimedAt: number) =>
       this.#isActive(now) && claimedAt >= this.#lease.heldSince();
     this.#runner = new Runner({ ...shared, deliver, turn: () => this.#turn, mayStart });
@@ -230,9 +230,11 @@ export class Engine implements TurnHost {
   }
 
   async cancel(ref: Cancel): Promise<CancelResult> {
-    const result = await this.#ask<CancelResult>((done, failed) =>
-      this.#turn.addCancel({ ref, done, failed }),
-    );
+    const ask = () =>
+      this.#ask<CancelResult>((done, failed) => this.#turn.addCancel({ ref, done, failed }));
+    const result = await ask();
+    // It was claimed ahead and has not left: it ends, and says so itself, before this is asked again.
+    if (result.kind === "requested" && this.#runner.callBack(ref)) return ask();
     if (result.kind === "cancelled") {
       const { tenantId, taskId, onEnd } = ref;
       const destinationOf = (tenant: string, name: string) => this.destination(tenant, name);
@@ -305,6 +307,10 @@ export class Engine implements TurnHost {
 
   running(): number {
     return this.#runner.running();
+  }
+
+  underWay(): number {
+    return this.#runner.underWay();
   }
 
   carryOut(task: StartedTask, destination: GuardedDestination, permit: Permit): void {

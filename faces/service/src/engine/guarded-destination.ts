@@ -298,6 +298,20 @@ export class GuardedDestination {
     return rate || adaptiveRate || throttle ? 1 : MOST_PERMITS;
   }
 
+  /**
+   * How many permits may be taken a few milliseconds before their tasks are due. None where each has
+   * its instant, nor for the probe of a breaker, which the others wait for; and half of the places
+   * are kept for what is due.
+   */
+  placesAhead(): number {
+    const { breaker, concurrency } = this.guards;
+    const most = this.mostPermits();
+    if (most === 1 || (breaker && breaker.state !== "CLOSED")) return 0;
+    if (concurrency === undefined) return most;
+    const free = Math.floor(concurrencyLimit(concurrency) / 2) - concurrency.inFlight;
+    return Math.max(0, Math.min(most, free));
+  }
+
   /** Nothing left: it is as if nobody had asked. */
   giveBack(permit: Permit, now: number): void {
     const { breaker, concurrency, rate } = this.guards;

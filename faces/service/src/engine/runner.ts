@@ -1,10 +1,11 @@
 /**
- * Runner: carries out claims that are committed. Between the commit and the first byte it looks once
- * more: a node that is stopping or whose lease is gone gives the claim back uncounted. What it holds
- * in memory is what no rescuer of this node may touch.
+ * Runner: carries out claims that are committed, when their tasks are due. Between the commit and
+ * the first byte it looks once more: a node that is stopping or whose lease is gone gives the claim
+ * back uncounted. What it holds in memory is what no rescuer of this node may touch.
  */
 import {
   admit,
+  type Clock,
   type Decision,
   OPEN_GATES,
   type Policy,
@@ -13,9 +14,10 @@ import {
 } from "@redrive/core";
 import type { AttemptResult } from "../deliver/attempt-result.ts";
 import { createLightSignal, type LightSignal } from "../deliver/light-signal.ts";
-import type { Settle, SettleResult, StartedTask } from "../store.ts";
+import type { Settle, SettleResult, StartedTask, TaskRef } from "../store.ts";
 import type { AttemptLog } from "../task.ts";
 import type { Deliver } from "./delivery.ts";
+import { Departures } from "./departures.ts";
 import type { EngineTime } from "./engine-time.ts";
 import type { AttemptSummary, EngineEventBody, EngineEvents } from "./events.ts";
 import { type FindDestination, type Follow, noteFollower, withFollowers } from "./followers.ts";
@@ -38,6 +40,7 @@ import type { Turn } from "./turn.ts";
 
 /** What the runner works with. */
 export interface RunnerParts {
+  readonly clock: Clock;
   readonly time: EngineTime;
   readonly random: Random;
   readonly deliver: Deliver;
@@ -56,6 +59,7 @@ interface Held {
   readonly destination: GuardedDestination;
   readonly permit: Permit;
   readonly runsAlone: boolean;
+  isWaiting: boolean;
   /** Ends its attempt; undefined while nothing is on the wire. */
   signal: LightSignal | undefined;
   /** Its place in the list. */
@@ -70,16 +74,23 @@ export class Runner {
    * collected young.
    */
   readonly #held: Held[] = [];
+  readonly #departures: Departures<Held>;
   #running = 0;
   #alone = 0;
 
   constructor(parts: RunnerParts) {
     this.#parts = parts;
+    this.#departures = new Departures(parts.clock, parts.time, (held) => this.#prepare(held));
   }
 
   /** Attempts on the wire. */
   running(): number {
     return this.#running;
+  }
+
+  /** Those on the wire, and those that are about to leave. */
+  underWay(): number {
+    return this.#running + this.#departures.waiting();
   }
 
   /** Is a task under way that must be alone? */
@@ -99,11 +110,30 @@ export class Runner {
   start(task: StartedTask, destination: GuardedDestination, permit: Permit): void {
     const runsAlone = task.abandonedCount >= 2;
     const slot = this.#held.length;
-    const held: Held = { task, destination, permit, runsAlone, signal: undefined, slot };
+    const isWaiting = false;
+    const signal = undefined;
+    const held: Held = { task, destination, permit, runsAlone, isWaiting, signal, slot };
     this.#held.push(held);
     destination.holders++;
     if (runsAlone) this.#alone++;
-    const policy = this.#parts.policies.get(task);
+    if (task.nextAttemptAt > this.#parts.time.now()) this.#departures.add(held);
+    else this.#prepare(held);
+  }
+
+  /** A task that is cancelled goes back if it waits to leave; true if it did. */
+  callBack({ tenantId, taskId }: TaskRef): boolean {
+    for (const held of this.#held) {
+      const { task, isWaiting } = held;
+      if (!isWaiting || task.taskId !== taskId || task.tenantId !== tenantId) continue;
+      this.#departures.callBack(held);
+      this.#release(held);
+      return true;
+    }
+    return false;
+  }
+
+  #prepare(held: Held): void {
+    const policy = this.#parts.policies.get(held.task);
     if (policy === undefined) this.#loadPolicy(held);
     else this.#check(held, policy);
   }
@@ -146,6 +176,7 @@ export class Runner {
     const { task, destination, permit } = held;
     const { time, random } = this.#parts;
     const now = time.now();
+    this.#departures.look(now);
     this.#running--;
     held.signal = undefined;
     destination.leave(permit, now, policy, result.outcome, result.durationMs);

@@ -13,6 +13,8 @@ import type { WaitingLane } from "./waiting-lane.ts";
 export interface Pick {
   readonly lane: WaitingLane;
   readonly permits: Permit[];
+  /** What falls due so soon is claimed with what is due. */
+  readonly aheadMs: number;
 }
 
 interface Entry {
@@ -24,6 +26,14 @@ interface Entry {
 
 /** More lanes than this wait for the next turn. */
 const MOST_LANES = 64;
+
+/**
+ * A lane is looked at so long before its earliest task is due that the commit of the claim, a slow
+ * fsync included, is over by then; and what falls due soon after is claimed with it, so that there is
+ * a commit every few milliseconds and not for each of them.
+ */
+const LOOK_AHEAD_MS = 5;
+const CLAIM_AHEAD_MS = 8;
 
 export class Scheduler {
   readonly #heap = createHeap<Entry>(
@@ -37,7 +47,7 @@ export class Scheduler {
   note(lane: WaitingLane, dueAt: number): void {
     if (dueAt >= lane.dueAt) return;
     lane.dueAt = dueAt;
-    this.#push(lane, dueAt);
+    this.#expect(lane);
   }
 
   /** May a new task start at once, or do older ones wait for the same place? */
@@ -45,7 +55,7 @@ export class Scheduler {
     return !this.waitsForAlone && lanes.first.dueAt > now && lanes.alone.dueAt > now;
   }
 
-  /** Takes permits for what is due, for at most `room` tasks; `running` are under way here. */
+  /** Takes permits for what is due or soon is, for at most `room` tasks; `running` are under way. */
   pick(now: number, room: number, running: number): readonly Pick[] {
     const picks: Pick[] = [];
     let left = room;
@@ -53,10 +63,10 @@ export class Scheduler {
     while (lane !== undefined && left > 0 && picks.length < MOST_LANES) {
       this.#heap.pop();
       lane.parked = false;
-      const permits = this.#permits(lane, left, now);
-      if (permits.length > 0) picks.push({ lane, permits });
-      left -= permits.length;
-      if (lane.lane === "alone" && permits.length > 0) break;
+      const taken = this.#pickFrom(lane, left, now);
+      if (taken !== undefined) picks.push(taken);
+      left -= taken?.permits.length ?? 0;
+      if (lane.lane === "alone" && taken !== undefined) break;
       lane = this.#nextLane(now, running + picks.length);
     }
     return picks;
@@ -74,9 +84,23 @@ export class Scheduler {
     return this.waitsForAlone ? undefined : lane;
   }
 
-  #permits(lane: WaitingLane, left: number, now: number): Permit[] {
+  /** What is due takes any place, what soon will be only those that are to spare. */
+  #pickFrom(lane: WaitingLane, left: number, now: number): Pick | undefined {
     const { destination } = lane;
-    const wanted = lane.lane === "alone" ? 1 : Math.min(left, destination.mostPermits());
+    const ahead = lane.lane === "alone" ? 0 : destination.placesAhead();
+    const places = lane.dueAt <= now ? destination.mostPermits() : ahead;
+    if (places === 0) {
+      this.#push(lane, lane.dueAt);
+      return undefined;
+    }
+    const permits = this.#permits(lane, Math.min(left, places), now);
+    if (permits.length === 0) return undefined;
+    return { lane, permits, aheadMs: ahead > 0 ? CLAIM_AHEAD_MS : 0 };
+  }
+
+  #permits(lane: WaitingLane, most: number, now: number): Permit[] {
+    const { destination } = lane;
+    const wanted = lane.lane === "alone" ? 1 : most;
     const permits: Permit[] = [];
     while (permits.length < wanted) {
       const permit = destination.take(lane.lane !== "first", now);
@@ -99,12 +123,12 @@ export class Scheduler {
   /** What the store answered; the next task of the lane is due then. */
   claimed({ lane }: Pick, { nextDueAt }: ClaimResult): void {
     lane.dueAt = nextDueAt ?? Number.POSITIVE_INFINITY;
-    if (nextDueAt !== null) this.#push(lane, nextDueAt);
+    this.#expect(lane);
   }
 
   /** The claim was not made. */
   unclaimed({ lane }: Pick): void {
-    if (Number.isFinite(lane.dueAt)) this.#push(lane, lane.dueAt);
+    this.#expect(lane);
   }
 
   /**
@@ -115,7 +139,7 @@ export class Scheduler {
   unblock(destination: GuardedDestination, now: number): void {
     for (const lane of Object.values(destination.lanes)) {
       const isFree = lane.parked && destination.wouldAdmit(lane.lane !== "first", now);
-      if (lane.blocked || isFree) this.#push(lane, lane.dueAt);
+      if (lane.blocked || isFree) this.#expect(lane);
     }
   }
 
@@ -133,6 +157,12 @@ export class Scheduler {
     return undefined;
   }
 
+  /** Its earliest task is known. One that must be alone keeps the others waiting, so not before. */
+  #expect(lane: WaitingLane): void {
+    if (!Number.isFinite(lane.dueAt)) return;
+    this.#push(lane, lane.lane === "alone" ? lane.dueAt : lane.dueAt - LOOK_AHEAD_MS);
+  }
+
   #push(lane: WaitingLane, at: number): void {
     lane.blocked = false;
     lane.parked = false;
@@ -140,7 +170,8 @@ export class Scheduler {
   }
 }
 
-export function requestOf({ lane, permits }: Pick, version: number): ClaimRequest {
+export function requestOf({ lane, permits, aheadMs }: Pick, version: number): ClaimRequest {
   const { tenantId, name } = lane.destination;
-  return { tenantId, destination: name, lane: lane.lane, limit: permits.length, version };
+  const limit = permits.length;
+  return { tenantId, destination: name, lane: lane.lane, limit, aheadMs, version };
 }

@@ -43,6 +43,8 @@ export interface TurnHost {
   mayClaim(now: number): boolean;
   /** Attempts on the wire. */
   running(): number;
+  /** Those, and claims whose tasks are about to be due. */
+  underWay(): number;
   /** Carries out a claim that is committed. */
   carryOut(task: StartedTask, destination: GuardedDestination, permit: Permit): void;
   /** The store works again after a failure. */

@@ -192,7 +192,7 @@ export class Turn {
     const permits = creates.map((item) => (mayClaim ? this.#permitFor(item, now) : undefined));
     const started = permits.filter((permit) => permit !== undefined).length;
     const room = Math.max(LEAST_ROOM, MOST_ITEMS - ended - creates.length);
-    const running = this.#host.running() + started;
+    const running = this.#host.underWay() + started;
     const picks = mayClaim ? this.#scheduler.pick(now, room, running) : [];
     const changed = this.#changed;
     this.#changed = new Set();

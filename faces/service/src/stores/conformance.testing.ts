@@ -27,7 +27,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     afterEach(() => store.close());
 
     const request = (lane: "first" | "retry" | "alone", limit = 10, version = 0) =>
-      ({ tenantId: TENANT, destination: DESTINATION, lane, limit, version }) as const;
+      ({ tenantId: TENANT, destination: DESTINATION, lane, limit, aheadMs: 0, version }) as const;
     const get = (taskId: string, tenantId = TENANT) => store.query.get(tenantId, taskId);
 
     describe("creates", () => {
@@ -131,6 +131,17 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         expect(rest.claims[0]?.nextDueAt).toBe(T0 + 9);
       });
 
+      it("starts what falls due within the time ahead, and nothing later", async () => {
+        const creates = [T0 + 4, T0 + 5, T0 + 6].map((scheduledAt) => create({ scheduledAt }));
+        await store.commit(batch({ creates }));
+        const { claims } = await store.commit(
+          batch({ now: T0, claims: [{ ...request("first"), aheadMs: 5 }] }),
+        );
+        expect(claims[0]?.tasks.map((task) => task.nextAttemptAt)).toEqual([T0 + 4, T0 + 5]);
+        expect(claims[0]?.tasks.map((task) => task.claimedAt)).toEqual([T0, T0]);
+        expect(claims[0]?.nextDueAt).toBe(T0 + 6);
+      });
+
       it("hands out the whole payload", async () => {
         const { task } = create({ body: new Uint8Array([1, 0, 2]), labels: { a: "b" } });
         await store.commit(batch({ creates: [{ task, fingerprint: null, claimVersion: null }] }));
@@ -195,7 +206,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         expect(claim.lastStatus).toBeNull();
         await store.commit(batch({ settles: [settle(claim)] }));
         const place = { tenantId: TENANT, destination: DESTINATION, lane: "retry" } as const;
-        const request = { ...place, limit: 1, version: 0 };
+        const request = { ...place, limit: 1, aheadMs: 0, version: 0 };
         const { claims } = await store.commit(batch({ now: T0 + 500, claims: [request] }));
         expect(claims[0]?.tasks[0]).toMatchObject({ taskId: claim.taskId, lastStatus: 503 });
         expect((await store.claimsOf("node-1", 10))[0]?.lastStatus).toBe(503);

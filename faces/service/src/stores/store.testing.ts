@@ -106,6 +106,7 @@ export async function claimFirst(
     destination: DESTINATION,
     lane: "first",
     limit,
+    aheadMs: 0,
     version: 0,
   } as const;
   const { claims } = await store.commit(batch({ now, claims: [request] }));

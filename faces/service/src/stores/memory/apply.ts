@@ -231,12 +231,13 @@ export function applyWake(tables: Tables, ref: TaskRef, { now }: Writer): WakeRe
 }
 
 export function applyClaim(tables: Tables, request: ClaimRequest, writer: Writer): ClaimResult {
-  const { tenantId, destination, lane, limit } = request;
+  const { tenantId, destination, lane, limit, aheadMs } = request;
   const { rows } = tables;
+  const dueBy = writer.now + aheadMs;
   const row = otherRow(tables, request, writer);
   const tasks: StartedTask[] = [];
   let head = rows.head(tenantId, destination, lane);
-  while (row === null && head && tasks.length < limit && head.state.nextAttemptAt <= writer.now) {
+  while (row === null && head && tasks.length < limit && head.state.nextAttemptAt <= dueBy) {
     tasks.push(start(tables, head, writer));
     head = rows.head(tenantId, destination, lane);
   }

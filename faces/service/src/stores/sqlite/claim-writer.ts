@@ -20,12 +20,12 @@ export function claimWriter(
   const nextDue = sql.prepare(`SELECT next_attempt_at FROM tasks
     WHERE destination_id = ? AND lane = ? AND status = 0 ORDER BY next_attempt_at LIMIT 1`);
 
-  return ({ tenantId, destination, lane, limit, version }, author) => {
+  return ({ tenantId, destination, lane, limit, aheadMs, version }, author) => {
     const { now, node } = author;
     const place = places.of(tenantId, destination);
     const number = laneNumber(lane);
     const current = mayClaim(author, place, version);
-    const rows = current ? due.all(place.id, number, now, limit) : [];
+    const rows = current ? due.all(place.id, number, now + aheadMs, limit) : [];
     const tasks: StartedTask[] = [];
     for (const cells of rows as unknown as readonly Cell[][]) {
       start.run(node, now, cells[0] as number);
