@@ -103,5 +103,7 @@ const taskReasons: Readonly<Record<ServiceReason, string>> = {
 
 /** Why a call ended, where nothing but the reason is known: a clause without figures. */
 export function explainReason(reason: StopReason): string {
-  return { ...callReasons, ...taskReasons }[reason];
+  const words: Readonly<Partial<Record<StopReason, string>>> =
+    reason in callReasons ? callReasons : taskReasons;
+  return words[reason] as string;
 }

@@ -123,7 +123,6 @@ export {
 export { healthOf, isAccepted, loadOf } from "./health.ts";
 export {
   HEDGE_DEFAULTS,
-  HEDGE_MIN_SAMPLES,
   type HedgeAfter,
   type HedgeOptions,
   hedgeAfterMs,
@@ -165,7 +164,7 @@ export {
   singleAttempt,
 } from "./policy.ts";
 export { policySchema } from "./policy-schema.ts";
-export { type PresetName, policyDocumentOf, presetPolicies } from "./preset-policies.ts";
+export { type PresetName, policyDocumentOf } from "./preset-policies.ts";
 export { preset, presets } from "./presets.ts";
 export type { Random } from "./random.ts";
 export {

@@ -92,7 +92,6 @@ describe("the conversation", () => {
       await page.locator(".question legend", { hasText: words }).waitFor();
     }
     await page.keyboard.press("Enter");
-    await headline(page);
     const answers: Answers = {
       transient: true,
       idempotent: "yes",

@@ -13,7 +13,7 @@ import { fileURLToPath } from "node:url";
 import { createRedrive } from "@redrive/service";
 import { createApp, listenApp } from "@redrive/service/http";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
-import { afterAll, beforeAll, expect, vi } from "vitest";
+import { afterAll, beforeAll, expect } from "vitest";
 import { launchChromium } from "../servers/chromium.ts";
 
 export const PAGES_FOLDER = fileURLToPath(new URL("../../apps/web/dist", import.meta.url));
@@ -117,9 +117,6 @@ export async function serveStatically(prefix = "/some/folder"): Promise<Site> {
 
 /** What takes longer than this in a page is broken, however busy the machine is. */
 const PATIENCE_MS = 45_000;
-
-// A test makes several such steps; its own limit only ends one that hangs.
-vi.setConfig({ testTimeout: 4 * PATIENCE_MS });
 
 /** `REDRIVE_SLOWDOWN=6`: the page's main thread at a sixth of its speed, to look for races. */
 const SLOWDOWN = Number(process.env["REDRIVE_SLOWDOWN"] ?? 1);

@@ -1,7 +1,7 @@
 /** A store that fails: every answer that says so can be found in the log, those of a batch too. */
 
+import { memoryStore, type Store } from "@redrive/service";
 import { afterEach, expect, test } from "vitest";
-import { memoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";
 import { type Front, openFront } from "./front.ts";
 
 let front: Front | undefined;
@@ -10,11 +10,9 @@ afterEach(() => front?.close());
 test("the log has each under the id that the answer brings", async () => {
   const memory = memoryStore();
   let isDown = false;
-  const store = {
-    ...memory,
-    commit: (batch: Parameters<typeof memory.commit>[0]) =>
-      isDown ? Promise.reject(new Error("the disk is on fire")) : memory.commit(batch),
-  };
+  const commit: Store["commit"] = (batch) =>
+    isDown ? Promise.reject(new Error("the disk is on fire")) : memory.commit(batch);
+  const store = { ...memory, commit };
   const lines: string[] = [];
   const logger = { level: "error", stream: { write: (line: string) => void lines.push(line) } };
   front = await openFront({ store, logger });

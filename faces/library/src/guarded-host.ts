@@ -110,9 +110,8 @@ export class GuardedHost implements Host {
     }
     const now = call.setting.ticker.turn.latest().epochMs;
     if (gatekeeper.isPlain) this.go(call, now);
-    else if (gatekeeper.isShut(breaker, now) || !gatekeeper.takeRates(now)) {
-      this.refuse(call, now);
-    } else if (!gatekeeper.passThrottle(now)) this.turnAway(call, "overload");
+    else if (gatekeeper.isShut(breaker, now) || !gatekeeper.takeRates(now)) this.refuse(call, now);
+    else if (!gatekeeper.passThrottle(now)) this.turnAway(call, "overload");
     else if (gatekeeper.takeSlot(isRetry)) this.go(call, now);
     else if (!this.waitInLine(call, isRetry)) this.turnAway(call, "overload");
   }

@@ -384,9 +384,11 @@ export class Redrive {
   async #stop(graceMs: number): Promise<void> {
     const { clock, engine, close } = this.#parts;
     const startMs = clock.monotonicMs();
-    await endsWithin(clock, graceMs, this.jobs.stop());
+    const jobs = this.jobs.stop();
+    if (await endsWithin(clock, graceMs, jobs)) await jobs;
     await engine.stop(Math.max(0, graceMs - (clock.monotonicMs() - startMs)));
-    await endsWithin(clock, CLOSING_MS, close());
+    const closing = close();
+    if (await endsWithin(clock, CLOSING_MS, closing)) await closing;
   }
 }
 

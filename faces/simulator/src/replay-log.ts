@@ -82,7 +82,7 @@ function attemptOf(value: Fields, number: number): LoggedAttempt {
     if (typeof given !== "number") throw refused(number, `an attempt with ${name}`, value);
     if (!(given >= 0)) throw refused(number, `an attempt with ${name} of 0 or more`, given);
   }
-  return value as unknown as LoggedAttempt;
+  return value as Fields & LoggedAttempt;
 }
 
 export function isSuccess({ outcome, responseStatus }: LoggedAttempt): boolean {

@@ -192,7 +192,7 @@ function checkPhase(
   if (problems.length > 0) return problems;
   const refuse = (name: string, wanted: string) =>
     problems.push(problem(prefix + name, phase[name], `${prefix + name} must be ${wanted}`));
-  const { kind, tier = tiers.length - 1, shard = 0 } = phase as unknown as PhaseDocument;
+  const { kind, tier = tiers.length - 1, shard = 0 } = phase as Partial<PhaseDocument>;
   const { shards = 1 } = tiers[tier]?.server ?? {};
   if (tier >= tiers.length) refuse("tier", `below ${tiers.length}`);
   else if (shard >= shards) refuse("shard", `below ${shards}`);

@@ -215,7 +215,7 @@ export function resolveCalls(document: CallsDocument): CallsScenario {
   assertMost(calls, MOST_CALLS, "calls");
   const tier = scenario.tiers[0] as Tier;
   if (guards === "PER_CLIENT" && !isPlainTier(tier)) {
-    const { shards = 1 } = tier.breakerPerShard ? tier.server : {};
+    const { shards = 1 } = tier.breakerPerShard && tier.destination.breaker ? tier.server : {};
     assertMost((clients.count ?? 1) * shards, MOST_GUARDS, "sets of guards");
   }
   return scenario;

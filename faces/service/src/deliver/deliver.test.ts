@@ -66,8 +66,9 @@ describe("what an attempt sends", () => {
       Host: "forged.example",
       "Redrive-Task-Id": "forged",
       "Webhook-Id": "forged",
+      "redrive-hop": "2",
     };
-    const given = { idempotencyKey: "key-1", requestId: "r-1", traceparent: "00-a-b-01", hop: 3 };
+    const given = { idempotencyKey: "key-1", requestId: "r-1", traceparent: "00-a-b-01" };
     await deliverer.deliver(requestTo(server.url(), { headers, ...given }), AMPLE);
     const sent = headersOf(server.requests[0]?.head ?? "");
     expect(sent).toMatchObject({

@@ -52,8 +52,6 @@ export interface DeliverRequest {
   readonly signingKeys?: readonly SigningKey[];
   /** Values that must not be stored, should the target send them back, beside its own headers. */
   readonly secrets?: readonly string[];
-  /** How many Redrives this request has come through, this one included. Default: by its headers. */
-  readonly hop?: number;
 }
 
 export interface DeliverOptions {
@@ -157,7 +155,7 @@ class HttpDeliverer implements Deliverer {
 
   #headers(request: DeliverRequest, now: number): string[] {
     const { taskId, attemptNumber, signingKeys, body } = request;
-    const hop = request.hop ?? hopsOf(request.headers) + 1;
+    const hop = hopsOf(request.headers) + 1;
     const given = givenBy(request.headers);
     const idempotencyKey = request.idempotencyKey ?? given.idempotencyKey ?? null;
     const requestId = request.requestId ?? given.requestId ?? `${taskId}-${attemptNumber}`;

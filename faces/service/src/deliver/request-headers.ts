@@ -2,6 +2,7 @@
  * Request headers: what an attempt sends besides its body. The task's own headers were checked when
  * it was created; here those are left out that belong to the connection or to us.
  */
+import { HOP_HEADER } from "../hop.ts";
 import type { Headers } from "../task.ts";
 import { isTraceparent } from "./trace.ts";
 
@@ -76,7 +77,7 @@ export function requestHeaders(task: Headers, own: OwnHeaders, signature?: Heade
     own.taskId,
     "redrive-attempt",
     String(own.attemptNumber),
-    "redrive-hop",
+    HOP_HEADER,
     String(own.hop),
     "traceparent",
     own.traceparent,

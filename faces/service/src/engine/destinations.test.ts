@@ -1,12 +1,14 @@
 /** Tests of what a node keeps of its destinations: all that matters, and nothing of the idle ones. */
-import { seededRandom, statusOutcome, virtualClock } from "@redrive/core";
+import { resolveDestination, seededRandom, statusOutcome, virtualClock } from "@redrive/core";
 import { expect, it } from "vitest";
 import { unstarted } from "../deliver/attempt-result.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { newTask, T0, TENANT } from "../stores/store.testing.ts";
 import type { NewTask } from "../task.ts";
+import { IDLE_MS } from "./destinations.ts";
 import { Engine } from "./engine.ts";
 import { GUARD_NOTE } from "./guard-notes.ts";
+import { LONGEST_GATE_MS } from "./guarded-destination.ts";
 
 const MINUTE_MS = 60_000;
 
@@ -85,4 +87,10 @@ it("keeps one whose task is still on its way into the store", async () => {
   letGo();
   await clock.advance(1000);
   expect(engine.destination(TENANT, "slow")).toBe(before);
+});
+
+it("is idle for longer than any window of the guards that it has by default", () => {
+  const { breaker, retryBudget } = resolveDestination({}, "service");
+  const windows = [breaker, retryBudget].map((part) => (part as { windowMs: number }).windowMs);
+  expect(Math.max(LONGEST_GATE_MS, ...windows)).toBeLessThan(IDLE_MS);
 });

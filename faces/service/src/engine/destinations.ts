@@ -7,7 +7,7 @@ import type { EngineTime } from "./engine-time.ts";
 import { GuardedDestination } from "./guarded-destination.ts";
 
 /** Longer than any window of the default guards, so that time has healed what they had learnt. */
-const IDLE_MS = 600_000;
+export const IDLE_MS = 600_000;
 const LOOK_EVERY_MS = 60_000;
 
 export class Destinations {

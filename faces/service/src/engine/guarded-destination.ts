@@ -146,8 +146,7 @@ export class GuardedDestination {
     const { row } = this;
     if (this.holders > 0 || this.#usedAt > at || this.isNoteWanted) return false;
     if (row.document !== null || row.pausedAt !== null) return false;
-    if (row.breakerState !== "CLOSED" || Math.max(row.gateUntil, this.#gateUntil) > at)
-      return false;
+    if (row.breakerState !== "CLOSED" || this.#shutUntil() > at) return false;
     if (Object.values(this.lanes).some(({ dueAt }) => Number.isFinite(dueAt))) return false;
     const { breaker, concurrency } = this.#guards ?? {};
     if (breaker !== undefined && breaker.state !== "CLOSED") return false;

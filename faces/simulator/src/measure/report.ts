@@ -165,6 +165,6 @@ function lastBadMs(tally: Tally, fromMs: number): number | null {
 }
 
 /** Of the bins from `from` to before `end`. */
-export function sumOf(counts: Float64Array, from: number, end?: number): number {
+export function sumOf(counts: Float64Array, from = 0, end?: number): number {
   return counts.subarray(from, end).reduce((sum, count) => sum + count, 0);
 }

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Trace } from "../engine/trace.ts";
-import { figuresOf } from "../measure/report.ts";
+import { figuresOf, sumOf } from "../measure/report.ts";
 import { type CallsDocument, type PhaseDocument, resolveCalls } from "../scenario.ts";
 import { checkScenario } from "../scenario-fields.ts";
 import { runCalls } from "./calls.ts";
@@ -99,10 +99,6 @@ function watch(): Trace & { readonly backwards: number[] } {
     },
     hash: () => "",
   };
-}
-
-function sumOf(counts: Float64Array): number {
-  return counts.reduce((sum, count) => sum + count, 0);
 }
 
 /** Every number of a report but the lists, by name. */

@@ -25,7 +25,7 @@ const STAGE_LANE = "system";
 
 const done = signal<ReadonlyMap<string, Done>>(new Map());
 /** The lane of each run that is under way or waits, by its key. */
-const asked = new Map<string, string>();
+const asked = new Map<string, { readonly lane: string }>();
 const progressed = signal(0);
 
 /** What is told about a scenario makes no other run of it. */
@@ -63,7 +63,7 @@ function askMissing(): void {
 
 /** A run may take minutes, and others wait behind it. */
 function leaveAllBut(needed: ReadonlySet<string>): void {
-  for (const [key, lane] of asked) {
+  for (const [key, { lane }] of asked) {
     if (needed.has(key)) continue;
     asked.delete(key);
     leave(lane);
@@ -71,19 +71,24 @@ function leaveAllBut(needed: ReadonlySet<string>): void {
 }
 
 function run(lane: string, scenario: ScenarioDocument, theSeed: Seed, key: string): void {
-  asked.set(key, lane);
+  const mine = { lane };
+  asked.set(key, mine);
+  const end = (result: Done | undefined) => {
+    // It may have been left, and asked again since: that question is another.
+    if (asked.get(key) === mine) asked.delete(key);
+    settle(key, result);
+  };
   const tell = (share: number) => {
     if (lane === STAGE_LANE) progressed.value = share;
   };
   ask(lane, "simulate", { scenario, seed: theSeed }, tell).then(
-    (report) => settle(key, report && { report }),
-    (error: Error) => settle(key, { problem: error.message }),
+    (report) => end(report && { report }),
+    (error: Error) => end({ problem: error.message }),
   );
 }
 
 /** A question that a newer one displaced may be wanted again elsewhere: the list is gone over anew. */
 function settle(key: string, result: Done | undefined): void {
-  asked.delete(key);
   const needed = new Set(wanted().map(({ document }) => keyOf(document, seed.value)));
   const all = [...done.value];
   const kept = all.filter(([one], place) => needed.has(one) || place >= all.length - MOST_KEPT);
