@@ -29,3 +29,8 @@ export function unansweredStop(): Error {
   const text = "it did not answer in time while the service stopped: what runs is abandoned";
   return serviceError("STORE_UNAVAILABLE", `${text}, what the guards learnt last may be lost`);
 }
+
+/** Nothing is taken in any more. */
+export function stopped(): Error {
+  return serviceError("SERVICE_STOPPED", "the service is stopping or has stopped");
+}

@@ -27,12 +27,16 @@ async function claimed(document?: string) {
 
 describe("a claim that is committed ahead", () => {
   it("leaves when its task is due, and not before", async () => {
-    const { clock, sent, dueAt, state } = await claimed();
+    const { clock, store, sent, task, dueAt, state } = await claimed();
     expect(await state()).toMatchObject({ status: "IN_FLIGHT", attemptNumber: 1 });
     await clock.advance(1);
     expect(sent).toHaveLength(0);
     await clock.advance(1);
     expect(sent.map(({ at }) => at)).toEqual([dueAt]);
+    sent[0]?.finish(OK);
+    await clock.advance(1);
+    const { attempts } = await store.query.attempts(TENANT, task.taskId, { limit: 10 });
+    expect(attempts[0]?.startedAt).toBe(dueAt);
   });
 
   it("takes along what falls due soon after, each at its own instant", async () => {

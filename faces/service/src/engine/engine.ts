@@ -10,7 +10,7 @@ import {
   type RetryBudgetDocument,
 } from "@redrive/core";
 import { codedStore, storeFailure } from "../coded-store.ts";
-import { serviceError, unansweredStop } from "../errors.ts";
+import { serviceError, stopped, unansweredStop } from "../errors.ts";
 import {
   type Cancel,
   type CancelResult,
@@ -396,8 +396,4 @@ export class Engine implements TurnHost {
     this.events.emit(this.#time.now(), { type: "node.lease-lost" });
     this.#runner.abort(new Error("the node's lease is lost"));
   }
-}
-
-function stopped(): Error {
-  return serviceError("SERVICE_STOPPED", "the service is stopping or has stopped");
 }

@@ -45,6 +45,7 @@ import {
 } from "@redrive/core";
 import { blankDestination, type DestinationRow } from "../store.ts";
 import type { Lane } from "../task.ts";
+import { placesAhead } from "./places-ahead.ts";
 import { NO_TICKETS, RetryBudgets, type Tickets } from "./retry-tickets.ts";
 import { guardsOf, guardsText } from "./saved-guards.ts";
 import { lanesOf, type WaitingLane } from "./waiting-lane.ts";
@@ -297,18 +298,9 @@ export class GuardedDestination {
     return rate || adaptiveRate || throttle ? 1 : MOST_PERMITS;
   }
 
-  /**
-   * How many permits may be taken a few milliseconds before their tasks are due. None where each has
-   * its instant, nor for the probe of a breaker, which the others wait for; and half of the places
-   * are kept for what is due.
-   */
+  /** How many of them may be taken a few milliseconds before their tasks are due. */
   placesAhead(): number {
-    const { breaker, concurrency } = this.guards;
-    const most = this.mostPermits();
-    if (most === 1 || (breaker && breaker.state !== "CLOSED")) return 0;
-    if (concurrency === undefined) return most;
-    const free = Math.floor(concurrencyLimit(concurrency) / 2) - concurrency.inFlight;
-    return Math.max(0, Math.min(most, free));
+    return placesAhead(this.guards, this.mostPermits());
   }
 
   /** Nothing left: it is as if nobody had asked. */

@@ -144,10 +144,15 @@ export function expiryOf(task: StartedTask, reason: StopReason): Settle {
   return { ...releaseOf(task, task.nextAttemptAt), status: "EXHAUSTED", reason };
 }
 
+/** When its attempt left or was to leave: a claim may be made a little ahead. */
+function startedAtOf({ claimedAt, nextAttemptAt }: StartedTask): number {
+  return Math.max(claimedAt, nextAttemptAt);
+}
+
 export function attemptLogOf(task: StartedTask, result: AttemptResult): AttemptLog {
   return {
     attemptNumber: task.attemptNumber,
-    startedAt: task.claimedAt,
+    startedAt: startedAtOf(task),
     durationMs: Math.floor(result.durationMs),
     phases: result.phases,
     outcome: result.outcome.kind,
@@ -168,10 +173,11 @@ export const CUT_OFF =
 
 /** The log of an attempt that nobody saw the end of. */
 export function abandonedLogOf(task: StartedTask, now: number, why = NODE_LOST): AttemptLog {
+  const startedAt = startedAtOf(task);
   return {
     attemptNumber: task.attemptNumber,
-    startedAt: task.claimedAt,
-    durationMs: Math.max(0, now - task.claimedAt),
+    startedAt,
+    durationMs: Math.max(0, now - startedAt),
     phases: null,
     outcome: "abandoned",
     responseStatus: null,
