@@ -116,6 +116,21 @@ describe("wrap", () => {
     expect(await find("a")).toEqual([{ id: "a", limit: 1 }]);
   });
 
+  test("keeps what a method is called on", async () => {
+    const { shop } = shopOf();
+    class Counter {
+      count = 0;
+      add = shop.wrap(this.plainAdd);
+      plainAdd(by: number) {
+        this.count += by;
+        return this.count;
+      }
+    }
+    const counter = new Counter();
+    expect(await counter.add(2)).toBe(2);
+    expect(await counter.add(3)).toBe(5);
+  });
+
   test("guards the function: it is retried with the same arguments", async () => {
     const { clock, shop } = shopOf({ policy: FAST });
     const seen: string[] = [];

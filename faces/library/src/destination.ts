@@ -26,6 +26,7 @@ import type { Attempted, Classify, Fallback, RunOptions } from "./options.ts";
 import { readState, restoreKeys, type SavedState, saveState } from "./saved-state.ts";
 import { createSetting, type Setting, SettingCache } from "./setting.ts";
 import { type DestinationStats, statsOf } from "./stats.ts";
+import { wrapped } from "./wrapped.ts";
 
 /** What a program says beside the document: functions, and what it wires in. */
 export interface DestinationWiring {
@@ -57,7 +58,7 @@ export interface Destination {
   readonly classify: Classify<never> | undefined;
   /** Calls `fn` under the destination's policy and guards; any field may be overridden per call. */
   run<T>(fn: Attempted<T>, overrides?: RunOptions<T>): Promise<T>;
-  /** The same function, guarded: arguments and types stay as they are. */
+  /** The same function, guarded: `this`, arguments and types stay as they are. */
   wrap<Args extends readonly unknown[], T>(
     fn: (...args: Args) => T | PromiseLike<T>,
     overrides?: RunOptions<T>,
@@ -156,7 +157,7 @@ class GuardedDestination implements Destination {
     fn: (...args: Args) => T | PromiseLike<T>,
     overrides?: RunOptions<T>,
   ): (...args: Args) => Promise<T> {
-    return (...args) => this.run(() => fn(...args), overrides);
+    return wrapped(fn, (call) => this.run(call, overrides));
   }
 
   on<Type extends CallEventType | "*">(

@@ -24,6 +24,7 @@ import {
   type Succeeded,
 } from "./events.ts";
 import type { AttemptContext, Attempted, RunOptions } from "./options.ts";
+import { wrapped } from "./wrapped.ts";
 
 export interface TelemetryOptions {
   /** Default: the global provider's `redrive`. */
@@ -56,10 +57,7 @@ export function traced(destination: Destination, options: TelemetryOptions = {})
     clock: destination.clock,
     classify: destination.classify,
     run,
-    wrap:
-      (fn, overrides) =>
-      (...args) =>
-        run(() => fn(...args), overrides),
+    wrap: (fn, overrides) => wrapped(fn, (call) => run(call, overrides)),
     on: (type, listener) => destination.on(type, listener),
     stats: () => destination.stats(),
     save: () => destination.save(),
