@@ -1,21 +1,25 @@
 /** Tests of claims that are committed a little before their tasks are due. */
+import { statusOutcome } from "@redrive/core";
 import { describe, expect, it } from "vitest";
+import { StoreFullError } from "../store.ts";
 import {
   batch,
   claimFirst,
   create,
   DESTINATION,
+  newTask,
   settle,
   T0,
   TENANT,
 } from "../stores/store.testing.ts";
-import { OK, setup } from "./engine.testing.ts";
+import { FAILED, OK, setup } from "./engine.testing.ts";
+import type { EngineOptions } from "./engine.ts";
 
 const DUE_IN_MS = 1000;
 
 /** A task that is claimed, and due in two milliseconds. */
-async function claimed(document?: string) {
-  const tools = await setup();
+async function claimed(document?: string, follow?: EngineOptions["follow"]) {
+  const tools = await setup({}, T0, follow && { follow });
   const { clock, engine, enqueue, get } = tools;
   if (document !== undefined) await engine.changeDestination(TENANT, DESTINATION, { document });
   const dueAt = clock.now() + DUE_IN_MS;
@@ -123,5 +127,159 @@ describe("a claim that is committed ahead", () => {
     other?.finish(OK);
     await clock.advance(1);
     expect(sent.map(({ task }) => task.taskId)).toEqual([second.task.taskId, first.task.taskId]);
+  });
+
+  it("is written down as begun when it left", async () => {
+    const { clock, store, sent, task, dueAt } = await claimed();
+    await clock.advance(2);
+    await clock.advance(7);
+    sent[0]?.finish(OK);
+    await clock.advance(1);
+    const { attempts } = await store.query.attempts(TENANT, task.taskId, { limit: 1 });
+    expect(attempts[0]).toMatchObject({ startedAt: dueAt, durationMs: 7 });
+  });
+
+  it("is written down as begun when it was due, if its node was lost", async () => {
+    const { clock, store, boot, task, dueAt } = await claimed();
+    await boot("node-2");
+    await clock.advance(60_000);
+    const { attempts } = await store.query.attempts(TENANT, task.taskId, { limit: 1 });
+    expect(attempts[0]).toMatchObject({ startedAt: dueAt, outcome: "abandoned" });
+  });
+
+  it("leaves half of the places also beside what is due already", async () => {
+    const { clock, engine, store, enqueue, sent } = await setup();
+    const document = JSON.stringify({ concurrency: { max: 4 } });
+    await engine.changeDestination(TENANT, DESTINATION, { document });
+    for (let n = 0; n < 4; n++) enqueue();
+    await clock.advance(1);
+    expect(sent).toHaveLength(4);
+    enqueue();
+    for (let n = 0; n < 8; n++) enqueue({ scheduledAt: clock.now() + 6 });
+    await clock.advance(1);
+    for (const { finish } of sent) finish(OK);
+    await clock.advance(2);
+    expect(sent).toHaveLength(5);
+    expect((await store.claimsOf("node-1", 20)).length).toBeLessThanOrEqual(2);
+    enqueue();
+    await clock.advance(0);
+    expect(sent).toHaveLength(6);
+  });
+
+  it("makes what follows on its cancelling once, and at once", async () => {
+    const follower = () => newTask({ destination: "callbacks" });
+    const byEnd = follower();
+    const { clock, engine, store, sent, task } = await claimed(undefined, ({ destination }) =>
+      destination === DESTINATION ? { CANCELLED: byEnd } : undefined,
+    );
+    const onEnd = { CANCELLED: follower() };
+    const cancelling = engine.cancel({ tenantId: TENANT, taskId: task.taskId, onEnd });
+    await clock.advance(1);
+    expect(await cancelling).toEqual({ kind: "cancelled" });
+    expect(sent.map((one) => one.task.taskId)).toEqual([byEnd.taskId]);
+    expect(store.all()).toHaveLength(2);
+  });
+
+  it("is cancelled later if the store fails when it is called back, and that is said", async () => {
+    const { clock, engine, store, sent, task, state } = await claimed();
+    const { commit } = store;
+    let commits = 0;
+    const failing: typeof commit = (items) =>
+      ++commits === 2 ? Promise.reject(new StoreFullError("no space")) : commit(items);
+    Object.assign(store, { commit: failing });
+    const ref = { tenantId: TENANT, taskId: task.taskId };
+    const answer = engine.cancel(ref);
+    await clock.advance(1000);
+    expect(await answer).toMatchObject({ kind: "requested" });
+    expect(await state()).toMatchObject({ status: "CANCELLED", attemptNumber: 0 });
+    expect(sent).toHaveLength(0);
+  });
+
+  it("counts as under way also while its policy is read", async () => {
+    const { clock, store, boot, sent } = await setup();
+    const at = clock.now() + 1000;
+    const [first, second] = [create({ scheduledAt: T0 }), create({ scheduledAt: at - 10 })];
+    await store.commit(batch({ now: T0, creates: [first, second] }));
+    const [claim] = await claimFirst(store);
+    if (claim === undefined) throw new Error("nothing was claimed");
+    const abandoned = { lane: "alone", abandonedCount: 2, nextAttemptAt: at } as const;
+    await store.commit(batch({ settles: [settle(claim, abandoned)] }));
+    const { getPolicy } = store;
+    const slow: typeof getPolicy = async (...ref) => {
+      await clock.sleep(50);
+      return getPolicy(...ref);
+    };
+    Object.assign(store, { getPolicy: slow });
+    await boot("node-2");
+    await clock.advance(1100);
+    expect(sent.map(({ task }) => task.taskId)).toEqual([second.task.taskId]);
+    sent[0]?.finish(OK);
+    await clock.advance(1);
+    expect(sent.map(({ task }) => task.taskId)).toEqual([second.task.taskId, first.task.taskId]);
+  });
+
+  it("gives its pass back when the circuit opens meanwhile, and is no probe", async () => {
+    const { clock, engine, enqueue, sent, get } = await setup({ maxAttempts: 1 });
+    const breaker = { minCalls: 2, openMs: 1000 };
+    const document = JSON.stringify({ breaker });
+    await engine.changeDestination(TENANT, DESTINATION, { document });
+    enqueue();
+    enqueue();
+    const { task } = enqueue({ scheduledAt: clock.now() + 100 });
+    await clock.advance(98);
+    expect(await get(task.taskId)).toMatchObject({ status: "IN_FLIGHT" });
+    for (const { finish } of sent) finish(FAILED);
+    await clock.advance(50);
+    expect(await get(task.taskId)).toMatchObject({ status: "PENDING", attemptNumber: 0 });
+    const { guards } = engine.destination(TENANT, DESTINATION);
+    expect(guards.concurrency?.inFlight).toBe(0);
+    const openUntil = guards.breaker?.openUntil ?? 0;
+    await clock.advance(2000);
+    expect(sent).toHaveLength(3);
+    expect(sent[2]?.at).toBe(openUntil);
+    expect(sent[2]?.task.claimedAt).toBe(openUntil);
+  });
+
+  it.each([
+    ["leaves", undefined, 8],
+    ["is paused", { pausedAt: T0 }, 9],
+  ])("holds one ticket of the retry budget and no more, if it %s", async (_, change, left) => {
+    const policy = { initialDelayMs: 1000, jitterType: "NONE" } as const;
+    const { clock, engine, enqueue, sent } = await setup(policy, T0, { retryBudget: false });
+    const tokens = { maxTokens: 9, costPerRetry: 1, costPerThrottle: 1, refillPerSuccess: 0 };
+    const document = JSON.stringify({ retryBudget: { kind: "TOKENS", ...tokens } });
+    await engine.changeDestination(TENANT, DESTINATION, { document });
+    enqueue();
+    await clock.advance(1);
+    sent[0]?.finish(FAILED);
+    await clock.advance(997);
+    const { guards } = engine.destination(TENANT, DESTINATION);
+    expect(guards.retryBudget).toMatchObject({ tokens: 8 });
+    if (change !== undefined) await engine.changeDestination(TENANT, DESTINATION, change);
+    await clock.advance(10);
+    expect(guards.retryBudget).toMatchObject({ tokens: left });
+    expect(guards.concurrency?.retriesInFlight).toBe(9 - left);
+  });
+
+  it("is put off, and not claimed again and again, when its budget wants more for it", async () => {
+    const policy = { initialDelayMs: 10, jitterType: "NONE" } as const;
+    const { clock, store, engine, enqueue, sent } = await setup(policy, T0, { retryBudget: false });
+    const tokens = { maxTokens: 6, costPerRetry: 1, costPerThrottle: 4, refillPerSuccess: 0 };
+    const document = JSON.stringify({ retryBudget: { kind: "TOKENS", ...tokens } });
+    await engine.changeDestination(TENANT, DESTINATION, { document });
+    const { commit } = store;
+    let commits = 0;
+    const counted: typeof commit = (items) => {
+      if (++commits > 200) throw new Error("too many commits");
+      return commit(items);
+    };
+    Object.assign(store, { commit: counted });
+    enqueue();
+    enqueue();
+    await clock.advance(1);
+    for (const { finish } of sent) finish(statusOutcome(429));
+    await clock.advance(5000);
+    expect(sent).toHaveLength(3);
+    expect(commits).toBeLessThan(40);
   });
 });

@@ -10,7 +10,7 @@ import type { EngineTime } from "./engine-time.ts";
 /** A claim that may wait here. */
 export interface Departing {
   readonly task: StartedTask;
-  /** It waits, and nobody has called it back. */
+  /** True while it waits. Whoever makes it false calls it back: it does not leave. */
   isWaiting: boolean;
 }
 
@@ -22,7 +22,6 @@ export class Departures<Claim extends Departing> {
   readonly #heap = createHeap<Claim>(({ task: a }, { task: b }) =>
     a.nextAttemptAt === b.nextAttemptAt ? a.ref < b.ref : a.nextAttemptAt < b.nextAttemptAt,
   );
-  #waiting = 0;
   #cancelAlarm: Cancel | undefined;
   #alarmAt = Number.POSITIVE_INFINITY;
 
@@ -33,23 +32,10 @@ export class Departures<Claim extends Departing> {
     this.#leave = leave;
   }
 
-  /** How many wait. */
-  waiting(): number {
-    return this.#waiting;
-  }
-
   add(claim: Claim): void {
     claim.isWaiting = true;
-    this.#waiting++;
     this.#heap.push(claim);
     this.#arm();
-  }
-
-  /** It is not to leave any more. */
-  callBack(claim: Claim): void {
-    if (!claim.isWaiting) return;
-    claim.isWaiting = false;
-    this.#waiting--;
   }
 
   #arm(): void {
@@ -72,7 +58,7 @@ export class Departures<Claim extends Departing> {
     const now = this.#time.now();
     for (let claim = this.#due(now); claim !== undefined; claim = this.#due(now)) {
       if (!claim.isWaiting) continue;
-      this.callBack(claim);
+      claim.isWaiting = false;
       this.#leave(claim);
     }
     this.#arm();

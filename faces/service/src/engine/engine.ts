@@ -234,7 +234,8 @@ export class Engine implements TurnHost {
       this.#ask<CancelResult>((done, failed) => this.#turn.addCancel({ ref, done, failed }));
     const result = await ask();
     // It was claimed ahead and has not left: it ends, and says so itself, before this is asked again.
-    if (result.kind === "requested" && this.#runner.callBack(ref)) return ask();
+    // Should asking fail, what was answered stands: the request is stored.
+    if (result.kind === "requested" && this.#runner.callBack(ref)) return ask().catch(() => result);
     if (result.kind === "cancelled") {
       const { tenantId, taskId, onEnd } = ref;
       const destinationOf = (tenant: string, name: string) => this.destination(tenant, name);

@@ -64,9 +64,6 @@ export const LONGEST_GATE_MS = 300_000;
 
 const DEFAULTS = resolveDestination({}, "service");
 
-/** More than leave in one turn need not be claimed in it. */
-const MOST_PERMITS = 64;
-
 /** A throttle that has refused is asked again after this. */
 const THROTTLE_PAUSE_MS = 1000;
 
@@ -287,20 +284,6 @@ export class GuardedDestination {
     if (!asks || retryAfterMs === undefined || retryAfterMs <= 0) return;
     const until = now + Math.min(retryAfterMs, longestMs, LONGEST_GATE_MS);
     this.#gateUntil = Math.max(this.#gateUntil, until);
-  }
-
-  /**
-   * How many permits to ask for at once. A place in a rate cannot be given back once a later one
-   * was taken, so where there is one they are asked for one by one.
-   */
-  mostPermits(): number {
-    const { rate, adaptiveRate, throttle } = this.guards;
-    return rate || adaptiveRate || throttle ? 1 : MOST_PERMITS;
-  }
-
-  /** How many of them may be taken a few milliseconds before their tasks are due. */
-  placesAhead(): number {
-    return placesAhead(this.guards, this.mostPermits());
   }
 
   /** Nothing left: it is as if nobody had asked. */

@@ -60,6 +60,8 @@ interface Held {
   readonly permit: Permit;
   readonly runsAlone: boolean;
   isWaiting: boolean;
+  /** When its attempt left; 0 before. */
+  startedAt: number;
   /** Ends its attempt; undefined while nothing is on the wire. */
   signal: LightSignal | undefined;
   /** Its place in the list. */
@@ -76,6 +78,7 @@ export class Runner {
   readonly #held: Held[] = [];
   readonly #departures: Departures<Held>;
   #running = 0;
+  #underWay = 0;
   #alone = 0;
 
   constructor(parts: RunnerParts) {
@@ -90,7 +93,7 @@ export class Runner {
 
   /** Those on the wire, and those that are about to leave. */
   underWay(): number {
-    return this.#running + this.#departures.waiting();
+    return this.#underWay;
   }
 
   /** Is a task under way that must be alone? */
@@ -111,9 +114,11 @@ export class Runner {
     const runsAlone = task.abandonedCount >= 2;
     const slot = this.#held.length;
     const isWaiting = false;
+    const startedAt = 0;
     const signal = undefined;
-    const held: Held = { task, destination, permit, runsAlone, isWaiting, signal, slot };
+    const held: Held = { task, destination, permit, runsAlone, isWaiting, startedAt, signal, slot };
     this.#held.push(held);
+    this.#underWay++;
     destination.holders++;
     if (runsAlone) this.#alone++;
     if (task.nextAttemptAt > this.#parts.time.now()) this.#departures.add(held);
@@ -125,7 +130,7 @@ export class Runner {
     for (const held of this.#held) {
       const { task, isWaiting } = held;
       if (!isWaiting || task.taskId !== taskId || task.tenantId !== tenantId) continue;
-      this.#departures.callBack(held);
+      held.isWaiting = false;
       this.#release(held);
       return true;
     }
@@ -151,11 +156,11 @@ export class Runner {
     const now = this.#parts.time.now();
     const history = historyOf(task, task.attemptNumber - 1);
     const admission = admit(policy, requestOf(task), history, OPEN_GATES, now);
+    const throttled = wasThrottled(policy, task);
     if (!this.#parts.mayStart(now, task.claimedAt)) this.#release(held);
     else if (admission.kind === "stop") this.#expire(held, admission.reason);
-    else if (destination.mayLeave(permit, now, wasThrottled(policy, task)))
-      this.#send(held, policy, now);
-    else this.#release(held);
+    else if (destination.mayLeave(permit, now, throttled)) this.#send(held, policy, now);
+    else this.#release(held, throttled ? payableAt(held, now) : undefined);
   }
 
   #send(held: Held, policy: Policy, now: number): void {
@@ -167,17 +172,19 @@ export class Runner {
     this.#running++;
     this.#tell("attempt.started", task, now);
     const signal = createLightSignal();
+    held.startedAt = now;
     held.signal = signal;
     const limits = { attemptTimeoutMs, connectTimeoutMs, now, signal };
     this.#parts.deliver(task, limits, (result) => this.#ended(held, policy, result));
   }
 
   #ended(held: Held, policy: Policy, result: AttemptResult): void {
-    const { task, destination, permit } = held;
+    const { task, destination, permit, startedAt } = held;
     const { time, random } = this.#parts;
     const now = time.now();
     this.#departures.look(now);
     this.#running--;
+    this.#underWay--;
     held.signal = undefined;
     destination.leave(permit, now, policy, result.outcome, result.durationMs);
     this.#parts.scheduler.unblock(destination, now);
@@ -186,15 +193,15 @@ export class Runner {
     const outcome = isLost ? ({ kind: "abandoned" } as const) : result.outcome;
     const gates = destination.gates(now, isThrottled(policy, outcome));
     const ending = { task, policy, outcome, gates, now, random, isCutOff: isLost };
-    const log = isLost ? abandonedLogOf(task, now, CUT_OFF) : attemptLogOf(task, result);
+    const log = isLost ? abandonedLogOf(task, now, CUT_OFF) : attemptLogOf(task, startedAt, result);
     const decision = decideOn(ending);
     this.#settle(held, settleOf(ending, named(decision, result.errorClass), log));
   }
 
   /** The claim goes back as if it had not been made. */
-  #release(held: Held): void {
+  #release(held: Held, nextAttemptAt = held.task.nextAttemptAt): void {
     this.#unused(held);
-    this.#settle(held, releaseOf(held.task, held.task.nextAttemptAt));
+    this.#settle(held, releaseOf(held.task, nextAttemptAt));
   }
 
   #expire(held: Held, reason: NonNullable<Settle["reason"]>): void {
@@ -204,6 +211,7 @@ export class Runner {
 
   #unused({ destination, permit }: Held): void {
     const now = this.#parts.time.now();
+    this.#underWay--;
     destination.giveBack(permit, now);
     this.#parts.scheduler.unblock(destination, now);
   }
@@ -249,6 +257,15 @@ export class Runner {
 /** Was the attempt before this one throttled? */
 function wasThrottled(policy: Policy, { lastStatus }: StartedTask): boolean {
   return lastStatus !== null && isThrottled(policy, { kind: "status", status: lastStatus });
+}
+
+/**
+ * When a retry after a throttling answer may be had at its price. A claim is made at the usual one: it
+ * would be made again at once, and given back again.
+ */
+function payableAt({ task, destination }: Held, now: number): number {
+  const readyAt = destination.budgets.readyAt(now, true);
+  return readyAt > now ? readyAt : task.nextAttemptAt;
 }
 
 interface Announcement {

@@ -6,6 +6,7 @@
  */
 import { createHeap } from "../heap.ts";
 import type { ClaimRequest, ClaimResult } from "../store.ts";
+import { ALONE, claimRoomOf } from "./claim-room.ts";
 import type { GuardedDestination, Permit } from "./guarded-destination.ts";
 import type { WaitingLane } from "./waiting-lane.ts";
 
@@ -86,24 +87,22 @@ export class Scheduler {
 
   /** What is due takes any place, what soon will be only those that are to spare. */
   #pickFrom(lane: WaitingLane, left: number, now: number): Pick | undefined {
-    const { destination } = lane;
-    const ahead = lane.lane === "alone" ? 0 : destination.placesAhead();
-    const places = lane.dueAt <= now ? destination.mostPermits() : ahead;
+    const { due, ahead } = lane.lane === "alone" ? ALONE : claimRoomOf(lane.destination.guards);
+    const places = lane.dueAt <= now ? due : ahead;
     if (places === 0) {
       this.#push(lane, lane.dueAt);
       return undefined;
     }
     const permits = this.#permits(lane, Math.min(left, places), now);
     if (permits.length === 0) return undefined;
-    return { lane, permits, aheadMs: ahead > 0 ? CLAIM_AHEAD_MS : 0 };
+    // More than are to spare are for what is due alone.
+    return { lane, permits, aheadMs: permits.length > ahead ? 0 : CLAIM_AHEAD_MS };
   }
 
   #permits(lane: WaitingLane, most: number, now: number): Permit[] {
-    const { destination } = lane;
-    const wanted = lane.lane === "alone" ? 1 : most;
     const permits: Permit[] = [];
-    while (permits.length < wanted) {
-      const permit = destination.take(lane.lane !== "first", now);
+    while (permits.length < most) {
+      const permit = lane.destination.take(lane.lane !== "first", now);
       if (permit === undefined) break;
       permits.push(permit);
     }

@@ -144,15 +144,14 @@ export function expiryOf(task: StartedTask, reason: StopReason): Settle {
   return { ...releaseOf(task, task.nextAttemptAt), status: "EXHAUSTED", reason };
 }
 
-/** When its attempt left or was to leave: a claim may be made a little ahead. */
-function startedAtOf({ claimedAt, nextAttemptAt }: StartedTask): number {
-  return Math.max(claimedAt, nextAttemptAt);
-}
-
-export function attemptLogOf(task: StartedTask, result: AttemptResult): AttemptLog {
+export function attemptLogOf(
+  task: StartedTask,
+  startedAt: number,
+  result: AttemptResult,
+): AttemptLog {
   return {
     attemptNumber: task.attemptNumber,
-    startedAt: startedAtOf(task),
+    startedAt,
     durationMs: Math.floor(result.durationMs),
     phases: result.phases,
     outcome: result.outcome.kind,
@@ -171,9 +170,9 @@ const NODE_LOST = "the node that ran the attempt was lost";
 export const CUT_OFF =
   "the service ended the attempt before its answer: it was stopping, or had lost its lease";
 
-/** The log of an attempt that nobody saw the end of. */
+/** The log of an attempt that nobody saw the end of. It left, if it did, once claimed and due. */
 export function abandonedLogOf(task: StartedTask, now: number, why = NODE_LOST): AttemptLog {
-  const startedAt = startedAtOf(task);
+  const startedAt = Math.max(task.claimedAt, task.nextAttemptAt);
   return {
     attemptNumber: task.attemptNumber,
     startedAt,

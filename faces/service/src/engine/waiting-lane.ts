@@ -9,9 +9,9 @@ export interface WaitingLane {
   dueAt: number;
   /** Entries of the scheduler's heap with an older one are stale. */
   stamp: number;
-  /** It is due, but only a change at the destination lets it go on. */
+  /** It is due, or soon is, but only a change at the destination lets it go on. */
   blocked: boolean;
-  /** It is due and waits for an instant, unless a change at the destination lets it go on before. */
+  /** Likewise, but it waits for an instant, unless such a change lets it go on before. */
   parked: boolean;
 }
 

@@ -75,7 +75,7 @@ export function callbacksOf(
   const { attempt, status, reason } = settle;
   const common = {
     attemptNumber: task.attemptNumber - (attempt === null ? 1 : 0),
-    lastStatus: attempt?.responseStatus ?? null,
+    lastStatus: attempt === null ? task.lastStatus : attempt.responseStatus,
     finishedAt: now,
   };
   const of = (end: Pick<End, "status" | "reason">) =>

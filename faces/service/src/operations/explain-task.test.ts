@@ -24,6 +24,7 @@ const base = {
   reason: null,
   redrivenTo: null,
 } as unknown as RetryTask;
+const running = { status: "IN_FLIGHT", nextAttemptAt: NOW - 50 } as const;
 
 it("says when the service as a whole has no retries left, of retries only", () => {
   const held = "Attempt 2 is due, but the retry budget of the whole service is empty.";
@@ -45,9 +46,11 @@ it.each<[Partial<RetryTask>, Partial<DestinationHealth>, string]>([
     {},
     "It ended after 1 attempt: no attempts are left; it was redriven as t2.",
   ],
-  [{ status: "IN_FLIGHT" }, {}, "Attempt 1 has been running for 40 ms."],
+  [{ ...running }, {}, "Attempt 1 has been running for 40 ms."],
+  [{ ...running, nextAttemptAt: NOW - 30 }, {}, "Attempt 1 has been running for 30 ms."],
+  [{ ...running, nextAttemptAt: NOW + 3 }, {}, "Attempt 1 is due in 3 ms."],
   [
-    { status: "IN_FLIGHT", cancelRequestedAt: 1 },
+    { ...running, cancelRequestedAt: 1 },
     {},
     "Attempt 1 has been running for 40 ms; a success wins, else it is cancelled.",
   ],

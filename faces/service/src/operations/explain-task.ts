@@ -32,8 +32,12 @@ function whyEnded({ reason, redrivenTo }: RetryTask): string {
   return redrivenTo === null ? why : `${why}; it was redriven as ${redrivenTo}`;
 }
 
-function explainRunning({ attemptNumber, claimedAt, cancelRequestedAt }: RetryTask, now: number) {
-  const runs = `Attempt ${attemptNumber} has been running for ${span(Math.max(0, now - (claimedAt ?? now)))}`;
+/** A claim may be made a little ahead: then the attempt leaves when it is due. */
+function explainRunning(task: RetryTask, now: number): string {
+  const { attemptNumber, claimedAt, nextAttemptAt, cancelRequestedAt } = task;
+  const forMs = now - Math.max(claimedAt ?? now, nextAttemptAt);
+  if (forMs < 0) return `Attempt ${attemptNumber} is due in ${span(-forMs)}.`;
+  const runs = `Attempt ${attemptNumber} has been running for ${span(forMs)}`;
   return cancelRequestedAt === null ? `${runs}.` : `${runs}; a success wins, else it is cancelled.`;
 }
 
