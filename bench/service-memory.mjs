@@ -72,6 +72,7 @@ async function claimMicros(file, /** @type {number} */ destinations) {
       lane: "first",
       limit: 1,
       aheadMs: 0,
+      aheadLimit: 0,
       version: 0,
     });
     const startMs = performance.now();

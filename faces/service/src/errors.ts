@@ -24,10 +24,6 @@ export function hedgeRefused({ hedge }: DestinationDocument): Error {
   return new DocumentError("INVALID_DESTINATION", [problem("hedge", hedge, message)]);
 }
 
-export function stopped(): RedriveError {
-  return serviceError("SERVICE_STOPPED", "the service is stopping or has stopped");
-}
-
 /** The store kept a stop waiting for too long. */
 export function unansweredStop(): Error {
   const text = "it did not answer in time while the service stopped: what runs is abandoned";

@@ -163,8 +163,9 @@ export interface ClaimRequest {
   readonly destination: string;
   readonly lane: Lane;
   readonly limit: number;
-  /** What falls due within so many milliseconds is claimed too; 0: only what is due. */
+  /** What falls due within so many milliseconds is claimed too, while `aheadLimit` are not reached. */
   readonly aheadMs: number;
+  readonly aheadLimit: number;
   /** 0 for a destination that has no row. */
   readonly version: number;
 }

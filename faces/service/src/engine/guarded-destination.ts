@@ -45,7 +45,6 @@ import {
 } from "@redrive/core";
 import { blankDestination, type DestinationRow } from "../store.ts";
 import type { Lane } from "../task.ts";
-import { placesAhead } from "./places-ahead.ts";
 import { NO_TICKETS, RetryBudgets, type Tickets } from "./retry-tickets.ts";
 import { guardsOf, guardsText } from "./saved-guards.ts";
 import { lanesOf, type WaitingLane } from "./waiting-lane.ts";

@@ -14,8 +14,8 @@ import type { WaitingLane } from "./waiting-lane.ts";
 export interface Pick {
   readonly lane: WaitingLane;
   readonly permits: Permit[];
-  /** What falls due so soon is claimed with what is due. */
-  readonly aheadMs: number;
+  /** Of what falls due soon, so much is claimed with what is due. */
+  readonly ahead: number;
 }
 
 interface Entry {
@@ -95,8 +95,7 @@ export class Scheduler {
     }
     const permits = this.#permits(lane, Math.min(left, places), now);
     if (permits.length === 0) return undefined;
-    // More than are to spare are for what is due alone.
-    return { lane, permits, aheadMs: permits.length > ahead ? 0 : CLAIM_AHEAD_MS };
+    return { lane, permits, ahead };
   }
 
   #permits(lane: WaitingLane, most: number, now: number): Permit[] {
@@ -169,8 +168,15 @@ export class Scheduler {
   }
 }
 
-export function requestOf({ lane, permits, aheadMs }: Pick, version: number): ClaimRequest {
+export function requestOf({ lane, permits, ahead }: Pick, version: number): ClaimRequest {
   const { tenantId, name } = lane.destination;
-  const limit = permits.length;
-  return { tenantId, destination: name, lane: lane.lane, limit, aheadMs, version };
+  return {
+    tenantId,
+    destination: name,
+    lane: lane.lane,
+    limit: permits.length,
+    aheadMs: ahead > 0 ? CLAIM_AHEAD_MS : 0,
+    aheadLimit: ahead,
+    version,
+  };
 }

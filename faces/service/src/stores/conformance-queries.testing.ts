@@ -7,7 +7,15 @@ import { batch, claimFirst, create, DESTINATION, settle, T0, TENANT } from "./st
 
 export function queryConformance(store: () => Store): void {
   const request = (lane: "first" | "retry" | "alone", limit = 10, version = 0) =>
-    ({ tenantId: TENANT, destination: DESTINATION, lane, limit, aheadMs: 0, version }) as const;
+    ({
+      tenantId: TENANT,
+      destination: DESTINATION,
+      lane,
+      limit,
+      aheadMs: 0,
+      aheadLimit: 0,
+      version,
+    }) as const;
   const get = (taskId: string, tenantId = TENANT) => store().query.get(tenantId, taskId);
   describe("queries", () => {
     it("lists newest first, in pages, without bodies", async () => {

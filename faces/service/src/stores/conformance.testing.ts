@@ -27,7 +27,15 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     afterEach(() => store.close());
 
     const request = (lane: "first" | "retry" | "alone", limit = 10, version = 0) =>
-      ({ tenantId: TENANT, destination: DESTINATION, lane, limit, aheadMs: 0, version }) as const;
+      ({
+        tenantId: TENANT,
+        destination: DESTINATION,
+        lane,
+        limit,
+        aheadMs: 0,
+        aheadLimit: 0,
+        version,
+      }) as const;
     const get = (taskId: string, tenantId = TENANT) => store.query.get(tenantId, taskId);
 
     describe("creates", () => {
@@ -135,11 +143,23 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         const creates = [T0 + 4, T0 + 5, T0 + 6].map((scheduledAt) => create({ scheduledAt }));
         await store.commit(batch({ creates }));
         const { claims } = await store.commit(
-          batch({ now: T0, claims: [{ ...request("first"), aheadMs: 5 }] }),
+          batch({ now: T0, claims: [{ ...request("first"), aheadMs: 5, aheadLimit: 9 }] }),
         );
         expect(claims[0]?.tasks.map((task) => task.nextAttemptAt)).toEqual([T0 + 4, T0 + 5]);
         expect(claims[0]?.tasks.map((task) => task.claimedAt)).toEqual([T0, T0]);
         expect(claims[0]?.nextDueAt).toBe(T0 + 6);
+      });
+
+      it("starts all that is due, and of what is not only up to its own limit", async () => {
+        const dueAt = [T0 - 1, T0, T0 + 1, T0 + 2];
+        const creates = dueAt.map((scheduledAt) => create({ scheduledAt }));
+        await store.commit(batch({ creates }));
+        const ahead = (aheadLimit: number) => ({ ...request("first"), aheadMs: 5, aheadLimit });
+        const one = await store.commit(batch({ now: T0, claims: [ahead(1)] }));
+        expect(one.claims[0]?.tasks.map((task) => task.nextAttemptAt)).toEqual([T0 - 1, T0]);
+        const two = await store.commit(batch({ now: T0, claims: [ahead(1)] }));
+        expect(two.claims[0]?.tasks.map((task) => task.nextAttemptAt)).toEqual([T0 + 1]);
+        expect(two.claims[0]?.nextDueAt).toBe(T0 + 2);
       });
 
       it("hands out the whole payload", async () => {
@@ -206,7 +226,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         expect(claim.lastStatus).toBeNull();
         await store.commit(batch({ settles: [settle(claim)] }));
         const place = { tenantId: TENANT, destination: DESTINATION, lane: "retry" } as const;
-        const request = { ...place, limit: 1, aheadMs: 0, version: 0 };
+        const request = { ...place, limit: 1, aheadMs: 0, aheadLimit: 0, version: 0 };
         const { claims } = await store.commit(batch({ now: T0 + 500, claims: [request] }));
         expect(claims[0]?.tasks[0]).toMatchObject({ taskId: claim.taskId, lastStatus: 503 });
         expect((await store.claimsOf("node-1", 10))[0]?.lastStatus).toBe(503);

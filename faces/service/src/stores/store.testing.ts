@@ -107,6 +107,7 @@ export async function claimFirst(
     lane: "first",
     limit,
     aheadMs: 0,
+    aheadLimit: 0,
     version: 0,
   } as const;
   const { claims } = await store.commit(batch({ now, claims: [request] }));

@@ -231,15 +231,21 @@ export function applyWake(tables: Tables, ref: TaskRef, { now }: Writer): WakeRe
 }
 
 export function applyClaim(tables: Tables, request: ClaimRequest, writer: Writer): ClaimResult {
-  const { tenantId, destination, lane, limit, aheadMs } = request;
+  const { tenantId, destination, lane } = request;
   const { rows } = tables;
-  const dueBy = writer.now + aheadMs;
   const row = otherRow(tables, request, writer);
   const tasks: StartedTask[] = [];
   let head = rows.head(tenantId, destination, lane);
-  while (row === null && head && tasks.length < limit && head.state.nextAttemptAt <= dueBy) {
+  while (row === null && head && isClaimed(request, writer.now, head, tasks.length)) {
     tasks.push(start(tables, head, writer));
     head = rows.head(tenantId, destination, lane);
   }
   return { tasks, nextDueAt: head?.state.nextAttemptAt ?? null, row };
+}
+
+/** Is it among what is asked for, if so many have been claimed before it? */
+function isClaimed(request: ClaimRequest, now: number, { state }: Row, before: number): boolean {
+  const { limit, aheadMs, aheadLimit } = request;
+  if (state.nextAttemptAt > now + aheadMs) return false;
+  return before < (state.nextAttemptAt > now ? Math.min(limit, aheadLimit) : limit);
 }

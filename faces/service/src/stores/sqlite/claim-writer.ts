@@ -20,7 +20,7 @@ export function claimWriter(
   const nextDue = sql.prepare(`SELECT next_attempt_at FROM tasks
     WHERE destination_id = ? AND lane = ? AND status = 0 ORDER BY next_attempt_at LIMIT 1`);
 
-  return ({ tenantId, destination, lane, limit, aheadMs, version }, author) => {
+  return ({ tenantId, destination, lane, limit, aheadMs, aheadLimit, version }, author) => {
     const { now, node } = author;
     const place = places.of(tenantId, destination);
     const number = laneNumber(lane);
@@ -28,9 +28,11 @@ export function claimWriter(
     const rows = current ? due.all(place.id, number, now + aheadMs, limit) : [];
     const tasks: StartedTask[] = [];
     for (const cells of rows as unknown as readonly Cell[][]) {
-      start.run(node, now, cells[0] as number);
+      const task = startedOf(cells, { tenantId, destination }, now);
+      if (task.nextAttemptAt > now && tasks.length >= aheadLimit) break;
+      start.run(node, now, task.ref);
       places.tally(place, "PENDING", "IN_FLIGHT");
-      tasks.push(startedOf(cells, { tenantId, destination }, now));
+      tasks.push(task);
     }
     const next = nextDue.get(place.id, number) as unknown as readonly number[] | undefined;
     return { tasks, nextDueAt: next?.[0] ?? null, row: current ? null : place.row };
