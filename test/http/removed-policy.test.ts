@@ -28,43 +28,62 @@ async function deadLetter(name: string): Promise<{ front: Front; taskId: string 
   return { front, taskId: json.taskId };
 }
 
-async function redriven({ call }: Front, taskId: string) {
-  const { json } = await call({ path: "/redrives", body: { taskIds: [taskId] } });
+async function redriven({ call }: Front, ...taskIds: string[]) {
+  const { json } = await call({ path: "/redrives", body: { taskIds } });
   const path = `/redrives/${json.redriveId}`;
   for (;;) {
     const job = (await call({ method: "GET", path })).json;
-    if (job.status !== "RUNNING") return { job, path };
+    if (job.status !== "RUNNING") return { job };
   }
 }
 
 const get = async ({ call }: Front, taskId: string) =>
   (await call({ method: "GET", path: `/retry-tasks/${taskId}` })).json;
 
-test("without any version the redrive fails and says why, and the dead letter stays as it was", async () => {
+test("without any version it is skipped, with the reason, and can be redriven once there is one", async () => {
   const { front, taskId } = await deadLetter("none.db");
-  const { job, path } = await redriven(front, taskId);
-  expect(job).toMatchObject({ status: "FAILED", redriven: 0 });
-  expect(job.error).toContain('there is no policy "gone"');
+  const { job } = await redriven(front, taskId);
+  const detail = 'there is no policy "gone"';
+  const skips = [{ reason: "unknown-policy", count: 1, detail, taskIds: [taskId] }];
+  const done = { status: "DONE", total: 1, redriven: 0, skipped: 1, skips, error: null };
+  expect(job).toMatchObject(done);
   expect(await get(front, taskId)).toMatchObject({ status: "EXHAUSTED", redrivenTo: null });
 
   await front.call({ path: "/retry-policies", body: { policyId: "gone", maxAttempts: 2 } });
-  const done = endings(front.redrive, 1);
-  await front.call({ path: `${path}/resume` });
-  await done;
+  const ended = endings(front.redrive, 1);
+  expect((await redriven(front, taskId)).job).toMatchObject({ redriven: 1, skips: [] });
+  await ended;
   const { redrivenTo } = await get(front, taskId);
   // The old target is gone with its process: it is attempted, under what stands now.
   expect(await get(front, redrivenTo)).toMatchObject({ policyVersion: 1, attemptNumber: 2 });
 });
 
-test("the process that removed it does not go by what it remembers either", async () => {
+test("it keeps none of the others back, in the process that removed it too", async () => {
   front = await openFront();
   const { call, target, redrive } = front;
   await call({ path: "/retry-policies", body: { policyId: "gone", maxAttempts: 1 } });
-  target.statuses = [500];
-  const done = endings(redrive, 1);
-  const { json } = await call({ body: { targetUrl: target.url, policyId: "gone" } });
-  await done;
+  const bury = async (policyId: string): Promise<string> => {
+    target.statuses = [400];
+    const done = endings(redrive, 1);
+    const { json } = await call({ body: { targetUrl: target.url, policyId } });
+    await done;
+    return json.taskId;
+  };
+  const first = await bury("gone");
+  const well = await bury("default");
+  const last = await bury("gone");
   await call({ method: "DELETE", path: "/retry-policies/gone" });
-  const { job } = await redriven(front, json.taskId);
-  expect(job.status).toBe("FAILED");
+  const { job } = await redriven(front, first, well, last);
+  expect(job).toMatchObject({ status: "DONE", total: 3, redriven: 1, skipped: 2 });
+  expect(job.skips).toMatchObject([{ reason: "unknown-policy", taskIds: [first, last] }]);
+  expect((await get(front, well)).redrivenTo).not.toBeNull();
+  const again = await redrive.redrive();
+  expect(again).toMatchObject({ redriven: 0, skipped: 3 });
+  const counts = again.skips.map(({ reason, count }) => [reason, count]);
+  expect(new Map(counts as [string, number][])).toEqual(
+    new Map([
+      ["unknown-policy", 2],
+      ["redriven", 1],
+    ]),
+  );
 });

@@ -88,10 +88,11 @@ describe("an embedded Redrive", () => {
     statuses = [400];
     const { taskId } = await redrive.enqueue({ targetUrl: url, policy: quick });
     expect(await ended(taskId)).toMatchObject({ type: "task.exhausted", reason: "not-retryable" });
-    expect(await redrive.redrive()).toEqual({ redriven: 1, skipped: 0 });
+    expect(await redrive.redrive()).toEqual({ redriven: 1, skipped: 0, skips: [] });
     const redrivenTo = (await redrive.get(taskId))?.redrivenTo ?? "";
     expect((await redrive.get(redrivenTo))?.redrivenFrom).toBe(taskId);
-    expect(await redrive.redrive()).toEqual({ redriven: 0, skipped: 1 });
+    const skips = [{ reason: "redriven", count: 1, detail: expect.anything(), taskIds: [taskId] }];
+    expect(await redrive.redrive()).toEqual({ redriven: 0, skipped: 1, skips });
     await redrive.stop();
     expect(requests.map(({ request }) => request.headers["idempotency-key"])).toEqual([
       taskId,

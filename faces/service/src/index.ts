@@ -5,7 +5,9 @@ export { systemClock, systemRandom } from "@redrive/core";
 export { createRedrive, type RedriveOptions } from "./create-redrive.ts";
 export type { EngineEvent, EngineEventType } from "./engine/events.ts";
 export type { DestinationHealth } from "./operations/destination-health.ts";
-export type { Accepted, Cancelled, Redrive, RedriveCount } from "./redrive.ts";
+export type { RedriveCount } from "./operations/redrive-letters.ts";
+export type { Skips } from "./operations/skips.ts";
+export type { Accepted, Cancelled, Redrive } from "./redrive.ts";
 export { assertEncryptionKey } from "./secrets.ts";
 export {
   type AttemptPage,

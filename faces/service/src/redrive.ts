@@ -12,7 +12,6 @@ import {
   resolve,
   resolveDestination,
 } from "@redrive/core";
-import { givenBy } from "./deliver/request-headers.ts";
 import type { RefusedTarget, Target } from "./deliver/target.ts";
 import { asAsked, DestinationPolicies } from "./destination-policies.ts";
 import type { Engine } from "./engine/engine.ts";
@@ -28,9 +27,8 @@ import {
   healthOfDestination,
 } from "./operations/destination-health.ts";
 import { explainTask } from "./operations/explain-task.ts";
-import { markOf } from "./operations/redrive-job.ts";
 import { RedriveJobs } from "./operations/redrive-jobs.ts";
-import { againOf } from "./operations/redriven-task.ts";
+import { type RedriveCount, RedriveLetters } from "./operations/redrive-letters.ts";
 import { type Digest, Policies, type PolicyChoice } from "./policies.ts";
 import type { Secrets } from "./secrets.ts";
 import {
@@ -75,14 +73,6 @@ export interface Cancelled {
   readonly cancelRequestedAt: number | null;
 }
 
-export interface RedriveCount {
-  readonly redriven: number;
-  /** Had been redriven before. */
-  readonly skipped: number;
-}
-
-const REDRIVE_PAGE = 100;
-
 /** A store that takes longer to close is left as it is, as a kill would leave it. */
 const CLOSING_MS = 5000;
 
@@ -91,6 +81,7 @@ export class Redrive {
   /** Redrives at a pace, kept in the store. */
   readonly jobs: RedriveJobs;
   readonly #destinationPolicies: DestinationPolicies;
+  readonly #letters: RedriveLetters;
   readonly #parts: RedriveParts;
   #stopping: Promise<void> | undefined;
 
@@ -99,7 +90,11 @@ export class Redrive {
     const { notes, exclusive } = store;
     this.#parts = parts;
     this.jobs = new RedriveJobs({ clock, notes, exclusive, nodeId: engine.nodeId, source: this });
-    this.policies = new Policies(store, engine.policies, digest, () => engine.now());
+    const now = () => engine.now();
+    const policies = new Policies(store, engine.policies, digest, now);
+    this.policies = policies;
+    const create = async (task: NewTask) => (await this.#create(task, null)).kind === "created";
+    this.#letters = new RedriveLetters({ ...parts, query: store.query, policies, now, create });
     this.#destinationPolicies = new DestinationPolicies(store, this.policies);
   }
 
@@ -311,55 +306,23 @@ export class Redrive {
 
   /**
    * Makes a new task of a dead letter; false if it is none, or was redriven before. The new task of
-   * a redrive has its mark, by which the redrive knows it again.
+   * a redrive has its mark, by which the redrive knows it again. Throws `UNKNOWN_POLICY` if nothing
+   * is left of its policy.
    */
-  async redriveTask(
+  redriveTask(
     taskId: string,
     tenantId: string = DEFAULT_TENANT,
     redriveId?: string,
   ): Promise<boolean> {
-    const source = await this.get(taskId, tenantId);
-    if (source?.status !== "EXHAUSTED" || source.redrivenTo !== null) return false;
-    const { engine, newId, secrets } = this.#parts;
-    const now = engine.now();
-    const id = newId(now);
-    const marked = redriveId === undefined ? id : id.slice(0, 19) + markOf(redriveId, taskId);
-    // A secret that cannot be had stays as it is: the new task ends by it, as the old one would.
-    const opened = secrets.open(source);
-    const sentKey = opened === null ? undefined : givenBy(opened.headers).idempotencyKey;
-    const again = againOf(opened ?? source, sentKey, marked, now);
-    const choice = await this.policies.chooseAgain(tenantId, source);
-    try {
-      const sealed = secrets.seal({ ...again, ...choice });
-      return (await this.#create(sealed, null)).kind === "created";
-    } finally {
-      this.policies.release(tenantId, choice.policyId);
-    }
+    return this.#letters.one(taskId, tenantId, redriveId);
   }
 
   /** Makes a new task of every dead letter that matches; each is redriven once. */
-  async redrive(
+  redrive(
     filter: Omit<TaskFilter, "status"> = {},
     tenantId: string = DEFAULT_TENANT,
   ): Promise<RedriveCount> {
-    const { query } = this.#parts.store;
-    const dead = { ...filter, status: "EXHAUSTED" } as const;
-    let cursor: string | null | undefined;
-    let redriven = 0;
-    let skipped = 0;
-    while (cursor !== null) {
-      const page: TaskPage = await query.list(tenantId, dead, {
-        limit: REDRIVE_PAGE,
-        ...(cursor !== undefined && { cursor }),
-      });
-      const results = await Promise.all(
-        page.tasks.map(({ taskId }) => this.redriveTask(taskId, tenantId)),
-      );
-      redriven += results.filter((isNew) => isNew).length;
-      skipped += results.filter((isNew) => !isNew).length;
-      cursor = page.cursor;
-    }
-    return { redriven, skipped };
+    return this.#letters.all(filter, tenantId);
   }
 
   /** Told of every commit of the store. Returns what ends the listening. */

@@ -92,15 +92,24 @@ async function untilDone(
 const EXIT_CODES = { RUNNING: OK, DONE: OK, PAUSED: PARTIAL, CANCELLED: PARTIAL, FAILED } as const;
 
 function present(view: RedriveView): Presentation {
-  return { json: view, text: () => [wordsOf(view)], exitCode: EXIT_CODES[view.status] };
+  const left = view.skips.filter(({ reason }) => reason !== "redriven");
+  const exitCode = view.status === "DONE" && left.length > 0 ? PARTIAL : EXIT_CODES[view.status];
+  return { json: view, text: () => [wordsOf(view), ...left.map(leftWords)], exitCode };
 }
 
-function wordsOf({ status, dryRun, total, redriven, skipped, error, redriveId }: RedriveView) {
+/** Dead letters that it could not redrive: they are that still. */
+function leftWords({ count, detail, taskIds }: RedriveView["skips"][number]): string {
+  const more = count > taskIds.length ? `, and ${count - taskIds.length} more` : "";
+  return `${counted(count, "dead letter")} skipped (${detail}): ${taskIds.join(", ")}${more}`;
+}
+
+function wordsOf({ status, dryRun, total, redriven, skips, error, redriveId }: RedriveView) {
   if (total === 0) return "There are no dead letters to redrive.";
   if (dryRun) return `${counted(total, "dead letter")} would be redriven.`;
   if (status === "RUNNING")
     return `${counted(total, "dead letter")} being redriven (${redriveId}).`;
-  const others = skipped === 0 ? "" : `, ${skipped} had been redriven by somebody else`;
+  const count = skips.find(({ reason }) => reason === "redriven")?.count ?? 0;
+  const others = count === 0 ? "" : `, ${count} had been redriven by somebody else`;
   const done = `${redriven} of ${counted(total, "dead letter")} redriven${others}`;
   if (status === "PAUSED") {
     return `${done}; then it paused${error ? `: ${error}` : ""}. Go on with \`redrive dlq resume ${redriveId}\`.`;

@@ -40,6 +40,7 @@ const COLUMNS = [
   { head: "redrive" },
   { head: "status" },
   { head: "redriven", align: "right" },
+  { head: "skipped", align: "right" },
   { head: "of", align: "right" },
   { head: "began" },
   { head: "why", gives: true },
@@ -47,15 +48,10 @@ const COLUMNS = [
 
 function presentAll(list: Awaited<ReturnType<Client["listRedrives"]>>): Presentation {
   const now = systemClock.now();
-  const rows = list.redrives.map(({ redriveId, status, redriven, total, createdAt, error }) => {
-    return [
-      redriveId,
-      status,
-      String(redriven),
-      String(total),
-      agoWords(createdAt, now),
-      error ?? "",
-    ];
+  const rows = list.redrives.map((view) => {
+    const { redriveId, status, redriven, skipped, total, createdAt } = view;
+    const counts = [redriven, skipped, total].map(String);
+    return [redriveId, status, ...counts, agoWords(createdAt, now), whyOf(view)];
   });
   return {
     json: list,
@@ -64,9 +60,16 @@ function presentAll(list: Awaited<ReturnType<Client["listRedrives"]>>): Presenta
 }
 
 function presentOne(view: RedriveView): Presentation {
-  const { redriveId, status, redriven, total } = view;
+  const { redriveId, status, redriven, skipped, total } = view;
+  const others = skipped === 0 ? "" : `, ${skipped} skipped`;
   return {
     json: view,
-    text: () => [`${redriveId} is ${status}, ${redriven} of ${total} redriven.`],
+    text: () => [`${redriveId} is ${status}, ${redriven} of ${total} redriven${others}.`],
   };
+}
+
+/** Why it stands still, or left some as they are. */
+function whyOf({ error, skips }: RedriveView): string {
+  const details = skips.map(({ count, detail }) => `${count} skipped: ${detail}`);
+  return [...(error === null ? [] : [error]), ...details].join("; ");
 }

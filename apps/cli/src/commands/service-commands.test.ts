@@ -98,6 +98,20 @@ describe("dlq", () => {
   });
 });
 
+test("dlq redrive names what it had to leave, and exits with 3", async () => {
+  await serving.redrive.policies.register({ policyId: "gone", maxAttempts: 1 });
+  const sent = await ask(`send ${targetUrl}/ill --policy gone --wait 5s`);
+  const taskId = sent.out.split(" ")[0] ?? "";
+  await serving.redrive.policies.remove("gone");
+  const { out, code } = await ask(`dlq redrive ${taskId} --yes`);
+  expect(out.split("\n").slice(0, 2)).toEqual([
+    "0 of 1 dead letter redriven.",
+    `1 dead letter skipped (there is no policy "gone"): ${taskId}`,
+  ]);
+  expect(code).toBe(3);
+  expect((await ask("dlq redrives")).out).toContain("1 skipped: there");
+});
+
 describe("policies and destinations", () => {
   test("a document becomes the newest version of its id", async () => {
     const path = join(folder, "mine.json");

@@ -6,6 +6,7 @@
 import { createHash } from "node:crypto";
 import type { Note, TaskFilter } from "../store.ts";
 import type { RetryTask } from "../task.ts";
+import type { Skips } from "./skips.ts";
 
 export type DeadFilter = Omit<TaskFilter, "status">;
 
@@ -39,8 +40,9 @@ export interface RedriveJob {
   /** Dead letters in the set that had not been redriven when it was counted. */
   readonly total: number;
   readonly redriven: number;
-  /** Had been redriven by somebody else meanwhile. */
+  /** Left as they are; `skips` says why, and names the first. */
   readonly skipped: number;
+  readonly skips: readonly Skips[];
   readonly createdAt: number;
   readonly finishedAt: number | null;
   readonly error: string | null;
@@ -64,7 +66,9 @@ export function noteOf({ job, version, runBy, runUntil }: StoredJob): Note {
 }
 
 export function storedOf({ text, version }: Note): StoredJob {
-  return { ...(JSON.parse(text) as Omit<StoredJob, "version">), version };
+  const stored = JSON.parse(text) as Omit<StoredJob, "version">;
+  // Redrives of earlier versions tell no reasons.
+  return { ...stored, job: { ...stored.job, skips: stored.job.skips ?? [] }, version };
 }
 
 export function isOver({ status }: RedriveJob): boolean {

@@ -155,6 +155,31 @@ it("waits for a store that does not answer", async () => {
   expect(await jobs.get(redriveId, "acme")).toMatchObject({ status: "DONE", redriven: 3 });
 });
 
+it("leaves one that has no policy, names it, and lets the next take its turn", async () => {
+  const world = new World(3);
+  world.failures = [serviceError("UNKNOWN_POLICY", 'there is no policy "gone"')];
+  const jobs = world.process();
+  const { redriveId } = await jobs.start({ ...order, ratePerSecond: 1 });
+  await world.pass(1500);
+  expect(world.made.map(({ taskId }) => taskId)).toEqual(["0100-0001", "0100-0002"]);
+  expect(world.made[0]?.atMs).toBe(0);
+  const detail = 'there is no policy "gone"';
+  const skips = [{ reason: "unknown-policy", count: 1, detail, taskIds: ["0100-0000"] }];
+  const done = { status: "DONE", total: 3, redriven: 2, skipped: 1, skips };
+  expect(await jobs.get(redriveId, "acme")).toMatchObject(done);
+});
+
+it("names the first twenty of those that it left, and counts all", async () => {
+  const world = new World(50);
+  world.failures = Array.from({ length: 50 }, () => serviceError("UNKNOWN_POLICY", "none"));
+  const jobs = world.process();
+  const { redriveId } = await jobs.start({ ...order, ratePerSecond: 0.1 });
+  await world.pass(500);
+  const job = await jobs.get(redriveId, "acme");
+  expect(job).toMatchObject({ status: "DONE", redriven: 0, skipped: 50, skips: [{ count: 50 }] });
+  expect(job?.skips[0]?.taskIds).toHaveLength(20);
+});
+
 describe("a redrive that its process did not finish", () => {
   it("is refused at a pace or with a canary that is none", async () => {
     const jobs = new World(1).process();

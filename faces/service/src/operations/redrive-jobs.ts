@@ -82,6 +82,7 @@ export class RedriveJobs {
       total: taskIds?.length ?? (await this.#count(set, limit)),
       redriven: 0,
       skipped: 0,
+      skips: [],
       createdAt,
       finishedAt: dryRun ? createdAt : null,
       error: null,
@@ -204,9 +205,9 @@ export class RedriveJobs {
     return { status, finishedAt: source.now(), ...(status === "DONE" && { taskIds: null }) };
   }
 
-  #progress(running: Running, { redriven, skipped }: Counts): void {
+  #progress(running: Running, counts: Counts): void {
     const { stored } = running;
-    running.stored = { ...stored, job: { ...stored.job, redriven, skipped } };
+    running.stored = { ...stored, job: { ...stored.job, ...counts } };
     const nowMs = this.#parts.clock.monotonicMs();
     if (nowMs - running.savedMs < SAVE_MS) return;
     running.savedMs = nowMs;
@@ -259,8 +260,8 @@ export class RedriveJobs {
   #latest(job: RedriveJob): RedriveJob {
     const running = this.#running.get(job.redriveId);
     if (running === undefined || job.status !== "RUNNING") return job;
-    const { redriven, skipped } = running.stored.job;
-    return { ...job, redriven, skipped };
+    const { redriven, skipped, skips } = running.stored.job;
+    return { ...job, redriven, skipped, skips };
   }
 
   async #count(

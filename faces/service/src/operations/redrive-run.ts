@@ -7,6 +7,7 @@ import { type Clock, RedriveError } from "@redrive/core";
 import type { DestinationRow, Page, TaskFilter, TaskPage } from "../store.ts";
 import type { RetryTask } from "../task.ts";
 import { type RedriveJob, standingOf } from "./redrive-job.ts";
+import { REDRIVEN, type Skip, type Skips, skipOf, skippedIn, withSkip } from "./skips.ts";
 
 /** What a redrive works on. */
 export interface RedriveSource {
@@ -15,7 +16,10 @@ export interface RedriveSource {
   get(taskId: string, tenantId: string): Promise<RetryTask | null>;
   list(filter: TaskFilter, page: Page, tenantId: string): Promise<TaskPage>;
   destinations(tenantId: string): Promise<readonly DestinationRow[]>;
-  /** Makes a new task whose id has the redrive's mark, unless it was redriven before. */
+  /**
+   * Makes a new task whose id has the redrive's mark, unless it was redriven before. What it throws
+   * may be a reason to go on without it: see `skipOf`.
+   */
   redriveTask(taskId: string, tenantId: string, redriveId: string): Promise<unknown>;
 }
 
@@ -31,6 +35,7 @@ export interface RunHost {
 export interface Counts {
   readonly redriven: number;
   readonly skipped: number;
+  readonly skips: readonly Skips[];
 }
 
 /** Why it paused by itself; null: it is done. */
@@ -81,7 +86,7 @@ export class RedriveRun {
   readonly #trial: string[] = [];
   #lookedMs = Number.NEGATIVE_INFINITY;
   #redriven = 0;
-  #skipped = 0;
+  #skips: readonly Skips[] = [];
 
   constructor(clock: Clock, source: RedriveSource, job: RedriveJob, host: RunHost) {
     this.#clock = clock;
@@ -114,9 +119,14 @@ export class RedriveRun {
   #count(member: RetryTask): string | null {
     const isOurs = standingOf(this.#job, member) === "redriven";
     if (isOurs) this.#redriven++;
-    else this.#skipped++;
-    this.#host.progress({ redriven: this.#redriven, skipped: this.#skipped });
+    else this.#skips = withSkip(this.#skips, REDRIVEN, member.taskId);
+    this.#tell();
     return isOurs ? member.redrivenTo : null;
+  }
+
+  #tell(): void {
+    const skips = this.#skips;
+    this.#host.progress({ redriven: this.#redriven, skipped: skippedIn(skips), skips });
   }
 
   async #make(member: RetryTask): Promise<string | null> {
@@ -124,12 +134,25 @@ export class RedriveRun {
     if (!this.#host.isRunning()) return null;
     const { taskId } = member;
     const { tenantId, redriveId } = this.#job;
-    const made = await this.#insist(async () => {
-      await this.#source.redriveTask(taskId, tenantId, redriveId);
-      return this.#source.get(taskId, tenantId);
-    });
-    // Somebody may have discarded it meanwhile: then it is neither.
-    return made === null || made.redrivenTo === null ? null : this.#count(made);
+    try {
+      const made = await this.#insist(async () => {
+        await this.#source.redriveTask(taskId, tenantId, redriveId);
+        return this.#source.get(taskId, tenantId);
+      });
+      // Somebody may have discarded it meanwhile: then it is neither.
+      return made === null || made.redrivenTo === null ? null : this.#count(made);
+    } catch (error) {
+      return this.#skip(taskId, skipOf(error), error);
+    }
+  }
+
+  /** It stays a dead letter, and the next one goes in its place. */
+  #skip(taskId: string, skip: Skip | undefined, error: unknown): null {
+    if (skip === undefined) throw error;
+    this.#dueMs -= 1000 / this.#job.ratePerSecond;
+    this.#skips = withSkip(this.#skips, skip, taskId);
+    this.#tell();
+    return null;
   }
 
   /** The first one at once. Time that a canary or a store took is not made up for by a rush. */

@@ -28,7 +28,7 @@ export const addRedriveRoutes: AddRoutes = (app, front) => {
         tags,
         summary: "Make new tasks of dead letters, at a pace",
         description:
-          "Each dead letter is redriven once, under its own idempotency key. The set is frozen when it begins. A canary goes first: when over a fifth of it fails, or a circuit opens, the redrive pauses by itself. It outlives the process: after a restart it goes on where it stood.",
+          "Each dead letter is redriven once, under its own idempotency key. The set is frozen when it begins. A canary goes first: when over a fifth of it fails, or a circuit opens, the redrive pauses by itself. It outlives the process: after a restart it goes on where it stood. A dead letter that cannot be redriven is skipped: it stays one, and `skips` says why.",
         body: RedriveToStart,
         response: { 200: RedriveView, 202: RedriveView },
       },
@@ -136,7 +136,7 @@ async function known(
 }
 
 function viewJob({ tenantId: _, filter: __, taskIds: ___, ...job }: RedriveJob): RedriveView {
-  return job;
+  return { ...job, skips: job.skips.map((one) => ({ ...one, taskIds: [...one.taskIds] })) };
 }
 
 function noSet(): Error {

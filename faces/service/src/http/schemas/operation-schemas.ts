@@ -100,7 +100,17 @@ export const RedriveView = Type.Object({
   dryRun: Type.Boolean(),
   total: Type.Integer({ description: "Dead letters that had not been redriven when it began." }),
   redriven: Type.Integer(),
-  skipped: Type.Integer({ description: "Redriven by somebody else meanwhile." }),
+  skipped: Type.Integer({ description: "Left as they are; `skips` says why." }),
+  skips: Type.Array(
+    Type.Object({
+      reason: Type.Enum(["redriven", "unknown-policy"], {
+        description: "Redriven by somebody else; no version of its policy is left.",
+      }),
+      count: Type.Integer(),
+      detail: Type.String({ description: "What kept the first of them back." }),
+      taskIds: Type.Array(Type.String(), { description: "The first of them, 20 at most." }),
+    }),
+  ),
   createdAt: Type.Integer(),
   finishedAt: NullableInteger,
   error: Type.Union([Type.String(), Type.Null()], {

@@ -1,0 +1,92 @@
+/**
+ * Redrive letters: makes new tasks of dead letters, one or all that match, each once, under the
+ * policy that it had or the newest version of that.
+ */
+import { givenBy } from "../deliver/request-headers.ts";
+import type { NewId } from "../ids.ts";
+import type { Policies } from "../policies.ts";
+import type { Secrets } from "../secrets.ts";
+import type { TaskFilter, TaskPage, TaskQuery } from "../store.ts";
+import type { NewTask } from "../task.ts";
+import { markOf } from "./redrive-job.ts";
+import { againOf } from "./redriven-task.ts";
+import { REDRIVEN, type Skip, type Skips, skipOf, skippedIn, withSkip } from "./skips.ts";
+
+export interface RedriveCount {
+  readonly redriven: number;
+  /** Left as they are; `skips` says why, and names the first. */
+  readonly skipped: number;
+  readonly skips: readonly Skips[];
+}
+
+export interface LetterParts {
+  readonly query: Pick<TaskQuery, "get" | "list">;
+  readonly policies: Policies;
+  readonly secrets: Secrets;
+  readonly newId: NewId;
+  readonly now: () => number;
+  /** False: its source was redriven before. */
+  readonly create: (task: NewTask) => Promise<boolean>;
+}
+
+const PAGE = 100;
+
+export class RedriveLetters {
+  readonly #parts: LetterParts;
+
+  constructor(parts: LetterParts) {
+    this.#parts = parts;
+  }
+
+  /** False if it is no dead letter, or was redriven before; throws `UNKNOWN_POLICY` without one. */
+  async one(taskId: string, tenantId: string, redriveId?: string): Promise<boolean> {
+    const { query, policies, secrets, newId, create } = this.#parts;
+    const source = await query.get(tenantId, taskId);
+    if (source?.status !== "EXHAUSTED" || source.redrivenTo !== null) return false;
+    const now = this.#parts.now();
+    const id = newId(now);
+    const marked = redriveId === undefined ? id : id.slice(0, 19) + markOf(redriveId, taskId);
+    // A secret that cannot be had stays as it is: the new task ends by it, as the old one would.
+    const opened = secrets.open(source);
+    const sentKey = opened === null ? undefined : givenBy(opened.headers).idempotencyKey;
+    const again = againOf(opened ?? source, sentKey, marked, now);
+    const choice = await policies.chooseAgain(tenantId, source);
+    try {
+      return await create(secrets.seal({ ...again, ...choice }));
+    } finally {
+      policies.release(tenantId, choice.policyId);
+    }
+  }
+
+  async all(filter: Omit<TaskFilter, "status">, tenantId: string): Promise<RedriveCount> {
+    const dead = { ...filter, status: "EXHAUSTED" } as const;
+    let cursor: string | null | undefined;
+    let redriven = 0;
+    let skips: readonly Skips[] = [];
+    while (cursor !== null) {
+      const page: TaskPage = await this.#parts.query.list(tenantId, dead, {
+        limit: PAGE,
+        ...(cursor !== undefined && { cursor }),
+      });
+      const ids = page.tasks.map(({ taskId }) => taskId);
+      const results = await Promise.all(ids.map((taskId) => this.#tried(taskId, tenantId)));
+      for (const [at, skip] of results.entries()) {
+        if (skip === undefined) redriven++;
+        else skips = withSkip(skips, skip, ids[at] ?? "");
+      }
+      cursor = page.cursor;
+    }
+    return { redriven, skipped: skippedIn(skips), skips };
+  }
+
+  /** Why it was left as it is; undefined: it was redriven. */
+  async #tried(taskId: string, tenantId: string): Promise<Skip | undefined> {
+    try {
+      return (await this.one(taskId, tenantId)) ? undefined : REDRIVEN;
+    } catch (error) {
+      const skip = skipOf(error);
+      if (skip === undefined) throw error;
+      return skip;
+    }
+  }
+}
