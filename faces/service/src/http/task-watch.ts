@@ -10,6 +10,14 @@ import { isEnded, type RetryTask } from "../task.ts";
 /** What is asked of the service. */
 export type WatchedService = Pick<Redrive, "get" | "onEvent">;
 
+/** What is known of a task when the wait for its end is over. */
+export interface Seen {
+  /** As it was last seen; null: there is none; undefined: the store has not said. */
+  readonly task: RetryTask | null | undefined;
+  /** Why it could not be looked at in the end. */
+  readonly trouble?: unknown;
+}
+
 export class TaskWatch {
   readonly #clock: Clock;
   readonly #service: WatchedService;
@@ -22,8 +30,10 @@ export class TaskWatch {
     this.#stopListening = service.onEvent((event) => this.#hear(event));
   }
 
-  /** The task once it has ended, or as it is after `waitMs`; null if there is none. */
-  async ended(taskId: string, tenantId: string, waitMs: number): Promise<RetryTask | null> {
+  /** The task once it has ended, or as it is after `waitMs`. A store that fails ends the wait. */
+  async ended(taskId: string, tenantId: string, waitMs: number): Promise<Seen> {
+    const look = () => this.#service.get(taskId, tenantId);
+    let task: RetryTask | null | undefined;
     let wake: () => void = () => {};
     const woken = new Promise<void>((resolve) => {
       wake = resolve;
@@ -32,10 +42,12 @@ export class TaskWatch {
     this.#add(taskId, wake);
     try {
       // Looked at only now, so that no end falls between looking and listening.
-      const task = await this.#service.get(taskId, tenantId);
-      if (task === null || isEnded(task.status)) return task;
+      task = await look();
+      if (task === null || isEnded(task.status)) return { task };
       await woken;
-      return await this.#service.get(taskId, tenantId);
+      return { task: await look() };
+    } catch (trouble) {
+      return { task, trouble };
     } finally {
       cancel();
       this.#remove(taskId, wake);

@@ -85,6 +85,8 @@ async function answerOne(front: Front, request: FastifyRequest, reply: FastifyRe
   return answerKnown(front, request, reply, { taskId, replayed, waitSeconds });
 }
 
+const NOT_SEEN = "A stored task could not be looked at";
+
 interface Known extends Accepted {
   readonly waitSeconds: number;
 }
@@ -101,9 +103,13 @@ async function answerKnown(
     reply.header("idempotent-replayed", "true");
   }
   if (waitSeconds > 0) reply.header("preference-applied", `wait=${waitSeconds}`);
-  const task = await watch.ended(taskId, tenantOf(request), waitSeconds * 1000);
+  const { task, trouble } = await watch.ended(taskId, tenantOf(request), waitSeconds * 1000);
+  // It is stored, whatever became of looking at it: no 503 may say otherwise.
+  if (trouble !== undefined) logFault(trouble, NOT_SEEN, request, reply);
+  if (task === undefined && !replayed) return reply.code(202).send({ taskId, status: "PENDING" });
   // A key outlives its task when that was discarded: then nothing but the id is known.
-  if (task === null) return reply.code(200).serializer(JSON.stringify).send({ taskId });
+  if (task === null || task === undefined)
+    return reply.code(200).serializer(JSON.stringify).send({ taskId });
   if (replayed || isEnded(task.status)) return viewTask(task, shownTo(request, false));
   return reply.code(202).send({ taskId, status: task.status });
 }
