@@ -2,7 +2,8 @@
 import { resolveDestination, seededRandom, statusOutcome, virtualClock } from "@redrive/core";
 import { expect, it } from "vitest";
 import { unstarted } from "../deliver/attempt-result.ts";
-import { memoryStore } from "../stores/memory/memory-store.ts";
+import { blankDestination, NO_ITEMS, type Store } from "../store.ts";
+import { type MemoryStore, memoryStore } from "../stores/memory/memory-store.ts";
 import { newTask, T0, TENANT } from "../stores/store.testing.ts";
 import type { NewTask } from "../task.ts";
 import { IDLE_MS } from "./destinations.ts";
@@ -13,9 +14,8 @@ import { LONGEST_GATE_MS } from "./guarded-destination.ts";
 const MINUTE_MS = 60_000;
 
 /** An engine whose attempts end with 200, or as their target's path says. */
-async function setup() {
+async function setup(store: MemoryStore = memoryStore()) {
   const clock = virtualClock(T0);
-  const store = memoryStore();
   const policy = { tenantId: TENANT, policyId: "background", version: 1, createdAt: T0 };
   const document = { maxAttempts: 1000, totalBudgetMs: 86_400_000, initialDelayMs: 1000 };
   await store.addPolicy({ ...policy, document: JSON.stringify(document) });
@@ -93,4 +93,41 @@ it("is idle for longer than any window of the guards that it has by default", ()
   const { breaker, retryBudget } = resolveDestination({}, "service");
   const windows = [breaker, retryBudget].map((part) => (part as { windowMs: number }).windowMs);
   expect(Math.max(LONGEST_GATE_MS, ...windows)).toBeLessThan(IDLE_MS);
+});
+
+/** A node that writes the row of a destination just before each of the first `times` changes. */
+function contended(times: number) {
+  const store = memoryStore();
+  const { commit } = store;
+  let left = times;
+  const interfering: Store["commit"] = async (batch) => {
+    const [write] = batch.destinations;
+    if (write !== undefined && left > 0) {
+      left--;
+      const { tenantId, name, version } = write.row;
+      const standing = await store.getDestination(tenantId, name);
+      const base = standing ?? blankDestination(tenantId, name);
+      const row = { ...base, gateUntil: base.gateUntil + 1, version };
+      await commit({ now: T0, nodeId: "node-2", ...NO_ITEMS, destinations: [{ row }] });
+    }
+    return commit(batch);
+  };
+  return { store: { ...store, commit: interfering }, interfered: () => times - left };
+}
+
+it("gives up a change, changing nothing, when others write the row each time", async () => {
+  const { store, interfered } = contended(1000);
+  const { engine } = await setup(store);
+  const change = engine.changeDestination(TENANT, "contended", { pausedAt: T0 });
+  await expect(change).rejects.toMatchObject({ code: "DESTINATION_BUSY" });
+  expect(interfered()).toBe(10);
+  expect(await store.getDestination(TENANT, "contended")).toMatchObject({ pausedAt: null });
+});
+
+it("makes a change on top of what others wrote meanwhile", async () => {
+  const { store } = contended(9);
+  const { engine } = await setup(store);
+  await engine.changeDestination(TENANT, "contended", { pausedAt: T0 });
+  const row = { pausedAt: T0, gateUntil: 9, version: 10 };
+  expect(await store.getDestination(TENANT, "contended")).toMatchObject(row);
 });

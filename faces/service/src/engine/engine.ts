@@ -16,7 +16,6 @@ import {
   type CancelResult,
   type CreateResult,
   type DestinationRow,
-  NO_ITEMS,
   type StartedTask,
   type Store,
   StoreBrokenError,
@@ -26,6 +25,7 @@ import {
 import type { NewTask } from "../task.ts";
 import { endsWithin } from "../within.ts";
 import type { Deliver } from "./delivery.ts";
+import { type DestinationChange, DestinationChanges } from "./destination-changes.ts";
 import { Destinations } from "./destinations.ts";
 import { EngineTime } from "./engine-time.ts";
 import { EngineEvents } from "./events.ts";
@@ -71,7 +71,7 @@ export class Engine implements TurnHost {
   readonly events: EngineEvents;
   readonly policies: PolicyBook;
   readonly #options: EngineOptions;
-  readonly #codedStore: Store;
+  readonly #changes: DestinationChanges;
   readonly destinations: Destinations;
   readonly #scheduler = new Scheduler();
   /** The retry budget of all destinations together; undefined: off. */
@@ -97,7 +97,6 @@ export class Engine implements TurnHost {
   private constructor(options: EngineOptions, latestAt: number, whole: string | undefined) {
     const { clock, random, store, deliver, nodeId } = options;
     this.#options = options;
-    this.#codedStore = codedStore(store, (error) => this.failed(error));
     this.nodeId = nodeId;
     const time = new EngineTime(clock, latestAt);
     const scheduler = this.#scheduler;
@@ -121,6 +120,8 @@ export class Engine implements TurnHost {
     const runner = this.#runner;
     const turn = this.#turn;
     this.#rescuer = new Rescuer({ ...shared, nodeId, store, turn, runner });
+    const coded = codedStore(store, (error) => this.failed(error));
+    this.#changes = new DestinationChanges({ ...shared, nodeId, store: coded, turn });
     this.#lease = new NodeLease(store, time, nodeId);
     this.#upkeep = new Upkeep({
       clock,
@@ -269,31 +270,12 @@ export class Engine implements TurnHost {
   }
 
   /** Changes what people may change of a destination: its pause and its document. */
-  async changeDestination(
+  changeDestination(
     tenantId: string,
     name: string,
-    change: Partial<Pick<DestinationRow, "pausedAt" | "document">>,
+    change: DestinationChange,
   ): Promise<DestinationRow> {
-    const store = this.#codedStore;
-    const stored = await store.getDestination(tenantId, name);
-    const before = this.destination(tenantId, name);
-    if (stored !== null) before.adopt(stored, this.#time.now());
-    const row = { ...before.row, ...change, version: before.row.version + 1 };
-    const batch = { now: this.#time.now(), nodeId: this.nodeId, ...NO_ITEMS };
-    const { destinations } = await store.commit({ ...batch, destinations: [{ row }] });
-    const standing = destinations[0] ?? null;
-    const destination = this.destination(tenantId, name);
-    const now = this.#time.now();
-    destination.adopt(standing ?? row, now);
-    this.#scheduler.unblock(destination, now);
-    this.#turn.request();
-    if (standing !== null) return this.changeDestination(tenantId, name, change);
-    this.events.emit(this.#time.now(), {
-      type: "destination.changed",
-      tenantId,
-      destination: name,
-    });
-    return row;
+    return this.#changes.make(tenantId, name, change);
   }
 
   // What the turn asks of its host.

@@ -56,6 +56,7 @@ const STATUSES: Readonly<Partial<Record<ErrorCode, readonly [status: number, tit
   TOO_MANY_REQUESTS: [429, "Too many requests"],
   QUEUE_FULL: [429, "Too many tasks are waiting"],
   INTERNAL: [500, "Something went wrong"],
+  DESTINATION_BUSY: [503, "The destination is being changed by others"],
   STORE_UNAVAILABLE: [503, "The store is not available"],
   SERVICE_STOPPED: [503, "The service is stopping"],
   STORE_FULL: [507, "The store is full"],

@@ -1,0 +1,71 @@
+/**
+ * Destination changes: what people may change of a destination, written to its row under the version
+ * that stands. Whoever else writes that row first wins, and the change is tried again on top.
+ */
+import { serviceError } from "../errors.ts";
+import { type DestinationRow, NO_ITEMS, type Store } from "../store.ts";
+import type { EngineTime } from "./engine-time.ts";
+import type { EngineEvents } from "./events.ts";
+import type { FindDestination } from "./followers.ts";
+import type { Scheduler } from "./scheduler.ts";
+import type { Turn } from "./turn.ts";
+
+export interface DestinationChangesParts {
+  readonly store: Pick<Store, "getDestination" | "commit">;
+  readonly time: EngineTime;
+  readonly nodeId: string;
+  readonly scheduler: Scheduler;
+  readonly turn: Turn;
+  readonly events: EngineEvents;
+  readonly destinationOf: FindDestination;
+}
+
+/** Its pause and its document. */
+export type DestinationChange = Partial<Pick<DestinationRow, "pausedAt" | "document">>;
+
+/** Others write a row when a circuit or a gate moves: to lose so often in a row is no bad luck. */
+const MOST_TRIES = 10;
+
+export class DestinationChanges {
+  readonly #parts: DestinationChangesParts;
+
+  constructor(parts: DestinationChangesParts) {
+    this.#parts = parts;
+  }
+
+  /** Throws `DESTINATION_BUSY`, with nothing changed, if others were first each time. */
+  async make(tenantId: string, name: string, change: DestinationChange): Promise<DestinationRow> {
+    for (let tries = 1; tries <= MOST_TRIES; tries++) {
+      const row = await this.#try(tenantId, name, change);
+      if (row === null) continue;
+      const { events, time } = this.#parts;
+      events.emit(time.now(), { type: "destination.changed", tenantId, destination: name });
+      return row;
+    }
+    const text = `destination ${name} was changed by others each of ${MOST_TRIES} times`;
+    throw serviceError("DESTINATION_BUSY", `${text}; try again`);
+  }
+
+  /** Null: somebody else was first. */
+  async #try(
+    tenantId: string,
+    name: string,
+    change: DestinationChange,
+  ): Promise<DestinationRow | null> {
+    const { store, time, nodeId, scheduler, turn, destinationOf } = this.#parts;
+    const stored = await store.getDestination(tenantId, name);
+    const before = destinationOf(tenantId, name);
+    if (stored !== null) before.adopt(stored, time.now());
+    const row = { ...before.row, ...change, version: before.row.version + 1 };
+    const batch = { now: time.now(), nodeId, ...NO_ITEMS };
+    const { destinations } = await store.commit({ ...batch, destinations: [{ row }] });
+    const standing = destinations[0] ?? null;
+    // Looked for anew: it may have been dropped for idling meanwhile.
+    const destination = destinationOf(tenantId, name);
+    const now = time.now();
+    destination.adopt(standing ?? row, now);
+    scheduler.unblock(destination, now);
+    turn.request();
+    return standing === null ? row : null;
+  }
+}
