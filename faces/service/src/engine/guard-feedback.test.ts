@@ -16,7 +16,12 @@ function destinationWith(document: object) {
     if (permit === undefined) throw new Error("no permit was to be had");
     destination.leave(permit, NOW, policy, outcome, durationMs);
   };
-  return { destination, attempt };
+  const change = (next: object) => {
+    const { version } = destination.row;
+    const changed = { ...destination.row, version: version + 1, document: JSON.stringify(next) };
+    destination.adopt(changed, NOW);
+  };
+  return { destination, attempt, change };
 }
 
 describe("what the guards learn", () => {
@@ -51,5 +56,58 @@ describe("what the guards learn", () => {
     };
     expect(attemptsWith(500)).toBe(0);
     expect(() => attemptsWith(503)).toThrow("no permit was to be had");
+  });
+});
+
+describe("under another document", () => {
+  const parts = {
+    retryBudget: { kind: "TOKENS", maxTokens: 100 },
+    breaker: { failureRate: 0.9, minCalls: 100 },
+    concurrency: { max: 10 },
+    rate: { perSecond: 50, burst: 50, adaptive: true, throttle: true },
+  } as const;
+  const changes = {
+    retryBudget: { retryBudget: { kind: "TOKENS", maxTokens: 99 } },
+    breaker: { breaker: { failureRate: 0.8, minCalls: 100 } },
+    concurrency: { concurrency: { max: 11 } },
+    rate: { rate: { ...parts.rate, perSecond: 51 } },
+    adaptiveRate: { rate: { ...parts.rate, adaptive: false } },
+    throttle: { rate: { ...parts.rate, throttle: false } },
+  } as const;
+  const names = Object.keys(changes) as (keyof typeof changes)[];
+
+  it.each(names)("only %s is another when only its options are", (name) => {
+    const { destination, attempt, change } = destinationWith(parts);
+    attempt({ kind: "success" }, 7);
+    const before = { ...destination.guards };
+    change({ ...parts, ...changes[name], description: "changed" });
+    const { guards } = destination;
+    expect(guards[name]).not.toBe(before[name]);
+    for (const other of names) if (other !== name) expect(guards[other]).toBe(before[other]);
+    expect(destination.gates(NOW, false).estimatedCallMs).toBe(7);
+  });
+
+  it("a spent budget stays spent, in whatever order its fields are named", () => {
+    const retryBudget = { kind: "GRPC", maxTokens: 2, tokenRatio: 1 };
+    const { destination, attempt, change } = destinationWith({ breaker: false, retryBudget });
+    attempt({ kind: "status", status: 500 });
+    expect(destination.wouldAdmit(true, NOW)).toBe(false);
+    change({ retryBudget: { tokenRatio: 1, maxTokens: 2, kind: "GRPC" }, breaker: false });
+    expect(destination.wouldAdmit(true, NOW)).toBe(false);
+    change({ retryBudget: { ...retryBudget, maxTokens: 4 }, breaker: false });
+    expect(destination.wouldAdmit(true, NOW)).toBe(true);
+  });
+
+  it("what is in flight counts on, and an open circuit stays open, when both are changed", () => {
+    const { breaker, concurrency } = parts;
+    const { destination, change } = destinationWith({ breaker, concurrency });
+    for (let n = 0; n < 3; n++) destination.take(false, NOW);
+    destination.adopt(
+      { ...destination.row, version: 2, breakerState: "OPEN", openUntil: NOW + 5000, openCount: 1 },
+      NOW,
+    );
+    change({ ...changes.breaker, ...changes.concurrency });
+    expect(destination.guards.concurrency?.inFlight).toBe(3);
+    expect(destination.guards.breaker).toMatchObject({ state: "OPEN", openUntil: NOW + 5000 });
   });
 });

@@ -202,7 +202,7 @@ describe("what guards have learnt", () => {
     expect(await store.notes.list("retry-budget")).toEqual([]);
   });
 
-  it("starts anew when people change the document", async () => {
+  it("starts anew when people change the budget, and goes on when they change something else", async () => {
     const { clock, engine, enqueue } = await setup(TEN);
     const retries = () => {
       const { retryBudget } = engine.destination(TENANT, PLACE).guards;
@@ -211,8 +211,11 @@ describe("what guards have learnt", () => {
     enqueue(engine, 5);
     await clock.advance(3000);
     expect(retries()).toBe(10);
-    const document = JSON.stringify({ breaker: false, ...TEN, policy: { maxAttempts: 50 } });
-    await engine.changeDestination(TENANT, PLACE, { document });
+    const change = (document: object) =>
+      engine.changeDestination(TENANT, PLACE, { document: JSON.stringify(document) });
+    await change({ ...TEN, breaker: false, policy: { maxAttempts: 50 } });
+    expect(retries()).toBe(10);
+    await change({ ...TEN, breaker: false, retryBudget: { ...TEN.retryBudget, minPerSecond: 2 } });
     expect(retries()).toBe(0);
   });
 });

@@ -45,6 +45,7 @@ import {
 } from "@redrive/core";
 import { blankDestination, type DestinationRow } from "../store.ts";
 import type { Lane } from "../task.ts";
+import { carryOver, keepUnchanged } from "./changed-guards.ts";
 import { NO_TICKETS, RetryBudgets, type Tickets } from "./retry-tickets.ts";
 import { guardsOf, guardsText } from "./saved-guards.ts";
 import { lanesOf, type WaitingLane } from "./waiting-lane.ts";
@@ -351,20 +352,15 @@ export class GuardedDestination {
     if (row.gateUntil <= now) this.#rampedGate = Math.max(this.#rampedGate, row.gateUntil);
   }
 
-  /**
-   * Follows another document. The guards start anew, or from a note; but what is in flight counts
-   * on, and a circuit that is open stays so: it is the destination that is not well.
-   */
+  /** Follows another document. With a note the guards go on from that. */
   #configure(text: string | null, now: number): void {
-    const document = text === null ? {} : (JSON.parse(text) as DestinationDocument);
-    const { breaker, concurrency } = this.guards;
-    this.document = resolveDestination(document, "service");
-    this.#guards = this.#makeGuards(now);
-    this.budgets.own = this.#guards.retryBudget;
-    if (breaker && this.#guards.breaker) adoptBreaker(this.#guards.breaker, now, breaker);
-    if (concurrency === undefined || this.guards.concurrency === undefined) return;
-    this.guards.concurrency.inFlight = concurrency.inFlight;
-    this.guards.concurrency.retriesInFlight = concurrency.retriesInFlight;
+    const standing = { guards: this.guards, options: guardOptionsOf(this.document) };
+    this.document = resolveDestination(JSON.parse(text ?? "{}") as DestinationDocument, "service");
+    const fresh = { guards: this.#makeGuards(now), options: guardOptionsOf(this.document) };
+    const guards = this.#note === undefined ? keepUnchanged(standing, fresh) : fresh.guards;
+    carryOver(standing.guards, guards, now);
+    this.#guards = guards;
+    this.budgets.own = guards.retryBudget;
   }
 }
 
