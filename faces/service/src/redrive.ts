@@ -28,7 +28,7 @@ import {
 } from "./operations/destination-health.ts";
 import { explainTask } from "./operations/explain-task.ts";
 import { RedriveJobs } from "./operations/redrive-jobs.ts";
-import { type RedriveCount, RedriveLetters } from "./operations/redrive-letters.ts";
+import { type RedriveCount, RedriveLetters, type RedriveOf } from "./operations/redrive-letters.ts";
 import { type Digest, Policies, type PolicyChoice } from "./policies.ts";
 import type { Secrets } from "./secrets.ts";
 import {
@@ -307,14 +307,14 @@ export class Redrive {
   /**
    * Makes a new task of a dead letter; false if it is none, or was redriven before. The new task of
    * a redrive has its mark, by which the redrive knows it again. Throws `UNKNOWN_POLICY` if nothing
-   * is left of its policy.
+   * is left of its policy, `TARGET_DENIED` if the redrive may not send there.
    */
   redriveTask(
     taskId: string,
     tenantId: string = DEFAULT_TENANT,
-    redriveId?: string,
+    redrive?: RedriveOf,
   ): Promise<boolean> {
-    return this.#letters.one(taskId, tenantId, redriveId);
+    return this.#letters.one(taskId, tenantId, redrive);
   }
 
   /** Makes a new task of every dead letter that matches; each is redriven once. */

@@ -15,6 +15,8 @@ export interface RedriveOrder {
   readonly filter: DeadFilter;
   /** These and no others, 1 to 1000; then `filter` is empty. */
   readonly taskIds?: readonly string[];
+  /** The list of targets of the key that asks: what would go elsewhere is left. Default: anywhere. */
+  readonly targets?: string;
   /** 0.1 to 10 000. Default: 10. */
   readonly ratePerSecond?: number;
   /** So many go first, and the rest waits for how they do. Whole, 0 to 100. Default: 0, all at once. */
@@ -34,6 +36,8 @@ export interface RedriveJob {
   /** Frozen: what ended after the redrive began does not match. */
   readonly filter: DeadFilter;
   readonly taskIds: readonly string[] | null;
+  /** Where it may send, whoever runs it and however long it takes; null: anywhere. */
+  readonly targets: string | null;
   readonly ratePerSecond: number;
   readonly canary: number;
   readonly dryRun: boolean;
@@ -67,8 +71,9 @@ export function noteOf({ job, version, runBy, runUntil }: StoredJob): Note {
 
 export function storedOf({ text, version }: Note): StoredJob {
   const stored = JSON.parse(text) as Omit<StoredJob, "version">;
-  // Redrives of earlier versions tell no reasons.
-  return { ...stored, job: { ...stored.job, skips: stored.job.skips ?? [] }, version };
+  const { skips = [], targets = null } = stored.job as Partial<RedriveJob>;
+  // Redrives of earlier versions tell no reasons, and were begun without a look at targets.
+  return { ...stored, job: { ...stored.job, skips, targets }, version };
 }
 
 export function isOver({ status }: RedriveJob): boolean {

@@ -54,7 +54,7 @@ class World {
         return { tasks: dead, cursor: null };
       },
       destinations: async () => this.rows,
-      redriveTask: async (taskId, _, redriveId) => {
+      redriveTask: async (taskId, _, { redriveId }) => {
         this.#redrive(taskId, redriveId);
         // A commit takes its time.
         await this.clock.sleep(1);

@@ -72,6 +72,7 @@ export class RedriveJobs {
       tenantId,
       filter: frozen(order.filter, createdAt),
       taskIds,
+      targets: order.targets ?? null,
     };
     const job: RedriveJob = {
       ...set,
@@ -123,10 +124,16 @@ export class RedriveJobs {
 
   /**
    * One that paused by itself goes on without a canary: whoever resumes it has looked. One that
-   * failed is tried again.
+   * failed is tried again. `targets`: the list of the key that asks, if it has one: it may resume
+   * no redrive that goes elsewhere, which is `FORBIDDEN`.
    */
-  async resume(redriveId: string, tenantId: string): Promise<RedriveJob | undefined> {
+  async resume(
+    redriveId: string,
+    tenantId: string,
+    targets?: string,
+  ): Promise<RedriveJob | undefined> {
     const job = await this.#change(redriveId, tenantId, (found) => {
+      if (targets !== undefined && found.targets !== targets) throw wider(found);
       if (isOver(found) && found.status !== "FAILED") throw conflict(found, "resumed");
       const canary = found.error === null ? found.canary : 0;
       return { ...found, status: "RUNNING", error: null, canary, finishedAt: null };
@@ -322,6 +329,11 @@ function frozen(filter: DeadFilter, createdAt: number): DeadFilter {
 
 function isStopped(error: unknown): boolean {
   return error instanceof RedriveError && error.code === "SERVICE_STOPPED";
+}
+
+function wider({ redriveId }: RedriveJob): Error {
+  const text = `redrive ${redriveId} was begun with other targets than this API key has`;
+  return serviceError("FORBIDDEN", text);
 }
 
 function conflict({ redriveId, status }: RedriveJob, verb: string): Error {

@@ -2,13 +2,14 @@
  * Redrive letters: makes new tasks of dead letters, one or all that match, each once, under the
  * policy that it had or the newest version of that.
  */
+import { assertKeyTargets } from "../deliver/key-targets.ts";
 import { givenBy } from "../deliver/request-headers.ts";
 import type { NewId } from "../ids.ts";
 import type { Policies } from "../policies.ts";
 import type { Secrets } from "../secrets.ts";
 import type { TaskFilter, TaskPage, TaskQuery } from "../store.ts";
 import type { NewTask } from "../task.ts";
-import { markOf } from "./redrive-job.ts";
+import { markOf, type RedriveJob } from "./redrive-job.ts";
 import { againOf } from "./redriven-task.ts";
 import { REDRIVEN, type Skip, type Skips, skipOf, skippedIn, withSkip } from "./skips.ts";
 
@@ -29,6 +30,9 @@ export interface LetterParts {
   readonly create: (task: NewTask) => Promise<boolean>;
 }
 
+/** The redrive that a new task is of: its mark, and where it may send. */
+export type RedriveOf = Pick<RedriveJob, "redriveId" | "targets">;
+
 const PAGE = 100;
 
 export class RedriveLetters {
@@ -38,14 +42,18 @@ export class RedriveLetters {
     this.#parts = parts;
   }
 
-  /** False if it is no dead letter, or was redriven before; throws `UNKNOWN_POLICY` without one. */
-  async one(taskId: string, tenantId: string, redriveId?: string): Promise<boolean> {
+  /**
+   * False if it is no dead letter, or was redriven before. Throws `UNKNOWN_POLICY` if nothing is left
+   * of its policy, `TARGET_DENIED` if the redrive may not send where it goes or is called back.
+   */
+  async one(taskId: string, tenantId: string, redrive?: RedriveOf): Promise<boolean> {
     const { query, policies, secrets, newId, create } = this.#parts;
     const source = await query.get(tenantId, taskId);
     if (source?.status !== "EXHAUSTED" || source.redrivenTo !== null) return false;
+    assertKeyTargets(redrive?.targets ?? undefined, [source.targetUrl, source.callbackUrl]);
     const now = this.#parts.now();
     const id = newId(now);
-    const marked = redriveId === undefined ? id : id.slice(0, 19) + markOf(redriveId, taskId);
+    const marked = redrive ? id.slice(0, 19) + markOf(redrive.redriveId, taskId) : id;
     // A secret that cannot be had stays as it is: the new task ends by it, as the old one would.
     const opened = secrets.open(source);
     const sentKey = opened === null ? undefined : givenBy(opened.headers).idempotencyKey;

@@ -7,6 +7,7 @@ import { type Clock, RedriveError } from "@redrive/core";
 import type { DestinationRow, Page, TaskFilter, TaskPage } from "../store.ts";
 import type { RetryTask } from "../task.ts";
 import { type RedriveJob, standingOf } from "./redrive-job.ts";
+import type { RedriveOf } from "./redrive-letters.ts";
 import { REDRIVEN, type Skip, type Skips, skipOf, skippedIn, withSkip } from "./skips.ts";
 
 /** What a redrive works on. */
@@ -20,7 +21,7 @@ export interface RedriveSource {
    * Makes a new task whose id has the redrive's mark, unless it was redriven before. What it throws
    * may be a reason to go on without it: see `skipOf`.
    */
-  redriveTask(taskId: string, tenantId: string, redriveId: string): Promise<unknown>;
+  redriveTask(taskId: string, tenantId: string, redrive: RedriveOf): Promise<unknown>;
 }
 
 /** What the run tells, and asks before each step. */
@@ -133,10 +134,10 @@ export class RedriveRun {
     await this.#pace();
     if (!this.#host.isRunning()) return null;
     const { taskId } = member;
-    const { tenantId, redriveId } = this.#job;
+    const { tenantId } = this.#job;
     try {
       const made = await this.#insist(async () => {
-        await this.#source.redriveTask(taskId, tenantId, redriveId);
+        await this.#source.redriveTask(taskId, tenantId, this.#job);
         return this.#source.get(taskId, tenantId);
       });
       // Somebody may have discarded it meanwhile: then it is neither.

@@ -4,8 +4,8 @@
  */
 import { RedriveError } from "@redrive/core";
 
-/** `redriven`: somebody else was first. */
-export type SkipReason = "redriven" | "unknown-policy";
+/** `redriven`: somebody else was first. `target-denied`: the key that began it may not send there. */
+export type SkipReason = "redriven" | "unknown-policy" | "target-denied";
 
 export interface Skips {
   readonly reason: SkipReason;
@@ -26,7 +26,10 @@ export const REDRIVEN: Skip = { reason: "redriven", detail: "somebody else has r
 const MOST_NAMED = 20;
 
 /** What says something of one dead letter alone. */
-const REASONS: Readonly<Record<string, SkipReason>> = { UNKNOWN_POLICY: "unknown-policy" };
+const REASONS: Readonly<Record<string, SkipReason>> = {
+  UNKNOWN_POLICY: "unknown-policy",
+  TARGET_DENIED: "target-denied",
+};
 
 /** Why to go on without it; undefined: the error is of another kind. */
 export function skipOf(error: unknown): Skip | undefined {

@@ -4,6 +4,7 @@
  */
 import { DocumentError, isObject } from "@redrive/core";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { assertKeyTargets } from "../../deliver/key-targets.ts";
 import { assertNoLoop } from "../../hop.ts";
 import type { Accepted } from "../../redrive.ts";
 import { isEnded } from "../../task.ts";
@@ -13,7 +14,6 @@ import { logFault } from "../answer.ts";
 import { inputOf, inTask, preferredWait } from "../created-task.ts";
 import { type AddRoutes, callerOf, type Front, shownTo, tenantOf } from "../front.ts";
 import { elementsOf, linesOf, parseTaskJson } from "../json-body.ts";
-import { assertKeyTargets } from "../key-targets.ts";
 import { problemOf } from "../problem.ts";
 import { BatchResult, TaskReceipt, TaskToCreate, TaskView } from "../schemas/task-schemas.ts";
 import { viewTask } from "../views.ts";

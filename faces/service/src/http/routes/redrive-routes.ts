@@ -5,7 +5,7 @@ import { DocumentError } from "@redrive/core";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { serviceError, taskNotFound } from "../../errors.ts";
 import type { RedriveJob } from "../../operations/redrive-job.ts";
-import { type AddRoutes, type Front, tenantOf } from "../front.ts";
+import { type AddRoutes, callerOf, type Front, tenantOf } from "../front.ts";
 import {
   RedriveList,
   RedriveParams,
@@ -92,7 +92,8 @@ async function startRedrive(
   request: FastifyRequest<{ Body: RedriveToStart }>,
   reply: FastifyReply,
 ): Promise<RedriveView> {
-  const tenantId = tenantOf(request);
+  const { tenantId, limits } = callerOf(request);
+  const { targets } = limits;
   const { filter, taskIds, ratePerSecond, canary, dryRun } = request.body;
   if ((filter === undefined) === (taskIds === undefined)) throw noSet();
   if (taskIds !== undefined) await assertDead(front, taskIds, tenantId);
@@ -100,6 +101,7 @@ async function startRedrive(
     tenantId,
     filter: filterOf(filter ?? {}),
     ...(taskIds !== undefined && { taskIds }),
+    ...(targets !== undefined && { targets }),
     ...(ratePerSecond !== undefined && { ratePerSecond }),
     ...(canary !== undefined && { canary }),
     ...(dryRun !== undefined && { dryRun }),
@@ -130,12 +132,17 @@ async function known(
   verb: "get" | keyof typeof CHANGES,
 ): Promise<RedriveView> {
   const { redriveId } = request.params;
-  const job = await redrive.jobs[verb](redriveId, tenantOf(request));
+  const { tenantId, limits } = callerOf(request);
+  const { jobs } = redrive;
+  const job = await (verb === "resume"
+    ? jobs.resume(redriveId, tenantId, limits.targets)
+    : jobs[verb](redriveId, tenantId));
   if (job !== undefined) return viewJob(job);
   throw serviceError("NOT_FOUND", `there is no redrive ${JSON.stringify(redriveId)}`);
 }
 
-function viewJob({ tenantId: _, filter: __, taskIds: ___, ...job }: RedriveJob): RedriveView {
+function viewJob(whole: RedriveJob): RedriveView {
+  const { tenantId: _, filter: __, taskIds: ___, targets: ____, ...job } = whole;
   return { ...job, skips: job.skips.map((one) => ({ ...one, taskIds: [...one.taskIds] })) };
 }
 

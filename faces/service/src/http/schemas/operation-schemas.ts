@@ -103,8 +103,9 @@ export const RedriveView = Type.Object({
   skipped: Type.Integer({ description: "Left as they are; `skips` says why." }),
   skips: Type.Array(
     Type.Object({
-      reason: Type.Enum(["redriven", "unknown-policy"], {
-        description: "Redriven by somebody else; no version of its policy is left.",
+      reason: Type.Enum(["redriven", "unknown-policy", "target-denied"], {
+        description:
+          "Redriven by somebody else; no version of its policy is left; the API key may not send there.",
       }),
       count: Type.Integer(),
       detail: Type.String({ description: "What kept the first of them back." }),

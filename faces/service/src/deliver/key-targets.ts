@@ -1,12 +1,12 @@
 /**
  * Key targets: where the tasks of one API key may go, where its list says so. Judged when a task is
- * handed over, by the host as it is written: a name must be listed as a name, since what it resolves
+ * handed over or redriven, by the host as it is written: a name must be listed as a name, since what it resolves
  * to is the business of the guard that judges every attempt.
  */
-import { isInBlock, parseAddress } from "../deliver/address.ts";
-import { type AllowRule, parseAllowlist } from "../deliver/allowlist.ts";
 import { serviceError } from "../errors.ts";
 import { remembered } from "../remembered.ts";
+import { isInBlock, parseAddress } from "./address.ts";
+import { type AllowRule, parseAllowlist } from "./allowlist.ts";
 
 const rulesOf = remembered(1000, parseAllowlist);
 
