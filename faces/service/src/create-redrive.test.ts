@@ -5,10 +5,12 @@ import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { virtualClock } from "@redrive/core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { createRedrive } from "./create-redrive.ts";
 import type { EngineEvent } from "./engine/events.ts";
 import type { Redrive } from "./redrive.ts";
+import type { RetryTask } from "./task.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-embedded-"));
 const requests: { readonly request: IncomingMessage; readonly body: string }[] = [];
@@ -150,6 +152,37 @@ describe("an embedded Redrive", () => {
     await expect(redrive.retryNow(taskId)).rejects.toMatchObject({ code: "TASK_STATE_CONFLICT" });
     await expect(redrive.cancel("nothing")).rejects.toMatchObject({ code: "TASK_NOT_FOUND" });
     expect(requests).toEqual([]);
+  });
+
+  it("says of a task in a paused destination that its time is over, and ends it when resumed", async () => {
+    const clock = virtualClock(1_800_000_000_000);
+    redrive = await createRedrive({ store: "memory:", clock });
+    const { origin } = new URL(url);
+    const enqueue = async (fields: object) => {
+      const enqueued = redrive.enqueue({ targetUrl: url, ...fields });
+      await clock.advance(1);
+      return enqueued;
+    };
+    await redrive.pause(origin);
+    const byBudget = await enqueue({ policy: { ...quick, totalBudgetMs: 60_000 } });
+    const byDeadline = await enqueue({ deadlineAt: clock.now() + 30_000 });
+    const look = async ({ taskId }: { taskId: string }) => {
+      const task = (await redrive.get(taskId)) as RetryTask;
+      return { task, explain: await redrive.explain(task) };
+    };
+    await clock.advance(30_000);
+    expect((await look(byBudget)).explain).toMatch(/^Attempt 1 waits: .* is paused/);
+    expect((await look(byDeadline)).explain).toMatch(/^Its time is over: .* is paused until/);
+    await clock.advance(30_000);
+    expect((await look(byBudget)).explain).toMatch(/^Its time is over: .* is paused until/);
+    expect((await look(byBudget)).task.status).toBe("PENDING");
+    const resumed = redrive.resume(origin);
+    await clock.advance(1000);
+    await resumed;
+    const ended = { status: "EXHAUSTED", reason: "budget", attemptNumber: 0 };
+    for (const one of [byBudget, byDeadline]) expect((await look(one)).task).toMatchObject(ended);
+    expect(requests).toEqual([]);
+    await clock.run(redrive.stop());
   });
 
   it("lets what runs end however often it is told to stop", async () => {

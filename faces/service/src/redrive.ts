@@ -9,6 +9,7 @@ import {
   type DestinationDocument,
   DocumentError,
   isObject,
+  remainingMs,
   resolve,
   resolveDestination,
 } from "@redrive/core";
@@ -16,6 +17,7 @@ import type { RefusedTarget, Target } from "./deliver/target.ts";
 import { asAsked, DestinationPolicies } from "./destination-policies.ts";
 import type { Engine } from "./engine/engine.ts";
 import type { EngineEvent } from "./engine/events.ts";
+import { historyOf, requestOf } from "./engine/settling.ts";
 import { hedgeRefused, serviceError, taskNotFound } from "./errors.ts";
 import { withHops } from "./hop.ts";
 import type { NewId } from "./ids.ts";
@@ -281,7 +283,15 @@ export class Redrive {
     const now = engine.now();
     const { wholeBudget } = engine;
     const noRetries = wholeBudget !== undefined && !budgetAllows(wholeBudget, now, false);
-    return explainTask(task, this.#healthOf(row, [], now), now, noRetries);
+    const isOver = await this.#isOver(task, now);
+    return explainTask(task, this.#healthOf(row, [], now), now, { noRetries, isOver });
+  }
+
+  async #isOver(task: RetryTask, now: number): Promise<boolean> {
+    if (task.status !== "PENDING") return false;
+    const policy = await this.#parts.engine.policies.load(task);
+    if (policy === null) return false;
+    return remainingMs(policy, requestOf(task), historyOf(task, task.attemptNumber), now) <= 0;
   }
 
   /** False once it stops, or its store can no longer be relied on. */

@@ -23,7 +23,9 @@ import { type AttemptLog, laneOf } from "../task.ts";
 const MOST_ABANDONED = 3;
 
 /** What `decide` and `admit` need to know of a task. */
-export function requestOf(task: StartedTask): CallRequest {
+export function requestOf(
+  task: Pick<StartedTask, "method" | "idempotent" | "idempotencyKey" | "deadlineAt">,
+): CallRequest {
   return {
     method: task.method,
     idempotent: task.idempotent,
@@ -34,7 +36,10 @@ export function requestOf(task: StartedTask): CallRequest {
 }
 
 /** `attempts`: how many have been made. */
-export function historyOf(task: StartedTask, attempts: number): CallHistory {
+export function historyOf(
+  task: Pick<StartedTask, "scheduledAt" | "lastDelayMs">,
+  attempts: number,
+): CallHistory {
   return { attempt: attempts, startedAt: task.scheduledAt, previousDelayMs: task.lastDelayMs };
 }
 

@@ -28,9 +28,11 @@ const running = { status: "IN_FLIGHT", nextAttemptAt: NOW - 50 } as const;
 
 it("says when the service as a whole has no retries left, of retries only", () => {
   const held = "Attempt 2 is due, but the retry budget of the whole service is empty.";
-  expect(explainTask(base, well, NOW, true)).toBe(held);
+  expect(explainTask(base, well, NOW, { noRetries: true })).toBe(held);
   const first = { ...base, attemptNumber: 0 };
-  expect(explainTask(first, well, NOW, true)).toMatch(/^Attempt 1 is due and starts/);
+  expect(explainTask(first, well, NOW, { noRetries: true })).toMatch(
+    /^Attempt 1 is due and starts/,
+  );
 });
 
 it.each<[Partial<RetryTask>, Partial<DestinationHealth>, string]>([
@@ -77,4 +79,22 @@ it.each<[Partial<RetryTask>, Partial<DestinationHealth>, string]>([
   ],
 ])("%j, %j: %s", (task, health, sentence) => {
   expect(explainTask({ ...base, ...task }, { ...well, ...health }, NOW)).toBe(sentence);
+});
+
+it.each<[Partial<RetryTask>, Partial<DestinationHealth>, string]>([
+  [{}, {}, "Its time is over: it ends without another attempt as soon as a node takes it."],
+  [
+    { nextAttemptAt: NOW + 500 },
+    { pausedAt: 1 },
+    "Its time is over: it ends without another attempt when it can be taken, but destination shop is paused until somebody resumes it.",
+  ],
+  [
+    {},
+    { breakerState: "OPEN", openUntil: NOW + 7 },
+    "Its time is over: it ends without another attempt when it can be taken, but the circuit of shop is open for another 7 ms.",
+  ],
+  [{ nextAttemptAt: NOW + 500 }, {}, "Attempt 2 is due in 500 ms."],
+])("one whose time is over, %j, %j: %s", (task, health, sentence) => {
+  const facts = { isOver: true };
+  expect(explainTask({ ...base, ...task }, { ...well, ...health }, NOW, facts)).toBe(sentence);
 });

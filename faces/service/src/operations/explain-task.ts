@@ -6,12 +6,18 @@ import { explainReason, span } from "@redrive/core";
 import type { RetryTask } from "../task.ts";
 import type { DestinationHealth } from "./destination-health.ts";
 
-/** `noRetries`: the retry budget of the whole service is empty. */
+export interface TaskFacts {
+  /** The retry budget of the whole service is empty. Default: false. */
+  readonly noRetries?: boolean;
+  /** Its total budget or its deadline has passed. Default: false. */
+  readonly isOver?: boolean;
+}
+
 export function explainTask(
   task: RetryTask,
   health: DestinationHealth,
   now: number,
-  noRetries = false,
+  facts: TaskFacts = {},
 ): string {
   switch (task.status) {
     case "SUCCEEDED":
@@ -23,7 +29,7 @@ export function explainTask(
     case "IN_FLIGHT":
       return explainRunning(task, now);
     case "PENDING":
-      return explainWaiting(task, health, now, noRetries);
+      return explainWaiting(task, health, now, facts);
   }
 }
 
@@ -45,18 +51,27 @@ function explainWaiting(
   task: RetryTask,
   health: DestinationHealth,
   now: number,
-  noRetries: boolean,
+  { noRetries = false, isOver = false }: TaskFacts,
 ): string {
   const next = `Attempt ${task.attemptNumber + 1}`;
   const isRetry = task.attemptNumber > 0;
   const whole = isRetry && noRetries ? "the retry budget of the whole service is empty" : undefined;
   const held = heldBy(health, isRetry, now) ?? whole;
-  if (health.pausedAt !== null) return `${next} waits: ${held}.`;
+  const isPaused = health.pausedAt !== null;
   const waitMs = task.nextAttemptAt - now;
+  if (isOver && (isPaused || waitMs <= 0)) return explainOver(held);
+  if (isPaused) return `${next} waits: ${held}.`;
   if (waitMs > 0) return `${next} is due in ${span(waitMs)}.`;
   return held === undefined
     ? `${next} is due and starts as soon as a node takes it.`
     : `${next} is due, but ${held}.`;
+}
+
+/** A task ends when it is claimed, and nothing is claimed where a gate is shut. */
+function explainOver(held: string | undefined): string {
+  return held === undefined
+    ? "Its time is over: it ends without another attempt as soon as a node takes it."
+    : `Its time is over: it ends without another attempt when it can be taken, but ${held}.`;
 }
 
 /** What keeps everybody from this destination now, the longest lasting first. */
