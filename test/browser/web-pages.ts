@@ -182,6 +182,24 @@ export async function holdQuestions(page: Page): Promise<() => Promise<void>> {
   return () => page.evaluate(() => (globalThis as unknown as { letGo(): void }).letGo());
 }
 
+/** Counts what the page asks its worker from now on, of one kind. */
+export async function countedQuestions(page: Page, kind: string): Promise<() => Promise<number>> {
+  await page.evaluate((wanted) => {
+    const { prototype } = Worker;
+    const post = prototype.postMessage;
+    const counted = { questions: 0 };
+    prototype.postMessage = function (this: Worker, message: { readonly kind: string }) {
+      if (message.kind === wanted) counted.questions++;
+      post.call(this, message);
+    };
+    Object.assign(globalThis, { counted });
+  }, kind);
+  return () =>
+    page.evaluate(
+      () => (globalThis as unknown as { counted: { questions: number } }).counted.questions,
+    );
+}
+
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 /** What axe-core finds serious or critical, a line each, once nothing is dimmed. */

@@ -9,6 +9,7 @@ import { reportRows } from "@redrive/simulator/words";
 import type { Page } from "playwright-core";
 import { afterAll, describe, expect, test } from "vitest";
 import {
+  countedQuestions,
   eventually,
   exported,
   openPage,
@@ -227,6 +228,35 @@ describe("a long run", () => {
     await page.locator(".coverage").waitFor();
     await settled(page);
     expect(await page.locator(".coverage strong").textContent()).toBe("24.1 %");
+    await page.context().close();
+  });
+
+  test("that is left and wanted again at once goes on, and is not begun again and again", async () => {
+    const { page } = await openPage(opened.browser, `${opened.site.url}#curve`);
+    await settled(page);
+    // The page's clock stands, its worker's does not: nothing here depends on how quick we click.
+    await page.clock.install({ time: 0 });
+    await page.clock.pauseAt(60_000);
+    const begun = await countedQuestions(page, "simulate");
+    const run: SharedRun = { view: "system", seed: 1, scenarios: [endless] };
+    await page.evaluate((hash) => {
+      location.hash = hash;
+    }, encodeRun(run));
+    await eventually(begun).toBe(1);
+    await page.getByRole("link", { name: "Curve" }).click();
+    await page.locator(".coverage").waitFor();
+    await page.getByRole("link", { name: "System" }).click();
+    await page.locator(".run-card").waitFor();
+    // The worker that was left is ended, and another begins the run. A page that asks over and over
+    // does not come back from here.
+    await page.clock.runFor(1000);
+    await eventually(begun).toBe(2);
+    await page.clock.runFor(10_000);
+    const share = () => page.locator("progress").evaluate((bar: HTMLProgressElement) => bar.value);
+    await eventually(share).toBeGreaterThan(0);
+    const before = await share();
+    await eventually(share).toBeGreaterThan(before);
+    expect(await begun()).toBe(2);
     await page.context().close();
   });
 });
