@@ -104,6 +104,26 @@ describe("until the answer comes, a figure is marked, and its file waits", () =>
   });
 });
 
+test("a picture of what is no longer on the page is refused in a sentence", async () => {
+  const { page } = await openPage(opened.browser, `${opened.site.url}#herd`);
+  for (const [label, clients] of [["PNG", 700] as const, ["SVG", 800] as const]) {
+    await page.getByRole("link", { name: "Herd" }).click();
+    await settled(page);
+    const letGo = await holdQuestions(page);
+    await type(page, "Clients", clients);
+    await page.getByRole("button", { name: "Export" }).click();
+    await page.locator(".menu-item", { hasText: label }).first().click();
+    await page.locator(".said", { hasText: `${label} comes with the answer` }).waitFor();
+    await page.getByRole("link", { name: "Curve" }).click();
+    await page.locator(".coverage").waitFor();
+    await letGo();
+    await page
+      .locator(".said", { hasText: `No ${label}: the drawing is not on the page` })
+      .waitFor();
+  }
+  await page.context().close();
+});
+
 describe("a link", () => {
   const LINKS: readonly (readonly [string, SharedRun])[] = [
     ["coverage", { view: "curve", seed: 5, policy: "interactive", outageMs: 2000 }],

@@ -44,8 +44,7 @@ function pictures(name: string, drawing: NonNullable<Exports["drawing"]>): reado
       hint: "picture, twice the size",
       async run() {
         const files = await import("./files.ts");
-        const drawn = await drawing();
-        if (drawn !== null) files.download(`${name}.png`, await files.pngOf(drawn));
+        await files.downloadPng(name, await drawing());
       },
     },
     {
@@ -53,9 +52,7 @@ function pictures(name: string, drawing: NonNullable<Exports["drawing"]>): reado
       hint: "picture that scales",
       async run() {
         const files = await import("./files.ts");
-        const drawn = await drawing();
-        if (drawn === null) return;
-        files.downloadText(`${name}.svg`, "image/svg+xml", files.svgText(drawn));
+        files.downloadSvg(name, await drawing());
       },
     },
   ];

@@ -4,7 +4,7 @@ import { systemClock } from "@redrive/core";
 /** Some browsers fetch the content well after the click. */
 const KEPT_MS = 60_000;
 
-export function download(name: string, content: Blob): void {
+function download(name: string, content: Blob): void {
   const url = URL.createObjectURL(content);
   const link = document.createElement("a");
   link.href = url;
@@ -15,6 +15,20 @@ export function download(name: string, content: Blob): void {
 
 export function downloadText(name: string, type: string, text: string): void {
   download(name, new Blob([text], { type: `${type};charset=utf-8` }));
+}
+
+export async function downloadPng(name: string, drawing: SVGSVGElement | null): Promise<void> {
+  download(`${name}.png`, await pngOf(onPage(drawing)));
+}
+
+export function downloadSvg(name: string, drawing: SVGSVGElement | null): void {
+  downloadText(`${name}.svg`, "image/svg+xml", svgText(onPage(drawing)));
+}
+
+/** A view that was left while its file was on the way has taken its drawing along. */
+function onPage(drawing: SVGSVGElement | null): SVGSVGElement {
+  if (drawing === null) throw new Error("the drawing is not on the page");
+  return drawing;
 }
 
 /** What style sheets do on the page, attributes do in a file. */
@@ -37,7 +51,7 @@ const DRAWN = [
 ] as const;
 
 /** The drawing with its styles written out, on the page's background: as it is seen now. */
-export function svgText(drawing: SVGSVGElement): string {
+function svgText(drawing: SVGSVGElement): string {
   const copy = drawing.cloneNode(true) as SVGSVGElement;
   const originals = [drawing, ...drawing.querySelectorAll("*")];
   for (const [index, element] of [copy, ...copy.querySelectorAll("*")].entries()) {
@@ -68,7 +82,7 @@ function background(drawing: SVGSVGElement): SVGRectElement {
 /** Twice as many pixels as on the page, for screens and slides. */
 const PNG_SCALE = 2;
 
-export async function pngOf(drawing: SVGSVGElement): Promise<Blob> {
+async function pngOf(drawing: SVGSVGElement): Promise<Blob> {
   const { width, height } = drawing.getBoundingClientRect();
   const url = URL.createObjectURL(new Blob([svgText(drawing)], { type: "image/svg+xml" }));
   try {

@@ -149,8 +149,7 @@ function OnlyButton({ id }: { readonly id: string }) {
 }
 
 async function save(kind: "PNG" | "SVG", name: string, drawing: SVGSVGElement | null) {
-  if (drawing === null) return;
   const files = await import("../../exports/files.ts");
-  if (kind === "PNG") files.download(`${name}.png`, await files.pngOf(drawing));
-  else files.downloadText(`${name}.svg`, "image/svg+xml", files.svgText(drawing));
+  if (kind === "PNG") await files.downloadPng(name, drawing);
+  else files.downloadSvg(name, drawing);
 }
