@@ -133,30 +133,24 @@ function sayFailure(error) {
 
 /** @param {readonly string[]} packages */
 async function aptInstall(packages) {
+  await aptGet("Refreshing the system's package lists (apt-get update)", ["update"]);
+  await aptGet(`Installing system packages (apt-get install ${packages.join(" ")})`, [
+    "install",
+    "-y",
+    "--no-install-recommends",
+    ...packages,
+  ]);
+}
+
+/**
+ * @param {string} label
+ * @param {readonly string[]} args
+ */
+async function aptGet(label, args) {
+  const patience = [`DPkg::Lock::Timeout=${APT_LOCK_SECONDS}`, `Acquire::Retries=${APT_DOWNLOADS}`];
+  const options = patience.flatMap((option) => ["-o", option]);
   const env = { DEBIAN_FRONTEND: "noninteractive", LC_ALL: "C" };
-  const patience = [
-    "-o",
-    `DPkg::Lock::Timeout=${APT_LOCK_SECONDS}`,
-    "-o",
-    `Acquire::Retries=${APT_DOWNLOADS}`,
-  ];
-  const install = ["install", "-y", "--no-install-recommends", ...patience, ...packages];
-  await again(() =>
-    runCommand({
-      label: "Refreshing the system's package lists (apt-get update)",
-      program: "apt-get",
-      args: ["update", ...patience],
-      env,
-    }),
-  );
-  await again(() =>
-    runCommand({
-      label: `Installing system packages (apt-get install ${packages.join(" ")})`,
-      program: "apt-get",
-      args: install,
-      env,
-    }),
-  );
+  await again(() => runCommand({ label, program: "apt-get", args: [...options, ...args], env }));
 }
 
 /**
