@@ -1,6 +1,6 @@
 /**
- * Call state: what can be asked of a call at any moment, and telling of it. Apart from the call, so
- * that what it does reads by itself.
+ * Call state: what can be asked of a call at any moment, the notes it keeps and tells of, its last
+ * word, and giving way to a layer above. Apart from the call, so that what it does reads by itself.
  */
 import {
   type CallHistory,

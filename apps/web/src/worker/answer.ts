@@ -88,7 +88,7 @@ export async function whenSettled(isBusy: ReadonlySignal<boolean>): Promise<void
 /** The answer to the present question, once it is there. Rejects with why there is none. */
 export async function presentAnswer<Q, T>(answer: Answer<Q, T>): Promise<T> {
   await whenSettled(answer.isBusy);
-  const { value } = answer.latest.peek() ?? {};
+  const value = answer.value.peek();
   if (value === undefined) throw new Error(answer.problem.peek());
   return value;
 }

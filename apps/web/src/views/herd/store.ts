@@ -49,7 +49,7 @@ export const seed = signal<Seed>(FIRST_SEED);
 export const isShared = signal(true);
 
 /** All of one world: one seed, one window, the same clients. */
-export interface HerdQuestion {
+interface HerdQuestion {
   readonly strategies: readonly Strategy[];
   readonly clients: number;
   readonly windowMs: number;
