@@ -1,9 +1,9 @@
 /** Advise: every path of the tree ends in a policy that passes lint, and says why. */
 import { checkDestination } from "@redrive/core";
-import { describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { coverage } from "../coverage.ts";
 import { lint } from "../lint/lint.ts";
-import { advise } from "./advise.ts";
+import { type Advice, advise } from "./advise.ts";
 import { type Answers, questions } from "./questions.ts";
 
 /** Every combination of the tree's answers, with a few outages, tiers and shards. */
@@ -29,23 +29,32 @@ function* everyPath(): Generator<Answers> {
                 };
 }
 
+let advices: readonly { readonly answers: Answers; readonly advice: Advice }[];
+
+beforeAll(() => {
+  advices = [...everyPath()].map((answers) => ({ answers, advice: advise(answers) }));
+});
+
 describe("advise", () => {
   it("leads every path to a policy that passes lint", () => {
-    let paths = 0;
-    for (const answers of everyPath()) {
-      const { destination, context, reasons } = advise(answers);
+    const linted = new Set<string>();
+    for (const { answers, advice } of advices) {
+      const { destination, context, reasons } = advice;
+      expect(reasons.length).toBeGreaterThan(0);
+      // Many paths lead to one place.
+      const place = JSON.stringify([destination, context]);
+      if (linted.has(place)) continue;
+      linted.add(place);
       expect(checkDestination(destination)).toEqual([]);
       const worse = lint(destination, context).filter((finding) => finding.severity !== "info");
       expect(worse, JSON.stringify(answers)).toEqual([]);
-      expect(reasons.length).toBeGreaterThan(0);
-      paths++;
     }
-    expect(paths).toBe(435);
+    expect(advices).toHaveLength(435);
   });
 
   it("gives a reason for each thing it chooses, and for nothing else", () => {
-    for (const answers of everyPath()) {
-      const { destination, policy, reasons } = advise(answers);
+    for (const { answers, advice } of advices) {
+      const { destination, policy, reasons } = advice;
       if (answers.transient === false) continue;
       const told = reasons.join(" ");
       const { retryBudget, breaker, hedge } = destination;

@@ -116,7 +116,7 @@ function contextOf(answers: Full): LintContext {
 
 function adviseRetry(answers: Full): Advice {
   const policy = policyFor(answers);
-  const coverage = coverageOf(resolve(policy), answers.outageMs, { samples: SAMPLES });
+  const coverage = coverageOf(resolve(policy), answers.outageMs);
   const destination = destinationFor(answers, policy);
   const difference = differenceFrom(answers, policy, coverage);
   return {
@@ -168,9 +168,6 @@ function policyFor(answers: Full): PolicyDocument {
 const LEAST_ATTEMPTS = 3;
 const MOST_ATTEMPTS = 60;
 const WANTED_COVERAGE = 0.95;
-
-/** Calls tried for a coverage: good for +-0.8 points at 95 %. */
-const SAMPLES = 3000;
 
 /** The fewest attempts, three at least, that outlast the outage in 95 % of the cases. */
 function enough(outageMs: number, isJob: boolean, jitterType: "EQUAL" | "FULL"): PolicyDocument {
@@ -272,7 +269,7 @@ function differenceFrom(
   ours: number,
 ): SeedDifference | undefined {
   const seed = seedPolicy(answers);
-  const seedCoverage = coverageOf(resolve(seed.policy), answers.outageMs, { samples: SAMPLES });
+  const seedCoverage = coverageOf(resolve(seed.policy), answers.outageMs);
   const differs =
     seed.policy.jitterType !== policy.jitterType || seed.policy.maxAttempts !== policy.maxAttempts;
   if (!differs) return undefined;

@@ -4,7 +4,7 @@ import { drawsOf, nextDraw } from "../chance/draws.ts";
 import { coverageOf } from "../coverage.ts";
 import { nextWait, waitsOf } from "../engine/waits.ts";
 import { percent, span, whole } from "../words/figures.ts";
-import { type Rule, SAMPLES } from "./rule.ts";
+import { callsTried, type Rule, SAMPLES } from "./rule.ts";
 import type { Target } from "./subject.ts";
 
 const DAY_MS = 86_400_000;
@@ -96,7 +96,7 @@ const shortCover: Rule = {
     // Who makes a person wait gives up early on purpose.
     if (outageMs === undefined || context.waits === "person" || policy.maxAttempts === 1)
       return undefined;
-    const share = coverageOf(policy, outageMs, { samples: SAMPLES });
+    const share = coverageOf(policy, outageMs, { samples: callsTried(policy) });
     if (share >= 0.9) return undefined;
     return {
       severity: "warning",

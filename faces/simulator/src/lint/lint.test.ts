@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { type DestinationDocument, type PolicyDocument, presets } from "@redrive/core";
 import { describe, expect, it } from "vitest";
+import { coverage } from "../coverage.ts";
 import { budget, hurtOf, hurts } from "./hurts.testing.ts";
 import { lint, lintRules, passesLint } from "./lint.ts";
 import type { LintContext, LintSubject } from "./subject.ts";
@@ -50,6 +51,14 @@ const idsOf = (subject: LintSubject, context: LintContext) =>
   lint(subject, context).map((finding) => finding.id);
 
 describe("lint", () => {
+  it("tells the chance to outlast an outage that coverage, and so the curve, tells", () => {
+    for (const jitterType of ["FULL", "DECORRELATED"] as const) {
+      const policy = { maxAttempts: 8, initialDelayMs: 100, maxDelayMs: 20_000, jitterType };
+      const told = lint(policy, { outageMs: 8000 }).flatMap((one) => one.figures["coverage"] ?? []);
+      expect(new Set(told)).toEqual(new Set([coverage(policy, 8000)]));
+    }
+  });
+
   it.each(CASES.map((one) => ({ id: one[0], one })))(
     "$id is found where it hurts and not where it is mended",
     ({ one: [id, good, goodContext] }) => {

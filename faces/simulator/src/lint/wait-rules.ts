@@ -3,7 +3,7 @@ import type { PolicyDocument } from "@redrive/core";
 import { coverageOf } from "../coverage.ts";
 import { herd } from "../herd.ts";
 import { percent, span, whole } from "../words/figures.ts";
-import { HERD, type Rule, SAMPLES } from "./rule.ts";
+import { callsTried, HERD, type Rule } from "./rule.ts";
 import type { Target } from "./subject.ts";
 
 const HOUR_MS = 3_600_000;
@@ -177,8 +177,9 @@ const decorrelated: Rule = {
     const { policy, context } = target;
     if (!retries(target) || policy.jitterType !== "DECORRELATED") return undefined;
     const outageMs = context.outageMs ?? 8000;
-    const own = coverageOf(policy, outageMs, { samples: SAMPLES });
-    const full = coverageOf({ ...policy, jitterType: "FULL" }, outageMs, { samples: SAMPLES });
+    const tried = { samples: callsTried(policy) };
+    const own = coverageOf(policy, outageMs, tried);
+    const full = coverageOf({ ...policy, jitterType: "FULL" }, outageMs, tried);
     if (own >= 0.95) return undefined;
     return {
       severity: full > own ? "warning" : "info",
