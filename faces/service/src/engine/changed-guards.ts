@@ -1,7 +1,7 @@
 /**
  * Changed guards: a destination's guards under another document. A guard whose options are the same
- * goes on with what it has learnt; only one whose options changed starts anew. What is in flight
- * counts on either way, and a circuit that is open stays so: it is the destination that is not well.
+ * goes on with what it has learnt; only one whose options changed starts anew. A circuit that is open
+ * stays so either way: it is the destination that is not well.
  */
 import { adoptBreaker, type GuardOptions, type Guards } from "@redrive/core";
 
@@ -29,14 +29,11 @@ export function keepUnchanged(standing: MadeGuards, fresh: MadeGuards): Guards {
   };
 }
 
-/** What no new guard may forget: the attempts that are in flight, and an open circuit. */
-export function carryOver(from: Guards, to: Guards, now: number): void {
+/** What no new guard may forget: a circuit that is open. */
+export function keepOpen(from: Guards, to: Guards, now: number): void {
   if (from.breaker && to.breaker && from.breaker !== to.breaker) {
     adoptBreaker(to.breaker, now, from.breaker);
   }
-  if (from.concurrency === undefined || to.concurrency === undefined) return;
-  to.concurrency.inFlight = from.concurrency.inFlight;
-  to.concurrency.retriesInFlight = from.concurrency.retriesInFlight;
 }
 
 /** Options are flat; the order in which a document names them means nothing. */

@@ -6,10 +6,10 @@ import { blankDestination, NO_ITEMS, type Store } from "../store.ts";
 import { type MemoryStore, memoryStore } from "../stores/memory/memory-store.ts";
 import { newTask, T0, TENANT } from "../stores/store.testing.ts";
 import type { NewTask } from "../task.ts";
+import { LONGEST_GATE_MS } from "./asked-gate.ts";
 import { IDLE_MS } from "./destinations.ts";
 import { Engine } from "./engine.ts";
 import { GUARD_NOTE } from "./guard-notes.ts";
-import { LONGEST_GATE_MS } from "./guarded-destination.ts";
 
 const MINUTE_MS = 60_000;
 

@@ -45,7 +45,9 @@ import {
 } from "@redrive/core";
 import { blankDestination, type DestinationRow } from "../store.ts";
 import type { Lane } from "../task.ts";
-import { carryOver, keepUnchanged } from "./changed-guards.ts";
+import { askedGate } from "./asked-gate.ts";
+import { keepOpen, keepUnchanged } from "./changed-guards.ts";
+import { PermitsOut } from "./permits-out.ts";
 import { NO_TICKETS, RetryBudgets, type Tickets } from "./retry-tickets.ts";
 import { guardsOf, guardsText } from "./saved-guards.ts";
 import { lanesOf, type WaitingLane } from "./waiting-lane.ts";
@@ -58,9 +60,6 @@ export interface Permit {
   at: number;
   tickets: Tickets;
 }
-
-/** A Retry-After holds back others for at most this; then one call finds out. */
-export const LONGEST_GATE_MS = 300_000;
 
 const DEFAULTS = resolveDestination({}, "service");
 
@@ -86,6 +85,7 @@ export class GuardedDestination {
   /** Those who keep it over a wait: tasks on their way into the store, and claims. */
   holders = 0;
   #usedAt: number;
+  readonly #permits = new PermitsOut();
   readonly #whole: RetryBudget | undefined;
   #budgets: RetryBudgets | undefined;
   /** When a permit that was refused is worth asking for again; Infinity: when something changes. */
@@ -170,6 +170,7 @@ export class GuardedDestination {
       this.readyAt = now + THROTTLE_PAUSE_MS;
       return undefined;
     }
+    this.#permits.count(isRetry, 1);
     if (concurrency) enterConcurrency(concurrency, isRetry);
     if (rate) takeRate(rate, now);
     if (adaptiveRate) takeAdaptiveRate(adaptiveRate, now);
@@ -249,6 +250,7 @@ export class GuardedDestination {
   /** An attempt ended. */
   leave(permit: Permit, now: number, policy: Policy, outcome: Outcome, durationMs: number): void {
     this.#usedAt = now;
+    this.#permits.count(permit.isRetry, -1);
     const verdict = judge(policy, outcome);
     const { breaker, concurrency, adaptiveRate, throttle, latency } = this.guards;
     const health = healthOf(outcome, verdict);
@@ -261,7 +263,9 @@ export class GuardedDestination {
     if (throttle && isAccepted(outcome, verdict)) noteAccept(throttle, now);
     if (verdict === "success") this.budgets.noteSuccess(permit.tickets);
     if (verdict === "transient" || verdict === "throttled") this.budgets.noteFailure();
-    if (policy.respectRetryAfter) this.#noteRetryAfter(outcome, now, policy.maxRetryAfterMs);
+    if (!policy.respectRetryAfter) return;
+    const gateUntil = askedGate(outcome, now, policy.maxRetryAfterMs);
+    this.#gateUntil = Math.max(this.#gateUntil, gateUntil);
   }
 
   #leaveBreaker(
@@ -278,17 +282,10 @@ export class GuardedDestination {
     if (closed && concurrency) restartRamp(concurrency);
   }
 
-  #noteRetryAfter(outcome: Outcome, now: number, longestMs: number): void {
-    const { retryAfterMs } = outcome;
-    const asks = outcome.kind === "status" && (outcome.status === 429 || outcome.status === 503);
-    if (!asks || retryAfterMs === undefined || retryAfterMs <= 0) return;
-    const until = now + Math.min(retryAfterMs, longestMs, LONGEST_GATE_MS);
-    this.#gateUntil = Math.max(this.#gateUntil, until);
-  }
-
   /** Nothing left: it is as if nobody had asked. */
   giveBack(permit: Permit, now: number): void {
     const { breaker, concurrency, rate } = this.guards;
+    this.#permits.count(permit.isRetry, -1);
     if (concurrency) leaveConcurrency(concurrency, now, permit.isRetry, "ignored", 0);
     if (rate) giveBackRate(rate, permit.at);
     if (breaker) leaveBreaker(breaker, now, permit.pass, "ignored", 0, 0);
@@ -358,7 +355,8 @@ export class GuardedDestination {
     this.document = resolveDestination(JSON.parse(text ?? "{}") as DestinationDocument, "service");
     const fresh = { guards: this.#makeGuards(now), options: guardOptionsOf(this.document) };
     const guards = this.#note === undefined ? keepUnchanged(standing, fresh) : fresh.guards;
-    carryOver(standing.guards, guards, now);
+    keepOpen(standing.guards, guards, now);
+    this.#permits.tell(guards.concurrency);
     this.#guards = guards;
     this.budgets.own = guards.retryBudget;
   }

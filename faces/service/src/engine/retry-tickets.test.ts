@@ -13,6 +13,8 @@ const tokens = (maxTokens: number) =>
   );
 const left = (budget: ReturnType<typeof tokens>) => (budget.kind === "TOKENS" ? budget.tokens : 0);
 
+const wholeBudget = () => createWholeBudget(wholeBudgetOptions(), AT);
+
 describe("a retry's tickets", () => {
   it("come from both budgets or from neither, and all go back", () => {
     fc.assert(
@@ -35,6 +37,19 @@ describe("a retry's tickets", () => {
     );
   });
 
+  it("go back to the budget they came from, and to none that a later document brought", () => {
+    const budgets = new RetryBudgets(wholeBudget(), undefined);
+    const tickets = budgets.take(AT, false);
+    const later = tokens(10);
+    budgets.own = later;
+    const spent = budgets.take(AT, false);
+    if (tickets) budgets.giveBack(tickets);
+    if (tickets) budgets.noteSuccess(tickets);
+    expect(left(later)).toBe(8);
+    if (spent) budgets.giveBack(spent);
+    expect(left(later)).toBe(10);
+  });
+
   it("are refused to every destination once the service's budget is spent", () => {
     const whole = createWholeBudget(wholeBudgetOptions({ ratio: 0, minPerSecond: 0.3 }), AT);
     const make = (name: string) =>
@@ -49,6 +64,22 @@ describe("a retry's tickets", () => {
     const [permit] = permits;
     if (permit) one.giveBack(permit, AT);
     expect(other.take(true, AT)).toBeDefined();
+  });
+
+  it("and places are counted while a document limits none, for the next one that does", () => {
+    const random = seededRandom("places");
+    const shop = new GuardedDestination(random, { tenantId: "t", name: "shop" }, AT, undefined);
+    const put = (version: number, document: object) =>
+      shop.adopt({ ...shop.row, version, document: JSON.stringify(document) }, AT);
+    put(1, { concurrency: false });
+    const permits = [false, true, false].map((isRetry) => shop.take(isRetry, AT));
+    put(2, { concurrency: { max: 2, algorithm: "FIXED" } });
+    const [first, second] = permits;
+    expect(shop.take(false, AT)).toBeUndefined();
+    if (first) shop.giveBack(first, AT);
+    expect(shop.take(false, AT)).toBeUndefined();
+    if (second) shop.giveBack(second, AT);
+    expect(shop.take(false, AT)).toBeDefined();
   });
 
   it("have sane bounds by default, may be turned off, and are refused if they make no sense", () => {

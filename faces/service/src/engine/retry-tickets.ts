@@ -22,9 +22,11 @@ import { budgetOf } from "./saved-guards.ts";
 export interface Tickets {
   readonly own: number;
   readonly whole: number;
+  /** The destination's budget that gave it: another one, under a later document, knows nothing of it. */
+  readonly of: RetryBudget | undefined;
 }
 
-export const NO_TICKETS: Tickets = { own: 0, whole: 0 };
+export const NO_TICKETS: Tickets = { own: 0, whole: 0, of: undefined };
 
 /**
  * The service's own budget, unless told otherwise. Wider than a destination's, so that it bites
@@ -75,16 +77,17 @@ export class RetryBudgets {
     if (this.readyAt(now, throttled) > now) return undefined;
     const own = this.own ? takeRetry(this.own, now, throttled) : 0;
     const whole = this.whole ? takeRetry(this.whole, now, throttled) : 0;
-    return { own, whole };
+    return { own, whole, of: this.own };
   }
 
-  giveBack({ own, whole }: Tickets): void {
-    if (this.own) giveBack(this.own, own);
+  giveBack({ own, whole, of }: Tickets): void {
+    if (this.own && of === this.own) giveBack(this.own, own);
     if (this.whole) giveBack(this.whole, whole);
   }
 
-  noteSuccess({ own, whole }: Tickets): void {
-    if (this.own) noteSuccess(this.own, own, true);
+  /** Of a first attempt, which has no tickets, or of a retry. */
+  noteSuccess({ own, whole, of }: Tickets): void {
+    if (this.own && (of === undefined || of === this.own)) noteSuccess(this.own, own, true);
     if (this.whole) noteSuccess(this.whole, whole, true);
   }
 
