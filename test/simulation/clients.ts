@@ -5,10 +5,11 @@
 import type { Random } from "@redrive/core";
 import type { Engine } from "../../faces/service/src/engine/engine.ts";
 import type { NewTask } from "../../faces/service/src/task.ts";
-import type { SimNode } from "./sim-node.ts";
+import { cancelOf } from "./callbacks.ts";
+import { engineUp, type SimNode } from "./sim-node.ts";
 import { POLICIES, TENANT, type World } from "./world.ts";
 
-const POLICY_IDS = Object.keys(POLICIES);
+const POLICY_IDS = Object.keys(POLICIES).filter((policyId) => policyId !== "callback");
 
 /** A client gives up after so many answers that say nothing. */
 const MOST_TRIES = 40;
@@ -29,10 +30,8 @@ export class Clients {
     return Math.floor(this.#random.next() * below);
   }
 
-  /** Some engine that is up. */
   #engine(): Engine | undefined {
-    const up = this.#nodes.map((node) => node.engine()).filter((engine) => engine !== undefined);
-    return up[this.#draw(up.length)];
+    return engineUp(this.#nodes, this.#random);
   }
 
   #later(ms: number, fn: () => void): void {
@@ -67,9 +66,15 @@ export class Clients {
       createdAt: now,
       scheduledAt,
       labels: {},
-      callbackUrl: null,
+      callbackUrl: this.#callbackUrl(),
       redrivenFrom: null,
     };
+  }
+
+  /** To one of the destinations that tasks go to, whose guards it shares. */
+  #callbackUrl(): string | null {
+    if (!this.#world.kinds.callbacks || this.#random.next() < 0.6) return null;
+    return `https://${this.#world.destinationName(this.#random.next())}/`;
   }
 
   #handOver(task: NewTask, tries: number): void {
@@ -115,7 +120,10 @@ export class Clients {
       again();
       return;
     }
-    engine.cancel({ tenantId: TENANT, taskId }).then((result) => {
+    const task = this.#world.truth.peek(TENANT, taskId);
+    const now = this.#world.clock.now();
+    const ref = task && cancelOf(task, now, this.#world.newId);
+    engine.cancel(ref ?? { tenantId: TENANT, taskId }).then((result) => {
       const at = this.#world.clock.now();
       this.#world.check((checker) => checker.cancelled?.(at, taskId, result));
     }, again);
@@ -125,29 +133,5 @@ export class Clients {
     this.#engine()
       ?.wake({ tenantId: TENANT, taskId })
       .catch(() => {});
-  }
-
-  /** Pauses a destination for a while. */
-  pause(atMs: number, forMs: number): void {
-    const name = this.#world.destinationName(this.#random.next());
-    this.#later(atMs, () => this.#change(name, this.#world.clock.now(), 0));
-    this.#later(atMs + forMs, () => this.#change(name, null, 0));
-  }
-
-  #change(name: string, pausedAt: number | null, tries: number): void {
-    const again = () => {
-      if (tries < MOST_TRIES) this.#later(300, () => this.#change(name, pausedAt, tries + 1));
-    };
-    const engine = this.#engine();
-    if (engine === undefined) again();
-    else engine.changeDestination(TENANT, name, { pausedAt }).catch(again);
-  }
-
-  /** Resumes what is still paused, because whoever was asked to died. */
-  resumeAll(): void {
-    for (const name of this.#world.pausedDestinations()) {
-      this.#change(name, null, 0);
-      this.#later(3000, () => this.resumeAll());
-    }
   }
 }

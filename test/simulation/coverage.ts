@@ -2,11 +2,12 @@
  * Coverage: which events have met a task in which state. A simulation that never cancels a running
  * task proves nothing about cancelling one.
  */
+import type { SettleResult } from "../../faces/service/src/store.ts";
 import type { Committed } from "./history.ts";
 
 export class Coverage {
   readonly #counts = new Map<string, number>();
-  readonly totals = { seeds: 0, tasks: 0, crashes: 0, pauses: 0, stops: 0, steps: 0 };
+  readonly totals = { seeds: 0, tasks: 0, crashes: 0, pauses: 0, stops: 0, steps: 0, singles: 0 };
   readonly faults: Record<string, number> = {};
 
   #count(state: string, event: string): void {
@@ -14,25 +15,27 @@ export class Coverage {
     this.#counts.set(key, (this.#counts.get(key) ?? 0) + 1);
   }
 
-  committed({ batch, result, tasksBefore }: Committed): void {
-    for (const create of result.creates) {
-      const claimed = create.kind === "created" && create.started !== null;
-      this.#count("(none)", claimed ? "created claimed" : create.kind);
-    }
+  committed(event: Committed): void {
+    const { batch, result, tasksBefore } = event;
+    this.#countRows(event);
+    this.#countCreates(event);
     for (const [index, { taskId, attempt }] of batch.settles.entries()) {
       const before = tasksBefore.get(taskId);
       const how = attempt === null ? "given back" : attempt.outcome;
       const cancelling = before?.cancelRequestedAt === null ? "" : ", cancel requested";
-      this.#count(
-        before?.status ?? "(none)",
-        `settle ${how}${cancelling}: ${result.settles[index]}`,
-      );
+      const settled = result.settles[index] as SettleResult;
+      const follows =
+        settled !== "fenced" && settled !== "PENDING" && before?.callbackUrl
+          ? ", with a callback"
+          : "";
+      this.#count(before?.status ?? "(none)", `settle ${how}${cancelling}: ${settled}${follows}`);
     }
     for (const [index, { taskId }] of batch.cancels.entries()) {
-      this.#count(
-        tasksBefore.get(taskId)?.status ?? "(none)",
-        `cancel: ${result.cancels[index]?.kind}`,
-      );
+      const before = tasksBefore.get(taskId);
+      const kind = result.cancels[index]?.kind;
+      const isEnd = kind === "cancelled" && before?.status === "PENDING";
+      const follows = isEnd && before.callbackUrl ? ", with a callback" : "";
+      this.#count(before?.status ?? "(none)", `cancel: ${kind}${follows}`);
     }
     for (const [index, { taskId }] of batch.wakes.entries()) {
       this.#count(
@@ -45,6 +48,42 @@ export class Coverage {
       if (claim?.row) this.#count("PENDING", `claim ${lane}: row moved`);
       else if (claim && claim.tasks.length > 0) this.#count("PENDING", `claim ${lane}`);
     }
+  }
+
+  /** Changes of what people may change, by the state of the destination's circuit. */
+  #countRows({ batch, result, rowsBefore }: Committed): void {
+    for (const [index, { row }] of batch.destinations.entries()) {
+      const before = rowsBefore.get(row.name);
+      const isRefused = result.destinations[index] !== null;
+      const put = isRefused ? "refused" : "written";
+      const state = before?.breakerState ?? "(none)";
+      const pausedBefore = before?.pausedAt ?? null;
+      if ((before?.document ?? null) !== row.document) this.#count(state, `document ${put}`);
+      else if (pausedBefore !== row.pausedAt) {
+        this.#count(state, `${row.pausedAt === null ? "resume" : "pause"} ${put}`);
+      } else this.#count(state, `circuit or gate ${put}`);
+    }
+    if (batch.notes.length > 0) this.#count("(guards)", "written down");
+  }
+
+  #countCreates({ batch, result, tasksBefore }: Committed): void {
+    for (const [index, create] of result.creates.entries()) {
+      const source = batch.creates[index]?.task.redrivenFrom ?? null;
+      const claimed = create.kind === "created" && create.started !== null;
+      const kind = claimed ? "created claimed" : create.kind;
+      if (source === null) this.#count("(none)", kind);
+      else this.#count(tasksBefore.get(source)?.status ?? "(gone)", `redrive: ${kind}`);
+    }
+  }
+
+  /** A redrive job was written down with this status. */
+  redrive(status: string): void {
+    this.#count("(job)", status);
+  }
+
+  /** A process took up what an earlier one wrote down of its guards. */
+  recalled(): void {
+    this.#count("(guards)", "recalled");
   }
 
   addFaults(counts: Readonly<Record<string, number>>): void {

@@ -3,6 +3,7 @@
  * out, every request on the wire, and everything a client was told.
  */
 import type { Policy } from "@redrive/core";
+import type { RedriveJob } from "../../faces/service/src/operations/redrive-job.ts";
 import type {
   Batch,
   CancelResult,
@@ -30,6 +31,8 @@ export interface Sent {
   readonly task: StartedTask;
   readonly policy: Policy;
   readonly timeoutMs: number;
+  /** The destination's document as the node knows it. */
+  readonly document: string | null;
 }
 
 /** A checker looks at the history as it is made, and once more at its end. It throws what it finds. */
@@ -39,10 +42,18 @@ export interface Checker {
   sent?(event: Sent): void;
   /** The attempt ended on this side: answered, timed out or aborted. */
   ended?(event: Sent, endedAt: number, succeeded: boolean): void;
+  /** The node was told of that end. */
+  left?(event: Sent): void;
+  /** A node has stopped, and nothing went wrong while it did. */
+  stopped?(nodeId: string): void;
+  /** An operator was told that this is the row now. */
+  changed?(at: number, row: DestinationRow): void;
   /** A client was told that its task is stored. */
   created?(at: number, task: RetryTask | undefined, key: string | null, result: CreateResult): void;
   /** A client was told what came of its cancel. */
   cancelled?(at: number, taskId: string, result: CancelResult): void;
+  /** A redrive job said that it is done. */
+  redriveDone?(job: RedriveJob, store: MemoryStore): void;
   finished?(store: MemoryStore): void;
 }
 

@@ -5,14 +5,18 @@
 import type { PolicyDocument } from "@redrive/core";
 import type { Deliver } from "../../faces/service/src/engine/delivery.ts";
 import { releaseOf } from "../../faces/service/src/engine/settling.ts";
-import type {
-  Batch,
-  ClaimResult,
-  CommitResult,
-  Settle,
-  StartedTask,
+import {
+  type Batch,
+  type ClaimResult,
+  type CommitResult,
+  type Create,
+  type DestinationRow,
+  NO_ITEMS,
+  type Settle,
+  type StartedTask,
 } from "../../faces/service/src/store.ts";
 import type { MemoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";
+import type { NewTask } from "../../faces/service/src/task.ts";
 
 export interface Mutant {
   readonly name: string;
@@ -98,7 +102,109 @@ export const mutants: readonly Mutant[] = [
       withPolicies(memory, ({ delaysMs, ...policy }) => ({ ...policy, maxAttempts: 1000 })),
   },
   { name: "no budget of the whole service", caughtBy: "retry budget kept", retryBudget: false },
+  {
+    name: "guards forgotten over a restart",
+    caughtBy: "retry budget kept",
+    wrapMemory: (memory) => ({
+      ...memory,
+      notes: { ...memory.notes, get: async () => null, list: async () => [] },
+    }),
+  },
+  {
+    name: "a stop that writes no notes",
+    caughtBy: "retry budget kept",
+    wrapStore: (observed) => ({
+      ...observed,
+      commitNow: (batch) =>
+        observed.commitNow({ ...batch, notes: isNotesOnly(batch) ? [] : batch.notes }),
+    }),
+  },
+  {
+    name: "a callback for a settle that is fenced",
+    caughtBy: "one callback for each end",
+    wrapMemory: (memory) => ({
+      ...memory,
+      commitNow(batch) {
+        const result = memory.commitNow(batch);
+        const fenced = batch.settles.filter((_, index) => result.settles[index] === "fenced");
+        const creates = fenced.flatMap(({ status, onEnd }) =>
+          status === "PENDING" ? [] : createOf(onEnd?.[status]),
+        );
+        memory.commitNow({ ...alone(batch), creates });
+        return result;
+      },
+    }),
+  },
+  {
+    name: "no callback for a cancel",
+    caughtBy: "one callback for each end",
+    wrapMemory: (memory) => ({
+      ...memory,
+      commitNow: (batch) =>
+        memory.commitNow({
+          ...batch,
+          cancels: batch.cancels.map(({ tenantId, taskId }) => ({ tenantId, taskId })),
+        }),
+    }),
+  },
+  {
+    name: "a dead letter not marked as redriven",
+    caughtBy: "redriven once",
+    wrapMemory: (memory) => ({
+      ...memory,
+      commitNow: (batch) =>
+        memory.commitNow({
+          ...batch,
+          creates: batch.creates.map((create) => ({
+            ...create,
+            task: { ...create.task, redrivenFrom: null },
+          })),
+        }),
+    }),
+  },
+  {
+    name: "documents that nobody follows",
+    caughtBy: "limits kept",
+    wrapStore: (observed) => ({
+      ...observed,
+      getDestination: async (...place) => unread(await observed.getDestination(...place)),
+      commitNow(batch) {
+        const { destinations, creates, claims, ...result } = observed.commitNow(batch);
+        return {
+          ...result,
+          destinations: destinations.map(unread),
+          creates: creates.map((one) =>
+            one.kind === "created" ? { ...one, row: unread(one.row) } : one,
+          ),
+          claims: claims.map((claim) => ({ ...claim, row: unread(claim.row) })),
+        };
+      },
+    }),
+  },
 ];
+
+/** Is it made for the notes alone? */
+function isNotesOnly({ destinations, creates, settles, cancels, wakes, claims }: Batch): boolean {
+  const parts = [destinations, creates, settles, cancels, wakes, claims];
+  return parts.every(({ length }) => length === 0);
+}
+
+/** The same task under another id. */
+function createOf(task: NewTask | undefined): readonly Create[] {
+  if (task === undefined) return [];
+  const again = { ...task, taskId: `${task.taskId}-again` };
+  return [{ task: again, fingerprint: null, claimVersion: null }];
+}
+
+/** The row without its document. */
+function unread(row: DestinationRow | null): DestinationRow | null {
+  return row && { ...row, document: null };
+}
+
+/** The batch's author, and nothing to do. */
+function alone({ now, nodeId }: Batch): Batch {
+  return { now, nodeId, ...NO_ITEMS };
+}
 
 /** What is claimed ahead, told as if it were due. */
 function dueBy(claim: ClaimResult, now: number): ClaimResult {
@@ -111,20 +217,11 @@ function dueBy(claim: ClaimResult, now: number): ClaimResult {
 
 /** What the claims would start, told before any of it is stored. */
 function foretold(memory: MemoryStore, batch: Batch): CommitResult["claims"] {
-  const alone: Batch = {
-    ...batch,
-    destinations: [],
-    creates: [],
-    settles: [],
-    cancels: [],
-    wakes: [],
-    notes: [],
-  };
-  const { claims } = memory.commitNow(alone);
+  const { claims } = memory.commitNow({ ...alone(batch), claims: batch.claims });
   const settles = claims.flatMap(({ tasks }) =>
     tasks.map((task) => releaseOf(task, task.nextAttemptAt)),
   );
-  memory.commitNow({ ...alone, claims: [], settles });
+  memory.commitNow({ ...alone(batch), settles });
   return claims;
 }
 

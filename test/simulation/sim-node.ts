@@ -4,11 +4,13 @@
  */
 import type { Random } from "@redrive/core";
 import { Engine } from "../../faces/service/src/engine/engine.ts";
+import { RedriveJobs } from "../../faces/service/src/operations/redrive-jobs.ts";
 import type { Store } from "../../faces/service/src/store.ts";
-import { faultyStore } from "../../faces/service/src/stores/memory/faulty-store.testing.ts";
+import { followWith } from "./callbacks.ts";
 import { WHOLE_BUDGET } from "./checkers/all-checkers.ts";
+import { redriveSource } from "./redrive-source.ts";
 import { NodeClock } from "./sim-clock.ts";
-import type { World } from "./world.ts";
+import { TENANT, type World } from "./world.ts";
 
 /** A boot that failed is tried again after this. */
 const REBOOT_MS = 500;
@@ -18,8 +20,10 @@ export class SimNode {
   readonly #random: Random;
   readonly #name: string;
   #boots = 0;
+  #freezes = 0;
   #clock: NodeClock;
   #engine: Engine | undefined;
+  #jobs: RedriveJobs | undefined;
 
   constructor(world: World, random: Random, name: string) {
     this.#world = world;
@@ -33,30 +37,64 @@ export class SimNode {
     return this.#clock.isFrozen() ? undefined : this.#engine;
   }
 
+  /** Its redrive jobs, likewise. */
+  jobs(): RedriveJobs | undefined {
+    return this.#clock.isFrozen() ? undefined : this.#jobs;
+  }
+
   boot(): void {
-    const clock = new NodeClock(this.#world.clock);
+    const world = this.#world;
+    // A store of one's own is held by a lock: who boots on it has no other beside him.
+    if (world.store.exclusive) this.kill();
+    const clock = new NodeClock(world.clock);
     const nodeId = `${this.#name}-${++this.#boots}`;
     const random = this.#random.fork(nodeId);
-    const { store: shared, faults } = this.#world;
-    const faulty = faultyStore(shared, clock, random.fork("faults"), faults);
-    const store = silentWhenDead(faulty, clock);
-    const deliver = this.#world.deliverFrom(nodeId, clock);
     this.#clock = clock;
-    const retry = () => {
+    const reboot = () => {
       if (!clock.isDead()) clock.alarm(REBOOT_MS, () => this.boot());
     };
-    const retryBudget = this.#world.mutant?.retryBudget ?? WHOLE_BUDGET;
-    Engine.open({ clock, random, store, deliver, nodeId, retryBudget })
+    const die = () => {
+      clock.kill();
+      if (this.#clock !== clock) return;
+      this.#engine = undefined;
+      this.#jobs = undefined;
+      world.clock.set(REBOOT_MS, () => this.#clock === clock && this.boot());
+    };
+    const store = silentWhenDead(world.storeOf(clock, random.fork("faults"), die), clock);
+    let opened: Engine | undefined;
+    const rowOf = (name: string) => opened?.destination(TENANT, name).row;
+    const deliver = world.deliverFrom(nodeId, clock, rowOf);
+    const retryBudget = world.mutant?.retryBudget ?? WHOLE_BUDGET;
+    const follow = followWith((now) => world.newId(now));
+    Engine.open({ clock, random, store, deliver, nodeId, retryBudget, follow, onFatal: die })
       .then(async (engine) => {
+        opened = engine;
         await engine.start();
-        if (!clock.isDead()) this.#engine = engine;
+        const jobs = await this.#openJobs(engine, store, clock);
+        if (clock.isDead()) return;
+        this.#engine = engine;
+        this.#jobs = jobs;
       })
-      .catch(retry);
+      .catch(reboot);
+  }
+
+  async #openJobs(
+    engine: Engine,
+    store: Store,
+    clock: NodeClock,
+  ): Promise<RedriveJobs | undefined> {
+    if (!this.#world.kinds.redrives) return undefined;
+    const { exclusive, notes } = store;
+    const source = redriveSource(engine, store, (now) => this.#world.newId(now));
+    const jobs = new RedriveJobs({ clock, notes, source, nodeId: engine.nodeId, exclusive });
+    await jobs.open();
+    return jobs;
   }
 
   kill(): void {
     this.#clock.kill();
     this.#engine = undefined;
+    this.#jobs = undefined;
   }
 
   /** As a deployment would: what runs may end for that long, and the next boot follows at once. */
@@ -67,7 +105,20 @@ export class SimNode {
       this.kill();
       this.boot();
     };
-    this.#engine?.stop(graceMs).then(goneBy, goneBy);
+    const engine = this.#engine;
+    if (engine === undefined) return;
+    const isFirst = engine.isRunning();
+    const faultsBefore = this.#world.faultCount();
+    const freezesBefore = this.#freezes;
+    const wasFrozen = clock.isFrozen();
+    const stopped = () => {
+      const isOnTime = !wasFrozen && this.#freezes === freezesBefore && !clock.isDead();
+      const isCalm = isOnTime && this.#world.faultCount() === faultsBefore;
+      if (isFirst && isCalm) this.#world.check((checker) => checker.stopped?.(engine.nodeId));
+      goneBy();
+    };
+    void this.#jobs?.stop();
+    engine.stop(graceMs).then(stopped, goneBy);
   }
 
   isUp(): boolean {
@@ -75,14 +126,25 @@ export class SimNode {
   }
 
   freeze(ms: number): void {
+    this.#freezes++;
     this.#clock.freeze(ms);
   }
 }
 
-/** A dead node hears nothing any more. */
+/** A dead node hears nothing any more, and writes nothing. */
 function silentWhenDead(store: Store, clock: NodeClock): Store {
+  const unlessDead = <T>(work: () => Promise<T>): Promise<T> =>
+    clock.isDead() ? new Promise(() => {}) : work();
   return {
     ...store,
-    commit: (batch) => (clock.isDead() ? new Promise(() => {}) : store.commit(batch)),
+    commit: (batch) => unlessDead(() => store.commit(batch)),
+    renew: (lease) => unlessDead(() => store.renew(lease)),
+    notes: { ...store.notes, put: (note) => unlessDead(() => store.notes.put(note)) },
   };
+}
+
+/** Some engine that is up. */
+export function engineUp(nodes: readonly SimNode[], random: Random): Engine | undefined {
+  const up = nodes.map((node) => node.engine()).filter((engine) => engine !== undefined);
+  return up[Math.floor(random.next() * up.length)];
 }

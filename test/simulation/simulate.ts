@@ -1,15 +1,16 @@
 /**
  * Simulate: one seed from beginning to end. Three nodes of the production engine share a store that
- * fails, are killed, stopped and paused, and are held to every checker (safety); then the faults stop and
- * everything must come to its end in bounded time (liveness).
+ * fails (or one has a store of its own), are killed, stopped and paused, and are held to every checker
+ * (safety); then the faults stop and everything must come to its end in bounded time (liveness).
  */
-import { seededRandom } from "@redrive/core";
-import { isEnded } from "../../faces/service/src/task.ts";
+import { type Random, seededRandom } from "@redrive/core";
 import { Clients } from "./clients.ts";
 import type { Coverage } from "./coverage.ts";
-import type { Mutant } from "./mutants.ts";
+import { kindsOf } from "./kinds.ts";
+import { Operators } from "./operators.ts";
+import { Redrivers } from "./redrives.ts";
 import { SimNode } from "./sim-node.ts";
-import { START_AT, World } from "./world.ts";
+import { START_AT, World, type WorldOptions } from "./world.ts";
 
 const NODES = 3;
 const TASKS = 250;
@@ -18,17 +19,12 @@ const SAFETY_MS = 45_000;
 const LIVENESS_MS = 240_000;
 const FAULT_RATE = 0.1;
 
-export interface SeedOptions {
-  readonly coverage: Coverage;
-  readonly mutant?: Mutant;
-}
-
 /** Throws the first violation, in whose message the seed and the command to replay it are. */
-export async function simulateSeed(seed: number, { coverage, mutant }: SeedOptions): Promise<void> {
+export async function simulateSeed(seed: number, options: WorldOptions): Promise<void> {
   const random = seededRandom(seed);
-  const world = new World(random, FAULT_RATE, coverage, mutant);
+  const world = new World(random, FAULT_RATE, kindsOf(random.fork("kinds")), options);
   try {
-    await runSeed(world, random.fork("plan"), coverage);
+    await runSeed(world, random.fork("plan"), options.coverage);
   } catch (error) {
     throw new Error(failureText(seed, error), { cause: error });
   }
@@ -40,13 +36,9 @@ function failureText(seed: number, error: unknown): string {
   return `seed ${seed}: ${text}\n  replay with: ${replay}`;
 }
 
-async function runSeed(
-  world: World,
-  random: ReturnType<typeof seededRandom>,
-  coverage: Coverage,
-): Promise<void> {
+async function runSeed(world: World, random: Random, coverage: Coverage): Promise<void> {
   await world.prepare();
-  const nodes = Array.from({ length: NODES }, (_, index) => {
+  const nodes = Array.from({ length: world.kinds.isSingle ? 1 : NODES }, (_, index) => {
     const name = `n${index}`;
     return new SimNode(world, random.fork(name), name);
   });
@@ -55,20 +47,21 @@ async function runSeed(
   const draw = (below: number) => Math.floor(random.next() * below);
   const tasks = TASKS + draw(40);
   clients.plan(tasks, SAFETY_MS - 5000);
-  if (random.next() < 0.5) clients.pause(draw(20_000), 1000 + draw(8000));
+  const operators = planOperators(world, random.fork("operators"), nodes);
+  planRedrives(world, random.fork("redrives"), nodes);
   const crashes = planCrashes(world, nodes, draw);
   const pauses = planPauses(world, nodes, draw);
   const stops = planStops(world, nodes, draw);
 
   await world.clock.runUntil(START_AT + SAFETY_MS, () => world.violation !== undefined);
   heal(world, nodes);
-  clients.resumeAll();
+  operators.release();
   let nextLook = 0;
   const isDone = () => {
     if (world.violation !== undefined) return true;
     if (world.clock.now() < nextLook) return false;
     nextLook = world.clock.now() + 1000;
-    return world.truth.all().every(({ status }) => isEnded(status));
+    return world.isOver();
   };
   await world.clock.runUntil(START_AT + SAFETY_MS + LIVENESS_MS, isDone);
   world.check((checker) => checker.finished?.(world.truth));
@@ -80,7 +73,31 @@ async function runSeed(
   totals.pauses += pauses;
   totals.stops += stops;
   totals.steps += world.clock.steps;
+  if (world.kinds.isSingle) totals.singles++;
   coverage.addFaults(world.faults.counts);
+  coverage.addFaults(world.brittle.counts);
+}
+
+function planOperators(world: World, random: Random, nodes: readonly SimNode[]): Operators {
+  const operators = new Operators(world, random.fork("draws"), nodes);
+  const draw = (below: number) => Math.floor(random.next() * below);
+  if (random.next() < 0.5) operators.pause(draw(20_000), 1000 + draw(8000));
+  if (!world.kinds.documents) return operators;
+  for (let puts = 3 + draw(6); puts > 0; puts--) operators.put(draw(SAFETY_MS));
+  for (let pauses = draw(3); pauses > 0; pauses--) {
+    operators.pause(draw(SAFETY_MS - 10_000), 300 + draw(3000));
+  }
+  return operators;
+}
+
+function planRedrives(world: World, random: Random, nodes: readonly SimNode[]): void {
+  if (!world.kinds.redrives) return;
+  const redrivers = new Redrivers(world, random.fork("draws"), nodes);
+  const draw = (below: number) => Math.floor(random.next() * below);
+  for (let looks = 4 + draw(6); looks > 0; looks--) {
+    redrivers.plan(5000 + draw(SAFETY_MS - 5000));
+  }
+  for (let jobs = 1 + draw(2); jobs > 0; jobs--) redrivers.job(10_000 + draw(SAFETY_MS - 10_000));
 }
 
 /** At least five in every seed. */
@@ -132,8 +149,7 @@ function planStops(
 
 /** The faults stop, the targets are well, and every node is up. */
 function heal(world: World, nodes: readonly SimNode[]): void {
-  world.faults.rate = 0;
-  world.targets.isHealed = true;
+  world.heal();
   for (const node of nodes) {
     node.freeze(0);
     if (!node.isUp()) {

@@ -29,6 +29,21 @@ const WANTED = [
   ["PENDING", "settle status: fenced"],
   ["SUCCEEDED", "settle success: fenced"],
   ["SUCCEEDED", "cancel: ended"],
+  ["PENDING", "wake: woken"],
+  ["IN_FLIGHT", "wake: not-pending"],
+  ["CLOSED", "document written"],
+  ["CLOSED", "document refused"],
+  ["OPEN", "document written"],
+  ["CLOSED", "pause written"],
+  ["OPEN", "resume written"],
+  ["PENDING", "cancel: cancelled, with a callback"],
+  ["IN_FLIGHT", "settle success: SUCCEEDED, with a callback"],
+  ["IN_FLIGHT", "settle abandoned: EXHAUSTED, with a callback"],
+  ["IN_FLIGHT", "settle error, cancel requested: CANCELLED, with a callback"],
+  ["EXHAUSTED", "redrive: created claimed"],
+  ["EXHAUSTED", "redrive: redriven"],
+  ["(job)", "DONE"],
+  ["(guards)", "recalled"],
   ["(none)", "created claimed"],
   ["(none)", "replayed"],
 ] as const;
@@ -40,7 +55,7 @@ export async function runShare(share: number, shares: number): Promise<void> {
   const { seeds, tasks, crashes } = coverage.totals;
   expect(tasks).toBeGreaterThanOrEqual(200 * seeds);
   expect(crashes).toBeGreaterThanOrEqual(5 * seeds);
-  for (const kind of ["lost", "torn", "unknown", "late"]) {
+  for (const kind of ["lost", "torn", "unknown", "late", "full"]) {
     expect(coverage.faults[kind]).toBeGreaterThan(seeds);
   }
   if (seeds < ENOUGH_SEEDS) return;

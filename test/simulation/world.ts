@@ -5,18 +5,31 @@
 import { type Policy, type PolicyDocument, type Random, resolve } from "@redrive/core";
 import { type AttemptResult, unstarted } from "../../faces/service/src/deliver/attempt-result.ts";
 import type { Deliver } from "../../faces/service/src/engine/delivery.ts";
-import type { Batch, CommitResult } from "../../faces/service/src/store.ts";
+import { GUARD_NOTE } from "../../faces/service/src/engine/guard-notes.ts";
+import { type NewId, uuidV7 } from "../../faces/service/src/ids.ts";
+import { REDRIVE_NOTE, storedOf } from "../../faces/service/src/operations/redrive-job.ts";
+import type {
+  Batch,
+  CommitResult,
+  DestinationRow,
+  Note,
+  Store,
+} from "../../faces/service/src/store.ts";
 import {
   createFaults,
   type Faults,
+  faultyStore,
 } from "../../faces/service/src/stores/memory/faulty-store.testing.ts";
 import {
   type MemoryStore,
   memoryStore,
 } from "../../faces/service/src/stores/memory/memory-store.ts";
+import { isEnded } from "../../faces/service/src/task.ts";
+import { type BrittleFaults, brittleStore, createBrittleFaults } from "./brittle-store.ts";
 import { allCheckers } from "./checkers/all-checkers.ts";
 import type { Coverage } from "./coverage.ts";
 import type { Checker, Committed, Sent } from "./history.ts";
+import type { Kinds } from "./kinds.ts";
 import type { Mutant } from "./mutants.ts";
 import { type NodeClock, SimClock } from "./sim-clock.ts";
 import { Targets } from "./targets.ts";
@@ -37,6 +50,8 @@ export const POLICIES: Readonly<Record<string, PolicyDocument>> = {
   },
   list: { delaysMs: [1000, 4000], attemptTimeoutMs: 3000, totalBudgetMs: 40_000 },
   once: { maxAttempts: 1, attemptTimeoutMs: 1500, totalBudgetMs: 30_000 },
+  /** Of callbacks; no client asks for it. */
+  callback: { delaysMs: [500, 2000, 5000], attemptTimeoutMs: 1500, totalBudgetMs: 60_000 },
 };
 
 const RESOLVED = new Map<string, Policy>(
@@ -50,32 +65,96 @@ const DESTINATIONS = 4;
 /** Late answers of the store take up to this long; longer than a lease. */
 const LATEST_ANSWER_MS = 4000;
 
+export interface WorldOptions {
+  readonly coverage: Coverage;
+  readonly mutant?: Mutant;
+}
+
 export class World {
   readonly clock = new SimClock(START_AT);
   readonly targets: Targets;
   readonly checkers: readonly Checker[];
   readonly faults: Faults;
+  /** Of a store of one's own. */
+  readonly brittle: BrittleFaults;
   /** What nodes talk to, through their faults. */
   readonly store: MemoryStore;
+  readonly kinds: Kinds;
   readonly mutant: Mutant | undefined;
+  readonly newId: NewId;
   readonly #memory: MemoryStore;
   readonly #coverage: Coverage;
+  /** Redrive jobs that have not come to an end. */
+  readonly #openJobs = new Set<string>();
   /** The first violation; it may be found within the engine's own callbacks. */
   violation: unknown;
 
-  constructor(random: Random, faultRate: number, coverage: Coverage, mutant: Mutant | undefined) {
+  constructor(random: Random, faultRate: number, kinds: Kinds, options: WorldOptions) {
+    const { coverage, mutant } = options;
     this.targets = new Targets(random.fork("targets"), DESTINATIONS, START_AT, PHASE_MS);
-    this.checkers = allCheckers((policyId) => policyNamed(policyId).maxAttempts);
+    this.checkers = allCheckers(kinds, (policyId) => policyNamed(policyId).maxAttempts);
     this.faults = createFaults(faultRate, LATEST_ANSWER_MS);
+    this.brittle = createBrittleFaults(faultRate);
+    this.kinds = kinds;
     this.mutant = mutant;
+    this.newId = uuidV7(filledBy(random.fork("ids")));
     this.#coverage = coverage;
-    this.#memory = memoryStore({ exclusive: false });
+    this.#memory = memoryStore({ exclusive: kinds.isSingle });
     const mutated = mutant?.wrapMemory?.(this.#memory) ?? this.#memory;
     const observed: MemoryStore = {
       ...mutated,
+      notes: {
+        ...mutated.notes,
+        put: (note) => this.#putNote(note, mutated),
+        list: (kind) => this.#listNotes(kind, mutated),
+      },
       commitNow: (batch) => this.#commitNow(batch, mutated),
     };
     this.store = mutant?.wrapStore?.(observed, this.#memory) ?? observed;
+  }
+
+  /** The store as one boot of a node sees it; `die` ends that boot. */
+  storeOf(clock: NodeClock, random: Random, die: () => void): Store {
+    return this.kinds.isSingle
+      ? brittleStore(this.store, random, this.brittle, die)
+      : faultyStore(this.store, clock, random, this.faults);
+  }
+
+  /** How many faults have struck. */
+  faultCount(): number {
+    const counts = [...Object.values(this.faults.counts), ...Object.values(this.brittle.counts)];
+    return counts.reduce((sum, count) => sum + count, 0);
+  }
+
+  /** From now on the store does as it is told, and the targets are well. */
+  heal(): void {
+    this.faults.rate = 0;
+    this.brittle.rate = 0;
+    this.targets.isHealed = true;
+  }
+
+  /** Has everything come to its end? */
+  isOver(): boolean {
+    return this.#openJobs.size === 0 && this.truth.all().every(({ status }) => isEnded(status));
+  }
+
+  async #putNote(note: Note, store: MemoryStore): Promise<boolean> {
+    const isWritten = await store.notes.put(note);
+    if (!isWritten || note.kind !== REDRIVE_NOTE) return isWritten;
+    const { job } = storedOf(note);
+    if (job.status === "RUNNING") this.#openJobs.add(note.id);
+    else this.#openJobs.delete(note.id);
+    this.#coverage.redrive(job.status);
+    if (job.status === "DONE") {
+      this.check((checker) => checker.redriveDone?.(job, this.#memory));
+    }
+    return isWritten;
+  }
+
+  async #listNotes(kind: string, store: MemoryStore): Promise<readonly Note[]> {
+    const notes = await store.notes.list(kind);
+    if (kind === GUARD_NOTE && notes.length > 0) this.#coverage.recalled();
+    return notes;
   }
 
   async prepare(): Promise<void> {
@@ -94,12 +173,10 @@ export class World {
     return `d${Math.floor(draw * DESTINATIONS)}`;
   }
 
-  pausedDestinations(): readonly string[] {
+  /** Those that have a row. */
+  destinationRows(): readonly DestinationRow[] {
     const names = Array.from({ length: DESTINATIONS }, (_, index) => `d${index}`);
-    return names.filter((name) => {
-      const row = this.#memory.peekDestination(TENANT, name);
-      return row !== undefined && row.pausedAt !== null;
-    });
+    return names.flatMap((name) => this.#memory.peekDestination(TENANT, name) ?? []);
   }
 
   get truth(): MemoryStore {
@@ -116,7 +193,9 @@ export class World {
       [...destinations].map((name) => [name, this.#memory.peekDestination(TENANT, name)]),
     );
     const tasksBefore = new Map<string, NonNullable<ReturnType<MemoryStore["peek"]>>>();
-    for (const { taskId } of [...batch.settles, ...batch.cancels, ...batch.wakes]) {
+    const named = [...batch.settles, ...batch.cancels, ...batch.wakes].map(({ taskId }) => taskId);
+    const sources = batch.creates.flatMap(({ task }) => task.redrivenFrom ?? []);
+    for (const taskId of [...named, ...sources]) {
       const task = this.#memory.peek(TENANT, taskId);
       if (task !== undefined) tasksBefore.set(taskId, task);
     }
@@ -139,12 +218,14 @@ export class World {
   }
 
   /** The network between a node and the targets. */
-  deliverFrom(nodeId: string, nodeClock: NodeClock): Deliver {
+  deliverFrom(nodeId: string, nodeClock: NodeClock, rowOf: RowOf): Deliver {
     const deliver: Deliver = (task, limits, done) => {
       if (nodeClock.isDead()) return;
       const at = this.clock.now();
       const policy = policyNamed(task.policyId);
-      const event: Sent = { at, nodeId, task, policy, timeoutMs: limits.attemptTimeoutMs };
+      const timeoutMs = limits.attemptTimeoutMs;
+      const document = rowOf(task.destination)?.document ?? null;
+      const event: Sent = { at, nodeId, task, policy, timeoutMs, document };
       this.check((checker) => checker.sent?.(event));
       const answer = this.targets.answer(task.destination, at);
       const isLate = answer.afterMs > limits.attemptTimeoutMs;
@@ -155,6 +236,7 @@ export class World {
       const end = (result: AttemptResult) => {
         if (isOver) return;
         isOver = true;
+        this.check((checker) => checker.left?.(event));
         done(result);
       };
       this.clock.set(afterMs, () => {
@@ -167,6 +249,15 @@ export class World {
     };
     return this.mutant?.wrapDeliver?.(deliver) ?? deliver;
   }
+}
+
+/** The row of a destination as a node knows it. */
+type RowOf = (name: string) => DestinationRow | undefined;
+
+function filledBy(random: Random): (bytes: Uint8Array) => void {
+  return (bytes) => {
+    for (let at = 0; at < bytes.length; at++) bytes[at] = Math.floor(random.next() * 256);
+  };
 }
 
 const TIMED_OUT = { kind: "error", errorClass: "timeout", sent: true } as const;

@@ -2,11 +2,16 @@
  * All checkers: what every seed is held to.
  */
 import type { Checker } from "../history.ts";
+import type { Kinds } from "../kinds.ts";
+import { callbacks } from "./callbacks.ts";
 import { cancels } from "./cancels.ts";
+import { documents } from "./documents.ts";
 import { heldDestinations } from "./held-destinations.ts";
+import { limits } from "./limits.ts";
 import { liveClaims } from "./live-claims.ts";
 import { noEarlyAttempt } from "./no-early-attempt.ts";
 import { nothingLost } from "./nothing-lost.ts";
+import { redrives } from "./redrives.ts";
 import { retryBudget } from "./retry-budget.ts";
 import { terminalStates } from "./terminal-states.ts";
 import { wireBound } from "./wire-bound.ts";
@@ -14,15 +19,22 @@ import { wireBound } from "./wire-bound.ts";
 /** What the nodes of the simulation were given for all destinations: tight, so that it bites. */
 export const WHOLE_BUDGET = { ratio: 0.2, minPerSecond: 2 } as const;
 
-export function allCheckers(maxAttemptsOf: (policyId: string) => number): readonly Checker[] {
+export function allCheckers(
+  { isSingle, documents: hasDocuments }: Kinds,
+  maxAttemptsOf: (policyId: string) => number,
+): readonly Checker[] {
   return [
+    documents(),
     nothingLost(),
     liveClaims(),
     wireBound(maxAttemptsOf),
     terminalStates(),
     noEarlyAttempt(),
-    heldDestinations(),
-    retryBudget(WHOLE_BUDGET),
+    heldDestinations(hasDocuments),
+    retryBudget({ whole: WHOLE_BUDGET, isSingle }),
     cancels(),
+    limits(),
+    callbacks(),
+    redrives(),
   ];
 }

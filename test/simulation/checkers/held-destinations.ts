@@ -1,25 +1,46 @@
 /**
  * Held destinations: nothing is claimed while the destination's row says paused, gated or open; and
- * of a half-open one, a single probe at a time is claimed, by the node that announced it in the row.
+ * of a half-open one, no more are claimed at once than its document says (one, unless told), by the
+ * node that announced it in the row.
  */
+import { documentOf } from "../documents.ts";
 import { assertThat, type Checker, type Committed } from "../history.ts";
 
-export function heldDestinations(): Checker {
+/** In place of a node that probes: the breaker was turned off since, and whoever turns it on begins anew. */
+const ANYBODY = "anybody";
+
+/**
+ * `shortOpen`: documents make open spans so short that one is over before a commit gets through; a
+ * torn one may then bring the announcement of a probe without its claim, as if it were an opening.
+ */
+export function heldDestinations(shortOpen: boolean): Checker {
   const name = "breaker open means no traffic";
   /** Who may probe an open destination before its time is up: the node whose probe it waits for. */
   const announcers = new Map<string, string>();
+  const isAnnouncer = (destination: string, nodeId: string) =>
+    [nodeId, ANYBODY].includes(announcers.get(destination) ?? "");
 
-  /** Who opens a breaker claims nothing; a write that comes with a claim announces a probe. */
+  /**
+   * Who opens a breaker claims nothing, and counts it as one opening more; a write that comes with a
+   * claim announces a probe, and so does one of the same opening, whose claim a torn commit has lost.
+   */
   function noteWrites(event: Committed): void {
-    const { batch, result, rowsBefore } = event;
+    const { batch, result, rowsBefore, at } = event;
     for (const [index, { row }] of batch.destinations.entries()) {
       if (result.destinations[index] !== null) continue;
       const before = rowsBefore.get(row.name);
+      if (documentOf(row.document).breaker === undefined) announcers.set(row.name, ANYBODY);
       if (before?.openUntil === row.openUntil && before.breakerState === row.breakerState) continue;
+      const isEarly = before?.breakerState === "OPEN" && before.openUntil > at;
+      const closes = row.breakerState === "CLOSED" && isEarly;
+      const mayClose = !closes || isAnnouncer(row.name, batch.nodeId);
+      assertThat(name, mayClose, () => `${row.name} is closed by ${batch.nodeId}, without a probe`);
       const asks =
         batch.claims.some(({ destination }) => destination === row.name) ||
         batch.creates.some((one) => one.claimVersion !== null && one.task.destination === row.name);
-      if (row.breakerState === "OPEN" && asks) announcers.set(row.name, batch.nodeId);
+      const isSameOpening = before?.breakerState === "OPEN" && row.openCount === before.openCount;
+      const announces = row.breakerState === "OPEN" && (asks || isSameOpening || shortOpen);
+      if (announces) announcers.set(row.name, batch.nodeId);
       else announcers.delete(row.name);
     }
   }
@@ -27,18 +48,22 @@ export function heldDestinations(): Checker {
   return {
     name,
     committed(event) {
-      const { batch, at, rowsBefore } = event;
+      const { batch, result, at, rowsBefore } = event;
       for (const [destination, tasks] of claimedFrom(event)) {
         const row = rowsBefore.get(destination);
         if (tasks === 0 || row === undefined) continue;
         const held = row.pausedAt !== null || row.gateUntil > at;
         assertThat(name, !held, () => `${destination} is paused or gated, ${tasks} claimed`);
-        if (row.breakerState !== "OPEN") continue;
-        const isAnnounced = announcers.get(destination) === batch.nodeId;
-        const isWritten = batch.destinations.some((write) => write.row.name === destination);
-        const mayProbe = isAnnounced || (row.openUntil <= at && isWritten);
+        const own = batch.destinations.findIndex((write) => write.row.name === destination);
+        const isWritten = own >= 0 && result.destinations[own] === null;
+        const isClosed = isWritten && batch.destinations[own]?.row.breakerState === "CLOSED";
+        const { breaker } = documentOf(row.document);
+        if (row.breakerState !== "OPEN" || isClosed || breaker === undefined) continue;
+        const mayProbe =
+          isAnnouncer(destination, batch.nodeId) || (row.openUntil <= at && isWritten);
         assertThat(name, mayProbe, () => `${destination} is open, ${tasks} claimed`);
-        assertThat(name, tasks <= 1, () => `${destination}: ${tasks} probes at once`);
+        const most = breaker.halfOpenProbes;
+        assertThat(name, tasks <= most, () => `${destination}: ${tasks} probes at once`);
       }
       noteWrites(event);
     },

@@ -2,6 +2,7 @@
  * Nothing lost: what a client was told is stored exists and comes to an end, once per key.
  */
 import { isEnded } from "../../../faces/service/src/task.ts";
+import { CAUSE_LABEL } from "../callbacks.ts";
 import { assertThat, type Checker } from "../history.ts";
 
 export function nothingLost(): Checker {
@@ -25,9 +26,10 @@ export function nothingLost(): Checker {
       const ids = new Map(all.map((task) => [task.taskId, task]));
       for (const taskId of told) assertThat(name, ids.has(taskId), () => `${taskId} is gone`);
       const keys = new Map<string, string>();
-      for (const { taskId, status, idempotencyKey } of all) {
+      for (const { taskId, status, idempotencyKey, redrivenFrom, labels } of all) {
         assertThat(name, isEnded(status), () => `${taskId} has not ended: ${status}`);
-        if (idempotencyKey === null) continue;
+        // What is redriven goes out under the key of its source; callbacks have a checker of their own.
+        if (idempotencyKey === null || redrivenFrom !== null || CAUSE_LABEL in labels) continue;
         const other = keys.get(idempotencyKey);
         assertThat(name, other === undefined, () => `${taskId} and ${other} share a key`);
         keys.set(idempotencyKey, taskId);

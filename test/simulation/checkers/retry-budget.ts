@@ -1,54 +1,137 @@
 /**
  * Retry budget: in every window that ends at a retry, a node's retries that have not succeeded are
- * at most a share of its first attempts, and a floor: those to one destination, and all together.
+ * at most a share of its first attempts, and a floor: those to one destination under one document, and
+ * all together. On a store of its own a node goes on from what an earlier one wrote down, so the
+ * bound holds across its boots, but for the retries that nobody had written down yet.
  */
-import { assertThat, type Checker } from "../history.ts";
+import { GUARD_NOTE, WHOLE_NOTE } from "../../../faces/service/src/engine/guard-notes.ts";
+import type { NoteText } from "../../../faces/service/src/store.ts";
+import { documentOf } from "../documents.ts";
+import { assertThat, type Checker, type Sent } from "../history.ts";
 
-interface Bound {
+interface Ratio {
   readonly ratio: number;
   readonly minPerSecond: number;
+  readonly windowMs: number;
 }
 
+interface Retry {
+  readonly at: number;
+  readonly key: string;
+  readonly document: string | null;
+}
+
+/** What goes to one destination, or to all. */
 interface Traffic {
   readonly firsts: number[];
-  readonly retries: { readonly at: number; readonly key: string }[];
+  retries: Retry[];
+  firstsSucceeded: number;
+  /** When it was last written down. */
+  notedAt: number;
 }
 
-/** The defaults of a destination in the service. */
-const OWN: Bound = { ratio: 0.1, minPerSecond: 1 };
-const WINDOW_MS = 10_000;
+export interface BudgetWorld {
+  /** What the nodes were given for all destinations. */
+  readonly whole: Pick<Ratio, "ratio" | "minPerSecond">;
+  /** Guards are written down and taken up again. */
+  readonly isSingle: boolean;
+}
 
-/** `whole`: the budget that the nodes were given for all destinations. */
-export function retryBudget(whole: Bound): Checker {
+const WHOLE_WINDOW_MS = 10_000;
+const WHOLE = "(whole)";
+
+const retryKeyOf = ({ task }: Sent) => `${task.taskId}/${task.attemptNumber}`;
+
+export function retryBudget({ whole, isSingle }: BudgetWorld): Checker {
   const name = "retry budget kept";
+  const wholeRatio: Ratio = { ...whole, windowMs: WHOLE_WINDOW_MS };
   const traffic = new Map<string, Traffic>();
   const succeeded = new Set<string>();
+  let bootedAs = "";
 
-  function note(place: string, at: number, retry: string | undefined, bound: Bound): void {
-    const { firsts, retries } = traffic.get(place) ?? { firsts: [], retries: [] };
-    traffic.set(place, { firsts, retries });
-    if (retry === undefined) {
-      firsts.push(at);
-      return;
+  const placeOf = (nodeId: string, rest: string) => (isSingle ? rest : `${nodeId}/${rest}`);
+
+  function trafficOf(place: string): Traffic {
+    let one = traffic.get(place);
+    if (one === undefined) {
+      one = { firsts: [], retries: [], firstsSucceeded: 0, notedAt: 0 };
+      traffic.set(place, one);
     }
-    retries.push({ at, key: retry });
-    while ((retries[0]?.at ?? at) <= at - WINDOW_MS) retries.shift();
-    while ((firsts[0] ?? at) <= at - WINDOW_MS) firsts.shift();
-    const counted = retries.filter(({ key }) => !succeeded.has(key)).length;
-    const most = bound.ratio * firsts.length + (bound.minPerSecond * WINDOW_MS) / 1000;
+    return one;
+  }
+
+  /** A new process knows what was written down, and no more. */
+  function noteBoot(nodeId: string): void {
+    if (!isSingle || nodeId === bootedAs) return;
+    bootedAs = nodeId;
+    for (const one of traffic.values()) {
+      one.retries = one.retries.filter(({ at }) => at < one.notedAt);
+    }
+  }
+
+  const outstanding = (retries: readonly Retry[]) =>
+    retries.filter(({ key }) => !succeeded.has(key)).length;
+
+  function checkRatio(place: string, at: number, retries: readonly Retry[], bound: Ratio): void {
+    const since = at - bound.windowMs;
+    const firsts = trafficOf(place).firsts.filter((first) => first > since).length;
+    const counted = outstanding(retries.filter((retry) => retry.at > since));
+    const most = bound.ratio * firsts + (bound.minPerSecond * bound.windowMs) / 1000;
     assertThat(name, counted <= most, () => `${place}: ${counted} retries, ${most} allowed`);
+  }
+
+  function checkOwn(place: string, event: Sent): void {
+    const { retryBudget: own } = documentOf(event.document);
+    const { retries, firstsSucceeded } = trafficOf(place);
+    const under = retries.filter(({ document }) => document === event.document);
+    if (own?.kind === "RATIO") checkRatio(place, event.at, under, own);
+    if (own?.kind !== "TOKENS") return;
+    const spent = own.costPerRetry * outstanding(under);
+    const most = own.maxTokens + own.refillPerSuccess * firstsSucceeded;
+    assertThat(name, spent <= most, () => `${place}: ${spent} tokens spent, ${most} to be had`);
+  }
+
+  function noteNotes(notes: readonly NoteText[], now: number): void {
+    for (const { kind, id } of notes) {
+      if (kind === GUARD_NOTE) trafficOf(id).notedAt = now;
+      if (kind === WHOLE_NOTE.kind) trafficOf(WHOLE).notedAt = now;
+    }
   }
 
   return {
     name,
-    sent({ at, nodeId, task }) {
-      const isRetry = task.attemptNumber > 1;
-      const retry = isRetry ? `${task.taskId}/${task.attemptNumber}` : undefined;
-      note(`${nodeId}/${task.destination}`, at, retry, OWN);
-      note(nodeId, at, retry, whole);
+    committed({ batch }) {
+      noteBoot(batch.nodeId);
+      if (isSingle) noteNotes(batch.notes, batch.now);
     },
-    ended({ task }, _endedAt, isSuccess) {
-      if (isSuccess) succeeded.add(`${task.taskId}/${task.attemptNumber}`);
+    sent(event) {
+      const { at, nodeId, task, document } = event;
+      noteBoot(nodeId);
+      const places = [placeOf(nodeId, task.destination), placeOf(nodeId, WHOLE)] as const;
+      const isRetry = task.attemptNumber > 1;
+      for (const place of places) {
+        const { firsts, retries } = trafficOf(place);
+        if (isRetry) retries.push({ at, key: retryKeyOf(event), document });
+        else firsts.push(at);
+      }
+      if (!isRetry) return;
+      checkOwn(places[0], event);
+      checkRatio(places[1], at, trafficOf(places[1]).retries, wholeRatio);
+    },
+    ended(event, _endedAt, isSuccess) {
+      if (!isSuccess) return;
+      const { nodeId, task } = event;
+      if (task.attemptNumber > 1) succeeded.add(retryKeyOf(event));
+      else trafficOf(placeOf(nodeId, task.destination)).firstsSucceeded++;
+    },
+    stopped() {
+      if (!isSingle) return;
+      for (const [place, { retries, notedAt }] of traffic) {
+        const last = retries.at(-1)?.at ?? 0;
+        // Who has no budget for all of them has nothing to write down of it.
+        if (place === WHOLE && notedAt === 0) continue;
+        assertThat(name, last <= notedAt, () => `${place}: stopped without a note of its retries`);
+      }
     },
   };
 }

@@ -1,0 +1,71 @@
+/**
+ * Brittle store: a memory store that fails as a file of one's own does. The disk is full (nothing of
+ * the commit happens); it breaks (nobody knows what happened, and the process must end); or the
+ * process dies within the commit, which has then happened or not.
+ */
+import type { Random } from "@redrive/core";
+import {
+  type Batch,
+  type CommitResult,
+  type Store,
+  StoreBrokenError,
+  StoreFullError,
+} from "../../faces/service/src/store.ts";
+import type { MemoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";
+
+type BrittleFault = "full" | "broken" | "killed";
+
+export interface BrittleFaults {
+  /** Share of commits that find the disk full, 0 to 1. May be changed at any time. */
+  rate: number;
+  readonly counts: Record<BrittleFault, number>;
+}
+
+/** Shares of the faults. The others end the process, so they are rarer. */
+const BROKEN = 0.017;
+const KILLED = 0.017;
+
+export function createBrittleFaults(rate: number): BrittleFaults {
+  return { rate, counts: { full: 0, broken: 0, killed: 0 } };
+}
+
+function kindOf(draw: number): BrittleFault {
+  if (draw < BROKEN) return "broken";
+  return draw < BROKEN + KILLED ? "killed" : "full";
+}
+
+/** `die` ends the process that asks. */
+export function brittleStore(
+  inner: MemoryStore,
+  random: Random,
+  faults: BrittleFaults,
+  die: () => void,
+): Store {
+  const draw = (): BrittleFault | undefined => {
+    if (random.next() >= faults.rate) return undefined;
+    const kind = kindOf(random.next());
+    faults.counts[kind]++;
+    return kind;
+  };
+  const perhaps = (batch: Batch) => {
+    if (random.next() < 0.5) inner.commitNow(batch);
+  };
+
+  function commit(batch: Batch): Promise<CommitResult> {
+    switch (draw()) {
+      case undefined:
+        return Promise.resolve(inner.commitNow(batch));
+      case "full":
+        return Promise.reject(new StoreFullError("the disk is full"));
+      case "broken":
+        perhaps(batch);
+        return Promise.reject(new StoreBrokenError("the disk cannot be relied on"));
+      case "killed":
+        perhaps(batch);
+        die();
+        return new Promise(() => {});
+    }
+  }
+
+  return { ...inner, commit };
+}

@@ -1,0 +1,35 @@
+/**
+ * Callbacks: what a node of the simulation makes follow on the ends of tasks: the service's own
+ * callbacks, under a policy that is short enough to end with the seed, to a destination of the world.
+ */
+import type { Follow } from "../../faces/service/src/engine/followers.ts";
+import type { NewId } from "../../faces/service/src/ids.ts";
+import { callbackOf, callbacksOf } from "../../faces/service/src/operations/callback.ts";
+import type { Cancel, OnEnd } from "../../faces/service/src/store.ts";
+import type { NewTask, RetryTask } from "../../faces/service/src/task.ts";
+
+/** Names the task whose end it tells of. */
+export const CAUSE_LABEL = "redrive.callback";
+
+function ofThisWorld(task: NewTask): NewTask {
+  const destination = new URL(task.targetUrl).hostname;
+  return { ...task, destination, policyId: "callback", policyVersion: 1 };
+}
+
+export function followWith(newId: NewId): Follow {
+  return (task, settle, now) => {
+    const onEnd = callbacksOf(task, settle, now, newId);
+    if (onEnd === undefined) return undefined;
+    const entries = Object.entries(onEnd).map(([status, next]) => [status, ofThisWorld(next)]);
+    return Object.fromEntries(entries) as OnEnd;
+  };
+}
+
+/** What a client's cancel brings along, as the service does it. */
+export function cancelOf(task: RetryTask, now: number, newId: NewId): Cancel {
+  const { tenantId, taskId } = task;
+  if (task.callbackUrl === null) return { tenantId, taskId };
+  const end = { ...task, status: "CANCELLED", reason: "aborted", finishedAt: now } as const;
+  const CANCELLED = ofThisWorld(callbackOf(task, end, newId(now)));
+  return { tenantId, taskId, onEnd: { CANCELLED } };
+}

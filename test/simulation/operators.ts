@@ -1,0 +1,81 @@
+/**
+ * Operators: who pauses and resumes destinations and changes their documents while tasks run, and
+ * asks again, at whatever node is up, if told nothing.
+ */
+import type { Random } from "@redrive/core";
+import { documentOf, drawDocument } from "./documents.ts";
+import { engineUp, type SimNode } from "./sim-node.ts";
+import { TENANT, type World } from "./world.ts";
+
+/** An operator gives up after so many answers that say nothing. */
+const MOST_TRIES = 40;
+
+/** What is to be put: worked out when it is, since no two puts are alike. */
+type Change = () => { readonly pausedAt: number | null } | { readonly document: string };
+
+export class Operators {
+  readonly #world: World;
+  readonly #random: Random;
+  readonly #nodes: readonly SimNode[];
+  #puts = 0;
+
+  constructor(world: World, random: Random, nodes: readonly SimNode[]) {
+    this.#world = world;
+    this.#random = random;
+    this.#nodes = nodes;
+  }
+
+  #later(ms: number, fn: () => void): void {
+    this.#world.clock.set(ms, fn);
+  }
+
+  #name(): string {
+    return this.#world.destinationName(this.#random.next());
+  }
+
+  /** Pauses a destination for a while. */
+  pause(atMs: number, forMs: number): void {
+    const name = this.#name();
+    this.#later(atMs, () => this.#change(name, () => ({ pausedAt: this.#world.clock.now() })));
+    this.#later(atMs + forMs, () => this.#change(name, () => ({ pausedAt: null })));
+  }
+
+  /** Puts a document. */
+  put(atMs: number): void {
+    const name = this.#name();
+    const draw = () => drawDocument(this.#random, ++this.#puts);
+    this.#later(atMs, () => this.#change(name, () => ({ document: draw() })));
+  }
+
+  #change(name: string, change: Change, tries = 0): void {
+    const again = () => {
+      if (tries < MOST_TRIES) this.#later(300, () => this.#change(name, change, tries + 1));
+    };
+    const engine = engineUp(this.#nodes, this.#random);
+    if (engine === undefined) {
+      again();
+      return;
+    }
+    engine.changeDestination(TENANT, name, change()).then((row) => {
+      this.#world.check((checker) => checker.changed?.(this.#world.clock.now(), row));
+    }, again);
+  }
+
+  /**
+   * Resumes what is still paused, because whoever was asked to died; and takes away budgets of tokens:
+   * only a first attempt's success refills one, and nobody hands in new tasks any more, so what waits
+   * for a token would wait for ever.
+   */
+  release(): void {
+    for (const { name, pausedAt, document } of this.#world.destinationRows()) {
+      const isStuck = documentOf(document).retryBudget?.kind === "TOKENS";
+      if (pausedAt === null && !isStuck) continue;
+      if (pausedAt !== null) this.#change(name, () => ({ pausedAt: null }));
+      if (isStuck) {
+        const description = `put ${++this.#puts}`;
+        this.#change(name, () => ({ document: JSON.stringify({ description }) }));
+      }
+      this.#later(3000, () => this.release());
+    }
+  }
+}

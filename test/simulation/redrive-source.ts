@@ -1,0 +1,30 @@
+/**
+ * Redrive source: what the redrive jobs of a node work on, as `Redrive` does it, but for the sealing
+ * of secrets.
+ */
+import type { Engine } from "../../faces/service/src/engine/engine.ts";
+import type { NewId } from "../../faces/service/src/ids.ts";
+import { markOf } from "../../faces/service/src/operations/redrive-job.ts";
+import type { RedriveSource } from "../../faces/service/src/operations/redrive-run.ts";
+import { againOf } from "../../faces/service/src/operations/redriven-task.ts";
+import type { CreateResult, Store } from "../../faces/service/src/store.ts";
+
+export function redriveSource(engine: Engine, store: Store, newId: NewId): RedriveSource {
+  return {
+    now: () => engine.now(),
+    newId: () => newId(engine.now()),
+    get: (taskId, tenantId) => store.query.get(tenantId, taskId),
+    list: (filter, page, tenantId) => store.query.list(tenantId, filter, page),
+    destinations: (tenantId) => store.listDestinations(tenantId),
+    async redriveTask(taskId, tenantId, redriveId) {
+      const source = await store.query.get(tenantId, taskId);
+      if (source?.status !== "EXHAUSTED" || source.redrivenTo !== null) return;
+      const now = engine.now();
+      const marked = newId(now).slice(0, 19) + markOf(redriveId, taskId);
+      const again = againOf(source, undefined, marked, now);
+      await new Promise<CreateResult>((resolve, reject) => {
+        engine.create(again, null, resolve, reject);
+      });
+    },
+  };
+}
