@@ -3,7 +3,7 @@
  * asks again, at whatever node is up, if told nothing.
  */
 import type { Random } from "@redrive/core";
-import { documentOf, drawDocument } from "./documents.ts";
+import { drawDocument } from "./documents.ts";
 import { engineUp, type SimNode } from "./sim-node.ts";
 import { TENANT, type World } from "./world.ts";
 
@@ -61,20 +61,11 @@ export class Operators {
     }, again);
   }
 
-  /**
-   * Resumes what is still paused, because whoever was asked to died; and takes away budgets of tokens:
-   * only a first attempt's success refills one, and nobody hands in new tasks any more, so what waits
-   * for a token would wait for ever.
-   */
+  /** Resumes what is still paused, because whoever was asked to died. */
   release(): void {
-    for (const { name, pausedAt, document } of this.#world.destinationRows()) {
-      const isStuck = documentOf(document).retryBudget?.kind === "TOKENS";
-      if (pausedAt === null && !isStuck) continue;
-      if (pausedAt !== null) this.#change(name, () => ({ pausedAt: null }));
-      if (isStuck) {
-        const description = `put ${++this.#puts}`;
-        this.#change(name, () => ({ document: JSON.stringify({ description }) }));
-      }
+    for (const { name, pausedAt } of this.#world.destinationRows()) {
+      if (pausedAt === null) continue;
+      this.#change(name, () => ({ pausedAt: null }));
       this.#later(3000, () => this.release());
     }
   }

@@ -274,12 +274,14 @@ describe("a claim that is committed ahead", () => {
       return commit(items);
     };
     Object.assign(store, { commit: counted });
-    enqueue();
-    enqueue();
+    for (let n = 0; n < 3; n++) enqueue();
     await clock.advance(1);
     for (const { finish } of sent) finish(statusOutcome(429));
-    await clock.advance(5000);
-    expect(sent).toHaveLength(3);
+    // One has its price, one leaves without to find out, and the third waits for the next that may.
+    await clock.advance(500);
+    expect(sent).toHaveLength(5);
+    await clock.advance(1500);
+    expect(sent).toHaveLength(6);
     expect(commits).toBeLessThan(40);
   });
 });

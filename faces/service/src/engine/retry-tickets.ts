@@ -52,10 +52,18 @@ export function createWholeBudget(
   return options && budgetOf(options, text, now);
 }
 
+/**
+ * A bucket is filled by successes only: empty, at a destination that gets no first attempts, it would
+ * keep its retries for ever. So often one leaves without a ticket, and finds out.
+ */
+const FIND_OUT_MS = 1000;
+
 /** Both budgets, asked as one. `own` may be replaced when the destination's document changes. */
 export class RetryBudgets {
   own: RetryBudget | undefined;
   readonly whole: RetryBudget | undefined;
+  /** When a retry last left to find out. */
+  #foundOutAt = Number.NEGATIVE_INFINITY;
 
   constructor(own: RetryBudget | undefined, whole: RetryBudget | undefined) {
     this.own = own;
@@ -64,7 +72,13 @@ export class RetryBudgets {
 
   /** `now` if a retry could be drawn for; otherwise when asking again is worthwhile. */
   readyAt(now: number, throttled: boolean): number {
-    return Math.max(readyAt(this.own, now, throttled), readyAt(this.whole, now, throttled));
+    return Math.max(this.#ownReadyAt(now, throttled), readyAt(this.whole, now, throttled));
+  }
+
+  #ownReadyAt(now: number, throttled: boolean): number {
+    const at = readyAt(this.own, now, throttled);
+    if (at <= now || this.own?.kind === "RATIO") return at;
+    return Math.max(now, this.#foundOutAt + FIND_OUT_MS);
   }
 
   noteFirst(now: number): void {
@@ -76,12 +90,15 @@ export class RetryBudgets {
   take(now: number, throttled: boolean): Tickets | undefined {
     if (this.readyAt(now, throttled) > now) return undefined;
     const own = this.own ? takeRetry(this.own, now, throttled) : 0;
+    if (this.own && own === 0) this.#foundOutAt = now;
     const whole = this.whole ? takeRetry(this.whole, now, throttled) : 0;
     return { own, whole, of: this.own };
   }
 
   giveBack({ own, whole, of }: Tickets): void {
     if (this.own && of === this.own) giveBack(this.own, own);
+    // It found nothing out: another may.
+    if (of !== undefined && own === 0) this.#foundOutAt = Number.NEGATIVE_INFINITY;
     if (this.whole) giveBack(this.whole, whole);
   }
 

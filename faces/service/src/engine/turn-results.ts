@@ -38,8 +38,10 @@ function tellClaims(told: Told, { picks }: Load, claims: CommitResult["claims"])
     told.scheduler.claimed(pick, claim);
     const { destination } = pick.lane;
     if (claim.row !== null) adopt(told, destination, claim.row);
-    for (const task of claim.tasks) {
-      told.host.carryOut(task, destination, pick.permits.pop() as Permit);
+    // The first were drawn for in full; a last one may have been let through without a ticket.
+    const used = pick.permits.splice(0, claim.tasks.length);
+    for (const [at, task] of claim.tasks.entries()) {
+      told.host.carryOut(task, destination, used[at] as Permit);
     }
     giveBack(told, destination, pick.permits);
   }
