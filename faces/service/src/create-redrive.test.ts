@@ -201,6 +201,18 @@ describe("an embedded Redrive", () => {
     slow.close();
   });
 
+  it("stops, and says so, though its redrives cannot be left in good order", async () => {
+    const file = join(folder, "jobs.db");
+    redrive = await createRedrive({ store: `sqlite:${file}` });
+    const broken = new Error("no note could be written");
+    Object.assign(redrive.jobs, { stop: () => Promise.reject(broken) });
+    await expect(redrive.stop()).rejects.toBe(broken);
+    expect(redrive.isRunning()).toBe(false);
+    // The file is free again.
+    redrive = await createRedrive({ store: `sqlite:${file}` });
+    await redrive.stop();
+  });
+
   it("refuses what cannot be carried out, quoting it", async () => {
     redrive = await createRedrive({ store: "memory:" });
     const refuse = (input: object) => redrive.enqueue({ targetUrl: url, ...input });

@@ -358,10 +358,12 @@ export class Redrive {
     const { clock, engine, close } = this.#parts;
     const startMs = clock.monotonicMs();
     const jobs = this.jobs.stop();
-    if (await endsWithin(clock, graceMs, jobs)) await jobs;
+    const haveEnded = await endsWithin(clock, graceMs, jobs);
     await engine.stop(Math.max(0, graceMs - (clock.monotonicMs() - startMs)));
     const closing = close();
     if (await endsWithin(clock, CLOSING_MS, closing)) await closing;
+    // Only now, so that what fails there keeps neither the engine nor the store open.
+    if (haveEnded) await jobs;
   }
 }
 
