@@ -3,19 +3,9 @@
  */
 import { describe, expect, it } from "vitest";
 import type { Store } from "../store.ts";
-import { batch, claimFirst, create, DESTINATION, settle, T0, TENANT } from "./store.testing.ts";
+import { batch, claimFirst, claimOf, create, settle, T0, TENANT } from "./store.testing.ts";
 
 export function queryConformance(store: () => Store): void {
-  const request = (lane: "first" | "retry" | "alone", limit = 10, version = 0) =>
-    ({
-      tenantId: TENANT,
-      destination: DESTINATION,
-      lane,
-      limit,
-      aheadMs: 0,
-      aheadLimit: 0,
-      version,
-    }) as const;
   const get = (taskId: string, tenantId = TENANT) => store().query.get(tenantId, taskId);
   describe("queries", () => {
     it("lists newest first, in pages, without bodies", async () => {
@@ -102,7 +92,7 @@ export function queryConformance(store: () => Store): void {
       await store().commit(batch({ creates: [create({ body: new Uint8Array([7]) }), create()] }));
       const [claim] = await claimFirst(store(), 1);
       await store().commit(batch({ settles: [settle(claim!, { nextAttemptAt: T0 })] }));
-      const { claims } = await store().commit(batch({ claims: [request("retry")] }));
+      const { claims } = await store().commit(batch({ claims: [claimOf("retry")] }));
       const second = claims[0]?.tasks[0];
       await store().commit(batch({ settles: [settle(second!)] }));
       const page = await store().query.attempts(TENANT, claim!.taskId, { limit: 1 });

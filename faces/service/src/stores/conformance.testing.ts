@@ -10,6 +10,7 @@ import {
   attemptLog,
   batch,
   claimFirst,
+  claimOf,
   create,
   DESTINATION,
   newTask,
@@ -26,16 +27,6 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     });
     afterEach(() => store.close());
 
-    const request = (lane: "first" | "retry" | "alone", limit = 10, version = 0) =>
-      ({
-        tenantId: TENANT,
-        destination: DESTINATION,
-        lane,
-        limit,
-        aheadMs: 0,
-        aheadLimit: 0,
-        version,
-      }) as const;
     const get = (taskId: string, tenantId = TENANT) => store.query.get(tenantId, taskId);
 
     describe("creates", () => {
@@ -125,7 +116,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         const creates = [T0 + 2, T0, T0 + 1, T0 + 9].map((scheduledAt) => create({ scheduledAt }));
         await store.commit(batch({ creates }));
         const { claims } = await store.commit(
-          batch({ now: T0 + 2, claims: [request("first", 2)] }),
+          batch({ now: T0 + 2, claims: [claimOf("first", { limit: 2 })] }),
         );
         expect(claims[0]?.tasks.map((task) => task.nextAttemptAt)).toEqual([T0, T0 + 1]);
         expect(claims[0]?.nextDueAt).toBe(T0 + 2);
@@ -134,7 +125,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
           claimEpoch: 1,
           claimedAt: T0 + 2,
         });
-        const rest = await store.commit(batch({ now: T0 + 2, claims: [request("first")] }));
+        const rest = await store.commit(batch({ now: T0 + 2, claims: [claimOf("first")] }));
         expect(rest.claims[0]?.tasks).toHaveLength(1);
         expect(rest.claims[0]?.nextDueAt).toBe(T0 + 9);
       });
@@ -143,7 +134,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         const creates = [T0 + 4, T0 + 5, T0 + 6].map((scheduledAt) => create({ scheduledAt }));
         await store.commit(batch({ creates }));
         const { claims } = await store.commit(
-          batch({ now: T0, claims: [{ ...request("first"), aheadMs: 5, aheadLimit: 9 }] }),
+          batch({ now: T0, claims: [claimOf("first", { aheadMs: 5, aheadLimit: 9 })] }),
         );
         expect(claims[0]?.tasks.map((task) => task.nextAttemptAt)).toEqual([T0 + 4, T0 + 5]);
         expect(claims[0]?.tasks.map((task) => task.claimedAt)).toEqual([T0, T0]);
@@ -154,7 +145,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         const dueAt = [T0 - 1, T0, T0 + 1, T0 + 2];
         const creates = dueAt.map((scheduledAt) => create({ scheduledAt }));
         await store.commit(batch({ creates }));
-        const ahead = (aheadLimit: number) => ({ ...request("first"), aheadMs: 5, aheadLimit });
+        const ahead = (aheadLimit: number) => claimOf("first", { aheadMs: 5, aheadLimit });
         const one = await store.commit(batch({ now: T0, claims: [ahead(1)] }));
         expect(one.claims[0]?.tasks.map((task) => task.nextAttemptAt)).toEqual([T0 - 1, T0]);
         const two = await store.commit(batch({ now: T0, claims: [ahead(1)] }));
@@ -192,7 +183,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
       it("yields nothing under a version of the destination that has passed", async () => {
         const row = { ...blankDestination(TENANT, DESTINATION), version: 1, gateUntil: T0 + 9 };
         const creates = [create({}, { claimVersion: 0 })];
-        const claims = [request("first"), request("first", 10, 1)];
+        const claims = [claimOf("first"), claimOf("first", { limit: 10, version: 1 })];
         const result = await store.commit(batch({ destinations: [{ row }], creates, claims }));
         expect(result.creates).toEqual([{ kind: "created", started: null, row }]);
         expect(result.claims[0]).toEqual({ tasks: [], nextDueAt: T0, row });
@@ -205,7 +196,10 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
       await store.commit(batch({ destinations: [{ row }], creates: [create()] }));
       const rival = { ...row, openUntil: T0 + 5 };
       const result = await store.commit(
-        batch({ destinations: [{ row: rival }], claims: [request("first", 1, 1)] }),
+        batch({
+          destinations: [{ row: rival }],
+          claims: [claimOf("first", { limit: 1, version: 1 })],
+        }),
       );
       expect(result.destinations).toEqual([row]);
       expect(result.claims).toEqual([{ tasks: [], nextDueAt: T0, row }]);
@@ -225,9 +219,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         const claim = await claimOne();
         expect(claim.lastStatus).toBeNull();
         await store.commit(batch({ settles: [settle(claim)] }));
-        const place = { tenantId: TENANT, destination: DESTINATION, lane: "retry" } as const;
-        const request = { ...place, limit: 1, aheadMs: 0, aheadLimit: 0, version: 0 };
-        const { claims } = await store.commit(batch({ now: T0 + 500, claims: [request] }));
+        const { claims } = await store.commit(batch({ now: T0 + 500, claims: [claimOf("retry")] }));
         expect(claims[0]?.tasks[0]).toMatchObject({ taskId: claim.taskId, lastStatus: 503 });
         expect((await store.claimsOf("node-1", 10))[0]?.lastStatus).toBe(503);
       });
@@ -257,7 +249,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         const claim = await claimOne();
         const twice = await store.commit(batch({ settles: [settle(claim), settle(claim)] }));
         expect(twice.settles).toEqual(["PENDING", "fenced"]);
-        await store.commit(batch({ now: T0 + 500, claims: [request("retry")] }));
+        await store.commit(batch({ now: T0 + 500, claims: [claimOf("retry")] }));
         const late = settle(claim, { status: "SUCCEEDED", reason: "succeeded" });
         expect((await store.commit(batch({ settles: [late] }))).settles).toEqual(["fenced"]);
         expect((await get(claim.taskId))?.status).toBe("IN_FLIGHT");

@@ -3,13 +3,14 @@
  */
 import {
   type Batch,
+  type ClaimRequest,
   type Create,
   NO_ITEMS,
   type Settle,
   type StartedTask,
   type Store,
 } from "../store.ts";
-import type { AttemptLog, NewTask } from "../task.ts";
+import type { AttemptLog, Lane, NewTask } from "../task.ts";
 
 export const T0 = 1_800_000_000_000;
 export const TENANT = "acme";
@@ -95,21 +96,18 @@ export function settle(claim: StartedTask, fields: Partial<Settle> = {}): Settle
   };
 }
 
+/** Asks for what is due in a lane of the usual destination, ten at most. */
+export function claimOf(lane: Lane, fields: Partial<ClaimRequest> = {}): ClaimRequest {
+  const place = { tenantId: TENANT, destination: DESTINATION, lane };
+  return { ...place, limit: 10, aheadMs: 0, aheadLimit: 0, version: 0, ...fields };
+}
+
 /** Claims what is due in the first lane of the usual destination. */
 export async function claimFirst(
   store: Store,
   limit = 10,
   now = T0,
 ): Promise<readonly StartedTask[]> {
-  const request = {
-    tenantId: TENANT,
-    destination: DESTINATION,
-    lane: "first",
-    limit,
-    aheadMs: 0,
-    aheadLimit: 0,
-    version: 0,
-  } as const;
-  const { claims } = await store.commit(batch({ now, claims: [request] }));
+  const { claims } = await store.commit(batch({ now, claims: [claimOf("first", { limit })] }));
   return claims[0]?.tasks ?? [];
 }
