@@ -15,7 +15,7 @@ export function assertRange(name: string, value: number, min: number, max: numbe
 
 /** A value as a reader of an error message would write it, never longer than a line. */
 export function quote(value: unknown): string {
-  const text = typeof value === "number" || value === undefined ? String(value) : spell(value);
+  const text = typeof value === "number" ? String(value) : spell(value);
   return text.length > 80 ? `${text.slice(0, 77)}...` : text;
 }
 

@@ -26,3 +26,6 @@ export interface Clock {
   /** Calls `fn` once the work of this turn of the event loop is done. */
   endOfTurn(fn: () => void): void;
 }
+
+/** A clock without `sleep`: enough for code that waits by alarms alone. */
+export type TimeSource = Omit<Clock, "sleep">;

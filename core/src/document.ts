@@ -110,26 +110,24 @@ export function nearest(name: string, known: readonly string[]): string | undefi
   let best: string | undefined;
   let bestDistance = Number.POSITIVE_INFINITY;
   for (const candidate of known) {
-    const distance = editDistance(name.toLowerCase(), candidate.toLowerCase());
-    const near = distance <= Math.max(2, Math.floor(candidate.length / 3));
+    const distance = editDistance(name.slice(0, 64).toLowerCase(), candidate.toLowerCase());
+    const near = distance <= Math.max(2, candidate.length / 3);
     if (near && distance < bestDistance) [best, bestDistance] = [candidate, distance];
   }
   return best;
 }
 
-/** Levenshtein's distance, one row at a time; names are cut at 64 so that the work is bounded. */
-function editDistance(a: string, b: string): number {
-  const from = a.slice(0, 64);
-  const to = b.slice(0, 64);
-  const row = Array.from({ length: to.length + 1 }, (_, i) => i);
+/** Levenshtein's distance, one row at a time. */
+function editDistance(from: string, to: string): number {
+  let row = Array.from(to, (_, index) => index + 1);
   for (let i = 0; i < from.length; i++) {
     let diagonal = i;
-    row[0] = i + 1;
-    for (let j = 0; j < to.length; j++) {
-      const swap = diagonal + (from[i] === to[j] ? 0 : 1);
-      diagonal = row[j + 1] as number;
-      row[j + 1] = Math.min(swap, diagonal + 1, (row[j] as number) + 1);
-    }
+    let left = i + 1;
+    row = row.map((above, j) => {
+      left = Math.min(diagonal + (from[i] === to[j] ? 0 : 1), above + 1, left + 1);
+      diagonal = above;
+      return left;
+    });
   }
-  return row[to.length] as number;
+  return row.at(-1) ?? from.length;
 }

@@ -37,7 +37,7 @@ export {
 } from "./breaker.ts";
 export { type CatalogueEntry, catalogue, catalogueEntry } from "./catalogue.ts";
 export { classifyError } from "./classify.ts";
-export type { Cancel, Clock } from "./clock.ts";
+export type { Cancel, Clock, TimeSource } from "./clock.ts";
 export {
   CONCURRENCY_DEFAULTS,
   type Concurrency,
@@ -200,7 +200,7 @@ export {
 export type { JsonSchema } from "./rule-schema.ts";
 export { readSaved, versionRule } from "./saved.ts";
 export { restoreBreaker, type SavedBreaker, saveBreaker } from "./saved-breaker.ts";
-export { systemBytes, systemClock, systemId, systemRandom } from "./system.ts";
+export { systemBytes, systemClock, systemId, systemRandom, systemTime } from "./system.ts";
 export {
   createThrottle,
   enterThrottle,

@@ -1,25 +1,28 @@
 /**
- * System: the real clock and real chance. The one file that touches `Date`, timers and
+ * System: the real clock and real chance. The one file that reads `Date`, timers and
  * `Math.random`; the host functions it needs are declared here, since core has no host types.
  */
-import type { Cancel, Clock } from "./clock.ts";
+import type { Cancel, Clock, TimeSource } from "./clock.ts";
 import type { Random } from "./random.ts";
 import { sleepOn } from "./sleep.ts";
 
-type Timer = { unref?: () => void } | number;
+interface Timer {
+  readonly unref?: () => void;
+}
 
 declare const performance: { now(): number };
-declare function setTimeout(fn: () => void, ms: number): Timer;
+declare function setTimeout(fn: () => void, ms?: number): Timer;
 declare function clearTimeout(timer: Timer | undefined): void;
 declare const globalThis: { setImmediate?: (fn: () => void) => void };
 declare const crypto: { getRandomValues(bytes: Uint8Array): Uint8Array };
 
 /** Hosts keep spans in 32 bits and fire longer ones at once: longer alarms are re-armed. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 function startTimer(ms: number, background: boolean, fn: () => void): Timer {
-  const timer = setTimeout(fn, ms);
-  if (background && typeof timer === "object") timer.unref?.();
+  const timer = setTimeout(fn, Math.min(Math.floor(ms), MAX_TIMER_MS));
+  // Browsers number their timers, and a number has no `unref`.
+  if (background) timer.unref?.();
   return timer;
 }
 
@@ -29,36 +32,39 @@ function startTimer(ms: number, background: boolean, fn: () => void): Timer {
  * A span that is no number counts as 0: it must neither wait for ever nor spin.
  */
 function alarm(ms: number, fn: () => void, background = false): Cancel {
-  const endMs = performance.now() + (Number.isNaN(ms) ? 0 : Math.max(0, ms));
+  const spanMs = Math.max(0, ms) || 0;
+  const endMs = performance.now() + spanMs;
   let isCancelled = false;
   const wake = () => {
     if (isCancelled) return;
     const leftMs = endMs - performance.now();
     if (leftMs <= 0) fn();
     else if (leftMs < 1 && globalThis.setImmediate) globalThis.setImmediate(wake);
-    else timer = startTimer(clampTimer(leftMs), background, wake);
+    else timer = startTimer(leftMs, background, wake);
   };
-  let timer = startTimer(clampTimer(ms), background, wake);
+  let timer = startTimer(spanMs, background, wake);
   return () => {
     isCancelled = true;
     clearTimeout(timer);
   };
 }
 
-function clampTimer(ms: number): number {
-  return ms > 0 ? Math.min(Math.floor(ms), LONGEST_TIMER_MS) : 0;
-}
+const now = (): number => Date.now();
+const monotonicMs = (): number => performance.now();
+const endOfTurn = (fn: () => void): void => {
+  (globalThis.setImmediate ?? setTimeout)(fn);
+};
+
+/** The machine's own time for code that never sleeps: a bundle of it does not contain `sleep`. */
+export const systemTime: TimeSource = { now, monotonicMs, alarm, endOfTurn };
 
 /** The machine's own time. */
 export const systemClock: Clock = {
-  now: () => Date.now(),
-  monotonicMs: () => performance.now(),
+  now,
+  monotonicMs,
   sleep: (ms, signal) => sleepOn(alarm, ms, signal),
   alarm,
-  endOfTurn: (fn) => {
-    if (globalThis.setImmediate) globalThis.setImmediate(fn);
-    else setTimeout(fn, 0);
-  },
+  endOfTurn,
 };
 
 /** The machine's own chance. Its forks are as independent as its draws. */

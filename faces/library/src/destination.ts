@@ -126,7 +126,7 @@ class GuardedDestination implements Destination {
   }
 
   get clock(): Clock {
-    return this.setting.clock;
+    return this.wiring.clock ?? systemClock;
   }
 
   get classify(): Classify<never> | undefined {

@@ -5,7 +5,6 @@
  */
 import {
   booleanRule,
-  type Clock,
   checkFields,
   choiceRule,
   DocumentError,
@@ -16,14 +15,15 @@ import {
   type Random,
   type Rule,
   resolve,
-  systemClock,
   systemRandom,
+  systemTime,
+  type TimeSource,
 } from "@redrive/core";
 import { type Ticker, tickerOf } from "./ticker.ts";
 
 export interface Setting {
   readonly policy: Policy;
-  readonly clock: Clock;
+  readonly clock: TimeSource;
   readonly random: Random;
   readonly ticker: Ticker;
   /** Name of the destination, for events and errors. */
@@ -36,7 +36,7 @@ export interface Setting {
 
 export function createSetting(
   policy: Policy,
-  clock: Clock = systemClock,
+  clock: TimeSource = systemTime,
   random: Random = systemRandom,
   name?: string,
 ): Setting {
@@ -86,7 +86,7 @@ interface Remembered {
 }
 
 const ANY_VALUE: unknown = Symbol("any value");
-const RECENT_MOST = 4;
+const MAX_RECENT = 4;
 
 /** Finds the setting for a call's options; unknown ones are checked and made. */
 export class SettingCache {
@@ -104,7 +104,7 @@ export class SettingCache {
   }
 
   get(options: object): Setting {
-    if (options === this.lastOptions && this.lastSetting !== undefined) return this.lastSetting;
+    if (options === this.lastOptions) return this.lastSetting as Setting;
     const setting = this.recall(options) ?? this.kept.get(options) ?? this.add(options);
     this.lastOptions = options;
     this.lastSetting = setting;
@@ -136,7 +136,7 @@ export class SettingCache {
     // A name that was given without a value could be mistaken for one that is misspelt.
     if (values.includes(undefined)) return;
     this.recent.unshift({ names, values, setting });
-    this.recent.length = Math.min(this.recent.length, RECENT_MOST);
+    this.recent.splice(MAX_RECENT);
   }
 }
 
@@ -167,5 +167,5 @@ function policyOf(options: object): PolicyDocument {
 export const retrySettings: SettingCache = new SettingCache(
   { clock: anything, random: anything },
   (policy, { clock, random }) =>
-    createSetting(resolve(policy), clock as Clock | undefined, random as Random | undefined),
+    createSetting(resolve(policy), clock as TimeSource | undefined, random as Random | undefined),
 );

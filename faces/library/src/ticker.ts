@@ -4,7 +4,7 @@
  * timeout runs from the end of that turn: none ends early, and none later than by the turn and a
  * sixteenth of its length.
  */
-import type { Cancel, Clock } from "@redrive/core";
+import type { Cancel, TimeSource } from "@redrive/core";
 import { Turn } from "./turn.ts";
 
 /** Something that may run out of time. */
@@ -27,13 +27,13 @@ export interface Lane {
 
 export class Ticker {
   readonly turn: Turn;
-  private readonly clock: Clock;
+  private readonly clock: TimeSource;
   /** What began in this turn and has not ended; its first `begun` count. Most ends in its turn. */
   private fresh: Timed[] = [];
   private begun = 0;
   private readonly lanes: (Lane | undefined)[] = [];
 
-  constructor(clock: Clock) {
+  constructor(clock: TimeSource) {
     this.clock = clock;
     this.turn = new Turn(clock, (nowMs) => this.endTurn(nowMs));
   }
@@ -102,10 +102,10 @@ function takePlace(list: Timed[], { place }: Timed, last: Timed | undefined): nu
   return list.length;
 }
 
-const tickers = new WeakMap<Clock, Ticker>();
+const tickers = new WeakMap<TimeSource, Ticker>();
 
 /** The ticker that all calls on one clock share. */
-export function tickerOf(clock: Clock): Ticker {
+export function tickerOf(clock: TimeSource): Ticker {
   let ticker = tickers.get(clock);
   if (ticker === undefined) {
     ticker = new Ticker(clock);

@@ -3,7 +3,7 @@
  * call that succeeds, so it is read once a turn (as libuv and Redis do) and anew after a number of
  * readings, for turns that go on for long.
  */
-import type { Clock } from "@redrive/core";
+import type { TimeSource } from "@redrive/core";
 
 /** A turn that never ends, such as a loop over promises, still sees time pass. */
 const READINGS_PER_LOOK = 64;
@@ -17,14 +17,14 @@ export interface Moment {
 }
 
 export class Turn {
-  private readonly clock: Clock;
+  private readonly clock: TimeSource;
   private readonly onEnd: (nowMs: number) => void;
   private moment: Moment = { ms: 0, epochMs: 0 };
   private readingsLeft = 0;
   private isEndAwaited = false;
 
   /** `onEnd` is told the time at the end of every turn in which the time was asked for. */
-  constructor(clock: Clock, onEnd: (nowMs: number) => void) {
+  constructor(clock: TimeSource, onEnd: (nowMs: number) => void) {
     this.clock = clock;
     this.onEnd = onEnd;
   }
