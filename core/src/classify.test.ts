@@ -12,6 +12,27 @@ describe("marks", () => {
     [{ status: 503 }, { kind: "status", status: 503 }],
     [{ statusCode: 429 }, { kind: "status", status: 429 }],
     [{ response: { status: 404 } }, { kind: "status", status: 404 }],
+    [{ response: { statusCode: 404 } }, { kind: "status", status: 404 }],
+    [{ $metadata: { httpStatusCode: 400 } }, { kind: "status", status: 400 }],
+    [{ response: null, $metadata: null, $retryable: null, cause: null }, { kind: "thrown" }],
+    [
+      { name: "ThrottlingException", $metadata: { httpStatusCode: 400 } },
+      { kind: "status", status: 400, verdict: "throttled" },
+    ],
+    [
+      { name: "ProvisionedThroughputExceededException", $metadata: { httpStatusCode: 400 } },
+      { kind: "status", status: 400, verdict: "throttled" },
+    ],
+    [
+      { $metadata: { httpStatusCode: 400 }, $retryable: { throttling: true } },
+      { kind: "status", status: 400, verdict: "throttled" },
+    ],
+    [
+      { $metadata: { httpStatusCode: 400 }, $retryable: {} },
+      { kind: "status", status: 400, verdict: "transient" },
+    ],
+    [{ code: "ERR_CANCELED", name: "CanceledError" }, { kind: "aborted" }],
+    [{ code: "ATTEMPT_TIMEOUT" }, { kind: "error", errorClass: "timeout", sent: true }],
     [{ code: "ECONNREFUSED" }, { kind: "error", errorClass: "connect", sent: false }],
     [{ code: "UND_ERR_CONNECT_TIMEOUT" }, { kind: "error", errorClass: "connect", sent: false }],
     [{ code: "ENOTFOUND" }, { kind: "error", errorClass: "dns", sent: false }],
@@ -56,6 +77,27 @@ describe("marks", () => {
     expect(
       classifyError(marked({ name: "TypeError", cause: { code: "ECONNREFUSED" } })),
     ).toMatchObject({ errorClass: "connect" });
+  });
+});
+
+describe("SQL states", () => {
+  test.each(["40001", "40P01", "08006", "53300", "55P03", "57014", "57P01", "57P03", "XX000"])(
+    "%s may pass, so it is retried as a plain error",
+    (code) => {
+      expect(classifyError(marked({ code }))).toEqual({ kind: "thrown" });
+    },
+  );
+
+  test.each(["22P02", "23505", "23503", "28P01", "42601", "42P01", "42501"])(
+    "%s repeats on every attempt",
+    (code) => {
+      expect(classifyError(marked({ code }))).toEqual({ kind: "fault" });
+      expect(classifyError(marked({ cause: { code } }))).toEqual({ kind: "fault" });
+    },
+  );
+
+  test.each(["2350", "235050", "23p01", "E2350"])("%s is none", (code) => {
+    expect(classifyError(marked({ code }))).toEqual({ kind: "thrown" });
   });
 });
 

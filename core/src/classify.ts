@@ -1,46 +1,46 @@
 /**
- * Classify: turns whatever a call threw into an outcome, by the marks that HTTP clients, Node, fetch
- * and gRPC leave on their errors. Marks come first and messages last, since every host words its
- * messages differently.
+ * Classify: turns a thrown value into an outcome, by the fields that HTTP clients, Node, fetch, gRPC,
+ * the AWS SDK and SQL drivers put on their errors. Fields come first and messages last, since every
+ * host words its messages differently.
  */
-import {
-  type ErrorClass,
-  GRPC_CODES,
-  grpcOutcome,
-  type Outcome,
-  statusOutcome,
-} from "./outcome.ts";
+import { ERROR_CLASSES, type ErrorClass, GRPC_CODES, type Outcome } from "./outcome.ts";
+
+type Kind = ErrorClass | "aborted" | "fault";
 
 /**
- * Codes of Node, undici and gRPC-less sockets by the class they belong to. `!` marks the classes at
- * which no byte has left yet.
+ * Which codes, names and messages stand for what. The first match counts. `!` marks the classes at
+ * which no byte has left yet. Patterns are short, because every program that retries loads them:
+ * some codes are known by their first letters alone. SQL states are codes of five characters. Of
+ * those, only the classes that repeat on every attempt are named: bad data (22), a violated
+ * constraint (23), failed authorization (28), and syntax or missing rights (42).
  */
-const CODES: readonly (readonly [ErrorClass | `${ErrorClass}!`, RegExp])[] = [
-  ["connect!", /^(ECONNREFUSED|E(HOST|NET)(UNREACH|DOWN)|EADDRNOTAVAIL|UND_ERR_CONNECT_TIMEOUT)$/],
-  ["dns!", /^(ENOTFOUND$|ESERVFAIL$|ENODATA$|EAI_)/],
-  ["reset", /^(ECONNRESET|ECONNABORTED|EPIPE|ENOTCONN|UND_ERR_(SOCKET|CLOSED|DESTROYED))$/],
-  ["timeout", /^(E(SOCKET)?TIMEDOUT|UND_ERR_(HEADERS|BODY)_TIMEOUT)$/],
-  ["protocol", /^(HPE_|ERR_HTTP2?_|UND_ERR_RES|UND_ERR_HEADERS_OVERFLOW$)/],
-  ["tls!", /^(ERR_TLS_|ERR_SSL_|CERT_|SELF_SIGNED_|DEPTH_ZERO_|UNABLE_TO_)/],
+const PATTERNS: readonly (readonly [Kind | `${ErrorClass}!`, RegExp])[] = [
+  ["connect!", /^(ECONNREF|E(HOST|NET)[UD]|EADDRN|UND_ERR_CONN)/],
+  ["dns!", /^(ENOTF|ESERV|ENODATA|EAI_)/],
+  ["timeout", /^([A-Z_]+TIMED?OUT|TimeoutError)$/],
+  ["protocol", /^(HPE_|ERR_HTTP|UND_ERR_(RES|H)|HTTPP)/],
+  ["tls!", /^([A-Z_]*CERT|ERR_(TLS|SSL)_|UNABLE_TO_)/],
   ["tls", /^EPROTO$/],
+  ["aborted", /^(AbortError|ERR_CANCELED)$/],
+  [
+    "reset",
+    /^(ECONN|EPIPE|ENOTC|UND_ERR_(S|CL|D))|fetch failed|failed to fetch|network ?(error|request failed)|load failed|connection (lost|reset|refused|closed)|socket hang ?up/i,
+  ],
+  ["fault", /^((Type|Reference|Syntax|Range|URI|Assertion)Error|(2[238]|42)[\dA-Z]{3})$/],
 ];
 
-/** How fetch says "network failure" where it gives no cause: browsers, Deno, Bun, workers. */
-const NETWORK_MESSAGE =
-  /fetch failed|failed to fetch|networkerror|network error|network request failed|load failed|connection (lost|reset|refused|closed)|socket hang ?up/i;
-
-/** Mistakes in a program: repeating them repeats the mistake. */
-const FAULT_NAME = /^(Type|Reference|Syntax|Range|Eval|URI|Assertion)Error$/;
-
-interface Marks {
+/** What an error may carry. Anything may have been thrown, so every type here is a guess. */
+interface Fields {
   readonly name?: unknown;
   readonly message?: unknown;
   readonly code?: unknown;
+  readonly details?: unknown;
   readonly status?: unknown;
   readonly statusCode?: unknown;
-  readonly response?: unknown;
+  readonly response?: Fields | null;
   readonly cause?: unknown;
-  readonly details?: unknown;
+  readonly $metadata?: { readonly httpStatusCode?: unknown } | null;
+  readonly $retryable?: { readonly throttling?: unknown } | null;
 }
 
 const THROWN: Outcome = { kind: "thrown" };
@@ -48,49 +48,48 @@ const THROWN: Outcome = { kind: "thrown" };
 /** The outcome that a thrown value stands for. Never throws, whatever was thrown. */
 export function classifyError(error: unknown): Outcome {
   try {
-    return classifyMarks(marksOf(error));
+    const fields: Fields = Object(error);
+    const { name, status, statusCode, response, $metadata, $retryable } = fields;
+    const answers = [
+      status,
+      statusCode,
+      response?.status,
+      response?.statusCode,
+      $metadata?.httpStatusCode,
+    ] as readonly number[];
+    const answered = answers.find((one) => Number.isInteger(one) && one >= 300 && one <= 999);
+    if (answered) {
+      // AWS services throttle with status 400 and one of these names.
+      const isThrottled =
+        $retryable?.throttling || /Throttl|TooManyRe|ThroughputEx/.test(name as string);
+      const verdict = isThrottled ? "throttled" : $retryable && "transient";
+      return { kind: "status", status: answered, ...(verdict && { verdict }) };
+    }
+    return (
+      classifyCode(fields) ??
+      classifyCode(Object(fields.cause)) ??
+      classifyText(name, fields.message) ??
+      THROWN
+    );
   } catch {
-    // A getter or proxy that throws leaves no mark that could be read.
+    // A getter or proxy that throws leaves no field that could be read.
     return THROWN;
   }
 }
 
-/** What may be read off a thrown value: anything may have been thrown. */
-function marksOf(value: unknown): Marks {
-  return typeof value === "object" && value !== null ? value : {};
-}
-
-function classifyMarks(error: Marks): Outcome {
-  const { status, statusCode, response, cause } = error;
-  const answered = [status, statusCode, marksOf(response).status].find(isStatus);
-  if (answered !== undefined) return statusOutcome(answered);
-  return classifyCode(error) ?? classifyCode(marksOf(cause)) ?? classifyName(error);
-}
-
-function isStatus(value: unknown): value is number {
-  return typeof value === "number" && value >= 300 && value <= 999 && value % 1 === 0;
-}
-
-function classifyCode({ code, details }: Marks): Outcome | undefined {
-  if (typeof code === "string") {
-    const found = CODES.find(([, codes]) => codes.test(code));
-    return found && errorOutcome(found[0]);
-  }
+function classifyCode({ code, details }: Fields): Outcome | undefined {
   // grpc-js numbers its codes and always adds `details`.
-  const name = typeof details === "string" ? GRPC_CODES[code as number] : undefined;
-  return name && grpcOutcome(name);
+  const name = typeof details === "string" && GRPC_CODES[code as number];
+  if (!name) return classifyText(code);
+  return name === "CANCELLED" ? { kind: "aborted" } : { kind: "grpc", code: name };
 }
 
-function errorOutcome(mark: ErrorClass | `${ErrorClass}!`): Outcome {
-  const errorClass = mark.replace("!", "") as ErrorClass;
-  return { kind: "error", errorClass, sent: errorClass === mark };
-}
-
-function classifyName({ name, message }: Marks): Outcome {
-  if (name === "AbortError") return { kind: "aborted" };
-  if (name === "TimeoutError") return errorOutcome("timeout");
-  // undici's parser gives its errors a name, but not always a code.
-  if (name === "HTTPParserError") return errorOutcome("protocol");
-  if (typeof message === "string" && NETWORK_MESSAGE.test(message)) return errorOutcome("reset");
-  return typeof name === "string" && FAULT_NAME.test(name) ? { kind: "fault" } : THROWN;
+function classifyText(...texts: readonly unknown[]): Outcome | undefined {
+  const isMatch = ([, pattern]: (typeof PATTERNS)[number]) =>
+    texts.some((text) => typeof text === "string" && pattern.test(text));
+  const mark = PATTERNS.find(isMatch)?.[0];
+  const errorClass = mark?.replace("!", "") as ErrorClass;
+  const isError = ERROR_CLASSES.includes(errorClass);
+  if (isError) return { kind: "error", errorClass, sent: errorClass === mark };
+  return mark && { kind: mark as "aborted" | "fault" };
 }

@@ -210,4 +210,5 @@ export {
   type Throttle,
   type ThrottleOptions,
 } from "./throttle.ts";
+export { type Hint, thrownHint } from "./thrown-hint.ts";
 export { seededRandom, type VirtualClock, virtualClock } from "./virtual.ts";

@@ -49,7 +49,7 @@ interface Told {
   readonly refused?: boolean;
   /** The id the other side gave its own side of the request. */
   readonly requestId?: string;
-  /** The caller's own judgement; it wins over the policy's lists. */
+  /** The judgement of the caller, or of a client that knows more than its status; wins over lists. */
   readonly verdict?: Verdict;
 }
 

@@ -5,7 +5,7 @@
 import { parseHttpDate } from "./http-date.ts";
 
 /** No hint is longer than this, so that sums with it stay exact whole numbers. */
-const LONGEST_HINT_MS = 1_000_000_000_000_000;
+const MAX_HINT_MS = 10 ** 15;
 
 /**
  * A `Retry-After` header in ms from now: `1*DIGIT` seconds or an HTTP-date, nothing else. The date
@@ -13,28 +13,25 @@ const LONGEST_HINT_MS = 1_000_000_000_000_000;
  * (a list, or joined by a comma) contradict each other and count as none.
  */
 export function parseRetryAfter(
-  value: string | readonly string[] | null | undefined,
+  value: unknown,
   now: number,
-  dateHeader?: string | null,
+  dateHeader?: unknown,
 ): number | undefined {
-  const text = typeof value === "string" ? value : onlyOne(value ?? []);
-  if (text === undefined) return undefined;
-  if (/^\d+$/.test(text)) return Math.min(Number(text) * 1000, LONGEST_HINT_MS);
-  const at = parseHttpDate(text, now);
-  if (at === undefined) return undefined;
-  const answeredAt = dateHeader ? (parseHttpDate(dateHeader, now) ?? now) : now;
-  return Math.max(0, at - answeredAt);
-}
-
-function onlyOne(values: readonly string[]): string | undefined {
-  return values.length === 1 ? values[0] : undefined;
+  const at = parseHttpDate(value, now);
+  if (at === undefined) return parseDigits(value, 1000);
+  return Math.max(0, at - (parseHttpDate(dateHeader, now) ?? now));
 }
 
 /**
  * gRPC's `grpc-retry-pushback-ms` (gRFC A6): a whole number of ms; a negative or unreadable one
  * means "do not retry".
  */
-export function parsePushback(value: string | null | undefined): number | "refused" | undefined {
+export function parsePushback(value: unknown): number | "refused" | undefined {
   if (value === null || value === undefined) return undefined;
-  return /^\d+$/.test(value) ? Math.min(Number(value), LONGEST_HINT_MS) : "refused";
+  return parseDigits(value, 1) ?? "refused";
+}
+
+/** `1*DIGIT` of a unit, in ms. A list of one counts as its entry; a longer one has commas. */
+export function parseDigits(value: unknown, unitMs: number): number | undefined {
+  return /^\d+$/.test(value as string) ? Math.min(Number(value) * unitMs, MAX_HINT_MS) : undefined;
 }

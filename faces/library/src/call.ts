@@ -270,7 +270,7 @@ function returned<T>(attempt: Call<T>, value: T): void {
 }
 
 function failed<T>(attempt: Call<T>, error: unknown): void {
-  if (!attempt.settled) judged(attempt, { error }, outcomeOf(error));
+  if (!attempt.settled) judged(attempt, { error }, outcomeOf(error, attempt.setting.clock.now()));
 }
 
 /** A classifier that throws is a mistake in a program: the call ends with what it threw. */

@@ -274,7 +274,9 @@ const REQUEST_ID_HEADERS = ["x-request-id", "request-id", "x-amzn-requestid", "c
 
 function outcomeOf(response: Response, now: number): Outcome {
   const { headers, status } = response;
-  const hint = parseRetryAfter(headers.get("retry-after"), now, headers.get("date"));
+  const retryAfter = headers.get("retry-after");
+  const hint =
+    retryAfter === null ? undefined : parseRetryAfter(retryAfter, now, headers.get("date"));
   const outcome = statusOutcome(status, hint);
   const requestId = REQUEST_ID_HEADERS.map((name) => headers.get(name)).find((id) => id !== null);
   return {

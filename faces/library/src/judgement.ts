@@ -2,7 +2,14 @@
  * Judgement: what an attempt's ending comes to as an outcome of core: by the caller's classifier
  * where it has a word to say, by the marks on the error where it has none.
  */
-import { classifyError, type Outcome, quote, RedriveError, type Verdict } from "@redrive/core";
+import {
+  classifyError,
+  type Outcome,
+  quote,
+  RedriveError,
+  thrownHint,
+  type Verdict,
+} from "@redrive/core";
 import type { Classify, Ending } from "./options.ts";
 
 /** The caller's own mistake: repeating would repeat it. */
@@ -17,8 +24,6 @@ export const NO_ENDING: Ending<never> = { error: undefined };
 export function isThenable<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
   return typeof (value as PromiseLike<T> | undefined)?.then === "function";
 }
-
-const TIMEOUT: Outcome = { kind: "error", errorClass: "timeout", sent: true };
 
 const VERDICTS: readonly unknown[] = ["success", "transient", "throttled", "terminal", "aborted"];
 
@@ -42,14 +47,15 @@ export function outcomeBy<T>(
 }
 
 /**
- * What a thrown value stands for. Our own timeout is known by its code; an inner call that was
- * given up by what it failed with, and if it may not be repeated below, it may not be here; our other
- * errors are mistakes in a program.
+ * What a thrown value stands for, and the hint it carries. Our own timeout is known by its code; an
+ * inner call that was given up by what it failed with, and if it may not be repeated below, it may not
+ * be here; our other errors are mistakes in a program.
  */
-export function outcomeOf(error: unknown): Outcome {
-  if (!(error instanceof RedriveError)) return classifyError(error);
-  if (error.code === "ATTEMPT_TIMEOUT") return TIMEOUT;
+export function outcomeOf(error: unknown, now: number): Outcome {
+  if (!(error instanceof RedriveError) || error.code === "ATTEMPT_TIMEOUT") {
+    return { ...classifyError(error), ...thrownHint(error, now) };
+  }
   if (error.code !== "GAVE_UP") return FAULT;
-  const outcome = error.cause === undefined ? classifyError(error) : outcomeOf(error.cause);
+  const outcome = outcomeOf(error.cause, now);
   return error.reason === "not-idempotent" ? { ...outcome, verdict: "terminal" } : outcome;
 }
