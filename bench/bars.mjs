@@ -7,7 +7,7 @@
  * @typedef {object} Bar
  * @property {string} of name of the contender
  * @property {number} [ratio] at most this many times the baseline
- * @property {readonly string[]} [below] and less than each of these
+ * @property {readonly string[]} [below] and no more than any of these
  * @property {number} [ns] at most this many nanoseconds
  * @property {number} [bytes] at most this many bytes allocated per operation
  */
@@ -43,8 +43,8 @@ function judgeOne({ results, baseline }, { of, ratio, below, ns, bytes }) {
   const rivals = (below ?? []).map((name) => find(results, name));
   const best = rivals.toSorted((a, b) => a.ratio - b.ratio)[0];
   if (best !== undefined) {
-    const bar = `${of}: below every peer, of which the best is ${best.name} at ${best.ratio.toFixed(2)}`;
-    verdicts.push({ bar, got: own.ratio.toFixed(2), ok: own.ratio < best.ratio });
+    const bar = `${of}: no more than any peer, of which the best is ${best.name} at ${best.ratio.toFixed(2)}`;
+    verdicts.push({ bar, got: own.ratio.toFixed(2), ok: own.ratio <= best.ratio });
   }
   return verdicts;
 }

@@ -5,11 +5,13 @@
  */
 import {
   ADAPTIVE_RATE_DEFAULTS,
+  Admission,
   BREAKER_DEFAULTS,
   CONCURRENCY_DEFAULTS,
   checkPolicy,
   classifyError,
   compile,
+  countFirst,
   createAdaptiveRate,
   createBreaker,
   createConcurrency,
@@ -22,19 +24,19 @@ import {
   enterBreaker,
   enterConcurrency,
   enterThrottle,
-  gatesOf,
   guardOptionsOf,
   judge,
   leaveBreaker,
   leaveConcurrency,
-  noteAccept,
   noteAnswer,
-  noteFirst,
   noteSuccess,
   quantileMs,
+  recordAnswer,
   recordLatency,
   resolve,
   resolveDestination,
+  retryGates,
+  SUCCESS,
   seededRandom,
   THROTTLE_DEFAULTS,
   takeAdaptiveRate,
@@ -50,6 +52,8 @@ import { sink } from "./harness.mjs";
 const ROUNDS = 31;
 const ROUND_MS = 20;
 const BAR_NS = 200;
+/** Seven guards, entered and left. */
+const ADMISSION_BAR_NS = 1_000;
 
 /** A tenth of a millisecond a call: windows turn over while they are measured. */
 const CALLS_PER_MS = 10;
@@ -106,6 +110,8 @@ function decisions() {
   ];
 }
 
+const half = () => 0.5;
+
 function breakerAndBudgets() {
   const breaker = createBreaker(BREAKER_DEFAULTS, START_AT);
   const failing = createBreaker({ ...BREAKER_DEFAULTS, failureRate: 1 }, START_AT);
@@ -114,11 +120,11 @@ function breakerAndBudgets() {
   const { retryBudget: grpcOptions } = resolveDestination({ retryBudget: { kind: "GRPC" } });
   return [
     steps("breaker: enter, leave well", (_, now) =>
-      leaveBreaker(breaker, now, enterBreaker(breaker, now), "success", 5, 0.5),
+      leaveBreaker(breaker, now, enterBreaker(breaker, now), "success", 5, half),
     ),
     steps("breaker: enter, leave failed", (i, now) => {
       const outcome = i % 10 === 0 ? "success" : "failure";
-      leaveBreaker(failing, now, enterBreaker(failing, now), outcome, 5, 0.5);
+      leaveBreaker(failing, now, enterBreaker(failing, now), outcome, 5, half);
     }),
     ...[ratioOptions, tokenOptions, grpcOptions].map((options) => budgetSteps(options)),
   ];
@@ -129,7 +135,7 @@ function budgetSteps(options) {
   if (options === undefined) throw new Error("a budget was asked for");
   const budget = createRetryBudget(options, START_AT);
   return steps(`budget ${options.kind}: first, take, success`, (_, now) => {
-    noteFirst(budget, now);
+    countFirst(budget, now);
     const ticket = takeRetry(budget, now, false);
     noteSuccess(budget, ticket, false);
     return ticket;
@@ -155,9 +161,9 @@ function limits() {
       noteAnswer(adaptive, now, i % 1_000 === 0);
       return went;
     }),
-    steps("throttle: enter, accept", (_, now) => {
+    steps("throttle: enter, answer", (_, now) => {
       const sent = enterThrottle(throttle, now, 0.5);
-      noteAccept(throttle, now);
+      recordAnswer(throttle, now, true);
       return sent;
     }),
   ];
@@ -167,17 +173,62 @@ function observations() {
   const latency = createLatency(START_AT);
   const read = createLatency(START_AT);
   for (let i = 0; i < 1_000; i++) recordLatency(read, START_AT, i % 250);
-  const document = { retryBudget: {}, breaker: {}, rate: { perSecond: 1_000 } };
-  const guards = createGuards(guardOptionsOf(resolveDestination(document)), START_AT);
-  recordLatency(guards.latency, START_AT, 10);
+  const { admission, breaker, applicant } = admissionOf({
+    retryBudget: {},
+    breaker: {},
+    rate: { perSecond: 1_000 },
+  });
+  recordLatency(admission.guards.latency, START_AT, 10);
   return [
     steps("latency: record", (i, now) => recordLatency(latency, now, i % 250)),
     steps("latency: record, p95", (i, now) => {
       recordLatency(read, now, i % 250);
       return quantileMs(read, now, 0.95);
     }),
-    steps("gatesOf", (_, now) => gatesOf(guards, now, false)),
+    steps("retryGates", (_, now) => retryGates(admission, applicant, breaker, now)),
+    steps("admission: check", (_, now) => admission.check(applicant, breaker, now)),
   ];
+}
+
+/** @param {import("@redrive/core").DestinationDocument} document */
+function admissionOf(document) {
+  const destination = resolveDestination(document);
+  const guards = createGuards(guardOptionsOf(destination), START_AT);
+  const { policy, retryAfterGate } = destination;
+  const admission = new Admission(guards, retryAfterGate, seededRandom("bench"));
+  const applicant = /** @type {const} */ ({ kind: "first", patient: false, throttled: false });
+  return { admission, policy, breaker: guards.breaker, applicant };
+}
+
+/** A call passes every guard of its destination, and all of them learn how it ended. */
+function admissions() {
+  const breakerOnly = admissionOf({ retryBudget: false, breaker: {} });
+  const all = admissionOf({
+    retryBudget: {},
+    breaker: {},
+    concurrency: { algorithm: "AIMD" },
+    rate: { perSecond: 100_000, adaptive: true, throttle: true },
+    retryAfterGate: {},
+  });
+  return [
+    steps("admission: enter, leave, a breaker only", (_, now) => passed(breakerOnly, now)),
+    steps("admission: enter, leave, all guards", (_, now) => passed(all, now)),
+    steps("admission: enter, give back, all guards", (_, now) => {
+      const { admission, breaker, applicant } = all;
+      const permit = admission.enter(applicant, breaker, now);
+      if (permit !== undefined) admission.giveBack(permit, breaker, now);
+    }),
+  ];
+}
+
+/**
+ * @param {ReturnType<typeof admissionOf>} of
+ * @param {number} now
+ */
+function passed({ admission, policy, breaker, applicant }, now) {
+  const permit = admission.enter(applicant, breaker, now);
+  if (permit === undefined) throw new Error(`refused: ${admission.refusal}`);
+  admission.leave(permit, breaker, policy, SUCCESS, "success", 5, now);
 }
 
 /** Once per document, not per call: for information. */
@@ -234,4 +285,5 @@ await section("decisions", decisions(), BAR_NS);
 await section("breaker and budgets", breakerAndBudgets(), BAR_NS);
 await section("limits", limits(), BAR_NS);
 await section("observations", observations(), BAR_NS);
+await section("admission", admissions(), ADMISSION_BAR_NS);
 await section("documents, for information", documents(), undefined);

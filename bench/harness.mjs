@@ -19,6 +19,7 @@ import { spellReport } from "./report.mjs";
  * @property {readonly Contender[]} contenders
  * @property {number} [rounds] default 21
  * @property {number} [roundMs] how long one contender's turn takes, about; default 20
+ * @property {boolean} [collects] begin each round with a full collection; only with --expose-gc
  */
 
 /**
@@ -70,7 +71,7 @@ export async function compare(comparison) {
  * @returns {Promise<Report>}
  */
 export async function measure(comparison, host) {
-  const { name, contenders, rounds = 21, roundMs = 20 } = comparison;
+  const { name, contenders, rounds = 21, roundMs = 20, collects = false } = comparison;
   const baseline = comparison.baseline ?? contenders[0]?.name ?? "";
   if (!contenders.some((contender) => contender.name === baseline)) {
     throw new Error(`baseline must be one of the contenders, got ${JSON.stringify(baseline)}`);
@@ -81,6 +82,7 @@ export async function measure(comparison, host) {
     turns.push({ contender, operations: await calibrate(contender, roundMs, host), ns: [] });
   }
   for (let round = 0; round < rounds; round++) {
+    if (collects) host.collect?.();
     for (const turn of shuffled(turns, host)) {
       turn.ns.push((await timeOf(turn.contender, turn.operations, host)) / turn.operations);
     }

@@ -69,6 +69,19 @@ describe("measure", () => {
     expect(rounds.slice(0, 3)).not.toEqual(["a1", "b1", "c1"]);
   });
 
+  test("begins each round with a collection, if asked to", async () => {
+    const { host, contender } = fakeHost();
+    const steps: string[] = [];
+    const run = (operations: number) => {
+      steps.push("run");
+      contender("a", () => 1e6).run(operations);
+    };
+    const collect = () => void steps.push("collect");
+    const comparison = { name: "x", contenders: [{ name: "a", run }], rounds: 2, roundMs: 1 };
+    await measure({ ...comparison, collects: true }, { ...host, collect });
+    expect(steps.slice(0, 5)).toEqual(["run", "collect", "run", "collect", "run"]);
+  });
+
   test("waits for contenders that are asynchronous", async () => {
     const { host, contender } = fakeHost();
     const slow = contender("slow", () => 100);

@@ -1,11 +1,14 @@
 /**
- * `npm run bench -- library [--node 24] [--json]`: what a call through `redrive` costs, beside its
- * peers: sequential awaited calls of an async no-op, as ratios to calling it plainly, in time of the
- * processor. Timeouts are enforced in all of ours; a peer is given the nearest it has.
+ * `npm run bench -- library [--node 24] [--json] [--only=a,d] [--against <checkout>]`: what a call
+ * through `redrive` costs, beside its peers: sequential awaited calls of an async no-op, as ratios to
+ * calling it plainly, in time of the processor. Each round begins with a full collection, as a
+ * program has one now and then: a library whose compiled code does not survive it pays in every
+ * round. Timeouts are enforced in all of ours; a peer is given the nearest it has. With `--against`
+ * the rows of this checkout are compared with those of another one instead.
  */
 import { setImmediate as endOfTurn } from "node:timers/promises";
-import { systemClock } from "@redrive/core";
-import { destination, retry } from "redrive";
+import { fileURLToPath } from "node:url";
+import { MOST_RATIO, otherCheckout } from "./against.mjs";
 import { flat, judge, printVerdicts } from "./bars.mjs";
 import { compareCpuTime } from "./cpu-time.mjs";
 import {
@@ -18,13 +21,28 @@ import {
   stackPeers,
   stayingBreakerPeers,
 } from "./library-peers.mjs";
+import {
+  breakerRows,
+  failingRows,
+  literalRows,
+  loadCheckout,
+  retryRows,
+  stackRows,
+  WINDOW_SIZES,
+  wait,
+  waitingRows,
+} from "./library-rows.mjs";
 
 /** @typedef {import("./library-peers.mjs").Peer} Peer */
+/** @typedef {import("./library-rows.mjs").Checkout} Checkout */
 /** @typedef {import("./bars.mjs").Bar} Bar */
 
 const ROUNDS = 31;
+/** Two checkouts differ by less than two libraries do. */
+const ROUNDS_AGAINST = 61;
 const ROUND_MS = 30;
 const PLAIN = "plain await fn()";
+const otherPath = otherCheckout();
 
 /** On Node 20 making a signal costs forty times what it costs on 24; see library-anchors. */
 const isNode20 = process.version.startsWith("v20.");
@@ -68,7 +86,13 @@ function sequentialFailures({ name, call }) {
  * @param {readonly Bar[]} bars
  */
 async function section(name, contenders, bars) {
-  const report = await compareCpuTime({ name, contenders, rounds: ROUNDS, roundMs: ROUND_MS });
+  const report = await compareCpuTime({
+    name,
+    contenders,
+    rounds: otherPath === undefined ? ROUNDS : ROUNDS_AGAINST,
+    roundMs: ROUND_MS,
+    collects: true,
+  });
   printVerdicts(name, judge(report, bars));
   return report;
 }
@@ -79,151 +103,93 @@ const namesOf = (peers) => peers.map(({ name }) => name);
 /** @type {Peer} */
 const plain = { name: PLAIN, call: noop };
 
-async function retryOnly() {
-  const kept = { maxAttempts: 3, totalBudgetMs: 8_000 };
-  const ours = [
-    { name: "redrive, options kept", call: () => retry(noop, kept) },
-    {
-      name: "redrive, options in the call",
-      call: () => retry(noop, { maxAttempts: 3, totalBudgetMs: 8_000 }),
-    },
-  ];
+/** @param {Checkout} checkout */
+async function retryOnly(checkout) {
+  const ours = retryRows(checkout);
+  const [kept = "", inCall = ""] = namesOf(ours);
   const hand = { name: "hand-written loop", call: handWrittenRetry };
   await section(
     "(a) retry only, success at once",
     [plain, ...ours, hand, ...retryPeers].map(sequential),
     [
-      { of: "redrive, options kept", ratio: 5, bytes: 1_200, below: namesOf(retryPeers) },
-      { of: "redrive, options in the call", ratio: 8, bytes: 1_200 },
+      { of: kept, ratio: 5, bytes: 1_200, below: namesOf(retryPeers) },
+      { of: inCall, ratio: 8, bytes: 1_200 },
     ],
   );
 }
 
-async function breakerOnly() {
-  const ours = destination("bench", {
-    policy: { maxAttempts: 1 },
-    retryBudget: false,
-    breaker: {},
-  });
-  const name = "redrive breaker";
+/** @param {Checkout} checkout */
+async function breakerOnly(checkout) {
+  const ours = breakerRows(checkout);
   await section(
     "(b) breaker only, closed",
-    [plain, { name, call: () => ours.run(noop) }, ...breakerPeers].map(sequential),
-    [{ of: name, ratio: 5, below: namesOf(breakerPeers) }],
+    [plain, ...ours, ...breakerPeers].map(sequential),
+    ours.map(({ name }) => ({ of: name, ratio: 5, below: namesOf(breakerPeers) })),
   );
 }
 
-async function wholeStack() {
-  const policy = { maxAttempts: 3, attemptTimeoutMs: 2_000, totalBudgetMs: 8_000 };
-  const ours = destination("bench", { policy, breaker: {} });
-  const unread = "redrive, signal not read";
-  const read = "redrive, signal read";
+/** @param {Checkout} checkout */
+async function wholeStack(checkout) {
+  const ours = stackRows(checkout);
+  const [unread = "", read = ""] = namesOf(ours);
   const below = namesOf(stackPeers);
+  const hand = { name: "hand-written equivalent", call: handWrittenStack };
   await section(
     "(c) retry, breaker, attempt timeout and total deadline",
+    [plain, ...ours, hand, ...stackPeers].map(sequential),
     [
-      plain,
-      { name: unread, call: () => ours.run(noop) },
-      { name: read, call: () => ours.run(readSignal) },
-      { name: "hand-written equivalent", call: handWrittenStack },
-      ...stackPeers,
-    ].map(sequential),
-    [
-      { of: unread, ratio: 20, bytes: 2_500, below },
+      { of: unread, ratio: 10, bytes: 2_500, below },
       { of: read, ratio: isNode20 ? 60 : 35, below },
     ],
   );
 }
 
-/** @param {{ readonly signal: AbortSignal }} context */
-async function readSignal({ signal }) {
-  return signal;
-}
-
-const WINDOW_MS = 10_000;
-const SIZES = [1_000, 10_000, 50_000];
-
-/** One success in so many calls, the first among them, keeps a breaker closed that opens when all fail. */
-const SUCCESS_EVERY = 50;
-
-async function everyCallFails() {
-  const ours = SIZES.map(failingDestination);
+/** @param {Checkout} checkout */
+async function everyCallFails(checkout) {
+  const ours = failingRows(checkout);
   const plainFailing = { name: "plain await that rejects", call: failing };
   const contenders = [plainFailing, ...ours, ...stayingBreakerPeers].map(sequentialFailures);
   const report = await section(
     "(d) breaker kept closed, every call rejects",
     contenders,
-    ours.map(({ name }) => ({ of: name, ratio: 2 })),
+    ours.map(({ name }) => ({ of: name, ratio: 1.8 })),
   );
   printVerdicts("(d) flat", [flat(report, namesOf(ours), 1.25)]);
   const filled = ours.map(({ name, samples }, index) => {
     const held = samples();
-    const ok = held > 0.7 * (SIZES[index] ?? 0);
+    const ok = held > 0.7 * (WINDOW_SIZES[index] ?? 0);
     return { bar: `${name}: that many are in it`, got: `${held}`, ok };
   });
   printVerdicts("(d) windows", filled);
 }
 
 /**
- * A destination whose window holds about so many calls, whatever the machine's speed: its clock
- * moves on by a fixed span a call.
- * @param {number} size
+ * What a call costs that ends in a later turn. For information.
+ * @param {Checkout} checkout
  */
-function failingDestination(size) {
-  const startedAt = Date.now();
-  let calls = 0;
-  const passedMs = () => (calls * WINDOW_MS) / size;
-  const clock = {
-    ...systemClock,
-    now: () => Math.floor(startedAt + passedMs()),
-    monotonicMs: passedMs,
-  };
-  const ours = destination("bench", {
-    policy: { maxAttempts: 1 },
-    retryBudget: false,
-    breaker: { failureRate: 1, windowMs: WINDOW_MS },
-    clock,
-  });
-  /** @returns {Promise<unknown>} */
-  function call() {
-    calls++;
-    return calls % SUCCESS_EVERY === 1 ? ours.run(noop) : ours.run(failing);
-  }
-  const samples = () => callsIn(ours.save().guards.breaker?.window.counts ?? []);
-  return { name: `redrive, ${size} samples in the window`, call, samples };
-}
-
-/**
- * A saved window has three counts a bucket, of which the first is of calls.
- * @param {readonly number[]} counts
- */
-function callsIn(counts) {
-  return counts.reduce((sum, count, index) => (index % 3 === 0 ? sum + count : sum), 0);
-}
-
-/** What a call costs that ends in a later turn, as every call over a network does. For information. */
-async function acrossTurns() {
-  const kept = { maxAttempts: 3, totalBudgetMs: 8_000 };
-  const policy = { maxAttempts: 3, attemptTimeoutMs: 2_000, totalBudgetMs: 8_000 };
-  const ours = destination("bench", { policy, breaker: {} });
-  const wait = () => endOfTurn();
+async function acrossTurns(checkout) {
   await section(
     "(e) for information: each call ends in a later turn of the event loop",
     [
       { name: PLAIN, call: wait },
-      { name: "redrive retry", call: () => retry(wait, kept) },
-      { name: "redrive stack", call: () => ours.run(wait) },
-      { name: "redrive stack, signal read", call: () => ours.run(waitWith) },
+      ...waitingRows(checkout),
       { name: "plain with a timer", call: () => withTimer(wait) },
     ].map(sequential),
     [],
   );
 }
 
-/** @param {{ readonly signal: AbortSignal }} context */
-async function waitWith({ signal }) {
-  await endOfTurn();
-  return signal.aborted;
+/**
+ * Last, since options of many shapes make reading them dearer for every call after: by about 50 ns.
+ * @param {Checkout} checkout
+ */
+async function manyLiterals(checkout) {
+  const ours = literalRows(checkout);
+  await section(
+    "(f) retry only, options of many shapes and values",
+    [plain, ...ours].map(sequential),
+    ours.map(({ name }) => ({ of: name, ratio: 8 })),
+  );
 }
 
 /** @param {() => Promise<unknown>} fn */
@@ -236,17 +202,43 @@ async function withTimer(fn) {
   }
 }
 
+/**
+ * Each row of this checkout beside the same row of the other one.
+ * @param {string} letter
+ * @param {(checkout: Checkout) => readonly Peer[]} rowsOf
+ * @param {Checkout} before
+ * @param {Checkout} after
+ */
+async function againstOther(letter, rowsOf, before, after) {
+  const measured = letter === "d" ? sequentialFailures : sequential;
+  const newRows = rowsOf(after);
+  for (const [index, row] of rowsOf(before).entries()) {
+    const newRow = newRows[index] ?? row;
+    await section(
+      `(${letter}) ${row.name}`,
+      [measured({ ...row, name: "before" }), measured({ ...newRow, name: "after" })],
+      [{ of: "after", ratio: MOST_RATIO }],
+    );
+  }
+}
+
+const sections = {
+  a: { run: retryOnly, rowsOf: retryRows },
+  b: { run: breakerOnly, rowsOf: breakerRows },
+  c: { run: wholeStack, rowsOf: stackRows },
+  d: { run: everyCallFails, rowsOf: failingRows },
+  e: { run: acrossTurns, rowsOf: waitingRows },
+  f: { run: manyLiterals, rowsOf: literalRows },
+};
+
 /** `--only=a,d` runs these sections alone. */
 const only = process.argv.find((word) => word.startsWith("--only="))?.slice("--only=".length);
-const sections = {
-  a: retryOnly,
-  b: breakerOnly,
-  c: wholeStack,
-  d: everyCallFails,
-  e: acrossTurns,
-};
-for (const [letter, run] of Object.entries(sections)) {
-  if (only === undefined || only.includes(letter)) await run();
+const ours = await loadCheckout(fileURLToPath(new URL("..", import.meta.url)));
+const other = otherPath === undefined ? undefined : await loadCheckout(otherPath);
+for (const [letter, { run, rowsOf }] of Object.entries(sections)) {
+  if (only !== undefined && !only.includes(letter)) continue;
+  if (other === undefined) await run(ours);
+  else await againstOther(letter, rowsOf, other, ours);
 }
 // Peers keep timers of their own.
 process.exit();

@@ -1,5 +1,5 @@
 /**
- * `npm run bench [name ...] [--node 24] [--json]`: sets up bench/ (its peers are packages of its
+ * `npm run bench [name ...] [--node 24] [--json] [--against <checkout>]`: sets up bench/ (its peers are packages of its
  * own), builds, and runs `bench/<name>.bench.mjs`, or all of them one after the other.
  */
 import { spawn } from "node:child_process";
@@ -35,13 +35,28 @@ for (const name of chosen) {
 
 /** @param {readonly string[]} words */
 function parse(words) {
-  const at = words.indexOf("--node");
-  const others = at < 0 ? words : words.filter((_, index) => index !== at && index !== at + 1);
+  const [node, afterNode] = takeOption(words, "--node");
+  const [against, others] = takeOption(afterNode, "--against");
   return {
     names: others.filter((word) => !word.startsWith("-")),
-    options: others.filter((word) => word.startsWith("-")),
-    major: at < 0 ? undefined : Number(words[at + 1]),
+    options: [
+      ...others.filter((word) => word.startsWith("-")),
+      ...(against === undefined ? [] : ["--against", against]),
+    ],
+    major: node === undefined ? undefined : Number(node),
   };
+}
+
+/**
+ * An option's value, and the words without both.
+ * @param {readonly string[]} words
+ * @param {string} name
+ * @returns {[string | undefined, readonly string[]]}
+ */
+function takeOption(words, name) {
+  const at = words.indexOf(name);
+  if (at < 0) return [undefined, words];
+  return [words[at + 1], words.filter((_, index) => index !== at && index !== at + 1)];
 }
 
 /**

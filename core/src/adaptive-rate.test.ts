@@ -9,6 +9,7 @@ import {
   cubeRoot,
   noteAnswer,
   restoreAdaptiveRate,
+  returnAdaptiveRate,
   saveAdaptiveRate,
   takeAdaptiveRate,
 } from "./adaptive-rate.ts";
@@ -25,6 +26,47 @@ function throttledAt(now: number): AdaptiveRate {
   noteAnswer(rate, now, true);
   return rate;
 }
+
+describe("a token that is returned", () => {
+  /** Throttled at T0, and a second later: some tokens are there. */
+  function ready(): AdaptiveRate {
+    const rate = throttledAt(T0);
+    adaptiveRateReadyAt(rate, T0 + 1000);
+    return rate;
+  }
+
+  test("at once is free for the next call, and the bucket does not overflow", () => {
+    const rate = ready();
+    const before = rate.tokens;
+    takeAdaptiveRate(rate, T0 + 1000);
+    returnAdaptiveRate(rate, T0 + 1000, T0 + 1000);
+    expect(rate.tokens).toBeCloseTo(before, 9);
+    for (let n = 0; n < 50; n++) returnAdaptiveRate(rate, T0 + 1000, T0 + 1000);
+    expect(rate.tokens).toBe(rate.capacity);
+  });
+
+  test("later is less by what time has returned", () => {
+    for (const ms of [0, 10, 50, 5000]) {
+      const rate = ready();
+      while (takeAdaptiveRate(rate, T0 + 1000));
+      const left = rate.tokens;
+      const refilled = (ms / 1000) * rate.fillRate;
+      returnAdaptiveRate(rate, T0 + 1000, T0 + 1000 + ms);
+      const whole = Math.min(rate.capacity, left + Math.max(1, refilled));
+      expect(rate.tokens).toBeCloseTo(whole, 9);
+    }
+  });
+
+  test("is none if the call went before the limiter was throttled", () => {
+    const rate = create(T0 - 5000);
+    expect(takeAdaptiveRate(rate, T0 - 1)).toBe(true);
+    returnAdaptiveRate(rate, T0 - 1, T0 - 1);
+    noteAnswer(rate, T0, true);
+    while (takeAdaptiveRate(rate, T0));
+    returnAdaptiveRate(rate, T0 - 1, T0);
+    expect(takeAdaptiveRate(rate, T0)).toBe(false);
+  });
+});
 
 // The tables of Amazon's "new retries" specification for SDKs, as smithy-kotlin's and
 // smithy-swift's tests have them (read 2026-11-15).

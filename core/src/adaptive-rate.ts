@@ -49,6 +49,9 @@ export interface AdaptiveRate {
   measuredAt: number;
 }
 
+/** What rounding may add up to, however often the tokens are refilled on the way. */
+const ROUNDING = 1e-9;
+
 /** The rate is measured anew in every half second that has an answer. */
 const MEASURE_MS = 500;
 
@@ -74,16 +77,27 @@ export function createAdaptiveRate(options: AdaptiveRateOptions, now: number): A
 export function takeAdaptiveRate(rate: AdaptiveRate, now: number): boolean {
   if (!rate.enabled) return true;
   refill(rate, now);
-  if (rate.tokens < 1) return false;
-  rate.tokens -= 1;
+  if (rate.tokens < 1 - ROUNDING) return false;
+  rate.tokens = Math.max(0, rate.tokens - 1);
   return true;
+}
+
+/**
+ * Returns the token of a call that was never sent, less what time has returned already. A call that
+ * was let go before the latest throttling answer took no token, or one of a bucket since cut down.
+ */
+export function returnAdaptiveRate(rate: AdaptiveRate, takenAt: number, now: number): void {
+  if (!rate.enabled || takenAt < rate.throttledAt) return;
+  refill(rate, now);
+  const passed = Math.max(0, ((now - takenAt) / 1000) * rate.fillRate);
+  rate.tokens = Math.min(rate.capacity, rate.tokens + Math.max(0, 1 - passed));
 }
 
 /** The earliest whole ms at which a call may go: `now` if it may go at once. */
 export function adaptiveRateReadyAt(rate: AdaptiveRate, now: number): number {
   if (!rate.enabled) return now;
   refill(rate, now);
-  const missing = Math.max(0, 1 - rate.tokens);
+  const missing = Math.max(0, 1 - rate.tokens - ROUNDING);
   return now - Math.floor((-missing * 1000) / rate.fillRate);
 }
 

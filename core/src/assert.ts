@@ -7,10 +7,12 @@ import { RedriveError } from "./errors.ts";
 /** Throws unless `value` is a number with `min <= value <= max`. */
 export function assertRange(name: string, value: number, min: number, max: number): void {
   if (typeof value === "number" && value >= min && value <= max) return;
-  throw new RedriveError(
-    "INVALID_ARGUMENT",
-    `${name} must be ${min} to ${max}, got ${quote(value)}`,
-  );
+  throw invalidArgument(`${name} must be ${min} to ${max}`, value);
+}
+
+/** An error of use. Its message is `text`, and then the value. */
+export function invalidArgument(text: string, value: unknown): RedriveError {
+  return new RedriveError("INVALID_ARGUMENT", `${text}, got ${quote(value)}`);
 }
 
 /** A value as a reader of an error message would write it, never longer than a line. */

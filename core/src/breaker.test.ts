@@ -23,7 +23,7 @@ import {
 } from "./breaker.ts";
 
 const T0 = 1_700_000_000_000;
-const MIDDLE = 0.5;
+const MIDDLE = () => 0.5;
 
 function breakerOf(options: Partial<BreakerOptions> = {}): Breaker {
   return createBreaker({ ...BREAKER_DEFAULTS, ...options }, T0);
@@ -97,7 +97,7 @@ const leave = (which: number, outcome: BreakerOutcome, durationMs: number, draw:
   commandOf(`leave ${which} ${outcome} ${durationMs} ${draw}`, (model, { breaker, passes }) => {
     const [pass] = passes.splice(which % Math.max(1, passes.length), 1);
     if (pass === undefined) return;
-    leaveBreaker(breaker, model.now, pass, outcome, durationMs, draw);
+    leaveBreaker(breaker, model.now, pass, outcome, durationMs, () => draw);
     modelLeave(model, pass, outcome, durationMs, draw);
   });
 
@@ -198,7 +198,7 @@ describe("the open span", () => {
       [0.9999999, 6000],
     ] as const) {
       const breaker = breakerOf({ minCalls: 1 });
-      leaveBreaker(breaker, T0, enterBreaker(breaker, T0), "failure", 1, draw);
+      leaveBreaker(breaker, T0, enterBreaker(breaker, T0), "failure", 1, () => draw);
       expect(openUntil(breaker, T0)).toBe(T0 + spanMs);
       expect(breakerReadyAt(breaker, T0)).toBe(T0 + spanMs);
       expect(enterBreaker(breaker, T0 + spanMs - 1)).toBe(0);
@@ -216,13 +216,32 @@ describe("the open span", () => {
       call(breaker, now, "failure");
     }
     expect(spans).toEqual([5000, 10_000, 20_000, 40_000, 50_000, 50_000]);
-    const draws = [0, 0.25, 0.5, 0.75, 1 - Number.EPSILON / 2];
-    const capped = draws.map((draw) => {
-      const atCap = breakerOf({ minCalls: 1, openMs: 60_000 });
-      leaveBreaker(atCap, T0, enterBreaker(atCap, T0), "failure", 1, draw);
-      return (openUntil(atCap, T0) ?? 0) - T0;
+  });
+
+  const draws = [0, 0.25, 0.5, 0.75, 1 - Number.EPSILON / 2];
+  const firstSpans = (options: Partial<BreakerOptions>) =>
+    draws.map((draw) => {
+      const breaker = breakerOf({ minCalls: 1, ...options });
+      leaveBreaker(breaker, T0, enterBreaker(breaker, T0), "failure", 1, () => draw);
+      return (openUntil(breaker, T0) ?? 0) - T0;
     });
-    expect(capped).toEqual([40_000, 45_000, 50_000, 55_000, 60_000]);
+
+  test("is jittered but never longer than maxOpenMs where openMs leaves less than a fifth above it", () => {
+    expect(firstSpans({ openMs: 5000, maxOpenMs: 6000 })).toEqual([4000, 4500, 5000, 5500, 6000]);
+    expect(firstSpans({ openMs: 5000, maxOpenMs: 5000 })).toEqual([4000, 4250, 4500, 4750, 5000]);
+    expect(firstSpans({ openMs: 5000, maxOpenMs: 5500 })).toEqual([4000, 4375, 4750, 5125, 5500]);
+  });
+
+  test("is at least four fifths of openMs and at most maxOpenMs, whatever they are", () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 5, max: 60_000 }), fc.nat(60_000), (openMs, aboveMs) => {
+        const maxOpenMs = openMs + aboveMs;
+        const spans = firstSpans({ openMs, maxOpenMs });
+        expect(Math.min(...spans)).toBeGreaterThanOrEqual(openMs * 0.8);
+        expect(Math.max(...spans)).toBeLessThanOrEqual(Math.min(openMs * 1.2, maxOpenMs));
+        expect(new Set(spans).size).toBeGreaterThan(1);
+      }),
+    );
   });
 
   test("starts over once it has fully closed", () => {

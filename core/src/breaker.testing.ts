@@ -85,12 +85,15 @@ function trip(model: ModelBreaker, draw: number): void {
   become(model, "OPEN");
   model.openCount++;
   const spreadMs = Math.floor(0.2 * nominalMs(model));
-  const extraMs = Math.floor(draw * (2 * spreadMs + 1));
-  model.openUntil = model.now + nominalMs(model) - spreadMs + extraMs;
+  const lowMs = nominalMs(model) - spreadMs;
+  const highMs = Math.min(nominalMs(model) + spreadMs, model.options.maxOpenMs);
+  model.openUntil = model.now + lowMs + Math.floor(draw * (highMs - lowMs + 1));
 }
 
 function nominalMs({ options, openCount }: ModelBreaker): number {
-  return Math.floor(Math.min(options.openMs * 2 ** (openCount - 1), options.maxOpenMs / 1.2));
+  const { openMs, maxOpenMs } = options;
+  const mostMs = Math.max(openMs, maxOpenMs / 1.2);
+  return Math.floor(Math.min(openMs * 2 ** (openCount - 1), mostMs));
 }
 
 function become(model: ModelBreaker, state: BreakerState): void {

@@ -30,7 +30,10 @@ export interface BreakerOptions {
   readonly windowMs: number;
   /** With fewer calls in the window no rate opens it. 1 to 1 000 000. Default: 20. */
   readonly minCalls: number;
-  /** How long it stays open the first time, give or take a fifth. 1 to `maxOpenMs`. Default: 5000. */
+  /**
+   * How long it stays open the first time, give or take a fifth, and never longer than `maxOpenMs`.
+   * 1 to `maxOpenMs`. Default: 5000.
+   */
   readonly openMs: number;
   /** Each re-opening doubles the span; none exceeds this. `openMs` to 86 400 000 ms. Default: 60 000. */
   readonly maxOpenMs: number;
@@ -161,8 +164,9 @@ function probesUnderWay({ options, probes, probeAt, openCount, at }: Breaker): n
 }
 
 /**
- * A call that had a pass ended. `draw` is in [0, 1) and spreads the open span, should it open. True
- * if it is closed and holds nothing bad: further successes at this instant then change no state.
+ * A call that had a pass ended. `draw` gives a number in [0, 1) that spreads the open span; it is
+ * called only if the breaker opens. True if the breaker is closed and holds nothing bad: further
+ * successes at this instant then change no state.
  */
 export function leaveBreaker(
   breaker: Breaker,
@@ -170,7 +174,7 @@ export function leaveBreaker(
   pass: number,
   outcome: BreakerOutcome,
   durationMs: number,
-  draw: number,
+  draw: () => number,
 ): boolean {
   if (now !== breaker.at) follow(breaker, now);
   if (pass !== breaker.generation) return false;
@@ -187,7 +191,12 @@ export function countSuccesses({ window }: Breaker, calls: number): void {
 }
 
 /** One bad probe re-opens, `halfOpenProbes` good ones close. Slow is bad: it would trip again. */
-function leaveProbe(breaker: Breaker, outcome: BreakerOutcome, slow: boolean, draw: number): void {
+function leaveProbe(
+  breaker: Breaker,
+  outcome: BreakerOutcome,
+  slow: boolean,
+  draw: () => number,
+): void {
   breaker.probes = Math.max(0, breaker.probes - 1);
   if (outcome === "ignored") return;
   if (outcome === "failure" || slow) {
@@ -195,10 +204,12 @@ function leaveProbe(breaker: Breaker, outcome: BreakerOutcome, slow: boolean, dr
     return;
   }
   breaker.successes++;
-  if (breaker.successes >= breaker.options.halfOpenProbes) close(breaker);
+  if (breaker.successes < breaker.options.halfOpenProbes) return;
+  changeState(breaker, "CLOSED");
+  breaker.openCount = 0;
 }
 
-function countCall(breaker: Breaker, failed: boolean, slow: boolean, draw: number): boolean {
+function countCall(breaker: Breaker, failed: boolean, slow: boolean, draw: () => number): boolean {
   const { window } = breaker;
   advanceWindow(window, breaker.at);
   countEvent(window, CALLS);
@@ -218,17 +229,13 @@ function isTripped({ options, window }: Breaker): boolean {
   return failing || totalOf(window, SLOW) / calls >= options.slowRate;
 }
 
-function open(breaker: Breaker, draw: number): void {
+function open(breaker: Breaker, draw: () => number): void {
   changeState(breaker, "OPEN");
   breaker.openCount++;
   const middleMs = spanMs(breaker.options, breaker.openCount);
   const spreadMs = Math.floor(middleMs * OPEN_JITTER);
-  breaker.openUntil = breaker.at + pick(middleMs - spreadMs, middleMs + spreadMs, draw);
-}
-
-function close(breaker: Breaker): void {
-  changeState(breaker, "CLOSED");
-  breaker.openCount = 0;
+  const topMs = Math.min(middleMs + spreadMs, breaker.options.maxOpenMs);
+  breaker.openUntil = breaker.at + pick(middleMs - spreadMs, topMs, draw());
 }
 
 /** What was counted and who was let in belong to the state that ends. */
@@ -240,9 +247,12 @@ function changeState(breaker: Breaker, state: BreakerState): void {
   clearWindow(breaker.window);
 }
 
-/** The open span before chance. Capped so that the jitter above it ends at `maxOpenMs`, unpiled. */
+/**
+ * The open span before jitter. A doubled span is capped so that its jitter ends at `maxOpenMs`. The
+ * first is always `openMs`: where less than a fifth is left above it, `open` draws from less.
+ */
 function spanMs({ openMs, maxOpenMs }: BreakerOptions, openCount: number): number {
-  const ceilingMs = maxOpenMs / (1 + OPEN_JITTER);
+  const ceilingMs = Math.max(openMs, maxOpenMs / (1 + OPEN_JITTER));
   let span = openMs;
   for (let n = 1; n < openCount && span < ceilingMs; n++) span *= 2;
   return Math.max(1, Math.floor(Math.min(span, ceilingMs)));

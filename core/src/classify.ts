@@ -22,10 +22,7 @@ const PATTERNS: readonly (readonly [Kind | `${ErrorClass}!`, RegExp])[] = [
   ["tls!", /^([A-Z_]*CERT|ERR_(TLS|SSL)_|UNABLE_TO_)/],
   ["tls", /^EPROTO$/],
   ["aborted", /^(AbortError|ERR_CANCELED)$/],
-  [
-    "reset",
-    /^(ECONN|EPIPE|ENOTC|UND_ERR_(S|CL|D))|fetch failed|failed to fetch|network ?(error|request failed)|load failed|connection (lost|reset|refused|closed)|socket hang ?up/i,
-  ],
+  ["reset", /^(ECONN|EPIPE|ENOTC|UND_ERR_(S|CL|D))/],
   ["fault", /^((Type|Reference|Syntax|Range|URI|Assertion)Error|(2[238]|42)[\dA-Z]{3})$/],
 ];
 
@@ -43,21 +40,23 @@ interface Fields {
   readonly $retryable?: { readonly throttling?: unknown } | null;
 }
 
+/** How fetch says "network failure" where it gives no cause: browsers, Deno, Bun, workers. */
+const NETWORK_MESSAGE =
+  /fetch failed|failed to fetch|network ?(error|request failed)|load failed|connection (lost|reset|refused|closed)|socket hang ?up/i;
+
 const THROWN: Outcome = { kind: "thrown" };
+const RESET: Outcome = { kind: "error", errorClass: "reset", sent: true };
 
 /** The outcome that a thrown value stands for. Never throws, whatever was thrown. */
 export function classifyError(error: unknown): Outcome {
   try {
     const fields: Fields = Object(error);
     const { name, status, statusCode, response, $metadata, $retryable } = fields;
-    const answers = [
-      status,
-      statusCode,
-      response?.status,
-      response?.statusCode,
-      $metadata?.httpStatusCode,
-    ] as readonly number[];
-    const answered = answers.find((one) => Number.isInteger(one) && one >= 300 && one <= 999);
+    const answered =
+      statusOf(status) ||
+      statusOf(statusCode) ||
+      (response && (statusOf(response.status) || statusOf(response.statusCode))) ||
+      ($metadata && statusOf($metadata.httpStatusCode));
     if (answered) {
       // AWS services throttle with status 400 and one of these names.
       const isThrottled =
@@ -66,10 +65,7 @@ export function classifyError(error: unknown): Outcome {
       return { kind: "status", status: answered, ...(verdict && { verdict }) };
     }
     return (
-      classifyCode(fields) ??
-      classifyCode(Object(fields.cause)) ??
-      classifyText(name, fields.message) ??
-      THROWN
+      classifyCode(fields) ?? classifyCode(Object(fields.cause)) ?? classifyName(fields) ?? THROWN
     );
   } catch {
     // A getter or proxy that throws leaves no field that could be read.
@@ -84,10 +80,22 @@ function classifyCode({ code, details }: Fields): Outcome | undefined {
   return name === "CANCELLED" ? { kind: "aborted" } : { kind: "grpc", code: name };
 }
 
-function classifyText(...texts: readonly unknown[]): Outcome | undefined {
-  const isMatch = ([, pattern]: (typeof PATTERNS)[number]) =>
-    texts.some((text) => typeof text === "string" && pattern.test(text));
-  const mark = PATTERNS.find(isMatch)?.[0];
+/** 0 if it is no status of a failure. */
+function statusOf(value: unknown): number {
+  return typeof value === "number" && value >= 300 && value <= 999 && value % 1 === 0 ? value : 0;
+}
+
+/** Browsers throw a network failure as a TypeError: then the message counts. */
+function classifyName({ name, message }: Fields): Outcome | undefined {
+  // Most errors are called just that.
+  const named = name === "Error" ? undefined : classifyText(name);
+  const isNetwork = typeof message === "string" && (!named || named.kind === "fault");
+  return isNetwork && NETWORK_MESSAGE.test(message) ? RESET : named;
+}
+
+function classifyText(text: unknown): Outcome | undefined {
+  if (typeof text !== "string") return undefined;
+  const mark = PATTERNS.find(([, pattern]) => pattern.test(text))?.[0];
   const errorClass = mark?.replace("!", "") as ErrorClass;
   const isError = ERROR_CLASSES.includes(errorClass);
   if (isError) return { kind: "error", errorClass, sent: errorClass === mark };

@@ -10,6 +10,7 @@ import {
   concurrencyLimit,
   createConcurrency,
   enterConcurrency,
+  hasSlot,
   leaveConcurrency,
   restartRamp,
   restoreConcurrency,
@@ -49,6 +50,19 @@ describe("slots", () => {
     leaveConcurrency(concurrency, T0, true, "success", 1);
     expect([concurrency.inFlight, concurrency.retriesInFlight]).toEqual([3, 1]);
     expect(enterConcurrency(concurrency, true)).toBe(true);
+  });
+
+  test("asking for a slot says what entering would, and takes none", () => {
+    const concurrency = concurrencyOf({ max: 2, maxRetries: 1 });
+    const asked = () => [hasSlot(concurrency, false), hasSlot(concurrency, true)];
+    expect([asked(), asked()]).toEqual([
+      [true, true],
+      [true, true],
+    ]);
+    enterConcurrency(concurrency, true);
+    expect(asked()).toEqual([true, false]);
+    enterConcurrency(concurrency, false);
+    expect(asked()).toEqual([false, false]);
   });
 
   test("an adaptive limit starts at 20, or at the maximum if that is less", () => {
@@ -160,7 +174,8 @@ describe("the ramp", () => {
     restartRamp(concurrency);
     for (let n = 0; n < 18; n++) leaveConcurrency(concurrency, T0, false, "success", 1);
     expect(concurrencyLimit(concurrency)).toBe(19);
-    for (let n = 0; n < 5; n++) leaveConcurrency(concurrency, T0, false, "dropped", 1);
+    // Each was sent after the cut before: one cut per round trip.
+    for (let n = 0; n < 5; n++) leaveConcurrency(concurrency, T0 + 2 * n, false, "dropped", 1);
     expect(concurrencyLimit(concurrency)).toBe(10);
     expect(concurrency.ramp).toBe(0);
   });

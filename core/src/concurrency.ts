@@ -56,14 +56,17 @@ export function concurrencyLimit({ estimate, ramp }: Concurrency): number {
   return ramp > 0 ? Math.min(ramp, limit) : limit;
 }
 
-/** Takes a slot, or answers false. Who got one must leave exactly once. */
-export function enterConcurrency(concurrency: Concurrency, isRetry: boolean): boolean {
+/** True if a call could take a slot now. */
+export function hasSlot(concurrency: Concurrency, isRetry: boolean): boolean {
   if (concurrency.inFlight >= concurrencyLimit(concurrency)) return false;
-  if (isRetry) {
-    if (concurrency.retriesInFlight >= concurrency.options.maxRetries) return false;
-    concurrency.retriesInFlight++;
-  }
+  return !isRetry || concurrency.retriesInFlight < concurrency.options.maxRetries;
+}
+
+/** Takes a slot, or answers false. Whoever has a slot must leave exactly once. */
+export function enterConcurrency(concurrency: Concurrency, isRetry: boolean): boolean {
+  if (!hasSlot(concurrency, isRetry)) return false;
   concurrency.inFlight++;
+  if (isRetry) concurrency.retriesInFlight++;
   return true;
 }
 

@@ -17,24 +17,20 @@ export interface Curve {
   delayMs(attempt: number, previousMs: number, draw: number, throttled?: boolean): number;
 }
 
-function createCurve(policy: Policy): Curve {
-  const backoff = backoffOf(policy);
-  const jitter = jitterOf(policy);
-  return {
-    draws: policy.jitterType !== "NONE",
-    ceilingMs: (attempt, throttled = false) => backoff(attempt, throttled),
-    delayMs: (attempt, previousMs, draw, throttled = false) =>
-      jitter(backoff(attempt, throttled), draw, backoff(1, throttled), previousMs),
-  };
-}
-
 const curves = new WeakMap<Policy, Curve>();
 
 /** The curve of a policy, compiled once. */
 export function curveOf(policy: Policy): Curve {
   let curve = curves.get(policy);
   if (curve === undefined) {
-    curve = createCurve(policy);
+    const backoff = backoffOf(policy);
+    const jitter = jitterOf(policy);
+    curve = {
+      draws: policy.jitterType !== "NONE",
+      ceilingMs: (attempt, throttled = false) => backoff(attempt, throttled),
+      delayMs: (attempt, previousMs, draw, throttled = false) =>
+        jitter(backoff(attempt, throttled), draw, backoff(1, throttled), previousMs),
+    };
     curves.set(policy, curve);
   }
   return curve;

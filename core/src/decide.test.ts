@@ -1,7 +1,17 @@
 /** Tests of the one decision: every reason to stop, every wait, every hold. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { admit, type CallHistory, decide, type Gates, OPEN_GATES, remainingMs } from "./decide.ts";
+import {
+  admit,
+  type CallHistory,
+  decide,
+  type EntryGate,
+  type Gates,
+  OPEN_ENTRY,
+  OPEN_GATES,
+  remainingMs,
+} from "./decide.ts";
+import type { HoldReason } from "./decision.ts";
 import type { Outcome } from "./outcome.ts";
 import { anyDraw, anyPolicy } from "./policy.testing.ts";
 import { type PolicyDocument, resolve } from "./policy.ts";
@@ -232,15 +242,46 @@ describe("gates", () => {
       until: 3000,
       ownDelayMs: 100,
     });
-    expect(run({ document, request, gates: { retryBudgetUntil: 1001 } })).toEqual({
+    expect(run({ document, request, gates: { retryBudgetUntil: 1500 } })).toEqual({
       kind: "hold",
       by: "retry-budget",
-      until: 1100,
+      until: 1500,
       ownDelayMs: 100,
     });
-    expect(run({ document, request, gates: { retryBudgetUntil: 1500 } })).toMatchObject({
-      until: 1500,
-    });
+  });
+
+  test("a guard that holds no longer than the policy's own wait holds nothing", () => {
+    const request = { patience: "wait" } as const;
+    const retry = { kind: "retry", delayMs: 100, ownDelayMs: 100, source: "policy" };
+    for (const gate of ["circuitOpenUntil", "retryAfterUntil", "pausedUntil", "retryBudgetUntil"]) {
+      expect(run({ document, request, gates: { [gate]: 1100 } })).toEqual(retry);
+      expect(run({ document, request, gates: { [gate]: 1101 } }).kind).toBe("hold");
+    }
+  });
+
+  test("a Retry-After gate and a pause hold a retry, whether its caller is patient or not", () => {
+    for (const request of [{}, { patience: "wait" }] as const) {
+      expect(run({ document, request, gates: { retryAfterUntil: 3000 } })).toMatchObject({
+        kind: "hold",
+        by: "retry-after",
+        until: 3000,
+      });
+      expect(run({ document, request, gates: { pausedUntil: 4000 } })).toMatchObject({
+        kind: "hold",
+        by: "pause",
+        until: 4000,
+      });
+      const forever = { pausedUntil: Number.POSITIVE_INFINITY };
+      expect(run({ document, request, gates: forever })).toMatchObject({ kind: "retry" });
+    }
+  });
+
+  test("a destination that allows no retries ends the call, and nothing is drawn", () => {
+    const random = counting(0.5);
+    const gates = { refusesRetries: true };
+    const decision = decide(resolve({}), {}, FIRST, THROWN, gates, 1000, random);
+    expect(decision).toEqual(stopped("overload"));
+    expect(random.draws).toBe(0);
   });
 
   test("a hold beyond the budget ends the call", () => {
@@ -253,40 +294,98 @@ describe("gates", () => {
 
 describe("admit", () => {
   const none: CallHistory = { attempt: 0, startedAt: 1000, previousDelayMs: 0 };
-  const ask = (gates: Gates, request: CallRequest = {}, history: CallHistory = none, now = 1000) =>
-    admit(resolve({ maxAttempts: 2 }), request, history, gates, now);
+  const FOREVER = Number.POSITIVE_INFINITY;
+  const until = (heldBy: HoldReason, heldUntil: number): EntryGate => ({
+    heldBy,
+    heldUntil,
+    heldAtLeastUntil: Number.isFinite(heldUntil) ? heldUntil : 0,
+  });
+  const ask = (gate: EntryGate, request: CallRequest = {}, history = none, now = 1000) =>
+    admit(resolve({ maxAttempts: 2 }), request, history, gate, now);
 
   test("lets an attempt go when nothing is in its way", () => {
-    expect(ask(OPEN_GATES)).toEqual({ kind: "go" });
-    expect(ask({ circuitOpenUntil: 1000, rateUntil: 999 })).toEqual({ kind: "go" });
+    expect(ask(OPEN_ENTRY)).toEqual({ kind: "go" });
+    expect(ask(OPEN_ENTRY, {}, { ...none, attempt: 1 })).toEqual({ kind: "go" });
+    expect(ask(until("circuit-open", 1000))).toEqual({ kind: "go" });
+    expect(ask(until("rate", 999))).toEqual({ kind: "go" });
   });
 
-  test("an open circuit ends an impatient call, and holds a patient one", () => {
-    const gates = { circuitOpenUntil: 2000, pausedUntil: 5000 };
-    expect(ask(gates)).toEqual(stopped("circuit-open"));
-    expect(ask(gates, { patience: "wait" })).toMatchObject({
-      kind: "hold",
-      by: "pause",
-      until: 5000,
-    });
+  test("holds an attempt for the guard that holds it, and keeps the policy's own wait", () => {
+    const retry = { ...none, attempt: 1, previousDelayMs: 70 };
+    for (const patience of ["wait", "fail-fast"] as const) {
+      for (const by of ["retry-after", "circuit-open", "rate", "retry-budget"] as const) {
+        const hold = { kind: "hold", by, until: 2000 };
+        expect(ask(until(by, 2000), { patience })).toEqual({ ...hold, ownDelayMs: 0 });
+        expect(ask(until(by, 2000), { patience }, retry)).toEqual({ ...hold, ownDelayMs: 70 });
+      }
+    }
   });
 
-  test("the longest of several holds is the one that is told", () => {
-    const gates = { retryAfterUntil: 3000, rateUntil: 2000, retryBudgetUntil: 9000 };
-    expect(ask(gates)).toMatchObject({ by: "retry-after", until: 3000 });
-    expect(ask({ rateUntil: 2000 })).toMatchObject({ by: "rate", until: 2000 });
-  });
-
-  test("an empty retry budget holds retries, never first tries", () => {
-    const gates = { retryBudgetUntil: 2000 };
-    expect(ask(gates)).toEqual({ kind: "go" });
-    expect(ask(gates, {}, { ...none, attempt: 1 })).toMatchObject({ by: "retry-budget" });
+  test("a guard without an end is waited for, however little time is left", () => {
+    for (const by of ["pause", "concurrency"] as const) {
+      for (const now of [1000, 30_999]) {
+        expect(ask(until(by, FOREVER), {}, none, now)).toEqual({
+          kind: "hold",
+          by,
+          until: FOREVER,
+          ownDelayMs: 0,
+        });
+      }
+    }
   });
 
   test("a call whose time or attempts are over goes nowhere", () => {
-    expect(ask(OPEN_GATES, {}, { ...none, attempt: 2 })).toEqual(stopped("attempts"));
-    expect(ask(OPEN_GATES, {}, none, 1000 + 30_000)).toEqual(stopped("budget"));
-    expect(ask(OPEN_GATES, { deadlineAt: 1000 })).toEqual(stopped("budget"));
-    expect(ask({ rateUntil: 40_000 })).toEqual(stopped("budget"));
+    expect(ask(OPEN_ENTRY, {}, { ...none, attempt: 2 })).toEqual(stopped("attempts"));
+    expect(ask(OPEN_ENTRY, {}, none, 1000 + 30_000)).toEqual(stopped("budget"));
+    expect(ask(OPEN_ENTRY, { deadlineAt: 1000 })).toEqual(stopped("budget"));
+    const over = { ...none, attempt: 2, heldBy: "rate" } as const;
+    expect(ask(until("rate", FOREVER), {}, over, 1000 + 30_000)).toEqual(stopped("attempts"));
+    // Nothing has held it before its time was over: what holds it now is not the reason.
+    expect(ask(until("rate", FOREVER), {}, none, 1000 + 30_000)).toEqual(stopped("budget"));
+  });
+
+  test("a first try that a guard holds past its time ends as held, and names the guard", () => {
+    const held = (by: HoldReason) => ({ ...stopped("held"), by });
+    expect(ask(until("rate", 40_000))).toEqual(held("rate"));
+    expect(ask(until("circuit-open", 40_000), { patience: "wait" })).toEqual(held("circuit-open"));
+    const waited: CallHistory = { ...none, heldBy: "concurrency" };
+    expect(ask(OPEN_ENTRY, {}, waited, 1000 + 30_000)).toEqual(held("concurrency"));
+    expect(ask(until("pause", FOREVER), {}, waited, 1000 + 30_000)).toEqual(held("concurrency"));
+    expect(ask(until("rate", 40_000), {}, waited)).toEqual(held("rate"));
+  });
+
+  test("a guard that may change earlier is waited for, however late it says", () => {
+    const budget: EntryGate = { heldBy: "retry-budget", heldUntil: 40_000, heldAtLeastUntil: 1000 };
+    const retry: CallHistory = { ...none, attempt: 1 };
+    expect(ask(budget, { patience: "wait" }, retry)).toMatchObject({ kind: "hold", until: 40_000 });
+    const rateToo: EntryGate = { ...budget, heldAtLeastUntil: 39_000 };
+    expect(ask(rateToo, { patience: "wait" }, retry)).toMatchObject({
+      kind: "stop",
+      reason: "budget",
+    });
+  });
+
+  test("a hold that ends with the time is too long, one that ends a millisecond before is not", () => {
+    const held = { ...stopped("held"), by: "rate" };
+    expect(ask(until("rate", 1000 + 29_999)).kind).toBe("hold");
+    expect(ask(until("rate", 1000 + 30_000))).toEqual(held);
+    expect(ask(until("rate", 1499), { deadlineAt: 1500 }).kind).toBe("hold");
+    expect(ask(until("rate", 1500), { deadlineAt: 1500 })).toEqual(held);
+  });
+
+  test("a retry that a guard holds past its time ends for the budget", () => {
+    const retry: CallHistory = { ...none, attempt: 1, heldBy: "rate" };
+    expect(ask(until("rate", 40_000), {}, retry)).toEqual(stopped("budget"));
+    expect(ask(OPEN_ENTRY, {}, retry, 1000 + 30_000)).toEqual(stopped("budget"));
+  });
+
+  test("whoever has any time left goes, held before or not", () => {
+    const at = (leftMs: number) => 1000 + 30_000 - leftMs;
+    const waited: CallHistory = { ...none, heldBy: "rate" };
+    for (const history of [none, waited]) {
+      expect(ask(OPEN_ENTRY, {}, history, at(1))).toEqual({ kind: "go" });
+    }
+    expect(ask(OPEN_ENTRY, {}, waited, at(0))).toEqual({ ...stopped("held"), by: "rate" });
+    expect(ask(OPEN_ENTRY, {}, none, at(0))).toEqual(stopped("budget"));
   });
 });

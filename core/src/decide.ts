@@ -5,10 +5,10 @@
 import { curveOf } from "./curve.ts";
 import type {
   Decision,
-  DelaySource,
   EndStatus,
   HoldDecision,
   HoldReason,
+  RetryDecision,
   StopDecision,
   StopReason,
 } from "./decision.ts";
@@ -26,22 +26,33 @@ export interface CallHistory {
   readonly startedAt: number;
   /** The policy's own wait before this attempt, without hints; 0 before the first retry. */
   readonly previousDelayMs: number;
+  /** The guard that has held the attempt since it was due. Default: none has. */
+  readonly heldBy?: HoldReason | undefined;
 }
 
-/** What the destination's guards say now. A gate that is absent is open. */
+/** The state of the destination's guards now. A gate that is absent is open. */
 export interface Gates {
   /** The circuit lets nothing through before this instant. */
   readonly circuitOpenUntil?: number;
-  /** The retry budget is empty; asking again earlier than this is vain. */
+  /** The retry budget is empty; asking again earlier than this is useless. */
   readonly retryBudgetUntil?: number;
-  /** The destination has asked everybody to stay away until then (Retry-After). */
+  /** The destination has asked every caller to wait until then (Retry-After). */
   readonly retryAfterUntil?: number;
-  /** The rate limit has no room before this instant. */
-  readonly rateUntil?: number;
-  /** Paused by a person; look again then. */
+  /** Paused by a person. Infinity: until somebody resumes it. */
   readonly pausedUntil?: number;
+  /** The destination allows no retries at all (`maxRetries` 0). */
+  readonly refusesRetries?: boolean;
   /** How long a call is likely to take: the destination's median. */
   readonly estimatedCallMs?: number;
+}
+
+/** What holds an attempt that is due: the guard that holds it for the longest, of all that do. */
+export interface EntryGate {
+  readonly heldBy: HoldReason;
+  /** Infinity: until something changes. Not after now: nothing holds it. */
+  readonly heldUntil: number;
+  /** It will be held until then at least, whatever happens: the rest may end at any time. */
+  readonly heldAtLeastUntil: number;
 }
 
 export const OPEN_GATES: Gates = {};
@@ -59,6 +70,24 @@ export function decide(
   now: number,
   random: Random,
 ): Decision {
+  const decision = decideAlone(policy, request, history, outcome, now, random, gates);
+  if (decision.kind === "stop") return decision;
+  return passGates(decision, request, gates, now, leftMs(policy, request, history, gates, now));
+}
+
+/**
+ * The same for a call without a destination, where no guard holds a retry. A program without
+ * destinations need not carry what holds are decided by.
+ */
+export function decideAlone(
+  policy: Policy,
+  request: CallRequest,
+  history: CallHistory,
+  outcome: Outcome,
+  now: number,
+  random: Random,
+  gates: Gates = OPEN_GATES,
+): RetryDecision | StopDecision {
   const verdict = judge(policy, outcome);
   const { attempt, previousDelayMs } = history;
   if (verdict === "success") return stop("succeeded", "SUCCEEDED");
@@ -66,6 +95,7 @@ export function decide(
   if (verdict === "terminal") return stop("not-retryable");
   if (!isRepeatable(request) && mayHaveTakenEffect(outcome)) return stop("not-idempotent");
   if (attempt >= policy.maxAttempts) return stop("attempts");
+  if (gates.refusesRetries) return stop("overload");
   const mostMs = leftMs(policy, request, history, gates, now);
   const askedMs = policy.respectRetryAfter ? outcome.retryAfterMs : undefined;
   const hintMs = Math.min(Math.max(0, askedMs ?? 0), policy.maxRetryAfterMs);
@@ -75,48 +105,50 @@ export function decide(
   // Without jitter nothing is drawn, for a hint either: a stream is as long as its retries, or unused.
   const draw = curve.draws ? random.next() : 0;
   const ownDelayMs = curve.delayMs(attempt, previousDelayMs, draw, throttled);
-  if (askedMs === undefined) {
-    return passGates(request, gates, now, mostMs, ownDelayMs, ownDelayMs, "policy");
-  }
   // Never earlier than asked and, unless jitter is NONE, never all at one instant: spread on top.
   const spreadMs = Math.max(curve.ceilingMs(attempt, throttled), Math.floor(hintMs / 10));
-  const delayMs = hintMs + pick(0, spreadMs, draw);
-  return passGates(request, gates, now, mostMs, ownDelayMs, delayMs, "retry-after");
+  const isAsked = askedMs !== undefined;
+  const delayMs = isAsked ? hintMs + pick(0, spreadMs, draw) : ownDelayMs;
+  if (delayMs > mostMs) return stop("budget");
+  return { kind: "retry", delayMs, ownDelayMs, source: isAsked ? "retry-after" : "policy" };
 }
 
 function stop(reason: StopReason, status: EndStatus = "EXHAUSTED"): StopDecision {
   return { kind: "stop", status, reason };
 }
 
-/** Nothing sleeps past its budget, nor toward a closed door. */
+/** No call waits past its budget, or for an attempt that its guards would refuse. */
 function passGates(
+  retry: RetryDecision,
   request: CallRequest,
-  { circuitOpenUntil = 0, retryBudgetUntil }: Gates,
+  gates: Gates,
   now: number,
   mostMs: number,
-  ownDelayMs: number,
-  delayMs: number,
-  source: DelaySource,
 ): Decision {
-  if (delayMs > mostMs) return stop("budget");
-  const at = now + delayMs;
-  const isOpen = circuitOpenUntil > at;
-  if (!isOpen && retryBudgetUntil === undefined)
-    return { kind: "retry", delayMs, ownDelayMs, source };
-  // A shut gate ends an impatient call and holds back a patient one, while its budget lasts.
-  const by = isOpen ? "circuit-open" : "retry-budget";
-  const until = isOpen ? circuitOpenUntil : Math.max(at, retryBudgetUntil ?? at);
-  return request.patience === "wait" ? hold(by, until, ownDelayMs, now, mostMs) : stop(by);
+  const { delayMs, ownDelayMs } = retry;
+  let longestUntil = now + delayMs;
+  if (request.patience !== "wait") {
+    if ((gates.circuitOpenUntil ?? 0) > longestUntil) return stop("circuit-open");
+    if (gates.retryBudgetUntil !== undefined) return stop("retry-budget");
+  }
+  let decision: Decision = retry;
+  // The guard that holds for the longest; of equals the first, in the admission's order.
+  for (const [by, until = 0] of holdsOf(gates)) {
+    if (until > longestUntil) decision = { kind: "hold", by, until, ownDelayMs };
+    longestUntil = Math.max(longestUntil, until);
+  }
+  return longestUntil - now > mostMs ? stop("budget") : decision;
 }
 
-function hold(
-  by: HoldReason,
-  until: number,
-  ownDelayMs: number,
-  now: number,
-  mostMs: number,
-): HoldDecision | StopDecision {
-  return until - now > mostMs ? stop("budget") : { kind: "hold", by, until, ownDelayMs };
+/** In the order of the admission. */
+function holdsOf(gates: Gates): readonly (readonly [HoldReason, number | undefined])[] {
+  return [
+    // Nobody knows when a person resumes it: the retry is due when it is due.
+    ["pause", gates.pausedUntil === Number.POSITIVE_INFINITY ? 0 : gates.pausedUntil],
+    ["retry-after", gates.retryAfterUntil],
+    ["circuit-open", gates.circuitOpenUntil],
+    ["retry-budget", gates.retryBudgetUntil],
+  ];
 }
 
 /** How long the next attempt may be put off if it is still to end in time. */
@@ -149,43 +181,33 @@ export interface GoDecision {
 }
 
 /** What `admit` can answer: never a wait of the policy's own. */
-export type Admission = GoDecision | HoldDecision | StopDecision;
+export type AdmitDecision = GoDecision | HoldDecision | StopDecision;
 
 const GO: GoDecision = { kind: "go" };
 
 /**
- * Decides whether the attempt after `history.attempt` may start now. An open circuit ends an
- * impatient call; whatever else holds it back is waited for while the budget lasts.
+ * Decides whether the attempt after `history.attempt` may start now, or waits for the guard that
+ * holds it. No call waits for a guard that holds it for longer than it has time.
  */
 export function admit(
   policy: Policy,
   request: CallRequest,
   history: CallHistory,
-  gates: Gates,
+  { heldBy, heldUntil, heldAtLeastUntil }: EntryGate,
   now: number,
-): Admission {
+): AdmitDecision {
   if (history.attempt >= policy.maxAttempts) return stop("attempts");
-  if (remainingMs(policy, request, history, now) <= 0) return stop("budget");
-  const { circuitOpenUntil = now } = gates;
-  if (circuitOpenUntil > now && request.patience !== "wait") return stop("circuit-open");
-  const [by, until] = longestHold(gates, history.attempt > 0);
-  if (by === undefined || until <= now) return GO;
-  const mostMs = leftMs(policy, request, history, gates, now);
-  return hold(by, until, history.previousDelayMs, now, mostMs);
+  const restMs = remainingMs(policy, request, history, now);
+  if (restMs <= 0) return outOfTime(history, history.heldBy);
+  if (heldUntil <= now) return GO;
+  if (heldAtLeastUntil - now >= restMs) return outOfTime(history, heldBy);
+  return { kind: "hold", by: heldBy, until: heldUntil, ownDelayMs: history.previousDelayMs };
 }
 
-function longestHold(gates: Gates, retrying: boolean): readonly [HoldReason | undefined, number] {
-  let by: HoldReason | undefined;
-  let until = 0;
-  const consider = (reason: HoldReason, at: number | undefined) => {
-    if (at === undefined || at <= until) return;
-    by = reason;
-    until = at;
-  };
-  consider("circuit-open", gates.circuitOpenUntil);
-  consider("retry-after", gates.retryAfterUntil);
-  consider("rate", gates.rateUntil);
-  consider("pause", gates.pausedUntil);
-  if (retrying) consider("retry-budget", gates.retryBudgetUntil);
-  return [by, until];
+/** Nothing holds an attempt. */
+export const OPEN_ENTRY: EntryGate = { heldBy: "pause", heldUntil: 0, heldAtLeastUntil: 0 };
+
+function outOfTime({ attempt }: CallHistory, by: HoldReason | undefined): StopDecision {
+  if (attempt > 0 || by === undefined) return stop("budget");
+  return { kind: "stop", status: "EXHAUSTED", reason: "held", by };
 }

@@ -10,6 +10,8 @@ export type StopReason =
   | "attempts"
   /** The next attempt cannot end within `totalBudgetMs` or before `deadlineAt`. */
   | "budget"
+  /** The same, before any attempt was made: a guard held the call for all of its time. */
+  | "held"
   /** The outcome will not get better by repeating. */
   | "not-retryable"
   /** The call may have taken effect, and nothing makes repeating it safe. */
@@ -35,8 +37,15 @@ export type ServiceReason =
 /** The state a task ends in. */
 export type EndStatus = "SUCCEEDED" | "EXHAUSTED" | "CANCELLED";
 
-/** Which gate holds an attempt back. */
-export type HoldReason = "circuit-open" | "retry-budget" | "retry-after" | "rate" | "pause";
+/** Which guard holds an attempt. */
+export type HoldReason =
+  | "circuit-open"
+  | "retry-budget"
+  | "retry-after"
+  | "rate"
+  | "pause"
+  | "throttle"
+  | "concurrency";
 
 /** Where a wait came from: the policy's own curve, or the other side's hint. */
 export type DelaySource = "policy" | "retry-after";
@@ -54,7 +63,10 @@ export interface RetryDecision {
 export interface HoldDecision {
   readonly kind: "hold";
   readonly by: HoldReason;
-  /** Epoch ms; never before the wait the policy itself asks for. */
+  /**
+   * Epoch ms; never before the wait the policy itself asks for. Infinity: until something changes
+   * (a slot becomes free, a person resumes the destination).
+   */
   readonly until: number;
   /** As in a retry: what the policy itself would have waited. */
   readonly ownDelayMs: number;
@@ -64,6 +76,8 @@ export interface StopDecision {
   readonly kind: "stop";
   readonly status: EndStatus;
   readonly reason: StopReason;
+  /** The guard that held the call; only with the reason `held`. */
+  readonly by?: HoldReason;
 }
 
 export type Decision = RetryDecision | HoldDecision | StopDecision;

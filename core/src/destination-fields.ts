@@ -11,13 +11,14 @@ import {
   type Fields,
   isObject,
   listRule,
+  mustBe,
   numberRule,
   type Problem,
   problem,
   type Rule,
   textRule,
 } from "./document.ts";
-import { checkPolicy } from "./policy.ts";
+import { checkPolicy, POLICY_FIELDS } from "./policy.ts";
 import { presetPolicies } from "./preset-policies.ts";
 import { TOKEN_BUDGET_DEFAULTS } from "./retry-budget.ts";
 
@@ -29,7 +30,7 @@ const partRule: Rule = (value) =>
   value === false || isObject(value) ? undefined : "an object, or false";
 
 export const DESTINATION_FIELDS: Fields = {
-  description: textRule(/^.{0,500}$/s, "at most 500 characters"),
+  description: POLICY_FIELDS["description"] as Rule,
   policy: (value) => (typeof value === "string" ? presetRule(value) : objectRule(value)),
   idempotent: booleanRule,
   retryBudget: partRule,
@@ -37,6 +38,7 @@ export const DESTINATION_FIELDS: Fields = {
   concurrency: partRule,
   rate: partRule,
   hedge: partRule,
+  retryAfterGate: partRule,
 };
 
 const presetRule: Rule = choiceRule(...Object.keys(presetPolicies));
@@ -98,6 +100,8 @@ const throttleFields: Fields = {
   windowMs: numberRule(100, 3_600_000),
 };
 
+const gateFields: Fields = { maxGateMs: numberRule(1, DAY_MS) };
+
 const hedgeFields: Fields = {
   after: (value) =>
     isQuantile(value) ? undefined : afterRule(value) && "1 to 600000 ms, or p50 to p99.9",
@@ -111,9 +115,14 @@ function isQuantile(value: unknown): boolean {
   return typeof value === "string" && /^p([5-9]\d)(\.\d)?$/.test(value);
 }
 
+/** Fields of the policy, which people write beside it. */
+const MISPLACED_FIELDS: Fields = Object.fromEntries(
+  Object.keys(POLICY_FIELDS).map((name) => [name, () => `in policy: { ${name} }`]),
+);
+
 /** Checks the document's own fields, then each part by its own table. */
 export function checkParts(document: unknown): Problem[] {
-  const problems = checkFields(document, DESTINATION_FIELDS);
+  const problems = checkFields(document, { ...MISPLACED_FIELDS, ...DESTINATION_FIELDS });
   if (!isObject(document)) return problems;
   return [
     ...problems,
@@ -123,6 +132,7 @@ export function checkParts(document: unknown): Problem[] {
     ...checkPart(document, "concurrency", concurrencyFields, checkConcurrency),
     ...checkPart(document, "rate", rateFields, checkRate),
     ...checkPart(document, "hedge", hedgeFields, () => []),
+    ...checkPart(document, "retryAfterGate", gateFields, () => []),
   ];
 }
 
@@ -162,13 +172,11 @@ function checkBudget(part: Part): Problem[] {
   if (part["kind"] !== "TOKENS") return [];
   const max = numberOf(part, "maxTokens", TOKEN_BUDGET_DEFAULTS.maxTokens);
   const costs = ["costPerRetry", "costPerThrottle", "refillPerSuccess"] as const;
-  return costs
-    .map((name) => ({ name, value: numberOf(part, name, TOKEN_BUDGET_DEFAULTS[name]) }))
-    .filter(({ value }) => value > max)
-    .map(({ name, value }) => {
-      const field = `retryBudget.${name}`;
-      return problem(field, value, `${field} must be at most retryBudget.maxTokens (${max})`);
-    });
+  return costs.flatMap((name) => {
+    const value = numberOf(part, name, TOKEN_BUDGET_DEFAULTS[name]);
+    const wanted = `at most retryBudget.maxTokens (${max})`;
+    return value > max ? mustBe(`retryBudget.${name}`, value, wanted) : [];
+  });
 }
 
 function checkBreaker(part: Part): Problem[] {
@@ -176,8 +184,8 @@ function checkBreaker(part: Part): Problem[] {
   const maxOpenMs = numberOf(part, "maxOpenMs", Math.max(BREAKER_DEFAULTS.maxOpenMs, openMs));
   const problems: Problem[] = [];
   if (maxOpenMs < openMs) {
-    const text = `breaker.maxOpenMs must be at least breaker.openMs (${openMs})`;
-    problems.push(problem("breaker.maxOpenMs", maxOpenMs, text));
+    const wanted = `at least breaker.openMs (${openMs})`;
+    problems.push(mustBe("breaker.maxOpenMs", maxOpenMs, wanted));
   }
   if (part["slowRate"] !== undefined && part["slowCallMs"] === undefined) {
     const text = "breaker.slowRate must come with breaker.slowCallMs";
@@ -190,8 +198,7 @@ function checkConcurrency(part: Part): Problem[] {
   const max = numberOf(part, "max", CONCURRENCY_DEFAULTS.max);
   const maxRetries = numberOf(part, "maxRetries", max);
   if (maxRetries <= max) return [];
-  const text = `concurrency.maxRetries must be at most concurrency.max (${max})`;
-  return [problem("concurrency.maxRetries", maxRetries, text)];
+  return [mustBe("concurrency.maxRetries", maxRetries, `at most concurrency.max (${max})`)];
 }
 
 function checkRate(part: Part): Problem[] {

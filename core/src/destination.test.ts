@@ -20,7 +20,7 @@ describe("what is on by default", () => {
     const destination = resolveDestination({});
     expect(destination.retryBudget).toEqual({
       kind: "RATIO",
-      ratio: 0.1,
+      ratio: 0.2,
       minPerSecond: 1,
       windowMs: 10_000,
     });
@@ -30,6 +30,7 @@ describe("what is on by default", () => {
       concurrency: undefined,
       rate: undefined,
       hedge: undefined,
+      retryAfterGate: undefined,
     });
   });
 
@@ -53,19 +54,30 @@ describe("what is on by default", () => {
       queue: 0,
     });
     expect(destination.retryBudget?.kind).toBe("RATIO");
+    expect(destination.retryAfterGate).toEqual({ maxGateMs: 300_000 });
   });
 
   test("in the simulator nothing that the scenario does not name", () => {
-    expect(resolveDestination({}, "simulator").retryBudget).toBeUndefined();
+    const destination = resolveDestination({}, "simulator");
+    expect(destination.retryBudget).toBeUndefined();
+    expect(destination.retryAfterGate).toBeUndefined();
+    expect(guardOptionsOf(destination)).toEqual({});
   });
 
   test("false turns a guard off", () => {
-    const off = { retryBudget: false, breaker: false, concurrency: false } as const;
+    const off = {
+      retryBudget: false,
+      breaker: false,
+      concurrency: false,
+      retryAfterGate: false,
+    } as const;
     expect(resolveDestination(off, "service")).toMatchObject({
       retryBudget: undefined,
       breaker: undefined,
       concurrency: undefined,
+      retryAfterGate: undefined,
     });
+    expect(guardOptionsOf(resolveDestination(off, "service"))).toEqual({});
   });
 });
 
@@ -123,6 +135,9 @@ describe("parts are completed", () => {
       "rate",
       { limit: undefined, adaptive: false, throttle: { k: 1.1, windowMs: 120_000 } },
     ],
+    [{ retryAfterGate: {} }, "retryAfterGate", { maxGateMs: 300_000 }],
+    [{ retryAfterGate: { maxGateMs: 1 } }, "retryAfterGate", { maxGateMs: 1 }],
+    [{ retryAfterGate: { maxGateMs: 86_400_000 } }, "retryAfterGate", { maxGateMs: 86_400_000 }],
   ] as const)("%o", (document, part, expected) => {
     expect(resolveDestination(document as DestinationDocument)[part]).toEqual(expected);
   });
@@ -201,6 +216,20 @@ describe("what is refused", () => {
       "hedge.endpoints must be a list in which each entry is an http(s) URL",
     ],
     [{ idempotent: "yes" }, "idempotent must be true or false"],
+    [{ retryAfterGate: true }, "retryAfterGate must be an object, or false, got true"],
+    [
+      { retryAfterGate: { maxGateMs: 0 } },
+      "retryAfterGate.maxGateMs must be a whole number from 1 to 86400000, got 0",
+    ],
+    [
+      { retryAfterGate: { maxGateMs: 86_400_001 } },
+      "retryAfterGate.maxGateMs must be a whole number from 1 to 86400000, got 86400001",
+    ],
+    [
+      { retryAfterGate: { maxGateM: 5 } },
+      'unknown field "retryAfterGate.maxGateM", did you mean "maxGateMs"?',
+    ],
+    [{ retryAfterGates: {} }, 'unknown field "retryAfterGates", did you mean "retryAfterGate"?'],
   ])("%o", (document, message) => {
     expect(messageOf(document)).toContain(message);
   });
@@ -216,7 +245,8 @@ describe("what is refused", () => {
 
   test("no value whatever crashes the check, and what passes it resolves", () => {
     const part = fc.oneof(fc.anything(), fc.dictionary(fc.string(), fc.anything()));
-    const names = ["policy", "retryBudget", "breaker", "concurrency", "rate", "hedge"];
+    const parts = ["policy", "retryBudget", "breaker", "concurrency", "rate", "hedge"];
+    const names = [...parts, "retryAfterGate"];
     const document = fc.oneof(fc.anything(), fc.dictionary(fc.constantFrom(...names), part));
     fc.assert(
       fc.property(document, (value) => {
@@ -236,11 +266,18 @@ test("the guards that are on are handed to createGuards, and no others", () => {
     rate: { perSecond: 5, adaptive: true, throttle: true },
     retryBudget: false,
   });
-  expect(Object.keys(guardOptionsOf(destination)).sort()).toEqual([
-    "adaptiveRate",
-    "breaker",
-    "rate",
-    "throttle",
-  ]);
+  const isOn = ([, options]: readonly [string, unknown]) => options !== undefined;
+  const on = Object.entries(guardOptionsOf(destination)).filter(isOn);
+  expect(on.map(([name]) => name).sort()).toEqual(["adaptiveRate", "breaker", "rate", "throttle"]);
   expect(guardOptionsOf(resolveDestination({ retryBudget: false }))).toEqual({});
+});
+
+test("a Retry-After gate gets a limit for its ramp that no traffic reaches, unless there is one", () => {
+  const gated = resolveDestination({ retryBudget: false, retryAfterGate: {} });
+  expect(gated.concurrency).toBeUndefined();
+  expect(guardOptionsOf(gated)).toEqual({
+    concurrency: { algorithm: "FIXED", max: 100_000, maxRetries: 100_000, queue: 1_000_000 },
+  });
+  const own = resolveDestination({ retryAfterGate: {}, concurrency: { max: 3 } });
+  expect(guardOptionsOf(own).concurrency).toEqual(own.concurrency);
 });

@@ -14,6 +14,7 @@ import { type Policy, type PolicyDocument, resolve } from "./policy.ts";
 import { type PresetName, policyDocumentOf } from "./preset-policies.ts";
 import type { RateOptions } from "./rate.ts";
 import { RATIO_BUDGET_DEFAULTS, type RatioBudgetOptions } from "./ratio-budget.ts";
+import { GATE_DEFAULTS, type GateOptions } from "./retry-after-gate.ts";
 import {
   GRPC_BUDGET_DEFAULTS,
   type GrpcBudgetOptions,
@@ -57,6 +58,7 @@ export interface DestinationDocument {
   readonly concurrency?: Partial<ConcurrencyOptions> | false;
   readonly rate?: RateDocument | false;
   readonly hedge?: Partial<HedgeOptions> | false;
+  readonly retryAfterGate?: Partial<GateOptions> | false;
 }
 
 /** What the rate part comes to: up to three limiters. */
@@ -75,6 +77,7 @@ export interface Destination {
   readonly concurrency: ConcurrencyOptions | undefined;
   readonly rate: DestinationRate | undefined;
   readonly hedge: HedgeOptions | undefined;
+  readonly retryAfterGate: GateOptions | undefined;
 }
 
 /** Which guards are on when the document does not say, and which policy. */
@@ -87,9 +90,7 @@ const DEFAULT_POLICY: Readonly<Record<DestinationDefaults, PresetName>> = {
 };
 
 /** Everything wrong with a destination document; an empty list means it will be taken. */
-export function checkDestination(document: unknown): readonly Problem[] {
-  return checkParts(document);
-}
+export const checkDestination: (document: unknown) => readonly Problem[] = checkParts;
 
 /** Checks a document and fills in its defaults; throws `INVALID_DESTINATION` with what is wrong. */
 export function resolveDestination(
@@ -107,6 +108,10 @@ export function resolveDestination(
     concurrency: concurrencyOf(document.concurrency ?? (inService ? {} : false)),
     rate: rateOf(document.rate ?? false),
     hedge: withDefaults(document.hedge ?? false, HEDGE_DEFAULTS),
+    retryAfterGate: withDefaults(
+      document.retryAfterGate ?? (inService ? {} : false),
+      GATE_DEFAULTS,
+    ),
   };
 }
 
@@ -157,19 +162,31 @@ function rateOf(part: RateDocument | false): DestinationRate | undefined {
   };
 }
 
+/**
+ * After a gate has lifted, one call goes first and the others follow one by one. The concurrency
+ * limit does that; a gate without one gets a limit that no traffic reaches.
+ */
+const GATE_RAMP: ConcurrencyOptions = {
+  algorithm: "FIXED",
+  max: 100_000,
+  maxRetries: 100_000,
+  queue: 1_000_000,
+};
+
 /** The guards of a destination, as `createGuards` takes them. */
 export function guardOptionsOf({
   retryBudget,
   breaker,
   concurrency,
   rate,
+  retryAfterGate,
 }: Destination): GuardOptions {
   return {
-    ...(retryBudget && { retryBudget }),
-    ...(breaker && { breaker }),
-    ...(concurrency && { concurrency }),
-    ...(rate?.limit && { rate: rate.limit }),
-    ...(rate?.adaptive && { adaptiveRate: ADAPTIVE_RATE_DEFAULTS }),
-    ...(rate?.throttle && { throttle: rate.throttle }),
+    retryBudget,
+    breaker,
+    concurrency: concurrency ?? (retryAfterGate && GATE_RAMP),
+    rate: rate?.limit,
+    adaptiveRate: rate?.adaptive ? ADAPTIVE_RATE_DEFAULTS : undefined,
+    throttle: rate?.throttle,
   };
 }

@@ -91,7 +91,7 @@ export function checkFields(document: unknown, fields: Fields, prefix = ""): Pro
     const field = prefix + name;
     const rule = Object.hasOwn(fields, name) ? fields[name] : undefined;
     const wanted = rule?.(value);
-    if (wanted) problems.push(problem(field, value, `${field} must be ${wanted}`));
+    if (wanted) problems.push(mustBe(field, value, wanted));
     if (rule) continue;
     const near = nearest(name, Object.keys(fields));
     const hint = near ? `, did you mean ${quote(near)}?` : "";
@@ -103,6 +103,11 @@ export function checkFields(document: unknown, fields: Fields, prefix = ""): Pro
 /** A problem whose message ends by quoting the value. */
 export function problem(field: string, value: unknown, text: string): Problem {
   return { field, value, message: `${text}, got ${quote(value)}` };
+}
+
+/** A problem of a field that is not what it must be. */
+export function mustBe(field: string, value: unknown, wanted: string): Problem {
+  return problem(field, value, `${field} must be ${wanted}`);
 }
 
 /** The known name closest to a misspelt one, if any is close enough to be meant. */

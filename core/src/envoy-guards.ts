@@ -15,6 +15,7 @@ import {
   within,
 } from "./foreign.ts";
 import { fieldOf, numberOf } from "./proto-json.ts";
+import { RATIO_BUDGET_DEFAULTS } from "./ratio-budget.ts";
 
 /** Envoy's own defaults. */
 export const ENVOY_GUARD_DEFAULTS = {
@@ -128,7 +129,7 @@ function writeBudget(budget: RetryBudgetDocument, notes: string[]): Partial<Envo
     return {};
   }
   notes.push(BUDGETS_DIFFER);
-  const { ratio = 0.1, minPerSecond = 1 } = budget;
+  const { ratio, minPerSecond } = { ...RATIO_BUDGET_DEFAULTS, ...budget };
   return {
     retry_budget: {
       // To a millionth, so that 0.07 is written as 7 and not as 7.000000000000001.

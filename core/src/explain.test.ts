@@ -34,6 +34,21 @@ test.each([
     "Attempt 2 of 5 failed (dns, nothing was sent): held back 0 ms by a pause.",
   ],
   [
+    { kind: "thrown" },
+    { kind: "hold", by: "concurrency", until: Number.POSITIVE_INFINITY, ownDelayMs: 1 },
+    "Attempt 2 of 5 threw an error: held back by the concurrency limit.",
+  ],
+  [
+    { kind: "thrown" },
+    { kind: "hold", by: "throttle", until: 2700, ownDelayMs: 1 },
+    "Attempt 2 of 5 threw an error: held back 1 s by the throttle.",
+  ],
+  [
+    { kind: "thrown" },
+    stop("held"),
+    "Attempt 2 of 5 threw an error: its guards held it until its time was over, before any attempt (700 ms of the 30 s in totalBudgetMs have passed).",
+  ],
+  [
     { kind: "grpc", code: "UNAVAILABLE" },
     stop("attempts"),
     "Attempt 2 of 5 was answered with UNAVAILABLE: no attempts are left (maxAttempts 5).",

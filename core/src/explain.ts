@@ -55,8 +55,11 @@ function describeDecision({ policy, history, decision, outcome, now }: Explained
           : "";
       return `the next one starts in ${span(decision.delayMs)}${asked}`;
     }
-    case "hold":
-      return `held back ${span(Math.max(0, decision.until - now))} by ${HOLDS[decision.by]}`;
+    case "hold": {
+      const isKnown = decision.until < Number.POSITIVE_INFINITY;
+      const forMs = isKnown ? ` ${span(Math.max(0, decision.until - now))}` : "";
+      return `held back${forMs} by ${HOLDS[decision.by]}`;
+    }
     case "stop":
       return describeStop(decision.reason, policy, Math.max(0, now - history.startedAt));
   }
@@ -68,12 +71,14 @@ const HOLDS = {
   "retry-after": "the wait that the destination asked of everybody",
   rate: "the rate limit",
   pause: "a pause",
+  throttle: "the throttle",
+  concurrency: "the concurrency limit",
 } as const;
 
 function describeStop(reason: StopReason, policy: Policy, elapsedMs: number): string {
   const clause = explainReason(reason);
   if (reason === "attempts") return `${clause} (maxAttempts ${policy.maxAttempts})`;
-  const timely = reason === "budget" || reason === "retry-after";
+  const timely = reason === "budget" || reason === "held" || reason === "retry-after";
   const figures = ` (${span(elapsedMs)} of the ${span(policy.totalBudgetMs)} in totalBudgetMs have passed)`;
   return timely ? clause + figures : clause;
 }
@@ -83,6 +88,7 @@ export const callReasons: Readonly<Record<Exclude<StopReason, ServiceReason>, st
   succeeded: "the call is done",
   attempts: "no attempts are left",
   budget: "another attempt cannot end in time",
+  held: "its guards held it until its time was over, before any attempt",
   "not-retryable": "repeating it would not help, so it is not retried",
   "not-idempotent":
     "it may have taken effect and the call is not known to be idempotent, so it is not repeated",

@@ -1,18 +1,17 @@
 /**
  * Guards: what stands between a caller and one destination (or one key of it), made and saved
- * together. A guard that is not asked for is undefined; the latency is always kept. What they say
- * at an instant is told to `decide` as `Gates`; entering and leaving each is the face's.
+ * together. A guard that is not asked for is undefined; the latency is always kept. `admission.ts`
+ * enters and leaves them.
  */
 import {
   type AdaptiveRate,
   type AdaptiveRateOptions,
-  adaptiveRateReadyAt,
   createAdaptiveRate,
   restoreAdaptiveRate,
   type SavedAdaptiveRate,
   saveAdaptiveRate,
 } from "./adaptive-rate.ts";
-import { type Breaker, type BreakerOptions, createBreaker, openUntil } from "./breaker.ts";
+import { type Breaker, type BreakerOptions, createBreaker } from "./breaker.ts";
 import {
   type Concurrency,
   type ConcurrencyOptions,
@@ -21,11 +20,9 @@ import {
   type SavedConcurrency,
   saveConcurrency,
 } from "./concurrency.ts";
-import type { Gates } from "./decide.ts";
 import {
   createLatency,
   type Latency,
-  medianMs,
   restoreLatency,
   type SavedLatency,
   saveLatency,
@@ -34,14 +31,11 @@ import {
   createRate,
   type Rate,
   type RateOptions,
-  rateReadyAt,
   restoreRate,
   type SavedRate,
   saveRate,
 } from "./rate.ts";
 import {
-  budgetAllows,
-  budgetRefillAt,
   createRetryBudget,
   type RetryBudget,
   type RetryBudgetOptions,
@@ -62,12 +56,12 @@ import {
 
 /** The guards that are on, with every default filled in. */
 export interface GuardOptions {
-  readonly retryBudget?: RetryBudgetOptions;
-  readonly breaker?: BreakerOptions;
-  readonly concurrency?: ConcurrencyOptions;
-  readonly rate?: RateOptions;
-  readonly adaptiveRate?: AdaptiveRateOptions;
-  readonly throttle?: ThrottleOptions;
+  readonly retryBudget?: RetryBudgetOptions | undefined;
+  readonly breaker?: BreakerOptions | undefined;
+  readonly concurrency?: ConcurrencyOptions | undefined;
+  readonly rate?: RateOptions | undefined;
+  readonly adaptiveRate?: AdaptiveRateOptions | undefined;
+  readonly throttle?: ThrottleOptions | undefined;
 }
 
 export interface Guards {
@@ -81,31 +75,7 @@ export interface Guards {
 }
 
 export function createGuards(options: GuardOptions, now: number, shared?: RetryBudget): Guards {
-  return assemble(options, NOTHING_SAVED, now, shared);
-}
-
-/**
- * What the guards say now, for `decide` and `admit`. `throttled`: the retry in question follows a
- * throttling answer, which may cost another price. An open gate is absent.
- */
-export function gatesOf(guards: Guards, now: number, throttled: boolean): Gates {
-  const gates: { -readonly [gate in keyof Gates]: Gates[gate] } = {};
-  const { breaker, retryBudget, latency } = guards;
-  const circuitOpenUntil = breaker && openUntil(breaker, now);
-  if (circuitOpenUntil !== undefined) gates.circuitOpenUntil = circuitOpenUntil;
-  if (retryBudget && !budgetAllows(retryBudget, now, throttled)) {
-    gates.retryBudgetUntil = budgetRefillAt(retryBudget, now);
-  }
-  const readyAt = ratesReadyAt(guards, now);
-  if (readyAt > now) gates.rateUntil = readyAt;
-  const estimatedCallMs = medianMs(latency, now);
-  if (estimatedCallMs !== undefined) gates.estimatedCallMs = estimatedCallMs;
-  return gates;
-}
-
-function ratesReadyAt({ rate, adaptiveRate }: Guards, now: number): number {
-  const fixedAt = rate ? rateReadyAt(rate, now) : now;
-  return Math.max(fixedAt, adaptiveRate ? adaptiveRateReadyAt(adaptiveRate, now) : now);
+  return assemble(options, {}, now, shared);
 }
 
 /** Guards as JSON; null for one that was not on. */
@@ -120,16 +90,8 @@ export interface SavedGuards {
   readonly latency: SavedLatency | null;
 }
 
-const NOTHING_SAVED: SavedGuards = {
-  version: 1,
-  retryBudget: null,
-  breaker: null,
-  concurrency: null,
-  rate: null,
-  adaptiveRate: null,
-  throttle: null,
-  latency: null,
-};
+/** A part that is absent counts as null. */
+type KnownGuards = { readonly [part in keyof SavedGuards]?: unknown };
 
 export function saveGuards(guards: Guards): SavedGuards {
   const { retryBudget, breaker, concurrency, rate, adaptiveRate, throttle, latency } = guards;
@@ -168,7 +130,7 @@ export function restoreGuards(
 /** A `shared` budget serves several destinations; its owner made it, and saves it. */
 function assemble(
   options: GuardOptions,
-  saved: SavedGuards,
+  saved: KnownGuards,
   now: number,
   shared: RetryBudget | undefined,
 ): Guards {
@@ -187,7 +149,7 @@ function assemble(
       restoreAdaptiveRate,
     ),
     throttle: part(throttle, saved.throttle, now, createThrottle, restoreThrottle),
-    latency: saved.latency === null ? createLatency(now) : restoreLatency(saved.latency),
+    latency: saved.latency ? restoreLatency(saved.latency) : createLatency(now),
   };
 }
 
@@ -199,5 +161,5 @@ function part<Options, Guard>(
   restore: (options: Options, saved: unknown, now: number) => Guard,
 ): Guard | undefined {
   if (options === undefined) return undefined;
-  return saved === null ? create(options, now) : restore(options, saved, now);
+  return saved ? restore(options, saved, now) : create(options, now);
 }

@@ -11,7 +11,17 @@ export {
   noteAnswer,
   takeAdaptiveRate,
 } from "./adaptive-rate.ts";
-export { assertRange, quote } from "./assert.ts";
+export {
+  Admission,
+  type Applicant,
+  type AttemptKind,
+  type Permit,
+  type Refusal,
+  THROTTLE_REST_MS,
+} from "./admission.ts";
+export { rampUp, recheckPermit, replaceGuards, skipGateRamp } from "./admission-changes.ts";
+export { retryGates } from "./admission-gates.ts";
+export { assertRange, invalidArgument, quote } from "./assert.ts";
 export {
   type AwsRetryMode,
   type AwsTarget,
@@ -46,16 +56,20 @@ export {
   concurrencyLimit,
   createConcurrency,
   enterConcurrency,
+  hasSlot,
   leaveConcurrency,
   restartRamp,
 } from "./concurrency.ts";
 export {
-  type Admission,
+  type AdmitDecision,
   admit,
   type CallHistory,
   decide,
+  decideAlone,
+  type EntryGate,
   type Gates,
   type GoDecision,
+  OPEN_ENTRY,
   OPEN_GATES,
   remainingMs,
 } from "./decide.ts";
@@ -115,7 +129,6 @@ export {
   createGuards,
   type GuardOptions,
   type Guards,
-  gatesOf,
   restoreGuards,
   type SavedGuards,
   saveGuards,
@@ -169,10 +182,10 @@ export { preset, presets } from "./presets.ts";
 export type { Random } from "./random.ts";
 export {
   createRate,
-  giveBackRate,
   type Rate,
   type RateOptions,
   rateReadyAt,
+  returnRate,
   takeRate,
 } from "./rate.ts";
 export {
@@ -183,18 +196,21 @@ export {
   type Patience,
 } from "./repeatable.ts";
 export { parsePushback, parseRetryAfter } from "./retry-after.ts";
+export { GATE_DEFAULTS, type GateOptions } from "./retry-after-gate.ts";
 export {
   budgetAllows,
+  budgetReadyAt,
   budgetRefillAt,
+  countFirst,
   createRetryBudget,
   giveBack,
   noteFailure,
-  noteFirst,
   noteSuccess,
   type RetryBudget,
   type RetryBudgetOptions,
   restoreRetryBudget,
   saveRetryBudget,
+  TRIAL_EVERY_MS,
   takeRetry,
 } from "./retry-budget.ts";
 export type { JsonSchema } from "./rule-schema.ts";
@@ -204,7 +220,7 @@ export { systemBytes, systemClock, systemId, systemRandom, systemTime } from "./
 export {
   createThrottle,
   enterThrottle,
-  noteAccept,
+  recordAnswer,
   rejectShare,
   THROTTLE_DEFAULTS,
   type Throttle,
@@ -212,3 +228,4 @@ export {
 } from "./throttle.ts";
 export { type Hint, thrownHint } from "./thrown-hint.ts";
 export { seededRandom, type VirtualClock, virtualClock } from "./virtual.ts";
+export { WaitingCalls, type WaitingEntry, type WaitingHost } from "./waiting-calls.ts";

@@ -7,6 +7,7 @@ import {
   type LimitEstimate,
   noteCall,
 } from "./limit-algorithms.ts";
+import { seededRandom } from "./virtual.ts";
 
 const T0 = 1_700_000_000_000;
 const ALGORITHMS: readonly LimitAlgorithm[] = ["FIXED", "GRADIENT", "VEGAS", "AIMD"];
@@ -57,6 +58,25 @@ describe("AIMD", () => {
     expect(step(20, 1, 1, true)).toBe(18);
     expect(step(19, 1, 5001, false)).toBe(17);
     expect(step(1, 1, 1, true)).toBe(1);
+  });
+
+  test("shrinks once per round trip: what was sent before a cut says nothing about the new limit", () => {
+    const estimate = createEstimate("AIMD", 200, T0);
+    estimate.limit = 100;
+    for (let n = 0; n < 50; n++) noteCall(estimate, T0 + n, 50, 50, true);
+    expect(estimate.limit).toBe(90);
+    noteCall(estimate, T0 + 50, 50, 50, true);
+    expect(estimate.limit).toBe(81);
+  });
+
+  test("keeps the slots that a destination with 30% of random failures needs", () => {
+    const estimate = createEstimate("AIMD", 64, T0);
+    const random = seededRandom("aimd");
+    // 40 calls of 50 ms at once, each ended call replaced by the next.
+    for (let n = 0; n < 40_000; n++) {
+      noteCall(estimate, T0 + (n * 50) / 40, 40, 50, random.next() < 0.3);
+      if (n > 4000) expect(estimate.limit).toBeGreaterThanOrEqual(40);
+    }
   });
 });
 

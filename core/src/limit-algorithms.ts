@@ -14,7 +14,7 @@ export interface LimitEstimate {
   readonly max: number;
   /** Not necessarily whole. */
   limit: number;
-  /** GRADIENT and VEGAS: the sample that is being gathered, and since when. */
+  /** GRADIENT and VEGAS: the sample that is being gathered, and since when. AIMD: its last cut. */
   sampleAt: number;
   samples: number;
   drops: number;
@@ -63,7 +63,8 @@ export function createEstimate(algorithm: LimitAlgorithm, max: number, now: numb
     algorithm,
     max,
     limit: algorithm === "FIXED" ? max : Math.min(INITIAL_LIMIT, max),
-    sampleAt: now,
+    // AIMD has not cut yet.
+    sampleAt: algorithm === "AIMD" ? 0 : now,
     samples: 0,
     drops: 0,
     rttSumMs: 0,
@@ -88,7 +89,7 @@ export function noteCall(
     case "FIXED":
       return;
     case "AIMD":
-      moveAimd(estimate, inFlight, dropped || rttMs > AIMD_TIMEOUT_MS);
+      moveAimd(estimate, now, inFlight, rttMs, dropped || rttMs > AIMD_TIMEOUT_MS);
       return;
     default:
       gather(estimate, inFlight, rttMs, dropped);
@@ -96,9 +97,25 @@ export function noteCall(
   }
 }
 
-function moveAimd(estimate: LimitEstimate, inFlight: number, dropped: boolean): void {
-  if (dropped) setLimit(estimate, Math.floor(estimate.limit * BACKOFF_RATIO));
-  else if (inFlight * 2 >= estimate.limit) setLimit(estimate, estimate.limit + 1);
+/**
+ * One cut per round trip, as in TCP (NewReno, RFC 6582): a call that was sent before the last cut was
+ * sent under the old limit and is no news about the new one. With a cut per refusal, a destination
+ * that fails three calls in ten at random would get a handful of slots, whatever it can take.
+ */
+function moveAimd(
+  estimate: LimitEstimate,
+  now: number,
+  inFlight: number,
+  rttMs: number,
+  dropped: boolean,
+): void {
+  if (now < estimate.sampleAt) estimate.sampleAt = now;
+  if (!dropped) {
+    if (inFlight * 2 >= estimate.limit) setLimit(estimate, estimate.limit + 1);
+  } else if (now - rttMs >= estimate.sampleAt) {
+    estimate.sampleAt = now;
+    setLimit(estimate, Math.floor(estimate.limit * BACKOFF_RATIO));
+  }
 }
 
 function setLimit(estimate: LimitEstimate, limit: number): void {

@@ -9,9 +9,9 @@ import {
   DocumentError,
   type Fields,
   listRule,
+  mustBe,
   numberRule,
   type Problem,
-  problem,
   type Rule,
   textRule,
 } from "./document.ts";
@@ -196,7 +196,7 @@ function checkTogether(policy: Policy, document: PolicyDocument, prefix: string)
   const refuse = (field: keyof PolicyDocument, isBad: boolean, wanted: string) => {
     const name = prefix + field;
     const value = document[field] ?? policy[field];
-    if (isBad) problems.push(problem(name, value, `${name} must be ${wanted}`));
+    if (isBad) problems.push(mustBe(name, value, wanted));
   };
   const isDecorrelated = jitterType === "DECORRELATED";
   if (delaysMs) {

@@ -3,11 +3,11 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
   createRate,
-  giveBackRate,
   type Rate,
   type RateOptions,
   rateReadyAt,
   restoreRate,
+  returnRate,
   saveRate,
   takeRate,
 } from "./rate.ts";
@@ -45,7 +45,8 @@ describe("the bound", () => {
             const isUsed = draws.next().value > 1;
             (isUsed ? passed : unused).push(now);
             // Some are given back at once, some later, and some never.
-            if (draws.next().value > 2) giveBackRate(rate, unused.pop() ?? -1);
+            const takenAt = draws.next().value > 2 ? unused.pop() : undefined;
+            if (takenAt !== undefined) returnRate(rate, takenAt, now);
           }
         }
         const worst = passed.reduce((most, fromAt, from) => {
@@ -59,15 +60,55 @@ describe("the bound", () => {
     );
   });
 
-  test("a place that is given back at once is free for the next", () => {
+  test("a token that is returned at once is free for the next call", () => {
     const rate = createRate({ perSecond: 1, burst: 1 }, T0);
     for (let n = 0; n < 100; n++) {
       expect(takeRate(rate, T0)).toBe(true);
       expect(takeRate(rate, T0)).toBe(false);
-      giveBackRate(rate, T0);
+      returnRate(rate, T0, T0);
     }
     expect(drain(rate, T0)).toBe(1);
     expect(rateReadyAt(rate, T0)).toBe(T0 + 1000);
+  });
+
+  test("a token is returned also after later calls have taken theirs", () => {
+    const rate = createRate({ perSecond: 1, burst: 2 }, T0);
+    takeRate(rate, T0);
+    expect(takeRate(rate, T0 + 250)).toBe(true);
+    expect(takeRate(rate, T0 + 250)).toBe(false);
+    returnRate(rate, T0, T0 + 250);
+    expect(rateReadyAt(rate, T0 + 250)).toBe(T0 + 250);
+    expect(drain(rate, T0 + 250)).toBe(1);
+  });
+
+  test("a token that time has returned already is not returned twice", () => {
+    const rate = createRate({ perSecond: 1, burst: 2 }, T0);
+    takeRate(rate, T0);
+    expect(takeRate(rate, T0 + 1000)).toBe(true);
+    returnRate(rate, T0, T0 + 1000);
+    expect(drain(rate, T0 + 1000)).toBe(1);
+  });
+
+  test("a return never leaves more than if the token had not been taken", () => {
+    const anyTakes = fc.array(fc.nat(300), { maxLength: 20 });
+    fc.assert(
+      fc.property(anyOptions, anyTakes, fc.nat(50), anyTakes, (options, before, wait, after) => {
+        const [taken, untouched] = [createRate(options, T0), createRate(options, T0)];
+        let now = T0;
+        // Both pass the same calls: those that the one with the token still out lets through.
+        const pass = (gap: number) => {
+          now += gap;
+          if (takeRate(taken, now)) expect(takeRate(untouched, now)).toBe(true);
+        };
+        before.forEach(pass);
+        now += wait;
+        const takenAt = now;
+        if (!takeRate(taken, takenAt)) return;
+        after.forEach(pass);
+        returnRate(taken, takenAt, now);
+        expect(drain(taken, now)).toBeLessThanOrEqual(drain(untouched, now));
+      }),
+    );
   });
 
   test("a caller who waits until it is ready gets the whole rate", () => {

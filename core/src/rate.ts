@@ -43,11 +43,14 @@ export function takeRate(rate: Rate, now: number): boolean {
 }
 
 /**
- * A call that was let go at `takenAt` never left: its place is free again, unless another call has
- * been let go since, which would then come too soon.
+ * Returns the token of a call that was never sent. Time has returned a part of it already if the
+ * call held it for long; returning that part twice would let a later call go too soon.
  */
-export function giveBackRate(rate: Rate, takenAt: number): void {
-  if (rate.at === takenAt) rate.ahead = Math.max(0, rate.ahead - 1);
+export function returnRate(rate: Rate, takenAt: number, now: number): void {
+  const ahead = aheadAt(rate, now);
+  const passed = Math.max(0, ((now - takenAt) * rate.options.perSecond) / 1000);
+  rate.at = steadyAt(rate.at, now);
+  rate.ahead = Math.max(0, ahead - Math.max(0, 1 - passed));
 }
 
 /** The earliest whole ms at which a call may go: `now` if it may go at once. */

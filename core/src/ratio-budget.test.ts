@@ -2,9 +2,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
+  countRatioFirst,
   createRatioBudget,
   giveBackRatio,
-  noteRatioFirst,
   RATIO_BUDGET_DEFAULTS,
   type RatioBudgetOptions,
   ratioAllows,
@@ -62,7 +62,7 @@ describe("the bound", () => {
         for (const step of steps) {
           now += step.gapMs;
           for (let n = 0; n < step.firsts; n++) {
-            noteRatioFirst(budget, now);
+            countRatioFirst(budget, now);
             firsts.push(now);
           }
           for (let n = 0; n < step.retries; n++) {
@@ -84,10 +84,10 @@ describe("the bound", () => {
     );
   });
 
-  test("100 first attempts allow 10 retries by the ratio and 10 by the floor", () => {
+  test("100 first attempts allow 20 retries by the ratio and 10 by the floor", () => {
     const budget = budgetOf({});
-    for (let n = 0; n < 100; n++) noteRatioFirst(budget, T0);
-    expect(drain(budget, T0)).toBe(20);
+    for (let n = 0; n < 100; n++) countRatioFirst(budget, T0);
+    expect(drain(budget, T0)).toBe(30);
   });
 
   test("a quiet destination may retry by the floor alone, once a second", () => {
@@ -98,12 +98,12 @@ describe("the bound", () => {
 
   test("first attempts count for at most the window, retries for at least it", () => {
     const budget = budgetOf({ ratio: 1, minPerSecond: 0 });
-    noteRatioFirst(budget, T0);
+    countRatioFirst(budget, T0);
     expect(ratioAllows(budget, T0 + 9999)).toBe(true);
     expect(ratioAllows(budget, T0 + 10_000)).toBe(false);
-    noteRatioFirst(budget, T0 + 10_000);
+    countRatioFirst(budget, T0 + 10_000);
     expect(drain(budget, T0 + 10_000)).toBe(1);
-    noteRatioFirst(budget, T0 + 20_999);
+    countRatioFirst(budget, T0 + 20_999);
     expect(ratioAllows(budget, T0 + 20_999)).toBe(false);
     expect(ratioAllows(budget, T0 + 21_000)).toBe(true);
   });

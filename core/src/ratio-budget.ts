@@ -21,7 +21,7 @@ import {
 
 export interface RatioBudgetOptions {
   readonly kind: "RATIO";
-  /** Retries allowed per first attempt. 0 to 10. Default: 0.1. */
+  /** Retries allowed per first attempt. 0 to 10. Default: 0.2. */
   readonly ratio: number;
   /** Retries allowed per second on top, for quiet destinations. 0 to 1000. Default: 1. */
   readonly minPerSecond: number;
@@ -31,7 +31,7 @@ export interface RatioBudgetOptions {
 
 export const RATIO_BUDGET_DEFAULTS: RatioBudgetOptions = {
   kind: "RATIO",
-  ratio: 0.1,
+  ratio: 0.2,
   minPerSecond: 1,
   windowMs: 10_000,
 };
@@ -40,6 +40,8 @@ export interface RatioBudget {
   readonly kind: "RATIO";
   readonly options: RatioBudgetOptions;
   readonly window: CountWindow;
+  /** When the last trial retry was granted: see `retry-budget.ts`. */
+  trialAt: number;
 }
 
 const FIRSTS = 0;
@@ -51,13 +53,25 @@ function shapeOf({ windowMs }: RatioBudgetOptions): WindowShape {
 }
 
 export function createRatioBudget(options: RatioBudgetOptions, now: number): RatioBudget {
-  return { kind: "RATIO", options, window: createWindow(shapeOf(options), now) };
+  const window = createWindow(shapeOf(options), now);
+  return { kind: "RATIO", options, window, trialAt: Number.NEGATIVE_INFINITY };
 }
 
-/** A first attempt starts. */
-export function noteRatioFirst({ window }: RatioBudget, now: number): void {
+/** Counts a first attempt. The ticket names its bucket. */
+export function countRatioFirst({ window }: RatioBudget, now: number): number {
   advanceWindow(window, now);
   countEvent(window, FIRSTS);
+  return window.tick + 1;
+}
+
+/** A first attempt that was counted was never sent. */
+export function uncountRatioFirst({ window }: RatioBudget, ticket: number): void {
+  uncountEvent(window, FIRSTS, ticket - 1);
+}
+
+/** True if the floor alone never allows a retry, however long nothing happens. */
+export function hasNoFloor({ minPerSecond, windowMs }: RatioBudgetOptions): boolean {
+  return minPerSecond * windowMs < 1000;
 }
 
 export function ratioAllows(budget: RatioBudget, now: number): boolean {
@@ -104,10 +118,6 @@ export function restoreRatioBudget(
   window: unknown,
   now: number,
 ): RatioBudget {
-  const shape = shapeOf(options);
-  return {
-    kind: "RATIO",
-    options,
-    window: restoreWindow("retryBudget.window", shape, window, now),
-  };
+  const restored = restoreWindow("retryBudget.window", shapeOf(options), window, now);
+  return { kind: "RATIO", options, window: restored, trialAt: Number.NEGATIVE_INFINITY };
 }

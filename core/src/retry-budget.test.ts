@@ -5,19 +5,22 @@ import { RATIO_BUDGET_DEFAULTS } from "./ratio-budget.ts";
 import {
   ASK_AGAIN_MS,
   budgetAllows,
+  budgetReadyAt,
   budgetRefillAt,
+  countFirst,
   createRetryBudget,
   GRPC_BUDGET_DEFAULTS,
   giveBack,
   noteFailure,
-  noteFirst,
   noteSuccess,
   type RetryBudget,
   type RetryBudgetOptions,
   restoreRetryBudget,
   saveRetryBudget,
   TOKEN_BUDGET_DEFAULTS,
+  TRIAL_EVERY_MS,
   takeRetry,
+  uncountFirst,
 } from "./retry-budget.ts";
 import { expectGarbageRefused } from "./saved.testing.ts";
 
@@ -68,7 +71,7 @@ describe("TOKENS, as the AWS SDKs count", () => {
     const budget = create();
     drain(budget);
     noteFailure(budget);
-    noteFirst(budget, T0);
+    countFirst(budget, T0);
     expect(tokensOf(budget)).toBe(10);
     expect(budgetAllows(budget, T0 + 3_600_000, false)).toBe(false);
     expect(budgetAllows(budget, T0, true)).toBe(true);
@@ -151,15 +154,15 @@ describe("RATIO", () => {
     noteSuccess(budget, 0, true);
     noteFailure(budget);
     expect(drain(budget)).toBe(0);
-    noteFirst(budget, T0);
-    noteFirst(budget, T0);
+    countFirst(budget, T0);
+    countFirst(budget, T0);
     expect(drain(budget)).toBe(2);
     expect(budgetRefillAt(budget, T0)).toBe(T0 + 11_000);
   });
 
   test("one budget serves two destinations, which share what it allows", () => {
     const shared = createRetryBudget({ ...RATIO_BUDGET_DEFAULTS, minPerSecond: 0 }, T0);
-    for (let n = 0; n < 10; n++) noteFirst(shared, T0);
+    for (let n = 0; n < 5; n++) countFirst(shared, T0);
     expect(takeRetry(shared, T0, false)).toBeGreaterThan(0);
     expect(takeRetry(shared, T0, false)).toBe(0);
   });
@@ -177,6 +180,74 @@ test.each(ALL)(
   },
 );
 
+describe("a first attempt that was never sent", () => {
+  test.each(ALL)("$kind: is not counted any more", (options) => {
+    const budget = createRetryBudget(options, T0);
+    const before = saveRetryBudget(budget);
+    uncountFirst(budget, countFirst(budget, T0));
+    expect(saveRetryBudget(budget)).toEqual(before);
+  });
+
+  test("is taken out of the bucket it was counted in, and out of no other", () => {
+    const budget = createRetryBudget({ ...RATIO_BUDGET_DEFAULTS, ratio: 1, minPerSecond: 0 }, T0);
+    const ticket = countFirst(budget, T0);
+    countFirst(budget, T0 + 5000);
+    uncountFirst(budget, ticket);
+    uncountFirst(budget, ticket);
+    expect(budgetAllows(budget, T0 + 5000, false)).toBe(true);
+    expect(budgetAllows(budget, T0 + 14_999, false)).toBe(true);
+  });
+});
+
+describe("trials of an empty budget", () => {
+  const empty = () => {
+    const budget = createRetryBudget(TOKEN_BUDGET_DEFAULTS, T0);
+    drain(budget);
+    return budget;
+  };
+  const take = (budget: RetryBudget, now: number) => takeRetry(budget, now, false, true);
+
+  test("a patient caller gets one a second, an impatient one none", () => {
+    const budget = empty();
+    expect(takeRetry(budget, T0, false)).toBe(0);
+    expect(budgetReadyAt(budget, T0, false, false)).toBe(T0 + ASK_AGAIN_MS);
+    expect(budgetReadyAt(budget, T0, false, true)).toBe(T0);
+    expect(take(budget, T0)).toBeLessThan(0);
+    expect(take(budget, T0 + TRIAL_EVERY_MS - 1)).toBe(0);
+    expect(budgetReadyAt(budget, T0 + 1, false, true)).toBe(T0 + TRIAL_EVERY_MS);
+    expect(take(budget, T0 + TRIAL_EVERY_MS)).toBeLessThan(0);
+  });
+
+  test("one that is given back may be granted again; an older one changes nothing", () => {
+    const budget = empty();
+    const older = take(budget, T0);
+    const newer = take(budget, T0 + 1000);
+    giveBack(budget, older);
+    expect(take(budget, T0 + 1001)).toBe(0);
+    giveBack(budget, newer);
+    expect(take(budget, T0 + 1001)).toBeLessThan(0);
+    expect(tokensOf(budget)).toBe(10);
+  });
+
+  test("a clock that was set back by an hour stops them for a second, not for an hour", () => {
+    const budget = empty();
+    take(budget, T0);
+    const back = T0 - 3_600_000;
+    expect(budgetReadyAt(budget, back, false, true)).toBe(back + 1000);
+    expect(take(budget, back + 1000)).toBeLessThan(0);
+  });
+
+  test("a success of one refills as a first attempt's does", () => {
+    const budget = empty();
+    noteSuccess(budget, take(budget, T0), true);
+    expect(tokensOf(budget)).toBe(11);
+    const ratio = createRetryBudget({ ...RATIO_BUDGET_DEFAULTS, minPerSecond: 0 }, T0);
+    const before = saveRetryBudget(ratio);
+    noteSuccess(ratio, take(ratio, T0), true);
+    expect(saveRetryBudget(ratio)).toEqual(before);
+  });
+});
+
 describe("save and restore", () => {
   test.each(ALL)("$kind: a restored budget grants what the saved one would have", (options) => {
     const anyEvents = fc.array(fc.nat(5), { maxLength: 80 });
@@ -186,7 +257,7 @@ describe("save and restore", () => {
         const run = (target: RetryBudget, from: number) =>
           events.map((event, n) => {
             const now = from + 90 * n;
-            if (event === 0) noteFirst(target, now);
+            if (event === 0) countFirst(target, now);
             if (event === 1) noteFailure(target);
             if (event === 2) noteSuccess(target, 0, false);
             return event > 2 ? takeRetry(target, now, event === 5) : -1;

@@ -2,20 +2,25 @@
  * Retry budget: how many retries and hedges a destination may get beside its first attempts, so
  * that retrying cannot become the load. Jitter spreads retries; only a budget makes them fewer.
  *
- * A draw that is granted is a *ticket*, a number above 0. It goes back with the news: to
- * `noteSuccess` if the retry succeeded, to `giveBack` if it never left.
+ * A retry that is granted gets a *ticket*, a number that is not 0. The ticket is handed back: to
+ * `noteSuccess` if the retry succeeded, to `giveBack` if it was never sent.
+ *
+ * Successes alone refill a bucket. A patient caller whose bucket is empty, and whose destination
+ * gets no first attempts, would wait forever: it is granted one *trial* retry per second.
  */
 import { choiceRule } from "./document.ts";
 import {
+  countRatioFirst,
   createRatioBudget,
   giveBackRatio,
-  noteRatioFirst,
+  hasNoFloor,
   type RatioBudget,
   type RatioBudgetOptions,
   ratioAllows,
   ratioRefillAt,
   restoreRatioBudget,
   takeRatio,
+  uncountRatioFirst,
 } from "./ratio-budget.ts";
 import { amountRule, partRule, readSaved, versionRule } from "./saved.ts";
 import { type SavedWindow, saveWindow } from "./window.ts";
@@ -65,6 +70,8 @@ export interface TokenBudget {
   readonly options: TokenBudgetOptions;
   /** Invariant: `0 <= tokens <= maxTokens`. */
   tokens: number;
+  /** When the last trial retry was granted. */
+  trialAt: number;
 }
 
 export interface GrpcBudget {
@@ -72,6 +79,8 @@ export interface GrpcBudget {
   readonly options: GrpcBudgetOptions;
   /** Thousandths, so that ten times 0.1 is exactly 1. Invariant: 0 to 1000 x `maxTokens`. */
   milliTokens: number;
+  /** When the last trial retry was granted. */
+  trialAt: number;
 }
 
 /** One value may serve several destinations: they then share what it allows. */
@@ -80,20 +89,30 @@ export type RetryBudget = RatioBudget | TokenBudget | GrpcBudget;
 /** Time does not refill a bucket of tokens, but by then another call may have. */
 export const ASK_AGAIN_MS = 1000;
 
+/** A patient caller is granted one trial retry in this time while the budget is empty. */
+export const TRIAL_EVERY_MS = 1000;
+
+const NEVER = Number.NEGATIVE_INFINITY;
+
 export function createRetryBudget(options: RetryBudgetOptions, now: number): RetryBudget {
   switch (options.kind) {
     case "RATIO":
       return createRatioBudget(options, now);
     case "TOKENS":
-      return { kind: "TOKENS", options, tokens: options.maxTokens };
+      return { kind: "TOKENS", options, tokens: options.maxTokens, trialAt: NEVER };
     case "GRPC":
-      return { kind: "GRPC", options, milliTokens: 1000 * options.maxTokens };
+      return { kind: "GRPC", options, milliTokens: 1000 * options.maxTokens, trialAt: NEVER };
   }
 }
 
-/** A first attempt starts. */
-export function noteFirst(budget: RetryBudget, now: number): void {
-  if (budget.kind === "RATIO") noteRatioFirst(budget, now);
+/** Counts a first attempt that starts. The ticket is for `uncountFirst`. */
+export function countFirst(budget: RetryBudget, now: number): number {
+  return budget.kind === "RATIO" ? countRatioFirst(budget, now) : 0;
+}
+
+/** A first attempt that was counted was never sent. */
+export function uncountFirst(budget: RetryBudget, ticket: number): void {
+  if (budget.kind === "RATIO") uncountRatioFirst(budget, ticket);
 }
 
 /** Would a retry or hedge be let through? Takes nothing. */
@@ -108,26 +127,47 @@ export function budgetAllows(budget: RetryBudget, now: number, throttled: boolea
   }
 }
 
-/** Draws for one retry or hedge: a ticket, or 0 when the budget is empty. */
-export function takeRetry(budget: RetryBudget, now: number, throttled: boolean): number {
-  if (!budgetAllows(budget, now, throttled)) return 0;
+/** Takes a token for one retry or hedge: a ticket, or 0 when the budget is empty. */
+export function takeRetry(
+  budget: RetryBudget,
+  now: number,
+  throttled: boolean,
+  patient = false,
+): number {
+  if (!budgetAllows(budget, now, throttled)) return patient ? takeTrial(budget, now) : 0;
   switch (budget.kind) {
     case "RATIO":
       return takeRatio(budget);
-    case "TOKENS":
-      return takeTokens(budget, costOf(budget.options, throttled));
+    case "TOKENS": {
+      const cost = costOf(budget.options, throttled);
+      budget.tokens -= cost;
+      return cost;
+    }
     case "GRPC":
       return 1;
   }
 }
 
-function costOf(options: TokenBudgetOptions, throttled: boolean): number {
-  return throttled ? options.costPerThrottle : options.costPerRetry;
+function takeTrial(budget: RetryBudget, now: number): number {
+  if (trialReadyAt(budget, now) > now) return 0;
+  budget.trialAt = now;
+  return ticketOfTrial(now);
 }
 
-function takeTokens(budget: TokenBudget, cost: number): number {
-  budget.tokens -= cost;
-  return cost;
+/** Below 0: a trial cost nothing, so its success returns nothing. It names its instant. */
+function ticketOfTrial(trialAt: number): number {
+  return -1 - trialAt;
+}
+
+/** A RATIO budget with a floor refills by time and needs no trials. A clock set back is followed. */
+function trialReadyAt(budget: RetryBudget, now: number): number {
+  if (budget.kind === "RATIO" && !hasNoFloor(budget.options)) return Number.POSITIVE_INFINITY;
+  if (budget.trialAt > now) budget.trialAt = now;
+  return Math.max(now, budget.trialAt + TRIAL_EVERY_MS);
+}
+
+function costOf(options: TokenBudgetOptions, throttled: boolean): number {
+  return throttled ? options.costPerThrottle : options.costPerRetry;
 }
 
 /**
@@ -137,7 +177,7 @@ function takeTokens(budget: TokenBudget, cost: number): number {
 export function noteSuccess(budget: RetryBudget, ticket: number, patient: boolean): void {
   switch (budget.kind) {
     case "RATIO":
-      if (patient) giveBack(budget, ticket);
+      if (patient && ticket > 0) giveBack(budget, ticket);
       break;
     case "TOKENS":
       addTokens(budget, ticket > 0 ? ticket : budget.options.refillPerSuccess);
@@ -152,8 +192,13 @@ export function noteFailure(budget: RetryBudget): void {
   if (budget.kind === "GRPC") addMilliTokens(budget, -1000);
 }
 
-/** A retry that was drawn for never left: it is as if nobody had asked. */
+/** Returns the token of a retry that was never sent. */
 export function giveBack(budget: RetryBudget, ticket: number): void {
+  if (ticket < 0) {
+    // A later trial has been granted meanwhile: it is the one that counts.
+    if (ticket === ticketOfTrial(budget.trialAt)) budget.trialAt = NEVER;
+    return;
+  }
   if (budget.kind === "RATIO") giveBackRatio(budget, ticket);
   if (budget.kind === "TOKENS") addTokens(budget, ticket);
 }
@@ -165,6 +210,18 @@ function addTokens(budget: TokenBudget, tokens: number): void {
 function addMilliTokens(budget: GrpcBudget, milliTokens: number): void {
   const sum = Math.max(0, budget.milliTokens + milliTokens);
   budget.milliTokens = Math.min(1000 * budget.options.maxTokens, sum);
+}
+
+/** `now` if a retry may be sent; otherwise when asking again is worthwhile. */
+export function budgetReadyAt(
+  budget: RetryBudget,
+  now: number,
+  throttled: boolean,
+  patient: boolean,
+): number {
+  if (budgetAllows(budget, now, throttled)) return now;
+  const refillAt = budgetRefillAt(budget, now);
+  return patient ? Math.min(refillAt, trialReadyAt(budget, now)) : refillAt;
 }
 
 /** When an empty budget is worth asking again. Always after `now`. */

@@ -22,7 +22,7 @@ const throughJson = (breaker: Breaker, now: number) =>
 
 function fail(breaker: Breaker, now: number, times: number): void {
   for (let n = 0; n < times; n++) {
-    leaveBreaker(breaker, now, enterBreaker(breaker, now), "failure", 1, 0.5);
+    leaveBreaker(breaker, now, enterBreaker(breaker, now), "failure", 1, () => 0.5);
   }
 }
 
@@ -57,7 +57,7 @@ describe("restoring", () => {
     const run = (breaker: Breaker, history: [number, BreakerOutcome, boolean][], from: number) =>
       history.reduce((now, [gapMs, outcome, lost]) => {
         const pass = enterBreaker(breaker, now + gapMs);
-        if (pass > 0 && !lost) leaveBreaker(breaker, now + gapMs, pass, outcome, 1, 0.3);
+        if (pass > 0 && !lost) leaveBreaker(breaker, now + gapMs, pass, outcome, 1, () => 0.3);
         return now + gapMs;
       }, from);
     fc.assert(

@@ -4,7 +4,7 @@ import { expectGarbageRefused } from "./saved.testing.ts";
 import {
   createThrottle,
   enterThrottle,
-  noteAccept,
+  recordAnswer,
   rejectShare,
   restoreThrottle,
   saveThrottle,
@@ -15,10 +15,10 @@ import { seededRandom } from "./virtual.ts";
 
 const T0 = 1_700_000_000_000;
 
+/** So many requests were sent and their results are known; the first `accepts` were accepted. */
 function asked(requests: number, accepts: number, k = 2): Throttle {
   const throttle = createThrottle({ ...THROTTLE_DEFAULTS, k }, T0);
-  for (let n = 0; n < requests; n++) enterThrottle(throttle, T0, 0);
-  for (let n = 0; n < accepts; n++) noteAccept(throttle, T0);
+  for (let n = 0; n < requests; n++) recordAnswer(throttle, T0, n < accepts);
   return throttle;
 }
 
@@ -41,11 +41,24 @@ describe("the formula", () => {
     expect(enterThrottle(asked(3, 0), T0, 0.75)).toBe(true);
   });
 
-  test("a call counts as asked for whether it is sent or not", () => {
+  test("a refused call counts as a request at once, a sent one when its result is known", () => {
     const throttle = asked(3, 0);
-    enterThrottle(throttle, T0, 0);
-    enterThrottle(throttle, T0, 0.99);
+    expect(enterThrottle(throttle, T0, 0)).toBe(false);
+    expect(rejectShare(throttle, T0)).toBeCloseTo(4 / 5, 12);
+    expect(enterThrottle(throttle, T0, 0.99)).toBe(true);
+    expect(rejectShare(throttle, T0)).toBeCloseTo(4 / 5, 12);
+    recordAnswer(throttle, T0, false);
     expect(rejectShare(throttle, T0)).toBeCloseTo(5 / 6, 12);
+    recordAnswer(throttle, T0, true);
+    expect(rejectShare(throttle, T0)).toBeCloseTo((6 - 2) / 7, 12);
+  });
+
+  test("a cold throttle refuses none of 100 parallel calls, however low the draw", () => {
+    const throttle = createThrottle(THROTTLE_DEFAULTS, T0);
+    for (const now of [T0, T0 + 120_000]) {
+      for (let n = 0; n < 100; n++) expect(enterThrottle(throttle, now, 0)).toBe(true);
+      for (let n = 0; n < 100; n++) recordAnswer(throttle, now, true);
+    }
   });
 
   test("forgets after two minutes", () => {
@@ -68,7 +81,7 @@ describe("the steady state of 1000 calls a second of which 250 are accepted", ()
         const now = second * 1000 + ms;
         if (!enterThrottle(throttle, now, random.next())) continue;
         sent++;
-        if (room-- > 0) noteAccept(throttle, now);
+        recordAnswer(throttle, now, room-- > 0);
       }
     }
     return sent / 60;

@@ -1,8 +1,12 @@
 /**
- * Throttle: refuses calls on this side once the other side accepts too few of them, and ever more
- * the fewer it accepts. Client-side adaptive throttling after Google's "Site Reliability
- * Engineering", chapter 21. In the steady state it sends K times what is accepted: enough to see
- * at once that the other side is well again.
+ * Throttle: refuses calls locally once the server accepts too few of them. Client-side adaptive
+ * throttling after Google's "Site Reliability Engineering", chapter 21. In the steady state it
+ * sends K times what is accepted, which is enough to notice at once that the server has recovered.
+ *
+ * A request that is sent counts when its result is known, together with whether it was accepted,
+ * as in Envoy's admission control filter. The book counts it when it is sent: a cold throttle then
+ * refuses parallel calls to a healthy server, because no accept can have arrived yet. A request
+ * that is refused locally counts at once, as in the book.
  */
 import { partRule, readSaved, versionRule } from "./saved.ts";
 import {
@@ -51,20 +55,21 @@ export function rejectShare({ options, window }: Throttle, now: number): number 
   return Math.max(0, (requests - options.k * accepts) / (requests + 1));
 }
 
-/**
- * Asks to make a call; true means send it. `draw` is in [0, 1). A call counts as asked for whether
- * it is sent or not: that is what lets the share of refusals settle.
- */
+/** Asks to make a call; true means send it. `draw` is in [0, 1). A refused call counts as a request. */
 export function enterThrottle(throttle: Throttle, now: number, draw: number): boolean {
-  const rejected = draw < rejectShare(throttle, now);
-  countEvent(throttle.window, REQUESTS);
-  return !rejected;
+  const isSent = draw >= rejectShare(throttle, now);
+  if (!isSent) countEvent(throttle.window, REQUESTS);
+  return isSent;
 }
 
-/** The other side took a call on, whatever came of it; an overload's refusal is not that. */
-export function noteAccept({ window }: Throttle, now: number): void {
+/**
+ * The result of a call that was sent is known, or its timeout has passed. `accepted`: the server
+ * worked on it, whatever the result; a refusal for overload is not accepted.
+ */
+export function recordAnswer({ window }: Throttle, now: number, accepted: boolean): void {
   advanceWindow(window, now);
-  countEvent(window, ACCEPTS);
+  countEvent(window, REQUESTS);
+  if (accepted) countEvent(window, ACCEPTS);
 }
 
 export interface SavedThrottle {

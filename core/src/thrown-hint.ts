@@ -26,13 +26,16 @@ interface Fields extends Source {
 }
 
 /**
- * The hint on a thrown value: pushback before ms before Retry-After, and the error's own field
- * before the header. Never throws, whatever was thrown.
+ * The hint on a thrown value, if it carries one: pushback before ms before Retry-After, and the
+ * error's own field before the header. Never throws, whatever was thrown.
  */
-export function thrownHint(error: unknown, now: number): Hint {
+export function thrownHint(error: unknown, now: number): Hint | undefined {
   try {
     const fields: Fields = Object(error);
     const { response, $response, metadata, retryAfter, retryAfterMs } = fields;
+    // Most errors carry nothing of all this.
+    const found = fields.headers ?? response ?? $response ?? metadata ?? retryAfter;
+    if ((found ?? retryAfterMs) === undefined) return undefined;
     const headers = Object.fromEntries(
       [fields, response, $response]
         .flatMap(entriesOf)
@@ -45,10 +48,10 @@ export function thrownHint(error: unknown, now: number): Hint {
       parseDigits(retryAfterMs ?? headers["retry-after-ms"], 1) ??
       parseRetryAfter(retryAfter ?? headers["retry-after"], now, headers["date"]);
     if (hint === "refused") return { refused: true };
-    return hint === undefined ? {} : { retryAfterMs: hint };
+    return hint === undefined ? undefined : { retryAfterMs: hint };
   } catch {
     // A getter or proxy that throws gives no hint.
-    return {};
+    return undefined;
   }
 }
 

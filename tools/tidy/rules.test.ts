@@ -4,6 +4,7 @@ import { completed } from "../lockfile.mjs";
 import { ambient } from "./ambient.ts";
 import { arrows } from "./arrows.ts";
 import { cycles } from "./cycles.ts";
+import { guardSteps } from "./guard-steps.ts";
 import { silencedTests, traces } from "./leftovers.ts";
 import { lockfile } from "./lockfile.ts";
 import { names } from "./names.ts";
@@ -18,6 +19,26 @@ function findingsIn(rule: Rule, path: string, text: string): Finding[] {
 
 /** Text that must not stand in this file as such, or the rule would find it here. */
 const join = (...parts: string[]) => parts.join("");
+
+describe("guards", () => {
+  const steps = 'import {\n  admit,\n  takeRate,\n} from "@redrive/core";';
+
+  test("a face may not step one", () => {
+    expect(findingsIn(guardSteps, "faces/library/src/a.ts", steps)).toEqual([
+      { path: "faces/library/src/a.ts", line: 3, message: expect.stringContaining("takeRate") },
+    ]);
+  });
+
+  test.each([
+    ["core/src/a.ts", steps],
+    ["faces/library/src/a.test.ts", steps],
+    ["faces/service/src/http/access.ts", steps],
+    ["faces/library/src/a.ts", 'import { Admission } from "@redrive/core";'],
+    ["faces/library/src/a.ts", 'import { takeRate } from "./own.ts";'],
+  ])("%s may: %s", (path, text) => {
+    expect(findingsIn(guardSteps, path, text)).toEqual([]);
+  });
+});
 
 describe("imports", () => {
   test.each([

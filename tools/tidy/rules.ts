@@ -2,6 +2,7 @@
 import { ambient } from "./ambient.ts";
 import { arrows } from "./arrows.ts";
 import { cycles } from "./cycles.ts";
+import { guardSteps } from "./guard-steps.ts";
 import { silencedTests, traces } from "./leftovers.ts";
 import { lockfile } from "./lockfile.ts";
 import { names } from "./names.ts";
@@ -13,6 +14,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
   "imports point toward core": arrows,
   "no import cycles": cycles,
   "no ambient time or chance": ambient,
+  "only core's admission steps guards": guardSteps,
   "no file is too long": (sources) => sizes(sources),
   "every file opens with its purpose": purpose,
   "every module is in ARCHITECTURE.md": architecture,

@@ -2,18 +2,17 @@
  * Call state: what can be asked of a call at any moment, the notes it keeps and tells of, its last
  * word, and giving way to a layer above. Apart from the call, so that what it does reads by itself.
  */
-import {
-  type CallHistory,
-  type CallRequest,
-  type DelaySource,
-  type Outcome,
-  type StopReason,
-  singleAttempt,
-  type Verdict,
+import type {
+  CallHistory,
+  CallRequest,
+  HoldDecision,
+  Outcome,
+  RetryDecision,
+  StopReason,
+  Verdict,
 } from "@redrive/core";
 import type { Call } from "./call.ts";
 import { type CallEvent, notify, type Told } from "./events.ts";
-import type { Layer } from "./layer.ts";
 import type { Ending } from "./options.ts";
 import { errorOf, newStory, recordOf, type Story } from "./story.ts";
 
@@ -35,6 +34,8 @@ export function conclude<T>(call: Call<T>, ending: Ending<T>, error: unknown): v
 }
 
 export function errorFor<T>(call: Call<T>, reason: StopReason, ending: Ending<T>): unknown {
+  const isLast = call.options.rejectWith === "last-error" && call.made > 0;
+  if (isLast && "error" in ending) return ending.error;
   return errorOf(call.setting.name, call.made, reason, ending, call.story?.records ?? []);
 }
 
@@ -73,12 +74,29 @@ export function record<T>(
 /** There will be another attempt. */
 export function putOff<T>(
   call: Call<T>,
-  ownDelayMs: number,
+  decision: RetryDecision | HoldDecision,
   delayMs: number,
-  source: DelaySource,
+  throttled: boolean,
 ): void {
-  storyOf(call).previousDelayMs = ownDelayMs;
+  const story = storyOf(call);
+  story.previousDelayMs = decision.ownDelayMs;
+  story.isThrottled = throttled;
+  story.isRenewed = false;
+  const source = decision.kind === "hold" ? decision.by : decision.source;
   tell(call, { type: "retry", attempt: call.made + 1, delayMs, source });
+}
+
+/** True if the attempt was over before its function. */
+export function isLate<T>(attempt: Call<T>): boolean {
+  if (attempt.settled) attempt.timeoutMs = 0;
+  return attempt.settled;
+}
+
+/** Tells of an attempt that was cut off while its function still runs. */
+export function tellRunning<T>(attempt: Call<T>): void {
+  if (attempt.timeoutMs && attempt.controller?.signal.aborted) {
+    tell(attempt.call, { type: "attempt-still-running", ...numberOf(attempt) });
+  }
 }
 
 /** What core is told of the call: its options, and the deadline of the layer above if that is first. */
@@ -91,13 +109,8 @@ export function requestOf<T>(call: Call<T>): CallRequest {
   return { method, idempotent, idempotencyKey, patience, deadlineAt };
 }
 
-export function elapsedMs<T>({ setting, moment, lateMs }: Call<T>): number {
-  return Math.floor(setting.ticker.turn.nowMs() - moment.ms + lateMs);
-}
-
-/** True if something beside its policy says when the call must end. */
-export function isBound<T>({ options, outer }: Call<T>): boolean {
-  return outer !== undefined || options.deadlineAt !== undefined;
+export function elapsedMs<T>({ setting, moment, begun = moment }: Call<T>): number {
+  return Math.floor(setting.ticker.turn.nowMs() - begun.ms);
 }
 
 /** When the whole call must have ended; epoch ms. */
@@ -135,11 +148,4 @@ export function tell<T>(call: Call<T>, told: Told): void {
   } as CallEvent;
   notify(options.onEvent, event);
   host?.emit(event);
-}
-
-/** A layer that retries stands above: this one makes a single attempt, unless it is told not to. */
-export function yieldTo<T>(call: Call<T>, above: Layer): void {
-  if (call.policy.maxAttempts === 1 || call.options.nested === "retry") return;
-  call.policy = singleAttempt(call.policy);
-  tell(call, { type: "yield", to: above.where });
 }

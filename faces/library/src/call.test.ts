@@ -7,9 +7,9 @@ import { retry } from "./retry.ts";
 import { flaky } from "./testing.ts";
 import {
   rejectionOf,
+  reportsOf,
   START_AT,
   statusError,
-  unhandledIn,
   untilAborted,
   world,
 } from "./world.testing.ts";
@@ -268,7 +268,7 @@ describe("a classifier that answers with something else", () => {
     const classify = (() => answer) as Classify<string>;
     const error = await rejectionOf(clock.run(retry(fn, { clock, classify })));
     expect(error).toMatchObject({ code: "INVALID_ARGUMENT" });
-    expect((error as Error).message).toContain("classify must give a verdict");
+    expect((error as Error).message).toContain("classify must return one of success, transient,");
     expect(calledAt).toHaveLength(1);
   });
 });
@@ -294,15 +294,35 @@ describe("events", () => {
     ]);
   });
 
-  test("a listener that throws harms no call, and is not silenced", async () => {
-    const broken = new Error("broken listener");
-    const onEvent = () => {
-      throw broken;
-    };
-    const reported = await unhandledIn(async () => {
-      expect(await retry(() => "fine", { onEvent })).toBe("fine");
+  const broken = new Error("broken listener");
+  test.each([
+    [
+      "throws",
+      () => {
+        throw broken;
+      },
+    ],
+    ["rejects", () => Promise.reject(broken)],
+    [
+      "rejects after a while",
+      async () => {
+        await Promise.resolve();
+        throw broken;
+      },
+    ],
+  ])("a listener that %s stops nothing, ends no process and is reported", async (_, onEvent) => {
+    const { clock, random } = world();
+    const { fn } = flaky(clock, [{ throws: statusError(503) }, { returns: "fine" }]);
+    const { fn: again } = flaky(clock, [{ throws: statusError(503) }, { returns: "fine" }]);
+    const shop = destination("shop", { clock, random, onEvent });
+    const heard: string[] = [];
+    shop.on("*", ({ type }) => void heard.push(type));
+    const reports = await reportsOf(async () => {
+      expect(await clock.run(retry(fn, { clock, random, onEvent }))).toBe("fine");
+      expect(await clock.run(shop.run(again))).toBe("fine");
     });
-    expect(reported).toBe(broken);
+    expect(heard).toEqual(["attempt-failed", "retry", "success"]);
+    expect(reports).toEqual({ unhandled: [], written: new Array(6).fill(broken) });
   });
 });
 

@@ -7,20 +7,18 @@
  * failures need is made when something fails.
  */
 import {
-  assertKey,
-  assertRange,
   type Breaker,
   type Cancel,
-  decide,
+  decideAlone,
+  type HoldReason,
+  invalidArgument,
   isRepeatable,
-  judge,
-  OPEN_GATES,
   type Outcome,
+  type Permit,
   type Policy,
   RedriveError,
   type StopReason,
   SUCCESS,
-  singleAttempt,
   type Verdict,
 } from "@redrive/core";
 import { abort, makeController } from "./attempt-signal.ts";
@@ -31,9 +29,8 @@ import {
   endAt,
   errorFor,
   historyOf,
-  isBound,
+  isLate,
   keeps,
-  leftMs,
   listens,
   numberOf,
   putOff,
@@ -41,12 +38,13 @@ import {
   requestOf,
   storyOf,
   tell,
-  yieldTo,
+  tellRunning,
 } from "./call-state.ts";
 import type { HedgeRace } from "./hedge-race.ts";
 import type { Host } from "./host.ts";
-import { ABORTED, FAULT, isThenable, NO_ENDING, outcomeBy, outcomeOf, sure } from "./judgement.ts";
-import { forgetSignal, type Layer, layerAbove } from "./layer.ts";
+import { ABORTED, endingOf, isThenable, judgementOf, outcomeOf } from "./judgement.ts";
+import { keepCall } from "./kept-call.ts";
+import { forgetSignal, type Layer } from "./layer.ts";
 import type { AttemptContext, Attempted, Ending, RunOptions } from "./options.ts";
 import type { Setting } from "./setting.ts";
 import { isOwnError, type Story, waitMsOf } from "./story.ts";
@@ -75,21 +73,22 @@ export class Call<T> implements AttemptContext, Layer, Timed {
   copy = 0;
   /** When it began. */
   moment: Moment;
+  /** 0 once its function has ended after it. */
   timeoutMs: number;
   expiresMs: number | undefined = undefined;
   lane: Lane | undefined = undefined;
   place = 0;
   settled = false;
-  /** What the breaker gave on entering, and the retry budget for this attempt; 0 for nothing. */
+  /** The breaker's pass, and the permit of the destination's guards; none without guards. */
   pass = 0;
-  ticket = 0;
+  permit: Permit | undefined = undefined;
   controller: AbortController | undefined = undefined;
 
   policy: Policy;
   /** Attempts so far. */
   made = 0;
-  /** How long after the call itself its first attempt began. */
-  lateMs = 0;
+  /** When the call itself began, if its first attempt had to wait. */
+  begun: Moment | undefined = undefined;
   over = false;
   /** Made when something fails. */
   story: Story<T> | undefined = undefined;
@@ -98,9 +97,8 @@ export class Call<T> implements AttemptContext, Layer, Timed {
   outer: Layer | undefined = undefined;
   /** The latest attempt that is no copy; undefined while it is the first. */
   latest: Call<T> | undefined = undefined;
-  /** The host's: its breaker for this call, a ticket drawn and not yet used, and running copies. */
+  /** The host's: its breaker for this call, and running copies. */
   breaker: Breaker | undefined = undefined;
-  drawn = 0;
   race: HedgeRace<T> | undefined = undefined;
 
   constructor(
@@ -178,62 +176,37 @@ export class Call<T> implements AttemptContext, Layer, Timed {
   }
 }
 
-/** Begins the first attempt, unless the call is refused or already aborted. */
-export function start<T>(call: Call<T>): void {
-  const { signal, deadlineAt, once } = call.options;
-  const above = layerAbove(signal);
-  const isBare = !(signal || above || once || call.setting.needsKey) && deadlineAt === undefined;
-  if (isBare || isAdmitted(call, above)) proceed(call);
-}
-
-/** What few calls bring is looked at apart. False if the call has ended before it began. */
-function isAdmitted<T>(call: Call<T>, above: Layer | undefined): boolean {
-  const { signal, deadlineAt, once } = call.options;
-  if (signal?.aborted) {
-    call.reject(signal.reason);
-    return false;
-  }
-  if (deadlineAt !== undefined) assertRange("deadlineAt", deadlineAt, 0, Number.MAX_SAFE_INTEGER);
-  call.outer = above;
-  if (call.setting.needsKey) assertKey(call.policy, requestOf(call));
-  if (isBound(call)) {
-    if (leftMs(call) <= 0) {
-      giveUp(call, "budget", NO_ENDING);
-      return false;
-    }
-    call.timeoutMs = attemptMs(call);
-  }
-  signal?.addEventListener("abort", call);
-  if (once) call.policy = singleAttempt(call.policy);
-  if (above?.retries) yieldTo(call, above);
-  // Who is told of that may have aborted it.
-  return !call.over;
-}
-
 /** The next attempt's turn has come. */
 export function proceed<T>(call: Call<T>): void {
-  if (call.host === undefined) launch(call, 0, 0, 0);
+  if (call.host === undefined) launch(call, 0, 0, undefined);
   else call.host.enter(call);
 }
 
-/** Runs the function once. `pass` and `ticket` are what the guards gave for it. */
-export function launch<T>(call: Call<T>, copy: number, pass: number, ticket: number): Call<T> {
+/** Runs the function once. `pass` and `permit` are what the guards gave for it. */
+export function launch<T>(
+  call: Call<T>,
+  copy: number,
+  pass: number,
+  permit: Permit | undefined,
+): Call<T> {
+  const previous = call.latest ?? call;
   const isAtOnce = call.cancelWait === undefined && copy === 0;
   const attempt = isAtOnce ? call : nextAttempt(call, copy);
   attempt.pass = pass;
-  attempt.ticket = ticket;
+  attempt.permit = permit;
   if (copy === 0) call.made = attempt.attempt;
   call.setting.ticker.add(attempt);
   invoke(attempt, call.fn);
+  if (attempt !== previous && copy === 0) tellRunning(previous);
   return attempt;
 }
 
 function nextAttempt<T>(call: Call<T>, copy: number): Call<T> {
   const { setting, fn, options, resolve, reject, host, made } = call;
+  keepCall(Call<unknown>, setting);
   if (made === 0) {
-    const moment = setting.ticker.turn.here();
-    call.lateMs = moment.ms - call.moment.ms;
-    call.moment = moment;
+    call.begun = call.moment;
+    call.moment = setting.ticker.turn.here();
     call.timeoutMs = attemptMs(call);
     return call;
   }
@@ -252,7 +225,8 @@ function invoke<T>(attempt: Call<T>, fn: Attempted<T>): void {
     // Another kind of promise may throw, or answer twice, at once or with a promise: ours do not.
     if (!(result instanceof Promise) && isThenable(result)) result = Promise.resolve(result);
   } catch (error) {
-    failed(attempt, error);
+    const isMisuse = typeof fn !== "function";
+    failed(attempt, isMisuse ? invalidArgument("fn must be a function", fn) : error);
     return;
   }
   if (isThenable(result)) {
@@ -264,33 +238,29 @@ function invoke<T>(attempt: Call<T>, fn: Attempted<T>): void {
 }
 
 function returned<T>(attempt: Call<T>, value: T): void {
-  if (attempt.settled) return;
+  if (isLate(attempt)) return;
   if (attempt.call.options.classify === undefined) succeed(attempt, value);
   else judged(attempt, { value }, SUCCESS);
 }
 
 function failed<T>(attempt: Call<T>, error: unknown): void {
-  if (!attempt.settled) judged(attempt, { error }, outcomeOf(error, attempt.setting.clock.now()));
+  if (isLate(attempt)) return;
+  const ending = endingOf(error, attempt.call);
+  judged(attempt, ending, outcomeOf(ending.error, attempt.setting.clock.now()));
 }
 
-/** A classifier that throws is a mistake in a program: the call ends with what it threw. */
 function judged<T>(attempt: Call<T>, given: Ending<T>, seen: Outcome): void {
   const { call } = attempt;
-  let [ending, outcome] = [given, seen];
-  let verdict: Verdict = "terminal";
-  try {
-    outcome = outcomeBy(call.options.classify, ending, attempt.attempt, seen);
-    verdict = sure(judge(call.policy, outcome));
-  } catch (error) {
-    [ending, outcome] = [{ error }, FAULT];
-  }
+  const [ending, outcome, verdict] = judgementOf(attempt, given, seen);
   // Who judged it may have aborted the call.
   if (attempt.settled) return;
   if (verdict === "success" && "value" in ending) succeed(attempt, ending.value);
   else {
     settle(attempt, outcome, verdict);
     if (call.over) return;
-    const left = call.host?.sift(attempt, ending, outcome, verdict) ?? outcome;
+    // A stop waits for no other copy.
+    const host = "isStop" in ending ? undefined : call.host;
+    const left = host?.sift(attempt, ending, outcome, verdict) ?? outcome;
     if (left) ended(attempt, ending, left, verdict);
   }
 }
@@ -334,18 +304,13 @@ export function ended<T>(
   const { setting, policy, host, made } = call;
   const now = setting.ticker.turn.now();
   const throttled = verdict === "throttled";
-  const gates = host?.gates(call, now, throttled) ?? OPEN_GATES;
-  // A call without attempts left draws no more, so it needs no stream of its own.
-  const random = made < policy.maxAttempts ? storyOf(call).random : setting.random;
-  const decision = decide(
-    policy,
-    requestOf(call),
-    historyOf(call, now),
-    outcome,
-    gates,
-    now,
-    random,
-  );
+  // A call without attempts left looks at no gate and draws no more: it needs no stream of its own.
+  const isLast = made >= policy.maxAttempts;
+  const random = isLast ? setting.random : storyOf(call).random;
+  const decision =
+    host === undefined || isLast
+      ? decideAlone(policy, requestOf(call), historyOf(call, now), outcome, now, random)
+      : host.decide(call, outcome, now, random, throttled);
   const isStop = decision.kind === "stop";
   if (!isStop || !isOwnError(made, decision.reason, ending) || listens(call)) {
     record(attempt, ending, outcome, verdict, waitMsOf(decision, now), now);
@@ -353,11 +318,9 @@ export function ended<T>(
   // Who was told of it may have aborted the call.
   if (call.over) return;
   if (isStop) giveUp(call, decision.reason, ending);
-  else if (decision.kind === "hold") host?.holdBack(call, decision, throttled, now);
-  else if (host && !host.drawRetry(call, now, throttled)) giveUp(call, "retry-budget", ending);
   else {
-    const { delayMs, ownDelayMs, source } = decision;
-    putOff(call, ownDelayMs, delayMs, source);
+    const delayMs = waitMsOf(decision, now) ?? 0;
+    putOff(call, decision, delayMs, throttled);
     wait(call, delayMs, () => proceed(call));
   }
 }
@@ -367,12 +330,19 @@ export function wait<T>(call: Call<T>, delayMs: number, then: () => void): void 
   if (!call.over) call.cancelWait = call.setting.clock.alarm(delayMs, then);
 }
 
-export function giveUp<T>(call: Call<T>, told: StopReason, ending: Ending<T>): void {
+export function giveUp<T>(
+  call: Call<T>,
+  told: StopReason,
+  ending: Ending<T>,
+  by?: HoldReason,
+): void {
   // An error that the caller judged a success is still no value to resolve with.
   const reason = told === "succeeded" ? "not-retryable" : told;
   finish(call);
+  // A function that heeds its signal ends within this turn.
+  if (listens(call)) call.setting.clock.endOfTurn(() => tellRunning(call.latest ?? call));
   const error = keeps(call, ending) ? undefined : errorFor(call, reason, ending);
-  tell(call, { type: "give-up", reason, attempts: call.made, error });
+  tell(call, { type: "give-up", reason, attempts: call.made, error, ...(by && { by }) });
   if (!call.host?.conclude(call, reason, ending, error)) conclude(call, ending, error);
 }
 

@@ -112,7 +112,8 @@ describe("wrap", () => {
     const { shop } = shopOf();
     const plain = async (id: string, limit = 1) => [{ id, limit }];
     const find = shop.wrap(plain);
-    expectTypeOf(find).toEqualTypeOf(plain);
+    expectTypeOf(find).parameters.toEqualTypeOf<Parameters<typeof plain>>();
+    expectTypeOf(find).returns.toEqualTypeOf<ReturnType<typeof plain>>();
     expect(await find("a")).toEqual([{ id: "a", limit: 1 }]);
   });
 

@@ -8,6 +8,8 @@ import {
   type DestinationDocument,
   type Destination as DestinationOptions,
   guardOptionsOf,
+  invalidArgument,
+  isObject,
   type Policy,
   policyDocumentOf,
   type Random,
@@ -18,15 +20,16 @@ import {
   systemClock,
   systemRandom,
 } from "@redrive/core";
-import { Call, start } from "./call.ts";
+import { Call } from "./call.ts";
 import type { CallEvent, CallEventType, CallListener, EventOf } from "./events.ts";
 import { Gatekeeper } from "./gatekeeper.ts";
 import { GuardedHost } from "./guarded-host.ts";
-import type { Attempted, Classify, Fallback, RunOptions } from "./options.ts";
+import type { AttemptContext, Attempted, Classify, Fallback, RunOptions } from "./options.ts";
 import { readState, restoreKeys, type SavedState, saveState } from "./saved-state.ts";
 import { createSetting, type Setting, SettingCache } from "./setting.ts";
+import { start } from "./start-call.ts";
 import { type DestinationStats, statsOf } from "./stats.ts";
-import { wrapped } from "./wrapped.ts";
+import { type Wrapped, wrapped } from "./wrapped.ts";
 
 /** What a program says beside the document: functions, and what it wires in. */
 export interface DestinationWiring {
@@ -62,7 +65,12 @@ export interface Destination {
   wrap<Args extends readonly unknown[], T>(
     fn: (...args: Args) => T | PromiseLike<T>,
     overrides?: RunOptions<T>,
-  ): (...args: Args) => Promise<T>;
+  ): Wrapped<Args, T>;
+  /** As `wrap`, for a function that takes the attempt's context before its own arguments. */
+  wrapWithContext<Args extends readonly unknown[], T>(
+    fn: (context: AttemptContext, ...args: Args) => T | PromiseLike<T>,
+    overrides?: RunOptions<T>,
+  ): Wrapped<Args, T>;
   /** Listens to one kind of event, or to all with "*". Returns what ends it. */
   on<Type extends CallEventType | "*">(
     type: Type,
@@ -76,6 +84,8 @@ export interface Destination {
 }
 
 export function destination(name: string, input: DestinationInput = {}): Destination {
+  if (!name || typeof name !== "string") throw invalidArgument("name must be a text", name);
+  if (!isObject(input)) throw invalidArgument("options must be an object", input);
   return new GuardedDestination(name, input);
 }
 
@@ -83,62 +93,66 @@ const NO_OVERRIDES: object = {};
 
 class GuardedDestination implements Destination {
   readonly name: string;
-  private readonly options: DestinationOptions;
-  private readonly wiring: DestinationWiring;
-  private readonly setting: Setting;
-  private readonly settings: SettingCache;
-  private readonly host: GuardedHost;
+  readonly #options: DestinationOptions;
+  readonly #wiring: DestinationWiring;
+  readonly #setting: Setting;
+  readonly #settings: SettingCache;
+  readonly #host: GuardedHost;
 
   constructor(name: string, input: DestinationInput) {
     const { document, wiring } = split(input);
     this.name = name;
-    this.wiring = wiring;
-    this.options = resolveDestination(document, "library");
-    const { policy, idempotent, hedge } = this.options;
+    this.#wiring = wiring;
+    this.#options = resolveDestination(document, "library");
+    const { policy, idempotent, hedge } = this.#options;
     const { clock = systemClock, random = systemRandom } = wiring;
-    this.setting = createSetting(policy, clock, random.fork(name), name);
-    this.host = new GuardedHost(this.createGatekeeper(clock.now()), idempotent, hedge, wiring);
+    this.#setting = createSetting(policy, clock, random.fork(name), name);
+    this.#host = new GuardedHost(
+      this.#createGatekeeper(clock.now()),
+      this.#setting,
+      idempotent,
+      hedge,
+      wiring,
+    );
     // As it was written, so that overrides complete with the right defaults.
     const base = policyDocumentOf(document.policy ?? {});
-    this.settings = new SettingCache({}, (overrides) =>
-      createSetting(resolve({ ...base, ...overrides }), clock, this.setting.random, name),
+    this.#settings = new SettingCache({}, (overrides) =>
+      createSetting(resolve({ ...base, ...overrides }), clock, this.#setting.random, name),
     );
     if (wiring.onEvent !== undefined) this.on("*", wiring.onEvent);
   }
 
-  private createGatekeeper(now: number): Gatekeeper {
-    const { saved, sharedBudget } = this.wiring;
-    const guardOptions = guardOptionsOf(this.options);
-    const { random } = this.setting;
-    if (saved === undefined) {
-      const guards = createGuards(guardOptions, now, sharedBudget);
-      return new Gatekeeper(this.options, guards, random);
-    }
-    const state = readState(saved);
-    const guards = restoreGuards(guardOptions, state.guards, now, sharedBudget);
-    const gatekeeper = new Gatekeeper(this.options, guards, random);
-    restoreKeys(gatekeeper, this.options.breaker, state, now);
+  #createGatekeeper(now: number): Gatekeeper {
+    const { saved, sharedBudget } = this.#wiring;
+    const guardOptions = guardOptionsOf(this.#options);
+    const state = saved === undefined ? undefined : readState(saved);
+    const guards = state
+      ? restoreGuards(guardOptions, state.guards, now, sharedBudget)
+      : createGuards(guardOptions, now, sharedBudget);
+    const gatekeeper = new Gatekeeper(this.#options, guards, this.#setting.random);
+    if (state) restoreKeys(gatekeeper, this.#options.breaker, state, now);
     return gatekeeper;
   }
 
   get policy(): Policy {
-    return this.options.policy;
+    return this.#options.policy;
   }
 
   get clock(): Clock {
-    return this.wiring.clock ?? systemClock;
+    return this.#wiring.clock ?? systemClock;
   }
 
   get classify(): Classify<never> | undefined {
-    return this.wiring.classify;
+    return this.#wiring.classify;
   }
 
   run<T>(fn: Attempted<T>, overrides: RunOptions<T> = NO_OVERRIDES as RunOptions<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      const setting = overrides === NO_OVERRIDES ? this.setting : this.settings.get(overrides);
-      const options = this.wiring.classify === undefined ? overrides : this.withClassify(overrides);
-      const call = new Call(setting, fn, options, resolve, reject, this.host);
-      const { gatekeeper } = this.host;
+      const setting = overrides === NO_OVERRIDES ? this.#setting : this.#settings.get(overrides);
+      const options =
+        this.#wiring.classify === undefined ? overrides : this.#withClassify(overrides);
+      const call = new Call(setting, fn, options, resolve, reject, this.#host);
+      const { gatekeeper } = this.#host;
       const { key } = options;
       call.breaker =
         key === undefined
@@ -148,23 +162,30 @@ class GuardedDestination implements Destination {
     });
   }
 
-  private withClassify<T>(overrides: RunOptions<T>): RunOptions<T> {
-    const classify = overrides.classify ?? (this.wiring.classify as Classify<T> | undefined);
+  #withClassify<T>(overrides: RunOptions<T>): RunOptions<T> {
+    const classify = overrides.classify ?? (this.#wiring.classify as Classify<T> | undefined);
     return { ...overrides, classify };
   }
 
   wrap<Args extends readonly unknown[], T>(
     fn: (...args: Args) => T | PromiseLike<T>,
     overrides?: RunOptions<T>,
-  ): (...args: Args) => Promise<T> {
-    return wrapped(fn, (call) => this.run(call, overrides));
+  ): Wrapped<Args, T> {
+    return wrapped(this, fn, overrides);
+  }
+
+  wrapWithContext<Args extends readonly unknown[], T>(
+    fn: (context: AttemptContext, ...args: Args) => T | PromiseLike<T>,
+    overrides?: RunOptions<T>,
+  ): Wrapped<Args, T> {
+    return wrapped(this, fn, overrides, true);
   }
 
   on<Type extends CallEventType | "*">(
     type: Type,
     listener: (event: EventOf<Type>) => void,
   ): () => void {
-    const all = this.host.listeners;
+    const all = this.#host.listeners;
     const heard = (event: CallEvent) => listener(event as EventOf<Type>);
     const listeners = all.get(type) ?? new Set();
     all.set(type, listeners.add(heard));
@@ -175,46 +196,39 @@ class GuardedDestination implements Destination {
   }
 
   stats(): DestinationStats {
-    return statsOf(this.name, this.host.counts, this.host.gatekeeper, this.clock.now());
+    return statsOf(this.name, this.#host.counts, this.#host.gatekeeper, this.clock.now());
   }
 
   save(): SavedState {
-    return saveState(this.host.gatekeeper);
+    return saveState(this.#host.gatekeeper);
   }
 
   [Symbol.dispose](): void {
-    this.host.listeners.clear();
+    this.#host.listeners.clear();
   }
 }
 
-/** The document apart from the functions, since the document alone is checked and shared. */
+const WIRING: readonly string[] = [
+  "classify",
+  "fallback",
+  "onExhausted",
+  "reauthenticate",
+  "onEvent",
+  "sharedBudget",
+  "saved",
+  "clock",
+  "random",
+] satisfies (keyof DestinationWiring)[];
+
+/** The document apart from the wiring, since the document alone is checked and shared. */
 function split(input: DestinationInput): {
   document: DestinationDocument;
   wiring: DestinationWiring;
 } {
-  const {
-    classify,
-    fallback,
-    onExhausted,
-    reauthenticate,
-    onEvent,
-    sharedBudget,
-    saved,
-    clock,
-    random,
-    ...document
-  } = input;
-  const wiring = {
-    classify,
-    fallback,
-    onExhausted,
-    reauthenticate,
-    onEvent,
-    sharedBudget,
-    saved,
-    clock,
-    random,
-  };
-  const given = Object.entries(wiring).filter(([, value]) => value !== undefined);
-  return { document, wiring: Object.fromEntries(given) };
+  const document: Record<string, unknown> = {};
+  const wiring: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(input)) {
+    if (value !== undefined) (WIRING.includes(name) ? wiring : document)[name] = value;
+  }
+  return { document, wiring };
 }

@@ -2,7 +2,7 @@
  * Events: what a call tells while it runs. Typed values, made only when somebody listens; they
  * carry numbers and classes, never payloads.
  */
-import type { BreakerState, DelaySource, StopReason, Verdict } from "@redrive/core";
+import type { BreakerState, DelaySource, HoldReason, StopReason, Verdict } from "@redrive/core";
 
 interface Common {
   /** Epoch ms. */
@@ -32,7 +32,23 @@ export interface RetryScheduled extends Common {
   /** The attempt that will be made. */
   readonly attempt: number;
   readonly delayMs: number;
-  readonly source: DelaySource;
+  /** The policy or the server's hint; or the guard that holds a patient call. */
+  readonly source: DelaySource | HoldReason;
+}
+
+/** A guard holds an attempt that is due. It starts when the guard lets it. */
+export interface AttemptHeld extends Common {
+  readonly type: "hold";
+  readonly attempt: number;
+  readonly by: HoldReason;
+}
+
+/** An attempt timed out and its function still runs: it may overlap with the next attempt. */
+export interface AttemptStillRunning extends Common {
+  readonly type: "attempt-still-running";
+  readonly attempt: number;
+  /** Which copy of it; absent for the original. */
+  readonly copy?: number;
 }
 
 export interface Succeeded extends Common {
@@ -49,6 +65,8 @@ export interface GaveUp extends Common {
   readonly reason: StopReason;
   readonly attempts: number;
   readonly error: unknown;
+  /** The guard that held the call; only with the reason `held`. */
+  readonly by?: HoldReason;
 }
 
 /** Another layer above already retries, so this one makes a single attempt. */
@@ -85,6 +103,8 @@ export interface Reauthenticated extends Common {
 export type CallEvent =
   | AttemptFailed
   | RetryScheduled
+  | AttemptHeld
+  | AttemptStillRunning
   | Succeeded
   | GaveUp
   | Yielded
@@ -108,13 +128,15 @@ export type EventOf<Type extends CallEventType | "*"> = Type extends "*"
 export type CallListener = (event: CallEvent) => void;
 
 /**
- * Calls a function of the caller's that is only told something. What it throws must not leave its
- * call hanging, nor be lost: it becomes an unhandled rejection, which hosts report.
+ * Calls a listener. What it throws, or rejects with, is written to the console: it must not stop a
+ * call, and an unhandled rejection would end the process.
  */
-export function notify<E>(listener: ((event: E) => void) | undefined, event: E): void {
+export function notify<E>(listener: ((event: E) => unknown) | undefined, event: E): void {
+  const report = (error: unknown) => console.error("redrive:", error);
   try {
-    listener?.(event);
+    const result = listener?.(event) as Partial<PromiseLike<unknown>> | undefined;
+    result?.then?.(undefined, report);
   } catch (error) {
-    void Promise.reject(error);
+    report(error);
   }
 }

@@ -6,20 +6,16 @@ import { type AttemptRecord, callReasons, RedriveError } from "@redrive/core";
 
 /** Why a call failed, in one or two sentences; for any value that a call may reject with. */
 export function explain(error: unknown): string {
-  if (error instanceof RedriveError && error.reason === undefined) {
-    return `The call was not made: ${error.message}.`;
-  }
-  if (!(error instanceof RedriveError) || error.reason === undefined) {
+  if (!(error instanceof RedriveError)) {
     return "The call failed with an error of its own at the first attempt, which is not repeated.";
   }
-  const { attempts, reason } = error;
+  const { attempts, reason, message } = error;
+  if (reason === undefined) return `The call was not made: ${message}.`;
   const story = attempts.map(describe).join(", ");
   const why = `It was given up because ${callReasons[reason as keyof typeof callReasons]}.`;
-  return attempts.length === 0 ? why : `Tried ${times(attempts.length)}: ${story}. ${why}`;
-}
-
-function times(count: number): string {
-  return count === 1 ? "once" : `${count} times`;
+  if (attempts.length === 0) return why;
+  const times = attempts.length === 1 ? "once" : `${attempts.length} times`;
+  return `Tried ${times}: ${story}. ${why}`;
 }
 
 function describe({ attempt, durationMs, status, error, verdict, waitMs }: AttemptRecord): string {

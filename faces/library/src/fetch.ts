@@ -71,10 +71,7 @@ interface Runner {
 }
 
 function runnerOf(target: Destination | RetryOptions<Response>): Runner {
-  if ("run" in target) {
-    const classify = target.classify as Classify<Response> | undefined;
-    return { clock: target.clock, classify, run: (fn, overrides) => target.run(fn, overrides) };
-  }
+  if ("run" in target) return target as Runner;
   return {
     clock: target.clock ?? systemClock,
     classify: target.classify,
@@ -144,86 +141,85 @@ function keyFor(
 
 /** One request and its attempts. */
 class Exchange {
-  private readonly runner: Runner;
-  private readonly request: ReadyRequest;
-  private readonly options: FetchOptions;
+  readonly #runner: Runner;
+  readonly #request: ReadyRequest;
+  readonly #options: FetchOptions;
   /** Of the latest attempt and its copies: which of them is the caller's is known at the end. */
-  private readonly answers = new Set<Response>();
-  private number = 0;
+  readonly #answers = new Set<Response>();
+  #number = 0;
 
   constructor(runner: Runner, request: ReadyRequest, options: FetchOptions) {
-    this.runner = runner;
-    this.request = request;
-    this.options = options;
+    this.#runner = runner;
+    this.#request = request;
+    this.#options = options;
   }
 
   /** Answers that nobody will read are discarded, however the call ends. */
   async run(): Promise<Response> {
     try {
-      const response = await this.runner.run((context) => this.attempt(context), this.overrides());
-      this.answers.delete(response);
+      const response = await this.#runner.run(
+        (context) => this.#attempt(context),
+        this.#overrides(),
+      );
+      this.#answers.delete(response);
       return response;
     } finally {
-      this.discardAll();
+      this.#discardAll();
     }
   }
 
-  private discardAll(): void {
-    for (const response of this.answers) discard(response);
-    this.answers.clear();
+  #discardAll(): void {
+    for (const response of this.#answers) discard(response);
+    this.#answers.clear();
   }
 
-  private overrides(): RunOptions<Response> {
-    const { method, signal, body, overrides, idempotencyKey, url } = this.request;
-    if (this.addsHeaders && !this.request.headers.has("x-request-id")) {
-      this.request.headers.set("x-request-id", (this.options.ids ?? systemId)());
+  #overrides(): RunOptions<Response> {
+    const { method, signal, headers, body, overrides, idempotencyKey, url } = this.#request;
+    if (this.#addsHeaders && !headers.has("x-request-id")) {
+      headers.set("x-request-id", (this.#options.ids ?? systemId)());
     }
+    const request: CallableRequest = { url, method, headers, body: body.next, isFetch: true };
     return {
       ...overrides,
       method,
       keepLast: true,
-      classify: this.classifier(overrides.classify ?? this.runner.classify),
+      classify: this.#classifier(overrides.classify ?? this.#runner.classify),
       ...(signal && { signal }),
       ...(idempotencyKey !== undefined && { idempotencyKey }),
-      ...(body.canRepeat ? { request: this.writtenDown() } : { once: true }),
-      ...(this.options.keyByHost && { key: absolute(url).host }),
+      ...(body.canRepeat ? { request } : { once: true }),
+      ...(this.#options.keyByHost && { key: absolute(url).host }),
     };
   }
 
-  private writtenDown(): CallableRequest {
-    const { url, method, headers, body } = this.request;
-    return { url, method, headers, body: body.next, isFetch: true };
-  }
-
-  private async attempt(context: AttemptContext): Promise<Response> {
-    if (context.attempt !== this.number) this.discardAll();
-    this.number = context.attempt;
-    const { url, method, body, init } = this.request;
+  async #attempt(context: AttemptContext): Promise<Response> {
+    if (context.attempt !== this.#number) this.#discardAll();
+    this.#number = context.attempt;
+    const { url, method, body, init } = this.#request;
     const { endpoint, signal } = context;
-    const doFetch = this.options.fetch ?? fetch;
+    const doFetch = this.#options.fetch ?? fetch;
     const response = await doFetch(endpoint === undefined ? url : moved(url, endpoint), {
       ...init,
       method,
-      headers: this.headersFor(context),
-      signal: this.signalFor(context),
+      headers: this.#headersFor(context),
+      signal: this.#signalFor(context),
       ...bodyInit(await body.next()),
     });
     // A fetch that ignores its signal may answer after the race is lost.
     if (signal.aborted) discard(response);
-    else this.answers.add(response);
+    else this.#answers.add(response);
     return response;
   }
 
   /** The caller's own signal goes along: it must still end the reading of the body. */
-  private signalFor(context: AttemptContext): AbortSignal {
-    const { signal } = this.request;
+  #signalFor(context: AttemptContext): AbortSignal {
+    const { signal } = this.#request;
     return signal === undefined ? context.signal : AbortSignal.any([signal, context.signal]);
   }
 
-  private headersFor(context: AttemptContext): Headers {
-    if (!this.addsHeaders) return this.request.headers;
-    const headers = new Headers(this.request.headers);
-    const leftMs = Math.max(0, context.deadlineAt - this.runner.clock.now());
+  #headersFor(context: AttemptContext): Headers {
+    if (!this.#addsHeaders) return this.#request.headers;
+    const headers = new Headers(this.#request.headers);
+    const leftMs = Math.max(0, context.deadlineAt - this.#runner.clock.now());
     headers.set(REMAINING_HEADER, String(Math.floor(leftMs)));
     // The attempt's own signal leads to the call, which knows whether it, or one above, retries.
     const isRetried = layerAbove(context.signal)?.retries === true;
@@ -232,17 +228,17 @@ class Exchange {
   }
 
   /** In a browser, headers of our own would cost a request to another origin its simplicity. */
-  private get addsHeaders(): boolean {
-    if (this.options.headers === false) return false;
+  get #addsHeaders(): boolean {
+    if (this.#options.headers === false) return false;
     const origin = placeOf()?.origin;
-    return origin === undefined || absolute(this.request.url).origin === origin;
+    return origin === undefined || absolute(this.#request.url).origin === origin;
   }
 
-  private classifier(own: Classify<Response> | undefined): Classify<Response> {
+  #classifier(own: Classify<Response> | undefined): Classify<Response> {
     return (ending, attempt) => {
       const told = own?.(ending, attempt);
       if (told !== undefined || "error" in ending) return told;
-      return outcomeOf(ending.value, this.runner.clock.now());
+      return outcomeOf(ending.value, this.#runner.clock.now());
     };
   }
 }

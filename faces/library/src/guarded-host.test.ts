@@ -151,7 +151,7 @@ describe("patience", () => {
     });
     await rejectionOf(clock.run(shop.run(() => fail())));
     const error = await rejectionOf(clock.run(shop.run(() => 1, { patience: "wait" })));
-    expect(error).toMatchObject({ reason: "budget", attempts: [] });
+    expect(error).toMatchObject({ reason: "held", attempts: [] });
   });
 });
 
@@ -164,11 +164,11 @@ describe("the rate", () => {
     expect(wentAt.map((at) => at - START_AT)).toEqual([0, 100, 200, 300]);
   });
 
-  test("that the deadline does not hold ends the call with budget, not with nothing", async () => {
+  test("that holds a call past its deadline ends it at once, as held", async () => {
     const { clock, shop } = shopOf({ rate: { perSecond: 0.1, burst: 1 } });
     await shop.run(() => 1);
     const error = await rejectionOf(clock.run(shop.run(() => 1, { totalBudgetMs: 2000 })));
-    expect(error).toMatchObject({ code: "GAVE_UP", reason: "budget", attempts: [] });
+    expect(error).toMatchObject({ code: "GAVE_UP", reason: "held", attempts: [] });
   });
 
   test("is no burden on the first attempt's measured time", async () => {
@@ -238,6 +238,6 @@ test("a refused call never rejects with nothing", async () => {
   });
   const holder = shop.run(() => new Promise(() => undefined), { totalBudgetMs: 60_000 });
   const waited = await rejectionOf(clock.run(shop.run(() => 1)));
-  expect(waited).toMatchObject({ code: "GAVE_UP", reason: "budget", attempts: [] });
+  expect(waited).toMatchObject({ code: "GAVE_UP", reason: "held", attempts: [] });
   await rejectionOf(clock.run(holder));
 });

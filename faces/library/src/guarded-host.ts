@@ -1,48 +1,48 @@
 /**
- * Guarded host: what a destination does for its calls. Before each attempt they pass its guards, in
- * the documented order (rate, breaker, concurrency); after each the guards are told how it went.
- * Slow attempts may be hedged, and a call that is given up may fall back.
+ * Guarded host: what a destination does for its calls. Before each attempt they ask core's
+ * `Admission` for a permit; after each attempt the permit is handed back with its result. Slow
+ * attempts may be hedged, and a call that is given up may fall back.
  */
 import {
+  type Applicant,
   admit,
   type BreakerState,
-  type Gates,
+  type CallHistory,
+  type Decision,
+  decide,
   type HedgeOptions,
-  type HoldDecision,
+  type HoldReason,
   hedgeAfterMs,
   isRepeatable,
+  OPEN_ENTRY,
   type Outcome,
+  type Permit,
+  type Random,
+  retryGates,
   type StopReason,
   type Verdict,
+  type WaitingHost,
 } from "@redrive/core";
-import { type Call, drop, giveUp, launch, proceed, wait } from "./call.ts";
+import { type Call, giveUp, launch, proceed, wait } from "./call.ts";
 import {
   conclude,
   errorFor,
   historyOf,
   leftMs,
-  putOff,
   record,
   requestOf,
   storyOf,
   tell,
 } from "./call-state.ts";
 import { type CallEvent, type CallEventType, type CallListener, notify } from "./events.ts";
-import type { Gatekeeper } from "./gatekeeper.ts";
+import { FALLBACK_REASONS, firstAnswer, handOverOf } from "./fallback-chain.ts";
+import { applicantOf, type Gatekeeper } from "./gatekeeper.ts";
 import { HedgeRace } from "./hedge-race.ts";
+import { type AnyCall, HeldCalls } from "./held-calls.ts";
 import type { Counted, Host } from "./host.ts";
 import { NO_ENDING } from "./judgement.ts";
-import type { Ending, Fallback, FallbackContext, HandOver } from "./options.ts";
-
-/** Ends at which a substitute serves better than an error; the others are the caller's mistakes. */
-const FALLBACK_REASONS: readonly StopReason[] = [
-  "attempts",
-  "budget",
-  "retry-budget",
-  "circuit-open",
-  "overload",
-  "retry-after",
-];
+import type { Ending, Fallback, FallbackContext } from "./options.ts";
+import type { Setting } from "./setting.ts";
 
 /** What a destination's program has wired in. */
 export interface HostWiring {
@@ -51,7 +51,7 @@ export interface HostWiring {
   readonly reauthenticate?: () => void | PromiseLike<void>;
 }
 
-export class GuardedHost implements Host {
+export class GuardedHost implements Host, WaitingHost<AnyCall> {
   readonly gatekeeper: Gatekeeper;
   readonly idempotent: boolean | undefined;
   readonly listeners: Map<CallEventType | "*", Set<CallListener>> = new Map();
@@ -64,23 +64,26 @@ export class GuardedHost implements Host {
     failures: 0,
     refused: 0,
   };
-  private readonly hedge: HedgeOptions | undefined;
-  private readonly wiring: HostWiring;
-  private readonly remembers: boolean;
+  readonly held: HeldCalls;
+  readonly #hedge: HedgeOptions | undefined;
+  readonly #wiring: HostWiring;
+  readonly #remembers: boolean;
   /** Under way, if it is: calls that ask at once share the answer. */
-  private renewing: Promise<void> | undefined = undefined;
+  #renewing: Promise<void> | undefined = undefined;
 
   constructor(
     gatekeeper: Gatekeeper,
+    setting: Setting,
     idempotent: boolean | undefined,
     hedge: HedgeOptions | undefined,
     wiring: HostWiring,
   ) {
     this.gatekeeper = gatekeeper;
+    this.held = new HeldCalls(gatekeeper.admission, this, setting);
     this.idempotent = idempotent;
-    this.hedge = hedge;
-    this.wiring = wiring;
-    this.remembers = Boolean(wiring.fallback?.remember ?? wiring.onExhausted?.remember);
+    this.#hedge = hedge;
+    this.#wiring = wiring;
+    this.#remembers = Boolean(wiring.fallback?.remember ?? wiring.onExhausted?.remember);
   }
 
   get hasListeners(): boolean {
@@ -94,139 +97,145 @@ export class GuardedHost implements Host {
   }
 
   endpointOf(copy: number): string | undefined {
-    const { endpoints = [] } = this.hedge ?? {};
+    const { endpoints = [] } = this.#hedge ?? {};
     return copy === 0 ? undefined : endpoints[(copy - 1) % endpoints.length];
   }
 
   enter<T>(call: Call<T>): void {
-    const { gatekeeper } = this;
+    const { admission } = this.gatekeeper;
     const { breaker } = call;
-    const isRetry = call.made > 0;
-    // Where only a closed breaker stands in the way, that is all there is to see to.
-    if (!isRetry && gatekeeper.isBare && breaker?.state === "CLOSED" && this.hedge === undefined) {
-      this.counts.firsts++;
-      launch(call, 0, breaker.generation, 0);
-      return;
+    // A first attempt that has only a closed breaker to pass takes nothing else.
+    if (call.made === 0 && this.#hedge === undefined) {
+      const pass = admission.enterBare(breaker);
+      if (pass > 0) {
+        this.counts.firsts++;
+        launch(call, 0, pass, undefined);
+        return;
+      }
     }
     const now = call.setting.ticker.turn.latest().epochMs;
-    if (gatekeeper.isPlain) this.go(call, now);
-    else if (gatekeeper.isShut(breaker, now) || !gatekeeper.takeRates(now)) this.refuse(call, now);
-    else if (!gatekeeper.passThrottle(now)) this.turnAway(call, "overload");
-    else if (gatekeeper.takeSlot(isRetry)) this.go(call, now);
-    else if (!this.waitInLine(call, isRetry)) this.turnAway(call, "overload");
+    const before = breaker?.state;
+    const permit = this.held.queue.enter(applicantFor(call), breaker, now);
+    tellBreaker(call, before);
+    if (permit !== undefined) this.#go(call, permit, now);
+    else if (!call.over) this.#refuse(call, now);
   }
 
-  /** Stands in line for a slot while the budget lasts; false if the line is full. */
-  private waitInLine<T>(call: Call<T>, isRetry: boolean): boolean {
-    const granted = () => {
-      call.cancelWait?.();
-      this.go(call, call.setting.ticker.turn.now());
-    };
-    const leaveLine = this.gatekeeper.lineUp({ isRetry, granted });
-    if (leaveLine === undefined) return false;
-    wait(call, Math.max(0, leftMs(call)), () => this.turnAway(call, "budget"));
+  /** No permit: the call ends, or it waits if core says so. */
+  #refuse<T>(call: Call<T>, now: number): void {
+    const { admission } = this.gatekeeper;
+    const { refusal = "hold", heldBy } = admission;
+    if (refusal !== "hold") {
+      this.#turnAway(call, refusal);
+      return;
+    }
+    const decision = admit(call.policy, requestOf(call), entryHistory(call, now), admission, now);
+    if (decision.kind === "stop") this.#turnAway(call, decision.reason, decision.by);
+    else this.#hold(call, heldBy, now);
+  }
+
+  /** The call waits for its guards, at most until its time is over. */
+  #hold<T>(call: Call<T>, by: HoldReason, now: number): void {
+    const { held } = this;
+    const entry = held.queue.join(call, applicantFor(call), call.breaker);
+    if (entry === undefined) {
+      this.#turnAway(call, "overload");
+      return;
+    }
+    wait(call, Math.max(0, leftMs(call)), () => {
+      held.remove(entry);
+      this.#outOfTime(call, entry.lane.heldBy);
+    });
     const { cancelWait } = call;
     call.cancelWait = () => {
       cancelWait?.();
-      leaveLine();
+      held.remove(entry);
     };
-    return true;
+    tell(call, { type: "hold", attempt: call.made + 1, by });
+    if (held.queue.wakeAt <= now) held.wake(now);
+    else held.arm(now);
   }
 
-  /** The last gate is the breaker's; what passes it leaves at once. */
-  private go<T>(call: Call<T>, now: number): void {
-    const { breaker, drawn } = call;
-    const before = breaker?.state;
-    const pass = this.gatekeeper.takePass(breaker, now);
-    tellBreaker(call, before);
-    if (pass === 0) {
-      this.gatekeeper.giveSlotBack(now, call.made > 0);
-      this.refuse(call, now);
+  #outOfTime<T>(call: Call<T>, by: HoldReason): void {
+    if (call.made > 0) this.#turnAway(call, "budget");
+    else this.#turnAway(call, "held", by);
+  }
+
+  mayStart(call: AnyCall, now: number): boolean {
+    const history = entryHistory(call, now);
+    const decision = admit(call.policy, requestOf(call), history, OPEN_ENTRY, now);
+    if (decision.kind === "stop") this.#outOfTime(call, this.gatekeeper.admission.heldBy);
+    return decision.kind !== "stop";
+  }
+
+  admitted(call: AnyCall, permit: Permit, now: number): void {
+    call.cancelWait?.();
+    this.#go(call, permit, now);
+  }
+
+  refused(call: AnyCall, reason: StopReason): void {
+    this.#turnAway(call, reason);
+  }
+
+  #go<T>(call: Call<T>, permit: Permit, now: number): void {
+    if (call.over) {
+      this.#giveBack(call, permit, now);
       return;
     }
-    call.drawn = 0;
-    if (call.made === 0) {
-      this.counts.firsts++;
-      this.gatekeeper.noteFirst(now);
-    } else this.counts.retries++;
+    if (call.made === 0) this.counts.firsts++;
+    else this.counts.retries++;
     // The race of the attempt before is over, and what it was asked to wait has been waited.
     call.race = undefined;
-    dropIfOver(call);
-    const attempt = launch(call, 0, pass, drawn);
-    if (this.hedge && !attempt.settled) this.startRace(attempt, this.hedge, now);
+    const attempt = launch(call, 0, permit.pass, permit);
+    if (this.#hedge && !attempt.settled) this.#startRace(attempt, this.#hedge, now);
   }
 
-  /** A gate is shut: core says whether to wait for it. */
-  private refuse<T>(call: Call<T>, now: number): void {
-    // Whoever was let into a slot that was given back may have aborted this one.
-    if (call.over) return;
-    // Whoever comes here has paid the retry budget already, and has an attempt left, if only to renew.
-    const { retryBudgetUntil: _, ...gates } = this.gatekeeper.entryGates(call.breaker, now);
-    const history = { ...historyOf(call, now), attempt: 0 };
-    const admission = admit(call.policy, requestOf(call), history, gates, now);
-    if (admission.kind === "stop") this.turnAway(call, admission.reason);
-    else wait(call, admission.kind === "hold" ? admission.until - now : 1, () => proceed(call));
+  /** A listener has aborted the call that was about to leave: it has taken nothing. */
+  #giveBack<T>({ breaker }: Call<T>, permit: Permit, now: number): void {
+    this.gatekeeper.admission.giveBack(permit, breaker, now);
+    this.held.wake(now);
   }
 
-  holdBack<T>(call: Call<T>, decision: HoldDecision, throttled: boolean, now: number): void {
-    const { ownDelayMs, until } = decision;
-    putOff(call, ownDelayMs, until - now, "policy");
-    wait(call, until - now, () => this.resume(call, throttled));
-  }
-
-  /** A hold is over: core says whether the retry may go now, and only then it pays. */
-  private resume<T>(call: Call<T>, throttled: boolean): void {
-    const now = call.setting.ticker.turn.now();
-    const gates = this.gates(call, now, throttled);
-    const admission = admit(call.policy, requestOf(call), historyOf(call, now), gates, now);
-    if (admission.kind === "stop") this.turnAway(call, admission.reason);
-    else if (admission.kind === "hold") this.holdBack(call, admission, throttled, now);
-    else if (this.drawRetry(call, now, throttled)) proceed(call);
-    else this.turnAway(call, "retry-budget");
-  }
-
-  private turnAway<T>(call: Call<T>, reason: StopReason): void {
+  #turnAway<T>(call: Call<T>, reason: StopReason, by?: HoldReason): void {
     this.counts.refused++;
-    giveUp(call, reason, call.story?.lastEnding ?? NO_ENDING);
+    giveUp(call, reason, call.story?.lastEnding ?? NO_ENDING, by);
   }
 
   /** Watches an attempt that may need a copy, where a copy could do no harm. */
-  private startRace<T>(attempt: Call<T>, hedge: HedgeOptions, now: number): void {
+  #startRace<T>(attempt: Call<T>, hedge: HedgeOptions, now: number): void {
     const { call } = attempt;
     if (call.options.once || !isRepeatable(requestOf(call))) return;
     const afterMs = hedgeAfterMs(hedge, this.gatekeeper.guards.latency, now);
     if (afterMs === undefined) return;
-    const send = (copy: number) => this.sendCopy(call, copy, afterMs);
+    const send = (copy: number) => this.#sendCopy(call, copy, afterMs);
     call.race = new HedgeRace(attempt, send, hedge.max, afterMs);
   }
 
-  /** Sends a copy of a slow attempt, if the guards let it: a hedge takes a slot and a token. */
-  private sendCopy<T>(call: Call<T>, copy: number, afterMs: number): Call<T> | undefined {
-    const { gatekeeper } = this;
+  /** Sends a copy of a slow attempt, if the guards allow it: a hedge pays what a retry pays. */
+  #sendCopy<T>(call: Call<T>, copy: number, afterMs: number): Call<T> | undefined {
     const now = call.setting.ticker.turn.now();
-    const ticket = gatekeeper.takeTicket(now, false);
-    if (ticket === 0) return undefined;
-    const hasSlot = gatekeeper.takeSlot(true);
-    const pass = hasSlot ? gatekeeper.takePass(call.breaker, now) : 0;
-    if (pass === 0) {
-      gatekeeper.giveBack(ticket);
-      if (hasSlot) gatekeeper.giveSlotBack(now, true);
-      return undefined;
-    }
+    const permit = this.gatekeeper.admission.enter(HEDGE, call.breaker, now);
+    if (permit === undefined) return undefined;
     this.counts.hedges++;
     tell(call, { type: "hedge", attempt: call.made, copy, afterMs });
-    dropIfOver(call);
-    return launch(call, copy, pass, ticket);
+    if (!call.over) return launch(call, copy, permit.pass, permit);
+    this.#giveBack(call, permit, now);
+    return undefined;
   }
 
   leave<T>(attempt: Call<T>, outcome: Outcome, verdict: Verdict): void {
-    const { gatekeeper } = this;
-    const { call } = attempt;
+    const { admission } = this.gatekeeper;
+    const { call, permit, pass } = attempt;
     const { breaker } = call;
-    const moment = call.setting.ticker.turn.latest();
-    if (verdict === "success" && gatekeeper.putsOff(attempt, breaker, moment)) return;
+    const { epochMs: now, ms } = call.setting.ticker.turn.latest();
+    const durationMs = ms - attempt.moment.ms;
     const before = breaker?.state;
-    gatekeeper.leave(attempt, breaker, moment, outcome, verdict, call.options.patience === "wait");
+    if (permit !== undefined) {
+      admission.leave(permit, breaker, call.policy, outcome, verdict, durationMs, now);
+      this.held.wake(now);
+    } else if (breaker !== undefined) {
+      admission.leaveBare(pass, breaker, outcome, verdict, durationMs, now);
+    }
     tellBreaker(call, before);
   }
 
@@ -242,40 +251,41 @@ export class GuardedHost implements Host {
     if (race?.isOn()) return false;
     race?.stop();
     const isRefused = outcome.kind === "status" && outcome.status === 401;
-    const renewed = isRefused && !call.options.once ? this.renewFor(call) : undefined;
+    const renewed = isRefused && !call.options.once ? this.#renewFor(call) : undefined;
     if (renewed === undefined) return heeded;
     record(attempt, ending, outcome, verdict, 0, call.setting.clock.now());
-    this.repeatAfter(call, renewed);
+    this.#repeatAfter(call, renewed);
     return false;
   }
 
   /** New credentials, once per call; undefined where nobody can get any. */
-  private renewFor<T>(call: Call<T>): Promise<void> | undefined {
-    const { reauthenticate } = this.wiring;
+  #renewFor<T>(call: Call<T>): Promise<void> | undefined {
+    const { reauthenticate } = this.#wiring;
     if (reauthenticate === undefined || call.story?.hasRenewed) return undefined;
     storyOf(call).hasRenewed = true;
-    if (this.renewing !== undefined) return this.renewing;
+    if (this.#renewing !== undefined) return this.#renewing;
     const renewing = Promise.resolve()
       .then(reauthenticate)
       .finally(() => {
-        if (this.renewing === renewing) this.renewing = undefined;
+        if (this.#renewing === renewing) this.#renewing = undefined;
       });
-    this.renewing = renewing;
+    this.#renewing = renewing;
     return renewing;
   }
 
   /** Waits for new credentials while the budget lasts, then repeats at once. 401 is never simply retried. */
-  private repeatAfter<T>(call: Call<T>, renewed: Promise<void>): void {
+  #repeatAfter<T>(call: Call<T>, renewed: Promise<void>): void {
     wait(call, Math.max(0, leftMs(call)), () => {
       // One that takes longer than a whole call may never come back: the next call asks anew.
-      if (this.renewing === renewed) this.renewing = undefined;
-      this.turnAway(call, "budget");
+      if (this.#renewing === renewed) this.#renewing = undefined;
+      this.#turnAway(call, "budget");
     });
     renewed.then(
       () => {
         if (!call.over) tell(call, { type: "reauthenticate", attempt: call.made + 1 });
         if (call.over) return;
         call.cancelWait?.();
+        storyOf(call).isRenewed = true;
         proceed(call);
       },
       (error: unknown) => {
@@ -284,38 +294,39 @@ export class GuardedHost implements Host {
     );
   }
 
-  gates<T>(call: Call<T>, now: number, throttled: boolean): Gates {
-    return this.gatekeeper.gates(call.breaker, now, throttled);
-  }
-
-  drawRetry<T>(call: Call<T>, now: number, throttled: boolean): boolean {
-    call.drawn = this.gatekeeper.takeTicket(now, throttled);
-    return call.drawn > 0;
+  decide<T>(
+    call: Call<T>,
+    outcome: Outcome,
+    now: number,
+    random: Random,
+    throttled: boolean,
+  ): Decision {
+    const applicant = applicantOf(true, call.options.patience === "wait", throttled);
+    const gates = retryGates(this.gatekeeper.admission, applicant, call.breaker, now);
+    const history = historyOf(call, now);
+    return decide(call.policy, requestOf(call), history, outcome, gates, now, random);
   }
 
   finish<T>(call: Call<T>, reason?: unknown): void {
-    if (call.drawn > 0) this.gatekeeper.giveBack(call.drawn);
-    call.drawn = 0;
     call.race?.end(reason);
   }
 
   succeeded<T>(call: Call<T>, value: T): void {
     this.counts.successes++;
-    // A call that succeeded has launched what it drew for, so only copies are left to end.
     if (call.race !== undefined) call.race.end();
-    if (this.remembers || call.options.fallback !== undefined) this.remember(call, value);
+    if (this.#remembers || call.options.fallback !== undefined) this.#remember(call, value);
   }
 
-  private remember<T>(call: Call<T>, value: T): void {
-    const context = this.contextOf(call);
-    for (const fallback of this.fallbacksOf(call)) {
+  #remember<T>(call: Call<T>, value: T): void {
+    const context = this.#contextOf(call);
+    for (const fallback of this.#fallbacksOf(call)) {
       notify((good: T) => fallback.remember?.(good, context), value);
     }
   }
 
   conclude<T>(call: Call<T>, reason: StopReason, ending: Ending<T>, error: unknown): boolean {
     this.counts.failures++;
-    const fallbacks = this.fallbacksOf(call);
+    const fallbacks = this.#fallbacksOf(call);
     if (fallbacks.length === 0 || !FALLBACK_REASONS.includes(reason)) return false;
     tell(call, { type: "fallback", reason });
     const told = error ?? errorFor(call, reason, ending);
@@ -326,7 +337,7 @@ export class GuardedHost implements Host {
       return true;
     }
     signal?.addEventListener("abort", call);
-    firstAnswer(fallbacks, told, this.contextOf(call))
+    firstAnswer(fallbacks, told, this.#contextOf(call))
       .finally(() => signal?.removeEventListener("abort", call))
       .then(call.resolve, (thrown: unknown) => {
         if (thrown === told) conclude(call, ending, error);
@@ -336,42 +347,18 @@ export class GuardedHost implements Host {
   }
 
   /** Those to ask, in their order: a call's own stands in for its destination's. */
-  private fallbacksOf<T>({ options }: Call<T>): readonly Fallback<T>[] {
-    const { onExhausted, fallback } = this.wiring;
+  #fallbacksOf<T>({ options }: Call<T>): readonly Fallback<T>[] {
+    const { onExhausted, fallback } = this.#wiring;
     const all = options.fallback ? [options.fallback] : [onExhausted, fallback];
     return all.filter(Boolean) as Fallback<T>[];
   }
 
-  private contextOf<T>(call: Call<T>): FallbackContext {
+  #contextOf<T>(call: Call<T>): FallbackContext {
     const { setting, options, made: attempts } = call;
     const { name: destination = "", clock } = setting;
     const handOver = handOverOf(call);
     return { destination, key: options.key, attempts, at: clock.now(), handOver };
   }
-}
-
-/** Who has nothing to offer throws the error again: then the next is asked, and at last it stands. */
-async function firstAnswer<T>(
-  fallbacks: readonly Fallback<T>[],
-  error: unknown,
-  context: FallbackContext,
-): Promise<T> {
-  for (const fallback of fallbacks) {
-    try {
-      return await fallback(error, context);
-    } catch (thrown) {
-      if (thrown !== error) throw thrown;
-    }
-  }
-  throw error;
-}
-
-/** Who takes a call over repeats it: so may only be taken what no layer above repeats as well. */
-function handOverOf<T>(call: Call<T>): HandOver | undefined {
-  const { request, idempotencyKey, method } = call.options;
-  if (request === undefined || call.outer?.retries) return undefined;
-  const asked = { ...requestOf(call), method: method ?? request.method ?? "POST" };
-  return isRepeatable(asked) ? { request, idempotencyKey } : undefined;
 }
 
 /** Tells of a breaker that has changed. */
@@ -380,12 +367,18 @@ function tellBreaker<T>(call: Call<T>, before: BreakerState | undefined): void {
   if (before !== after && before && after) tell(call, { type: "breaker", from: before, to: after });
 }
 
-/** Who was told that it would leave may have aborted the call: what leaves then is dropped at once. */
-function dropIfOver<T>(call: Call<T>): void {
-  if (!call.over) return;
-  call.fn = (context) => {
-    const reason: unknown = call.options.signal?.reason;
-    drop(context as Call<T>, reason);
-    throw reason;
-  };
+const HEDGE: Applicant = { kind: "hedge", patient: false, throttled: false };
+
+/** An attempt with new credentials repeats no failure: it costs what a first attempt costs. */
+function applicantFor<T>({ made, story, options }: Call<T>): Applicant {
+  const isFirst = made === 0 || story?.isRenewed === true;
+  const throttled = !isFirst && story?.isThrottled === true;
+  return applicantOf(!isFirst, options.patience === "wait", throttled);
+}
+
+/** Whoever asks to start has an attempt left, if only to use new credentials. */
+function entryHistory<T>(call: Call<T>, now: number): CallHistory {
+  const history = historyOf(call, now);
+  const attempt = Math.min(call.made, call.policy.maxAttempts - 1);
+  return { ...history, attempt };
 }

@@ -4,7 +4,7 @@
  * on its budget and learn their moment from its latencies.
  */
 import type { HedgeOptions as HedgeFields } from "@redrive/core";
-import { destination } from "./destination.ts";
+import { type DestinationInput, destination } from "./destination.ts";
 import type { Attempted, RetryOptions } from "./options.ts";
 
 export interface HedgeOptions<T = unknown> extends RetryOptions<T> {
@@ -23,8 +23,8 @@ export function hedge<T>(fn: Attempted<T>, options: HedgeOptions<T>): Promise<T>
     hedge: { after, max, endpoints },
     policy: { maxAttempts: 1 },
     retryBudget: false,
-    ...(clock && { clock }),
-    ...(random && { random }),
-  });
+    clock,
+    random,
+  } as DestinationInput);
   return once.run(fn, overrides);
 }

@@ -34,10 +34,16 @@ export function layerOf(headers: HeadersLike, now: number): Layer {
 }
 
 /** Each of these is sent only by a client that would repeat the request by itself. */
+const RETRY_HEADERS: readonly string[] = [
+  ATTEMPT_HEADER,
+  "grpc-previous-rpc-attempts",
+  "x-envoy-attempt-count",
+  "x-stainless-retry-count",
+];
+
 function isRetried(headers: HeadersLike): boolean {
   const has = (name: string) => readHeader(headers, name) !== undefined;
-  if (has(ATTEMPT_HEADER) || has("grpc-previous-rpc-attempts")) return true;
-  if (has("x-envoy-attempt-count") || has("x-stainless-retry-count")) return true;
+  if (RETRY_HEADERS.some(has)) return true;
   // "attempt=1; max=3": an AWS SDK that is told to make one attempt says so.
   const aws = readHeader(headers, "amz-sdk-request");
   return aws !== undefined && !/\bmax=1\b/.test(aws);

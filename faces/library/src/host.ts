@@ -2,7 +2,7 @@
  * Host: what a destination does for the calls made to it. A call without a destination has none, so
  * that `retry` alone carries nothing of guards, hedges and fallbacks.
  */
-import type { Gates, HoldDecision, Outcome, StopReason, Verdict } from "@redrive/core";
+import type { Decision, Outcome, Random, StopReason, Verdict } from "@redrive/core";
 import type { Call } from "./call.ts";
 import type { CallEvent } from "./events.ts";
 import type { Ending } from "./options.ts";
@@ -26,14 +26,14 @@ export interface Host {
   /** What core is to decide on; false while a copy still runs or credentials are renewed. */
   sift<T>(attempt: Call<T>, ending: Ending<T>, outcome: Outcome, verdict: Verdict): Outcome | false;
 
-  /** What the guards say. */
-  gates<T>(call: Call<T>, now: number, throttled: boolean): Gates;
-
-  /** Draws on the retry budget, where there is one. */
-  drawRetry<T>(call: Call<T>, now: number, throttled: boolean): boolean;
-
-  /** A gate is shut and the call is patient. */
-  holdBack<T>(call: Call<T>, decision: HoldDecision, throttled: boolean, now: number): void;
+  /** What follows a failed attempt, by core's decision and with its guards in view. */
+  decide<T>(
+    call: Call<T>,
+    outcome: Outcome,
+    now: number,
+    random: Random,
+    throttled: boolean,
+  ): Decision;
 
   /** The call has its value: nothing more will happen. */
   succeeded<T>(call: Call<T>, value: T): void;

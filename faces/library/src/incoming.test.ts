@@ -1,8 +1,8 @@
 /** Tests of incoming: what is called for a request knows who retries above it, and until when. */
 import { describe, expect, test } from "vitest";
-import { incoming } from "./incoming.ts";
+import { incoming, outside } from "./incoming.ts";
 import { retry } from "./retry.ts";
-import { rejectionOf, START_AT, statusError, world } from "./world.testing.ts";
+import { deferred, rejectionOf, reportsOf, START_AT, statusError, world } from "./world.testing.ts";
 
 const FAST = { maxAttempts: 3, initialDelayMs: 1 } as const;
 
@@ -83,4 +83,120 @@ test("what the function returns or throws comes through", () => {
       throw new Error("own");
     }),
   ).toThrow("own");
+});
+
+describe("when the request has been served", () => {
+  const headers = { "redrive-attempt": "1", "redrive-remaining-ms": "900" };
+  type World = ReturnType<typeof world>;
+
+  /** Serves a request that starts background work, lets its deadline pass and awaits that work. */
+  async function background(serve: (start: () => void, { clock }: World) => unknown) {
+    const here = world();
+    const { clock, random } = here;
+    const served = deferred();
+    const fn = failing();
+    let work: Promise<unknown> = Promise.resolve();
+    const start = () => {
+      work = served.promise.then(() => rejectionOf(retry(fn, { clock, random, ...FAST })));
+    };
+    try {
+      await incoming(headers, () => serve(start, here), clock);
+    } catch {
+      // One of the handlers throws.
+    }
+    await clock.advance(1000);
+    served.resolve();
+    await clock.run(work);
+    return fn.calls;
+  }
+
+  test.each([
+    ["returns", (start: () => void) => start()],
+    [
+      "throws",
+      (start: () => void) => {
+        start();
+        throw new Error("own");
+      },
+    ],
+    [
+      "resolves",
+      async (start: () => void) => {
+        await Promise.resolve();
+        start();
+      },
+    ],
+    [
+      "rejects",
+      async (start: () => void) => {
+        await Promise.resolve();
+        start();
+        throw new Error("own");
+      },
+    ],
+  ])(
+    "by a function that %s, what it left running has neither layer nor deadline",
+    async (_, serve) => {
+      expect(await background(serve)).toBe(3);
+    },
+  );
+
+  test("calls that began before keep layer and deadline", async () => {
+    const { clock, random, onEvent, events } = world();
+    const told: number[] = [];
+    let call: Promise<unknown> = Promise.resolve();
+    const fn = async ({ deadlineAt }: { deadlineAt: number }) => {
+      await clock.sleep(100);
+      told.push(deadlineAt);
+      throw statusError(503);
+    };
+    const handler = () => {
+      call = rejectionOf(retry(fn, { clock, random, onEvent, ...FAST }));
+    };
+    incoming(headers, handler, clock);
+    await clock.run(call);
+    expect(told).toEqual([START_AT + 900]);
+    expect(events.map(({ type }) => type)).toEqual(["yield", "attempt-failed", "give-up"]);
+  });
+
+  test("a pool made during the request works on without its deadline", async () => {
+    const { clock } = world();
+    const asked = deferred();
+    let poller: Promise<number> = Promise.resolve(0);
+    const poll = async () => {
+      await asked.promise;
+      return retry(({ deadlineAt }) => deadlineAt - clock.now(), { clock, totalBudgetMs: 5000 });
+    };
+    const handler = async () => {
+      poller = poll();
+    };
+    await incoming(headers, handler, clock);
+    asked.resolve();
+    expect(await poller).toBe(5000);
+  });
+
+  test("a thenable that is not a Promise is returned as it is, and not called", () => {
+    let calls = 0;
+    // biome-ignore lint/suspicious/noThenProperty: a lazy query is a thenable
+    const query = { then: () => calls++ };
+    expect(incoming(headers, () => query)).toBe(query);
+    expect(calls).toBe(0);
+  });
+
+  test("a rejection that nobody handles is still reported", async () => {
+    const lost = new Error("lost");
+    const { unhandled } = await reportsOf(async () => {
+      void incoming(headers, () => Promise.reject(lost));
+    });
+    expect(unhandled).toEqual([lost]);
+  });
+});
+
+test("outside of the request, work started during it has neither layer nor deadline", async () => {
+  const { clock, random } = world();
+  const headers = { "redrive-attempt": "1", "redrive-remaining-ms": "0" };
+  const fn = failing();
+  const started = () => retry(fn, { clock, random, ...FAST });
+  await rejectionOf(clock.run(incoming(headers, () => outside(started), clock)));
+  expect(fn.calls).toBe(3);
 });

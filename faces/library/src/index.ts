@@ -32,7 +32,7 @@ export {
 } from "./fetch.ts";
 export { type HedgeOptions, hedge } from "./hedge.ts";
 export type { HeadersLike } from "./hop-headers.ts";
-export { incoming } from "./incoming.ts";
+export { incoming, outside } from "./incoming.ts";
 export type {
   AttemptContext,
   Attempted,
@@ -50,3 +50,5 @@ export { retry } from "./retry.ts";
 export type { SavedState } from "./saved-state.ts";
 export { sharedBudget } from "./shared-budget.ts";
 export type { DestinationStats } from "./stats.ts";
+export { Stop } from "./stop.ts";
+export type { Wrapped } from "./wrapped.ts";

@@ -28,7 +28,13 @@ export interface AttemptContext {
 export type Attempted<T> = (context: AttemptContext) => T | PromiseLike<T>;
 
 /** How an attempt ended: with a value, or with what was thrown. */
-export type Ending<T> = { readonly value: T } | { readonly error: unknown };
+export type Ending<T> =
+  | { readonly value: T }
+  | {
+      readonly error: unknown;
+      /** The function has thrown a `Stop`. Such an ending is not classified. */
+      readonly isStop?: true;
+    };
 
 /**
  * Judges an ending: with a verdict, or with a whole outcome (which may carry a hint on when to come
@@ -41,6 +47,16 @@ export interface CallOptions<T = unknown> {
   readonly signal?: AbortSignal | undefined;
   /** Overrides the judgement of an ending, also of a value that is no success. */
   readonly classify?: Classify<T> | undefined;
+  /**
+   * Asked about each error that would be retried: after `classify`, and only while attempts and time
+   * are left. `false` ends the call (`not-retryable`). Must not return a promise.
+   */
+  readonly shouldRetry?: ((error: unknown, context: AttemptContext) => boolean) | undefined;
+  /**
+   * What a call rejects with after a retry: an error that has every attempt, or the error of the last
+   * attempt. A call without any attempt has only the former. Default: `redrive-error`.
+   */
+  readonly rejectWith?: "redrive-error" | "last-error" | undefined;
   /** Handed to every attempt; makes a call repeatable. */
   readonly idempotencyKey?: string | undefined;
   /** HTTP method in capitals, where the call has one: POST and PATCH are not repeatable by themselves. */

@@ -57,7 +57,8 @@ export function traced(destination: Destination, options: TelemetryOptions = {})
     clock: destination.clock,
     classify: destination.classify,
     run,
-    wrap: (fn, overrides) => wrapped(fn, (call) => run(call, overrides)),
+    wrap: (fn, overrides) => wrapped({ run }, fn, overrides),
+    wrapWithContext: (fn, overrides) => wrapped({ run }, fn, overrides, true),
     on: (type, listener) => destination.on(type, listener),
     stats: () => destination.stats(),
     save: () => destination.save(),
@@ -149,7 +150,8 @@ class TracedCall<T> {
     if (event.type === "attempt-failed") this.failed(event);
     else if (event.type === "success") this.succeeded(event);
     else if (event.type === "give-up") this.gaveUp(event);
-    else this.span.addEvent(event.type, numbersOf(event));
+    // An attempt may be told to be still running after the call.
+    else if (this.span.isRecording()) this.span.addEvent(event.type, numbersOf(event));
     if (event.type !== "retry") return;
     this.instruments.delay.record(event.delayMs / 1000, this.labels);
   }

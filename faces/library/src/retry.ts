@@ -2,9 +2,11 @@
  * Retry: wraps one call, with nothing to set up. Stateless: calls share no guards. For everything
  * that contends for one dependency use `destination`.
  */
-import { Call, start } from "./call.ts";
+
+import { Call } from "./call.ts";
 import type { Attempted, RetryOptions } from "./options.ts";
 import { retrySettings } from "./setting.ts";
+import { start } from "./start-call.ts";
 
 const NO_OPTIONS: object = {};
 

@@ -30,8 +30,8 @@ export interface Setting {
   readonly name: string | undefined;
   /** The most an attempt may take that begins with the call. */
   readonly timeoutMs: number;
-  /** Whether the policy demands an idempotency key. */
-  readonly needsKey: boolean;
+  /** True until the first call has begun, and for all calls if the policy demands a key. */
+  needsCheck: boolean;
 }
 
 export function createSetting(
@@ -40,9 +40,9 @@ export function createSetting(
   random: Random = systemRandom,
   name?: string,
 ): Setting {
-  const { attemptTimeoutMs, totalBudgetMs, requireIdempotencyKey: needsKey } = policy;
+  const { attemptTimeoutMs, totalBudgetMs } = policy;
   const timeoutMs = Math.min(attemptTimeoutMs, totalBudgetMs);
-  return { policy, clock, random, ticker: tickerOf(clock), name, timeoutMs, needsKey };
+  return { policy, clock, random, ticker: tickerOf(clock), name, timeoutMs, needsCheck: true };
 }
 
 type Plain = Readonly<Record<string, unknown>>;
@@ -50,20 +50,21 @@ type Plain = Readonly<Record<string, unknown>>;
 const anything: Rule = () => undefined;
 
 function typeRule(type: string): Rule {
-  const article = type === "object" ? "an" : "a";
-  return (value) => (typeof value === type && value !== null ? undefined : `${article} ${type}`);
+  return (value) => (typeof value === type && value !== null ? undefined : `of type ${type}`);
 }
 
 const aFunction = typeRule("function");
 const aText = typeRule("string");
 
 /**
- * What may stand beside the policy's fields and concerns the one call alone. Looked at when options
- * of a new shape are seen, since looking each time would cost more than the call.
+ * What may stand beside the policy's fields and concerns the one call alone. Values differ from call
+ * to call, so they are checked for each, and options are found again whatever they are.
  */
 const CALL_FIELDS: Fields = {
   signal: typeRule("object"),
   classify: aFunction,
+  shouldRetry: aFunction,
+  rejectWith: choiceRule("redrive-error", "last-error"),
   idempotencyKey: aText,
   method: aText,
   idempotent: booleanRule,
@@ -78,89 +79,116 @@ const CALL_FIELDS: Fields = {
   request: typeRule("object"),
 };
 
-/** A set of options that was seen before. `ANY_VALUE` stands where the value does not matter. */
-interface Remembered {
-  readonly names: readonly string[];
-  readonly values: readonly unknown[];
-  readonly setting: Setting;
+/**
+ * Options seen before, as a tree: from the root, each field's name leads to a node, and its value to
+ * the next. The time to find a literal again depends on its fields, not on the number of literals.
+ */
+export class SeenOptions {
+  readonly next: Map<unknown, SeenOptions> = new Map();
+  /** After the name of a field that concerns the one call: all values that pass it lead here. */
+  rule: Rule | undefined = undefined;
+  setting: Setting | undefined = undefined;
+  /** The field that was last followed from here, and where it led: most literals are repeated. */
+  lastName: string | undefined = undefined;
+  lastValue: unknown = undefined;
+  lastNode: SeenOptions | undefined = undefined;
 }
 
-const ANY_VALUE: unknown = Symbol("any value");
-const MAX_RECENT = 4;
+/** After this many names and values the tree starts again from nothing: its memory is bounded. */
+const MAX_SEEN_KEYS = 5000;
 
 /** Finds the setting for a call's options; unknown ones are checked and made. */
 export class SettingCache {
-  private readonly fields: Fields;
-  private readonly create: (policy: PolicyDocument, options: Plain) => Setting;
-  private readonly kept = new WeakMap<object, Setting>();
-  private readonly recent: Remembered[] = [];
-  private lastOptions: object | undefined = undefined;
-  private lastSetting: Setting | undefined = undefined;
+  readonly #fields: Fields;
+  readonly #create: (policy: PolicyDocument, options: Plain) => Setting;
+  readonly #kept = new WeakMap<object, Setting>();
+  private seen: SeenOptions = new SeenOptions();
+  #seenKeys = 0;
+  #lastOptions: object | undefined = undefined;
+  #lastSetting: Setting | undefined = undefined;
 
   /** `more` names further fields that options may have. */
   constructor(more: Fields, create: (policy: PolicyDocument, options: Plain) => Setting) {
-    this.fields = { ...POLICY_FIELDS, ...CALL_FIELDS, ...more };
-    this.create = create;
+    this.#fields = { ...POLICY_FIELDS, ...CALL_FIELDS, ...more };
+    this.#create = create;
   }
 
   get(options: object): Setting {
-    if (options === this.lastOptions) return this.lastSetting as Setting;
-    const setting = this.recall(options) ?? this.kept.get(options) ?? this.add(options);
-    this.lastOptions = options;
-    this.lastSetting = setting;
+    if (options === this.#lastOptions) return this.#lastSetting as Setting;
+    const setting = this.#recall(options) ?? this.#kept.get(options) ?? this.#add(options);
+    this.#lastOptions = options;
+    this.#lastSetting = setting;
     return setting;
   }
 
-  private recall(options: object): Setting | undefined {
-    const count = countOf(options);
-    for (const remembered of this.recent) {
-      if (saysTheSame(options as Plain, count, remembered)) return remembered.setting;
+  #recall(options: object): Setting | undefined {
+    let node: SeenOptions | undefined = this.seen;
+    // biome-ignore lint/suspicious/useGuardForIn: objects that may inherit names are left out below
+    for (const name in options) {
+      const value = (options as Plain)[name];
+      const isRepeated: boolean = name === node.lastName && value === node.lastValue;
+      node = isRepeated ? node.lastNode : follow(node, name, value);
+      if (node === undefined) return undefined;
     }
-    return undefined;
+    // Inherited fields do not count, but the loop above has read them.
+    const isLiteral = options && Object.getPrototypeOf(options) === Object.prototype;
+    return isLiteral ? node.setting : undefined;
   }
 
-  private add(options: object): Setting {
-    const problems = checkFields(options, this.fields);
+  #add(options: object): Setting {
+    const problems = checkFields(options, this.#fields);
     if (problems.length > 0) throw new DocumentError("INVALID_POLICY", problems);
-    const setting = this.create(policyOf(options), options as Plain);
-    this.kept.set(options, setting);
-    this.remember(options, setting);
+    const policy = Object.entries(options).filter(
+      ([name, value]) => value !== undefined && Object.hasOwn(POLICY_FIELDS, name),
+    );
+    const setting = this.#create(Object.fromEntries(policy), options as Plain);
+    this.#kept.set(options, setting);
+    this.#remember(options, setting);
     return setting;
   }
 
-  private remember(options: object, setting: Setting): void {
-    const names = Object.keys(options);
-    const values = names.map((name) =>
-      Object.hasOwn(CALL_FIELDS, name) ? ANY_VALUE : (options as Plain)[name],
-    );
-    // A name that was given without a value could be mistaken for one that is misspelt.
-    if (values.includes(undefined)) return;
-    this.recent.unshift({ names, values, setting });
-    this.recent.splice(MAX_RECENT);
+  #remember(options: object, setting: Setting): void {
+    if (this.#seenKeys > MAX_SEEN_KEYS) {
+      this.seen = new SeenOptions();
+      this.#seenKeys = 0;
+    }
+    let node = this.seen;
+    for (const [name, value] of Object.entries(options)) {
+      node = this.#grow(node, [name]);
+      if (Object.hasOwn(CALL_FIELDS, name)) node.rule = CALL_FIELDS[name];
+      else node = this.#grow(node, Array.isArray(value) ? keysOf(value) : [value]);
+    }
+    node.setting = setting;
+  }
+
+  #grow(from: SeenOptions, keys: readonly unknown[]): SeenOptions {
+    this.#seenKeys += keys.length;
+    return keys.reduce((node: SeenOptions, key) => {
+      const next = node.next.get(key) ?? new SeenOptions();
+      node.next.set(key, next);
+      return next;
+    }, from);
   }
 }
 
-/** Counted without making a list of them: for a literal, this is done for every call. */
-function countOf(options: object): number {
-  let count = 0;
-  // biome-ignore lint/suspicious/useGuardForIn: an inherited name only makes the search miss
-  for (const _ in options) count++;
-  return count;
-}
-
-function saysTheSame(options: Plain, count: number, { names, values }: Remembered): boolean {
-  if (count !== names.length) return false;
-  for (let i = 0; i < count; i++) {
-    const name = names[i] as string;
-    if (values[i] === ANY_VALUE ? !(name in options) : options[name] !== values[i]) return false;
+function follow(from: SeenOptions, name: string, value: unknown): SeenOptions | undefined {
+  const named = from.next.get(name);
+  if (named?.rule) return value === undefined || !named.rule(value) ? named : undefined;
+  if (Array.isArray(value)) {
+    return keysOf(value).reduce((node: SeenOptions | undefined, key) => node?.next.get(key), named);
   }
-  return true;
+  const node = named?.next.get(value);
+  if (node) {
+    from.lastName = name;
+    from.lastValue = value;
+    from.lastNode = node;
+  }
+  return node;
 }
 
-function policyOf(options: object): PolicyDocument {
-  const isSaid = ([name, value]: readonly [string, unknown]) =>
-    value !== undefined && Object.hasOwn(POLICY_FIELDS, name);
-  return Object.fromEntries(Object.entries(options).filter(isSaid));
+/** A list is found again by its items. The length comes first, so that no item is taken for a name. */
+function keysOf(list: readonly unknown[]): readonly unknown[] {
+  return [Array, list.length, ...list];
 }
 
 /** The settings of `retry`, which has a clock and chance of its own per call. */

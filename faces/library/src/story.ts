@@ -22,6 +22,10 @@ export interface Story<T> {
   lastEnding: Ending<T> | undefined;
   /** Credentials are renewed once per call. */
   hasRenewed: boolean;
+  /** The next attempt uses new credentials. */
+  isRenewed: boolean;
+  /** The next attempt follows a throttling response. */
+  isThrottled: boolean;
 }
 
 /** Without a key, the calls that share one source of chance are told apart by their number. */
@@ -35,6 +39,8 @@ export function newStory<T>(random: Random, key: string | undefined): Story<T> {
     previousDelayMs: 0,
     lastEnding: undefined,
     hasRenewed: false,
+    isRenewed: false,
+    isThrottled: false,
   };
 }
 
@@ -72,7 +78,7 @@ const OWN_REASONS: readonly StopReason[] = ["circuit-open", "retry-budget", "ove
 /** True if what the attempt threw says it all: nothing was retried, and the end is not ours. */
 export function isOwnError<T>(attempts: number, reason: StopReason, ending: Ending<T>): boolean {
   if (!("error" in ending)) return false;
-  if (reason === "aborted") return true;
+  if (reason === "aborted" || ending.isStop) return true;
   const { error } = ending;
   const isTimeout = error instanceof RedriveError && error.code === "ATTEMPT_TIMEOUT";
   return attempts === 1 && !isTimeout && !OWN_REASONS.includes(reason);

@@ -27,69 +27,66 @@ export interface Lane {
 
 export class Ticker {
   readonly turn: Turn;
-  private readonly clock: TimeSource;
+  readonly #clock: TimeSource;
   /** What began in this turn and has not ended; its first `begun` count. Most ends in its turn. */
-  private fresh: Timed[] = [];
-  private begun = 0;
-  private readonly lanes: (Lane | undefined)[] = [];
+  #fresh: Timed[] = [];
+  #begun = 0;
+  readonly #lanes: (Lane | undefined)[] = [];
 
   constructor(clock: TimeSource) {
-    this.clock = clock;
-    this.turn = new Turn(clock, (nowMs) => this.endTurn(nowMs));
+    this.#clock = clock;
+    this.turn = new Turn(clock, (nowMs) => this.#endTurn(nowMs));
   }
 
   /** Whoever adds has asked the turn for its time, so that its end is awaited. */
   add(timed: Timed): void {
-    timed.place = this.begun;
-    this.fresh[this.begun++] = timed;
+    timed.place = this.#begun;
+    this.#fresh[this.#begun++] = timed;
   }
 
   remove(timed: Timed): void {
     const { lane } = timed;
-    if (lane === undefined) takePlace(this.fresh, timed, this.fresh[--this.begun]);
+    if (lane === undefined) takePlace(this.#fresh, timed, this.#fresh[--this.#begun]);
     else if (takePlace(lane.timed, timed, lane.timed.pop()) === 0) {
       lane.cancel?.();
       lane.cancel = undefined;
     }
   }
 
-  private laneOf(timeoutMs: number): Lane {
+  #laneOf(timeoutMs: number): Lane {
     const size = 31 - Math.clz32(timeoutMs);
-    return this.lanes[size] ?? this.addLane(size);
-  }
-
-  private addLane(size: number): Lane {
-    const lane = { intervalMs: Math.max(1, 2 ** size / 16), timed: [], cancel: undefined };
-    this.lanes[size] = lane;
+    const intervalMs = Math.max(1, 2 ** size / 16);
+    const lane = this.#lanes[size] ?? { intervalMs, timed: [], cancel: undefined };
+    this.#lanes[size] = lane;
     return lane;
   }
 
-  private arm(lane: Lane): void {
-    lane.cancel ??= this.clock.alarm(lane.intervalMs, () => this.tick(lane));
+  #arm(lane: Lane): void {
+    lane.cancel ??= this.#clock.alarm(lane.intervalMs, () => this.#tick(lane));
   }
 
   /** From the last to the first, since what expires is removed, and may take others along. */
-  private tick(lane: Lane): void {
+  #tick(lane: Lane): void {
     lane.cancel = undefined;
-    const nowMs = this.clock.monotonicMs();
+    const nowMs = this.#clock.monotonicMs();
     for (let place = lane.timed.length - 1; place >= 0; place--) {
       const timed = lane.timed[place];
       if (timed?.expiresMs !== undefined && nowMs >= timed.expiresMs) timed.expire();
     }
-    if (lane.timed.length > 0) this.arm(lane);
+    if (lane.timed.length > 0) this.#arm(lane);
   }
 
   /** What outlives its turn starts its timeout now, and keeps the process alive until then. */
-  private endTurn(nowMs: number): void {
-    for (const timed of this.fresh.slice(0, this.begun)) {
-      const lane = this.laneOf(timed.timeoutMs);
+  #endTurn(nowMs: number): void {
+    for (const timed of this.#fresh.slice(0, this.#begun)) {
+      const lane = this.#laneOf(timed.timeoutMs);
       timed.expiresMs = nowMs + timed.timeoutMs;
       timed.lane = lane;
       timed.place = lane.timed.push(timed) - 1;
-      this.arm(lane);
+      this.#arm(lane);
     }
-    this.begun = 0;
-    this.fresh = [];
+    this.#begun = 0;
+    this.#fresh = [];
   }
 }
 

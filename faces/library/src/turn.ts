@@ -17,27 +17,27 @@ export interface Moment {
 }
 
 export class Turn {
-  private readonly clock: TimeSource;
-  private readonly onEnd: (nowMs: number) => void;
-  private moment: Moment = { ms: 0, epochMs: 0 };
-  private readingsLeft = 0;
-  private isEndAwaited = false;
+  readonly #clock: TimeSource;
+  readonly #onEnd: (nowMs: number) => void;
+  #moment: Moment = { ms: 0, epochMs: 0 };
+  #readingsLeft = 0;
+  #isEndAwaited = false;
 
   /** `onEnd` is told the time at the end of every turn in which the time was asked for. */
   constructor(clock: TimeSource, onEnd: (nowMs: number) => void) {
-    this.clock = clock;
-    this.onEnd = onEnd;
+    this.#clock = clock;
+    this.#onEnd = onEnd;
   }
 
   /** Never later than the clock's time, and earlier by no more than this turn has taken. */
   here(): Moment {
-    if (--this.readingsLeft < 0) this.look();
-    return this.moment;
+    if (--this.#readingsLeft < 0) this.#look();
+    return this.#moment;
   }
 
   /** The same for what ends: only what begins makes a turn long, so only that counts as a reading. */
   latest(): Moment {
-    return this.readingsLeft > 0 ? this.moment : this.here();
+    return this.#readingsLeft > 0 ? this.#moment : this.here();
   }
 
   nowMs(): number {
@@ -48,15 +48,15 @@ export class Turn {
     return this.here().epochMs;
   }
 
-  private look(): void {
-    this.moment = { ms: this.clock.monotonicMs(), epochMs: this.clock.now() };
-    this.readingsLeft = READINGS_PER_LOOK;
-    if (this.isEndAwaited) return;
-    this.isEndAwaited = true;
-    this.clock.endOfTurn(() => {
-      this.isEndAwaited = false;
-      this.readingsLeft = 0;
-      this.onEnd(this.clock.monotonicMs());
+  #look(): void {
+    this.#moment = { ms: this.#clock.monotonicMs(), epochMs: this.#clock.now() };
+    this.#readingsLeft = READINGS_PER_LOOK;
+    if (this.#isEndAwaited) return;
+    this.#isEndAwaited = true;
+    this.#clock.endOfTurn(() => {
+      this.#isEndAwaited = false;
+      this.#readingsLeft = 0;
+      this.#onEnd(this.#clock.monotonicMs());
     });
   }
 }

@@ -47,17 +47,25 @@ export function deferred<T = void>() {
   return { promise, resolve, reject };
 }
 
-/** What the host would report as an unhandled rejection while `fn` runs. */
-export async function unhandledIn(fn: () => Promise<void>): Promise<unknown> {
+/** What the host reports as unhandled rejections while `fn` runs, and what the console is told. */
+export async function reportsOf(fn: () => Promise<void>) {
   const known = process.listeners("unhandledRejection");
+  const unhandled: unknown[] = [];
+  const written: unknown[] = [];
   process.removeAllListeners("unhandledRejection");
-  const reported = new Promise((resolve) => process.once("unhandledRejection", resolve));
+  process.on("unhandledRejection", (error) => unhandled.push(error));
+  const { error: write } = console;
+  console.error = (...told: unknown[]) => void written.push(told.at(-1));
   try {
     await fn();
-    return await reported;
+    // Node reports a rejection once the microtasks of its turn are done.
+    await new Promise((resolve) => setImmediate(resolve));
   } finally {
+    console.error = write;
+    process.removeAllListeners("unhandledRejection");
     for (const listener of known) process.on("unhandledRejection", listener);
   }
+  return { unhandled, written };
 }
 
 /** An error with a status, as HTTP clients throw it. */

@@ -179,8 +179,12 @@ describe("an embedded Redrive", () => {
     const resumed = redrive.resume(origin);
     await clock.advance(1000);
     await resumed;
-    const ended = { status: "EXHAUSTED", reason: "budget", attemptNumber: 0 };
-    for (const one of [byBudget, byDeadline]) expect((await look(one)).task).toMatchObject(ended);
+    const ended = { status: "EXHAUSTED", reason: "held", attemptNumber: 0 };
+    for (const one of [byBudget, byDeadline]) {
+      const { task, explain } = await look(one);
+      expect(task).toMatchObject(ended);
+      expect(explain).toBe("It ended after 0 attempts: held by a pause until its time was over.");
+    }
     expect(requests).toEqual([]);
     await clock.run(redrive.stop());
   });

@@ -269,9 +269,9 @@ export class Redrive {
   }
 
   #healthOf(row: DestinationRow, counts: readonly TaskCount[], now: number): DestinationHealth {
-    const { guards, lanes } = this.#parts.engine.destination(row.tenantId, row.name);
+    const { admission, lanes } = this.#parts.engine.destination(row.tenantId, row.name);
     const dueAts = Object.values(lanes).map(({ dueAt }) => dueAt);
-    return healthOfDestination({ row, guards, dueAts, counts, now });
+    return healthOfDestination({ row, admission, dueAts, counts, now });
   }
 
   /** Why the task is not running now, in a sentence. */

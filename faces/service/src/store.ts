@@ -163,7 +163,10 @@ export interface ClaimRequest {
   readonly destination: string;
   readonly lane: Lane;
   readonly limit: number;
-  /** What falls due within so many milliseconds is claimed too, while `aheadLimit` are not reached. */
+  /**
+   * What falls due within so many milliseconds is claimed too, while `aheadLimit` are not reached.
+   * Negative: only what has been due for at least so long is claimed.
+   */
   readonly aheadMs: number;
   readonly aheadLimit: number;
   /** 0 for a destination that has no row. */
@@ -194,6 +197,8 @@ export interface Settle extends TaskRef {
   readonly abandonedCount: number;
   /** Null: nothing left the house, and the attempt's number is given back. */
   readonly attempt: AttemptLog | null;
+  /** Without an attempt: the task's last error from now on. Default: it stays as it is. */
+  readonly lastError?: string;
   readonly onEnd?: OnEnd;
 }
 

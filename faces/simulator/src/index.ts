@@ -66,6 +66,13 @@ export {
   simulateCall,
 } from "./simulate-call.ts";
 export {
+  type CallsOptions,
+  type SimulatedAttempt,
+  type SimulatedCalls,
+  type SimulatedEnd,
+  simulateCalls,
+} from "./simulate-calls.ts";
+export {
   assertStrategyCount,
   MOST_STRATEGIES,
   strategyDocument,

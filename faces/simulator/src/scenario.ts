@@ -223,8 +223,8 @@ export function resolveCalls(document: CallsDocument): CallsScenario {
 
 /** No guard of it has to be asked. */
 export function isPlainTier({ destination }: Tier): boolean {
-  const { retryBudget, breaker, concurrency, rate } = destination;
-  return !retryBudget && !breaker && !concurrency && !rate;
+  const { retryBudget, breaker, concurrency, rate, retryAfterGate } = destination;
+  return !retryBudget && !breaker && !concurrency && !rate && !retryAfterGate;
 }
 
 function complete(document: CallsDocument): CallsScenario {

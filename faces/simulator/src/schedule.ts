@@ -6,9 +6,8 @@ import {
   assertRange,
   type CallHistory,
   type Decision,
-  decide,
+  decideAlone,
   kernelOf,
-  OPEN_GATES,
   type Policy,
   type PolicyDocument,
   type PresetName,
@@ -116,7 +115,7 @@ function afterHint(
   random: Random,
 ): Decision {
   const outcome = { ...statusOutcome(503, retryAfterMs), verdict: "transient" } as const;
-  return decide(policy, { idempotent: true }, history, outcome, OPEN_GATES, now, random);
+  return decideAlone(policy, { idempotent: true }, history, outcome, now, random);
 }
 
 function delayOf(decision: Decision): number {

@@ -6,7 +6,6 @@ import { blankDestination, NO_ITEMS, type Store } from "../store.ts";
 import { type MemoryStore, memoryStore } from "../stores/memory/memory-store.ts";
 import { newTask, T0, TENANT } from "../stores/store.testing.ts";
 import type { NewTask } from "../task.ts";
-import { LONGEST_GATE_MS } from "./asked-gate.ts";
 import { IDLE_MS } from "./destinations.ts";
 import { Engine } from "./engine.ts";
 import { GUARD_NOTE } from "./guard-notes.ts";
@@ -90,9 +89,10 @@ it("keeps one whose task is still on its way into the store", async () => {
 });
 
 it("is idle for longer than any window of the guards that it has by default", () => {
-  const { breaker, retryBudget } = resolveDestination({}, "service");
+  const { breaker, retryBudget, retryAfterGate } = resolveDestination({}, "service");
+  if (retryAfterGate === undefined) throw new Error("the service has no gate by default");
   const windows = [breaker, retryBudget].map((part) => (part as { windowMs: number }).windowMs);
-  expect(Math.max(LONGEST_GATE_MS, ...windows)).toBeLessThan(IDLE_MS);
+  expect(Math.max(retryAfterGate.maxGateMs, ...windows)).toBeLessThan(IDLE_MS);
 });
 
 /** A node that writes the row of a destination just before each of the first `times` changes. */

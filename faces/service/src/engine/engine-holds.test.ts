@@ -54,7 +54,9 @@ describe("a destination", () => {
     await engine.changeDestination(TENANT, DESTINATION, { pausedAt: null });
     await clock.advance(1000);
     const ended = await Promise.all(old.map(get));
-    expect(ended.map((one) => one?.reason)).toEqual(old.map(() => "budget"));
+    const reason = "held";
+    const lastError = "held by a pause until its time was over";
+    expect(ended).toMatchObject(old.map(() => ({ reason, lastError, attemptNumber: 0 })));
     expect(sent.map((one) => one.task.taskId)).toEqual([task.taskId]);
   });
 });
@@ -116,6 +118,23 @@ describe("an attempt whose claim is being stored", () => {
     destination.leave(first, NOW + 3, resolve({}), asks, 3);
     expect(destination.mayLeave(second, NOW + 4, false)).toBe(false);
     expect(destination.mayLeave(second, NOW + 5003, false)).toBe(true);
+  });
+
+  it("keeps the other nodes out as a probe, and no longer once it was given back", () => {
+    const { destination, first, second } = held();
+    const refused = { kind: "error", errorClass: "connect", sent: false } as const;
+    for (const permit of [first, second]) destination.giveBack(permit, NOW);
+    for (let n = 0; n < 20; n++) {
+      const permit = destination.take(false, NOW);
+      if (permit) destination.leave(permit, NOW, resolve({}), refused, 1);
+    }
+    const openUntil = destination.guards.breaker?.openUntil ?? 0;
+    expect(openUntil).toBeGreaterThan(NOW);
+    expect(destination.wantedRow()).toMatchObject({ breakerState: "OPEN", openUntil });
+    const probe = destination.take(false, openUntil);
+    expect(destination.wantedRow()).toMatchObject({ openUntil: openUntil + 5000 });
+    if (probe) destination.giveBack(probe, openUntil + 1);
+    expect(destination.wantedRow()).toMatchObject({ breakerState: "OPEN", openUntil });
   });
 
   it("does not leave once the destination is paused", () => {

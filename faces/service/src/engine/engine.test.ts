@@ -65,7 +65,8 @@ describe("an engine", () => {
     expect(sent).toEqual([]);
     expect(await get(task.taskId)).toMatchObject({
       status: "EXHAUSTED",
-      reason: "budget",
+      reason: "held",
+      lastError: "held by a pause until its time was over",
       attemptNumber: 0,
     });
   });

@@ -23,7 +23,7 @@ export interface Sent {
 export async function setup(
   policyFields: Parameters<typeof resolve>[0] = {},
   startAt = T0,
-  options: Pick<EngineOptions, "retentionMs" | "retryBudget" | "follow"> = {},
+  options: Pick<EngineOptions, "retentionMs" | "retryBudget" | "follow" | "claimAheadMs"> = {},
 ) {
   const clock = virtualClock(startAt);
   const store = memoryStore();

@@ -4,6 +4,7 @@
  */
 import {
   type Clock,
+  type Permit,
   type Random,
   RedriveError,
   type RetryBudget,
@@ -31,16 +32,17 @@ import { EngineTime } from "./engine-time.ts";
 import { EngineEvents } from "./events.ts";
 import { type Follow, noteFollower } from "./followers.ts";
 import { GUARD_NOTE, GuardNotes, WHOLE_NOTE } from "./guard-notes.ts";
-import type { GuardedDestination, Permit } from "./guarded-destination.ts";
+import type { GuardedDestination } from "./guarded-destination.ts";
 import { NodeLease } from "./node-lease.ts";
 import { PolicyBook } from "./policy-book.ts";
 import { Rescuer } from "./rescuer.ts";
-import { createWholeBudget, wholeBudgetOptions } from "./retry-tickets.ts";
 import { Runner } from "./runner.ts";
 import { Scheduler } from "./scheduler.ts";
 import { Turn } from "./turn.ts";
 import type { TurnHost } from "./turn-load.ts";
 import { Upkeep } from "./upkeep.ts";
+import type { Hold } from "./waiting-lane.ts";
+import { createWholeBudget, wholeBudgetOptions } from "./whole-budget.ts";
 
 export interface EngineOptions {
   readonly clock: Clock;
@@ -51,6 +53,8 @@ export interface EngineOptions {
   readonly nodeId: string;
   /** The retry budget of all destinations together. Default: a fifth of first attempts, 100/s. */
   readonly retryBudget?: RetryBudgetDocument | false;
+  /** How long before they are due tasks may be claimed. 0 to 1000 ms; 0: when due. Default: 8. */
+  readonly claimAheadMs?: number | undefined;
   /** Ended tasks are kept this long. Default: 3 days. */
   readonly retentionMs?: number;
   /** Dead letters are kept this long. Default: 30 days. */
@@ -73,7 +77,7 @@ export class Engine implements TurnHost {
   readonly #options: EngineOptions;
   readonly #changes: DestinationChanges;
   readonly destinations: Destinations;
-  readonly #scheduler = new Scheduler();
+  readonly #scheduler: Scheduler;
   /** The retry budget of all destinations together; undefined: off. */
   readonly wholeBudget: RetryBudget | undefined;
   readonly #time: EngineTime;
@@ -99,7 +103,8 @@ export class Engine implements TurnHost {
     this.#options = options;
     this.nodeId = nodeId;
     const time = new EngineTime(clock, latestAt);
-    const scheduler = this.#scheduler;
+    const scheduler = new Scheduler(options.claimAheadMs);
+    this.#scheduler = scheduler;
     const events = new EngineEvents(nodeId);
     const policies = new PolicyBook(store);
     this.#time = time;
@@ -296,8 +301,13 @@ export class Engine implements TurnHost {
     return this.#runner.underWay();
   }
 
-  carryOut(task: StartedTask, destination: GuardedDestination, permit: Permit): void {
-    this.#runner.start(task, destination, permit);
+  carryOut(
+    task: StartedTask,
+    destination: GuardedDestination,
+    permit: Permit,
+    hold: Hold | undefined,
+  ): void {
+    this.#runner.start(task, destination, permit, hold);
   }
 
   committed(): void {

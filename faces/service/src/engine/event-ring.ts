@@ -8,7 +8,7 @@ import type { AttemptSummary, EngineEvent, EngineEventBody, EngineEventType } fr
 /** Numbers of an event that may be absent, and of its attempt that may be null: NaN for either. */
 const NUMBERS = ["attemptNumber", "nextAttemptAt", "createdAt", "lagMs"] as const;
 const ATTEMPT_NUMBERS = ["responseStatus", "durationMs", "nextDelayMs", "settleMs"] as const;
-const TEXTS = ["tenantId", "taskId", "destination", "reason", "policyId"] as const;
+const TEXTS = ["tenantId", "taskId", "destination", "reason", "by", "heldBy", "policyId"] as const;
 const ATTEMPT_TEXTS = ["outcome", "errorClass", "delaySource"] as const;
 
 type Columns<Name extends string, Column> = { readonly [name in Name]: Column };
@@ -50,6 +50,8 @@ export class EventRing {
     texts.taskId[slot] = event.taskId;
     texts.destination[slot] = event.destination;
     texts.reason[slot] = event.reason;
+    texts.by[slot] = event.by;
+    texts.heldBy[slot] = event.heldBy;
     texts.policyId[slot] = event.policyId;
     this.#putAttempt(slot, event.attempt);
   }

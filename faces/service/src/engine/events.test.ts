@@ -19,6 +19,8 @@ const bodies = fc.record({
   taskId: maybe(fc.string()),
   destination: maybe(fc.string()),
   reason: maybe(fc.string()),
+  by: maybe(fc.constantFrom("rate", "pause")),
+  heldBy: maybe(fc.constantFrom("rate", "pause")),
   policyId: maybe(fc.string()),
   attemptNumber: maybe(fc.nat()),
   nextAttemptAt: maybe(fc.nat()),

@@ -2,6 +2,7 @@
  * Events: what happens in the engine, told to whoever listens and kept in a ring, so that a reader
  * who was away can go on where it stopped.
  */
+import type { HoldReason } from "@redrive/core";
 import { EventRing } from "./event-ring.ts";
 
 export type EngineEventType =
@@ -30,6 +31,8 @@ export interface EngineEvent {
   readonly attemptNumber?: number;
   /** Why: a stop reason, a gate, an error's message. */
   readonly reason?: string;
+  /** With the reason `held`: the guard that held the task until its time was over. */
+  readonly by?: HoldReason;
   /** Epoch ms. */
   readonly nextAttemptAt?: number;
   readonly policyId?: string;
@@ -37,6 +40,8 @@ export interface EngineEvent {
   readonly createdAt?: number;
   /** Of an attempt that is about to start: how long after it was due. */
   readonly lagMs?: number;
+  /** Of an attempt that is about to start: the guard that held it after it was due, if one did. */
+  readonly heldBy?: HoldReason;
   /** Of an attempt that has ended. */
   readonly attempt?: AttemptSummary;
 }

@@ -71,6 +71,38 @@ describe("what the guards learn", () => {
   });
 });
 
+describe("a Retry-After", () => {
+  const asks = { kind: "status", status: 429, retryAfterMs: 60_000 } as const;
+
+  it("holds every call, for at most as long as the document says", () => {
+    const retryAfterGate = { maxGateMs: 5000 };
+    const { destination, attempt } = destinationWith({ retryAfterGate });
+    attempt(asks);
+    expect(destination.wantedRow()).toMatchObject({ gateUntil: NOW + 5000 });
+    expect(destination.take(false, NOW + 4999)).toBeUndefined();
+    expect(destination).toMatchObject({ heldBy: "retry-after", readyAt: NOW + 5000 });
+    expect(destination.take(false, NOW + 5000)).toBeDefined();
+    // One goes first, and the others follow one by one.
+    expect(destination.take(false, NOW + 5000)).toBeUndefined();
+    expect(destination.heldBy).toBe("concurrency");
+  });
+
+  it("holds nobody else where the document has no gate, and is lifted by such a document", () => {
+    const { destination, attempt } = destinationWith({ retryAfterGate: false });
+    attempt(asks);
+    expect(destination.wantedRow()).toBeNull();
+    expect(destination.take(false, NOW)).toBeDefined();
+    const other = destinationWith({});
+    other.attempt(asks);
+    const written = other.destination.wantedRow();
+    if (written) other.destination.wrote(written);
+    expect(other.destination.take(false, NOW)).toBeUndefined();
+    other.change({ retryAfterGate: false });
+    expect(other.destination.take(false, NOW)).toBeDefined();
+    expect(other.destination.wantedRow()).toMatchObject({ gateUntil: 0 });
+  });
+});
+
 describe("under another document", () => {
   const parts = {
     retryBudget: { kind: "TOKENS", maxTokens: 100 },

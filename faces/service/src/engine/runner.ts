@@ -7,7 +7,9 @@ import {
   admit,
   type Clock,
   type Decision,
-  OPEN_GATES,
+  type HoldReason,
+  OPEN_ENTRY,
+  type Permit,
   type Policy,
   type Random,
   remainingMs,
@@ -21,7 +23,8 @@ import { Departures } from "./departures.ts";
 import type { EngineTime } from "./engine-time.ts";
 import type { AttemptSummary, EngineEventBody, EngineEvents } from "./events.ts";
 import { type FindDestination, type Follow, noteFollower, withFollowers } from "./followers.ts";
-import type { GuardedDestination, Permit } from "./guarded-destination.ts";
+import type { GuardedDestination } from "./guarded-destination.ts";
+import { heldText } from "./held-text.ts";
 import type { PolicyBook } from "./policy-book.ts";
 import type { Scheduler } from "./scheduler.ts";
 import {
@@ -29,6 +32,7 @@ import {
   attemptLogOf,
   CUT_OFF,
   decideOn,
+  entryHistoryOf,
   expiryOf,
   historyOf,
   isThrottled,
@@ -37,6 +41,7 @@ import {
   settleOf,
 } from "./settling.ts";
 import type { Turn } from "./turn.ts";
+import { guardAt, type Hold } from "./waiting-lane.ts";
 
 /** What the runner works with. */
 export interface RunnerParts {
@@ -58,6 +63,8 @@ interface Held {
   readonly task: StartedTask;
   readonly destination: GuardedDestination;
   readonly permit: Permit;
+  /** What held it after it was due; undefined: nothing did. */
+  readonly hold: Hold | undefined;
   readonly runsAlone: boolean;
   isWaiting: boolean;
   /** When its attempt left; 0 before. */
@@ -110,13 +117,28 @@ export class Runner {
   }
 
   /** The claim is committed: carry it out. */
-  start(task: StartedTask, destination: GuardedDestination, permit: Permit): void {
+  start(
+    task: StartedTask,
+    destination: GuardedDestination,
+    permit: Permit,
+    hold: Hold | undefined,
+  ): void {
     const runsAlone = task.abandonedCount >= 2;
     const slot = this.#held.length;
     const isWaiting = false;
     const startedAt = 0;
     const signal = undefined;
-    const held: Held = { task, destination, permit, runsAlone, isWaiting, startedAt, signal, slot };
+    const held: Held = {
+      task,
+      destination,
+      permit,
+      hold,
+      runsAlone,
+      isWaiting,
+      startedAt,
+      signal,
+      slot,
+    };
     this.#held.push(held);
     this.#underWay++;
     destination.holders++;
@@ -152,13 +174,16 @@ export class Runner {
   }
 
   #check(held: Held, policy: Policy): void {
-    const { task, destination, permit } = held;
+    const { task, destination, permit, hold } = held;
     const now = this.#parts.time.now();
-    const history = historyOf(task, task.attemptNumber - 1);
-    const admission = admit(policy, requestOf(task), history, OPEN_GATES, now);
+    const history = entryHistoryOf(task, hold?.by);
+    // It has its permit, so no guard holds it now.
+    const decision = admit(policy, requestOf(task), history, OPEN_ENTRY, now);
     const throttled = wasThrottled(policy, task);
     if (!this.#parts.mayStart(now, task.claimedAt)) this.#release(held);
-    else if (admission.kind === "stop") this.#expire(held, admission.reason);
+    else if (decision.kind === "stop")
+      this.#expire(held, decision.reason, heldBy(held, policy, now));
+    else if (destination.refusesRetries && task.attemptNumber > 1) this.#expire(held, "overload");
     else if (destination.mayLeave(permit, now, throttled)) this.#send(held, policy, now);
     else this.#release(held, throttled ? payableAt(held, now) : undefined);
   }
@@ -170,7 +195,7 @@ export class Runner {
     const attemptTimeoutMs = Math.max(1, Math.min(policy.attemptTimeoutMs, leftMs));
     const connectTimeoutMs = Math.min(policy.connectTimeoutMs, attemptTimeoutMs);
     this.#running++;
-    this.#tell("attempt.started", task, now);
+    this.#tellStarted(held, now);
     const signal = createLightSignal();
     held.startedAt = now;
     held.signal = signal;
@@ -204,9 +229,10 @@ export class Runner {
     this.#settle(held, releaseOf(held.task, nextAttemptAt));
   }
 
-  #expire(held: Held, reason: NonNullable<Settle["reason"]>): void {
+  #expire(held: Held, reason: NonNullable<Settle["reason"]>, by?: HoldReason): void {
     this.#unused(held);
-    this.#settle(held, expiryOf(held.task, reason));
+    const why = reason === "held" && by !== undefined ? heldText(by) : undefined;
+    this.#settle(held, expiryOf(held.task, reason, why), by);
   }
 
   #unused({ destination, permit }: Held): void {
@@ -216,21 +242,18 @@ export class Runner {
     this.#parts.scheduler.unblock(destination, now);
   }
 
-  #settle(held: Held, settled: Settle): void {
+  #settle(held: Held, settled: Settle, by?: HoldReason): void {
     const { destination, task } = held;
     const endedAt = this.#parts.time.now();
     const settle = withFollowers(this.#parts.follow, task, settled, endedAt);
     this.#parts.turn().addSettle({
       settle,
       destination,
-      done: (result) => this.#settled(held, settle, result, endedAt),
+      done: (result) => {
+        this.#letGo(held);
+        announce(this.#parts, { task, destination, settle, result, endedAt, by });
+      },
     });
-  }
-
-  #settled(held: Held, settle: Settle, result: SettleResult, endedAt: number): void {
-    const { task, destination } = held;
-    this.#letGo(held);
-    announce(this.#parts, { task, destination, settle, result, endedAt });
   }
 
   #letGo(held: Held): void {
@@ -247,11 +270,28 @@ export class Runner {
     for (const { signal } of [...this.#held]) signal?.abort(reason);
   }
 
-  #tell(type: "attempt.started", task: StartedTask, now: number): void {
+  #tellStarted({ task, hold }: Held, now: number): void {
     const { tenantId, taskId, destination, attemptNumber, nextAttemptAt } = task;
-    const lagMs = Math.max(0, now - nextAttemptAt);
-    this.#parts.events.emit(now, { type, tenantId, taskId, destination, attemptNumber, lagMs });
+    const event: WritableEvent = {
+      type: "attempt.started",
+      tenantId,
+      taskId,
+      destination,
+      attemptNumber,
+      lagMs: Math.max(0, now - nextAttemptAt),
+    };
+    if (hold !== undefined) event.heldBy = hold.by;
+    this.#parts.events.emit(now, event);
   }
+}
+
+type WritableEvent = { -readonly [field in keyof EngineEventBody]: EngineEventBody[field] };
+
+/** The guard that held a task when its time was over. */
+function heldBy({ task, hold }: Held, policy: Policy, now: number): HoldReason | undefined {
+  if (hold === undefined) return undefined;
+  const leftMs = remainingMs(policy, requestOf(task), entryHistoryOf(task, hold.by), now);
+  return guardAt(hold, now + leftMs);
 }
 
 /** Was the attempt before this one throttled? */
@@ -264,7 +304,7 @@ function wasThrottled(policy: Policy, { lastStatus }: StartedTask): boolean {
  * would be made again at once, and given back again.
  */
 function payableAt({ task, destination }: Held, now: number): number {
-  const readyAt = destination.budgets.readyAt(now, true);
+  const readyAt = destination.retryReadyAt(now, true);
   return readyAt > now ? readyAt : task.nextAttemptAt;
 }
 
@@ -275,6 +315,8 @@ interface Announcement {
   readonly result: SettleResult;
   /** When the attempt ended. */
   readonly endedAt: number;
+  /** With the reason `held`: the guard that held it. */
+  readonly by?: HoldReason | undefined;
 }
 
 /** What core cannot know: that it was the service itself that did not let the attempt leave. */
@@ -287,7 +329,7 @@ function named(decision: Decision, errorClass: string | null): Decision {
 /** Tells scheduler and listeners what has been settled. */
 export function announce(
   parts: Pick<RunnerParts, "scheduler" | "events" | "time" | "destinationOf">,
-  { task, destination, settle, result, endedAt }: Announcement,
+  { task, destination, settle, result, endedAt, by }: Announcement,
 ): void {
   const { scheduler, events, time } = parts;
   noteFollower(scheduler, parts.destinationOf, settle.onEnd, result);
@@ -296,7 +338,7 @@ export function announce(
   if (type === undefined) return;
   const { tenantId, taskId, attemptNumber, policyId, createdAt } = task;
   const now = time.now();
-  const event: { -readonly [field in keyof EngineEventBody]: EngineEventBody[field] } = {
+  const event: WritableEvent = {
     type,
     tenantId,
     taskId,
@@ -307,6 +349,7 @@ export function announce(
   };
   if (settle.attempt !== null) event.attempt = summaryOf(settle.attempt, now - endedAt);
   if (settle.reason !== null) event.reason = settle.reason;
+  if (settle.reason === "held" && by !== undefined) event.by = by;
   if (result === "PENDING") event.nextAttemptAt = settle.nextAttemptAt;
   events.emit(now, event);
 }

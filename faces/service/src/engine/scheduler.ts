@@ -4,11 +4,20 @@
  * destinations and its work with what is due: a destination that is slow, dead or held costs the
  * others nothing.
  */
+import { assertRange, type Permit } from "@redrive/core";
 import { createHeap } from "../heap.ts";
 import type { ClaimRequest, ClaimResult } from "../store.ts";
+import { LANES } from "../task.ts";
 import { ALONE, claimRoomOf } from "./claim-room.ts";
-import type { GuardedDestination, Permit } from "./guarded-destination.ts";
-import type { WaitingLane } from "./waiting-lane.ts";
+import type { GuardedDestination } from "./guarded-destination.ts";
+import {
+  endHold,
+  holdLane,
+  isDueBefore,
+  isReady,
+  siblingOf,
+  type WaitingLane,
+} from "./waiting-lane.ts";
 
 /** A claim to be made: permits in hand first, then the question to the store. */
 export interface Pick {
@@ -16,10 +25,14 @@ export interface Pick {
   readonly permits: Permit[];
   /** Of what falls due soon, so much is claimed with what is due. */
   readonly ahead: number;
+  /** How soon. Negative: only what has been due for so long, because another lane is next. */
+  readonly aheadMs: number;
 }
 
 interface Entry {
   readonly at: number;
+  /** Of its lane, when the entry was made. */
+  readonly dueAt: number;
   readonly lane: WaitingLane;
   readonly stamp: number;
   readonly sequence: number;
@@ -35,14 +48,30 @@ const MOST_LANES = 64;
  */
 const LOOK_AHEAD_MS = 5;
 const CLAIM_AHEAD_MS = 8;
+const MAX_CLAIM_AHEAD_MS = 1000;
+
+/** Of the lanes of one instant, the one whose task was due first; first attempts before retries. */
+function isBefore(a: Entry, b: Entry): boolean {
+  if (a.at !== b.at) return a.at < b.at;
+  if (a.dueAt !== b.dueAt) return a.dueAt < b.dueAt;
+  const rank = LANES.indexOf(a.lane.lane) - LANES.indexOf(b.lane.lane);
+  return rank === 0 ? a.sequence < b.sequence : rank < 0;
+}
 
 export class Scheduler {
-  readonly #heap = createHeap<Entry>(
-    (a, b) => a.at < b.at || (a.at === b.at && a.sequence < b.sequence),
-  );
+  readonly #heap = createHeap<Entry>(isBefore);
+  readonly #lookAheadMs: number;
+  readonly #claimAheadMs: number;
   #sequence = 0;
   /** A task that must run alone is due: nothing else is started until what runs has ended. */
   waitsForAlone = false;
+
+  /** `claimAheadMs`: how long before they are due tasks may be claimed. 0 to 1000; 0: when due. */
+  constructor(claimAheadMs = CLAIM_AHEAD_MS) {
+    assertRange("claimAheadMs", claimAheadMs, 0, MAX_CLAIM_AHEAD_MS);
+    this.#claimAheadMs = claimAheadMs;
+    this.#lookAheadMs = Math.min(LOOK_AHEAD_MS, claimAheadMs);
+  }
 
   /** A task of the lane is due at that instant. */
   note(lane: WaitingLane, dueAt: number): void {
@@ -51,26 +80,45 @@ export class Scheduler {
     this.#expect(lane);
   }
 
-  /** May a new task start at once, or do older ones wait for the same place? */
-  mayStartNow({ lanes }: GuardedDestination, now: number): boolean {
-    return !this.waitsForAlone && lanes.first.dueAt > now && lanes.alone.dueAt > now;
+  /**
+   * May a new task that was due at `dueAt` start at once, or do older ones wait for the same place?
+   * A retry that a guard holds is not in its way.
+   */
+  mayStartNow({ lanes }: GuardedDestination, dueAt: number, now: number): boolean {
+    const { first, retry, alone } = lanes;
+    if (this.waitsForAlone || first.dueAt <= now || alone.dueAt <= now) return false;
+    return retry.dueAt >= Math.min(dueAt, now) || retry.blocked || retry.parked;
   }
 
   /** Takes permits for what is due or soon is, for at most `room` tasks; `running` are under way. */
   pick(now: number, room: number, running: number): readonly Pick[] {
     const picks: Pick[] = [];
+    const postponed: WaitingLane[] = [];
     let left = room;
-    let lane = this.#nextLane(now, running);
-    while (lane !== undefined && left > 0 && picks.length < MOST_LANES) {
+    let next = this.#nextLane(now, running);
+    while (next !== undefined && left > 0 && picks.length < MOST_LANES) {
       this.#heap.pop();
+      const lane = this.#firstOf(next, now);
       lane.parked = false;
-      const taken = this.#pickFrom(lane, left, now);
+      const taken = isOutOfTurn(lane) ? undefined : this.#pickFrom(lane, left, now);
       if (taken !== undefined) picks.push(taken);
+      else if (isOutOfTurn(lane)) postponed.push(lane);
       left -= taken?.permits.length ?? 0;
       if (lane.lane === "alone" && taken !== undefined) break;
-      lane = this.#nextLane(now, running + picks.length);
+      next = this.#nextLane(now, running + picks.length);
     }
+    for (const lane of postponed) this.#push(lane, now);
     return picks;
+  }
+
+  /** Of two lanes of a destination that are ready, the one whose task was due first. */
+  #firstOf(lane: WaitingLane, now: number): WaitingLane {
+    const sibling = siblingOf(lane);
+    if (sibling === undefined || sibling.isClaimed || !isReady(sibling, now)) return lane;
+    if (!isDueBefore(sibling, lane)) return lane;
+    this.#push(lane, now);
+    sibling.stamp++;
+    return sibling;
   }
 
   /** The next lane that is due. One that must be alone waits for all others, and they for it. */
@@ -87,15 +135,25 @@ export class Scheduler {
 
   /** What is due takes any place, what soon will be only those that are to spare. */
   #pickFrom(lane: WaitingLane, left: number, now: number): Pick | undefined {
-    const { due, ahead } = lane.lane === "alone" ? ALONE : claimRoomOf(lane.destination.guards);
+    const room = lane.lane === "alone" ? ALONE : claimRoomOf(lane.destination.guards);
+    const { due } = room;
+    const aheadMs = this.#claimAheadMs;
+    const ahead = aheadMs === 0 ? 0 : room.ahead;
     const places = lane.dueAt <= now ? due : ahead;
     if (places === 0) {
       this.#push(lane, lane.dueAt);
       return undefined;
     }
-    const permits = this.#permits(lane, Math.min(left, places), now);
+    const wanted = Math.min(left, places);
+    const permits = this.#permits(lane, wanted, now);
     if (permits.length === 0) return undefined;
-    return { lane, permits, ahead };
+    lane.isClaimed = true;
+    const sibling = siblingOf(lane);
+    const isScarce = permits.length < wanted && sibling !== undefined && isReady(sibling, now);
+    if (!isScarce) return { lane, permits, ahead, aheadMs };
+    // Permits are scarce: no task of this lane may pass an older one of the other.
+    const dueBy = lane.lane === "first" ? sibling.dueAt : sibling.dueAt - 1;
+    return { lane, permits, ahead: 0, aheadMs: Math.min(0, dueBy - now) };
   }
 
   #permits(lane: WaitingLane, most: number, now: number): Permit[] {
@@ -106,26 +164,34 @@ export class Scheduler {
       permits.push(permit);
     }
     if (permits.length === 0) this.#park(lane, now);
+    else endHold(lane, now);
     return permits;
   }
 
   #park(lane: WaitingLane, now: number): void {
-    const { readyAt } = lane.destination;
+    const { readyAt, heldBy } = lane.destination;
+    holdLane(lane, heldBy, now);
     if (Number.isFinite(readyAt)) {
-      this.#push(lane, readyAt);
-      // Who would be let through was refused by chance (the throttle), and waits its time.
-      lane.parked = !lane.destination.wouldAdmit(lane.lane !== "first", now);
-    } else lane.blocked = true;
+      if (!lane.parked || lane.parkedUntil !== readyAt) this.#push(lane, readyAt);
+      lane.parked = true;
+      lane.parkedUntil = readyAt;
+    } else {
+      lane.stamp++;
+      lane.parked = false;
+      lane.blocked = true;
+    }
   }
 
   /** What the store answered; the next task of the lane is due then. */
   claimed({ lane }: Pick, { nextDueAt }: ClaimResult): void {
+    lane.isClaimed = false;
     lane.dueAt = nextDueAt ?? Number.POSITIVE_INFINITY;
     this.#expect(lane);
   }
 
   /** The claim was not made. */
   unclaimed({ lane }: Pick): void {
+    lane.isClaimed = false;
     this.#expect(lane);
   }
 
@@ -136,8 +202,10 @@ export class Scheduler {
    */
   unblock(destination: GuardedDestination, now: number): void {
     for (const lane of Object.values(destination.lanes)) {
-      const isFree = lane.parked && destination.wouldAdmit(lane.lane !== "first", now);
-      if (lane.blocked || isFree) this.#expect(lane);
+      const isHeld = lane.parked && !destination.wouldAdmit(lane.lane !== "first", now);
+      // What holds it, and until when, may have changed as well.
+      if (isHeld) this.#park(lane, now);
+      else if (lane.blocked || lane.parked) this.#expect(lane);
     }
   }
 
@@ -158,24 +226,34 @@ export class Scheduler {
   /** Its earliest task is known. One that must be alone keeps the others waiting, so not before. */
   #expect(lane: WaitingLane): void {
     if (!Number.isFinite(lane.dueAt)) return;
-    this.#push(lane, lane.lane === "alone" ? lane.dueAt : lane.dueAt - LOOK_AHEAD_MS);
+    this.#push(lane, lane.lane === "alone" ? lane.dueAt : lane.dueAt - this.#lookAheadMs);
   }
 
   #push(lane: WaitingLane, at: number): void {
     lane.blocked = false;
     lane.parked = false;
-    this.#heap.push({ at, lane, stamp: ++lane.stamp, sequence: ++this.#sequence });
+    const { dueAt } = lane;
+    this.#heap.push({ at, dueAt, lane, stamp: ++lane.stamp, sequence: ++this.#sequence });
   }
 }
 
-export function requestOf({ lane, permits, ahead }: Pick, version: number): ClaimRequest {
+/**
+ * Where each call has its instant (rates, a throttle), permits are taken one by one, and the next is
+ * for whichever lane is then due first.
+ */
+function isOutOfTurn(lane: WaitingLane): boolean {
+  const isOneByOne = claimRoomOf(lane.destination.guards).due === 1;
+  return isOneByOne && siblingOf(lane)?.isClaimed === true;
+}
+
+export function requestOf({ lane, permits, ahead, aheadMs }: Pick, version: number): ClaimRequest {
   const { tenantId, name } = lane.destination;
   return {
     tenantId,
     destination: name,
     lane: lane.lane,
     limit: permits.length,
-    aheadMs: ahead > 0 ? CLAIM_AHEAD_MS : 0,
+    aheadMs: ahead > 0 ? aheadMs : Math.min(0, aheadMs),
     aheadLimit: ahead,
     version,
   };

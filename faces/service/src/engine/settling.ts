@@ -8,6 +8,7 @@ import {
   type Decision,
   decide,
   type Gates,
+  type HoldReason,
   judge,
   kernelOf,
   type Outcome,
@@ -41,6 +42,16 @@ export function historyOf(
   attempts: number,
 ): CallHistory {
   return { attempt: attempts, startedAt: task.scheduledAt, previousDelayMs: task.lastDelayMs };
+}
+
+/** For `admit`, about the attempt of a claim. */
+export function entryHistoryOf(task: StartedTask, heldBy: HoldReason | undefined): CallHistory {
+  return {
+    attempt: task.attemptNumber - 1,
+    startedAt: task.scheduledAt,
+    previousDelayMs: task.lastDelayMs,
+    heldBy,
+  };
 }
 
 /** What there is to decide on. */
@@ -144,9 +155,10 @@ export function releaseOf(task: StartedTask, nextAttemptAt: number): Settle {
   };
 }
 
-/** A claim of a task whose time is over: it ends without another attempt. */
-export function expiryOf(task: StartedTask, reason: StopReason): Settle {
-  return { ...releaseOf(task, task.nextAttemptAt), status: "EXHAUSTED", reason };
+/** A claim of a task whose time is over: it ends without another attempt. `why`: its last error. */
+export function expiryOf(task: StartedTask, reason: StopReason, why?: string): Settle {
+  const ended = { ...releaseOf(task, task.nextAttemptAt), status: "EXHAUSTED", reason } as const;
+  return why === undefined ? ended : { ...ended, lastError: why };
 }
 
 export function attemptLogOf(

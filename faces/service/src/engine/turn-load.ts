@@ -1,6 +1,7 @@
 /**
  * Turn load: the items that callers hand to a turn, and what of them goes into one commit.
  */
+import type { Permit } from "@redrive/core";
 import type {
   Batch,
   CancelResult,
@@ -14,8 +15,9 @@ import type {
   WakeResult,
 } from "../store.ts";
 import type { GuardNotes } from "./guard-notes.ts";
-import type { GuardedDestination, Permit } from "./guarded-destination.ts";
+import type { GuardedDestination } from "./guarded-destination.ts";
 import { type Pick, requestOf } from "./scheduler.ts";
+import type { Hold } from "./waiting-lane.ts";
 
 export interface CreateItem {
   readonly create: Omit<Create, "claimVersion">;
@@ -45,8 +47,13 @@ export interface TurnHost {
   running(): number;
   /** Those, and claims whose tasks are about to be due. */
   underWay(): number;
-  /** Carries out a claim that is committed. */
-  carryOut(task: StartedTask, destination: GuardedDestination, permit: Permit): void;
+  /** Carries out a claim that is committed. `hold`: what held the task after it was due, if anything. */
+  carryOut(
+    task: StartedTask,
+    destination: GuardedDestination,
+    permit: Permit,
+    hold: Hold | undefined,
+  ): void;
   /** The store works again after a failure. */
   committed(): void;
   failed(error: unknown): void;

@@ -2,10 +2,12 @@
  * Turn results: what a commit that has ended means for destinations, lanes, permits and whoever
  * waits for an answer.
  */
+import type { Permit } from "@redrive/core";
 import type { CommitResult, CreateResult, DestinationRow } from "../store.ts";
-import type { GuardedDestination, Permit } from "./guarded-destination.ts";
+import type { GuardedDestination } from "./guarded-destination.ts";
 import type { Scheduler } from "./scheduler.ts";
 import type { CreateItem, Load, TurnHost } from "./turn-load.ts";
+import { holdOf } from "./waiting-lane.ts";
 
 /** Who is told. */
 export interface Told {
@@ -38,10 +40,11 @@ function tellClaims(told: Told, { picks }: Load, claims: CommitResult["claims"])
     told.scheduler.claimed(pick, claim);
     const { destination } = pick.lane;
     if (claim.row !== null) adopt(told, destination, claim.row);
-    // The first were drawn for in full; a last one may have been let through without a ticket.
+    // The first ones took a retry token each; the last one may be a trial without a token.
     const used = pick.permits.splice(0, claim.tasks.length);
     for (const [at, task] of claim.tasks.entries()) {
-      told.host.carryOut(task, destination, used[at] as Permit);
+      const hold = holdOf(pick.lane, task.nextAttemptAt);
+      told.host.carryOut(task, destination, used[at] as Permit, hold);
     }
     giveBack(told, destination, pick.permits);
   }
@@ -61,7 +64,7 @@ function tellCreated(
   }
   item.done(result);
   if (permit === undefined) return;
-  if (started !== null) told.host.carryOut(started, destination, permit);
+  if (started !== null) told.host.carryOut(started, destination, permit, undefined);
   else giveBack(told, destination, [permit]);
 }
 
@@ -94,7 +97,8 @@ function giveBack(
   permits: readonly Permit[],
 ): void {
   if (permits.length === 0) return;
-  for (const permit of permits) destination.giveBack(permit, now);
+  // The latest first: the throttle's draws are then used again in the order in which they were made.
+  for (let at = permits.length - 1; at >= 0; at--) destination.giveBack(permits[at] as Permit, now);
   scheduler.unblock(destination, now);
 }
 

@@ -6,11 +6,11 @@
  * A commit that fails leaves everything unknown. Then settles are tried again (the epoch keeps them
  * from happening twice), whoever waits is told, and permits go back.
  */
-import type { Cancel, Clock } from "@redrive/core";
+import type { Cancel, Clock, Permit } from "@redrive/core";
 import type { CancelResult, CommitResult, Store, WakeResult } from "../store.ts";
 import type { EngineTime } from "./engine-time.ts";
 import type { GuardNotes } from "./guard-notes.ts";
-import type { GuardedDestination, Permit } from "./guarded-destination.ts";
+import type { GuardedDestination } from "./guarded-destination.ts";
 import type { Scheduler } from "./scheduler.ts";
 import {
   type CreateItem,
@@ -203,8 +203,9 @@ export class Turn {
 
   /** A task that is due at once may be inserted already claimed, unless older ones are waiting. */
   #permitFor({ create, destination }: CreateItem, now: number): Permit | undefined {
-    if (create.task.scheduledAt > now) return undefined;
-    if (!this.#scheduler.mayStartNow(destination, now)) return undefined;
+    const { scheduledAt } = create.task;
+    if (scheduledAt > now) return undefined;
+    if (!this.#scheduler.mayStartNow(destination, scheduledAt, now)) return undefined;
     return destination.take(false, now);
   }
 

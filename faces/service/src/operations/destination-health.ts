@@ -3,13 +3,15 @@
  * this node keeps, and the counts of its tasks.
  */
 import {
+  type Admission,
+  adaptiveRateReadyAt,
   type BreakerState,
   budgetAllows,
   concurrencyLimit,
   type DestinationDocument,
   type Guards,
-  gatesOf,
   quantileMs,
+  rateReadyAt,
 } from "@redrive/core";
 import type { DestinationRow, TaskCount } from "../store.ts";
 import type { TaskStatus } from "../task.ts";
@@ -39,7 +41,7 @@ export interface DestinationHealth {
 
 export interface HealthParts {
   readonly row: DestinationRow;
-  readonly guards: Guards;
+  readonly admission: Admission;
   /** The earliest due instants of its lanes; Infinity where none waits. */
   readonly dueAts: readonly number[];
   /** Of its own tasks. */
@@ -61,24 +63,33 @@ export function byDestination(
 }
 
 export function healthOfDestination(parts: HealthParts): DestinationHealth {
-  const { row, guards, dueAts, counts, now } = parts;
-  const { name, document, pausedAt, gateUntil, breakerState, openUntil } = row;
+  const { row, admission, dueAts, counts, now } = parts;
+  const { guards } = admission;
+  const { name, pausedAt, gateUntil, breakerState, openUntil } = row;
+  const document = row.document === null ? null : (JSON.parse(row.document) as DestinationDocument);
   const tasks = Object.fromEntries(counts.map(({ status, count }) => [status, count]));
   return {
     name,
-    document: document === null ? null : (JSON.parse(document) as DestinationDocument),
+    document,
     pausedAt,
     gateUntil,
     breakerState,
     openUntil,
-    rateUntil: gatesOf(guards, now, false).rateUntil ?? 0,
+    rateUntil: rateUntilOf(guards, now),
     retryBudget: budgetOf(guards, now),
-    concurrency: slotsOf(guards),
+    // Without a limit, slots are counted only to let calls follow a gate one by one.
+    concurrency: document?.concurrency === false ? null : slotsOf(guards),
     latency: latencyOf(guards, now),
     tasks,
     backlog: (tasks["PENDING"] ?? 0) + (tasks["IN_FLIGHT"] ?? 0),
     nextDueAt: earliestOf(dueAts),
   };
+}
+
+function rateUntilOf({ rate, adaptiveRate }: Guards, now: number): number {
+  const fixedAt = rate ? rateReadyAt(rate, now) : now;
+  const readyAt = Math.max(fixedAt, adaptiveRate ? adaptiveRateReadyAt(adaptiveRate, now) : now);
+  return readyAt > now ? readyAt : 0;
 }
 
 function earliestOf(dueAts: readonly number[]): number | null {

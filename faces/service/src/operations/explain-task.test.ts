@@ -1,5 +1,5 @@
 /** Explaining: each thing that can hold a task back has its sentence. */
-import { createGuards } from "@redrive/core";
+import { Admission, createGuards, seededRandom } from "@redrive/core";
 import { expect, it } from "vitest";
 import { blankDestination } from "../store.ts";
 import type { RetryTask } from "../task.ts";
@@ -10,7 +10,7 @@ const NOW = 10_000;
 const row = blankDestination("acme", "shop");
 const well = healthOfDestination({
   row,
-  guards: createGuards({}, NOW),
+  admission: new Admission(createGuards({}, NOW), undefined, seededRandom(1)),
   dueAts: [],
   counts: [],
   now: NOW,
@@ -47,6 +47,16 @@ it.each<[Partial<RetryTask>, Partial<DestinationHealth>, string]>([
     { status: "EXHAUSTED", reason: "attempts", redrivenTo: "t2" },
     {},
     "It ended after 1 attempt: no attempts are left; it was redriven as t2.",
+  ],
+  [
+    {
+      status: "EXHAUSTED",
+      reason: "held",
+      lastError: "held by the open circuit until its time was over",
+      attemptNumber: 0,
+    },
+    {},
+    "It ended after 0 attempts: held by the open circuit until its time was over.",
   ],
   [{ ...running }, {}, "Attempt 1 has been running for 40 ms."],
   [{ ...running, nextAttemptAt: NOW - 30 }, {}, "Attempt 1 has been running for 30 ms."],

@@ -33,8 +33,10 @@ export function explainTask(
   }
 }
 
-function whyEnded({ reason, redrivenTo }: RetryTask): string {
-  const why = reason === null ? "no reason is known" : explainReason(reason);
+/** The last error of a task that was held names the guard. */
+function whyEnded({ reason, lastError, redrivenTo }: RetryTask): string {
+  const known = reason === null ? "no reason is known" : explainReason(reason);
+  const why = reason === "held" ? (lastError ?? known) : known;
   return redrivenTo === null ? why : `${why}; it was redriven as ${redrivenTo}`;
 }
 

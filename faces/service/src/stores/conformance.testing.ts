@@ -3,7 +3,7 @@
  * store that is empty; a skip must give a reason.
  */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { blankDestination, type DestinationRow, type Store } from "../store.ts";
+import { blankDestination, type DestinationRow, type Settle, type Store } from "../store.ts";
 import { noteConformance } from "./conformance-notes.testing.ts";
 import { queryConformance } from "./conformance-queries.testing.ts";
 import {
@@ -261,6 +261,26 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         await store.commit(batch({ settles: [release] }));
         const [again] = await claimFirst(store);
         expect(again).toMatchObject({ attemptNumber: 1, claimEpoch: 3 });
+      });
+
+      it("keeps the last error of an attempt, unless a settle without one brings another", async () => {
+        const claim = await claimOne();
+        await store.commit(batch({ settles: [settle(claim)] }));
+        const settleRetry = async (now: number, fields: Partial<Settle>) => {
+          const { claims } = await store.commit(batch({ now, claims: [claimOf("retry")] }));
+          const [again] = claims[0]?.tasks ?? [];
+          if (again === undefined) throw new Error("nothing was claimed");
+          await store.commit(
+            batch({ now, settles: [settle(again, { ...fields, attempt: null })] }),
+          );
+        };
+        await settleRetry(T0 + 500, {});
+        const before = { attemptNumber: 1, lastStatus: 503, lastError: "answered 503" };
+        expect(await get(claim.taskId)).toMatchObject(before);
+        const lastError = "held by a pause";
+        await settleRetry(T0 + 1000, { status: "EXHAUSTED", reason: "held", lastError });
+        const ended = { status: "EXHAUSTED", reason: "held", attemptNumber: 1, lastStatus: 503 };
+        expect(await get(claim.taskId)).toMatchObject({ ...ended, lastError });
       });
 
       it("keeps ended tasks as they ended", async () => {

@@ -1,4 +1,4 @@
-/** Heap: order by time, ties by order of pushing, as a property. */
+/** Heap: order by time, then by rank, then by order of pushing, as a property. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createHeap, popEvent, pushEvent } from "./heap.ts";
@@ -21,6 +21,25 @@ describe("heap", () => {
         expect(popped).toEqual(expected);
       }),
       { numRuns: 30 },
+    );
+  });
+
+  it("gives kinds of a lower rank first at one instant", () => {
+    const ranks = Uint8Array.of(2, 1, 0, 1);
+    const events = fc.array(fc.tuple(fc.nat({ max: 9 }), fc.nat({ max: 3 })), { maxLength: 300 });
+    fc.assert(
+      fc.property(events, (list) => {
+        const heap = createHeap(4, ranks);
+        for (const [subject, [at, kind]] of list.entries()) pushEvent(heap, at, kind, subject);
+        const popped: number[] = [];
+        while (popEvent(heap)) popped.push(heap.subject);
+        const key = (subject: number) => {
+          const [at, kind] = list[subject] ?? [0, 0];
+          return 10 * at + (ranks[kind] ?? 0);
+        };
+        const expected = [...list.keys()].sort((a, b) => key(a) - key(b) || a - b);
+        expect(popped).toEqual(expected);
+      }),
     );
   });
 

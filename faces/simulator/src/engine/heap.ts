@@ -1,7 +1,7 @@
 /**
  * Heap: the event queue of open worlds, where a call may have several pending events. A 4-ary heap
- * on typed arrays. Order: by time, ties by order of pushing. Deterministic. A plain record with
- * functions, for the same reason as the wheel.
+ * on typed arrays. Order: by time, then by the rank of the kind, then by order of pushing.
+ * Deterministic. A plain record with functions, for the same reason as the wheel.
  */
 
 import { twice } from "./limits.ts";
@@ -14,8 +14,12 @@ export interface Heap {
   size: number;
   /** The event at the top has been popped and its place not been taken yet. */
   hollow: boolean;
+  /** By kind of event. */
+  readonly ranks: Uint8Array;
   /** Events pushed so far. */
   sequence: number;
+  /** The place in the order of the event that was pushed or popped last. */
+  order: number;
   /** The event that was popped last. */
   at: number;
   kind: number;
@@ -25,24 +29,40 @@ export interface Heap {
 const ARITY = 4;
 const KINDS = 16;
 
-export function createHeap(capacity = 1024): Heap {
+/** A rank counts for more than all events that may be pushed. */
+const RANK = 2 ** 48;
+
+/** `ranks`: by kind, 0 to 15; kinds of a lower rank come first at one instant. Default: all 0. */
+export function createHeap(capacity = 1024, ranks: Uint8Array = new Uint8Array(KINDS)): Heap {
   return {
+    ranks,
     times: new Float64Array(capacity),
     orders: new Float64Array(capacity),
     events: new Float64Array(capacity),
     size: 0,
     hollow: false,
     sequence: 0,
+    order: 0,
     at: 0,
     kind: 0,
     subject: 0,
   };
 }
 
-/** Adds an event at `at` ms (not necessarily whole), of a `kind` (0 to 15), for `subject`. */
-export function pushEvent(heap: Heap, at: number, kind: number, subject: number): void {
-  const order = heap.sequence++;
+/**
+ * Adds an event at `at` ms (not necessarily whole), of a `kind` (0 to 15), for `subject`. One that
+ * comes from another queue brings its number in the order of pushing along.
+ */
+export function pushEvent(
+  heap: Heap,
+  at: number,
+  kind: number,
+  subject: number,
+  sequence: number = heap.sequence++,
+): void {
+  const order = (heap.ranks[kind] as number) * RANK + sequence;
   const event = subject * KINDS + kind;
+  heap.order = order;
   if (heap.hollow) {
     heap.hollow = false;
     sink(heap, at, order, event);
@@ -53,8 +73,8 @@ export function pushEvent(heap: Heap, at: number, kind: number, subject: number)
   let index = heap.size++;
   while (index > 0) {
     const parent = (index - 1) >> 2;
-    // A new event has the highest number, so it never passes one of the same time.
-    if ((times[parent] as number) <= at) break;
+    const time = times[parent] as number;
+    if (time < at || (time === at && (orders[parent] as number) < order)) break;
     times[index] = times[parent] as number;
     orders[index] = orders[parent] as number;
     events[index] = events[parent] as number;
@@ -71,12 +91,19 @@ export function popEvent(heap: Heap): boolean {
   if (heap.size === 0) return false;
   const event = heap.events[0] as number;
   heap.at = heap.times[0] as number;
+  heap.order = heap.orders[0] as number;
   // Not `%`: the remainder of doubles is a slow call.
   heap.subject = Math.floor(event / KINDS);
   heap.kind = event - heap.subject * KINDS;
   // Most events push another: that one will take this place, which saves half the work.
   heap.hollow = true;
   return true;
+}
+
+/** When the next event is due; infinite without one. */
+export function peekAt(heap: Heap): number {
+  if (heap.hollow) fill(heap);
+  return heap.size === 0 ? Number.POSITIVE_INFINITY : (heap.times[0] as number);
 }
 
 /** True if no event is pending. */

@@ -4,6 +4,9 @@ import { RedriveError } from "@redrive/core";
 /** Calls, requests or pending events at once: somewhat above 1 GB in all. */
 const MOST_ROWS = 8_388_608;
 
+/** No run has more events: enough for an hour of 10 000 calls a second, which takes minutes. */
+export const MAX_EVENTS = 400_000_000;
+
 /** Throws `INVALID_ARGUMENT` if a run has more than `most` of something. */
 export function assertMost(count: number, most: number, what: string): void {
   if (count <= most) return;

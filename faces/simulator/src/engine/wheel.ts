@@ -108,6 +108,11 @@ function freeBlock(wheel: Wheel, at: number): void {
   wheel.freed = block;
 }
 
+/** The next instant that may have events; infinite if nothing is pending. Does not move. */
+export function nextInstant({ pending, filled, now }: Wheel): number {
+  return pending === 0 ? Number.POSITIVE_INFINITY : nextFilled(filled, now);
+}
+
 /** Moves to the next instant that has events; false when nothing is pending. */
 export function advanceWheel(wheel: Wheel): boolean {
   if (wheel.pending === 0) return false;

@@ -4,7 +4,7 @@
  */
 
 import type { RetryBudgetDocument } from "@redrive/core";
-import { createThrottle, enterThrottle, noteAccept } from "@redrive/core";
+import { createThrottle, enterThrottle, recordAnswer } from "@redrive/core";
 import { drawsOf } from "../chance/draws.ts";
 import type { CallsDocument } from "../scenario.ts";
 import { simulate } from "../simulate.ts";
@@ -73,10 +73,9 @@ function throttled(k: number, seed: number | string): number {
     if (now % 1000 === 0) acceptedThisSecond = 0;
     if (!enterThrottle(throttle, now, draws.next())) continue;
     if (now >= measureFromMs) sent++;
-    const healthy = now < 120_000;
-    if (!healthy && acceptedThisSecond >= 250) continue;
-    acceptedThisSecond++;
-    noteAccept(throttle, now);
+    const isAccepted = now < 120_000 || acceptedThisSecond < 250;
+    if (isAccepted) acceptedThisSecond++;
+    recordAnswer(throttle, now, isAccepted);
   }
   return (1000 * sent) / (untilMs - measureFromMs);
 }

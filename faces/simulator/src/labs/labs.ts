@@ -15,6 +15,7 @@ import type { Lab, LabOptions, LabReport } from "./lab.ts";
 import { loadLab } from "./load.ts";
 import { metastableLab } from "./metastable.ts";
 import { occLab } from "./occ.ts";
+import { throttleColdStartLab } from "./throttle-cold-start.ts";
 import { tiersLab } from "./tiers.ts";
 
 export type { Basis, Lab, LabOptions, LabReport, LabRow, Tolerance } from "./lab.ts";
@@ -24,6 +25,7 @@ export const labs: readonly Lab[] = [
   herdLab,
   loadLab,
   budgetsLab,
+  throttleColdStartLab,
   metastableLab,
   collapseLab,
   breakerLab,

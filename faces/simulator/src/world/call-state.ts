@@ -2,13 +2,11 @@
  * Call state: what core is told of a call, and the end of it. Shared by the file that starts attempts
  * and the one that hears how they end.
  */
-import { type CallHistory, concurrencyLimit, type Gates, gatesOf, giveBack } from "@redrive/core";
-import { pushEvent } from "../engine/heap.ts";
+import type { Applicant, CallHistory, HoldReason } from "@redrive/core";
 import { countLost, countSucceeded } from "../measure/tally.ts";
-import { type Caller, guardsOf } from "./caller.ts";
 import { NONE, release } from "./pools.ts";
 import { FAILED, OK } from "./server.ts";
-import { answer, callerOf, SEND, type World, wholeNow } from "./world.ts";
+import { answer, type World } from "./world.ts";
 
 export function historyOf({ calls }: World, call: number): CallHistory {
   return {
@@ -18,22 +16,23 @@ export function historyOf({ calls }: World, call: number): CallHistory {
   };
 }
 
-/** A call that has drawn its ticket does not ask the budget again. */
-export function gatesFor(world: World, call: number, throttled = false): Gates {
-  const { calls } = world;
-  const guards = guardsOf(callerOf(world, call), calls.shard[call] as number);
-  const { retryBudgetUntil, ...gates } = gatesOf(guards, wholeNow(world), throttled);
-  const holds = retryBudgetUntil !== undefined && (calls.ticket[call] as number) === 0;
-  return holds ? { ...gates, retryBudgetUntil } : gates;
+/** Who asks for the next attempt. */
+export function applicantFor({ calls, applicants }: World, call: number): Applicant {
+  const isRetry = (calls.attempt[call] as number) > 0;
+  return applicants[isRetry ? 1 + (calls.throttled[call] as number) : 0] as Applicant;
 }
 
 /** The call is over; `reason` is undefined for success. */
-export function endCall(world: World, call: number, reason: string | undefined): void {
+export function endCall(
+  world: World,
+  call: number,
+  reason: string | undefined,
+  by?: HoldReason,
+): void {
   const { calls, tally, now } = world;
   const parent = calls.parent[call] as number;
   const client = calls.client[call] as number;
   calls.generation[call] = (calls.generation[call] as number) + 1;
-  if (reason !== undefined) returnTicket(world, call);
   calls.free.push(call);
   if (parent !== NONE) {
     answer(world, parent, reason === undefined ? OK : FAILED);
@@ -45,21 +44,6 @@ export function endCall(world: World, call: number, reason: string | undefined):
     countSucceeded(tally, now, tookMs);
     world.successesOf[client] = (world.successesOf[client] as number) + 1;
   } else countLost(tally, reason, now);
+  world.script?.onEnd(call, reason ?? "succeeded", by);
   world.onDone(client, tookMs);
-}
-
-/** A retry that was drawn for and never left costs nothing; one that left has no ticket any more. */
-function returnTicket(world: World, call: number): void {
-  const ticket = world.calls.ticket[call] as number;
-  if (ticket === 0) return;
-  const { retryBudget } = guardsOf(callerOf(world, call), world.calls.shard[call] as number);
-  if (retryBudget) giveBack(retryBudget, ticket);
-}
-
-/** If there is a slot and somebody waits for one, that call asks again. */
-export function wakeNext(world: World, caller: Caller): void {
-  const { concurrency } = guardsOf(caller, 0);
-  if (!concurrency || concurrency.inFlight >= concurrencyLimit(concurrency)) return;
-  const waiting = caller.waiting.shift();
-  if (waiting !== undefined) pushEvent(world.heap, world.now, SEND, waiting);
 }

@@ -1,31 +1,35 @@
 /**
- * Caller: whoever makes calls to a tier, with core's guards of the destination around it. All
- * questions about retrying are core's (`decide`, `admit`, `gatesOf`); this file only enters and
- * leaves the guards in the order of the library: rate, breaker, concurrency.
+ * Caller: a client, or a tier that calls the next one, with the guards of its destination. Core's
+ * `Admission` alone steps the guards; core's `WaitingCalls` keeps the calls that they hold. Both
+ * engines of calls use this file. An engine only says when, and carries out what comes of it.
  */
 import {
+  Admission,
+  type Applicant,
+  admit,
+  type Breaker,
+  type BreakerOptions,
+  type CallHistory,
+  type CallRequest,
   createBreaker,
   createGuards,
-  enterBreaker,
-  enterConcurrency,
-  enterThrottle,
+  type Gates,
   type Guards,
   guardOptionsOf,
-  leaveBreaker,
-  leaveConcurrency,
-  noteAccept,
-  noteAnswer,
-  noteFailure,
-  noteFirst,
-  noteSuccess,
-  recordLatency,
-  restartRamp,
-  takeAdaptiveRate,
-  takeRate,
+  type HoldReason,
+  type Outcome,
+  type Permit,
+  type Policy,
+  type Random,
+  retryGates,
+  type StopReason,
+  type Verdict,
+  WaitingCalls,
+  type WaitingEntry,
 } from "@redrive/core";
 import type { Tier } from "../scenario.ts";
 
-/** A guard of a lab's own, for published models that count otherwise than core. */
+/** A guard of a lab's own, for published models that count otherwise than core. It is asked first. */
 export interface OwnGuard {
   /** A first attempt starts. */
   noteFirst?(): void;
@@ -37,122 +41,199 @@ export interface OwnGuard {
   leave?(now: number, shard: number, ok: boolean): void;
 }
 
+/** What a caller needs of the engine that runs it. Calls are numbers; instants are epoch ms. */
+export interface Engine {
+  /** Not necessarily whole. */
+  now(): number;
+  historyOf(call: number): CallHistory;
+  send(call: number, permit: Permit): void;
+  end(call: number, reason: StopReason, by?: HoldReason): void;
+  /** The call waits. `expireCall` must be called at this instant. */
+  setExpiry(call: number, at: number): void;
+  /** Gives a number, with which `ring` of the caller must be called at this instant. */
+  setAlarm(caller: number, at: number): number;
+}
+
+const NEVER = Number.POSITIVE_INFINITY;
+const NO_ALARM = -1;
+
 export interface Caller {
-  /** One set for all shards, or one per shard if the breaker is kept per shard. */
-  readonly guards: readonly Guards[];
+  /** Its number, for alarms. */
+  readonly index: number;
+  readonly engine: Engine;
+  readonly policy: Policy;
+  readonly request: CallRequest;
   readonly own: OwnGuard | undefined;
-  /** Calls that wait for a slot of the concurrency limit. */
-  readonly waiting: number[];
+  readonly guards: Guards;
+  readonly admission: Admission;
+  readonly waiting: WaitingCalls<number>;
+  /** One per shard, if the breaker is kept per shard; everything else is shared among the shards. */
+  readonly breakers: readonly Breaker[];
+  /** By call: its place in the queue. */
+  readonly entries: WaitingEntry<number>[];
+  /** When it must wake next, and the number of the event that will do it. */
+  alarmAt: number;
+  alarm: number;
 }
 
-export function createCaller(tier: Tier, own: OwnGuard | undefined): Caller {
-  const options = guardOptionsOf(tier.destination);
-  const first = createGuards(options, 0);
-  const { breaker } = options;
-  const shards = tier.breakerPerShard ? (tier.server.shards ?? 1) : 1;
-  const guards = [first];
-  // Everything but the breaker is shared among the shards.
-  for (let shard = 1; shard < shards; shard++) {
-    if (breaker) guards.push({ ...first, breaker: createBreaker(breaker, 0) });
+export function createCaller(
+  index: number,
+  { destination, breakerPerShard, server }: Tier,
+  request: CallRequest,
+  engine: Engine,
+  random: Random,
+  own: OwnGuard | undefined,
+): Caller {
+  const { policy, retryAfterGate, breaker } = destination;
+  const now = Math.floor(engine.now());
+  const guards = createGuards(guardOptionsOf(destination), now);
+  const admission = new Admission(guards, retryAfterGate, random);
+  const shards = breaker && breakerPerShard ? (server.shards ?? 1) : 0;
+  const caller: Caller = {
+    index,
+    engine,
+    policy,
+    request,
+    own,
+    guards,
+    admission,
+    waiting: new WaitingCalls<number>(admission, {
+      mayStart: (call) => isInTime(caller, call) || endHeld(caller, call),
+      admitted: engine.send,
+      refused: (call, reason) => engine.end(call, reason),
+    }),
+    breakers: Array.from({ length: shards }, () => createBreaker(breaker as BreakerOptions, now)),
+    entries: [],
+    alarmAt: NEVER,
+    alarm: NO_ALARM,
+  };
+  return caller;
+}
+
+/** Guards count by whole ms. */
+function wholeNow({ engine }: Caller): number {
+  return Math.floor(engine.now());
+}
+
+function breakerOf({ breakers, guards }: Caller, shard: number): Breaker | undefined {
+  return breakers[shard] ?? guards.breaker;
+}
+
+/** An attempt is due: it is sent, it waits, or the call ends. */
+export function askToSend(caller: Caller, call: number, applicant: Applicant, shard: number): void {
+  const { engine, policy, request, admission, waiting } = caller;
+  const breaker = breakerOf(caller, shard);
+  const permit = waiting.enter(applicant, breaker, wholeNow(caller));
+  const { refusal = "hold" } = admission;
+  if (permit) engine.send(call, permit);
+  else if (refusal !== "hold") engine.end(call, refusal);
+  else {
+    // Not in whole ms, or a call could wait past the end of its budget.
+    const decision = admit(policy, request, engine.historyOf(call), admission, engine.now());
+    if (decision.kind === "stop") engine.end(call, decision.reason, decision.by);
+    else hold(caller, call, waiting.join(call, applicant, breaker));
   }
-  return { guards, own, waiting: [] };
 }
 
-export function guardsOf(caller: Caller, shard: number): Guards {
-  return (caller.guards[shard] ?? caller.guards[0]) as Guards;
+function hold(caller: Caller, call: number, entry: WaitingEntry<number> | undefined): void {
+  const { engine, waiting, entries } = caller;
+  if (!entry) {
+    engine.end(call, "overload");
+    return;
+  }
+  entries[call] = entry;
+  engine.setExpiry(call, endOf(caller, call));
+  if (waiting.wakeAt <= wholeNow(caller)) wake(caller);
+  else arm(caller, waiting.wakeAt);
 }
 
-export function noteFirstCall(caller: Caller, now: number): void {
-  const { retryBudget } = guardsOf(caller, 0);
-  if (retryBudget) noteFirst(retryBudget, now);
-  caller.own?.noteFirst?.();
+/** A permit for a hedge. A hedge is never held: without a permit it is not sent. */
+export function askToHedge(caller: Caller, shard: number): Permit | undefined {
+  return caller.admission.enter(HEDGE, breakerOf(caller, shard), wholeNow(caller));
 }
 
-/** Why an attempt may not leave: core's word for it, "no slot", or a guard of a lab's own. */
-export type Refusal = "circuit-open" | "overload" | "no slot" | "own guard";
-
-/** What an attempt that may leave holds; handed back by `leaveGuards`. */
-export interface Entry {
-  readonly pass: number;
-  /** 0 no slot held, 1 as first attempt, 2 as retry. */
-  readonly slot: number;
+/** What `decide` is told about the retry that may follow. */
+export function gatesOf(caller: Caller, applicant: Applicant, shard: number): Gates {
+  return retryGates(caller.admission, applicant, breakerOf(caller, shard), wholeNow(caller));
 }
 
-export const NO_ENTRY: Entry = { pass: 0, slot: 0 };
-
-/** Enters every guard, or says which one refused. `draw` is for the throttle. */
-export function enterGuards(
-  caller: Caller,
-  now: number,
-  shard: number,
-  isRetry: boolean,
-  draw: () => number,
-): Entry | Refusal {
-  const guards = guardsOf(caller, shard);
-  const { rate, adaptiveRate, throttle, breaker } = guards;
-  if (caller.own?.enter && !caller.own.enter(now, shard)) return "own guard";
-  if (throttle && !enterThrottle(throttle, now, draw())) return "overload";
-  // Holds for rates were `admit`'s; by now there is room.
-  if (rate) takeRate(rate, now);
-  if (adaptiveRate) takeAdaptiveRate(adaptiveRate, now);
-  const pass = breaker ? enterBreaker(breaker, now) : 0;
-  return breaker && pass === 0 ? "circuit-open" : takeSlot(guards, now, pass, isRetry);
-}
-
-function takeSlot({ breaker, concurrency }: Guards, now: number, pass: number, isRetry: boolean) {
-  if (!concurrency) return { pass, slot: 0 };
-  if (enterConcurrency(concurrency, isRetry)) return { pass, slot: isRetry ? 2 : 1 };
-  if (breaker) leaveBreaker(breaker, now, pass, "ignored", 0, 0);
-  return "no slot";
-}
-
-/** How an attempt ended, as the guards see it. */
-export interface Ending {
-  readonly kind: "success" | "failure" | "dropped" | "ignored";
-  readonly throttled: boolean;
-  readonly tookMs: number;
-  /** What the retry budget granted; 0 for a first attempt. */
-  readonly ticket: number;
-  readonly patient: boolean;
-}
-
-/** Leaves every guard and tells it how the attempt ended. */
+/** An attempt ended: the guards are told how, and whoever waits for them may go. */
 export function leaveGuards(
   caller: Caller,
-  now: number,
+  permit: Permit,
   shard: number,
-  entry: Entry,
-  ending: Ending,
-  draw: () => number,
+  outcome: Outcome,
+  verdict: Verdict,
+  durationMs: number,
 ): void {
-  const guards = guardsOf(caller, shard);
-  const { breaker, concurrency } = guards;
-  if (breaker && entry.pass > 0) {
-    const outcome = ending.kind === "dropped" ? "failure" : ending.kind;
-    const wasClosed = breaker.state === "CLOSED";
-    leaveBreaker(breaker, now, entry.pass, outcome, ending.tookMs, draw());
-    if (!wasClosed && breaker.state === "CLOSED" && concurrency) restartRamp(concurrency);
-  }
-  if (concurrency && entry.slot > 0) {
-    const outcome = ending.kind === "failure" ? "ignored" : ending.kind;
-    leaveConcurrency(concurrency, now, entry.slot === 2, outcome, ending.tookMs);
-  }
-  if (ending.kind !== "ignored") tellRest(caller, guards, now, shard, ending);
+  const { admission, own, policy } = caller;
+  const now = wholeNow(caller);
+  if (verdict !== "aborted") own?.leave?.(now, shard, verdict === "success");
+  admission.leave(permit, breakerOf(caller, shard), policy, outcome, verdict, durationMs, now);
+  wake(caller);
 }
 
-function tellRest(
-  caller: Caller,
-  { retryBudget, throttle, adaptiveRate, latency }: Guards,
-  now: number,
-  shard: number,
-  ending: Ending,
-): void {
-  const ok = ending.kind === "success";
-  caller.own?.leave?.(now, shard, ok);
-  if (adaptiveRate) noteAnswer(adaptiveRate, now, ending.throttled);
-  if (throttle && ending.kind !== "dropped") noteAccept(throttle, now);
-  if (ok) {
-    recordLatency(latency, now, Math.max(1, Math.floor(ending.tookMs)));
-    if (retryBudget) noteSuccess(retryBudget, ending.ticket, ending.patient);
-  } else if (retryBudget) noteFailure(retryBudget);
+/** A guard may have changed. */
+function wake(caller: Caller): void {
+  const { waiting } = caller;
+  if (waiting.size === 0) return;
+  waiting.wake(wholeNow(caller));
+  arm(caller, waiting.wakeAt);
+}
+
+function arm(caller: Caller, at: number): void {
+  if (at === caller.alarmAt) return;
+  caller.alarmAt = at;
+  caller.alarm = at < NEVER ? caller.engine.setAlarm(caller.index, at) : NO_ALARM;
+}
+
+/** An alarm rings; one that was set to another instant since then counts for nothing. */
+export function ringAlarm(caller: Caller, alarm: number): void {
+  if (alarm !== caller.alarm) return;
+  caller.alarmAt = NEVER;
+  wake(caller);
+}
+
+/** A call's total budget is over: it ends if it still waits. Another may have got its number since. */
+export function expireCall(caller: Caller, call: number): void {
+  const { waiting, entries } = caller;
+  const entry = entries[call];
+  if (!entry?.isWaiting || isInTime(caller, call)) return;
+  waiting.remove(entry);
+  if (waiting.size === 0) arm(caller, NEVER);
+  endHeld(caller, call);
+}
+
+/** When the call's total budget is over. */
+function endOf({ engine, policy }: Caller, call: number): number {
+  return engine.historyOf(call).startedAt + policy.totalBudgetMs;
+}
+
+function isInTime(caller: Caller, call: number): boolean {
+  return caller.engine.now() < endOf(caller, call);
+}
+
+/** False: a call that has ended may not start. */
+function endHeld(caller: Caller, call: number): false {
+  const { engine } = caller;
+  if (engine.historyOf(call).attempt > 0) engine.end(call, "budget");
+  else engine.end(call, "held", holderOf(caller, call));
+  return false;
+}
+
+/** The guard that held the call last; only for calls that have been held. */
+export function holderOf({ entries }: Caller, call: number): HoldReason | undefined {
+  return entries[call]?.lane.heldBy;
+}
+
+const HEDGE: Applicant = { kind: "hedge", patient: false, throttled: false };
+
+/** Who asks: a first attempt, a retry, a retry after a throttling response. All calls share them. */
+export function applicantsOf({ patience }: CallRequest): readonly Applicant[] {
+  const patient = patience === "wait";
+  return [
+    { kind: "first", patient, throttled: false },
+    { kind: "retry", patient, throttled: false },
+    { kind: "retry", patient, throttled: true },
+  ];
 }

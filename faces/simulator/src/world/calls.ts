@@ -2,12 +2,13 @@
  * Calls: clients, open or closed, that call tiers of servers under core's policies and guards. The
  * general engine: discrete events on a heap, one event at a time.
  */
+import { drawsOf } from "../chance/draws.ts";
 import { exponential, type Span, spanOf } from "../chance/spans.ts";
 import { popEvent, pushEvent } from "../engine/heap.ts";
-import { assertMost } from "../engine/limits.ts";
+import { assertMost, MAX_EVENTS } from "../engine/limits.ts";
 import { isTold, type OnProgress } from "../engine/progress.ts";
 import type { CallsScenario, ClosedClients, OpenClients } from "../scenario.ts";
-import { startCall, tryAttempt } from "./attempts.ts";
+import { addCallers, onExpire, onRing, startCall, tryAttempt } from "./attempts.ts";
 import { onAnswer, onTimeout } from "./outcomes.ts";
 import { NONE } from "./pools.ts";
 import { onHedge } from "./sending.ts";
@@ -15,15 +16,13 @@ import { onFinish, onReach, onServed, startService } from "./serving.ts";
 import { ARRIVAL, createWorld, type RunOptions, START, serverOf, type World } from "./world.ts";
 import type { WorldRun } from "./world-run.ts";
 
-/** No run is longer: enough for an hour of 10 000 calls a second, which takes minutes. */
-const MOST_EVENTS = 400_000_000;
-
 export function runCalls(
   scenario: CallsScenario,
   seed: number | string,
   options: RunOptions = {},
 ): WorldRun {
   const world = createWorld(scenario, seed, options);
+  addCallers(world, drawsOf(seed, "guards"), options);
   const { clients } = scenario;
   if (clients.kind === "CLOSED") startClosed(world, clients);
   else scheduleArrival(world);
@@ -38,14 +37,15 @@ export function runCalls(
   };
 }
 
-function turn(world: World, onProgress: OnProgress | undefined): void {
+/** Runs until nothing is left to happen, or the horizon is reached. */
+export function turn(world: World, onProgress?: OnProgress): void {
   const { heap, trace, scenario } = world;
   const { jobs } = scenario.clients as ClosedClients;
   for (let events = 0; popEvent(heap); events++) {
     const { at, kind, subject } = heap;
     // Clients with a fixed number of jobs are followed to the end of the last one.
     if (at > scenario.horizonMs && jobs === undefined) return;
-    assertMost(events, MOST_EVENTS, "events");
+    assertMost(events, MAX_EVENTS, "events");
     world.now = at;
     if (onProgress !== undefined && isTold(events)) onProgress(shareOver(world));
     trace?.note(at, kind, subject);
@@ -75,6 +75,8 @@ const STEPS: readonly Step[] = [
   onStart,
   onFinish,
   startService,
+  onExpire,
+  onRing,
 ];
 
 /** Poisson traffic by thinning: candidates come at the highest rate there will be. */
@@ -95,7 +97,7 @@ function onArrival(world: World): void {
 }
 
 function onStart(world: World, client: number): void {
-  startCall(world, 0, client, client, NONE);
+  startCall(world, 0, client, NONE);
 }
 
 /** Closed clients: each starts its next call when the last one is over. */

@@ -26,7 +26,14 @@ describe("fleet", () => {
     expect(is({ clients: { kind: "CLOSED", count: 10 } })).toBe(false);
     expect(is({ clients: { kind: "OPEN", ratePerSecond: 10 } })).toBe(false);
     expect(is({ tiers: [{ ...tier, server: { capacityPerSecond: 500 } }] })).toBe(false);
-    expect(is({ tiers: [{ ...tier, destination: { retryBudget: {} } }] })).toBe(false);
+    expect(is({ tiers: [{ ...tier, destination: { hedge: {} } }] })).toBe(false);
+    expect(is({ tiers: [{ ...tier, destination: { retryBudget: {} } }] })).toBe(true);
+    // Successes that take no time come after failures of the same instant.
+    expect(is({ tiers: [{ destination: { retryBudget: {} } }] })).toBe(false);
+    // The kernel of the policy knows no hints.
+    const hinting = { ...tier, server: { ...tier?.server, retryAfterMs: 100 } };
+    expect(is({ tiers: [hinting] })).toBe(false);
+    expect(is({ tiers: [{ ...hinting, destination: { retryAfterGate: {} } }] })).toBe(true);
     expect(is({ timeline: [{ kind: "OUTAGE", mode: "HANG", atMs: 0, forMs: 5 }] })).toBe(false);
     expect(is({ timeline: [{ kind: "FAILOVER", atMs: 0, forMs: 5 }] })).toBe(false);
     expect(is({ timeline: [{ kind: "CAPACITY", atMs: 0, forMs: 5 }] })).toBe(false);

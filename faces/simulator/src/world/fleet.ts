@@ -1,7 +1,8 @@
 /**
  * Fleet: many clients with one job each against one server, the world of the failover story. Each
  * client has one pending event, so a timing wheel carries a million of them; waits come from core's
- * kernel. Richer worlds (guards, tiers, open traffic) run in `calls.ts`.
+ * kernel. Fleets with guards run in `guarded-fleet.ts`, richer worlds (tiers, open traffic, hedges) in
+ * `calls.ts`.
  */
 import { drawsOf, nextDraw } from "../chance/draws.ts";
 import type { Trace } from "../engine/trace.ts";
@@ -27,51 +28,14 @@ import {
   OFFERED,
   type Tally,
 } from "../measure/tally.ts";
-import {
-  type CallsScenario,
-  type ClosedClients,
-  isPlainTier,
-  type PhaseDocument,
-  type Tier,
-} from "../scenario.ts";
+import { type CallsScenario, type ClosedClients, isPlainTier, type Tier } from "../scenario.ts";
+import { createFleetServer, type FleetServer, serve } from "./fleet-server.ts";
+import { runGuardedFleet } from "./guarded-fleet.ts";
 import { type Condition, type Timeline, timelineOf } from "./timeline.ts";
 import type { WorldRun } from "./world-run.ts";
 
-/** True if the fleet's engine gives the scenario's answer; the engine of `calls.ts` always does. */
-export function isFleet({ clients, tiers, timeline }: CallsScenario): boolean {
-  const [tier] = tiers;
-  if (clients.kind !== "CLOSED" || clients.jobs !== 1 || tiers.length !== 1 || !tier) return false;
-  return (
-    isPlainTier(tier) &&
-    tier.destination.hedge === undefined &&
-    isSimpleServer(tier) &&
-    timeline.every((phase) => isSimplePhase(phase, tier))
-  );
-}
-
-/** One that answers in order, after a time that is known on arrival, before anybody times out. */
-function isSimpleServer({ server, destination }: Tier): boolean {
-  const { service = "FIXED", discipline = "FIFO", perCallMs = 0, hop = 0, shards = 1 } = server;
-  const { latency = 0, capacityPerSecond, retryAfterMs, overload = "503" } = server;
-  if (service !== "FIXED" || discipline !== "FIFO" || perCallMs > 0 || hop !== 0) return false;
-  if (typeof latency !== "number" || shards > 1 || retryAfterMs !== undefined) return false;
-  if (overload !== "503") return false;
-  const { attemptTimeoutMs } = destination.policy;
-  if (capacityPerSecond === undefined) return latency < attemptTimeoutMs;
-  const { queueMs = attemptTimeoutMs } = server;
-  // Its own service, and the rest of the one under way that the queue's bound does not see.
-  return latency + queueMs + 2000 / capacityPerSecond < attemptTimeoutMs;
-}
-
-/** How long a queue takes whose server stops or slows down later is not known on arrival. */
-function isSimplePhase({ kind, mode, atMs }: PhaseDocument, { server }: Tier): boolean {
-  if (kind === "SLOW" || kind === "FAILOVER" || kind === "SPIKE") return false;
-  if (kind === "PARTIAL" || server.capacityPerSecond === undefined) return true;
-  return kind === "OUTAGE" && mode !== "HANG" && atMs === 0;
-}
-
 /** Everything a fleet keeps; `arrive` is its only event. */
-interface Fleet {
+interface Fleet extends FleetServer {
   readonly waits: Waits;
   readonly wheel: Wheel;
   readonly tally: Tally;
@@ -80,21 +44,16 @@ interface Fleet {
   readonly hangMs: number;
   /** No call is waited for longer. */
   readonly budgetMs: number;
-  /** Share of calls that the server fails by itself. */
-  readonly failureRate: number;
-  readonly latencyMs: number;
-  /** Who would wait longer than this is refused. */
-  readonly fullMs: number;
-  readonly serviceMs: number;
-  /** When the server will have finished what it has accepted. */
-  freeAt: number;
 }
+
+export { isFleet } from "./fleet-server.ts";
 
 export function runFleet(
   scenario: CallsScenario,
   seed: number | string,
   trace: Trace | undefined,
 ): WorldRun {
+  if (!isPlainTier(scenario.tiers[0] as Tier)) return runGuardedFleet(scenario, seed, trace);
   const timeline = timelineOf(scenario.timeline, 0, 0);
   const fleet = createFleet(scenario, timeline.endMs);
   start(fleet, scenario.clients as ClosedClients);
@@ -113,8 +72,8 @@ function createFleet(scenario: CallsScenario, troubleEndMs: number): Fleet {
   const { horizonMs, windowMs } = scenario;
   const { count, startSpreadMs = 0 } = scenario.clients as ClosedClients;
   const { destination, server } = scenario.tiers[0] as Tier;
-  const { capacityPerSecond, queueMs = Number.POSITIVE_INFINITY, latency } = server;
-  const serviceMs = capacityPerSecond === undefined ? 0 : 1000 / capacityPerSecond;
+  // Listed, not spread, so that V8 knows the shape of the object.
+  const { failureRate, latencyMs, fullMs, serviceMs } = createFleetServer(server);
   return {
     waits: waitsOf(destination.policy),
     wheel: createWheel(count),
@@ -123,20 +82,12 @@ function createFleet(scenario: CallsScenario, troubleEndMs: number): Fleet {
     startedAt: new Float64Array(startSpreadMs > 0 ? count : 0),
     hangMs: destination.policy.attemptTimeoutMs,
     budgetMs: destination.policy.totalBudgetMs,
-    failureRate: server.failureRate ?? 0,
-    latencyMs: typeof latency === "number" ? latency : 0,
-    fullMs: fullFrom(queueMs, serviceMs),
+    failureRate,
+    latencyMs,
+    fullMs,
     serviceMs,
     freeAt: 0,
   };
-}
-
-/**
- * Servers count calls, not ms: so many may be ahead as are served within `queueMs`. The last of them
- * may be nearly done, and sums of service times are not exact.
- */
-function fullFrom(queueMs: number, serviceMs: number): number {
-  return (Math.ceil(queueMs / serviceMs) - 1 + 1e-6) * serviceMs;
 }
 
 /** First calls: at once, or evenly spread. Each is one call offered. */
@@ -239,15 +190,6 @@ function visitEach(fleet: Fleet, condition: Condition, failedAt: number, visit: 
 /** Arrays that every client would touch alike are left out: a million clients live by the cache. */
 function startOf({ startedAt }: Fleet, entry: number): number {
   return startedAt.length === 0 ? 0 : (startedAt[entry & MEMBER_MASK] as number);
-}
-
-/** When the server will have answered, or -1 if its queue is full. */
-function serve(fleet: Fleet, now: number): number {
-  if (fleet.serviceMs === 0) return now + fleet.latencyMs;
-  const beginAt = Math.max(now, fleet.freeAt);
-  if (beginAt > now && beginAt - now > fleet.fullMs) return -1;
-  fleet.freeAt = beginAt + fleet.serviceMs;
-  return fleet.freeAt + fleet.latencyMs;
 }
 
 /** Unless the answer comes after the client's total budget: then nobody waits for it. */

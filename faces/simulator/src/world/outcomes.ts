@@ -2,88 +2,74 @@
  * Outcomes: how attempts end, by an answer or a timeout, and what follows. That is core's `decide`;
  * this file only carries it out.
  */
-import { decide, type Outcome, statusOutcome, takeRetry } from "@redrive/core";
+import { decide, judge, OPEN_GATES, type Outcome, type Permit, type Verdict } from "@redrive/core";
 import { pushEvent } from "../engine/heap.ts";
-import { endCall, gatesFor, historyOf, wakeNext } from "./call-state.ts";
-import { type Ending, guardsOf, leaveGuards } from "./caller.ts";
+import { answerOutcome, TIMED_OUT } from "./answers.ts";
+import { applicantFor, endCall, historyOf } from "./call-state.ts";
+import { gatesOf, leaveGuards } from "./caller.ts";
 import { NONE, release } from "./pools.ts";
-import { FAILED, OK, THROTTLED } from "./server.ts";
-import { callerOf, isAwaited, SEND, serverOf, tierOf, type World, wholeNow } from "./world.ts";
+import { callerOf, isAwaited, SEND, serverOf, tierOf, type World } from "./world.ts";
 
-const TIMED_OUT: Outcome = { kind: "error", errorClass: "timeout", sent: true };
-const FAILURE: Outcome = statusOutcome(500);
+const ABORTED: Outcome = { kind: "aborted" };
 
 export function onTimeout(world: World, request: number): void {
-  const { requests } = world;
-  const awaited = isAwaited(world, request);
-  const call = requests.call[request] as number;
-  release(requests, request);
-  if (awaited) failCopy(world, call, request, TIMED_OUT);
+  onEnd(world, request, TIMED_OUT);
 }
 
 export function onAnswer(world: World, request: number): void {
+  const { requests, script } = world;
+  const { retryAfterMs } = serverOf(world, requests.tier[request] as number);
+  const answer = requests.answer[request] as number;
+  onEnd(world, request, script?.outcomeOf(request) ?? answerOutcome(answer, retryAfterMs));
+}
+
+function onEnd(world: World, request: number, outcome: Outcome): void {
   const { requests } = world;
   const awaited = isAwaited(world, request);
   const call = requests.call[request] as number;
-  const outcome = requests.answer[request] as number;
   release(requests, request);
-  if (!awaited) return;
-  if (outcome === OK) {
-    settle(world, call, request, "success", false);
+  if (awaited) endCopy(world, call, request, outcome);
+}
+
+/** One copy ended. A success ends its attempt; a failure does if no other copy is out. */
+function endCopy(world: World, call: number, request: number, outcome: Outcome): void {
+  const { calls } = world;
+  const { policy } = tierOf(world, calls.tier[call] as number).destination;
+  const verdict = judge(policy, outcome);
+  unlink(world, call, request);
+  const isLast = verdict === "success" || (calls.live[call] as number) === NONE;
+  if (isLast) calls.generation[call] = (calls.generation[call] as number) + 1;
+  leave(world, call, request, outcome, verdict);
+  if (verdict === "success") {
+    abortCopies(world, call);
     endCall(world, call, undefined);
     return;
   }
-  const { retryAfterMs } = serverOf(world, requests.tier[request] as number);
-  const status = outcome === THROTTLED ? 429 : 503;
-  const failure = outcome === FAILED ? FAILURE : statusOutcome(status, retryAfterMs);
-  failCopy(world, call, request, failure);
+  const told = heeded(world, call, outcome);
+  if (isLast) fail(world, call, told, verdict);
 }
 
-/** One copy failed; the attempt goes on while another is out. */
-function failCopy(world: World, call: number, request: number, outcome: Outcome) {
-  const { calls, requests } = world;
-  const others = (requests.sibling[calls.live[call] as number] as number) !== NONE;
-  if (others) dropCopy(world, call, request, outcome);
-  else fail(world, call, request, outcome);
-}
-
-function dropCopy(world: World, call: number, request: number, outcome: Outcome): void {
-  const { calls, requests } = world;
-  leave(world, call, request, kindOf(outcome), isThrottled(outcome));
+/** Its row may be free by now: whoever the guards let go next may take it. */
+function unlink({ calls, requests }: World, call: number, request: number): void {
+  const next = requests.sibling[request] as number;
+  requests.generation[request] = NONE;
   let before = calls.live[call] as number;
-  if (before === request) calls.live[call] = requests.sibling[request] as number;
-  while (before !== NONE && (requests.sibling[before] as number) !== request) {
+  if (before === request) {
+    calls.live[call] = next;
+    return;
+  }
+  while ((requests.sibling[before] as number) !== request) {
     before = requests.sibling[before] as number;
   }
-  if (before !== NONE) requests.sibling[before] = requests.sibling[request] as number;
-  requests.generation[request] = NONE;
+  requests.sibling[before] = next;
 }
 
-/** Only overload and silence say that there are too many calls. */
-function kindOf(outcome: Outcome): Ending["kind"] {
-  return outcome === FAILURE ? "failure" : "dropped";
-}
-
-function isThrottled(outcome: Outcome): boolean {
-  return outcome.kind === "status" && outcome.status === 429;
-}
-
-/** Ends the attempt: `request` decided it, any other copy is aborted. */
-function settle(
-  world: World,
-  call: number,
-  request: number,
-  kind: Ending["kind"],
-  throttled: boolean,
-) {
+/** Copies that lost say nothing about the other side. Their rows are not free before they time out. */
+function abortCopies(world: World, call: number): void {
   const { calls, requests } = world;
   let copy = calls.live[call] as number;
-  calls.live[call] = NONE;
-  calls.generation[call] = (calls.generation[call] as number) + 1;
-  while (copy !== NONE) {
-    const next = requests.sibling[copy] as number;
-    leave(world, call, copy, copy === request ? kind : "ignored", throttled);
-    copy = next;
+  for (; copy !== NONE; copy = requests.sibling[copy] as number) {
+    leave(world, call, copy, ABORTED, "aborted");
   }
 }
 
@@ -91,48 +77,51 @@ function leave(
   world: World,
   call: number,
   request: number,
-  kind: Ending["kind"],
-  throttled: boolean,
-) {
-  const { calls, requests } = world;
-  const tier = requests.tier[request] as number;
-  if (world.isPlain[tier] && !tierOf(world, tier).destination.hedge) return;
-  const caller = callerOf(world, call);
-  const entry = { pass: requests.pass[request] as number, slot: requests.slot[request] as number };
-  const tookMs = world.now - (requests.sentAt[request] as number);
-  const ticket = requests.ticket[request] as number;
-  const patient = world.scenario.patience === "wait";
-  const ending: Ending = { kind, throttled, tookMs, ticket, patient };
-  leaveGuards(caller, wholeNow(world), calls.shard[call] as number, entry, ending, world.guardDraw);
-  wakeNext(world, caller);
+  outcome: Outcome,
+  verdict: Verdict,
+): void {
+  const { calls, requests, permits } = world;
+  if (world.isPlain[calls.tier[call] as number]) return;
+  const durationMs = world.now - (requests.sentAt[request] as number);
+  const permit = permits[request] as Permit;
+  permits[request] = undefined;
+  const shard = calls.shard[call] as number;
+  leaveGuards(callerOf(world, call), permit, shard, outcome, verdict, durationMs);
+}
+
+/** What a copy was asked to wait holds for the whole attempt: for its other copies and its retry. */
+function heeded(world: World, call: number, outcome: Outcome): Outcome {
+  const { calls, now } = world;
+  if (!tierOf(world, calls.tier[call] as number).destination.hedge) return outcome;
+  const askedUntil = now + (outcome.retryAfterMs ?? 0);
+  const quietUntil = Math.max(calls.quietUntil[call] as number, askedUntil);
+  calls.quietUntil[call] = quietUntil;
+  return quietUntil > now ? { ...outcome, retryAfterMs: quietUntil - now } : outcome;
 }
 
 /** An attempt failed: core decides what follows. */
-function fail(world: World, call: number, request: number, outcome: Outcome): void {
-  const { calls } = world;
-  const throttled = isThrottled(outcome);
-  settle(world, call, request, kindOf(outcome), throttled);
-  const caller = callerOf(world, call);
-  const now = wholeNow(world);
-  const { policy } = tierOf(world, calls.tier[call] as number).destination;
-  calls.ticket[call] = 0;
-  const gates = world.isPlain[calls.tier[call] as number] ? {} : gatesFor(world, call, throttled);
+function fail(world: World, call: number, outcome: Outcome, verdict: Verdict): void {
+  const { calls, script } = world;
+  const tier = calls.tier[call] as number;
+  const { policy } = tierOf(world, tier).destination;
+  calls.throttled[call] = verdict === "throttled" ? 1 : 0;
+  const caller = world.isPlain[tier] ? undefined : callerOf(world, call);
+  const shard = calls.shard[call] as number;
+  const gates = caller ? gatesOf(caller, applicantFor(world, call), shard) : OPEN_GATES;
+  const random = script?.randomOf(call) ?? world.jitter;
   const history = historyOf(world, call);
-  const decision = decide(policy, world.request, history, outcome, gates, world.now, world.jitter);
+  const { now } = world;
+  const decision = decide(policy, world.request, history, outcome, gates, now, random);
   if (decision.kind === "stop") {
     endCall(world, call, decision.reason);
     return;
   }
   calls.previousMs[call] = decision.ownDelayMs;
-  if (decision.kind === "retry") {
-    if (caller.own?.takeRetry && !caller.own.takeRetry()) {
-      endCall(world, call, "retry-budget");
-      return;
-    }
-    const { retryBudget } = guardsOf(caller, calls.shard[call] as number);
-    if (retryBudget) calls.ticket[call] = takeRetry(retryBudget, now, throttled);
+  if (decision.kind === "retry" && caller?.own?.takeRetry && !caller.own.takeRetry()) {
+    endCall(world, call, "retry-budget");
+    return;
   }
-  const at = decision.kind === "hold" ? decision.until : world.now + decision.delayMs;
-  if ((calls.parent[call] as number) === NONE) world.tally.waitedMs += at - world.now;
-  pushEvent(world.heap, at, SEND, call);
+  const waitMs = decision.kind === "hold" ? decision.until - now : decision.delayMs;
+  if ((calls.parent[call] as number) === NONE) world.tally.waitedMs += waitMs;
+  pushEvent(world.heap, now + waitMs, SEND, call);
 }

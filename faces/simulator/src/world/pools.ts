@@ -23,8 +23,12 @@ export interface CallPool {
   attempt: Int32Array;
   startedAt: Float64Array;
   previousMs: Float64Array;
-  /** What the retry budget granted for the attempt to come; 0 for a first attempt. */
-  ticket: Float64Array;
+  /** 1 if the latest attempt was throttled: its retry may have another price. */
+  throttled: Int32Array;
+  /** How long after one copy of this attempt the next may leave. */
+  hedgeMs: Float64Array;
+  /** Until when a copy of this attempt was asked to wait (Retry-After). */
+  quietUntil: Float64Array;
   /** Changes whenever an attempt ends: requests of another generation are stale. */
   generation: Int32Array;
   /** First of the requests under way for this attempt. */
@@ -36,18 +40,14 @@ export interface RequestPool {
   free: number[];
   call: Int32Array;
   generation: Int32Array;
+  /** The generation of the call when it was sent; does not change. */
+  race: Int32Array;
   /** Kept here too, because the row of a call that is over may serve another. */
   tier: Int32Array;
   shard: Int32Array;
   sentAt: Float64Array;
-  /** From the breaker; 0 without one. */
-  pass: Int32Array;
-  /** 1 if it holds a slot of the concurrency limit as first attempt, 2 as retry, 0 if none. */
-  slot: Int32Array;
   /** 0 is the first of its attempt, 1 and up are hedges. */
   copy: Int32Array;
-  /** What the retry budget granted for it; 0 for nothing. */
-  ticket: Float64Array;
   /** The next request of the same attempt (a hedge), or NONE. */
   sibling: Int32Array;
   /** How it was answered: see `server.ts`. */
@@ -72,7 +72,9 @@ export function createCalls(): CallPool {
     attempt: ints(),
     startedAt: floats(),
     previousMs: floats(),
-    ticket: floats(),
+    throttled: ints(),
+    hedgeMs: floats(),
+    quietUntil: floats(),
     generation: ints(),
     live: ints(),
   };
@@ -84,13 +86,11 @@ export function createRequests(): RequestPool {
     free: [],
     call: ints(),
     generation: ints(),
+    race: ints(),
     tier: ints(),
     shard: ints(),
     sentAt: floats(),
-    pass: ints(),
-    slot: ints(),
     copy: ints(),
-    ticket: floats(),
     sibling: ints(),
     answer: ints(),
     references: ints(),

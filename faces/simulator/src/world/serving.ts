@@ -110,5 +110,5 @@ export function onFinish(world: World, request: number): void {
     return;
   }
   const client = calls.client[requests.call[request] as number] as number;
-  startCall(world, tier + 1, 0, client, request);
+  startCall(world, tier + 1, client, request);
 }

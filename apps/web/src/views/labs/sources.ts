@@ -53,6 +53,16 @@ export const sources: Readonly<Record<string, readonly Source[]>> = {
     },
     { text: "Envoy", url: "https://github.com/envoyproxy/envoy" },
   ],
+  "throttle-cold-start": [
+    {
+      text: "SRE book, ch. 21",
+      url: "https://sre.google/sre-book/handling-overload/",
+    },
+    {
+      text: "Envoy, admission control filter",
+      url: "https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/admission_control_filter",
+    },
+  ],
   metastable: [
     BRONSON,
     {

@@ -139,6 +139,7 @@ export const DestinationToStore = Type.Unsafe<object>({
     concurrency: {},
     rate: {},
     hedge: {},
+    retryAfterGate: {},
   },
 });
 

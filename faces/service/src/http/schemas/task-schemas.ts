@@ -90,7 +90,9 @@ export const TaskView = Type.Object({
   lastDelayMs: Type.Integer(),
   cancelRequestedAt: NullableInteger,
   lastStatus: NullableInteger,
-  lastError: NullableText,
+  lastError: Type.Union([Type.String(), Type.Null()], {
+    description: "Of the last attempt; with the reason held, the guard that held the task.",
+  }),
   labels: Texts,
   callbackUrl: NullableText,
   redrivenFrom: NullableText,

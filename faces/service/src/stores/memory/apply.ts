@@ -179,7 +179,7 @@ export function applySettle(tables: Tables, settle: Settle, { now }: Writer): Se
     lastDelayMs: settle.lastDelayMs,
     abandonedCount: settle.abandonedCount,
     ...(attempt === null
-      ? {}
+      ? { lastError: settle.lastError ?? row.state.lastError }
       : { lastStatus: attempt.responseStatus, lastError: attempt.errorMessage }),
     finishedAt: ended ? now : null,
   });

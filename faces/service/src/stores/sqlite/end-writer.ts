@@ -76,7 +76,9 @@ function settler(
     const [destinationId, cancelRequestedAt, lastStatus = null, lastError = null, key] = found;
     const status = endOf(item, cancelRequestedAt !== null);
     const { attempt } = item;
-    const last = attempt ? [attempt.responseStatus, attempt.errorMessage] : [lastStatus, lastError];
+    const last = attempt
+      ? [attempt.responseStatus, attempt.errorMessage]
+      : [lastStatus, item.lastError ?? lastError];
     update.run(...settledCells(item, status, now), ...last, item.ref);
     if (attempt !== null) insertAttempt.run(...attemptCells(item.ref, attempt));
     places.tally(places.byId(destinationId as number), "IN_FLIGHT", status);

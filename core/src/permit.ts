@@ -1,0 +1,43 @@
+/**
+ * Permit: who may ask for an attempt, what it is given and why it is given nothing. Apart from
+ * `admission.ts`, which hands permits out and takes them back.
+ */
+import type { Guards } from "./guards.ts";
+import type { Tickets } from "./retry-tokens.ts";
+
+/** A hedge is an attempt like a retry: it takes a slot, a rate token and a retry token. */
+export type AttemptKind = "first" | "retry" | "hedge";
+
+/** The right to make one attempt. Handed back exactly once: to `leave`, or unused to `giveBack`. */
+export interface Permit extends Tickets {
+  readonly kind: AttemptKind;
+  /** The applicant's. */
+  readonly patient: boolean;
+  /** The breaker's pass; 0 without a breaker. */
+  readonly pass: number;
+  /** When it was taken; the service moves it to the first byte. */
+  at: number;
+  /** When it was taken: `giveBack` returns what time has not returned since then. */
+  readonly takenAt: number;
+  /** The guards it was taken from. A guard that replaced one of them knows nothing of it. */
+  readonly guards: Guards;
+  /** What the throttle drew; -1 if it did not. */
+  readonly draw: number;
+}
+
+/** Who asks for a permit. One object serves all calls of a kind. */
+export interface Applicant {
+  readonly kind: AttemptKind;
+  /** Waits behind a guard instead of failing fast. */
+  readonly patient: boolean;
+  /** A retry after a throttling response, which may have another price. */
+  readonly throttled: boolean;
+}
+
+/** Why no permit was given: a guard holds the attempt, or refuses it for this reason. */
+export type Refusal = "hold" | "circuit-open" | "retry-budget" | "overload";
+
+/** Trial retries are for calls that would otherwise wait forever. No call waits for a hedge. */
+export function mayTryOut({ kind, patient }: Applicant): boolean {
+  return patient && kind !== "hedge";
+}

@@ -1,0 +1,54 @@
+/** Tests of what is remembered of the guards that held a lane. */
+import { seededRandom } from "@redrive/core";
+import { describe, expect, it } from "vitest";
+import { GuardedDestination } from "./guarded-destination.ts";
+import { endHold, guardAt, holdLane, holdOf } from "./waiting-lane.ts";
+
+function laneDueAt(dueAt: number) {
+  const place = { tenantId: "t", name: "d" };
+  const { lanes } = new GuardedDestination(seededRandom(1), place, 0, undefined);
+  lanes.retry.dueAt = dueAt;
+  return lanes.retry;
+}
+
+describe("a lane that a guard held", () => {
+  it("says so of tasks that were due before the hold ended, and of no others", () => {
+    const lane = laneDueAt(100);
+    expect(holdOf(lane, 100)).toBeUndefined();
+    holdLane(lane, "rate", 100);
+    endHold(lane, 250);
+    endHold(lane, 300);
+    expect([100, 249, 250, 300].map((dueAt) => holdOf(lane, dueAt)?.by)).toEqual([
+      "rate",
+      "rate",
+      undefined,
+      undefined,
+    ]);
+  });
+
+  it("knows the guard before, for a task whose time was over by then", () => {
+    const lane = laneDueAt(100);
+    holdLane(lane, "pause", 100);
+    holdLane(lane, "pause", 150);
+    endHold(lane, 200);
+    for (let at = 200; at < 230; at += 10) {
+      holdLane(lane, "concurrency", at);
+      endHold(lane, at + 5);
+    }
+    const hold = holdOf(lane, 100);
+    expect(hold).toMatchObject({ by: "concurrency", since: 200 });
+    expect(hold && [199, 200].map((at) => guardAt(hold, at))).toEqual(["pause", "concurrency"]);
+  });
+
+  it("forgets a hold that ended at once, and one that ended before its tasks were due", () => {
+    const lane = laneDueAt(100);
+    holdLane(lane, "retry-budget", 100);
+    endHold(lane, 200);
+    holdLane(lane, "concurrency", 200);
+    endHold(lane, 200);
+    expect(holdOf(lane, 100)).toEqual({ by: "retry-budget", since: 100, before: undefined });
+    lane.dueAt = 300;
+    holdLane(lane, "rate", 310);
+    expect(lane.hold).toEqual({ by: "rate", since: 310, before: undefined });
+  });
+});

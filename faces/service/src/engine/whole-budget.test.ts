@@ -1,0 +1,154 @@
+/** Tests that a retry needs both budgets, its destination's and the service's, or takes from neither. */
+import { type Applicant, createRetryBudget, type RetryBudget, seededRandom } from "@redrive/core";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { DESTINATION, T0, TENANT } from "../stores/store.testing.ts";
+import { FAILED, OK, setup } from "./engine.testing.ts";
+import { GuardedDestination } from "./guarded-destination.ts";
+import { createWholeBudget, wholeBudgetOptions } from "./whole-budget.ts";
+
+const AT = 1_800_000_000_000;
+const TOKENS = {
+  kind: "TOKENS",
+  costPerRetry: 2,
+  costPerThrottle: 1,
+  refillPerSuccess: 0,
+} as const;
+const tokens = (maxTokens: number) => createRetryBudget({ ...TOKENS, maxTokens }, AT);
+const left = (budget: RetryBudget | undefined) => (budget?.kind === "TOKENS" ? budget.tokens : 0);
+
+/** A destination with only a retry budget of its own, beside that of the whole service. */
+function destinationWith(retryBudget: object | false, whole: RetryBudget | undefined) {
+  const place = { tenantId: "t", name: "shop" };
+  const shop = new GuardedDestination(seededRandom("shop"), place, AT, whole);
+  const put = (budget: object | false) => {
+    const document = { breaker: false, concurrency: false, retryBudget: budget };
+    const version = shop.row.version + 1;
+    shop.adopt({ ...shop.row, version, document: JSON.stringify(document) }, AT);
+  };
+  put(retryBudget);
+  return { shop, put };
+}
+
+const retry = (throttled: boolean): Applicant => ({ kind: "retry", patient: true, throttled });
+
+describe("a retry's tickets", () => {
+  it("come from both budgets or from neither, and all go back", () => {
+    fc.assert(
+      fc.property(fc.nat(30), fc.nat(30), fc.array(fc.boolean()), (own, whole, asks) => {
+        const second = tokens(whole + 2);
+        const { shop } = destinationWith({ ...TOKENS, maxTokens: own + 2 }, second);
+        const { admission } = shop;
+        const first = admission.guards.retryBudget;
+        // Of one instant, each bucket lets one through without a token.
+        const mayTry = [true, true];
+        const got = asks.map((throttled) => {
+          const before = [left(first), left(second)] as const;
+          const price = throttled ? 1 : 2;
+          const isPaid = before.map((tokensLeft) => tokensLeft >= price);
+          const isGiven = isPaid.every((paid, index) => paid || mayTry[index]);
+          if (isGiven) for (const index of [0, 1]) if (!isPaid[index]) mayTry[index] = false;
+          const permit = admission.enter(retry(throttled), undefined, AT);
+          expect(permit !== undefined).toBe(isGiven);
+          expect(left(first)).toBe(before[0] - (isGiven && isPaid[0] ? price : 0));
+          expect(left(second)).toBe(before[1] - (isGiven && isPaid[1] ? price : 0));
+          return permit;
+        });
+        for (const permit of got) if (permit) shop.giveBack(permit, AT);
+        expect([left(first), left(second)]).toEqual([own + 2, whole + 2]);
+      }),
+    );
+  });
+
+  it("are not waited for without end at an empty bucket: one a second finds out", () => {
+    const { shop } = destinationWith({ ...TOKENS, maxTokens: 2 }, undefined);
+    const takenAt = (ms: number) => shop.take(true, AT + ms);
+    const taken = [takenAt(0), takenAt(0), takenAt(999)].map((permit) => permit !== undefined);
+    expect(taken).toEqual([true, true, false]);
+    expect(shop.retryReadyAt(AT + 999, false)).toBe(AT + 1000);
+    const second = takenAt(1000);
+    expect(second).toBeDefined();
+    if (second) shop.giveBack(second, AT + 1001);
+    expect(takenAt(1001)).toBeDefined();
+    expect(takenAt(1002)).toBeUndefined();
+    expect(left(shop.guards.retryBudget)).toBe(0);
+  });
+
+  it("go back to the budget they came from, and to none that a later document brought", () => {
+    const { shop, put } = destinationWith({}, undefined);
+    const permit = shop.take(true, AT);
+    put({ ...TOKENS, maxTokens: 10 });
+    const later = shop.guards.retryBudget;
+    const spent = shop.take(true, AT);
+    if (permit) shop.giveBack(permit, AT);
+    expect(left(later)).toBe(8);
+    if (spent) shop.giveBack(spent, AT);
+    expect(left(later)).toBe(10);
+  });
+
+  it.each([
+    ["a floor of 0", { ratio: 0.5, minPerSecond: 0 }],
+    ["TOKENS", { ...TOKENS, maxTokens: 1, costPerRetry: 1 }],
+    ["GRPC", { kind: "GRPC", maxTokens: 1 }],
+  ] as const)(
+    "are not refused for ever by the service's budget with %s",
+    async (_, retryBudget) => {
+      const policy = { initialDelayMs: 100, jitterType: "NONE" } as const;
+      const { clock, engine, enqueue, sent, script, get } = await setup(policy, T0, {
+        retryBudget,
+      });
+      const document = JSON.stringify({ retryBudget: false });
+      await engine.changeDestination(TENANT, DESTINATION, { document });
+      script.push(FAILED, FAILED, FAILED, OK);
+      const { task } = enqueue();
+      await clock.advance(10_000);
+      expect(await get(task.taskId)).toMatchObject({ status: "SUCCEEDED", attemptNumber: 4 });
+      const [third = 0, fourth = 0] = sent.slice(2).map(({ at }) => at);
+      expect(fourth - third).toBe(1000);
+    },
+  );
+
+  it("are refused to every destination once the service's budget is spent", () => {
+    const whole = createWholeBudget(wholeBudgetOptions({ ratio: 0, minPerSecond: 0.3 }), AT);
+    const make = (name: string) =>
+      new GuardedDestination(seededRandom(name), { tenantId: "t", name }, AT, whole);
+    const [one, other] = [make("one"), make("other")];
+    const permits = [one, other, one].map((destination) => destination.take(true, AT));
+    expect(permits.every((permit) => permit !== undefined)).toBe(true);
+    expect(other.take(true, AT)).toBeUndefined();
+    expect(other.readyAt).toBeGreaterThan(AT);
+    expect(other.take(false, AT)).toBeDefined();
+    expect(other.gates(AT, false).retryBudgetUntil).toBeGreaterThan(AT);
+    const [permit] = permits;
+    if (permit) one.giveBack(permit, AT);
+    expect(other.take(true, AT)).toBeDefined();
+  });
+
+  it("and places are counted while a document limits none, for the next one that does", () => {
+    const random = seededRandom("places");
+    const shop = new GuardedDestination(random, { tenantId: "t", name: "shop" }, AT, undefined);
+    const put = (version: number, document: object) =>
+      shop.adopt({ ...shop.row, version, document: JSON.stringify(document) }, AT);
+    put(1, { concurrency: false });
+    const permits = [false, true, false].map((isRetry) => shop.take(isRetry, AT));
+    put(2, { concurrency: { max: 2, algorithm: "FIXED" } });
+    const [first, second] = permits;
+    expect(shop.take(false, AT)).toBeUndefined();
+    if (first) shop.giveBack(first, AT);
+    expect(shop.take(false, AT)).toBeUndefined();
+    if (second) shop.giveBack(second, AT);
+    expect(shop.take(false, AT)).toBeDefined();
+  });
+
+  it("have sane bounds by default, may be turned off, and are refused if they make no sense", () => {
+    expect(wholeBudgetOptions()).toEqual({
+      kind: "RATIO",
+      ratio: 0.2,
+      minPerSecond: 100,
+      windowMs: 10_000,
+    });
+    expect(wholeBudgetOptions({ kind: "GRPC" })).toMatchObject({ kind: "GRPC", maxTokens: 10 });
+    expect(wholeBudgetOptions(false)).toBeUndefined();
+    expect(() => wholeBudgetOptions({ ratio: -1 })).toThrow(/retryBudget\.ratio/);
+  });
+});

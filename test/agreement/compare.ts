@@ -1,0 +1,75 @@
+/**
+ * Compare: the documents that the faces are compared on, and the comparison of the service with the
+ * library.
+ */
+import { expect } from "vitest";
+import type { Store } from "../../faces/service/src/store.ts";
+import { hasExpiryUnderThrottle, isComparable } from "./comparable.ts";
+import { type GuardCase, guardCase } from "./guard-cases.ts";
+import type { GuardedRun, RunEnd } from "./guarded-run.ts";
+import { type LibraryRun, runLibrary } from "./library-run.ts";
+import { runService } from "./service-run.ts";
+import { runSimulator } from "./simulator-run.ts";
+
+/** Documents that every face is compared on. */
+export const DOCUMENTS = 1000;
+
+export const { REDRIVE_SEED } = process.env;
+
+function* seeds(): Generator<number> {
+  if (REDRIVE_SEED !== undefined) yield Number(REDRIVE_SEED);
+  else for (let seed = 1; ; seed++) yield seed;
+}
+
+/** The first so many cases that have one right answer, with what the library makes of them. */
+export async function* comparable(
+  count: number,
+  change: (given: GuardCase) => GuardCase,
+  isOne: (given: GuardCase, library: LibraryRun) => boolean,
+): AsyncGenerator<{ readonly given: GuardCase; readonly library: LibraryRun }> {
+  let left = count;
+  for (const seed of seeds()) {
+    const given = change(guardCase(seed));
+    const library = await runLibrary(given);
+    if (!isOne(given, library)) continue;
+    yield { given, library };
+    if (--left === 0) return;
+  }
+}
+
+export const asGiven = (given: GuardCase) => given;
+export const hasOneAnswer = (given: GuardCase, library: LibraryRun) =>
+  isComparable(given, library, runSimulator(given));
+
+/** The service always waits, and refuses hedges (decision 0010). */
+const asInService = (given: GuardCase): GuardCase => ({
+  ...given,
+  patience: "wait",
+  document: { ...given.document, hedge: false },
+});
+
+const hasOneAnswerInService = (given: GuardCase, library: LibraryRun) =>
+  isComparable(given, library) && !hasExpiryUnderThrottle(given, library);
+
+export const seen = ({ attempts, ends }: GuardedRun): GuardedRun => ({ attempts, ends });
+export const replay = ({ seed }: GuardCase) => `replay it with REDRIVE_SEED=${seed}`;
+
+/** A task whose time runs out while it is held ends when its lane is next served: never earlier. */
+function withLateEnds(service: GuardedRun, library: GuardedRun): GuardedRun {
+  const isLate = (own: RunEnd, other: RunEnd) =>
+    own.reason === other.reason && own.at >= other.at && ["budget", "held"].includes(own.reason);
+  const ends = service.ends.map((own, index) => {
+    const other = library.ends[index] as RunEnd;
+    return isLate(own, other) ? other : own;
+  });
+  return { attempts: service.attempts, ends };
+}
+
+export async function compareService(count: number, open: () => Promise<Store> | Store) {
+  for await (const { given, library } of comparable(count, asInService, hasOneAnswerInService)) {
+    const store = await open();
+    const service = await runService(given, store);
+    await store.close();
+    expect(withLateEnds(service, library), replay(given)).toEqual(seen(library));
+  }
+}

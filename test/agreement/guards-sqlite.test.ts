@@ -1,0 +1,21 @@
+/** Agreement with guards on, for the service on its SQLite store. See `guards.test.ts`. */
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { sqliteStore } from "../../faces/service/src/stores/sqlite/sqlite-store.ts";
+import { compareService, DOCUMENTS, REDRIVE_SEED } from "./compare.ts";
+
+/** Nothing is killed here, so the files need not survive anything: memory is as good as a disk. */
+const FOLDER = existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
+
+test(`the service on SQLite makes what the library makes of ${DOCUMENTS} documents`, async () => {
+  const folder = mkdtempSync(join(FOLDER, "redrive-agreement-"));
+  let files = 0;
+  try {
+    await compareService(DOCUMENTS, () => sqliteStore(join(folder, `${files++}.db`)));
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+  if (REDRIVE_SEED === undefined) expect(files).toBe(DOCUMENTS);
+});

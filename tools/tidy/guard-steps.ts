@@ -1,0 +1,62 @@
+/**
+ * Guard steps: only core's admission enters and leaves guards. A face that did it itself would
+ * sooner or later do it in another order.
+ */
+import { type Finding, isCode, isForTests, isProduct, type Source } from "./source.ts";
+import { codeTokensOf } from "./tokens.ts";
+
+/** Files that may step a guard, and why. */
+const EXCUSED: Readonly<Record<string, string>> = {
+  "faces/service/src/http/access.ts": "a rate of its own for each API key, which is no destination",
+  "faces/simulator/src/labs/budgets.ts": "compares single guards with published results",
+};
+
+/** Functions of core that change a guard. */
+const STEPS = new Set([
+  "enterBreaker",
+  "leaveBreaker",
+  "countSuccesses",
+  "enterConcurrency",
+  "leaveConcurrency",
+  "restartRamp",
+  "takeRate",
+  "returnRate",
+  "takeAdaptiveRate",
+  "returnAdaptiveRate",
+  "noteAnswer",
+  "enterThrottle",
+  "recordAnswer",
+  "takeRetry",
+  "giveBack",
+  "countFirst",
+  "uncountFirst",
+  "noteSuccess",
+  "noteFailure",
+  "recordLatency",
+]);
+
+export function guardSteps(sources: readonly Source[]): Finding[] {
+  return sources
+    .filter((source) => isCode(source) && isProduct(source.path) && !isForTests(source.path))
+    .filter(({ path }) => !path.startsWith("core/") && !Object.hasOwn(EXCUSED, path))
+    .flatMap(({ path, text }) =>
+      importedFromCore(text)
+        .filter(({ value }) => STEPS.has(value))
+        .map(({ value, line }) => ({
+          path,
+          line,
+          message: `${value}: ask core's Admission instead of stepping a guard`,
+        })),
+    );
+}
+
+/** The words between `import` and `from "@redrive/core"`. */
+function importedFromCore(text: string) {
+  const tokens = codeTokensOf(text);
+  return tokens.flatMap((token, index) => {
+    if (token.value !== "import") return [];
+    const end = tokens.findIndex(({ value }, at) => at > index && value === "from");
+    const specifier = tokens[end + 1]?.value ?? "";
+    return end > 0 && /^["']@redrive\/core["']$/u.test(specifier) ? tokens.slice(index, end) : [];
+  });
+}
