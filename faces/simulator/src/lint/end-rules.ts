@@ -11,7 +11,7 @@ const DAY_MS = 86_400_000;
 
 const endless: Rule = {
   id: "endless",
-  stands: "First seed: retries lack a ceiling; third seed: retries forever",
+  stands: "Retries without a ceiling go on forever",
   check({ policy }) {
     if (policy.maxAttempts < 100) return undefined;
     return {
@@ -54,7 +54,7 @@ function reachesLast({ policy }: Target): number {
 
 const waitsDoNotFit: Rule = {
   id: "waits-do-not-fit",
-  stands: "Second seed: always cap by deadline; eight doubling waits from 100 ms sum to 25.5 s",
+  stands: "Always cap by deadline: eight doubling waits from 100 ms sum to 25.5 s",
   check(target) {
     const { policy } = target;
     if (policy.maxAttempts === 1) return undefined;
@@ -74,7 +74,7 @@ const waitsDoNotFit: Rule = {
 
 const attemptOutlivesBudget: Rule = {
   id: "attempt-outlives-budget",
-  stands: "First seed: total deadline across all attempts",
+  stands: "One deadline covers all attempts",
   check({ policy, kernel }) {
     const neededMs = policy.attemptTimeoutMs + kernel.ceilingMs(1) + policy.minCallMs;
     if (policy.maxAttempts === 1 || neededMs <= policy.totalBudgetMs) return undefined;
@@ -110,7 +110,7 @@ const shortCover: Rule = {
 
 const impatientPerson: Rule = {
   id: "person-waits",
-  stands: "Second seed: the user has long given up; third seed: tight latency goals",
+  stands: "A person gives up long before the retries do",
   check({ policy, context }) {
     if (context.waits !== "person") return undefined;
     if (policy.totalBudgetMs <= 10_000 && policy.maxAttempts <= 5) return undefined;
@@ -126,7 +126,7 @@ const impatientPerson: Rule = {
 
 const poisonLoop: Rule = {
   id: "poison-loop",
-  stands: "First seed: poison message infinite requeue",
+  stands: "A poison message is requeued forever",
   check({ kernel, context }) {
     const { maxReceives } = context;
     if (maxReceives === undefined || (maxReceives !== null && maxReceives <= 100)) return undefined;
@@ -152,7 +152,7 @@ const REPAIR_MS = 3_600_000;
 
 const permanentErrors: Rule = {
   id: "permanent-errors",
-  stands: "First seed: the error is permanent; third seed: retries even on 400, 401, 404",
+  stands: "A permanent error (400, 401, 404) stays what it is",
   check({ policy, kernel }) {
     const codes = policy.retryableStatusCodes.filter((code) => PERMANENT.includes(code));
     let longestMs = 0;

@@ -7,7 +7,7 @@ const UNSAFE_METHODS = ["POST", "PATCH"];
 
 const unsafeRepeat: Rule = {
   id: "unsafe-repeat",
-  stands: "First seed: retrying a non-idempotent POST on timeout, the double charge",
+  stands: "A POST that is retried after a timeout may charge twice",
   check({ policy, destination, context }) {
     const { method = "", idempotent = destination?.idempotent } = context;
     const unsafe =
@@ -40,8 +40,7 @@ function earliestWithin(maxAttempts: number, kernel: Kernel, spanMs: number): nu
 
 const ignoresRetryAfter: Rule = {
   id: "ignores-retry-after",
-  stands:
-    "First seed: retrying 429 as fast as possible; third seed: Retry-After 60, retried in 2 s",
+  stands: "A server that asks for 60 s is called again after 2 s",
   check({ policy, kernel }) {
     const codes = policy.retryableStatusCodes.filter((code) => code === 429 || code === 503);
     if (policy.respectRetryAfter || codes.length === 0 || policy.maxAttempts === 1)
@@ -61,7 +60,7 @@ const ignoresRetryAfter: Rule = {
 
 const fastThrottle: Rule = {
   id: "fast-throttle",
-  stands: "First seed: retrying 429 as fast as possible",
+  stands: "A 429 is retried as fast as possible",
   check({ policy, kernel }) {
     const retries429 = policy.retryableStatusCodes.includes(429) && policy.maxAttempts > 1;
     const firstMs = kernel.ceilingMs(1, true);
@@ -78,7 +77,7 @@ const fastThrottle: Rule = {
 
 const noBudget: Rule = {
   id: "no-budget",
-  stands: "Second seed: the architectural fix is the retry budget",
+  stands: "Only a retry budget limits retries over all calls",
   check({ policy, destination, clients }) {
     if (!destination || destination.retryBudget || policy.maxAttempts === 1 || clients < HERD)
       return undefined;
@@ -124,8 +123,7 @@ const largeBudget: Rule = {
 
 const noBreaker: Rule = {
   id: "no-breaker",
-  stands:
-    "First seed: retrying through an open circuit; third seed: more than 1,000 clients need one",
+  stands: "More than 1,000 clients need a circuit breaker",
   check({ policy, destination, clients }) {
     if (!destination || destination.breaker || policy.maxAttempts === 1 || clients <= 1000)
       return undefined;
@@ -180,7 +178,7 @@ const hastyBreaker: Rule = {
 
 const hedgeWithoutBudget: Rule = {
   id: "hedge-without-budget",
-  stands: "Second seed: the hedged duplicate counts as a retry against the budget",
+  stands: "A hedge counts as a retry against the budget",
   check({ destination }) {
     if (!destination?.hedge || destination.retryBudget) return undefined;
     const copies = destination.hedge.max + 1;
@@ -196,7 +194,7 @@ const hedgeWithoutBudget: Rule = {
 
 const earlyHedge: Rule = {
   id: "early-hedge",
-  stands: "Second seed: naive hedging doubles the load",
+  stands: "Early hedging adds load on a good day",
   check({ destination }) {
     const hedge = destination?.hedge;
     const quantile = hedge && hedgeQuantile(hedge.after);

@@ -20,7 +20,7 @@ const RULES: readonly Rule[] = [...waitRules, ...endRules, ...guardRules];
 /** Every rule's id and what it stands for, in the order of findings. */
 export const lintRules: readonly { readonly id: string; readonly stands: string }[] = [
   ...RULES.map(({ id, stands }) => ({ id, stands })),
-  { id: NESTED, stands: "First seed: nested retries across layers; second seed: 81 calls" },
+  { id: NESTED, stands: "Attempts of nested layers multiply: four layers of three make 81 calls" },
 ];
 
 /** What will hurt, worst first. Throws like `resolve` for a document that is not legal. */

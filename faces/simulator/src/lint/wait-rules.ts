@@ -29,7 +29,7 @@ function herdShare(target: Target, change: object = {}): number {
 
 const noWait: Rule = {
   id: "no-wait",
-  stands: "Third seed: hammering a failing service, zero delay",
+  stands: "Retries without a delay hammer a failing service",
   check(target) {
     if (!retries(target) || lastCeiling(target) > 0) return undefined;
     const { maxAttempts } = target.policy;
@@ -47,8 +47,7 @@ const noWait: Rule = {
 
 const noJitter: Rule = {
   id: "no-jitter",
-  stands:
-    "First seed: no jitter on shared outage; third seed: 1,000 clients at exactly 1 s, 2 s, 4 s",
+  stands: "Without jitter, clients that fail together come back together",
   check(target) {
     const { policy, clients } = target;
     if (!retries(target) || policy.jitterType !== "NONE" || clients < HERD) return undefined;
@@ -66,7 +65,7 @@ const noJitter: Rule = {
 
 const narrowJitter: Rule = {
   id: "narrow-jitter",
-  stands: "First seed: synchronised wave two",
+  stands: "A narrow spread keeps the second wave synchronized",
   check(target) {
     const { policy, clients } = target;
     if (!retries(target) || policy.jitterType !== "PROPORTIONAL" || clients < HERD)
@@ -85,7 +84,7 @@ const narrowJitter: Rule = {
 
 const fixedDelay: Rule = {
   id: "fixed-delay",
-  stands: "First seed: fixed delay hammers on a metronome; third seed: never use for retries",
+  stands: "A fixed delay keeps up the pressure for the whole outage",
   check(target) {
     const { policy, kernel } = target;
     if (policy.backoff !== "FIXED" || policy.maxAttempts <= 3 || kernel.ceilingMs(1) === 0)
@@ -112,7 +111,7 @@ function doublings(sum: number): number {
 
 const flatCurve: Rule = {
   id: "flat-curve",
-  stands: "Second seed: a cap too low degenerates into linear retry",
+  stands: "A cap that is too low turns the exponential into a fixed delay",
   check(target) {
     const { policy, kernel } = target;
     if (
@@ -135,7 +134,7 @@ const flatCurve: Rule = {
 
 const capTooLong: Rule = {
   id: "cap-too-long",
-  stands: "Third seed: 2^20 s are twelve days",
+  stands: "A wait of 2^20 s is twelve days",
   check(target) {
     const { policy, context } = target;
     if (!retries(target) || policy.delaysMs !== undefined) return undefined;
@@ -154,7 +153,7 @@ const capTooLong: Rule = {
 
 const belowMinimum: Rule = {
   id: "below-minimum",
-  stands: "Third seed: do you need a guaranteed minimum wait time?",
+  stands: "FULL jitter may pick a wait of 0",
   check(target) {
     const { kernel, context } = target;
     const { minimumWaitMs = 0 } = context;
@@ -172,7 +171,7 @@ const belowMinimum: Rule = {
 
 const decorrelated: Rule = {
   id: "decorrelated",
-  stands: "Second and third seed recommend it; our figures do not",
+  stands: "Often recommended; the simulation shows that FULL covers more",
   check(target) {
     const { policy, context } = target;
     if (!retries(target) || policy.jitterType !== "DECORRELATED") return undefined;
