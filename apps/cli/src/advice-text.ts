@@ -1,5 +1,5 @@
 /** Advice text: what the advisor came to, for people: policy, coverage, reasons, code. */
-import { type Advice, type Answers, questions, type SeedDifference } from "@redrive/simulator";
+import { type Advice, type Answers, questions, type UsualDifference } from "@redrive/simulator";
 import { adviceCode } from "@redrive/simulator/export";
 import { percent, policyWords, span } from "@redrive/simulator/words";
 import type { Look } from "./screen.ts";
@@ -21,7 +21,7 @@ export function adviceText(answers: Answers, advice: Advice, look: Look): readon
     ...wrap(coverageWords(answers, advice), width),
     ...head("Why"),
     ...advice.reasons.flatMap((reason) => wrapAfter("- ", reason, width)),
-    ...(advice.differsFromSeed ? differenceLines(advice, advice.differsFromSeed, look) : []),
+    ...(advice.differsFromUsual ? differenceLines(advice, advice.differsFromUsual, look) : []),
     ...head("Code, for one call"),
     ...code.retry.split("\n"),
     ...head("Code, for everything that calls the dependency"),
@@ -53,11 +53,11 @@ function coverageWords(answers: Answers, { coverage }: Advice): string {
 
 function differenceLines(
   { policy }: Advice,
-  difference: SeedDifference,
+  difference: UsualDifference,
   look: Look,
 ): readonly string[] {
   const rows = [
-    ["the usual tree", difference.seed, percent(difference.seedCoverage)],
+    ["the usual tree", difference.usual, percent(difference.usualCoverage)],
     ["this advice", policyWords(policy), percent(difference.ourCoverage)],
   ];
   const columns = [

@@ -2,7 +2,7 @@
  * The public surface of `@redrive/simulator`: see what a policy does to a dependency that fails,
  * before production does. Runs in Node and in a browser's worker, on core alone.
  */
-export { type Advice, advise, type SeedDifference } from "./advise/advise.ts";
+export { type Advice, advise, type UsualDifference } from "./advise/advise.ts";
 export {
   type Answers,
   type Choice,

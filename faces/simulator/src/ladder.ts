@@ -1,5 +1,5 @@
 /**
- * Ladder: the mitigations of the second seed, in its order, switched on one by one over the same
+ * Ladder: the usual mitigations of a retry storm, switched on one by one over the same
  * trouble: two layers that both retry, and a server whose capacity drops to a fifth for 10 s.
  */
 import type { DestinationDocument, PolicyDocument } from "@redrive/core";

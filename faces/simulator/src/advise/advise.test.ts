@@ -104,23 +104,23 @@ describe("advise", () => {
     expect(advise({ idempotent: "key" }).policy.requireIdempotencyKey).toBe(true);
   });
 
-  it("follows the seed's thresholds: a breaker above 1,000 clients, equal jitter for a minimum wait", () => {
+  it("follows the usual thresholds: a breaker above 1,000 clients, equal jitter for a minimum wait", () => {
     expect(advise({ clients: "very-many" }).destination.breaker).toEqual({});
     expect(advise({ clients: "many" }).destination.breaker).toBeUndefined();
     expect(advise({ minimumWait: true }).policy.jitterType).toBe("EQUAL");
     expect(advise({}).policy.jitterType).toBe("FULL");
   });
 
-  it("says where it differs from the seed, with both coverages", () => {
-    const { differsFromSeed, policy } = advise({
+  it("says where it differs from the usual tree, with both coverages", () => {
+    const { differsFromUsual, policy } = advise({
       background: true,
       waits: "job",
       outageMs: 600_000,
     });
     expect(policy.jitterType).toBe("EQUAL");
-    expect(differsFromSeed?.seed).toBe("decorrelated jitter, 6 attempts from 1 s to 30 s");
-    expect(differsFromSeed?.ourCoverage).toBeGreaterThan(0.94);
-    expect(differsFromSeed?.seedCoverage).toBeLessThan(0.05);
+    expect(differsFromUsual?.usual).toBe("decorrelated jitter, 6 attempts from 1 s to 30 s");
+    expect(differsFromUsual?.ourCoverage).toBeGreaterThan(0.94);
+    expect(differsFromUsual?.usualCoverage).toBeLessThan(0.05);
   });
 
   it("names what nested layers would multiply to, and the breaker per shard", () => {
@@ -137,7 +137,7 @@ describe("advise", () => {
     );
   });
 
-  it("asks the seed's five questions in its order, then ours", () => {
+  it("asks the usual five questions in their order, then ours", () => {
     expect(questions.map((question) => question.id)).toEqual([
       "transient",
       "idempotent",
@@ -149,7 +149,7 @@ describe("advise", () => {
       "tiers",
       "shards",
     ]);
-    expect(questions.map((question) => question.from).lastIndexOf("seed")).toBe(4);
+    expect(questions.map((question) => question.from).lastIndexOf("usual")).toBe(4);
     for (const { id, fallback } of questions)
       expect(() => advise({ [id]: fallback })).not.toThrow();
   });

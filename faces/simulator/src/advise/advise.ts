@@ -1,6 +1,6 @@
 /**
  * Advise: the decision tree. Answers in; a policy, a destination, the reasons and the coverage out.
- * Where our answer is not the third seed's, it says so with both coverages. Every path leads to a
+ * Where our answer is not that of the usual decision tree, it says so with both coverages. Every path leads to a
  * policy that passes lint.
  */
 import {
@@ -18,13 +18,13 @@ import type { LintContext } from "../lint/subject.ts";
 import { tierLoad } from "../tier-load.ts";
 import { percent, span, whole } from "../words/figures.ts";
 import type { Answers, ClientClass } from "./questions.ts";
-import { seedPolicy } from "./seed-policy.ts";
+import { usualPolicy } from "./usual-policy.ts";
 
-/** What the third seed would have chosen instead, and what that comes to. */
-export interface SeedDifference {
-  readonly seed: string;
+/** What the usual decision tree chooses instead, and its coverage. */
+export interface UsualDifference {
+  readonly usual: string;
   readonly ours: string;
-  readonly seedCoverage: number;
+  readonly usualCoverage: number;
   readonly ourCoverage: number;
 }
 
@@ -35,7 +35,7 @@ export interface Advice {
   readonly reasons: readonly string[];
   /** Chance that the waits outlast the outage that was named. */
   readonly coverage: number;
-  readonly differsFromSeed?: SeedDifference;
+  readonly differsFromUsual?: UsualDifference;
   /** What lint should know of the calls: `passesLint(destination, context)` holds. */
   readonly context: LintContext;
 }
@@ -124,7 +124,7 @@ function adviseRetry(answers: Full): Advice {
     destination,
     reasons: reasonsFor(answers, policy, coverage),
     coverage,
-    ...(difference && { differsFromSeed: difference }),
+    ...(difference && { differsFromUsual: difference }),
     context: contextOf(answers),
   };
 }
@@ -267,12 +267,13 @@ function differenceFrom(
   answers: Full,
   policy: PolicyDocument,
   ours: number,
-): SeedDifference | undefined {
-  const seed = seedPolicy(answers);
-  const seedCoverage = coverageOf(resolve(seed.policy), answers.outageMs);
+): UsualDifference | undefined {
+  const usual = usualPolicy(answers);
+  const usualCoverage = coverageOf(resolve(usual.policy), answers.outageMs);
   const differs =
-    seed.policy.jitterType !== policy.jitterType || seed.policy.maxAttempts !== policy.maxAttempts;
+    usual.policy.jitterType !== policy.jitterType ||
+    usual.policy.maxAttempts !== policy.maxAttempts;
   if (!differs) return undefined;
   const name = `${policy.jitterType} jitter, ${policy.maxAttempts} attempts from ${span(policy.initialDelayMs ?? 0)}`;
-  return { seed: seed.name, ours: name, seedCoverage, ourCoverage: ours };
+  return { usual: usual.name, ours: name, usualCoverage, ourCoverage: ours };
 }

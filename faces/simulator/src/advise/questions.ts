@@ -1,6 +1,6 @@
 /**
  * Questions of the advisor, as data, so that a terminal and a web page can ask the same ones. First
- * the five of the third seed's decision tree, in its order and with its thresholds, then ours.
+ * the five of the usual decision tree, in its order and with its thresholds, then ours.
  */
 
 export type QuestionId =
@@ -32,12 +32,12 @@ export interface Question {
   /** Taken when there is no answer. */
   readonly fallback: string | number | boolean;
   /** Whose question it is. */
-  readonly from: "seed" | "redrive";
+  readonly from: "usual" | "redrive";
   /** Left out once this is answered so: the tree has come to its end. */
   readonly skipIf?: { readonly id: QuestionId; readonly value: string | number | boolean };
 }
 
-/** How many clients may retry at once, in the seed's classes. */
+/** How many clients may retry at once, in the classes of the tree. */
 export type ClientClass = "few" | "many" | "very-many";
 
 export interface Answers {
@@ -63,8 +63,8 @@ const YES_NO: readonly Choice[] = [
 
 type Asked = Omit<Question, "from" | "skipIf">;
 
-/** The third seed's own questions, in its order and with its thresholds. */
-const OF_SEED: readonly Asked[] = [
+/** The questions of the usual decision tree, in its order and with its thresholds. */
+const USUAL_QUESTIONS: readonly Asked[] = [
   {
     id: "transient",
     text: "Is the error transient (429, 408, 500, 502, 503, 504, network timeout)?",
@@ -178,7 +178,7 @@ const OF_REDRIVE: readonly Asked[] = [
 const NOT_TRANSIENT = { id: "transient", value: false } as const;
 
 export const questions: readonly Question[] = [
-  ...OF_SEED.map((asked): Question => ({ ...asked, from: "seed" })),
+  ...USUAL_QUESTIONS.map((asked): Question => ({ ...asked, from: "usual" })),
   ...OF_REDRIVE.map((asked): Question => ({ ...asked, from: "redrive" })),
 ].map((question) =>
   question.id === NOT_TRANSIENT.id ? question : { ...question, skipIf: NOT_TRANSIENT },

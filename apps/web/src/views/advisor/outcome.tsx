@@ -82,7 +82,7 @@ function stayWhileBusy(event: MouseEvent): void {
 }
 
 function DifferenceCard({ advice, given }: PartProps) {
-  const { differsFromSeed: difference, policy } = advice;
+  const { differsFromUsual: difference, policy } = advice;
   if (difference === undefined) return null;
   return (
     <Card title="Where this differs from the usual decision tree" isBusy={advised.isBusy.value}>
@@ -100,8 +100,8 @@ function DifferenceCard({ advice, given }: PartProps) {
           <tbody>
             <tr>
               <th scope="row">the usual tree</th>
-              <td>{difference.seed}</td>
-              <td class="number">{percent(difference.seedCoverage)}</td>
+              <td>{difference.usual}</td>
+              <td class="number">{percent(difference.usualCoverage)}</td>
             </tr>
             <tr>
               <th scope="row">this advice</th>

@@ -1,17 +1,17 @@
 /**
- * Seed policy: what the third seed's decision tree ends in, so that the advisor can say where it
- * differs. The tree names a jitter and 3 to 5 attempts; base and cap are those of its code (1 s, 30 s).
+ * Usual policy: what the usual decision tree for retries ends in, so that the advisor can say where
+ * its own advice differs. The tree names a jitter and 3 to 5 attempts, with waits from 1 s to 30 s.
  */
 import type { JitterType, PolicyDocument } from "@redrive/core";
 import type { Answers } from "./questions.ts";
 
-export interface SeedChoice {
+export interface UsualChoice {
   readonly name: string;
   readonly policy: PolicyDocument;
 }
 
-export function seedPolicy(answers: Answers): SeedChoice {
-  const jitterType = seedJitter(answers);
+export function usualPolicy(answers: Answers): UsualChoice {
+  const jitterType = usualJitter(answers);
   const maxAttempts = answers.background === true ? 6 : 5;
   const words = {
     NONE: "no jitter",
@@ -33,7 +33,7 @@ export function seedPolicy(answers: Answers): SeedChoice {
 }
 
 /** Its last question wins, as in a tree: background job, then minimum wait, then number of clients. */
-function seedJitter({ background, minimumWait, clients }: Answers): JitterType {
+function usualJitter({ background, minimumWait, clients }: Answers): JitterType {
   if (background === true) return "DECORRELATED";
   if (minimumWait === true) return "EQUAL";
   return clients === "few" ? "NONE" : "FULL";
