@@ -5,7 +5,7 @@
 import { resolve } from "node:path";
 
 /** After a change nothing may cost more than this many times what it did before. */
-export const MOST_RATIO = 1.05;
+export const MAX_RATIO = 1.05;
 
 /** The root of the other checkout: what follows `--against`; undefined if it was not given. */
 export function otherCheckout() {

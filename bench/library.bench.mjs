@@ -8,7 +8,7 @@
  */
 import { setImmediate as endOfTurn } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { MOST_RATIO, otherCheckout } from "./against.mjs";
+import { MAX_RATIO, otherCheckout } from "./against.mjs";
 import { flat, judge, printVerdicts } from "./bars.mjs";
 import { compareCpuTime } from "./cpu-time.mjs";
 import {
@@ -217,7 +217,7 @@ async function againstOther(letter, rowsOf, before, after) {
     await section(
       `(${letter}) ${row.name}`,
       [measured({ ...row, name: "before" }), measured({ ...newRow, name: "after" })],
-      [{ of: "after", ratio: MOST_RATIO }],
+      [{ of: "after", ratio: MAX_RATIO }],
     );
   }
 }

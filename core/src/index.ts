@@ -164,6 +164,7 @@ export {
   statusOutcome,
   type Verdict,
 } from "./outcome.ts";
+export { applicantOf, HEDGE_APPLICANT } from "./permit.ts";
 export {
   type BackoffKind,
   type CurvePolicy,

@@ -25,7 +25,7 @@ export interface Permit extends Tickets {
   readonly draw: number;
 }
 
-/** Who asks for a permit. One object serves all calls of a kind. */
+/** The kind of attempt that asks for a permit. One object serves all calls of a kind. */
 export interface Applicant {
   readonly kind: AttemptKind;
   /** Waits behind a guard instead of failing fast. */
@@ -41,3 +41,18 @@ export type Refusal = "hold" | "circuit-open" | "retry-budget" | "overload";
 export function mayTryOut({ kind, patient }: Applicant): boolean {
   return patient && kind !== "hedge";
 }
+
+const BOTH = [false, true];
+
+/** One object for each kind of attempt, so that asking for a permit allocates nothing. */
+const APPLICANTS: readonly Applicant[] = (["first", "retry"] as const).flatMap((kind) =>
+  BOTH.flatMap((patient) => BOTH.map((throttled) => ({ kind, patient, throttled }))),
+);
+
+/** The applicant for a first attempt or a retry. `throttled` matters for retries only. */
+export function applicantOf(isRetry: boolean, patient: boolean, throttled: boolean): Applicant {
+  return APPLICANTS[+isRetry * 4 + +patient * 2 + +throttled] as Applicant;
+}
+
+/** A hedge never waits. */
+export const HEDGE_APPLICANT: Applicant = { kind: "hedge", patient: false, throttled: false };

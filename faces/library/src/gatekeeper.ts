@@ -4,7 +4,6 @@
  */
 import {
   Admission,
-  type Applicant,
   type Breaker,
   createBreaker,
   type Destination,
@@ -39,15 +38,4 @@ export class Gatekeeper {
     put(this.breakers, key, breaker);
     return breaker;
   }
-}
-
-const BOTH = [false, true];
-
-/** One object for each kind of attempt, so that asking for a permit allocates nothing. */
-const APPLICANTS: readonly Applicant[] = (["first", "retry"] as const).flatMap((kind) =>
-  BOTH.flatMap((patient) => BOTH.map((throttled) => ({ kind, patient, throttled }))),
-);
-
-export function applicantOf(isRetry: boolean, patient: boolean, throttled: boolean): Applicant {
-  return APPLICANTS[+isRetry * 4 + +patient * 2 + +throttled] as Applicant;
 }

@@ -6,10 +6,12 @@
 import {
   type Applicant,
   admit,
+  applicantOf,
   type BreakerState,
   type CallHistory,
   type Decision,
   decide,
+  HEDGE_APPLICANT,
   type HedgeOptions,
   type HoldReason,
   hedgeAfterMs,
@@ -36,7 +38,7 @@ import {
 } from "./call-state.ts";
 import { type CallEvent, type CallEventType, type CallListener, notify } from "./events.ts";
 import { FALLBACK_REASONS, firstAnswer, handOverOf } from "./fallback-chain.ts";
-import { applicantOf, type Gatekeeper } from "./gatekeeper.ts";
+import type { Gatekeeper } from "./gatekeeper.ts";
 import { HedgeRace } from "./hedge-race.ts";
 import { type AnyCall, HeldCalls } from "./held-calls.ts";
 import type { Counted, Host } from "./host.ts";
@@ -214,7 +216,7 @@ export class GuardedHost implements Host, WaitingHost<AnyCall> {
   /** Sends a copy of a slow attempt, if the guards allow it: a hedge pays what a retry pays. */
   #sendCopy<T>(call: Call<T>, copy: number, afterMs: number): Call<T> | undefined {
     const now = call.setting.ticker.turn.now();
-    const permit = this.gatekeeper.admission.enter(HEDGE, call.breaker, now);
+    const permit = this.gatekeeper.admission.enter(HEDGE_APPLICANT, call.breaker, now);
     if (permit === undefined) return undefined;
     this.counts.hedges++;
     tell(call, { type: "hedge", attempt: call.made, copy, afterMs });
@@ -366,8 +368,6 @@ function tellBreaker<T>(call: Call<T>, before: BreakerState | undefined): void {
   const after = call.breaker?.state;
   if (before !== after && before && after) tell(call, { type: "breaker", from: before, to: after });
 }
-
-const HEDGE: Applicant = { kind: "hedge", patient: false, throttled: false };
 
 /** An attempt with new credentials repeats no failure: it costs what a first attempt costs. */
 function applicantFor<T>({ made, story, options }: Call<T>): Applicant {

@@ -39,7 +39,7 @@ interface Entry {
 }
 
 /** More lanes than this wait for the next turn. */
-const MOST_LANES = 64;
+const MAX_LANES = 64;
 
 /**
  * A lane is looked at so long before its earliest task is due that the commit of the claim, a slow
@@ -96,7 +96,7 @@ export class Scheduler {
     const postponed: WaitingLane[] = [];
     let left = room;
     let next = this.#nextLane(now, running);
-    while (next !== undefined && left > 0 && picks.length < MOST_LANES) {
+    while (next !== undefined && left > 0 && picks.length < MAX_LANES) {
       this.#heap.pop();
       const lane = this.#firstOf(next, now);
       lane.parked = false;

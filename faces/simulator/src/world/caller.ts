@@ -7,6 +7,7 @@ import {
   Admission,
   type Applicant,
   admit,
+  applicantOf,
   type Breaker,
   type BreakerOptions,
   type CallHistory,
@@ -16,6 +17,7 @@ import {
   type Gates,
   type Guards,
   guardOptionsOf,
+  HEDGE_APPLICANT,
   type HoldReason,
   type Outcome,
   type Permit,
@@ -149,7 +151,7 @@ function hold(caller: Caller, call: number, entry: WaitingEntry<number> | undefi
 
 /** A permit for a hedge. A hedge is never held: without a permit it is not sent. */
 export function askToHedge(caller: Caller, shard: number): Permit | undefined {
-  return caller.admission.enter(HEDGE, breakerOf(caller, shard), wholeNow(caller));
+  return caller.admission.enter(HEDGE_APPLICANT, breakerOf(caller, shard), wholeNow(caller));
 }
 
 /** What `decide` is told about the retry that may follow. */
@@ -226,14 +228,12 @@ export function holderOf({ entries }: Caller, call: number): HoldReason | undefi
   return entries[call]?.lane.heldBy;
 }
 
-const HEDGE: Applicant = { kind: "hedge", patient: false, throttled: false };
-
-/** Who asks: a first attempt, a retry, a retry after a throttling response. All calls share them. */
+/** The applicants of a scenario: a first attempt, a retry, a retry after a throttling response. */
 export function applicantsOf({ patience }: CallRequest): readonly Applicant[] {
   const patient = patience === "wait";
   return [
-    { kind: "first", patient, throttled: false },
-    { kind: "retry", patient, throttled: false },
-    { kind: "retry", patient, throttled: true },
+    applicantOf(false, patient, false),
+    applicantOf(true, patient, false),
+    applicantOf(true, patient, true),
   ];
 }
