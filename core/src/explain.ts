@@ -3,7 +3,7 @@
  * retried?".
  */
 import type { CallHistory } from "./decide.ts";
-import type { Decision, ServiceReason, StopReason } from "./decision.ts";
+import type { Decision, HoldReason, ServiceReason, StopReason } from "./decision.ts";
 import { span } from "./figures.ts";
 import type { Outcome } from "./outcome.ts";
 import type { Policy } from "./policy.ts";
@@ -58,14 +58,15 @@ function describeDecision({ policy, history, decision, outcome, now }: Explained
     case "hold": {
       const isKnown = decision.until < Number.POSITIVE_INFINITY;
       const forMs = isKnown ? ` ${span(Math.max(0, decision.until - now))}` : "";
-      return `held back${forMs} by ${HOLDS[decision.by]}`;
+      return `held back${forMs} by ${holdWords[decision.by]}`;
     }
     case "stop":
       return describeStop(decision.reason, policy, Math.max(0, now - history.startedAt));
   }
 }
 
-const HOLDS = {
+/** Each guard that can hold an attempt, in words. */
+export const holdWords: Readonly<Record<HoldReason, string>> = {
   "circuit-open": "the open circuit",
   "retry-budget": "the empty retry budget",
   "retry-after": "the wait that the destination asked of everybody",
@@ -73,7 +74,7 @@ const HOLDS = {
   pause: "a pause",
   throttle: "the throttle",
   concurrency: "the concurrency limit",
-} as const;
+};
 
 function describeStop(reason: StopReason, policy: Policy, elapsedMs: number): string {
   const clause = explainReason(reason);

@@ -120,7 +120,7 @@ export {
   RedriveError,
   type RedriveErrorDetails,
 } from "./errors.ts";
-export { callReasons, type Explained, explain, explainReason } from "./explain.ts";
+export { callReasons, type Explained, explain, explainReason, holdWords } from "./explain.ts";
 export { plain, span, whole } from "./figures.ts";
 export type { DestinationParts, Imported } from "./foreign.ts";
 export { type GrpcTarget, importGrpc } from "./grpc-config.ts";
