@@ -4,45 +4,48 @@
  * bar; and since guards live as long as the process, none may keep memory that grows with calls.
  */
 import {
-  ADAPTIVE_RATE_DEFAULTS,
   Admission,
-  BREAKER_DEFAULTS,
-  CONCURRENCY_DEFAULTS,
   checkPolicy,
   classifyError,
-  compile,
-  countFirst,
-  createAdaptiveRate,
+  classifyOutcome,
+  compilePolicy,
   createBreaker,
   createConcurrency,
   createGuards,
-  createLatency,
   createRate,
   createRetryBudget,
   createThrottle,
   decide,
-  enterBreaker,
-  enterConcurrency,
   enterThrottle,
   guardOptionsOf,
-  judge,
-  leaveBreaker,
-  leaveConcurrency,
-  noteAnswer,
-  noteSuccess,
   quantileMs,
-  recordAnswer,
-  recordLatency,
-  resolve,
+  recordThrottleResponse,
   resolveDestination,
+  resolvePolicy,
   retryGates,
   SUCCESS,
   seededRandom,
-  THROTTLE_DEFAULTS,
-  takeAdaptiveRate,
   takeRate,
-  takeRetry,
 } from "@redrive/core";
+import {
+  ADAPTIVE_RATE_DEFAULTS,
+  createAdaptiveRate,
+  recordAdaptiveRateResponse,
+  takeAdaptiveRate,
+} from "../core/dist/guards/adaptive-rate.js";
+import { BREAKER_DEFAULTS, enterBreaker, leaveBreaker } from "../core/dist/guards/breaker.js";
+import {
+  CONCURRENCY_DEFAULTS,
+  enterConcurrency,
+  leaveConcurrency,
+} from "../core/dist/guards/concurrency.js";
+import { createLatency, recordLatency } from "../core/dist/guards/latency.js";
+import {
+  countFirstAttempt,
+  recordBudgetSuccess,
+  takeRetryToken,
+} from "../core/dist/guards/retry-budget.js";
+import { THROTTLE_DEFAULTS } from "../core/dist/guards/throttle.js";
 import { judge as judgeBars, printVerdicts } from "./bars.mjs";
 import { compareCpuTime } from "./cpu-time.mjs";
 import { sink } from "./harness.mjs";
@@ -86,8 +89,8 @@ function steps(name, step) {
 const nothing = steps("nothing", (i, now) => i + now);
 
 function decisions() {
-  const policy = resolve({ maxAttempts: 5, totalBudgetMs: 30_000 });
-  const kernel = compile(policy);
+  const policy = resolvePolicy({ maxAttempts: 5, totalBudgetMs: 30_000 });
+  const kernel = compilePolicy(policy);
   const random = seededRandom("bench");
   const request = { method: "GET" };
   const first = { attempt: 1, startedAt: START_AT, previousDelayMs: 0 };
@@ -104,7 +107,7 @@ function decisions() {
     steps("decide: hint", () => decide(policy, request, first, hinted, open, START_AT, random)),
     steps("decide: success", () => decide(policy, request, first, success, open, START_AT, random)),
     steps("kernel.next", (i) => kernel.next(1 + (i & 3), 100, 50, 0.5)),
-    steps("judge", () => judge(policy, status)),
+    steps("judge", () => classifyOutcome(policy, status)),
     steps("classifyError: a code", () => classifyError(refused)),
     steps("classifyError: no marks", () => classifyError(plain)),
   ];
@@ -135,9 +138,9 @@ function budgetSteps(options) {
   if (options === undefined) throw new Error("a budget was asked for");
   const budget = createRetryBudget(options, START_AT);
   return steps(`budget ${options.kind}: first, take, success`, (_, now) => {
-    countFirst(budget, now);
-    const ticket = takeRetry(budget, now, false);
-    noteSuccess(budget, ticket, false);
+    countFirstAttempt(budget, now);
+    const ticket = takeRetryToken(budget, now, false);
+    recordBudgetSuccess(budget, ticket, false);
     return ticket;
   });
 }
@@ -158,12 +161,12 @@ function limits() {
     steps("rate: take", (_, now) => takeRate(rate, now)),
     steps("adaptive rate: take, answer", (i, now) => {
       const went = takeAdaptiveRate(adaptive, now);
-      noteAnswer(adaptive, now, i % 1_000 === 0);
+      recordAdaptiveRateResponse(adaptive, now, i % 1_000 === 0);
       return went;
     }),
     steps("throttle: enter, answer", (_, now) => {
       const sent = enterThrottle(throttle, now, 0.5);
-      recordAnswer(throttle, now, true);
+      recordThrottleResponse(throttle, now, true);
       return sent;
     }),
   ];
@@ -216,7 +219,7 @@ function admissions() {
     steps("admission: enter, give back, all guards", (_, now) => {
       const { admission, breaker, applicant } = all;
       const permit = admission.enter(applicant, breaker, now);
-      if (permit !== undefined) admission.giveBack(permit, breaker, now);
+      if (permit !== undefined) admission.handBack(permit, breaker, now);
     }),
   ];
 }
@@ -237,7 +240,7 @@ function documents() {
   const document = { policy, breaker: {}, concurrency: { algorithm: "GRADIENT" } };
   return [
     steps("checkPolicy", () => checkPolicy(policy)),
-    steps("resolve", () => resolve(policy)),
+    steps("resolve", () => resolvePolicy(policy)),
     steps("resolveDestination", () =>
       resolveDestination(/** @type {import("@redrive/core").DestinationDocument} */ (document)),
     ),

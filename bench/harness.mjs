@@ -45,7 +45,7 @@ const SYSTEM = {
   collect: globalThis.gc,
 };
 
-const MOST_OPERATIONS = 2 ** 30;
+const MAX_OPERATIONS = 2 ** 30;
 const BYTE_SAMPLES = 9;
 const BYTE_OPERATIONS = 2_000;
 
@@ -124,7 +124,7 @@ async function resultOf({ contender, ns }, base, host) {
  */
 async function calibrate(contender, roundMs, host) {
   let operations = 1;
-  while (operations < MOST_OPERATIONS) {
+  while (operations < MAX_OPERATIONS) {
     const ns = await timeOf(contender, operations, host);
     if (ns >= roundMs * 1e6) break;
     operations *= 2;

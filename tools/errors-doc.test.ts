@@ -24,8 +24,8 @@ function membersOf(file: string, union: string): string[] {
 }
 
 describe.each([
-  ["Codes", "errors.ts", "ErrorCode"],
-  ["Reasons", "decision.ts", "StopReason"],
+  ["Codes", "errors/errors.ts", "ErrorCode"],
+  ["Reasons", "errors/stop-reason.ts", "StopReason"],
 ])("%s", (chapter, file, union) => {
   test("each is told", () => {
     const members = membersOf(file, union);

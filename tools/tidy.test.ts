@@ -10,7 +10,7 @@ const tree = readTree();
 
 test("the tree is read", () => {
   const paths = tree.map(({ path }) => path);
-  expect(paths).toContain("core/src/system.ts");
+  expect(paths).toContain("core/src/time/system.ts");
   expect(paths.filter((path) => path.includes("node_modules"))).toEqual([]);
 });
 

@@ -1,78 +1,24 @@
 /**
- * The public surface of `@redrive/core`: every name that a face, or anyone else, may rely on.
+ * The public surface of `@redrive/core`, in the order in which a reader meets it: the policy, the
+ * decision, the destination with its guards, then time, errors and text. `@redrive/core/interop`
+ * has the configurations of other systems. Guards are stepped by `Admission` alone, so the
+ * functions that step a single guard are not listed, except those of the standalone limiters.
  */
-export type { AbortSignalLike } from "./abort.ts";
-export {
-  ADAPTIVE_RATE_DEFAULTS,
-  type AdaptiveRate,
-  type AdaptiveRateOptions,
-  adaptiveRateReadyAt,
-  createAdaptiveRate,
-  noteAnswer,
-  takeAdaptiveRate,
-} from "./adaptive-rate.ts";
-export {
-  Admission,
-  type Applicant,
-  type AttemptKind,
-  type Permit,
-  type Refusal,
-  THROTTLE_REST_MS,
-} from "./admission.ts";
-export { rampUp, recheckPermit, replaceGuards, skipGateRamp } from "./admission-changes.ts";
-export { retryGates } from "./admission-gates.ts";
-export { assertRange, invalidArgument, quote } from "./assert.ts";
-export {
-  type AwsRetryMode,
-  type AwsTarget,
-  exportAws,
-  importAws,
-} from "./aws-config.ts";
-export { type Backoff, backoffOf } from "./backoff.ts";
-export {
-  adoptBreaker,
-  BREAKER_DEFAULTS,
-  type Breaker,
-  type BreakerColumns,
-  type BreakerOptions,
-  type BreakerOutcome,
-  type BreakerState,
-  breakerReadyAt,
-  breakerState,
-  countSuccesses,
-  createBreaker,
-  enterBreaker,
-  leaveBreaker,
-  openUntil,
-} from "./breaker.ts";
-export { type CatalogueEntry, catalogue, catalogueEntry } from "./catalogue.ts";
-export { classifyError } from "./classify.ts";
-export type { Cancel, Clock, TimeSource } from "./clock.ts";
-export {
-  CONCURRENCY_DEFAULTS,
-  type Concurrency,
-  type ConcurrencyOptions,
-  type ConcurrencyOutcome,
-  concurrencyLimit,
-  createConcurrency,
-  enterConcurrency,
-  hasSlot,
-  leaveConcurrency,
-  restartRamp,
-} from "./concurrency.ts";
+
+// The decision about one attempt.
+export { classifyError } from "./decide/classify.ts";
 export {
   type AdmitDecision,
   admit,
   type CallHistory,
   decide,
-  decideAlone,
+  decideUnguarded,
   type EntryGate,
   type Gates,
-  type GoDecision,
   OPEN_ENTRY,
   OPEN_GATES,
   remainingMs,
-} from "./decide.ts";
+} from "./decide/decide.ts";
 export type {
   Decision,
   DelaySource,
@@ -80,51 +26,90 @@ export type {
   HoldDecision,
   HoldReason,
   RetryDecision,
-  ServiceReason,
   StopDecision,
-  StopReason,
-} from "./decision.ts";
+} from "./decide/decision.ts";
 export {
-  checkDestination,
-  type Destination,
-  type DestinationDefaults,
-  type DestinationDocument,
-  type DestinationRate,
-  guardOptionsOf,
-  type RateDocument,
-  type RetryBudgetDocument,
-  resolveDestination,
-} from "./destination.ts";
+  callReasonTexts,
+  type ExplainedDecision,
+  explain,
+  explainReason,
+  holdDescriptions,
+} from "./decide/explain.ts";
+export {
+  classifyOutcome,
+  grpcOutcome,
+  type Outcome,
+  SUCCESS,
+  statusOutcome,
+  type Verdict,
+} from "./decide/outcome.ts";
+export { assertKey, type CallRequest, isRepeatable, type Patience } from "./decide/repeatable.ts";
+export { parsePushback, parseRetryAfter } from "./decide/retry-after.ts";
+export { type Hint, retryHintOf } from "./decide/thrown-hint.ts";
+// Errors, documents and text.
 export {
   booleanRule,
   checkFields,
   choiceRule,
   DocumentError,
+  type FieldProblem,
   type Fields,
+  fieldProblem,
   isObject,
   listRule,
-  nearest,
+  nearestName,
   numberRule,
-  type Problem,
-  problem,
   type Rule,
   textRule,
-} from "./document.ts";
-export { formatSeconds, parseDuration } from "./duration.ts";
-export { importEnvoy } from "./envoy-config.ts";
-export { type EnvoyRoute, exportEnvoy } from "./envoy-export.ts";
+} from "./documents/document.ts";
+export { readSavedState, versionRule } from "./documents/saved-state.ts";
+export { assertRange, invalidArgument, quote } from "./errors/assert.ts";
+export { type AttemptRecord, causedError, type ErrorCode, RedriveError } from "./errors/errors.ts";
+export type { StopReason } from "./errors/stop-reason.ts";
+// Single guards: their documents, their state for reports, and standalone limiters.
+export { adaptiveRateReadyAt } from "./guards/adaptive-rate.ts";
+// The destination document and the admission of attempts.
+export { Admission } from "./guards/admission/admission.ts";
 export {
-  type AttemptRecord,
-  causedError,
-  type ErrorCode,
-  RedriveError,
-  type RedriveErrorDetails,
-} from "./errors.ts";
-export { callReasons, type Explained, explain, explainReason, holdWords } from "./explain.ts";
-export { plain, span, whole } from "./figures.ts";
-export type { DestinationParts, Imported } from "./foreign.ts";
-export { type GrpcTarget, importGrpc } from "./grpc-config.ts";
-export { exportGrpc, type GrpcServiceConfig } from "./grpc-export.ts";
+  rampUp,
+  recheckPermit,
+  replaceGuards,
+  skipGateRamp,
+} from "./guards/admission/admission-changes.ts";
+export {
+  type AdmissionRequest,
+  admissionRequestOf,
+  HEDGE_REQUEST,
+  type Permit,
+  type Refusal,
+} from "./guards/admission/permit.ts";
+export { retryGates } from "./guards/admission/retry-gates.ts";
+export {
+  type WaitingCallHandler,
+  WaitingCalls,
+  type WaitingEntry,
+} from "./guards/admission/waiting-calls.ts";
+export {
+  adoptBreaker,
+  type Breaker,
+  type BreakerOptions,
+  type BreakerState,
+  breakerState,
+  createBreaker,
+} from "./guards/breaker.ts";
+export {
+  type ConcurrencyOptions,
+  concurrencyLimit,
+  createConcurrency,
+} from "./guards/concurrency.ts";
+export {
+  checkDestination,
+  type Destination,
+  type DestinationDocument,
+  guardOptionsOf,
+  type RetryBudgetDocument,
+  resolveDestination,
+} from "./guards/destination.ts";
 export {
   createGuards,
   type GuardOptions,
@@ -132,101 +117,53 @@ export {
   restoreGuards,
   type SavedGuards,
   saveGuards,
-} from "./guards.ts";
-export { healthOf, isAccepted, loadOf } from "./health.ts";
-export {
-  HEDGE_DEFAULTS,
-  type HedgeAfter,
-  type HedgeOptions,
-  hedgeAfterMs,
-  hedgeQuantile,
-} from "./hedge.ts";
-export { parseHttpDate } from "./http-date.ts";
-export { type Jitter, jitterOf, pick } from "./jitter.ts";
-export { compile, type Kernel, kernelOf, STOP_ATTEMPTS, STOP_BUDGET } from "./kernel.ts";
-export {
-  createLatency,
-  type Latency,
-  latencyCalls,
-  medianMs,
-  quantileMs,
-  recordLatency,
-} from "./latency.ts";
-export {
-  ERROR_CLASSES,
-  type ErrorClass,
-  GRPC_CODES,
-  type GrpcCode,
-  grpcOutcome,
-  judge,
-  type Outcome,
-  SUCCESS,
-  statusOutcome,
-  type Verdict,
-} from "./outcome.ts";
-export { applicantOf, HEDGE_APPLICANT } from "./permit.ts";
-export {
-  type BackoffKind,
-  type CurvePolicy,
-  checkPolicy,
-  type JitterType,
-  type ListPolicy,
-  POLICY_FIELDS,
-  type Policy,
-  type PolicyDocument,
-  resolve,
-  singleAttempt,
-} from "./policy.ts";
-export { policySchema } from "./policy-schema.ts";
-export { type PresetName, policyDocumentOf } from "./preset-policies.ts";
-export { preset, presets } from "./presets.ts";
-export type { Random } from "./random.ts";
-export {
-  createRate,
-  type Rate,
-  type RateOptions,
-  rateReadyAt,
-  returnRate,
-  takeRate,
-} from "./rate.ts";
-export {
-  assertKey,
-  type CallRequest,
-  isRepeatable,
-  mayHaveTakenEffect,
-  type Patience,
-} from "./repeatable.ts";
-export { parsePushback, parseRetryAfter } from "./retry-after.ts";
-export { GATE_DEFAULTS, type GateOptions } from "./retry-after-gate.ts";
+} from "./guards/guards.ts";
+export { type HedgeOptions, hedgeAfterMs, hedgeQuantile } from "./guards/hedge.ts";
+export { type Latency, latencyCalls, quantileMs, recordLatency } from "./guards/latency.ts";
+export { createRate, type Rate, type RateOptions, rateReadyAt, takeRate } from "./guards/rate.ts";
 export {
   budgetAllows,
-  budgetReadyAt,
-  budgetRefillAt,
-  countFirst,
   createRetryBudget,
-  giveBack,
-  noteFailure,
-  noteSuccess,
   type RetryBudget,
   type RetryBudgetOptions,
   restoreRetryBudget,
   saveRetryBudget,
-  TRIAL_EVERY_MS,
-  takeRetry,
-} from "./retry-budget.ts";
-export type { JsonSchema } from "./rule-schema.ts";
-export { readSaved, versionRule } from "./saved.ts";
-export { restoreBreaker, type SavedBreaker, saveBreaker } from "./saved-breaker.ts";
-export { systemBytes, systemClock, systemId, systemRandom, systemTime } from "./system.ts";
+} from "./guards/retry-budget.ts";
+export { restoreBreaker, type SavedBreaker, saveBreaker } from "./guards/saved-breaker.ts";
 export {
   createThrottle,
   enterThrottle,
-  recordAnswer,
+  recordThrottleResponse,
   rejectShare,
-  THROTTLE_DEFAULTS,
   type Throttle,
-  type ThrottleOptions,
-} from "./throttle.ts";
-export { type Hint, thrownHint } from "./thrown-hint.ts";
-export { seededRandom, type VirtualClock, virtualClock } from "./virtual.ts";
-export { WaitingCalls, type WaitingEntry, type WaitingHost } from "./waiting-calls.ts";
+} from "./guards/throttle.ts";
+// The policy document.
+export {
+  type CompiledPolicy,
+  compiledPolicyOf,
+  compilePolicy,
+  STOP_ATTEMPTS,
+  STOP_BUDGET,
+} from "./policy/compiled-policy.ts";
+export { ERROR_CLASSES, type ErrorClass, type GrpcCode } from "./policy/error-classes.ts";
+export {
+  type BackoffKind,
+  checkPolicy,
+  type JitterType,
+  POLICY_FIELDS,
+  type Policy,
+  type PolicyDocument,
+  resolvePolicy,
+  singleAttempt,
+} from "./policy/policy.ts";
+export { policySchema } from "./policy/policy-schema.ts";
+export { type PresetName, policyDocumentOf } from "./policy/preset-policies.ts";
+export { preset, presets } from "./policy/presets.ts";
+export { formatDuration, formatInteger, formatNumber } from "./text/format.ts";
+// Time and randomness.
+export type { AbortSignalLike } from "./time/abort.ts";
+export type { Cancel, Clock, TimeSource } from "./time/clock.ts";
+export { formatSeconds, parseDuration } from "./time/duration.ts";
+export type { Random } from "./time/random.ts";
+export { systemBytes, systemClock, systemId, systemRandom, systemTime } from "./time/system.ts";
+export { seededRandom, type VirtualClock, virtualClock } from "./time/virtual.ts";

@@ -8,7 +8,7 @@ import {
   OPEN_GATES,
   type Outcome,
   type PolicyDocument,
-  resolve,
+  resolvePolicy,
   seededRandom,
   statusOutcome,
   virtualClock,
@@ -17,7 +17,7 @@ import { simulateCall } from "@redrive/simulator";
 import fc from "fast-check";
 import { RedriveError, retry } from "redrive";
 import { describe, expect, test } from "vitest";
-import { anyDocument } from "../../core/src/policy.testing.ts";
+import { anyDocument } from "../../core/src/policy/policy.testing.ts";
 import { unstarted } from "../../faces/service/src/deliver/attempt-result.ts";
 import { Engine } from "../../faces/service/src/engine/engine.ts";
 import { memoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";
@@ -59,7 +59,7 @@ function stepOf(script: readonly Step[], attempt: number): Step {
 const reference: Face = {
   name: "reference",
   run(document, seed, script) {
-    const policy = resolve(document);
+    const policy = resolvePolicy(document);
     const random = seededRandom(seed).fork(CALL_ID);
     const attemptsAt: number[] = [];
     let now = START_AT;
@@ -179,17 +179,17 @@ const anyOutcome: fc.Arbitrary<Outcome> = fc.oneof(
 );
 
 /** No attempt takes longer than every policy here leaves for one: timeouts are coarse by design. */
-const LONGEST_CALL_MS = 90;
+const MAX_CALL_MS = 90;
 
 const anyScript = fc.array(
-  fc.record({ outcome: anyOutcome, tookMs: fc.integer({ min: 0, max: LONGEST_CALL_MS }) }),
+  fc.record({ outcome: anyOutcome, tookMs: fc.integer({ min: 0, max: MAX_CALL_MS }) }),
   { minLength: 1, maxLength: 12 },
 );
 
 /** Down for good, so that the policy itself has to end it. */
 const hopeless = fc.record({
   outcome: fc.constantFrom<Outcome>({ kind: "thrown" }, { kind: "status", status: 429 }),
-  tookMs: fc.integer({ min: 0, max: LONGEST_CALL_MS }),
+  tookMs: fc.integer({ min: 0, max: MAX_CALL_MS }),
 });
 
 /** Any policy that leaves room for a call. A thousand attempts are no more telling than thirty. */
@@ -198,8 +198,8 @@ const anyRoomyPolicy = anyDocument.map((document): PolicyDocument => {
   return {
     ...document,
     ...(delaysMs === undefined && { maxAttempts: Math.min(maxAttempts, 30) }),
-    minCallMs: Math.max(minCallMs, LONGEST_CALL_MS + 1),
-    totalBudgetMs: Math.min(totalBudgetMs + LONGEST_CALL_MS + 1, 365 * 86_400_000),
+    minCallMs: Math.max(minCallMs, MAX_CALL_MS + 1),
+    totalBudgetMs: Math.min(totalBudgetMs + MAX_CALL_MS + 1, 365 * 86_400_000),
   };
 });
 

@@ -4,8 +4,9 @@
  * the simulator and in the service. docs/guards.md lists where the service differs; `compare.ts`
  * asserts it. A failing document is replayed by its seed, with REDRIVE_SEED=123 before the command.
  */
-import { Admission, enterThrottle, hasSlot, takeRate } from "@redrive/core";
+import { Admission, enterThrottle, takeRate } from "@redrive/core";
 import { describe, expect, test } from "vitest";
+import { hasSlot } from "../../core/src/guards/concurrency.ts";
 import { memoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";
 import {
   asGiven,

@@ -2,7 +2,7 @@
 // needs: chromium, build
 import type { Schedule } from "@redrive/simulator";
 import { decodeRun, encodeRun } from "@redrive/simulator/share";
-import { percent, span, whole } from "@redrive/simulator/words";
+import { formatDuration, formatInteger, percent } from "@redrive/simulator/words";
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import {
@@ -52,13 +52,13 @@ describe("it opens", () => {
     const printed = redrive(...OPENING);
     expect(await stat(page, "Strategy")).toBe("Full jitter");
     expect(await stat(page, "Attempts")).toBe("8");
-    expect(await stat(page, "Sum of waits")).toBe(span(printed.schedule.sumMs));
+    expect(await stat(page, "Sum of waits")).toBe(formatDuration(printed.schedule.sumMs));
     expect(await waitsOf(page)).toEqual([
       "0",
-      ...printed.schedule.waits.map((one) => whole(one.delayMs)),
+      ...printed.schedule.waits.map((one) => formatInteger(one.delayMs)),
     ]);
     const labels = await page.locator(".chart .wait text.halo").allTextContents();
-    expect(labels).toEqual(printed.schedule.waits.map((one) => span(one.delayMs)));
+    expect(labels).toEqual(printed.schedule.waits.map((one) => formatDuration(one.delayMs)));
     expect(await page.locator(".chart .wait circle").count()).toBe(7);
     expect(await page.locator(".chart .wait rect").count()).toBe(7);
     expect(await page.locator(".chart .wait path").count()).toBe(7);
@@ -76,7 +76,7 @@ describe("it opens", () => {
     const { page, complaints } = await openPage(opened.browser, printed.url);
     expect(await waitsOf(page)).toEqual([
       "0",
-      ...printed.schedule.waits.map((one) => whole(one.delayMs)),
+      ...printed.schedule.waits.map((one) => formatInteger(one.delayMs)),
     ]);
     expect(await coverageOf(page)).toBe(percent(printed.coverage));
     expect(complaints).toEqual([]);
@@ -149,7 +149,9 @@ describe("the outage bar", () => {
     const before = await seconds(page);
     await page.keyboard.press("ArrowRight");
     await eventually(() => seconds(page)).toBeGreaterThan(before);
-    expect(await handle.getAttribute("aria-valuetext")).toBe(span((await seconds(page)) * 1000));
+    expect(await handle.getAttribute("aria-valuetext")).toBe(
+      formatDuration((await seconds(page)) * 1000),
+    );
     await page.context().close();
   });
 

@@ -2,7 +2,7 @@
 // needs: chromium, build
 import { type Herd, herd } from "@redrive/simulator";
 import { decodeRun, encodeRun } from "@redrive/simulator/share";
-import { percent, span, whole } from "@redrive/simulator/words";
+import { formatDuration, formatInteger, percent } from "@redrive/simulator/words";
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import {
@@ -43,11 +43,11 @@ async function peaksOf(page: Page): Promise<readonly (readonly string[])[]> {
 function spelt({ strategies }: Printed): readonly (readonly string[])[] {
   return strategies.map(({ name, herd: { peak, retries, lastAtMs } }) => [
     name,
-    whole(peak.count),
+    formatInteger(peak.count),
     percent(peak.share),
-    span(peak.atMs),
-    whole(retries),
-    span(lastAtMs),
+    formatDuration(peak.atMs),
+    formatInteger(retries),
+    formatDuration(lastAtMs),
   ]);
 }
 

@@ -18,8 +18,8 @@ import {
 const IDS = ["budgets", "coverage"];
 
 /** Labs make many runs, and machines that test have other work. */
-const LONGEST_MS = 120_000;
-vi.setConfig({ testTimeout: 2 * LONGEST_MS });
+const MAX_MS = 120_000;
+vi.setConfig({ testTimeout: 2 * MAX_MS });
 
 const opened = siteInChromium(serveStatically);
 
@@ -31,7 +31,7 @@ const progress = (page: Page) => page.locator(".progress p");
 async function allDone(page: Page, count = IDS.length): Promise<void> {
   await progress(page)
     .filter({ hasText: `${count} of ${count} labs have run` })
-    .waitFor({ timeout: LONGEST_MS });
+    .waitFor({ timeout: MAX_MS });
 }
 
 const cli = (...args: readonly string[]) => printed(opened.site, "sim", "lab", ...args);
@@ -116,7 +116,7 @@ describe("running", () => {
     const done = await page.locator(".lab-list .lab-verdict.ok").count();
     expect(done).toBeLessThan(labs.length);
     await page.getByRole("button", { name: "Run the rest" }).click();
-    await page.locator(".lab-list .lab-verdict.ok").nth(done).waitFor({ timeout: LONGEST_MS });
+    await page.locator(".lab-list .lab-verdict.ok").nth(done).waitFor({ timeout: MAX_MS });
     await page.getByRole("button", { name: "Stop", exact: true }).click();
     await page.context().close();
   });
@@ -125,9 +125,9 @@ describe("running", () => {
     const { page } = await openPage(opened.browser, linkOf(1, ["metastable", "coverage"]));
     await page
       .locator("#lab-metastable summary .lab-verdict", { hasText: /^running, \d+ s$/u })
-      .waitFor({ timeout: LONGEST_MS });
+      .waitFor({ timeout: MAX_MS });
     await page.getByRole("button", { name: "Run coverage alone" }).click();
-    await page.locator("#lab-coverage summary .lab-verdict.ok").waitFor({ timeout: LONGEST_MS });
+    await page.locator("#lab-coverage summary .lab-verdict.ok").waitFor({ timeout: MAX_MS });
     await progress(page).filter({ hasText: "1 of 2 labs, stopped" }).waitFor();
     expect(await page.locator("#lab-metastable summary .lab-verdict").textContent()).toBe(
       "not run yet",

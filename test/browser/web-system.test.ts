@@ -2,7 +2,7 @@
 // needs: chromium, build
 import { type CallsDocument, type PhaseDocument, scenarios, simulate } from "@redrive/simulator";
 import { decodeRun } from "@redrive/simulator/share";
-import { whole } from "@redrive/simulator/words";
+import { formatInteger } from "@redrive/simulator/words";
 import type { BrowserContextOptions, Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import {
@@ -100,7 +100,7 @@ describe("the classic", () => {
     expect(seed).not.toBe(1);
     const { attempts, calls } = simulate(metastable, { seed });
     expect(await page.locator(".stat-note").first().textContent()).toBe(
-      `${whole(attempts)} attempts for ${whole(calls)} calls`,
+      `${formatInteger(attempts)} attempts for ${formatInteger(calls)} calls`,
     );
     await page.context().close();
   });

@@ -10,7 +10,7 @@ import { CountingTarget } from "./counting-target.ts";
 import { readTasks } from "./read-tasks.ts";
 
 const CYCLES = Number(process.env["REDRIVE_KILLS"] ?? 60);
-const MOST_ATTEMPTS = 6;
+const MAX_ATTEMPTS = 6;
 const READY_MS = 2000;
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-kill-"));
@@ -83,7 +83,7 @@ describe("a process that is killed again and again", () => {
     expect(lost).toEqual([]);
     expect(ended).toHaveLength(tasks.length);
     expect(keys.size).toBe(tasks.length);
-    expect(mostCalls).toBeLessThanOrEqual(MOST_ATTEMPTS);
+    expect(mostCalls).toBeLessThanOrEqual(MAX_ATTEMPTS);
     expect(target.repeats).toBeLessThanOrEqual(inFlight);
     // Each of them, less what it waited for a core while others had it: that is not its doing. By the
     // wall the best counts, since on a busy machine every start may have had to wait.

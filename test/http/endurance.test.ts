@@ -11,7 +11,7 @@ import { type Caller, callerOn, openTarget, type Target } from "./front.ts";
 import { ROWS } from "./rows.ts";
 
 const SCRIPT = fileURLToPath(new URL("./served-child.mjs", import.meta.url));
-const MOST_GROWTH = 20 * 1024 * 1024;
+const MAX_GROWTH = 20 * 1024 * 1024;
 const KILLS = 5;
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-endurance-"));
@@ -63,8 +63,8 @@ test("three rounds of bad input: no 5xx, well, and no larger by 20 MiB", async (
     const after = await memory();
     growths.push(after - before);
     before = after;
-  } while ((growths.at(-1) ?? 0) >= MOST_GROWTH && growths.length < 3);
-  expect(growths.at(-1), `growths ${growths}`).toBeLessThan(MOST_GROWTH);
+  } while ((growths.at(-1) ?? 0) >= MAX_GROWTH && growths.length < 3);
+  expect(growths.at(-1), `growths ${growths}`).toBeLessThan(MAX_GROWTH);
   const created = await caller.call({
     body: { targetUrl: target.url },
     headers: { prefer: "wait=10" },

@@ -12,7 +12,7 @@ import { POLICIES, TENANT, type World } from "./world.ts";
 const POLICY_IDS = Object.keys(POLICIES).filter((policyId) => policyId !== "callback");
 
 /** A client gives up after so many answers that say nothing. */
-const MOST_TRIES = 40;
+const MAX_TRIES = 40;
 
 export class Clients {
   readonly #world: World;
@@ -79,7 +79,7 @@ export class Clients {
 
   #handOver(task: NewTask, tries: number): void {
     const again = () => {
-      if (task.idempotencyKey === null || tries >= MOST_TRIES) return;
+      if (task.idempotencyKey === null || tries >= MAX_TRIES) return;
       // The same key, under the new id that a new request gets.
       const taskId = `${task.taskId}.${tries + 1}`;
       this.#later(100 + this.#draw(900), () => this.#handOver({ ...task, taskId }, tries + 1));
@@ -113,7 +113,7 @@ export class Clients {
 
   #cancel(taskId: string, tries: number): void {
     const again = () => {
-      if (tries < MOST_TRIES) this.#later(500, () => this.#cancel(taskId, tries + 1));
+      if (tries < MAX_TRIES) this.#later(500, () => this.#cancel(taskId, tries + 1));
     };
     const engine = this.#engine();
     if (engine === undefined) {

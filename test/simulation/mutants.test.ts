@@ -4,12 +4,12 @@ import { Coverage } from "./coverage.ts";
 import { mutants } from "./mutants.ts";
 import { simulateSeed } from "./simulate.ts";
 
-const MOST_SEEDS = 1000;
+const MAX_SEEDS = 1000;
 
 describe("the simulation finds a service with", () => {
   it.each(mutants)("$name", { timeout: 300_000 }, async (mutant) => {
     const coverage = new Coverage();
-    for (let seed = 0; seed < MOST_SEEDS; seed++) {
+    for (let seed = 0; seed < MAX_SEEDS; seed++) {
       const found = await simulateSeed(seed, { coverage, mutant }).then(
         () => undefined,
         (error: Error) => error.message,
@@ -19,6 +19,6 @@ describe("the simulation finds a service with", () => {
       expect(found).toContain(mutant.caughtBy);
       return;
     }
-    expect.fail(`not found within ${MOST_SEEDS} seeds`);
+    expect.fail(`not found within ${MAX_SEEDS} seeds`);
   });
 });

@@ -8,7 +8,7 @@ import { engineUp, type SimNode } from "./sim-node.ts";
 import { TENANT, type World } from "./world.ts";
 
 /** An operator gives up after so many answers that say nothing. */
-const MOST_TRIES = 40;
+const MAX_TRIES = 40;
 
 /** What is to be put: worked out when it is, since no two puts are alike. */
 type Change = () => { readonly pausedAt: number | null } | { readonly document: string };
@@ -49,7 +49,7 @@ export class Operators {
 
   #change(name: string, change: Change, tries = 0): void {
     const again = () => {
-      if (tries < MOST_TRIES) this.#later(300, () => this.#change(name, change, tries + 1));
+      if (tries < MAX_TRIES) this.#later(300, () => this.#change(name, change, tries + 1));
     };
     const engine = engineUp(this.#nodes, this.#random);
     if (engine === undefined) {

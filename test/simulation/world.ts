@@ -2,7 +2,7 @@
  * World: everything around the nodes of one seed: time, store, targets, and the observer that tells
  * the checkers what happens.
  */
-import { type Policy, type PolicyDocument, type Random, resolve } from "@redrive/core";
+import { type Policy, type PolicyDocument, type Random, resolvePolicy } from "@redrive/core";
 import { type AttemptResult, unstarted } from "../../faces/service/src/deliver/attempt-result.ts";
 import type { Deliver } from "../../faces/service/src/engine/delivery.ts";
 import { GUARD_NOTE } from "../../faces/service/src/engine/guard-notes.ts";
@@ -55,7 +55,7 @@ export const POLICIES: Readonly<Record<string, PolicyDocument>> = {
 };
 
 const RESOLVED = new Map<string, Policy>(
-  Object.entries(POLICIES).map(([id, document]) => [id, resolve(document)]),
+  Object.entries(POLICIES).map(([id, document]) => [id, resolvePolicy(document)]),
 );
 
 /** Each destination stays in one mood for this long. */

@@ -1,14 +1,14 @@
 /**
  * Ambient: time, timers and chance come from the caller, never from the host, in everything that
- * ships. `core/src/system.ts` is the one door; a table says what to use instead of each name.
+ * ships. `core/src/time/system.ts` is the one door; a table says what to use instead of each name.
  */
 import { type Finding, isCode, isForTests, isProduct, type Source } from "./source.ts";
 import { codeTokensOf, importsOf, type Token } from "./tokens.ts";
 
 /** Files that may, and why. */
 const EXCUSED: Readonly<Record<string, string>> = {
-  "core/src/system.ts": "the door itself",
-  "core/src/http-date.ts": "parses and writes dates, and reads no clock",
+  "core/src/time/system.ts": "the door itself",
+  "core/src/time/http-date.ts": "parses and writes dates, and reads no clock",
   "faces/service/src/create-redrive.ts":
     "wires the embedded service: its ids come from real crypto",
 };

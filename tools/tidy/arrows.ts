@@ -18,6 +18,7 @@ const PACKAGES: Readonly<Record<string, string>> = {
 
 /** What may be imported besides a package itself: its other doors. */
 const DOORS = [
+  "@redrive/core/interop",
   "@redrive/service/client",
   "@redrive/service/http",
   "@redrive/simulator/export",

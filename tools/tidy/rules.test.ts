@@ -8,7 +8,7 @@ import { guardSteps } from "./guard-steps.ts";
 import { silencedTests, traces } from "./leftovers.ts";
 import { lockfile } from "./lockfile.ts";
 import { names } from "./names.ts";
-import { architecture, purpose } from "./purpose.ts";
+import { purpose } from "./purpose.ts";
 import { sizes } from "./sizes.ts";
 import type { Finding, Rule, Source } from "./source.ts";
 
@@ -47,8 +47,8 @@ describe("imports", () => {
     ["faces/library/src/a.ts", "@redrive/simulator", "faces/library may not import"],
     ["faces/service/src/a.ts", "redrive", "faces/service may not import"],
     ["apps/cli/src/a.ts", "@redrive/web", "apps/cli may not import"],
-    ["apps/cli/src/a.ts", "@redrive/core/src/policy.ts", "import @redrive/core itself"],
-    ["faces/library/src/a.ts", "../../../core/src/policy.ts", "by its name"],
+    ["apps/cli/src/a.ts", "@redrive/core/src/policy/policy.ts", "import @redrive/core itself"],
+    ["faces/library/src/a.ts", "../../../core/src/policy/policy.ts", "by its name"],
     ["core/src/a.ts", "lodash", "no third-party dependencies"],
     ["faces/library/src/a.ts", "lodash", "no third-party dependencies"],
     ["faces/library/src/a.ts", "@opentelemetry/api", "no third-party dependencies"],
@@ -83,7 +83,7 @@ describe("imports", () => {
     ["faces/service/src/stores/sqlite.test.ts", "./conformance.ts"],
     ["faces/service/src/open-store.ts", "./stores/sqlite.ts"],
     ["apps/cli/src/a.ts", "@redrive/service"],
-    ["test/agreement.test.ts", "../core/src/policy.testing.ts"],
+    ["test/agreement.test.ts", "../core/src/policy/policy.testing.ts"],
   ])("%s may import %s", (path, specifier) => {
     expect(findingsIn(arrows, path, `import { a } from "${specifier}";`)).toEqual([]);
   });
@@ -168,7 +168,12 @@ describe("ambient time and chance", () => {
   });
 
   test("the door, tests and tools are excused", () => {
-    for (const path of ["core/src/system.ts", "core/src/a.test.ts", "tools/a.mjs", "bench/a.mjs"]) {
+    for (const path of [
+      "core/src/time/system.ts",
+      "core/src/a.test.ts",
+      "tools/a.mjs",
+      "bench/a.mjs",
+    ]) {
       expect(findingsIn(ambient, path, "Date.now()")).toEqual([]);
     }
   });
@@ -221,27 +226,6 @@ describe("purpose", () => {
   });
 });
 
-describe("ARCHITECTURE.md", () => {
-  const map = { path: "ARCHITECTURE.md", text: "`backoff.ts` and `stores/sqlite.ts`." };
-  const file = (path: string) => ({ path, text: "" });
-
-  test("names every module of core and the faces", () => {
-    const known = [file("core/src/backoff.ts"), file("faces/service/src/stores/sqlite.ts")];
-    expect(architecture([map, ...known])).toEqual([]);
-    const unknown = [file("core/src/off.ts"), file("core/src/jitter.ts")];
-    expect(architecture([map, ...unknown]).map(({ path }) => path)).toEqual([
-      "core/src/off.ts",
-      "core/src/jitter.ts",
-    ]);
-  });
-
-  test("need not name tests, indexes and apps, and nothing before it is written", () => {
-    const others = ["core/src/a.test.ts", "core/src/a.testing.ts", "core/src/index.ts"];
-    expect(architecture([map, ...others.map(file), file("apps/cli/src/a.ts")])).toEqual([]);
-    expect(architecture([file("core/src/jitter.ts")])).toEqual([]);
-  });
-});
-
 describe("names", () => {
   test.each([
     ["core/src/retryAfter.ts", "kebab-case"],
@@ -258,10 +242,11 @@ describe("names", () => {
     ]);
   });
 
-  test.each(["core/src/retry-after.ts", "vitest.config.ts", "core/src/policy.testing.ts"])(
-    "%s is fine",
-    (path) => expect(findingsIn(names, path, "")).toEqual([]),
-  );
+  test.each([
+    "core/src/decide/retry-after.ts",
+    "vitest.config.ts",
+    "core/src/policy/policy.testing.ts",
+  ])("%s is fine", (path) => expect(findingsIn(names, path, "")).toEqual([]));
 
   test("an index lists names, and exports have them", () => {
     const star = join("export", ' * from "./a.ts";');

@@ -6,7 +6,7 @@ import { guardSteps } from "./guard-steps.ts";
 import { silencedTests, traces } from "./leftovers.ts";
 import { lockfile } from "./lockfile.ts";
 import { names } from "./names.ts";
-import { architecture, purpose } from "./purpose.ts";
+import { purpose } from "./purpose.ts";
 import { sizes } from "./sizes.ts";
 import type { Rule } from "./source.ts";
 
@@ -17,7 +17,6 @@ export const RULES: Readonly<Record<string, Rule>> = {
   "only core's admission steps guards": guardSteps,
   "no file is too long": (sources) => sizes(sources),
   "every file opens with its purpose": purpose,
-  "every module is in ARCHITECTURE.md": architecture,
   "files and exports have good names": names,
   "lockfiles are complete": lockfile,
   "no traces of one machine": traces,

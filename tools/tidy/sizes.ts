@@ -4,8 +4,8 @@
  */
 import { type Finding, isCode, isForTests, type Source } from "./source.ts";
 
-const MOST_LINES = 400;
-const MOST_TEST_LINES = 600;
+const MAX_LINES = 400;
+const MAX_TEST_LINES = 600;
 
 export type Ratchet = Readonly<Record<string, number>>;
 
@@ -21,7 +21,7 @@ export function sizes(sources: readonly Source[], ratchet: Ratchet = RATCHET): F
 
 function refuse({ path, text }: Source, ratchet: Ratchet): string | undefined {
   const lines = text.trimEnd().split("\n").length;
-  const most = isForTests(path) ? MOST_TEST_LINES : MOST_LINES;
+  const most = isForTests(path) ? MAX_TEST_LINES : MAX_LINES;
   const listed = Object.hasOwn(ratchet, path) ? ratchet[path] : undefined;
   if (listed === undefined) {
     return lines > most ? `${lines} lines, at most ${most}: split it by its nouns` : undefined;

@@ -1,7 +1,7 @@
 /** Advice text: what the advisor came to, for people: policy, coverage, reasons, code. */
 import { type Advice, type Answers, questions, type UsualDifference } from "@redrive/simulator";
 import { adviceCode } from "@redrive/simulator/export";
-import { percent, policyWords, span } from "@redrive/simulator/words";
+import { formatDuration, percent, policyWords } from "@redrive/simulator/words";
 import type { Look } from "./screen.ts";
 import { jsonLines } from "./terminal/json-lines.ts";
 import { table } from "./terminal/table.ts";
@@ -38,7 +38,8 @@ function answerLines(answers: Answers, look: Look): readonly string[] {
       const given = answers[question.id];
       const value = given ?? question.fallback;
       const label = question.choices.find((choice) => choice.value === value)?.label;
-      const spelt = question.id === "outageMs" ? span(Number(value)) : (label ?? String(value));
+      const spelt =
+        question.id === "outageMs" ? formatDuration(Number(value)) : (label ?? String(value));
       const text = question.text.replace(", in milliseconds", "");
       return [text, given === undefined ? `${spelt}, assumed` : spelt];
     });
@@ -48,7 +49,7 @@ function answerLines(answers: Answers, look: Look): readonly string[] {
 function coverageWords(answers: Answers, { coverage }: Advice): string {
   const fallback = questions.find(({ id }) => id === "outageMs")?.fallback;
   const outageMs = answers.outageMs ?? Number(fallback);
-  return `An outage of ${span(outageMs)} is outlasted by ${percent(coverage)} of the calls.`;
+  return `An outage of ${formatDuration(outageMs)} is outlasted by ${percent(coverage)} of the calls.`;
 }
 
 function differenceLines(

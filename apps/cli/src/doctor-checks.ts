@@ -7,7 +7,7 @@ import { dirname, resolve } from "node:path";
 import process from "node:process";
 import { type Clock, systemClock } from "@redrive/core";
 import { assertEncryptionKey, checkSqliteFile } from "@redrive/service";
-import { span } from "@redrive/simulator/words";
+import { formatDuration } from "@redrive/simulator/words";
 import { keysOf } from "./key-books.ts";
 import { openablePort } from "./ports.ts";
 import { type ServiceConfig, storePath } from "./service-config.ts";
@@ -172,6 +172,6 @@ export function checkClock(clock: Clock, store: string): Check {
   const path = storePath(store);
   const changedAt = path !== undefined && existsSync(path) && statSync(path).mtimeMs;
   if (!changedAt || changedAt <= now + FUTURE_MS) return ok(name, "it runs");
-  const found = `the store was written ${span(changedAt - now)} from now`;
+  const found = `the store was written ${formatDuration(changedAt - now)} from now`;
   return { name, state: "warn", found, fix };
 }

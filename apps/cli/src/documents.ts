@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { causedError, quote, RedriveError } from "@redrive/core";
 
 /** No document of Redrive comes near this; a longer file is a mistake. */
-const MOST_BYTES = 256 * 1024 * 1024;
+const MAX_BYTES = 256 * 1024 * 1024;
 
 /** The text of a file; `-` is standard input. */
 export function readText(path: string): string {
@@ -18,7 +18,7 @@ export function readText(path: string): string {
 export function readBytes(path: string): Buffer {
   try {
     const bytes = readFileSync(path === "-" ? 0 : path);
-    if (bytes.length <= MOST_BYTES) return bytes;
+    if (bytes.length <= MAX_BYTES) return bytes;
   } catch (cause) {
     const reason = reasonOf(cause as NodeJS.ErrnoException);
     const text = `cannot read ${quote(path)}: ${reason}`;

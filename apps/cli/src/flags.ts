@@ -2,8 +2,8 @@
  * Flags: texts of the command line turned into values once, at the edge. Whatever is wrong, the
  * message quotes the value, and commander puts the flag's name before it.
  */
-import { nearest, parseDuration, quote } from "@redrive/core";
-import { whole } from "@redrive/simulator/words";
+import { nearestName, parseDuration, quote } from "@redrive/core";
+import { formatInteger } from "@redrive/simulator/words";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { Seed } from "./presentation.ts";
 
@@ -21,7 +21,9 @@ export function wholeFlag(min: number, max: number): (text: string) => number {
     const digits = text.replace(/(?<=\d)[_,](?=\d{3})/gu, "");
     const value = /^\d{1,15}$/u.test(digits) ? Number(digits) : Number.NaN;
     if (value >= min && value <= max) return value;
-    throw new InvalidArgumentError(`Must be a whole number from ${whole(min)} to ${whole(max)}.`);
+    throw new InvalidArgumentError(
+      `Must be a whole number from ${formatInteger(min)} to ${formatInteger(max)}.`,
+    );
   };
 }
 
@@ -50,7 +52,7 @@ export function wordFlag<Word extends string>(...known: readonly Word[]): (text:
 
 /** " Did you mean x?", or nothing. */
 export function didYouMean(text: string, known: readonly string[]): string {
-  const near = nearest(text, known);
+  const near = nearestName(text, known);
   return near === undefined ? "" : ` Did you mean ${quote(near)}?`;
 }
 

@@ -19,7 +19,7 @@ export interface FlakyDestination {
 const FAILING_SHARE = 0.2;
 
 const DEFAULT_BREAK_MS = 30_000;
-const LONGEST_BREAK_MS = 24 * 3_600_000;
+const MAX_BREAK_MS = 24 * 3_600_000;
 
 /** Listens on that port of loopback, or on any free one if it is taken. */
 export async function startFlakyDestination(
@@ -55,7 +55,7 @@ export function flakyAnswers(clock: Clock, random: Random): (url: string) => Fla
   const isBroken = () => clock.now() < brokenUntil;
   const breakFor = (text: string | null): FlakyAnswer => {
     const ms = text === null ? DEFAULT_BREAK_MS : parseDuration(text);
-    if (ms === undefined || ms > LONGEST_BREAK_MS) {
+    if (ms === undefined || ms > MAX_BREAK_MS) {
       return { status: 400, body: { error: 'for must be a span of at most 24h such as "30s"' } };
     }
     brokenUntil = clock.now() + ms;

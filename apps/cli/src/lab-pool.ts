@@ -26,13 +26,13 @@ export type RunLabs = (
   watcher: LabWatcher,
 ) => Promise<readonly LabReport[]>;
 
-const MOST_THREADS = 4;
+const MAX_THREADS = 4;
 
 /** Reports in the order of the tasks. Fails with the first lab that fails. */
 export const runLabsOnThreads: RunLabs = async (tasks, watcher) => {
   const reports: LabReport[] = [];
   const waiting = tasks.map((task, place) => ({ task, place }));
-  const threads = Math.min(MOST_THREADS, availableParallelism(), tasks.length);
+  const threads = Math.min(MAX_THREADS, availableParallelism(), tasks.length);
   const work = async () => {
     const worker = new Worker(new URL("./lab-worker.js", import.meta.url));
     try {

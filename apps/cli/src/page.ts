@@ -1,5 +1,5 @@
 /** Page: the HTML of `redrive dev`, until the dashboard takes its place. No script, no network. */
-import { span } from "@redrive/core";
+import { formatDuration } from "@redrive/core";
 import type { Schedule } from "./schedules.ts";
 
 export const STYLE = `
@@ -48,7 +48,7 @@ ${schedules.map(row).join("\n")}
 
 function row(schedule: Schedule): string {
   const more = schedule.maxAttempts - 1 > schedule.ceilingsMs.length ? ", ..." : "";
-  const spans = schedule.ceilingsMs.map((ms) => span(ms).replace(" ", "\u00a0"));
+  const spans = schedule.ceilingsMs.map((ms) => formatDuration(ms).replace(" ", "\u00a0"));
   const waits = `${spans.join(", ")}${more}`;
   return `<tr><th scope="row">${escapeHtml(schedule.name)}<br><small>${escapeHtml(schedule.description)}</small></th><td>${
     schedule.maxAttempts

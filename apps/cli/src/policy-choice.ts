@@ -4,9 +4,7 @@
  */
 import {
   type BackoffKind,
-  catalogue,
   causedError,
-  type DestinationParts,
   DocumentError,
   isObject,
   type JitterType,
@@ -15,9 +13,10 @@ import {
   presets,
   quote,
   RedriveError,
-  resolve,
   resolveDestination,
+  resolvePolicy,
 } from "@redrive/core";
+import { catalog, type DestinationParts } from "@redrive/core/interop";
 import type { SharedPolicy } from "@redrive/simulator/share";
 import { type Command, Option } from "commander";
 import { naming, readJson } from "./documents.ts";
@@ -132,7 +131,7 @@ export function curveDocument(flags: PolicyFlags, defaults: PolicyDocument = {})
 
 function assertCurve(document: PolicyDocument): void {
   try {
-    resolve(document);
+    resolvePolicy(document);
   } catch (cause) {
     if (!(cause instanceof DocumentError)) throw cause;
     const told = cause.problems.map(
@@ -147,7 +146,7 @@ export function namedPolicy(name: string): PolicyChoice {
   if (Object.hasOwn(presets, name)) {
     return { name, document: preset(name), guards: {}, shared: name };
   }
-  const entry = catalogue.find(({ id }) => id === name);
+  const entry = catalog.find(({ id }) => id === name);
   if (entry !== undefined) {
     return { name, document: entry.policy, guards: entry.destination, shared: name };
   }
@@ -157,7 +156,7 @@ export function namedPolicy(name: string): PolicyChoice {
 }
 
 export function policyNames(): readonly string[] {
-  return [...Object.keys(presets), ...catalogue.map(({ id }) => id)];
+  return [...Object.keys(presets), ...catalog.map(({ id }) => id)];
 }
 
 /** A policy document, or a destination document with its guards. */
@@ -168,6 +167,6 @@ export function policyFile(path: string): PolicyChoice {
   naming(path, () => isDestination && resolveDestination(read, "simulator"));
   if (typeof inner === "string") return { ...namedPolicy(inner), guards };
   const document = inner as PolicyDocument;
-  naming(path, () => resolve(document));
+  naming(path, () => resolvePolicy(document));
   return { name: document.policyId ?? path, document, guards, shared: document };
 }

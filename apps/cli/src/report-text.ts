@@ -3,7 +3,7 @@
  * then load, attempts and goodput over time on one scale, with the trouble marked below.
  */
 import type { PhaseDocument, Report, ScenarioDocument } from "@redrive/simulator";
-import { peaksOver, ratesOver, reportRows, span } from "@redrive/simulator/words";
+import { formatDuration, peaksOver, ratesOver, reportRows } from "@redrive/simulator/words";
 import { type Panel, type PanelsOptions, panelLines, panelsSvg, SVG_COLUMNS } from "./panels.ts";
 import type { Look } from "./screen.ts";
 import { chartRoom } from "./terminal/columns.ts";
@@ -88,8 +88,8 @@ function troubleLines(
     const from = Math.min(room - 1, Math.floor((atMs / scale.endMs) * room));
     const to = Math.min(room, Math.max(from + 1, Math.ceil(((atMs + forMs) / scale.endMs) * room)));
     const mark = `${indent}${" ".repeat(from)}${paint("bad", "▀".repeat(to - from))}`;
-    const start = atMs === 0 ? "0" : span(atMs);
-    const words = `${kind.toLowerCase()} from ${start} to ${span(atMs + forMs)}`;
+    const start = atMs === 0 ? "0" : formatDuration(atMs);
+    const words = `${kind.toLowerCase()} from ${start} to ${formatDuration(atMs + forMs)}`;
     if (to + 1 + words.length <= room) return [`${mark} ${words}`];
     const left = Math.max(0, Math.min(from, room - words.length));
     return [mark, `${indent}${" ".repeat(left)}${words}`];
@@ -105,7 +105,7 @@ function queueLines(report: Report, look: Look): readonly string[] {
     title: "longest wait in the server's queue",
     values: (columns) => peaksOver(queueMs, binMs, endMs, columns),
   };
-  return ["", ...panelLines([panel], { top, endMs, height: 3, spell: span }, look)];
+  return ["", ...panelLines([panel], { top, endMs, height: 3, spell: formatDuration }, look)];
 }
 
 export function reportSvg(scenario: ScenarioDocument, report: Report): string {

@@ -1,7 +1,7 @@
 /** Schedule SVG: the waits of one call as a picture, a bar each with the range it was drawn from. */
 import type { PolicyDocument } from "@redrive/core";
 import type { Schedule } from "@redrive/simulator";
-import { policyWords, span } from "@redrive/simulator/words";
+import { formatDuration, policyWords } from "@redrive/simulator/words";
 import { svgBars } from "./svg.ts";
 
 export function scheduleSvg(document: PolicyDocument, { waits }: Schedule): string {
@@ -10,7 +10,7 @@ export function scheduleSvg(document: PolicyDocument, { waits }: Schedule): stri
     lowMs,
     highMs,
     valueMs: delayMs,
-    note: `starts at ${span(sumMs)}`,
+    note: `starts at ${formatDuration(sumMs)}`,
   }));
   return svgBars(policyWords(document), bars);
 }

@@ -1,5 +1,5 @@
 /** Schedules: the presets with the waits they give, for the page and for programs. */
-import { compile, type PolicyDocument, presets, resolve } from "@redrive/core";
+import { compilePolicy, type PolicyDocument, presets, resolvePolicy } from "@redrive/core";
 
 /** Longer schedules are cut: the first waits tell the shape. */
 const WAITS_SHOWN = 12;
@@ -19,8 +19,8 @@ export function presetSchedules(): readonly Schedule[] {
 }
 
 function schedule(name: string, document: PolicyDocument): Schedule {
-  const policy = resolve(document);
-  const kernel = compile(policy);
+  const policy = resolvePolicy(document);
+  const kernel = compilePolicy(policy);
   const waits = Math.min(policy.maxAttempts - 1, WAITS_SHOWN);
   return {
     name,

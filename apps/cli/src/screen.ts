@@ -33,8 +33,8 @@ export interface Screen extends Look {
 const DEFAULT_PAGES_URL = "http://127.0.0.1:7337/ui/";
 
 const DEFAULT_WIDTH = 80;
-const LEAST_WIDTH = 40;
-const MOST_WIDTH = 240;
+const MIN_WIDTH = 40;
+const MAX_WIDTH = 240;
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -59,7 +59,7 @@ export function systemScreen(): Screen {
 /** `COLUMNS` wins over what the terminal says, so that a script can choose. */
 export function widthOf(env: Environment, terminal: number | undefined): number {
   const asked = /^\d{1,4}$/u.test(env["COLUMNS"] ?? "") ? Number(env["COLUMNS"]) : terminal;
-  return Math.min(MOST_WIDTH, Math.max(LEAST_WIDTH, asked || DEFAULT_WIDTH));
+  return Math.min(MAX_WIDTH, Math.max(MIN_WIDTH, asked || DEFAULT_WIDTH));
 }
 
 /** no-color.org: any value that is not empty turns colours off. */

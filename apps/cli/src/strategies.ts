@@ -2,7 +2,7 @@
 import { type PolicyDocument, quote, RedriveError } from "@redrive/core";
 import {
   assertStrategyCount,
-  MOST_STRATEGIES,
+  MAX_STRATEGIES,
   strategyDocument,
   strategyNames,
 } from "@redrive/simulator";
@@ -22,7 +22,7 @@ export interface StrategyFlags extends PolicyFlags {
 }
 
 export function addCompare(command: Command, fallback: readonly string[]): Command {
-  const text = `strategies, presets or catalogue entries, at most ${MOST_STRATEGIES}`;
+  const text = `strategies, presets or catalogue entries, at most ${MAX_STRATEGIES}`;
   return command
     .addOption(
       new Option("--compare <list>", text)

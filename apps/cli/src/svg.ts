@@ -2,7 +2,7 @@
  * SVG: small pictures without a library: bars for one call's waits, columns for counts over time.
  * They follow the reader's light or dark setting, and every number in them has its unit.
  */
-import { span, whole } from "@redrive/simulator/words";
+import { formatDuration, formatInteger } from "@redrive/simulator/words";
 
 const STYLE = `
   text { font: 13px system-ui, sans-serif; fill: #1f2933; }
@@ -63,7 +63,7 @@ export function svgBars(title: string, bars: readonly SvgBar[]): string {
       label(BAR_LEFT - 12, y + 15, one.label, "right"),
       box(x(one.lowMs), y, x(one.highMs) - x(one.lowMs), 20, "range"),
       box(BAR_LEFT, y + 5, x(one.valueMs) - BAR_LEFT, 10, "ink"),
-      label(WIDTH - BAR_RIGHT + 90, y + 15, span(one.valueMs), "right"),
+      label(WIDTH - BAR_RIGHT + 90, y + 15, formatDuration(one.valueMs), "right"),
       label(WIDTH - BAR_RIGHT + 106, y + 15, one.note, "faint"),
     ];
   });
@@ -96,7 +96,7 @@ export function svgColumns(panels: readonly SvgPanel[], options: SvgColumnsOptio
   const height = MARGIN + 16 + panels.length * PANEL + MARGIN;
   const axis = [
     label(PLOT_LEFT, height - 12, "0", "faint"),
-    label(WIDTH - MARGIN, height - 12, span(endMs), "faint right"),
+    label(WIDTH - MARGIN, height - 12, formatDuration(endMs), "faint right"),
   ];
   return picture(title, height, [label(MARGIN, MARGIN, title), ...body, ...axis]);
 }
@@ -112,7 +112,7 @@ function panelParts(panel: SvgPanel, y: number, top: number): readonly string[] 
   });
   return [
     label(PLOT_LEFT, y + 20, panel.title, "faint"),
-    label(PLOT_LEFT - 10, y + 40, whole(top), "right"),
+    label(PLOT_LEFT - 10, y + 40, formatInteger(top), "right"),
     ...columns,
     `<line x1="${PLOT_LEFT}" x2="${WIDTH - MARGIN}" y1="${base}" y2="${base}" class="rule"/>`,
   ];

@@ -4,7 +4,7 @@
  */
 import { systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
-import { counted, span } from "@redrive/simulator/words";
+import { counted, formatDuration } from "@redrive/simulator/words";
 import type { Look } from "./screen.ts";
 import type { Tone } from "./terminal/paint.ts";
 import { type Cell, type Column, table } from "./terminal/table.ts";
@@ -72,11 +72,11 @@ export function whenWords(task: Task, now: number): string {
 }
 
 export function agoWords(at: number, now: number): string {
-  return now - at < 1000 ? "just now" : `${span(rounded(now - at))} ago`;
+  return now - at < 1000 ? "just now" : `${formatDuration(rounded(now - at))} ago`;
 }
 
 export function untilWords(at: number, now: number): string {
-  return span(rounded(at - now));
+  return formatDuration(rounded(at - now));
 }
 
 /** In the steps that people count in: the more there is of it, the larger. */
@@ -146,10 +146,10 @@ function attemptTable(attempts: readonly Attempt[], look: Look): readonly string
   const rows = attempts.map((one) => [
     String(one.attemptNumber),
     timeOfDay(one.startedAt),
-    span(one.durationMs),
+    formatDuration(one.durationMs),
     one.outcome,
     answerWords(one),
-    one.nextDelayMs === null ? "" : span(one.nextDelayMs),
+    one.nextDelayMs === null ? "" : formatDuration(one.nextDelayMs),
   ]);
   return table(ATTEMPT_COLUMNS, rows, look);
 }

@@ -9,7 +9,7 @@
 import {
   type Breaker,
   type Cancel,
-  decideAlone,
+  decideUnguarded,
   type HoldReason,
   invalidArgument,
   isRepeatable,
@@ -309,7 +309,7 @@ export function ended<T>(
   const random = isLast ? setting.random : storyOf(call).random;
   const decision =
     host === undefined || isLast
-      ? decideAlone(policy, requestOf(call), historyOf(call, now), outcome, now, random)
+      ? decideUnguarded(policy, requestOf(call), historyOf(call, now), outcome, now, random)
       : host.decide(call, outcome, now, random, throttled);
   const isStop = decision.kind === "stop";
   if (!isStop || !isOwnError(made, decision.reason, ending) || listens(call)) {

@@ -14,8 +14,8 @@ import {
   policyDocumentOf,
   type Random,
   type RetryBudget,
-  resolve,
   resolveDestination,
+  resolvePolicy,
   restoreGuards,
   systemClock,
   systemRandom,
@@ -117,7 +117,7 @@ class GuardedDestination implements Destination {
     // As it was written, so that overrides complete with the right defaults.
     const base = policyDocumentOf(document.policy ?? {});
     this.#settings = new SettingCache({}, (overrides) =>
-      createSetting(resolve({ ...base, ...overrides }), clock, this.#setting.random, name),
+      createSetting(resolvePolicy({ ...base, ...overrides }), clock, this.#setting.random, name),
     );
     if (wiring.onEvent !== undefined) this.on("*", wiring.onEvent);
   }

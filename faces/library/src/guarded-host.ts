@@ -4,14 +4,14 @@
  * attempts may be hedged, and a call that is given up may fall back.
  */
 import {
-  type Applicant,
+  type AdmissionRequest,
+  admissionRequestOf,
   admit,
-  applicantOf,
   type BreakerState,
   type CallHistory,
   type Decision,
   decide,
-  HEDGE_APPLICANT,
+  HEDGE_REQUEST,
   type HedgeOptions,
   type HoldReason,
   hedgeAfterMs,
@@ -23,7 +23,7 @@ import {
   retryGates,
   type StopReason,
   type Verdict,
-  type WaitingHost,
+  type WaitingCallHandler,
 } from "@redrive/core";
 import { type Call, giveUp, launch, proceed, wait } from "./call.ts";
 import {
@@ -53,7 +53,7 @@ export interface HostWiring {
   readonly reauthenticate?: () => void | PromiseLike<void>;
 }
 
-export class GuardedHost implements Host, WaitingHost<AnyCall> {
+export class GuardedHost implements Host, WaitingCallHandler<AnyCall> {
   readonly gatekeeper: Gatekeeper;
   readonly idempotent: boolean | undefined;
   readonly listeners: Map<CallEventType | "*", Set<CallListener>> = new Map();
@@ -108,7 +108,7 @@ export class GuardedHost implements Host, WaitingHost<AnyCall> {
     const { breaker } = call;
     // A first attempt that has only a closed breaker to pass takes nothing else.
     if (call.made === 0 && this.#hedge === undefined) {
-      const pass = admission.enterBare(breaker);
+      const pass = admission.enterOnlyBreaker(breaker);
       if (pass > 0) {
         this.counts.firsts++;
         launch(call, 0, pass, undefined);
@@ -194,7 +194,7 @@ export class GuardedHost implements Host, WaitingHost<AnyCall> {
 
   /** A listener has aborted the call that was about to leave: it has taken nothing. */
   #giveBack<T>({ breaker }: Call<T>, permit: Permit, now: number): void {
-    this.gatekeeper.admission.giveBack(permit, breaker, now);
+    this.gatekeeper.admission.handBack(permit, breaker, now);
     this.held.wake(now);
   }
 
@@ -216,7 +216,7 @@ export class GuardedHost implements Host, WaitingHost<AnyCall> {
   /** Sends a copy of a slow attempt, if the guards allow it: a hedge pays what a retry pays. */
   #sendCopy<T>(call: Call<T>, copy: number, afterMs: number): Call<T> | undefined {
     const now = call.setting.ticker.turn.now();
-    const permit = this.gatekeeper.admission.enter(HEDGE_APPLICANT, call.breaker, now);
+    const permit = this.gatekeeper.admission.enter(HEDGE_REQUEST, call.breaker, now);
     if (permit === undefined) return undefined;
     this.counts.hedges++;
     tell(call, { type: "hedge", attempt: call.made, copy, afterMs });
@@ -236,7 +236,7 @@ export class GuardedHost implements Host, WaitingHost<AnyCall> {
       admission.leave(permit, breaker, call.policy, outcome, verdict, durationMs, now);
       this.held.wake(now);
     } else if (breaker !== undefined) {
-      admission.leaveBare(pass, breaker, outcome, verdict, durationMs, now);
+      admission.leaveOnlyBreaker(pass, breaker, outcome, verdict, durationMs, now);
     }
     tellBreaker(call, before);
   }
@@ -303,7 +303,7 @@ export class GuardedHost implements Host, WaitingHost<AnyCall> {
     random: Random,
     throttled: boolean,
   ): Decision {
-    const applicant = applicantOf(true, call.options.patience === "wait", throttled);
+    const applicant = admissionRequestOf(true, call.options.patience === "wait", throttled);
     const gates = retryGates(this.gatekeeper.admission, applicant, call.breaker, now);
     const history = historyOf(call, now);
     return decide(call.policy, requestOf(call), history, outcome, gates, now, random);
@@ -370,10 +370,10 @@ function tellBreaker<T>(call: Call<T>, before: BreakerState | undefined): void {
 }
 
 /** An attempt with new credentials repeats no failure: it costs what a first attempt costs. */
-function applicantFor<T>({ made, story, options }: Call<T>): Applicant {
+function applicantFor<T>({ made, story, options }: Call<T>): AdmissionRequest {
   const isFirst = made === 0 || story?.isRenewed === true;
   const throttled = !isFirst && story?.isThrottled === true;
-  return applicantOf(!isFirst, options.patience === "wait", throttled);
+  return admissionRequestOf(!isFirst, options.patience === "wait", throttled);
 }
 
 /** Whoever asks to start has an attempt left, if only to use new credentials. */

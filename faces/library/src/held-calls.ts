@@ -5,9 +5,9 @@
 import {
   type Admission,
   type Cancel,
+  type WaitingCallHandler,
   WaitingCalls,
   type WaitingEntry,
-  type WaitingHost,
 } from "@redrive/core";
 import type { Call } from "./call.ts";
 import type { Setting } from "./setting.ts";
@@ -22,7 +22,7 @@ export class HeldCalls {
   #alarmAt: number = Number.POSITIVE_INFINITY;
   #cancelAlarm: Cancel | undefined = undefined;
 
-  constructor(admission: Admission, host: WaitingHost<AnyCall>, setting: Setting) {
+  constructor(admission: Admission, host: WaitingCallHandler<AnyCall>, setting: Setting) {
     this.queue = new WaitingCalls(admission, host);
     this.#setting = setting;
   }

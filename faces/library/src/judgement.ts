@@ -4,11 +4,11 @@
  */
 import {
   classifyError,
+  classifyOutcome,
   invalidArgument,
-  judge,
   type Outcome,
   RedriveError,
-  thrownHint,
+  retryHintOf,
   type Verdict,
 } from "@redrive/core";
 import type { Call } from "./call.ts";
@@ -64,7 +64,7 @@ export function judgementOf<T>(
   const { classify, shouldRetry } = options;
   try {
     const outcome = outcomeBy(classify, ending, attempt.attempt, seen);
-    const verdict = sure("classify", VERDICTS, judge(policy, outcome));
+    const verdict = sure("classify", VERDICTS, classifyOutcome(policy, outcome));
     const isRetryable = verdict === "transient" || verdict === "throttled";
     const isAsked = shouldRetry && isRetryable && "error" in ending && made < policy.maxAttempts;
     return !isAsked || sure("shouldRetry", [true, false], shouldRetry(ending.error, attempt))
@@ -96,7 +96,7 @@ function outcomeBy<T>(
 export function outcomeOf(error: unknown, now: number): Outcome {
   if (!(error instanceof RedriveError) || error.code === "ATTEMPT_TIMEOUT") {
     const outcome = classifyError(error);
-    const hint = thrownHint(error, now);
+    const hint = retryHintOf(error, now);
     return hint ? { ...outcome, ...hint } : outcome;
   }
   if (error.code !== "GAVE_UP") return FAULT;

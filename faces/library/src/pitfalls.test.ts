@@ -3,7 +3,7 @@
  * the study of peers; those that need sockets are in `test/library/pitfalls-sockets.test.ts`.
  */
 import { getEventListeners } from "node:events";
-import type { Outcome, resolve } from "@redrive/core";
+import type { Outcome, resolvePolicy } from "@redrive/core";
 import { describe, expect, test, vi } from "vitest";
 import { destination } from "./destination.ts";
 import { createFetch } from "./fetch.ts";
@@ -204,7 +204,7 @@ describe("8. options that do nothing: every field of a policy shows its effect",
   const hint = (): Outcome => ({ kind: "status", status: 503, retryAfterMs: 5000 });
   const throttled = (): Outcome => ({ kind: "status", status: 429 });
   const exhausted = (): Outcome => ({ kind: "grpc", code: "INTERNAL" });
-  const cases: readonly [keyof ReturnType<typeof resolve>, RetryOptions, RetryOptions][] = [
+  const cases: readonly [keyof ReturnType<typeof resolvePolicy>, RetryOptions, RetryOptions][] = [
     ["maxAttempts", {}, { maxAttempts: 2 }],
     ["backoff", {}, { backoff: "FIXED" }],
     ["initialDelayMs", {}, { initialDelayMs: 7 }],

@@ -1,5 +1,5 @@
 /** Tests of `retry`: what one line of use does, and which options it takes. */
-import { DocumentError, RedriveError, resolve } from "@redrive/core";
+import { DocumentError, RedriveError, resolvePolicy } from "@redrive/core";
 import fc from "fast-check";
 import { describe, expect, expectTypeOf, test } from "vitest";
 import { retry } from "./retry.ts";
@@ -41,7 +41,7 @@ describe("without options", () => {
     const { clock, random, onEvent, events } = world();
     const { fn, calledAt } = flaky(clock, [{ throws: new Error("down") }]);
     await rejectionOf(clock.run(retry(fn, { clock, random, onEvent })));
-    const { maxAttempts } = resolve();
+    const { maxAttempts } = resolvePolicy();
     expect(calledAt).toHaveLength(maxAttempts);
     const delays = events.flatMap((event) => (event.type === "retry" ? [event.delayMs] : []));
     expect(delays).toHaveLength(4);

@@ -6,7 +6,7 @@ import {
   type BreakerOptions,
   isObject,
   type Rule,
-  readSaved,
+  readSavedState,
   restoreBreaker,
   type SavedBreaker,
   type SavedGuards,
@@ -33,7 +33,7 @@ const objectRule: Rule = (value) => (isObject(value) ? undefined : "an object");
 /** Checks the frame; each guard checks its own part when it is restored. */
 export function readState(saved: unknown): SavedState {
   const fields = { version: versionRule, guards: objectRule, keys: objectRule };
-  return readSaved<SavedState>("saved", saved, fields);
+  return readSavedState<SavedState>("saved", saved, fields);
 }
 
 export function restoreKeys(

@@ -1,5 +1,5 @@
 /** Tests of settings: options are looked at once, and never mistaken for others. */
-import { resolve, systemTime } from "@redrive/core";
+import { resolvePolicy, systemTime } from "@redrive/core";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createSetting, retrySettings, type SeenOptions, SettingCache } from "./setting.ts";
@@ -33,7 +33,7 @@ function counting() {
   const made: object[] = [];
   const cache = new SettingCache({}, (policy) => {
     made.push(policy);
-    return createSetting(resolve(policy));
+    return createSetting(resolvePolicy(policy));
   });
   return { cache, made };
 }
@@ -122,7 +122,7 @@ describe("told apart", () => {
     const { cache } = counting();
     cache.get({ maxAttempts: 7, initialDelayMs: 5 });
     const heir: object = Object.assign(Object.create({ initialDelayMs: 5 }), { maxAttempts: 7 });
-    expect(cache.get(heir).policy).toEqual(resolve({ maxAttempts: 7 }));
+    expect(cache.get(heir).policy).toEqual(resolvePolicy({ maxAttempts: 7 }));
     const nothing = cache.get({});
     expect(() => cache.get(null as never)).toThrow("must be an object");
     expect(cache.get({})).toBe(nothing);

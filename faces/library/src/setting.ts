@@ -14,7 +14,7 @@ import {
   type PolicyDocument,
   type Random,
   type Rule,
-  resolve,
+  resolvePolicy,
   systemRandom,
   systemTime,
   type TimeSource,
@@ -195,5 +195,9 @@ function keysOf(list: readonly unknown[]): readonly unknown[] {
 export const retrySettings: SettingCache = new SettingCache(
   { clock: anything, random: anything },
   (policy, { clock, random }) =>
-    createSetting(resolve(policy), clock as TimeSource | undefined, random as Random | undefined),
+    createSetting(
+      resolvePolicy(policy),
+      clock as TimeSource | undefined,
+      random as Random | undefined,
+    ),
 );

@@ -11,7 +11,7 @@ import type { TaskInput } from "./task-input.ts";
 export const DEFAULT_POLICY = "background";
 
 /** More destinations than this are read again; in SQLite that costs no more than a look. */
-const MOST_DESTINATIONS = 10_000;
+const MAX_DESTINATIONS = 10_000;
 
 export class DestinationPolicies {
   readonly #store: Store;
@@ -47,7 +47,7 @@ export class DestinationPolicies {
   }
 
   #keep(tenantId: string, destination: string, asked: string): void {
-    if (this.#asked.size >= MOST_DESTINATIONS) this.#asked.clear();
+    if (this.#asked.size >= MAX_DESTINATIONS) this.#asked.clear();
     this.#asked.set(keyOf(tenantId, destination), asked);
   }
 

@@ -6,7 +6,7 @@ import {
   type DestinationDocument,
   DocumentError,
   type ErrorCode,
-  problem,
+  fieldProblem,
   RedriveError,
 } from "@redrive/core";
 
@@ -21,7 +21,7 @@ export function taskNotFound(taskId: string): RedriveError {
 /** A hedge is a second request for one attempt, and here every request is counted (decision 10). */
 export function hedgeRefused({ hedge }: DestinationDocument): Error {
   const message = "hedge is for the library: the service sends each attempt once; leave it out";
-  return new DocumentError("INVALID_DESTINATION", [problem("hedge", hedge, message)]);
+  return new DocumentError("INVALID_DESTINATION", [fieldProblem("hedge", hedge, message)]);
 }
 
 /** The store kept a stop waiting for too long. */

@@ -8,7 +8,7 @@ import type { Headers, NewTask } from "./task.ts";
 export const HOP_HEADER = "redrive-hop";
 
 /** More than anybody needs on purpose. */
-const MOST_HOPS = 3;
+const MAX_HOPS = 3;
 
 /** The hops of a request by its header; 0 for one that comes from no Redrive. */
 export function hopsOf(headers: Readonly<Record<string, unknown>>): number {
@@ -19,8 +19,8 @@ export function hopsOf(headers: Readonly<Record<string, unknown>>): number {
 /** As `hopsOf`; throws `LOOP_DETECTED` if there were too many to be on purpose. */
 export function assertNoLoop(headers: Readonly<Record<string, unknown>>): number {
   const hops = hopsOf(headers);
-  if (hops <= MOST_HOPS) return hops;
-  const text = `the request has come through ${hops} services like this one, at most ${MOST_HOPS} may`;
+  if (hops <= MAX_HOPS) return hops;
+  const text = `the request has come through ${hops} services like this one, at most ${MAX_HOPS} may`;
   throw serviceError("LOOP_DETECTED", `${text}: does the target hand its task on in a circle?`);
 }
 

@@ -2,7 +2,7 @@
  * Policies: registered, replaced and looked up. A task is pinned to a version. Presets need no
  * registration, and a policy that comes with a task is kept under the digest of its document.
  */
-import { type PolicyDocument, presets, resolve } from "@redrive/core";
+import { type PolicyDocument, presets, resolvePolicy } from "@redrive/core";
 import { type PolicyBook, PRESET_VERSION } from "./engine/policy-book.ts";
 import { serviceError } from "./errors.ts";
 import type { PolicyRow, Store } from "./store.ts";
@@ -17,10 +17,10 @@ export interface PolicyChoice {
 }
 
 /** More are forgotten and read again. */
-const MOST_KNOWN = 10_000;
+const MAX_KNOWN = 10_000;
 
 /** Of those who change one policy at the same time, each needs as many tries as there are others. */
-const MOST_TRIES = 100;
+const MAX_TRIES = 100;
 
 export class Policies {
   readonly #store: Store;
@@ -69,7 +69,7 @@ export class Policies {
 
   /** Keeps a policy that came with a task. */
   async chooseInline(tenantId: string, document: PolicyDocument): Promise<PolicyChoice> {
-    const policyId = `inline.${this.#digest([JSON.stringify(resolve(document))]).slice(0, 40)}`;
+    const policyId = `inline.${this.#digest([JSON.stringify(resolvePolicy(document))]).slice(0, 40)}`;
     const add = async () => this.#note(await this.#add(tenantId, policyId, document));
     return this.known(tenantId, policyId) ?? this.#pinned(tenantId, policyId, add);
   }
@@ -103,7 +103,7 @@ export class Policies {
 
   #pin(key: string, change: 1 | -1): void {
     const pins = (this.#pins.get(key) ?? 0) + change;
-    if (pins === 0 && this.#pins.size > MOST_KNOWN) this.#pins.delete(key);
+    if (pins === 0 && this.#pins.size > MAX_KNOWN) this.#pins.delete(key);
     else this.#pins.set(key, pins);
   }
 
@@ -182,11 +182,11 @@ export class Policies {
 
   /** Tries until `change` is not overtaken by others, which it tells by null. */
   async #insist<T>(policyId: string, change: () => Promise<T | null>): Promise<T> {
-    for (let tries = 1; tries <= MOST_TRIES; tries++) {
+    for (let tries = 1; tries <= MAX_TRIES; tries++) {
       const result = await change();
       if (result !== null) return result;
     }
-    const text = `policy ${JSON.stringify(policyId)} was changed by others each of ${MOST_TRIES} times`;
+    const text = `policy ${JSON.stringify(policyId)} was changed by others each of ${MAX_TRIES} times`;
     throw serviceError("POLICY_CONFLICT", `${text}; try again`);
   }
 
@@ -197,7 +197,7 @@ export class Policies {
     version: number,
     document: PolicyDocument,
   ): Promise<PolicyRow | null> {
-    resolve(document);
+    resolvePolicy(document);
     const text = JSON.stringify(document);
     const row = { tenantId, policyId, version, document: text, createdAt: this.#now() };
     return (await this.#store.addPolicy(row)) ? row : null;
@@ -207,7 +207,7 @@ export class Policies {
     const choice = { policyId, policyVersion: version };
     this.#book.keep({ tenantId, ...choice }, JSON.parse(document) as PolicyDocument);
     // Policies that come with tasks may be without number.
-    if (this.#newest.size >= MOST_KNOWN) this.#newest.clear();
+    if (this.#newest.size >= MAX_KNOWN) this.#newest.clear();
     this.#newest.set(keyOf(tenantId, policyId), choice);
     return choice;
   }
@@ -218,7 +218,7 @@ function keyOf(tenantId: string, policyId: string): string {
 }
 
 function idOf(document: PolicyDocument): string {
-  resolve(document);
+  resolvePolicy(document);
   if (document.policyId !== undefined) return document.policyId;
   throw serviceError("UNKNOWN_POLICY", "a policy to register must have a policyId, got none");
 }

@@ -10,8 +10,8 @@ import {
   DocumentError,
   isObject,
   remainingMs,
-  resolve,
   resolveDestination,
+  resolvePolicy,
 } from "@redrive/core";
 import type { RefusedTarget, Target } from "./deliver/target.ts";
 import { asAsked, DestinationPolicies } from "./destination-policies.ts";
@@ -150,7 +150,7 @@ export class Redrive {
     if (policy === undefined) {
       return this.#destinationPolicies.choose(tenantId, this.#destinationOf(input));
     }
-    resolve(policy);
+    resolvePolicy(policy);
     return this.policies.chooseInline(tenantId, policy);
   }
 

@@ -2,11 +2,11 @@
  * Task headers: which headers a task may bring, judged when it is created: what a client refuses to
  * send is found out now, not at the attempt. No message quotes a value, since it may be a secret.
  */
-import { isObject, type Problem, quote } from "@redrive/core";
+import { type FieldProblem, isObject, quote } from "@redrive/core";
 import { HOP_HEADER } from "./hop.ts";
 
-const MOST_HEADERS = 100;
-const MOST_BYTES = 16_384;
+const MAX_HEADERS = 100;
+const MAX_BYTES = 16_384;
 const NAME = /^[!#$%&'*+.^_`|~\w-]{1,256}$/;
 /** Latin1 without control characters, tab excepted: what an HTTP/1.1 field can hold. */
 const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
@@ -36,18 +36,18 @@ export function isHarmlessHeader(name: string): boolean {
 }
 
 /** Everything wrong with the headers of a task. */
-export function headerProblems(headers: unknown): readonly Problem[] {
+export function headerProblems(headers: unknown): readonly FieldProblem[] {
   if (headers === undefined) return [];
   if (!isObject(headers)) return [wrong("headers", "headers must be an object of texts")];
   const entries = Object.entries(headers);
-  if (entries.length > MOST_HEADERS) {
-    return [wrong("headers", `headers must be at most ${MOST_HEADERS}, got ${entries.length}`)];
+  if (entries.length > MAX_HEADERS) {
+    return [wrong("headers", `headers must be at most ${MAX_HEADERS}, got ${entries.length}`)];
   }
   const problems = entries.flatMap(([name, value]) => headerProblem(name, value) ?? []);
   return problems.length > 0 ? problems : togetherProblems(entries as [string, string][]);
 }
 
-function headerProblem(name: string, value: unknown): Problem | undefined {
+function headerProblem(name: string, value: unknown): FieldProblem | undefined {
   const field = `headers.${name.slice(0, 64)}`;
   if (!NAME.test(name)) return wrong(field, `header ${quote(name)} is no legal header name`);
   if (RESERVED.test(name.toLowerCase())) {
@@ -58,7 +58,9 @@ function headerProblem(name: string, value: unknown): Problem | undefined {
 }
 
 /** What no single header shows. */
-function togetherProblems(entries: readonly (readonly [string, string])[]): readonly Problem[] {
+function togetherProblems(
+  entries: readonly (readonly [string, string])[],
+): readonly FieldProblem[] {
   let bytes = 0;
   const names = new Set<string>();
   for (const [name, value] of entries) {
@@ -67,11 +69,11 @@ function togetherProblems(entries: readonly (readonly [string, string])[]): read
     if (names.has(lower)) return [wrong(`headers.${name}`, `header ${quote(name)} is there twice`)];
     names.add(lower);
   }
-  return bytes <= MOST_BYTES
+  return bytes <= MAX_BYTES
     ? []
-    : [wrong("headers", `headers must be at most ${MOST_BYTES} bytes together, got ${bytes}`)];
+    : [wrong("headers", `headers must be at most ${MAX_BYTES} bytes together, got ${bytes}`)];
 }
 
-function wrong(field: string, message: string): Problem {
+function wrong(field: string, message: string): FieldProblem {
   return { field, value: undefined, message };
 }

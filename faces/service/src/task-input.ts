@@ -6,12 +6,12 @@ import {
   booleanRule,
   checkFields,
   DocumentError,
+  type FieldProblem,
   type Fields,
+  fieldProblem,
   isObject,
   numberRule,
   type PolicyDocument,
-  type Problem,
-  problem,
   type Rule,
   textRule,
 } from "@redrive/core";
@@ -60,9 +60,9 @@ export interface TaskInput {
 }
 
 /** Larger bodies belong into the blob store. */
-export const LONGEST_INLINE_BODY = 65_536;
+export const MAX_INLINE_BODY = 65_536;
 
-const LONGEST_TEXT = 1024;
+const MAX_TEXT = 1024;
 
 const FURTHEST_MS = 365 * 86_400_000;
 const LARGEST = Number.MAX_SAFE_INTEGER;
@@ -85,7 +85,7 @@ function textsRule(pattern: RegExp, most: number): Rule {
 
 /** Stores keep texts as UTF-8, and not all of them keep NUL. */
 function isStorable(text: string): boolean {
-  return text.length <= LONGEST_TEXT && !/[\0\r\n]|\p{Surrogate}/u.test(text);
+  return text.length <= MAX_TEXT && !/[\0\r\n]|\p{Surrogate}/u.test(text);
 }
 
 const FIELDS: Fields & Readonly<Record<keyof TaskInput, unknown>> = {
@@ -117,27 +117,27 @@ export interface TaskMaking {
 }
 
 /** Everything wrong with an input that can be told without looking at its target. */
-export function checkInput(input: unknown, now: number): readonly Problem[] {
+export function checkInput(input: unknown, now: number): readonly FieldProblem[] {
   const problems = checkFields(input, FIELDS);
   if (problems.length > 0) return problems;
   const { scheduledAt = now, deadlineAt, policy, policyId, ...rest } = input as TaskInput;
   if (scheduledAt > now + FURTHEST_MS) {
-    problems.push(problem("scheduledAt", scheduledAt, "scheduledAt must be within 365 days"));
+    problems.push(fieldProblem("scheduledAt", scheduledAt, "scheduledAt must be within 365 days"));
   }
   if (deadlineAt !== undefined && deadlineAt <= Math.max(now, scheduledAt)) {
     problems.push(
-      problem("deadlineAt", deadlineAt, "deadlineAt must be after now and scheduledAt"),
+      fieldProblem("deadlineAt", deadlineAt, "deadlineAt must be after now and scheduledAt"),
     );
   }
   if (policy !== undefined && policyId !== undefined) {
-    problems.push(problem("policy", policy, "policy must be left out when policyId is given"));
+    problems.push(fieldProblem("policy", policy, "policy must be left out when policyId is given"));
   }
   problems.push(...headerProblems(rest.headers), ...bodyProblems(rest));
   return problems;
 }
 
 /** No message quotes a payload: it may hold secrets. */
-function bodyProblems({ method, body, bodyBase64, json }: TaskInput): readonly Problem[] {
+function bodyProblems({ method, body, bodyBase64, json }: TaskInput): readonly FieldProblem[] {
   const bodies = [body, bodyBase64, json].filter((one) => one !== undefined);
   if (bodies.length === 0) return [];
   if (bodies.length > 1)
@@ -157,7 +157,7 @@ function isBase64(text: unknown): boolean {
   return typeof text === "string" && text.length % 4 === 0 && /^[A-Za-z0-9+/]*={0,2}$/.test(text);
 }
 
-function wrong(field: string, message: string): Problem {
+function wrong(field: string, message: string): FieldProblem {
   return { field, value: undefined, message };
 }
 
@@ -170,8 +170,8 @@ export function taskOf(input: TaskInput, making: TaskMaking): NewTask {
   if (!target.ok) throw refusal(target, "targetUrl");
   const callbackUrl = callbackOf(input, making);
   const body = bodyOf(input);
-  if (body !== null && body.length > LONGEST_INLINE_BODY) {
-    const text = `the body must be at most ${LONGEST_INLINE_BODY} bytes, got ${body.length}`;
+  if (body !== null && body.length > MAX_INLINE_BODY) {
+    const text = `the body must be at most ${MAX_INLINE_BODY} bytes, got ${body.length}`;
     throw new DocumentError("INVALID_ARGUMENT", [wrong("body", text)]);
   }
   const { tenantId, taskId, policyId, policyVersion } = making;

@@ -8,7 +8,7 @@ import type { PresetName } from "@redrive/core";
 import { assertRange, type Policy, type PolicyDocument } from "@redrive/core";
 import { type Draws, drawsOf, nextDraw } from "./chance/draws.ts";
 import { nextWait, type Waits, waitsOf } from "./engine/waits.ts";
-import { resolvePolicy } from "./resolve-policy.ts";
+import { policyOf } from "./resolve-policy.ts";
 
 /** Calls that are tried unless told otherwise: good for +-0.7 points. */
 export const COVERAGE_SAMPLES = 20_000;
@@ -28,7 +28,7 @@ export function coverage(
   options: CoverageOptions = {},
 ): number {
   assertRange("attemptMs", options.attemptMs ?? 0, 0, 600_000);
-  return coverageOf(resolvePolicy(policy), outageMs, options);
+  return coverageOf(policyOf(policy), outageMs, options);
 }
 
 /** As `coverage`, for a policy that is already resolved. */

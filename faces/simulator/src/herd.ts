@@ -6,7 +6,7 @@
 import { assertRange, type PolicyDocument, type PresetName } from "@redrive/core";
 import { drawsOf, nextDraw } from "./chance/draws.ts";
 import { nextWait, type Waits, waitsOf } from "./engine/waits.ts";
-import { resolvePolicy } from "./resolve-policy.ts";
+import { policyOf } from "./resolve-policy.ts";
 
 export interface HerdOptions {
   /** 1 to 2 000 000. Default: 10 000. */
@@ -30,12 +30,12 @@ export interface Herd {
 }
 
 /** Windows that are told one by one. */
-const MOST_WINDOWS = 4096;
+const MAX_WINDOWS = 4096;
 
 export function herd(policy: PolicyDocument | PresetName, options: HerdOptions = {}): Herd {
   const { clients = 10_000, seed = 1 } = options;
   assertRange("clients", clients, 1, 2_000_000);
-  const waits = waitsOf(resolvePolicy(policy));
+  const waits = waitsOf(policyOf(policy));
   const firstMs = waits.kernel.ceilingMs(1);
   const { windowMs = Math.max(1, Math.floor(firstMs / 10)) } = options;
   assertRange("windowMs", windowMs, 1, 86_400_000);
@@ -45,7 +45,7 @@ export function herd(policy: PolicyDocument | PresetName, options: HerdOptions =
 function gather(waits: Waits, clients: number, windowMs: number, state: Int32Array): Herd {
   const counts: Counts = {
     windowMs,
-    dense: new Float64Array(MOST_WINDOWS),
+    dense: new Float64Array(MAX_WINDOWS),
     rest: new Map(),
     retries: 0,
     lastAtMs: 0,
@@ -56,7 +56,7 @@ function gather(waits: Waits, clients: number, windowMs: number, state: Int32Arr
   if (followed < clients) multiply(counts, clients);
   const { dense, retries, lastAtMs } = counts;
   const peak = peakOf(dense, counts.rest);
-  const shown = Math.min(MOST_WINDOWS, Math.floor(lastAtMs / windowMs) + 1);
+  const shown = Math.min(MAX_WINDOWS, Math.floor(lastAtMs / windowMs) + 1);
   return {
     clients,
     windowMs,
@@ -98,7 +98,7 @@ function multiply(counts: Counts, clients: number): void {
 function countArrival(counts: Counts, atMs: number): void {
   const { dense, rest } = counts;
   const window = Math.floor(atMs / counts.windowMs);
-  if (window < MOST_WINDOWS) dense[window] = (dense[window] as number) + 1;
+  if (window < MAX_WINDOWS) dense[window] = (dense[window] as number) + 1;
   else rest.set(window, (rest.get(window) ?? 0) + 1);
   counts.retries++;
   if (atMs > counts.lastAtMs) counts.lastAtMs = atMs;

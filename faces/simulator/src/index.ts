@@ -74,7 +74,7 @@ export {
 } from "./simulate-calls.ts";
 export {
   assertStrategyCount,
-  MOST_STRATEGIES,
+  MAX_STRATEGIES,
   strategyDocument,
   strategyNames,
 } from "./strategies.ts";

@@ -13,7 +13,7 @@ import {
 } from "@redrive/core";
 import { MAX_BINS } from "./measure/tally.ts";
 import { isSuccess, type LoggedAttempt, outcomeOf, parseLog } from "./replay-log.ts";
-import { resolvePolicy } from "./scenario.ts";
+import { policyOf } from "./scenario.ts";
 
 /** What came of a set of tasks. */
 export interface ReplaySide {
@@ -65,7 +65,7 @@ export function replay(
   options: ReplayOptions = {},
 ): Replay {
   const log = parseLog(ndjson);
-  const resolved = resolvePolicy(policy);
+  const resolved = policyOf(policy);
   const { seed = 1 } = options;
   const random = seededRandom(seed);
   const world = observe(log);

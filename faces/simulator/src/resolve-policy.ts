@@ -2,8 +2,14 @@
  * Resolve policy: a document or the name of a preset, completed by core. Apart from `scenario.ts`, so
  * that a page which draws one curve does not load the worlds.
  */
-import { type Policy, type PolicyDocument, type PresetName, preset, resolve } from "@redrive/core";
+import {
+  type Policy,
+  type PolicyDocument,
+  type PresetName,
+  preset,
+  resolvePolicy,
+} from "@redrive/core";
 
-export function resolvePolicy(policy: PolicyDocument | PresetName = {}): Policy {
-  return resolve(typeof policy === "string" ? preset(policy) : policy);
+export function policyOf(policy: PolicyDocument | PresetName = {}): Policy {
+  return resolvePolicy(typeof policy === "string" ? preset(policy) : policy);
 }

@@ -8,14 +8,14 @@ import {
   checkFields,
   checkPolicy,
   choiceRule,
+  type FieldProblem,
   type Fields,
+  fieldProblem,
   isObject,
   listRule,
   numberRule,
   POLICY_FIELDS,
-  type Problem,
   presets,
-  problem,
   type Rule,
   textRule,
 } from "@redrive/core";
@@ -121,7 +121,7 @@ export const QUEUE_FIELDS: Fields = {
 type Part = Readonly<Record<string, unknown>>;
 
 /** Everything wrong with a scenario; an empty list means it will be simulated. */
-export function checkScenario(document: unknown): readonly Problem[] {
+export function checkScenario(document: unknown): readonly FieldProblem[] {
   if (!isObject(document)) return checkFields(document, CALLS_FIELDS);
   if (document["world"] === "CONTENTION") {
     return [
@@ -140,7 +140,7 @@ export function checkScenario(document: unknown): readonly Problem[] {
   return checkCalls(document);
 }
 
-function checkCalls(document: Part): readonly Problem[] {
+function checkCalls(document: Part): readonly FieldProblem[] {
   const problems = [...checkFields(document, CALLS_FIELDS), ...missing(document, ["clients"], "")];
   if (problems.length > 0) return problems;
   const tiers = (document["tiers"] ?? [{}]) as readonly unknown[];
@@ -155,10 +155,12 @@ function checkCalls(document: Part): readonly Problem[] {
   ];
 }
 
-function checkClients(clients: Part): Problem[] {
+function checkClients(clients: Part): FieldProblem[] {
   const closed = clients["kind"] === "CLOSED";
   if (!closed && clients["kind"] !== "OPEN") {
-    return [problem("clients.kind", clients["kind"], "clients.kind must be one of OPEN, CLOSED")];
+    return [
+      fieldProblem("clients.kind", clients["kind"], "clients.kind must be one of OPEN, CLOSED"),
+    ];
   }
   return [
     ...checkFields(clients, closed ? CLOSED_FIELDS : OPEN_FIELDS, "clients."),
@@ -167,7 +169,7 @@ function checkClients(clients: Part): Problem[] {
   ];
 }
 
-function checkTier(tier: unknown, prefix: string): Problem[] {
+function checkTier(tier: unknown, prefix: string): FieldProblem[] {
   const problems = checkFields(tier, TIER_FIELDS, prefix);
   if (!isObject(tier) || problems.length > 0) return problems;
   const { destination, server } = tier;
@@ -185,13 +187,13 @@ function checkPhase(
   prefix: string,
   tiers: readonly TierDocument[],
   clients: Part,
-): Problem[] {
+): FieldProblem[] {
   const problems = checkFields(phase, PHASE_FIELDS, prefix);
   if (!isObject(phase)) return problems;
   problems.push(...missing(phase, ["kind", "atMs", "forMs"], prefix));
   if (problems.length > 0) return problems;
   const refuse = (name: string, wanted: string) =>
-    problems.push(problem(prefix + name, phase[name], `${prefix + name} must be ${wanted}`));
+    problems.push(fieldProblem(prefix + name, phase[name], `${prefix + name} must be ${wanted}`));
   const { kind, tier = tiers.length - 1, shard = 0 } = phase as Partial<PhaseDocument>;
   const { shards = 1 } = tiers[tier]?.server ?? {};
   if (tier >= tiers.length) refuse("tier", `below ${tiers.length}`);
@@ -201,20 +203,20 @@ function checkPhase(
   return problems;
 }
 
-function spans(part: Part, names: readonly string[], prefix: string): Problem[] {
+function spans(part: Part, names: readonly string[], prefix: string): FieldProblem[] {
   return names
     .filter((name) => part[name] !== undefined)
     .flatMap((name) => checkSpan(part[name], prefix + name));
 }
 
-function policyProblems(policy: unknown): readonly Problem[] {
+function policyProblems(policy: unknown): readonly FieldProblem[] {
   if (policy === undefined) return [];
   if (typeof policy !== "string") return checkPolicy(policy, "policy.");
   const wanted = choiceRule(...Object.keys(presets))(policy);
-  return wanted === undefined ? [] : [problem("policy", policy, `policy must be ${wanted}`)];
+  return wanted === undefined ? [] : [fieldProblem("policy", policy, `policy must be ${wanted}`)];
 }
 
-function prefixed(problems: readonly Problem[], prefix: string): Problem[] {
+function prefixed(problems: readonly FieldProblem[], prefix: string): FieldProblem[] {
   return problems.map((one) => ({
     field: prefix + one.field,
     value: one.value,

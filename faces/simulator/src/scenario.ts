@@ -201,8 +201,8 @@ export const DEFAULT_HORIZON_MS = 60_000;
 export const DEFAULT_WINDOW_MS = 100;
 
 /** Calls foreseen, and sets of guards (6 kB each): a slip must not fill the machine. */
-const MOST_CALLS = 100_000_000;
-const MOST_GUARDS = 100_000;
+const MAX_CALLS = 100_000_000;
+const MAX_GUARDS = 100_000;
 
 /** Fills in the defaults of a checked scenario of calls; throws `INVALID_ARGUMENT` if it is too large. */
 export function resolveCalls(document: CallsDocument): CallsScenario {
@@ -212,11 +212,11 @@ export function resolveCalls(document: CallsDocument): CallsScenario {
     clients.kind === "CLOSED"
       ? clients.count * (clients.jobs ?? 1)
       : (clients.ratePerSecond * (clients.untilMs ?? horizonMs)) / 1000;
-  assertMost(calls, MOST_CALLS, "calls");
+  assertMost(calls, MAX_CALLS, "calls");
   const tier = scenario.tiers[0] as Tier;
   if (guards === "PER_CLIENT" && !isPlainTier(tier)) {
     const { shards = 1 } = tier.breakerPerShard && tier.destination.breaker ? tier.server : {};
-    assertMost((clients.count ?? 1) * shards, MOST_GUARDS, "sets of guards");
+    assertMost((clients.count ?? 1) * shards, MAX_GUARDS, "sets of guards");
   }
   return scenario;
 }
@@ -250,4 +250,4 @@ function resolveTier(tier: TierDocument, index: number): Tier {
   };
 }
 
-export { resolvePolicy } from "./resolve-policy.ts";
+export { policyOf } from "./resolve-policy.ts";

@@ -1,5 +1,5 @@
 /** Schedule, coverage and herd: what one policy does to one call, many calls, a herd. */
-import { kernelOf, presets, resolve, seededRandom } from "@redrive/core";
+import { compiledPolicyOf, presets, resolvePolicy, seededRandom } from "@redrive/core";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { coverage } from "./coverage.ts";
@@ -12,7 +12,7 @@ describe("schedule", () => {
     const policy = { maxAttempts: 6, initialDelayMs: 100 };
     const { waits, sumMs, endedBy } = schedule(policy, { seed: 9, callId: "a" });
     const random = seededRandom(9).fork("a");
-    const kernel = kernelOf(resolve(policy));
+    const kernel = compiledPolicyOf(resolvePolicy(policy));
     expect(waits.map((wait) => wait.delayMs)).toEqual(
       [1, 2, 3, 4, 5].map((n) => kernel.delayMs(n, 0, random.next())),
     );
@@ -28,7 +28,7 @@ describe("schedule", () => {
           expect(wait.delayMs).toBeGreaterThanOrEqual(wait.lowMs);
           expect(wait.delayMs).toBeLessThanOrEqual(wait.highMs);
         }
-        expect(sumMs).toBeLessThanOrEqual(resolve(policy).totalBudgetMs);
+        expect(sumMs).toBeLessThanOrEqual(resolvePolicy(policy).totalBudgetMs);
         expect(attempts).toBe(waits.length + 1);
       }),
     );
@@ -42,7 +42,7 @@ describe("schedule", () => {
         fc.integer({ min: 1, max: 60_000 }),
         (policy, seed, ms) => {
           const { waits, sumMs, attempts, endedBy } = schedule(policy, { seed, retryAfterMs: ms });
-          const { respectRetryAfter, maxRetryAfterMs, totalBudgetMs } = resolve(policy);
+          const { respectRetryAfter, maxRetryAfterMs, totalBudgetMs } = resolvePolicy(policy);
           const hintMs = respectRetryAfter ? Math.min(ms, maxRetryAfterMs) : 0;
           for (const wait of waits) {
             expect(wait.lowMs).toBeGreaterThanOrEqual(hintMs);

@@ -5,9 +5,9 @@
 import {
   assertRange,
   type CallHistory,
+  compiledPolicyOf,
   type Decision,
-  decideAlone,
-  kernelOf,
+  decideUnguarded,
   type Policy,
   type PolicyDocument,
   type PresetName,
@@ -15,7 +15,7 @@ import {
   seededRandom,
   statusOutcome,
 } from "@redrive/core";
-import { resolvePolicy } from "./resolve-policy.ts";
+import { policyOf } from "./resolve-policy.ts";
 
 export interface ScheduleOptions {
   /** Default: 1. */
@@ -53,8 +53,8 @@ export function schedule(
   policy: PolicyDocument | PresetName,
   options: ScheduleOptions = {},
 ): Schedule {
-  const resolved = resolvePolicy(policy);
-  const kernel = kernelOf(resolved);
+  const resolved = policyOf(policy);
+  const kernel = compiledPolicyOf(resolved);
   const { seed = 1, callId, retryAfterMs = 0 } = options;
   assertRange("retryAfterMs", retryAfterMs, 0, 31_536_000_000);
   const random = callId === undefined ? seededRandom(seed) : seededRandom(seed).fork(callId);
@@ -83,7 +83,7 @@ export function schedule(
 /** As `schedule`, asking `decide` itself, because the kernel knows no hints. */
 function hintedSchedule(policy: Policy, random: Random, retryAfterMs: number): Schedule {
   // Ranges are told without regard to the budget, as they are without a hint.
-  const patient = { ...policy, totalBudgetMs: LONGEST_BUDGET_MS };
+  const patient = { ...policy, totalBudgetMs: MAX_BUDGET_MS };
   const waits: ScheduledWait[] = [];
   let sumMs = 0;
   let previousDelayMs = 0;
@@ -97,14 +97,14 @@ function hintedSchedule(policy: Policy, random: Random, retryAfterMs: number): S
     const range = (draw: number) =>
       delayOf(afterHint(patient, history, retryAfterMs, sumMs, always(draw)));
     const [lowMs, highMs] = [range(0), range(LAST_DRAW)];
-    const ceilingMs = kernelOf(policy).ceilingMs(attempt);
+    const ceilingMs = compiledPolicyOf(policy).ceilingMs(attempt);
     waits.push({ attempt, ceilingMs, lowMs, highMs, delayMs, sumMs: sumMs + delayMs });
     sumMs += delayMs;
     previousDelayMs = ownDelayMs;
   }
 }
 
-const LONGEST_BUDGET_MS = 365 * 86_400_000;
+const MAX_BUDGET_MS = 365 * 86_400_000;
 
 /** What follows a refusal with a hint; worth repeating whatever the policy lists. */
 function afterHint(
@@ -115,7 +115,7 @@ function afterHint(
   random: Random,
 ): Decision {
   const outcome = { ...statusOutcome(503, retryAfterMs), verdict: "transient" } as const;
-  return decideAlone(policy, { idempotent: true }, history, outcome, now, random);
+  return decideUnguarded(policy, { idempotent: true }, history, outcome, now, random);
 }
 
 function delayOf(decision: Decision): number {

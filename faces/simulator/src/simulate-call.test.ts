@@ -3,7 +3,7 @@ import {
   decide,
   OPEN_GATES,
   type Outcome,
-  resolve,
+  resolvePolicy,
   seededRandom,
   statusOutcome,
   virtualClock,
@@ -33,7 +33,7 @@ async function awaited(
 ) {
   const clock = virtualClock();
   const random = seededRandom(seed);
-  const resolved = resolve(policy as object);
+  const resolved = resolvePolicy(policy as object);
   const startsAt: number[] = [];
   const loop = async () => {
     let previousDelayMs = 0;

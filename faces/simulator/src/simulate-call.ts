@@ -15,7 +15,7 @@ import {
   type StopReason,
 } from "@redrive/core";
 import { createHeap, popEvent, pushEvent } from "./engine/heap.ts";
-import { resolvePolicy } from "./resolve-policy.ts";
+import { policyOf } from "./resolve-policy.ts";
 
 /** How attempt n ends: what comes back, after how long. The last entry answers all further ones. */
 export interface ScriptedOutcome {
@@ -48,7 +48,7 @@ export function simulateCall(
   options: CallOptions,
 ): SimulatedCall {
   const { random, request = {}, startAt = 0 } = options;
-  const resolved = resolvePolicy(policy);
+  const resolved = policyOf(policy);
   const heap = createHeap();
   const startsAt: number[] = [];
   let previousDelayMs = 0;

@@ -33,12 +33,12 @@ export const strategyNames: readonly string[] = [
 ];
 
 /** More than this on one scale is a wall of charts. */
-export const MOST_STRATEGIES = 6;
+export const MAX_STRATEGIES = 6;
 
 /** Throws unless so many can stand side by side; `where` says who named them. */
 export function assertStrategyCount(where: string, count: number): void {
-  if (count >= 1 && count <= MOST_STRATEGIES) return;
-  const text = `${where} must name 1 to ${MOST_STRATEGIES} strategies, got ${count}`;
+  if (count >= 1 && count <= MAX_STRATEGIES) return;
+  const text = `${where} must name 1 to ${MAX_STRATEGIES} strategies, got ${count}`;
   throw new RedriveError("INVALID_ARGUMENT", text);
 }
 

@@ -1,7 +1,7 @@
 /** `redrive destinations`: how those do that tasks go to, and whether anything goes there now. */
 import { systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
-import { span, whole } from "@redrive/simulator/words";
+import { formatDuration, formatInteger } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples } from "../flags.ts";
 import type { Presentation } from "../presentation.ts";
@@ -65,10 +65,10 @@ function rowOf(one: Destination, now: number): readonly Cell[] {
   return [
     name,
     stateOf(one, now),
-    whole(backlog),
-    whole(tasks["EXHAUSTED"] ?? 0),
-    latency === null ? "" : span(latency.p50Ms),
-    latency === null ? "" : span(latency.p99Ms),
+    formatInteger(backlog),
+    formatInteger(tasks["EXHAUSTED"] ?? 0),
+    latency === null ? "" : formatDuration(latency.p50Ms),
+    latency === null ? "" : formatDuration(latency.p99Ms),
     concurrency === null ? "" : `${concurrency.inFlight} of ${concurrency.limit}`,
   ];
 }

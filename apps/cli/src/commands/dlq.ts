@@ -5,7 +5,7 @@
 
 import { systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
-import { whole } from "@redrive/simulator/words";
+import { formatInteger } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples } from "../flags.ts";
 import type { Presentation } from "../presentation.ts";
@@ -50,7 +50,7 @@ function presentGroups(list: Awaited<ReturnType<Client["groupDeadLetters"]>>): P
   const { groups, complete } = list;
   const now = systemClock.now();
   const rows = groups.map(({ destination, reason, count, lastFinishedAt }) => [
-    whole(count),
+    formatInteger(count),
     destination,
     reason ?? "",
     agoWords(lastFinishedAt, now),

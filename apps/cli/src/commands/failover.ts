@@ -5,7 +5,14 @@
 import type { PolicyDocument } from "@redrive/core";
 import { type CallsDocument, type Report, scenarios, simulate } from "@redrive/simulator";
 import type { CsvRow } from "@redrive/simulator/export";
-import { peaksOver, percent, plain, policyWords, span, whole } from "@redrive/simulator/words";
+import {
+  formatDuration,
+  formatInteger,
+  formatNumber,
+  peaksOver,
+  percent,
+  policyWords,
+} from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples, addOutage, addSeed, wholeFlag } from "../flags.ts";
 import { comparisonLines, type Panel, type PanelsOptions, panelsSvg } from "../panels.ts";
@@ -74,7 +81,7 @@ export function presentFailover(screen: Screen, flags: FailoverFlags): Presentat
   const { seed, clients, outage: outageMs } = flags;
   const sides = runSides(screen, flags);
   const capacity = capacityOf(flags);
-  const title = `${whole(clients)} clients with one job each; the server is away for ${span(outageMs)}, then serves ${whole(capacity)} a second`;
+  const title = `${formatInteger(clients)} clients with one job each; the server is away for ${formatDuration(outageMs)}, then serves ${formatInteger(capacity)} a second`;
   return {
     seed,
     json: {
@@ -148,22 +155,22 @@ function failoverText(title: string, sides: readonly Side[], look: Look): readon
 
 function axisWords(sides: readonly Side[]): string {
   const binMs = sides[0]?.report.series.binMs ?? 0;
-  return `attempts that reach the server within ${span(binMs)}; each column is as high as the fullest of them; ▲ lies above the scale`;
+  return `attempts that reach the server within ${formatDuration(binMs)}; each column is as high as the fullest of them; ▲ lies above the scale`;
 }
 
 function summary(sides: readonly Side[], look: Look): readonly string[] {
   const windowMs = sides[0]?.report.peakAfter.windowMs ?? 0;
   const rows = sides.map(({ choice, report }) => [
     choice.name,
-    plain(report.amplification),
-    whole(report.peakAfter.count),
+    formatNumber(report.amplification),
+    formatInteger(report.peakAfter.count),
     percent(report.lost / Math.max(1, report.calls)),
-    report.succeeded === 0 ? "-" : span(report.doneAtMs),
+    report.succeeded === 0 ? "-" : formatDuration(report.doneAtMs),
   ]);
   const columns = [
     { head: "strategy" },
     { head: "calls each", align: "right" },
-    { head: `peak after (${span(windowMs)})`, align: "right" },
+    { head: `peak after (${formatDuration(windowMs)})`, align: "right" },
     { head: "gave up", align: "right" },
     { head: "all done at", align: "right" },
   ] as const;

@@ -4,7 +4,14 @@
  */
 import type { PolicyDocument } from "@redrive/core";
 import { type Herd, herd } from "@redrive/simulator";
-import { herdRows, peaksOver, percent, policyWords, span, whole } from "@redrive/simulator/words";
+import {
+  formatDuration,
+  formatInteger,
+  herdRows,
+  peaksOver,
+  percent,
+  policyWords,
+} from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples, addSeed, spanFlag, wholeFlag } from "../flags.ts";
 import { comparisonLines, type Panel, type PanelsOptions, panelsSvg } from "../panels.ts";
@@ -58,7 +65,7 @@ export function presentHerd(screen: Screen, flags: HerdFlags): Presentation {
   const sides = runHerds(screen, flags);
   const windowMs = sides[0]?.result.windowMs ?? 1;
   const strategies = sides.map(({ choice }) => ({ name: choice.name, policy: choice.shared }));
-  const title = `${whole(clients)} clients fail at once, and every retry fails too; arrivals in windows of ${span(windowMs)}`;
+  const title = `${formatInteger(clients)} clients fail at once, and every retry fails too; arrivals in windows of ${formatDuration(windowMs)}`;
   return {
     seed,
     json: {
@@ -97,7 +104,7 @@ function panelsOf(sides: readonly Side[]): readonly Panel[] {
   return sides.map(({ choice, result: { peak, windowMs, arrivals } }) => {
     const share = `${percent(peak.share)} of the clients`;
     return {
-      title: `${choice.name}: peak ${whole(peak.count)} (${share}) at ${span(peak.atMs)}`,
+      title: `${choice.name}: peak ${formatInteger(peak.count)} (${share}) at ${formatDuration(peak.atMs)}`,
       note: policyWords(choice.document),
       values: (columns) => peaksOver(arrivals, windowMs, endMs, columns),
     };
@@ -127,17 +134,19 @@ function herdText(title: string, sides: readonly Side[], look: Look): readonly s
 function axisWords(sides: readonly Side[]): string {
   const lastMs = Math.max(...sides.map(({ result }) => result.lastAtMs));
   const isCut = lastMs > scaleOf(sides).endMs;
-  const beyond = isCut ? `; the rest, up to ${span(lastMs)}, lies beyond the picture` : "";
+  const beyond = isCut
+    ? `; the rest, up to ${formatDuration(lastMs)}, lies beyond the picture`
+    : "";
   return `each column is as high as the fullest window in it${beyond}`;
 }
 
 function summary(sides: readonly Side[], look: Look): readonly string[] {
   const rows = sides.map(({ choice, result }) => [
     choice.name,
-    whole(result.peak.count),
+    formatInteger(result.peak.count),
     percent(result.peak.share),
-    whole(result.retries),
-    span(result.lastAtMs),
+    formatInteger(result.retries),
+    formatDuration(result.lastAtMs),
   ]);
   const columns = [
     { head: "strategy" },

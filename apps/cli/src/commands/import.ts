@@ -42,7 +42,7 @@ interface Numbered {
 }
 
 const BATCH = 250;
-const MOST_TOLD = 10;
+const MAX_TOLD = 10;
 
 export function addImport(parent: Command, screen: Screen): void {
   const command = parent
@@ -143,8 +143,8 @@ function present(result: Result): Presentation {
   const verb = dryRun ? "would be imported" : "imported";
   const text = [
     `${counted(imported, "task")} ${verb}, ${known} known already, ${ended} ended before, ${refused.length} refused.`,
-    ...refused.slice(0, MOST_TOLD).map(({ line, why }) => `line ${line}: ${why}`),
-    ...(refused.length > MOST_TOLD ? [`and ${refused.length - MOST_TOLD} more`] : []),
+    ...refused.slice(0, MAX_TOLD).map(({ line, why }) => `line ${line}: ${why}`),
+    ...(refused.length > MAX_TOLD ? [`and ${refused.length - MAX_TOLD} more`] : []),
   ];
   return { json: result, text: () => text, exitCode: exitCodeOf(result) };
 }

@@ -4,7 +4,7 @@
  */
 import { quote, RedriveError, systemBytes, systemClock } from "@redrive/core";
 import type { KeyBook, KeyLimits, KeyRecord, Scope } from "@redrive/service/http";
-import { span } from "@redrive/simulator/words";
+import { formatDuration } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples, spanFlag, wholeFlag } from "../flags.ts";
 import {
@@ -170,7 +170,7 @@ function limitWords({ requestsPerSecond, requestsAtOnce, mostWaiting, targets }:
 
 function endWords(expiresAt: number | null, now: number): string {
   if (expiresAt === null) return "never";
-  return expiresAt <= now ? "ended" : `in ${span(expiresAt - now)}`;
+  return expiresAt <= now ? "ended" : `in ${formatDuration(expiresAt - now)}`;
 }
 
 function shownOf({ secretHash: _, ...shown }: KeyRecord): Omit<KeyRecord, "secretHash"> {

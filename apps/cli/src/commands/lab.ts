@@ -8,9 +8,9 @@ import {
   counted,
   deviationOf,
   figure,
+  formatNumber,
   isNumberRow,
   labRows,
-  plain,
   rowVerdict,
   toleranceWords,
 } from "@redrive/simulator/words";
@@ -145,7 +145,7 @@ function labText(reports: readonly LabReport[], effort: number, look: Look): rea
       : `${rows.length - differ} within tolerance, ${differ} differ and say why`;
   const ends = missed === 0 ? kept : `${missed} missed`;
   const hasty =
-    effort < 1 && missed > 0 ? ` Only ${plain(effort * 100)} % of the runs were made.` : "";
+    effort < 1 && missed > 0 ? ` Only ${formatNumber(effort * 100)} % of the runs were made.` : "";
   return [
     ...reports.flatMap((report) => [...reportLines(report, look), ""]),
     look.paint(
@@ -188,10 +188,10 @@ function deviationLines({ rows }: LabReport, look: Look): readonly string[] {
 }
 
 /** Longer words would push the numbers of the other rows apart. */
-const LONGEST_CELL = 20;
+const MAX_CELL = 20;
 
 function isLong({ published }: LabRow): boolean {
-  return typeof published === "string" && published.length > LONGEST_CELL;
+  return typeof published === "string" && published.length > MAX_CELL;
 }
 
 function longLines({ what, published, ours, ok }: LabRow, look: Look): readonly string[] {

@@ -4,7 +4,7 @@
  */
 import { type Report, type ScenarioDocument, scenarios, simulate } from "@redrive/simulator";
 import type { CsvRow } from "@redrive/simulator/export";
-import { percent, plain, ratesOver, span } from "@redrive/simulator/words";
+import { formatDuration, formatNumber, percent, ratesOver } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples, addSeed } from "../flags.ts";
 import { type Panel, type PanelsOptions, panelsSvg } from "../panels.ts";
@@ -95,7 +95,7 @@ const COLUMNS = [
 function ladderText(rungs: readonly Rung[], look: Look): readonly string[] {
   const rows = rungs.map(({ scenario, report }) => [
     scenario.description ?? report.scenario,
-    plain(report.amplification),
+    formatNumber(report.amplification),
     percent(report.goodput),
     recovery(report),
   ]);
@@ -106,7 +106,7 @@ function recovery({ recoveryMs }: Report) {
   if (recoveryMs === null || recoveryMs === undefined) {
     return { text: "never", tone: "bad" } as const;
   }
-  return recoveryMs === 0 ? "at once" : `after ${span(recoveryMs)}`;
+  return recoveryMs === 0 ? "at once" : `after ${formatDuration(recoveryMs)}`;
 }
 
 function csvRows(rungs: readonly Rung[]): CsvRow[] {

@@ -1,5 +1,6 @@
 /** `redrive policies catalogue`: the presets and what others really do, as documents to start from. */
-import { type CatalogueEntry, catalogue, catalogueEntry, presets } from "@redrive/core";
+import { presets } from "@redrive/core";
+import { type CatalogEntry, catalog, catalogEntry } from "@redrive/core/interop";
 import { policyWords } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples } from "../flags.ts";
@@ -32,7 +33,7 @@ export function presentAll(): Presentation {
     "preset",
     policyWords(document),
   ]);
-  const others = catalogue.map(({ id, title, policy }) => [id, title, policyWords(policy)]);
+  const others = catalog.map(({ id, title, policy }) => [id, title, policyWords(policy)]);
   const rows = [...own, ...others];
   const columns = [
     { head: "id" },
@@ -40,7 +41,7 @@ export function presentAll(): Presentation {
     { head: "policy", gives: true },
   ] as const;
   return {
-    json: { presets, catalogue },
+    json: { presets, catalogue: catalog },
     text: (look) => table(columns, rows, look),
     csv: () => [["id", "whose", "policy"], ...rows],
   };
@@ -59,11 +60,11 @@ export function presentOne(id: string): Presentation {
       ],
     };
   }
-  const entry = catalogueEntry(id);
+  const entry = catalogEntry(id);
   return { json: entry, text: (look) => entryText(entry, look) };
 }
 
-function entryText(entry: CatalogueEntry, { width, paint }: Look): readonly string[] {
+function entryText(entry: CatalogEntry, { width, paint }: Look): readonly string[] {
   const { title, version, date, source, policy, destination, differs } = entry;
   const head = (text: string) => ["", paint("strong", text)];
   return [

@@ -2,7 +2,7 @@
  * `redrive policies export`: a policy as gRPC, the AWS SDKs or Envoy would have it. What they have
  * no word for is told on the error stream.
  */
-import { exportAws, exportEnvoy, exportGrpc } from "@redrive/core";
+import { exportAws, exportEnvoy, exportGrpc } from "@redrive/core/interop";
 import type { Command } from "commander";
 import { addExamples } from "../flags.ts";
 import { addSystems, grpcTarget, systemOf, type TargetFlags } from "../foreign-choice.ts";

@@ -2,7 +2,7 @@
  * `redrive policies import`: the retry settings of gRPC, the AWS SDKs or Envoy as a destination
  * document. What could not be kept is told on the error stream, so that the output is a document.
  */
-import { type Imported, importAws, importEnvoy, importGrpc } from "@redrive/core";
+import { type Imported, importAws, importEnvoy, importGrpc } from "@redrive/core/interop";
 import type { Command } from "commander";
 import { naming, readJson, readText } from "../documents.ts";
 import { addExamples } from "../flags.ts";

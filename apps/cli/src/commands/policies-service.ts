@@ -1,5 +1,5 @@
 /** `redrive policies ls|get|apply`: the policies that a running service knows. */
-import { isObject, type PolicyDocument, quote, RedriveError, resolve } from "@redrive/core";
+import { isObject, type PolicyDocument, quote, RedriveError, resolvePolicy } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
 import { policyWords } from "@redrive/simulator/words";
 import type { Command } from "commander";
@@ -126,7 +126,7 @@ async function newestOf(client: Client, policyId: string): Promise<Policy | unde
 function readPolicy(file: string): PolicyDocument & { readonly policyId: string } {
   const document = readJson(file);
   return naming(file, () => {
-    resolve(document as PolicyDocument);
+    resolvePolicy(document as PolicyDocument);
     const policyId = isObject(document) ? document["policyId"] : undefined;
     if (typeof policyId === "string") return document as PolicyDocument & { policyId: string };
     const message = `a policy to apply must have a policyId, got ${quote(policyId)}`;

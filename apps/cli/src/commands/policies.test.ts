@@ -2,7 +2,8 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { catalogue, presets } from "@redrive/core";
+import { presets } from "@redrive/core";
+import { catalog } from "@redrive/core/interop";
 import { checkScenario, lint, type ScenarioDocument } from "@redrive/simulator";
 import { decodeRun } from "@redrive/simulator/share";
 import { afterAll, describe, expect, test } from "vitest";
@@ -118,7 +119,7 @@ describe("policies lint", () => {
 describe("policies catalogue", () => {
   test("lists everything, within the terminal", async () => {
     const { out } = await redrive("policies catalogue");
-    for (const { id } of catalogue) expect(out).toContain(`\n${id} `);
+    for (const { id } of catalog) expect(out).toContain(`\n${id} `);
     for (const line of out.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
   });
 

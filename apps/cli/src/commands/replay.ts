@@ -5,12 +5,12 @@
 import { type Replay, type ReplaySide, replay } from "@redrive/simulator";
 import {
   counted,
+  formatDuration,
+  formatInteger,
+  formatNumber,
   peaksOver,
   percent,
-  plain,
   policyWords,
-  span,
-  whole,
 } from "@redrive/simulator/words";
 import { type Command, Option } from "commander";
 import { naming, readText } from "../documents.ts";
@@ -112,7 +112,7 @@ const WORDS: Readonly<Record<keyof ReplaySide, string>> = {
 function replayText(choice: PolicyChoice, result: Replay, look: Look): readonly string[] {
   const told = measures(result).filter(([name, logged]) => name !== "unfinished" || logged > 0);
   const rows = told.map(([name, logged, replayed]) => {
-    const spell = name.endsWith("Ms") ? span : whole;
+    const spell = name.endsWith("Ms") ? formatDuration : formatInteger;
     return [WORDS[name], spell(logged), spell(replayed), change(logged, replayed)];
   });
   const columns = [
@@ -128,8 +128,8 @@ function replayText(choice: PolicyChoice, result: Replay, look: Look): readonly 
     ...table(columns, rows, look),
     "",
     ...panelLines(panelsOf(choice, result), scaleOf(result), look),
-    ...wrap(`attempts that start within ${span(result.series.binMs)}`, look.width).map((line) =>
-      look.paint("faint", line),
+    ...wrap(`attempts that start within ${formatDuration(result.series.binMs)}`, look.width).map(
+      (line) => look.paint("faint", line),
     ),
     "",
     ...wrap(guessWords(result), look.width),
@@ -140,12 +140,12 @@ function change(logged: number, replayed: number): string {
   if (logged === replayed) return "same";
   if (logged === 0) return "new";
   const share = Math.round((replayed / logged - 1) * 1000) / 10;
-  return `${share > 0 ? "+" : ""}${plain(share)} %`;
+  return `${share > 0 ? "+" : ""}${formatNumber(share)} %`;
 }
 
 function troubleWords({ troubleFromAt, troubleToAt }: Replay): string {
   if (troubleFromAt === null || troubleToAt === null) return "and no failure in the log";
-  return `failures over ${span(troubleToAt - troubleFromAt)}`;
+  return `failures over ${formatDuration(troubleToAt - troubleFromAt)}`;
 }
 
 function guessWords({ guessed, replayed }: Replay): string {

@@ -2,15 +2,15 @@
  * `redrive schedule`: the waits of one call whose every attempt fails, a line an attempt, and the
  * chance that they outlast an outage.
  */
-import { resolve } from "@redrive/core";
+import { resolvePolicy } from "@redrive/core";
 import { COVERAGE_SAMPLES, coverage, type Schedule, schedule } from "@redrive/simulator";
 import {
   counted,
+  formatDuration,
   longestSumMs,
   percent,
   policyWords,
   scheduleRows,
-  span,
   triedWords,
 } from "@redrive/simulator/words";
 import type { Command } from "commander";
@@ -80,7 +80,7 @@ export function presentSchedule(flags: ScheduleFlags): Presentation {
 function scheduleText({ choice, result, outageMs, share }: Run, look: Look): readonly string[] {
   const { waits, sumMs } = result;
   const title = `${choice.name}: ${policyWords(choice.document)}`;
-  const outlasts = `An outage of ${span(outageMs)} is outlasted by ${percent(share)} of the calls`;
+  const outlasts = `An outage of ${formatDuration(outageMs)} is outlasted by ${percent(share)} of the calls`;
   const tried = triedWords(choice.document, COVERAGE_SAMPLES);
   return [
     ...wrap(title, look.width),
@@ -89,7 +89,7 @@ function scheduleText({ choice, result, outageMs, share }: Run, look: Look): rea
     "",
     ...wrapAfter(
       "total   ",
-      `${counted(waits.length, "wait")}, ${span(sumMs)}${mostWords(choice, result)}. ${endWords(choice, result)}`,
+      `${counted(waits.length, "wait")}, ${formatDuration(sumMs)}${mostWords(choice, result)}. ${endWords(choice, result)}`,
       look.width,
     ),
     ...wrapAfter("covers  ", `${outlasts}${tried}.`, look.width),
@@ -98,13 +98,13 @@ function scheduleText({ choice, result, outageMs, share }: Run, look: Look): rea
 
 function mostWords({ document }: PolicyChoice, result: Schedule): string {
   const longestMs = longestSumMs(document, result);
-  return longestMs === undefined ? "" : ` of at most ${span(longestMs)}`;
+  return longestMs === undefined ? "" : ` of at most ${formatDuration(longestMs)}`;
 }
 
 function endWords({ document }: PolicyChoice, { attempts, endedBy }: Schedule): string {
-  const { maxAttempts, totalBudgetMs } = resolve(document);
+  const { maxAttempts, totalBudgetMs } = resolvePolicy(document);
   if (endedBy === "attempts") return `Gives up after attempt ${attempts}.`;
-  return `Gives up after attempt ${attempts} of ${maxAttempts}: the next wait would pass the ${span(totalBudgetMs)} in all.`;
+  return `Gives up after attempt ${attempts} of ${maxAttempts}: the next wait would pass the ${formatDuration(totalBudgetMs)} in all.`;
 }
 
 const HEADS = { attempt: "attempt", wait: "wait", range: "drawn from", at: "starts at" };
@@ -113,7 +113,7 @@ function attemptLines({ waits }: Schedule, look: Look): readonly string[] {
   const { paint, width } = look;
   const ranges = waits.map(({ lowMs, highMs }) => rangeWords(lowMs, highMs));
   const rangeWidth = Math.max(HEADS.range.length, ...ranges.map((text) => text.length));
-  const spanWidth = Math.max(9, ...waits.map(({ delayMs }) => span(delayMs).length));
+  const spanWidth = Math.max(9, ...waits.map(({ delayMs }) => formatDuration(delayMs).length));
   const barWidth = Math.max(8, width - rangeWidth - 7 - spanWidth - 9 - 4 * 2);
   const top = Math.max(0, ...waits.map(({ highMs }) => highMs));
   const line = (attempt: string, drawn: string, wait: string, range: string, at: string) =>
@@ -125,12 +125,18 @@ function attemptLines({ waits }: Schedule, look: Look): readonly string[] {
     ...waits.map(({ attempt, delayMs, highMs, sumMs }, index) => {
       const { solid, dots, rest } = rangeBar(delayMs, highMs, top, barWidth);
       const drawn = paint("accent", solid) + paint("faint", dots) + rest;
-      return line(String(attempt + 1), drawn, span(delayMs), ranges[index] ?? "", span(sumMs));
+      return line(
+        String(attempt + 1),
+        drawn,
+        formatDuration(delayMs),
+        ranges[index] ?? "",
+        formatDuration(sumMs),
+      );
     }),
   ];
 }
 
 function rangeWords(lowMs: number, highMs: number): string {
-  if (lowMs === highMs) return `${span(lowMs)} exactly`;
-  return `${lowMs === 0 ? "0" : span(lowMs)} to ${span(highMs)}`;
+  if (lowMs === highMs) return `${formatDuration(lowMs)} exactly`;
+  return `${lowMs === 0 ? "0" : formatDuration(lowMs)} to ${formatDuration(highMs)}`;
 }

@@ -25,7 +25,7 @@ interface SendFlags extends Omit<RemoteFlags, "json"> {
 }
 
 /** The service waits no longer than this with its answer. */
-const LONGEST_WAIT_MS = 25_000;
+const MAX_WAIT_MS = 25_000;
 
 export function addSend(parent: Command, screen: Screen): void {
   const command = parent
@@ -127,6 +127,6 @@ const labelFlag = pairFlag(/^([^=\s]+)=(.*)$/su);
 
 function waitFlag(text: string): number {
   const ms = spanFlag(text);
-  if (ms <= LONGEST_WAIT_MS) return ms;
+  if (ms <= MAX_WAIT_MS) return ms;
   throw new InvalidArgumentError("The service waits 25s at most; `redrive tasks tail` goes on.");
 }

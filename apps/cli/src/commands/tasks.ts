@@ -80,12 +80,12 @@ function addGet(parent: Command, screen: Screen): void {
 }
 
 /** Attempts of a task that a page can show; more are told by their number. */
-const MOST_ATTEMPTS = 250;
+const MAX_ATTEMPTS = 250;
 
 export async function presentTask(client: Client, taskId: string): Promise<Presentation> {
   const [task, { attempts }] = await Promise.all([
     client.getTask(taskId, { include: ["explain"] }),
-    client.listAttempts(taskId, { limit: MOST_ATTEMPTS }),
+    client.listAttempts(taskId, { limit: MAX_ATTEMPTS }),
   ]);
   return { json: { ...task, attempts }, text: (look) => taskDetail(task, attempts, look) };
 }

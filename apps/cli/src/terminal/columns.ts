@@ -2,7 +2,7 @@
  * Columns: counts over time as upright bars in eighths of a line, over an axis in time. Charts that
  * are to be compared are given the same `top` and the same `endMs`.
  */
-import { span, whole } from "@redrive/simulator/words";
+import { formatDuration, formatInteger } from "@redrive/simulator/words";
 
 const EIGHTHS = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"] as const;
 
@@ -46,7 +46,7 @@ export interface ChartOptions {
 
 /** The columns with their scale on the left. */
 export function chart(values: readonly number[], options: ChartOptions): readonly string[] {
-  const { top, height, spell = whole } = options;
+  const { top, height, spell = formatInteger } = options;
   const scale = scaleWidth(options);
   return columnLines(values, top, height).map((line, index) => {
     const label = index === 0 ? spell(top) : "";
@@ -58,8 +58,8 @@ export function chart(values: readonly number[], options: ChartOptions): readonl
 export function timeAxis(options: ChartOptions): readonly string[] {
   const room = chartRoom(options);
   const scale = scaleWidth(options);
-  const middle = span(options.endMs / 2);
-  const end = span(options.endMs);
+  const middle = formatDuration(options.endMs / 2);
+  const end = formatDuration(options.endMs);
   const left = "0".padEnd(Math.floor((room - middle.length) / 2));
   const labels = (left + middle).padEnd(room - end.length) + end;
   return [
@@ -73,6 +73,6 @@ export function chartRoom(options: Pick<ChartOptions, "top" | "width" | "spell">
   return Math.max(10, options.width - scaleWidth(options) - 2);
 }
 
-function scaleWidth({ top, spell = whole }: Pick<ChartOptions, "top" | "spell">): number {
+function scaleWidth({ top, spell = formatInteger }: Pick<ChartOptions, "top" | "spell">): number {
   return Math.max(5, spell(top).length);
 }

@@ -3,7 +3,7 @@
  * gone when it ends. Where nobody looks on (no terminal), it writes nothing.
  */
 
-import { span } from "@redrive/simulator/words";
+import { formatDuration } from "@redrive/simulator/words";
 import { bar } from "./bar.ts";
 
 export interface ProgressView {
@@ -22,7 +22,7 @@ const ERASE_LINE = "\r\u001b[2K";
 export function progressLine(view: ProgressView, width: number): string {
   const { done, total, what, elapsedMs } = view;
   const filled = bar(done, total, BAR).padEnd(BAR, "·");
-  const seconds = span(Math.floor(elapsedMs / 1000) * 1000);
+  const seconds = formatDuration(Math.floor(elapsedMs / 1000) * 1000);
   return `${filled} ${done} of ${total}, ${seconds}: ${what}`.slice(0, width - 1);
 }
 

@@ -1,5 +1,5 @@
 /** Time on an axis: ticks at round seconds, minutes, hours or days, whichever the longest calls for. */
-import { plain } from "@redrive/simulator/words";
+import { formatNumber } from "@redrive/simulator/words";
 import { linearTicks, niceMax } from "./scale.ts";
 
 const UNITS = [
@@ -29,5 +29,5 @@ export function timeAxis(longestMs: number): TimeAxis {
 
 /** 0.005 stays that. */
 function small(value: number): string {
-  return value < 1 ? String(Number(value.toPrecision(3))) : plain(value);
+  return value < 1 ? String(Number(value.toPrecision(3))) : formatNumber(value);
 }

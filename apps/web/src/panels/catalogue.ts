@@ -1,2 +1,2 @@
 /** The catalogue of what others do, apart so that it is loaded after the page stands. */
-export { catalogue, catalogueEntry } from "@redrive/core";
+export { catalog, catalogEntry } from "@redrive/core/interop";

@@ -5,7 +5,7 @@ import type { SharedPolicy } from "@redrive/simulator/share";
 /** Throws for a name that nobody has. */
 export async function namedPolicy(name: string): Promise<PolicyDocument> {
   if (Object.hasOwn(presets, name)) return preset(name);
-  const { catalogueEntry } = await import("./catalogue.ts");
+  const { catalogEntry: catalogueEntry } = await import("./catalogue.ts");
   return catalogueEntry(name).policy;
 }
 

@@ -22,7 +22,7 @@ export function PolicyPicker({ label = "Preset", value, none, onPick }: PolicyPi
   useEffect(
     () =>
       onFirstTouch(() => {
-        void import("./catalogue.ts").then(({ catalogue }) => {
+        void import("./catalogue.ts").then(({ catalog: catalogue }) => {
           const options = catalogue.map(({ id, title }) => ({ value: id, label: title }));
           others.value = [{ label: "What others do", options }];
         });

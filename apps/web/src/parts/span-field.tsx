@@ -1,7 +1,7 @@
 /** Span field: a field of milliseconds, logarithmic, that says below what they are in people's units. */
-import { span } from "@redrive/simulator/words";
+import { formatDuration } from "@redrive/simulator/words";
 import { Field, type FieldProps } from "./field.tsx";
 
 export function SpanField(props: Omit<FieldProps, "unit" | "scale" | "spell">) {
-  return <Field {...props} unit="ms" scale="log" spell={span} />;
+  return <Field {...props} unit="ms" scale="log" spell={formatDuration} />;
 }

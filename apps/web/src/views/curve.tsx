@@ -2,10 +2,10 @@
 import type { Schedule } from "@redrive/simulator";
 import {
   counted,
+  formatDuration,
   longestSumMs,
   percent,
   scheduleRows,
-  span,
   triedWords,
 } from "@redrive/simulator/words";
 import { createRef } from "preact";
@@ -36,7 +36,7 @@ import {
 } from "./curve/store.ts";
 import { strategyName } from "./curve/strategy.ts";
 import { WaitList } from "./curve/wait-list.tsx";
-import { MOST_SHOWN, WaitsChart } from "./curve/waits-chart.tsx";
+import { MAX_SHOWN, WaitsChart } from "./curve/waits-chart.tsx";
 import "./curve/curve.css";
 
 const drawing = createRef<SVGSVGElement>();
@@ -70,8 +70,8 @@ function Stage() {
             { mark: "mark-range", label: "what it could have been" },
           ]}
         />
-        {schedule.waits.length >= MOST_SHOWN && (
-          <p class="faint">The first {MOST_SHOWN} attempts are drawn; the list has all of them.</p>
+        {schedule.waits.length >= MAX_SHOWN && (
+          <p class="faint">The first {MAX_SHOWN} attempts are drawn; the list has all of them.</p>
         )}
       </Card>
       <Card title="Does it outlast the outage?" aside="drag the end of the outage">
@@ -99,13 +99,13 @@ function CurveStats({ schedule }: { readonly schedule: Schedule }) {
       <Stat label="Strategy" value={strategyName(policy.value)} note={`seed ${seed.value}`} />
       <Stat
         label="Sum of waits"
-        value={span(sumMs)}
+        value={formatDuration(sumMs)}
         tone="accent"
         note={`${counted(waits.length, "wait")}${mostWords(schedule)}`}
       />
       <Stat label="Attempts" value={String(attempts)} note={endWords(schedule)} />
       <Stat
-        label={`Outlasts ${span(outageMs.value)}`}
+        label={`Outlasts ${formatDuration(outageMs.value)}`}
         value={coveredWords()}
         note="of calls"
         isBusy={covered.isBusy.value}
@@ -121,14 +121,15 @@ function coveredWords(): string {
 
 function mostWords(schedule: Schedule): string {
   const longestMs = longestSumMs(policy.value, schedule);
-  return longestMs === undefined ? "" : `, at most ${span(longestMs)}`;
+  return longestMs === undefined ? "" : `, at most ${formatDuration(longestMs)}`;
 }
 
 function endWords({ endedBy, attempts }: Schedule): string {
   const { maxAttempts, totalBudgetMs } = resolved.value;
   if (endedBy === "attempts") return "all that it may make";
   const left = `of ${maxAttempts}: `;
-  if (endedBy === "budget") return `${left}the deadline of ${span(totalBudgetMs)} ends it`;
+  if (endedBy === "budget")
+    return `${left}the deadline of ${formatDuration(totalBudgetMs)} ends it`;
   return attempts === 1
     ? `${left}the hint passes the deadline`
     : `${left}the next hint passes the deadline`;
@@ -138,7 +139,8 @@ function Coverage() {
   if (covered.problem.value !== "") return <p class="problem">{covered.problem.value}</p>;
   return (
     <p class="coverage" aria-busy={covered.isBusy.value}>
-      <strong>{coveredWords()}</strong> of the calls outlast an outage of {span(outageMs.value)}
+      <strong>{coveredWords()}</strong> of the calls outlast an outage of{" "}
+      {formatDuration(outageMs.value)}
       <span class="faint">{triedWords(policy.value, samples.value)}</span>
     </p>
   );

@@ -1,5 +1,5 @@
 /** Herd: many clients that failed at one instant: when do their retries arrive, by strategy? */
-import { herdRows, percent, span, whole } from "@redrive/simulator/words";
+import { formatDuration, formatInteger, herdRows, percent } from "@redrive/simulator/words";
 import { createRef } from "preact";
 import { anotherSeed } from "../app/seed.ts";
 import type { View } from "../app/view.ts";
@@ -70,7 +70,7 @@ function worldWords(): string {
   const { question } = counted.latest.value ?? {};
   return question === undefined
     ? "counting…"
-    : `seed ${question.seed}, windows of ${span(question.windowMs)}`;
+    : `seed ${question.seed}, windows of ${formatDuration(question.windowMs)}`;
 }
 
 function HerdStats({ sides: shown }: { readonly sides: readonly Side[] }) {
@@ -84,19 +84,19 @@ function HerdStats({ sides: shown }: { readonly sides: readonly Side[] }) {
     <Stats isBusy={counted.isBusy.value}>
       <Stat
         label="Clients"
-        value={whole(worst.herd.clients)}
+        value={formatInteger(worst.herd.clients)}
         note={`seed ${counted.latest.value?.question.seed}`}
       />
       <Stat
         label="Highest peak"
-        value={whole(worst.herd.peak.count)}
-        note={`${nameOf(worst.name)}, in ${span(worst.herd.windowMs)}`}
+        value={formatInteger(worst.herd.peak.count)}
+        note={`${nameOf(worst.name)}, in ${formatDuration(worst.herd.windowMs)}`}
         tone="bad"
       />
       <Stat
         label="Lowest peak"
-        value={whole(best.herd.peak.count)}
-        note={`${nameOf(best.name)}, in ${span(best.herd.windowMs)}`}
+        value={formatInteger(best.herd.peak.count)}
+        note={`${nameOf(best.name)}, in ${formatDuration(best.herd.windowMs)}`}
         tone="accent"
       />
       <Stat
@@ -116,7 +116,9 @@ function gentlest(shown: readonly Side[]): Side | undefined {
 function beyond(shown: readonly Side[]): string {
   const lastMs = Math.max(0, ...shown.map(({ herd }) => herd.lastAtMs));
   const endMs = Math.max(0, ...shown.map(({ herd }) => herd.arrivals.length * herd.windowMs));
-  return lastMs > endMs ? `; the rest, up to ${span(lastMs)}, lies beyond the picture` : "";
+  return lastMs > endMs
+    ? `; the rest, up to ${formatDuration(lastMs)}, lies beyond the picture`
+    : "";
 }
 
 function PeakTable({ sides: shown }: { readonly sides: readonly Side[] }) {
@@ -147,11 +149,11 @@ function PeakTable({ sides: shown }: { readonly sides: readonly Side[] }) {
           {shown.map(({ name, herd }, index) => (
             <tr key={`${index}-${name}`} data-strategy={name}>
               <th scope="row">{nameOf(name)}</th>
-              <td class="number strong">{whole(herd.peak.count)}</td>
+              <td class="number strong">{formatInteger(herd.peak.count)}</td>
               <td class="number">{percent(herd.peak.share)}</td>
-              <td class="number">{span(herd.peak.atMs)}</td>
-              <td class="number">{whole(herd.retries)}</td>
-              <td class="number">{span(herd.lastAtMs)}</td>
+              <td class="number">{formatDuration(herd.peak.atMs)}</td>
+              <td class="number">{formatInteger(herd.retries)}</td>
+              <td class="number">{formatDuration(herd.lastAtMs)}</td>
             </tr>
           ))}
         </tbody>

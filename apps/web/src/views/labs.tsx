@@ -29,7 +29,7 @@ import "./labs/labs.css";
 const overview = createRef<SVGSVGElement>();
 
 /** So many are open from the start; more would hide one another. */
-const MOST_OPEN = 2;
+const MAX_OPEN = 2;
 
 function Stage() {
   useEffect(startLabs, []);
@@ -46,7 +46,7 @@ function Stage() {
         <OverviewChart labs={labs} svgRef={overview} />
       </Card>
       {labs.map((entry, index) => (
-        <LabPanel key={entry.id} entry={entry} isOpen={labs.length <= MOST_OPEN || index === 0} />
+        <LabPanel key={entry.id} entry={entry} isOpen={labs.length <= MAX_OPEN || index === 0} />
       ))}
     </>
   );

@@ -6,8 +6,8 @@ import {
   causedError,
   DocumentError,
   type ErrorCode,
+  type FieldProblem,
   isObject,
-  type Problem,
   quote,
   RedriveError,
 } from "@redrive/core";
@@ -104,7 +104,7 @@ function errorOf(status: number, text: string): Error {
     return new RedriveError("INTERNAL", `the service answered ${status} without saying why`);
   }
   if (!Array.isArray(errors)) return new RedriveError(code as ErrorCode, detail);
-  const problems = errors.map((one: Problem) => ({ ...one, value: undefined }));
+  const problems = errors.map((one: FieldProblem) => ({ ...one, value: undefined }));
   return new DocumentError(code as ErrorCode, problems);
 }
 

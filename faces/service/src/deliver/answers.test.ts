@@ -1,6 +1,6 @@
 /** Rows 20 to 32, 35 and 37 of reliability.md 4B: what is made of legal answers. */
 import { once } from "node:events";
-import { judge, resolve } from "@redrive/core";
+import { classifyOutcome, resolvePolicy } from "@redrive/core";
 import { afterAll, describe, expect, it } from "vitest";
 import { AMPLE, bodyOf, brief, requestTo, SHORT, testDeliverer } from "./deliver.testing.ts";
 import { answer, complete } from "./hostile-rows.testing.ts";
@@ -21,7 +21,7 @@ async function attempt(behaviour: Behaviour, more: Parameters<typeof requestTo>[
 }
 
 describe("statuses", () => {
-  const policy = resolve({});
+  const policy = resolvePolicy({});
   it.each([
     [[400, 401, 403, 404, 405, 410, 413, 422], "terminal", 23],
     [[408, 425, 500, 502, 503, 504], "transient", 24],
@@ -31,7 +31,7 @@ describe("statuses", () => {
     for (const status of statuses) {
       const { result } = await attempt(complete(status));
       expect(result.outcome).toEqual({ kind: "status", status });
-      expect(judge(policy, result.outcome)).toBe(verdict);
+      expect(classifyOutcome(policy, result.outcome)).toBe(verdict);
     }
   });
 
@@ -98,7 +98,7 @@ describe("Retry-After", () => {
     expect((await hint(200, "retry-after: 5")).retryAfterMs).toBeNull();
     for (const status of [301, 400]) {
       const { outcome } = await hint(status, "retry-after: 5");
-      expect(judge(resolve({}), outcome)).toBe("terminal");
+      expect(classifyOutcome(resolvePolicy({}), outcome)).toBe("terminal");
     }
   });
 

@@ -16,7 +16,7 @@ import { mayLookUp, mayReach, type TargetPolicy } from "./target-policy.ts";
 import type { TlsSessions } from "./tls-sessions.ts";
 
 /** At most this many addresses of one answer are tried: it may hold thousands. */
-export const MOST_ADDRESSES = 8;
+export const MAX_ADDRESSES = 8;
 
 /** A lookup that takes longer has failed. */
 export const LOOKUP_DEADLINE_MS = 5000;
@@ -211,7 +211,7 @@ async function addressesOf(
   const policy = tools.policy();
   const isAllowed = ({ address }: ResolvedAddress) => mayReach(policy, { address, name, port });
   if (!answer.every(isAllowed)) throw new TargetDenied(name);
-  return answer.slice(0, MOST_ADDRESSES);
+  return answer.slice(0, MAX_ADDRESSES);
 }
 
 function inTime<T>(clock: Clock, answer: Promise<T>): Promise<T> {

@@ -80,10 +80,10 @@ export interface Deliverer {
 }
 
 /** Verdicts on target URLs that are kept; the URLs of most tasks are few. */
-const MOST_VERDICTS = 1024;
+const MAX_VERDICTS = 1024;
 
 /** How long an idle connection may be kept, should a target ask for more. */
-const LONGEST_IDLE_MS = 30_000;
+const MAX_IDLE_MS = 30_000;
 
 export function createDeliverer(options: DelivererOptions): Deliverer {
   return new HttpDeliverer(options);
@@ -148,7 +148,7 @@ class HttpDeliverer implements Deliverer {
     const known = this.#verdicts.get(targetUrl);
     if (known !== undefined) return known;
     const verdict = checkTarget(targetUrl, this.#targets);
-    if (this.#verdicts.size >= MOST_VERDICTS) this.#verdicts.clear();
+    if (this.#verdicts.size >= MAX_VERDICTS) this.#verdicts.clear();
     this.#verdicts.set(targetUrl, verdict);
     return verdict;
   }
@@ -176,7 +176,7 @@ function newAgent(connector: Connector): Agent {
     pipelining: 1,
     allowH2: false,
     maxHeaderSize: 16_384,
-    keepAliveMaxTimeout: LONGEST_IDLE_MS,
+    keepAliveMaxTimeout: MAX_IDLE_MS,
     // undici's own timeouts bound a silence, not an attempt: `deadlines.ts` does.
     headersTimeout: 0,
     bodyTimeout: 0,

@@ -8,7 +8,7 @@
 const MASK = "***";
 
 /** Shorter values are words of any text: masking them would hide the answer, not the secret. */
-const SHORTEST_SECRET = 4;
+const MIN_SECRET = 4;
 
 /** Every spelling of the secrets to look for: as sent, without its scheme, and as JSON has it. */
 export function spellingsOf(secrets: readonly string[]): readonly string[] {
@@ -17,7 +17,7 @@ export function spellingsOf(secrets: readonly string[]): readonly string[] {
     const credentials = /^[\w-]+ +(\S.*)$/.exec(secret)?.[1] ?? secret;
     return [secret, credentials, inJson(secret), inJson(credentials)];
   });
-  const long = spellings.filter((spelling) => spelling.length >= SHORTEST_SECRET);
+  const long = spellings.filter((spelling) => spelling.length >= MIN_SECRET);
   // The longest first, so that no part of one is left standing by the mask of another.
   return [...new Set(long.flatMap(bytesOf))].sort((one, other) => other.length - one.length);
 }
@@ -33,7 +33,7 @@ export function redact(text: string, spellings: readonly string[], isCut: boolea
 
 /** How many characters at the end of the text begin the spelling. */
 function cutLength(text: string, spelling: string): number {
-  for (let length = spelling.length - 1; length >= SHORTEST_SECRET; length--) {
+  for (let length = spelling.length - 1; length >= MIN_SECRET; length--) {
     if (text.endsWith(spelling.slice(0, length))) return length;
   }
   return 0;

@@ -25,9 +25,9 @@ export interface RefusedTarget {
 }
 
 /** In bytes of UTF-8. */
-const LONGEST_URL = 2048;
+const MAX_URL = 2048;
 
-const LONGEST_NAME = 253;
+const MAX_NAME = 253;
 const LABEL = /^[a-z\d_-]{1,63}$/;
 
 /** The verdict on a target URL. Never throws, whatever the text. */
@@ -42,8 +42,8 @@ export function checkTarget(text: string, policy: TargetPolicy): Target | Refuse
 
 function wrongText(text: string): string | undefined {
   if (typeof text !== "string") return "targetUrl must be a text";
-  if (Buffer.byteLength(text) > LONGEST_URL) {
-    return `targetUrl must be at most ${LONGEST_URL} bytes, got ${Buffer.byteLength(text)}`;
+  if (Buffer.byteLength(text) > MAX_URL) {
+    return `targetUrl must be at most ${MAX_URL} bytes, got ${Buffer.byteLength(text)}`;
   }
   if (hasControl(text)) return "targetUrl must have no space or control character";
   if (text.includes("\\")) return "targetUrl must have no backslash";
@@ -92,7 +92,7 @@ export function deniedText(host: string): string {
 
 function isLegalName(name: string): boolean {
   const bare = name.replace(/\.$/, "");
-  return bare.length <= LONGEST_NAME && bare.split(".").every((label) => LABEL.test(label));
+  return bare.length <= MAX_NAME && bare.split(".").every((label) => LABEL.test(label));
 }
 
 function targetOf(url: URL): Target {

@@ -4,7 +4,7 @@
  */
 
 /** Entries; a session is about 2 KiB. */
-const MOST_SESSIONS = 256;
+const MAX_SESSIONS = 256;
 
 export interface TlsSessions {
   get(key: string): Buffer | undefined;
@@ -20,7 +20,7 @@ export function createTlsSessions(): TlsSessions {
       sessions.delete(key);
       sessions.set(key, session);
       const [oldest] = sessions.keys();
-      if (sessions.size > MOST_SESSIONS && oldest !== undefined) sessions.delete(oldest);
+      if (sessions.size > MAX_SESSIONS && oldest !== undefined) sessions.delete(oldest);
     },
   };
 }

@@ -17,17 +17,17 @@ export const ALONE: ClaimRoom = { due: 1, ahead: 0 };
 const ONE_BY_ONE: ClaimRoom = { due: 1, ahead: 0 };
 
 /** More than leave in one turn need not be claimed in it. */
-const MOST_PERMITS = 64;
+const MAX_PERMITS = 64;
 
 export function claimRoomOf(guards: Guards): ClaimRoom {
   const { rate, adaptiveRate, throttle } = guards;
   if (rate || adaptiveRate || throttle) return ONE_BY_ONE;
-  return { due: MOST_PERMITS, ahead: Math.min(MOST_PERMITS, placesAhead(guards)) };
+  return { due: MAX_PERMITS, ahead: Math.min(MAX_PERMITS, placesAhead(guards)) };
 }
 
 /** None for the probe of a breaker, which the others wait for; half are kept for what is due. */
 function placesAhead({ breaker, concurrency }: Guards): number {
   if (breaker && breaker.state !== "CLOSED") return 0;
-  if (concurrency === undefined) return MOST_PERMITS;
+  if (concurrency === undefined) return MAX_PERMITS;
   return Math.max(0, Math.floor(concurrencyLimit(concurrency) / 2) - concurrency.inFlight);
 }

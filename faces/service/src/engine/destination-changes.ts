@@ -24,7 +24,7 @@ export interface DestinationChangesParts {
 export type DestinationChange = Partial<Pick<DestinationRow, "pausedAt" | "document">>;
 
 /** Others write a row when a circuit or a gate moves: to lose so often in a row is no bad luck. */
-const MOST_TRIES = 10;
+const MAX_TRIES = 10;
 
 export class DestinationChanges {
   readonly #parts: DestinationChangesParts;
@@ -35,14 +35,14 @@ export class DestinationChanges {
 
   /** Throws `DESTINATION_BUSY`, with nothing changed, if others were first each time. */
   async make(tenantId: string, name: string, change: DestinationChange): Promise<DestinationRow> {
-    for (let tries = 1; tries <= MOST_TRIES; tries++) {
+    for (let tries = 1; tries <= MAX_TRIES; tries++) {
       const row = await this.#try(tenantId, name, change);
       if (row === null) continue;
       const { events, time } = this.#parts;
       events.emit(time.now(), { type: "destination.changed", tenantId, destination: name });
       return row;
     }
-    const text = `destination ${name} was changed by others each of ${MOST_TRIES} times`;
+    const text = `destination ${name} was changed by others each of ${MAX_TRIES} times`;
     throw serviceError("DESTINATION_BUSY", `${text}; try again`);
   }
 

@@ -1,5 +1,5 @@
 /** Tests of what holds a destination back, and of letting go as soon as it does so no longer. */
-import { resolve, seededRandom } from "@redrive/core";
+import { resolvePolicy, seededRandom } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { DESTINATION, TENANT } from "../stores/store.testing.ts";
 import { FAILED, OK, setup } from "./engine.testing.ts";
@@ -115,7 +115,7 @@ describe("an attempt whose claim is being stored", () => {
   it("does not leave once the destination has asked for time", () => {
     const { destination, first, second } = held();
     const asks = { kind: "status", status: 429, retryAfterMs: 5000 } as const;
-    destination.leave(first, NOW + 3, resolve({}), asks, 3);
+    destination.leave(first, NOW + 3, resolvePolicy({}), asks, 3);
     expect(destination.mayLeave(second, NOW + 4, false)).toBe(false);
     expect(destination.mayLeave(second, NOW + 5003, false)).toBe(true);
   });
@@ -126,7 +126,7 @@ describe("an attempt whose claim is being stored", () => {
     for (const permit of [first, second]) destination.giveBack(permit, NOW);
     for (let n = 0; n < 20; n++) {
       const permit = destination.take(false, NOW);
-      if (permit) destination.leave(permit, NOW, resolve({}), refused, 1);
+      if (permit) destination.leave(permit, NOW, resolvePolicy({}), refused, 1);
     }
     const openUntil = destination.guards.breaker?.openUntil ?? 0;
     expect(openUntil).toBeGreaterThan(NOW);

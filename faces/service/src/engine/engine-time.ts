@@ -9,10 +9,10 @@ import type { Clock } from "@redrive/core";
 export const ANCHOR_EVERY_MS = 10_000;
 
 /** What rounding can make engine time trail by; more is drift, and followed at leisure. */
-const LARGEST_TRAIL_MS = 2;
+const MAX_TRAIL_MS = 2;
 
 /** The wall being further off than this has jumped; less is drift, and followed. */
-const LARGEST_DRIFT_MS = 1000;
+const MAX_DRIFT_MS = 1000;
 
 export class EngineTime {
   readonly #clock: Clock;
@@ -52,7 +52,7 @@ export class EngineTime {
   #align(): void {
     const now = this.now();
     const behindMs = Math.floor(this.#clock.now()) - now;
-    if (behindMs <= 0 || behindMs > LARGEST_TRAIL_MS) return;
+    if (behindMs <= 0 || behindMs > MAX_TRAIL_MS) return;
     this.#anchorMs = this.#clock.monotonicMs();
     this.#anchorAt = now + behindMs;
   }
@@ -60,6 +60,6 @@ export class EngineTime {
   #retake(now: number): void {
     const driftMs = this.#clock.now() - now;
     this.#anchorMs = this.#clock.monotonicMs();
-    this.#anchorAt = driftMs > 0 && driftMs <= LARGEST_DRIFT_MS ? now + driftMs : now;
+    this.#anchorAt = driftMs > 0 && driftMs <= MAX_DRIFT_MS ? now + driftMs : now;
   }
 }

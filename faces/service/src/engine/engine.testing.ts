@@ -1,7 +1,7 @@
 /** What tests of the engine share: one on virtual time, with attempts ended by hand or by a script. */
 import {
   type Outcome,
-  type resolve,
+  type resolvePolicy,
   seededRandom,
   statusOutcome,
   virtualClock,
@@ -21,7 +21,7 @@ export interface Sent {
 
 /** An engine on virtual time whose attempts a test ends by hand, or by a script of outcomes. */
 export async function setup(
-  policyFields: Parameters<typeof resolve>[0] = {},
+  policyFields: Parameters<typeof resolvePolicy>[0] = {},
   startAt = T0,
   options: Pick<EngineOptions, "retentionMs" | "retryBudget" | "follow" | "claimAheadMs"> = {},
 ) {

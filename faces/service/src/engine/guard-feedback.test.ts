@@ -3,7 +3,7 @@ import {
   budgetAllows,
   type Outcome,
   rejectShare,
-  resolve,
+  resolvePolicy,
   seededRandom,
   type Throttle,
 } from "@redrive/core";
@@ -11,7 +11,7 @@ import { describe, expect, it } from "vitest";
 import { GuardedDestination } from "./guarded-destination.ts";
 
 const NOW = 1_000_000;
-const policy = resolve({});
+const policy = resolvePolicy({});
 
 function destinationWith(document: object) {
   const place = { tenantId: "t", name: "d" };

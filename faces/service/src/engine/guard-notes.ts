@@ -103,7 +103,7 @@ export class GuardNotes {
     this.#waiting = [];
     const notes = [...waiting.map((one) => noteOf(one, now)), ...this.#wholeNote(now)];
     while (notes.length > 0) {
-      await store.commit({ now, nodeId, ...NO_ITEMS, notes: notes.splice(0, MOST_NOTES) });
+      await store.commit({ now, nodeId, ...NO_ITEMS, notes: notes.splice(0, MAX_NOTES) });
     }
   }
 
@@ -116,7 +116,7 @@ export class GuardNotes {
 }
 
 /** Notes that share a commit when the engine stops. */
-const MOST_NOTES = 256;
+const MAX_NOTES = 256;
 
 const NONE: readonly NoteText[] = [];
 const NOBODY: readonly GuardedDestination[] = [];

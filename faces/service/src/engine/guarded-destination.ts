@@ -8,8 +8,9 @@
  */
 import {
   Admission,
-  type Applicant,
+  type AdmissionRequest,
   adoptBreaker,
+  classifyOutcome,
   createConcurrency,
   createGuards,
   type Destination,
@@ -18,7 +19,6 @@ import {
   type Guards,
   guardOptionsOf,
   type HoldReason,
-  judge,
   type Outcome,
   type Permit,
   type Policy,
@@ -40,9 +40,9 @@ import { lanesOf, type WaitingLane } from "./waiting-lane.ts";
 const DEFAULTS = resolveDestination({}, "service");
 
 /** A task waits behind every guard. A claim is made before its task is known, at the usual price. */
-const FIRST: Applicant = { kind: "first", patient: true, throttled: false };
-const RETRY: Applicant = { kind: "retry", patient: true, throttled: false };
-const THROTTLED_RETRY: Applicant = { kind: "retry", patient: true, throttled: true };
+const FIRST: AdmissionRequest = { kind: "first", patient: true, throttled: false };
+const RETRY: AdmissionRequest = { kind: "retry", patient: true, throttled: false };
+const THROTTLED_RETRY: AdmissionRequest = { kind: "retry", patient: true, throttled: true };
 
 export class GuardedDestination {
   readonly tenantId: string;
@@ -150,9 +150,9 @@ export class GuardedDestination {
    * allowed for first attempts that were sent, so `mayLeave` counts them.
    */
   #uncountFirst(permit: Permit): void {
-    this.admission.tokens.giveBack(permit, false);
+    this.admission.tokens.handBack(permit, false);
     permit.ticket = 0;
-    permit.wholeTicket = 0;
+    permit.serviceTicket = 0;
     permit.budget = undefined;
   }
 
@@ -163,7 +163,7 @@ export class GuardedDestination {
   }
 
   /** A retry that no slot is for is claimed as well, as if it were a first attempt: it then ends. */
-  #applicantOf(isRetry: boolean): Applicant {
+  #applicantOf(isRetry: boolean): AdmissionRequest {
     return isRetry && !this.refusesRetries ? RETRY : FIRST;
   }
 
@@ -206,13 +206,13 @@ export class GuardedDestination {
   leave(permit: Permit, now: number, policy: Policy, outcome: Outcome, durationMs: number): void {
     this.#usedAt = now;
     const { breaker } = this.guards;
-    const verdict = judge(policy, outcome);
+    const verdict = classifyOutcome(policy, outcome);
     this.admission.leave(permit, breaker, policy, outcome, verdict, durationMs, now);
   }
 
   /** Nothing was sent: everything that was taken is returned. */
   giveBack(permit: Permit, now: number): void {
-    this.admission.giveBack(permit, this.guards.breaker, now);
+    this.admission.handBack(permit, this.guards.breaker, now);
   }
 
   /** What the guards say now, for `decide`. */
@@ -293,7 +293,7 @@ export class GuardedDestination {
   }
 }
 
-function retryOf(throttled: boolean): Applicant {
+function retryOf(throttled: boolean): AdmissionRequest {
   return throttled ? THROTTLED_RETRY : RETRY;
 }
 

@@ -2,11 +2,11 @@
  * Policy book: the policies that tasks are pinned to, read once and kept resolved. A version never
  * changes, so what is in the book stays true.
  */
-import { type Policy, type PolicyDocument, presets, resolve } from "@redrive/core";
+import { type Policy, type PolicyDocument, presets, resolvePolicy } from "@redrive/core";
 import type { Store } from "../store.ts";
 
 /** More are dropped and read again. */
-const MOST_POLICIES = 10_000;
+const MAX_POLICIES = 10_000;
 
 /** Internal tasks are pinned to a preset as it is, which needs no row. */
 export const PRESET_VERSION = 0;
@@ -46,8 +46,8 @@ export class PolicyBook {
   }
 
   keep(ref: PolicyRef, document: PolicyDocument): Policy {
-    if (this.#policies.size >= MOST_POLICIES) this.#policies.clear();
-    const policy = resolve(document);
+    if (this.#policies.size >= MAX_POLICIES) this.#policies.clear();
+    const policy = resolvePolicy(document);
     this.#policies.set(keyOf(ref), policy);
     return policy;
   }

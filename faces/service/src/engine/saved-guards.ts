@@ -64,10 +64,10 @@ function pack(counts: readonly number[]): Packed {
 
 /** Whether the size is right is the histogram's to say. */
 function unpack({ size, filled }: Packed): readonly number[] {
-  const counts = new Array<number>(Math.min(size, LARGEST_SIZE)).fill(0);
+  const counts = new Array<number>(Math.min(size, MAX_SIZE)).fill(0);
   for (let at = 0; at + 1 < filled.length; at += 2) counts[filled[at] ?? 0] = filled[at + 1] ?? 0;
   return counts;
 }
 
 /** A note that claims more is not one of ours. */
-const LARGEST_SIZE = 4096;
+const MAX_SIZE = 4096;

@@ -5,12 +5,12 @@
 import {
   type CallHistory,
   type CallRequest,
+  classifyOutcome,
+  compiledPolicyOf,
   type Decision,
   decide,
   type Gates,
   type HoldReason,
-  judge,
-  kernelOf,
   type Outcome,
   type Policy,
   type Random,
@@ -21,7 +21,7 @@ import type { Settle, StartedTask } from "../store.ts";
 import { type AttemptLog, laneOf } from "../task.ts";
 
 /** Claims in a row that may die without an outcome; one more is taken for the task's own doing. */
-const MOST_ABANDONED = 3;
+const MAX_ABANDONED = 3;
 
 /** What `decide` and `admit` need to know of a task. */
 export function requestOf(
@@ -75,7 +75,7 @@ function deathsOf({ task, outcome, isCutOff = false }: Ending): number {
 /** Decides on a task whose attempt has ended. */
 export function decideOn(ending: Ending): Decision {
   const { task, policy, outcome, gates, now, random } = ending;
-  if (deathsOf(ending) >= MOST_ABANDONED) {
+  if (deathsOf(ending) >= MAX_ABANDONED) {
     return { kind: "stop", status: "EXHAUSTED", reason: "poison" };
   }
   const stream = streamOf(random, policy, task);
@@ -91,12 +91,12 @@ export function decideOn(ending: Ending): Decision {
  */
 function streamOf(random: Random, policy: Policy, task: StartedTask): Random {
   const stream = random.fork(task.taskId);
-  if (kernelOf(policy).draws) for (let n = 1; n < task.attemptNumber; n++) stream.next();
+  if (compiledPolicyOf(policy).draws) for (let n = 1; n < task.attemptNumber; n++) stream.next();
   return stream;
 }
 
 export function isThrottled(policy: Policy, outcome: Outcome): boolean {
-  return judge(policy, outcome) === "throttled";
+  return classifyOutcome(policy, outcome) === "throttled";
 }
 
 /**

@@ -23,16 +23,16 @@ import {
 import { tellCommitted, tellFailed } from "./turn-results.ts";
 
 /** One transaction takes at most this many items, and claims what is left of it, or a few. */
-const MOST_ITEMS = 256;
-const LEAST_ROOM = 64;
+const MAX_ITEMS = 256;
+const MIN_ROOM = 64;
 
 /** From this many attempts on the wire a node is busy, and waits at most so many turns. */
 const BUSY_RUNNING = 16;
-const MOST_LINGERED = 4;
+const MAX_LINGERED = 4;
 
 /** After a failed commit: 50 ms, doubling to a second. */
 const FIRST_PAUSE_MS = 50;
-const LONGEST_PAUSE_MS = 1000;
+const MAX_PAUSE_MS = 1000;
 
 /** What a turn works with. */
 export interface TurnParts {
@@ -176,22 +176,22 @@ export class Turn {
     const ended = this.#settles.length;
     const running = this.#host.running();
     const isBusy = running >= BUSY_RUNNING && ended > this.#endedBefore && ended < running;
-    const lingers = isBusy && this.#lingered < MOST_LINGERED;
+    const lingers = isBusy && this.#lingered < MAX_LINGERED;
     this.#lingered = lingers ? this.#lingered + 1 : 0;
     this.#endedBefore = lingers ? ended : 0;
     return lingers;
   }
 
   #gather(now: number): Load | undefined {
-    const settles = this.#settles.splice(0, MOST_ITEMS);
-    const cancels = this.#cancels.splice(0, MOST_ITEMS - settles.length);
-    const wakes = this.#wakes.splice(0, MOST_ITEMS - settles.length - cancels.length);
+    const settles = this.#settles.splice(0, MAX_ITEMS);
+    const cancels = this.#cancels.splice(0, MAX_ITEMS - settles.length);
+    const wakes = this.#wakes.splice(0, MAX_ITEMS - settles.length - cancels.length);
     const ended = settles.length + cancels.length + wakes.length;
-    const creates = this.#creates.splice(0, Math.max(1, MOST_ITEMS - ended));
+    const creates = this.#creates.splice(0, Math.max(1, MAX_ITEMS - ended));
     const mayClaim = this.#host.mayClaim(now);
     const permits = creates.map((item) => (mayClaim ? this.#permitFor(item, now) : undefined));
     const started = permits.filter((permit) => permit !== undefined).length;
-    const room = Math.max(LEAST_ROOM, MOST_ITEMS - ended - creates.length);
+    const room = Math.max(MIN_ROOM, MAX_ITEMS - ended - creates.length);
     const running = this.#host.underWay() + started;
     const picks = mayClaim ? this.#scheduler.pick(now, room, running) : [];
     const changed = this.#changed;
@@ -240,7 +240,7 @@ export class Turn {
     for (const destination of load.written) this.#changed.add(destination);
     this.#notes.lost();
     tellFailed(this.#told(), load, error);
-    const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures);
+    const pauseMs = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures);
     this.#failures++;
     this.#cancelPause = this.#clock.alarm(pauseMs, () => {
       this.#isBusy = false;

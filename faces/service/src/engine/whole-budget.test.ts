@@ -1,5 +1,10 @@
 /** Tests that a retry needs both budgets, its destination's and the service's, or takes from neither. */
-import { type Applicant, createRetryBudget, type RetryBudget, seededRandom } from "@redrive/core";
+import {
+  type AdmissionRequest,
+  createRetryBudget,
+  type RetryBudget,
+  seededRandom,
+} from "@redrive/core";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { DESTINATION, T0, TENANT } from "../stores/store.testing.ts";
@@ -30,7 +35,11 @@ function destinationWith(retryBudget: object | false, whole: RetryBudget | undef
   return { shop, put };
 }
 
-const retry = (throttled: boolean): Applicant => ({ kind: "retry", patient: true, throttled });
+const retry = (throttled: boolean): AdmissionRequest => ({
+  kind: "retry",
+  patient: true,
+  throttled,
+});
 
 describe("a retry's tickets", () => {
   it("come from both budgets or from neither, and all go back", () => {

@@ -4,7 +4,7 @@
  */
 import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
-import { DocumentError, nearest, type Problem, RedriveError } from "@redrive/core";
+import { DocumentError, type FieldProblem, nearestName, RedriveError } from "@redrive/core";
 import type { FastifyError, FastifyReply, FastifyRequest } from "fastify";
 import { serviceError } from "../errors.ts";
 import { PROBLEM_TYPE, problemOf, RETRY_AFTER_SECONDS } from "./problem.ts";
@@ -64,7 +64,7 @@ function codedError(error: unknown): unknown {
 type Validation = NonNullable<FastifyError["validation"]>;
 
 /** What a schema found, in the words of the house. */
-function problemsOf(validation: Validation): readonly Problem[] {
+function problemsOf(validation: Validation): readonly FieldProblem[] {
   return validation.map(({ keyword, instancePath, params, message = "" }) => {
     const path = instancePath.slice(1).replaceAll("/", ".");
     const { additionalProperty, missingProperty } = params as Record<string, unknown>;
@@ -83,9 +83,9 @@ function spelled(message: string, params: object): string {
   return allowedValues === undefined ? message : `must be one of ${allowedValues.join(", ")}`;
 }
 
-function unknownField(path: string, name: string): Problem {
+function unknownField(path: string, name: string): FieldProblem {
   const field = joined(path, name);
-  const near = nearest(name, FIELD_NAMES);
+  const near = nearestName(name, FIELD_NAMES);
   const hint = near === undefined ? "" : `, did you mean ${JSON.stringify(near)}?`;
   const message = `unknown field ${JSON.stringify(field.slice(0, 100))}${hint}`;
   return { field: field.slice(0, 100), value: undefined, message };

@@ -63,13 +63,13 @@ export interface AppOptions {
   readonly clock?: Clock;
 }
 
-const LARGEST_BODY = 1024 * 1024;
+const MAX_BODY = 1024 * 1024;
 const KEEP_ALIVE_MS = 5000;
-const MOST_HEADERS = 100;
+const MAX_HEADERS = 100;
 /** Requests that are still coming in when the front closes have this long. */
 const CLOSING_MS = 2000;
 /** Percent-encoded names of destinations are up to three times 255. */
-const LONGEST_PARAMETER = 800;
+const MAX_PARAMETER = 800;
 
 const ROUTES: readonly AddRoutes[] = [
   addCreateRoutes,
@@ -94,7 +94,7 @@ export function createApp(redrive: Redrive, options: AppOptions = {}): FastifyIn
   const front = frontOf(redrive, clock, options);
   const paths = new KnownPaths();
   app.server.maxConnections = options.mostConnections ?? 10_000;
-  app.server.maxHeadersCount = MOST_HEADERS;
+  app.server.maxHeadersCount = MAX_HEADERS;
   app.addHook("onRoute", (route) => {
     paths.add(route.url, route.method);
     limitRoute(front.limit, route);
@@ -126,10 +126,10 @@ function serverOptions(options: AppOptions): FastifyHttpOptions<Server> {
   return {
     logger,
     logController: new LogController({ disableRequestLogging: true }),
-    bodyLimit: LARGEST_BODY,
+    bodyLimit: MAX_BODY,
     requestTimeout: requestTimeoutMs,
     keepAliveTimeout: KEEP_ALIVE_MS,
-    routerOptions: { maxParamLength: LONGEST_PARAMETER },
+    routerOptions: { maxParamLength: MAX_PARAMETER },
     http: {
       headersTimeout: headersTimeoutMs,
       connectionsCheckingInterval: Math.min(1000, headersTimeoutMs),

@@ -5,7 +5,7 @@
 import { DocumentError, isObject } from "@redrive/core";
 import type { TaskInput } from "../task-input.ts";
 
-const LONGEST_WAIT_SECONDS = 25;
+const MAX_WAIT_SECONDS = 25;
 
 /** The input with the header's key. What is wrong with it is found where all inputs are checked. */
 export function inputOf(body: unknown, header: unknown): TaskInput {
@@ -52,5 +52,5 @@ export function inTask(error: unknown): unknown {
 export function preferredWait(prefer: string | string[] | undefined): number {
   if (prefer === undefined) return 0;
   const [, seconds = "0"] = /(?:^|[,;\s])wait\s*=\s*"?(\d{1,9})/i.exec(String(prefer)) ?? [];
-  return Math.min(LONGEST_WAIT_SECONDS, Number(seconds));
+  return Math.min(MAX_WAIT_SECONDS, Number(seconds));
 }

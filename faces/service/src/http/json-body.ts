@@ -7,27 +7,27 @@ import { isUtf8 } from "node:buffer";
 import { isObject } from "@redrive/core";
 import { serviceError } from "../errors.ts";
 import { RawJson } from "../task-input.ts";
-import { isBlank, MOST_KEYS, type Scanned, scanJson } from "./json-scan.ts";
+import { isBlank, MAX_KEYS, type Scanned, scanJson } from "./json-scan.ts";
 
 /** Fields of anything that is checked name by name; a task's `json` may have more. */
-const MOST_FIELDS = 200;
+const MAX_FIELDS = 200;
 
 const JSON_KEY = Buffer.from("json");
 
 /** A whole JSON text. */
 export function parseJson(bytes: Buffer): unknown {
   const { widest } = checked(bytes);
-  if (widest > MOST_FIELDS) throw tooWide(MOST_FIELDS);
+  if (widest > MAX_FIELDS) throw tooWide(MAX_FIELDS);
   return safe(bytes.toString("utf8"));
 }
 
 /** A task: as `parseJson`, but the value of `json` stays the bytes that it came as. */
 export function parseTaskJson(bytes: Buffer): unknown {
   const scanned = checked(bytes);
-  if (scanned.widest > MOST_KEYS) throw tooWide(MOST_KEYS);
+  if (scanned.widest > MAX_KEYS) throw tooWide(MAX_KEYS);
   const value = safe(bytes.toString("utf8"));
   if (!isObject(value)) return value;
-  if (scanned.widest > MOST_FIELDS) assertNarrow(value);
+  if (scanned.widest > MAX_FIELDS) assertNarrow(value);
   return Object.hasOwn(value, "json") ? { ...value, json: rawJson(bytes, scanned) } : value;
 }
 
@@ -88,8 +88,8 @@ function assertNoPrototype(value: unknown): void {
 function assertNarrow({ json: _, ...rest }: Readonly<Record<string, unknown>>): void {
   const isWide = (value: unknown): boolean =>
     isObject(value) &&
-    (Object.keys(value).length > MOST_FIELDS || Object.values(value).some(isWide));
-  if (isWide(rest)) throw tooWide(MOST_FIELDS);
+    (Object.keys(value).length > MAX_FIELDS || Object.values(value).some(isWide));
+  if (isWide(rest)) throw tooWide(MAX_FIELDS);
 }
 
 function rawJson(bytes: Buffer, { values }: Scanned): RawJson {

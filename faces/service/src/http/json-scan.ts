@@ -6,9 +6,9 @@
 import { serviceError } from "../errors.ts";
 
 /** Deeper texts parse, but spelling them again ends in a stack overflow. */
-export const MOST_DEPTH = 64;
+export const MAX_DEPTH = 64;
 /** Of one object. */
-export const MOST_KEYS = 10_000;
+export const MAX_KEYS = 10_000;
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -93,7 +93,7 @@ class JsonScan implements Scanned {
   }
 
   #open(at: number, commas: number): void {
-    if (this.#commas.push(commas) > MOST_DEPTH) throw tooDeep();
+    if (this.#commas.push(commas) > MAX_DEPTH) throw tooDeep();
     if (this.#commas.length === 1) this.#start = at + 1;
   }
 
@@ -128,5 +128,5 @@ export function isBlank(bytes: Uint8Array, start: number, end: number): boolean 
 }
 
 function tooDeep(): Error {
-  return serviceError("INVALID_REQUEST", `JSON must be nested at most ${MOST_DEPTH} deep`);
+  return serviceError("INVALID_REQUEST", `JSON must be nested at most ${MAX_DEPTH} deep`);
 }

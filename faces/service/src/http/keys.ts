@@ -80,7 +80,7 @@ export interface NewKey {
 }
 
 const KEY = /^rdv_([A-Za-z0-9]{1,32})_([A-Za-z0-9_-]{32,128})$/;
-const LONGEST_KEY = 200;
+const MAX_KEY = 200;
 const KEY_ID_BYTES = 6;
 const SECRET_BYTES = 32;
 
@@ -122,7 +122,7 @@ export function verifyKey(book: KeyBook, key: string, now: number): KeyRecord | 
 }
 
 function partsOf(key: string): { readonly keyId: string; readonly secret: string } | undefined {
-  const match = key.length <= LONGEST_KEY ? KEY.exec(key) : null;
+  const match = key.length <= MAX_KEY ? KEY.exec(key) : null;
   return match === null ? undefined : { keyId: match[1] ?? "", secret: match[2] ?? "" };
 }
 

@@ -9,7 +9,7 @@ import type { DestinationRow, TaskCount } from "../store.ts";
 import { TASK_STATUSES } from "../task.ts";
 
 /** Policies with series of their own. */
-const MOST_POLICIES = 100;
+const MAX_POLICIES = 100;
 
 /** What is looked up when somebody asks for the metrics. */
 export interface MetricsSource {
@@ -164,7 +164,7 @@ export class Metrics {
     if (policyId === undefined) return "unknown";
     if (policyId.startsWith("inline.")) return "inline";
     if (this.#policies.has(policyId)) return policyId;
-    if (this.#policies.size >= MOST_POLICIES) return "other";
+    if (this.#policies.size >= MAX_POLICIES) return "other";
     this.#policies.add(policyId);
     return policyId;
   }

@@ -28,7 +28,7 @@ export interface FieldError {
 /** Seconds after which asking again is worthwhile, by status. */
 export const RETRY_AFTER_SECONDS: Readonly<Record<number, number>> = { 429: 1, 503: 1, 507: 10 };
 
-const MOST_FIELDS = 20;
+const MAX_FIELDS = 20;
 
 /** By code. Codes that only a process of your own can meet are a 500 here. */
 const STATUSES: Readonly<Partial<Record<ErrorCode, readonly [status: number, title: string]>>> = {
@@ -89,7 +89,7 @@ function detailOf({ code, message }: RedriveError): string {
 }
 
 function fieldsOf({ problems }: DocumentError): readonly FieldError[] {
-  return problems.slice(0, MOST_FIELDS).map(({ field, message }) => ({ field, message }));
+  return problems.slice(0, MAX_FIELDS).map(({ field, message }) => ({ field, message }));
 }
 
 function internal(): ProblemDocument {

@@ -24,7 +24,7 @@ export interface DeadLetterGroups {
 export type ListTasks = (filter: TaskFilter, page: Page) => Promise<TaskPage>;
 
 const PAGE = 250;
-const MOST_PAGES = 400;
+const MAX_PAGES = 400;
 
 export async function groupDeadLetters(
   list: ListTasks,
@@ -32,7 +32,7 @@ export async function groupDeadLetters(
 ): Promise<DeadLetterGroups> {
   const groups = new Map<string, DeadLetterGroup>();
   let cursor: string | null | undefined;
-  for (let pages = 0; cursor !== null && pages < MOST_PAGES; pages++) {
+  for (let pages = 0; cursor !== null && pages < MAX_PAGES; pages++) {
     const page: TaskPage = await list(
       { ...filter, status: "EXHAUSTED" },
       { limit: PAGE, ...(cursor !== undefined && { cursor }) },

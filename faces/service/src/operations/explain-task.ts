@@ -2,7 +2,7 @@
  * Explain task: why a task is not running now, in a sentence, from what is stored of it and of its
  * destination. It judges nothing: it says which of the things that hold a task back holds this one.
  */
-import { explainReason, span } from "@redrive/core";
+import { explainReason, formatDuration } from "@redrive/core";
 import type { RetryTask } from "../task.ts";
 import type { DestinationHealth } from "./destination-health.ts";
 
@@ -44,8 +44,8 @@ function whyEnded({ reason, lastError, redrivenTo }: RetryTask): string {
 function explainRunning(task: RetryTask, now: number): string {
   const { attemptNumber, claimedAt, nextAttemptAt, cancelRequestedAt } = task;
   const forMs = now - Math.max(claimedAt ?? now, nextAttemptAt);
-  if (forMs < 0) return `Attempt ${attemptNumber} is due in ${span(-forMs)}.`;
-  const runs = `Attempt ${attemptNumber} has been running for ${span(forMs)}`;
+  if (forMs < 0) return `Attempt ${attemptNumber} is due in ${formatDuration(-forMs)}.`;
+  const runs = `Attempt ${attemptNumber} has been running for ${formatDuration(forMs)}`;
   return cancelRequestedAt === null ? `${runs}.` : `${runs}; a success wins, else it is cancelled.`;
 }
 
@@ -63,7 +63,7 @@ function explainWaiting(
   const waitMs = task.nextAttemptAt - now;
   if (isOver && (isPaused || waitMs <= 0)) return explainOver(held);
   if (isPaused) return `${next} waits: ${held}.`;
-  if (waitMs > 0) return `${next} is due in ${span(waitMs)}.`;
+  if (waitMs > 0) return `${next} is due in ${formatDuration(waitMs)}.`;
   return held === undefined
     ? `${next} is due and starts as soon as a node takes it.`
     : `${next} is due, but ${held}.`;
@@ -81,13 +81,13 @@ function heldBy(health: DestinationHealth, isRetry: boolean, now: number): strin
   const { name, pausedAt, gateUntil, openUntil, breakerState, concurrency, retryBudget } = health;
   if (pausedAt !== null) return `destination ${name} is paused until somebody resumes it`;
   if (breakerState !== "CLOSED" && openUntil > now) {
-    return `the circuit of ${name} is open for another ${span(openUntil - now)}`;
+    return `the circuit of ${name} is open for another ${formatDuration(openUntil - now)}`;
   }
   if (gateUntil > now) {
-    return `${name} asked everybody to wait (Retry-After), for another ${span(gateUntil - now)}`;
+    return `${name} asked everybody to wait (Retry-After), for another ${formatDuration(gateUntil - now)}`;
   }
   if (health.rateUntil > now) {
-    return `the rate of ${name} is used up for ${span(health.rateUntil - now)}`;
+    return `the rate of ${name} is used up for ${formatDuration(health.rateUntil - now)}`;
   }
   if (isRetry && retryBudget === "empty") return `the retry budget of ${name} is empty`;
   if (concurrency !== null && concurrency.inFlight >= concurrency.limit) {

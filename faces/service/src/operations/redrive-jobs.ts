@@ -33,7 +33,7 @@ export interface RedriveJobsParts {
 export type Limit = <T>(step: Promise<T>) => Promise<T>;
 
 /** Ended redrives of a tenant that are remembered. */
-const MOST_ENDED = 100;
+const MAX_ENDED = 100;
 /** Progress is written this often; what a crash takes of it is counted again. */
 const SAVE_MS = 1000;
 const LEASE_MS = 15_000;
@@ -289,7 +289,7 @@ export class RedriveJobs {
 
   async #forget(tenantId: string): Promise<void> {
     const ended = (await this.list(tenantId)).filter(isOver);
-    for (const { redriveId } of ended.slice(MOST_ENDED)) {
+    for (const { redriveId } of ended.slice(MAX_ENDED)) {
       await this.#parts.notes.remove(REDRIVE_NOTE, tenantId, redriveId);
     }
   }

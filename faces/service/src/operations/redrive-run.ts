@@ -45,11 +45,11 @@ export type RunEnd = string | null;
 const PAGE = 250;
 /** A run works in steps of this, so that a high rate needs no alarm per task. */
 const STEP_MS = 100;
-const LONGEST_SLEEP_MS = 1000;
+const MAX_SLEEP_MS = 1000;
 /** The share of the canary that may fail. */
 const MAY_FAIL = 0.2;
 /** A store that does not answer is asked again so often. */
-const MOST_TRIES = 60;
+const MAX_TRIES = 60;
 
 /** The dead letters of a redrive, each once, in an order that never changes. */
 export async function* membersOf(
@@ -160,7 +160,7 @@ export class RedriveRun {
   async #pace(): Promise<void> {
     const nowMs = () => this.#clock.monotonicMs();
     while (this.#dueMs > nowMs() && this.#host.isRunning()) {
-      await this.#sleep(Math.min(LONGEST_SLEEP_MS, Math.max(STEP_MS, this.#dueMs - nowMs())));
+      await this.#sleep(Math.min(MAX_SLEEP_MS, Math.max(STEP_MS, this.#dueMs - nowMs())));
     }
     this.#dueMs = Math.max(this.#dueMs, nowMs() - STEP_MS) + 1000 / this.#job.ratePerSecond;
   }
@@ -173,8 +173,8 @@ export class RedriveRun {
       } catch (error) {
         const code = error instanceof RedriveError ? error.code : "";
         const isPassing = code === "STORE_UNAVAILABLE" || code === "STORE_FULL";
-        if (!isPassing || tries >= MOST_TRIES || !this.#host.isRunning()) throw error;
-        await this.#sleep(LONGEST_SLEEP_MS);
+        if (!isPassing || tries >= MAX_TRIES || !this.#host.isRunning()) throw error;
+        await this.#sleep(MAX_SLEEP_MS);
       }
     }
   }

@@ -23,7 +23,7 @@ export interface Skip {
 
 export const REDRIVEN: Skip = { reason: "redriven", detail: "somebody else has redriven it" };
 
-const MOST_NAMED = 20;
+const MAX_NAMED = 20;
 
 /** What says something of one dead letter alone. */
 const REASONS: Readonly<Record<string, SkipReason>> = {
@@ -45,7 +45,7 @@ export function withSkip(
   const known = skips.find((one) => one.reason === reason);
   if (known === undefined) return [...skips, { reason, count: 1, detail, taskIds: [taskId] }];
   const { count, taskIds } = known;
-  const named = taskIds.length < MOST_NAMED ? [...taskIds, taskId] : taskIds;
+  const named = taskIds.length < MAX_NAMED ? [...taskIds, taskId] : taskIds;
   const more = { ...known, count: count + 1, taskIds: named };
   return skips.map((one) => (one === known ? more : one));
 }

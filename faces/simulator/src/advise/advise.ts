@@ -11,12 +11,12 @@ import {
   DocumentError,
   numberRule,
   type PolicyDocument,
-  resolve,
+  resolvePolicy,
 } from "@redrive/core";
 import { attemptsToOutlast, coverageOf } from "../coverage.ts";
 import type { LintContext } from "../lint/subject.ts";
 import { tierLoad } from "../tier-load.ts";
-import { percent, span, whole } from "../words/figures.ts";
+import { formatDuration, formatInteger, percent } from "../words/figures.ts";
 import type { Answers, ClientClass } from "./questions.ts";
 import { usualPolicy } from "./usual-policy.ts";
 
@@ -116,7 +116,7 @@ function contextOf(answers: Full): LintContext {
 
 function adviseRetry(answers: Full): Advice {
   const policy = policyFor(answers);
-  const coverage = coverageOf(resolve(policy), answers.outageMs);
+  const coverage = coverageOf(resolvePolicy(policy), answers.outageMs);
   const destination = destinationFor(answers, policy);
   const difference = differenceFrom(answers, policy, coverage);
   return {
@@ -137,10 +137,10 @@ const NEVER_SENT: PolicyDocument = {
 };
 
 /** No caller holds a connection open through a longer outage: that is work for a durable service. */
-const LONGEST_HELD_MS = 60_000;
+const MAX_HELD_MS = 60_000;
 
 function isDurable({ background, waits, outageMs }: Full): boolean {
-  return background || waits === "job" || (waits === "service" && outageMs > LONGEST_HELD_MS);
+  return background || waits === "job" || (waits === "service" && outageMs > MAX_HELD_MS);
 }
 
 function policyFor(answers: Full): PolicyDocument {
@@ -165,8 +165,8 @@ function policyFor(answers: Full): PolicyDocument {
 }
 
 /** Attempts from which and up to which advice goes; lint calls 100 endless. */
-const LEAST_ATTEMPTS = 3;
-const MOST_ATTEMPTS = 60;
+const MIN_ATTEMPTS = 3;
+const MAX_ATTEMPTS = 60;
 const WANTED_COVERAGE = 0.95;
 
 /** The fewest attempts, three at least, that outlast the outage in 95 % of the cases. */
@@ -176,9 +176,9 @@ function enough(outageMs: number, isJob: boolean, jitterType: "EQUAL" | "FULL"):
   const maxDelayMs = Math.min(longestMs, Math.max(8 * initialDelayMs, Math.floor(outageMs / 2)));
   const attemptTimeoutMs = isJob ? 30_000 : 5000;
   const base = { initialDelayMs, maxDelayMs, jitterType, attemptTimeoutMs };
-  const room = { ...base, maxAttempts: MOST_ATTEMPTS, totalBudgetMs: 31_536_000_000 };
-  const needed = attemptsToOutlast(resolve(room), outageMs, WANTED_COVERAGE + 0.01);
-  const maxAttempts = Math.max(LEAST_ATTEMPTS, needed);
+  const room = { ...base, maxAttempts: MAX_ATTEMPTS, totalBudgetMs: 31_536_000_000 };
+  const needed = attemptsToOutlast(resolvePolicy(room), outageMs, WANTED_COVERAGE + 0.01);
+  const maxAttempts = Math.max(MIN_ATTEMPTS, needed);
   return { ...base, maxAttempts, totalBudgetMs: roomFor({ ...base, maxAttempts }) };
 }
 
@@ -215,7 +215,7 @@ function destinationFor(answers: Full, policy: PolicyDocument): DestinationDocum
 function reasonsFor(answers: Full, policy: PolicyDocument, coverage: number): string[] {
   const { idempotent, clients, minimumWait, waits, background, outageMs, tiers, shards } = answers;
   const attempts = policy.maxAttempts ?? 1;
-  const outage = span(outageMs);
+  const outage = formatDuration(outageMs);
   const reasons = ["The error is transient, so another attempt is worth something."];
   if (idempotent === "no")
     reasons.push(
@@ -233,13 +233,13 @@ function reasonsFor(answers: Full, policy: PolicyDocument, coverage: number): st
   else if (policy.jitterType === "EQUAL")
     reasons.push("Equal jitter keeps at least half of each wait: fewer attempts outlast the same.");
   reasons.push(...endReasons(answers, attempts, coverage));
-  if (waits === "service" && !background && outageMs > LONGEST_HELD_MS) {
+  if (waits === "service" && !background && outageMs > MAX_HELD_MS) {
     reasons.push(`No caller holds on for ${outage}: hand the call to the durable service.`);
   }
   if (tiers > 1) {
     const layers = Array.from({ length: tiers }, () => attempts);
     reasons.push(
-      `Let only the outermost of the ${tiers} layers retry: all of them together would make ${whole(tierLoad(layers, 1))} calls of one.`,
+      `Let only the outermost of the ${tiers} layers retry: all of them together would make ${formatInteger(tierLoad(layers, 1))} calls of one.`,
     );
   }
   if (shards > 1)
@@ -251,10 +251,10 @@ function reasonsFor(answers: Full, policy: PolicyDocument, coverage: number): st
 
 /** When it gives up, and why then. */
 function endReasons(answers: Full, attempts: number, coverage: number): string[] {
-  const outage = span(answers.outageMs);
+  const outage = formatDuration(answers.outageMs);
   const share = `${percent(coverage)} of the cases`;
   if (!isHurried(answers)) {
-    const fewest = attempts > LEAST_ATTEMPTS ? "are the fewest that outlast" : "outlast";
+    const fewest = attempts > MIN_ATTEMPTS ? "are the fewest that outlast" : "outlast";
     return [`${attempts} attempts ${fewest} ${outage} (${share}).`];
   }
   const quick = `A person waits: three attempts within 5 s. They outlast ${outage} in ${share}; what must survive longer belongs into the durable service.`;
@@ -269,11 +269,11 @@ function differenceFrom(
   ours: number,
 ): UsualDifference | undefined {
   const usual = usualPolicy(answers);
-  const usualCoverage = coverageOf(resolve(usual.policy), answers.outageMs);
+  const usualCoverage = coverageOf(resolvePolicy(usual.policy), answers.outageMs);
   const differs =
     usual.policy.jitterType !== policy.jitterType ||
     usual.policy.maxAttempts !== policy.maxAttempts;
   if (!differs) return undefined;
-  const name = `${policy.jitterType} jitter, ${policy.maxAttempts} attempts from ${span(policy.initialDelayMs ?? 0)}`;
+  const name = `${policy.jitterType} jitter, ${policy.maxAttempts} attempts from ${formatDuration(policy.initialDelayMs ?? 0)}`;
   return { usual: usual.name, ours: name, usualCoverage, ourCoverage: ours };
 }

@@ -1,11 +1,11 @@
 /** Check span: what is wrong with a span as somebody wrote it. Apart, because engines only draw. */
 import {
   checkFields,
+  type FieldProblem,
   type Fields,
+  fieldProblem,
   isObject,
   numberRule,
-  type Problem,
-  problem,
 } from "@redrive/core";
 
 const msRule = numberRule(0, 86_400_000, true);
@@ -19,21 +19,21 @@ const SPAN_FIELDS: Readonly<Record<string, Fields>> = {
 };
 
 /** Everything wrong with a span at `field`. */
-export function checkSpan(value: unknown, field: string): Problem[] {
+export function checkSpan(value: unknown, field: string): FieldProblem[] {
   if (typeof value === "number") {
     const wanted = msRule(value);
-    return wanted === undefined ? [] : [problem(field, value, `${field} must be ${wanted}`)];
+    return wanted === undefined ? [] : [fieldProblem(field, value, `${field} must be ${wanted}`)];
   }
   const kinds = Object.keys(SPAN_FIELDS).join(", ");
   if (!isObject(value)) {
     return [
-      problem(field, value, `${field} must be a number of ms or an object with kind ${kinds}`),
+      fieldProblem(field, value, `${field} must be a number of ms or an object with kind ${kinds}`),
     ];
   }
   const { kind, ...rest } = value;
   const fields = typeof kind === "string" ? SPAN_FIELDS[kind] : undefined;
   if (fields === undefined) {
-    return [problem(`${field}.kind`, kind, `${field}.kind must be one of ${kinds}`)];
+    return [fieldProblem(`${field}.kind`, kind, `${field}.kind must be one of ${kinds}`)];
   }
   const problems = [
     ...checkFields(rest, fields, `${field}.`),
@@ -41,7 +41,9 @@ export function checkSpan(value: unknown, field: string): Problem[] {
   ];
   const { minMs, maxMs } = rest;
   if (problems.length === 0 && (maxMs as number) < (minMs as number)) {
-    problems.push(problem(`${field}.maxMs`, maxMs, `${field}.maxMs must be at least ${minMs}`));
+    problems.push(
+      fieldProblem(`${field}.maxMs`, maxMs, `${field}.maxMs must be at least ${minMs}`),
+    );
   }
   return problems;
 }
@@ -51,8 +53,8 @@ export function missing(
   part: Readonly<Record<string, unknown>>,
   names: readonly string[],
   prefix: string,
-): Problem[] {
+): FieldProblem[] {
   return names
     .filter((name) => part[name] === undefined)
-    .map((name) => problem(prefix + name, undefined, `${prefix}${name} must be given`));
+    .map((name) => fieldProblem(prefix + name, undefined, `${prefix}${name} must be given`));
 }

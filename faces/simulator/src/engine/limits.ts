@@ -2,7 +2,7 @@
 import { RedriveError } from "@redrive/core";
 
 /** Calls, requests or pending events at once: somewhat above 1 GB in all. */
-const MOST_ROWS = 8_388_608;
+const MAX_ROWS = 8_388_608;
 
 /** No run has more events: enough for an hour of 10 000 calls a second, which takes minutes. */
 export const MAX_EVENTS = 400_000_000;
@@ -16,7 +16,7 @@ export function assertMost(count: number, most: number, what: string): void {
 /** The same numbers in twice the room, for arrays that grow. */
 export function twice<T extends Int32Array | Float64Array>(column: T): T {
   const { length } = column;
-  assertMost(2 * length, MOST_ROWS, "calls or events at once");
+  assertMost(2 * length, MAX_ROWS, "calls or events at once");
   const larger = new (column.constructor as new (length: number) => T)(2 * length);
   larger.set(column);
   return larger;

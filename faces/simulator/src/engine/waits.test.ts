@@ -1,5 +1,5 @@
 /** Waits: the table of an inner loop is core's kernel, as a property. */
-import { kernelOf, resolve } from "@redrive/core";
+import { compiledPolicyOf, resolvePolicy } from "@redrive/core";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { anyPolicy } from "../policy.testing.ts";
@@ -16,8 +16,8 @@ describe("waits", () => {
         fc.nat({ max: 50_000 }),
         draw,
         (document, attempt, elapsedMs, previousMs, chance) => {
-          const policy = resolve(document);
-          const expected = kernelOf(policy).next(attempt, elapsedMs, previousMs, chance);
+          const policy = resolvePolicy(document);
+          const expected = compiledPolicyOf(policy).next(attempt, elapsedMs, previousMs, chance);
           expect(nextWait(waitsOf(policy), attempt, elapsedMs, previousMs, chance)).toBe(expected);
         },
       ),

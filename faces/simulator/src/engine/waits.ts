@@ -4,10 +4,10 @@
  * asked of the kernel once per n. Where the total budget could end a call the kernel itself is
  * asked. A property test holds the two equal.
  */
-import { type Kernel, kernelOf, type Policy, STOP_BUDGET } from "@redrive/core";
+import { type CompiledPolicy, compiledPolicyOf, type Policy, STOP_BUDGET } from "@redrive/core";
 
 export interface Waits {
-  readonly kernel: Kernel;
+  readonly kernel: CompiledPolicy;
   /** The range of the wait after attempt n; empty for DECORRELATED. */
   readonly low: Float64Array;
   readonly high: Float64Array;
@@ -19,7 +19,7 @@ export interface Waits {
 const LAST_DRAW = 1 - 2 ** -53;
 
 export function waitsOf(policy: Policy): Waits {
-  const kernel = kernelOf(policy);
+  const kernel = compiledPolicyOf(policy);
   const size = policy.jitterType === "DECORRELATED" ? 0 : policy.maxAttempts;
   const low = new Float64Array(size).fill(UNKNOWN);
   const high = new Float64Array(size);
@@ -28,7 +28,7 @@ export function waitsOf(policy: Policy): Waits {
 }
 
 /** Ceilings of a curve never fall, so the last wait is the longest; lists are looked through. */
-function longestWait({ delaysMs, maxAttempts }: Policy, kernel: Kernel): number {
+function longestWait({ delaysMs, maxAttempts }: Policy, kernel: CompiledPolicy): number {
   if (delaysMs === undefined) return kernel.delayMs(maxAttempts - 1, 0, LAST_DRAW);
   return delaysMs.reduce(
     (most, _, index) => Math.max(most, kernel.delayMs(index + 1, 0, LAST_DRAW)),

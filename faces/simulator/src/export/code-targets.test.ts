@@ -1,5 +1,5 @@
 /** Code for others: it parses, it carries the policy's numbers, and what is lost is told. */
-import { presets, resolve } from "@redrive/core";
+import { presets, resolvePolicy } from "@redrive/core";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { anyPolicy } from "../policy.testing.ts";
@@ -87,7 +87,7 @@ test("every policy has code for everybody, in whole sentences", () => {
             () => new Function(`async () => {${text.replace(/^import .*$/gmu, "")}}`),
           ).not.toThrow();
         for (const note of notes) expect(note).toMatch(/^\S.*[.]$/u);
-        expect(resolve(policy).maxAttempts).toBeGreaterThan(0);
+        expect(resolvePolicy(policy).maxAttempts).toBeGreaterThan(0);
       }
     }),
     { numRuns: 200 },

@@ -3,14 +3,8 @@
  * JavaScript, for the AWS SDK and as a gRPC service config. What a target cannot say is told in
  * notes, since code that silently does something else is worse than none.
  */
-import {
-  exportAws,
-  exportGrpc,
-  formatSeconds,
-  type Policy,
-  type PolicyDocument,
-  resolve,
-} from "@redrive/core";
+import { formatSeconds, type Policy, type PolicyDocument, resolvePolicy } from "@redrive/core";
+import { exportAws, exportGrpc } from "@redrive/core/interop";
 import { counted } from "../words/figures.ts";
 import { literal, withKey } from "./code.ts";
 
@@ -51,7 +45,7 @@ const answer = await retry(({ signal }) => call({ signal }), ${literal(withKey(d
 }
 
 function pRetryCode(document: PolicyDocument): TargetCode {
-  const policy = resolve(document);
+  const policy = resolvePolicy(document);
   const { firstMs, factor, longestMs } = curveOf(policy);
   const isRandom = policy.jitterType !== "NONE";
   const options = {
@@ -78,7 +72,7 @@ const answer = await pRetry(() => call(), ${literal(options)});`;
 }
 
 function cockatielCode(document: PolicyDocument): TargetCode {
-  const policy = resolve(document);
+  const policy = resolvePolicy(document);
   const backoff =
     policy.delaysMs === undefined
       ? cockatielBackoff(policy)
@@ -136,7 +130,7 @@ function cockatielBackoff(policy: Policy): string {
 }
 
 function awsCode(document: PolicyDocument): TargetCode {
-  const { maxAttempts } = resolve(document);
+  const { maxAttempts } = resolvePolicy(document);
   const { text: config, notes } = exportAws(document);
   const mode = /retry_mode = (\w+)/u.exec(config)?.[1] ?? "standard";
   const text = `import { S3Client } from "@aws-sdk/client-s3";

@@ -4,7 +4,7 @@
  */
 
 import type { RetryBudgetDocument } from "@redrive/core";
-import { createThrottle, enterThrottle, recordAnswer } from "@redrive/core";
+import { createThrottle, enterThrottle, recordThrottleResponse } from "@redrive/core";
 import { drawsOf } from "../chance/draws.ts";
 import type { CallsDocument } from "../scenario.ts";
 import { simulate } from "../simulate.ts";
@@ -75,7 +75,7 @@ function throttled(k: number, seed: number | string): number {
     if (now >= measureFromMs) sent++;
     const isAccepted = now < 120_000 || acceptedThisSecond < 250;
     if (isAccepted) acceptedThisSecond++;
-    recordAnswer(throttle, now, isAccepted);
+    recordThrottleResponse(throttle, now, isAccepted);
   }
   return (1000 * sent) / (untilMs - measureFromMs);
 }

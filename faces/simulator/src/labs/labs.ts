@@ -2,7 +2,7 @@
  * Labs: every published result that the simulator must reproduce, in one list. `runLab` runs one;
  * a row that misses its tolerance makes the report not ok. Also `@redrive/simulator/labs`.
  */
-import { nearest, quote, RedriveError } from "@redrive/core";
+import { nearestName, quote, RedriveError } from "@redrive/core";
 import { breakerLab, shardsLab } from "./breaker.ts";
 import { budgetsLab } from "./budgets.ts";
 import { collapseLab } from "./collapse.ts";
@@ -43,7 +43,7 @@ export function runLab(id: string, options: LabOptions = {}): LabReport {
   const lab = labs.find((one) => one.id === id);
   if (lab === undefined) {
     const ids = labs.map((one) => one.id);
-    const near = nearest(id, ids);
+    const near = nearestName(id, ids);
     const hint = near === undefined ? `one of ${ids.join(", ")}` : `did you mean ${quote(near)}?`;
     throw new RedriveError("INVALID_ARGUMENT", `unknown lab ${quote(id)}, ${hint}`);
   }

@@ -8,7 +8,7 @@ import { figuresOf } from "../measure/report.ts";
 import type { CallsDocument, PhaseDocument, ServerDocument } from "../scenario.ts";
 import { resolveCalls } from "../scenario.ts";
 import { simulate } from "../simulate.ts";
-import { span } from "../words/figures.ts";
+import { formatDuration } from "../words/figures.ts";
 import { runCalls } from "../world/calls.ts";
 import {
   explained,
@@ -136,7 +136,7 @@ function ladderRows(seed: number | string, count: number): readonly LabRow[] {
     same("700 offered, 3 at once: verdict", "never", verdict(immediate[0] as Report)),
     sampled("the same: load against offered", 4.05, 0.01, loads),
     ...[100, 1000, 10_000].map((ms) =>
-      same(`full jitter from ${span(ms)}: verdict`, "never", verdict(full(ms))),
+      same(`full jitter from ${formatDuration(ms)}: verdict`, "never", verdict(full(ms))),
     ),
     sampled("queue bounded to 0.5 s: s to recover", 0, 1, bounded),
     explained(

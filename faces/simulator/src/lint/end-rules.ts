@@ -3,7 +3,7 @@
 import { drawsOf, nextDraw } from "../chance/draws.ts";
 import { coverageOf } from "../coverage.ts";
 import { nextWait, waitsOf } from "../engine/waits.ts";
-import { percent, span, whole } from "../words/figures.ts";
+import { formatDuration, formatInteger, percent } from "../words/figures.ts";
 import { callsTried, type Rule, SAMPLES } from "./rule.ts";
 import type { Target } from "./subject.ts";
 
@@ -17,7 +17,7 @@ const endless: Rule = {
     return {
       severity: "error",
       field: "maxAttempts",
-      sentence: `${whole(policy.maxAttempts)} attempts keep pressure on a failing server as long as it fails: ${whole(policy.maxAttempts)} times the load of a call that is not retried.`,
+      sentence: `${formatInteger(policy.maxAttempts)} attempts keep pressure on a failing server as long as it fails: ${formatInteger(policy.maxAttempts)} times the load of a call that is not retried.`,
       fix: "Set maxAttempts to 3 to 5 for calls somebody waits for, 8 to 20 for durable work, and let a dead-letter queue have the rest.",
       figures: { maxAttempts: policy.maxAttempts },
     };
@@ -63,7 +63,7 @@ const waitsDoNotFit: Rule = {
     return {
       severity: "warning",
       field: "totalBudgetMs",
-      sentence: `Only ${percent(share)} of the calls reach attempt ${policy.maxAttempts}: the waits do not fit into ${span(policy.totalBudgetMs)}.`,
+      sentence: `Only ${percent(share)} of the calls reach attempt ${policy.maxAttempts}: the waits do not fit into ${formatDuration(policy.totalBudgetMs)}.`,
       fix: policy.delaysMs
         ? "Raise totalBudgetMs, or take entries out of delaysMs."
         : "Raise totalBudgetMs, or lower maxAttempts or maxDelayMs to what the budget holds.",
@@ -81,8 +81,8 @@ const attemptOutlivesBudget: Rule = {
     return {
       severity: "warning",
       field: "attemptTimeoutMs",
-      sentence: `One attempt that times out after ${span(policy.attemptTimeoutMs)} uses up the budget of ${span(policy.totalBudgetMs)}: a timeout is never retried.`,
-      fix: `Set attemptTimeoutMs to about ${whole(Math.max(100, policy.totalBudgetMs / (policy.maxAttempts + 1)))}.`,
+      sentence: `One attempt that times out after ${formatDuration(policy.attemptTimeoutMs)} uses up the budget of ${formatDuration(policy.totalBudgetMs)}: a timeout is never retried.`,
+      fix: `Set attemptTimeoutMs to about ${formatInteger(Math.max(100, policy.totalBudgetMs / (policy.maxAttempts + 1)))}.`,
       figures: { neededMs, totalBudgetMs: policy.totalBudgetMs },
     };
   },
@@ -101,7 +101,7 @@ const shortCover: Rule = {
     return {
       severity: "warning",
       field: "maxAttempts",
-      sentence: `${percent(share)} of the calls outlast an outage of ${span(outageMs)}; the others spend ${policy.maxAttempts} attempts for nothing.`,
+      sentence: `${percent(share)} of the calls outlast an outage of ${formatDuration(outageMs)}; the others spend ${policy.maxAttempts} attempts for nothing.`,
       fix: `Raise ${policy.delaysMs ? "the entries of delaysMs or add some" : "maxAttempts or initialDelayMs"} (ask advise for the fewest attempts with 95 %), or hand the call to the durable service.`,
       figures: { outageMs, coverage: share },
     };
@@ -117,7 +117,7 @@ const impatientPerson: Rule = {
     return {
       severity: "warning",
       field: "totalBudgetMs",
-      sentence: `A person would wait up to ${span(policy.totalBudgetMs)} and ${policy.maxAttempts} attempts for an error.`,
+      sentence: `A person would wait up to ${formatDuration(policy.totalBudgetMs)} and ${policy.maxAttempts} attempts for an error.`,
       fix: "Set totalBudgetMs to 5000 and maxAttempts to 3, hedge reads, and hand writes to the durable service.",
       figures: { totalBudgetMs: policy.totalBudgetMs, maxAttempts: policy.maxAttempts },
     };
@@ -133,11 +133,13 @@ const poisonLoop: Rule = {
     const waitMs = Math.max(1, kernel.ceilingMs(10_000));
     const runsPerDay = DAY_MS / waitMs;
     const limit =
-      maxReceives === null ? "No limit on receives" : `A limit of ${whole(maxReceives)} receives`;
+      maxReceives === null
+        ? "No limit on receives"
+        : `A limit of ${formatInteger(maxReceives)} receives`;
     return {
       severity: "error",
       field: "maxReceives",
-      sentence: `${limit} lets one poison message run ${whole(runsPerDay)} times a day.`,
+      sentence: `${limit} lets one poison message run ${formatInteger(runsPerDay)} times a day.`,
       fix: "Set the queue's maximum receives to 3 to 10 and give it a dead-letter queue.",
       figures: { runsPerDay },
     };
@@ -161,7 +163,7 @@ const permanentErrors: Rule = {
     return {
       severity: "error",
       field: "retryableStatusCodes",
-      sentence: `Each answer of ${codes.join(", ")} is asked for ${policy.maxAttempts} times and stays what it is: ${policy.maxAttempts - 1} calls in vain, and ${span(longestMs)} of waiting.`,
+      sentence: `Each answer of ${codes.join(", ")} is asked for ${policy.maxAttempts} times and stays what it is: ${policy.maxAttempts - 1} calls in vain, and ${formatDuration(longestMs)} of waiting.`,
       fix: `Take ${codes.join(", ")} out of retryableStatusCodes; 401 needs a new token, not a retry.`,
       figures: { codes: codes.length, vainCalls: policy.maxAttempts - 1 },
     };

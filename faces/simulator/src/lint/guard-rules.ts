@@ -1,6 +1,6 @@
 /** Guard rules: what stands, or fails to stand, between retries and the server. */
-import { hedgeQuantile, type Kernel } from "@redrive/core";
-import { percent, plain, span, whole } from "../words/figures.ts";
+import { type CompiledPolicy, hedgeQuantile } from "@redrive/core";
+import { formatDuration, formatInteger, formatNumber, percent } from "../words/figures.ts";
 import { HERD, type Rule } from "./rule.ts";
 
 const UNSAFE_METHODS = ["POST", "PATCH"];
@@ -29,7 +29,7 @@ const unsafeRepeat: Rule = {
 };
 
 /** Retries that can come within a span, if chance draws the shortest waits. */
-function earliestWithin(maxAttempts: number, kernel: Kernel, spanMs: number): number {
+function earliestWithin(maxAttempts: number, kernel: CompiledPolicy, spanMs: number): number {
   let atMs = 0;
   for (let attempt = 1; attempt < maxAttempts; attempt++) {
     atMs += kernel.delayMs(attempt, 0, 0);
@@ -68,7 +68,7 @@ const fastThrottle: Rule = {
     return {
       severity: "warning",
       field: policy.delaysMs ? "delaysMs" : "throttleDelayMs",
-      sentence: `After a 429 without Retry-After the next attempt comes within ${span(firstMs)}, ${whole(1000 / Math.max(1, firstMs))} a second per client.`,
+      sentence: `After a 429 without Retry-After the next attempt comes within ${formatDuration(firstMs)}, ${formatInteger(1000 / Math.max(1, firstMs))} a second per client.`,
       fix: `Set ${policy.delaysMs ? "the first entry of delaysMs" : "throttleDelayMs"} to 500 (the AWS SDKs' base after throttling) or more.`,
       figures: { firstMs },
     };
@@ -103,7 +103,7 @@ const largeBudget: Rule = {
       return {
         severity: "warning",
         field: "retryBudget.ratio",
-        sentence: `A budget of ${percent(budget.ratio)} lets the load grow to ${plain(1 + budget.ratio)} times: it saves only servers used to less than ${percent(safe)}.`,
+        sentence: `A budget of ${percent(budget.ratio)} lets the load grow to ${formatNumber(1 + budget.ratio)} times: it saves only servers used to less than ${percent(safe)}.`,
         fix: "Set retryBudget.ratio to 0.1 or 0.2.",
         figures: { amplification: 1 + budget.ratio, safeUtilisation: safe },
       };
@@ -114,7 +114,7 @@ const largeBudget: Rule = {
     return {
       severity: "warning",
       field: "retryBudget.maxTokens",
-      sentence: `${whole(clients)} clients with full buckets may send ${whole(burst)} retries before any budget bites.`,
+      sentence: `${formatInteger(clients)} clients with full buckets may send ${formatInteger(burst)} retries before any budget bites.`,
       fix: "Lower maxTokens, or share one budget among the clients of a process.",
       figures: { burst },
     };
@@ -130,7 +130,7 @@ const noBreaker: Rule = {
     return {
       severity: "warning",
       field: "breaker",
-      sentence: `With ${whole(clients)} clients and no breaker every call spends its ${policy.maxAttempts} attempts on a server that is known to be down (lab breaker: 3 to 6 s to recover with one, 120 s with a budget alone).`,
+      sentence: `With ${formatInteger(clients)} clients and no breaker every call spends its ${policy.maxAttempts} attempts on a server that is known to be down (lab breaker: 3 to 6 s to recover with one, 120 s with a budget alone).`,
       fix: "Set breaker to {}: half of at least 20 calls within 10 s opens it.",
       figures: { clients, attempts: policy.maxAttempts },
     };

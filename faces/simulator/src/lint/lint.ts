@@ -3,9 +3,9 @@
  * behind it. It passes when nothing worse than `info` is found.
  */
 
-import { resolvePolicy } from "../scenario.ts";
+import { policyOf } from "../scenario.ts";
 import { tierLoad } from "../tier-load.ts";
-import { percent, plain, whole } from "../words/figures.ts";
+import { formatInteger, formatNumber, percent } from "../words/figures.ts";
 import { endRules } from "./end-rules.ts";
 import { guardRules } from "./guard-rules.ts";
 import type { Finding, Found, Rule } from "./rule.ts";
@@ -67,7 +67,7 @@ function lintTiers(tiers: readonly LintTier[], context: LintContext): Finding[] 
 }
 
 function nestedLayers(tiers: readonly LintTier[]): Finding | undefined {
-  const attempts = tiers.map((tier) => resolvePolicy(tier.policy).maxAttempts);
+  const attempts = tiers.map((tier) => policyOf(tier.policy).maxAttempts);
   const retrying = attempts.filter((count) => count > 1);
   if (retrying.length < 2) return undefined;
   const calls = tierLoad(attempts, 1);
@@ -78,8 +78,8 @@ function nestedLayers(tiers: readonly LintTier[]): Finding | undefined {
     {
       severity: calls > 10 ? "error" : "warning",
       field: "tiers",
-      sentence: `${attempts.join(" x ")} = ${whole(calls)}: one call of a client becomes ${whole(calls)} at the last tier while that is down (${plain(half)} while it fails ${percent(0.5)} of the calls).`,
-      fix: `Let one layer retry, usually the outermost (${whole(Math.max(outer, 3))} calls at most), and set maxAttempts to 1 at the others.`,
+      sentence: `${attempts.join(" x ")} = ${formatInteger(calls)}: one call of a client becomes ${formatInteger(calls)} at the last tier while that is down (${formatNumber(half)} while it fails ${percent(0.5)} of the calls).`,
+      fix: `Let one layer retry, usually the outermost (${formatInteger(Math.max(outer, 3))} calls at most), and set maxAttempts to 1 at the others.`,
       figures: { layers: retrying.length, calls, callsAtHalf: half },
     },
     "",

@@ -3,9 +3,9 @@
  * out is a legal document in which lint finds less than before, or nothing.
  */
 import {
+  compiledPolicyOf,
   type DestinationDocument,
   isObject,
-  kernelOf,
   type Policy,
   type PolicyDocument,
   type PresetName,
@@ -105,7 +105,7 @@ const POLICY_CHANGES: Readonly<Record<string, PolicyChange>> = {
   "fixed-delay": () => set({ backoff: "EXPONENTIAL" }),
   "flat-curve": ({ multiplier = 2, initialDelayMs = 0 }) =>
     set({
-      maxDelayMs: Math.min(LONGEST_WAIT_MS, 8 * initialDelayMs),
+      maxDelayMs: Math.min(MAX_WAIT_MS, 8 * initialDelayMs),
       ...(multiplier < 1.5 && { multiplier: 2 }),
     }),
   "cap-too-long": (_policy, _context, { limitMs }) =>
@@ -132,8 +132,8 @@ const POLICY_CHANGES: Readonly<Record<string, PolicyChange>> = {
   "fast-throttle": () => set({ throttleDelayMs: 500 }),
 };
 
-const LONGEST_WAIT_MS = 30 * 86_400_000;
-const LONGEST_TOTAL_MS = 365 * 86_400_000;
+const MAX_WAIT_MS = 30 * 86_400_000;
+const MAX_TOTAL_MS = 365 * 86_400_000;
 
 function set(policy: PolicyDocument): Change {
   return { policy };
@@ -147,7 +147,7 @@ function longerFrom(policy: Policy, initialDelayMs: number): Change | undefined 
     jitterType: "EQUAL",
     initialDelayMs,
     ...((maxDelayMs ?? 0) < initialDelayMs && {
-      maxDelayMs: Math.min(LONGEST_WAIT_MS, 8 * initialDelayMs),
+      maxDelayMs: Math.min(MAX_WAIT_MS, 8 * initialDelayMs),
     }),
     ...((throttleDelayMs ?? 0) < initialDelayMs && { throttleDelayMs: initialDelayMs }),
   } as const;
@@ -157,10 +157,10 @@ function longerFrom(policy: Policy, initialDelayMs: number): Change | undefined 
 
 /** All ceilings of the waits and all timeouts, as advise reckons it. */
 function roomFor(policy: Policy, maxAttempts: number): number {
-  const kernel = kernelOf(policy);
+  const kernel = compiledPolicyOf(policy);
   let sumMs = maxAttempts * policy.attemptTimeoutMs;
   for (let n = 1; n < maxAttempts; n++) sumMs += kernel.ceilingMs(n);
-  return Math.min(LONGEST_TOTAL_MS, Math.max(policy.totalBudgetMs, Math.floor(sumMs)));
+  return Math.min(MAX_TOTAL_MS, Math.max(policy.totalBudgetMs, Math.floor(sumMs)));
 }
 
 /** So that every attempt may time out once and still be repeated. */
@@ -174,12 +174,12 @@ function timeoutsFor(policy: Policy): PolicyDocument {
 }
 
 /** Lint calls 100 attempts endless; advise goes up to 60. */
-const MOST_ATTEMPTS = 60;
+const MAX_ATTEMPTS = 60;
 
 /** The fewest attempts that outlast the outage in 96 % of the cases, and the time they need. */
 function longEnough(policy: Policy, outageMs: number): Change | undefined {
   if (policy.delaysMs !== undefined) return undefined;
-  const room = { ...policy, maxAttempts: MOST_ATTEMPTS, totalBudgetMs: LONGEST_TOTAL_MS };
+  const room = { ...policy, maxAttempts: MAX_ATTEMPTS, totalBudgetMs: MAX_TOTAL_MS };
   const maxAttempts = attemptsToOutlast(room, outageMs, 0.96);
   return set({ maxAttempts, totalBudgetMs: roomFor(policy, maxAttempts) });
 }

@@ -42,12 +42,12 @@ export const HERD = 10;
 export const SAMPLES = 2000;
 
 /** Attempts that are tried for one figure, at most a fraction of a second of them. */
-const MOST_TRIED = 2_000_000;
+const MAX_TRIED = 2_000_000;
 
 /**
  * Calls tried for the chance to outlast an outage: as many as `coverage` tries, so that lint tells
  * the figure that the curve shows. Fewer where a call makes more than a hundred attempts.
  */
 export function callsTried({ maxAttempts }: Policy): number {
-  return Math.max(SAMPLES, Math.min(COVERAGE_SAMPLES, Math.floor(MOST_TRIED / maxAttempts)));
+  return Math.max(SAMPLES, Math.min(COVERAGE_SAMPLES, Math.floor(MAX_TRIED / maxAttempts)));
 }

@@ -3,17 +3,17 @@
  * of tiers, with what is known of their use.
  */
 import {
+  type CompiledPolicy,
+  compiledPolicyOf,
   type Destination,
   type DestinationDocument,
   isObject,
-  type Kernel,
-  kernelOf,
   type Policy,
   type PolicyDocument,
   type PresetName,
   resolveDestination,
 } from "@redrive/core";
-import { resolvePolicy } from "../scenario.ts";
+import { policyOf } from "../scenario.ts";
 
 /** Clients that are taken to fail at one instant where nobody says how many. */
 export const LINT_CLIENTS = 100;
@@ -56,7 +56,7 @@ export type LintSubject = PolicyDocument | PresetName | DestinationDocument | Li
 /** One policy with everything known around it. */
 export interface Target {
   readonly policy: Policy;
-  readonly kernel: Kernel;
+  readonly kernel: CompiledPolicy;
   /** Undefined when only a policy was given: then nothing is known of guards. */
   readonly destination: Destination | undefined;
   readonly context: LintContext;
@@ -82,10 +82,10 @@ export function targetOf(subject: Exclude<LintSubject, LintTiers>, context: Lint
   const destination = isDestination
     ? resolveDestination(subject as DestinationDocument, "simulator")
     : undefined;
-  const policy = destination?.policy ?? resolvePolicy(subject as PolicyDocument | PresetName);
+  const policy = destination?.policy ?? policyOf(subject as PolicyDocument | PresetName);
   return {
     policy,
-    kernel: kernelOf(policy),
+    kernel: compiledPolicyOf(policy),
     destination,
     context,
     clients: context.clients ?? LINT_CLIENTS,

@@ -2,7 +2,7 @@
 import type { PolicyDocument } from "@redrive/core";
 import { coverageOf } from "../coverage.ts";
 import { herd } from "../herd.ts";
-import { percent, span, whole } from "../words/figures.ts";
+import { formatDuration, formatInteger, percent } from "../words/figures.ts";
 import { callsTried, HERD, type Rule } from "./rule.ts";
 import type { Target } from "./subject.ts";
 
@@ -56,7 +56,7 @@ const noJitter: Rule = {
     return {
       severity: "warning",
       field: "jitterType",
-      sentence: `All ${whole(clients)} clients that fail together retry at one instant; with FULL at most ${percent(jittered)} of them would share a window of a tenth of the first wait.`,
+      sentence: `All ${formatInteger(clients)} clients that fail together retry at one instant; with FULL at most ${percent(jittered)} of them would share a window of a tenth of the first wait.`,
       fix: "Set jitterType to FULL, or EQUAL where a minimum wait is needed.",
       figures: { clients, peakShare: 1, peakShareFull: jittered },
     };
@@ -95,7 +95,7 @@ const fixedDelay: Rule = {
     return {
       severity: "warning",
       field: "backoff",
-      sentence: `A failing server gets an attempt of each client every ${span(everyMs)}, ${minute} in the first minute; doubling waits would send ${doubling}.`,
+      sentence: `A failing server gets an attempt of each client every ${formatDuration(everyMs)}, ${minute} in the first minute; doubling waits would send ${doubling}.`,
       fix: "Set backoff to EXPONENTIAL.",
       figures: { everyMs, attemptsPerMinute: minute, attemptsPerMinuteExponential: doubling },
     };
@@ -125,7 +125,7 @@ const flatCurve: Rule = {
     return {
       severity: "warning",
       field: "maxDelayMs",
-      sentence: `The ceiling reaches its cap of ${span(policy.maxDelayMs)} by the second wait: ${policy.maxAttempts - 2} of ${policy.maxAttempts - 1} waits are the same.`,
+      sentence: `The ceiling reaches its cap of ${formatDuration(policy.maxDelayMs)} by the second wait: ${policy.maxAttempts - 2} of ${policy.maxAttempts - 1} waits are the same.`,
       fix: "Raise maxDelayMs to at least 8 times initialDelayMs, or set multiplier above 1.",
       figures: { maxDelayMs: policy.maxDelayMs, flatWaits: policy.maxAttempts - 2 },
     };
@@ -144,8 +144,8 @@ const capTooLong: Rule = {
     return {
       severity: "warning",
       field: "maxDelayMs",
-      sentence: `The last wait may be ${span(ceilingMs)}: for that long a recovery goes unnoticed.`,
-      fix: `Set maxDelayMs to ${whole(limitMs)} or less.`,
+      sentence: `The last wait may be ${formatDuration(ceilingMs)}: for that long a recovery goes unnoticed.`,
+      fix: `Set maxDelayMs to ${formatInteger(limitMs)} or less.`,
       figures: { lastCeilingMs: ceilingMs, limitMs },
     };
   },
@@ -162,8 +162,8 @@ const belowMinimum: Rule = {
     return {
       severity: "warning",
       field: "jitterType",
-      sentence: `The first wait may be as short as ${span(lowMs)}, below the minimum of ${span(minimumWaitMs)} that is needed.`,
-      fix: `Set jitterType to EQUAL and ${target.policy.delaysMs ? "every entry of delaysMs" : "initialDelayMs"} to ${whole(2 * minimumWaitMs)} or more, within totalBudgetMs.`,
+      sentence: `The first wait may be as short as ${formatDuration(lowMs)}, below the minimum of ${formatDuration(minimumWaitMs)} that is needed.`,
+      fix: `Set jitterType to EQUAL and ${target.policy.delaysMs ? "every entry of delaysMs" : "initialDelayMs"} to ${formatInteger(2 * minimumWaitMs)} or more, within totalBudgetMs.`,
       figures: { lowMs, minimumWaitMs },
     };
   },
@@ -183,7 +183,7 @@ const decorrelated: Rule = {
     return {
       severity: full > own ? "warning" : "info",
       field: "jitterType",
-      sentence: `Decorrelated waits are a random walk: ${percent(1 - own)} of the calls give up before an outage of ${span(outageMs)} is over, with FULL ${percent(1 - full)}.`,
+      sentence: `Decorrelated waits are a random walk: ${percent(1 - own)} of the calls give up before an outage of ${formatDuration(outageMs)} is over, with FULL ${percent(1 - full)}.`,
       fix: "Set jitterType to FULL, or EQUAL for jobs.",
       figures: { outageMs, coverage: own, coverageFull: full },
     };

@@ -4,13 +4,13 @@
  * and only if offered load times attempts per call stays below its capacity.
  */
 import type { CallsScenario } from "../scenario.ts";
-import { percent, plain, span, whole } from "../words/figures.ts";
+import { formatDuration, formatInteger, formatNumber, percent } from "../words/figures.ts";
 import { type Figures, ratio, sumOf } from "./report.ts";
 
 export function verdictOf(scenario: CallsScenario, figures: Figures): string {
   const { recoveryMs } = figures;
   if (recoveryMs === undefined) {
-    return `${plain(figures.amplification)} attempts per call; ${lossesOf(figures)}`;
+    return `${formatNumber(figures.amplification)} attempts per call; ${lossesOf(figures)}`;
   }
   const { timeline, clients, horizonMs } = scenario;
   const endMs = Math.max(...timeline.map(({ atMs, forMs, warmMs = 0 }) => atMs + forMs + warmMs));
@@ -38,7 +38,7 @@ function lossesOf({ calls, lost, unfinished }: Figures): string {
 function fleetVerdict(endMs: number, figures: Figures): string {
   const { lost, calls, peakAfter, recoveryMs } = figures;
   if (lost === calls) return `saves nobody: every wait is over before the ${rounded(endMs)} are`;
-  const peak = `at most ${whole(peakAfter.count)} arrive within ${span(peakAfter.windowMs)}`;
+  const peak = `at most ${formatInteger(peakAfter.count)} arrive within ${formatDuration(peakAfter.windowMs)}`;
   const done = recoveryMs ? `done ${rounded(recoveryMs)} after the outage` : "done before it ends";
   const died = lost === 0 ? "all" : `${percent(lost / calls)} gave up, the rest`;
   return `${died} ${done}; ${peak}`;
@@ -61,7 +61,7 @@ function lawOf(scenario: CallsScenario, figures: Figures): string {
   const times = isLost ? late : (harmless ?? late);
   const isOver = ratePerSecond * times > capacity;
   if (isOver !== isLost) return "";
-  return `${whole(ratePerSecond)} x ${plain(times)} ${isOver ? ">" : "<"} ${whole(capacity)}`;
+  return `${formatInteger(ratePerSecond)} x ${formatNumber(times)} ${isOver ? ">" : "<"} ${formatInteger(capacity)}`;
 }
 
 /** Attempts per call over the last quarter of the run; close to the policy's most counts as it. */
@@ -73,5 +73,5 @@ function lateAmplification({ series }: Figures, most: number): number {
 
 /** A measured span, to a tenth of a second: more digits than that are chance. */
 export function rounded(ms: number): string {
-  return span(Math.floor(ms / 100 + 0.5) * 100);
+  return formatDuration(Math.floor(ms / 100 + 0.5) * 100);
 }

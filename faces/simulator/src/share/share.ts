@@ -57,7 +57,7 @@ export type Decoded = { readonly run: SharedRun } | { readonly problem: string }
 const VERSION = "1";
 
 /** Browsers and chat programs cut longer links. */
-const MOST_CHARACTERS = 32_768;
+const MAX_CHARACTERS = 32_768;
 
 /** Keys by place. Append only: links that are out there hold the places. */
 const KEYS =
@@ -110,7 +110,7 @@ export function decodeRun(hash: string): Decoded {
   const text = hash.replace(/^#/u, "");
   const cut = text.indexOf(".");
   const version = text.slice(0, Math.max(0, cut));
-  if (text.length > MOST_CHARACTERS) return { problem: "the link is too long" };
+  if (text.length > MAX_CHARACTERS) return { problem: "the link is too long" };
   if (!/^\d{1,4}$/u.test(version)) return { problem: "the link holds no run" };
   if (version !== VERSION) return { problem: `the link is of version ${version}, not ${VERSION}` };
   const value = parsed(text.slice(cut + 1));

@@ -2,13 +2,13 @@
  * Figures: numbers as people read them, always with their unit. A share is never rounded to
  * "0 %" or "100 %" unless it is exactly that: one lost call in a million is not none.
  */
-import { whole } from "@redrive/core";
+import { formatInteger } from "@redrive/core";
 
-export { plain, span, whole } from "@redrive/core";
+export { formatDuration, formatInteger, formatNumber } from "@redrive/core";
 
 /** Four digits that count, three below 1: 2,419, 812.9, 0.0651. */
 export function figure(value: number): string {
-  if (Math.abs(value) >= 1000) return whole(value);
+  if (Math.abs(value) >= 1000) return formatInteger(value);
   return String(Number(value.toPrecision(Math.abs(value) >= 1 ? 4 : 3)));
 }
 
@@ -21,5 +21,5 @@ export function percent(share: number): string {
 
 /** "1 attempt", "2 attempts". */
 export function counted(count: number, noun: string): string {
-  return `${whole(count)} ${noun}${count === 1 ? "" : "s"}`;
+  return `${formatInteger(count)} ${noun}${count === 1 ? "" : "s"}`;
 }

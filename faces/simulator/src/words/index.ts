@@ -1,6 +1,13 @@
 /** The surface of `@redrive/simulator/words`: figures, policies and reports as people read them. */
 export { peaksOver, ratesOver } from "../measure/over-time.ts";
-export { counted, figure, percent, plain, span, whole } from "./figures.ts";
+export {
+  counted,
+  figure,
+  formatDuration,
+  formatInteger,
+  formatNumber,
+  percent,
+} from "./figures.ts";
 export { herdRows } from "./herd-words.ts";
 export {
   boundsOf,

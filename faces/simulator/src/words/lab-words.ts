@@ -1,14 +1,14 @@
 /** Lab words: the tolerance of a published result for people, and results as rows for programs. */
 import type { CsvRow } from "../export/csv.ts";
 import type { LabReport, LabRow, Tolerance } from "../labs/lab.ts";
-import { figure, plain } from "./figures.ts";
+import { figure, formatNumber } from "./figures.ts";
 
 /** "by chance": nobody states one, so it is what the runs themselves vary by. */
 export function toleranceWords({ tolerance, basis }: Pick<LabRow, "tolerance" | "basis">): string {
   if (isExact(tolerance)) return "exactly";
   switch (tolerance.kind) {
     case "relative":
-      return `±${plain(tolerance.share * 100)} %`;
+      return `±${formatNumber(tolerance.share * 100)} %`;
     case "absolute":
       return `±${figure(tolerance.by)}${basis === "sampling" ? " by chance" : ""}`;
     case "range":

@@ -1,9 +1,9 @@
 /** Policy words: a policy told in one line, as one engineer would tell another. */
-import { type Policy, type PolicyDocument, resolve } from "@redrive/core";
-import { counted, plain, span } from "./figures.ts";
+import { type Policy, type PolicyDocument, resolvePolicy } from "@redrive/core";
+import { counted, formatDuration, formatNumber } from "./figures.ts";
 
 export function policyWords(document: PolicyDocument): string {
-  const policy = resolve(document);
+  const policy = resolvePolicy(document);
   if (policy.maxAttempts === 1) return "one attempt, no retries";
   const parts = [jitterWords(policy), curveWords(policy), counted(policy.maxAttempts, "attempt")];
   return `${parts.join(", ")}, ${totalWords(policy)}`;
@@ -13,12 +13,14 @@ export function policyWords(document: PolicyDocument): string {
 const NO_LIMIT_MS = 365 * 86_400_000;
 
 function totalWords({ totalBudgetMs }: Policy): string {
-  return totalBudgetMs >= NO_LIMIT_MS ? "no limit in time" : `${span(totalBudgetMs)} in all`;
+  return totalBudgetMs >= NO_LIMIT_MS
+    ? "no limit in time"
+    : `${formatDuration(totalBudgetMs)} in all`;
 }
 
 function jitterWords({ jitterType, jitterRatio }: Policy): string {
   if (jitterType === "NONE") return "no jitter";
-  if (jitterType === "PROPORTIONAL") return `±${plain(jitterRatio * 100)} % jitter`;
+  if (jitterType === "PROPORTIONAL") return `±${formatNumber(jitterRatio * 100)} % jitter`;
   return `${jitterType.toLowerCase()} jitter`;
 }
 
@@ -27,14 +29,14 @@ const GROWTH: Readonly<Record<number, string>> = { 1: "each", 2: "doubling", 3: 
 function curveWords(policy: Policy): string {
   if (policy.delaysMs !== undefined) {
     const longest = policy.delaysMs.reduce((a, b) => Math.max(a, b));
-    return `${counted(policy.delaysMs.length, "listed wait")} up to ${span(longest)}`;
+    return `${counted(policy.delaysMs.length, "listed wait")} up to ${formatDuration(longest)}`;
   }
-  const first = span(policy.initialDelayMs);
-  const cap = span(policy.maxDelayMs);
+  const first = formatDuration(policy.initialDelayMs);
+  const cap = formatDuration(policy.maxDelayMs);
   if (policy.backoff === "FIXED") return `${first} each`;
   if (policy.backoff === "LINEAR") return `${first} more each time up to ${cap}`;
   if (policy.jitterType === "DECORRELATED")
     return `${first} to thrice the wait before, up to ${cap}`;
-  const growth = GROWTH[policy.multiplier] ?? `times ${plain(policy.multiplier)}`;
+  const growth = GROWTH[policy.multiplier] ?? `times ${formatNumber(policy.multiplier)}`;
   return `${first} ${growth} up to ${cap}`;
 }

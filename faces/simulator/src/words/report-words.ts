@@ -1,46 +1,54 @@
 /** Report words: the measures of a simulated run as rows for people, and its series as rows for programs. */
 import type { CsvRow } from "../export/csv.ts";
 import type { Report } from "../measure/report.ts";
-import { percent, plain, span, whole } from "./figures.ts";
+import { formatDuration, formatInteger, formatNumber, percent } from "./figures.ts";
 
 /** Measure, value, and what it means; only what the world has. */
 export function reportRows(report: Report): readonly (readonly string[])[] {
   const { calls, peak, peakAfter, latencyMs, recoveryMs, coverage } = report;
   const share = (count: number) => (calls === 0 ? "" : `${percent(count / calls)} of the calls`);
   return [
-    ["calls", whole(calls), "what clients wanted done"],
-    ["attempts", whole(report.attempts), `${plain(report.amplification)} per call`],
-    ["succeeded", whole(report.succeeded), share(report.succeeded)],
+    ["calls", formatInteger(calls), "what clients wanted done"],
+    ["attempts", formatInteger(report.attempts), `${formatNumber(report.amplification)} per call`],
+    ["succeeded", formatInteger(report.succeeded), share(report.succeeded)],
     [
       "lost",
-      whole(report.lost),
+      formatInteger(report.lost),
       [share(report.lost), reasonsOf(report)].filter(Boolean).join(": "),
     ],
     ...(report.unfinished > 0
-      ? [["unfinished", whole(report.unfinished), "when the run ended"]]
+      ? [["unfinished", formatInteger(report.unfinished), "when the run ended"]]
       : []),
-    ["peak", whole(peak.count), `within ${span(peak.windowMs)} at ${span(peak.atMs)}`],
+    [
+      "peak",
+      formatInteger(peak.count),
+      `within ${formatDuration(peak.windowMs)} at ${formatDuration(peak.atMs)}`,
+    ],
     ...(recoveryMs === undefined
       ? []
       : [
           [
             "peak after",
-            whole(peakAfter.count),
-            `within ${span(peakAfter.windowMs)} at ${span(peakAfter.atMs)}`,
+            formatInteger(peakAfter.count),
+            `within ${formatDuration(peakAfter.windowMs)} at ${formatDuration(peakAfter.atMs)}`,
           ],
-          ["recovers", recoveryMs === null ? "never" : span(recoveryMs), "after the trouble"],
+          [
+            "recovers",
+            recoveryMs === null ? "never" : formatDuration(recoveryMs),
+            "after the trouble",
+          ],
         ]),
-    ["latency p50", span(latencyMs.p50), "of calls that succeeded, waits included"],
-    ["latency p99", span(latencyMs.p99), `longest ${span(latencyMs.max)}`],
+    ["latency p50", formatDuration(latencyMs.p50), "of calls that succeeded, waits included"],
+    ["latency p99", formatDuration(latencyMs.p99), `longest ${formatDuration(latencyMs.max)}`],
     ...(report.meanWaitMs > 0
-      ? [["mean wait", span(report.meanWaitMs), "of a call, all its waits together"]]
+      ? [["mean wait", formatDuration(report.meanWaitMs), "of a call, all its waits together"]]
       : []),
-    ["fairness", plain(report.fairness), "between clients, 1 is equal (Jain)"],
+    ["fairness", formatNumber(report.fairness), "between clients, 1 is equal (Jain)"],
     ...(coverage === undefined
       ? []
       : [["coverage", percent(coverage), "of the calls outlast the outage"]]),
     ...queueRows(report),
-    ["done at", span(report.doneAtMs), "when the last call ended"],
+    ["done at", formatDuration(report.doneAtMs), "when the last call ended"],
   ];
 }
 
@@ -63,7 +71,10 @@ function reasonsOf({ reasons, lost }: Report): string {
   if (lost === 0) return "";
   return Object.entries(reasons)
     .filter(([, count]) => count > 0)
-    .map(([reason, count]) => `${whole(count)} ${REASONS[reason] ?? reason.replaceAll("-", " ")}`)
+    .map(
+      ([reason, count]) =>
+        `${formatInteger(count)} ${REASONS[reason] ?? reason.replaceAll("-", " ")}`,
+    )
     .join(", ");
 }
 

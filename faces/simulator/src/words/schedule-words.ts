@@ -1,8 +1,8 @@
 /** Schedule words: how a schedule and its coverage are told to people, and its rows for programs. */
-import { kernelOf, type PolicyDocument, resolve } from "@redrive/core";
+import { compiledPolicyOf, type PolicyDocument, resolvePolicy } from "@redrive/core";
 import type { CsvRow } from "../export/csv.ts";
 import type { Schedule } from "../schedule.ts";
-import { whole } from "./figures.ts";
+import { formatInteger } from "./figures.ts";
 
 /** A row an attempt; the first row names the columns. */
 export function scheduleRows({ waits }: Schedule): readonly CsvRow[] {
@@ -27,11 +27,13 @@ export function longestSumMs(
   { waits, sumMs }: Schedule,
 ): number | undefined {
   const longestMs = waits.reduce((sum, { highMs }) => sum + highMs, 0);
-  const isBounded = resolve(document).jitterType !== "DECORRELATED" && longestMs > sumMs;
+  const isBounded = resolvePolicy(document).jitterType !== "DECORRELATED" && longestMs > sumMs;
   return isBounded ? longestMs : undefined;
 }
 
 /** " (20,000 tried)", after a share of calls; empty where nothing is left to chance: one call tells all. */
 export function triedWords(document: PolicyDocument, samples: number): string {
-  return kernelOf(resolve(document)).draws ? ` (${whole(samples)} tried)` : "";
+  return compiledPolicyOf(resolvePolicy(document)).draws
+    ? ` (${formatInteger(samples)} tried)`
+    : "";
 }

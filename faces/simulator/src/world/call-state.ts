@@ -2,7 +2,7 @@
  * Call state: what core is told of a call, and the end of it. Shared by the file that starts attempts
  * and the one that hears how they end.
  */
-import type { Applicant, CallHistory, HoldReason } from "@redrive/core";
+import type { AdmissionRequest, CallHistory, HoldReason } from "@redrive/core";
 import { countLost, countSucceeded } from "../measure/tally.ts";
 import { NONE, release } from "./pools.ts";
 import { FAILED, OK } from "./server.ts";
@@ -17,9 +17,9 @@ export function historyOf({ calls }: World, call: number): CallHistory {
 }
 
 /** Who asks for the next attempt. */
-export function applicantFor({ calls, applicants }: World, call: number): Applicant {
+export function applicantFor({ calls, applicants }: World, call: number): AdmissionRequest {
   const isRetry = (calls.attempt[call] as number) > 0;
-  return applicants[isRetry ? 1 + (calls.throttled[call] as number) : 0] as Applicant;
+  return applicants[isRetry ? 1 + (calls.throttled[call] as number) : 0] as AdmissionRequest;
 }
 
 /** The call is over; `reason` is undefined for success. */

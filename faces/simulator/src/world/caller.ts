@@ -5,9 +5,9 @@
  */
 import {
   Admission,
-  type Applicant,
+  type AdmissionRequest,
+  admissionRequestOf,
   admit,
-  applicantOf,
   type Breaker,
   type BreakerOptions,
   type CallHistory,
@@ -17,7 +17,7 @@ import {
   type Gates,
   type Guards,
   guardOptionsOf,
-  HEDGE_APPLICANT,
+  HEDGE_REQUEST,
   type HoldReason,
   type Outcome,
   type Permit,
@@ -122,7 +122,12 @@ function breakerOf({ breakers, guards }: Caller, shard: number): Breaker | undef
 }
 
 /** An attempt is due: it is sent, it waits, or the call ends. */
-export function askToSend(caller: Caller, call: number, applicant: Applicant, shard: number): void {
+export function askToSend(
+  caller: Caller,
+  call: number,
+  applicant: AdmissionRequest,
+  shard: number,
+): void {
   const { engine, policy, request, admission, waiting } = caller;
   const breaker = breakerOf(caller, shard);
   const permit = waiting.enter(applicant, breaker, wholeNow(caller));
@@ -151,11 +156,11 @@ function hold(caller: Caller, call: number, entry: WaitingEntry<number> | undefi
 
 /** A permit for a hedge. A hedge is never held: without a permit it is not sent. */
 export function askToHedge(caller: Caller, shard: number): Permit | undefined {
-  return caller.admission.enter(HEDGE_APPLICANT, breakerOf(caller, shard), wholeNow(caller));
+  return caller.admission.enter(HEDGE_REQUEST, breakerOf(caller, shard), wholeNow(caller));
 }
 
 /** What `decide` is told about the retry that may follow. */
-export function gatesOf(caller: Caller, applicant: Applicant, shard: number): Gates {
+export function gatesOf(caller: Caller, applicant: AdmissionRequest, shard: number): Gates {
   return retryGates(caller.admission, applicant, breakerOf(caller, shard), wholeNow(caller));
 }
 
@@ -229,11 +234,11 @@ export function holderOf({ entries }: Caller, call: number): HoldReason | undefi
 }
 
 /** The applicants of a scenario: a first attempt, a retry, a retry after a throttling response. */
-export function applicantsOf({ patience }: CallRequest): readonly Applicant[] {
+export function applicantsOf({ patience }: CallRequest): readonly AdmissionRequest[] {
   const patient = patience === "wait";
   return [
-    applicantOf(false, patient, false),
-    applicantOf(true, patient, false),
-    applicantOf(true, patient, true),
+    admissionRequestOf(false, patient, false),
+    admissionRequestOf(true, patient, false),
+    admissionRequestOf(true, patient, true),
   ];
 }

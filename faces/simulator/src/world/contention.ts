@@ -18,7 +18,7 @@ import {
   OFFERED,
   type Tally,
 } from "../measure/tally.ts";
-import { type ContentionDocument, DEFAULT_HORIZON_MS, resolvePolicy } from "../scenario.ts";
+import { type ContentionDocument, DEFAULT_HORIZON_MS, policyOf } from "../scenario.ts";
 import type { WorldRun } from "./world-run.ts";
 
 /** The wait after attempt n (from 1), or a negative number to give up. */
@@ -94,7 +94,7 @@ export function runContention(document: ContentionDocument, options: ContentionO
 }
 
 function policyWait(document: ContentionDocument): ContentionWait {
-  const waits = waitsOf(resolvePolicy(document.policy));
+  const waits = waitsOf(policyOf(document.policy));
   const previousMs = new Float64Array(document.clientCount ?? 100);
   return (attempt, client, draws, elapsedMs) => {
     const draw = waits.kernel.draws ? draws.next() : 0;

@@ -4,10 +4,10 @@
  * and a property test holds the two engines equal.
  */
 import {
-  type Applicant,
+  type AdmissionRequest,
   type CallRequest,
+  classifyOutcome,
   decide,
-  judge,
   type Outcome,
   type Permit,
   type Policy,
@@ -64,7 +64,7 @@ const RANKS = Uint8Array.of(3, 2, 1, 0, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
 interface GuardedFleet {
   readonly policy: Policy;
   readonly request: CallRequest;
-  readonly applicants: readonly Applicant[];
+  readonly applicants: readonly AdmissionRequest[];
   readonly server: CountingServer;
   readonly overload: number;
   readonly retryAfterMs: number | undefined;
@@ -202,9 +202,11 @@ function callerOf({ callers }: GuardedFleet, client: number): Caller {
   return (callers[client] ?? callers[0]) as Caller;
 }
 
-function applicantFor(fleet: GuardedFleet, client: number): Applicant {
+function applicantFor(fleet: GuardedFleet, client: number): AdmissionRequest {
   const isRetry = (fleet.attempts[client] as number) > 0;
-  return fleet.applicants[isRetry ? 1 + (fleet.throttled[client] as number) : 0] as Applicant;
+  return fleet.applicants[
+    isRetry ? 1 + (fleet.throttled[client] as number) : 0
+  ] as AdmissionRequest;
 }
 
 function ask(fleet: GuardedFleet, client: number): void {
@@ -250,7 +252,7 @@ function answerOf({ answers, retryAfterMs }: GuardedFleet, client: number): Outc
 
 function end(fleet: GuardedFleet, client: number, outcome: Outcome): void {
   const { policy, tally, startedAt, sentAt, permits, now } = fleet;
-  const verdict = judge(policy, outcome);
+  const verdict = classifyOutcome(policy, outcome);
   const permit = permits[client] as Permit;
   permits[client] = undefined;
   const durationMs = now - (sentAt[client] as number);

@@ -2,7 +2,14 @@
  * Outcomes: how attempts end, by an answer or a timeout, and what follows. That is core's `decide`;
  * this file only carries it out.
  */
-import { decide, judge, OPEN_GATES, type Outcome, type Permit, type Verdict } from "@redrive/core";
+import {
+  classifyOutcome,
+  decide,
+  OPEN_GATES,
+  type Outcome,
+  type Permit,
+  type Verdict,
+} from "@redrive/core";
 import { pushEvent } from "../engine/heap.ts";
 import { answerOutcome, TIMED_OUT } from "./answers.ts";
 import { applicantFor, endCall, historyOf } from "./call-state.ts";
@@ -35,7 +42,7 @@ function onEnd(world: World, request: number, outcome: Outcome): void {
 function endCopy(world: World, call: number, request: number, outcome: Outcome): void {
   const { calls } = world;
   const { policy } = tierOf(world, calls.tier[call] as number).destination;
-  const verdict = judge(policy, outcome);
+  const verdict = classifyOutcome(policy, outcome);
   unlink(world, call, request);
   const isLast = verdict === "success" || (calls.live[call] as number) === NONE;
   if (isLast) calls.generation[call] = (calls.generation[call] as number) + 1;

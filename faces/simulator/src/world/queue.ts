@@ -18,7 +18,7 @@ import {
   OFFERED,
   type Tally,
 } from "../measure/tally.ts";
-import { DEFAULT_HORIZON_MS, type QueueDocument, resolvePolicy } from "../scenario.ts";
+import { DEFAULT_HORIZON_MS, policyOf, type QueueDocument } from "../scenario.ts";
 import type { WorldRun } from "./world-run.ts";
 
 /** Events: a message arrives, becomes visible (again), a run ends, all workers' commit, a crash. */
@@ -29,7 +29,7 @@ const COMMIT = 3;
 const CRASH = 4;
 
 /** Of 200 bytes each. */
-const MOST_MESSAGES = 5_000_000;
+const MAX_MESSAGES = 5_000_000;
 
 interface Message {
   readonly arrivedAt: number;
@@ -84,7 +84,7 @@ export function runQueue(
 ): WorldRun {
   const world = createQueueWorld(document, seed);
   const { heap, options } = world;
-  assertMost((options.ratePerSecond * options.horizonMs) / 1000, MOST_MESSAGES, "messages");
+  assertMost((options.ratePerSecond * options.horizonMs) / 1000, MAX_MESSAGES, "messages");
   pushEvent(heap, (1000 * exponential(world.draws)) / options.ratePerSecond, ARRIVE, 0);
   if (options.commitMs > 0) pushEvent(heap, options.commitMs, COMMIT, 0);
   if (options.crashesPerSecond > 0) scheduleCrash(world);
@@ -123,7 +123,7 @@ function createQueueWorld(document: QueueDocument, seed: number | string): Queue
       commitMs: document.commitMs ?? 0,
     },
     work: spanOf(document.work ?? { kind: "EXPONENTIAL", meanMs: 100 }),
-    waits: document.policy === undefined ? undefined : waitsOf(resolvePolicy(document.policy)),
+    waits: document.policy === undefined ? undefined : waitsOf(policyOf(document.policy)),
     heap: createHeap(),
     tally: createTally({ horizonMs, windowMs }),
     draws: drawsOf(seed, "queue"),

@@ -2,7 +2,14 @@
  * World: the state of a simulation of calls, and the few steps that all its parts share. Calls are
  * carried by `attempts.ts`, servers by `serving.ts`; `calls.ts` turns the wheel.
  */
-import type { Applicant, CallRequest, HoldReason, Outcome, Permit, Random } from "@redrive/core";
+import type {
+  AdmissionRequest,
+  CallRequest,
+  HoldReason,
+  Outcome,
+  Permit,
+  Random,
+} from "@redrive/core";
 import { type Draws, drawsOf } from "../chance/draws.ts";
 import { createHeap, type Heap, pushEvent } from "../engine/heap.ts";
 import type { Watch } from "../engine/progress.ts";
@@ -57,7 +64,7 @@ export interface RunOptions extends Watch {
 export interface World {
   readonly scenario: CallsScenario;
   readonly request: CallRequest;
-  readonly applicants: readonly Applicant[];
+  readonly applicants: readonly AdmissionRequest[];
   readonly servers: readonly Server[];
   /** By tier, if it has guards; then by client, if the first tier has none because each client has its own. */
   readonly callers: (Caller | undefined)[];

@@ -1,7 +1,7 @@
 /** Answers: checked against the questions when they come from a link, and told in words. */
-import { isObject, nearest, quote, RedriveError } from "@redrive/core";
+import { isObject, nearestName, quote, RedriveError } from "@redrive/core";
 import { type Answers, type Question, type QuestionId, questions } from "@redrive/simulator";
-import { span } from "@redrive/simulator/words";
+import { formatDuration } from "@redrive/simulator/words";
 
 export type Value = Question["fallback"];
 
@@ -22,7 +22,7 @@ export function questionText({ text }: Question): string {
 }
 
 export function answerText(question: Question, value: Value): string {
-  if (question.id === "outageMs") return span(Number(value));
+  if (question.id === "outageMs") return formatDuration(Number(value));
   return question.choices.find((choice) => choice.value === value)?.label ?? String(value);
 }
 
@@ -41,7 +41,7 @@ export function checkAnswers(answers: unknown): Answers {
 }
 
 function unknownQuestion(id: string): RedriveError {
-  const near = nearest(
+  const near = nearestName(
     id,
     questions.map((question) => question.id),
   );

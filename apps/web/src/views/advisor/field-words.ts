@@ -1,6 +1,6 @@
 /** Field words: a field of the policy or a guard as the controls of the other views call it. */
 import { isObject } from "@redrive/core";
-import { percent, span, whole } from "@redrive/simulator/words";
+import { formatDuration, formatInteger, percent } from "@redrive/simulator/words";
 
 interface FieldWords {
   readonly label: string;
@@ -33,7 +33,8 @@ export function fieldWords(name: string, value: unknown): FieldWords {
 }
 
 function textOf(name: string, value: unknown): string {
-  if (typeof value === "number") return name.endsWith("Ms") ? span(value) : whole(value);
+  if (typeof value === "number")
+    return name.endsWith("Ms") ? formatDuration(value) : formatInteger(value);
   if (typeof value === "boolean") return boolWords(name, value);
   if (Array.isArray(value)) return value.length === 0 ? "none" : value.join(", ");
   if (isObject(value)) return guardWords(name, value);
@@ -47,7 +48,7 @@ function boolWords(name: string, isSo: boolean): string {
 
 function guardWords(name: string, guard: Readonly<Record<string, unknown>>): string {
   if (name === "retryBudget") return `${percent(Number(guard["ratio"]))} of the calls`;
-  if (name === "breaker") return `over ${whole(Number(guard["minCalls"] ?? 20))} calls`;
+  if (name === "breaker") return `over ${formatInteger(Number(guard["minCalls"] ?? 20))} calls`;
   if (name === "hedge") return `at ${String(guard["after"])}`;
   return JSON.stringify(guard);
 }

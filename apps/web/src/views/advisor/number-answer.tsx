@@ -1,7 +1,7 @@
 /** Number answer: any number in range, with its unit; a span in the unit that fits it. */
 import { useSignal } from "@preact/signals";
 import type { Question, QuestionId } from "@redrive/simulator";
-import { whole } from "@redrive/simulator/words";
+import { formatInteger } from "@redrive/simulator/words";
 import { useId } from "preact/hooks";
 import { answers, giveAnswer } from "./advisor-store.ts";
 
@@ -67,7 +67,7 @@ function problemOf({ min = 0, max = 0, id }: Question, number: number): string {
   if (Number.isFinite(number) && number >= min && number <= max) return "";
   return id === "outageMs"
     ? "From 0 ms to 24 h, please."
-    : `A whole number from ${whole(min)} to ${whole(max)}, please.`;
+    : `A whole number from ${formatInteger(min)} to ${formatInteger(max)}, please.`;
 }
 
 interface UnitChoiceProps {

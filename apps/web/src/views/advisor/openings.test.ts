@@ -1,5 +1,5 @@
 /** Openings: whatever was answered, the other views get documents that the simulator takes. */
-import { resolve } from "@redrive/core";
+import { resolvePolicy } from "@redrive/core";
 import { type Answers, advise, checkScenario } from "@redrive/simulator";
 import { decodeRun, encodeRun } from "@redrive/simulator/share";
 import { expect, test } from "vitest";
@@ -22,5 +22,6 @@ test.each(CASES)("%j gives a scenario that can run, and links that can be opened
   }
   const herd = openingsOf(advice, answers)[1]?.run();
   if (herd?.view !== "herd") throw new Error("the second opens the herd");
-  for (const { policy } of herd.strategies) expect(() => resolve(policy as object)).not.toThrow();
+  for (const { policy } of herd.strategies)
+    expect(() => resolvePolicy(policy as object)).not.toThrow();
 });

@@ -49,15 +49,15 @@ const QUIET_MS = 10_000;
 const DAY_MS = 86_400_000;
 
 /** Enough for a picture, few enough for a phone. */
-const MOST_CALLS = 40_000;
-const MOST_PER_SECOND = 200;
+const MAX_CALLS = 40_000;
+const MAX_PER_SECOND = 200;
 
 /** Open traffic against a server with half again the room it needs, and the outage in the middle. */
 export function scenarioOf({ destination, context }: Advice, outageMs: number): ScenarioDocument {
   const horizonMs = Math.min(DAY_MS, QUIET_MS + outageMs + Math.max(60_000, outageMs));
   const ratePerSecond = Math.max(
     1,
-    Math.min(MOST_PER_SECOND, Math.floor((MOST_CALLS * 1000) / horizonMs)),
+    Math.min(MAX_PER_SECOND, Math.floor((MAX_CALLS * 1000) / horizonMs)),
   );
   const { clients = LINT_CLIENTS, shards = 1 } = context;
   return {

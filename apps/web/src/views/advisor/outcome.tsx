@@ -1,7 +1,7 @@
 /** Outcome: the policy at the end of the conversation: what it covers, why, and what to do with it. */
 import type { Advice, Answers } from "@redrive/simulator";
 import { encodeRun } from "@redrive/simulator/share";
-import { counted, percent, policyWords, span } from "@redrive/simulator/words";
+import { counted, formatDuration, percent, policyWords } from "@redrive/simulator/words";
 import { useRef } from "preact/hooks";
 import { LintPanel } from "../../panels/lint.tsx";
 import { Card } from "../../parts/card.tsx";
@@ -54,12 +54,16 @@ function PolicyCard({ advice, given }: PartProps) {
         <Stat
           label="Coverage"
           value={percent(coverage)}
-          note={`of the calls outlast ${span(outageOf(given))}`}
+          note={`of the calls outlast ${formatDuration(outageOf(given))}`}
           tone="accent"
         />
         <Stat label="At most" value={counted(maxAttempts, "attempt")} note="the first included" />
         {totalBudgetMs !== undefined && (
-          <Stat label="Gives up after" value={span(totalBudgetMs)} note="attempts and waits" />
+          <Stat
+            label="Gives up after"
+            value={formatDuration(totalBudgetMs)}
+            note="attempts and waits"
+          />
         )}
       </Stats>
       {isRetrying && (
@@ -93,7 +97,7 @@ function DifferenceCard({ advice, given }: PartProps) {
               <td />
               <th scope="col">policy</th>
               <th scope="col" class="number">
-                outlasts {span(outageOf(given))}
+                outlasts {formatDuration(outageOf(given))}
               </th>
             </tr>
           </thead>

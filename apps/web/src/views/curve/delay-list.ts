@@ -1,16 +1,16 @@
 /** Delay list: waits one by one as people type them, "100ms, 2s, 5m", read and written. */
 import { parseDuration } from "@redrive/core";
 
-const MOST_ENTRIES = 999;
-const LONGEST_MS = 30 * 86_400_000;
+const MAX_ENTRIES = 999;
+const MAX_MS = 30 * 86_400_000;
 
 /** The waits, or what is wrong in a sentence. A bare number counts as milliseconds. */
 export function readDelays(text: string): readonly number[] | string {
   const words = text.split(/[\s,;]+/u).filter((word) => word !== "");
   if (words.length === 0) return "The list is empty: type waits such as 100ms, 2s, 5m.";
-  if (words.length > MOST_ENTRIES) return `At most ${MOST_ENTRIES} waits, not ${words.length}.`;
+  if (words.length > MAX_ENTRIES) return `At most ${MAX_ENTRIES} waits, not ${words.length}.`;
   const delays = words.map((word) => parseDuration(/^\d+$/u.test(word) ? `${word}ms` : word));
-  const bad = delays.findIndex((delay) => delay === undefined || delay > LONGEST_MS);
+  const bad = delays.findIndex((delay) => delay === undefined || delay > MAX_MS);
   if (bad >= 0) return `“${words[bad]}” is no wait: write 100ms, 2s, 5m or 1h, up to 30d.`;
   return delays as readonly number[];
 }

@@ -1,6 +1,6 @@
 /** List field: waits typed one by one, and how chance treats each of them. */
 import { useSignal } from "@preact/signals";
-import { type JitterType, type PolicyDocument, resolve } from "@redrive/core";
+import { type JitterType, type PolicyDocument, resolvePolicy } from "@redrive/core";
 import { useId } from "preact/hooks";
 import { Segmented } from "../../parts/segmented.tsx";
 import { readDelays, spellDelays } from "./delay-list.ts";
@@ -47,7 +47,7 @@ export function ListField({ document, onChange }: ListFieldProps) {
       </div>
       <Segmented
         label="Jitter of each"
-        value={resolve(document).jitterType as ListJitter}
+        value={resolvePolicy(document).jitterType as ListJitter}
         options={JITTERS}
         onChange={(jitterType) => onChange({ ...document, jitterType })}
       />

@@ -4,7 +4,7 @@
  */
 import { useSignal } from "@preact/signals";
 import type { Schedule } from "@redrive/simulator";
-import { span } from "@redrive/simulator/words";
+import { formatDuration } from "@redrive/simulator/words";
 import { BottomAxis, round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";
 import { linearScale, niceStep } from "../../chart/scale.ts";
@@ -56,7 +56,7 @@ export function OutageChart({ schedule, outageMs, onOutage }: OutageChartProps) 
                 />
               ))}
               <text x={SIDE} y="12" class="caption">
-                server away for {span(outageMs)}
+                server away for {formatDuration(outageMs)}
               </text>
             </>
           );
@@ -66,7 +66,7 @@ export function OutageChart({ schedule, outageMs, onOutage }: OutageChartProps) 
         type="range"
         class="track-handle outage-handle"
         aria-label="End of the outage"
-        aria-valuetext={span(outageMs)}
+        aria-valuetext={formatDuration(outageMs)}
         min={0}
         max={axis.endMs}
         step={stepMs}
@@ -94,5 +94,5 @@ function verdictWords(through: number, outageMs: number, sumMs: number): string 
       ? "No outage: the first attempt gets through."
       : `This call gets through: attempt ${through + 1} starts after the outage.`;
   }
-  return `This call gives up at ${span(sumMs)}, ${span(outageMs - sumMs)} before the server is back.`;
+  return `This call gives up at ${formatDuration(sumMs)}, ${formatDuration(outageMs - sumMs)} before the server is back.`;
 }

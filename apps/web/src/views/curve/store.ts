@@ -1,6 +1,6 @@
 /** The curve's store: the policy and what it is asked, and the schedule that comes of it. */
 import { computed, signal } from "@preact/signals";
-import { assertRange, type PolicyDocument, resolve } from "@redrive/core";
+import { assertRange, type PolicyDocument, resolvePolicy } from "@redrive/core";
 import { COVERAGE_SAMPLES, type Schedule, schedule } from "@redrive/simulator";
 import { FIRST_SEED, type Seed } from "../../app/seed.ts";
 import type { Fill, RunOf } from "../../app/view.ts";
@@ -14,7 +14,7 @@ const OPENING: PolicyDocument = {
   jitterType: "FULL",
 };
 const OPENING_OUTAGE_MS = 8000;
-const LONGEST_MS = 365 * 86_400_000;
+const MAX_MS = 365 * 86_400_000;
 
 /** With hints every wait is decided by core's `decide`, which takes its time. */
 const HINTED_SAMPLES = 4000;
@@ -28,7 +28,7 @@ export const retryAfterMs = signal(0);
 /** How the chart is looked at. */
 export const isLog = signal(false);
 
-export const resolved = computed(() => resolve(policy.value));
+export const resolved = computed(() => resolvePolicy(policy.value));
 export const drawn = computed<Schedule>(() =>
   schedule(policy.value, { seed: seed.value, retryAfterMs: retryAfterMs.value }),
 );
@@ -53,7 +53,7 @@ export function change(next: PolicyDocument): string {
 /** Empty, or why the policy was refused and the one before stays. */
 export function setPolicy(next: PolicyDocument, name: string): string {
   try {
-    resolve(next);
+    resolvePolicy(next);
   } catch (error) {
     return (error as Error).message;
   }
@@ -75,7 +75,7 @@ export function runOf(): RunOf<"curve"> {
 
 export async function openCurve(run: RunOf<"curve">): Promise<Fill> {
   const { outageMs: opened = OPENING_OUTAGE_MS, retryAfterMs: hintMs = 0 } = run;
-  assertRange("outageMs", opened, 0, LONGEST_MS);
+  assertRange("outageMs", opened, 0, MAX_MS);
   const document = await sharedDocument(run.policy);
   // Throws for whatever the simulator does not take, before anything is shown.
   schedule(document, { seed: run.seed, retryAfterMs: hintMs });

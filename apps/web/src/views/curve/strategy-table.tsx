@@ -3,7 +3,7 @@
  * where such tables usually have adjectives. Loaded when its place comes into sight.
  */
 import type { PolicyDocument } from "@redrive/core";
-import { percent, plain, span, whole } from "@redrive/simulator/words";
+import { formatDuration, formatInteger, formatNumber, percent } from "@redrive/simulator/words";
 import { Card } from "../../parts/card.tsx";
 import { answerTo } from "../../worker/answer.ts";
 import type { StrategyMeasures } from "../../worker/strategy-requests.ts";
@@ -105,7 +105,7 @@ export function StrategyTable() {
                 Fairness
               </th>
               <th scope="col" class="number">
-                Outlasts {span(outageMs.value)}
+                Outlasts {formatDuration(outageMs.value)}
               </th>
               <th scope="col">Use it</th>
             </tr>
@@ -136,7 +136,7 @@ function worldWords(): string {
   const { question, value = [] } = measured.latest.value ?? {};
   const [first] = value;
   if (first === undefined) return measured.isBusy.value ? "measuring…" : "";
-  return `${whole(first.clients)} clients fail at once, windows of ${span(first.windowMs)}, seed ${question?.seed}`;
+  return `${formatInteger(first.clients)} clients fail at once, windows of ${formatDuration(first.windowMs)}, seed ${question?.seed}`;
 }
 
 interface RowProps {
@@ -151,14 +151,14 @@ function Row({ row, measures }: RowProps) {
       <td class="formula">{row.formula}</td>
       <td class="number">{measures === undefined ? "…" : percent(measures.peakShare)}</td>
       <td class="number">
-        {measures === undefined ? "…" : span(Math.round(measures.meanMs))}
+        {measures === undefined ? "…" : formatDuration(Math.round(measures.meanMs))}
         {measures !== undefined && measures.highMs > measures.lowMs && (
           <small>
-            {span(measures.lowMs)} – {span(measures.highMs)}
+            {formatDuration(measures.lowMs)} – {formatDuration(measures.highMs)}
           </small>
         )}
       </td>
-      <td class="number">{measures === undefined ? "…" : plain(measures.fairness)}</td>
+      <td class="number">{measures === undefined ? "…" : formatNumber(measures.fairness)}</td>
       <td class="number">{measures === undefined ? "…" : percent(measures.coverage)}</td>
       <td class="use">{row.use}</td>
     </tr>

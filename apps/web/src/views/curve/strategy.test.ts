@@ -1,5 +1,5 @@
 /** Strategies and lists: a button pressed is the button shown, and what is typed is what is read. */
-import { presets, resolve } from "@redrive/core";
+import { presets, resolvePolicy } from "@redrive/core";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { readDelays, spellDelays } from "./delay-list.ts";
@@ -20,7 +20,7 @@ test("a strategy that is chosen is the one that is shown, whatever was there bef
   ]) {
     for (const id of ids) {
       const changed = withStrategy(document, id);
-      expect(() => resolve(changed)).not.toThrow();
+      expect(() => resolvePolicy(changed)).not.toThrow();
       expect(strategyOf(changed)).toBe(id);
     }
   }

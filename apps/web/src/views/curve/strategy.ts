@@ -1,5 +1,5 @@
 /** Strategy: the buttons of the curve as policy documents: which one a document is, and how to change it. */
-import { type JitterType, type PolicyDocument, resolve } from "@redrive/core";
+import { type JitterType, type PolicyDocument, resolvePolicy } from "@redrive/core";
 
 export type StrategyId =
   | "fixed"
@@ -35,7 +35,7 @@ const FIRST_LIST = [100, 500, 2000, 8000];
 
 /** The button that stands for the document; undefined for a mixture, such as linear with full jitter. */
 export function strategyOf(document: PolicyDocument): StrategyId | undefined {
-  const { delaysMs, backoff, jitterType } = resolve(document);
+  const { delaysMs, backoff, jitterType } = resolvePolicy(document);
   if (delaysMs !== undefined) return "list";
   if (backoff === "LINEAR") return jitterType === "NONE" ? "linear" : undefined;
   if (backoff === "FIXED") return jitterType === "NONE" ? "fixed" : undefined;
@@ -47,7 +47,7 @@ export function strategyOf(document: PolicyDocument): StrategyId | undefined {
 export function strategyName(document: PolicyDocument): string {
   const id = strategyOf(document);
   if (id !== undefined) return strategyLabels[id];
-  const { backoff, jitterType } = resolve(document);
+  const { backoff, jitterType } = resolvePolicy(document);
   return `${backoff === "LINEAR" ? "Linear" : "Fixed"}, ${jitterType.toLowerCase()} jitter`;
 }
 

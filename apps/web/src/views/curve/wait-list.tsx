@@ -1,6 +1,6 @@
 /** Wait list: the same waits in milliseconds, with what each was drawn from. */
 import type { Schedule } from "@redrive/simulator";
-import { whole } from "@redrive/simulator/words";
+import { formatInteger } from "@redrive/simulator/words";
 
 export function WaitList({ schedule }: { readonly schedule: Schedule }) {
   return (
@@ -36,11 +36,13 @@ export function WaitList({ schedule }: { readonly schedule: Schedule }) {
               <th scope="row" class="number">
                 {attempt + 1}
               </th>
-              <td class="number strong">{whole(delayMs)}</td>
+              <td class="number strong">{formatInteger(delayMs)}</td>
               <td class="number">
-                {lowMs === highMs ? "exactly" : `${whole(lowMs)} to ${whole(highMs)}`}
+                {lowMs === highMs
+                  ? "exactly"
+                  : `${formatInteger(lowMs)} to ${formatInteger(highMs)}`}
               </td>
-              <td class="number">{whole(sumMs)}</td>
+              <td class="number">{formatInteger(sumMs)}</td>
             </tr>
           ))}
         </tbody>

@@ -3,7 +3,7 @@
  * from as a whisker.
  */
 import type { Schedule, ScheduledWait } from "@redrive/simulator";
-import { span } from "@redrive/simulator/words";
+import { formatDuration } from "@redrive/simulator/words";
 import type { Ref } from "preact";
 import { LeftAxis, round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";
@@ -24,16 +24,16 @@ const LEFT = 46;
 const LABEL_PX = 50;
 const SMALL_LABEL_PX = 34;
 /** More columns than these are lines: the list below has them all. */
-export const MOST_SHOWN = 60;
+export const MAX_SHOWN = 60;
 /** Below this the logarithmic axis is even, so that waits of 0 have their place. */
 const LOG_FROM_MS = 10;
 
 export function WaitsChart({ schedule, isLog, svgRef }: WaitsChartProps) {
-  const waits = schedule.waits.slice(0, MOST_SHOWN - 1);
+  const waits = schedule.waits.slice(0, MAX_SHOWN - 1);
   const axis = timeAxis(Math.max(1, ...waits.map(({ highMs }) => highMs)));
   const scale = scaleOf(axis, isLog);
   const spoken = waits.map(
-    ({ attempt, delayMs }) => `attempt ${attempt + 1} after ${span(delayMs)}`,
+    ({ attempt, delayMs }) => `attempt ${attempt + 1} after ${formatDuration(delayMs)}`,
   );
   return (
     <Chart
@@ -139,7 +139,7 @@ function Wait({ wait, x, column, scale }: WaitProps) {
       <circle cx={round(x)} cy={round(y)} r={column < 16 ? 2.5 : 4.5} class="mark" />
       {column >= SMALL_LABEL_PX && (
         <text x={round(x)} y={round(y) - 11} class={`middle strong halo ${sizeFor(column)}`}>
-          {span(delayMs)}
+          {formatDuration(delayMs)}
         </text>
       )}
       <AttemptNumber x={x} column={column} attempt={attempt + 1} />

@@ -1,8 +1,8 @@
 /** The herd's controls: how many clients, which strategies side by side, the curve, the window. */
 import { useSignal } from "@preact/signals";
-import { type PolicyDocument, resolve } from "@redrive/core";
-import { MOST_STRATEGIES, strategyNames } from "@redrive/simulator";
-import { whole } from "@redrive/simulator/words";
+import { type PolicyDocument, resolvePolicy } from "@redrive/core";
+import { MAX_STRATEGIES, strategyNames } from "@redrive/simulator";
+import { formatInteger } from "@redrive/simulator/words";
 import { LINT_ROOM } from "../../panels/lint-room.ts";
 import { PolicyPicker } from "../../panels/policy-picker.tsx";
 import { Card } from "../../parts/card.tsx";
@@ -16,8 +16,8 @@ import {
   clients,
   curve,
   dropStrategy,
-  FEWEST_CLIENTS,
-  MOST_CLIENTS,
+  MAX_CLIENTS,
+  MIN_CLIENTS,
   strategies,
   windowMs,
 } from "./store.ts";
@@ -32,10 +32,10 @@ export function HerdControls() {
           label="Clients"
           unit="clients"
           value={clients.value}
-          min={FEWEST_CLIENTS}
-          max={MOST_CLIENTS}
+          min={MIN_CLIENTS}
+          max={MAX_CLIENTS}
           scale="log"
-          spell={whole}
+          spell={formatInteger}
           onInput={(value) => {
             clients.value = value;
           }}
@@ -61,9 +61,9 @@ export function HerdControls() {
 
 function Strategies() {
   const chosen = strategies.value;
-  const isFull = chosen.length >= MOST_STRATEGIES;
+  const isFull = chosen.length >= MAX_STRATEGIES;
   return (
-    <Card title="Side by side" aside={`${chosen.length} of ${MOST_STRATEGIES}`}>
+    <Card title="Side by side" aside={`${chosen.length} of ${MAX_STRATEGIES}`}>
       <ul class="compared">
         {chosen.map(({ name }, index) => (
           <li key={`${index}-${name}`}>
@@ -113,7 +113,7 @@ function Strategies() {
 function Curve() {
   const problem = useSignal("");
   const document = curve.value;
-  const { initialDelayMs = 100, maxDelayMs = 3000, maxAttempts } = resolve(document);
+  const { initialDelayMs = 100, maxDelayMs = 3000, maxAttempts } = resolvePolicy(document);
   const set = (changed: PolicyDocument) => {
     problem.value = changeCurve({ ...document, ...changed });
   };

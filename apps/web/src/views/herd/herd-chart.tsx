@@ -1,5 +1,5 @@
 /** Herd chart: the arrivals of each strategy above one another, on one scale and one line of time. */
-import { percent, span, whole } from "@redrive/simulator/words";
+import { formatDuration, formatInteger, percent } from "@redrive/simulator/words";
 import type { Ref } from "preact";
 import { BottomAxis, round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";
@@ -60,7 +60,7 @@ export function HerdChart({ sides, isShared, svgRef }: HerdChartProps) {
 }
 
 function spoken({ name, herd: { peak } }: Side): string {
-  return `${nameOf(name)}: peak ${whole(peak.count)}, ${percent(peak.share)} of the clients, at ${span(peak.atMs)}.`;
+  return `${nameOf(name)}: peak ${formatInteger(peak.count)}, ${percent(peak.share)} of the clients, at ${formatDuration(peak.atMs)}.`;
 }
 
 interface PanelProps {
@@ -86,13 +86,13 @@ function Panel({ side, y, scale, top }: PanelProps) {
         {nameOf(name)}
       </text>
       <text x={right} y={y + 14} class="caption end">
-        peak {whole(peak.count)} in {span(herd.windowMs)}
-        {isNarrow ? "" : `, ${percent(peak.share)} of the clients, at ${span(peak.atMs)}`}
+        peak {formatInteger(peak.count)} in {formatDuration(herd.windowMs)}
+        {isNarrow ? "" : `, ${percent(peak.share)} of the clients, at ${formatDuration(peak.atMs)}`}
       </text>
       <line x1={left} x2={right} y1={base - PLOT} y2={base - PLOT} class="rule" />
       <line x1={left} x2={right} y1={base} y2={base} class="rule base" />
       <text x={left - 8} y={base - PLOT + 4} class="tick end">
-        {whole(top)}
+        {formatInteger(top)}
       </text>
       <text x={left - 8} y={base + 4} class="tick end">
         0
@@ -107,7 +107,7 @@ function Panel({ side, y, scale, top }: PanelProps) {
         y={peakY - 5}
         class={`strong halo ${isLate ? "end" : ""}`}
       >
-        {whole(peak.count)}
+        {formatInteger(peak.count)}
       </text>
     </g>
   );

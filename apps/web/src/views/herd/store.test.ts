@@ -1,6 +1,6 @@
 /** The herd's store: a link is opened whole or refused, never cut. */
 import { RedriveError } from "@redrive/core";
-import { MOST_STRATEGIES } from "@redrive/simulator";
+import { MAX_STRATEGIES } from "@redrive/simulator";
 import { afterEach, expect, test } from "vitest";
 import type { RunOf } from "../../app/view.ts";
 import { openHerd, resetHerd, runOf, strategies } from "./store.ts";
@@ -19,7 +19,7 @@ function runOfMany(count: number): RunOf<"herd"> {
 }
 
 test("opens as many strategies as the command line takes, every one", async () => {
-  const run = runOfMany(MOST_STRATEGIES);
+  const run = runOfMany(MAX_STRATEGIES);
   (await openHerd(run))();
   expect(runOf()).toEqual(run);
 });
@@ -31,7 +31,7 @@ test("keeps in a link whether each strategy has a scale of its own", async () =>
   expect(runOf()).not.toHaveProperty("ownScales");
 });
 
-test.each([0, MOST_STRATEGIES + 1])("refuses a link with %i, and says how many", async (count) => {
+test.each([0, MAX_STRATEGIES + 1])("refuses a link with %i, and says how many", async (count) => {
   const before = strategies.value;
   const refusal = await openHerd(runOfMany(count)).catch((error: unknown) => error);
   expect(refusal).toBeInstanceOf(RedriveError);

@@ -1,10 +1,10 @@
 /** The herd's store: clients, one curve, the strategies beside each other, and what the worker counts. */
 import { signal } from "@preact/signals";
-import { assertRange, type PolicyDocument, resolve } from "@redrive/core";
+import { assertRange, type PolicyDocument, resolvePolicy } from "@redrive/core";
 import {
   assertStrategyCount,
   type Herd,
-  MOST_STRATEGIES,
+  MAX_STRATEGIES,
   strategyDocument,
   strategyNames,
 } from "@redrive/simulator";
@@ -15,8 +15,8 @@ import { namedPolicy, sharedDocument } from "../../panels/named-policy.ts";
 import { answerBy } from "../../worker/answer.ts";
 import { ask } from "../../worker/client.ts";
 
-export const FEWEST_CLIENTS = 100;
-export const MOST_CLIENTS = 1_000_000;
+export const MIN_CLIENTS = 100;
+export const MAX_CLIENTS = 1_000_000;
 
 /** The curve of `redrive sim herd`: five retries, a cap of thirty times the base. */
 const OPENING_CURVE: PolicyDocument = {
@@ -92,7 +92,7 @@ async function countSides(
 /** Changes the curve, and with it every strategy that is a way of walking it. */
 export function changeCurve(next: PolicyDocument): string {
   try {
-    resolve(next);
+    resolvePolicy(next);
   } catch (error) {
     return (error as Error).message;
   }
@@ -104,7 +104,7 @@ export function changeCurve(next: PolicyDocument): string {
 }
 
 export async function addStrategy(name: string): Promise<void> {
-  if (strategies.value.length >= MOST_STRATEGIES) return;
+  if (strategies.value.length >= MAX_STRATEGIES) return;
   const strategy = strategyNames.includes(name)
     ? named(name, curve.value)
     : { name, document: await namedPolicy(name), shared: name };
@@ -144,7 +144,7 @@ export async function openHerd(run: RunOf<"herd">): Promise<Fill> {
 
 async function strategyFrom({ name, policy }: SharedStrategy): Promise<Strategy> {
   const document = await sharedDocument(policy);
-  resolve(document);
+  resolvePolicy(document);
   return { name: String(name), document, shared: policy };
 }
 

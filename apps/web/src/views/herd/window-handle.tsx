@@ -3,7 +3,7 @@
  * that can be dragged. A real slider underneath, so that touch and keys work too.
  */
 import { useSignal } from "@preact/signals";
-import { span } from "@redrive/simulator/words";
+import { formatDuration } from "@redrive/simulator/words";
 import { BottomAxis, round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";
 import { logScale } from "../../chart/scale.ts";
@@ -23,16 +23,16 @@ export function WindowHandle() {
   return (
     <div class={`window-handle ${isHeld.value ? "held" : ""}`}>
       <p class="window-words">
-        counted in windows of <strong>{span(width)}</strong>
+        counted in windows of <strong>{formatDuration(width)}</strong>
       </p>
       <div class="window-track">
-        <Chart title="Width of the window" description={span(width)} height={HEIGHT}>
+        <Chart title="Width of the window" description={formatDuration(width)} height={HEIGHT}>
           {(room) => {
             const scale = logScale([1, 1000], [SIDE, room - SIDE]);
             const end = round(scale(Math.min(1000, width)));
             return (
               <>
-                <BottomAxis scale={scale} ticks={TICKS} spell={span} bottom={LINE + 14} />
+                <BottomAxis scale={scale} ticks={TICKS} spell={formatDuration} bottom={LINE + 14} />
                 <line x1={SIDE} x2={room - SIDE} y1={LINE} y2={LINE} class="rule base" />
                 <rect
                   x={SIDE}
@@ -49,7 +49,7 @@ export function WindowHandle() {
           type="range"
           class="track-handle"
           aria-label="Window width, by dragging"
-          aria-valuetext={span(width)}
+          aria-valuetext={formatDuration(width)}
           min={0}
           max={LOG_STEPS}
           step={5}

@@ -115,7 +115,7 @@ function scaleOf(measure: Measure, range: readonly [number, number]): Scale {
 }
 
 /** A band of no width is still there. */
-const LEAST_BAND = 3;
+const MIN_BAND = 3;
 
 interface ResultMarksProps {
   readonly row: Measure["rows"][number];
@@ -125,7 +125,7 @@ interface ResultMarksProps {
 
 function ResultMarks({ row, scale, layout }: ResultMarksProps) {
   const [from, to] = boundsOf(row).map(scale) as [number, number];
-  const band = Math.max(LEAST_BAND, to - from);
+  const band = Math.max(MIN_BAND, to - from);
   const middle = layout.isAbove ? 23 : layout.row / 2;
   const published = round(scale(row.published));
   return (

@@ -1,5 +1,5 @@
 /** Lab panel: one lab as a line that opens: its verdict, then lesson, sources, chart and figures. */
-import { span } from "@redrive/simulator/words";
+import { formatDuration } from "@redrive/simulator/words";
 import { useRef } from "preact/hooks";
 import { Legend } from "../../parts/legend.tsx";
 import type { LabEntry } from "../../worker/lab-requests.ts";
@@ -104,7 +104,8 @@ function Outcome({ id, run }: { readonly id: string; readonly run: LabRun }) {
       <div>
         <LabTable report={run.report} />
         <p class="faint took">
-          Seed {seed.value}, {span(Math.round(run.tookMs))} on this machine. The same figures:{" "}
+          Seed {seed.value}, {formatDuration(Math.round(run.tookMs))} on this machine. The same
+          figures:{" "}
           <code>
             redrive sim lab {id}
             {seed.value === 1 ? "" : ` --seed ${seed.value}`}

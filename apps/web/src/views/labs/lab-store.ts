@@ -3,7 +3,7 @@
  * session; what is missing runs one lab after another, until it is stopped.
  */
 import { batch, computed, effect, type ReadonlySignal, signal } from "@preact/signals";
-import { nearest, quote, span, systemClock } from "@redrive/core";
+import { formatDuration, nearestName, quote, systemClock } from "@redrive/core";
 import type { LabReport } from "@redrive/simulator";
 import { FIRST_SEED, type Seed } from "../../app/seed.ts";
 import type { LabEntry } from "../../worker/lab-requests.ts";
@@ -36,7 +36,9 @@ export const entries: ReadonlySignal<readonly LabEntry[]> = list;
 export const runningId: ReadonlySignal<string | undefined> = running;
 /** How long it has been running, in words, once a second; the first one is not worth telling. */
 export const runningWords: ReadonlySignal<string> = computed(() =>
-  ranMs.value < 1000 ? "running…" : `running, ${span(Math.floor(ranMs.value / 1000) * 1000)}`,
+  ranMs.value < 1000
+    ? "running…"
+    : `running, ${formatDuration(Math.floor(ranMs.value / 1000) * 1000)}`,
 );
 /** What went wrong, or empty. */
 export const labProblem: ReadonlySignal<string> = problem;
@@ -51,7 +53,7 @@ export const unknownWords: ReadonlySignal<string> = computed(() => {
   const ids = list.value.map(({ id }) => id);
   const unknown = wanted.value.find((id) => ids.length > 0 && !ids.includes(id));
   if (unknown === undefined) return "";
-  const near = nearest(unknown, ids);
+  const near = nearestName(unknown, ids);
   const hint = near === undefined ? "" : ` Did you mean ${quote(near)}?`;
   return `There is no lab ${quote(unknown)}.${hint}`;
 });

@@ -31,12 +31,12 @@ export function LabTable({ report }: { readonly report: LabReport }) {
 }
 
 /** Longer words would push the numbers of the other rows apart. */
-const LONGEST_CELL = 20;
+const MAX_CELL = 20;
 
 function ResultRow({ row }: { readonly row: LabRow }) {
   const { what, published, ours, ok, core, deviation } = row;
   const verdict = rowVerdict(row);
-  const isLong = typeof published === "string" && published.length > LONGEST_CELL;
+  const isLong = typeof published === "string" && published.length > MAX_CELL;
   return (
     <tr class={verdict === "missed" ? "missed" : ""}>
       <th scope="row">

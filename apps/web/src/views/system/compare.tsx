@@ -1,6 +1,6 @@
 /** Compare: runs side by side on one seed: what is kept, what a link brought, and the same without guards. */
 import type { Report, ScenarioDocument } from "@redrive/simulator";
-import { percent, plain, span } from "@redrive/simulator/words";
+import { formatDuration, formatNumber, percent } from "@redrive/simulator/words";
 import { Card } from "../../parts/card.tsx";
 import { Select } from "../../parts/select.tsx";
 import { hasGuards, isCalls, isSame } from "./document.ts";
@@ -14,7 +14,7 @@ import {
   ghost,
   ghostDocument,
   keep,
-  MOST_ENTRIES,
+  MAX_ENTRIES,
   remove,
   show,
   shown,
@@ -43,7 +43,7 @@ export function Compare() {
   return (
     <Card title="Compare" aside="all on one seed">
       <div class="compare-bar">
-        <button type="button" class="button" disabled={list.length >= MOST_ENTRIES} onClick={keep}>
+        <button type="button" class="button" disabled={list.length >= MAX_ENTRIES} onClick={keep}>
           Keep this run
         </button>
         <Select
@@ -166,9 +166,9 @@ function Cells({ report }: { readonly report: Report | undefined }) {
   const { calls, lost, amplification, latencyMs, verdict } = report;
   return (
     <>
-      <td class="number">{plain(amplification)}</td>
+      <td class="number">{formatNumber(amplification)}</td>
       <td class={report.recoveryMs === null ? "number bad" : "number"}>{recoveryWords(report)}</td>
-      <td class="number">{span(latencyMs.p99)}</td>
+      <td class="number">{formatDuration(latencyMs.p99)}</td>
       <td class="number">{percent(calls === 0 ? 0 : lost / calls)}</td>
       <td class="verdict-cell">{verdict}</td>
     </>

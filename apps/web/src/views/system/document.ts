@@ -205,7 +205,7 @@ export function unguarded(document: CallsDocument): CallsDocument {
   return { ...document, tiers };
 }
 
-export const MOST_LAYERS = 3;
+export const MAX_LAYERS = 3;
 
 /** Takes layers off at the outside, or puts more there that retry as the outermost does. */
 export function withLayers(document: CallsDocument, count: number): CallsDocument {
@@ -223,14 +223,14 @@ function unwrapped(document: CallsDocument): CallsDocument {
 }
 
 /** The longest time that a policy takes for an attempt. */
-const LONGEST_ATTEMPT_MS = 600_000;
+const MAX_ATTEMPT_MS = 600_000;
 
 /** The new layer has the patience for all attempts of the one it calls, and its guards. */
 function wrapped(document: CallsDocument): CallsDocument {
   const tiers = tiersOf(document);
   const inner = policyOf(document, 0);
   const { maxAttempts = 5, attemptTimeoutMs = 10_000, totalBudgetMs = 30_000 } = inner;
-  const patienceMs = Math.min(LONGEST_ATTEMPT_MS, attemptTimeoutMs * maxAttempts + 1000);
+  const patienceMs = Math.min(MAX_ATTEMPT_MS, attemptTimeoutMs * maxAttempts + 1000);
   const { retryBudget, breaker } = tiers[0]?.destination ?? {};
   const outer: TierDocument = {
     name: OUTER_NAMES[tiers.length - 1] ?? "outer",

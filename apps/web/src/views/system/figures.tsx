@@ -1,6 +1,12 @@
 /** Figures: the verdict of a run in one sentence, and its measures as the command line spells them. */
 import type { Report } from "@redrive/simulator";
-import { percent, plain, reportRows, span, whole } from "@redrive/simulator/words";
+import {
+  formatDuration,
+  formatInteger,
+  formatNumber,
+  percent,
+  reportRows,
+} from "@redrive/simulator/words";
 import { Stat, Stats } from "../../parts/stat.tsx";
 import { endOf, stretchOf, troubleOf } from "./columns.ts";
 import { isBusy, isForeign } from "./runs.ts";
@@ -13,7 +19,7 @@ export function isBad(report: Report): boolean {
 export function recoveryWords({ recoveryMs }: Report): string {
   if (recoveryMs === undefined) return "no trouble";
   if (recoveryMs === null) return "never";
-  return recoveryMs === 0 ? "at once" : span(recoveryMs);
+  return recoveryMs === 0 ? "at once" : formatDuration(recoveryMs);
 }
 
 export function Verdict({ report }: { readonly report: Report }) {
@@ -31,25 +37,25 @@ export function RunStats({ report }: { readonly report: Report }) {
     <Stats isBusy={isBusy.value} isStale={isForeign.value}>
       <Stat
         label="Amplification"
-        value={`${plain(report.amplification)} x`}
-        note={`${whole(report.attempts)} attempts for ${whole(calls)} calls`}
+        value={`${formatNumber(report.amplification)} x`}
+        note={`${formatInteger(report.attempts)} attempts for ${formatInteger(calls)} calls`}
       />
       <Stat
         label="Peak"
-        value={whole(peak.count)}
-        note={`attempts within ${span(peak.windowMs)}, at ${peak.atMs === 0 ? "0" : span(peak.atMs)}`}
+        value={formatInteger(peak.count)}
+        note={`attempts within ${formatDuration(peak.windowMs)}, at ${peak.atMs === 0 ? "0" : formatDuration(peak.atMs)}`}
       />
       <Recovery report={report} />
       <Stat
         label="Latency p99"
-        value={span(latencyMs.p99)}
-        note={`p50 ${span(latencyMs.p50)}, waits included`}
+        value={formatDuration(latencyMs.p99)}
+        note={`p50 ${formatDuration(latencyMs.p50)}, waits included`}
       />
       <Stat
         label="Lost"
         value={percent(calls === 0 ? 0 : lost / calls)}
         tone={lost > calls / 2 ? "bad" : "plain"}
-        note={`${whole(lost)} of ${whole(calls)} calls`}
+        note={`${formatInteger(lost)} of ${formatInteger(calls)} calls`}
       />
       <Goodput report={report} />
     </Stats>
@@ -97,7 +103,7 @@ function Goodput({ report }: { readonly report: Report }) {
 }
 
 function rateOf(count: number, ms: number): string {
-  return ms === 0 ? "-" : `${whole((count * 1000) / ms)}/s`;
+  return ms === 0 ? "-" : `${formatInteger((count * 1000) / ms)}/s`;
 }
 
 /** Every measure, word for word as `redrive sim run` prints it. */

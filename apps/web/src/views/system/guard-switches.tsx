@@ -6,7 +6,7 @@ import {
   type GuardOptions,
   guardNames,
   guardOf,
-  MOST_LAYERS,
+  MAX_LAYERS,
   tiersOf,
   withGuard,
   withLayers,
@@ -71,7 +71,7 @@ function Chip({ guard, document }: { readonly guard: GuardName; document: CallsD
 
 function Layers({ document }: { readonly document: CallsDocument }) {
   const count = tiersOf(document).length;
-  const most = Math.max(MOST_LAYERS, count);
+  const most = Math.max(MAX_LAYERS, count);
   return (
     <Segmented
       label="Layers that retry"

@@ -1,5 +1,5 @@
 /** Other worlds: the controls of a queue with workers, and of clients that write one row. */
-import { type PolicyDocument, preset, resolve } from "@redrive/core";
+import { type PolicyDocument, preset, resolvePolicy } from "@redrive/core";
 import type { ContentionDocument, QueueDocument } from "@redrive/simulator";
 import { policyWords } from "@redrive/simulator/words";
 import { Card } from "../../parts/card.tsx";
@@ -108,7 +108,7 @@ export function QueueControls({ document }: { readonly document: QueueDocument }
 
 export function ContentionControls({ document }: { readonly document: ContentionDocument }) {
   const policy = policyDocumentOf(document);
-  const { maxAttempts, initialDelayMs = 0, maxDelayMs = 0 } = resolve(policy);
+  const { maxAttempts, initialDelayMs = 0, maxDelayMs = 0 } = resolvePolicy(policy);
   const set = (change: Parameters<typeof merged<PolicyDocument>>[1]) =>
     edit((one: ContentionDocument) => ({ ...one, policy: merged(policyDocumentOf(one), change) }));
   return (

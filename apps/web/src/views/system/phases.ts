@@ -1,6 +1,6 @@
 /** Phases: the kinds of trouble on the track, their words, and how they are moved and resized. */
 import type { PhaseDocument, PhaseKind } from "@redrive/simulator";
-import { percent, plain, span } from "@redrive/simulator/words";
+import { formatDuration, formatNumber, percent } from "@redrive/simulator/words";
 import { niceStep } from "../../chart/scale.ts";
 
 /** How bad it is: the field that says so, as a slider shows it. */
@@ -71,8 +71,8 @@ export function strengthOf(phase: PhaseDocument): number | undefined {
 
 /** "capacity dip to 0.2 x, 10 s to 20 s". */
 export function phaseSentence(phase: PhaseDocument): string {
-  const from = phase.atMs === 0 ? "0" : span(phase.atMs);
-  return `${phaseName(phase)}, ${from} to ${span(phase.atMs + phase.forMs)}`;
+  const from = phase.atMs === 0 ? "0" : formatDuration(phase.atMs);
+  return `${phaseName(phase)}, ${from} to ${formatDuration(phase.atMs + phase.forMs)}`;
 }
 
 /** The kind and how bad it is. */
@@ -80,11 +80,11 @@ export function phaseName(phase: PhaseDocument): string {
   const { label, strength } = wordsOf(phase.kind);
   const value = strengthOf(phase);
   if (strength === undefined || value === undefined) return label;
-  return `${label} ${strength.field === "share" ? percent(value) : `${plain(value)} x`}`;
+  return `${label} ${strength.field === "share" ? percent(value) : `${formatNumber(value)} x`}`;
 }
 
 /** A document may hold this many. */
-export const MOST_PHASES = 64;
+export const MAX_PHASES = 64;
 
 const LAST_MS = 86_400_000;
 

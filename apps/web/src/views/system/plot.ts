@@ -31,13 +31,13 @@ export function releaseEnd(): void {
 export const cursor = signal<number | undefined>(undefined);
 
 /** Enough for a wide screen, and no more than a phone can draw. */
-const MOST_COLUMNS = 250;
+const MAX_COLUMNS = 250;
 
 /** What the chart draws and the read-out tells: the same columns. */
 export const columns: ReadonlySignal<Columns | undefined> = computed(
-  () => report.value && columnsOf(report.value, MOST_COLUMNS),
+  () => report.value && columnsOf(report.value, MAX_COLUMNS),
 );
 
 export const ghostColumns: ReadonlySignal<Columns | undefined> = computed(
-  () => ghostReport.value && columnsOf(ghostReport.value, MOST_COLUMNS),
+  () => ghostReport.value && columnsOf(ghostReport.value, MAX_COLUMNS),
 );

@@ -1,5 +1,5 @@
 /** Policy controls: how a layer repeats its calls; with several layers, one of them at a time. */
-import { resolve } from "@redrive/core";
+import { resolvePolicy } from "@redrive/core";
 import type { CallsDocument } from "@redrive/simulator";
 import { policyWords } from "@redrive/simulator/words";
 import { Card } from "../../parts/card.tsx";
@@ -50,7 +50,7 @@ export function PolicyControls({ document }: { readonly document: CallsDocument 
 }
 
 function PolicyFields({ document, index }: { readonly document: CallsDocument; index: number }) {
-  const policy = resolve(policyOf(document, index));
+  const policy = resolvePolicy(policyOf(document, index));
   const set = (change: Parameters<typeof withPolicy>[2]) =>
     editCalls((one) => withPolicy(one, index, change));
   const isListed = policy.delaysMs !== undefined;

@@ -1,6 +1,6 @@
 /** Read-out: the legend of the chart with its values, of the whole run or of the column under the cursor. */
 import type { Report } from "@redrive/simulator";
-import { plain, span, whole } from "@redrive/simulator/words";
+import { formatDuration, formatInteger, formatNumber } from "@redrive/simulator/words";
 import { type Columns, endOf } from "./columns.ts";
 import { cursor, endMs } from "./plot.ts";
 
@@ -18,17 +18,17 @@ export function readingOf(report: Report, columns: Columns, column: number | und
   const fromMs = column * columns.columnMs;
   const rate = (values: readonly number[]) => `${spellRate(values[column] ?? 0)}/s`;
   return {
-    when: `${fromMs === 0 ? "0" : span(fromMs)} to ${span(fromMs + columns.columnMs)}`,
+    when: `${fromMs === 0 ? "0" : formatDuration(fromMs)} to ${formatDuration(fromMs + columns.columnMs)}`,
     offered: rate(columns.offered),
     attempts: rate(columns.attempts),
     succeeded: rate(columns.succeeded),
     failed: rate(columns.failed),
-    queue: span(Math.round(columns.queueMs[column] ?? 0)),
+    queue: formatDuration(Math.round(columns.queueMs[column] ?? 0)),
   };
 }
 
 function spellRate(rate: number): string {
-  return rate >= 100 ? whole(rate) : plain(rate);
+  return rate >= 100 ? formatInteger(rate) : formatNumber(rate);
 }
 
 function wholeRun(report: Report): Reading {
@@ -42,7 +42,7 @@ function wholeRun(report: Report): Reading {
     attempts: rate(series.attempts),
     succeeded: rate(series.succeeded),
     failed: rate(series.failed),
-    queue: span(Math.round(series.queueMs.reduce((most, ms) => Math.max(most, ms), 0))),
+    queue: formatDuration(Math.round(series.queueMs.reduce((most, ms) => Math.max(most, ms), 0))),
   };
 }
 

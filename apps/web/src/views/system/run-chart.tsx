@@ -1,6 +1,6 @@
 /** Run chart: load, attempts, goodput and the age of the queue over time, with the trouble behind. */
 import type { PhaseDocument, Report } from "@redrive/simulator";
-import { span, whole } from "@redrive/simulator/words";
+import { formatDuration, formatInteger } from "@redrive/simulator/words";
 import { createRef } from "preact";
 import { BottomAxis, LeftAxis, round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";
@@ -67,7 +67,7 @@ function Drawing({ report, columns, behind, width }: RunChartProps & { readonly 
       <LeftAxis
         scale={scales.rate}
         ticks={scales.rate.ticks(5)}
-        spell={whole}
+        spell={formatInteger}
         left={LEFT}
         right={right}
       />
@@ -120,7 +120,7 @@ function Clips({ right }: { readonly right: number }) {
 }
 
 function axisSpan(ms: number): string {
-  return ms === 0 ? "0" : span(ms);
+  return ms === 0 ? "0" : formatDuration(ms);
 }
 
 function scalesFor(
@@ -237,14 +237,14 @@ function Limits({ scales, right }: { readonly scales: Scales; readonly right: nu
         <Limit
           y={scales.rate(capacityPerSecond)}
           right={right}
-          text={`capacity ${whole(capacityPerSecond)}/s`}
+          text={`capacity ${formatInteger(capacityPerSecond)}/s`}
         />
       )}
       {scales.queue !== undefined && attemptTimeoutMs <= scales.queue.domain[1] && (
         <Limit
           y={scales.queue(attemptTimeoutMs)}
           right={right}
-          text={`clients give up at ${span(attemptTimeoutMs)}`}
+          text={`clients give up at ${formatDuration(attemptTimeoutMs)}`}
         />
       )}
     </g>
@@ -269,7 +269,7 @@ function OffScale({ columns, scales }: { readonly columns: Columns; readonly sca
   const at = scales.x((columns.attempts.indexOf(most) + 0.5) * columns.columnMs);
   return (
     <text x={round(at) + 6} y={RATES.top + 10} class="caption halo">
-      ▲ {whole(most)}/s
+      ▲ {formatInteger(most)}/s
     </text>
   );
 }

@@ -15,7 +15,7 @@ import { current, documentOf, entries, ghostDocument, seed, shown } from "./stor
 type Done = { readonly report: Report } | { readonly problem: string };
 
 /** Reports kept beside those in sight, for what is switched to and fro; the largest are 160 kB. */
-const MOST_KEPT = 40;
+const MAX_KEPT = 40;
 
 /** A run that takes longer says so. */
 const PROGRESS_AFTER_MS = 300;
@@ -91,7 +91,7 @@ function run(lane: string, scenario: ScenarioDocument, theSeed: Seed, key: strin
 function settle(key: string, result: Done | undefined): void {
   const needed = new Set(wanted().map(({ document }) => keyOf(document, seed.value)));
   const all = [...done.value];
-  const kept = all.filter(([one], place) => needed.has(one) || place >= all.length - MOST_KEPT);
+  const kept = all.filter(([one], place) => needed.has(one) || place >= all.length - MAX_KEPT);
   done.value = new Map(result === undefined ? kept : [...kept, [key, result]]);
 }
 

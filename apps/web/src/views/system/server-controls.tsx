@@ -1,6 +1,6 @@
 /** Server controls: how much the innermost server can do, how long it lets calls wait and what it drops. */
 import type { CallsDocument } from "@redrive/simulator";
-import { whole } from "@redrive/simulator/words";
+import { formatInteger } from "@redrive/simulator/words";
 import { Card } from "../../parts/card.tsx";
 import { Field } from "../../parts/field.tsx";
 import { SpanField } from "../../parts/span-field.tsx";
@@ -49,7 +49,7 @@ export function ServerControls({ document }: { readonly document: CallsDocument 
           value={queueMs}
           min={0}
           max={60_000}
-          hint={`${whole((queueMs / 1000) * capacityPerSecond)} calls; further ones are refused at once`}
+          hint={`${formatInteger((queueMs / 1000) * capacityPerSecond)} calls; further ones are refused at once`}
           onInput={(value) => set({ queueMs: Math.round(value) })}
         />
       )}

@@ -13,7 +13,7 @@ import {
   ghost,
   ghostDocument,
   keep,
-  MOST_ENTRIES,
+  MAX_ENTRIES,
   openState,
   remove,
   resetState,
@@ -38,7 +38,7 @@ describe("a link", () => {
           }),
         ),
       ),
-      { minLength: 1, maxLength: MOST_ENTRIES },
+      { minLength: 1, maxLength: MAX_ENTRIES },
     )
     .chain((list) =>
       fc.record(

@@ -23,7 +23,7 @@ export type Ghost = "none" | "unguarded" | number;
 const OPENING: Entry = "metastable";
 
 /** The ladder has seven rungs; many more rows are no comparison. */
-export const MOST_ENTRIES = 12;
+export const MAX_ENTRIES = 12;
 
 export const seed = signal<Seed>(FIRST_SEED);
 export const entries = signal<readonly Entry[]>([OPENING]);
@@ -138,7 +138,7 @@ export function show(place: number): void {
 /** Keeps the scenario on the stage as it is, to be compared with what it becomes. */
 export function keep(): void {
   const entry = entries.value[shown.value];
-  if (entry === undefined || entries.value.length >= MOST_ENTRIES) return;
+  if (entry === undefined || entries.value.length >= MAX_ENTRIES) return;
   batch(() => {
     entries.value = [...entries.value, entry];
     ghost.value = entries.value.length - 1;
@@ -171,8 +171,8 @@ export function stateOf(): RunOf<"system"> {
 
 export function openState(run: RunOf<"system">): Fill {
   const list = run.scenarios;
-  if (list.length === 0 || list.length > MOST_ENTRIES) {
-    const wanted = `1 to ${MOST_ENTRIES} scenarios, not ${list.length}`;
+  if (list.length === 0 || list.length > MAX_ENTRIES) {
+    const wanted = `1 to ${MAX_ENTRIES} scenarios, not ${list.length}`;
     throw new RedriveError("INVALID_ARGUMENT", `a link holds ${wanted}`);
   }
   for (const entry of list) {

@@ -1,5 +1,5 @@
 /** Strategy: the shape of a policy's waits as one word, and a policy given another shape. */
-import { type PolicyDocument, resolve } from "@redrive/core";
+import { type PolicyDocument, resolvePolicy } from "@redrive/core";
 import { type CallsDocument, strategyDocument } from "@redrive/simulator";
 import { merged, policyOf, withPolicy } from "./document.ts";
 
@@ -16,7 +16,7 @@ export const strategyLabels: Readonly<Record<string, string>> = {
 
 /** The word for a policy's waits; empty if it has a shape of its own. */
 export function strategyOf(document: PolicyDocument): string {
-  const { backoff, jitterType, initialDelayMs, delaysMs } = resolve(document);
+  const { backoff, jitterType, initialDelayMs, delaysMs } = resolvePolicy(document);
   if (delaysMs !== undefined) return "";
   if (backoff === "EXPONENTIAL") {
     const word = jitterType.toLowerCase();

@@ -3,12 +3,12 @@
  * finger or the keys. Each phase is three sliders side by side: the whole, its beginning, its end.
  */
 import type { PhaseDocument, PhaseKind } from "@redrive/simulator";
-import { span } from "@redrive/simulator/words";
+import { formatDuration } from "@redrive/simulator/words";
 import { useRef } from "preact/hooks";
 import {
   begunAt,
   endedAt,
-  MOST_PHASES,
+  MAX_PHASES,
   movedTo,
   newPhase,
   phaseKinds,
@@ -56,7 +56,7 @@ export function Track() {
             type="button"
             class="button small"
             title={hint}
-            disabled={list.length >= MOST_PHASES}
+            disabled={list.length >= MAX_PHASES}
             onClick={() => addAt(kind)}
           >
             {label}
@@ -68,7 +68,7 @@ export function Track() {
 }
 
 function addAt(kind: PhaseKind, atMs?: number): void {
-  if (phases.value.length >= MOST_PHASES) return;
+  if (phases.value.length >= MAX_PHASES) return;
   editPhases((list) => [...list, newPhase(kind, list, endMs.peek(), atMs)]);
   chosenPhase.value = phases.value.length - 1;
 }
@@ -166,7 +166,7 @@ function GripHandle({ phase, place, grip, class: name, style, ground, children }
       aria-valuemin={0}
       aria-valuemax={Math.round(endMs.value)}
       aria-valuenow={Math.round(at)}
-      aria-valuetext={grip === "whole" ? phaseSentence(phase) : span(at)}
+      aria-valuetext={grip === "whole" ? phaseSentence(phase) : formatDuration(at)}
       title={phaseSentence(phase)}
       onPointerDown={begin}
       onPointerMove={drag}

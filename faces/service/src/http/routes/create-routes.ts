@@ -18,8 +18,8 @@ import { problemOf } from "../problem.ts";
 import { BatchResult, TaskReceipt, TaskToCreate, TaskView } from "../schemas/task-schemas.ts";
 import { viewTask } from "../views.ts";
 
-const MOST_IN_BATCH = 1000;
-const LARGEST_BATCH = 16 * 1024 * 1024;
+const MAX_IN_BATCH = 1000;
+const MAX_BATCH = 16 * 1024 * 1024;
 
 const createOne = {
   tags: ["tasks"],
@@ -35,7 +35,7 @@ const createMany = {
   tags: ["tasks"],
   summary: "Hand over up to 1000 tasks",
   description: "A JSON array or NDJSON, at most 16 MiB. Each task is judged for itself.",
-  body: { type: "array", items: TaskToCreate, maxItems: MOST_IN_BATCH },
+  body: { type: "array", items: TaskToCreate, maxItems: MAX_IN_BATCH },
   response: { 200: BatchResult },
 };
 
@@ -56,7 +56,7 @@ export const addCreateRoutes: AddRoutes = (app, front) => {
     addParser(scope, "application/x-ndjson", linesOf);
     scope.post<{ Body: readonly Buffer[] }>(
       "/retry-tasks/batch",
-      { schema: createMany, bodyLimit: LARGEST_BATCH, config },
+      { schema: createMany, bodyLimit: MAX_BATCH, config },
       (request, reply) => answerMany(front, request, reply),
     );
   });
@@ -138,7 +138,7 @@ async function answerMany(
   const caller = callerOf(request);
   const hops = assertNoLoop(request.headers);
   const count = items?.length ?? 0;
-  if (count === 0 || count > MOST_IN_BATCH) throw wrongCount(count);
+  if (count === 0 || count > MAX_IN_BATCH) throw wrongCount(count);
   front.backlog.check(caller.tenantId, caller.limits.mostWaiting);
   // A store that is away is away for all of them: one line tells it.
   const told = new Set<string>();
@@ -171,6 +171,6 @@ async function answerItem(
 }
 
 function wrongCount(count: number): Error {
-  const message = `a batch must have 1 to ${MOST_IN_BATCH} tasks, got ${count}`;
+  const message = `a batch must have 1 to ${MAX_IN_BATCH} tasks, got ${count}`;
   return new DocumentError("INVALID_ARGUMENT", [{ field: "", value: undefined, message }]);
 }

@@ -11,7 +11,7 @@ import { Worker } from "node:worker_threads";
 export const MOVED_PAGES = 4096;
 
 /** The writer moves everything itself from here on: the thread has failed or cannot keep up. */
-export const MOST_LOG_PAGES = 4 * MOVED_PAGES;
+export const MAX_LOG_PAGES = 4 * MOVED_PAGES;
 
 const PAGE_BYTES = 4096;
 
@@ -21,7 +21,7 @@ const PAGE_BYTES = 4096;
  */
 const PAGES_EACH = 6;
 const PAGES_PER_ITEM = 3;
-const LEAST_SHARE = 0.05;
+const MIN_SHARE = 0.05;
 
 /** As text, because a worker needs a file that Node can run, and ours are compiled elsewhere. */
 const WORKER = `
@@ -100,7 +100,7 @@ export function createCheckpointer({ file, moveRest, failed }: CheckpointerParts
   /** By halves at most: a log that began anew by itself has grown by more than it shows. */
   function learn(logPages: number): void {
     const measured = Math.min(1, (logPages - known) / mostAsked);
-    share = Math.max(measured, share / 2, LEAST_SHARE);
+    share = Math.max(measured, share / 2, MIN_SHARE);
     known = logPages;
   }
 

@@ -7,7 +7,7 @@ import { chmodSync, closeSync, existsSync, mkdirSync, openSync, statSync } from 
 import { dirname } from "node:path";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { causedError, quote, type RedriveError } from "@redrive/core";
-import { MOST_LOG_PAGES } from "./checkpointer.ts";
+import { MAX_LOG_PAGES } from "./checkpointer.ts";
 import { isBusy, storeError } from "./failure.ts";
 import { APPLICATION_ID, SCHEMA, SCHEMA_VERSION } from "./schema.ts";
 import type { Database } from "./sql.ts";
@@ -16,7 +16,7 @@ import type { Database } from "./sql.ts";
 const FULL_SYNC = 2;
 
 /** Checking a larger file would keep a boot waiting; `redrive doctor` checks those. */
-const LARGEST_CHECKED_BYTES = 64 * 1024 * 1024;
+const MAX_CHECKED_BYTES = 64 * 1024 * 1024;
 
 const CACHE_KIB = 32 * 1024;
 
@@ -97,7 +97,7 @@ function openDatabase(file: string): Database {
   try {
     configure(database, file);
     checkOwner(database, file);
-    if (statSync(file).size <= LARGEST_CHECKED_BYTES) checkIntegrity(database, file);
+    if (statSync(file).size <= MAX_CHECKED_BYTES) checkIntegrity(database, file);
     migrate(database);
     return database;
   } catch (error) {
@@ -115,7 +115,7 @@ function configure(database: Database, file: string): void {
     PRAGMA cell_size_check = ON;
     PRAGMA trusted_schema = OFF;
     PRAGMA temp_store = MEMORY;
-    PRAGMA wal_autocheckpoint = ${MOST_LOG_PAGES};
+    PRAGMA wal_autocheckpoint = ${MAX_LOG_PAGES};
     PRAGMA cache_size = -${CACHE_KIB}`);
   const synchronous = pragma(database, "synchronous");
   if (synchronous !== FULL_SYNC) {

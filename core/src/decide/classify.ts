@@ -1,0 +1,105 @@
+/**
+ * Classify: turns a thrown value into an outcome, by the fields that HTTP clients, Node, fetch, gRPC,
+ * the AWS SDK and SQL drivers put on their errors. Fields come first and messages last, since every
+ * host words its messages differently.
+ */
+
+import { ERROR_CLASSES, type ErrorClass, GRPC_CODES } from "../policy/error-classes.ts";
+import type { Outcome } from "./outcome.ts";
+
+type Kind = ErrorClass | "aborted" | "fault";
+
+/**
+ * Which codes, names and messages stand for what. The first match counts. `!` marks the classes at
+ * which no byte has left yet. Patterns are short, because every program that retries loads them:
+ * some codes are known by their first letters alone. SQL states are codes of five characters. Of
+ * those, only the classes that repeat on every attempt are named: bad data (22), a violated
+ * constraint (23), failed authorization (28), and syntax or missing rights (42).
+ */
+const PATTERNS: readonly (readonly [Kind | `${ErrorClass}!`, RegExp])[] = [
+  ["connect!", /^(ECONNREF|E(HOST|NET)[UD]|EADDRN|UND_ERR_CONN)/],
+  ["dns!", /^(ENOTF|ESERV|ENODATA|EAI_)/],
+  ["timeout", /^([A-Z_]+TIMED?OUT|TimeoutError)$/],
+  ["protocol", /^(HPE_|ERR_HTTP|UND_ERR_(RES|H)|HTTPP)/],
+  ["tls!", /^([A-Z_]*CERT|ERR_(TLS|SSL)_|UNABLE_TO_)/],
+  ["tls", /^EPROTO$/],
+  ["aborted", /^(AbortError|ERR_CANCELED)$/],
+  ["reset", /^(ECONN|EPIPE|ENOTC|UND_ERR_(S|CL|D))/],
+  ["fault", /^((Type|Reference|Syntax|Range|URI|Assertion)Error|(2[238]|42)[\dA-Z]{3})$/],
+];
+
+/** What an error may carry. Anything may have been thrown, so every type here is a guess. */
+interface Fields {
+  readonly name?: unknown;
+  readonly message?: unknown;
+  readonly code?: unknown;
+  readonly details?: unknown;
+  readonly status?: unknown;
+  readonly statusCode?: unknown;
+  readonly response?: Fields | null;
+  readonly cause?: unknown;
+  readonly $metadata?: { readonly httpStatusCode?: unknown } | null;
+  readonly $retryable?: { readonly throttling?: unknown } | null;
+}
+
+/** How fetch says "network failure" where it gives no cause: browsers, Deno, Bun, workers. */
+const NETWORK_MESSAGE =
+  /fetch failed|failed to fetch|network ?(error|request failed)|load failed|connection (lost|reset|refused|closed)|socket hang ?up/i;
+
+const THROWN: Outcome = { kind: "thrown" };
+const RESET: Outcome = { kind: "error", errorClass: "reset", sent: true };
+
+/** The outcome that a thrown value stands for. Never throws, whatever was thrown. */
+export function classifyError(error: unknown): Outcome {
+  try {
+    const fields: Fields = Object(error);
+    const { name, status, statusCode, response, $metadata, $retryable } = fields;
+    const answered =
+      statusOf(status) ||
+      statusOf(statusCode) ||
+      (response && (statusOf(response.status) || statusOf(response.statusCode))) ||
+      ($metadata && statusOf($metadata.httpStatusCode));
+    if (answered) {
+      // AWS services throttle with status 400 and one of these names.
+      const isThrottled =
+        $retryable?.throttling || /Throttl|TooManyRe|ThroughputEx/.test(name as string);
+      const verdict = isThrottled ? "throttled" : $retryable && "transient";
+      return { kind: "status", status: answered, ...(verdict && { verdict }) };
+    }
+    return (
+      classifyCode(fields) ?? classifyCode(Object(fields.cause)) ?? classifyName(fields) ?? THROWN
+    );
+  } catch {
+    // A getter or proxy that throws leaves no field that could be read.
+    return THROWN;
+  }
+}
+
+function classifyCode({ code, details }: Fields): Outcome | undefined {
+  // grpc-js numbers its codes and always adds `details`.
+  const name = typeof details === "string" && GRPC_CODES[code as number];
+  if (!name) return classifyText(code);
+  return name === "CANCELLED" ? { kind: "aborted" } : { kind: "grpc", code: name };
+}
+
+/** 0 if it is no status of a failure. */
+function statusOf(value: unknown): number {
+  return typeof value === "number" && value >= 300 && value <= 999 && value % 1 === 0 ? value : 0;
+}
+
+/** Browsers throw a network failure as a TypeError: then the message counts. */
+function classifyName({ name, message }: Fields): Outcome | undefined {
+  // Most errors are called just that.
+  const named = name === "Error" ? undefined : classifyText(name);
+  const isNetwork = typeof message === "string" && (!named || named.kind === "fault");
+  return isNetwork && NETWORK_MESSAGE.test(message) ? RESET : named;
+}
+
+function classifyText(text: unknown): Outcome | undefined {
+  if (typeof text !== "string") return undefined;
+  const mark = PATTERNS.find(([, pattern]) => pattern.test(text))?.[0];
+  const errorClass = mark?.replace("!", "") as ErrorClass;
+  const isError = ERROR_CLASSES.includes(errorClass);
+  if (isError) return { kind: "error", errorClass, sent: errorClass === mark };
+  return mark && { kind: mark as "aborted" | "fault" };
+}

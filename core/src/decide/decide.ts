@@ -1,0 +1,214 @@
+/**
+ * Decide: what happens after an attempt. The one place in Redrive where retrying is decided; it
+ * never waits, stores or looks at a clock, so that three faces can carry out the same decision.
+ */
+
+import type { StopReason } from "../errors/stop-reason.ts";
+import { delayCurveOf } from "../policy/delay-curve.ts";
+import { uniformInteger } from "../policy/jitter.ts";
+import type { Policy } from "../policy/policy.ts";
+import type { Random } from "../time/random.ts";
+import type {
+  Decision,
+  EndStatus,
+  HoldDecision,
+  HoldReason,
+  RetryDecision,
+  StopDecision,
+} from "./decision.ts";
+import { classifyOutcome, type Outcome } from "./outcome.ts";
+import { type CallRequest, isRepeatable, mayHaveTakenEffect } from "./repeatable.ts";
+
+/** What is remembered of a call between attempts. */
+export interface CallHistory {
+  /** Attempts made so far: after the first attempt, 1. */
+  readonly attempt: number;
+  /** When the total budget began to run; epoch ms. */
+  readonly startedAt: number;
+  /** The policy's own wait before this attempt, without hints; 0 before the first retry. */
+  readonly previousDelayMs: number;
+  /** The guard that has held the attempt since it was due. Default: none has. */
+  readonly heldBy?: HoldReason | undefined;
+}
+
+/** The state of the destination's guards now. A gate that is absent is open. */
+export interface Gates {
+  /** The circuit lets nothing through before this instant. */
+  readonly circuitOpenUntil?: number;
+  /** The retry budget is empty; asking again earlier than this is useless. */
+  readonly retryBudgetUntil?: number;
+  /** The destination has asked every caller to wait until then (Retry-After). */
+  readonly retryAfterUntil?: number;
+  /** Paused by a person. Infinity: until somebody resumes it. */
+  readonly pausedUntil?: number;
+  /** The destination allows no retries at all (`maxRetries` 0). */
+  readonly refusesRetries?: boolean;
+  /** How long a call is likely to take: the destination's median. */
+  readonly estimatedCallMs?: number;
+}
+
+/** What holds an attempt that is due: the guard that holds it for the longest, of all that do. */
+export interface EntryGate {
+  readonly heldBy: HoldReason;
+  /** Infinity: until something changes. Not after now: nothing holds it. */
+  readonly heldUntil: number;
+  /** It will be held until then at least, whatever happens: the rest may end at any time. */
+  readonly heldAtLeastUntil: number;
+}
+
+export const OPEN_GATES: Gates = {};
+
+/**
+ * Decides what follows attempt number `history.attempt`. Draws once from `random` for a retry, not
+ * at all where the policy leaves nothing to chance.
+ */
+export function decide(
+  policy: Policy,
+  request: CallRequest,
+  history: CallHistory,
+  outcome: Outcome,
+  gates: Gates,
+  now: number,
+  random: Random,
+): Decision {
+  const decision = decideUnguarded(policy, request, history, outcome, now, random, gates);
+  if (decision.kind === "stop") return decision;
+  return passGates(decision, request, gates, now, leftMs(policy, request, history, gates, now));
+}
+
+/**
+ * The same for a call without a destination, where no guard holds a retry. A program without
+ * destinations need not carry what holds are decided by.
+ */
+export function decideUnguarded(
+  policy: Policy,
+  request: CallRequest,
+  history: CallHistory,
+  outcome: Outcome,
+  now: number,
+  random: Random,
+  gates: Gates = OPEN_GATES,
+): RetryDecision | StopDecision {
+  const verdict = classifyOutcome(policy, outcome);
+  const { attempt, previousDelayMs } = history;
+  if (verdict === "success") return stop("succeeded", "SUCCEEDED");
+  if (verdict === "aborted") return stop("aborted", "CANCELLED");
+  if (verdict === "terminal") return stop("not-retryable");
+  if (!isRepeatable(request) && mayHaveTakenEffect(outcome)) return stop("not-idempotent");
+  if (attempt >= policy.maxAttempts) return stop("attempts");
+  if (gates.refusesRetries) return stop("overload");
+  const mostMs = leftMs(policy, request, history, gates, now);
+  const askedMs = policy.respectRetryAfter ? outcome.retryAfterMs : undefined;
+  const hintMs = Math.min(Math.max(0, askedMs ?? 0), policy.maxRetryAfterMs);
+  if (askedMs !== undefined && hintMs > mostMs) return stop("retry-after");
+  const throttled = verdict === "throttled";
+  const curve = delayCurveOf(policy);
+  // Without jitter nothing is drawn, for a hint either: a stream is as long as its retries, or unused.
+  const draw = curve.draws ? random.next() : 0;
+  const ownDelayMs = curve.delayMs(attempt, previousDelayMs, draw, throttled);
+  // Never earlier than asked and, unless jitter is NONE, never all at one instant: spread on top.
+  const spreadMs = Math.max(curve.ceilingMs(attempt, throttled), Math.floor(hintMs / 10));
+  const isAsked = askedMs !== undefined;
+  const delayMs = isAsked ? hintMs + uniformInteger(0, spreadMs, draw) : ownDelayMs;
+  if (delayMs > mostMs) return stop("budget");
+  return { kind: "retry", delayMs, ownDelayMs, source: isAsked ? "retry-after" : "policy" };
+}
+
+function stop(reason: StopReason, status: EndStatus = "EXHAUSTED"): StopDecision {
+  return { kind: "stop", status, reason };
+}
+
+/** No call waits past its budget, or for an attempt that its guards would refuse. */
+function passGates(
+  retry: RetryDecision,
+  request: CallRequest,
+  gates: Gates,
+  now: number,
+  mostMs: number,
+): Decision {
+  const { delayMs, ownDelayMs } = retry;
+  let longestUntil = now + delayMs;
+  if (request.patience !== "wait") {
+    if ((gates.circuitOpenUntil ?? 0) > longestUntil) return stop("circuit-open");
+    if (gates.retryBudgetUntil !== undefined) return stop("retry-budget");
+  }
+  let decision: Decision = retry;
+  // The guard that holds for the longest; of equals the first, in the admission's order.
+  for (const [by, until = 0] of holdsOf(gates)) {
+    if (until > longestUntil) decision = { kind: "hold", by, until, ownDelayMs };
+    longestUntil = Math.max(longestUntil, until);
+  }
+  return longestUntil - now > mostMs ? stop("budget") : decision;
+}
+
+/** In the order of the admission. */
+function holdsOf(gates: Gates): readonly (readonly [HoldReason, number | undefined])[] {
+  return [
+    // Nobody knows when a person resumes it: the retry is due when it is due.
+    ["pause", gates.pausedUntil === Number.POSITIVE_INFINITY ? 0 : gates.pausedUntil],
+    ["retry-after", gates.retryAfterUntil],
+    ["circuit-open", gates.circuitOpenUntil],
+    ["retry-budget", gates.retryBudgetUntil],
+  ];
+}
+
+/** How long the next attempt may be put off if it is still to end in time. */
+function leftMs(
+  policy: Policy,
+  request: CallRequest,
+  history: CallHistory,
+  gates: Gates,
+  now: number,
+): number {
+  const callMs = Math.max(policy.minCallMs, gates.estimatedCallMs ?? 0);
+  return remainingMs(policy, request, history, now) - callMs;
+}
+
+/** What is left of the total budget and before the deadline. A clock set back gives nothing extra. */
+export function remainingMs(
+  policy: Policy,
+  request: CallRequest,
+  history: CallHistory,
+  now: number,
+): number {
+  const budgetMs = policy.totalBudgetMs - Math.max(0, now - history.startedAt);
+  const { deadlineAt } = request;
+  return deadlineAt === undefined ? budgetMs : Math.min(budgetMs, deadlineAt - now);
+}
+
+/** Nothing stands in the way of the next attempt. */
+export interface GoDecision {
+  readonly kind: "go";
+}
+
+/** What `admit` can answer: never a wait of the policy's own. */
+export type AdmitDecision = GoDecision | HoldDecision | StopDecision;
+
+const GO: GoDecision = { kind: "go" };
+
+/**
+ * Decides whether the attempt after `history.attempt` may start now, or waits for the guard that
+ * holds it. No call waits for a guard that holds it for longer than it has time.
+ */
+export function admit(
+  policy: Policy,
+  request: CallRequest,
+  history: CallHistory,
+  { heldBy, heldUntil, heldAtLeastUntil }: EntryGate,
+  now: number,
+): AdmitDecision {
+  if (history.attempt >= policy.maxAttempts) return stop("attempts");
+  const restMs = remainingMs(policy, request, history, now);
+  if (restMs <= 0) return outOfTime(history, history.heldBy);
+  if (heldUntil <= now) return GO;
+  if (heldAtLeastUntil - now >= restMs) return outOfTime(history, heldBy);
+  return { kind: "hold", by: heldBy, until: heldUntil, ownDelayMs: history.previousDelayMs };
+}
+
+/** Nothing holds an attempt. */
+export const OPEN_ENTRY: EntryGate = { heldBy: "pause", heldUntil: 0, heldAtLeastUntil: 0 };
+
+function outOfTime({ attempt }: CallHistory, by: HoldReason | undefined): StopDecision {
+  if (attempt > 0 || by === undefined) return stop("budget");
+  return { kind: "stop", status: "EXHAUSTED", reason: "held", by };
+}

@@ -1,0 +1,86 @@
+/** Tests of outcomes and their judgement under a policy. */
+import { describe, expect, test } from "vitest";
+import { resolvePolicy } from "../policy/policy.ts";
+import { classifyOutcome, grpcOutcome, type Outcome, statusOutcome } from "./outcome.ts";
+
+const policy = resolvePolicy({});
+
+describe("statuses", () => {
+  test.each([200, 201, 204, 299])("%d is success", (status) => {
+    expect(classifyOutcome(policy, statusOutcome(status))).toBe("success");
+  });
+
+  test.each([408, 425, 500, 502, 503, 504])("%d is transient", (status) => {
+    expect(classifyOutcome(policy, statusOutcome(status))).toBe("transient");
+  });
+
+  test("429 is throttling", () => {
+    expect(classifyOutcome(policy, statusOutcome(429))).toBe("throttled");
+  });
+
+  test.each([
+    101, 199, 300, 301, 304, 308, 400, 401, 403, 404, 405, 409, 410, 413, 422, 501, 505, 511, 600,
+    999,
+  ])("%d is final", (status) => {
+    expect(classifyOutcome(policy, statusOutcome(status))).toBe("terminal");
+  });
+
+  test("the policy's list decides", () => {
+    const own = resolvePolicy({ retryableStatusCodes: [409] });
+    expect(classifyOutcome(own, statusOutcome(409))).toBe("transient");
+    expect(classifyOutcome(own, statusOutcome(503))).toBe("terminal");
+  });
+});
+
+describe("gRPC codes", () => {
+  test.each([
+    ["OK", "success"],
+    ["UNAVAILABLE", "transient"],
+    ["RESOURCE_EXHAUSTED", "throttled"],
+    ["CANCELLED", "aborted"],
+    ["INTERNAL", "terminal"],
+    ["DEADLINE_EXCEEDED", "terminal"],
+  ] as const)("%s is %s", (code, verdict) => {
+    expect(classifyOutcome(policy, grpcOutcome(code))).toBe(verdict);
+  });
+
+  test("pushback is a hint, or a refusal", () => {
+    expect(grpcOutcome("UNAVAILABLE", 40)).toEqual({
+      kind: "grpc",
+      code: "UNAVAILABLE",
+      retryAfterMs: 40,
+    });
+    expect(classifyOutcome(policy, grpcOutcome("UNAVAILABLE", "refused"))).toBe("terminal");
+  });
+});
+
+describe("the rest", () => {
+  test.each(["timeout", "connect", "reset", "dns", "protocol"] as const)(
+    "%s is transient",
+    (errorClass) => {
+      expect(classifyOutcome(policy, { kind: "error", errorClass, sent: true })).toBe("transient");
+    },
+  );
+
+  test.each([
+    [{ kind: "error", errorClass: "tls", sent: false }, "terminal"],
+    [{ kind: "thrown" }, "transient"],
+    [{ kind: "abandoned" }, "transient"],
+    [{ kind: "fault" }, "terminal"],
+    [{ kind: "aborted" }, "aborted"],
+    [{ kind: "success" }, "success"],
+  ] as const satisfies readonly (readonly [Outcome, string])[])("%o is %s", (outcome, verdict) => {
+    expect(classifyOutcome(policy, outcome)).toBe(verdict);
+  });
+
+  test("a success stays one, whatever the other side says of coming back", () => {
+    expect(classifyOutcome(policy, { kind: "success", refused: true })).toBe("success");
+  });
+
+  test("the caller's own judgement wins", () => {
+    expect(classifyOutcome(policy, { kind: "success", verdict: "transient" })).toBe("transient");
+    expect(
+      classifyOutcome(policy, { kind: "status", status: 503, refused: true, verdict: "throttled" }),
+    ).toBe("throttled");
+  });
+});

@@ -1,0 +1,124 @@
+/** Tests of the reading of documents: what is refused, in which words, and what is suggested. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import {
+  booleanRule,
+  checkFields,
+  choiceRule,
+  DocumentError,
+  fieldProblem,
+  listRule,
+  nearestName,
+  numberRule,
+  textRule,
+} from "./document.ts";
+
+const FIELDS = {
+  count: numberRule(1, 10),
+  share: numberRule(0, 1, true),
+  colour: choiceRule("RED", "BLUE"),
+  marks: listRule(numberRule(0, 9), 1, 3),
+  name: textRule(/^[a-z]+$/, "small letters"),
+  on: booleanRule,
+};
+
+const messages = (document: unknown, prefix?: string) =>
+  checkFields(document, FIELDS, prefix).map((one) => one.message);
+
+describe("fields", () => {
+  test("a good document has no problems, and undefined counts as left out", () => {
+    const good = { count: 1, share: 0.5, colour: "RED", marks: [0, 9], name: "x", on: false };
+    expect(checkFields(good, FIELDS)).toEqual([]);
+    expect(checkFields({ count: undefined }, FIELDS)).toEqual([]);
+  });
+
+  test.each([
+    [{ count: 0 }, "count must be a whole number from 1 to 10, got 0"],
+    [{ count: 11 }, "count must be a whole number from 1 to 10, got 11"],
+    [{ count: 1.5 }, "count must be a whole number from 1 to 10, got 1.5"],
+    [{ count: "3" }, 'count must be a whole number from 1 to 10, got "3"'],
+    [{ count: Number.NaN }, "count must be a whole number from 1 to 10, got NaN"],
+    [
+      { count: Number.POSITIVE_INFINITY },
+      "count must be a whole number from 1 to 10, got Infinity",
+    ],
+    [{ count: null }, "count must be a whole number from 1 to 10, got null"],
+    [{ share: 1.01 }, "share must be a number from 0 to 1, got 1.01"],
+    [{ colour: "red" }, 'colour must be one of RED, BLUE, got "red"'],
+    [{ marks: [] }, "marks must be a list of 1 to 3 entries, got []"],
+    [{ marks: [1, 2, 3, 4] }, "marks must be a list of 1 to 3 entries, got [1,2,3,4]"],
+    [{ marks: 7 }, "marks must be a list of 1 to 3 entries, got 7"],
+    [
+      { marks: [1, 99] },
+      "marks must be a list in which each entry is a whole number from 0 to 9, got [1,99]",
+    ],
+    [{ name: "A" }, 'name must be small letters, got "A"'],
+    [{ name: 5 }, "name must be small letters, got 5"],
+    [{ on: 1 }, "on must be true or false, got 1"],
+  ])("%o is refused by name and value", (document, message) => {
+    expect(messages(document)).toEqual([message]);
+  });
+
+  test("a document that is no object is refused", () => {
+    for (const value of [null, [], "x", 5, undefined]) {
+      expect(messages(value)[0]).toMatch(/^the document must be an object, got /);
+    }
+    expect(messages([], "breaker.")).toEqual(["breaker must be an object, got []"]);
+  });
+
+  test("a misspelt field gets a suggestion, a foreign one none", () => {
+    expect(messages({ cuont: 1 })).toEqual(['unknown field "cuont", did you mean "count"?']);
+    expect(messages({ colours: 1 })).toEqual(['unknown field "colours", did you mean "colour"?']);
+    expect(messages({ zzzzzz: 1 })).toEqual(['unknown field "zzzzzz"']);
+    expect(messages({ cuont: 1 }, "a.")).toEqual([
+      'unknown field "a.cuont", did you mean "count"?',
+    ]);
+  });
+
+  test("names that every object inherits are unknown fields like any other", () => {
+    const hostile: unknown = JSON.parse(
+      '{"__proto__": {"count": 1}, "constructor": 1, "toString": 1}',
+    );
+    expect(checkFields(hostile, FIELDS)).toHaveLength(3);
+  });
+
+  test("no value whatever makes the check throw", () => {
+    fc.assert(fc.property(fc.anything(), (value) => Array.isArray(checkFields(value, FIELDS))));
+    fc.assert(
+      fc.property(fc.anything(), (value) => Array.isArray(checkFields({ count: value }, FIELDS))),
+    );
+  });
+
+  test("a long value is cut in the message and kept whole in the problem", () => {
+    const [one] = checkFields({ name: "X".repeat(500) }, FIELDS);
+    expect(one?.message.length).toBeLessThan(140);
+    expect(one?.value).toBe("X".repeat(500));
+  });
+});
+
+describe("DocumentError", () => {
+  test("says all problems and keeps them", () => {
+    const problems = [fieldProblem("a", 1, "a must be 2"), fieldProblem("b", 3, "b must be 4")];
+    const error = new DocumentError("INVALID_POLICY", problems);
+    expect(error.message).toBe("a must be 2, got 1; b must be 4, got 3");
+    expect(error.problems).toEqual(problems);
+    expect(error.code).toBe("INVALID_POLICY");
+    expect(error).toMatchObject({ reason: undefined, attempts: [], name: "RedriveError" });
+  });
+});
+
+describe("nearest", () => {
+  test("finds a name that is one slip away, whatever its case", () => {
+    expect(nearestName("maxattempts", ["maxDelayMs", "maxAttempts"])).toBe("maxAttempts");
+    expect(nearestName("retries", ["maxAttempts", "backoff"])).toBeUndefined();
+  });
+
+  test("is bounded for absurdly long names", () => {
+    expect(nearestName("x".repeat(100_000), ["count"])).toBeUndefined();
+  });
+
+  test("a known name is nearest to itself", () => {
+    const known = ["alpha", "alpine", "beta"];
+    for (const name of known) expect(nearestName(name, known)).toBe(name);
+  });
+});

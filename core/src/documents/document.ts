@@ -1,0 +1,138 @@
+/**
+ * Document: reads JSON documents against a table of fields and says what is wrong with them, field
+ * by field, quoting the bad value. Policy and destination are both read by it, so that every face
+ * refuses the same documents in the same words.
+ */
+import { quote } from "../errors/assert.ts";
+import { type ErrorCode, RedriveError } from "../errors/errors.ts";
+
+/** One thing wrong with a document. */
+export interface FieldProblem {
+  /** Path of the field, e.g. `maxAttempts` or `breaker.openMs`; empty for the document itself. */
+  readonly field: string;
+  readonly value: unknown;
+  /** A whole sentence that names the field and quotes the value. */
+  readonly message: string;
+}
+
+/** Says what a value should be; undefined when it is that. */
+export interface Rule {
+  (value: unknown): string | undefined;
+  /** What it was made of, for whoever writes it down in another form (`rule-schema.ts`). */
+  readonly parts?: readonly unknown[];
+}
+
+export type Fields = Readonly<Record<string, Rule>>;
+
+/** Thrown for a document that is refused; `problems` has all of them, the message the first. */
+export class DocumentError extends RedriveError {
+  readonly problems: readonly FieldProblem[];
+
+  constructor(code: ErrorCode, problems: readonly FieldProblem[]) {
+    super(code, problems.map(({ message }) => message).join("; "));
+    this.problems = problems;
+  }
+}
+
+/** A number from `min` to `max`, whole unless `fraction`. */
+export function numberRule(min: number, max: number, fraction = false): Rule {
+  const wanted = `a ${fraction ? "" : "whole "}number from ${min} to ${max}`;
+  const isGood = (value: unknown) =>
+    typeof value === "number" && value >= min && value <= max && (fraction || value % 1 === 0);
+  return ruleOf(isGood, wanted, min, max, fraction);
+}
+
+export function choiceRule(...choices: readonly string[]): Rule {
+  const isGood = (value: unknown) => choices.includes(value as string);
+  return ruleOf(isGood, `one of ${choices.join(", ")}`, ...choices);
+}
+
+export function textRule(pattern: RegExp, wanted: string): Rule {
+  return ruleOf((value) => typeof value === "string" && pattern.test(value), wanted, pattern);
+}
+
+export const booleanRule: Rule = ruleOf((value) => typeof value === "boolean", "true or false");
+
+/** A list of `min` to `max` entries that each pass `rule`. */
+export function listRule(rule: Rule, min: number, max: number): Rule {
+  const check = (value: unknown) => {
+    if (!Array.isArray(value) || value.length < min || value.length > max) {
+      return `a list of ${min} to ${max} entries`;
+    }
+    const wanted = value.map(rule).find(Boolean);
+    return wanted && `a list in which each entry is ${wanted}`;
+  };
+  return Object.assign(check, { parts: [rule, min, max] });
+}
+
+function ruleOf(
+  isGood: (value: unknown) => boolean,
+  wanted: string,
+  ...parts: readonly unknown[]
+): Rule {
+  const check = (value: unknown) => (isGood(value) ? undefined : wanted);
+  return Object.assign(check, { parts });
+}
+
+/** True for what JSON calls an object. */
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Checks each field by its own rule. `undefined` counts as left out. `prefix` ends in a dot. */
+export function checkFields(document: unknown, fields: Fields, prefix = ""): FieldProblem[] {
+  if (!isObject(document)) {
+    const name = prefix.slice(0, -1);
+    return [fieldProblem(name, document, `${name || "the document"} must be an object`)];
+  }
+  const problems: FieldProblem[] = [];
+  for (const [name, value] of Object.entries(document)) {
+    if (value === undefined) continue;
+    const field = prefix + name;
+    const rule = Object.hasOwn(fields, name) ? fields[name] : undefined;
+    const wanted = rule?.(value);
+    if (wanted) problems.push(mustBeProblem(field, value, wanted));
+    if (rule) continue;
+    const near = nearestName(name, Object.keys(fields));
+    const hint = near ? `, did you mean ${quote(near)}?` : "";
+    problems.push({ field, value, message: `unknown field ${quote(field)}${hint}` });
+  }
+  return problems;
+}
+
+/** A problem whose message ends by quoting the value. */
+export function fieldProblem(field: string, value: unknown, text: string): FieldProblem {
+  return { field, value, message: `${text}, got ${quote(value)}` };
+}
+
+/** A problem of a field that is not what it must be. */
+export function mustBeProblem(field: string, value: unknown, wanted: string): FieldProblem {
+  return fieldProblem(field, value, `${field} must be ${wanted}`);
+}
+
+/** The known name closest to a misspelt one, if any is close enough to be meant. */
+export function nearestName(name: string, known: readonly string[]): string | undefined {
+  let best: string | undefined;
+  let bestDistance = Number.POSITIVE_INFINITY;
+  for (const candidate of known) {
+    const distance = editDistance(name.slice(0, 64).toLowerCase(), candidate.toLowerCase());
+    const near = distance <= Math.max(2, candidate.length / 3);
+    if (near && distance < bestDistance) [best, bestDistance] = [candidate, distance];
+  }
+  return best;
+}
+
+/** Levenshtein's distance, one row at a time. */
+function editDistance(from: string, to: string): number {
+  let row = Array.from(to, (_, index) => index + 1);
+  for (let i = 0; i < from.length; i++) {
+    let diagonal = i;
+    let left = i + 1;
+    row = row.map((above, j) => {
+      left = Math.min(diagonal + (from[i] === to[j] ? 0 : 1), above + 1, left + 1);
+      diagonal = above;
+      return left;
+    });
+  }
+  return row.at(-1) ?? from.length;
+}

@@ -1,0 +1,45 @@
+/** Feeds a guard's reader with garbage: every field spoilt in every way must be refused by name. */
+import { expect } from "vitest";
+import { RedriveError } from "../errors/errors.ts";
+
+const GARBAGE: readonly unknown[] = [
+  undefined,
+  "x",
+  Number.NaN,
+  -1,
+  Number.POSITIVE_INFINITY,
+  {},
+  () => 0,
+];
+
+/** What `act` throws; fails if it throws nothing or anything but a refusal. */
+export function refusalOf(act: () => unknown): string {
+  try {
+    act();
+  } catch (error) {
+    expect(error).toBeInstanceOf(RedriveError);
+    expect((error as RedriveError).code).toBe("INVALID_ARGUMENT");
+    return (error as RedriveError).message;
+  }
+  throw new Error("was not refused");
+}
+
+/** Spoils each field of `saved` in turn, then adds a field and puts garbage in its place. */
+export function expectGarbageRefused(
+  name: string,
+  saved: object,
+  restore: (value: unknown) => unknown,
+): void {
+  for (const field of Object.keys(saved)) {
+    for (const garbage of GARBAGE) {
+      const message = refusalOf(() => restore({ ...saved, [field]: garbage }));
+      expect(message).toContain(`${name}.${field}`);
+    }
+  }
+  const later = refusalOf(() => restore({ ...saved, version: 2 }));
+  expect(later).toBe(`${name}.version must be a whole number from 1 to 1, got 2`);
+  expect(refusalOf(() => restore({ ...saved, extra: 1 }))).toContain(`"${name}.extra"`);
+  for (const garbage of [undefined, null, 7, "saved", []]) {
+    expect(refusalOf(() => restore(garbage))).toContain(`${name} must be an object`);
+  }
+}

@@ -1,0 +1,249 @@
+/** Tests of the adaptive rate against the AWS SDKs: the published tables and the real code's figures. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { expectGarbageRefused } from "../documents/saved-state.testing.ts";
+import {
+  ADAPTIVE_RATE_DEFAULTS,
+  type AdaptiveRate,
+  adaptiveRateReadyAt,
+  createAdaptiveRate,
+  cubeRoot,
+  recordAdaptiveRateResponse,
+  restoreAdaptiveRate,
+  returnAdaptiveRate,
+  saveAdaptiveRate,
+  takeAdaptiveRate,
+} from "./adaptive-rate.ts";
+
+const T0 = 1_700_000_000_250;
+
+const create = (now: number) => createAdaptiveRate(ADAPTIVE_RATE_DEFAULTS, now);
+
+/** A limiter that was throttled at 10 calls a second and has a second's worth of tokens. */
+function throttledAt(now: number): AdaptiveRate {
+  const rate = create(now - 5000);
+  for (let ms = -5000; ms < 0; ms += 100) recordAdaptiveRateResponse(rate, now + ms, false);
+  recordAdaptiveRateResponse(rate, now, true);
+  return rate;
+}
+
+describe("a token that is returned", () => {
+  /** Throttled at T0, and a second later: some tokens are there. */
+  function ready(): AdaptiveRate {
+    const rate = throttledAt(T0);
+    adaptiveRateReadyAt(rate, T0 + 1000);
+    return rate;
+  }
+
+  test("at once is free for the next call, and the bucket does not overflow", () => {
+    const rate = ready();
+    const before = rate.tokens;
+    takeAdaptiveRate(rate, T0 + 1000);
+    returnAdaptiveRate(rate, T0 + 1000, T0 + 1000);
+    expect(rate.tokens).toBeCloseTo(before, 9);
+    for (let n = 0; n < 50; n++) returnAdaptiveRate(rate, T0 + 1000, T0 + 1000);
+    expect(rate.tokens).toBe(rate.capacity);
+  });
+
+  test("later is less by what time has returned", () => {
+    for (const ms of [0, 10, 50, 5000]) {
+      const rate = ready();
+      while (takeAdaptiveRate(rate, T0 + 1000));
+      const left = rate.tokens;
+      const refilled = (ms / 1000) * rate.fillRate;
+      returnAdaptiveRate(rate, T0 + 1000, T0 + 1000 + ms);
+      const whole = Math.min(rate.capacity, left + Math.max(1, refilled));
+      expect(rate.tokens).toBeCloseTo(whole, 9);
+    }
+  });
+
+  test("is none if the call went before the limiter was throttled", () => {
+    const rate = create(T0 - 5000);
+    expect(takeAdaptiveRate(rate, T0 - 1)).toBe(true);
+    returnAdaptiveRate(rate, T0 - 1, T0 - 1);
+    recordAdaptiveRateResponse(rate, T0, true);
+    while (takeAdaptiveRate(rate, T0));
+    returnAdaptiveRate(rate, T0 - 1, T0);
+    expect(takeAdaptiveRate(rate, T0)).toBe(false);
+  });
+});
+
+// The tables of Amazon's "new retries" specification for SDKs, as smithy-kotlin's and
+// smithy-swift's tests have them (read 2026-11-15).
+describe("the SDKs' specification", () => {
+  /** The tables give no measured rate: one that never binds leaves the cubic alone. */
+  function cubic(): AdaptiveRate {
+    const rate = create(0);
+    rate.enabled = true;
+    rate.lastMaxRate = 10;
+    rate.throttledAt = 5000;
+    rate.plateauSeconds = cubeRoot((10 * 0.3) / 0.4);
+    return rate;
+  }
+
+  /** Fixes what is measured before each answer, so that only the curve is tested. */
+  function ratesOf(rate: AdaptiveRate, answers: readonly (readonly [number, boolean])[]): number[] {
+    return answers.map(([second, throttled]) => {
+      rate.measuredRate = 1000;
+      rate.measuredAt = 1000 * second;
+      recordAdaptiveRateResponse(rate, 1000 * second, throttled);
+      return rate.fillRate;
+    });
+  }
+
+  test("cubic success #1", () => {
+    const seconds = [5, 6, 7, 8, 9, 10, 11];
+    const rates = ratesOf(
+      cubic(),
+      seconds.map((second) => [second, false] as const),
+    );
+    const table = [7, 9.64893600966, 10.000030849917364, 10.453284520772092, 13.408697022224185];
+    for (const [n, expected] of [...table, 21.26626835427364, 36.425998516920465].entries()) {
+      expect(rates[n]).toBeCloseTo(expected, 9);
+    }
+  });
+
+  test("cubic success #2, with two throttling answers", () => {
+    const answers = [5, 6, 7, 8, 9, 10, 11, 12].map((s) => [s, s === 7 || s === 8] as const);
+    const rates = ratesOf(cubic(), answers);
+    const table = [7, 9.64893600966, 6.754255206761999, 4.727978644733399, 6.606547753887045];
+    const rest = [6.763279816944947, 7.598174833907107, 11.511232804773524];
+    for (const [n, expected] of [...table, ...rest].entries()) {
+      expect(rates[n]).toBeCloseTo(expected, 9);
+    }
+  });
+
+  test("end-to-end test for client sending rates", () => {
+    const measured = [0, 0, 4.8, 4.8, 4.16, 4.16, 4.16, 5.632, 5.632, 4.3264, 4.3264, 4.3264];
+    const measuredLater = [5.66528, 5.66528, 4.333056, 4.333056, 4.333056];
+    const fill = [0.5, 0.5, 0.5, 0.5, 0.5, 0.6912, 1.0976, 1.6384, 2.3328, 3.02848, 3.486639];
+    const fillLater = [3.821874, 4.053386, 4.200373, 4.282037, 2.997426, 3.452226];
+    const rate = create(0);
+    for (const [n, expected] of [...fill, ...fillLater].entries()) {
+      const ms = 200 * (n + 1);
+      recordAdaptiveRateResponse(rate, ms, ms === 2000 || ms === 3200);
+      expect(rate.measuredRate).toBeCloseTo([...measured, ...measuredLater][n] ?? 0, 6);
+      expect(rate.fillRate).toBeCloseTo(expected, 6);
+    }
+  });
+});
+
+// Computed by DefaultRateLimiter of @smithy/core 3.40.0 with `Date.now` replaced (2026-11-15):
+// 60 answers from T0 on at the gaps below, numbers 12, 13, 30 and 47 throttled.
+test("follows @smithy/core 3.40.0 answer by answer", () => {
+  const gaps = [100, 150, 50, 300, 200, 120, 80, 500, 40, 60];
+  const figures: Readonly<
+    Record<number, readonly [measured: number, fill: number, tokens?: number]>
+  > = {
+    0: [0, 0.5],
+    5: [5.44, 0.5],
+    9: [5.888, 1.63839971],
+    11: [7.5776, 2.53264961],
+    12: [7.5776, 5.30432],
+    13: [7.5776, 3.713024],
+    14: [6.31552, 4.24273412, 3.713024],
+    20: [6.0126208, 5.25882243, 5.2244374],
+    29: [4.72010097, 5.72318823, 5.65324202],
+    30: [4.72010097, 3.30407068, 3.30407068],
+    31: [4.72010097, 3.68237121, 3.30407068],
+    40: [2.85376081, 4.72027609, 4.72009539],
+    46: [5.23415043, 5.09190956, 5.0077651],
+    47: [4.24683009, 2.97278106, 2.97278106],
+    48: [4.24683009, 3.07389193, 2.97278106],
+    59: [6.04997464, 4.25161323, 4.24874968],
+  };
+  const rate = create(T0);
+  let now = T0;
+  for (let n = 0; n < 60; n++) {
+    now += gaps[n % gaps.length] ?? 0;
+    recordAdaptiveRateResponse(rate, now, [12, 13, 30, 47].includes(n));
+    const [measured, fill, tokens] = figures[n] ?? [rate.measuredRate, rate.fillRate];
+    expect(rate.measuredRate).toBeCloseTo(measured, 6);
+    expect(rate.fillRate).toBeCloseTo(fill, 5);
+    // The original lets its first refill go by; the two buckets are alike once they were full.
+    expect(rate.tokens).toBeCloseTo(tokens ?? rate.tokens, 5);
+    expect(rate.capacity).toBe(Math.max(1, rate.fillRate));
+    expect(rate.enabled).toBe(n >= 12);
+  }
+});
+
+describe("letting calls go", () => {
+  test("every call may go until the first throttling answer", () => {
+    const rate = create(T0);
+    for (let n = 0; n < 1000; n++) expect(takeAdaptiveRate(rate, T0)).toBe(true);
+    expect(adaptiveRateReadyAt(rate, T0)).toBe(T0);
+  });
+
+  test("then a token each, at the fill rate", () => {
+    const rate = throttledAt(T0);
+    while (takeAdaptiveRate(rate, T0)) expect(rate.tokens).toBeGreaterThanOrEqual(0);
+    const readyAt = adaptiveRateReadyAt(rate, T0);
+    expect(readyAt - T0).toBe(Math.ceil(((1 - rate.tokens) * 1000) / rate.fillRate));
+    expect(takeAdaptiveRate(rate, readyAt - 1)).toBe(false);
+    expect(takeAdaptiveRate(rate, readyAt)).toBe(true);
+  });
+
+  test("never slower than one call in two seconds, and never more than a second's worth at once", () => {
+    const rate = throttledAt(T0);
+    for (let n = 1; n <= 60; n++) recordAdaptiveRateResponse(rate, T0 + 100 * n, true);
+    expect(rate.fillRate).toBe(0.5);
+    expect(rate.capacity).toBe(1);
+    while (takeAdaptiveRate(rate, T0 + 6000)) expect(rate.tokens).toBeLessThan(1);
+    expect(adaptiveRateReadyAt(rate, T0 + 6000) - T0).toBeLessThanOrEqual(8000);
+    expect(takeAdaptiveRate(rate, T0 + 3_600_000)).toBe(true);
+    expect(takeAdaptiveRate(rate, T0 + 3_600_000)).toBe(false);
+  });
+
+  test("never faster than twice what was really sent", () => {
+    const rate = throttledAt(T0);
+    for (let n = 1; n <= 100; n++) recordAdaptiveRateResponse(rate, T0 + 1000 * n, false);
+    expect(rate.measuredRate).toBeCloseTo(1, 9);
+    expect(rate.fillRate).toBe(2 * rate.measuredRate);
+  });
+});
+
+test("the cube root is right to 14 digits, and 0 for 0", () => {
+  expect(cubeRoot(0)).toBeCloseTo(0, 12);
+  expect(cubeRoot(27)).toBeCloseTo(3, 14);
+  fc.assert(
+    fc.property(fc.double({ min: 1e-6, max: 1e9, noNaN: true }), (value) => {
+      expect(Math.abs(cubeRoot(value) / Math.cbrt(value) - 1)).toBeLessThan(1e-14);
+    }),
+  );
+});
+
+test("a clock set back by an hour moves nothing, and the limiter goes on from there", () => {
+  const rate = throttledAt(T0);
+  const { tokens, fillRate } = rate;
+  const backAt = T0 - 3_600_000;
+  adaptiveRateReadyAt(rate, backAt);
+  expect([rate.tokens, rate.fillRate]).toEqual([tokens, fillRate]);
+  expect(rate.throttledAt).toBe(backAt);
+  for (let n = 1; n <= 20; n++) recordAdaptiveRateResponse(rate, backAt + 100 * n, false);
+  const undisturbed = throttledAt(T0);
+  for (let n = 1; n <= 20; n++) recordAdaptiveRateResponse(undisturbed, T0 + 100 * n, false);
+  expect(rate.fillRate).toBeCloseTo(undisturbed.fillRate, 9);
+  expect(rate.measuredRate).toBe(undisturbed.measuredRate);
+});
+
+describe("save and restore", () => {
+  test("a restored limiter goes on as the saved one would have", () => {
+    const rate = throttledAt(T0);
+    const saved = JSON.parse(JSON.stringify(saveAdaptiveRate(rate)));
+    const restored = restoreAdaptiveRate(ADAPTIVE_RATE_DEFAULTS, saved);
+    expect(restored).toEqual(rate);
+    for (const each of [rate, restored]) recordAdaptiveRateResponse(each, T0 + 700, false);
+    expect(restored).toEqual(rate);
+  });
+
+  test("a floor that was raised holds at once", () => {
+    const options = { ...ADAPTIVE_RATE_DEFAULTS, minFillRate: 9 };
+    expect(restoreAdaptiveRate(options, saveAdaptiveRate(create(T0))).fillRate).toBe(9);
+  });
+
+  test("garbage is refused by name", () => {
+    expectGarbageRefused("adaptiveRate", saveAdaptiveRate(create(T0)), (value) =>
+      restoreAdaptiveRate(ADAPTIVE_RATE_DEFAULTS, value),
+    );
+  });
+});

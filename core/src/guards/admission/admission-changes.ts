@@ -1,0 +1,62 @@
+/**
+ * Admission changes: what happens to a destination's guards from outside its calls: another
+ * document, a pause that ends, and the check just before the first byte of an attempt that was
+ * claimed some time ago. The service alone needs these.
+ */
+
+import type { Breaker } from "../breaker.ts";
+import { restartRamp } from "../concurrency.ts";
+import type { Guards } from "../guards.ts";
+import type { GateOptions } from "../retry-after-gate.ts";
+import type { Admission } from "./admission.ts";
+import { type AdmissionRequest, maySendTrial, type Permit } from "./permit.ts";
+
+/** Goes on with other guards, for a document that changed. Attempts under way keep their slots. */
+export function replaceGuards(
+  admission: Admission,
+  guards: Guards,
+  gate: GateOptions | undefined,
+): void {
+  admission.setGuards(guards, gate);
+  if (guards.concurrency === undefined) return;
+  guards.concurrency.inFlight = admission.inFlight;
+  guards.concurrency.retriesInFlight = admission.retriesInFlight;
+}
+
+/** A pause was lifted, or another node closed the breaker: calls follow one by one. */
+export function rampUp({ guards }: Admission): void {
+  if (guards.concurrency !== undefined) restartRamp(guards.concurrency);
+}
+
+/** A gate that lifted at that instant has been followed by its ramp, here or on another node. */
+export function skipGateRamp(admission: Admission, liftedAt: number): void {
+  admission.rampedGate = Math.max(admission.rampedGate, liftedAt);
+}
+
+/**
+ * The first byte is about to be sent, some time after the permit was taken. False if it must not:
+ * meanwhile a gate was shut, the breaker has changed, or the retry tokens at the present price are
+ * gone. The permit must then be given back.
+ */
+export function recheckPermit(
+  admission: Admission,
+  permit: Permit,
+  breaker: Breaker | undefined,
+  applicant: AdmissionRequest,
+  now: number,
+): boolean {
+  const { tokens } = admission;
+  const { kind, throttled } = applicant;
+  const mayTry = maySendTrial(applicant);
+  if (admission.pausedUntil > now || admission.gateUntil > now) return false;
+  if (breaker !== undefined && breaker.generation !== permit.pass) return false;
+  if (kind === "first" || (permit.at === now && !throttled)) return true;
+  tokens.handBack(permit, true);
+  permit.at = now;
+  permit.ticket = 0;
+  permit.serviceTicket = 0;
+  permit.budget = undefined;
+  if (tokens.readyAt(now, throttled, mayTry) > now) return false;
+  tokens.take(permit, true, now, throttled, mayTry);
+  return true;
+}

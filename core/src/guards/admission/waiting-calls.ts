@@ -1,0 +1,248 @@
+/**
+ * Waiting calls: the calls that the guards of one destination hold, in the order in which they came.
+ * They wake one at a time, when there is capacity. First attempts and retries wait in separate
+ * lanes, so a held retry never blocks a first attempt. So do patient and fail-fast calls, because a
+ * guard that holds the one may refuse the other; and calls with breakers of their own (one per key).
+ * The service keeps its waiting tasks in the store instead.
+ */
+
+import type { HoldReason } from "../../decide/decision.ts";
+import type { Breaker } from "../breaker.ts";
+import type { Admission } from "./admission.ts";
+import type { AdmissionRequest, Permit, Refusal } from "./permit.ts";
+
+/** A call in the queue. The caller keeps it, to take the call out when its time is over. */
+export interface WaitingEntry<Call> {
+  readonly call: Call;
+  readonly applicant: AdmissionRequest;
+  readonly lane: WaitingLane<Call>;
+  readonly order: number;
+  previous: WaitingEntry<Call> | undefined;
+  next: WaitingEntry<Call> | undefined;
+  isWaiting: boolean;
+  /** It counts against `queue`. */
+  readonly isQueued: boolean;
+}
+
+/** Calls that wait for the same guards. */
+export interface WaitingLane<Call> {
+  readonly breaker: Breaker | undefined;
+  readonly isRetry: boolean;
+  readonly isPatient: boolean;
+  first: WaitingEntry<Call> | undefined;
+  last: WaitingEntry<Call> | undefined;
+  /** The pass through the lanes in which its first call was found to be held. */
+  heldIn: number;
+  /** The guard that held its first call when it was last asked for, and until when. */
+  heldBy: HoldReason;
+  heldUntil: number;
+  /** Of the breaker, when the first call was found to be held. */
+  generation: number;
+}
+
+/** What a face does with a call that waits no longer. */
+export interface WaitingCallHandler<Call> {
+  /** False if the call's time is over; the host then ends it. */
+  mayStart(call: Call, now: number): boolean;
+  admitted(call: Call, permit: Permit, now: number): void;
+  refused(call: Call, reason: Exclude<Refusal, "hold">, now: number): void;
+}
+
+export class WaitingCalls<Call> {
+  /** Calls in the queue. */
+  size = 0;
+  /** When to `wake` next; Infinity: when a guard changes. */
+  wakeAt: number = Number.POSITIVE_INFINITY;
+  readonly #admission: Admission;
+  readonly #host: WaitingCallHandler<Call>;
+  readonly #lanes: WaitingLane<Call>[] = [];
+  /** Fail-fast calls that were held for want of a slot. */
+  #queued = 0;
+  #order = 0;
+  #pass = 0;
+  #isWaking = false;
+  #isWakeAsked = false;
+
+  constructor(admission: Admission, host: WaitingCallHandler<Call>) {
+    this.#admission = admission;
+    this.#host = host;
+  }
+
+  /**
+   * Asks for a permit; undefined with the admission's `refusal` set. A call that finds others
+   * waiting may not pass them: its refusal is then a hold, and it must `join`.
+   */
+  enter(
+    applicant: AdmissionRequest,
+    breaker: Breaker | undefined,
+    now: number,
+  ): Permit | undefined {
+    const admission = this.#admission;
+    if (this.size === 0) return admission.enter(applicant, breaker, now);
+    if (admission.check(applicant, breaker, now) !== undefined) return undefined;
+    const lane = this.#laneOf(applicant, breaker) ?? this.#lanes[0];
+    admission.refusal = "hold";
+    admission.heldBy = lane?.heldBy ?? admission.heldBy;
+    return undefined;
+  }
+
+  /** Puts a held call at the end; undefined if it may not wait for a slot. `wakeAt` may be now. */
+  join(
+    call: Call,
+    applicant: AdmissionRequest,
+    breaker: Breaker | undefined,
+  ): WaitingEntry<Call> | undefined {
+    const { heldBy, heldUntil, guards } = this.#admission;
+    // A call that could have a slot, and only waits behind others, is held until now.
+    const hasNoSlot = heldBy === "concurrency" && heldUntil === Number.POSITIVE_INFINITY;
+    const isQueued = hasNoSlot && !applicant.patient;
+    if (isQueued && this.#queued >= (guards.concurrency?.options.queue ?? 0)) return undefined;
+    const lane = this.#laneOf(applicant, breaker) ?? this.#addLane(applicant, breaker);
+    const previous = lane.last;
+    const order = ++this.#order;
+    const links = { previous, next: undefined };
+    const entry = { call, applicant, lane, order, ...links, isWaiting: true, isQueued };
+    if (isQueued) this.#queued++;
+    if (previous === undefined) {
+      lane.first = entry;
+      lane.heldBy = heldBy;
+      lane.heldUntil = heldUntil;
+      this.wakeAt = Math.min(this.wakeAt, heldUntil);
+    } else previous.next = entry;
+    lane.last = entry;
+    this.size++;
+    return entry;
+  }
+
+  #laneOf(
+    { kind, patient }: AdmissionRequest,
+    breaker: Breaker | undefined,
+  ): WaitingLane<Call> | undefined {
+    const isRetry = kind !== "first";
+    return this.#lanes.find(
+      (lane) => lane.breaker === breaker && lane.isRetry === isRetry && lane.isPatient === patient,
+    );
+  }
+
+  #addLane({ kind, patient }: AdmissionRequest, breaker: Breaker | undefined): WaitingLane<Call> {
+    const lane: WaitingLane<Call> = {
+      breaker,
+      isRetry: kind !== "first",
+      isPatient: patient,
+      first: undefined,
+      last: undefined,
+      heldIn: 0,
+      heldBy: this.#admission.heldBy,
+      heldUntil: 0,
+      generation: breaker?.generation ?? 0,
+    };
+    this.#lanes.push(lane);
+    return lane;
+  }
+
+  /** Takes a call out: its time is over, it was aborted, or it goes. */
+  remove(entry: WaitingEntry<Call>): void {
+    if (!entry.isWaiting) return;
+    entry.isWaiting = false;
+    this.size--;
+    if (entry.isQueued) this.#queued--;
+    const { lane, previous, next } = entry;
+    if (previous === undefined) lane.first = next;
+    else previous.next = next;
+    if (next === undefined) lane.last = previous;
+    else next.previous = previous;
+    if (lane.first === undefined) this.#lanes.splice(this.#lanes.indexOf(lane), 1);
+  }
+
+  /**
+   * Admits, in order, whoever the guards admit now. Call it when a guard may have changed, and at
+   * `wakeAt`. A call that is admitted may end, and call this, before it returns.
+   */
+  wake(now: number): void {
+    this.#isWakeAsked = true;
+    if (this.#isWaking) return;
+    this.#isWaking = true;
+    try {
+      while (this.#isWakeAsked) this.#passLanes(now);
+    } finally {
+      this.#isWaking = false;
+      this.wakeAt = Number.POSITIVE_INFINITY;
+      for (const lane of this.#lanes) this.wakeAt = Math.min(this.wakeAt, lane.heldUntil);
+    }
+  }
+
+  /** Ends early if another wake is asked for: a lane that was held may not be any more. */
+  #passLanes(now: number): void {
+    this.#isWakeAsked = false;
+    this.#pass++;
+    let entry = this.#nextEntry(now);
+    while (entry !== undefined && !this.#isWakeAsked) {
+      this.#wakeEntry(entry, now);
+      entry = this.#nextEntry(now);
+    }
+  }
+
+  /** The call that has waited longest, of the lanes that are not known to be held. */
+  #nextEntry(now: number): WaitingEntry<Call> | undefined {
+    let oldest: WaitingEntry<Call> | undefined;
+    for (const lane of this.#lanes) {
+      const { first } = lane;
+      if (first === undefined || (oldest !== undefined && oldest.order < first.order)) continue;
+      if (lane.heldIn === this.#pass || isShut(lane, now)) continue;
+      oldest = first;
+    }
+    return oldest;
+  }
+
+  #wakeEntry(entry: WaitingEntry<Call>, now: number): void {
+    const admission = this.#admission;
+    const host = this.#host;
+    const { call, lane, applicant } = entry;
+    if (!host.mayStart(call, now)) {
+      this.remove(entry);
+      return;
+    }
+    const permit = admission.enter(applicant, lane.breaker, now);
+    const { refusal = "hold", heldBy, heldUntil } = admission;
+    if (permit === undefined && refusal === "hold") {
+      this.#recordHold(lane, heldBy, heldUntil);
+      return;
+    }
+    this.remove(entry);
+    if (permit !== undefined) host.admitted(call, permit, now);
+    else if (refusal !== "hold") host.refused(call, refusal, now);
+  }
+
+  /** The hold is shared by all lanes of the kind whose breakers are closed: none is asked again. */
+  #recordHold(lane: WaitingLane<Call>, heldBy: HoldReason, heldUntil: number): void {
+    const { breaker, isRetry, isPatient } = lane;
+    lane.heldBy = heldBy;
+    lane.generation = breaker?.generation ?? 0;
+    // Retries have more than one price: what one lane cannot pay, another may.
+    const isShared = isClosed(breaker) && heldBy !== "retry-budget";
+    for (const other of isShared ? this.#lanes : [lane]) {
+      const isSameKind = other.isRetry === isRetry && other.isPatient === isPatient;
+      if (!isSameKind || (isShared && !isClosed(other.breaker))) continue;
+      other.heldIn = this.#pass;
+      other.heldUntil = heldUntil;
+    }
+  }
+}
+
+function isClosed(breaker: Breaker | undefined): boolean {
+  return breaker === undefined || breaker.state === "CLOSED";
+}
+
+/**
+ * The breaker was open when the lane was last looked at, and has not changed since. An end that is
+ * further away than any opening lasts comes from a clock that was set back.
+ */
+function isShut<Call>(
+  { breaker, heldBy, heldUntil, generation }: WaitingLane<Call>,
+  now: number,
+): boolean {
+  if (breaker?.state !== "OPEN" || breaker.generation !== generation) return false;
+  return (
+    heldBy === "circuit-open" && heldUntil > now && heldUntil - now <= breaker.options.maxOpenMs
+  );
+}

@@ -1,0 +1,99 @@
+/** Tests of the guards of one destination together: that they survive a restart. */
+import { describe, expect, test } from "vitest";
+import { refusalOf } from "../documents/saved-state.testing.ts";
+import { seededRandom } from "../time/virtual.ts";
+import { recordAdaptiveRateResponse } from "./adaptive-rate.ts";
+import { ALL_GUARDS, FIRST, HEDGE, patiently, RETRY, T0 } from "./admission/admission.testing.ts";
+import { Admission } from "./admission/admission.ts";
+import { retryGates } from "./admission/retry-gates.ts";
+import { enterBreaker, leaveBreaker } from "./breaker.ts";
+import { createGuards, type Guards, restoreGuards, saveGuards } from "./guards.ts";
+import { recordLatency } from "./latency.ts";
+import { takeRate } from "./rate.ts";
+import { createRetryBudget, TOKEN_BUDGET_DEFAULTS, takeRetryToken } from "./retry-budget.ts";
+import { recordThrottleResponse, rejectShare } from "./throttle.ts";
+
+function fail({ breaker }: Guards, now: number): void {
+  if (breaker) leaveBreaker(breaker, now, enterBreaker(breaker, now), "failure", 1, () => 0.5);
+}
+
+function drain({ retryBudget }: Guards, now: number): void {
+  while (retryBudget && takeRetryToken(retryBudget, now, false) > 0);
+}
+
+describe("save and restore", () => {
+  function worn(): Guards {
+    const guards = createGuards(ALL_GUARDS, T0);
+    fail(guards, T0);
+    drain(guards, T0);
+    if (guards.rate) takeRate(guards.rate, T0);
+    if (guards.adaptiveRate) recordAdaptiveRateResponse(guards.adaptiveRate, T0, true);
+    if (guards.throttle) recordThrottleResponse(guards.throttle, T0, false);
+    if (guards.concurrency) guards.concurrency.estimate.limit = 7;
+    recordLatency(guards.latency, T0, 300);
+    return guards;
+  }
+
+  const APPLICANTS = [FIRST, RETRY, patiently(FIRST), patiently(RETRY), patiently(HEDGE)];
+  const NAMES = Object.keys(ALL_GUARDS) as (keyof typeof ALL_GUARDS)[];
+
+  /** What an attempt that is due meets: the guard that holds it for the longest. */
+  function entriesOf(guards: Guards, now: number): object[] {
+    const admission = new Admission(guards, undefined, seededRandom(1));
+    return APPLICANTS.map((applicant) => {
+      const refusal = admission.check(applicant, guards.breaker, now);
+      const { heldBy, heldUntil } = admission;
+      return refusal === "hold" ? { refusal, heldBy, heldUntil } : { refusal };
+    });
+  }
+
+  /** What is asked of them, at an instant, as `decide` and `admit` see it: of all, and of each alone. */
+  function gatesOf(guards: Guards, now: number): object {
+    const none = createGuards({}, T0);
+    const admission = new Admission(guards, undefined, seededRandom(1));
+    return {
+      retry: retryGates(admission, RETRY, guards.breaker, now),
+      due: entriesOf(guards, now),
+      alone: NAMES.map((name) => entriesOf({ ...none, [name]: guards[name] }, now)),
+      rejectShare: guards.throttle && rejectShare(guards.throttle, now),
+    };
+  }
+
+  test("restored guards say what the saved ones would have, at every later instant", () => {
+    const guards = worn();
+    const restored = restoreGuards(
+      ALL_GUARDS,
+      JSON.parse(JSON.stringify(saveGuards(guards))),
+      T0 + 500,
+    );
+    expect(saveGuards(restored)).toEqual(saveGuards(guards));
+    for (const ms of [500, 1999, 2000, 4999, 5000, 10_999, 11_000, 60_000]) {
+      expect(gatesOf(restored, T0 + ms)).toEqual(gatesOf(guards, T0 + ms));
+    }
+  });
+
+  test("a guard that was off starts fresh, one that is off now is left out", () => {
+    const bare = saveGuards(createGuards({}, T0));
+    expect(saveGuards(restoreGuards(ALL_GUARDS, bare, T0))).toEqual(
+      saveGuards(createGuards(ALL_GUARDS, T0)),
+    );
+    expect(restoreGuards({}, saveGuards(worn()), T0).breaker).toBeUndefined();
+  });
+
+  test("a shared budget comes from its owner, not from what was saved", () => {
+    const shared = createRetryBudget(TOKEN_BUDGET_DEFAULTS, T0);
+    expect(restoreGuards(ALL_GUARDS, saveGuards(worn()), T0, shared).retryBudget).toBe(shared);
+  });
+
+  test("garbage is refused by the guard and field it is in", () => {
+    const saved = saveGuards(worn());
+    const restore = (value: unknown) => refusalOf(() => restoreGuards(ALL_GUARDS, value, T0));
+    expect(restore("x")).toBe('guards must be an object, got "x"');
+    expect(restore({ ...saved, version: 2 })).toContain("guards.version");
+    expect(restore({ ...saved, breaker: undefined })).toContain("guards.breaker must be present");
+    expect(restore({ ...saved, breaker: { ...saved.breaker, openUntil: "soon" } })).toBe(
+      'breaker.openUntil must be a whole number from 0 to 9007199254740991, got "soon"',
+    );
+    expect(restore({ ...saved, latency: 3 })).toBe("latency must be an object, got 3");
+  });
+});

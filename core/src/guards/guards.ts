@@ -1,0 +1,166 @@
+/**
+ * Guards: what stands between a caller and one destination (or one key of it), made and saved
+ * together. A guard that is not asked for is undefined; the latency is always kept. `admission.ts`
+ * enters and leaves them.
+ */
+
+import { partRule, readSavedState, versionRule } from "../documents/saved-state.ts";
+import {
+  type AdaptiveRate,
+  type AdaptiveRateOptions,
+  createAdaptiveRate,
+  restoreAdaptiveRate,
+  type SavedAdaptiveRate,
+  saveAdaptiveRate,
+} from "./adaptive-rate.ts";
+import { type Breaker, type BreakerOptions, createBreaker } from "./breaker.ts";
+import {
+  type Concurrency,
+  type ConcurrencyOptions,
+  createConcurrency,
+  restoreConcurrency,
+  type SavedConcurrency,
+  saveConcurrency,
+} from "./concurrency.ts";
+import {
+  createLatency,
+  type Latency,
+  restoreLatency,
+  type SavedLatency,
+  saveLatency,
+} from "./latency.ts";
+import {
+  createRate,
+  type Rate,
+  type RateOptions,
+  restoreRate,
+  type SavedRate,
+  saveRate,
+} from "./rate.ts";
+import {
+  createRetryBudget,
+  type RetryBudget,
+  type RetryBudgetOptions,
+  restoreRetryBudget,
+  type SavedRetryBudget,
+  saveRetryBudget,
+} from "./retry-budget.ts";
+import { restoreBreaker, type SavedBreaker, saveBreaker } from "./saved-breaker.ts";
+import {
+  createThrottle,
+  restoreThrottle,
+  type SavedThrottle,
+  saveThrottle,
+  type Throttle,
+  type ThrottleOptions,
+} from "./throttle.ts";
+
+/** The guards that are on, with every default filled in. */
+export interface GuardOptions {
+  readonly retryBudget?: RetryBudgetOptions | undefined;
+  readonly breaker?: BreakerOptions | undefined;
+  readonly concurrency?: ConcurrencyOptions | undefined;
+  readonly rate?: RateOptions | undefined;
+  readonly adaptiveRate?: AdaptiveRateOptions | undefined;
+  readonly throttle?: ThrottleOptions | undefined;
+}
+
+export interface Guards {
+  readonly retryBudget: RetryBudget | undefined;
+  readonly breaker: Breaker | undefined;
+  readonly concurrency: Concurrency | undefined;
+  readonly rate: Rate | undefined;
+  readonly adaptiveRate: AdaptiveRate | undefined;
+  readonly throttle: Throttle | undefined;
+  readonly latency: Latency;
+}
+
+export function createGuards(options: GuardOptions, now: number, shared?: RetryBudget): Guards {
+  return assemble(options, {}, now, shared);
+}
+
+/** Guards as JSON; null for one that was not on. */
+export interface SavedGuards {
+  readonly version: 1;
+  readonly retryBudget: SavedRetryBudget | null;
+  readonly breaker: SavedBreaker | null;
+  readonly concurrency: SavedConcurrency | null;
+  readonly rate: SavedRate | null;
+  readonly adaptiveRate: SavedAdaptiveRate | null;
+  readonly throttle: SavedThrottle | null;
+  readonly latency: SavedLatency | null;
+}
+
+/** A part that is absent counts as null. */
+type KnownGuards = { readonly [part in keyof SavedGuards]?: unknown };
+
+export function saveGuards(guards: Guards): SavedGuards {
+  const { retryBudget, breaker, concurrency, rate, adaptiveRate, throttle, latency } = guards;
+  return {
+    version: 1,
+    retryBudget: retryBudget ? saveRetryBudget(retryBudget) : null,
+    breaker: breaker ? saveBreaker(breaker) : null,
+    concurrency: concurrency ? saveConcurrency(concurrency) : null,
+    rate: rate ? saveRate(rate) : null,
+    adaptiveRate: adaptiveRate ? saveAdaptiveRate(adaptiveRate) : null,
+    throttle: throttle ? saveThrottle(throttle) : null,
+    latency: saveLatency(latency),
+  };
+}
+
+/** Restores the guards that are on now: one that was off when saved starts fresh. */
+export function restoreGuards(
+  options: GuardOptions,
+  value: unknown,
+  now: number,
+  shared?: RetryBudget,
+): Guards {
+  const saved = readSavedState<SavedGuards>("guards", value, {
+    version: versionRule,
+    retryBudget: partRule,
+    breaker: partRule,
+    concurrency: partRule,
+    rate: partRule,
+    adaptiveRate: partRule,
+    throttle: partRule,
+    latency: partRule,
+  });
+  return assemble(options, saved, now, shared);
+}
+
+/** A `shared` budget serves several destinations; its owner made it, and saves it. */
+function assemble(
+  options: GuardOptions,
+  saved: KnownGuards,
+  now: number,
+  shared: RetryBudget | undefined,
+): Guards {
+  const { retryBudget, breaker, concurrency, rate, adaptiveRate, throttle } = options;
+  return {
+    retryBudget:
+      shared ?? part(retryBudget, saved.retryBudget, now, createRetryBudget, restoreRetryBudget),
+    breaker: part(breaker, saved.breaker, now, createBreaker, restoreBreaker),
+    concurrency: part(concurrency, saved.concurrency, now, createConcurrency, restoreConcurrency),
+    rate: part(rate, saved.rate, now, createRate, restoreRate),
+    adaptiveRate: part(
+      adaptiveRate,
+      saved.adaptiveRate,
+      now,
+      createAdaptiveRate,
+      restoreAdaptiveRate,
+    ),
+    throttle: part(throttle, saved.throttle, now, createThrottle, restoreThrottle),
+    latency: saved.latency ? restoreLatency(saved.latency) : createLatency(now),
+  };
+}
+
+function part<Options, Guard>(
+  options: Options | undefined,
+  saved: unknown,
+  now: number,
+  create: (options: Options, now: number) => Guard,
+  restore: (options: Options, saved: unknown, now: number) => Guard,
+): Guard | undefined {
+  if (options === undefined) return undefined;
+  return saved ? restore(options, saved, now) : create(options, now);
+}

@@ -1,0 +1,277 @@
+/**
+ * Retry budget: how many retries and hedges a destination may get beside its first attempts, so
+ * that retrying cannot become the load. Jitter spreads retries; only a budget makes them fewer.
+ *
+ * A retry that is granted gets a *ticket*, a number that is not 0. The ticket is handed back: to
+ * `noteSuccess` if the retry succeeded, to `giveBack` if it was never sent.
+ *
+ * Successes alone refill a bucket. A patient caller whose bucket is empty, and whose destination
+ * gets no first attempts, would wait forever: it is granted one *trial* retry per second.
+ */
+import { choiceRule } from "../documents/document.ts";
+import { amountRule, partRule, readSavedState, versionRule } from "../documents/saved-state.ts";
+import {
+  countRatioFirstAttempt,
+  createRatioBudget,
+  hasNoFloor,
+  type RatioBudget,
+  type RatioBudgetOptions,
+  ratioAllows,
+  ratioRefillAt,
+  restoreRatioBudget,
+  returnRatioToken,
+  takeRatioToken,
+  uncountRatioFirstAttempt,
+} from "./ratio-budget.ts";
+import { type SavedWindow, saveWindow } from "./sliding-window.ts";
+
+/** The bucket of the AWS SDKs (retry behaviour 2.1): only success refills it, time does not. */
+export interface TokenBudgetOptions {
+  readonly kind: "TOKENS";
+  /** Size of the bucket, which starts full. 1 to 1 000 000. Default: 500. */
+  readonly maxTokens: number;
+  /** Taken by a retry or hedge. 1 to `maxTokens`. Default: 14. */
+  readonly costPerRetry: number;
+  /** Taken by a retry after a throttling answer. 1 to `maxTokens`. Default: 5. */
+  readonly costPerThrottle: number;
+  /** Added by a first attempt's success; a retry's returns its cost. 0 to `maxTokens`. Default: 1. */
+  readonly refillPerSuccess: number;
+}
+
+/** gRPC's retry throttling (gRFC A6): a failure costs a token, a retry needs more than half. */
+export interface GrpcBudgetOptions {
+  readonly kind: "GRPC";
+  /** Size of the bucket, which starts full. 1 to 1000. Default: 10. */
+  readonly maxTokens: number;
+  /** Added by every success, in whole thousandths. 0.001 to 1000. Default: 0.1. */
+  readonly tokenRatio: number;
+}
+
+export type RetryBudgetOptions = RatioBudgetOptions | TokenBudgetOptions | GrpcBudgetOptions;
+
+/** As in @smithy/core 3.40 (November 2026). */
+export const TOKEN_BUDGET_DEFAULTS: TokenBudgetOptions = {
+  kind: "TOKENS",
+  maxTokens: 500,
+  costPerRetry: 14,
+  costPerThrottle: 5,
+  refillPerSuccess: 1,
+};
+
+/** As in the example of gRFC A6. */
+export const GRPC_BUDGET_DEFAULTS: GrpcBudgetOptions = {
+  kind: "GRPC",
+  maxTokens: 10,
+  tokenRatio: 0.1,
+};
+
+export interface TokenBudget {
+  readonly kind: "TOKENS";
+  readonly options: TokenBudgetOptions;
+  /** Invariant: `0 <= tokens <= maxTokens`. */
+  tokens: number;
+  /** When the last trial retry was granted. */
+  trialAt: number;
+}
+
+export interface GrpcBudget {
+  readonly kind: "GRPC";
+  readonly options: GrpcBudgetOptions;
+  /** Thousandths, so that ten times 0.1 is exactly 1. Invariant: 0 to 1000 x `maxTokens`. */
+  milliTokens: number;
+  /** When the last trial retry was granted. */
+  trialAt: number;
+}
+
+/** One value may serve several destinations: they then share what it allows. */
+export type RetryBudget = RatioBudget | TokenBudget | GrpcBudget;
+
+/** Time does not refill a bucket of tokens, but by then another call may have. */
+export const RECHECK_MS = 1000;
+
+/** A patient caller is granted one trial retry in this time while the budget is empty. */
+export const TRIAL_EVERY_MS = 1000;
+
+const NEVER = Number.NEGATIVE_INFINITY;
+
+export function createRetryBudget(options: RetryBudgetOptions, now: number): RetryBudget {
+  switch (options.kind) {
+    case "RATIO":
+      return createRatioBudget(options, now);
+    case "TOKENS":
+      return { kind: "TOKENS", options, tokens: options.maxTokens, trialAt: NEVER };
+    case "GRPC":
+      return { kind: "GRPC", options, milliTokens: 1000 * options.maxTokens, trialAt: NEVER };
+  }
+}
+
+/** Counts a first attempt that starts. The ticket is for `uncountFirst`. */
+export function countFirstAttempt(budget: RetryBudget, now: number): number {
+  return budget.kind === "RATIO" ? countRatioFirstAttempt(budget, now) : 0;
+}
+
+/** A first attempt that was counted was never sent. */
+export function uncountFirstAttempt(budget: RetryBudget, ticket: number): void {
+  if (budget.kind === "RATIO") uncountRatioFirstAttempt(budget, ticket);
+}
+
+/** Would a retry or hedge be let through? Takes nothing. */
+export function budgetAllows(budget: RetryBudget, now: number, throttled: boolean): boolean {
+  switch (budget.kind) {
+    case "RATIO":
+      return ratioAllows(budget, now);
+    case "TOKENS":
+      return budget.tokens >= costOf(budget.options, throttled);
+    case "GRPC":
+      return budget.milliTokens > 500 * budget.options.maxTokens;
+  }
+}
+
+/** Takes a token for one retry or hedge: a ticket, or 0 when the budget is empty. */
+export function takeRetryToken(
+  budget: RetryBudget,
+  now: number,
+  throttled: boolean,
+  patient = false,
+): number {
+  if (!budgetAllows(budget, now, throttled)) return patient ? takeTrial(budget, now) : 0;
+  switch (budget.kind) {
+    case "RATIO":
+      return takeRatioToken(budget);
+    case "TOKENS": {
+      const cost = costOf(budget.options, throttled);
+      budget.tokens -= cost;
+      return cost;
+    }
+    case "GRPC":
+      return 1;
+  }
+}
+
+function takeTrial(budget: RetryBudget, now: number): number {
+  if (trialReadyAt(budget, now) > now) return 0;
+  budget.trialAt = now;
+  return ticketOfTrial(now);
+}
+
+/** Below 0: a trial cost nothing, so its success returns nothing. It names its instant. */
+function ticketOfTrial(trialAt: number): number {
+  return -1 - trialAt;
+}
+
+/** A RATIO budget with a floor refills by time and needs no trials. A clock set back is followed. */
+function trialReadyAt(budget: RetryBudget, now: number): number {
+  if (budget.kind === "RATIO" && !hasNoFloor(budget.options)) return Number.POSITIVE_INFINITY;
+  if (budget.trialAt > now) budget.trialAt = now;
+  return Math.max(now, budget.trialAt + TRIAL_EVERY_MS);
+}
+
+function costOf(options: TokenBudgetOptions, throttled: boolean): number {
+  return throttled ? options.costPerThrottle : options.costPerRetry;
+}
+
+/**
+ * An attempt succeeded; `ticket` is 0 for a first attempt. For a `patient` caller the budget is to
+ * bite only while retries fail, so RATIO too forgets a retry that succeeded.
+ */
+export function recordBudgetSuccess(budget: RetryBudget, ticket: number, patient: boolean): void {
+  switch (budget.kind) {
+    case "RATIO":
+      if (patient && ticket > 0) returnRetryToken(budget, ticket);
+      break;
+    case "TOKENS":
+      addTokens(budget, ticket > 0 ? ticket : budget.options.refillPerSuccess);
+      break;
+    case "GRPC":
+      addMilliTokens(budget, Math.floor(1000 * budget.options.tokenRatio + 0.5));
+  }
+}
+
+/** An attempt, first or not, failed in a way that is worth repeating. */
+export function recordBudgetFailure(budget: RetryBudget): void {
+  if (budget.kind === "GRPC") addMilliTokens(budget, -1000);
+}
+
+/** Returns the token of a retry that was never sent. */
+export function returnRetryToken(budget: RetryBudget, ticket: number): void {
+  if (ticket < 0) {
+    // A later trial has been granted meanwhile: it is the one that counts.
+    if (ticket === ticketOfTrial(budget.trialAt)) budget.trialAt = NEVER;
+    return;
+  }
+  if (budget.kind === "RATIO") returnRatioToken(budget, ticket);
+  if (budget.kind === "TOKENS") addTokens(budget, ticket);
+}
+
+function addTokens(budget: TokenBudget, tokens: number): void {
+  budget.tokens = Math.min(budget.options.maxTokens, budget.tokens + tokens);
+}
+
+function addMilliTokens(budget: GrpcBudget, milliTokens: number): void {
+  const sum = Math.max(0, budget.milliTokens + milliTokens);
+  budget.milliTokens = Math.min(1000 * budget.options.maxTokens, sum);
+}
+
+/** `now` if a retry may be sent; otherwise when asking again is worthwhile. */
+export function budgetReadyAt(
+  budget: RetryBudget,
+  now: number,
+  throttled: boolean,
+  patient: boolean,
+): number {
+  if (budgetAllows(budget, now, throttled)) return now;
+  const refillAt = budgetRefillAt(budget, now);
+  return patient ? Math.min(refillAt, trialReadyAt(budget, now)) : refillAt;
+}
+
+/** When an empty budget is worth asking again. Always after `now`. */
+export function budgetRefillAt(budget: RetryBudget, now: number): number {
+  return budget.kind === "RATIO" ? ratioRefillAt(budget, now) : now + RECHECK_MS;
+}
+
+/** A budget as JSON. */
+export interface SavedRetryBudget {
+  readonly version: 1;
+  readonly kind: RetryBudgetOptions["kind"];
+  /** Tokens, or thousandths of them for GRPC; 0 for RATIO. */
+  readonly tokens: number;
+  /** RATIO's counts; null for the others. */
+  readonly window: SavedWindow | null;
+}
+
+export function saveRetryBudget(budget: RetryBudget): SavedRetryBudget {
+  switch (budget.kind) {
+    case "RATIO":
+      return { version: 1, kind: "RATIO", tokens: 0, window: saveWindow(budget.window) };
+    case "TOKENS":
+      return { version: 1, kind: "TOKENS", tokens: budget.tokens, window: null };
+    case "GRPC":
+      return { version: 1, kind: "GRPC", tokens: budget.milliTokens, window: null };
+  }
+}
+
+/** A budget that was of another kind when it was saved starts anew; a smaller bucket overflows. */
+export function restoreRetryBudget(
+  options: RetryBudgetOptions,
+  value: unknown,
+  now: number,
+): RetryBudget {
+  const saved = readSavedState<SavedRetryBudget>("retryBudget", value, {
+    version: versionRule,
+    kind: choiceRule("RATIO", "TOKENS", "GRPC"),
+    tokens: amountRule,
+    window: partRule,
+  });
+  const budget = createRetryBudget(options, now);
+  if (saved.kind !== budget.kind) return budget;
+  switch (budget.kind) {
+    case "RATIO":
+      return restoreRatioBudget(budget.options, saved.window, now);
+    case "TOKENS":
+      budget.tokens = Math.min(budget.tokens, saved.tokens);
+      return budget;
+    case "GRPC":
+      budget.milliTokens = Math.min(budget.milliTokens, Math.floor(saved.tokens));
+      return budget;
+  }
+}

@@ -1,0 +1,203 @@
+/** Tests of the time-bucketed counters, against a plain list of what was counted when. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { refusalOf } from "../documents/saved-state.testing.ts";
+import {
+  advanceWindow,
+  clearWindow,
+  countEvent,
+  countOfAge,
+  createWindow,
+  restoreWindow,
+  saveWindow,
+  tickAt,
+  totalOf,
+  uncountEvent,
+} from "./sliding-window.ts";
+
+const T0 = 1_700_000_000_000;
+const SHAPE = { windowMs: 5000, slots: 10, kinds: 2 };
+
+function counted(events: number, at: number) {
+  const window = createWindow(SHAPE, at);
+  for (let n = 0; n < events; n++) countEvent(window, 1);
+  return window;
+}
+
+describe("expiry by time", () => {
+  test("100 events of a minute ago do not count in a window of 5 s", () => {
+    const window = counted(100, T0);
+    expect(totalOf(window, 1)).toBe(100);
+    advanceWindow(window, T0 + 60_000);
+    expect(totalOf(window, 1)).toBe(0);
+    expect(window.counts.every((count) => count === 0)).toBe(true);
+  });
+
+  test("an event leaves between 9 and 10 tenths of the window after it was counted", () => {
+    const window = counted(1, T0 + 499);
+    advanceWindow(window, T0 + 4999);
+    expect(totalOf(window, 1)).toBe(1);
+    advanceWindow(window, T0 + 5000);
+    expect(totalOf(window, 1)).toBe(0);
+  });
+
+  test("a ring of one bucket more keeps an event for at least the whole window", () => {
+    const window = createWindow({ ...SHAPE, slots: 11 }, T0);
+    countEvent(window, 0);
+    advanceWindow(window, T0 + 5000);
+    expect(totalOf(window, 0)).toBe(1);
+    advanceWindow(window, T0 + 5500);
+    expect(totalOf(window, 0)).toBe(0);
+  });
+
+  test("totals are those of an exact list, for any window, gaps and kinds", () => {
+    const step = fc.record({
+      gapMs: fc.oneof(fc.integer({ min: 0, max: 300 }), fc.integer({ min: 0, max: 20_000 })),
+      kind: fc.integer({ min: 0, max: 2 }),
+    });
+    const anyWindowMs = fc.oneof(
+      fc.constantFrom(100, 777, 10_000),
+      fc.integer({ min: 1, max: 9999 }),
+    );
+    fc.assert(
+      fc.property(anyWindowMs, fc.array(step, { maxLength: 60 }), (windowMs, steps) => {
+        const shape = { windowMs, slots: 10, kinds: 3 };
+        const window = createWindow(shape, T0);
+        const tickOf = (at: number) => Number((BigInt(at) * 10n) / BigInt(windowMs));
+        const list: { at: number; kind: number }[] = [];
+        let now = T0;
+        for (const { gapMs, kind } of steps) {
+          now += gapMs;
+          advanceWindow(window, now);
+          countEvent(window, kind);
+          list.push({ at: now, kind });
+          for (let k = 0; k < 3; k++) {
+            const held = list.filter((e) => e.kind === k && tickOf(e.at) > tickOf(now) - 10);
+            expect(totalOf(window, k)).toBe(held.length);
+          }
+        }
+      }),
+    );
+  });
+});
+
+describe("ages and ticks", () => {
+  test("counts are found by the age of their bucket, and none beyond the ring", () => {
+    const window = counted(3, T0);
+    advanceWindow(window, T0 + 1000);
+    countEvent(window, 1);
+    expect([0, 1, 2, 3, 10, 12].map((age) => countOfAge(window, 1, age))).toEqual([
+      1, 0, 3, 0, 0, 0,
+    ]);
+  });
+
+  test("a tick begins at the first whole ms that belongs to it", () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 3_600_000 }), fc.nat(1e12), (windowMs, at) => {
+        const shape = { windowMs, slots: 10, kinds: 1 };
+        const next = createWindow(shape, T0 + at).tick + 1;
+        const nextAt = tickAt(shape, next);
+        expect(createWindow(shape, nextAt).tick).toBeGreaterThanOrEqual(next);
+        expect(createWindow(shape, nextAt - 1).tick).toBeLessThan(next);
+      }),
+    );
+  });
+});
+
+describe("taking back", () => {
+  test("an event is taken out of the bucket it was counted in", () => {
+    const window = counted(2, T0);
+    const { tick } = window;
+    advanceWindow(window, T0 + 1000);
+    countEvent(window, 1);
+    uncountEvent(window, 1, tick);
+    expect([totalOf(window, 1), countOfAge(window, 1, 0), countOfAge(window, 1, 2)]).toEqual([
+      2, 1, 1,
+    ]);
+  });
+
+  test("what is gone, was never counted or lies ahead is not taken back", () => {
+    const window = counted(1, T0);
+    advanceWindow(window, T0 + 4500);
+    uncountEvent(window, 1, window.tick - 8);
+    uncountEvent(window, 1, window.tick - 10);
+    uncountEvent(window, 1, window.tick + 1);
+    uncountEvent(window, 0, window.tick - 9);
+    expect(totalOf(window, 1)).toBe(1);
+    expect(totalOf(window, 0)).toBe(0);
+  });
+
+  test("clearing forgets everything", () => {
+    const window = counted(5, T0);
+    clearWindow(window);
+    expect([totalOf(window, 1), countOfAge(window, 1, 0)]).toEqual([0, 0]);
+  });
+});
+
+describe("a clock that goes backwards", () => {
+  test("a stale reading counts in the newest bucket", () => {
+    const window = counted(1, T0 + 600);
+    advanceWindow(window, T0 + 10);
+    countEvent(window, 1);
+    expect(countOfAge(window, 1, 0)).toBe(2);
+    expect(window.at).toBe(T0 + 600);
+  });
+
+  test("a clock set back by an hour is as if no time had passed, and expiry goes on from there", () => {
+    const window = counted(4, T0);
+    advanceWindow(window, T0 + 2000);
+    countEvent(window, 1);
+    advanceWindow(window, T0 - 3_600_000);
+    expect(totalOf(window, 1)).toBe(5);
+    advanceWindow(window, T0 - 3_600_000 + 3000);
+    expect(totalOf(window, 1)).toBe(1);
+    advanceWindow(window, T0 - 3_600_000 + 5000);
+    expect(totalOf(window, 1)).toBe(0);
+  });
+});
+
+describe("save and restore", () => {
+  test("a restored window holds and expires what the saved one would have", () => {
+    fc.assert(
+      fc.property(fc.array(fc.nat(900), { maxLength: 40 }), fc.nat(9000), (gaps, laterMs) => {
+        const window = createWindow(SHAPE, T0);
+        let now = T0;
+        for (const gap of gaps) {
+          now += gap;
+          advanceWindow(window, now);
+          countEvent(window, gap % 2);
+        }
+        const restored = restoreWindow(
+          "w",
+          SHAPE,
+          JSON.parse(JSON.stringify(saveWindow(window))),
+          0,
+        );
+        expect(saveWindow(restored)).toEqual(saveWindow(window));
+        for (const each of [window, restored]) advanceWindow(each, now + laterMs);
+        expect(restored.totals).toEqual(window.totals);
+        expect(saveWindow(restored)).toEqual(saveWindow(window));
+      }),
+    );
+  });
+
+  test.each([4000, 6000])("counts over another span than %d ms are dropped", (windowMs) => {
+    const shape = { ...SHAPE, windowMs };
+    const restored = restoreWindow("w", shape, saveWindow(counted(9, T0)), T0 + 1);
+    expect(saveWindow(restored)).toEqual(saveWindow(createWindow(shape, T0 + 1)));
+  });
+
+  test("garbage is refused by name", () => {
+    const saved = saveWindow(counted(9, T0));
+    const restore = (value: unknown) => () => restoreWindow("w", SHAPE, value, T0);
+    expect(refusalOf(restore({ ...saved, at: -1 }))).toContain("w.at must be");
+    expect(refusalOf(restore({ ...saved, counts: [1] }))).toContain(
+      "a list of 20 to 20 entries, got [1]",
+    );
+    expect(refusalOf(restore({ ...saved, counts: saved.counts.map(() => -1) }))).toContain(
+      "w.counts",
+    );
+    expect(refusalOf(restore({ ...saved, windowMs: "5 s" }))).toContain("w.windowMs must be");
+    expect(refusalOf(restore(null))).toBe("w must be an object, got null");
+  });
+});

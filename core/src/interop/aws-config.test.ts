@@ -1,0 +1,177 @@
+/** Tests of reading and writing the retry settings of `~/.aws/config`. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { exportAws, importAws } from "./aws-config.ts";
+import { awsAdaptive, awsLegacy, awsStandard } from "./catalog/aws.ts";
+import { expectImportOrRefusal } from "./foreign.testing.ts";
+
+const FILE = `# made by hand
+[default]
+region = eu-central-1
+retry_mode = standard   ; the default anyway
+max_attempts=4
+
+[profile batch]
+Retry_Mode = adaptive
+s3 =
+  max_concurrent_requests = 20
+  max_attempts = 99
+max_attempts = 10 # more patience
+
+[profile "old one"]
+retry_mode = legacy
+[sso-session corp]
+sso_region = us-east-1
+[profile bare]
+`;
+
+describe("importAws", () => {
+  test("reads the default profile with the constants of the standard mode since 2.1", () => {
+    const { policy, destination, notes } = importAws(FILE);
+    expect(policy).toMatchObject({
+      maxAttempts: 4,
+      initialDelayMs: 50,
+      throttleDelayMs: 1000,
+      maxDelayMs: 20_000,
+      retryableStatusCodes: [429, 500, 502, 503, 504],
+    });
+    expect(policy.policyId).toBeUndefined();
+    expect(destination.retryBudget).toEqual({
+      kind: "TOKENS",
+      maxTokens: 500,
+      costPerRetry: 14,
+      costPerThrottle: 5,
+      refillPerSuccess: 1,
+    });
+    expect(destination.rate).toBe(false);
+    expect(notes).toEqual(awsStandard.differs);
+  });
+
+  test("reads a named profile; adaptive slows the rate too, and nested blocks are passed over", () => {
+    const { policy, destination, notes } = importAws(FILE, { profile: "batch" });
+    expect(policy.maxAttempts).toBe(10);
+    expect(destination.rate).toEqual({ adaptive: true });
+    expect(notes).toEqual(awsAdaptive.differs);
+  });
+
+  test("reads legacy, in which the last wait is the cap", () => {
+    const { policy, destination, notes } = importAws(FILE, { profile: "old one" });
+    expect(policy).toMatchObject({ maxAttempts: 5, initialDelayMs: 1000, maxDelayMs: 8000 });
+    expect(destination.retryBudget).toBe(false);
+    expect(notes).toEqual(awsLegacy.differs);
+    const patient = importAws("[default]\nretry_mode=legacy\nmax_attempts=9");
+    expect(patient.policy.maxDelayMs).toBe(128_000);
+    const endless = importAws("[default]\nretry_mode=legacy\nmax_attempts=1000");
+    expect(endless.policy.maxDelayMs).toBe(2_592_000_000);
+    expect(importAws("[default]\nretry_mode=legacy\nmax_attempts=1").policy.maxDelayMs).toBe(1000);
+  });
+
+  test("takes AWS's own defaults where the file says nothing, and says so", () => {
+    expect(importAws(FILE, { profile: "bare" }).policy.maxAttempts).toBe(3);
+    expect(importAws("").notes.slice(0, 2)).toEqual([
+      "The file has no [default] section, so AWS's own defaults apply.",
+      "The profile has no retry_mode; standard is the default since 2.1.",
+    ]);
+  });
+
+  test("prefers [profile default] to [default], as AWS does, whichever comes first", () => {
+    const bare = "[default]\nmax_attempts = 2\n";
+    const named = "[profile default]\r\nmax_attempts = 7\r\n";
+    expect(importAws(bare + named).policy.maxAttempts).toBe(7);
+    expect(importAws(named + bare).policy.maxAttempts).toBe(7);
+  });
+
+  test("keeps more attempts than a policy has to its most, and says so", () => {
+    const { policy, notes } = importAws("[default]\nmax_attempts = 5000");
+    expect(policy.maxAttempts).toBe(1000);
+    expect(notes).toContain("max_attempts 5000 became 1000: the range is 1 to 1000.");
+  });
+});
+
+describe("refusals name the field and quote the value", () => {
+  test.each<[unknown, string]>([
+    [undefined, "the AWS config must be a text, got undefined"],
+    [
+      "[default]\nretry_mode = Standard",
+      'retry_mode must be legacy, standard or adaptive, got "Standard"',
+    ],
+    ["[default]\nretry_mode =", 'retry_mode must be legacy, standard or adaptive, got ""'],
+    ["[default]\nretry_mode = toString", 'got "toString"'],
+    ["[default]\nmax_attempts = 0", 'max_attempts must be a whole number of at least 1, got "0"'],
+    ["[default]\nmax_attempts = 3.5", 'got "3.5"'],
+    ["[default]\nnonsense", 'line 2 must be a [section] or name = value, got "nonsense"'],
+    ["retry_mode = standard", 'line 1 must come after a [section], got "retry_mode = standard"'],
+    ["x".repeat(1_000_001), "the file must have at most 1000000 characters, got 1000001"],
+  ])("%#", (text, message) => {
+    expect(() => importAws(text)).toThrow(message);
+  });
+
+  test("a profile that is not there is answered with the one that was meant", () => {
+    expect(() => importAws(FILE, { profile: "bacth" })).toThrow(
+      'the file has no profile "bacth", did you mean "batch"?',
+    );
+    expect(() => importAws(FILE, { profile: "production" })).toThrow(/no profile "production"$/);
+  });
+
+  test("no value whatever is answered with anything but an import or INVALID_IMPORT", () => {
+    const line = fc.oneof(
+      fc.constantFrom("[default]", "[profile x]", "retry_mode = adaptive", "s3 =", "  a = b"),
+      fc.stringMatching(/^(retry_mode|max_attempts) ?= ?\w{0,5}$/),
+      fc.string(),
+    );
+    const text = fc.array(line).map((lines) => lines.join("\n"));
+    fc.assert(
+      fc.property(fc.oneof(text, fc.anything()), fc.constantFrom("default", "x"), (any, profile) =>
+        expectImportOrRefusal(() => importAws(any, { profile })),
+      ),
+    );
+  });
+});
+
+describe("exportAws", () => {
+  test.each(["legacy", "standard", "adaptive"])(
+    "%s and its attempts survive a round trip",
+    (mode) => {
+      fc.assert(
+        fc.property(fc.integer({ min: 1, max: 1000 }), (attempts) => {
+          const text = `[profile x]\nretry_mode = ${mode}\nmax_attempts = ${attempts}\n`;
+          const { policy, destination } = importAws(text, { profile: "x" });
+          expect(exportAws(policy, destination, { profile: "x" })).toEqual({ text, notes: [] });
+        }),
+        { numRuns: 30 },
+      );
+    },
+  );
+
+  test("says which of the policy's fields the mode replaces", () => {
+    const { text, notes } = exportAws({ maxAttempts: 3, initialDelayMs: 200 }, { breaker: {} });
+    expect(text).toBe("[default]\nretry_mode = standard\nmax_attempts = 3\n");
+    expect(notes[0]).toMatch(
+      /^AWS's standard mode brings its own .*initialDelayMs, .*throttleDelayMs/,
+    );
+    expect(notes[1]).toBe("AWS has no word for breaker; left out.");
+  });
+
+  test.each([false, { ratio: 0.1 }, { kind: "TOKENS", costPerRetry: 5 }] as const)(
+    "says that AWS has a budget of its own in place of %j",
+    (retryBudget) => {
+      expect(exportAws({}, { retryBudget }).notes).toContain(
+        "AWS's standard mode brings its own retry budget: 500 tokens, 14 of them a retry.",
+      );
+    },
+  );
+
+  test("says what else of the rate is lost", () => {
+    const { text, notes } = exportAws(awsAdaptive.policy, {
+      retryBudget: { kind: "TOKENS" },
+      rate: { adaptive: true, perSecond: 5 },
+    });
+    expect(text).toContain("retry_mode = adaptive");
+    expect(notes).toEqual(["AWS's rate has no word for perSecond; left out."]);
+  });
+
+  test("quotes a profile's name where it must, and refuses one that cannot be quoted", () => {
+    expect(exportAws({}, {}, { profile: "old one" }).text).toMatch(/^\[profile "old one"\]\n/);
+    expect(() => exportAws({}, {}, { profile: "a]b" })).toThrow(/^profile must be a name without/);
+  });
+});

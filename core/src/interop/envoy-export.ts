@@ -1,0 +1,176 @@
+/**
+ * Envoy export: writes a policy and its guards as the retry part of an Envoy route, and says in
+ * notes what Envoy has no word for. The other way round from `envoy-config.ts`.
+ */
+
+import { type Policy, type PolicyDocument, resolvePolicy } from "../policy/policy.ts";
+import { formatSeconds } from "../time/duration.ts";
+import { conditionFor, NO_ANSWER, SERVER_ERRORS } from "./envoy-conditions.ts";
+import { type EnvoyCircuitBreakers, writeCircuitBreakers } from "./envoy-guards.ts";
+import { type DestinationParts, noteLost } from "./foreign.ts";
+
+export interface EnvoyRetryPolicy {
+  readonly retry_on: string;
+  readonly num_retries: number;
+  readonly per_try_timeout: string;
+  readonly retriable_status_codes?: readonly number[];
+  readonly retry_back_off: { readonly base_interval: string; readonly max_interval: string };
+  readonly rate_limited_retry_back_off?: {
+    readonly reset_headers: readonly { readonly name: string; readonly format: string }[];
+    readonly max_interval: string;
+  };
+}
+
+/** A RouteAction as far as retries go, with the circuit breakers of its cluster. */
+export interface EnvoyRoute {
+  readonly timeout: string;
+  readonly retry_policy: EnvoyRetryPolicy;
+  readonly hedge_policy?: { readonly hedge_on_per_try_timeout: boolean };
+  readonly circuit_breakers?: EnvoyCircuitBreakers;
+}
+
+export interface EnvoyExport {
+  readonly config: EnvoyRoute;
+  /** Whole sentences on what was changed or lost. */
+  readonly notes: readonly string[];
+}
+
+const LOST_FIELDS: readonly (keyof PolicyDocument)[] = [
+  "connectTimeoutMs",
+  "minCallMs",
+  "throttleDelayMs",
+  "requireIdempotencyKey",
+];
+
+/** Writes a RouteAction; throws only on a bad policy. */
+export function exportEnvoy(
+  document: PolicyDocument,
+  destination: DestinationParts = {},
+): EnvoyExport {
+  const policy = resolvePolicy(document);
+  const notes: string[] = [];
+  const kept = Object.keys(document).filter((name) => !LOST_FIELDS.includes(name as never));
+  noteLost(notes, "Envoy", document, kept);
+  const parts = ["description", "idempotent", "retryBudget", "concurrency", "hedge"];
+  noteLost(notes, "Envoy", destination, parts);
+  const hedgeMs = writeHedge(destination.hedge || undefined, notes);
+  const config = {
+    timeout: formatSeconds(policy.totalBudgetMs),
+    retry_policy: writeRetry(policy, hedgeMs ?? policy.attemptTimeoutMs, notes),
+    ...(hedgeMs === undefined ? {} : { hedge_policy: { hedge_on_per_try_timeout: true } }),
+    ...writeCircuitBreakers(destination, notes),
+  };
+  return { config, notes };
+}
+
+function writeRetry(policy: Policy, perTryMs: number, notes: string[]): EnvoyRetryPolicy {
+  const { words, statuses } = writeConditions(policy, notes);
+  return {
+    retry_on: words.join(","),
+    num_retries: policy.maxAttempts - 1,
+    per_try_timeout: formatSeconds(perTryMs),
+    ...(statuses.length === 0 ? {} : { retriable_status_codes: statuses }),
+    retry_back_off: writeBackoff(policy, notes),
+    ...writeRateLimited(policy, notes),
+  };
+}
+
+interface Conditions {
+  readonly words: readonly string[];
+  /** Those that no condition stands for. */
+  readonly statuses: readonly number[];
+}
+
+function writeConditions(policy: Policy, notes: string[]): Conditions {
+  const { retryableStatusCodes, retryableErrors } = policy;
+  const noAnswer = NO_ANSWER.every((name) => retryableErrors.includes(name));
+  const serverErrors = SERVER_ERRORS.every((status) => retryableStatusCodes.includes(status));
+  const all = noAnswer && serverErrors;
+  const statuses = retryableStatusCodes.filter((status) => !all || status < 500);
+  const words = [
+    ...(all ? ["5xx"] : writeErrors(policy, noAnswer, notes)),
+    ...(statuses.length === 0 ? [] : ["retriable-status-codes"]),
+    ...writeCodes(policy, notes),
+  ];
+  const lost = retryableErrors.filter((name) => name === "dns" || name === "tls");
+  if (lost.length > 0) notes.push(`Envoy has no condition for ${lost.join(" and ")}; left out.`);
+  return { words, statuses };
+}
+
+function writeErrors(policy: Policy, noAnswer: boolean, notes: string[]): readonly string[] {
+  const has = (name: "timeout" | "connect" | "reset" | "protocol") =>
+    policy.retryableErrors.includes(name);
+  if (noAnswer) return ["reset"];
+  if (has("reset") || has("timeout")) {
+    notes.push("Envoy's reset covers timeouts, failed connects and refused streams alike.");
+    return ["reset"];
+  }
+  return [
+    ...(has("connect") ? ["connect-failure"] : []),
+    ...(has("protocol") ? ["refused-stream"] : []),
+  ];
+}
+
+function writeCodes({ retryableGrpcCodes }: Policy, notes: string[]): readonly string[] {
+  const lost = retryableGrpcCodes.filter((code) => conditionFor(code) === undefined);
+  if (lost.length > 0) notes.push(`Envoy has no condition for ${lost.join(", ")}; left out.`);
+  return retryableGrpcCodes.map(conditionFor).filter((word) => word !== undefined);
+}
+
+/** Envoy knows one curve: it doubles from the base to the longest and is drawn below in full. */
+function writeBackoff(policy: Policy, notes: string[]): EnvoyRetryPolicy["retry_back_off"] {
+  const [firstMs, longestMs] = ends(policy);
+  const doubles = policy.backoff === "EXPONENTIAL" && policy.multiplier === 2;
+  if (!doubles && firstMs !== longestMs) {
+    notes.push("Envoy's backoff always doubles; the first wait and the longest are kept.");
+  }
+  if (policy.jitterType !== "FULL")
+    notes.push(`Envoy always draws in FULL, not ${policy.jitterType}.`);
+  if (firstMs === 0) notes.push("Envoy has no backoff of 0; 1 ms is written instead.");
+  return {
+    base_interval: formatSeconds(Math.max(1, firstMs)),
+    max_interval: formatSeconds(Math.max(1, longestMs)),
+  };
+}
+
+/** The first and the longest ceiling. */
+function ends(policy: Policy): readonly [number, number] {
+  if (policy.delaysMs !== undefined) {
+    const longestMs = policy.delaysMs.reduce((longest, one) => Math.max(longest, one), 0);
+    return [policy.delaysMs[0] ?? 0, longestMs];
+  }
+  const { initialDelayMs, maxDelayMs, backoff } = policy;
+  return [initialDelayMs, backoff === "FIXED" ? initialDelayMs : maxDelayMs];
+}
+
+function writeRateLimited(
+  { respectRetryAfter, maxRetryAfterMs }: Policy,
+  notes: string[],
+): Pick<EnvoyRetryPolicy, "rate_limited_retry_back_off"> {
+  if (!respectRetryAfter || maxRetryAfterMs === 0) return {};
+  notes.push(
+    "Envoy ignores a Retry-After beyond max_interval; Redrive waits for max_interval then.",
+  );
+  return {
+    rate_limited_retry_back_off: {
+      reset_headers: [{ name: "Retry-After", format: "SECONDS" }],
+      max_interval: formatSeconds(maxRetryAfterMs),
+    },
+  };
+}
+
+type Hedge = Exclude<DestinationParts["hedge"], false | undefined>;
+
+/** When Envoy's hedge leaves, in ms; undefined if it has none. */
+function writeHedge(hedge: Hedge | undefined, notes: string[]): number | undefined {
+  if (hedge === undefined) return undefined;
+  const { after = "p95" } = hedge;
+  if (typeof after === "string") {
+    notes.push(`Envoy has no hedge at a quantile; the one at ${after} is left out.`);
+    return undefined;
+  }
+  notes.push(
+    "Envoy hedges when a try times out and counts that as a retry: num_retries holds both.",
+  );
+  return after;
+}

@@ -1,0 +1,109 @@
+/**
+ * Foreign: reads configuration written for another system, one value at a time. Whatever it is
+ * given, the complaint is an `INVALID_IMPORT` that names the field and quotes the value. What can
+ * be read but not kept becomes a note, for a person to judge.
+ */
+
+import { isObject } from "../documents/document.ts";
+import { quote } from "../errors/assert.ts";
+import { RedriveError } from "../errors/errors.ts";
+import type { DestinationDocument } from "../guards/destination.ts";
+import { checkPolicy, type PolicyDocument } from "../policy/policy.ts";
+import { parseDuration } from "../time/duration.ts";
+
+/** A destination without its policy: the guards. */
+export type DestinationParts = Omit<DestinationDocument, "policy">;
+
+/** What another system's configuration comes to. */
+export interface Imported {
+  readonly policy: PolicyDocument;
+  readonly destination: DestinationParts;
+  /** Whole sentences on what was changed, assumed or lost. */
+  readonly notes: readonly string[];
+}
+
+export type Part = Readonly<Record<string, unknown>>;
+
+export function refuse(field: string, wanted: string, value: unknown): never {
+  throw new RedriveError("INVALID_IMPORT", `${field} must be ${wanted}, got ${quote(value)}`);
+}
+
+export function readObject(value: unknown, field: string): Part {
+  return isObject(value) ? value : refuse(field, "an object", value);
+}
+
+export function readList(value: unknown, field: string): readonly unknown[] {
+  return Array.isArray(value) ? value : refuse(field, "a list", value);
+}
+
+export function readText(value: unknown, field: string): string {
+  return typeof value === "string" ? value : refuse(field, "a text", value);
+}
+
+/** A whole number of at least `min`. */
+export function readWhole(value: unknown, field: string, min: number): number {
+  return Number.isSafeInteger(value) && (value as number) >= min
+    ? (value as number)
+    : refuse(field, `a whole number of at least ${min}`, value);
+}
+
+/** A number above zero. */
+export function readPositive(value: unknown, field: string): number {
+  return typeof value === "number" && value > 0 && value < Number.POSITIVE_INFINITY
+    ? value
+    : refuse(field, "a number above 0", value);
+}
+
+/** A span the way protocol buffers write it in JSON, such as "0.1s"; in ms. */
+export function readSeconds(value: unknown, field: string): number {
+  const isSeconds = typeof value === "string" && /\ds$/.test(value);
+  const spanMs = isSeconds ? parseDuration(value) : undefined;
+  return spanMs ?? refuse(field, 'seconds such as "0.1s", to the millisecond', value);
+}
+
+export function readPositiveSeconds(value: unknown, field: string): number {
+  const spanMs = readSeconds(value, field);
+  return spanMs > 0 ? spanMs : refuse(field, "above 0 s", value);
+}
+
+/** JSON made from protocol buffers writes a field that is not set as null, or not at all. */
+export function isSet(value: unknown): boolean {
+  return value !== undefined && value !== null;
+}
+
+/** The value brought within its range; a note says so if that changed it. */
+export function within(
+  notes: string[],
+  field: string,
+  value: number,
+  [min, max]: readonly [number, number],
+): number {
+  const kept = Math.min(max, Math.max(min, value));
+  if (kept !== value)
+    notes.push(`${field} ${value} became ${kept}: the range is ${min} to ${max}.`);
+  return kept;
+}
+
+/** The import as a whole. Fields may be good one by one and still not fit together here. */
+export function imported(
+  policy: PolicyDocument,
+  destination: DestinationParts,
+  notes: readonly string[],
+): Imported {
+  const problems = checkPolicy(policy).map((problem) => problem.message);
+  if (problems.length === 0) return { policy, destination, notes };
+  throw new RedriveError("INVALID_IMPORT", `as a policy of Redrive ${problems.join("; ")}`);
+}
+
+/** A note naming the fields that are set but that the other system has no word for, if any are. */
+export function noteLost(
+  notes: string[],
+  system: string,
+  document: object,
+  kept: readonly string[],
+): void {
+  const lost = Object.entries(document)
+    .filter(([name, value]) => value !== undefined && value !== false && !kept.includes(name))
+    .map(([name]) => name);
+  if (lost.length > 0) notes.push(`${system} has no word for ${lost.join(", ")}; left out.`);
+}

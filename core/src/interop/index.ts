@@ -1,0 +1,12 @@
+/**
+ * The public surface of `@redrive/core/interop`: reads and writes the retry configurations of other
+ * systems, and lists what those systems do by default.
+ */
+export { type AwsRetryMode, type AwsTarget, exportAws, importAws } from "./aws-config.ts";
+export { catalog, catalogEntry } from "./catalog/catalog.ts";
+export type { CatalogEntry } from "./catalog/entry.ts";
+export { importEnvoy } from "./envoy-config.ts";
+export { type EnvoyRoute, exportEnvoy } from "./envoy-export.ts";
+export type { DestinationParts, Imported } from "./foreign.ts";
+export { type GrpcTarget, importGrpc } from "./grpc-config.ts";
+export { exportGrpc, type GrpcServiceConfig } from "./grpc-export.ts";

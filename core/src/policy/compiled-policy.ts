@@ -1,0 +1,55 @@
+/**
+ * Kernel: a policy compiled to arithmetic. Its curve is the one that `decide` wraps, and the
+ * simulator's inner loop calls it, so that what is simulated is what runs; a property test holds the
+ * two equal.
+ */
+import { type DelayCurve, delayCurveOf } from "./delay-curve.ts";
+import type { Policy } from "./policy.ts";
+
+/** `next` answers these instead of a wait. */
+export const STOP_ATTEMPTS = -1;
+export const STOP_BUDGET = -2;
+
+export interface CompiledPolicy extends DelayCurve {
+  readonly maxAttempts: number;
+
+  /** The wait after `attempt` failed `elapsedMs` after the start, or a stop code (negative). */
+  next(
+    attempt: number,
+    elapsedMs: number,
+    previousMs: number,
+    draw: number,
+    callMs?: number,
+    throttled?: boolean,
+  ): number;
+}
+
+/** Compiles a policy. Costs a few closures: keep the result. */
+export function compilePolicy(policy: Policy): CompiledPolicy {
+  const { draws, ceilingMs, delayMs } = delayCurveOf(policy);
+  const { maxAttempts, totalBudgetMs, minCallMs } = policy;
+  return {
+    maxAttempts,
+    draws,
+    ceilingMs,
+    delayMs,
+    next(attempt, elapsedMs, previousMs, draw, callMs = 0, throttled = false) {
+      if (attempt >= maxAttempts) return STOP_ATTEMPTS;
+      const waitMs = delayMs(attempt, previousMs, draw, throttled);
+      const endMs = elapsedMs + waitMs + Math.max(callMs, minCallMs);
+      return endMs > totalBudgetMs ? STOP_BUDGET : waitMs;
+    },
+  };
+}
+
+const kernels = new WeakMap<Policy, CompiledPolicy>();
+
+/** The kernel of a policy, compiled once. */
+export function compiledPolicyOf(policy: Policy): CompiledPolicy {
+  let kernel = kernels.get(policy);
+  if (kernel === undefined) {
+    kernel = compilePolicy(policy);
+    kernels.set(policy, kernel);
+  }
+  return kernel;
+}

@@ -1,0 +1,237 @@
+/**
+ * Policy: the document that says how a call is repeated. The same JSON is an option of the library,
+ * a row of the service and an input of the simulator; it is checked and completed here alone.
+ */
+import {
+  booleanRule,
+  checkFields,
+  choiceRule,
+  DocumentError,
+  type FieldProblem,
+  type Fields,
+  listRule,
+  mustBeProblem,
+  numberRule,
+  type Rule,
+  textRule,
+} from "../documents/document.ts";
+import { ERROR_CLASSES, type ErrorClass, GRPC_CODES, type GrpcCode } from "./error-classes.ts";
+
+export type BackoffKind = "EXPONENTIAL" | "LINEAR" | "FIXED";
+export type JitterType = "FULL" | "EQUAL" | "DECORRELATED" | "PROPORTIONAL" | "NONE";
+
+/** A policy as people write it: every field may be left out. */
+export interface PolicyDocument {
+  /** Name; required in the service. `[A-Za-z0-9._-]`, 1 to 64 characters. */
+  readonly policyId?: string;
+  /** Why these numbers, and for which operations. At most 500 characters. */
+  readonly description?: string;
+  /** Calls in total: the first counts too. 1 to 1000. Default: 5. */
+  readonly maxAttempts?: number;
+  /** How the ceiling of the wait grows. Default: EXPONENTIAL. */
+  readonly backoff?: BackoffKind;
+  /** Ceiling of the wait after the first failure. 0 to 86 400 000 ms. Default: 100. */
+  readonly initialDelayMs?: number;
+  /** Growth of the exponential. 1 to 10. Default: 2. */
+  readonly multiplier?: number;
+  /** No ceiling exceeds it. `initialDelayMs` to 30 days. Default: 30 000, or the initial delay. */
+  readonly maxDelayMs?: number;
+  /** How chance picks the wait below its ceiling. DECORRELATED goes only with EXPONENTIAL. Default: FULL. */
+  readonly jitterType?: JitterType;
+  /** For PROPORTIONAL: the wait is uniform in ceiling x (1 - r .. 1 + r). 0 to 1. Default: 0.2. */
+  readonly jitterRatio?: number;
+  /** Ceilings one by one instead of a curve; `maxAttempts` is then entries + 1. 1 to 999 entries. */
+  readonly delaysMs?: readonly number[];
+  /** All attempts and waits together. 1 ms to 365 days. Default: 30 000. */
+  readonly totalBudgetMs?: number;
+  /** One attempt, wall to wall. 100 to 600 000 ms. Default: 10 000. */
+  readonly attemptTimeoutMs?: number;
+  /** Connecting, within the attempt. 100 to 60 000 ms. Default: 3000, or the attempt's if shorter. */
+  readonly connectTimeoutMs?: number;
+  /** Floor of the estimated call in the check of the total budget. 0 to 600 000 ms. Default: 1. */
+  readonly minCallMs?: number;
+  /** HTTP statuses worth repeating. 300 to 599. Default: 408 425 429 500 502 503 504. */
+  readonly retryableStatusCodes?: readonly number[];
+  /** gRPC codes worth repeating. Default: UNAVAILABLE RESOURCE_EXHAUSTED. */
+  readonly retryableGrpcCodes?: readonly GrpcCode[];
+  /** Classes of errors worth repeating. Default: all but `tls`. */
+  readonly retryableErrors?: readonly ErrorClass[];
+  /** First ceiling after a throttling answer. `initialDelayMs` to `maxDelayMs`. Default: the initial delay. */
+  readonly throttleDelayMs?: number;
+  /** Refuse a call or task that has no idempotency key. Default: false. */
+  readonly requireIdempotencyKey?: boolean;
+  /** Wait as long as the other side asks. Default: true. */
+  readonly respectRetryAfter?: boolean;
+  /** A longer hint counts as this. 0 to 365 days. Default: 24 h. */
+  readonly maxRetryAfterMs?: number;
+}
+
+type Named = "policyId" | "description";
+type CurveField = "backoff" | "initialDelayMs" | "multiplier" | "maxDelayMs" | "throttleDelayMs";
+
+/** What every completed policy has, whether its waits follow a curve or a list. */
+type CommonPolicy = Pick<PolicyDocument, Named> &
+  Required<Omit<PolicyDocument, Named | CurveField | "delaysMs">>;
+
+export type CurvePolicy = CommonPolicy &
+  Required<Pick<PolicyDocument, CurveField>> & { readonly delaysMs?: undefined };
+
+export type ListPolicy = CommonPolicy &
+  Required<Pick<PolicyDocument, "delaysMs">> & { readonly [field in CurveField]?: undefined };
+
+/** A policy with every default filled in: itself a legal document. Made by `resolve` alone. */
+export type Policy = CurvePolicy | ListPolicy;
+
+const DAY_MS = 86_400_000;
+const MAX_DELAY_MS = 30 * DAY_MS;
+const MAX_BUDGET_MS = 365 * DAY_MS;
+
+const CURVE_FIELDS: readonly CurveField[] = [
+  "backoff",
+  "initialDelayMs",
+  "multiplier",
+  "maxDelayMs",
+  "throttleDelayMs",
+];
+
+/** One rule a field; what binds several fields together is in `checkTogether`. */
+export const POLICY_FIELDS: Fields & Readonly<Record<keyof PolicyDocument, Rule>> = {
+  policyId: textRule(/^[\w.-]{1,64}$/, "1 to 64 characters of A-Z a-z 0-9 . _ -"),
+  description: textRule(/^.{0,500}$/s, "at most 500 characters"),
+  maxAttempts: numberRule(1, 1000),
+  backoff: choiceRule("EXPONENTIAL", "LINEAR", "FIXED"),
+  initialDelayMs: numberRule(0, DAY_MS),
+  multiplier: numberRule(1, 10, true),
+  maxDelayMs: numberRule(0, MAX_DELAY_MS),
+  jitterType: choiceRule("FULL", "EQUAL", "DECORRELATED", "PROPORTIONAL", "NONE"),
+  jitterRatio: numberRule(0, 1, true),
+  delaysMs: listRule(numberRule(0, MAX_DELAY_MS), 1, 999),
+  totalBudgetMs: numberRule(1, MAX_BUDGET_MS),
+  attemptTimeoutMs: numberRule(100, 600_000),
+  connectTimeoutMs: numberRule(100, 60_000),
+  minCallMs: numberRule(0, 600_000),
+  retryableStatusCodes: listRule(numberRule(300, 599), 0, 300),
+  retryableGrpcCodes: listRule(choiceRule(...GRPC_CODES), 0, 17),
+  retryableErrors: listRule(choiceRule(...ERROR_CLASSES), 0, 6),
+  throttleDelayMs: numberRule(0, MAX_DELAY_MS),
+  requireIdempotencyKey: booleanRule,
+  respectRetryAfter: booleanRule,
+  maxRetryAfterMs: numberRule(0, MAX_BUDGET_MS),
+};
+
+/** Everything wrong with a policy document; an empty list means `resolve` will take it. */
+export function checkPolicy(document: unknown, prefix = ""): readonly FieldProblem[] {
+  return examine(document, prefix).problems;
+}
+
+/** Checks a document and fills in its defaults; throws `INVALID_POLICY` with what is wrong. */
+export function resolvePolicy(document: PolicyDocument | Policy = {}): Policy {
+  const { problems, policy } = examine(document, "");
+  if (policy === undefined || problems.length > 0) {
+    throw new DocumentError("INVALID_POLICY", problems);
+  }
+  return policy;
+}
+
+/** What is wrong, and the completed policy where every field is good by itself. */
+function examine(
+  document: unknown,
+  prefix: string,
+): { readonly problems: readonly FieldProblem[]; readonly policy?: Policy } {
+  const problems = checkFields(document, POLICY_FIELDS, prefix);
+  if (problems.length > 0) return { problems };
+  const policy = complete(document as PolicyDocument);
+  return { problems: checkTogether(policy, document as PolicyDocument, prefix), policy };
+}
+
+const DEFAULTS = {
+  maxAttempts: 5,
+  jitterType: "FULL",
+  jitterRatio: 0.2,
+  totalBudgetMs: 30_000,
+  attemptTimeoutMs: 10_000,
+  minCallMs: 1,
+  retryableStatusCodes: [408, 425, 429, 500, 502, 503, 504],
+  retryableGrpcCodes: ["UNAVAILABLE", "RESOURCE_EXHAUSTED"],
+  retryableErrors: ERROR_CLASSES.filter((name) => name !== "tls"),
+  requireIdempotencyKey: false,
+  respectRetryAfter: true,
+  maxRetryAfterMs: DAY_MS,
+} as const satisfies PolicyDocument;
+
+/** Default of `maxDelayMs` unless the first wait is longer, and default of `connectTimeoutMs`. */
+const DEFAULT_MAX_DELAY_MS = 30_000;
+const DEFAULT_CONNECT_TIMEOUT_MS = 3000;
+
+function complete(document: PolicyDocument): Policy {
+  const { delaysMs } = document;
+  const common = completeCommon(document);
+  return delaysMs === undefined
+    ? { ...common, ...completeCurve(document) }
+    : { ...common, maxAttempts: delaysMs.length + 1, delaysMs };
+}
+
+/** Without the curve's fields: an object that grows past V8's room for fields is ten times as slow. */
+function completeCommon(document: PolicyDocument): CommonPolicy {
+  const given = Object.entries(document).filter(
+    ([name, value]) =>
+      value !== undefined && name !== "delaysMs" && !CURVE_FIELDS.includes(name as CurveField),
+  );
+  const policy = { ...DEFAULTS, ...(Object.fromEntries(given) as Partial<CommonPolicy>) };
+  const { connectTimeoutMs = Math.min(DEFAULT_CONNECT_TIMEOUT_MS, policy.attemptTimeoutMs) } =
+    policy;
+  return { ...policy, connectTimeoutMs };
+}
+
+function completeCurve(document: PolicyDocument): Required<Pick<PolicyDocument, CurveField>> {
+  const { backoff = "EXPONENTIAL", initialDelayMs = 100, multiplier = 2 } = document;
+  const { maxDelayMs = Math.max(DEFAULT_MAX_DELAY_MS, initialDelayMs) } = document;
+  const { throttleDelayMs = initialDelayMs } = document;
+  return { backoff, initialDelayMs, multiplier, maxDelayMs, throttleDelayMs };
+}
+
+/** What binds fields together. Each field is known to be good by itself. */
+function checkTogether(policy: Policy, document: PolicyDocument, prefix: string): FieldProblem[] {
+  const { delaysMs, jitterType, connectTimeoutMs, attemptTimeoutMs, minCallMs } = policy;
+  const problems: FieldProblem[] = [];
+  const refuse = (field: keyof PolicyDocument, isBad: boolean, wanted: string) => {
+    const name = prefix + field;
+    const value = document[field] ?? policy[field];
+    if (isBad) problems.push(mustBeProblem(name, value, wanted));
+  };
+  const isDecorrelated = jitterType === "DECORRELATED";
+  if (delaysMs) {
+    const { maxAttempts } = policy;
+    for (const field of CURVE_FIELDS) {
+      refuse(field, document[field] !== undefined, "left out when delaysMs is given");
+    }
+    const isOther = (document.maxAttempts ?? maxAttempts) !== maxAttempts;
+    refuse("maxAttempts", isOther, `${maxAttempts} (entries of delaysMs + 1) or left out`);
+    refuse("jitterType", isDecorrelated, "another when delaysMs is given");
+  } else checkCurve(policy, isDecorrelated, refuse);
+  const isLate = connectTimeoutMs > attemptTimeoutMs;
+  refuse("connectTimeoutMs", isLate, `at most attemptTimeoutMs (${attemptTimeoutMs})`);
+  const firstMs = delaysMs?.[0] ?? policy.initialDelayMs ?? 0;
+  const isTight = policy.maxAttempts > 1 && firstMs + minCallMs > policy.totalBudgetMs;
+  refuse("totalBudgetMs", isTight, `at least the first wait and call (${firstMs} + ${minCallMs})`);
+  return problems;
+}
+
+function checkCurve(
+  { initialDelayMs, maxDelayMs, throttleDelayMs, backoff }: CurvePolicy,
+  isDecorrelated: boolean,
+  refuse: (field: keyof PolicyDocument, isBad: boolean, wanted: string) => void,
+): void {
+  const isAbove = initialDelayMs > maxDelayMs;
+  const isOutside = throttleDelayMs < initialDelayMs || throttleDelayMs > maxDelayMs;
+  const from = `initialDelayMs (${initialDelayMs})`;
+  refuse("maxDelayMs", isAbove, `at least ${from}`);
+  refuse("throttleDelayMs", !isAbove && isOutside, `from ${from} to maxDelayMs (${maxDelayMs})`);
+  const isOdd = isDecorrelated && backoff !== "EXPONENTIAL";
+  refuse("backoff", isOdd, "EXPONENTIAL with jitterType DECORRELATED");
+}
+
+/** The same policy without retries: for a layer that yields to one above it. */
+export function singleAttempt(policy: Policy): Policy {
+  return { ...policy, maxAttempts: 1 };
+}

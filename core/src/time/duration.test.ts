@@ -1,0 +1,89 @@
+/** Tests of durations: what is read, what is refused, and that writing and reading agree. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { formatSeconds, parseDuration } from "./duration.ts";
+
+const MAX_MS = Number.MAX_SAFE_INTEGER;
+
+describe("parseDuration", () => {
+  test.each([
+    ["0s", 0],
+    ["0.1s", 100],
+    [".5s", 500],
+    ["1.5s", 1500],
+    ["0.025s", 25],
+    ["0.100000000s", 100],
+    ["100ms", 100],
+    ["1.0ms", 1],
+    ["2m", 120_000],
+    ["1.5h", 5_400_000],
+    ["30d", 2_592_000_000],
+    ["007s", 7000],
+  ])("reads %s as %i ms", (text, spanMs) => {
+    expect(parseDuration(text)).toBe(spanMs);
+  });
+
+  test.each([
+    "",
+    "s",
+    ".s",
+    "1",
+    "1.s",
+    "-1s",
+    "+1s",
+    "1e3s",
+    "1 s",
+    " 1s",
+    "1s ",
+    "1S",
+    "1,5s",
+    "1s1s",
+    "Infinitys",
+    "NaNs",
+    "0x1s",
+  ])("refuses %j, which is no duration", (text) => {
+    expect(parseDuration(text)).toBeUndefined();
+  });
+
+  test.each(["0.0001s", "0.5ms", "0.000000001d"])(
+    "refuses %s, finer than a millisecond",
+    (text) => {
+      expect(parseDuration(text)).toBeUndefined();
+    },
+  );
+
+  test("refuses what is longer than a number can count exactly", () => {
+    expect(parseDuration("9007199254740.991s")).toBe(MAX_MS);
+    expect(parseDuration("9007199254740.992s")).toBeUndefined();
+    expect(parseDuration("999999999999999d")).toBeUndefined();
+    expect(parseDuration("1000000000000000ms")).toBeUndefined();
+  });
+
+  test("answers any text with a whole span or not at all", () => {
+    const text = fc.oneof(fc.string(), fc.stringMatching(/^[\d.]{0,20}(ms|s|m|h|d)?$/));
+    fc.assert(
+      fc.property(text, (any) => {
+        const spanMs = parseDuration(any);
+        expect(spanMs === undefined || (Number.isSafeInteger(spanMs) && spanMs >= 0)).toBe(true);
+      }),
+    );
+  });
+});
+
+describe("formatSeconds", () => {
+  test.each([
+    [0, "0s"],
+    [1, "0.001s"],
+    [25, "0.025s"],
+    [100, "0.1s"],
+    [1000, "1s"],
+    [1250, "1.25s"],
+  ])("writes %i ms as %s", (spanMs, text) => {
+    expect(formatSeconds(spanMs)).toBe(text);
+  });
+
+  test("writes what parseDuration reads back", () => {
+    const span = fc.oneof(fc.nat(), fc.integer({ min: 0, max: MAX_MS }));
+    fc.assert(fc.property(span, (spanMs) => parseDuration(formatSeconds(spanMs)) === spanMs));
+  });
+});
