@@ -20,9 +20,9 @@ import { describe, expect, test } from "vitest";
 import { anyDocument } from "../../core/src/policy/policy.testing.ts";
 import { unstarted } from "../../faces/service/src/deliver/attempt-result.ts";
 import { Engine } from "../../faces/service/src/engine/engine.ts";
+import { isEnded } from "../../faces/service/src/model/task.ts";
 import { memoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";
 import { newTask } from "../../faces/service/src/stores/store.testing.ts";
-import { isEnded } from "../../faces/service/src/task.ts";
 
 /** One attempt of the script: how it ends, and after how long. */
 interface Step {

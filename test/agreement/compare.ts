@@ -3,7 +3,7 @@
  * library.
  */
 import { expect } from "vitest";
-import type { Store } from "../../faces/service/src/store.ts";
+import type { Store } from "../../faces/service/src/model/store.ts";
 import { hasExpiryUnderThrottle, isComparable } from "./comparable.ts";
 import { type GuardCase, guardCase } from "./guard-cases.ts";
 import type { GuardedRun, RunEnd } from "./guarded-run.ts";

@@ -2,7 +2,7 @@
 import { type DestinationDocument, type Random, seededRandom, virtualClock } from "@redrive/core";
 import { unstarted } from "../../faces/service/src/deliver/attempt-result.ts";
 import { Engine } from "../../faces/service/src/engine/engine.ts";
-import type { Store } from "../../faces/service/src/store.ts";
+import type { Store } from "../../faces/service/src/model/store.ts";
 import { newTask } from "../../faces/service/src/stores/store.testing.ts";
 import type { GuardCase } from "./guard-cases.ts";
 import { type GuardedRun, type RunAttempt, type RunEnd, sortedRun } from "./guarded-run.ts";

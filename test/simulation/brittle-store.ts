@@ -10,7 +10,7 @@ import {
   type Store,
   StoreBrokenError,
   StoreFullError,
-} from "../../faces/service/src/store.ts";
+} from "../../faces/service/src/model/store.ts";
 import type { MemoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";
 
 type BrittleFault = "full" | "broken" | "killed";

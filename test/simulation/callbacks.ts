@@ -3,10 +3,10 @@
  * callbacks, under a policy that is short enough to end with the seed, to a destination of the world.
  */
 import type { Follow } from "../../faces/service/src/engine/followers.ts";
-import type { NewId } from "../../faces/service/src/ids.ts";
+import type { NewId } from "../../faces/service/src/model/ids.ts";
+import type { Cancel, OnEnd } from "../../faces/service/src/model/store.ts";
+import type { NewTask, RetryTask } from "../../faces/service/src/model/task.ts";
 import { callbackOf, callbacksOf } from "../../faces/service/src/operations/callback.ts";
-import type { Cancel, OnEnd } from "../../faces/service/src/store.ts";
-import type { NewTask, RetryTask } from "../../faces/service/src/task.ts";
 
 /** Names the task whose end it tells of. */
 export const CAUSE_LABEL = "redrive.callback";

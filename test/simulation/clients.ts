@@ -4,7 +4,7 @@
  */
 import type { Random } from "@redrive/core";
 import type { Engine } from "../../faces/service/src/engine/engine.ts";
-import type { NewTask } from "../../faces/service/src/task.ts";
+import type { NewTask } from "../../faces/service/src/model/task.ts";
 import { cancelOf } from "./callbacks.ts";
 import { engineUp, type SimNode } from "./sim-node.ts";
 import { POLICIES, TENANT, type World } from "./world.ts";

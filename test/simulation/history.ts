@@ -3,7 +3,6 @@
  * out, every request on the wire, and everything a client was told.
  */
 import type { Policy } from "@redrive/core";
-import type { RedriveJob } from "../../faces/service/src/operations/redrive-job.ts";
 import type {
   Batch,
   CancelResult,
@@ -11,9 +10,10 @@ import type {
   CreateResult,
   DestinationRow,
   StartedTask,
-} from "../../faces/service/src/store.ts";
+} from "../../faces/service/src/model/store.ts";
+import type { RetryTask } from "../../faces/service/src/model/task.ts";
+import type { RedriveJob } from "../../faces/service/src/operations/redrive-job.ts";
 import type { MemoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";
-import type { RetryTask } from "../../faces/service/src/task.ts";
 
 export interface Committed {
   readonly at: number;

@@ -14,9 +14,9 @@ import {
   NO_ITEMS,
   type Settle,
   type StartedTask,
-} from "../../faces/service/src/store.ts";
+} from "../../faces/service/src/model/store.ts";
+import type { NewTask } from "../../faces/service/src/model/task.ts";
 import type { MemoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";
-import type { NewTask } from "../../faces/service/src/task.ts";
 
 export interface Mutant {
   readonly name: string;

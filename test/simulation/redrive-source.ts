@@ -3,11 +3,11 @@
  * of secrets.
  */
 import type { Engine } from "../../faces/service/src/engine/engine.ts";
-import type { NewId } from "../../faces/service/src/ids.ts";
+import type { NewId } from "../../faces/service/src/model/ids.ts";
+import type { CreateResult, Store } from "../../faces/service/src/model/store.ts";
 import { markOf } from "../../faces/service/src/operations/redrive-job.ts";
 import type { RedriveSource } from "../../faces/service/src/operations/redrive-run.ts";
 import { againOf } from "../../faces/service/src/operations/redriven-task.ts";
-import type { CreateResult, Store } from "../../faces/service/src/store.ts";
 
 export function redriveSource(engine: Engine, store: Store, newId: NewId): RedriveSource {
   return {

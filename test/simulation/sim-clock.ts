@@ -4,7 +4,7 @@
  * of its own, which can be stopped for good (a crash) or for a while (a pause).
  */
 import type { Cancel, Clock } from "@redrive/core";
-import { createHeap } from "../../faces/service/src/heap.ts";
+import { createHeap } from "../../faces/service/src/collections/heap.ts";
 
 interface SimEvent {
   readonly at: number;

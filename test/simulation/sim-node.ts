@@ -4,8 +4,8 @@
  */
 import type { Random } from "@redrive/core";
 import { Engine } from "../../faces/service/src/engine/engine.ts";
+import type { Store } from "../../faces/service/src/model/store.ts";
 import { RedriveJobs } from "../../faces/service/src/operations/redrive-jobs.ts";
-import type { Store } from "../../faces/service/src/store.ts";
 import { followWith } from "./callbacks.ts";
 import { WHOLE_BUDGET } from "./checkers/all-checkers.ts";
 import { redriveSource } from "./redrive-source.ts";

@@ -6,15 +6,16 @@ import { type Policy, type PolicyDocument, type Random, resolvePolicy } from "@r
 import { type AttemptResult, unstarted } from "../../faces/service/src/deliver/attempt-result.ts";
 import type { Deliver } from "../../faces/service/src/engine/delivery.ts";
 import { GUARD_NOTE } from "../../faces/service/src/engine/guard-notes.ts";
-import { type NewId, uuidV7 } from "../../faces/service/src/ids.ts";
-import { REDRIVE_NOTE, storedOf } from "../../faces/service/src/operations/redrive-job.ts";
+import { type NewId, uuidV7 } from "../../faces/service/src/model/ids.ts";
 import type {
   Batch,
   CommitResult,
   DestinationRow,
   Note,
   Store,
-} from "../../faces/service/src/store.ts";
+} from "../../faces/service/src/model/store.ts";
+import { isEnded } from "../../faces/service/src/model/task.ts";
+import { REDRIVE_NOTE, storedOf } from "../../faces/service/src/operations/redrive-job.ts";
 import {
   createFaults,
   type Faults,
@@ -24,7 +25,6 @@ import {
   type MemoryStore,
   memoryStore,
 } from "../../faces/service/src/stores/memory/memory-store.ts";
-import { isEnded } from "../../faces/service/src/task.ts";
 import { type BrittleFaults, brittleStore, createBrittleFaults } from "./brittle-store.ts";
 import { allCheckers } from "./checkers/all-checkers.ts";
 import type { Coverage } from "./coverage.ts";

@@ -48,7 +48,7 @@ const PEERS: Readonly<Record<string, string>> = {
 };
 
 /** What a store may know of the service: its contract, the data in it, and plain containers. */
-const STORE_CONTRACT = ["store.ts", "task.ts", "heap.ts"].map(
+const STORE_CONTRACT = ["model/store.ts", "model/task.ts", "collections/heap.ts"].map(
   (name) => `faces/service/src/${name}`,
 );
 

@@ -9,8 +9,8 @@ import { virtualClock } from "@redrive/core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { createRedrive } from "./create-redrive.ts";
 import type { EngineEvent } from "./engine/events.ts";
+import type { RetryTask } from "./model/task.ts";
 import type { Redrive } from "./redrive.ts";
-import type { RetryTask } from "./task.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-embedded-"));
 const requests: { readonly request: IncomingMessage; readonly body: string }[] = [];

@@ -12,7 +12,7 @@ import {
   systemClock,
   systemRandom,
 } from "@redrive/core";
-import { codedStore } from "./coded-store.ts";
+import { remembered } from "./collections/bounded-cache.ts";
 import { parseAllowlist } from "./deliver/allowlist.ts";
 import { unstarted } from "./deliver/attempt-result.ts";
 import { createDeliverer, type Deliverer } from "./deliver/deliver.ts";
@@ -24,13 +24,13 @@ import {
 } from "./deliver/target-policy.ts";
 import type { Deliver } from "./engine/delivery.ts";
 import { Engine } from "./engine/engine.ts";
-import { uuidV7 } from "./ids.ts";
-import { meteredStore } from "./metered-store.ts";
+import { openSecrets, type Secrets, sha256 } from "./intake/secrets.ts";
+import { codedStore } from "./model/coded-store.ts";
+import { uuidV7 } from "./model/ids.ts";
+import { meteredStore } from "./model/metered-store.ts";
+import type { Store } from "./model/store.ts";
 import { callbacksOf } from "./operations/callback.ts";
 import { Redrive } from "./redrive.ts";
-import { remembered } from "./remembered.ts";
-import { openSecrets, type Secrets, sha256 } from "./secrets.ts";
-import type { Store } from "./store.ts";
 import { memoryStore } from "./stores/memory/memory-store.ts";
 import { sqliteStore } from "./stores/sqlite/sqlite-store.ts";
 

@@ -14,25 +14,17 @@ import {
   resolvePolicy,
 } from "@redrive/core";
 import type { RefusedTarget, Target } from "./deliver/target.ts";
-import { asAsked, DestinationPolicies } from "./destination-policies.ts";
 import type { Engine } from "./engine/engine.ts";
 import type { EngineEvent } from "./engine/events.ts";
 import { historyOf, requestOf } from "./engine/settling.ts";
-import { hedgeRefused, serviceError, taskNotFound } from "./errors.ts";
-import { withHops } from "./hop.ts";
-import type { NewId } from "./ids.ts";
-import type { CommitListener, MeteredStore } from "./metered-store.ts";
-import { callbackOf } from "./operations/callback.ts";
-import {
-  byDestination,
-  type DestinationHealth,
-  healthOfDestination,
-} from "./operations/destination-health.ts";
-import { explainTask } from "./operations/explain-task.ts";
-import { RedriveJobs } from "./operations/redrive-jobs.ts";
-import { type RedriveCount, RedriveLetters, type RedriveOf } from "./operations/redrive-letters.ts";
-import { type Digest, Policies, type PolicyChoice } from "./policies.ts";
-import type { Secrets } from "./secrets.ts";
+import { asAsked, DestinationPolicies } from "./intake/destination-policies.ts";
+import { type Digest, Policies, type PolicyChoice } from "./intake/policies.ts";
+import type { Secrets } from "./intake/secrets.ts";
+import { checkInput, fingerprintParts, type TaskInput, taskOf } from "./intake/task-input.ts";
+import { hedgeRefused, serviceError, taskNotFound } from "./model/errors.ts";
+import { withHops } from "./model/hop.ts";
+import type { NewId } from "./model/ids.ts";
+import type { CommitListener, MeteredStore } from "./model/metered-store.ts";
 import {
   type AttemptPage,
   blankDestination,
@@ -44,10 +36,18 @@ import {
   type TaskCount,
   type TaskFilter,
   type TaskPage,
-} from "./store.ts";
-import { DEFAULT_TENANT, type NewTask, type RetryTask } from "./task.ts";
-import { checkInput, fingerprintParts, type TaskInput, taskOf } from "./task-input.ts";
-import { endsWithin } from "./within.ts";
+} from "./model/store.ts";
+import { DEFAULT_TENANT, type NewTask, type RetryTask } from "./model/task.ts";
+import { callbackOf } from "./operations/callback.ts";
+import {
+  byDestination,
+  type DestinationHealth,
+  healthOfDestination,
+} from "./operations/destination-health.ts";
+import { explainTask } from "./operations/explain-task.ts";
+import { RedriveJobs } from "./operations/redrive-jobs.ts";
+import { type RedriveCount, RedriveLetters, type RedriveOf } from "./operations/redrive-letters.ts";
+import { endsWithin } from "./time/settles-within.ts";
 
 /** What `createRedrive` joins. */
 export interface RedriveParts {

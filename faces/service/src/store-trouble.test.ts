@@ -1,8 +1,8 @@
 /** Tests of a store that refuses outside of a task's commits: whoever asked is told by a code. */
 import { afterEach, describe, expect, it } from "vitest";
 import { createRedrive } from "./create-redrive.ts";
+import { type Store, StoreBrokenError, StoreFullError } from "./model/store.ts";
 import type { Redrive } from "./redrive.ts";
-import { type Store, StoreBrokenError, StoreFullError } from "./store.ts";
 import { memoryStore } from "./stores/memory/memory-store.ts";
 
 const targetUrl = "http://127.0.0.1:7999/";

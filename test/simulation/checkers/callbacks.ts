@@ -2,7 +2,11 @@
  * Callbacks: every end of a task that asks to be told makes exactly one callback, in the same commit
  * and with what it ended as; nothing else makes one, and none leaves before its cause has ended.
  */
-import { type EndedStatus, isEnded, type RetryTask } from "../../../faces/service/src/task.ts";
+import {
+  type EndedStatus,
+  isEnded,
+  type RetryTask,
+} from "../../../faces/service/src/model/task.ts";
 import { CAUSE_LABEL } from "../callbacks.ts";
 import { assertThat, type Checker } from "../history.ts";
 

@@ -1,7 +1,7 @@
 /**
  * Nothing lost: what a client was told is stored exists and comes to an end, once per key.
  */
-import { isEnded } from "../../../faces/service/src/task.ts";
+import { isEnded } from "../../../faces/service/src/model/task.ts";
 import { CAUSE_LABEL } from "../callbacks.ts";
 import { assertThat, type Checker } from "../history.ts";
 

@@ -5,7 +5,7 @@
  * bound holds across its boots, but for the retries that nobody had written down yet.
  */
 import { GUARD_NOTE, WHOLE_NOTE } from "../../../faces/service/src/engine/guard-notes.ts";
-import type { NoteText } from "../../../faces/service/src/store.ts";
+import type { NoteText } from "../../../faces/service/src/model/store.ts";
 import { documentOf } from "../documents.ts";
 import { assertThat, type Checker, type Sent } from "../history.ts";
 

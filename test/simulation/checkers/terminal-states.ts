@@ -1,7 +1,7 @@
 /**
  * Terminal states: what has ended stays as it ended.
  */
-import { isEnded, type TaskStatus } from "../../../faces/service/src/task.ts";
+import { isEnded, type TaskStatus } from "../../../faces/service/src/model/task.ts";
 import { assertThat, type Checker } from "../history.ts";
 
 export function terminalStates(): Checker {

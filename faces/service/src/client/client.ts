@@ -24,7 +24,7 @@ import type {
   TaskReceipt,
   TaskView,
 } from "../http/schemas/task-schemas.ts";
-import type { TaskInput } from "../task-input.ts";
+import type { TaskInput } from "../intake/task-input.ts";
 import {
   type ClientOptions,
   createTransport,

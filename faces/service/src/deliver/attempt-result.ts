@@ -3,7 +3,7 @@
  * that a target, a network or a caller can bring about is such a value, never an exception.
  */
 import { type Outcome, parseRetryAfter, statusOutcome } from "@redrive/core";
-import type { AttemptPhases, Headers } from "../task.ts";
+import type { AttemptPhases, Headers } from "../model/task.ts";
 import type { Failure, FailureClass } from "./failure.ts";
 import type { ResponseHead } from "./response.ts";
 

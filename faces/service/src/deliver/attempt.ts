@@ -6,8 +6,8 @@
  */
 import type { AbortSignalLike, Cancel, Clock, Outcome } from "@redrive/core";
 import type { Dispatcher } from "undici";
-import type { AttemptPhases, Headers } from "../task.ts";
-import { isHarmlessHeader } from "../task-headers.ts";
+import type { AttemptPhases, Headers } from "../model/task.ts";
+import { isHarmlessHeader } from "../model/task-headers.ts";
 import { type AttemptResult, answered, failed } from "./attempt-result.ts";
 import type { Opener } from "./connector.ts";
 import type { Deadlines, Timed } from "./deadlines.ts";

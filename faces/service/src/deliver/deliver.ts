@@ -5,8 +5,8 @@
  */
 import { type AbortSignalLike, assertRange, type Clock } from "@redrive/core";
 import { Agent, type Dispatcher } from "undici";
-import { hopsOf } from "../hop.ts";
-import type { Headers } from "../task.ts";
+import { hopsOf } from "../model/hop.ts";
+import type { Headers } from "../model/task.ts";
 import { Attempt, type AttemptCall } from "./attempt.ts";
 import { type AttemptResult, unstarted } from "./attempt-result.ts";
 import { Connector } from "./connector.ts";

@@ -2,8 +2,8 @@
  * Request headers: what an attempt sends besides its body. The task's own headers were checked when
  * it was created; here those are left out that belong to the connection or to us.
  */
-import { HOP_HEADER } from "../hop.ts";
-import type { Headers } from "../task.ts";
+import { HOP_HEADER } from "../model/hop.ts";
+import type { Headers } from "../model/task.ts";
 import { isTraceparent } from "./trace.ts";
 
 /** Headers of an attempt that are not the task's. */

@@ -3,7 +3,7 @@
  * body. Everything else is the target's to send and nobody's to store.
  */
 import { util } from "undici";
-import type { Headers } from "../task.ts";
+import type { Headers } from "../model/task.ts";
 import { redact } from "./redact.ts";
 
 /** Bytes of the body that are stored. */

@@ -3,8 +3,8 @@
  * the earliest.
  */
 import type { Cancel, Clock } from "@redrive/core";
-import { createHeap } from "../heap.ts";
-import type { StartedTask } from "../store.ts";
+import { createHeap } from "../collections/heap.ts";
+import type { StartedTask } from "../model/store.ts";
 import type { EngineTime } from "./engine-time.ts";
 
 /** A claim that may wait here. */

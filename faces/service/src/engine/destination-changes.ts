@@ -2,8 +2,8 @@
  * Destination changes: what people may change of a destination, written to its row under the version
  * that stands. Whoever else writes that row first wins, and the change is tried again on top.
  */
-import { serviceError } from "../errors.ts";
-import { type DestinationRow, NO_ITEMS, type Store } from "../store.ts";
+import { serviceError } from "../model/errors.ts";
+import { type DestinationRow, NO_ITEMS, type Store } from "../model/store.ts";
 import type { EngineTime } from "./engine-time.ts";
 import type { EngineEvents } from "./events.ts";
 import type { FindDestination } from "./followers.ts";

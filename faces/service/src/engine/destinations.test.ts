@@ -2,10 +2,10 @@
 import { resolveDestination, seededRandom, statusOutcome, virtualClock } from "@redrive/core";
 import { expect, it } from "vitest";
 import { unstarted } from "../deliver/attempt-result.ts";
-import { blankDestination, NO_ITEMS, type Store } from "../store.ts";
+import { blankDestination, NO_ITEMS, type Store } from "../model/store.ts";
+import type { NewTask } from "../model/task.ts";
 import { type MemoryStore, memoryStore } from "../stores/memory/memory-store.ts";
 import { newTask, T0, TENANT } from "../stores/store.testing.ts";
-import type { NewTask } from "../task.ts";
 import { IDLE_MS } from "./destinations.ts";
 import { Engine } from "./engine.ts";
 import { GUARD_NOTE } from "./guard-notes.ts";

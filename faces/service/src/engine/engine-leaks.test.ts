@@ -8,10 +8,10 @@ import {
 } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { unstarted } from "../deliver/attempt-result.ts";
-import { type Store, StoreFullError } from "../store.ts";
+import { type Store, StoreFullError } from "../model/store.ts";
+import { isEnded } from "../model/task.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { newTask, T0, TENANT } from "../stores/store.testing.ts";
-import { isEnded } from "../task.ts";
 import type { Deliver } from "./delivery.ts";
 import { Engine } from "./engine.ts";
 

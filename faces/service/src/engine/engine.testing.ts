@@ -7,10 +7,10 @@ import {
   virtualClock,
 } from "@redrive/core";
 import { type AttemptResult, unstarted } from "../deliver/attempt-result.ts";
-import type { CreateResult, StartedTask } from "../store.ts";
+import type { CreateResult, StartedTask } from "../model/store.ts";
+import type { NewTask } from "../model/task.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { newTask, T0, TENANT } from "../stores/store.testing.ts";
-import type { NewTask } from "../task.ts";
 import { Engine, type EngineOptions } from "./engine.ts";
 
 export interface Sent {

@@ -10,8 +10,8 @@ import {
   type RetryBudget,
   type RetryBudgetDocument,
 } from "@redrive/core";
-import { codedStore, storeFailure } from "../coded-store.ts";
-import { serviceError, stopped, unansweredStop } from "../errors.ts";
+import { codedStore, storeFailure } from "../model/coded-store.ts";
+import { serviceError, stopped, unansweredStop } from "../model/errors.ts";
 import {
   type Cancel,
   type CancelResult,
@@ -22,9 +22,9 @@ import {
   StoreBrokenError,
   type TaskRef,
   type WakeResult,
-} from "../store.ts";
-import type { NewTask } from "../task.ts";
-import { endsWithin } from "../within.ts";
+} from "../model/store.ts";
+import type { NewTask } from "../model/task.ts";
+import { endsWithin } from "../time/settles-within.ts";
 import type { Deliver } from "./delivery.ts";
 import { type DestinationChange, DestinationChanges } from "./destination-changes.ts";
 import { Destinations } from "./destinations.ts";

@@ -2,8 +2,8 @@
  * Followers: tasks that follow on the end of another (callbacks), put into the settle that may end
  * it, so that both are one commit.
  */
-import type { OnEnd, Settle, SettleResult, StartedTask } from "../store.ts";
-import type { NewTask } from "../task.ts";
+import type { OnEnd, Settle, SettleResult, StartedTask } from "../model/store.ts";
+import type { NewTask } from "../model/task.ts";
 import type { GuardedDestination } from "./guarded-destination.ts";
 import type { Scheduler } from "./scheduler.ts";
 

@@ -9,7 +9,7 @@
  * another's: its first attempts would be counted by both, and together they would retry too much.
  */
 import type { RetryBudget } from "@redrive/core";
-import { NO_ITEMS, type NoteText, type Store } from "../store.ts";
+import { NO_ITEMS, type NoteText, type Store } from "../model/store.ts";
 import type { GuardedDestination } from "./guarded-destination.ts";
 import { budgetText } from "./saved-guards.ts";
 import type { LoadAuthor } from "./turn-load.ts";

@@ -31,8 +31,8 @@ import {
   retryGates,
   skipGateRamp,
 } from "@redrive/core";
-import { blankDestination, type DestinationRow } from "../store.ts";
-import type { Lane } from "../task.ts";
+import { blankDestination, type DestinationRow } from "../model/store.ts";
+import type { Lane } from "../model/task.ts";
 import { keepOpen, keepUnchanged } from "./changed-guards.ts";
 import { guardsOf, guardsText } from "./saved-guards.ts";
 import { lanesOf, type WaitingLane } from "./waiting-lane.ts";

@@ -11,7 +11,7 @@ import { runInThisContext } from "node:vm";
 import { seededRandom, statusOutcome, virtualClock } from "@redrive/core";
 import { afterAll, describe, expect, it } from "vitest";
 import { unstarted } from "../deliver/attempt-result.ts";
-import type { Batch, CommitResult, Store } from "../store.ts";
+import type { Batch, CommitResult, Store } from "../model/store.ts";
 import { sqliteStore } from "../stores/sqlite/sqlite-store.ts";
 import { newTask, T0, TENANT } from "../stores/store.testing.ts";
 import { Engine } from "./engine.ts";

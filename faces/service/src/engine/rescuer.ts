@@ -4,7 +4,7 @@
  * claims in this node's own name that its memory does not know: a commit whose answer was lost.
  */
 import type { Random } from "@redrive/core";
-import type { Settle, StartedTask, Store } from "../store.ts";
+import type { Settle, StartedTask, Store } from "../model/store.ts";
 import type { EngineTime } from "./engine-time.ts";
 import type { EngineEvents } from "./events.ts";
 import { type FindDestination, type Follow, withFollowers } from "./followers.ts";

@@ -16,8 +16,8 @@ import {
 } from "@redrive/core";
 import type { AttemptResult } from "../deliver/attempt-result.ts";
 import { createLightSignal, type LightSignal } from "../deliver/light-signal.ts";
-import type { Settle, SettleResult, StartedTask, TaskRef } from "../store.ts";
-import type { AttemptLog } from "../task.ts";
+import type { Settle, SettleResult, StartedTask, TaskRef } from "../model/store.ts";
+import type { AttemptLog } from "../model/task.ts";
 import type { Deliver } from "./delivery.ts";
 import { Departures } from "./departures.ts";
 import type { EngineTime } from "./engine-time.ts";

@@ -5,9 +5,9 @@
  * others nothing.
  */
 import { assertRange, type Permit } from "@redrive/core";
-import { createHeap } from "../heap.ts";
-import type { ClaimRequest, ClaimResult } from "../store.ts";
-import { LANES } from "../task.ts";
+import { createHeap } from "../collections/heap.ts";
+import type { ClaimRequest, ClaimResult } from "../model/store.ts";
+import { LANES } from "../model/task.ts";
 import { ALONE, claimRoomOf } from "./claim-room.ts";
 import type { GuardedDestination } from "./guarded-destination.ts";
 import {

@@ -17,8 +17,8 @@ import {
   type StopReason,
 } from "@redrive/core";
 import type { AttemptResult } from "../deliver/attempt-result.ts";
-import type { Settle, StartedTask } from "../store.ts";
-import { type AttemptLog, laneOf } from "../task.ts";
+import type { Settle, StartedTask } from "../model/store.ts";
+import { type AttemptLog, laneOf } from "../model/task.ts";
 
 /** Claims in a row that may die without an outcome; one more is taken for the task's own doing. */
 const MAX_ABANDONED = 3;

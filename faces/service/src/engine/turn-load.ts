@@ -13,7 +13,7 @@ import type {
   StartedTask,
   TaskRef,
   WakeResult,
-} from "../store.ts";
+} from "../model/store.ts";
 import type { GuardNotes } from "./guard-notes.ts";
 import type { GuardedDestination } from "./guarded-destination.ts";
 import { type Pick, requestOf } from "./scheduler.ts";

@@ -3,7 +3,7 @@
  * waits for an answer.
  */
 import type { Permit } from "@redrive/core";
-import type { CommitResult, CreateResult, DestinationRow } from "../store.ts";
+import type { CommitResult, CreateResult, DestinationRow } from "../model/store.ts";
 import type { GuardedDestination } from "./guarded-destination.ts";
 import type { Scheduler } from "./scheduler.ts";
 import type { CreateItem, Load, TurnHost } from "./turn-load.ts";

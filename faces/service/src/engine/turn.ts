@@ -7,7 +7,7 @@
  * from happening twice), whoever waits is told, and permits go back.
  */
 import type { Cancel, Clock, Permit } from "@redrive/core";
-import type { CancelResult, CommitResult, Store, WakeResult } from "../store.ts";
+import type { CancelResult, CommitResult, Store, WakeResult } from "../model/store.ts";
 import type { EngineTime } from "./engine-time.ts";
 import type { GuardNotes } from "./guard-notes.ts";
 import type { GuardedDestination } from "./guarded-destination.ts";

@@ -3,7 +3,7 @@
  * for what others put in, and remove what is past its time.
  */
 import type { Cancel, Clock } from "@redrive/core";
-import type { Store } from "../store.ts";
+import type { Store } from "../model/store.ts";
 import type { EngineTime } from "./engine-time.ts";
 import { type NodeLease, RENEW_EVERY_MS } from "./node-lease.ts";
 import type { Rescuer } from "./rescuer.ts";

@@ -14,9 +14,9 @@ import {
   fastify,
   LogController,
 } from "fastify";
-import { serviceError } from "../errors.ts";
+import { serviceError } from "../model/errors.ts";
+import { DEFAULT_TENANT } from "../model/task.ts";
 import type { Redrive } from "../redrive.ts";
-import { DEFAULT_TENANT } from "../task.ts";
 import { Access, type Caller, type RouteScope } from "./access.ts";
 import { answerError, answerSocket } from "./answer.ts";
 import { Backlog } from "./backlog.ts";

@@ -19,8 +19,8 @@ import { dirname } from "node:path";
 import process from "node:process";
 import { type Clock, causedError, isObject, quote, RedriveError } from "@redrive/core";
 import { parseAllowlist } from "../deliver/allowlist.ts";
-import { serviceError } from "../errors.ts";
-import type { FillRandom } from "../ids.ts";
+import { serviceError } from "../model/errors.ts";
+import type { FillRandom } from "../model/ids.ts";
 
 export const SCOPES = [
   "tasks:create",

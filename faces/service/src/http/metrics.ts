@@ -4,9 +4,9 @@
  */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { AttemptSummary, EngineEvent } from "../engine/events.ts";
-import type { CommitListener } from "../metered-store.ts";
-import type { DestinationRow, TaskCount } from "../store.ts";
-import { TASK_STATUSES } from "../task.ts";
+import type { CommitListener } from "../model/metered-store.ts";
+import type { DestinationRow, TaskCount } from "../model/store.ts";
+import { TASK_STATUSES } from "../model/task.ts";
 
 /** Policies with series of their own. */
 const MAX_POLICIES = 100;

@@ -3,7 +3,7 @@ import { virtualClock } from "@redrive/core";
 import type { InjectOptions } from "fastify";
 import { expect, it } from "vitest";
 import { createRedrive } from "../create-redrive.ts";
-import type { Store } from "../store.ts";
+import type { Store } from "../model/store.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { createApp } from "./app.ts";
 

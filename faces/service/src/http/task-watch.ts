@@ -4,8 +4,8 @@
  */
 import type { Clock } from "@redrive/core";
 import type { EngineEvent } from "../engine/events.ts";
+import { isEnded, type RetryTask } from "../model/task.ts";
 import type { Redrive } from "../redrive.ts";
-import { isEnded, type RetryTask } from "../task.ts";
 
 /** What is asked of the service. */
 export type WatchedService = Pick<Redrive, "get" | "onEvent">;

@@ -13,8 +13,8 @@ import {
   quantileMs,
   rateReadyAt,
 } from "@redrive/core";
-import type { DestinationRow, TaskCount } from "../store.ts";
-import type { TaskStatus } from "../task.ts";
+import type { DestinationRow, TaskCount } from "../model/store.ts";
+import type { TaskStatus } from "../model/task.ts";
 
 export interface DestinationHealth {
   readonly name: string;

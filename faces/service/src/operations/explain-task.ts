@@ -3,7 +3,7 @@
  * destination. It judges nothing: it says which of the things that hold a task back holds this one.
  */
 import { explainReason, formatDuration } from "@redrive/core";
-import type { RetryTask } from "../task.ts";
+import type { RetryTask } from "../model/task.ts";
 import type { DestinationHealth } from "./destination-health.ts";
 
 export interface TaskFacts {

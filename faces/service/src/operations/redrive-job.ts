@@ -4,8 +4,8 @@
  * letters themselves: whatever a crash took of its progress is counted again.
  */
 import { createHash } from "node:crypto";
-import type { Note, TaskFilter } from "../store.ts";
-import type { RetryTask } from "../task.ts";
+import type { Note, TaskFilter } from "../model/store.ts";
+import type { RetryTask } from "../model/task.ts";
 import type { Skips } from "./skips.ts";
 
 export type DeadFilter = Omit<TaskFilter, "status">;

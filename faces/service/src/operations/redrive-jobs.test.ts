@@ -1,15 +1,15 @@
 /** Redrive jobs, on a virtual clock: their pace, their set, their ends, and what outlives a process. */
 import { type VirtualClock, virtualClock } from "@redrive/core";
 import { describe, expect, it } from "vitest";
-import { serviceError } from "../errors.ts";
+import { serviceError } from "../model/errors.ts";
 import {
   blankDestination,
   type DestinationRow,
   type NoteTable,
   type TaskFilter,
-} from "../store.ts";
+} from "../model/store.ts";
+import type { RetryTask } from "../model/task.ts";
 import { memoryNotes } from "../stores/memory/memory-notes.ts";
-import type { RetryTask } from "../task.ts";
 import { markOf } from "./redrive-job.ts";
 import { RedriveJobs } from "./redrive-jobs.ts";
 import type { RedriveSource } from "./redrive-run.ts";

@@ -4,8 +4,8 @@
  * shared store a node runs what it began; another takes it when that node has been silent.
  */
 import { type Clock, RedriveError } from "@redrive/core";
-import { serviceError } from "../errors.ts";
-import type { NoteTable } from "../store.ts";
+import { serviceError } from "../model/errors.ts";
+import type { NoteTable } from "../model/store.ts";
 import { assertBounds, REDRIVE_BOUNDS } from "./redrive-bounds.ts";
 import {
   type DeadFilter,

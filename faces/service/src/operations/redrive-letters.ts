@@ -2,13 +2,14 @@
  * Redrive letters: makes new tasks of dead letters, one or all that match, each once, under the
  * policy that it had or the newest version of that.
  */
-import { assertKeyTargets } from "../deliver/key-targets.ts";
+
 import { givenBy } from "../deliver/request-headers.ts";
-import type { NewId } from "../ids.ts";
-import type { Policies } from "../policies.ts";
-import type { Secrets } from "../secrets.ts";
-import type { TaskFilter, TaskPage, TaskQuery } from "../store.ts";
-import type { NewTask } from "../task.ts";
+import { assertKeyTargets } from "../intake/key-targets.ts";
+import type { Policies } from "../intake/policies.ts";
+import type { Secrets } from "../intake/secrets.ts";
+import type { NewId } from "../model/ids.ts";
+import type { TaskFilter, TaskPage, TaskQuery } from "../model/store.ts";
+import type { NewTask } from "../model/task.ts";
 import { markOf, type RedriveJob } from "./redrive-job.ts";
 import { againOf } from "./redriven-task.ts";
 import { REDRIVEN, type Skip, type Skips, skipOf, skippedIn, withSkip } from "./skips.ts";

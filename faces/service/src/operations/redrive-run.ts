@@ -4,8 +4,8 @@
  * pauses by itself when the first ones fail or a circuit opens.
  */
 import { type Clock, RedriveError } from "@redrive/core";
-import type { DestinationRow, Page, TaskFilter, TaskPage } from "../store.ts";
-import type { RetryTask } from "../task.ts";
+import type { DestinationRow, Page, TaskFilter, TaskPage } from "../model/store.ts";
+import type { RetryTask } from "../model/task.ts";
 import { type RedriveJob, standingOf } from "./redrive-job.ts";
 import type { RedriveOf } from "./redrive-letters.ts";
 import { REDRIVEN, type Skip, type Skips, skipOf, skippedIn, withSkip } from "./skips.ts";

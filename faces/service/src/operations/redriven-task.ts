@@ -1,5 +1,5 @@
 /** Redriven task: what a dead letter is sent again as. */
-import type { NewTask, RetryTask } from "../task.ts";
+import type { NewTask, RetryTask } from "../model/task.ts";
 
 /** Under the key of its source, so that the target can tell; without a row in the key table. */
 export function againOf(

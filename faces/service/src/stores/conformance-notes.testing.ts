@@ -2,7 +2,7 @@
  * Conformance of notes, and of tasks that follow on the end of others.
  */
 import { describe, expect, it } from "vitest";
-import type { Note, Store } from "../store.ts";
+import type { Note, Store } from "../model/store.ts";
 import { batch, claimFirst, create, newTask, settle, T0, TENANT } from "./store.testing.ts";
 
 const note: Note = { kind: "redrive", tenantId: TENANT, id: "b", version: 1, text: "{}" };

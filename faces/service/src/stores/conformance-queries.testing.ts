@@ -2,7 +2,7 @@
  * Query conformance: what the looking half of every store must do. A part of `conformance.testing.ts`.
  */
 import { describe, expect, it } from "vitest";
-import type { Store } from "../store.ts";
+import type { Store } from "../model/store.ts";
 import { batch, claimFirst, claimOf, create, settle, T0, TENANT } from "./store.testing.ts";
 
 export function queryConformance(store: () => Store): void {

@@ -3,7 +3,7 @@
  * store that is empty; a skip must give a reason.
  */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { blankDestination, type DestinationRow, type Settle, type Store } from "../store.ts";
+import { blankDestination, type DestinationRow, type Settle, type Store } from "../model/store.ts";
 import { noteConformance } from "./conformance-notes.testing.ts";
 import { queryConformance } from "./conformance-queries.testing.ts";
 import {

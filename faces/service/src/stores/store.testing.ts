@@ -9,8 +9,8 @@ import {
   type Settle,
   type StartedTask,
   type Store,
-} from "../store.ts";
-import type { AttemptLog, Lane, NewTask } from "../task.ts";
+} from "../model/store.ts";
+import type { AttemptLog, Lane, NewTask } from "../model/task.ts";
 
 export const T0 = 1_800_000_000_000;
 export const TENANT = "acme";

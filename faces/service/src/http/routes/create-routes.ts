@@ -4,11 +4,11 @@
  */
 import { DocumentError, isObject } from "@redrive/core";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { assertKeyTargets } from "../../deliver/key-targets.ts";
-import { assertNoLoop } from "../../hop.ts";
+import { assertKeyTargets } from "../../intake/key-targets.ts";
+import type { TaskInput } from "../../intake/task-input.ts";
+import { assertNoLoop } from "../../model/hop.ts";
+import { isEnded } from "../../model/task.ts";
 import type { Accepted } from "../../redrive.ts";
-import { isEnded } from "../../task.ts";
-import type { TaskInput } from "../../task-input.ts";
 import type { Caller } from "../access.ts";
 import { logFault } from "../answer.ts";
 import { inputOf, inTask, preferredWait } from "../created-task.ts";

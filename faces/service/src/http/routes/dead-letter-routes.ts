@@ -3,8 +3,8 @@
  */
 import { DocumentError } from "@redrive/core";
 import type { FastifyRequest } from "fastify";
+import type { TaskFilter, TaskPage } from "../../model/store.ts";
 import { groupDeadLetters } from "../../operations/dead-letter-groups.ts";
-import type { TaskFilter, TaskPage } from "../../store.ts";
 import { type AddRoutes, type Front, tenantOf } from "../front.ts";
 import { DeadLetterGroupList, DeadLetterQuery, Discarded } from "../schemas/operation-schemas.ts";
 import { DeadFilterFields, TaskList } from "../schemas/task-schemas.ts";

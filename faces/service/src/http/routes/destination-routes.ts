@@ -4,7 +4,7 @@
 import type { DestinationDocument } from "@redrive/core";
 import { DocumentError, isObject } from "@redrive/core";
 import type { FastifyRequest } from "fastify";
-import { serviceError } from "../../errors.ts";
+import { serviceError } from "../../model/errors.ts";
 import type { DestinationHealth } from "../../operations/destination-health.ts";
 import { type AddRoutes, type Front, tenantOf } from "../front.ts";
 import {

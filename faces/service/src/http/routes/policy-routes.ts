@@ -3,8 +3,8 @@
  */
 import { DocumentError, isObject, type PolicyDocument, presets } from "@redrive/core";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { serviceError } from "../../errors.ts";
-import type { PolicyRow } from "../../store.ts";
+import { serviceError } from "../../model/errors.ts";
+import type { PolicyRow } from "../../model/store.ts";
 import { type AddRoutes, type Front, tenantOf } from "../front.ts";
 import {
   PolicyList,

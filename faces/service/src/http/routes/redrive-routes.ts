@@ -3,7 +3,7 @@
  */
 import { DocumentError } from "@redrive/core";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { serviceError, taskNotFound } from "../../errors.ts";
+import { serviceError, taskNotFound } from "../../model/errors.ts";
 import type { RedriveJob } from "../../operations/redrive-job.ts";
 import { type AddRoutes, callerOf, type Front, tenantOf } from "../front.ts";
 import {

@@ -4,8 +4,8 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
-import { serviceError } from "../../errors.ts";
-import { DEFAULT_TENANT } from "../../task.ts";
+import { serviceError } from "../../model/errors.ts";
+import { DEFAULT_TENANT } from "../../model/task.ts";
 import { docsPage, docsStyle } from "../docs-page.ts";
 import { type AddRoutes, type Front, tenantOf } from "../front.ts";
 

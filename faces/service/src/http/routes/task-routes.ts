@@ -2,8 +2,8 @@
  * Task routes: looking at tasks and their attempts, cancelling them, and running them now.
  */
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { serviceError, taskNotFound } from "../../errors.ts";
-import type { RetryTask } from "../../task.ts";
+import { serviceError, taskNotFound } from "../../model/errors.ts";
+import type { RetryTask } from "../../model/task.ts";
 import { type CursorPlace, readCursor, writeCursor } from "../cursor.ts";
 import { type AddRoutes, callerOf, type Front, shownTo, tenantOf } from "../front.ts";
 import {

@@ -19,8 +19,8 @@ import {
   type StartedTask,
   type TaskRef,
   type WakeResult,
-} from "../../store.ts";
-import { isEnded, laneOf, type NewTask, type TaskState } from "../../task.ts";
+} from "../../model/store.ts";
+import { isEnded, laneOf, type NewTask, type TaskState } from "../../model/task.ts";
 import { keyOf, type Row, type Rows } from "./rows.ts";
 
 /** Who writes, and when. */

@@ -3,7 +3,7 @@
  * its first items happen), unknown (it happens, but the answer says otherwise) or late.
  */
 import type { Clock, Random } from "@redrive/core";
-import type { Batch, CommitResult, Store } from "../../store.ts";
+import type { Batch, CommitResult, Store } from "../../model/store.ts";
 import type { MemoryStore } from "./memory-store.ts";
 
 export type StoreFault = "lost" | "torn" | "unknown" | "late";

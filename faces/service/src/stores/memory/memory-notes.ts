@@ -1,7 +1,7 @@
 /**
  * Memory notes: the note table of the memory store, a map.
  */
-import type { Note, NoteTable, NoteText } from "../../store.ts";
+import type { Note, NoteTable, NoteText } from "../../model/store.ts";
 import { keyOf } from "./rows.ts";
 
 export interface MemoryNotes extends NoteTable {

@@ -9,8 +9,8 @@ import type {
   PolicyRow,
   Retention,
   Store,
-} from "../../store.ts";
-import { isEnded, type RetryTask } from "../../task.ts";
+} from "../../model/store.ts";
+import { isEnded, type RetryTask } from "../../model/task.ts";
 import {
   applyCancel,
   applyClaim,

@@ -3,9 +3,9 @@
  * counted by state. Every change of state goes through `move`, so that no index can fall behind.
  */
 
-import { createHeap, type Heap } from "../../heap.ts";
-import type { TaskCount } from "../../store.ts";
-import type { AttemptLog, Lane, NewTask, TaskState, TaskStatus } from "../../task.ts";
+import { createHeap, type Heap } from "../../collections/heap.ts";
+import type { TaskCount } from "../../model/store.ts";
+import type { AttemptLog, Lane, NewTask, TaskState, TaskStatus } from "../../model/task.ts";
 
 /** A task as it is held. Mutable: only this folder sees it. */
 export interface Row {

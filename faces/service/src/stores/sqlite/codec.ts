@@ -3,7 +3,7 @@
  * here, because naming columns costs more than reading them.
  */
 import type { StopReason } from "@redrive/core";
-import type { DestinationRow, StartedTask } from "../../store.ts";
+import type { DestinationRow, StartedTask } from "../../model/store.ts";
 import {
   type AttemptLog,
   type Headers,
@@ -13,7 +13,7 @@ import {
   type RetryTask,
   TASK_STATUSES,
   type TaskStatus,
-} from "../../task.ts";
+} from "../../model/task.ts";
 
 /** What SQLite holds and hands out. */
 export type Cell = null | number | string | Uint8Array;

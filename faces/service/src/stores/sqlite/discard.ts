@@ -2,7 +2,7 @@
  * Discard: removes dead letters that somebody has given up for good, with their payloads and
  * attempts, and keeps the counts in step.
  */
-import type { Store } from "../../store.ts";
+import type { Store } from "../../model/store.ts";
 import type { Places } from "./places.ts";
 import type { Sql } from "./sql.ts";
 

@@ -10,8 +10,8 @@ import {
   type SettleResult,
   type TaskRef,
   type WakeResult,
-} from "../../store.ts";
-import type { NewTask } from "../../task.ts";
+} from "../../model/store.ts";
+import type { NewTask } from "../../model/task.ts";
 import type { Author } from "./author.ts";
 import {
   ATTEMPT_COLUMNS,

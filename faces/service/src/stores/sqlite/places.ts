@@ -2,8 +2,8 @@
  * Places: destinations, nodes and counts by their numbers. This process is the only writer, so
  * what has been read once is kept: a claim compares versions without asking the disk.
  */
-import { blankDestination, type DestinationRow, type DestinationWrite } from "../../store.ts";
-import type { TaskStatus } from "../../task.ts";
+import { blankDestination, type DestinationRow, type DestinationWrite } from "../../model/store.ts";
+import type { TaskStatus } from "../../model/task.ts";
 import {
   type Cell,
   DESTINATION_COLUMNS,

@@ -1,8 +1,8 @@
 /** Tests that a destination's policy is what its tasks get, and that a hedge is refused. */
 import { systemClock } from "@redrive/core";
 import { afterEach, describe, expect, it } from "vitest";
-import { createRedrive } from "./create-redrive.ts";
-import type { Redrive } from "./redrive.ts";
+import { createRedrive } from "../create-redrive.ts";
+import type { Redrive } from "../redrive.ts";
 
 const targetUrl = "https://orders.example/hook";
 const destination = "https://orders.example";

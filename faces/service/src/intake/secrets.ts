@@ -8,11 +8,11 @@
  */
 import { createCipheriv, createDecipheriv, createHash, createHmac } from "node:crypto";
 import { quote, RedriveError } from "@redrive/core";
-import type { FillRandom } from "./ids.ts";
+import type { FillRandom } from "../model/ids.ts";
+import type { NoteTable } from "../model/store.ts";
+import type { Headers, NewTask } from "../model/task.ts";
+import { isHarmlessHeader } from "../model/task-headers.ts";
 import type { Digest } from "./policies.ts";
-import type { NoteTable } from "./store.ts";
-import type { Headers, NewTask } from "./task.ts";
-import { isHarmlessHeader } from "./task-headers.ts";
 
 export interface Secrets {
   /** The task as it may rest. */

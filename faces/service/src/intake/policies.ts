@@ -3,10 +3,10 @@
  * registration, and a policy that comes with a task is kept under the digest of its document.
  */
 import { type PolicyDocument, presets, resolvePolicy } from "@redrive/core";
-import { type PolicyBook, PRESET_VERSION } from "./engine/policy-book.ts";
-import { serviceError } from "./errors.ts";
-import type { PolicyRow, Store } from "./store.ts";
-import { DEFAULT_TENANT } from "./task.ts";
+import { type PolicyBook, PRESET_VERSION } from "../engine/policy-book.ts";
+import { serviceError } from "../model/errors.ts";
+import type { PolicyRow, Store } from "../model/store.ts";
+import { DEFAULT_TENANT } from "../model/task.ts";
 
 /** The digest of texts and bytes, in hexadecimal. */
 export type Digest = (parts: readonly (string | Uint8Array)[]) => string;

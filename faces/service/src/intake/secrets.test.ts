@@ -1,9 +1,9 @@
 /** Secrets: what is sealed, what opens it, and which keys a store accepts. */
 import { randomBytes } from "node:crypto";
 import { expect, it } from "vitest";
+import { memoryNotes } from "../stores/memory/memory-notes.ts";
+import { newTask } from "../stores/store.testing.ts";
 import { openSecrets, parseEncryptionKeys } from "./secrets.ts";
-import { memoryNotes } from "./stores/memory/memory-notes.ts";
-import { newTask } from "./stores/store.testing.ts";
 
 const fill = (bytes: Uint8Array) => void bytes.set(randomBytes(bytes.length));
 const key = () => randomBytes(32).toString("base64");

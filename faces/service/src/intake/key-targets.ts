@@ -3,10 +3,11 @@
  * handed over or redriven, by the host as it is written: a name must be listed as a name, since what it resolves
  * to is the business of the guard that judges every attempt.
  */
-import { serviceError } from "../errors.ts";
-import { remembered } from "../remembered.ts";
-import { isInBlock, parseAddress } from "./address.ts";
-import { type AllowRule, parseAllowlist } from "./allowlist.ts";
+
+import { remembered } from "../collections/bounded-cache.ts";
+import { isInBlock, parseAddress } from "../deliver/address.ts";
+import { type AllowRule, parseAllowlist } from "../deliver/allowlist.ts";
+import { serviceError } from "../model/errors.ts";
 
 const rulesOf = remembered(1000, parseAllowlist);
 

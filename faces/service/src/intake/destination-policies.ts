@@ -3,9 +3,9 @@
  * document, otherwise the default. The task is pinned to its version like any other.
  */
 import type { DestinationDocument } from "@redrive/core";
+import type { Store } from "../model/store.ts";
+import type { NewTask } from "../model/task.ts";
 import type { Policies, PolicyChoice } from "./policies.ts";
-import type { Store } from "./store.ts";
-import type { NewTask } from "./task.ts";
 import type { TaskInput } from "./task-input.ts";
 
 export const DEFAULT_POLICY = "background";

@@ -1,9 +1,9 @@
 /** Tests of registering and replacing policies: of those who race, nobody's document is lost. */
 import { afterEach, describe, expect, it } from "vitest";
-import { createRedrive } from "./create-redrive.ts";
-import type { Redrive } from "./redrive.ts";
-import type { Store } from "./store.ts";
-import { memoryStore } from "./stores/memory/memory-store.ts";
+import { createRedrive } from "../create-redrive.ts";
+import type { Store } from "../model/store.ts";
+import type { Redrive } from "../redrive.ts";
+import { memoryStore } from "../stores/memory/memory-store.ts";
 
 let redrive: Redrive;
 afterEach(() => redrive.stop());

@@ -1,6 +1,6 @@
 /** Remembered answers: asked once each, and never too many of them. */
 import { expect, it } from "vitest";
-import { remembered } from "./remembered.ts";
+import { remembered } from "./bounded-cache.ts";
 
 it("asks once for each text, until it knows too many", () => {
   const asked: string[] = [];

@@ -15,10 +15,10 @@ import {
   type Rule,
   textRule,
 } from "@redrive/core";
-import type { RefusedTarget, Target } from "./deliver/target.ts";
-import { serviceError } from "./errors.ts";
-import type { Headers, NewTask } from "./task.ts";
-import { headerProblems } from "./task-headers.ts";
+import type { RefusedTarget, Target } from "../deliver/target.ts";
+import { serviceError } from "../model/errors.ts";
+import type { Headers, NewTask } from "../model/task.ts";
+import { headerProblems } from "../model/task-headers.ts";
 
 /**
  * JSON as it was received. It is sent byte for byte: parsing and spelling it again would change
