@@ -1,7 +1,8 @@
 /** Advice text: what the advisor came to, for people: policy, coverage, reasons, code. */
+import { formatDuration, formatPercent } from "@redrive/core";
 import { type Advice, type Answers, questions, type UsualDifference } from "@redrive/simulator";
 import { adviceCode } from "@redrive/simulator/export";
-import { formatDuration, percent, policyWords } from "@redrive/simulator/words";
+import { policyWords } from "@redrive/simulator/words";
 import type { Look } from "./screen.ts";
 import { jsonLines } from "./terminal/json-lines.ts";
 import { table } from "./terminal/table.ts";
@@ -49,7 +50,7 @@ function answerLines(answers: Answers, look: Look): readonly string[] {
 function coverageWords(answers: Answers, { coverage }: Advice): string {
   const fallback = questions.find(({ id }) => id === "outageMs")?.fallback;
   const outageMs = answers.outageMs ?? Number(fallback);
-  return `An outage of ${formatDuration(outageMs)} is outlasted by ${percent(coverage)} of the calls.`;
+  return `An outage of ${formatDuration(outageMs)} is outlasted by ${formatPercent(coverage)} of the calls.`;
 }
 
 function differenceLines(
@@ -58,8 +59,8 @@ function differenceLines(
   look: Look,
 ): readonly string[] {
   const rows = [
-    ["the usual tree", difference.usual, percent(difference.usualCoverage)],
-    ["this advice", policyWords(policy), percent(difference.ourCoverage)],
+    ["the usual tree", difference.usual, formatPercent(difference.usualCoverage)],
+    ["this advice", policyWords(policy), formatPercent(difference.ourCoverage)],
   ];
   const columns = [
     { head: "" },

@@ -3,8 +3,7 @@
  * must say --yes.
  */
 import { isCancel, text } from "@clack/prompts";
-import { RedriveError } from "@redrive/core";
-import { counted } from "@redrive/simulator/words";
+import { formatCount, RedriveError } from "@redrive/core";
 import type { Screen } from "./screen.ts";
 
 export interface Confirmation {
@@ -20,10 +19,10 @@ export async function confirmed(screen: Screen, what: Confirmation): Promise<boo
   const { verb, noun, count, yes } = what;
   if (yes || count === 0) return true;
   if (!screen.isInteractive) {
-    const message = `this would ${verb} ${counted(count, noun)}: say --yes to do it, --dry-run to look first`;
+    const message = `this would ${verb} ${formatCount(count, noun)}: say --yes to do it, --dry-run to look first`;
     throw new RedriveError("INVALID_ARGUMENT", message);
   }
-  const message = `This will ${verb} ${counted(count, noun)}. Type the number to go on.`;
+  const message = `This will ${verb} ${formatCount(count, noun)}. Type the number to go on.`;
   const typed = await text({ message });
   return !isCancel(typed) && typed.trim() === String(count);
 }

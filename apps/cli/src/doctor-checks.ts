@@ -5,9 +5,8 @@
 import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import process from "node:process";
-import { type Clock, systemClock } from "@redrive/core";
+import { type Clock, formatDuration, systemClock } from "@redrive/core";
 import { assertEncryptionKey, checkSqliteFile } from "@redrive/service";
-import { formatDuration } from "@redrive/simulator/words";
 import { keysOf } from "./key-books.ts";
 import { openablePort } from "./ports.ts";
 import { type ServiceConfig, storePath } from "./service-config.ts";

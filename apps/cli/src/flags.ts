@@ -2,8 +2,7 @@
  * Flags: texts of the command line turned into values once, at the edge. Whatever is wrong, the
  * message quotes the value, and commander puts the flag's name before it.
  */
-import { nearestName, parseDuration, quote } from "@redrive/core";
-import { formatInteger } from "@redrive/simulator/words";
+import { formatInteger, nearestName, parseDuration, quote } from "@redrive/core";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { Seed } from "./presentation.ts";
 

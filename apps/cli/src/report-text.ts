@@ -2,8 +2,9 @@
  * Report text: a simulated run for people: the verdict first, then the measures that the world has,
  * then load, attempts and goodput over time on one scale, with the trouble marked below.
  */
+import { formatDuration } from "@redrive/core";
 import type { PhaseDocument, Report, ScenarioDocument } from "@redrive/simulator";
-import { formatDuration, peaksOver, ratesOver, reportRows } from "@redrive/simulator/words";
+import { peaksOver, ratesOver, reportRows } from "@redrive/simulator/words";
 import { type Panel, type PanelsOptions, panelLines, panelsSvg, SVG_COLUMNS } from "./panels.ts";
 import type { Look } from "./screen.ts";
 import { chartRoom } from "./terminal/columns.ts";

@@ -2,7 +2,7 @@
  * SVG: small pictures without a library: bars for one call's waits, columns for counts over time.
  * They follow the reader's light or dark setting, and every number in them has its unit.
  */
-import { formatDuration, formatInteger } from "@redrive/simulator/words";
+import { formatDuration, formatInteger } from "@redrive/core";
 
 const STYLE = `
   text { font: 13px system-ui, sans-serif; fill: #1f2933; }

@@ -2,9 +2,8 @@
  * Task text: tasks and their attempts for people. An instant is told as how long ago, or how soon;
  * the clock's own time only where lines follow one another.
  */
-import { systemClock } from "@redrive/core";
+import { formatCount, formatDuration, systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
-import { counted, formatDuration } from "@redrive/simulator/words";
 import type { Look } from "./screen.ts";
 import type { Tone } from "./terminal/paint.ts";
 import { type Cell, type Column, table } from "./terminal/table.ts";
@@ -113,7 +112,7 @@ export function taskDetail(
   );
   const status = paint(TONES[task.status], task.status);
   return [
-    `${paint("strong", task.taskId)}  ${status}  ${counted(task.attemptNumber, "attempt")}`,
+    `${paint("strong", task.taskId)}  ${status}  ${formatCount(task.attemptNumber, "attempt")}`,
     ...lines,
     ...(attempts.length === 0 ? [] : ["", ...attemptTable(attempts, look)]),
   ];

@@ -2,6 +2,7 @@
  * Simulate: a scenario and a seed in, a report out. The same seed gives the same report in Node and
  * in every browser: nothing here looks at a clock, draws by itself or depends on the host.
  */
+import { formatPercent } from "@redrive/core";
 import { coverageOf } from "./coverage.ts";
 import type { OnProgress, Watch } from "./engine/progress.ts";
 import { createTrace } from "./engine/trace.ts";
@@ -13,7 +14,6 @@ import {
   resolveCalls,
   type ScenarioDocument,
 } from "./scenario.ts";
-import { percent } from "./words/figures.ts";
 import { runCalls } from "./world/calls.ts";
 import { runContention } from "./world/contention.ts";
 import { isFleet, runFleet } from "./world/fleet.ts";
@@ -92,5 +92,5 @@ function contentionVerdict({ calls, attempts, doneAtMs }: Figures): string {
 
 function queueVerdict({ duplicateShare = 0, deadLetterShare = 0 }: Figures): string {
   const sick = deadLetterShare > 0.01 ? ", more than the healthy 1 %" : "";
-  return `${percent(duplicateShare)} of the runs are duplicates; ${percent(deadLetterShare)} of the messages are dead letters${sick}`;
+  return `${formatPercent(duplicateShare)} of the runs are duplicates; ${formatPercent(deadLetterShare)} of the messages are dead letters${sick}`;
 }

@@ -1,7 +1,6 @@
 /** `redrive destinations`: how those do that tasks go to, and whether anything goes there now. */
-import { systemClock } from "@redrive/core";
+import { formatDuration, formatInteger, systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
-import { formatDuration, formatInteger } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples } from "../flags.ts";
 import type { Presentation } from "../presentation.ts";

@@ -1,7 +1,6 @@
 /** `redrive dlq redrive`: dead letters once more, as new tasks, paced, with progress. */
-import { systemClock } from "@redrive/core";
+import { formatCount, systemClock } from "@redrive/core";
 import { type Client, REDRIVE_BOUNDS } from "@redrive/service/client";
-import { counted } from "@redrive/simulator/words";
 import { type Command, Option } from "commander";
 import { confirmed } from "../confirm.ts";
 import { addExamples, numberFlag, wholeFlag } from "../flags.ts";
@@ -100,17 +99,17 @@ function present(view: RedriveView): Presentation {
 /** Dead letters that it could not redrive: they are that still. */
 function leftWords({ count, detail, taskIds }: RedriveView["skips"][number]): string {
   const more = count > taskIds.length ? `, and ${count - taskIds.length} more` : "";
-  return `${counted(count, "dead letter")} skipped (${detail}): ${taskIds.join(", ")}${more}`;
+  return `${formatCount(count, "dead letter")} skipped (${detail}): ${taskIds.join(", ")}${more}`;
 }
 
 function wordsOf({ status, dryRun, total, redriven, skips, error, redriveId }: RedriveView) {
   if (total === 0) return "There are no dead letters to redrive.";
-  if (dryRun) return `${counted(total, "dead letter")} would be redriven.`;
+  if (dryRun) return `${formatCount(total, "dead letter")} would be redriven.`;
   if (status === "RUNNING")
-    return `${counted(total, "dead letter")} being redriven (${redriveId}).`;
+    return `${formatCount(total, "dead letter")} being redriven (${redriveId}).`;
   const count = skips.find(({ reason }) => reason === "redriven")?.count ?? 0;
   const others = count === 0 ? "" : `, ${count} had been redriven by somebody else`;
-  const done = `${redriven} of ${counted(total, "dead letter")} redriven${others}`;
+  const done = `${redriven} of ${formatCount(total, "dead letter")} redriven${others}`;
   if (status === "PAUSED") {
     return `${done}; then it paused${error ? `: ${error}` : ""}. Go on with \`redrive dlq resume ${redriveId}\`.`;
   }

@@ -3,9 +3,8 @@
  * thrown away; what changes many of them counts first and asks.
  */
 
-import { systemClock } from "@redrive/core";
+import { formatInteger, systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
-import { formatInteger } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples } from "../flags.ts";
 import type { Presentation } from "../presentation.ts";

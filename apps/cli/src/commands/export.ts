@@ -2,9 +2,8 @@
  * `redrive export`: tasks with their bodies and attempts, a line of JSON each, oldest page last. What
  * a service never gives back, the values of headers that may be secret, is masked here too.
  */
-import { systemClock } from "@redrive/core";
+import { formatCount, systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
-import { counted } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples } from "../flags.ts";
 import { OK } from "../presentation.ts";
@@ -61,7 +60,7 @@ async function exportTasks(screen: Screen, client: Client, flags: ExportFlags): 
     cursor = page.cursor;
   }
   progress.clear();
-  screen.note(`exported ${counted(count, "task")}\n`);
+  screen.note(`exported ${formatCount(count, "task")}\n`);
   screen.end(OK);
 }
 

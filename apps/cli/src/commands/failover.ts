@@ -2,17 +2,11 @@
  * `redrive sim failover`: the story that sells jitter. Every client has one job, the server is away
  * for a while, and what comes after decides: how long until all are served, and who gave up.
  */
-import type { PolicyDocument } from "@redrive/core";
+
+import { type PolicyDocument, formatDuration, formatInteger, formatNumber, formatPercent } from "@redrive/core";
 import { type CallsDocument, type Report, scenarios, simulate } from "@redrive/simulator";
 import type { CsvRow } from "@redrive/simulator/export";
-import {
-  formatDuration,
-  formatInteger,
-  formatNumber,
-  peaksOver,
-  percent,
-  policyWords,
-} from "@redrive/simulator/words";
+import { peaksOver, policyWords } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples, addOutage, addSeed, wholeFlag } from "../flags.ts";
 import { comparisonLines, type Panel, type PanelsOptions, panelsSvg } from "../panels.ts";
@@ -164,7 +158,7 @@ function summary(sides: readonly Side[], look: Look): readonly string[] {
     choice.name,
     formatNumber(report.amplification),
     formatInteger(report.peakAfter.count),
-    percent(report.lost / Math.max(1, report.calls)),
+    formatPercent(report.lost / Math.max(1, report.calls)),
     report.succeeded === 0 ? "-" : formatDuration(report.doneAtMs),
   ]);
   const columns = [

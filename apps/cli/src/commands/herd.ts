@@ -2,16 +2,10 @@
  * `redrive sim herd`: many clients fail at one instant and every retry fails too; when do their
  * retries arrive? One scale, one window and one seed for all strategies.
  */
-import type { PolicyDocument } from "@redrive/core";
+
+import { type PolicyDocument, formatDuration, formatInteger, formatPercent } from "@redrive/core";
 import { type Herd, herd } from "@redrive/simulator";
-import {
-  formatDuration,
-  formatInteger,
-  herdRows,
-  peaksOver,
-  percent,
-  policyWords,
-} from "@redrive/simulator/words";
+import { herdRows, peaksOver, policyWords } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples, addSeed, spanFlag, wholeFlag } from "../flags.ts";
 import { comparisonLines, type Panel, type PanelsOptions, panelsSvg } from "../panels.ts";
@@ -102,7 +96,7 @@ function runHerds(screen: Screen, flags: HerdFlags): readonly Side[] {
 function panelsOf(sides: readonly Side[]): readonly Panel[] {
   const { endMs } = scaleOf(sides);
   return sides.map(({ choice, result: { peak, windowMs, arrivals } }) => {
-    const share = `${percent(peak.share)} of the clients`;
+    const share = `${formatPercent(peak.share)} of the clients`;
     return {
       title: `${choice.name}: peak ${formatInteger(peak.count)} (${share}) at ${formatDuration(peak.atMs)}`,
       note: policyWords(choice.document),
@@ -144,7 +138,7 @@ function summary(sides: readonly Side[], look: Look): readonly string[] {
   const rows = sides.map(({ choice, result }) => [
     choice.name,
     formatInteger(result.peak.count),
-    percent(result.peak.share),
+    formatPercent(result.peak.share),
     formatInteger(result.retries),
     formatDuration(result.lastAtMs),
   ]);

@@ -2,9 +2,8 @@
  * `redrive import`: hands over again, as new tasks, what an export holds that had not ended. Policies
  * must be there before; what has ended is history and stays in the file.
  */
-import { RedriveError } from "@redrive/core";
+import { formatCount, RedriveError } from "@redrive/core";
 import type { Client, TaskToCreate } from "@redrive/service/client";
-import { counted } from "@redrive/simulator/words";
 import { type Command, InvalidArgumentError } from "commander";
 import { confirmed } from "../confirm.ts";
 import { readText } from "../documents.ts";
@@ -142,7 +141,7 @@ function present(result: Result): Presentation {
   const { imported, known, ended, refused, dryRun } = result;
   const verb = dryRun ? "would be imported" : "imported";
   const text = [
-    `${counted(imported, "task")} ${verb}, ${known} known already, ${ended} ended before, ${refused.length} refused.`,
+    `${formatCount(imported, "task")} ${verb}, ${known} known already, ${ended} ended before, ${refused.length} refused.`,
     ...refused.slice(0, MAX_TOLD).map(({ line, why }) => `line ${line}: ${why}`),
     ...(refused.length > MAX_TOLD ? [`and ${refused.length - MAX_TOLD} more`] : []),
   ];

@@ -2,9 +2,8 @@
  * `redrive keys`: who may call a service. Keys are in a file beside its store, so that they can be
  * made before it starts and while it runs; a key is shown once, and only its hash is kept.
  */
-import { quote, RedriveError, systemBytes, systemClock } from "@redrive/core";
+import { formatDuration, quote, RedriveError, systemBytes, systemClock } from "@redrive/core";
 import type { KeyBook, KeyLimits, KeyRecord, Scope } from "@redrive/service/http";
-import { formatDuration } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples, spanFlag, wholeFlag } from "../flags.ts";
 import {

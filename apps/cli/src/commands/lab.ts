@@ -2,13 +2,18 @@
  * `redrive sim lab`: published results against our own, with the tolerance and where it comes from. A
  * row that is known not to reproduce says why; any other miss exits with 1.
  */
-import { type Clock, quote, RedriveError, systemClock } from "@redrive/core";
+import {
+  type Clock,
+  formatCount,
+  formatNumber,
+  formatSignificant,
+  quote,
+  RedriveError,
+  systemClock,
+} from "@redrive/core";
 import { type LabReport, type LabRow, labs } from "@redrive/simulator";
 import {
-  counted,
   deviationOf,
-  figure,
-  formatNumber,
   isNumberRow,
   labRows,
   rowVerdict,
@@ -125,7 +130,7 @@ function labSvg(reports: readonly LabReport[]): string {
     dots: rows.filter(isNumberRow).map((row) => ({
       at: deviationOf(row),
       isBad: isMissed(row),
-      text: `${row.what}: published ${figure(row.published)}, ours ${figure(row.ours)}`,
+      text: `${row.what}: published ${formatSignificant(row.published)}, ours ${formatSignificant(row.ours)}`,
     })),
   }));
   return svgDots("How far ours lies from the published value, in tolerances", lines);
@@ -150,7 +155,7 @@ function labText(reports: readonly LabReport[], effort: number, look: Look): rea
     ...reports.flatMap((report) => [...reportLines(report, look), ""]),
     look.paint(
       missed === 0 ? "good" : "bad",
-      `${counted(rows.length, "result")}, ${ends}.${hasty}`,
+      `${formatCount(rows.length, "result")}, ${ends}.${hasty}`,
     ),
   ];
 }
@@ -202,7 +207,8 @@ function longLines({ what, published, ours, ok }: LabRow, look: Look): readonly 
 }
 
 function cellsOf(row: LabRow): readonly Cell[] {
-  const core = row.core === undefined ? "" : ` (core's own formula: ${figure(row.core)})`;
+  const core =
+    row.core === undefined ? "" : ` (core's own formula: ${formatSignificant(row.core)})`;
   return [
     `${row.what}${core}`,
     spell(row.published),
@@ -218,7 +224,7 @@ function endCell(row: LabRow): Cell {
 }
 
 function spell(value: number | string): string {
-  return typeof value === "string" ? value : figure(value);
+  return typeof value === "string" ? value : formatSignificant(value);
 }
 
 function presentList(): Presentation {

@@ -2,9 +2,10 @@
  * `redrive sim ladder`: one trouble, and the mitigations switched on one by one, so that one sees
  * which of them pays for itself.
  */
+import { formatDuration, formatNumber, formatPercent } from "@redrive/core";
 import { type Report, type ScenarioDocument, scenarios, simulate } from "@redrive/simulator";
 import type { CsvRow } from "@redrive/simulator/export";
-import { formatDuration, formatNumber, percent, ratesOver } from "@redrive/simulator/words";
+import { ratesOver } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples, addSeed } from "../flags.ts";
 import { type Panel, type PanelsOptions, panelsSvg } from "../panels.ts";
@@ -96,7 +97,7 @@ function ladderText(rungs: readonly Rung[], look: Look): readonly string[] {
   const rows = rungs.map(({ scenario, report }) => [
     scenario.description ?? report.scenario,
     formatNumber(report.amplification),
-    percent(report.goodput),
+    formatPercent(report.goodput),
     recovery(report),
   ]);
   return [...wrap(INTRO, look.width), "", ...table(COLUMNS, rows, look)];

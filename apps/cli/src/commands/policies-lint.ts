@@ -2,10 +2,9 @@
  * `redrive policies lint`: what will hurt in a policy, a destination or a set of tiers. Errors exit
  * with 1; where only some of several files could be read, the exit is 3.
  */
-import { RedriveError } from "@redrive/core";
+import { formatCount, RedriveError } from "@redrive/core";
 import { type Finding, type LintContext, type LintSubject, lint } from "@redrive/simulator";
 import type { CsvRow } from "@redrive/simulator/export";
-import { counted } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { readJson } from "../documents.ts";
 import { findingLines } from "../finding-lines.ts";
@@ -185,7 +184,7 @@ function summaryOf({ findings, problem, unread }: Linted): string {
   if (unread !== undefined) return unread;
   const count = (severity: Finding["severity"], noun: string) => {
     const found = findings.filter((one) => one.severity === severity).length;
-    return found === 0 ? [] : [counted(found, noun)];
+    return found === 0 ? [] : [formatCount(found, noun)];
   };
   const counts = [
     ...count("error", "error"),

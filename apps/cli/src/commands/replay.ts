@@ -2,16 +2,15 @@
  * `redrive sim replay`: the attempt log of a running service in, and side by side what another
  * policy would have done with the same outage.
  */
-import { type Replay, type ReplaySide, replay } from "@redrive/simulator";
 import {
-  counted,
+  formatCount,
   formatDuration,
   formatInteger,
   formatNumber,
-  peaksOver,
-  percent,
-  policyWords,
-} from "@redrive/simulator/words";
+  formatPercent,
+} from "@redrive/core";
+import { type Replay, type ReplaySide, replay } from "@redrive/simulator";
+import { peaksOver, policyWords } from "@redrive/simulator/words";
 import { type Command, Option } from "commander";
 import { naming, readText } from "../documents.ts";
 import { addExamples, addSeed } from "../flags.ts";
@@ -122,7 +121,7 @@ function replayText(choice: PolicyChoice, result: Replay, look: Look): readonly 
     { head: "change", align: "right" },
   ] as const;
   return [
-    ...wrap(`${counted(result.tasks, "task")}, ${troubleWords(result)}`, look.width),
+    ...wrap(`${formatCount(result.tasks, "task")}, ${troubleWords(result)}`, look.width),
     ...wrap(`${choice.name}: ${policyWords(choice.document)}`, look.width),
     "",
     ...table(columns, rows, look),
@@ -150,6 +149,6 @@ function troubleWords({ troubleFromAt, troubleToAt }: Replay): string {
 
 function guessWords({ guessed, replayed }: Replay): string {
   if (guessed === 0) return "Every outcome was logged within 5 s of the attempt that got it.";
-  const share = percent(guessed / Math.max(1, replayed.attempts));
-  return `${counted(guessed, "outcome")} (${share} of the attempts) had to be guessed: nothing was logged within 5 s.`;
+  const share = formatPercent(guessed / Math.max(1, replayed.attempts));
+  return `${formatCount(guessed, "outcome")} (${share} of the attempts) had to be guessed: nothing was logged within 5 s.`;
 }

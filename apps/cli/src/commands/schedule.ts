@@ -2,17 +2,9 @@
  * `redrive schedule`: the waits of one call whose every attempt fails, a line an attempt, and the
  * chance that they outlast an outage.
  */
-import { resolvePolicy } from "@redrive/core";
+import { formatCount, formatDuration, formatPercent, resolvePolicy } from "@redrive/core";
 import { COVERAGE_SAMPLES, coverage, type Schedule, schedule } from "@redrive/simulator";
-import {
-  counted,
-  formatDuration,
-  longestSumMs,
-  percent,
-  policyWords,
-  scheduleRows,
-  triedWords,
-} from "@redrive/simulator/words";
+import { longestSumMs, policyWords, scheduleRows, triedWords } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples, addOutage, addSeed } from "../flags.ts";
 import {
@@ -80,7 +72,7 @@ export function presentSchedule(flags: ScheduleFlags): Presentation {
 function scheduleText({ choice, result, outageMs, share }: Run, look: Look): readonly string[] {
   const { waits, sumMs } = result;
   const title = `${choice.name}: ${policyWords(choice.document)}`;
-  const outlasts = `An outage of ${formatDuration(outageMs)} is outlasted by ${percent(share)} of the calls`;
+  const outlasts = `An outage of ${formatDuration(outageMs)} is outlasted by ${formatPercent(share)} of the calls`;
   const tried = triedWords(choice.document, COVERAGE_SAMPLES);
   return [
     ...wrap(title, look.width),
@@ -89,7 +81,7 @@ function scheduleText({ choice, result, outageMs, share }: Run, look: Look): rea
     "",
     ...wrapAfter(
       "total   ",
-      `${counted(waits.length, "wait")}, ${formatDuration(sumMs)}${mostWords(choice, result)}. ${endWords(choice, result)}`,
+      `${formatCount(waits.length, "wait")}, ${formatDuration(sumMs)}${mostWords(choice, result)}. ${endWords(choice, result)}`,
       look.width,
     ),
     ...wrapAfter("covers  ", `${outlasts}${tried}.`, look.width),

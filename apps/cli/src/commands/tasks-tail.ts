@@ -2,9 +2,8 @@
  * `redrive tasks tail`: a line whenever a task changes. It asks for the newest tasks again and again,
  * each time after the answer to the time before, so that a slow service is never asked twice at once.
  */
-import { type Clock, systemClock } from "@redrive/core";
+import { type Clock, formatCount, systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
-import { counted } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples, spanFlag } from "../flags.ts";
 import { FAILED, OK } from "../presentation.ts";
@@ -117,7 +116,7 @@ function lineOf(task: Task, { paint }: Screen, { json }: TailFlags): string {
     timeOfDay(now),
     taskId,
     paint(tone, status.padEnd(9)),
-    counted(attemptNumber, "attempt").padEnd(11),
+    formatCount(attemptNumber, "attempt").padEnd(11),
     lastWords(task).padEnd(3),
     whenWords(task, now).padEnd(14),
     paint("faint", targetUrl),

@@ -2,7 +2,7 @@
  * Columns: counts over time as upright bars in eighths of a line, over an axis in time. Charts that
  * are to be compared are given the same `top` and the same `endMs`.
  */
-import { formatDuration, formatInteger } from "@redrive/simulator/words";
+import { formatDuration, formatInteger } from "@redrive/core";
 
 const EIGHTHS = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"] as const;
 

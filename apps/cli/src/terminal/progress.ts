@@ -3,7 +3,7 @@
  * gone when it ends. Where nobody looks on (no terminal), it writes nothing.
  */
 
-import { formatDuration } from "@redrive/simulator/words";
+import { formatDuration } from "@redrive/core";
 import { bar } from "./bar.ts";
 
 export interface ProgressView {

@@ -1,13 +1,7 @@
 /** Curve: one call whose every attempt fails: how long it waits, by seed, and what outage it outlasts. */
+import { formatCount, formatDuration, formatPercent } from "@redrive/core";
 import type { Schedule } from "@redrive/simulator";
-import {
-  counted,
-  formatDuration,
-  longestSumMs,
-  percent,
-  scheduleRows,
-  triedWords,
-} from "@redrive/simulator/words";
+import { longestSumMs, scheduleRows, triedWords } from "@redrive/simulator/words";
 import { createRef } from "preact";
 import { anotherSeed } from "../app/seed.ts";
 import type { View } from "../app/view.ts";
@@ -101,7 +95,7 @@ function CurveStats({ schedule }: { readonly schedule: Schedule }) {
         label="Sum of waits"
         value={formatDuration(sumMs)}
         tone="accent"
-        note={`${counted(waits.length, "wait")}${mostWords(schedule)}`}
+        note={`${formatCount(waits.length, "wait")}${mostWords(schedule)}`}
       />
       <Stat label="Attempts" value={String(attempts)} note={endWords(schedule)} />
       <Stat
@@ -116,7 +110,7 @@ function CurveStats({ schedule }: { readonly schedule: Schedule }) {
 
 function coveredWords(): string {
   const share = covered.value.value;
-  return share === undefined ? "…" : percent(share);
+  return share === undefined ? "…" : formatPercent(share);
 }
 
 function mostWords(schedule: Schedule): string {

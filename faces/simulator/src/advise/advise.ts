@@ -9,6 +9,9 @@ import {
   choiceRule,
   type DestinationDocument,
   DocumentError,
+  formatDuration,
+  formatInteger,
+  formatPercent,
   numberRule,
   type PolicyDocument,
   resolvePolicy,
@@ -16,7 +19,6 @@ import {
 import { attemptsToOutlast, coverageOf } from "../coverage.ts";
 import type { LintContext } from "../lint/subject.ts";
 import { tierLoad } from "../tier-load.ts";
-import { formatDuration, formatInteger, percent } from "../words/figures.ts";
 import type { Answers, ClientClass } from "./questions.ts";
 import { usualPolicy } from "./usual-policy.ts";
 
@@ -252,7 +254,7 @@ function reasonsFor(answers: Full, policy: PolicyDocument, coverage: number): st
 /** When it gives up, and why then. */
 function endReasons(answers: Full, attempts: number, coverage: number): string[] {
   const outage = formatDuration(answers.outageMs);
-  const share = `${percent(coverage)} of the cases`;
+  const share = `${formatPercent(coverage)} of the cases`;
   if (!isHurried(answers)) {
     const fewest = attempts > MIN_ATTEMPTS ? "are the fewest that outlast" : "outlast";
     return [`${attempts} attempts ${fewest} ${outage} (${share}).`];

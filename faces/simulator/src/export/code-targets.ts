@@ -3,9 +3,14 @@
  * JavaScript, for the AWS SDK and as a gRPC service config. What a target cannot say is told in
  * notes, since code that silently does something else is worse than none.
  */
-import { formatSeconds, type Policy, type PolicyDocument, resolvePolicy } from "@redrive/core";
+import {
+  formatCount,
+  formatSeconds,
+  type Policy,
+  type PolicyDocument,
+  resolvePolicy,
+} from "@redrive/core";
 import { exportAws, exportGrpc } from "@redrive/core/interop";
-import { counted } from "../words/figures.ts";
 import { literal, withKey } from "./code.ts";
 
 export type CodeTarget = "redrive" | "p-retry" | "cockatiel" | "aws" | "grpc";
@@ -105,7 +110,7 @@ function cockatielNotes(policy: Policy): readonly string[] {
     ...(isDrawn && jitterType !== "DECORRELATED" && policy.multiplier !== 2
       ? ["cockatiel always doubles with this jitter, whatever exponent says."]
       : []),
-    `cockatiel counts retries: maxAttempts ${maxAttempts - 1} makes ${counted(maxAttempts, "call")}.`,
+    `cockatiel counts retries: maxAttempts ${maxAttempts - 1} makes ${formatCount(maxAttempts, "call")}.`,
     `cockatiel bounds no total: wrap it in a timeout of ${formatSeconds(policy.totalBudgetMs)} if one is needed.`,
   ];
 }

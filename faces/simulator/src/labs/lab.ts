@@ -2,8 +2,8 @@
  * Lab: a published result and our own, side by side, with the tolerance and where it comes from.
  * Every lab is data and a function; a miss is a defect.
  */
+import { formatPercent } from "@redrive/core";
 import { root } from "../chance/numeric.ts";
-import { percent } from "../words/figures.ts";
 
 /** What may differ, and by how much. */
 export type Tolerance =
@@ -124,7 +124,7 @@ export function sampled(
   if (row.ok || off > BETWEEN_IMPLEMENTATIONS * Math.abs(published)) return row;
   return {
     ...row,
-    deviation: `${percent(off / published)} off: more than chance, less than the 3 % between the reference's own two implementations`,
+    deviation: `${formatPercent(off / published)} off: more than chance, less than the 3 % between the reference's own two implementations`,
   };
 }
 

@@ -2,13 +2,13 @@
  * Metastable lab: a queue whose clients retry at once after a timeout, and a dip in capacity. The law:
  * it recovers if and only if offered load times attempts per call is below capacity.
  */
-import type { DestinationDocument, PolicyDocument } from "@redrive/core";
+
+import { type DestinationDocument, type PolicyDocument, formatDuration } from "@redrive/core";
 import type { Report } from "../measure/report.ts";
 import { figuresOf } from "../measure/report.ts";
 import type { CallsDocument, PhaseDocument, ServerDocument } from "../scenario.ts";
 import { resolveCalls } from "../scenario.ts";
 import { simulate } from "../simulate.ts";
-import { formatDuration } from "../words/figures.ts";
 import { runCalls } from "../world/calls.ts";
 import {
   explained,

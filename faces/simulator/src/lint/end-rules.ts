@@ -1,9 +1,9 @@
 /** End rules: when a policy gives up, and whether that is too early, too late or never. */
 
+import { formatDuration, formatInteger, formatPercent } from "@redrive/core";
 import { drawsOf, nextDraw } from "../chance/draws.ts";
 import { coverageOf } from "../coverage.ts";
 import { nextWait, waitsOf } from "../engine/waits.ts";
-import { formatDuration, formatInteger, percent } from "../words/figures.ts";
 import { callsTried, type Rule, SAMPLES } from "./rule.ts";
 import type { Target } from "./subject.ts";
 
@@ -63,7 +63,7 @@ const waitsDoNotFit: Rule = {
     return {
       severity: "warning",
       field: "totalBudgetMs",
-      sentence: `Only ${percent(share)} of the calls reach attempt ${policy.maxAttempts}: the waits do not fit into ${formatDuration(policy.totalBudgetMs)}.`,
+      sentence: `Only ${formatPercent(share)} of the calls reach attempt ${policy.maxAttempts}: the waits do not fit into ${formatDuration(policy.totalBudgetMs)}.`,
       fix: policy.delaysMs
         ? "Raise totalBudgetMs, or take entries out of delaysMs."
         : "Raise totalBudgetMs, or lower maxAttempts or maxDelayMs to what the budget holds.",
@@ -101,7 +101,7 @@ const shortCover: Rule = {
     return {
       severity: "warning",
       field: "maxAttempts",
-      sentence: `${percent(share)} of the calls outlast an outage of ${formatDuration(outageMs)}; the others spend ${policy.maxAttempts} attempts for nothing.`,
+      sentence: `${formatPercent(share)} of the calls outlast an outage of ${formatDuration(outageMs)}; the others spend ${policy.maxAttempts} attempts for nothing.`,
       fix: `Raise ${policy.delaysMs ? "the entries of delaysMs or add some" : "maxAttempts or initialDelayMs"} (ask advise for the fewest attempts with 95 %), or hand the call to the durable service.`,
       figures: { outageMs, coverage: share },
     };

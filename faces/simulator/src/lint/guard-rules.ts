@@ -1,6 +1,12 @@
 /** Guard rules: what stands, or fails to stand, between retries and the server. */
-import { type CompiledPolicy, hedgeQuantile } from "@redrive/core";
-import { formatDuration, formatInteger, formatNumber, percent } from "../words/figures.ts";
+import {
+  type CompiledPolicy,
+  formatDuration,
+  formatInteger,
+  formatNumber,
+  formatPercent,
+  hedgeQuantile,
+} from "@redrive/core";
 import { HERD, type Rule } from "./rule.ts";
 
 const UNSAFE_METHODS = ["POST", "PATCH"];
@@ -85,7 +91,7 @@ const noBudget: Rule = {
     return {
       severity: "warning",
       field: "retryBudget",
-      sentence: `In an outage the load grows to ${maxAttempts} times: a server used to more than ${percent(1 / maxAttempts)} of its capacity never recovers by itself.`,
+      sentence: `In an outage the load grows to ${maxAttempts} times: a server used to more than ${formatPercent(1 / maxAttempts)} of its capacity never recovers by itself.`,
       fix: "Set retryBudget to { ratio: 0.1 }: the load then grows to 1.1 times at most.",
       figures: { amplification: maxAttempts, safeUtilisation: 1 / maxAttempts },
     };
@@ -103,7 +109,7 @@ const largeBudget: Rule = {
       return {
         severity: "warning",
         field: "retryBudget.ratio",
-        sentence: `A budget of ${percent(budget.ratio)} lets the load grow to ${formatNumber(1 + budget.ratio)} times: it saves only servers used to less than ${percent(safe)}.`,
+        sentence: `A budget of ${formatPercent(budget.ratio)} lets the load grow to ${formatNumber(1 + budget.ratio)} times: it saves only servers used to less than ${formatPercent(safe)}.`,
         fix: "Set retryBudget.ratio to 0.1 or 0.2.",
         figures: { amplification: 1 + budget.ratio, safeUtilisation: safe },
       };
@@ -167,7 +173,7 @@ const hastyBreaker: Rule = {
     return {
       severity: "warning",
       field: "breaker.minCalls",
-      sentence: `With ${cause}, ${breaker.minCalls} calls open the circuit for everybody with a chance of ${percent(chance)}.`,
+      sentence: `With ${cause}, ${breaker.minCalls} calls open the circuit for everybody with a chance of ${formatPercent(chance)}.`,
       fix: keyed
         ? "Keep one breaker per shard, or set minCalls to 100 or more."
         : "Set breaker.minCalls to 20 or more.",
@@ -203,7 +209,7 @@ const earlyHedge: Rule = {
     return {
       severity: "warning",
       field: "hedge.after",
-      sentence: `Hedging at ${hedge.after} sends ${percent(extra)} more calls on a good day; at p95 it would be 5 %.`,
+      sentence: `Hedging at ${hedge.after} sends ${formatPercent(extra)} more calls on a good day; at p95 it would be 5 %.`,
       fix: 'Set hedge.after to "p95".',
       figures: { extraLoad: extra },
     };

@@ -3,9 +3,9 @@
  * behind it. It passes when nothing worse than `info` is found.
  */
 
+import { formatInteger, formatNumber, formatPercent } from "@redrive/core";
 import { policyOf } from "../scenario.ts";
 import { tierLoad } from "../tier-load.ts";
-import { formatInteger, formatNumber, percent } from "../words/figures.ts";
 import { endRules } from "./end-rules.ts";
 import { guardRules } from "./guard-rules.ts";
 import type { Finding, Found, Rule } from "./rule.ts";
@@ -78,7 +78,7 @@ function nestedLayers(tiers: readonly LintTier[]): Finding | undefined {
     {
       severity: calls > 10 ? "error" : "warning",
       field: "tiers",
-      sentence: `${attempts.join(" x ")} = ${formatInteger(calls)}: one call of a client becomes ${formatInteger(calls)} at the last tier while that is down (${formatNumber(half)} while it fails ${percent(0.5)} of the calls).`,
+      sentence: `${attempts.join(" x ")} = ${formatInteger(calls)}: one call of a client becomes ${formatInteger(calls)} at the last tier while that is down (${formatNumber(half)} while it fails ${formatPercent(0.5)} of the calls).`,
       fix: `Let one layer retry, usually the outermost (${formatInteger(Math.max(outer, 3))} calls at most), and set maxAttempts to 1 at the others.`,
       figures: { layers: retrying.length, calls, callsAtHalf: half },
     },

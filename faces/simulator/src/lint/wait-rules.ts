@@ -1,8 +1,8 @@
 /** Wait rules: what is wrong with the curve of waits itself. */
-import type { PolicyDocument } from "@redrive/core";
+
+import { type PolicyDocument, formatDuration, formatInteger, formatPercent } from "@redrive/core";
 import { coverageOf } from "../coverage.ts";
 import { herd } from "../herd.ts";
-import { formatDuration, formatInteger, percent } from "../words/figures.ts";
 import { callsTried, HERD, type Rule } from "./rule.ts";
 import type { Target } from "./subject.ts";
 
@@ -36,7 +36,7 @@ const noWait: Rule = {
     return {
       severity: "error",
       field: target.policy.delaysMs ? "delaysMs" : "initialDelayMs",
-      sentence: `All ${maxAttempts} attempts leave at once: an outage of even 100 ms is outlasted by ${percent(coverageOf(target.policy, 100))} of the calls, and the server gets ${maxAttempts} times the load.`,
+      sentence: `All ${maxAttempts} attempts leave at once: an outage of even 100 ms is outlasted by ${formatPercent(coverageOf(target.policy, 100))} of the calls, and the server gets ${maxAttempts} times the load.`,
       fix: target.policy.delaysMs
         ? "Make the entries of delaysMs 100 or more."
         : "Set initialDelayMs to 100 or more.",
@@ -56,7 +56,7 @@ const noJitter: Rule = {
     return {
       severity: "warning",
       field: "jitterType",
-      sentence: `All ${formatInteger(clients)} clients that fail together retry at one instant; with FULL at most ${percent(jittered)} of them would share a window of a tenth of the first wait.`,
+      sentence: `All ${formatInteger(clients)} clients that fail together retry at one instant; with FULL at most ${formatPercent(jittered)} of them would share a window of a tenth of the first wait.`,
       fix: "Set jitterType to FULL, or EQUAL where a minimum wait is needed.",
       figures: { clients, peakShare: 1, peakShareFull: jittered },
     };
@@ -75,7 +75,7 @@ const narrowJitter: Rule = {
     return {
       severity: "warning",
       field: "jitterRatio",
-      sentence: `A spread of ${percent(policy.jitterRatio)} leaves ${percent(share)} of the clients in one window of a tenth of the first wait.`,
+      sentence: `A spread of ${formatPercent(policy.jitterRatio)} leaves ${formatPercent(share)} of the clients in one window of a tenth of the first wait.`,
       fix: "Set jitterRatio to 0.2 (gRPC) or more, or jitterType to FULL.",
       figures: { jitterRatio: policy.jitterRatio, peakShare: share },
     };
@@ -183,7 +183,7 @@ const decorrelated: Rule = {
     return {
       severity: full > own ? "warning" : "info",
       field: "jitterType",
-      sentence: `Decorrelated waits are a random walk: ${percent(1 - own)} of the calls give up before an outage of ${formatDuration(outageMs)} is over, with FULL ${percent(1 - full)}.`,
+      sentence: `Decorrelated waits are a random walk: ${formatPercent(1 - own)} of the calls give up before an outage of ${formatDuration(outageMs)} is over, with FULL ${formatPercent(1 - full)}.`,
       fix: "Set jitterType to FULL, or EQUAL for jobs.",
       figures: { outageMs, coverage: own, coverageFull: full },
     };

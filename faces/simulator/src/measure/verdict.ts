@@ -3,8 +3,8 @@
  * 700 x 4 > 1,000". The law behind it is Bronson's (2021): a server whose clients retry recovers if
  * and only if offered load times attempts per call stays below its capacity.
  */
+import { formatDuration, formatInteger, formatNumber, formatPercent } from "@redrive/core";
 import type { CallsScenario } from "../scenario.ts";
-import { formatDuration, formatInteger, formatNumber, percent } from "../words/figures.ts";
 import { type Figures, ratio, sumOf } from "./report.ts";
 
 export function verdictOf(scenario: CallsScenario, figures: Figures): string {
@@ -31,8 +31,8 @@ const SOON_MS = 10_000;
 /** What is still under way at the end of a run is not lost; a few calls always are. */
 function lossesOf({ calls, lost, unfinished }: Figures): string {
   const open = ratio(unfinished, calls);
-  const rest = open > 0.01 ? `, ${percent(open)} unfinished` : "";
-  return `${percent(ratio(lost, calls))} of the calls lost${rest}`;
+  const rest = open > 0.01 ? `, ${formatPercent(open)} unfinished` : "";
+  return `${formatPercent(ratio(lost, calls))} of the calls lost${rest}`;
 }
 
 function fleetVerdict(endMs: number, figures: Figures): string {
@@ -40,7 +40,7 @@ function fleetVerdict(endMs: number, figures: Figures): string {
   if (lost === calls) return `saves nobody: every wait is over before the ${rounded(endMs)} are`;
   const peak = `at most ${formatInteger(peakAfter.count)} arrive within ${formatDuration(peakAfter.windowMs)}`;
   const done = recoveryMs ? `done ${rounded(recoveryMs)} after the outage` : "done before it ends";
-  const died = lost === 0 ? "all" : `${percent(lost / calls)} gave up, the rest`;
+  const died = lost === 0 ? "all" : `${formatPercent(lost / calls)} gave up, the rest`;
   return `${died} ${done}; ${peak}`;
 }
 

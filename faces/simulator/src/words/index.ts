@@ -1,13 +1,5 @@
 /** The surface of `@redrive/simulator/words`: figures, policies and reports as people read them. */
 export { peaksOver, ratesOver } from "../measure/over-time.ts";
-export {
-  counted,
-  figure,
-  formatDuration,
-  formatInteger,
-  formatNumber,
-  percent,
-} from "./figures.ts";
 export { herdRows } from "./herd-words.ts";
 export {
   boundsOf,

@@ -1,7 +1,7 @@
 /** Lab words: the tolerance of a published result for people, and results as rows for programs. */
+import { formatNumber, formatSignificant } from "@redrive/core";
 import type { CsvRow } from "../export/csv.ts";
 import type { LabReport, LabRow, Tolerance } from "../labs/lab.ts";
-import { figure, formatNumber } from "./figures.ts";
 
 /** "by chance": nobody states one, so it is what the runs themselves vary by. */
 export function toleranceWords({ tolerance, basis }: Pick<LabRow, "tolerance" | "basis">): string {
@@ -10,11 +10,11 @@ export function toleranceWords({ tolerance, basis }: Pick<LabRow, "tolerance" | 
     case "relative":
       return `±${formatNumber(tolerance.share * 100)} %`;
     case "absolute":
-      return `±${figure(tolerance.by)}${basis === "sampling" ? " by chance" : ""}`;
+      return `±${formatSignificant(tolerance.by)}${basis === "sampling" ? " by chance" : ""}`;
     case "range":
       return basis === "bound"
-        ? `at most ${figure(tolerance.to)}`
-        : `${figure(tolerance.from)} to ${figure(tolerance.to)}`;
+        ? `at most ${formatSignificant(tolerance.to)}`
+        : `${formatSignificant(tolerance.from)} to ${formatSignificant(tolerance.to)}`;
     case "same":
       return "the same";
   }

@@ -1,11 +1,21 @@
 /** Policy words: a policy told in one line, as one engineer would tell another. */
-import { type Policy, type PolicyDocument, resolvePolicy } from "@redrive/core";
-import { counted, formatDuration, formatNumber } from "./figures.ts";
+import {
+  formatCount,
+  formatDuration,
+  formatNumber,
+  type Policy,
+  type PolicyDocument,
+  resolvePolicy,
+} from "@redrive/core";
 
 export function policyWords(document: PolicyDocument): string {
   const policy = resolvePolicy(document);
   if (policy.maxAttempts === 1) return "one attempt, no retries";
-  const parts = [jitterWords(policy), curveWords(policy), counted(policy.maxAttempts, "attempt")];
+  const parts = [
+    jitterWords(policy),
+    curveWords(policy),
+    formatCount(policy.maxAttempts, "attempt"),
+  ];
   return `${parts.join(", ")}, ${totalWords(policy)}`;
 }
 
@@ -29,7 +39,7 @@ const GROWTH: Readonly<Record<number, string>> = { 1: "each", 2: "doubling", 3: 
 function curveWords(policy: Policy): string {
   if (policy.delaysMs !== undefined) {
     const longest = policy.delaysMs.reduce((a, b) => Math.max(a, b));
-    return `${counted(policy.delaysMs.length, "listed wait")} up to ${formatDuration(longest)}`;
+    return `${formatCount(policy.delaysMs.length, "listed wait")} up to ${formatDuration(longest)}`;
   }
   const first = formatDuration(policy.initialDelayMs);
   const cap = formatDuration(policy.maxDelayMs);

@@ -1,12 +1,13 @@
 /** Report words: the measures of a simulated run as rows for people, and its series as rows for programs. */
+import { formatDuration, formatInteger, formatNumber, formatPercent } from "@redrive/core";
 import type { CsvRow } from "../export/csv.ts";
 import type { Report } from "../measure/report.ts";
-import { formatDuration, formatInteger, formatNumber, percent } from "./figures.ts";
 
 /** Measure, value, and what it means; only what the world has. */
 export function reportRows(report: Report): readonly (readonly string[])[] {
   const { calls, peak, peakAfter, latencyMs, recoveryMs, coverage } = report;
-  const share = (count: number) => (calls === 0 ? "" : `${percent(count / calls)} of the calls`);
+  const share = (count: number) =>
+    calls === 0 ? "" : `${formatPercent(count / calls)} of the calls`;
   return [
     ["calls", formatInteger(calls), "what clients wanted done"],
     ["attempts", formatInteger(report.attempts), `${formatNumber(report.amplification)} per call`],
@@ -46,7 +47,7 @@ export function reportRows(report: Report): readonly (readonly string[])[] {
     ["fairness", formatNumber(report.fairness), "between clients, 1 is equal (Jain)"],
     ...(coverage === undefined
       ? []
-      : [["coverage", percent(coverage), "of the calls outlast the outage"]]),
+      : [["coverage", formatPercent(coverage), "of the calls outlast the outage"]]),
     ...queueRows(report),
     ["done at", formatDuration(report.doneAtMs), "when the last call ended"],
   ];
@@ -55,8 +56,8 @@ export function reportRows(report: Report): readonly (readonly string[])[] {
 function queueRows({ duplicateShare, deadLetterShare }: Report): string[][] {
   if (duplicateShare === undefined || deadLetterShare === undefined) return [];
   return [
-    ["duplicates", percent(duplicateShare), "of the runs did work that was already done"],
-    ["dead letters", percent(deadLetterShare), "of the messages"],
+    ["duplicates", formatPercent(duplicateShare), "of the runs did work that was already done"],
+    ["dead letters", formatPercent(deadLetterShare), "of the messages"],
   ];
 }
 

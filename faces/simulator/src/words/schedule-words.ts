@@ -1,8 +1,7 @@
 /** Schedule words: how a schedule and its coverage are told to people, and its rows for programs. */
-import { compiledPolicyOf, type PolicyDocument, resolvePolicy } from "@redrive/core";
+import { compiledPolicyOf, formatInteger, type PolicyDocument, resolvePolicy } from "@redrive/core";
 import type { CsvRow } from "../export/csv.ts";
 import type { Schedule } from "../schedule.ts";
-import { formatInteger } from "./figures.ts";
 
 /** A row an attempt; the first row names the columns. */
 export function scheduleRows({ waits }: Schedule): readonly CsvRow[] {
