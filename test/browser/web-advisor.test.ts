@@ -2,7 +2,7 @@
 // needs: chromium, build
 import { type Answers, advise } from "@redrive/simulator";
 import { encodeRun } from "@redrive/simulator/share";
-import { policyWords } from "@redrive/simulator/words";
+import { policyWords } from "@redrive/simulator/text";
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import {

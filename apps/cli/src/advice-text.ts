@@ -2,7 +2,7 @@
 import { formatDuration, formatPercent } from "@redrive/core";
 import { type Advice, type Answers, questions, type UsualDifference } from "@redrive/simulator";
 import { adviceCode } from "@redrive/simulator/export";
-import { policyWords } from "@redrive/simulator/words";
+import { policyWords } from "@redrive/simulator/text";
 import type { Look } from "./screen.ts";
 import { jsonLines } from "./terminal/json-lines.ts";
 import { table } from "./terminal/table.ts";

@@ -4,7 +4,7 @@
  */
 import { formatDuration } from "@redrive/core";
 import type { PhaseDocument, Report, ScenarioDocument } from "@redrive/simulator";
-import { peaksOver, ratesOver, reportRows } from "@redrive/simulator/words";
+import { peaksOver, ratesOver, reportRows } from "@redrive/simulator/text";
 import { type Panel, type PanelsOptions, panelLines, panelsSvg, SVG_COLUMNS } from "./panels.ts";
 import type { Look } from "./screen.ts";
 import { chartRoom } from "./terminal/columns.ts";

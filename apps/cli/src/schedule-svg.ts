@@ -1,8 +1,8 @@
 /** Schedule SVG: the waits of one call as a picture, a bar each with the range it was drawn from. */
 
-import { type PolicyDocument, formatDuration } from "@redrive/core";
+import { formatDuration, type PolicyDocument } from "@redrive/core";
 import type { Schedule } from "@redrive/simulator";
-import { policyWords } from "@redrive/simulator/words";
+import { policyWords } from "@redrive/simulator/text";
 import { svgBars } from "./svg.ts";
 
 export function scheduleSvg(document: PolicyDocument, { waits }: Schedule): string {

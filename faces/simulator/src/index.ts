@@ -11,10 +11,7 @@ export {
   type QuestionId,
   questions,
 } from "./advise/questions.ts";
-export type { SpanDocument } from "./chance/spans.ts";
-export { COVERAGE_SAMPLES, type CoverageOptions, coverage } from "./coverage.ts";
-export type { OnProgress } from "./engine/progress.ts";
-export { type Herd, type HerdOptions, herd } from "./herd.ts";
+export type { OnProgress } from "./events/progress.ts";
 export type {
   Basis,
   Lab,
@@ -24,8 +21,8 @@ export type {
   Tolerance,
 } from "./labs/lab.ts";
 export { labs, runLab } from "./labs/labs.ts";
+export { mend } from "./lint/fix.ts";
 export { lint, lintRules, passesLint } from "./lint/lint.ts";
-export { mend } from "./lint/mend.ts";
 export type { Finding, Severity } from "./lint/rule.ts";
 export {
   LINT_CLIENTS,
@@ -35,14 +32,16 @@ export {
   type LintTiers,
 } from "./lint/subject.ts";
 export type { PeakReport, Report, Series } from "./measure/report.ts";
+export type { SpanDocument } from "./random/durations.ts";
 export {
   type Replay,
   type ReplayOptions,
   type ReplaySeries,
   type ReplaySide,
   replay,
-} from "./replay.ts";
-export type { LoggedAttempt } from "./replay-log.ts";
+} from "./replay/replay.ts";
+export type { LoggedAttempt } from "./replay/replay-log.ts";
+export { checkScenario } from "./scenario/check-scenario.ts";
 export type {
   CallsDocument,
   ClosedClients,
@@ -54,28 +53,34 @@ export type {
   ScenarioDocument,
   ServerDocument,
   TierDocument,
-} from "./scenario.ts";
-export { checkScenario } from "./scenario-fields.ts";
-export { scenarios } from "./scenarios.ts";
-export { type Schedule, type ScheduledWait, type ScheduleOptions, schedule } from "./schedule.ts";
-export { type SimulateOptions, simulate, traceHash } from "./simulate.ts";
+} from "./scenario/scenario-document.ts";
+export { scenarios } from "./scenario/scenarios.ts";
+export { COVERAGE_SAMPLES, type CoverageOptions, coverage } from "./schedule/coverage.ts";
+export { type Herd, type HerdOptions, herd } from "./schedule/herd.ts";
+export {
+  type Schedule,
+  type ScheduledWait,
+  type ScheduleOptions,
+  schedule,
+} from "./schedule/schedule.ts";
+export {
+  assertStrategyCount,
+  MAX_STRATEGIES,
+  strategyDocument,
+  strategyNames,
+} from "./schedule/strategies.ts";
+export { tierLoad } from "./schedule/tier-load.ts";
+export { type SimulateOptions, simulate, traceHash } from "./simulate/simulate.ts";
 export {
   type CallOptions,
   type ScriptedOutcome,
   type SimulatedCall,
   simulateCall,
-} from "./simulate-call.ts";
+} from "./simulate/simulate-call.ts";
 export {
   type CallsOptions,
   type SimulatedAttempt,
   type SimulatedCalls,
   type SimulatedEnd,
   simulateCalls,
-} from "./simulate-calls.ts";
-export {
-  assertStrategyCount,
-  MAX_STRATEGIES,
-  strategyDocument,
-  strategyNames,
-} from "./strategies.ts";
-export { tierLoad } from "./tier-load.ts";
+} from "./simulate/simulate-calls.ts";

@@ -3,10 +3,16 @@
  * for a while, and what comes after decides: how long until all are served, and who gave up.
  */
 
-import { type PolicyDocument, formatDuration, formatInteger, formatNumber, formatPercent } from "@redrive/core";
+import {
+  formatDuration,
+  formatInteger,
+  formatNumber,
+  formatPercent,
+  type PolicyDocument,
+} from "@redrive/core";
 import { type CallsDocument, type Report, scenarios, simulate } from "@redrive/simulator";
 import type { CsvRow } from "@redrive/simulator/export";
-import { peaksOver, policyWords } from "@redrive/simulator/words";
+import { peaksOver, policyWords } from "@redrive/simulator/text";
 import type { Command } from "commander";
 import { addExamples, addOutage, addSeed, wholeFlag } from "../flags.ts";
 import { comparisonLines, type Panel, type PanelsOptions, panelsSvg } from "../panels.ts";

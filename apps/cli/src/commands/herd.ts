@@ -3,9 +3,9 @@
  * retries arrive? One scale, one window and one seed for all strategies.
  */
 
-import { type PolicyDocument, formatDuration, formatInteger, formatPercent } from "@redrive/core";
+import { formatDuration, formatInteger, formatPercent, type PolicyDocument } from "@redrive/core";
 import { type Herd, herd } from "@redrive/simulator";
-import { herdRows, peaksOver, policyWords } from "@redrive/simulator/words";
+import { herdRows, peaksOver, policyWords } from "@redrive/simulator/text";
 import type { Command } from "commander";
 import { addExamples, addSeed, spanFlag, wholeFlag } from "../flags.ts";
 import { comparisonLines, type Panel, type PanelsOptions, panelsSvg } from "../panels.ts";

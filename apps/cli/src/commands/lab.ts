@@ -18,7 +18,7 @@ import {
   labRows,
   rowVerdict,
   toleranceWords,
-} from "@redrive/simulator/words";
+} from "@redrive/simulator/text";
 import type { Command } from "commander";
 import { addExamples, addSeed, didYouMean, numberFlag } from "../flags.ts";
 import { type LabTask, type LabWatcher, type RunLabs, runLabsOnThreads } from "../lab-pool.ts";

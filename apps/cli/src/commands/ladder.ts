@@ -5,7 +5,7 @@
 import { formatDuration, formatNumber, formatPercent } from "@redrive/core";
 import { type Report, type ScenarioDocument, scenarios, simulate } from "@redrive/simulator";
 import type { CsvRow } from "@redrive/simulator/export";
-import { ratesOver } from "@redrive/simulator/words";
+import { ratesOver } from "@redrive/simulator/text";
 import type { Command } from "commander";
 import { addExamples, addSeed } from "../flags.ts";
 import { type Panel, type PanelsOptions, panelsSvg } from "../panels.ts";

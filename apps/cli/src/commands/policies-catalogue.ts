@@ -1,7 +1,7 @@
 /** `redrive policies catalogue`: the presets and what others really do, as documents to start from. */
 import { presets } from "@redrive/core";
 import { type CatalogEntry, catalog, catalogEntry } from "@redrive/core/interop";
-import { policyWords } from "@redrive/simulator/words";
+import { policyWords } from "@redrive/simulator/text";
 import type { Command } from "commander";
 import { addExamples } from "../flags.ts";
 import { namedPolicy } from "../policy-choice.ts";

@@ -1,7 +1,7 @@
 /** `redrive policies ls|get|apply`: the policies that a running service knows. */
 import { isObject, type PolicyDocument, quote, RedriveError, resolvePolicy } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
-import { policyWords } from "@redrive/simulator/words";
+import { policyWords } from "@redrive/simulator/text";
 import type { Command } from "commander";
 import { naming, readJson } from "../documents.ts";
 import { addExamples, wholeFlag } from "../flags.ts";

@@ -10,7 +10,7 @@ import {
   formatPercent,
 } from "@redrive/core";
 import { type Replay, type ReplaySide, replay } from "@redrive/simulator";
-import { peaksOver, policyWords } from "@redrive/simulator/words";
+import { peaksOver, policyWords } from "@redrive/simulator/text";
 import { type Command, Option } from "commander";
 import { naming, readText } from "../documents.ts";
 import { addExamples, addSeed } from "../flags.ts";

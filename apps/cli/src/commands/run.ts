@@ -10,7 +10,7 @@ import {
   scenarios,
   simulate,
 } from "@redrive/simulator";
-import { seriesRows } from "@redrive/simulator/words";
+import { seriesRows } from "@redrive/simulator/text";
 import type { Command } from "commander";
 import { naming, readJson } from "../documents.ts";
 import { addExamples, addSeed, didYouMean } from "../flags.ts";

@@ -4,7 +4,7 @@
  */
 import { formatCount, formatDuration, formatPercent, resolvePolicy } from "@redrive/core";
 import { COVERAGE_SAMPLES, coverage, type Schedule, schedule } from "@redrive/simulator";
-import { longestSumMs, policyWords, scheduleRows, triedWords } from "@redrive/simulator/words";
+import { longestSumMs, policyWords, scheduleRows, triedWords } from "@redrive/simulator/text";
 import type { Command } from "commander";
 import { addExamples, addOutage, addSeed } from "../flags.ts";
 import {

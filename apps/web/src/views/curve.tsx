@@ -1,7 +1,7 @@
 /** Curve: one call whose every attempt fails: how long it waits, by seed, and what outage it outlasts. */
 import { formatCount, formatDuration, formatPercent } from "@redrive/core";
 import type { Schedule } from "@redrive/simulator";
-import { longestSumMs, scheduleRows, triedWords } from "@redrive/simulator/words";
+import { longestSumMs, scheduleRows, triedWords } from "@redrive/simulator/text";
 import { createRef } from "preact";
 import { anotherSeed } from "../app/seed.ts";
 import type { View } from "../app/view.ts";

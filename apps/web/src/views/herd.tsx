@@ -1,6 +1,6 @@
 /** Herd: many clients that failed at one instant: when do their retries arrive, by strategy? */
 import { formatDuration, formatInteger, formatPercent } from "@redrive/core";
-import { herdRows } from "@redrive/simulator/words";
+import { herdRows } from "@redrive/simulator/text";
 import { createRef } from "preact";
 import { anotherSeed } from "../app/seed.ts";
 import type { View } from "../app/view.ts";

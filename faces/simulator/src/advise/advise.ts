@@ -16,9 +16,9 @@ import {
   type PolicyDocument,
   resolvePolicy,
 } from "@redrive/core";
-import { attemptsToOutlast, coverageOf } from "../coverage.ts";
 import type { LintContext } from "../lint/subject.ts";
-import { tierLoad } from "../tier-load.ts";
+import { attemptsToOutlast, coverageOf } from "../schedule/coverage.ts";
+import { tierLoad } from "../schedule/tier-load.ts";
 import type { Answers, ClientClass } from "./questions.ts";
 import { usualPolicy } from "./usual-policy.ts";
 

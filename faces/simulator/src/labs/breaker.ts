@@ -4,11 +4,12 @@
  * time, and stands beside.
  */
 import type { DestinationDocument } from "@redrive/core";
-import { drawsOf } from "../chance/draws.ts";
 import { type Figures, figuresOf } from "../measure/report.ts";
-import { type CallsDocument, resolveCalls } from "../scenario.ts";
-import type { OwnGuard } from "../world/caller.ts";
-import { runCalls } from "../world/calls.ts";
+import { drawsOf } from "../random/draws.ts";
+import { resolveCalls } from "../scenario/scenario.ts";
+import type { CallsDocument } from "../scenario/scenario-document.ts";
+import { runCalls } from "../worlds/calls/calls.ts";
+import type { OwnGuard } from "../worlds/tier/caller.ts";
 import {
   between,
   explained,

@@ -5,9 +5,9 @@
 
 import type { RetryBudgetDocument } from "@redrive/core";
 import { createThrottle, enterThrottle, recordThrottleResponse } from "@redrive/core";
-import { drawsOf } from "../chance/draws.ts";
-import type { CallsDocument } from "../scenario.ts";
-import { simulate } from "../simulate.ts";
+import { drawsOf } from "../random/draws.ts";
+import type { CallsDocument } from "../scenario/scenario-document.ts";
+import { simulate } from "../simulate/simulate.ts";
 import { atMost, type Lab, type LabRow, near, within } from "./lab.ts";
 
 const SPAN_S = 100;

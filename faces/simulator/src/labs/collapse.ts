@@ -4,13 +4,9 @@
  */
 import type { DestinationDocument, PolicyDocument } from "@redrive/core";
 import { type Figures, figuresOf } from "../measure/report.ts";
-import {
-  type CallsDocument,
-  type OpenClients,
-  type PhaseDocument,
-  resolveCalls,
-} from "../scenario.ts";
-import { runCalls } from "../world/calls.ts";
+import { resolveCalls } from "../scenario/scenario.ts";
+import type { CallsDocument, OpenClients, PhaseDocument } from "../scenario/scenario-document.ts";
+import { runCalls } from "../worlds/calls/calls.ts";
 import { between, type Lab, type LabRow, runs } from "./lab.ts";
 import { bucketGuard } from "./own-guards.ts";
 

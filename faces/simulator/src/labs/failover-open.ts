@@ -4,14 +4,14 @@
  */
 import type { DestinationDocument, PolicyDocument } from "@redrive/core";
 import { type Figures, figuresOf, type Report } from "../measure/report.ts";
-import {
-  type CallsDocument,
-  type PhaseDocument,
-  resolveCalls,
-  type ServerDocument,
-} from "../scenario.ts";
-import { simulate } from "../simulate.ts";
-import { runCalls } from "../world/calls.ts";
+import { resolveCalls } from "../scenario/scenario.ts";
+import type {
+  CallsDocument,
+  PhaseDocument,
+  ServerDocument,
+} from "../scenario/scenario-document.ts";
+import { simulate } from "../simulate/simulate.ts";
+import { runCalls } from "../worlds/calls/calls.ts";
 import { explained, type Lab, type LabRow, runs, same, sample, sampled } from "./lab.ts";
 import { type BucketOptions, bucketGuard } from "./own-guards.ts";
 

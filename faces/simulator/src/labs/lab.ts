@@ -3,7 +3,7 @@
  * Every lab is data and a function; a miss is a defect.
  */
 import { formatPercent } from "@redrive/core";
-import { root } from "../chance/numeric.ts";
+import { root } from "../random/numeric.ts";
 
 /** What may differ, and by how much. */
 export type Tolerance =

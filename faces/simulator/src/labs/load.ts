@@ -3,11 +3,12 @@
  * (Brooker, February and August 2022). No capacity: the server fails by chance alone.
  */
 import type { DestinationDocument, PolicyDocument } from "@redrive/core";
-import { power } from "../chance/numeric.ts";
 import { type Figures, figuresOf } from "../measure/report.ts";
-import { type CallsDocument, resolveCalls } from "../scenario.ts";
-import type { OwnGuard } from "../world/caller.ts";
-import { runCalls } from "../world/calls.ts";
+import { power } from "../random/numeric.ts";
+import { resolveCalls } from "../scenario/scenario.ts";
+import type { CallsDocument } from "../scenario/scenario-document.ts";
+import { runCalls } from "../worlds/calls/calls.ts";
+import type { OwnGuard } from "../worlds/tier/caller.ts";
 import {
   between,
   explained,

@@ -3,13 +3,17 @@
  * it recovers if and only if offered load times attempts per call is below capacity.
  */
 
-import { type DestinationDocument, type PolicyDocument, formatDuration } from "@redrive/core";
+import { type DestinationDocument, formatDuration, type PolicyDocument } from "@redrive/core";
 import type { Report } from "../measure/report.ts";
 import { figuresOf } from "../measure/report.ts";
-import type { CallsDocument, PhaseDocument, ServerDocument } from "../scenario.ts";
-import { resolveCalls } from "../scenario.ts";
-import { simulate } from "../simulate.ts";
-import { runCalls } from "../world/calls.ts";
+import { resolveCalls } from "../scenario/scenario.ts";
+import type {
+  CallsDocument,
+  PhaseDocument,
+  ServerDocument,
+} from "../scenario/scenario-document.ts";
+import { simulate } from "../simulate/simulate.ts";
+import { runCalls } from "../worlds/calls/calls.ts";
 import {
   explained,
   type Lab,

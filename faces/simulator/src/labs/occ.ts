@@ -2,9 +2,9 @@
  * OCC lab: Brooker's contention model of 2015. His formula counts from n = 1 (the first wait is up to
  * 2b) and caps decorrelated jitter last; core's result, with the same first ceiling, stands beside.
  */
-import { power } from "../chance/numeric.ts";
-import type { ContentionWait } from "../world/contention.ts";
-import { runContention } from "../world/contention.ts";
+import { power } from "../random/numeric.ts";
+import type { ContentionWait } from "../worlds/contention.ts";
+import { runContention } from "../worlds/contention.ts";
 import { type Lab, type LabRow, near, runs, same } from "./lab.ts";
 
 const BASE_MS = 5;

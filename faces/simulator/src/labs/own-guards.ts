@@ -2,7 +2,7 @@
  * Own guards: budgets and breakers as published models define them, where that is not how core
  * does. Only labs use them, to reproduce; core's result stands beside.
  */
-import type { OwnGuard } from "../world/caller.ts";
+import type { OwnGuard } from "../worlds/tier/caller.ts";
 
 export interface BucketOptions {
   /** Deposited per success or per first try. */

@@ -1,9 +1,9 @@
 /** End rules: when a policy gives up, and whether that is too early, too late or never. */
 
 import { formatDuration, formatInteger, formatPercent } from "@redrive/core";
-import { drawsOf, nextDraw } from "../chance/draws.ts";
-import { coverageOf } from "../coverage.ts";
-import { nextWait, waitsOf } from "../engine/waits.ts";
+import { drawsOf, nextDraw } from "../random/draws.ts";
+import { coverageOf } from "../schedule/coverage.ts";
+import { nextWait, waitsOf } from "../schedule/waits.ts";
 import { callsTried, type Rule, SAMPLES } from "./rule.ts";
 import type { Target } from "./subject.ts";
 

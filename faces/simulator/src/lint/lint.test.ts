@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import { type DestinationDocument, type PolicyDocument, presets } from "@redrive/core";
 import { describe, expect, it } from "vitest";
-import { coverage } from "../coverage.ts";
-import { budget, hurtOf, hurts } from "./hurts.testing.ts";
+import { coverage } from "../schedule/coverage.ts";
+import { budget, hurtOf, hurts } from "./findings.testing.ts";
 import { lint, lintRules, passesLint } from "./lint.ts";
 import type { LintContext, LintSubject } from "./subject.ts";
 

@@ -4,8 +4,8 @@
  */
 
 import { formatInteger, formatNumber, formatPercent } from "@redrive/core";
-import { policyOf } from "../scenario.ts";
-import { tierLoad } from "../tier-load.ts";
+import { policyOf } from "../schedule/resolve-policy.ts";
+import { tierLoad } from "../schedule/tier-load.ts";
 import { endRules } from "./end-rules.ts";
 import { guardRules } from "./guard-rules.ts";
 import type { Finding, Found, Rule } from "./rule.ts";

@@ -1,6 +1,6 @@
 /** Rule: one thing that will hurt, how lint tells it, and the figure behind it. */
 import type { Policy } from "@redrive/core";
-import { COVERAGE_SAMPLES } from "../coverage.ts";
+import { COVERAGE_SAMPLES } from "../schedule/coverage.ts";
 import type { Target } from "./subject.ts";
 
 export type Severity = "error" | "warning" | "info";

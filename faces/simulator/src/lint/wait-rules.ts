@@ -1,8 +1,8 @@
 /** Wait rules: what is wrong with the curve of waits itself. */
 
-import { type PolicyDocument, formatDuration, formatInteger, formatPercent } from "@redrive/core";
-import { coverageOf } from "../coverage.ts";
-import { herd } from "../herd.ts";
+import { formatDuration, formatInteger, formatPercent, type PolicyDocument } from "@redrive/core";
+import { coverageOf } from "../schedule/coverage.ts";
+import { herd } from "../schedule/herd.ts";
 import { callsTried, HERD, type Rule } from "./rule.ts";
 import type { Target } from "./subject.ts";
 

@@ -2,9 +2,9 @@
  * Report: what a run comes to, in numbers with units, and a verdict in one computed sentence.
  */
 
-import type { WorldRun } from "../world/world-run.ts";
 import { quantileOf } from "./histogram.ts";
 import { ATTEMPTS, FAILED, OFFERED, QUEUE_MS, SUCCEEDED, type Tally } from "./tally.ts";
+import type { WorldRun } from "./world-run.ts";
 
 /** A count per window, and when that window began. */
 export interface PeakReport {

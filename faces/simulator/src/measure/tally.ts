@@ -3,7 +3,7 @@
  * are kept in bins; a run longer than foreseen has its bins merged two by two, so that there are
  * never more than 4096.
  */
-import { twice } from "../engine/limits.ts";
+import { twice } from "../events/limits.ts";
 import { countSpan, createHistogram, type Histogram } from "./histogram.ts";
 
 export const MAX_BINS = 4096;

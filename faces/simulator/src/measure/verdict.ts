@@ -4,7 +4,7 @@
  * and only if offered load times attempts per call stays below its capacity.
  */
 import { formatDuration, formatInteger, formatNumber, formatPercent } from "@redrive/core";
-import type { CallsScenario } from "../scenario.ts";
+import type { CallsScenario } from "../scenario/scenario.ts";
 import { type Figures, ratio, sumOf } from "./report.ts";
 
 export function verdictOf(scenario: CallsScenario, figures: Figures): string {

@@ -2,7 +2,7 @@
 import { formatCount, formatDuration, formatPercent } from "@redrive/core";
 import type { Advice, Answers } from "@redrive/simulator";
 import { encodeRun } from "@redrive/simulator/share";
-import { policyWords } from "@redrive/simulator/words";
+import { policyWords } from "@redrive/simulator/text";
 import { useRef } from "preact/hooks";
 import { LintPanel } from "../../panels/lint.tsx";
 import { Card } from "../../parts/card.tsx";

@@ -3,7 +3,13 @@
  * where such tables usually have adjectives. Loaded when its place comes into sight.
  */
 
-import { type PolicyDocument, formatDuration, formatInteger, formatNumber, formatPercent } from "@redrive/core";
+import {
+  formatDuration,
+  formatInteger,
+  formatNumber,
+  formatPercent,
+  type PolicyDocument,
+} from "@redrive/core";
 import { Card } from "../../parts/card.tsx";
 import { answerTo } from "../../worker/answer.ts";
 import type { StrategyMeasures } from "../../worker/strategy-requests.ts";

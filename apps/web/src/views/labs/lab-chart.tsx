@@ -4,7 +4,7 @@
  */
 
 import { formatSignificant } from "@redrive/core";
-import { boundsOf, rowVerdict } from "@redrive/simulator/words";
+import { boundsOf, rowVerdict } from "@redrive/simulator/text";
 import type { Ref } from "preact";
 import { BottomAxis, round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";

@@ -1,7 +1,7 @@
 /** Lab table: every result of a lab with its figures: published, ours, tolerance, verdict. */
 import { formatSignificant } from "@redrive/core";
 import type { LabReport, LabRow } from "@redrive/simulator";
-import { rowVerdict, toleranceWords } from "@redrive/simulator/words";
+import { rowVerdict, toleranceWords } from "@redrive/simulator/text";
 
 export function LabTable({ report }: { readonly report: LabReport }) {
   return (

@@ -4,7 +4,7 @@
  */
 
 import { formatSignificant } from "@redrive/core";
-import { deviationOf, isNumberRow, type NumberRow, rowVerdict } from "@redrive/simulator/words";
+import { deviationOf, isNumberRow, type NumberRow, rowVerdict } from "@redrive/simulator/text";
 import type { Ref } from "preact";
 import { round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";

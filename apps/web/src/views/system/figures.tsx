@@ -1,7 +1,7 @@
 /** Figures: the verdict of a run in one sentence, and its measures as the command line spells them. */
 import { formatDuration, formatInteger, formatNumber, formatPercent } from "@redrive/core";
 import type { Report } from "@redrive/simulator";
-import { reportRows } from "@redrive/simulator/words";
+import { reportRows } from "@redrive/simulator/text";
 import { Stat, Stats } from "../../parts/stat.tsx";
 import { endOf, stretchOf, troubleOf } from "./columns.ts";
 import { isBusy, isForeign } from "./runs.ts";

@@ -1,7 +1,7 @@
 /** Policy controls: how a layer repeats its calls; with several layers, one of them at a time. */
 import { resolvePolicy } from "@redrive/core";
 import type { CallsDocument } from "@redrive/simulator";
-import { policyWords } from "@redrive/simulator/words";
+import { policyWords } from "@redrive/simulator/text";
 import { Card } from "../../parts/card.tsx";
 import { Field } from "../../parts/field.tsx";
 import { Segmented } from "../../parts/segmented.tsx";

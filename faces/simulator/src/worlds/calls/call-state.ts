@@ -1,0 +1,49 @@
+/**
+ * Call state: what core is told of a call, and the end of it. Shared by the file that starts attempts
+ * and the one that hears how they end.
+ */
+import type { AdmissionRequest, CallHistory, HoldReason } from "@redrive/core";
+import { countLost, countSucceeded } from "../../measure/tally.ts";
+import { NONE, release } from "../tier/pools.ts";
+import { FAILED, OK } from "../tier/server.ts";
+import { answer, type World } from "./world.ts";
+
+export function historyOf({ calls }: World, call: number): CallHistory {
+  return {
+    attempt: calls.attempt[call] as number,
+    startedAt: calls.startedAt[call] as number,
+    previousDelayMs: calls.previousMs[call] as number,
+  };
+}
+
+/** Who asks for the next attempt. */
+export function applicantFor({ calls, applicants }: World, call: number): AdmissionRequest {
+  const isRetry = (calls.attempt[call] as number) > 0;
+  return applicants[isRetry ? 1 + (calls.throttled[call] as number) : 0] as AdmissionRequest;
+}
+
+/** The call is over; `reason` is undefined for success. */
+export function endCall(
+  world: World,
+  call: number,
+  reason: string | undefined,
+  by?: HoldReason,
+): void {
+  const { calls, tally, now } = world;
+  const parent = calls.parent[call] as number;
+  const client = calls.client[call] as number;
+  calls.generation[call] = (calls.generation[call] as number) + 1;
+  calls.free.push(call);
+  if (parent !== NONE) {
+    answer(world, parent, reason === undefined ? OK : FAILED);
+    release(world.requests, parent);
+    return;
+  }
+  const tookMs = now - (calls.startedAt[call] as number);
+  if (reason === undefined) {
+    countSucceeded(tally, now, tookMs);
+    world.successesOf[client] = (world.successesOf[client] as number) + 1;
+  } else countLost(tally, reason, now);
+  world.script?.onEnd(call, reason ?? "succeeded", by);
+  world.onDone(client, tookMs);
+}

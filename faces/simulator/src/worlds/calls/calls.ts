@@ -1,0 +1,136 @@
+/**
+ * Calls: clients, open or closed, that call tiers of servers under core's policies and guards. The
+ * general engine: discrete events on a heap, one event at a time.
+ */
+
+import { popEvent, pushEvent } from "../../events/heap.ts";
+import { assertMost, MAX_EVENTS } from "../../events/limits.ts";
+import { isTold, type OnProgress } from "../../events/progress.ts";
+import type { WorldRun } from "../../measure/world-run.ts";
+import { drawsOf } from "../../random/draws.ts";
+import { exponential, type Span, spanOf } from "../../random/durations.ts";
+import type { CallsScenario } from "../../scenario/scenario.ts";
+import type { ClosedClients, OpenClients } from "../../scenario/scenario-document.ts";
+import { NONE } from "../tier/pools.ts";
+import { addCallers, onExpire, onRing, startCall, tryAttempt } from "./attempts.ts";
+import { onAnswer, onTimeout } from "./outcomes.ts";
+import { onHedge } from "./sending.ts";
+import { onFinish, onReach, onServed, startService } from "./serving.ts";
+import { ARRIVAL, createWorld, type RunOptions, START, serverOf, type World } from "./world.ts";
+
+export function runCalls(
+  scenario: CallsScenario,
+  seed: number | string,
+  options: RunOptions = {},
+): WorldRun {
+  const world = createWorld(scenario, seed, options);
+  addCallers(world, drawsOf(seed, "guards"), options);
+  const { clients } = scenario;
+  if (clients.kind === "CLOSED") startClosed(world, clients);
+  else scheduleArrival(world);
+  turn(world, options.onProgress);
+  const { timeline } = serverOf(world, world.servers.length - 1);
+  return {
+    engine: "calls",
+    tally: world.tally,
+    fairness: fairnessOf(world),
+    triggerStartMs: timeline.startMs,
+    triggerEndMs: timeline.endMs,
+  };
+}
+
+/** Runs until nothing is left to happen, or the horizon is reached. */
+export function turn(world: World, onProgress?: OnProgress): void {
+  const { heap, trace, scenario } = world;
+  const { jobs } = scenario.clients as ClosedClients;
+  for (let events = 0; popEvent(heap); events++) {
+    const { at, kind, subject } = heap;
+    // Clients with a fixed number of jobs are followed to the end of the last one.
+    if (at > scenario.horizonMs && jobs === undefined) return;
+    assertMost(events, MAX_EVENTS, "events");
+    world.now = at;
+    if (onProgress !== undefined && isTold(events)) onProgress(shareOver(world));
+    trace?.note(at, kind, subject);
+    (STEPS[kind] as Step)(world, subject);
+  }
+}
+
+/** By time; clients that run to the end of their jobs are counted by jobs. */
+function shareOver({ scenario, tally, now }: World): number {
+  const { clients, horizonMs } = scenario;
+  const { jobs } = clients as ClosedClients;
+  if (jobs === undefined) return Math.min(1, now / horizonMs);
+  return (tally.succeeded + tally.lost) / (jobs * (clients.count ?? 1));
+}
+
+type Step = (world: World, subject: number) => void;
+
+/** By kind of event, in the order of `world.ts`. */
+const STEPS: readonly Step[] = [
+  onArrival,
+  tryAttempt,
+  onReach,
+  onServed,
+  onAnswer,
+  onTimeout,
+  onHedge,
+  onStart,
+  onFinish,
+  startService,
+  onExpire,
+  onRing,
+];
+
+/** Poisson traffic by thinning: candidates come at the highest rate there will be. */
+function scheduleArrival(world: World): void {
+  const { ratePerSecond, untilMs } = world.scenario.clients as OpenClients;
+  const { peakLoad } = serverOf(world, 0).timeline;
+  const at = world.now + (1000 * exponential(world.arrivals)) / (ratePerSecond * peakLoad);
+  if (at < (untilMs ?? world.scenario.horizonMs)) pushEvent(world.heap, at, ARRIVAL, 0);
+}
+
+function onArrival(world: World): void {
+  scheduleArrival(world);
+  const { peakLoad, loadAt } = serverOf(world, 0).timeline;
+  const load = loadAt(world.now);
+  if ((peakLoad > 1 || load < 1) && world.arrivals.next() * peakLoad >= load) return;
+  const { count = 1 } = world.scenario.clients;
+  onStart(world, count > 1 ? Math.floor(world.arrivals.next() * count) : 0);
+}
+
+function onStart(world: World, client: number): void {
+  startCall(world, 0, client, NONE);
+}
+
+/** Closed clients: each starts its next call when the last one is over. */
+function startClosed(world: World, clients: ClosedClients): void {
+  const { count, startSpreadMs = 0 } = clients;
+  const think: Span = spanOf(clients.think ?? 0);
+  const jobs = clients.jobs ?? Number.POSITIVE_INFINITY;
+  for (let client = 0; client < count; client++) {
+    const firstMs = clients.think === undefined ? 0 : think(world.arrivals);
+    pushEvent(world.heap, (startSpreadMs * client) / count + firstMs, START, client);
+  }
+  world.onDone = (client, tookMs) => {
+    if ((world.callsOf[client] as number) >= jobs) return;
+    // Calls that take no time, one after the other, would stop the clock.
+    const restMs = think(world.arrivals) || (tookMs > 0 ? 0 : 1);
+    pushEvent(world.heap, world.now + restMs, START, client);
+  };
+}
+
+/** Jain's index of the share of calls that succeeded, over clients that made any. */
+function fairnessOf({ callsOf, successesOf }: World): number {
+  let sum = 0;
+  let squares = 0;
+  let count = 0;
+  for (let client = 0; client < callsOf.length; client++) {
+    const calls = callsOf[client] as number;
+    if (calls === 0) continue;
+    const share = (successesOf[client] as number) / calls;
+    sum += share;
+    squares += share * share;
+    count++;
+  }
+  return squares === 0 ? 1 : (sum * sum) / (count * squares);
+}

@@ -1,0 +1,76 @@
+/**
+ * Script: calls that come at given instants and end as somebody says, run by the general engine. The
+ * script takes the place of the wire and the servers; everything on the clients' side is as ever.
+ */
+import type { HoldReason, Outcome, Random } from "@redrive/core";
+import { pushEvent } from "../../events/heap.ts";
+import type { CallsScenario } from "../../scenario/scenario.ts";
+import { holderOf } from "../tier/caller.ts";
+import { addCallers } from "./attempts.ts";
+import { turn } from "./calls.ts";
+import { ANSWER, callerOf, createWorld, type Script, START, type World } from "./world.ts";
+
+/** Calls are numbered by their clients; instants are epoch ms, by which guards count. */
+export interface ScriptOptions {
+  readonly startAt: number;
+  readonly guardRandom: Random;
+  randomOf(client: number): Random;
+  outcomeOf(
+    client: number,
+    attempt: number,
+    copy: number,
+  ): { readonly outcome: Outcome; readonly durationMs: number };
+  onSend(sent: ScriptedSend): void;
+  onEnd(client: number, at: number, reason: string, by: HoldReason | undefined): void;
+}
+
+export interface ScriptedSend {
+  readonly client: number;
+  readonly attempt: number;
+  readonly copy: number;
+  readonly dueAt: number;
+  readonly at: number;
+  /** The guard that held it last; undefined if it was sent when it was due. */
+  readonly heldBy: HoldReason | undefined;
+}
+
+/** Each client makes one call, at its instant. The tally counts in epoch ms, so nobody reads it. */
+export function runScript(
+  scenario: CallsScenario,
+  startsAt: readonly number[],
+  options: ScriptOptions,
+): void {
+  const script = scriptOf(options, () => world);
+  const world = createWorld(scenario, 0, { script });
+  world.now = options.startAt;
+  addCallers(world, options.guardRandom);
+  for (const [client, at] of startsAt.entries()) pushEvent(world.heap, at, START, client);
+  turn(world);
+}
+
+function scriptOf(options: ScriptOptions, worldOf: () => World): Script {
+  const dueAt: number[] = [];
+  const outcomes: Outcome[] = [];
+  const clientOf = (call: number) => worldOf().calls.client[call] as number;
+  return {
+    randomOf: (call) => options.randomOf(clientOf(call)),
+    onDue(call) {
+      dueAt[call] = worldOf().now;
+    },
+    onSend(request) {
+      const { calls, requests, heap, now: at } = worldOf();
+      const call = requests.call[request] as number;
+      const copy = requests.copy[request] as number;
+      const attempt = calls.attempt[call] as number;
+      const client = clientOf(call);
+      const wasDueAt = copy > 0 ? at : (dueAt[call] as number);
+      const heldBy = wasDueAt < at ? holderOf(callerOf(worldOf(), call), call) : undefined;
+      options.onSend({ client, attempt, copy, dueAt: wasDueAt, at, heldBy });
+      const { outcome, durationMs } = options.outcomeOf(client, attempt, copy);
+      outcomes[request] = outcome;
+      pushEvent(heap, at + durationMs, ANSWER, request);
+    },
+    outcomeOf: (request) => outcomes[request] as Outcome,
+    onEnd: (call, reason, by) => options.onEnd(clientOf(call), worldOf().now, reason, by),
+  };
+}

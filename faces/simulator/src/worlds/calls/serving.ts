@@ -1,0 +1,114 @@
+/**
+ * Serving: the life of a request at a server: it arrives, waits its turn, is served, and, unless
+ * this is the last tier, becomes a call to the next one.
+ */
+import { pushEvent } from "../../events/heap.ts";
+import { countArrivals, noteQueue } from "../../measure/tally.ts";
+import { NONE, release } from "../tier/pools.ts";
+import {
+  ACCEPTED,
+  answerMs,
+  dequeue,
+  enqueue,
+  judgeArrival,
+  OK,
+  REFUSED,
+  type Server,
+  SILENT,
+  serviceTime,
+} from "../tier/server.ts";
+import { WHOLE } from "../tier/timeline.ts";
+import { startCall } from "./attempts.ts";
+import { answer, FINISH, isAwaited, SERVED, serverOf, WAKE, type World } from "./world.ts";
+
+export function onReach(world: World, request: number): void {
+  const { requests, now } = world;
+  const tier = requests.tier[request] as number;
+  const server = serverOf(world, tier);
+  if (tier === world.servers.length - 1) countArrivals(world.tally, now, 1);
+  const verdict = judgeArrival(server, now, requests.shard[request] as number, world.chance);
+  if (verdict === ACCEPTED) {
+    accept(world, server, tier, request);
+    return;
+  }
+  if (verdict !== SILENT) answer(world, request, verdict);
+  release(requests, request);
+}
+
+/** The reference of the REACH event passes to the queue, or to the FINISH event. */
+function accept(world: World, server: Server, tier: number, request: number): void {
+  if (server.serviceMs === 0) {
+    finishLater(world, server, request);
+    return;
+  }
+  enqueue(server, request);
+  noteQueue(world.tally, world.now, server.waiting * server.serviceMs);
+  if (server.serving === NONE) startService(world, tier);
+}
+
+function finishLater(world: World, server: Server, request: number): void {
+  server.inProgress++;
+  const shard = world.requests.shard[request] as number;
+  const tookMs = answerMs(server, world.now, shard, world.chance);
+  pushEvent(world.heap, world.now + tookMs, FINISH, request);
+}
+
+export function startService(world: World, tier: number): void {
+  const server = serverOf(world, tier);
+  if (server.serving !== NONE || server.waiting === 0) return;
+  const serviceMs = serviceTime(server, world.now, world.chance);
+  if (serviceMs === Number.POSITIVE_INFINITY) {
+    standStill(world, server, tier);
+    return;
+  }
+  const request = nextRequest(world, server);
+  if (request === NONE) return;
+  server.serving = request;
+  pushEvent(world.heap, world.now + serviceMs, SERVED, tier);
+}
+
+/** The next request in turn; those nobody waits for are skipped if the server can tell. */
+function nextRequest(world: World, server: Server): number {
+  for (;;) {
+    const request = dequeue(server);
+    if (request === NONE || !server.dropsExpired || isAwaited(world, request)) return request;
+    release(world.requests, request);
+  }
+}
+
+/** Nothing is served now: look again when the time line changes. A failover loses the queue. */
+function standStill(world: World, server: Server, tier: number): void {
+  const { lostQueue, hangs } = server.timeline.conditionAt(world.now, WHOLE);
+  if (lostQueue) {
+    for (let request = dequeue(server); request !== NONE; request = dequeue(server)) {
+      if (!hangs) answer(world, request, REFUSED);
+      release(world.requests, request);
+    }
+  }
+  const at = server.timeline.edgeAfter(world.now);
+  if (server.wakeAt === at || at === Number.POSITIVE_INFINITY) return;
+  server.wakeAt = at;
+  pushEvent(world.heap, at, WAKE, tier);
+}
+
+export function onServed(world: World, tier: number): void {
+  const server = serverOf(world, tier);
+  const request = server.serving;
+  server.serving = NONE;
+  if (request !== NONE) finishLater(world, server, request);
+  startService(world, tier);
+}
+
+/** The server is done with a request itself: answer, or call the next tier for it. */
+export function onFinish(world: World, request: number): void {
+  const { requests, calls } = world;
+  const tier = requests.tier[request] as number;
+  serverOf(world, tier).inProgress--;
+  if (tier === world.servers.length - 1) {
+    answer(world, request, OK);
+    release(requests, request);
+    return;
+  }
+  const client = calls.client[requests.call[request] as number] as number;
+  startCall(world, tier + 1, client, request);
+}

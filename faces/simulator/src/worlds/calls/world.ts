@@ -1,0 +1,166 @@
+/**
+ * World: the state of a simulation of calls, and the few steps that all its parts share. Calls are
+ * carried by `attempts.ts`, servers by `serving.ts`; `calls.ts` turns the wheel.
+ */
+import type {
+  AdmissionRequest,
+  CallRequest,
+  HoldReason,
+  Outcome,
+  Permit,
+  Random,
+} from "@redrive/core";
+import { createHeap, type Heap, pushEvent } from "../../events/heap.ts";
+import type { Watch } from "../../events/progress.ts";
+import type { Trace } from "../../events/trace.ts";
+import { createTally, type Tally } from "../../measure/tally.ts";
+import { type Draws, drawsOf } from "../../random/draws.ts";
+import { type CallsScenario, isPlainTier, type Tier } from "../../scenario/scenario.ts";
+import { applicantsOf, type Caller, type OwnGuard } from "../tier/caller.ts";
+import {
+  type CallPool,
+  createCalls,
+  createRequests,
+  type RequestPool,
+  retain,
+} from "../tier/pools.ts";
+import { createServer, type Server } from "../tier/server.ts";
+import { timelineOf } from "../tier/timeline.ts";
+
+/** Events. The subject is a call (SEND, EXPIRE), a request, a tier (SERVED, WAKE), a client (START) or a caller (RING). */
+export const ARRIVAL = 0;
+export const SEND = 1;
+export const REACH = 2;
+export const SERVED = 3;
+export const ANSWER = 4;
+export const TIMEOUT = 5;
+export const HEDGE = 6;
+export const START = 7;
+export const FINISH = 8;
+export const WAKE = 9;
+/** A call that waits for its guards has no time left. */
+export const EXPIRE = 10;
+/** The guards of a caller may let calls go that wait. */
+export const RING = 11;
+
+/**
+ * By kind: at one instant servers work first, then attempts end; then attempts are sent that are
+ * due, and calls that wait wake or expire; new calls come last.
+ */
+const RANKS = Uint8Array.of(3, 2, 0, 0, 1, 1, 2, 3, 0, 0, 2, 2);
+
+/** Plays the server, and is told what happens, when calls follow a script: see `script.ts`. */
+export interface Script {
+  randomOf(call: number): Random;
+  /** An attempt of the call is due now. */
+  onDue(call: number): void;
+  /** Takes the place of the wire and the server: an ANSWER must follow. */
+  onSend(request: number): void;
+  outcomeOf(request: number): Outcome;
+  onEnd(call: number, reason: string, by: HoldReason | undefined): void;
+}
+
+/** What a lab may change; a scenario never needs it. */
+export interface RunOptions extends Watch {
+  /** A guard of the lab's own for each client. */
+  readonly ownGuard?: ((client: number) => OwnGuard) | undefined;
+  readonly script?: Script;
+}
+
+export interface World {
+  readonly scenario: CallsScenario;
+  readonly request: CallRequest;
+  readonly applicants: readonly AdmissionRequest[];
+  readonly servers: readonly Server[];
+  /** By tier, if it has guards; then by client, if the first tier has none because each client has its own. */
+  readonly callers: (Caller | undefined)[];
+  /** True for tiers without any guard: their attempts need not ask. */
+  readonly isPlain: readonly boolean[];
+  readonly heap: Heap;
+  readonly tally: Tally;
+  readonly trace: Trace | undefined;
+  readonly script: Script | undefined;
+  readonly calls: CallPool;
+  readonly requests: RequestPool;
+  /** By request: what the guards gave for it. */
+  readonly permits: (Permit | undefined)[];
+  /** Streams of chance, one a purpose. */
+  readonly arrivals: Draws;
+  readonly wire: Draws;
+  readonly chance: Draws;
+  readonly jitter: Draws;
+  /** By client: calls made and calls that succeeded. */
+  readonly callsOf: Float64Array;
+  readonly successesOf: Float64Array;
+  /** Ms since the start of the scenario; with a script, epoch ms. */
+  now: number;
+  /** Told when a client's own call is over, and how long it took. */
+  onDone: (client: number, tookMs: number) => void;
+}
+
+export function createWorld(
+  scenario: CallsScenario,
+  seed: number | string,
+  { trace, ownGuard, script }: RunOptions,
+): World {
+  const { tiers, clients, timeline, horizonMs, windowMs } = scenario;
+  const last = tiers.length - 1;
+  const count = clients.count ?? 1;
+  const servers = tiers.map((tier, index) =>
+    createServer(tier.server, timelineOf(timeline, index, last)),
+  );
+  const troubleEndMs = (servers[last] as Server).timeline.endMs;
+  const isPlain = (tier: Tier, index: number) =>
+    isPlainTier(tier) && !tier.destination.hedge && !script && (index > 0 || !ownGuard);
+  return {
+    scenario,
+    request: { patience: scenario.patience },
+    applicants: applicantsOf(scenario),
+    servers,
+    callers: [],
+    isPlain: tiers.map(isPlain),
+    heap: createHeap(1024, RANKS),
+    tally: createTally({ horizonMs, windowMs, troubleEndMs }),
+    trace,
+    script,
+    calls: createCalls(),
+    requests: createRequests(),
+    permits: [],
+    arrivals: drawsOf(seed, "arrivals"),
+    wire: drawsOf(seed, "wire"),
+    chance: drawsOf(seed, "server"),
+    jitter: drawsOf(seed, "jitter"),
+    callsOf: new Float64Array(count),
+    successesOf: new Float64Array(count),
+    now: 0,
+    onDone: () => undefined,
+  };
+}
+
+export function tierOf(world: World, index: number): Tier {
+  return world.scenario.tiers[index] as Tier;
+}
+
+export function serverOf(world: World, index: number): Server {
+  return world.servers[index] as Server;
+}
+
+/** The caller of a call to a tier that is not plain. */
+export function callerOf({ callers, calls }: World, call: number): Caller {
+  return callers[calls.caller[call] as number] as Caller;
+}
+
+/** True if the attempt that sent the request still waits for it. */
+export function isAwaited({ calls, requests }: World, request: number): boolean {
+  const call = requests.call[request] as number;
+  return (requests.generation[request] as number) === (calls.generation[call] as number);
+}
+
+/** Sends the answer of a request on its way back. */
+export function answer(world: World, request: number, outcome: number): void {
+  const { requests, heap, wire } = world;
+  requests.answer[request] = outcome;
+  retain(requests, request);
+  const server = serverOf(world, requests.tier[request] as number);
+  pushEvent(heap, world.now + server.hop(wire), ANSWER, request);
+}

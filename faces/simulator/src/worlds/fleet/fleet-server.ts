@@ -1,0 +1,122 @@
+/**
+ * Fleet server: the server of a fleet, simple enough that an answer is known when its call arrives;
+ * and which scenarios have one.
+ */
+import { type CallsScenario, isPlainTier, type Tier } from "../../scenario/scenario.ts";
+import type { PhaseDocument, ServerDocument } from "../../scenario/scenario-document.ts";
+
+/** True if the fleet's engine gives the scenario's answer; the engine of `calls.ts` always does. */
+export function isFleet({ clients, tiers, timeline }: CallsScenario): boolean {
+  const [tier] = tiers;
+  if (clients.kind !== "CLOSED" || clients.jobs !== 1 || tiers.length !== 1 || !tier) return false;
+  return (
+    tier.destination.hedge === undefined &&
+    (isPlainTier(tier) ? isPlainServer(tier) : clients.think === undefined && takesTime(tier)) &&
+    isSimpleServer(tier) &&
+    timeline.every((phase) => isSimplePhase(phase, tier))
+  );
+}
+
+/** The kernel of the policy knows neither hints nor throttling. */
+function isPlainServer({ server }: Tier): boolean {
+  return server.retryAfterMs === undefined && server.overload !== "429";
+}
+
+/** In the general engine successes that take no time come after failures of the same instant. */
+function takesTime({ server }: Tier): boolean {
+  return server.capacityPerSecond !== undefined || (server.latency ?? 0) !== 0;
+}
+
+/** One that answers in order, after a time that is known on arrival, before anybody times out. */
+function isSimpleServer({ server, destination }: Tier): boolean {
+  const { service = "FIXED", discipline = "FIFO", perCallMs = 0, hop = 0, shards = 1 } = server;
+  const { latency = 0, capacityPerSecond } = server;
+  if (service !== "FIXED" || discipline !== "FIFO" || perCallMs > 0 || hop !== 0) return false;
+  if (typeof latency !== "number" || shards > 1) return false;
+  const { attemptTimeoutMs } = destination.policy;
+  if (capacityPerSecond === undefined) return latency < attemptTimeoutMs;
+  const { queueMs = attemptTimeoutMs } = server;
+  // Its own service, and the rest of the one under way that the queue's bound does not see.
+  return latency + queueMs + 2000 / capacityPerSecond < attemptTimeoutMs;
+}
+
+/** How long a queue takes whose server stops or slows down later is not known on arrival. */
+function isSimplePhase({ kind, mode, atMs }: PhaseDocument, { server }: Tier): boolean {
+  if (kind === "SLOW" || kind === "FAILOVER" || kind === "SPIKE") return false;
+  if (kind === "PARTIAL" || server.capacityPerSecond === undefined) return true;
+  return kind === "OUTAGE" && mode !== "HANG" && atMs === 0;
+}
+
+export interface FleetServer {
+  /** Share of calls that the server fails by itself. */
+  readonly failureRate: number;
+  readonly latencyMs: number;
+  /** Who would wait longer than this is refused. */
+  readonly fullMs: number;
+  readonly serviceMs: number;
+  /** When the server will have finished what it has accepted. */
+  freeAt: number;
+}
+
+export function createFleetServer(server: ServerDocument): FleetServer {
+  const {
+    capacityPerSecond,
+    queueMs = Number.POSITIVE_INFINITY,
+    latency,
+    failureRate = 0,
+  } = server;
+  const serviceMs = capacityPerSecond === undefined ? 0 : 1000 / capacityPerSecond;
+  return {
+    failureRate,
+    latencyMs: typeof latency === "number" ? latency : 0,
+    fullMs: fullFrom(queueMs, serviceMs),
+    serviceMs,
+    freeAt: 0,
+  };
+}
+
+/**
+ * Servers count calls, not ms: so many may be ahead as are served within `queueMs`. The last of them
+ * may be nearly done, and sums of service times are not exact.
+ */
+function fullFrom(queueMs: number, serviceMs: number): number {
+  return (Math.ceil(queueMs / serviceMs) - 1 + 1e-6) * serviceMs;
+}
+
+/** When the server will have answered, or -1 if its queue is full. */
+export function serve(server: FleetServer, now: number): number {
+  if (server.serviceMs === 0) return now + server.latencyMs;
+  const beginAt = Math.max(now, server.freeAt);
+  if (beginAt > now && beginAt - now > server.fullMs) return -1;
+  server.freeAt = beginAt + server.serviceMs;
+  return server.freeAt + server.latencyMs;
+}
+
+/** A server that counts the calls ahead of a new one exactly, for calls that come between whole ms. */
+export interface CountingServer extends FleetServer {
+  readonly queueMs: number;
+  /** When each call that was accepted has been served; those before `first` are done. */
+  servedAt: number[];
+  first: number;
+}
+
+export function createCountingServer(server: ServerDocument): CountingServer {
+  const { queueMs = Number.POSITIVE_INFINITY } = server;
+  return { ...createFleetServer(server), queueMs, servedAt: [], first: 0 };
+}
+
+/** As `serve`, by the rule of `judgeArrival`. */
+export function serveCounted(server: CountingServer, now: number): number {
+  const { servedAt, serviceMs, queueMs, latencyMs } = server;
+  if (serviceMs === 0) return now + latencyMs;
+  while ((servedAt[server.first] ?? Number.POSITIVE_INFINITY) <= now) server.first++;
+  if (server.first > 1024 && 2 * server.first > servedAt.length) {
+    server.servedAt = servedAt.slice(server.first);
+    server.first = 0;
+  }
+  const ahead = server.servedAt.length - server.first;
+  if (ahead > 0 && ahead * serviceMs >= queueMs) return -1;
+  server.freeAt = Math.max(now, server.freeAt) + serviceMs;
+  server.servedAt.push(server.freeAt);
+  return server.freeAt + latencyMs;
+}

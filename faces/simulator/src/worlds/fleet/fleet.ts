@@ -1,0 +1,228 @@
+/**
+ * Fleet: many clients with one job each against one server, the world of the failover story. Each
+ * client has one pending event, so a timing wheel carries a million of them; waits come from core's
+ * kernel. Fleets with guards run in `guarded-fleet.ts`, richer worlds (tiers, open traffic, hedges) in
+ * `calls.ts`.
+ */
+
+import type { Trace } from "../../events/trace.ts";
+import {
+  advanceWheel,
+  createWheel,
+  MEMBER_MASK,
+  NOTE,
+  noteOf,
+  popEntry,
+  pushEntry,
+  type Wheel,
+} from "../../events/wheel.ts";
+import {
+  countArrivals,
+  countAt,
+  countLost,
+  countSucceeded,
+  createTally,
+  fairnessOfSpans,
+  noteQueue,
+  OFFERED,
+  type Tally,
+} from "../../measure/tally.ts";
+import type { WorldRun } from "../../measure/world-run.ts";
+import { drawsOf, nextDraw } from "../../random/draws.ts";
+import { type CallsScenario, isPlainTier, type Tier } from "../../scenario/scenario.ts";
+import type { ClosedClients } from "../../scenario/scenario-document.ts";
+import { nextWait, stopReason, type Waits, waitsOf } from "../../schedule/waits.ts";
+import { type Condition, type Timeline, timelineOf } from "../tier/timeline.ts";
+import { createFleetServer, type FleetServer, serve } from "./fleet-server.ts";
+import { runGuardedFleet } from "./guarded-fleet.ts";
+
+/** Everything a fleet keeps; `arrive` is its only event. */
+interface Fleet extends FleetServer {
+  readonly waits: Waits;
+  readonly wheel: Wheel;
+  readonly tally: Tally;
+  readonly previousMs: Float64Array;
+  readonly startedAt: Float64Array;
+  readonly hangMs: number;
+  /** No call is waited for longer. */
+  readonly budgetMs: number;
+}
+
+export { isFleet } from "./fleet-server.ts";
+
+export function runFleet(
+  scenario: CallsScenario,
+  seed: number | string,
+  trace: Trace | undefined,
+): WorldRun {
+  if (!isPlainTier(scenario.tiers[0] as Tier)) return runGuardedFleet(scenario, seed, trace);
+  const timeline = timelineOf(scenario.timeline, 0, 0);
+  const fleet = createFleet(scenario, timeline.endMs);
+  start(fleet, scenario.clients as ClosedClients);
+  drain(fleet, timeline, seed, trace);
+  const { tally } = fleet;
+  return {
+    engine: "fleet",
+    tally,
+    fairness: fairnessOfSpans(tally),
+    triggerStartMs: timeline.startMs,
+    triggerEndMs: timeline.endMs,
+  };
+}
+
+function createFleet(scenario: CallsScenario, troubleEndMs: number): Fleet {
+  const { horizonMs, windowMs } = scenario;
+  const { count, startSpreadMs = 0 } = scenario.clients as ClosedClients;
+  const { destination, server } = scenario.tiers[0] as Tier;
+  // Listed, not spread, so that V8 knows the shape of the object.
+  const { failureRate, latencyMs, fullMs, serviceMs } = createFleetServer(server);
+  return {
+    waits: waitsOf(destination.policy),
+    wheel: createWheel(count),
+    tally: createTally({ horizonMs, windowMs, troubleEndMs }),
+    previousMs: new Float64Array(destination.policy.jitterType === "DECORRELATED" ? count : 0),
+    startedAt: new Float64Array(startSpreadMs > 0 ? count : 0),
+    hangMs: destination.policy.attemptTimeoutMs,
+    budgetMs: destination.policy.totalBudgetMs,
+    failureRate,
+    latencyMs,
+    fullMs,
+    serviceMs,
+    freeAt: 0,
+  };
+}
+
+/** First calls: at once, or evenly spread. Each is one call offered. */
+function start({ wheel, tally, startedAt }: Fleet, clients: ClosedClients): void {
+  const { count, startSpreadMs = 0 } = clients;
+  tally.calls = count;
+  if (startSpreadMs === 0) countAt(tally, OFFERED, 0, count);
+  for (let client = 0; client < count; client++) {
+    const at = Math.floor((startSpreadMs * client) / count);
+    if (startSpreadMs > 0) {
+      startedAt[client] = at;
+      countAt(tally, OFFERED, at);
+    }
+    pushEntry(wheel, client, at);
+  }
+}
+
+function drain(
+  fleet: Fleet,
+  timeline: Timeline,
+  seed: number | string,
+  trace: Trace | undefined,
+): void {
+  const { wheel, tally } = fleet;
+  const chance = drawsOf(seed, "server").state;
+  const jitter = drawsOf(seed, "jitter").state;
+  const visit = { chance, jitter, trace };
+  while (advanceWheel(wheel)) {
+    const { now } = wheel;
+    const condition = timeline.conditionAt(now, 0);
+    const failedAt = condition.hangs ? now + fleet.hangMs : now;
+    const arrivals = visitTick(fleet, condition, failedAt, visit);
+    countArrivals(tally, now, arrivals);
+    noteQueue(tally, now, Math.max(0, fleet.freeAt - now));
+  }
+}
+
+interface Visit {
+  readonly chance: Int32Array;
+  readonly jitter: Int32Array;
+  readonly trace: Trace | undefined;
+}
+
+/**
+ * Everybody who arrives at this instant, in order; how many there were. An entry's note is how often
+ * its client has failed: what every event needs travels with the event.
+ */
+function visitTick(fleet: Fleet, condition: Condition, failedAt: number, visit: Visit): number {
+  return condition.down && isPlain(fleet, failedAt)
+    ? refuseAll(fleet, failedAt, visit)
+    : visitEach(fleet, condition, failedAt, visit);
+}
+
+/** True if a wait depends on the number of the attempt and the draw alone. */
+function isPlain({ waits, previousMs, startedAt }: Fleet, failedAt: number): boolean {
+  return previousMs.length + startedAt.length === 0 && failedAt <= waits.freeMs;
+}
+
+/** An outage: nobody is served. Short, because a million clients spend most of their time here. */
+function refuseAll(fleet: Fleet, failedAt: number, visit: Visit): number {
+  const { waits, wheel } = fleet;
+  const { jitter, trace } = visit;
+  const { draws } = waits.kernel;
+  let arrivals = 0;
+  let waitedMs = 0;
+  for (let entry = popEntry(wheel); entry >= 0; entry = popEntry(wheel)) {
+    arrivals++;
+    if (trace !== undefined) trace.note(wheel.now, 0, entry & MEMBER_MASK);
+    const failed = entry + NOTE;
+    const waitMs = nextWait(waits, noteOf(failed), failedAt, 0, draws ? nextDraw(jitter) : 0);
+    if (waitMs < 0) {
+      lose(fleet, failed, waitMs, failedAt);
+      continue;
+    }
+    waitedMs += waitMs;
+    pushEntry(wheel, failed, failedAt + waitMs);
+  }
+  fleet.tally.waitedMs += waitedMs;
+  return arrivals;
+}
+
+function visitEach(fleet: Fleet, condition: Condition, failedAt: number, visit: Visit): number {
+  const { wheel } = fleet;
+  const { now } = wheel;
+  const { draws } = fleet.waits.kernel;
+  const { chance, jitter, trace } = visit;
+  const failShare = Math.max(condition.failShare, fleet.failureRate);
+  let arrivals = 0;
+  for (let entry = popEntry(wheel); entry >= 0; entry = popEntry(wheel)) {
+    arrivals++;
+    const isFailed = condition.down || (failShare > 0 && nextDraw(chance) < failShare);
+    const doneAt = isFailed ? -1 : serve(fleet, now);
+    trace?.note(now, doneAt < 0 ? 0 : 1, entry & MEMBER_MASK);
+    if (doneAt >= 0) succeed(fleet, entry, doneAt);
+    else retry(fleet, entry + NOTE, failedAt, draws ? nextDraw(jitter) : 0);
+  }
+  return arrivals;
+}
+
+/** Arrays that every client would touch alike are left out: a million clients live by the cache. */
+function startOf({ startedAt }: Fleet, entry: number): number {
+  return startedAt.length === 0 ? 0 : (startedAt[entry & MEMBER_MASK] as number);
+}
+
+/** Unless the answer comes after the client's total budget: then nobody waits for it. */
+function succeed(fleet: Fleet, entry: number, doneAt: number): void {
+  const { tally } = fleet;
+  const tookMs = doneAt - startOf(fleet, entry);
+  if (tookMs >= fleet.budgetMs) {
+    retry(fleet, entry + NOTE, doneAt, 0);
+    return;
+  }
+  tally.attempts += noteOf(entry) + 1;
+  countSucceeded(tally, doneAt, tookMs);
+}
+
+/** Asks core's kernel what follows the failure known at `failedAt`, which the note counts already. */
+function retry(fleet: Fleet, failed: number, failedAt: number, draw: number): void {
+  const { waits, wheel, previousMs } = fleet;
+  const client = failed & MEMBER_MASK;
+  const elapsedMs = Math.min(fleet.budgetMs, failedAt - startOf(fleet, failed));
+  const previous = previousMs.length === 0 ? 0 : (previousMs[client] as number);
+  const waitMs = nextWait(waits, noteOf(failed), elapsedMs, previous, draw);
+  if (waitMs < 0) {
+    lose(fleet, failed, waitMs, startOf(fleet, failed) + elapsedMs);
+    return;
+  }
+  if (previousMs.length > 0) previousMs[client] = waitMs;
+  fleet.tally.waitedMs += waitMs;
+  pushEntry(wheel, failed, failedAt + waitMs);
+}
+
+function lose({ tally }: Fleet, failed: number, stop: number, failedAt: number): void {
+  tally.attempts += noteOf(failed);
+  countLost(tally, stopReason(stop), failedAt);
+}

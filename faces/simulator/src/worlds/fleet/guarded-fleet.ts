@@ -1,0 +1,284 @@
+/**
+ * Guarded fleet: a fleet whose clients have guards, shared or each its own. An attempt has two events,
+ * its start and its end. Guards are entered and left through `caller.ts`, as in the general engine,
+ * and a property test holds the two engines equal.
+ */
+import {
+  type AdmissionRequest,
+  type CallRequest,
+  classifyOutcome,
+  decide,
+  type Outcome,
+  type Permit,
+  type Policy,
+  type Verdict,
+} from "@redrive/core";
+import { type Calendar, createCalendar, popNext, pushMember } from "../../events/event-queue.ts";
+import { pushEvent } from "../../events/heap.ts";
+import { assertMost, MAX_EVENTS } from "../../events/limits.ts";
+import type { Trace } from "../../events/trace.ts";
+import {
+  countArrivals,
+  countAt,
+  countLost,
+  countSucceeded,
+  createTally,
+  fairnessOfSpans,
+  noteQueue,
+  OFFERED,
+  type Tally,
+} from "../../measure/tally.ts";
+import type { WorldRun } from "../../measure/world-run.ts";
+import { type Draws, drawsOf } from "../../random/draws.ts";
+import type { CallsScenario, Tier } from "../../scenario/scenario.ts";
+import type { ClosedClients } from "../../scenario/scenario-document.ts";
+import {
+  applicantsOf,
+  askToSend,
+  type Caller,
+  createCaller,
+  type Engine,
+  expireCall,
+  gatesOf,
+  leaveGuards,
+  ringAlarm,
+} from "../tier/caller.ts";
+import { answerOutcome, TIMED_OUT } from "../tier/response-outcome.ts";
+import { FAILED, OK, REFUSED, SILENT, THROTTLED } from "../tier/server.ts";
+import { type Timeline, timelineOf } from "../tier/timeline.ts";
+import { type CountingServer, createCountingServer, serveCounted } from "./fleet-server.ts";
+
+/** Events. The subject is a client, or a caller (RING). */
+const START = 0;
+/** An attempt is due. */
+const DUE = 1;
+/** An attempt is answered, or cut off. */
+const END = 2;
+const CUT = 3;
+/** A call that waits has no time left; a caller's guards may let calls go that wait. */
+const EXPIRE = 4;
+const RING = 5;
+
+/** At one instant: as in the general engine, where a timeout is known before any answer. */
+const RANKS = Uint8Array.of(3, 2, 1, 0, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+
+interface GuardedFleet {
+  readonly policy: Policy;
+  readonly request: CallRequest;
+  readonly applicants: readonly AdmissionRequest[];
+  readonly server: CountingServer;
+  readonly overload: number;
+  readonly retryAfterMs: number | undefined;
+  readonly timeline: Timeline;
+  readonly calendar: Calendar;
+  readonly tally: Tally;
+  readonly callers: Caller[];
+  readonly jitter: Draws;
+  readonly chance: Draws;
+  /** By client. */
+  readonly startedAt: Float64Array;
+  readonly sentAt: Float64Array;
+  readonly previousMs: Float64Array;
+  readonly attempts: Uint16Array;
+  readonly throttled: Uint8Array;
+  /** How the attempt under way will be answered: see `server.ts`. */
+  readonly answers: Uint8Array;
+  readonly permits: (Permit | undefined)[];
+  now: number;
+}
+
+export function runGuardedFleet(
+  scenario: CallsScenario,
+  seed: number | string,
+  trace: Trace | undefined,
+): WorldRun {
+  const fleet = createFleet(scenario, seed);
+  addCallers(fleet, scenario, seed);
+  start(fleet, scenario.clients as ClosedClients);
+  const { calendar, tally, timeline } = fleet;
+  const { heap } = calendar;
+  for (let events = 0; popNext(calendar); events++) {
+    const { at, kind, subject } = heap;
+    assertMost(events, MAX_EVENTS, "events");
+    fleet.now = at;
+    trace?.note(at, kind, subject);
+    (STEPS[kind] as Step)(fleet, subject);
+  }
+  return {
+    engine: "fleet",
+    tally,
+    fairness: fairnessOfSpans(tally),
+    triggerStartMs: timeline.startMs,
+    triggerEndMs: timeline.endMs,
+  };
+}
+
+type Step = (fleet: GuardedFleet, subject: number) => void;
+
+const STEPS: readonly Step[] = [
+  onStart,
+  ask,
+  (fleet, client) => end(fleet, client, answerOf(fleet, client)),
+  (fleet, client) => end(fleet, client, TIMED_OUT),
+  (fleet, client) => expireCall(callerOf(fleet, client), client),
+  ({ callers, calendar }, index) => ringAlarm(callers[index] as Caller, calendar.heap.order),
+];
+
+function createFleet(scenario: CallsScenario, seed: number | string): GuardedFleet {
+  const { horizonMs, windowMs, patience } = scenario;
+  const { count } = scenario.clients as ClosedClients;
+  const { destination, server } = scenario.tiers[0] as Tier;
+  const timeline = timelineOf(scenario.timeline, 0, 0);
+  return {
+    policy: destination.policy,
+    request: { patience },
+    applicants: applicantsOf({ patience }),
+    server: createCountingServer(server),
+    overload: server.overload === "429" ? THROTTLED : REFUSED,
+    retryAfterMs: server.retryAfterMs,
+    timeline,
+    calendar: createCalendar(count, RANKS),
+    tally: createTally({ horizonMs, windowMs, troubleEndMs: timeline.endMs }),
+    callers: [],
+    jitter: drawsOf(seed, "jitter"),
+    chance: drawsOf(seed, "server"),
+    startedAt: new Float64Array(count),
+    sentAt: new Float64Array(count),
+    previousMs: new Float64Array(count),
+    attempts: new Uint16Array(count),
+    throttled: new Uint8Array(count),
+    answers: new Uint8Array(count),
+    permits: [],
+    now: 0,
+  };
+}
+
+function addCallers(fleet: GuardedFleet, scenario: CallsScenario, seed: number | string): void {
+  const { guards, clients, tiers } = scenario;
+  const count = guards === "PER_CLIENT" ? (clients.count ?? 1) : 1;
+  const random = drawsOf(seed, "guards");
+  const engine = engineOf(fleet);
+  for (let index = 0; index < count; index++) {
+    const caller = createCaller(index, tiers[0] as Tier, fleet.request, engine, random, undefined);
+    fleet.callers.push(caller);
+  }
+}
+
+function engineOf(fleet: GuardedFleet): Engine {
+  const { startedAt, attempts, previousMs, tally } = fleet;
+  const { heap } = fleet.calendar;
+  return {
+    now: () => fleet.now,
+    historyOf: (client) => ({
+      attempt: attempts[client] as number,
+      startedAt: startedAt[client] as number,
+      previousDelayMs: previousMs[client] as number,
+    }),
+    send: (client, permit) => send(fleet, client, permit),
+    end: (_client, reason) => countLost(tally, reason, fleet.now),
+    setExpiry: (client, at) => pushEvent(heap, at, EXPIRE, client),
+    setAlarm(index, at) {
+      pushEvent(heap, at, RING, index);
+      return heap.order;
+    },
+  };
+}
+
+/** First calls: at once, or evenly spread. */
+function start({ calendar }: GuardedFleet, { count, startSpreadMs = 0 }: ClosedClients): void {
+  for (let client = 0; client < count; client++) {
+    pushMember(calendar, (startSpreadMs * client) / count, START, client);
+  }
+}
+
+function onStart(fleet: GuardedFleet, client: number): void {
+  const { tally, startedAt, now } = fleet;
+  startedAt[client] = now;
+  tally.calls++;
+  countAt(tally, OFFERED, now);
+  ask(fleet, client);
+}
+
+function callerOf({ callers }: GuardedFleet, client: number): Caller {
+  return (callers[client] ?? callers[0]) as Caller;
+}
+
+function applicantFor(fleet: GuardedFleet, client: number): AdmissionRequest {
+  const isRetry = (fleet.attempts[client] as number) > 0;
+  return fleet.applicants[
+    isRetry ? 1 + (fleet.throttled[client] as number) : 0
+  ] as AdmissionRequest;
+}
+
+function ask(fleet: GuardedFleet, client: number): void {
+  askToSend(callerOf(fleet, client), client, applicantFor(fleet, client), 0);
+}
+
+/** The server is simple: how and when it answers is known at once. */
+function send(fleet: GuardedFleet, client: number, permit: Permit): void {
+  const { tally, policy, startedAt, calendar, now } = fleet;
+  fleet.permits[client] = permit;
+  fleet.sentAt[client] = now;
+  fleet.attempts[client] = (fleet.attempts[client] as number) + 1;
+  tally.attempts++;
+  countArrivals(tally, now, 1);
+  const doneAt = arrive(fleet, client);
+  // As the general engine has it: sums of spans are not exact.
+  const leftMs = (startedAt[client] as number) + policy.totalBudgetMs - now;
+  const cutAt = now + Math.min(policy.attemptTimeoutMs, leftMs);
+  if (doneAt < cutAt) pushMember(calendar, doneAt, END, client);
+  else pushMember(calendar, cutAt, CUT, client);
+}
+
+/** When the answer comes, which is noted in `answers`; infinite if none will. */
+function arrive(fleet: GuardedFleet, client: number): number {
+  const { server, timeline, chance, answers, tally, now } = fleet;
+  const { down, hangs, failShare } = timeline.conditionAt(now, 0);
+  if (down) {
+    answers[client] = hangs ? SILENT : REFUSED;
+    return hangs ? Number.POSITIVE_INFINITY : now;
+  }
+  const share = Math.max(failShare, server.failureRate);
+  const isFailed = share > 0 && chance.next() < share;
+  const doneAt = isFailed ? -1 : serveCounted(server, now);
+  if (!isFailed) noteQueue(tally, now, Math.max(0, server.freeAt - now));
+  const refusal = isFailed ? FAILED : fleet.overload;
+  answers[client] = doneAt < 0 ? refusal : OK;
+  return doneAt < 0 ? now : doneAt;
+}
+
+function answerOf({ answers, retryAfterMs }: GuardedFleet, client: number): Outcome {
+  return answerOutcome(answers[client] as number, retryAfterMs);
+}
+
+function end(fleet: GuardedFleet, client: number, outcome: Outcome): void {
+  const { policy, tally, startedAt, sentAt, permits, now } = fleet;
+  const verdict = classifyOutcome(policy, outcome);
+  const permit = permits[client] as Permit;
+  permits[client] = undefined;
+  const durationMs = now - (sentAt[client] as number);
+  leaveGuards(callerOf(fleet, client), permit, 0, outcome, verdict, durationMs);
+  if (verdict === "success") countSucceeded(tally, now, now - (startedAt[client] as number));
+  else fail(fleet, client, outcome, verdict);
+}
+
+/** An attempt failed: core decides what follows. */
+function fail(fleet: GuardedFleet, client: number, outcome: Outcome, verdict: Verdict): void {
+  const { policy, request, tally, calendar, jitter, now } = fleet;
+  fleet.throttled[client] = verdict === "throttled" ? 1 : 0;
+  const gates = gatesOf(callerOf(fleet, client), applicantFor(fleet, client), 0);
+  const history = {
+    attempt: fleet.attempts[client] as number,
+    startedAt: fleet.startedAt[client] as number,
+    previousDelayMs: fleet.previousMs[client] as number,
+  };
+  const decision = decide(policy, request, history, outcome, gates, now, jitter);
+  if (decision.kind === "stop") {
+    countLost(tally, decision.reason, now);
+    return;
+  }
+  fleet.previousMs[client] = decision.ownDelayMs;
+  const waitMs = decision.kind === "hold" ? decision.until - now : decision.delayMs;
+  tally.waitedMs += waitMs;
+  pushMember(calendar, now + waitMs, DUE, client);
+}

@@ -1,0 +1,125 @@
+/**
+ * Server: what a tier does with a request: refuses it, fails it, lets it wait its turn, serves it.
+ * It knows nothing of clients but whether anybody still waits for a request.
+ */
+
+import { twice } from "../../events/limits.ts";
+import type { Draws } from "../../random/draws.ts";
+import { exponential, type Span, spanOf } from "../../random/durations.ts";
+import type { ServerDocument } from "../../scenario/scenario-document.ts";
+import { NONE } from "./pools.ts";
+import { type Timeline, WHOLE } from "./timeline.ts";
+
+/** How a request is answered. */
+export const OK = 0;
+export const FAILED = 1;
+export const REFUSED = 2;
+/** Not at all: its client will time out. */
+export const SILENT = 3;
+/** Accepted: an answer will follow. */
+export const ACCEPTED = 4;
+/** Refused for too many calls: 429. */
+export const THROTTLED = 5;
+
+export interface Server {
+  readonly timeline: Timeline;
+  /** Mean service time; 0 without a capacity. */
+  readonly serviceMs: number;
+  readonly isExponential: boolean;
+  readonly queueMs: number;
+  readonly isLifo: boolean;
+  readonly dropsExpired: boolean;
+  readonly latency: Span;
+  readonly perCallMs: number;
+  readonly hop: Span;
+  readonly failureRate: number;
+  readonly shards: number;
+  /** REFUSED or THROTTLED: how a full queue answers. */
+  readonly overload: number;
+  readonly retryAfterMs: number | undefined;
+  /** Waiting requests: a ring for FIFO, of which LIFO takes the newest. */
+  ring: Int32Array;
+  first: number;
+  waiting: number;
+  /** The request in service, or NONE. */
+  serving: number;
+  inProgress: number;
+  /** Until when a standing server has been told to look again. */
+  wakeAt: number;
+}
+
+export function createServer(document: ServerDocument, timeline: Timeline): Server {
+  const { capacityPerSecond } = document;
+  return {
+    timeline,
+    serviceMs: capacityPerSecond === undefined ? 0 : 1000 / capacityPerSecond,
+    isExponential: document.service === "EXPONENTIAL",
+    queueMs: document.queueMs ?? Number.POSITIVE_INFINITY,
+    isLifo: document.discipline === "LIFO",
+    dropsExpired: document.dropsExpired ?? false,
+    latency: spanOf(document.latency ?? 0),
+    perCallMs: document.perCallMs ?? 0,
+    hop: spanOf(document.hop ?? 0),
+    failureRate: document.failureRate ?? 0,
+    shards: document.shards ?? 1,
+    overload: document.overload === "429" ? THROTTLED : REFUSED,
+    retryAfterMs: document.retryAfterMs,
+    ring: new Int32Array(1024),
+    first: 0,
+    waiting: 0,
+    serving: NONE,
+    inProgress: 0,
+    wakeAt: -1,
+  };
+}
+
+/** Judges a request that arrives now: FAILED at once, REFUSED, THROTTLED, SILENT, or ACCEPTED. */
+export function judgeArrival(server: Server, now: number, shard: number, draws: Draws): number {
+  const { down, hangs, lostQueue, failShare } = server.timeline.conditionAt(now, shard);
+  if (down && !hangs) return REFUSED;
+  const share = Math.max(failShare, server.failureRate);
+  if (!down && share > 0 && draws.next() < share) return FAILED;
+  // A server that stands still keeps what arrives in its queue, if it has one; a shard has none.
+  const keeps = server.serviceMs > 0 && !lostQueue && server.timeline.conditionAt(now, WHOLE).down;
+  if (down && !keeps) return SILENT;
+  const ahead = server.waiting + (server.serving === NONE ? 0 : 1);
+  return ahead * server.serviceMs >= server.queueMs && ahead > 0 ? server.overload : ACCEPTED;
+}
+
+/** Time from acceptance (or the end of service) to the answer. */
+export function answerMs(server: Server, now: number, shard: number, draws: Draws): number {
+  const { slowFactor } = server.timeline.conditionAt(now, shard);
+  return (server.latency(draws) + server.perCallMs * server.inProgress) * slowFactor;
+}
+
+export function enqueue(server: Server, request: number): void {
+  if (server.waiting === server.ring.length) enlargeRing(server);
+  server.ring[(server.first + server.waiting) & (server.ring.length - 1)] = request;
+  server.waiting++;
+}
+
+/** A full ring: what had come round to its beginning goes on behind its old end. */
+function enlargeRing(server: Server): void {
+  const { ring, first } = server;
+  server.ring = twice(ring);
+  server.ring.copyWithin(ring.length, 0, first);
+}
+
+/** Takes the request whose turn it is, or NONE. */
+export function dequeue(server: Server): number {
+  if (server.waiting === 0) return NONE;
+  server.waiting--;
+  const mask = server.ring.length - 1;
+  if (server.isLifo) return server.ring[(server.first + server.waiting) & mask] as number;
+  const request = server.ring[server.first] as number;
+  server.first = (server.first + 1) & mask;
+  return request;
+}
+
+/** How long serving one request takes now; infinite while the server stands still. */
+export function serviceTime(server: Server, now: number, draws: Draws): number {
+  const { down, capacityFactor, slowFactor } = server.timeline.conditionAt(now, WHOLE);
+  if (down || capacityFactor === 0) return Number.POSITIVE_INFINITY;
+  const share = server.isExponential ? exponential(draws) : 1;
+  return (server.serviceMs * share * slowFactor) / capacityFactor;
+}
