@@ -1,20 +1,20 @@
 /**
- * Calendar: the event queue of a fleet with guards. Each member has at most one pending event, at an
- * instant that need not be whole. The wheel keeps them by ms; only the events of the ms that is under
- * way are in a heap, together with events of no member. Order: that of the heap. Deterministic.
+ * Event queue of a fleet with guards. Each member has at most one pending event, at any fraction of
+ * a ms. The wheel stores them by whole ms. The heap holds only the events of the current ms, and
+ * the events that belong to no member. The order is that of the heap. Deterministic.
  */
 import { createHeap, type Heap, peekAt, popEvent, pushEvent } from "./heap.ts";
 import { createWheel, nextInstant, popEntry, pushEntry, type Wheel } from "./wheel.ts";
 
 export interface Calendar {
-  /** The events that are due next; the one popped last is told here. */
+  /** The events that are due next, and the fields of the event that was popped last. */
   readonly heap: Heap;
   readonly wheel: Wheel;
   /** By member: its event in the wheel. */
   readonly at: Float64Array;
   readonly kinds: Uint8Array;
   readonly sequences: Float64Array;
-  /** The ms that is under way. */
+  /** The current ms. */
   ms: number;
 }
 
@@ -29,7 +29,7 @@ export function createCalendar(size: number, ranks: Uint8Array): Calendar {
   };
 }
 
-/** Sets the event of a member. Events of no member are pushed on the heap. */
+/** Sets the event of a member. Push events of no member on the heap. */
 export function pushMember(calendar: Calendar, at: number, kind: number, member: number): void {
   const { heap } = calendar;
   if (at < calendar.ms + 1) {
@@ -42,7 +42,7 @@ export function pushMember(calendar: Calendar, at: number, kind: number, member:
   pushEntry(calendar.wheel, member, Math.floor(at));
 }
 
-/** Takes the earliest event, as `popEvent` does; false when there is none. */
+/** Takes the earliest event, as `popEvent` does. Returns false if there is none. */
 export function popNext(calendar: Calendar): boolean {
   const { heap, wheel } = calendar;
   for (;;) {

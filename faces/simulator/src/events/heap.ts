@@ -1,7 +1,7 @@
 /**
- * Heap: the event queue of open worlds, where a call may have several pending events. A 4-ary heap
- * on typed arrays. Order: by time, then by the rank of the kind, then by order of pushing.
- * Deterministic. A plain record with functions, for the same reason as the wheel.
+ * Heap: the event queue of worlds in which a call may have several pending events. A 4-ary heap on
+ * typed arrays. Events are ordered by time, then by the rank of their kind, then by order of
+ * pushing. Deterministic. A plain record with functions, for the same reason as the wheel.
  */
 
 import { twice } from "./limits.ts";
@@ -10,15 +10,15 @@ export interface Heap {
   times: Float64Array;
   orders: Float64Array;
   events: Float64Array;
-  /** Places in use, the hollow one included. */
+  /** Slots in use, including the empty top slot. */
   size: number;
-  /** The event at the top has been popped and its place not been taken yet. */
+  /** The top event has been popped and no other event has replaced it yet. */
   hollow: boolean;
   /** By kind of event. */
   readonly ranks: Uint8Array;
   /** Events pushed so far. */
   sequence: number;
-  /** The place in the order of the event that was pushed or popped last. */
+  /** The order key of the event that was pushed or popped last. */
   order: number;
   /** The event that was popped last. */
   at: number;
@@ -29,10 +29,13 @@ export interface Heap {
 const ARITY = 4;
 const KINDS = 16;
 
-/** A rank counts for more than all events that may be pushed. */
+/** Larger than any sequence number, so the rank decides first. */
 const RANK = 2 ** 48;
 
-/** `ranks`: by kind, 0 to 15; kinds of a lower rank come first at one instant. Default: all 0. */
+/**
+ * `ranks` is indexed by kind, 0 to 15. At one instant, kinds with a lower rank come first. Default:
+ * all 0.
+ */
 export function createHeap(capacity = 1024, ranks: Uint8Array = new Uint8Array(KINDS)): Heap {
   return {
     ranks,
@@ -50,8 +53,8 @@ export function createHeap(capacity = 1024, ranks: Uint8Array = new Uint8Array(K
 }
 
 /**
- * Adds an event at `at` ms (not necessarily whole), of a `kind` (0 to 15), for `subject`. One that
- * comes from another queue brings its number in the order of pushing along.
+ * Adds an event at `at` ms (not necessarily whole), of a `kind` (0 to 15), for `subject`. An event
+ * from another queue keeps its sequence number.
  */
 export function pushEvent(
   heap: Heap,
@@ -85,7 +88,7 @@ export function pushEvent(
   events[index] = event;
 }
 
-/** Takes the earliest event into `at`, `kind` and `subject`; false when there is none. */
+/** Takes the earliest event into `at`, `kind` and `subject`. Returns false if there is none. */
 export function popEvent(heap: Heap): boolean {
   if (heap.hollow) fill(heap);
   if (heap.size === 0) return false;
@@ -95,12 +98,12 @@ export function popEvent(heap: Heap): boolean {
   // Not `%`: the remainder of doubles is a slow call.
   heap.subject = Math.floor(event / KINDS);
   heap.kind = event - heap.subject * KINDS;
-  // Most events push another: that one will take this place, which saves half the work.
+  // Most events push another event, which then fills this slot and saves half the work.
   heap.hollow = true;
   return true;
 }
 
-/** When the next event is due; infinite without one. */
+/** When the next event is due; infinite if there is none. */
 export function peekAt(heap: Heap): number {
   if (heap.hollow) fill(heap);
   return heap.size === 0 ? Number.POSITIVE_INFINITY : (heap.times[0] as number);
@@ -111,7 +114,7 @@ export function isIdle(heap: Heap): boolean {
   return heap.size === (heap.hollow ? 1 : 0);
 }
 
-/** Nobody took the place at the top: the last event does. */
+/** No new event filled the top slot, so the last event moves there. */
 function fill(heap: Heap): void {
   heap.hollow = false;
   heap.size--;
@@ -121,7 +124,7 @@ function fill(heap: Heap): void {
   sink(heap, times[last] as number, orders[last] as number, events[last] as number);
 }
 
-/** Puts an event in at the top and lets it sink to where it belongs. */
+/** Inserts an event at the top and moves it down to its position. */
 function sink(
   { times, orders, events, size }: Heap,
   at: number,

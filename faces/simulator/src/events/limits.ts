@@ -1,19 +1,26 @@
-/** Limits: what a run may grow to, so that a mistyped scenario ends in a sentence, not in a full machine. */
+/**
+ * Limits: bounds on the size of a run. A mistyped scenario ends with an error message instead of
+ * using up the machine's memory.
+ */
 import { RedriveError } from "@redrive/core";
 
-/** Calls, requests or pending events at once: somewhat above 1 GB in all. */
+/**
+ * Calls, requests or pending events at one time. At this bound the arrays use a little over 1 GB.
+ */
 const MAX_ROWS = 8_388_608;
 
-/** No run has more events: enough for an hour of 10 000 calls a second, which takes minutes. */
+/**
+ * Events in one run: enough for an hour of 10 000 calls a second, which takes minutes to simulate.
+ */
 export const MAX_EVENTS = 400_000_000;
 
-/** Throws `INVALID_ARGUMENT` if a run has more than `most` of something. */
+/** Throws `INVALID_ARGUMENT` if `count` is larger than `max`. */
 export function assertMost(count: number, most: number, what: string): void {
   if (count <= most) return;
   throw new RedriveError("INVALID_ARGUMENT", `the scenario is too large: over ${most} ${what}`);
 }
 
-/** The same numbers in twice the room, for arrays that grow. */
+/** Copies an array to one of twice the length. */
 export function twice<T extends Int32Array | Float64Array>(column: T): T {
   const { length } = column;
   assertMost(2 * length, MAX_ROWS, "calls or events at once");

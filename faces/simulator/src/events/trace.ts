@@ -1,10 +1,10 @@
 /**
- * Trace: a run folded to 32 bits, event by event, so that two engines can show that they did the
- * same. MurmurHash3's mixing over the bytes of each number.
+ * Trace: a 32-bit hash over all events of a run. Equal hashes show that two engines made the same
+ * run. Uses MurmurHash3's mixing over the bytes of each number.
  */
 
 export interface Trace {
-  /** Folds one event in: when, what and whom. */
+  /** Adds one event to the hash. */
   note(at: number, kind: number, subject: number): void;
 
   /** Eight hexadecimal digits. */

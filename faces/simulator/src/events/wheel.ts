@@ -1,47 +1,49 @@
 /**
- * Wheel: the event queue of a fleet in which each member has at most one pending event. Slots of
- * 1 ms hold lists of blocks, so pushing and popping cost the same for ten members and a million, and
- * what is due at one instant lies side by side: a list that ran through the members themselves would
- * miss the cache at every step. Order: by time, then by order of pushing. Deterministic.
+ * Wheel: the event queue of a fleet in which each member has at most one pending event. Slots of 1
+ * ms hold lists of blocks, so the cost of push and pop does not depend on the number of members.
+ * Events of one instant are adjacent in memory; a list linked through the members would miss the
+ * cache at every step. Events are ordered by time, then by order of pushing. Deterministic.
  *
- * A plain record with functions, not closures: V8 then keeps its arrays in registers, which
- * doubles the speed.
+ * A plain record with functions, not closures: V8 then keeps its arrays in registers, which doubles
+ * the speed.
  */
 
-/** 2^15 ms: waits up to 32 s are placed once; longer ones go round. */
+/** 2^15 ms: waits up to 32 s are inserted once; longer ones are inserted again. */
 const SLOTS = 32_768;
 const MASK = SLOTS - 1;
 const NONE = -1;
 
-/** An entry is a member and, counted in units of `NOTE`, up to 1023 of what it carries along. */
+/** An entry is a member plus a payload of 0 to 1023, in units of `PAYLOAD`. */
 const MEMBER_BITS = 21;
 export const NOTE: number = 2 ** MEMBER_BITS;
 export const MEMBER_MASK: number = NOTE - 1;
 
-/** One cache line of words: entries, and at the end where the next block begins. */
+/** One cache line of words: entries, and in the last word the start of the next block. */
 const BLOCK = 16;
 const LINK = BLOCK - 1;
 
 export interface Wheel {
-  /** Two for each slot: where its first entry stands in `words`, or -1; and where its next one goes. */
+  /**
+   * Two per slot: the index of its first entry in `words`, or -1, and the index for its next entry.
+   */
   readonly ends: Int32Array;
   readonly words: Int32Array;
-  /** A list of blocks that are free again, and the first that was never used. */
+  /** The head of the list of freed blocks, and the first block that was never used. */
   freed: number;
   fresh: number;
-  /** One bit a slot: empty stretches are skipped 32 slots at a time. */
+  /** One bit per slot, so the search skips 32 empty slots at a time. */
   readonly filled: Int32Array;
-  /** When members beyond the horizon are due; empty until there is one. */
+  /** When members beyond the wheel's range are due; empty until there is one. */
   farAt: Float64Array;
   readonly size: number;
-  /** The instant the wheel stands at. */
+  /** The wheel's current instant. */
   now: number;
   pending: number;
 }
 
-/** A wheel for members 0 to `size` - 1; at most 2^21. */
+/** Creates a wheel for members 0 to `size` - 1; at most 2^21. */
 export function createWheel(size: number): Wheel {
-  // A slot's first and last block may be partly used.
+  // The first and last block of a slot may be partly used.
   const blocks = Math.ceil(size / LINK) + 2 * Math.min(size, SLOTS);
   return {
     ends: new Int32Array(2 * SLOTS).fill(NONE),
@@ -56,18 +58,18 @@ export function createWheel(size: number): Wheel {
   };
 }
 
-/** What an entry carries along: what its member would else have to look up. */
+/** The payload of an entry. It saves the member a lookup. */
 export function noteOf(entry: number): number {
   return entry >> MEMBER_BITS;
 }
 
-/** Sets the event of an entry's member to the whole ms `at`, which must not lie in the past. */
+/** Sets the event of an entry's member to the whole ms `at`, which must not be in the past. */
 export function pushEntry(wheel: Wheel, entry: number, at: number): void {
   wheel.pending++;
   append(wheel, entry, at - wheel.now < SLOTS ? at : postpone(wheel, entry, at));
 }
 
-/** What lies beyond the horizon waits in the last slot and is placed anew from there. */
+/** An event beyond the wheel's range waits in the last slot and is inserted again from there. */
 function postpone(wheel: Wheel, entry: number, at: number): number {
   if (wheel.farAt.length === 0) wheel.farAt = new Float64Array(wheel.size);
   wheel.farAt[entry & MEMBER_MASK] = at;
@@ -108,12 +110,15 @@ function freeBlock(wheel: Wheel, at: number): void {
   wheel.freed = block;
 }
 
-/** The next instant that may have events; infinite if nothing is pending. Does not move. */
+/**
+ * The next instant that may have events; infinite if nothing is pending. Does not advance the
+ * wheel.
+ */
 export function nextInstant({ pending, filled, now }: Wheel): number {
   return pending === 0 ? Number.POSITIVE_INFINITY : nextFilled(filled, now);
 }
 
-/** Moves to the next instant that has events; false when nothing is pending. */
+/** Advances to the next instant that has events. Returns false if nothing is pending. */
 export function advanceWheel(wheel: Wheel): boolean {
   if (wheel.pending === 0) return false;
   if ((wheel.ends[2 * (wheel.now & MASK)] as number) === NONE) {
@@ -157,7 +162,9 @@ function empty(wheel: Wheel, slot: number, at: number): void {
   freeBlock(wheel, at);
 }
 
-/** The first instant from `now` on whose slot is not empty; there is one. */
+/**
+ * The first instant from `now` on whose slot is not empty. The caller makes sure that there is one.
+ */
 function nextFilled(filled: Int32Array, now: number): number {
   let at = now;
   for (;;) {

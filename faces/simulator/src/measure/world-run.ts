@@ -1,16 +1,19 @@
-/** World run: what every world hands to the report when it is over. */
+/** World run: the result of a world, from which the report is computed. */
 import type { Tally } from "./tally.ts";
 
 export interface WorldRun {
-  /** Which engine ran it. */
+  /** The engine that ran the scenario. */
   readonly engine: "fleet" | "calls" | "contention" | "queue";
   readonly tally: Tally;
-  /** Jain's index between clients: 1 when all fared alike, 1 / count when one got everything. */
+  /**
+   * Jain's fairness index of the clients: 1 if all had equal success, 1 / count if one had all of
+   * it.
+   */
   readonly fairness: number;
-  /** When trouble began and ended; it ended at 0 if there was none. */
+  /** When the first phase began and the last one ended; the end is 0 without phases. */
   readonly triggerStartMs: number;
   readonly triggerEndMs: number;
-  /** Queue worlds: runs that did work which was already done, and dead letters. */
+  /** Queue worlds: runs that repeated finished work, and dead letters. */
   readonly duplicates?: number;
   readonly deadLetters?: number;
 }

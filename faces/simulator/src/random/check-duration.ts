@@ -1,4 +1,7 @@
-/** Check span: what is wrong with a span as somebody wrote it. Apart, because engines only draw. */
+/**
+ * Check duration: lists the problems of a duration in a scenario. Separate from `durations.ts`
+ * because the engines only draw.
+ */
 import {
   checkFields,
   type FieldProblem,
@@ -18,7 +21,7 @@ const SPAN_FIELDS: Readonly<Record<string, Fields>> = {
   LOGNORMAL: { medianMs: msRule, sigma: numberRule(0, 5, true) },
 };
 
-/** Everything wrong with a span at `field`. */
+/** Lists every problem of the duration at `field`. */
 export function checkSpan(value: unknown, field: string): FieldProblem[] {
   if (typeof value === "number") {
     const wanted = msRule(value);
@@ -48,7 +51,7 @@ export function checkSpan(value: unknown, field: string): FieldProblem[] {
   return problems;
 }
 
-/** One problem for each of `names` that a part lacks. */
+/** Reports each of `names` that `part` lacks. */
 export function missing(
   part: Readonly<Record<string, unknown>>,
   names: readonly string[],

@@ -1,11 +1,11 @@
 /**
- * Draws: chance fast enough for millions of events. The generator is core's (sfc32), its state in
- * a typed array instead of closures, and a draw takes 32 bits instead of 53: several times the
- * speed, and still no hole in a span of 49 days. It is seeded through core's `Random`, by name.
+ * Draws: random numbers fast enough for millions of events. The generator is core's (sfc32), with
+ * its state in a typed array instead of closures. A draw has 32 bits instead of 53, which is
+ * several times faster and still reaches every ms of 49 days. Core's `Random` seeds it, by name.
  */
 import { type Random, seededRandom } from "@redrive/core";
 
-/** A stream of draws: also a core `Random`, so that `decide` can use it. */
+/** A stream of draws. It is also a core `Random`, so `decide` can use it. */
 export interface Draws extends Random {
   /** For inner loops: `nextDraw(draws.state)` is `draws.next()`. */
   readonly state: Int32Array;

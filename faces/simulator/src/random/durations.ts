@@ -1,22 +1,22 @@
 /**
- * Spans: how long things take in a simulated world, as a distribution written in JSON and a
- * sampler made from it. Every sampler uses + - * / only, through `numeric.ts`.
+ * Durations: how long things take in a simulated world, as a distribution in JSON and a sampler for
+ * it. Every sampler uses + - * / only, through `numeric.ts`.
  */
 import { type Draws, nextDraw } from "./draws.ts";
 import { nextNormal } from "./normal.ts";
 import { exp, ln } from "./numeric.ts";
 
-/** A span in ms as people write it: a number is a fixed span. */
+/** A duration in ms. A number is a fixed duration. */
 export type SpanDocument =
   | number
   | { readonly kind: "FIXED"; readonly ms: number }
   | { readonly kind: "UNIFORM"; readonly minMs: number; readonly maxMs: number }
   | { readonly kind: "EXPONENTIAL"; readonly meanMs: number }
-  /** The absolute value of a normal: never negative. */
+  /** The absolute value of a normal draw, so never negative. */
   | { readonly kind: "NORMAL"; readonly meanMs: number; readonly sdMs: number }
   | { readonly kind: "LOGNORMAL"; readonly medianMs: number; readonly sigma: number };
 
-/** Draws one span; ms, not necessarily whole. */
+/** Draws one duration in ms, not necessarily whole. */
 export type Span = (draws: Draws) => number;
 
 export function spanOf(document: SpanDocument): Span {

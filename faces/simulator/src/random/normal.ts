@@ -1,7 +1,8 @@
 /**
  * Normal: standard normal draws by the ziggurat of Marsaglia and Tsang (2000) in Doornik's form
- * (2005), exact in distribution. One draw in a hundred needs more than a product and a comparison.
- * The tables are made by our own logarithm and root, so that they are the same in every engine.
+ * (2005), exact in distribution. Only one draw in a hundred needs more than a product and a
+ * comparison. Our own logarithm and root compute the tables, so they are the same in every
+ * JavaScript engine.
  */
 import { nextDraw } from "./draws.ts";
 import { exp, ln, root } from "./numeric.ts";
@@ -11,7 +12,9 @@ const LAYERS = 128;
 const TAIL = 3.442619855899;
 const AREA = 0.00991256303526217;
 
-/** Edges of the layers from the widest (which stands for the tail too) to 0, and their quotients. */
+/**
+ * Edges of the layers from the widest (which also represents the tail) to 0, and their quotients.
+ */
 const edges = new Float64Array(LAYERS + 1);
 const quotients = new Float64Array(LAYERS);
 /** The curve's height at each edge. */
@@ -35,7 +38,7 @@ for (let edge = 0; edge <= LAYERS; edge++) heights[edge] = density(edges[edge] a
 /** One draw from the standard normal; `state` is a stream's, see `draws.ts`. */
 export function nextNormal(state: Int32Array): number {
   for (;;) {
-    // Seven bits of a draw choose the layer, the other 25 the place in it.
+    // Seven bits of a draw choose the layer, the other 25 the position in it.
     const scaled = nextDraw(state) * LAYERS;
     const layer = Math.floor(scaled);
     const side = 2 * (scaled - layer) - 1;
@@ -46,7 +49,7 @@ export function nextNormal(state: Int32Array): number {
   }
 }
 
-/** Is the point at `x`, a share `draw` down its layer, under the curve? */
+/** True if the point at `x`, at height `draw` (0 to 1) within its layer, is under the curve. */
 function isBelow(x: number, layer: number, draw: number): boolean {
   const top = heights[layer + 1] as number;
   return top + draw * ((heights[layer] as number) - top) < density(x);

@@ -1,12 +1,12 @@
 /**
- * Numeric: logarithm, exponential and square root from + - * / alone. The language lets engines
- * approximate `Math.log` and `Math.exp` as they like; a seed must replay alike in all of them.
- * Accuracy: within 4e-16 x max(1, |result|) for `ln`, 1e-14 relative for `exp` and `root`.
+ * Numeric: logarithm, exponential and square root from + - * / alone. The language specification
+ * lets engines approximate `Math.log` and `Math.exp`, but a seed must give the same run in all of
+ * them. Accuracy: within 4e-16 x max(1, |result|) for `ln`, 1e-14 relative for `exp` and `root`.
  */
 
 // biome-ignore lint/suspicious/noApproximativeNumericConstant: Math.LN2 is the engine's own choice of digits.
 const LN_2 = 0.6931471805599453;
-/** Any bounds a factor of two apart, about 1, will do. */
+/** Any two bounds around 1 with a ratio of 2 work. */
 const LOW = 0.7;
 const HIGH = 1.4;
 
@@ -54,7 +54,7 @@ export function root(x: number): number {
   }
 }
 
-/** `base` to a whole power >= 0, by repeated products. */
+/** `base` to a whole power >= 0, by repeated multiplication. */
 export function power(base: number, exponent: number): number {
   let result = 1;
   for (let n = 0; n < exponent; n++) result *= base;

@@ -1,6 +1,6 @@
 /**
- * Replay log: the log of a running service as replay reads it. A line is an attempt, or a task with
- * its attempts as `redrive export` writes it; a line that is neither is refused by its number.
+ * Replay log: parses the log of a service. A line is an attempt, or a task with its attempts as
+ * `redrive export` writes it. For any other line the error names the line number.
  */
 import {
   causedError,
@@ -30,15 +30,20 @@ export interface LoggedAttempt {
   /** `retry-after` and `date` are read. */
   readonly responseHeaders?: Readonly<Record<string, string>> | null;
   readonly destination?: string;
-  /** False: an attempt that may have arrived is not repeated. Default: true, as for every task. */
+  /**
+   * If false, an attempt that may have arrived is not repeated. Default: true, as for every task.
+   */
   readonly idempotent?: boolean;
-  /** The task has not ended: whether it will succeed is not known. Default: false. */
+  /** The task has not ended, so its result is unknown. Default: false. */
   readonly isOpen?: boolean;
 }
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** All attempts of a log, one JSON object a line (empty lines are skipped), in order of time. */
+/**
+ * All attempts of a log in order of time. The log has one JSON object per line; empty lines are
+ * skipped.
+ */
 export function parseLog(ndjson: string): LoggedAttempt[] {
   const log: LoggedAttempt[] = [];
   for (const [index, line] of ndjson.split("\n").entries()) {
@@ -90,7 +95,7 @@ export function isSuccess({ outcome, responseStatus }: LoggedAttempt): boolean {
   return typeof responseStatus === "number" && responseStatus >= 200 && responseStatus <= 299;
 }
 
-/** What an attempt got, its Retry-After included, for `decide`. */
+/** The outcome of an attempt for `decide`, including its Retry-After. */
 export function outcomeOf(attempt: LoggedAttempt): Outcome {
   if (isSuccess(attempt)) return SUCCESS;
   const { responseStatus, errorClass, outcome } = attempt;

@@ -1,7 +1,8 @@
 /**
- * Replay: the attempt log of a running service in, the same outage under another policy out. What the
- * log saw at an instant is what another policy's attempt at that instant gets: the outcome of the
- * nearest attempt of the same destination. What lies far from any attempt is a guess, and counted.
+ * Replay: reads the attempt log of a service and simulates the same outage under another policy. An
+ * attempt of the other policy gets the outcome of the nearest logged attempt of the same
+ * destination. An attempt that is far from any logged one gets a guessed outcome, and the guesses
+ * are counted.
  */
 import {
   decide,
@@ -15,21 +16,27 @@ import { MAX_BINS } from "../measure/tally.ts";
 import { policyOf } from "../schedule/resolve-policy.ts";
 import { isSuccess, type LoggedAttempt, outcomeOf, parseLog } from "./replay-log.ts";
 
-/** What came of a set of tasks. */
+/** The result of a set of tasks. */
 export interface ReplaySide {
   readonly attempts: number;
   readonly succeeded: number;
   readonly exhausted: number;
-  /** Tasks that had not ended when the log was taken; none are replayed to such an end. */
+  /** Tasks that had not ended when the log was exported. A replayed task always ends. */
   readonly unfinished: number;
-  /** From a task's first attempt to its success; mean and 99th percentile over tasks that succeeded. */
+  /**
+   * Time from the first attempt of a task to its success: mean and 99th percentile of the tasks
+   * that succeeded.
+   */
   readonly meanMs: number;
   readonly p99Ms: number;
-  /** The most attempts within one second. */
+  /** The highest number of attempts within one second. */
   readonly peakPerSecond: number;
 }
 
-/** Attempts over time, one entry a bin of `binMs` (whole seconds) from `fromAt` on; at most 4096 bins. */
+/**
+ * Attempts over time: one entry per bin of `binMs` (whole seconds), starting at `fromAt`; at most
+ * 4096 bins.
+ */
 export interface ReplaySeries {
   /** Epoch ms. */
   readonly fromAt: number;
@@ -42,9 +49,9 @@ export interface Replay {
   readonly tasks: number;
   readonly logged: ReplaySide;
   readonly replayed: ReplaySide;
-  /** Attempts of the other policy whose outcome had to be guessed: nothing was logged within 5 s. */
+  /** Attempts of the other policy with a guessed outcome, because nothing was logged within 5 s. */
   readonly guessed: number;
-  /** The time in which the log shows failures. */
+  /** When the first and the last failed attempt of the log started. */
   readonly troubleFromAt: number | null;
   readonly troubleToAt: number | null;
   readonly series: ReplaySeries;
@@ -55,10 +62,13 @@ export interface ReplayOptions {
   readonly seed?: number | string;
 }
 
-/** An outcome is certain this close to one that was logged. */
+/** An outcome counts as known if an attempt was logged within this time. */
 const CERTAIN_MS = 5000;
 
-/** Reads a log, attempts or the tasks of `redrive export`, a line of JSON each, and replays it. */
+/**
+ * Reads a log and replays it. Each line is the JSON of an attempt, or of a task from `redrive
+ * export`.
+ */
 export function replay(
   ndjson: string,
   policy: PolicyDocument | PresetName,
@@ -117,7 +127,7 @@ function seriesOf(before: readonly Run[], after: readonly Run[]): ReplaySeries {
   return { fromAt, binMs, logged: count(before), replayed: count(after) };
 }
 
-/** Attempts of each destination in order of time. */
+/** The attempts of each destination, in order of time. */
 type Observed = ReadonlyMap<string, readonly LoggedAttempt[]>;
 
 function observe(log: readonly LoggedAttempt[]): Observed {
@@ -141,7 +151,7 @@ function groupBy(
   return groups;
 }
 
-/** The logged attempt nearest to an instant; of two as near, the earlier. */
+/** The logged attempt nearest to an instant. If two are equally near, the earlier one. */
 function nearest(attempts: readonly LoggedAttempt[], at: number): LoggedAttempt {
   let low = 0;
   let high = attempts.length - 1;
@@ -169,7 +179,10 @@ type Decide = (
   now: number,
 ) => ReturnType<typeof decide>;
 
-/** One task under the other policy: its first attempt is the logged one, the rest is decided anew. */
+/**
+ * Replays one task under the other policy. Its first attempt is the logged one; core decides all
+ * later ones.
+ */
 function follow(attempts: readonly LoggedAttempt[], world: Observed, decideNext: Decide): Run {
   const first = attempts[0] as LoggedAttempt;
   const seen = world.get(first.destination ?? "") ?? attempts;

@@ -1,8 +1,8 @@
 /**
- * Waits: core's kernel for inner loops. Without memory (all jitters but DECORRELATED) the wait after
- * attempt n is uniform over the whole numbers of a range that depends on n alone, so the range is
- * asked of the kernel once per n. Where the total budget could end a call the kernel itself is
- * asked. A property test holds the two equal.
+ * Waits: core's compiled policy for inner loops. For every jitter but DECORRELATED, the wait after
+ * attempt n is uniform over a range of integers that depends only on n, so the range is computed
+ * once per n. Where the total budget could end a call, the compiled policy itself decides. A
+ * property test compares the two.
  */
 import { type CompiledPolicy, compiledPolicyOf, type Policy, STOP_BUDGET } from "@redrive/core";
 
@@ -11,11 +11,11 @@ export interface Waits {
   /** The range of the wait after attempt n; empty for DECORRELATED. */
   readonly low: Float64Array;
   readonly high: Float64Array;
-  /** Up to this long after the start no wait can meet the end of the budget. */
+  /** Up to this long after the start, no wait can exceed the total budget. */
   readonly freeMs: number;
 }
 
-/** The largest draw there is. */
+/** The largest possible draw. */
 const LAST_DRAW = 1 - 2 ** -53;
 
 export function waitsOf(policy: Policy): Waits {
@@ -27,7 +27,9 @@ export function waitsOf(policy: Policy): Waits {
   return { kernel, low, high, freeMs: policy.totalBudgetMs - policy.minCallMs - longestMs };
 }
 
-/** Ceilings of a curve never fall, so the last wait is the longest; lists are looked through. */
+/**
+ * The ceilings of a curve never fall, so the last wait is the longest. In a list any wait may be.
+ */
 function longestWait({ delaysMs, maxAttempts }: Policy, kernel: CompiledPolicy): number {
   if (delaysMs === undefined) return kernel.delayMs(maxAttempts - 1, 0, LAST_DRAW);
   return delaysMs.reduce(
@@ -36,7 +38,7 @@ function longestWait({ delaysMs, maxAttempts }: Policy, kernel: CompiledPolicy):
   );
 }
 
-/** A range nobody has asked for yet. */
+/** The range has not been computed yet. */
 const UNKNOWN = -1;
 
 function learn({ kernel, low, high }: Waits, attempt: number): number {
@@ -45,7 +47,10 @@ function learn({ kernel, low, high }: Waits, attempt: number): number {
   return low[attempt] as number;
 }
 
-/** As `Kernel.next`: the wait after `attempt` failed `elapsedMs` after the start, or a stop code. */
+/**
+ * As `CompiledPolicy.next`: the wait after `attempt` failed `elapsedMs` after the start, or a stop
+ * code.
+ */
 export function nextWait(
   waits: Waits,
   attempt: number,
@@ -63,7 +68,7 @@ export function nextWait(
   return Math.min(to, from + Math.floor(draw * (to - from + 1)));
 }
 
-/** A stop code in the words of a report. */
+/** The stop reason that a report shows for a stop code. */
 export function stopReason(stop: number): "budget" | "attempts" {
   return stop === STOP_BUDGET ? "budget" : "attempts";
 }

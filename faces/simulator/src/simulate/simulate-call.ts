@@ -1,7 +1,7 @@
 /**
- * Simulate call: one call against a script of outcomes, carried out as the simulator does it: each
- * decision is pushed on the event queue. The agreement test runs the same script through the library
- * and demands the same attempts at the same instants.
+ * Simulate call: runs one call against a script of outcomes. Each decision becomes an event on the
+ * event queue. The agreement test runs the same script through the library and requires the same
+ * attempts at the same instants.
  */
 import {
   type CallRequest,
@@ -17,14 +17,16 @@ import {
 import { createHeap, popEvent, pushEvent } from "../events/heap.ts";
 import { policyOf } from "../schedule/resolve-policy.ts";
 
-/** How attempt n ends: what comes back, after how long. The last entry answers all further ones. */
+/**
+ * The outcome and the duration of one attempt. The last entry also applies to all later attempts.
+ */
 export interface ScriptedOutcome {
   readonly outcome: Outcome;
   readonly durationMs: number;
 }
 
 export interface CallOptions {
-  /** The call's own stream of chance. */
+  /** The random stream of this call. */
   readonly random: Random;
   readonly request?: CallRequest;
   /** Epoch ms. Default: 0. */

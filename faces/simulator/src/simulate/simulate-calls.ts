@@ -1,7 +1,7 @@
 /**
- * Simulate calls: calls to one destination, with its guards, that come at given instants and end as a
- * script says. The general engine runs them. The agreement test runs the same script through the
- * other faces and demands the same attempts, holds and ends.
+ * Simulate calls: runs calls to one destination with guards. The calls start at given instants, and
+ * a script defines how their attempts end. The general engine runs them. The agreement test runs
+ * the same script through the other faces and requires the same attempts, holds and ends.
  */
 import {
   type DestinationDocument,
@@ -18,18 +18,21 @@ import { runScript } from "../worlds/calls/script.ts";
 import type { ScriptedOutcome } from "./simulate-call.ts";
 
 export interface CallsOptions {
-  /** Guards that the document does not name are off. */
+  /** Guards that are missing in the document are off. */
   readonly destination: DestinationDocument;
   readonly patience: Patience;
-  /** Epoch ms: guards count by the clock. */
+  /** Epoch ms, because guards use clock time. */
   readonly startAt: number;
-  /** When each call comes, in whole ms from the start, in ascending order. At most 1 000 000. */
+  /** When each call starts, in whole ms from the start, in ascending order. At most 1 000 000. */
   readonly arrivals: readonly number[];
-  /** How an attempt ends, unless its timeout comes first. Calls and copies from 0, attempts from 1. */
+  /**
+   * How an attempt ends, unless its timeout comes first. Calls and copies count from 0, attempts
+   * from 1.
+   */
   outcomeOf(call: number, attempt: number, copy: number): ScriptedOutcome;
-  /** The call's own stream of chance. */
+  /** The random stream of one call. */
   randomOf(call: number): Random;
-  /** The stream of the destination's guards. */
+  /** The random stream of the destination's guards. */
   readonly guardRandom: Random;
 }
 
@@ -39,7 +42,7 @@ export interface SimulatedAttempt {
   readonly call: number;
   /** From 1; copies share it. */
   readonly attempt: number;
-  /** 0 is no hedge. */
+  /** 0 for the original, 1 and up for hedges. */
   readonly copy: number;
   readonly dueAt: number;
   /** When it was sent. */
@@ -66,8 +69,8 @@ export interface SimulatedCalls {
 const MAX_CALLS = 1_000_000;
 
 /**
- * At one instant attempts end first; then retries and hedges are sent that are due, and calls that
- * wait go or end; new calls come last.
+ * Events of one instant run in this order: attempts end; due retries and hedges are sent, and
+ * waiting calls are sent or end; new calls start.
  */
 export function simulateCalls(options: CallsOptions): SimulatedCalls {
   const { arrivals, startAt, guardRandom } = options;
@@ -90,8 +93,8 @@ export function simulateCalls(options: CallsOptions): SimulatedCalls {
       const [dueAt, at] = [sent.dueAt - startAt, sent.at - startAt];
       attempts.push({ call, attempt, copy, dueAt, at, ...(heldBy && { heldBy }) });
     },
-    onEnd(call, endedAt, told, by) {
-      const reason = told as StopReason;
+    onEnd(call, endedAt, stopReason, by) {
+      const reason = stopReason as StopReason;
       const at = endedAt - startAt;
       ends.push({ call, at, status: statusOf(reason), reason, ...(by && { by }) });
     },
@@ -104,7 +107,7 @@ function statusOf(reason: StopReason): EndStatus {
   return reason === "aborted" ? "CANCELLED" : "EXHAUSTED";
 }
 
-/** The script plays the server. */
+/** The script replaces the server. */
 function scenarioOf({ destination, patience, arrivals }: CallsOptions): CallsScenario {
   return {
     world: "CALLS",

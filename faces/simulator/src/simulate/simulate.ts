@@ -1,6 +1,7 @@
 /**
- * Simulate: a scenario and a seed in, a report out. The same seed gives the same report in Node and
- * in every browser: nothing here looks at a clock, draws by itself or depends on the host.
+ * Simulate: runs a scenario with a seed and returns a report. The same seed gives the same report
+ * in Node and in every browser, because nothing here reads a clock, uses another source of
+ * randomness or depends on the platform.
  */
 import { formatPercent } from "@redrive/core";
 import type { OnProgress, Watch } from "../events/progress.ts";
@@ -13,26 +14,30 @@ import type { ScenarioDocument } from "../scenario/scenario-document.ts";
 import { coverageOf } from "../schedule/coverage.ts";
 import { runCalls } from "../worlds/calls/calls.ts";
 import { runContention } from "../worlds/contention.ts";
-import { isFleet, runFleet } from "../worlds/fleet/fleet.ts";
+import { runFleet } from "../worlds/fleet/fleet.ts";
+import { isFleet } from "../worlds/fleet/fleet-server.ts";
 import { runQueue } from "../worlds/queue.ts";
 
 export interface SimulateOptions {
   /** Default: 1. */
   readonly seed?: number | string;
   /**
-   * Told now and then, every hundred thousand events or so, which share of the run is over, 0 to 1.
-   * Fleets and contention tell nothing: all but the largest take less than a second.
+   * Called about every hundred thousand events with the share of the run that is done, 0 to 1.
+   * Fleets and contention never call it, because all but the largest take less than a second.
    */
   readonly onProgress?: OnProgress;
 }
 
-/** Runs a scenario. Throws `INVALID_ARGUMENT` with everything that is wrong with the document. */
+/** Runs a scenario. Throws `INVALID_ARGUMENT` with all problems of the document. */
 export function simulate(document: ScenarioDocument, options: SimulateOptions = {}): Report {
   const { seed = 1, onProgress } = options;
   return reportOn(assertScenario(document), seed, { onProgress });
 }
 
-/** Eight hexadecimal digits over every event of a run: equal in all engines. */
+/**
+ * A hash over every event of a run, as eight hexadecimal digits. It is the same in all JavaScript
+ * engines.
+ */
 export function traceHash(document: ScenarioDocument, seed: number | string = 1): string {
   const trace = createTrace();
   reportOn(assertScenario(document), seed, { trace });
@@ -73,7 +78,7 @@ function complete(
   return { scenario: name ?? "scenario", seed, ...figures, verdict };
 }
 
-/** Of the longest outage in the time line, under the first tier's policy. */
+/** The coverage of the longest outage in the timeline by the first tier's policy. */
 function coverageFor(scenario: CallsScenario, seed: number | string): { coverage?: number } {
   const outages = scenario.timeline.filter(({ kind }) => kind === "OUTAGE" || kind === "FAILOVER");
   const [tier] = scenario.tiers;
@@ -87,6 +92,6 @@ function contentionVerdict({ calls, attempts, doneAtMs }: Figures): string {
 }
 
 function queueVerdict({ duplicateShare = 0, deadLetterShare = 0 }: Figures): string {
-  const sick = deadLetterShare > 0.01 ? ", more than the healthy 1 %" : "";
-  return `${formatPercent(duplicateShare)} of the runs are duplicates; ${formatPercent(deadLetterShare)} of the messages are dead letters${sick}`;
+  const excess = deadLetterShare > 0.01 ? ", more than the healthy 1 %" : "";
+  return `${formatPercent(duplicateShare)} of the runs are duplicates; ${formatPercent(deadLetterShare)} of the messages are dead letters${excess}`;
 }

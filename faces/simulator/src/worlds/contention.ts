@@ -1,7 +1,7 @@
 /**
- * Contention: clients that all want to write one row under optimistic concurrency control, Brooker's
- * model of 2015 ("Exponential Backoff And Jitter"). Each reads the version, writes if it has not
- * changed, and starts over after a wait if it has. The row itself takes no time.
+ * Contention: all clients write one row under optimistic concurrency control, as in Brooker's model
+ * of 2015 ("Exponential Backoff And Jitter"). A client reads the version and writes if it has not
+ * changed; otherwise it waits and starts again. Reads and writes take no time at the row itself.
  */
 
 import { createHeap, type Heap, popEvent, pushEvent } from "../events/heap.ts";
@@ -35,16 +35,16 @@ export type ContentionWait = (
 export interface ContentionOptions {
   readonly seed: number | string;
   readonly trace?: Trace | undefined;
-  /** A published model's own formula instead of core's policy. */
+  /** The formula of a published model, instead of core's policy. */
   readonly wait?: ContentionWait;
 }
 
 export const BROOKER_HOP: SpanDocument = { kind: "NORMAL", meanMs: 10, sdMs: 2 };
 
 /**
- * The only event: a client's write arrives. Its read and the answers touch nothing that others see,
- * and whether the row has changed since the read is known from when it changed last: a quarter of
- * the model's events, the same runs.
+ * The only event: a client's write arrives. Reads and responses change nothing that other clients
+ * see, and the time of the last write shows whether the row changed since a read. This needs a
+ * quarter of the model's events and gives the same runs.
  */
 const WRITE = 0;
 
@@ -55,7 +55,7 @@ interface Row {
   readonly draws: Draws;
   readonly jitter: Draws;
   readonly wait: ContentionWait;
-  /** When each client's read has arrived, and how often it has failed. */
+  /** By client: when its read arrived, and the number of its next attempt. */
   readonly readAt: Float64Array;
   readonly attempts: Int32Array;
   /** When the row was written last. */
@@ -107,13 +107,16 @@ function policyWait(document: ContentionDocument): ContentionWait {
   };
 }
 
-/** A client's read arrives at `at`, is answered, and its write follows. */
+/** A client's read arrives at `at`. The response goes back, and the write follows. */
 function read(row: Row, at: number, client: number): void {
   row.readAt[client] = at;
   pushEvent(row.heap, at + row.hop(row.draws) + row.hop(row.draws), WRITE, client);
 }
 
-/** A write succeeds if nobody has written since its read; the client learns it one hop later. */
+/**
+ * A write succeeds if no other write came after its read. The client learns the result one hop
+ * later.
+ */
 function write(row: Row, now: number, client: number): void {
   const { tally } = row;
   tally.attempts++;

@@ -1,7 +1,7 @@
 /**
- * Queue: messages that wait for workers which may fail or crash, after SQS (visibility timeout,
- * maximum receives) and Kafka (commit interval). It tells what at-least-once delivery costs: how
- * many runs are duplicates, and which share of the messages ends as dead letters.
+ * Queue: messages wait for workers that may fail or crash, modeled on SQS (visibility timeout,
+ * maximum receives) and Kafka (commit interval). It shows the cost of at-least-once delivery:
+ * duplicate runs and dead letters.
  */
 
 import { createHeap, type Heap, isIdle, popEvent, pushEvent } from "../events/heap.ts";
@@ -24,36 +24,39 @@ import type { QueueDocument } from "../scenario/scenario-document.ts";
 import { policyOf } from "../schedule/resolve-policy.ts";
 import { nextWait, type Waits, waitsOf } from "../schedule/waits.ts";
 
-/** Events: a message arrives, becomes visible (again), a run ends, all workers' commit, a crash. */
+/**
+ * Events: a message arrives, a message becomes visible (again), a run ends, all workers commit, a
+ * worker crashes.
+ */
 const ARRIVE = 0;
 const VISIBLE = 1;
 const DONE = 2;
 const COMMIT = 3;
 const CRASH = 4;
 
-/** Of 200 bytes each. */
+/** At about 200 bytes each. */
 const MAX_MESSAGES = 5_000_000;
 
 interface Message {
   readonly arrivedAt: number;
   readonly poison: boolean;
   receives: number;
-  /** Its work has been done, whether the queue knows or not. */
+  /** Its work is done, whether or not the queue knows. */
   done: boolean;
-  /** The queue knows, or it is a dead letter. */
+  /** The queue knows that it is done, or it is a dead letter. */
   settled: boolean;
-  /** The receipt of the newest hand-out: an older one's visibility timeout means nothing. */
+  /** The newest receipt. The visibility timeout of an older receipt has no effect. */
   receipt: number;
   previousMs: number;
 }
 
 interface Worker {
-  /** Message in hand, or -1. */
+  /** The message that it works on, or -1. */
   message: number;
   receipt: number;
-  /** The number of its latest run: the end of one that a crash took is known by it. */
+  /** The number of its latest run, to recognize the end of a run that a crash interrupted. */
   run: number;
-  /** Hand-outs that are done, but the queue has not been told. */
+  /** Receipts of finished work that is not committed yet. */
   readonly uncommitted: number[];
 }
 
@@ -72,7 +75,7 @@ interface QueueWorld {
   readonly jitter: Draws;
   readonly messages: Message[];
   readonly visible: number[];
-  /** How many of the visible have been taken: nothing is moved for it. */
+  /** How many entries of `visible` have been received. Entries are not removed. */
   taken: number;
   readonly workers: readonly Worker[];
   now: number;
@@ -174,7 +177,7 @@ function onArrive(world: QueueWorld): void {
   if (at < options.horizonMs) pushEvent(heap, at, ARRIVE, 0);
 }
 
-/** Free workers take what is visible, unless it was settled while nobody had taken it. */
+/** Idle workers receive visible messages, except those that were settled meanwhile. */
 function handOut(world: QueueWorld): void {
   const { workers, visible, messages } = world;
   for (let index = 0; index < workers.length && world.taken < visible.length; index++) {
@@ -186,7 +189,7 @@ function handOut(world: QueueWorld): void {
   }
 }
 
-/** Hand-outs of one message, and runs, that can be told apart by an event's subject. */
+/** How many receipts of one message, and how many runs, the subject of an event can distinguish. */
 const RECEIPTS = 1024;
 const RUNS = 1_048_576;
 
@@ -207,7 +210,10 @@ function receive(world: QueueWorld, worker: Worker, index: number, number: numbe
   pushEvent(heap, now + world.work(draws), DONE, index * RUNS + worker.run);
 }
 
-/** A hand-out was not confirmed in time, or lost, or a failed message has waited: it is offered again. */
+/**
+ * A receipt timed out or was lost, or a failed message has waited: the message becomes visible
+ * again.
+ */
 function onVisible(world: QueueWorld, subject: number): void {
   const number = Math.floor(subject / RECEIPTS);
   const message = world.messages[number] as Message;
@@ -217,7 +223,7 @@ function onVisible(world: QueueWorld, subject: number): void {
   else world.visible.push(number);
 }
 
-/** The queue may set aside what was done and never told: a dead letter, but nothing is lost. */
+/** Makes a message a dead letter. If its work was done but never committed, nothing is lost. */
 function bury(world: QueueWorld, message: Message): void {
   message.settled = true;
   world.deadLetters++;
@@ -226,7 +232,7 @@ function bury(world: QueueWorld, message: Message): void {
 
 function onRunDone(world: QueueWorld, subject: number): void {
   const worker = world.workers[Math.floor(subject / RUNS)] as Worker;
-  // A crash in between has taken the run.
+  // A crash interrupted the run.
   if (worker.message < 0 || worker.run !== subject % RUNS) return;
   const number = worker.message;
   const message = world.messages[number] as Message;
@@ -236,7 +242,8 @@ function onRunDone(world: QueueWorld, subject: number): void {
     return;
   }
   if (message.done) world.duplicates++;
-  // What was buried under way is a dead letter, however its last run ends.
+  // A message that became a dead letter during its last run stays one, whatever the result of the
+  // run.
   else if (!message.settled) finish(world, message);
   if (world.options.commitMs === 0) message.settled = true;
   else worker.uncommitted.push(handOutOf(number, worker.receipt));
@@ -248,7 +255,7 @@ function finish(world: QueueWorld, message: Message): void {
   countSucceeded(tally, now, now - message.arrivedAt);
 }
 
-/** With a policy a failed message waits by it; without one it is offered again at once. */
+/** A failed message waits as the policy says; without a policy it becomes visible at once. */
 function onRunFailed(world: QueueWorld, message: Message, number: number, receipt: number): void {
   if (message.settled || message.receipt !== receipt) return;
   message.receipt++;
@@ -286,7 +293,7 @@ function scheduleCrash(world: QueueWorld): void {
   if (at < world.options.horizonMs) pushEvent(world.heap, at, CRASH, 0);
 }
 
-/** A worker loses its run and what it has not committed, and goes on with the next message. */
+/** A worker loses its run and its uncommitted work, and continues with the next message. */
 function onCrash(world: QueueWorld): void {
   const { workers, draws } = world;
   const worker = workers[Math.floor(draws.next() * workers.length)] as Worker;

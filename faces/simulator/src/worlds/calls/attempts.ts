@@ -1,6 +1,6 @@
 /**
- * Attempts: calls are started here, and their attempts, first or not. Whether one may start is core's
- * `Admission`; this file only carries it out.
+ * Attempts: starts calls and their attempts. Core's `Admission` decides whether an attempt may
+ * start; this file only carries it out.
  */
 import type { Random } from "@redrive/core";
 import { pushEvent } from "../../events/heap.ts";
@@ -19,7 +19,10 @@ import { applicantFor, endCall, historyOf } from "./call-state.ts";
 import { send } from "./sending.ts";
 import { callerOf, EXPIRE, RING, type RunOptions, serverOf, type World } from "./world.ts";
 
-/** A tier is one caller. Its clients share one set of guards, or are callers of their own. */
+/**
+ * Each tier is one caller. The clients of the first tier share one set of guards, or each client is
+ * a caller.
+ */
 export function addCallers(world: World, random: Random, { ownGuard }: RunOptions = {}): void {
   const { scenario, callers, isPlain, request } = world;
   const { tiers, guards, clients } = scenario;
@@ -37,7 +40,7 @@ export function addCallers(world: World, random: Random, { ownGuard }: RunOption
   }
 }
 
-/** What callers need of this engine. */
+/** The engine's side of the callers' interface. */
 function engineOf(world: World): Engine {
   const { heap } = world;
   return {
@@ -53,7 +56,7 @@ function engineOf(world: World): Engine {
   };
 }
 
-/** Starts a call to a tier; `parent` is the request it serves, or NONE. */
+/** Starts a call to a tier. `parent` is the request that it serves, or NONE. */
 export function startCall(world: World, tier: number, client: number, parent: number): void {
   const { calls, callers, servers, tally } = world;
   const call = takeRow(calls);
@@ -77,7 +80,7 @@ export function startCall(world: World, tier: number, client: number, parent: nu
   tryAttempt(world, call);
 }
 
-/** The next attempt is due: it is sent if nothing stands in its way. */
+/** The next attempt is due. It is sent if the guards admit it. */
 export function tryAttempt(world: World, call: number): void {
   const { calls } = world;
   if (world.isPlain[calls.tier[call] as number]) {

@@ -1,6 +1,6 @@
 /**
- * Call state: what core is told of a call, and the end of it. Shared by the file that starts attempts
- * and the one that hears how they end.
+ * Call state: what core needs to know about a call, and how a call ends. `attempts.ts` and
+ * `outcomes.ts` share it.
  */
 import type { AdmissionRequest, CallHistory, HoldReason } from "@redrive/core";
 import { countLost, countSucceeded } from "../../measure/tally.ts";
@@ -16,13 +16,13 @@ export function historyOf({ calls }: World, call: number): CallHistory {
   };
 }
 
-/** Who asks for the next attempt. */
+/** The admission request of the next attempt. */
 export function applicantFor({ calls, applicants }: World, call: number): AdmissionRequest {
   const isRetry = (calls.attempt[call] as number) > 0;
   return applicants[isRetry ? 1 + (calls.throttled[call] as number) : 0] as AdmissionRequest;
 }
 
-/** The call is over; `reason` is undefined for success. */
+/** Ends a call; `reason` is undefined for success. */
 export function endCall(
   world: World,
   call: number,

@@ -1,6 +1,6 @@
 /**
- * Calls: clients, open or closed, that call tiers of servers under core's policies and guards. The
- * general engine: discrete events on a heap, one event at a time.
+ * Calls: the general engine. Open or closed clients call tiers of servers under core's policies and
+ * guards. It processes discrete events from a heap, one at a time.
  */
 
 import { popEvent, pushEvent } from "../../events/heap.ts";
@@ -39,13 +39,13 @@ export function runCalls(
   };
 }
 
-/** Runs until nothing is left to happen, or the horizon is reached. */
+/** Runs until no event is left or the horizon is reached. */
 export function turn(world: World, onProgress?: OnProgress): void {
   const { heap, trace, scenario } = world;
   const { jobs } = scenario.clients as ClosedClients;
   for (let events = 0; popEvent(heap); events++) {
     const { at, kind, subject } = heap;
-    // Clients with a fixed number of jobs are followed to the end of the last one.
+    // Clients with a fixed number of jobs run until the last job is done.
     if (at > scenario.horizonMs && jobs === undefined) return;
     assertMost(events, MAX_EVENTS, "events");
     world.now = at;
@@ -55,7 +55,7 @@ export function turn(world: World, onProgress?: OnProgress): void {
   }
 }
 
-/** By time; clients that run to the end of their jobs are counted by jobs. */
+/** The share of the run that is done: by jobs if their number is fixed, else by time. */
 function shareOver({ scenario, tally, now }: World): number {
   const { clients, horizonMs } = scenario;
   const { jobs } = clients as ClosedClients;
@@ -81,7 +81,7 @@ const STEPS: readonly Step[] = [
   onRing,
 ];
 
-/** Poisson traffic by thinning: candidates come at the highest rate there will be. */
+/** Poisson traffic by thinning: candidates arrive at the highest rate of the scenario. */
 function scheduleArrival(world: World): void {
   const { ratePerSecond, untilMs } = world.scenario.clients as OpenClients;
   const { peakLoad } = serverOf(world, 0).timeline;
@@ -102,7 +102,7 @@ function onStart(world: World, client: number): void {
   startCall(world, 0, client, NONE);
 }
 
-/** Closed clients: each starts its next call when the last one is over. */
+/** Closed clients: each starts its next call after its last one ends. */
 function startClosed(world: World, clients: ClosedClients): void {
   const { count, startSpreadMs = 0 } = clients;
   const think: Span = spanOf(clients.think ?? 0);
@@ -113,13 +113,13 @@ function startClosed(world: World, clients: ClosedClients): void {
   }
   world.onDone = (client, tookMs) => {
     if ((world.callsOf[client] as number) >= jobs) return;
-    // Calls that take no time, one after the other, would stop the clock.
+    // Consecutive calls that take no time would stop the clock.
     const restMs = think(world.arrivals) || (tookMs > 0 ? 0 : 1);
     pushEvent(world.heap, world.now + restMs, START, client);
   };
 }
 
-/** Jain's index of the share of calls that succeeded, over clients that made any. */
+/** Jain's fairness index of the success rates of all clients that made calls. */
 function fairnessOf({ callsOf, successesOf }: World): number {
   let sum = 0;
   let squares = 0;

@@ -1,6 +1,6 @@
 /**
- * Outcomes: how attempts end, by an answer or a timeout, and what follows. That is core's `decide`;
- * this file only carries it out.
+ * Outcomes: ends attempts on a response or a timeout. Core's `decide` chooses what follows; this
+ * file only carries it out.
  */
 import {
   classifyOutcome,
@@ -38,7 +38,9 @@ function onEnd(world: World, request: number, outcome: Outcome): void {
   if (awaited) endCopy(world, call, request, outcome);
 }
 
-/** One copy ended. A success ends its attempt; a failure does if no other copy is out. */
+/**
+ * One copy ended. A success ends its attempt. A failure ends it if no other copy is in progress.
+ */
 function endCopy(world: World, call: number, request: number, outcome: Outcome): void {
   const { calls } = world;
   const { policy } = tierOf(world, calls.tier[call] as number).destination;
@@ -56,7 +58,9 @@ function endCopy(world: World, call: number, request: number, outcome: Outcome):
   if (isLast) fail(world, call, told, verdict);
 }
 
-/** Its row may be free by now: whoever the guards let go next may take it. */
+/**
+ * Removes the request from its call before the guards admit the next call, which may reuse the row.
+ */
 function unlink({ calls, requests }: World, call: number, request: number): void {
   const next = requests.sibling[request] as number;
   requests.generation[request] = NONE;
@@ -71,7 +75,9 @@ function unlink({ calls, requests }: World, call: number, request: number): void
   requests.sibling[before] = next;
 }
 
-/** Copies that lost say nothing about the other side. Their rows are not free before they time out. */
+/**
+ * Losing copies carry no information about the server. Their rows become free when they time out.
+ */
 function abortCopies(world: World, call: number): void {
   const { calls, requests } = world;
   let copy = calls.live[call] as number;

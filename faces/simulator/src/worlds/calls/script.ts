@@ -1,6 +1,6 @@
 /**
- * Script: calls that come at given instants and end as somebody says, run by the general engine. The
- * script takes the place of the wire and the servers; everything on the clients' side is as ever.
+ * Script: runs calls with given start times and outcomes in the general engine. The script replaces
+ * the wire and the servers; the client side is unchanged.
  */
 import type { HoldReason, Outcome, Random } from "@redrive/core";
 import { pushEvent } from "../../events/heap.ts";
@@ -10,7 +10,7 @@ import { addCallers } from "./attempts.ts";
 import { turn } from "./calls.ts";
 import { ANSWER, callerOf, createWorld, type Script, START, type World } from "./world.ts";
 
-/** Calls are numbered by their clients; instants are epoch ms, by which guards count. */
+/** A call has the number of its client. Instants are epoch ms, because guards use clock time. */
 export interface ScriptOptions {
   readonly startAt: number;
   readonly guardRandom: Random;
@@ -34,7 +34,7 @@ export interface ScriptedSend {
   readonly heldBy: HoldReason | undefined;
 }
 
-/** Each client makes one call, at its instant. The tally counts in epoch ms, so nobody reads it. */
+/** Each client makes one call at its instant. The tally counts in epoch ms and is not used. */
 export function runScript(
   scenario: CallsScenario,
   startsAt: readonly number[],

@@ -1,11 +1,11 @@
-/** Sending: puts attempts and hedges on the wire. */
+/** Sending: sends attempts and hedges. */
 import { type HedgeOptions, hedgeAfterMs, type Permit } from "@redrive/core";
 import { pushEvent } from "../../events/heap.ts";
 import { askToHedge } from "../tier/caller.ts";
 import { release, retain, takeRow } from "../tier/pools.ts";
 import { callerOf, HEDGE, REACH, serverOf, TIMEOUT, tierOf, type World } from "./world.ts";
 
-/** Puts an attempt, or a hedge of it if `copy` is not 0, on the wire. */
+/** Sends an attempt, or a hedge of it if `copy` is not 0. */
 export function send(world: World, call: number, permit: Permit | undefined, copy: number): void {
   const { calls, requests, heap, tally } = world;
   const tier = calls.tier[call] as number;
@@ -26,7 +26,7 @@ export function send(world: World, call: number, permit: Permit | undefined, cop
   if (world.script) world.script.onSend(request);
   else pushEvent(heap, world.now + serverOf(world, tier).hop(world.wire), REACH, request);
   if (tier === world.servers.length - 1) tally.attempts++;
-  // Each copy has a timeout of its own, as in the library; until then its row is not free.
+  // Each copy has its own timeout, as in the library. Its row is not free before that.
   const { attemptTimeoutMs, totalBudgetMs } = destination.policy;
   const leftMs = (calls.startedAt[call] as number) + totalBudgetMs - world.now;
   retain(requests, request);
@@ -34,7 +34,7 @@ export function send(world: World, call: number, permit: Permit | undefined, cop
   if (destination.hedge) scheduleHedge(world, call, request, destination.hedge);
 }
 
-/** Looks again when the next copy may leave, if one may. */
+/** Schedules the next copy, if one is allowed. */
 function scheduleHedge(world: World, call: number, request: number, hedge: HedgeOptions): void {
   const { calls, requests } = world;
   const copy = requests.copy[request] as number;
@@ -50,12 +50,15 @@ function scheduleHedge(world: World, call: number, request: number, hedge: Hedge
   pushEvent(world.heap, world.now + afterMs, HEDGE, request);
 }
 
-/** A hedge leaves if the attempt is still under way, nobody asked for time, and the guards let it. */
+/**
+ * Sends a hedge if its attempt is still in progress, no response asked to wait, and the guards
+ * admit it.
+ */
 export function onHedge(world: World, request: number): void {
   const { requests, calls } = world;
   const call = requests.call[request] as number;
   const copy = (requests.copy[request] as number) + 1;
-  // The copy may have failed meanwhile: what counts is that its attempt is under way.
+  // The copy may have failed meanwhile. What matters is that its attempt is in progress.
   const isOver = (requests.race[request] as number) !== (calls.generation[call] as number);
   release(requests, request);
   if (isOver || world.now < (calls.quietUntil[call] as number)) return;

@@ -1,6 +1,6 @@
 /**
- * Serving: the life of a request at a server: it arrives, waits its turn, is served, and, unless
- * this is the last tier, becomes a call to the next one.
+ * Serving: a request arrives at a server, waits in the queue and is served. At any tier but the
+ * last it then becomes a call to the next tier.
  */
 import { pushEvent } from "../../events/heap.ts";
 import { countArrivals, noteQueue } from "../../measure/tally.ts";
@@ -35,7 +35,7 @@ export function onReach(world: World, request: number): void {
   release(requests, request);
 }
 
-/** The reference of the REACH event passes to the queue, or to the FINISH event. */
+/** The queue or the FINISH event takes over the reference of the REACH event. */
 function accept(world: World, server: Server, tier: number, request: number): void {
   if (server.serviceMs === 0) {
     finishLater(world, server, request);
@@ -67,7 +67,7 @@ export function startService(world: World, tier: number): void {
   pushEvent(world.heap, world.now + serviceMs, SERVED, tier);
 }
 
-/** The next request in turn; those nobody waits for are skipped if the server can tell. */
+/** The next request. Skips requests that no client waits for, if the server drops expired work. */
 function nextRequest(world: World, server: Server): number {
   for (;;) {
     const request = dequeue(server);
@@ -76,7 +76,7 @@ function nextRequest(world: World, server: Server): number {
   }
 }
 
-/** Nothing is served now: look again when the time line changes. A failover loses the queue. */
+/** The server is stopped: checks again when the timeline changes. A failover loses the queue. */
 function standStill(world: World, server: Server, tier: number): void {
   const { lostQueue, hangs } = server.timeline.conditionAt(world.now, WHOLE);
   if (lostQueue) {
@@ -99,7 +99,7 @@ export function onServed(world: World, tier: number): void {
   startService(world, tier);
 }
 
-/** The server is done with a request itself: answer, or call the next tier for it. */
+/** The server has finished its own work on a request: it responds, or calls the next tier. */
 export function onFinish(world: World, request: number): void {
   const { requests, calls } = world;
   const tier = requests.tier[request] as number;

@@ -1,6 +1,6 @@
 /**
- * World: the state of a simulation of calls, and the few steps that all its parts share. Calls are
- * carried by `attempts.ts`, servers by `serving.ts`; `calls.ts` turns the wheel.
+ * World: the state of a simulation of calls, and the steps that several files share. `attempts.ts`
+ * handles calls, `serving.ts` handles servers, and `calls.ts` runs the event loop.
  */
 import type {
   AdmissionRequest,
@@ -40,29 +40,29 @@ export const FINISH = 8;
 export const WAKE = 9;
 /** A call that waits for its guards has no time left. */
 export const EXPIRE = 10;
-/** The guards of a caller may let calls go that wait. */
+/** The guards of a caller may admit waiting calls. */
 export const RING = 11;
 
 /**
- * By kind: at one instant servers work first, then attempts end; then attempts are sent that are
- * due, and calls that wait wake or expire; new calls come last.
+ * By kind. At one instant servers work first; then attempts end; then due attempts are sent, and
+ * waiting calls wake or expire; new calls come last.
  */
 const RANKS = Uint8Array.of(3, 2, 0, 0, 1, 1, 2, 3, 0, 0, 2, 2);
 
-/** Plays the server, and is told what happens, when calls follow a script: see `script.ts`. */
+/** Replaces the server and observes the calls when they follow a script: see `script.ts`. */
 export interface Script {
   randomOf(call: number): Random;
   /** An attempt of the call is due now. */
   onDue(call: number): void;
-  /** Takes the place of the wire and the server: an ANSWER must follow. */
+  /** Replaces the wire and the server: a RESPONSE event must follow. */
   onSend(request: number): void;
   outcomeOf(request: number): Outcome;
   onEnd(call: number, reason: string, by: HoldReason | undefined): void;
 }
 
-/** What a lab may change; a scenario never needs it. */
+/** Options for labs and scripts. A scenario never needs them. */
 export interface RunOptions extends Watch {
-  /** A guard of the lab's own for each client. */
+  /** A custom guard for each client. */
   readonly ownGuard?: ((client: number) => OwnGuard) | undefined;
   readonly script?: Script;
 }
@@ -72,9 +72,12 @@ export interface World {
   readonly request: CallRequest;
   readonly applicants: readonly AdmissionRequest[];
   readonly servers: readonly Server[];
-  /** By tier, if it has guards; then by client, if the first tier has none because each client has its own. */
+  /**
+   * First by tier, if it has guards. Then by client, if each client has its own guards and the
+   * first tier has none.
+   */
   readonly callers: (Caller | undefined)[];
-  /** True for tiers without any guard: their attempts need not ask. */
+  /** True for tiers without guards: their attempts need no admission. */
   readonly isPlain: readonly boolean[];
   readonly heap: Heap;
   readonly tally: Tally;
@@ -82,9 +85,9 @@ export interface World {
   readonly script: Script | undefined;
   readonly calls: CallPool;
   readonly requests: RequestPool;
-  /** By request: what the guards gave for it. */
+  /** By request: its permit. */
   readonly permits: (Permit | undefined)[];
-  /** Streams of chance, one a purpose. */
+  /** Random streams, one per purpose. */
   readonly arrivals: Draws;
   readonly wire: Draws;
   readonly chance: Draws;
@@ -94,7 +97,7 @@ export interface World {
   readonly successesOf: Float64Array;
   /** Ms since the start of the scenario; with a script, epoch ms. */
   now: number;
-  /** Told when a client's own call is over, and how long it took. */
+  /** Called when a client's call ends, with its duration. */
   onDone: (client: number, tookMs: number) => void;
 }
 
@@ -145,18 +148,18 @@ export function serverOf(world: World, index: number): Server {
   return world.servers[index] as Server;
 }
 
-/** The caller of a call to a tier that is not plain. */
+/** The caller of a call to a tier with guards. */
 export function callerOf({ callers, calls }: World, call: number): Caller {
   return callers[calls.caller[call] as number] as Caller;
 }
 
-/** True if the attempt that sent the request still waits for it. */
+/** True if the attempt that sent the request still waits for a response. */
 export function isAwaited({ calls, requests }: World, request: number): boolean {
   const call = requests.call[request] as number;
   return (requests.generation[request] as number) === (calls.generation[call] as number);
 }
 
-/** Sends the answer of a request on its way back. */
+/** Sends the response of a request. */
 export function answer(world: World, request: number, outcome: number): void {
   const { requests, heap, wire } = world;
   requests.answer[request] = outcome;

@@ -1,11 +1,13 @@
 /**
- * Fleet server: the server of a fleet, simple enough that an answer is known when its call arrives;
- * and which scenarios have one.
+ * Fleet server: a server so simple that the response is known when a call arrives, and the check
+ * for scenarios that qualify.
  */
 import { type CallsScenario, isPlainTier, type Tier } from "../../scenario/scenario.ts";
 import type { PhaseDocument, ServerDocument } from "../../scenario/scenario-document.ts";
 
-/** True if the fleet's engine gives the scenario's answer; the engine of `calls.ts` always does. */
+/**
+ * True if the fleet engine can run the scenario. The engine of `calls.ts` can run every scenario.
+ */
 export function isFleet({ clients, tiers, timeline }: CallsScenario): boolean {
   const [tier] = tiers;
   if (clients.kind !== "CLOSED" || clients.jobs !== 1 || tiers.length !== 1 || !tier) return false;
@@ -17,17 +19,20 @@ export function isFleet({ clients, tiers, timeline }: CallsScenario): boolean {
   );
 }
 
-/** The kernel of the policy knows neither hints nor throttling. */
+/** The compiled policy supports neither hints nor throttling. */
 function isPlainServer({ server }: Tier): boolean {
   return server.retryAfterMs === undefined && server.overload !== "429";
 }
 
-/** In the general engine successes that take no time come after failures of the same instant. */
+/** In the general engine, successes that take no time come after failures of the same instant. */
 function takesTime({ server }: Tier): boolean {
   return server.capacityPerSecond !== undefined || (server.latency ?? 0) !== 0;
 }
 
-/** One that answers in order, after a time that is known on arrival, before anybody times out. */
+/**
+ * True for a server that responds in order, after a time known on arrival, before any attempt times
+ * out.
+ */
 function isSimpleServer({ server, destination }: Tier): boolean {
   const { service = "FIXED", discipline = "FIFO", perCallMs = 0, hop = 0, shards = 1 } = server;
   const { latency = 0, capacityPerSecond } = server;
@@ -36,11 +41,12 @@ function isSimpleServer({ server, destination }: Tier): boolean {
   const { attemptTimeoutMs } = destination.policy;
   if (capacityPerSecond === undefined) return latency < attemptTimeoutMs;
   const { queueMs = attemptTimeoutMs } = server;
-  // Its own service, and the rest of the one under way that the queue's bound does not see.
+  // The call's own service time, and the rest of the current one, which the bound of the queue
+  // ignores.
   return latency + queueMs + 2000 / capacityPerSecond < attemptTimeoutMs;
 }
 
-/** How long a queue takes whose server stops or slows down later is not known on arrival. */
+/** If the server can stop or slow down later, the time in its queue is not known on arrival. */
 function isSimplePhase({ kind, mode, atMs }: PhaseDocument, { server }: Tier): boolean {
   if (kind === "SLOW" || kind === "FAILOVER" || kind === "SPIKE") return false;
   if (kind === "PARTIAL" || server.capacityPerSecond === undefined) return true;
@@ -48,13 +54,13 @@ function isSimplePhase({ kind, mode, atMs }: PhaseDocument, { server }: Tier): b
 }
 
 export interface FleetServer {
-  /** Share of calls that the server fails by itself. */
+  /** Share of calls that the server fails at random. */
   readonly failureRate: number;
   readonly latencyMs: number;
-  /** Who would wait longer than this is refused. */
+  /** Calls that would wait longer are refused. */
   readonly fullMs: number;
   readonly serviceMs: number;
-  /** When the server will have finished what it has accepted. */
+  /** When the server will have finished all accepted calls. */
   freeAt: number;
 }
 
@@ -76,14 +82,14 @@ export function createFleetServer(server: ServerDocument): FleetServer {
 }
 
 /**
- * Servers count calls, not ms: so many may be ahead as are served within `queueMs`. The last of them
- * may be nearly done, and sums of service times are not exact.
+ * The bound of the queue counts calls: at most as many as are served within `queueMs` may be ahead.
+ * The call in service may be nearly done, and sums of service times are not exact.
  */
 function fullFrom(queueMs: number, serviceMs: number): number {
   return (Math.ceil(queueMs / serviceMs) - 1 + 1e-6) * serviceMs;
 }
 
-/** When the server will have answered, or -1 if its queue is full. */
+/** When the server will respond, or -1 if its queue is full. */
 export function serve(server: FleetServer, now: number): number {
   if (server.serviceMs === 0) return now + server.latencyMs;
   const beginAt = Math.max(now, server.freeAt);
@@ -92,10 +98,10 @@ export function serve(server: FleetServer, now: number): number {
   return server.freeAt + server.latencyMs;
 }
 
-/** A server that counts the calls ahead of a new one exactly, for calls that come between whole ms. */
+/** A server that counts the calls ahead of a new one exactly, for calls at fractions of a ms. */
 export interface CountingServer extends FleetServer {
   readonly queueMs: number;
-  /** When each call that was accepted has been served; those before `first` are done. */
+  /** When each accepted call is served. Calls before `first` are done. */
   servedAt: number[];
   first: number;
 }
@@ -105,7 +111,7 @@ export function createCountingServer(server: ServerDocument): CountingServer {
   return { ...createFleetServer(server), queueMs, servedAt: [], first: 0 };
 }
 
-/** As `serve`, by the rule of `judgeArrival`. */
+/** As `serve`, by the rule of `arrivalResult`. */
 export function serveCounted(server: CountingServer, now: number): number {
   const { servedAt, serviceMs, queueMs, latencyMs } = server;
   if (serviceMs === 0) return now + latencyMs;

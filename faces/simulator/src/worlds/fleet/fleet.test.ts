@@ -6,7 +6,7 @@ import { resolveCalls } from "../../scenario/scenario.ts";
 import type { CallsDocument } from "../../scenario/scenario-document.ts";
 import { simulate } from "../../simulate/simulate.ts";
 import { runCalls } from "../calls/calls.ts";
-import { isFleet } from "./fleet.ts";
+import { isFleet } from "./fleet-server.ts";
 
 const FLEET: CallsDocument = {
   clients: { kind: "CLOSED", count: 1000, jobs: 1 },

@@ -1,8 +1,7 @@
 /**
- * Fleet: many clients with one job each against one server, the world of the failover story. Each
- * client has one pending event, so a timing wheel carries a million of them; waits come from core's
- * kernel. Fleets with guards run in `guarded-fleet.ts`, richer worlds (tiers, open traffic, hedges) in
- * `calls.ts`.
+ * Fleet: many clients with one job each call one server that has an outage. Each client has one
+ * pending event, so a timing wheel can run a million clients. The waits come from core's compiled
+ * policy. Fleets with guards run in `guarded-fleet.ts`; tiers, open traffic and hedges in `calls.ts`.
  */
 
 import type { Trace } from "../../events/trace.ts";
@@ -21,8 +20,6 @@ import {
   countAt,
   countLost,
   countSucceeded,
-  createTally,
-  fairnessOfSpans,
   noteQueue,
   OFFERED,
   type Tally,
@@ -32,11 +29,12 @@ import { drawsOf, nextDraw } from "../../random/draws.ts";
 import { type CallsScenario, isPlainTier, type Tier } from "../../scenario/scenario.ts";
 import type { ClosedClients } from "../../scenario/scenario-document.ts";
 import { nextWait, stopReason, type Waits, waitsOf } from "../../schedule/waits.ts";
-import { type Condition, type Timeline, timelineOf } from "../tier/timeline.ts";
+import type { Condition, Timeline } from "../tier/timeline.ts";
 import { createFleetServer, type FleetServer, serve } from "./fleet-server.ts";
+import { type FleetSetup, fleetRun, setUpFleet } from "./fleet-setup.ts";
 import { runGuardedFleet } from "./guarded-fleet.ts";
 
-/** Everything a fleet keeps; `arrive` is its only event. */
+/** The state of a fleet. Its only event is the arrival of a client. */
 interface Fleet extends FleetServer {
   readonly waits: Waits;
   readonly wheel: Wheel;
@@ -44,11 +42,9 @@ interface Fleet extends FleetServer {
   readonly previousMs: Float64Array;
   readonly startedAt: Float64Array;
   readonly hangMs: number;
-  /** No call is waited for longer. */
+  /** No client waits longer for its call. */
   readonly budgetMs: number;
 }
-
-export { isFleet } from "./fleet-server.ts";
 
 export function runFleet(
   scenario: CallsScenario,
@@ -56,30 +52,22 @@ export function runFleet(
   trace: Trace | undefined,
 ): WorldRun {
   if (!isPlainTier(scenario.tiers[0] as Tier)) return runGuardedFleet(scenario, seed, trace);
-  const timeline = timelineOf(scenario.timeline, 0, 0);
-  const fleet = createFleet(scenario, timeline.endMs);
-  start(fleet, scenario.clients as ClosedClients);
-  drain(fleet, timeline, seed, trace);
-  const { tally } = fleet;
-  return {
-    engine: "fleet",
-    tally,
-    fairness: fairnessOfSpans(tally),
-    triggerStartMs: timeline.startMs,
-    triggerEndMs: timeline.endMs,
-  };
+  const setup = setUpFleet(scenario);
+  const fleet = createFleet(setup);
+  start(fleet, setup.clients);
+  runEvents(fleet, setup.timeline, seed, trace);
+  return fleetRun(setup);
 }
 
-function createFleet(scenario: CallsScenario, troubleEndMs: number): Fleet {
-  const { horizonMs, windowMs } = scenario;
-  const { count, startSpreadMs = 0 } = scenario.clients as ClosedClients;
-  const { destination, server } = scenario.tiers[0] as Tier;
-  // Listed, not spread, so that V8 knows the shape of the object.
+function createFleet({ clients, tier, tally }: FleetSetup): Fleet {
+  const { count, startSpreadMs = 0 } = clients;
+  const { destination, server } = tier;
+  // Listed one by one instead of spread, so V8 knows the shape of the object.
   const { failureRate, latencyMs, fullMs, serviceMs } = createFleetServer(server);
   return {
     waits: waitsOf(destination.policy),
     wheel: createWheel(count),
-    tally: createTally({ horizonMs, windowMs, troubleEndMs }),
+    tally,
     previousMs: new Float64Array(destination.policy.jitterType === "DECORRELATED" ? count : 0),
     startedAt: new Float64Array(startSpreadMs > 0 ? count : 0),
     hangMs: destination.policy.attemptTimeoutMs,
@@ -92,7 +80,7 @@ function createFleet(scenario: CallsScenario, troubleEndMs: number): Fleet {
   };
 }
 
-/** First calls: at once, or evenly spread. Each is one call offered. */
+/** Schedules the first calls, all at once or evenly spread, and counts them as offered. */
 function start({ wheel, tally, startedAt }: Fleet, clients: ClosedClients): void {
   const { count, startSpreadMs = 0 } = clients;
   tally.calls = count;
@@ -107,7 +95,7 @@ function start({ wheel, tally, startedAt }: Fleet, clients: ClosedClients): void
   }
 }
 
-function drain(
+function runEvents(
   fleet: Fleet,
   timeline: Timeline,
   seed: number | string,
@@ -134,8 +122,8 @@ interface Visit {
 }
 
 /**
- * Everybody who arrives at this instant, in order; how many there were. An entry's note is how often
- * its client has failed: what every event needs travels with the event.
+ * Handles all arrivals of this instant, in order, and returns their number. The payload of an entry
+ * is how often its client has failed, because every event needs it.
  */
 function visitTick(fleet: Fleet, condition: Condition, failedAt: number, visit: Visit): number {
   return condition.down && isPlain(fleet, failedAt)
@@ -143,12 +131,12 @@ function visitTick(fleet: Fleet, condition: Condition, failedAt: number, visit: 
     : visitEach(fleet, condition, failedAt, visit);
 }
 
-/** True if a wait depends on the number of the attempt and the draw alone. */
+/** True if a wait depends only on the attempt number and the draw. */
 function isPlain({ waits, previousMs, startedAt }: Fleet, failedAt: number): boolean {
   return previousMs.length + startedAt.length === 0 && failedAt <= waits.freeMs;
 }
 
-/** An outage: nobody is served. Short, because a million clients spend most of their time here. */
+/** An outage: no client is served. A short loop, because large fleets spend most of the run here. */
 function refuseAll(fleet: Fleet, failedAt: number, visit: Visit): number {
   const { waits, wheel } = fleet;
   const { jitter, trace } = visit;
@@ -189,12 +177,12 @@ function visitEach(fleet: Fleet, condition: Condition, failedAt: number, visit: 
   return arrivals;
 }
 
-/** Arrays that every client would touch alike are left out: a million clients live by the cache. */
+/** `startedAt` is empty if all clients start at 0, because a million clients must fit into the cache. */
 function startOf({ startedAt }: Fleet, entry: number): number {
   return startedAt.length === 0 ? 0 : (startedAt[entry & MEMBER_MASK] as number);
 }
 
-/** Unless the answer comes after the client's total budget: then nobody waits for it. */
+/** Counts a success, unless the response comes after the client's total budget. */
 function succeed(fleet: Fleet, entry: number, doneAt: number): void {
   const { tally } = fleet;
   const tookMs = doneAt - startOf(fleet, entry);
@@ -206,7 +194,7 @@ function succeed(fleet: Fleet, entry: number, doneAt: number): void {
   countSucceeded(tally, doneAt, tookMs);
 }
 
-/** Asks core's kernel what follows the failure known at `failedAt`, which the note counts already. */
+/** Schedules what follows a failure at `failedAt`. The payload of `failed` already counts it. */
 function retry(fleet: Fleet, failed: number, failedAt: number, draw: number): void {
   const { waits, wheel, previousMs } = fleet;
   const client = failed & MEMBER_MASK;

@@ -6,7 +6,8 @@ import { type CallsScenario, resolveCalls } from "../../scenario/scenario.ts";
 import type { CallsDocument } from "../../scenario/scenario-document.ts";
 import { simulate, traceHash } from "../../simulate/simulate.ts";
 import { runCalls } from "../calls/calls.ts";
-import { isFleet, runFleet } from "./fleet.ts";
+import { runFleet } from "./fleet.ts";
+import { isFleet } from "./fleet-server.ts";
 
 const upTo = (max: number) => fc.integer({ min: 1, max });
 

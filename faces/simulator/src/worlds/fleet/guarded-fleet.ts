@@ -1,7 +1,7 @@
 /**
- * Guarded fleet: a fleet whose clients have guards, shared or each its own. An attempt has two events,
- * its start and its end. Guards are entered and left through `caller.ts`, as in the general engine,
- * and a property test holds the two engines equal.
+ * Guarded fleet: a fleet with guards, shared by all clients or one set per client. An attempt has two
+ * events, its start and its end. It uses the guards through `caller.ts`, as the general engine does,
+ * and a property test compares the two engines.
  */
 import {
   type AdmissionRequest,
@@ -9,6 +9,7 @@ import {
   classifyOutcome,
   decide,
   type Outcome,
+  type Patience,
   type Permit,
   type Policy,
   type Verdict,
@@ -22,8 +23,6 @@ import {
   countAt,
   countLost,
   countSucceeded,
-  createTally,
-  fairnessOfSpans,
   noteQueue,
   OFFERED,
   type Tally,
@@ -45,21 +44,22 @@ import {
 } from "../tier/caller.ts";
 import { answerOutcome, TIMED_OUT } from "../tier/response-outcome.ts";
 import { FAILED, OK, REFUSED, SILENT, THROTTLED } from "../tier/server.ts";
-import { type Timeline, timelineOf } from "../tier/timeline.ts";
+import type { Timeline } from "../tier/timeline.ts";
 import { type CountingServer, createCountingServer, serveCounted } from "./fleet-server.ts";
+import { type FleetSetup, fleetRun, setUpFleet } from "./fleet-setup.ts";
 
 /** Events. The subject is a client, or a caller (RING). */
 const START = 0;
 /** An attempt is due. */
 const DUE = 1;
-/** An attempt is answered, or cut off. */
+/** An attempt gets its response, or is cut off. */
 const END = 2;
 const CUT = 3;
-/** A call that waits has no time left; a caller's guards may let calls go that wait. */
+/** A waiting call has no time left; a caller's guards may admit waiting calls. */
 const EXPIRE = 4;
 const RING = 5;
 
-/** At one instant: as in the general engine, where a timeout is known before any answer. */
+/** The order at one instant, as in the general engine: timeouts come before responses. */
 const RANKS = Uint8Array.of(3, 2, 1, 0, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
 
 interface GuardedFleet {
@@ -81,7 +81,7 @@ interface GuardedFleet {
   readonly previousMs: Float64Array;
   readonly attempts: Uint16Array;
   readonly throttled: Uint8Array;
-  /** How the attempt under way will be answered: see `server.ts`. */
+  /** The response of the current attempt: see `server.ts`. */
   readonly answers: Uint8Array;
   readonly permits: (Permit | undefined)[];
   now: number;
@@ -92,10 +92,11 @@ export function runGuardedFleet(
   seed: number | string,
   trace: Trace | undefined,
 ): WorldRun {
-  const fleet = createFleet(scenario, seed);
+  const setup = setUpFleet(scenario);
+  const fleet = createFleet(setup, scenario.patience, seed);
   addCallers(fleet, scenario, seed);
-  start(fleet, scenario.clients as ClosedClients);
-  const { calendar, tally, timeline } = fleet;
+  start(fleet, setup.clients);
+  const { calendar } = fleet;
   const { heap } = calendar;
   for (let events = 0; popNext(calendar); events++) {
     const { at, kind, subject } = heap;
@@ -104,13 +105,7 @@ export function runGuardedFleet(
     trace?.note(at, kind, subject);
     (STEPS[kind] as Step)(fleet, subject);
   }
-  return {
-    engine: "fleet",
-    tally,
-    fairness: fairnessOfSpans(tally),
-    triggerStartMs: timeline.startMs,
-    triggerEndMs: timeline.endMs,
-  };
+  return fleetRun(setup);
 }
 
 type Step = (fleet: GuardedFleet, subject: number) => void;
@@ -124,11 +119,13 @@ const STEPS: readonly Step[] = [
   ({ callers, calendar }, index) => ringAlarm(callers[index] as Caller, calendar.heap.order),
 ];
 
-function createFleet(scenario: CallsScenario, seed: number | string): GuardedFleet {
-  const { horizonMs, windowMs, patience } = scenario;
-  const { count } = scenario.clients as ClosedClients;
-  const { destination, server } = scenario.tiers[0] as Tier;
-  const timeline = timelineOf(scenario.timeline, 0, 0);
+function createFleet(
+  { clients, tier, timeline, tally }: FleetSetup,
+  patience: Patience,
+  seed: number | string,
+): GuardedFleet {
+  const { count } = clients;
+  const { destination, server } = tier;
   return {
     policy: destination.policy,
     request: { patience },
@@ -138,7 +135,7 @@ function createFleet(scenario: CallsScenario, seed: number | string): GuardedFle
     retryAfterMs: server.retryAfterMs,
     timeline,
     calendar: createCalendar(count, RANKS),
-    tally: createTally({ horizonMs, windowMs, troubleEndMs: timeline.endMs }),
+    tally,
     callers: [],
     jitter: drawsOf(seed, "jitter"),
     chance: drawsOf(seed, "server"),
@@ -184,7 +181,7 @@ function engineOf(fleet: GuardedFleet): Engine {
   };
 }
 
-/** First calls: at once, or evenly spread. */
+/** Schedules the first calls, all at once or evenly spread. */
 function start({ calendar }: GuardedFleet, { count, startSpreadMs = 0 }: ClosedClients): void {
   for (let client = 0; client < count; client++) {
     pushMember(calendar, (startSpreadMs * client) / count, START, client);
@@ -214,7 +211,7 @@ function ask(fleet: GuardedFleet, client: number): void {
   askToSend(callerOf(fleet, client), client, applicantFor(fleet, client), 0);
 }
 
-/** The server is simple: how and when it answers is known at once. */
+/** Sends an attempt. The server is simple: its response and the time of it are known at once. */
 function send(fleet: GuardedFleet, client: number, permit: Permit): void {
   const { tally, policy, startedAt, calendar, now } = fleet;
   fleet.permits[client] = permit;
@@ -223,14 +220,14 @@ function send(fleet: GuardedFleet, client: number, permit: Permit): void {
   tally.attempts++;
   countArrivals(tally, now, 1);
   const doneAt = arrive(fleet, client);
-  // As the general engine has it: sums of spans are not exact.
+  // Computed as in the general engine, because sums of durations are not exact.
   const leftMs = (startedAt[client] as number) + policy.totalBudgetMs - now;
   const cutAt = now + Math.min(policy.attemptTimeoutMs, leftMs);
   if (doneAt < cutAt) pushMember(calendar, doneAt, END, client);
   else pushMember(calendar, cutAt, CUT, client);
 }
 
-/** When the answer comes, which is noted in `answers`; infinite if none will. */
+/** Stores the response in `responses` and returns when it comes; infinite without one. */
 function arrive(fleet: GuardedFleet, client: number): number {
   const { server, timeline, chance, answers, tally, now } = fleet;
   const { down, hangs, failShare } = timeline.conditionAt(now, 0);

@@ -1,7 +1,8 @@
 /**
- * Caller: a client, or a tier that calls the next one, with the guards of its destination. Core's
- * `Admission` alone steps the guards; core's `WaitingCalls` keeps the calls that they hold. Both
- * engines of calls use this file. An engine only says when, and carries out what comes of it.
+ * Caller: a client, or a tier that calls the next one, with the guards of its destination. Only
+ * core's `Admission` changes the guards; core's `WaitingCalls` keeps the calls that they hold. Both
+ * engines of calls use this file. An engine decides only when things happen, and carries out the
+ * results.
  */
 import {
   Admission,
@@ -31,28 +32,31 @@ import {
 } from "@redrive/core";
 import type { Tier } from "../../scenario/scenario.ts";
 
-/** A guard of a lab's own, for published models that count otherwise than core. It is asked first. */
+/**
+ * A guard that a lab supplies for published models that count differently from core. It is checked
+ * before core's guards.
+ */
 export interface OwnGuard {
   /** A first attempt starts. */
   noteFirst?(): void;
-  /** May a retry leave? Takes what it costs. */
+  /** Returns whether a retry may be sent, and takes its cost. */
   takeRetry?(): boolean;
-  /** May any call leave? */
+  /** Returns whether any attempt may be sent. */
   enter?(now: number, shard: number): boolean;
   /** An attempt ended. */
   leave?(now: number, shard: number, ok: boolean): void;
 }
 
-/** What a caller needs of the engine that runs it. Calls are numbers; instants are epoch ms. */
+/** What a caller needs from the engine that runs it. Calls are numbers; instants are epoch ms. */
 export interface Engine {
-  /** Not necessarily whole. */
+  /** May be a fraction of a ms. */
   now(): number;
   historyOf(call: number): CallHistory;
   send(call: number, permit: Permit): void;
   end(call: number, reason: StopReason, by?: HoldReason): void;
-  /** The call waits. `expireCall` must be called at this instant. */
+  /** The call waits. The engine must call `expireCall` at this instant. */
   setExpiry(call: number, at: number): void;
-  /** Gives a number, with which `ring` of the caller must be called at this instant. */
+  /** Returns a number. The engine must call `onAlarm` of the caller with it at this instant. */
   setAlarm(caller: number, at: number): number;
 }
 
@@ -69,11 +73,11 @@ export interface Caller {
   readonly guards: Guards;
   readonly admission: Admission;
   readonly waiting: WaitingCalls<number>;
-  /** One per shard, if the breaker is kept per shard; everything else is shared among the shards. */
+  /** One per shard, if each shard has its own breaker; the shards share everything else. */
   readonly breakers: readonly Breaker[];
-  /** By call: its place in the queue. */
+  /** By call: its entry in the queue. */
   readonly entries: WaitingEntry<number>[];
-  /** When it must wake next, and the number of the event that will do it. */
+  /** When the caller must wake next, and the number of that event. */
   alarmAt: number;
   alarm: number;
 }
@@ -112,7 +116,7 @@ export function createCaller(
   return caller;
 }
 
-/** Guards count by whole ms. */
+/** Guards use whole ms. */
 function wholeNow({ engine }: Caller): number {
   return Math.floor(engine.now());
 }
@@ -121,7 +125,7 @@ function breakerOf({ breakers, guards }: Caller, shard: number): Breaker | undef
   return breakers[shard] ?? guards.breaker;
 }
 
-/** An attempt is due: it is sent, it waits, or the call ends. */
+/** An attempt is due: it is sent, it waits, or its call ends. */
 export function askToSend(
   caller: Caller,
   call: number,
@@ -135,7 +139,7 @@ export function askToSend(
   if (permit) engine.send(call, permit);
   else if (refusal !== "hold") engine.end(call, refusal);
   else {
-    // Not in whole ms, or a call could wait past the end of its budget.
+    // The exact instant: with whole ms a call could wait past the end of its budget.
     const decision = admit(policy, request, engine.historyOf(call), admission, engine.now());
     if (decision.kind === "stop") engine.end(call, decision.reason, decision.by);
     else hold(caller, call, waiting.join(call, applicant, breaker));
@@ -154,17 +158,19 @@ function hold(caller: Caller, call: number, entry: WaitingEntry<number> | undefi
   else arm(caller, waiting.wakeAt);
 }
 
-/** A permit for a hedge. A hedge is never held: without a permit it is not sent. */
+/** A permit for a hedge, or undefined. A hedge never waits: without a permit it is not sent. */
 export function askToHedge(caller: Caller, shard: number): Permit | undefined {
   return caller.admission.enter(HEDGE_REQUEST, breakerOf(caller, shard), wholeNow(caller));
 }
 
-/** What `decide` is told about the retry that may follow. */
+/** The gates of the next retry, for `decide`. */
 export function gatesOf(caller: Caller, applicant: AdmissionRequest, shard: number): Gates {
   return retryGates(caller.admission, applicant, breakerOf(caller, shard), wholeNow(caller));
 }
 
-/** An attempt ended: the guards are told how, and whoever waits for them may go. */
+/**
+ * An attempt ended: records its outcome in the guards and sends waiting calls that they now admit.
+ */
 export function leaveGuards(
   caller: Caller,
   permit: Permit,
@@ -180,7 +186,7 @@ export function leaveGuards(
   wake(caller);
 }
 
-/** A guard may have changed. */
+/** Checks the waiting calls again after a guard may have changed. */
 function wake(caller: Caller): void {
   const { waiting } = caller;
   if (waiting.size === 0) return;
@@ -194,14 +200,17 @@ function arm(caller: Caller, at: number): void {
   caller.alarm = at < NEVER ? caller.engine.setAlarm(caller.index, at) : NO_ALARM;
 }
 
-/** An alarm rings; one that was set to another instant since then counts for nothing. */
+/** An alarm is due. It is ignored if it was set to another instant since then. */
 export function ringAlarm(caller: Caller, alarm: number): void {
   if (alarm !== caller.alarm) return;
   caller.alarmAt = NEVER;
   wake(caller);
 }
 
-/** A call's total budget is over: it ends if it still waits. Another may have got its number since. */
+/**
+ * A call's total budget is over. The call ends if it still waits; its number may belong to another
+ * call by now.
+ */
 export function expireCall(caller: Caller, call: number): void {
   const { waiting, entries } = caller;
   const entry = entries[call];
@@ -211,7 +220,7 @@ export function expireCall(caller: Caller, call: number): void {
   endHeld(caller, call);
 }
 
-/** When the call's total budget is over. */
+/** When the call's total budget ends. */
 function endOf({ engine, policy }: Caller, call: number): number {
   return engine.historyOf(call).startedAt + policy.totalBudgetMs;
 }
@@ -220,7 +229,7 @@ function isInTime(caller: Caller, call: number): boolean {
   return caller.engine.now() < endOf(caller, call);
 }
 
-/** False: a call that has ended may not start. */
+/** Ends a held call. Returns false, because the call may not start. */
 function endHeld(caller: Caller, call: number): false {
   const { engine } = caller;
   if (engine.historyOf(call).attempt > 0) engine.end(call, "budget");
@@ -228,12 +237,15 @@ function endHeld(caller: Caller, call: number): false {
   return false;
 }
 
-/** The guard that held the call last; only for calls that have been held. */
+/** The guard that held the call last. Only for calls that were held. */
 export function holderOf({ entries }: Caller, call: number): HoldReason | undefined {
   return entries[call]?.lane.heldBy;
 }
 
-/** The applicants of a scenario: a first attempt, a retry, a retry after a throttling response. */
+/**
+ * The admission requests of a scenario: a first attempt, a retry, a retry after a throttling
+ * response.
+ */
 export function applicantsOf({ patience }: CallRequest): readonly AdmissionRequest[] {
   const patient = patience === "wait";
   return [

@@ -1,7 +1,7 @@
 /**
- * Pools: calls and requests of an open world as numbered rows of typed arrays. A *call* is what a
- * client wants done; a *request* is one attempt or hedge of it on the wire, which may outlive it:
- * servers finish work that nobody waits for any more.
+ * Pools: calls and requests as numbered rows of typed arrays. A *call* is what a client wants done.
+ * A *request* is one attempt or hedge of a call on the wire. It may outlive the call, because
+ * servers finish work that no client waits for any more.
  */
 
 import { twice } from "../../events/limits.ts";
@@ -13,25 +13,25 @@ export interface CallPool {
   size: number;
   free: number[];
   tier: Int32Array;
-  /** Whose guards it passes: a client's, or its tier's. */
+  /** The caller whose guards apply: a client, or the tier. */
   caller: Int32Array;
-  /** Which client it serves, directly or through tiers. */
+  /** The client that it serves, directly or through tiers. */
   client: Int32Array;
-  /** The request it serves, or NONE for a client's own call. */
+  /** The request that it serves, or NONE for a client's call. */
   parent: Int32Array;
   shard: Int32Array;
   attempt: Int32Array;
   startedAt: Float64Array;
   previousMs: Float64Array;
-  /** 1 if the latest attempt was throttled: its retry may have another price. */
+  /** 1 if the latest attempt was throttled: its retry may cost more. */
   throttled: Int32Array;
-  /** How long after one copy of this attempt the next may leave. */
+  /** The delay between two copies of this attempt. */
   hedgeMs: Float64Array;
-  /** Until when a copy of this attempt was asked to wait (Retry-After). */
+  /** Until when a response to a copy of this attempt asked to wait (Retry-After). */
   quietUntil: Float64Array;
-  /** Changes whenever an attempt ends: requests of another generation are stale. */
+  /** Increases when an attempt ends. Requests of another generation are stale. */
   generation: Int32Array;
-  /** First of the requests under way for this attempt. */
+  /** The first of this attempt's requests in progress. */
   live: Int32Array;
 }
 
@@ -42,17 +42,17 @@ export interface RequestPool {
   generation: Int32Array;
   /** The generation of the call when it was sent; does not change. */
   race: Int32Array;
-  /** Kept here too, because the row of a call that is over may serve another. */
+  /** Copied from the call, because another call may reuse its row. */
   tier: Int32Array;
   shard: Int32Array;
   sentAt: Float64Array;
-  /** 0 is the first of its attempt, 1 and up are hedges. */
+  /** 0 for the original, 1 and up for hedges. */
   copy: Int32Array;
   /** The next request of the same attempt (a hedge), or NONE. */
   sibling: Int32Array;
-  /** How it was answered: see `server.ts`. */
+  /** The response: see `server.ts`. */
   answer: Int32Array;
-  /** Events and queues that still speak of it; at 0 the row is free. */
+  /** Events and queues that still refer to it. At 0 the row is free. */
   references: Int32Array;
 }
 
@@ -97,7 +97,7 @@ export function createRequests(): RequestPool {
   };
 }
 
-/** A row to use; its fields are whatever the last user left. */
+/** Takes a row. Its fields still have the values of the last user. */
 export function takeRow(pool: CallPool | RequestPool): number {
   const recycled = pool.free.pop();
   if (recycled !== undefined) return recycled;
@@ -112,7 +112,7 @@ function enlarge(pool: CallPool | RequestPool): void {
   }
 }
 
-/** Lets go of one reference to a request; the last one frees its row. */
+/** Releases one reference to a request. The last release frees the row. */
 export function release(requests: RequestPool, request: number): void {
   const left = (requests.references[request] as number) - 1;
   requests.references[request] = left;

@@ -1,4 +1,6 @@
-/** Answers: what a server says, or its silence, in core's words. */
+/**
+ * Response outcome: converts a simulated server's response, or its silence, to core's `Outcome`.
+ */
 import { type Outcome, SUCCESS, statusOutcome } from "@redrive/core";
 import { FAILED, OK, THROTTLED } from "./server.ts";
 

@@ -1,6 +1,6 @@
 /**
- * Server: what a tier does with a request: refuses it, fails it, lets it wait its turn, serves it.
- * It knows nothing of clients but whether anybody still waits for a request.
+ * Server: refuses, fails, queues or serves the requests of a tier. About clients it knows only
+ * whether one still waits for a request.
  */
 
 import { twice } from "../../events/limits.ts";
@@ -10,15 +10,15 @@ import type { ServerDocument } from "../../scenario/scenario-document.ts";
 import { NONE } from "./pools.ts";
 import { type Timeline, WHOLE } from "./timeline.ts";
 
-/** How a request is answered. */
+/** How a server responds to a request. */
 export const OK = 0;
 export const FAILED = 1;
 export const REFUSED = 2;
-/** Not at all: its client will time out. */
+/** No response: the client times out. */
 export const SILENT = 3;
-/** Accepted: an answer will follow. */
+/** Accepted: a response follows later. */
 export const ACCEPTED = 4;
-/** Refused for too many calls: 429. */
+/** Refused because of too many calls: 429. */
 export const THROTTLED = 5;
 
 export interface Server {
@@ -34,17 +34,17 @@ export interface Server {
   readonly hop: Span;
   readonly failureRate: number;
   readonly shards: number;
-  /** REFUSED or THROTTLED: how a full queue answers. */
+  /** REFUSED or THROTTLED: the response of a full queue. */
   readonly overload: number;
   readonly retryAfterMs: number | undefined;
-  /** Waiting requests: a ring for FIFO, of which LIFO takes the newest. */
+  /** Waiting requests in a ring buffer. FIFO takes the oldest, LIFO the newest. */
   ring: Int32Array;
   first: number;
   waiting: number;
   /** The request in service, or NONE. */
   serving: number;
   inProgress: number;
-  /** Until when a standing server has been told to look again. */
+  /** When a stopped server checks its condition again. */
   wakeAt: number;
 }
 
@@ -73,20 +73,23 @@ export function createServer(document: ServerDocument, timeline: Timeline): Serv
   };
 }
 
-/** Judges a request that arrives now: FAILED at once, REFUSED, THROTTLED, SILENT, or ACCEPTED. */
+/**
+ * What happens to a request that arrives now: FAILED at once, REFUSED, THROTTLED, SILENT or
+ * ACCEPTED.
+ */
 export function judgeArrival(server: Server, now: number, shard: number, draws: Draws): number {
   const { down, hangs, lostQueue, failShare } = server.timeline.conditionAt(now, shard);
   if (down && !hangs) return REFUSED;
   const share = Math.max(failShare, server.failureRate);
   if (!down && share > 0 && draws.next() < share) return FAILED;
-  // A server that stands still keeps what arrives in its queue, if it has one; a shard has none.
+  // A stopped server keeps arriving requests in its queue, if it has one. A shard has none.
   const keeps = server.serviceMs > 0 && !lostQueue && server.timeline.conditionAt(now, WHOLE).down;
   if (down && !keeps) return SILENT;
   const ahead = server.waiting + (server.serving === NONE ? 0 : 1);
   return ahead * server.serviceMs >= server.queueMs && ahead > 0 ? server.overload : ACCEPTED;
 }
 
-/** Time from acceptance (or the end of service) to the answer. */
+/** Time from acceptance (or the end of service) to the response. */
 export function answerMs(server: Server, now: number, shard: number, draws: Draws): number {
   const { slowFactor } = server.timeline.conditionAt(now, shard);
   return (server.latency(draws) + server.perCallMs * server.inProgress) * slowFactor;
@@ -98,14 +101,14 @@ export function enqueue(server: Server, request: number): void {
   server.waiting++;
 }
 
-/** A full ring: what had come round to its beginning goes on behind its old end. */
+/** Doubles a full ring. The requests that had wrapped to its beginning move behind its old end. */
 function enlargeRing(server: Server): void {
   const { ring, first } = server;
   server.ring = twice(ring);
   server.ring.copyWithin(ring.length, 0, first);
 }
 
-/** Takes the request whose turn it is, or NONE. */
+/** Takes the next request, or NONE. */
 export function dequeue(server: Server): number {
   if (server.waiting === 0) return NONE;
   server.waiting--;
@@ -116,7 +119,7 @@ export function dequeue(server: Server): number {
   return request;
 }
 
-/** How long serving one request takes now; infinite while the server stands still. */
+/** The service time of one request now; infinite while the server is stopped. */
 export function serviceTime(server: Server, now: number, draws: Draws): number {
   const { down, capacityFactor, slowFactor } = server.timeline.conditionAt(now, WHOLE);
   if (down || capacityFactor === 0) return Number.POSITIVE_INFINITY;

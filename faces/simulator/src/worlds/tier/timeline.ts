@@ -1,12 +1,12 @@
 /**
- * Timeline: what a tier suffers at an instant, worked out from the phases of a scenario. The state
- * changes only at the edges of phases, so a world asks again only when `untilMs` has passed.
+ * Timeline: the condition of a tier at an instant, computed from the phases of a scenario. It
+ * changes only at the edges of phases, so it is computed again only after `untilMs`.
  */
 import type { PhaseDocument } from "../../scenario/scenario-document.ts";
 
-/** What the phases do to one shard of one tier. Invariant: shares and factors are >= 0. */
+/** The effect of the phases on one shard of one tier. Invariant: shares and factors are >= 0. */
 export interface Condition {
-  /** Nothing is answered: calls are refused, or hang. */
+  /** No call succeeds: calls are refused, or hang. */
   down: boolean;
   hangs: boolean;
   /** The queue was lost when this began. */
@@ -25,18 +25,21 @@ const HEALTHY: Condition = {
   capacityFactor: 1,
 };
 
-/** In a warm-up the capacity is looked at again this often. */
+/** During a warm-up the capacity is computed again this often. */
 const WARM_STEP_MS = 100;
 
-/** In place of a shard: the server with its one queue, which trouble of a single shard leaves alone. */
+/**
+ * Instead of a shard: the whole server with its one queue. Phases of a single shard do not affect
+ * it.
+ */
 export const WHOLE = -1;
 
 export interface Timeline {
-  /** The condition at `now` of a shard, or of the `WHOLE`; the object is reused. */
+  /** The condition of a shard, or of `ALL_SHARDS`, at `now`. The object is reused. */
   conditionAt(now: number, shard: number): Condition;
   /** When the condition may change next; infinite if never. */
   edgeAfter(now: number): number;
-  /** Factor on the load at `now`, and the most it ever is. */
+  /** The factor on the load at `now`, and its maximum. */
   loadAt(now: number): number;
   readonly peakLoad: number;
   /** The last instant at which a phase (or its warm-up) ends; 0 without phases. */
@@ -69,7 +72,7 @@ export function timelineOf(
   return {
     conditionAt,
     edgeAfter: (now) => nextEdge(ofServer, now),
-    peakLoad: spikes.reduce((most, phase) => most * Math.max(1, phase.factor ?? 2), 1),
+    peakLoad: spikes.reduce((max, phase) => max * Math.max(1, phase.factor ?? 2), 1),
     loadAt: (now) => spikes.reduce((factor, phase) => factor * spikeAt(phase, now), 1),
     endMs: Math.max(0, ...phases.map((phase) => phase.atMs + phase.forMs + (phase.warmMs ?? 0))),
     startMs: Math.min(...phases.map((phase) => phase.atMs)),
@@ -112,14 +115,14 @@ function apply(state: Condition, phase: PhaseDocument): void {
   }
 }
 
-/** The share of capacity that is back after a failover: from a tenth to all in a straight line. */
+/** The share of the capacity after a failover. It grows linearly from a tenth to all of it. */
 function warmth(phase: PhaseDocument, now: number): number {
   const sinceMs = now - phase.atMs - phase.forMs;
   const { warmMs = 0 } = phase;
   return sinceMs < 0 || sinceMs >= warmMs ? 1 : 0.1 + (0.9 * sinceMs) / warmMs;
 }
 
-/** When the state may change next. */
+/** When the condition may change next. */
 function nextEdge(phases: readonly PhaseDocument[], now: number): number {
   let edge = Number.POSITIVE_INFINITY;
   for (const { atMs, forMs, warmMs = 0 } of phases) {
