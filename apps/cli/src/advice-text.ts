@@ -2,7 +2,7 @@
 import { formatDuration, formatPercent } from "@redrive/core";
 import { type Advice, type Answers, questions, type UsualDifference } from "@redrive/simulator";
 import { adviceCode } from "@redrive/simulator/export";
-import { policyWords } from "@redrive/simulator/text";
+import { policySummary } from "@redrive/simulator/text";
 import type { Look } from "./screen.ts";
 import { jsonLines } from "./terminal/json-lines.ts";
 import { table } from "./terminal/table.ts";
@@ -16,7 +16,7 @@ export function adviceText(answers: Answers, advice: Advice, look: Look): readon
     paint("strong", "Answers"),
     ...answerLines(answers, look),
     ...head("Policy"),
-    ...wrap(policyWords(advice.policy), width),
+    ...wrap(policySummary(advice.policy), width),
     ...jsonLines(advice.policy),
     ...head("Coverage"),
     ...wrap(coverageWords(answers, advice), width),
@@ -60,7 +60,7 @@ function differenceLines(
 ): readonly string[] {
   const rows = [
     ["the usual tree", difference.usual, formatPercent(difference.usualCoverage)],
-    ["this advice", policyWords(policy), formatPercent(difference.ourCoverage)],
+    ["this advice", policySummary(policy), formatPercent(difference.ourCoverage)],
   ];
   const columns = [
     { head: "" },

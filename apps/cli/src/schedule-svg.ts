@@ -2,7 +2,7 @@
 
 import { formatDuration, type PolicyDocument } from "@redrive/core";
 import type { Schedule } from "@redrive/simulator";
-import { policyWords } from "@redrive/simulator/text";
+import { policySummary } from "@redrive/simulator/text";
 import { svgBars } from "./svg.ts";
 
 export function scheduleSvg(document: PolicyDocument, { waits }: Schedule): string {
@@ -13,5 +13,5 @@ export function scheduleSvg(document: PolicyDocument, { waits }: Schedule): stri
     valueMs: delayMs,
     note: `starts at ${formatDuration(sumMs)}`,
   }));
-  return svgBars(policyWords(document), bars);
+  return svgBars(policySummary(document), bars);
 }

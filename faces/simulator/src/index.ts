@@ -21,7 +21,7 @@ export type {
   Tolerance,
 } from "./labs/lab.ts";
 export { labs, runLab } from "./labs/labs.ts";
-export { mend } from "./lint/fix.ts";
+export { fixFinding } from "./lint/fix-finding.ts";
 export { lint, lintRules, passesLint } from "./lint/lint.ts";
 export type { Finding, Severity } from "./lint/rule.ts";
 export {
@@ -32,12 +32,12 @@ export {
   type LintTiers,
 } from "./lint/subject.ts";
 export type { PeakReport, Report, Series } from "./measure/report.ts";
-export type { SpanDocument } from "./random/durations.ts";
+export type { DurationDocument } from "./random/durations.ts";
 export {
   type Replay,
   type ReplayOptions,
+  type ReplayResult,
   type ReplaySeries,
-  type ReplaySide,
   replay,
 } from "./replay/replay.ts";
 export type { LoggedAttempt } from "./replay/replay-log.ts";

@@ -12,7 +12,7 @@ import {
 } from "@redrive/core";
 import { type CallsDocument, type Report, scenarios, simulate } from "@redrive/simulator";
 import type { CsvRow } from "@redrive/simulator/export";
-import { peaksOver, policyWords } from "@redrive/simulator/text";
+import { peaksOver, policySummary } from "@redrive/simulator/text";
 import type { Command } from "commander";
 import { addExamples, addOutage, addSeed, wholeFlag } from "../flags.ts";
 import { comparisonLines, type Panel, type PanelsOptions, panelsSvg } from "../panels.ts";
@@ -139,7 +139,7 @@ function panelsOf(sides: readonly Side[]): readonly Panel[] {
   const { endMs } = scaleOf(sides);
   return sides.map(({ choice, report: { series, verdict } }) => ({
     title: `${choice.name}: ${verdict}`,
-    note: policyWords(choice.document),
+    note: policySummary(choice.document),
     values: (columns) => peaksOver(series.attempts, series.binMs, endMs, columns),
   }));
 }

@@ -5,7 +5,7 @@
 
 import { formatDuration, formatInteger, formatPercent, type PolicyDocument } from "@redrive/core";
 import { type Herd, herd } from "@redrive/simulator";
-import { herdRows, peaksOver, policyWords } from "@redrive/simulator/text";
+import { herdRows, peaksOver, policySummary } from "@redrive/simulator/text";
 import type { Command } from "commander";
 import { addExamples, addSeed, spanFlag, wholeFlag } from "../flags.ts";
 import { comparisonLines, type Panel, type PanelsOptions, panelsSvg } from "../panels.ts";
@@ -99,7 +99,7 @@ function panelsOf(sides: readonly Side[]): readonly Panel[] {
     const share = `${formatPercent(peak.share)} of the clients`;
     return {
       title: `${choice.name}: peak ${formatInteger(peak.count)} (${share}) at ${formatDuration(peak.atMs)}`,
-      note: policyWords(choice.document),
+      note: policySummary(choice.document),
       values: (columns) => peaksOver(arrivals, windowMs, endMs, columns),
     };
   });

@@ -17,7 +17,7 @@ import {
   isNumberRow,
   labRows,
   rowVerdict,
-  toleranceWords,
+  formatTolerance,
 } from "@redrive/simulator/text";
 import type { Command } from "commander";
 import { addExamples, addSeed, didYouMean, numberFlag } from "../flags.ts";
@@ -213,7 +213,7 @@ function cellsOf(row: LabRow): readonly Cell[] {
     `${row.what}${core}`,
     spell(row.published),
     spell(row.ours),
-    toleranceWords(row),
+    formatTolerance(row),
     endCell(row),
   ];
 }

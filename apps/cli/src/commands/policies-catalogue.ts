@@ -1,7 +1,7 @@
 /** `redrive policies catalogue`: the presets and what others really do, as documents to start from. */
 import { presets } from "@redrive/core";
 import { type CatalogEntry, catalog, catalogEntry } from "@redrive/core/interop";
-import { policyWords } from "@redrive/simulator/text";
+import { policySummary } from "@redrive/simulator/text";
 import type { Command } from "commander";
 import { addExamples } from "../flags.ts";
 import { namedPolicy } from "../policy-choice.ts";
@@ -31,9 +31,9 @@ export function presentAll(): Presentation {
   const own = Object.entries(presets).map(([name, document]) => [
     name,
     "preset",
-    policyWords(document),
+    policySummary(document),
   ]);
-  const others = catalog.map(({ id, title, policy }) => [id, title, policyWords(policy)]);
+  const others = catalog.map(({ id, title, policy }) => [id, title, policySummary(policy)]);
   const rows = [...own, ...others];
   const columns = [
     { head: "id" },
@@ -50,7 +50,7 @@ export function presentAll(): Presentation {
 export function presentOne(id: string): Presentation {
   const { document } = namedPolicy(id);
   if (Object.hasOwn(presets, id)) {
-    const lines = [document.description ?? "", policyWords(document)];
+    const lines = [document.description ?? "", policySummary(document)];
     return {
       json: document,
       text: ({ width }) => [
@@ -71,7 +71,7 @@ function entryText(entry: CatalogEntry, { width, paint }: Look): readonly string
     paint("strong", title),
     ...wrapAfter("version  ", `${version}, as seen on ${date}`, width),
     ...wrapAfter("source   ", source, width),
-    ...wrapAfter("policy   ", policyWords(policy), width),
+    ...wrapAfter("policy   ", policySummary(policy), width),
     ...head("What a policy cannot say of it"),
     ...(differs.length === 0
       ? ["- nothing"]

@@ -9,8 +9,8 @@ import {
   formatNumber,
   formatPercent,
 } from "@redrive/core";
-import { type Replay, type ReplaySide, replay } from "@redrive/simulator";
-import { peaksOver, policyWords } from "@redrive/simulator/text";
+import { type Replay, type ReplayResult, replay } from "@redrive/simulator";
+import { peaksOver, policySummary } from "@redrive/simulator/text";
 import { type Command, Option } from "commander";
 import { naming, readText } from "../documents.ts";
 import { addExamples, addSeed } from "../flags.ts";
@@ -92,13 +92,13 @@ const MEASURES = [
   "peakPerSecond",
 ] as const;
 
-type Measure = readonly [name: keyof ReplaySide, logged: number, replayed: number];
+type Measure = readonly [name: keyof ReplayResult, logged: number, replayed: number];
 
 function measures({ logged, replayed }: Replay): readonly Measure[] {
   return MEASURES.map((name) => [name, logged[name], replayed[name]]);
 }
 
-const WORDS: Readonly<Record<keyof ReplaySide, string>> = {
+const WORDS: Readonly<Record<keyof ReplayResult, string>> = {
   attempts: "attempts",
   succeeded: "tasks that succeeded",
   exhausted: "tasks given up",
@@ -122,7 +122,7 @@ function replayText(choice: PolicyChoice, result: Replay, look: Look): readonly 
   ] as const;
   return [
     ...wrap(`${formatCount(result.tasks, "task")}, ${troubleWords(result)}`, look.width),
-    ...wrap(`${choice.name}: ${policyWords(choice.document)}`, look.width),
+    ...wrap(`${choice.name}: ${policySummary(choice.document)}`, look.width),
     "",
     ...table(columns, rows, look),
     "",
@@ -142,7 +142,7 @@ function change(logged: number, replayed: number): string {
   return `${share > 0 ? "+" : ""}${formatNumber(share)} %`;
 }
 
-function troubleWords({ troubleFromAt, troubleToAt }: Replay): string {
+function troubleWords({ failuresFromAt: troubleFromAt, failuresToAt: troubleToAt }: Replay): string {
   if (troubleFromAt === null || troubleToAt === null) return "and no failure in the log";
   return `failures over ${formatDuration(troubleToAt - troubleFromAt)}`;
 }

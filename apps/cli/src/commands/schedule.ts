@@ -4,7 +4,7 @@
  */
 import { formatCount, formatDuration, formatPercent, resolvePolicy } from "@redrive/core";
 import { COVERAGE_SAMPLES, coverage, type Schedule, schedule } from "@redrive/simulator";
-import { longestSumMs, policyWords, scheduleRows, triedWords } from "@redrive/simulator/text";
+import { maxSumMs, policySummary, scheduleRows, formatSamples } from "@redrive/simulator/text";
 import type { Command } from "commander";
 import { addExamples, addOutage, addSeed } from "../flags.ts";
 import {
@@ -71,9 +71,9 @@ export function presentSchedule(flags: ScheduleFlags): Presentation {
 
 function scheduleText({ choice, result, outageMs, share }: Run, look: Look): readonly string[] {
   const { waits, sumMs } = result;
-  const title = `${choice.name}: ${policyWords(choice.document)}`;
+  const title = `${choice.name}: ${policySummary(choice.document)}`;
   const outlasts = `An outage of ${formatDuration(outageMs)} is outlasted by ${formatPercent(share)} of the calls`;
-  const tried = triedWords(choice.document, COVERAGE_SAMPLES);
+  const tried = formatSamples(choice.document, COVERAGE_SAMPLES);
   return [
     ...wrap(title, look.width),
     "",
@@ -89,7 +89,7 @@ function scheduleText({ choice, result, outageMs, share }: Run, look: Look): rea
 }
 
 function mostWords({ document }: PolicyChoice, result: Schedule): string {
-  const longestMs = longestSumMs(document, result);
+  const longestMs = maxSumMs(document, result);
   return longestMs === undefined ? "" : ` of at most ${formatDuration(longestMs)}`;
 }
 

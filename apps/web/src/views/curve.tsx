@@ -1,7 +1,7 @@
 /** Curve: one call whose every attempt fails: how long it waits, by seed, and what outage it outlasts. */
 import { formatCount, formatDuration, formatPercent } from "@redrive/core";
 import type { Schedule } from "@redrive/simulator";
-import { longestSumMs, scheduleRows, triedWords } from "@redrive/simulator/text";
+import { maxSumMs, scheduleRows, formatSamples } from "@redrive/simulator/text";
 import { createRef } from "preact";
 import { anotherSeed } from "../app/seed.ts";
 import type { View } from "../app/view.ts";
@@ -114,7 +114,7 @@ function coveredWords(): string {
 }
 
 function mostWords(schedule: Schedule): string {
-  const longestMs = longestSumMs(policy.value, schedule);
+  const longestMs = maxSumMs(policy.value, schedule);
   return longestMs === undefined ? "" : `, at most ${formatDuration(longestMs)}`;
 }
 
@@ -135,7 +135,7 @@ function Coverage() {
     <p class="coverage" aria-busy={covered.isBusy.value}>
       <strong>{coveredWords()}</strong> of the calls outlast an outage of{" "}
       {formatDuration(outageMs.value)}
-      <span class="faint">{triedWords(policy.value, samples.value)}</span>
+      <span class="faint">{formatSamples(policy.value, samples.value)}</span>
     </p>
   );
 }

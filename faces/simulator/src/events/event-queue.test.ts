@@ -1,7 +1,7 @@
 /** Calendar: the order of one heap, whatever lies in the wheel. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createCalendar, popNext, pushMember } from "./event-queue.ts";
+import { createEventQueue, popNext, pushMember } from "./event-queue.ts";
 import { createHeap, popEvent, pushEvent } from "./heap.ts";
 
 const RANKS = Uint8Array.of(1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
@@ -18,7 +18,7 @@ describe("calendar", () => {
     const anySteps = fc.array(anySpan, { minLength: 1, maxLength: 6 });
     fc.assert(
       fc.property(fc.array(anySteps, { minLength: 1, maxLength: 20 }), (members) => {
-        const calendar = createCalendar(members.length, RANKS);
+        const calendar = createEventQueue(members.length, RANKS);
         const heap = createHeap(4, RANKS);
         const left = members.map((steps) => [...steps]);
         const push = (member: number, now: number) => {

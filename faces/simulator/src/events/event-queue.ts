@@ -6,7 +6,7 @@
 import { createHeap, type Heap, peekAt, popEvent, pushEvent } from "./heap.ts";
 import { createWheel, nextInstant, popEntry, pushEntry, type Wheel } from "./wheel.ts";
 
-export interface Calendar {
+export interface EventQueue {
   /** The events that are due next, and the fields of the event that was popped last. */
   readonly heap: Heap;
   readonly wheel: Wheel;
@@ -18,7 +18,7 @@ export interface Calendar {
   ms: number;
 }
 
-export function createCalendar(size: number, ranks: Uint8Array): Calendar {
+export function createEventQueue(size: number, ranks: Uint8Array): EventQueue {
   return {
     heap: createHeap(1024, ranks),
     wheel: createWheel(size),
@@ -30,36 +30,36 @@ export function createCalendar(size: number, ranks: Uint8Array): Calendar {
 }
 
 /** Sets the event of a member. Push events of no member on the heap. */
-export function pushMember(calendar: Calendar, at: number, kind: number, member: number): void {
-  const { heap } = calendar;
-  if (at < calendar.ms + 1) {
+export function pushMember(queue: EventQueue, at: number, kind: number, member: number): void {
+  const { heap } = queue;
+  if (at < queue.ms + 1) {
     pushEvent(heap, at, kind, member);
     return;
   }
-  calendar.at[member] = at;
-  calendar.kinds[member] = kind;
-  calendar.sequences[member] = heap.sequence++;
-  pushEntry(calendar.wheel, member, Math.floor(at));
+  queue.at[member] = at;
+  queue.kinds[member] = kind;
+  queue.sequences[member] = heap.sequence++;
+  pushEntry(queue.wheel, member, Math.floor(at));
 }
 
 /** Takes the earliest event, as `popEvent` does. Returns false if there is none. */
-export function popNext(calendar: Calendar): boolean {
-  const { heap, wheel } = calendar;
+export function popNext(queue: EventQueue): boolean {
+  const { heap, wheel } = queue;
   for (;;) {
     const at = peekAt(heap);
-    if (at < calendar.ms + 1) return popEvent(heap);
+    if (at < queue.ms + 1) return popEvent(heap);
     const ms = nextInstant(wheel);
     if (at < ms || ms === Number.POSITIVE_INFINITY) {
-      calendar.ms = Math.floor(at);
+      queue.ms = Math.floor(at);
       return popEvent(heap);
     }
-    calendar.ms = ms;
+    queue.ms = ms;
     wheel.now = ms;
-    moveMembers(calendar);
+    moveMembers(queue);
   }
 }
 
-function moveMembers({ heap, wheel, at, kinds, sequences }: Calendar): void {
+function moveMembers({ heap, wheel, at, kinds, sequences }: EventQueue): void {
   for (let member = popEntry(wheel); member >= 0; member = popEntry(wheel)) {
     const sequence = sequences[member] as number;
     pushEvent(heap, at[member] as number, kinds[member] as number, member, sequence);

@@ -4,7 +4,7 @@
  * pushing. Deterministic. A plain record with functions, for the same reason as the wheel.
  */
 
-import { twice } from "./limits.ts";
+import { doubleLength } from "./limits.ts";
 
 export interface Heap {
   times: Float64Array;
@@ -164,7 +164,7 @@ function earliest(times: Float64Array, orders: Float64Array, first: number, end:
 }
 
 function enlarge(heap: Heap): void {
-  heap.times = twice(heap.times);
-  heap.orders = twice(heap.orders);
-  heap.events = twice(heap.events);
+  heap.times = doubleLength(heap.times);
+  heap.orders = doubleLength(heap.orders);
+  heap.events = doubleLength(heap.events);
 }

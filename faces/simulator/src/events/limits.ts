@@ -15,15 +15,15 @@ const MAX_ROWS = 8_388_608;
 export const MAX_EVENTS = 400_000_000;
 
 /** Throws `INVALID_ARGUMENT` if `count` is larger than `max`. */
-export function assertMost(count: number, most: number, what: string): void {
-  if (count <= most) return;
-  throw new RedriveError("INVALID_ARGUMENT", `the scenario is too large: over ${most} ${what}`);
+export function assertAtMost(count: number, max: number, what: string): void {
+  if (count <= max) return;
+  throw new RedriveError("INVALID_ARGUMENT", `the scenario is too large: over ${max} ${what}`);
 }
 
 /** Copies an array to one of twice the length. */
-export function twice<T extends Int32Array | Float64Array>(column: T): T {
+export function doubleLength<T extends Int32Array | Float64Array>(column: T): T {
   const { length } = column;
-  assertMost(2 * length, MAX_ROWS, "calls or events at once");
+  assertAtMost(2 * length, MAX_ROWS, "calls or events at once");
   const larger = new (column.constructor as new (length: number) => T)(2 * length);
   larger.set(column);
   return larger;

@@ -5,7 +5,7 @@ import type { Trace } from "./trace.ts";
 export type OnProgress = (share: number) => void;
 
 /** Observers of a run. They do not change its result. */
-export interface Watch {
+export interface RunObserver {
   readonly trace?: Trace | undefined;
   readonly onProgress?: OnProgress | undefined;
 }
@@ -17,6 +17,6 @@ export interface Watch {
 const EVENTS_BETWEEN = 131_072;
 
 /** True for the events at which progress is reported. */
-export function isTold(events: number): boolean {
+export function isProgressDue(events: number): boolean {
   return (events & (EVENTS_BETWEEN - 1)) === EVENTS_BETWEEN - 1;
 }

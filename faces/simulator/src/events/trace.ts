@@ -5,7 +5,7 @@
 
 export interface Trace {
   /** Adds one event to the hash. */
-  note(at: number, kind: number, subject: number): void;
+  record(at: number, kind: number, subject: number): void;
 
   /** Eight hexadecimal digits. */
   hash(): string;
@@ -26,7 +26,7 @@ export function createTrace(): Trace {
   }
 
   return {
-    note(at, kind, subject) {
+    record(at, kind, subject) {
       number[0] = at;
       mix(words[0] as number);
       mix(words[1] as number);

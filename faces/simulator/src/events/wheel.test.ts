@@ -5,8 +5,8 @@ import {
   advanceWheel,
   createWheel,
   MEMBER_MASK,
-  NOTE,
-  noteOf,
+  PAYLOAD,
+  payloadOf,
   popEntry,
   pushEntry,
 } from "./wheel.ts";
@@ -69,10 +69,11 @@ describe("wheel", () => {
     while (advanceWheel(wheel)) {
       for (let entry = popEntry(wheel); entry >= 0; entry = popEntry(wheel)) {
         const member = entry & MEMBER_MASK;
-        if (noteOf(entry) !== seen[member]) wrong.push(entry);
+        if (payloadOf(entry) !== seen[member]) wrong.push(entry);
         seen[member] = (seen[member] as number) + 1;
         // Many to one slot, few to others, some to the very instant.
-        if (noteOf(entry) < 200) pushEntry(wheel, entry + NOTE, wheel.now + (member % 3) * 1000);
+        if (payloadOf(entry) < 200)
+          pushEntry(wheel, entry + PAYLOAD, wheel.now + (member % 3) * 1000);
       }
     }
     expect(wrong).toEqual([]);

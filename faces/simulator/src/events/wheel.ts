@@ -15,8 +15,8 @@ const NONE = -1;
 
 /** An entry is a member plus a payload of 0 to 1023, in units of `PAYLOAD`. */
 const MEMBER_BITS = 21;
-export const NOTE: number = 2 ** MEMBER_BITS;
-export const MEMBER_MASK: number = NOTE - 1;
+export const PAYLOAD: number = 2 ** MEMBER_BITS;
+export const MEMBER_MASK: number = PAYLOAD - 1;
 
 /** One cache line of words: entries, and in the last word the start of the next block. */
 const BLOCK = 16;
@@ -59,7 +59,7 @@ export function createWheel(size: number): Wheel {
 }
 
 /** The payload of an entry. It saves the member a lookup. */
-export function noteOf(entry: number): number {
+export function payloadOf(entry: number): number {
   return entry >> MEMBER_BITS;
 }
 

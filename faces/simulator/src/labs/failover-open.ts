@@ -13,7 +13,7 @@ import type {
 import { simulate } from "../simulate/simulate.ts";
 import { runCalls } from "../worlds/calls/calls.ts";
 import { explained, type Lab, type LabRow, runs, same, sample, sampled } from "./lab.ts";
-import { type BucketOptions, bucketGuard } from "./own-guards.ts";
+import { type BucketOptions, bucketGuard } from "./published-guards.ts";
 
 /** Share lost and the unit of its last digit; or it never recovers. */
 type Published = readonly [share: number, unit: number] | "never";
@@ -151,7 +151,11 @@ function runOpen(one: OpenCase, mode: Mode, seed: number | string): Figures {
   const { bucket, policy, server } = one;
   const scenario = resolveCalls(openScenario({ policy }, server, mode));
   return figuresOf(
-    runCalls(scenario, seed, bucket === undefined ? {} : { ownGuard: () => bucketGuard(bucket) }),
+    runCalls(
+      scenario,
+      seed,
+      bucket === undefined ? {} : { customGuard: () => bucketGuard(bucket) },
+    ),
   );
 }
 

@@ -2,7 +2,7 @@
 
 import { quantileOf } from "../measure/histogram.ts";
 import { type Figures, figuresOf } from "../measure/report.ts";
-import type { SpanDocument } from "../random/durations.ts";
+import type { DurationDocument } from "../random/durations.ts";
 import { power } from "../random/numeric.ts";
 import { resolveCalls } from "../scenario/scenario.ts";
 import type { CallsDocument } from "../scenario/scenario-document.ts";
@@ -21,7 +21,7 @@ interface Measured {
 }
 
 function measure(
-  latency: SpanDocument,
+  latency: DurationDocument,
   afterMs: number,
   calls: number,
   seed: number | string,
@@ -47,7 +47,7 @@ function measure(
 
 interface HedgeCase {
   readonly what: string;
-  readonly latency: SpanDocument;
+  readonly latency: DurationDocument;
   /** The 95th percentile, from the distribution. */
   readonly p95Ms: number;
   readonly p99: readonly [number, number];

@@ -141,9 +141,9 @@ export function sample<T>(count: number, measure: (run: number) => T): readonly 
   return Array.from({ length: count }, (_, run) => measure(run));
 }
 
-/** `count` runs scaled by effort, at least `least`. */
-export function runs(count: number, effort: number, least = 1): number {
-  return Math.max(least, Math.floor(count * effort));
+/** `count` runs scaled by effort, at least `min`. */
+export function runs(count: number, effort: number, min = 1): number {
+  return Math.max(min, Math.floor(count * effort));
 }
 
 /** The mean of `measure` over runs 0 to `count` - 1. */

@@ -25,7 +25,7 @@ import {
   sample,
   sampled,
 } from "./lab.ts";
-import { bucketGuard } from "./own-guards.ts";
+import { bucketGuard } from "./published-guards.ts";
 
 export interface QueueModel {
   readonly capacity: number;
@@ -155,7 +155,7 @@ function budgetRows(seed: number | string, count: number): readonly LabRow[] {
   const budget = (ratio: number, size: number, on: "success" | "first", run: number) =>
     figuresOf(
       runCalls(resolveCalls(queueModel(DIP_700)), `${seed}/${run}`, {
-        ownGuard: () => bucketGuard({ ratio, size, on }),
+        customGuard: () => bucketGuard({ ratio, size, on }),
       }),
     );
   const recovery = (size: number) =>

@@ -4,7 +4,7 @@
  */
 
 import { formatInteger, formatNumber, formatPercent } from "@redrive/core";
-import { policyOf } from "../schedule/resolve-policy.ts";
+import { policyOf } from "../schedule/policy-of.ts";
 import { tierLoad } from "../schedule/tier-load.ts";
 import { endRules } from "./end-rules.ts";
 import { guardRules } from "./guard-rules.ts";
@@ -17,10 +17,10 @@ const NESTED = "nested-layers";
 
 const RULES: readonly Rule[] = [...waitRules, ...endRules, ...guardRules];
 
-/** Every rule's id and what it stands for, in the order of findings. */
-export const lintRules: readonly { readonly id: string; readonly stands: string }[] = [
-  ...RULES.map(({ id, stands }) => ({ id, stands })),
-  { id: NESTED, stands: "Attempts of nested layers multiply: four layers of three make 81 calls" },
+/** Every rule's id and what it problem for, in the order of findings. */
+export const lintRules: readonly { readonly id: string; readonly problem: string }[] = [
+  ...RULES.map(({ id, problem }) => ({ id, problem })),
+  { id: NESTED, problem: "Attempts of nested layers multiply: four layers of three make 81 calls" },
 ];
 
 /** What will hurt, worst first. Throws like `resolve` for a document that is not legal. */

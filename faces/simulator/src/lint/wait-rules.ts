@@ -3,7 +3,7 @@
 import { formatDuration, formatInteger, formatPercent, type PolicyDocument } from "@redrive/core";
 import { coverageOf } from "../schedule/coverage.ts";
 import { herd } from "../schedule/herd.ts";
-import { callsTried, HERD, type Rule } from "./rule.ts";
+import { MIN_HERD, type Rule, sampleCalls } from "./rule.ts";
 import type { Target } from "./subject.ts";
 
 const HOUR_MS = 3_600_000;
@@ -29,7 +29,7 @@ function herdShare(target: Target, change: object = {}): number {
 
 const noWait: Rule = {
   id: "no-wait",
-  stands: "Retries without a delay hammer a failing service",
+  problem: "Retries without a delay hammer a failing service",
   check(target) {
     if (!retries(target) || lastCeiling(target) > 0) return undefined;
     const { maxAttempts } = target.policy;
@@ -47,10 +47,10 @@ const noWait: Rule = {
 
 const noJitter: Rule = {
   id: "no-jitter",
-  stands: "Without jitter, clients that fail together come back together",
+  problem: "Without jitter, clients that fail together come back together",
   check(target) {
     const { policy, clients } = target;
-    if (!retries(target) || policy.jitterType !== "NONE" || clients < HERD) return undefined;
+    if (!retries(target) || policy.jitterType !== "NONE" || clients < MIN_HERD) return undefined;
     if (lastCeiling(target) === 0) return undefined;
     const jittered = herdShare(target, { jitterType: "FULL" });
     return {
@@ -65,10 +65,10 @@ const noJitter: Rule = {
 
 const narrowJitter: Rule = {
   id: "narrow-jitter",
-  stands: "A narrow spread keeps the second wave synchronized",
+  problem: "A narrow spread keeps the second wave synchronized",
   check(target) {
     const { policy, clients } = target;
-    if (!retries(target) || policy.jitterType !== "PROPORTIONAL" || clients < HERD)
+    if (!retries(target) || policy.jitterType !== "PROPORTIONAL" || clients < MIN_HERD)
       return undefined;
     if (policy.jitterRatio >= 0.1) return undefined;
     const share = herdShare(target);
@@ -84,7 +84,7 @@ const narrowJitter: Rule = {
 
 const fixedDelay: Rule = {
   id: "fixed-delay",
-  stands: "A fixed delay keeps up the pressure for the whole outage",
+  problem: "A fixed delay keeps up the pressure for the whole outage",
   check(target) {
     const { policy, kernel } = target;
     if (policy.backoff !== "FIXED" || policy.maxAttempts <= 3 || kernel.ceilingMs(1) === 0)
@@ -111,7 +111,7 @@ function doublings(sum: number): number {
 
 const flatCurve: Rule = {
   id: "flat-curve",
-  stands: "A cap that is too low turns the exponential into a fixed delay",
+  problem: "A cap that is too low turns the exponential into a fixed delay",
   check(target) {
     const { policy, kernel } = target;
     if (
@@ -134,7 +134,7 @@ const flatCurve: Rule = {
 
 const capTooLong: Rule = {
   id: "cap-too-long",
-  stands: "A wait of 2^20 s is twelve days",
+  problem: "A wait of 2^20 s is twelve days",
   check(target) {
     const { policy, context } = target;
     if (!retries(target) || policy.delaysMs !== undefined) return undefined;
@@ -153,7 +153,7 @@ const capTooLong: Rule = {
 
 const belowMinimum: Rule = {
   id: "below-minimum",
-  stands: "FULL jitter may pick a wait of 0",
+  problem: "FULL jitter may pick a wait of 0",
   check(target) {
     const { kernel, context } = target;
     const { minimumWaitMs = 0 } = context;
@@ -171,12 +171,12 @@ const belowMinimum: Rule = {
 
 const decorrelated: Rule = {
   id: "decorrelated",
-  stands: "Often recommended; the simulation shows that FULL covers more",
+  problem: "Often recommended; the simulation shows that FULL covers more",
   check(target) {
     const { policy, context } = target;
     if (!retries(target) || policy.jitterType !== "DECORRELATED") return undefined;
     const outageMs = context.outageMs ?? 8000;
-    const tried = { samples: callsTried(policy) };
+    const tried = { samples: sampleCalls(policy) };
     const own = coverageOf(policy, outageMs, tried);
     const full = coverageOf({ ...policy, jitterType: "FULL" }, outageMs, tried);
     if (own >= 0.95) return undefined;

@@ -11,7 +11,7 @@ const SUB_BITS = 7;
  * hours.
  */
 const UNITS_PER_MS = 64;
-const LARGEST = 2_147_483_647;
+const MAX_UNITS = 2_147_483_647;
 const BUCKETS = (32 - SUB_BITS) * SUB_BUCKETS + SUB_BUCKETS;
 
 export interface Histogram {
@@ -26,8 +26,8 @@ export function createHistogram(): Histogram {
   return { counts: new Uint32Array(BUCKETS), total: 0, sumMs: 0, squareSum: 0, maxMs: 0 };
 }
 
-export function countSpan(histogram: Histogram, ms: number): void {
-  const bucket = bucketOf(Math.min(LARGEST, Math.floor(ms * UNITS_PER_MS)));
+export function countDuration(histogram: Histogram, ms: number): void {
+  const bucket = bucketOf(Math.min(MAX_UNITS, Math.floor(ms * UNITS_PER_MS)));
   histogram.counts[bucket] = (histogram.counts[bucket] as number) + 1;
   histogram.total++;
   histogram.sumMs += ms;

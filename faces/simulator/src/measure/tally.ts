@@ -3,8 +3,8 @@
  * over time are in bins. If a run is longer than expected, pairs of bins are merged, so there are
  * never more than 4096.
  */
-import { twice } from "../events/limits.ts";
-import { countSpan, createHistogram, type Histogram } from "./histogram.ts";
+import { doubleLength } from "../events/limits.ts";
+import { countDuration, createHistogram, type Histogram } from "./histogram.ts";
 
 export const MAX_BINS = 4096;
 
@@ -33,7 +33,7 @@ export interface Peak {
 export interface TallyOptions {
   readonly horizonMs: number;
   readonly windowMs: number;
-  readonly troubleEndMs?: number;
+  readonly triggerEndMs?: number;
 }
 
 export interface Tally {
@@ -48,7 +48,7 @@ export interface Tally {
   readonly peak: Peak;
   /** The peak after the last phase: the load on the recovering server. */
   readonly peakAfter: Peak;
-  readonly troubleEndMs: number;
+  readonly triggerEndMs: number;
   /** Time to success as the client sees it, from the first attempt to the response. */
   readonly latency: Histogram;
   /** The sum of all waits of all calls. */
@@ -63,7 +63,7 @@ export interface Tally {
   doneAtMs: number;
 }
 
-export function createTally({ horizonMs, windowMs, troubleEndMs = 0 }: TallyOptions): Tally {
+export function createTally({ horizonMs, windowMs, triggerEndMs = 0 }: TallyOptions): Tally {
   return {
     binMs: binFor(horizonMs),
     lanes: Array.from({ length: LANES }, () => new Float64Array(FIRST_BINS)),
@@ -73,7 +73,7 @@ export function createTally({ horizonMs, windowMs, troubleEndMs = 0 }: TallyOpti
     windowCount: 0,
     peak: { count: 0, atMs: 0 },
     peakAfter: { count: 0, atMs: 0 },
-    troubleEndMs,
+    triggerEndMs,
     latency: createHistogram(),
     waitedMs: 0,
     calls: 0,
@@ -100,7 +100,7 @@ export function countAt(tally: Tally, lane: number, atMs: number, times = 1): vo
   counts[bin] = (counts[bin] as number) + times;
 }
 
-export function noteQueue(tally: Tally, atMs: number, queueMs: number): void {
+export function recordQueue(tally: Tally, atMs: number, queueMs: number): void {
   const bin = binAt(tally, atMs);
   const lane = tally.lanes[QUEUE_MS] as Float64Array;
   if (queueMs > (lane[bin] as number)) lane[bin] = queueMs;
@@ -118,7 +118,7 @@ function binAt(tally: Tally, atMs: number): number {
 }
 
 function addBins(tally: Tally): void {
-  for (const [lane, counts] of tally.lanes.entries()) tally.lanes[lane] = twice(counts);
+  for (const [lane, counts] of tally.lanes.entries()) tally.lanes[lane] = doubleLength(counts);
 }
 
 function mergeBins(tally: Tally): void {
@@ -143,12 +143,12 @@ export function countArrivals(tally: Tally, atMs: number, count: number): void {
     tally.windowCount = 0;
   }
   tally.windowCount += count;
-  notePeak(tally.peak, tally.windowCount, window * tally.windowMs);
-  if (atMs >= tally.troubleEndMs)
-    notePeak(tally.peakAfter, tally.windowCount, window * tally.windowMs);
+  updatePeak(tally.peak, tally.windowCount, window * tally.windowMs);
+  if (atMs >= tally.triggerEndMs)
+    updatePeak(tally.peakAfter, tally.windowCount, window * tally.windowMs);
 }
 
-function notePeak(peak: Peak, count: number, atMs: number): void {
+function updatePeak(peak: Peak, count: number, atMs: number): void {
   if (count <= peak.count) return;
   peak.count = count;
   peak.atMs = atMs;
@@ -158,12 +158,12 @@ function notePeak(peak: Peak, count: number, atMs: number): void {
 export function countSucceeded(tally: Tally, atMs: number, tookMs: number): void {
   tally.succeeded++;
   countAt(tally, SUCCEEDED, atMs);
-  countSpan(tally.latency, tookMs);
+  countDuration(tally.latency, tookMs);
   tally.doneAtMs = Math.max(tally.doneAtMs, atMs);
 }
 
 /** Jain's fairness index of the durations of the calls that succeeded. */
-export function fairnessOfSpans({ latency: { total, sumMs, squareSum } }: Tally): number {
+export function fairnessOfDurations({ latency: { total, sumMs, squareSum } }: Tally): number {
   return squareSum === 0 ? 1 : (sumMs * sumMs) / (total * squareSum);
 }
 

@@ -13,7 +13,7 @@ import {
 
 const msRule = numberRule(0, 86_400_000, true);
 
-const SPAN_FIELDS: Readonly<Record<string, Fields>> = {
+const DURATION_FIELDS: Readonly<Record<string, Fields>> = {
   FIXED: { ms: msRule },
   UNIFORM: { minMs: msRule, maxMs: msRule },
   EXPONENTIAL: { meanMs: msRule },
@@ -22,25 +22,25 @@ const SPAN_FIELDS: Readonly<Record<string, Fields>> = {
 };
 
 /** Lists every problem of the duration at `field`. */
-export function checkSpan(value: unknown, field: string): FieldProblem[] {
+export function checkDuration(value: unknown, field: string): FieldProblem[] {
   if (typeof value === "number") {
     const wanted = msRule(value);
     return wanted === undefined ? [] : [fieldProblem(field, value, `${field} must be ${wanted}`)];
   }
-  const kinds = Object.keys(SPAN_FIELDS).join(", ");
+  const kinds = Object.keys(DURATION_FIELDS).join(", ");
   if (!isObject(value)) {
     return [
       fieldProblem(field, value, `${field} must be a number of ms or an object with kind ${kinds}`),
     ];
   }
   const { kind, ...rest } = value;
-  const fields = typeof kind === "string" ? SPAN_FIELDS[kind] : undefined;
+  const fields = typeof kind === "string" ? DURATION_FIELDS[kind] : undefined;
   if (fields === undefined) {
     return [fieldProblem(`${field}.kind`, kind, `${field}.kind must be one of ${kinds}`)];
   }
   const problems = [
     ...checkFields(rest, fields, `${field}.`),
-    ...missing(rest, Object.keys(fields), `${field}.`),
+    ...missingFields(rest, Object.keys(fields), `${field}.`),
   ];
   const { minMs, maxMs } = rest;
   if (problems.length === 0 && (maxMs as number) < (minMs as number)) {
@@ -52,7 +52,7 @@ export function checkSpan(value: unknown, field: string): FieldProblem[] {
 }
 
 /** Reports each of `names` that `part` lacks. */
-export function missing(
+export function missingFields(
   part: Readonly<Record<string, unknown>>,
   names: readonly string[],
   prefix: string,

@@ -1,15 +1,15 @@
 /** Spans: each distribution has the mean and the quantiles it says, and refuses what is none. */
 import { describe, expect, it } from "vitest";
-import { checkSpan } from "./check-duration.ts";
+import { checkDuration } from "./check-duration.ts";
 import { drawsOf } from "./draws.ts";
-import { type SpanDocument, spanOf } from "./durations.ts";
+import { type DurationDocument, durationSampler } from "./durations.ts";
 import { nextNormal } from "./normal.ts";
 
 const COUNT = 40_000;
 
-function sample(document: SpanDocument): number[] {
+function sample(document: DurationDocument): number[] {
   const draws = drawsOf(5, "spans");
-  const span = spanOf(document);
+  const span = durationSampler(document);
   return Array.from({ length: COUNT }, () => span(draws));
 }
 
@@ -18,7 +18,7 @@ function share(values: readonly number[], below: number): number {
 }
 
 describe("spans", () => {
-  it.each<[SpanDocument, number]>([
+  it.each<[DurationDocument, number]>([
     [20, 20],
     [{ kind: "FIXED", ms: 20 }, 20],
     [{ kind: "UNIFORM", minMs: 10, maxMs: 30 }, 20],
@@ -56,21 +56,21 @@ describe("spans", () => {
   });
 
   it("says what is wrong with a span, quoting it", () => {
-    expect(checkSpan(-1, "hop")[0]?.message).toBe(
+    expect(checkDuration(-1, "hop")[0]?.message).toBe(
       "hop must be a number from 0 to 86400000, got -1",
     );
-    expect(checkSpan({ kind: "GAMMA" }, "hop")[0]?.message).toContain(
+    expect(checkDuration({ kind: "GAMMA" }, "hop")[0]?.message).toContain(
       "hop.kind must be one of FIXED",
     );
-    expect(checkSpan({ kind: "UNIFORM", minMs: 1 }, "hop")[0]?.message).toContain(
+    expect(checkDuration({ kind: "UNIFORM", minMs: 1 }, "hop")[0]?.message).toContain(
       "hop.maxMs must be given",
     );
-    expect(checkSpan({ kind: "FIXED", mss: 1, ms: 1 }, "hop")[0]?.message).toContain(
+    expect(checkDuration({ kind: "FIXED", mss: 1, ms: 1 }, "hop")[0]?.message).toContain(
       'did you mean "ms"?',
     );
-    expect(checkSpan({ kind: "UNIFORM", minMs: 20, maxMs: 10 }, "hop")[0]?.message).toBe(
+    expect(checkDuration({ kind: "UNIFORM", minMs: 20, maxMs: 10 }, "hop")[0]?.message).toBe(
       "hop.maxMs must be at least 20, got 10",
     );
-    expect(checkSpan("10 ms", "hop")[0]?.message).toContain('got "10 ms"');
+    expect(checkDuration("10 ms", "hop")[0]?.message).toContain('got "10 ms"');
   });
 });

@@ -7,7 +7,7 @@ import { nextNormal } from "./normal.ts";
 import { exp, ln } from "./numeric.ts";
 
 /** A duration in ms. A number is a fixed duration. */
-export type SpanDocument =
+export type DurationDocument =
   | number
   | { readonly kind: "FIXED"; readonly ms: number }
   | { readonly kind: "UNIFORM"; readonly minMs: number; readonly maxMs: number }
@@ -17,9 +17,9 @@ export type SpanDocument =
   | { readonly kind: "LOGNORMAL"; readonly medianMs: number; readonly sigma: number };
 
 /** Draws one duration in ms, not necessarily whole. */
-export type Span = (draws: Draws) => number;
+export type DurationSampler = (draws: Draws) => number;
 
-export function spanOf(document: SpanDocument): Span {
+export function durationSampler(document: DurationDocument): DurationSampler {
   if (typeof document === "number") return () => document;
   switch (document.kind) {
     case "FIXED":

@@ -48,7 +48,7 @@ describe("replay", () => {
     expect(result.logged.exhausted).toBeGreaterThan(60);
     expect(result.replayed.exhausted).toBe(0);
     expect(result.replayed.succeeded).toBe(200);
-    expect([result.troubleFromAt, result.troubleToAt]).toEqual([1000, 8920]);
+    expect([result.failuresFromAt, result.failuresToAt]).toEqual([1000, 8920]);
     expect(replay(log(200, 3), policy, { seed: 3 })).toEqual(result);
   });
 

@@ -13,11 +13,11 @@ import {
   seededRandom,
 } from "@redrive/core";
 import { MAX_BINS } from "../measure/tally.ts";
-import { policyOf } from "../schedule/resolve-policy.ts";
+import { policyOf } from "../schedule/policy-of.ts";
 import { isSuccess, type LoggedAttempt, outcomeOf, parseLog } from "./replay-log.ts";
 
 /** The result of a set of tasks. */
-export interface ReplaySide {
+export interface ReplayResult {
   readonly attempts: number;
   readonly succeeded: number;
   readonly exhausted: number;
@@ -47,13 +47,13 @@ export interface ReplaySeries {
 
 export interface Replay {
   readonly tasks: number;
-  readonly logged: ReplaySide;
-  readonly replayed: ReplaySide;
+  readonly logged: ReplayResult;
+  readonly replayed: ReplayResult;
   /** Attempts of the other policy with a guessed outcome, because nothing was logged within 5 s. */
   readonly guessed: number;
   /** When the first and the last failed attempt of the log started. */
-  readonly troubleFromAt: number | null;
-  readonly troubleToAt: number | null;
+  readonly failuresFromAt: number | null;
+  readonly failuresToAt: number | null;
   readonly series: ReplaySeries;
 }
 
@@ -63,7 +63,7 @@ export interface ReplayOptions {
 }
 
 /** An outcome counts as known if an attempt was logged within this time. */
-const CERTAIN_MS = 5000;
+const KNOWN_WITHIN_MS = 5000;
 
 /**
  * Reads a log and replays it. Each line is the JSON of an attempt, or of a task from `redrive
@@ -78,10 +78,10 @@ export function replay(
   const resolved = policyOf(policy);
   const { seed = 1 } = options;
   const random = seededRandom(seed);
-  const world = observe(log);
+  const world = groupByDestination(log);
   const tasks = groupByTask(log);
   const runs = [...tasks.values()].map((attempts) =>
-    follow(attempts, world, (first, history, outcome, now) =>
+    replayTask(attempts, world, (first, history, outcome, now) =>
       decide(
         resolved,
         { idempotent: first.idempotent ?? true },
@@ -97,11 +97,11 @@ export function replay(
   const failures = log.filter((attempt) => !isSuccess(attempt)).map((attempt) => attempt.startedAt);
   return {
     tasks: tasks.size,
-    logged: sideOf(before),
-    replayed: sideOf(runs),
+    logged: resultOf(before),
+    replayed: resultOf(runs),
     guessed: runs.reduce((sum, run) => sum + run.guessed, 0),
-    troubleFromAt: failures.length === 0 ? null : failures.reduce((a, b) => Math.min(a, b)),
-    troubleToAt: failures.length === 0 ? null : failures.reduce((a, b) => Math.max(a, b)),
+    failuresFromAt: failures.length === 0 ? null : failures.reduce((a, b) => Math.min(a, b)),
+    failuresToAt: failures.length === 0 ? null : failures.reduce((a, b) => Math.max(a, b)),
     series: seriesOf(before, runs),
   };
 }
@@ -128,9 +128,9 @@ function seriesOf(before: readonly Run[], after: readonly Run[]): ReplaySeries {
 }
 
 /** The attempts of each destination, in order of time. */
-type Observed = ReadonlyMap<string, readonly LoggedAttempt[]>;
+type AttemptsByDestination = ReadonlyMap<string, readonly LoggedAttempt[]>;
 
-function observe(log: readonly LoggedAttempt[]): Observed {
+function groupByDestination(log: readonly LoggedAttempt[]): AttemptsByDestination {
   return groupBy(log, (attempt) => attempt.destination ?? "");
 }
 
@@ -183,7 +183,11 @@ type Decide = (
  * Replays one task under the other policy. Its first attempt is the logged one; core decides all
  * later ones.
  */
-function follow(attempts: readonly LoggedAttempt[], world: Observed, decideNext: Decide): Run {
+function replayTask(
+  attempts: readonly LoggedAttempt[],
+  world: AttemptsByDestination,
+  decideNext: Decide,
+): Run {
   const first = attempts[0] as LoggedAttempt;
   const seen = world.get(first.destination ?? "") ?? attempts;
   const startsAt: number[] = [];
@@ -193,7 +197,7 @@ function follow(attempts: readonly LoggedAttempt[], world: Observed, decideNext:
   for (let attempt = 1; ; attempt++) {
     startsAt.push(at);
     const like = attempt === 1 ? first : nearest(seen, at);
-    if (Math.abs(like.startedAt - at) > CERTAIN_MS) guessed++;
+    if (Math.abs(like.startedAt - at) > KNOWN_WITHIN_MS) guessed++;
     const endedAt = at + like.durationMs;
     const history = { attempt, startedAt: first.startedAt, previousDelayMs };
     const decision = decideNext(first, history, outcomeOf(like), endedAt);
@@ -218,7 +222,7 @@ function loggedRun(attempts: readonly LoggedAttempt[]): Run {
   };
 }
 
-function sideOf(runs: readonly Run[]): ReplaySide {
+function resultOf(runs: readonly Run[]): ReplayResult {
   const took = runs
     .flatMap(({ tookMs }) => (tookMs === undefined ? [] : [tookMs]))
     .sort((a, b) => a - b);

@@ -19,7 +19,7 @@ import {
   type Rule,
   textRule,
 } from "@redrive/core";
-import { checkSpan, missing } from "../random/check-duration.ts";
+import { checkDuration, missingFields } from "../random/check-duration.ts";
 import type { PhaseDocument, TierDocument } from "./scenario-document.ts";
 
 const DAY_MS = 86_400_000;
@@ -126,14 +126,14 @@ export function checkScenario(document: unknown): readonly FieldProblem[] {
   if (document["world"] === "CONTENTION") {
     return [
       ...checkFields(document, CONTENTION_FIELDS),
-      ...spans(document, ["hop"], ""),
+      ...durationProblems(document, ["hop"], ""),
       ...policyProblems(document["policy"]),
     ];
   }
   if (document["world"] === "QUEUE") {
     return [
       ...checkFields(document, QUEUE_FIELDS),
-      ...spans(document, ["work"], ""),
+      ...durationProblems(document, ["work"], ""),
       ...policyProblems(document["policy"]),
     ];
   }
@@ -141,7 +141,10 @@ export function checkScenario(document: unknown): readonly FieldProblem[] {
 }
 
 function checkCalls(document: Part): readonly FieldProblem[] {
-  const problems = [...checkFields(document, CALLS_FIELDS), ...missing(document, ["clients"], "")];
+  const problems = [
+    ...checkFields(document, CALLS_FIELDS),
+    ...missingFields(document, ["clients"], ""),
+  ];
   if (problems.length > 0) return problems;
   const tiers = (document["tiers"] ?? [{}]) as readonly unknown[];
   const timeline = (document["timeline"] ?? []) as readonly unknown[];
@@ -164,8 +167,8 @@ function checkClients(clients: Part): FieldProblem[] {
   }
   return [
     ...checkFields(clients, closed ? CLOSED_FIELDS : OPEN_FIELDS, "clients."),
-    ...missing(clients, [closed ? "count" : "ratePerSecond"], "clients."),
-    ...spans(clients, ["think"], "clients."),
+    ...missingFields(clients, [closed ? "count" : "ratePerSecond"], "clients."),
+    ...durationProblems(clients, ["think"], "clients."),
   ];
 }
 
@@ -176,9 +179,9 @@ function checkTier(tier: unknown, prefix: string): FieldProblem[] {
   return [
     ...(destination === undefined
       ? []
-      : prefixed(checkDestination(destination), `${prefix}destination.`)),
+      : withPrefix(checkDestination(destination), `${prefix}destination.`)),
     ...(isObject(server) ? checkFields(server, SERVER_FIELDS, `${prefix}server.`) : []),
-    ...(isObject(server) ? spans(server, ["latency", "hop"], `${prefix}server.`) : []),
+    ...(isObject(server) ? durationProblems(server, ["latency", "hop"], `${prefix}server.`) : []),
   ];
 }
 
@@ -190,7 +193,7 @@ function checkPhase(
 ): FieldProblem[] {
   const problems = checkFields(phase, PHASE_FIELDS, prefix);
   if (!isObject(phase)) return problems;
-  problems.push(...missing(phase, ["kind", "atMs", "forMs"], prefix));
+  problems.push(...missingFields(phase, ["kind", "atMs", "forMs"], prefix));
   if (problems.length > 0) return problems;
   const refuse = (name: string, wanted: string) =>
     problems.push(fieldProblem(prefix + name, phase[name], `${prefix + name} must be ${wanted}`));
@@ -203,10 +206,10 @@ function checkPhase(
   return problems;
 }
 
-function spans(part: Part, names: readonly string[], prefix: string): FieldProblem[] {
+function durationProblems(part: Part, names: readonly string[], prefix: string): FieldProblem[] {
   return names
     .filter((name) => part[name] !== undefined)
-    .flatMap((name) => checkSpan(part[name], prefix + name));
+    .flatMap((name) => checkDuration(part[name], prefix + name));
 }
 
 function policyProblems(policy: unknown): readonly FieldProblem[] {
@@ -216,7 +219,7 @@ function policyProblems(policy: unknown): readonly FieldProblem[] {
   return wanted === undefined ? [] : [fieldProblem("policy", policy, `policy must be ${wanted}`)];
 }
 
-function prefixed(problems: readonly FieldProblem[], prefix: string): FieldProblem[] {
+function withPrefix(problems: readonly FieldProblem[], prefix: string): FieldProblem[] {
   return problems.map((one) => ({
     field: prefix + one.field,
     value: one.value,

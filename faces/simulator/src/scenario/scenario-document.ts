@@ -3,7 +3,7 @@
  * documents, so a policy that was simulated can be copied into production unchanged.
  */
 import type { DestinationDocument, Patience, PolicyDocument, PresetName } from "@redrive/core";
-import type { SpanDocument } from "../random/durations.ts";
+import type { DurationDocument } from "../random/durations.ts";
 
 interface CommonDocument {
   /** Short, for lists and links. `[a-z0-9-]`, 1 to 64 characters. */
@@ -35,7 +35,7 @@ export interface ClosedClients {
   /** Calls of each client. 1 to 1 000 000; left out: as many as fit before the horizon. */
   readonly jobs?: number;
   /** Between two calls of a client. Default: 0. */
-  readonly think?: SpanDocument;
+  readonly think?: DurationDocument;
   /** First calls are spread evenly over this. 0 to 3 600 000. Default: 0, all at once. */
   readonly startSpreadMs?: number;
 }
@@ -52,11 +52,11 @@ export interface ServerDocument {
   /** Calls whose client has given up are dropped unserved. Default: false. */
   readonly dropsExpired?: boolean;
   /** Time to answer beside queue and service. Default: 0. */
-  readonly latency?: SpanDocument;
+  readonly latency?: DurationDocument;
   /** Added to the latency for every call in progress. 0 to 60 000. Default: 0. */
   readonly perCallMs?: number;
   /** One way on the wire. Default: 0. */
-  readonly hop?: SpanDocument;
+  readonly hop?: DurationDocument;
   /** Share of calls that fail by themselves. 0 to 1. Default: 0. */
   readonly failureRate?: number;
   /** Parts among which calls are spread evenly; an outage may hit one. 1 to 1000. Default: 1. */
@@ -129,7 +129,7 @@ export interface ContentionDocument extends CommonDocument {
   /** 1 to 10 000. Default: 100. */
   readonly clientCount?: number;
   /** One way on the wire. Default: NORMAL, mean 10 ms, deviation 2 ms. */
-  readonly hop?: SpanDocument;
+  readonly hop?: DurationDocument;
   readonly policy?: PolicyDocument | PresetName;
 }
 
@@ -141,7 +141,7 @@ export interface QueueDocument extends CommonDocument {
   /** 1 to 1000. Default: 4. */
   readonly workers?: number;
   /** How long a message takes. Default: EXPONENTIAL, mean 100 ms. */
-  readonly work?: SpanDocument;
+  readonly work?: DurationDocument;
   /** A message not finished by then is handed out again. 1 to 43 200 000 (12 h). Default: 30 000. */
   readonly visibilityMs?: number;
   /** Handed out this often without success, it is set aside as a dead letter. 1 to 1000. Default: 5. */

@@ -3,7 +3,7 @@
  * document.
  */
 import { type Destination, DocumentError, type Patience, resolveDestination } from "@redrive/core";
-import { assertMost } from "../events/limits.ts";
+import { assertAtMost } from "../events/limits.ts";
 import { checkScenario } from "./check-scenario.ts";
 import type {
   CallsDocument,
@@ -57,11 +57,11 @@ export function resolveCalls(document: CallsDocument): CallsScenario {
     clients.kind === "CLOSED"
       ? clients.count * (clients.jobs ?? 1)
       : (clients.ratePerSecond * (clients.untilMs ?? horizonMs)) / 1000;
-  assertMost(calls, MAX_CALLS, "calls");
+  assertAtMost(calls, MAX_CALLS, "calls");
   const tier = scenario.tiers[0] as Tier;
   if (guards === "PER_CLIENT" && !isPlainTier(tier)) {
     const { shards = 1 } = tier.breakerPerShard && tier.destination.breaker ? tier.server : {};
-    assertMost((clients.count ?? 1) * shards, MAX_GUARDS, "sets of guards");
+    assertAtMost((clients.count ?? 1) * shards, MAX_GUARDS, "sets of guards");
   }
   return scenario;
 }

@@ -110,7 +110,7 @@ const failovers: readonly CallsDocument[] = [
   },
 ];
 
-const troubles: readonly CallsDocument[] = [
+const degradations: readonly CallsDocument[] = [
   {
     name: "metastable",
     description:
@@ -237,7 +237,7 @@ const troubles: readonly CallsDocument[] = [
   },
 ];
 
-const others: readonly (ContentionDocument | QueueDocument)[] = [
+const otherWorlds: readonly (ContentionDocument | QueueDocument)[] = [
   {
     world: "CONTENTION",
     name: "contention",
@@ -280,5 +280,5 @@ const others: readonly (ContentionDocument | QueueDocument)[] = [
 
 /** By name. */
 export const scenarios: Readonly<Record<string, ScenarioDocument>> = Object.fromEntries(
-  [...failovers, ...troubles, ...ladder, ...others].map((one) => [one.name, one]),
+  [...failovers, ...degradations, ...ladder, ...otherWorlds].map((one) => [one.name, one]),
 );

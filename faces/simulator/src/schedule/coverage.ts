@@ -7,7 +7,7 @@
 import type { PresetName } from "@redrive/core";
 import { assertRange, type Policy, type PolicyDocument } from "@redrive/core";
 import { type Draws, drawsOf, nextDraw } from "../random/draws.ts";
-import { policyOf } from "./resolve-policy.ts";
+import { policyOf } from "./policy-of.ts";
 import { nextWait, type Waits, waitsOf } from "./waits.ts";
 
 /** Calls that are tried unless told otherwise: good for +-0.7 points. */

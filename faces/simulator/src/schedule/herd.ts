@@ -5,7 +5,7 @@
  */
 import { assertRange, type PolicyDocument, type PresetName } from "@redrive/core";
 import { drawsOf, nextDraw } from "../random/draws.ts";
-import { policyOf } from "./resolve-policy.ts";
+import { policyOf } from "./policy-of.ts";
 import { nextWait, type Waits, waitsOf } from "./waits.ts";
 
 export interface HerdOptions {
@@ -39,10 +39,10 @@ export function herd(policy: PolicyDocument | PresetName, options: HerdOptions =
   const firstMs = waits.kernel.ceilingMs(1);
   const { windowMs = Math.max(1, Math.floor(firstMs / 10)) } = options;
   assertRange("windowMs", windowMs, 1, 86_400_000);
-  return gather(waits, clients, windowMs, drawsOf(seed, "jitter").state);
+  return countRetries(waits, clients, windowMs, drawsOf(seed, "jitter").state);
 }
 
-function gather(waits: Waits, clients: number, windowMs: number, state: Int32Array): Herd {
+function countRetries(waits: Waits, clients: number, windowMs: number, state: Int32Array): Herd {
   const counts: Counts = {
     windowMs,
     dense: new Float64Array(MAX_WINDOWS),
@@ -52,7 +52,7 @@ function gather(waits: Waits, clients: number, windowMs: number, state: Int32Arr
   };
   // Where nothing is left to chance all do as the first does.
   const followed = waits.kernel.draws ? clients : 1;
-  for (let client = 0; client < followed; client++) followOne(waits, state, counts);
+  for (let client = 0; client < followed; client++) followClient(waits, state, counts);
   if (followed < clients) multiply(counts, clients);
   const { dense, retries, lastAtMs } = counts;
   const peak = peakOf(dense, counts.rest);
@@ -76,7 +76,7 @@ interface Counts {
   lastAtMs: number;
 }
 
-function followOne(waits: Waits, state: Int32Array, counts: Counts): void {
+function followClient(waits: Waits, state: Int32Array, counts: Counts): void {
   let atMs = 0;
   let previousMs = 0;
   for (let attempt = 1; ; attempt++) {

@@ -15,7 +15,7 @@ import {
   seededRandom,
   statusOutcome,
 } from "@redrive/core";
-import { policyOf } from "./resolve-policy.ts";
+import { policyOf } from "./policy-of.ts";
 
 export interface ScheduleOptions {
   /** Default: 1. */
@@ -95,7 +95,7 @@ function hintedSchedule(policy: Policy, random: Random, retryAfterMs: number): S
     }
     const { delayMs, ownDelayMs } = decision;
     const range = (draw: number) =>
-      delayOf(afterHint(patient, history, retryAfterMs, sumMs, always(draw)));
+      delayOf(afterHint(patient, history, retryAfterMs, sumMs, constantRandom(draw)));
     const [lowMs, highMs] = [range(0), range(LAST_DRAW)];
     const ceilingMs = compiledPolicyOf(policy).ceilingMs(attempt);
     waits.push({ attempt, ceilingMs, lowMs, highMs, delayMs, sumMs: sumMs + delayMs });
@@ -127,6 +127,6 @@ function endOf(decision: Decision): Schedule["endedBy"] {
   return reason === "budget" || reason === "retry-after" ? reason : "attempts";
 }
 
-function always(draw: number): Random {
-  return { next: () => draw, fork: () => always(draw) };
+function constantRandom(draw: number): Random {
+  return { next: () => draw, fork: () => constantRandom(draw) };
 }

@@ -23,17 +23,17 @@ export function waitsOf(policy: Policy): Waits {
   const size = policy.jitterType === "DECORRELATED" ? 0 : policy.maxAttempts;
   const low = new Float64Array(size).fill(UNKNOWN);
   const high = new Float64Array(size);
-  const longestMs = size > 1 ? longestWait(policy, kernel) : 0;
-  return { kernel, low, high, freeMs: policy.totalBudgetMs - policy.minCallMs - longestMs };
+  const maxMs = size > 1 ? maxWait(policy, kernel) : 0;
+  return { kernel, low, high, freeMs: policy.totalBudgetMs - policy.minCallMs - maxMs };
 }
 
 /**
  * The ceilings of a curve never fall, so the last wait is the longest. In a list any wait may be.
  */
-function longestWait({ delaysMs, maxAttempts }: Policy, kernel: CompiledPolicy): number {
+function maxWait({ delaysMs, maxAttempts }: Policy, kernel: CompiledPolicy): number {
   if (delaysMs === undefined) return kernel.delayMs(maxAttempts - 1, 0, LAST_DRAW);
   return delaysMs.reduce(
-    (most, _, index) => Math.max(most, kernel.delayMs(index + 1, 0, LAST_DRAW)),
+    (max, _, index) => Math.max(max, kernel.delayMs(index + 1, 0, LAST_DRAW)),
     0,
   );
 }
@@ -41,7 +41,7 @@ function longestWait({ delaysMs, maxAttempts }: Policy, kernel: CompiledPolicy):
 /** The range has not been computed yet. */
 const UNKNOWN = -1;
 
-function learn({ kernel, low, high }: Waits, attempt: number): number {
+function computeRange({ kernel, low, high }: Waits, attempt: number): number {
   low[attempt] = kernel.delayMs(attempt, 0, 0);
   high[attempt] = kernel.delayMs(attempt, 0, LAST_DRAW);
   return low[attempt] as number;
@@ -63,7 +63,7 @@ export function nextWait(
     return kernel.next(attempt, elapsedMs, previousMs, draw);
   }
   const known = low[attempt] as number;
-  const from = known === UNKNOWN ? learn(waits, attempt) : known;
+  const from = known === UNKNOWN ? computeRange(waits, attempt) : known;
   const to = high[attempt] as number;
   return Math.min(to, from + Math.floor(draw * (to - from + 1)));
 }

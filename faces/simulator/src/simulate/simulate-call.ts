@@ -15,7 +15,7 @@ import {
   type StopReason,
 } from "@redrive/core";
 import { createHeap, popEvent, pushEvent } from "../events/heap.ts";
-import { policyOf } from "../schedule/resolve-policy.ts";
+import { policyOf } from "../schedule/policy-of.ts";
 
 /**
  * The outcome and the duration of one attempt. The last entry also applies to all later attempts.

@@ -12,7 +12,7 @@ import {
   resolveDestination,
   type StopReason,
 } from "@redrive/core";
-import { assertMost } from "../events/limits.ts";
+import { assertAtMost } from "../events/limits.ts";
 import { type CallsScenario, DEFAULT_HORIZON_MS, DEFAULT_WINDOW_MS } from "../scenario/scenario.ts";
 import { runScript } from "../worlds/calls/script.ts";
 import type { ScriptedOutcome } from "./simulate-call.ts";
@@ -74,7 +74,7 @@ const MAX_CALLS = 1_000_000;
  */
 export function simulateCalls(options: CallsOptions): SimulatedCalls {
   const { arrivals, startAt, guardRandom } = options;
-  assertMost(arrivals.length, MAX_CALLS, "calls");
+  assertAtMost(arrivals.length, MAX_CALLS, "calls");
   const attempts: SimulatedAttempt[] = [];
   const ends: SimulatedEnd[] = [];
   const streams = new Map<number, Random>();

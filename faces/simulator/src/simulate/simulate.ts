@@ -4,10 +4,10 @@
  * randomness or depends on the platform.
  */
 import { formatPercent } from "@redrive/core";
-import type { OnProgress, Watch } from "../events/progress.ts";
+import type { OnProgress, RunObserver } from "../events/progress.ts";
 import { createTrace } from "../events/trace.ts";
 import { type Figures, figuresOf, type Report } from "../measure/report.ts";
-import { rounded, verdictOf } from "../measure/verdict.ts";
+import { formatTenths, verdictOf } from "../measure/verdict.ts";
 import type { WorldRun } from "../measure/world-run.ts";
 import { assertScenario, type CallsScenario, resolveCalls } from "../scenario/scenario.ts";
 import type { ScenarioDocument } from "../scenario/scenario-document.ts";
@@ -44,7 +44,7 @@ export function traceHash(document: ScenarioDocument, seed: number | string = 1)
   return trace.hash();
 }
 
-function reportOn(document: ScenarioDocument, seed: number | string, watch: Watch): Report {
+function reportOn(document: ScenarioDocument, seed: number | string, watch: RunObserver): Report {
   switch (document.world) {
     case "CONTENTION": {
       const figures = figuresOf(runContention(document, { seed, trace: watch.trace }));
@@ -63,7 +63,7 @@ function reportOn(document: ScenarioDocument, seed: number | string, watch: Watc
   }
 }
 
-function runWorld(scenario: CallsScenario, seed: number | string, watch: Watch): WorldRun {
+function runWorld(scenario: CallsScenario, seed: number | string, watch: RunObserver): WorldRun {
   return isFleet(scenario)
     ? runFleet(scenario, seed, watch.trace)
     : runCalls(scenario, seed, watch);
@@ -88,7 +88,7 @@ function coverageFor(scenario: CallsScenario, seed: number | string): { coverage
 }
 
 function contentionVerdict({ calls, attempts, doneAtMs }: Figures): string {
-  return `${calls} writers need ${attempts} writes and ${rounded(doneAtMs)}`;
+  return `${calls} writers need ${attempts} writes and ${formatTenths(doneAtMs)}`;
 }
 
 function queueVerdict({ duplicateShare = 0, deadLetterShare = 0 }: Figures): string {

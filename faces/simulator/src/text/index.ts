@@ -9,7 +9,7 @@ export {
   rowVerdict,
   type Verdict,
 } from "./lab-results.ts";
-export { labRows, toleranceWords } from "./lab-rows.ts";
-export { policyWords } from "./policy-summary.ts";
+export { formatTolerance, labRows } from "./lab-rows.ts";
+export { policySummary } from "./policy-summary.ts";
 export { reportRows, seriesRows } from "./report-rows.ts";
-export { longestSumMs, scheduleRows, triedWords } from "./schedule-rows.ts";
+export { formatSamples, maxSumMs, scheduleRows } from "./schedule-rows.ts";

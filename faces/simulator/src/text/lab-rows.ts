@@ -4,7 +4,7 @@ import type { CsvRow } from "../export/csv.ts";
 import type { LabReport, LabRow, Tolerance } from "../labs/lab.ts";
 
 /** "by chance": nobody states one, so it is what the runs themselves vary by. */
-export function toleranceWords({ tolerance, basis }: Pick<LabRow, "tolerance" | "basis">): string {
+export function formatTolerance({ tolerance, basis }: Pick<LabRow, "tolerance" | "basis">): string {
   if (isExact(tolerance)) return "exactly";
   switch (tolerance.kind) {
     case "relative":
@@ -37,7 +37,7 @@ export function labRows(reports: readonly LabReport[]): readonly CsvRow[] {
       row.what,
       row.published,
       row.ours,
-      toleranceWords(row),
+      formatTolerance(row),
       row.basis,
       row.runs ?? 1,
       String(row.ok),

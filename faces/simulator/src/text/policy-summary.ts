@@ -8,27 +8,23 @@ import {
   resolvePolicy,
 } from "@redrive/core";
 
-export function policyWords(document: PolicyDocument): string {
+export function policySummary(document: PolicyDocument): string {
   const policy = resolvePolicy(document);
   if (policy.maxAttempts === 1) return "one attempt, no retries";
-  const parts = [
-    jitterWords(policy),
-    curveWords(policy),
-    formatCount(policy.maxAttempts, "attempt"),
-  ];
-  return `${parts.join(", ")}, ${totalWords(policy)}`;
+  const parts = [jitterText(policy), curveText(policy), formatCount(policy.maxAttempts, "attempt")];
+  return `${parts.join(", ")}, ${totalText(policy)}`;
 }
 
 /** The longest total a policy can say stands for none. */
 const NO_LIMIT_MS = 365 * 86_400_000;
 
-function totalWords({ totalBudgetMs }: Policy): string {
+function totalText({ totalBudgetMs }: Policy): string {
   return totalBudgetMs >= NO_LIMIT_MS
     ? "no limit in time"
     : `${formatDuration(totalBudgetMs)} in all`;
 }
 
-function jitterWords({ jitterType, jitterRatio }: Policy): string {
+function jitterText({ jitterType, jitterRatio }: Policy): string {
   if (jitterType === "NONE") return "no jitter";
   if (jitterType === "PROPORTIONAL") return `±${formatNumber(jitterRatio * 100)} % jitter`;
   return `${jitterType.toLowerCase()} jitter`;
@@ -36,10 +32,10 @@ function jitterWords({ jitterType, jitterRatio }: Policy): string {
 
 const GROWTH: Readonly<Record<number, string>> = { 1: "each", 2: "doubling", 3: "tripling" };
 
-function curveWords(policy: Policy): string {
+function curveText(policy: Policy): string {
   if (policy.delaysMs !== undefined) {
-    const longest = policy.delaysMs.reduce((a, b) => Math.max(a, b));
-    return `${formatCount(policy.delaysMs.length, "listed wait")} up to ${formatDuration(longest)}`;
+    const maxMs = policy.delaysMs.reduce((a, b) => Math.max(a, b));
+    return `${formatCount(policy.delaysMs.length, "listed wait")} up to ${formatDuration(maxMs)}`;
   }
   const first = formatDuration(policy.initialDelayMs);
   const cap = formatDuration(policy.maxDelayMs);

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { anyPolicy } from "../schedule/policy.testing.ts";
 import { schedule } from "../schedule/schedule.ts";
-import { longestSumMs, scheduleRows, triedWords } from "./schedule-rows.ts";
+import { formatSamples, maxSumMs, scheduleRows } from "./schedule-rows.ts";
 
 test("rows are the attempts, the first of them at once", () => {
   const policy = { maxAttempts: 3, initialDelayMs: 100, jitterType: "NONE" } as const;
@@ -20,7 +20,7 @@ test("no other seed draws a longer sum of as many waits than the longest", () =>
   fc.assert(
     fc.property(anyPolicy, fc.nat(), fc.nat(), (policy, seed, other) => {
       const drawn = schedule(policy, { seed });
-      const longestMs = longestSumMs(policy, drawn);
+      const longestMs = maxSumMs(policy, drawn);
       if (longestMs === undefined) return;
       expect(longestMs).toBeGreaterThan(drawn.sumMs);
       const again = schedule(policy, { seed: other }).waits.slice(0, drawn.waits.length);
@@ -31,6 +31,6 @@ test("no other seed draws a longer sum of as many waits than the longest", () =>
 });
 
 test("how many calls were tried is told only where chance has a part", () => {
-  expect(triedWords(presets.payment, 20_000)).toBe(" (20,000 tried)");
-  expect(triedWords({ jitterType: "NONE" }, 20_000)).toBe("");
+  expect(formatSamples(presets.payment, 20_000)).toBe(" (20,000 tried)");
+  expect(formatSamples({ jitterType: "NONE" }, 20_000)).toBe("");
 });

@@ -21,17 +21,14 @@ export function scheduleRows({ waits }: Schedule): readonly CsvRow[] {
  * The longest sum that chance could have drawn; undefined where it could not have been longer, and
  * for decorrelated waits: they depend on the ones before, so that their sum has no such bound.
  */
-export function longestSumMs(
-  document: PolicyDocument,
-  { waits, sumMs }: Schedule,
-): number | undefined {
-  const longestMs = waits.reduce((sum, { highMs }) => sum + highMs, 0);
-  const isBounded = resolvePolicy(document).jitterType !== "DECORRELATED" && longestMs > sumMs;
-  return isBounded ? longestMs : undefined;
+export function maxSumMs(document: PolicyDocument, { waits, sumMs }: Schedule): number | undefined {
+  const maxMs = waits.reduce((sum, { highMs }) => sum + highMs, 0);
+  const isBounded = resolvePolicy(document).jitterType !== "DECORRELATED" && maxMs > sumMs;
+  return isBounded ? maxMs : undefined;
 }
 
 /** " (20,000 tried)", after a share of calls; empty where nothing is left to chance: one call tells all. */
-export function triedWords(document: PolicyDocument, samples: number): string {
+export function formatSamples(document: PolicyDocument, samples: number): string {
   return compiledPolicyOf(resolvePolicy(document)).draws
     ? ` (${formatInteger(samples)} tried)`
     : "";

@@ -12,16 +12,20 @@ import {
   countLost,
   countSucceeded,
   createTally,
-  fairnessOfSpans,
+  fairnessOfDurations,
   OFFERED,
   type Tally,
 } from "../measure/tally.ts";
 import type { WorldRun } from "../measure/world-run.ts";
 import { type Draws, drawsOf } from "../random/draws.ts";
-import { type Span, type SpanDocument, spanOf } from "../random/durations.ts";
+import {
+  type DurationDocument,
+  type DurationSampler,
+  durationSampler,
+} from "../random/durations.ts";
 import { DEFAULT_HORIZON_MS } from "../scenario/scenario.ts";
 import type { ContentionDocument } from "../scenario/scenario-document.ts";
-import { policyOf } from "../schedule/resolve-policy.ts";
+import { policyOf } from "../schedule/policy-of.ts";
 import { nextWait, stopReason, waitsOf } from "../schedule/waits.ts";
 
 /** The wait after attempt n (from 1), or a negative number to give up. */
@@ -39,7 +43,7 @@ export interface ContentionOptions {
   readonly wait?: ContentionWait;
 }
 
-export const BROOKER_HOP: SpanDocument = { kind: "NORMAL", meanMs: 10, sdMs: 2 };
+export const BROOKER_HOP: DurationDocument = { kind: "NORMAL", meanMs: 10, sdMs: 2 };
 
 /**
  * The only event: a client's write arrives. Reads and responses change nothing that other clients
@@ -51,7 +55,7 @@ const WRITE = 0;
 interface Row {
   readonly heap: Heap;
   readonly tally: Tally;
-  readonly hop: Span;
+  readonly hop: DurationSampler;
   readonly draws: Draws;
   readonly jitter: Draws;
   readonly wait: ContentionWait;
@@ -68,7 +72,7 @@ export function runContention(document: ContentionDocument, options: ContentionO
   const row: Row = {
     heap: createHeap(clientCount),
     tally: createTally({ horizonMs, windowMs }),
-    hop: spanOf(document.hop ?? BROOKER_HOP),
+    hop: durationSampler(document.hop ?? BROOKER_HOP),
     draws: drawsOf(seed, "wire"),
     jitter: drawsOf(seed, "jitter"),
     wait: options.wait ?? policyWait(document),
@@ -83,14 +87,14 @@ export function runContention(document: ContentionDocument, options: ContentionO
   }
   while (popEvent(row.heap)) {
     const { at, subject } = row.heap;
-    trace?.note(at, row.attempts[subject] as number, subject);
+    trace?.record(at, row.attempts[subject] as number, subject);
     write(row, at, subject);
   }
   const { tally } = row;
   return {
     engine: "contention",
     tally,
-    fairness: fairnessOfSpans(tally),
+    fairness: fairnessOfDurations(tally),
     triggerStartMs: 0,
     triggerEndMs: 0,
   };

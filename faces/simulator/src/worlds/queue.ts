@@ -5,8 +5,8 @@
  */
 
 import { createHeap, type Heap, isIdle, popEvent, pushEvent } from "../events/heap.ts";
-import { assertMost } from "../events/limits.ts";
-import { isTold, type Watch } from "../events/progress.ts";
+import { assertAtMost } from "../events/limits.ts";
+import { isProgressDue, type RunObserver } from "../events/progress.ts";
 import {
   countArrivals,
   countAt,
@@ -18,10 +18,10 @@ import {
 } from "../measure/tally.ts";
 import type { WorldRun } from "../measure/world-run.ts";
 import { type Draws, drawsOf } from "../random/draws.ts";
-import { exponential, type Span, spanOf } from "../random/durations.ts";
+import { type DurationSampler, durationSampler, exponential } from "../random/durations.ts";
 import { DEFAULT_HORIZON_MS } from "../scenario/scenario.ts";
 import type { QueueDocument } from "../scenario/scenario-document.ts";
-import { policyOf } from "../schedule/resolve-policy.ts";
+import { policyOf } from "../schedule/policy-of.ts";
 import { nextWait, type Waits, waitsOf } from "../schedule/waits.ts";
 
 /**
@@ -67,7 +67,7 @@ interface QueueWorld {
       "world" | "name" | "description" | "policy" | "work" | "workers" | "windowMs"
     >
   >;
-  readonly work: Span;
+  readonly work: DurationSampler;
   readonly waits: Waits | undefined;
   readonly heap: Heap;
   readonly tally: Tally;
@@ -86,22 +86,22 @@ interface QueueWorld {
 export function runQueue(
   document: QueueDocument,
   seed: number | string,
-  { trace, onProgress }: Watch = {},
+  { trace, onProgress }: RunObserver = {},
 ): WorldRun {
   const world = createQueueWorld(document, seed);
   const { heap, options } = world;
-  assertMost((options.ratePerSecond * options.horizonMs) / 1000, MAX_MESSAGES, "messages");
+  assertAtMost((options.ratePerSecond * options.horizonMs) / 1000, MAX_MESSAGES, "messages");
   pushEvent(heap, (1000 * exponential(world.draws)) / options.ratePerSecond, ARRIVE, 0);
   if (options.commitMs > 0) pushEvent(heap, options.commitMs, COMMIT, 0);
   if (options.crashesPerSecond > 0) scheduleCrash(world);
   for (let events = 0; popEvent(heap); events++) {
     world.now = heap.at;
-    if (onProgress !== undefined && isTold(events)) {
+    if (onProgress !== undefined && isProgressDue(events)) {
       onProgress(Math.min(1, world.now / options.horizonMs));
     }
-    trace?.note(heap.at, heap.kind, heap.subject);
-    STEPS[heap.kind]?.(world, heap.subject);
-    handOut(world);
+    trace?.record(heap.at, heap.kind, heap.subject);
+    HANDLERS[heap.kind]?.(world, heap.subject);
+    assignMessages(world);
   }
   const { tally, duplicates, deadLetters } = world;
   return {
@@ -128,7 +128,7 @@ function createQueueWorld(document: QueueDocument, seed: number | string): Queue
       crashesPerSecond: document.crashesPerSecond ?? 0,
       commitMs: document.commitMs ?? 0,
     },
-    work: spanOf(document.work ?? { kind: "EXPONENTIAL", meanMs: 100 }),
+    work: durationSampler(document.work ?? { kind: "EXPONENTIAL", meanMs: 100 }),
     waits: document.policy === undefined ? undefined : waitsOf(policyOf(document.policy)),
     heap: createHeap(),
     tally: createTally({ horizonMs, windowMs }),
@@ -150,7 +150,7 @@ function createQueueWorld(document: QueueDocument, seed: number | string): Queue
 }
 
 /** By kind of event. */
-const STEPS: readonly ((world: QueueWorld, subject: number) => void)[] = [
+const HANDLERS: readonly ((world: QueueWorld, subject: number) => void)[] = [
   onArrive,
   onVisible,
   onRunDone,
@@ -178,7 +178,7 @@ function onArrive(world: QueueWorld): void {
 }
 
 /** Idle workers receive visible messages, except those that were settled meanwhile. */
-function handOut(world: QueueWorld): void {
+function assignMessages(world: QueueWorld): void {
   const { workers, visible, messages } = world;
   for (let index = 0; index < workers.length && world.taken < visible.length; index++) {
     const worker = workers[index] as Worker;
@@ -193,7 +193,7 @@ function handOut(world: QueueWorld): void {
 const RECEIPTS = 1024;
 const RUNS = 1_048_576;
 
-function handOutOf(message: number, receipt: number): number {
+function receiptKey(message: number, receipt: number): number {
   return message * RECEIPTS + (receipt % RECEIPTS);
 }
 
@@ -206,7 +206,7 @@ function receive(world: QueueWorld, worker: Worker, index: number, number: numbe
   worker.receipt = message.receipt;
   worker.run = ++tally.attempts % RUNS;
   countArrivals(tally, now, 1);
-  pushEvent(heap, now + options.visibilityMs, VISIBLE, handOutOf(number, message.receipt));
+  pushEvent(heap, now + options.visibilityMs, VISIBLE, receiptKey(number, message.receipt));
   pushEvent(heap, now + world.work(draws), DONE, index * RUNS + worker.run);
 }
 
@@ -246,7 +246,7 @@ function onRunDone(world: QueueWorld, subject: number): void {
   // run.
   else if (!message.settled) finish(world, message);
   if (world.options.commitMs === 0) message.settled = true;
-  else worker.uncommitted.push(handOutOf(number, worker.receipt));
+  else worker.uncommitted.push(receiptKey(number, worker.receipt));
 }
 
 function finish(world: QueueWorld, message: Message): void {
@@ -266,7 +266,7 @@ function onRunFailed(world: QueueWorld, message: Message, number: number, receip
     return;
   }
   world.tally.waitedMs += waitMs;
-  pushEvent(world.heap, world.now + waitMs, VISIBLE, handOutOf(number, message.receipt));
+  pushEvent(world.heap, world.now + waitMs, VISIBLE, receiptKey(number, message.receipt));
 }
 
 function waitFor({ waits, jitter, now }: QueueWorld, message: Message): number {

@@ -2,7 +2,7 @@
 import { formatCount, formatDuration, formatPercent } from "@redrive/core";
 import type { Advice, Answers } from "@redrive/simulator";
 import { encodeRun } from "@redrive/simulator/share";
-import { policyWords } from "@redrive/simulator/text";
+import { policySummary } from "@redrive/simulator/text";
 import { useRef } from "preact/hooks";
 import { LintPanel } from "../../panels/lint.tsx";
 import { Card } from "../../parts/card.tsx";
@@ -49,7 +49,7 @@ function PolicyCard({ advice, given }: PartProps) {
   return (
     <Card title="Your policy" class="advised" isBusy={advised.isBusy.value}>
       <p class="headline" ref={title} tabIndex={-1}>
-        {policyWords(policy)}
+        {policySummary(policy)}
       </p>
       <Stats>
         <Stat
@@ -114,7 +114,7 @@ function DifferenceCard({ advice, given }: PartProps) {
             </tr>
             <tr>
               <th scope="row">this advice</th>
-              <td>{policyWords(policy)}</td>
+              <td>{policySummary(policy)}</td>
               <td class="number">{formatPercent(difference.ourCoverage)}</td>
             </tr>
           </tbody>

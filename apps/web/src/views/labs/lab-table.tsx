@@ -1,7 +1,7 @@
 /** Lab table: every result of a lab with its figures: published, ours, tolerance, verdict. */
 import { formatSignificant } from "@redrive/core";
 import type { LabReport, LabRow } from "@redrive/simulator";
-import { rowVerdict, toleranceWords } from "@redrive/simulator/text";
+import { rowVerdict, formatTolerance } from "@redrive/simulator/text";
 
 export function LabTable({ report }: { readonly report: LabReport }) {
   return (
@@ -51,7 +51,7 @@ function ResultRow({ row }: { readonly row: LabRow }) {
         <>
           <td class="number">{spell(published)}</td>
           <td class="number strong">{spell(ours)}</td>
-          <td class="tolerance">{toleranceWords(row)}</td>
+          <td class="tolerance">{formatTolerance(row)}</td>
         </>
       )}
       <td>

@@ -7,35 +7,35 @@ import { pushEvent } from "../../events/heap.ts";
 import { countAt, OFFERED } from "../../measure/tally.ts";
 import { isPlainTier } from "../../scenario/scenario.ts";
 import {
-  askToSend,
   type Caller,
   createCaller,
   type Engine,
   expireCall,
-  ringAlarm,
+  onAlarm,
+  requestSend,
 } from "../tier/caller.ts";
 import { NONE, takeRow } from "../tier/pools.ts";
-import { applicantFor, endCall, historyOf } from "./call-state.ts";
+import { admissionFor, endCall, historyOf } from "./call-state.ts";
 import { send } from "./sending.ts";
-import { callerOf, EXPIRE, RING, type RunOptions, serverOf, type World } from "./world.ts";
+import { ALARM, callerOf, EXPIRE, type RunOptions, serverOf, type World } from "./world.ts";
 
 /**
  * Each tier is one caller. The clients of the first tier share one set of guards, or each client is
  * a caller.
  */
-export function addCallers(world: World, random: Random, { ownGuard }: RunOptions = {}): void {
+export function addCallers(world: World, random: Random, { customGuard }: RunOptions = {}): void {
   const { scenario, callers, isPlain, request } = world;
   const { tiers, guards, clients } = scenario;
   const engine = engineOf(world);
   for (const [number, tier] of tiers.entries()) {
     if (isPlain[number]) continue;
-    const own = number === 0 ? ownGuard : undefined;
-    const isApart = number === 0 && (own || !isPlainTier(tier)) && guards === "PER_CLIENT";
+    const custom = number === 0 ? customGuard : undefined;
+    const isApart = number === 0 && (custom || !isPlainTier(tier)) && guards === "PER_CLIENT";
     const first = isApart ? tiers.length : number;
     const count = isApart ? (clients.count ?? 1) : 1;
     for (let caller = first; caller < first + count; caller++) {
-      const ofCaller = own?.(caller - first);
-      callers[caller] = createCaller(caller, tier, request, engine, random, ofCaller);
+      const guard = custom?.(caller - first);
+      callers[caller] = createCaller(caller, tier, request, engine, random, guard);
     }
   }
 }
@@ -50,7 +50,7 @@ function engineOf(world: World): Engine {
     end: (call, reason, by) => endCall(world, call, reason, by),
     setExpiry: (call, at) => pushEvent(heap, at, EXPIRE, call),
     setAlarm(caller, at) {
-      pushEvent(heap, at, RING, caller);
+      pushEvent(heap, at, ALARM, caller);
       return heap.order;
     },
   };
@@ -76,7 +76,7 @@ export function startCall(world: World, tier: number, client: number, parent: nu
     world.callsOf[client] = (world.callsOf[client] as number) + 1;
     countAt(tally, OFFERED, world.now);
   }
-  if (!world.isPlain[tier]) callerOf(world, call).own?.noteFirst?.();
+  if (!world.isPlain[tier]) callerOf(world, call).custom?.onFirst?.();
   tryAttempt(world, call);
 }
 
@@ -90,15 +90,16 @@ export function tryAttempt(world: World, call: number): void {
   const caller = callerOf(world, call);
   const shard = calls.shard[call] as number;
   world.script?.onDue(call);
-  const { own } = caller;
-  if (own?.enter && !own.enter(Math.floor(world.now), shard)) endCall(world, call, "own guard");
-  else askToSend(caller, call, applicantFor(world, call), shard);
+  const { custom } = caller;
+  if (custom?.enter && !custom.enter(Math.floor(world.now), shard))
+    endCall(world, call, "own guard");
+  else requestSend(caller, call, admissionFor(world, call), shard);
 }
 
 export function onExpire(world: World, call: number): void {
   expireCall(callerOf(world, call), call);
 }
 
-export function onRing({ callers, heap }: World, caller: number): void {
-  ringAlarm(callers[caller] as Caller, heap.order);
+export function onAlarmDue({ callers, heap }: World, caller: number): void {
+  onAlarm(callers[caller] as Caller, heap.order);
 }

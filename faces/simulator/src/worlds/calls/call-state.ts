@@ -6,7 +6,7 @@ import type { AdmissionRequest, CallHistory, HoldReason } from "@redrive/core";
 import { countLost, countSucceeded } from "../../measure/tally.ts";
 import { NONE, release } from "../tier/pools.ts";
 import { FAILED, OK } from "../tier/server.ts";
-import { answer, type World } from "./world.ts";
+import { respond, type World } from "./world.ts";
 
 export function historyOf({ calls }: World, call: number): CallHistory {
   return {
@@ -17,9 +17,9 @@ export function historyOf({ calls }: World, call: number): CallHistory {
 }
 
 /** The admission request of the next attempt. */
-export function applicantFor({ calls, applicants }: World, call: number): AdmissionRequest {
+export function admissionFor({ calls, admissions }: World, call: number): AdmissionRequest {
   const isRetry = (calls.attempt[call] as number) > 0;
-  return applicants[isRetry ? 1 + (calls.throttled[call] as number) : 0] as AdmissionRequest;
+  return admissions[isRetry ? 1 + (calls.throttled[call] as number) : 0] as AdmissionRequest;
 }
 
 /** Ends a call; `reason` is undefined for success. */
@@ -35,7 +35,7 @@ export function endCall(
   calls.generation[call] = (calls.generation[call] as number) + 1;
   calls.free.push(call);
   if (parent !== NONE) {
-    answer(world, parent, reason === undefined ? OK : FAILED);
+    respond(world, parent, reason === undefined ? OK : FAILED);
     release(world.requests, parent);
     return;
   }

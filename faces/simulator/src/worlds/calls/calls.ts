@@ -4,16 +4,16 @@
  */
 
 import { popEvent, pushEvent } from "../../events/heap.ts";
-import { assertMost, MAX_EVENTS } from "../../events/limits.ts";
-import { isTold, type OnProgress } from "../../events/progress.ts";
+import { assertAtMost, MAX_EVENTS } from "../../events/limits.ts";
+import { isProgressDue, type OnProgress } from "../../events/progress.ts";
 import type { WorldRun } from "../../measure/world-run.ts";
 import { drawsOf } from "../../random/draws.ts";
-import { exponential, type Span, spanOf } from "../../random/durations.ts";
+import { type DurationSampler, durationSampler, exponential } from "../../random/durations.ts";
 import type { CallsScenario } from "../../scenario/scenario.ts";
 import type { ClosedClients, OpenClients } from "../../scenario/scenario-document.ts";
 import { NONE } from "../tier/pools.ts";
-import { addCallers, onExpire, onRing, startCall, tryAttempt } from "./attempts.ts";
-import { onAnswer, onTimeout } from "./outcomes.ts";
+import { addCallers, onAlarmDue, onExpire, startCall, tryAttempt } from "./attempts.ts";
+import { onResponse, onTimeout } from "./outcomes.ts";
 import { onHedge } from "./sending.ts";
 import { onFinish, onReach, onServed, startService } from "./serving.ts";
 import { ARRIVAL, createWorld, type RunOptions, START, serverOf, type World } from "./world.ts";
@@ -28,7 +28,7 @@ export function runCalls(
   const { clients } = scenario;
   if (clients.kind === "CLOSED") startClosed(world, clients);
   else scheduleArrival(world);
-  turn(world, options.onProgress);
+  runEvents(world, options.onProgress);
   const { timeline } = serverOf(world, world.servers.length - 1);
   return {
     engine: "calls",
@@ -40,45 +40,45 @@ export function runCalls(
 }
 
 /** Runs until no event is left or the horizon is reached. */
-export function turn(world: World, onProgress?: OnProgress): void {
+export function runEvents(world: World, onProgress?: OnProgress): void {
   const { heap, trace, scenario } = world;
   const { jobs } = scenario.clients as ClosedClients;
   for (let events = 0; popEvent(heap); events++) {
     const { at, kind, subject } = heap;
     // Clients with a fixed number of jobs run until the last job is done.
     if (at > scenario.horizonMs && jobs === undefined) return;
-    assertMost(events, MAX_EVENTS, "events");
+    assertAtMost(events, MAX_EVENTS, "events");
     world.now = at;
-    if (onProgress !== undefined && isTold(events)) onProgress(shareOver(world));
-    trace?.note(at, kind, subject);
-    (STEPS[kind] as Step)(world, subject);
+    if (onProgress !== undefined && isProgressDue(events)) onProgress(progressOf(world));
+    trace?.record(at, kind, subject);
+    (HANDLERS[kind] as Handler)(world, subject);
   }
 }
 
 /** The share of the run that is done: by jobs if their number is fixed, else by time. */
-function shareOver({ scenario, tally, now }: World): number {
+function progressOf({ scenario, tally, now }: World): number {
   const { clients, horizonMs } = scenario;
   const { jobs } = clients as ClosedClients;
   if (jobs === undefined) return Math.min(1, now / horizonMs);
   return (tally.succeeded + tally.lost) / (jobs * (clients.count ?? 1));
 }
 
-type Step = (world: World, subject: number) => void;
+type Handler = (world: World, subject: number) => void;
 
 /** By kind of event, in the order of `world.ts`. */
-const STEPS: readonly Step[] = [
+const HANDLERS: readonly Handler[] = [
   onArrival,
   tryAttempt,
   onReach,
   onServed,
-  onAnswer,
+  onResponse,
   onTimeout,
   onHedge,
   onStart,
   onFinish,
   startService,
   onExpire,
-  onRing,
+  onAlarmDue,
 ];
 
 /** Poisson traffic by thinning: candidates arrive at the highest rate of the scenario. */
@@ -105,7 +105,7 @@ function onStart(world: World, client: number): void {
 /** Closed clients: each starts its next call after its last one ends. */
 function startClosed(world: World, clients: ClosedClients): void {
   const { count, startSpreadMs = 0 } = clients;
-  const think: Span = spanOf(clients.think ?? 0);
+  const think: DurationSampler = durationSampler(clients.think ?? 0);
   const jobs = clients.jobs ?? Number.POSITIVE_INFINITY;
   for (let client = 0; client < count; client++) {
     const firstMs = clients.think === undefined ? 0 : think(world.arrivals);

@@ -13,8 +13,8 @@ import {
 import { pushEvent } from "../../events/heap.ts";
 import { gatesOf, leaveGuards } from "../tier/caller.ts";
 import { NONE, release } from "../tier/pools.ts";
-import { answerOutcome, TIMED_OUT } from "../tier/response-outcome.ts";
-import { applicantFor, endCall, historyOf } from "./call-state.ts";
+import { responseOutcome, TIMED_OUT } from "../tier/response-outcome.ts";
+import { admissionFor, endCall, historyOf } from "./call-state.ts";
 import { callerOf, isAwaited, SEND, serverOf, tierOf, type World } from "./world.ts";
 
 const ABORTED: Outcome = { kind: "aborted" };
@@ -23,11 +23,11 @@ export function onTimeout(world: World, request: number): void {
   onEnd(world, request, TIMED_OUT);
 }
 
-export function onAnswer(world: World, request: number): void {
+export function onResponse(world: World, request: number): void {
   const { requests, script } = world;
   const { retryAfterMs } = serverOf(world, requests.tier[request] as number);
-  const answer = requests.answer[request] as number;
-  onEnd(world, request, script?.outcomeOf(request) ?? answerOutcome(answer, retryAfterMs));
+  const response = requests.response[request] as number;
+  onEnd(world, request, script?.outcomeOf(request) ?? responseOutcome(response, retryAfterMs));
 }
 
 function onEnd(world: World, request: number, outcome: Outcome): void {
@@ -54,8 +54,8 @@ function endCopy(world: World, call: number, request: number, outcome: Outcome):
     endCall(world, call, undefined);
     return;
   }
-  const told = heeded(world, call, outcome);
-  if (isLast) fail(world, call, told, verdict);
+  const combined = withQuietPeriod(world, call, outcome);
+  if (isLast) fail(world, call, combined, verdict);
 }
 
 /**
@@ -103,7 +103,7 @@ function leave(
 }
 
 /** What a copy was asked to wait holds for the whole attempt: for its other copies and its retry. */
-function heeded(world: World, call: number, outcome: Outcome): Outcome {
+function withQuietPeriod(world: World, call: number, outcome: Outcome): Outcome {
   const { calls, now } = world;
   if (!tierOf(world, calls.tier[call] as number).destination.hedge) return outcome;
   const askedUntil = now + (outcome.retryAfterMs ?? 0);
@@ -120,7 +120,7 @@ function fail(world: World, call: number, outcome: Outcome, verdict: Verdict): v
   calls.throttled[call] = verdict === "throttled" ? 1 : 0;
   const caller = world.isPlain[tier] ? undefined : callerOf(world, call);
   const shard = calls.shard[call] as number;
-  const gates = caller ? gatesOf(caller, applicantFor(world, call), shard) : OPEN_GATES;
+  const gates = caller ? gatesOf(caller, admissionFor(world, call), shard) : OPEN_GATES;
   const random = script?.randomOf(call) ?? world.jitter;
   const history = historyOf(world, call);
   const { now } = world;
@@ -130,7 +130,7 @@ function fail(world: World, call: number, outcome: Outcome, verdict: Verdict): v
     return;
   }
   calls.previousMs[call] = decision.ownDelayMs;
-  if (decision.kind === "retry" && caller?.own?.takeRetry && !caller.own.takeRetry()) {
+  if (decision.kind === "retry" && caller?.custom?.takeRetry && !caller.custom.takeRetry()) {
     endCall(world, call, "retry-budget");
     return;
   }

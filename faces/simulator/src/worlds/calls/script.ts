@@ -5,10 +5,10 @@
 import type { HoldReason, Outcome, Random } from "@redrive/core";
 import { pushEvent } from "../../events/heap.ts";
 import type { CallsScenario } from "../../scenario/scenario.ts";
-import { holderOf } from "../tier/caller.ts";
+import { holdReasonOf } from "../tier/caller.ts";
 import { addCallers } from "./attempts.ts";
-import { turn } from "./calls.ts";
-import { ANSWER, callerOf, createWorld, type Script, START, type World } from "./world.ts";
+import { runEvents } from "./calls.ts";
+import { callerOf, createWorld, RESPONSE, type Script, START, type World } from "./world.ts";
 
 /** A call has the number of its client. Instants are epoch ms, because guards use clock time. */
 export interface ScriptOptions {
@@ -45,7 +45,7 @@ export function runScript(
   world.now = options.startAt;
   addCallers(world, options.guardRandom);
   for (const [client, at] of startsAt.entries()) pushEvent(world.heap, at, START, client);
-  turn(world);
+  runEvents(world);
 }
 
 function scriptOf(options: ScriptOptions, worldOf: () => World): Script {
@@ -64,11 +64,11 @@ function scriptOf(options: ScriptOptions, worldOf: () => World): Script {
       const attempt = calls.attempt[call] as number;
       const client = clientOf(call);
       const wasDueAt = copy > 0 ? at : (dueAt[call] as number);
-      const heldBy = wasDueAt < at ? holderOf(callerOf(worldOf(), call), call) : undefined;
+      const heldBy = wasDueAt < at ? holdReasonOf(callerOf(worldOf(), call), call) : undefined;
       options.onSend({ client, attempt, copy, dueAt: wasDueAt, at, heldBy });
       const { outcome, durationMs } = options.outcomeOf(client, attempt, copy);
       outcomes[request] = outcome;
-      pushEvent(heap, at + durationMs, ANSWER, request);
+      pushEvent(heap, at + durationMs, RESPONSE, request);
     },
     outcomeOf: (request) => outcomes[request] as Outcome,
     onEnd: (call, reason, by) => options.onEnd(clientOf(call), worldOf().now, reason, by),

@@ -1,7 +1,7 @@
 /** Sending: sends attempts and hedges. */
 import { type HedgeOptions, hedgeAfterMs, type Permit } from "@redrive/core";
 import { pushEvent } from "../../events/heap.ts";
-import { askToHedge } from "../tier/caller.ts";
+import { requestHedge } from "../tier/caller.ts";
 import { release, retain, takeRow } from "../tier/pools.ts";
 import { callerOf, HEDGE, REACH, serverOf, TIMEOUT, tierOf, type World } from "./world.ts";
 
@@ -62,6 +62,6 @@ export function onHedge(world: World, request: number): void {
   const isOver = (requests.race[request] as number) !== (calls.generation[call] as number);
   release(requests, request);
   if (isOver || world.now < (calls.quietUntil[call] as number)) return;
-  const permit = askToHedge(callerOf(world, call), calls.shard[call] as number);
+  const permit = requestHedge(callerOf(world, call), calls.shard[call] as number);
   if (permit) send(world, call, permit, copy);
 }

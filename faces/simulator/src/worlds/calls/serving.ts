@@ -3,35 +3,35 @@
  * last it then becomes a call to the next tier.
  */
 import { pushEvent } from "../../events/heap.ts";
-import { countArrivals, noteQueue } from "../../measure/tally.ts";
+import { countArrivals, recordQueue } from "../../measure/tally.ts";
 import { NONE, release } from "../tier/pools.ts";
 import {
   ACCEPTED,
-  answerMs,
+  arrivalResult,
   dequeue,
   enqueue,
-  judgeArrival,
   OK,
   REFUSED,
+  responseMs,
   type Server,
   SILENT,
   serviceTime,
 } from "../tier/server.ts";
-import { WHOLE } from "../tier/timeline.ts";
+import { ALL_SHARDS } from "../tier/timeline.ts";
 import { startCall } from "./attempts.ts";
-import { answer, FINISH, isAwaited, SERVED, serverOf, WAKE, type World } from "./world.ts";
+import { FINISH, isAwaited, respond, SERVED, serverOf, WAKE, type World } from "./world.ts";
 
 export function onReach(world: World, request: number): void {
   const { requests, now } = world;
   const tier = requests.tier[request] as number;
   const server = serverOf(world, tier);
   if (tier === world.servers.length - 1) countArrivals(world.tally, now, 1);
-  const verdict = judgeArrival(server, now, requests.shard[request] as number, world.chance);
+  const verdict = arrivalResult(server, now, requests.shard[request] as number, world.serverDraws);
   if (verdict === ACCEPTED) {
     accept(world, server, tier, request);
     return;
   }
-  if (verdict !== SILENT) answer(world, request, verdict);
+  if (verdict !== SILENT) respond(world, request, verdict);
   release(requests, request);
 }
 
@@ -42,23 +42,23 @@ function accept(world: World, server: Server, tier: number, request: number): vo
     return;
   }
   enqueue(server, request);
-  noteQueue(world.tally, world.now, server.waiting * server.serviceMs);
+  recordQueue(world.tally, world.now, server.waiting * server.serviceMs);
   if (server.serving === NONE) startService(world, tier);
 }
 
 function finishLater(world: World, server: Server, request: number): void {
   server.inProgress++;
   const shard = world.requests.shard[request] as number;
-  const tookMs = answerMs(server, world.now, shard, world.chance);
+  const tookMs = responseMs(server, world.now, shard, world.serverDraws);
   pushEvent(world.heap, world.now + tookMs, FINISH, request);
 }
 
 export function startService(world: World, tier: number): void {
   const server = serverOf(world, tier);
   if (server.serving !== NONE || server.waiting === 0) return;
-  const serviceMs = serviceTime(server, world.now, world.chance);
+  const serviceMs = serviceTime(server, world.now, world.serverDraws);
   if (serviceMs === Number.POSITIVE_INFINITY) {
-    standStill(world, server, tier);
+    waitForTimeline(world, server, tier);
     return;
   }
   const request = nextRequest(world, server);
@@ -77,11 +77,11 @@ function nextRequest(world: World, server: Server): number {
 }
 
 /** The server is stopped: checks again when the timeline changes. A failover loses the queue. */
-function standStill(world: World, server: Server, tier: number): void {
-  const { lostQueue, hangs } = server.timeline.conditionAt(world.now, WHOLE);
+function waitForTimeline(world: World, server: Server, tier: number): void {
+  const { lostQueue, hangs } = server.timeline.conditionAt(world.now, ALL_SHARDS);
   if (lostQueue) {
     for (let request = dequeue(server); request !== NONE; request = dequeue(server)) {
-      if (!hangs) answer(world, request, REFUSED);
+      if (!hangs) respond(world, request, REFUSED);
       release(world.requests, request);
     }
   }
@@ -105,7 +105,7 @@ export function onFinish(world: World, request: number): void {
   const tier = requests.tier[request] as number;
   serverOf(world, tier).inProgress--;
   if (tier === world.servers.length - 1) {
-    answer(world, request, OK);
+    respond(world, request, OK);
     release(requests, request);
     return;
   }

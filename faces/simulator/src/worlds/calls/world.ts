@@ -11,12 +11,12 @@ import type {
   Random,
 } from "@redrive/core";
 import { createHeap, type Heap, pushEvent } from "../../events/heap.ts";
-import type { Watch } from "../../events/progress.ts";
+import type { RunObserver } from "../../events/progress.ts";
 import type { Trace } from "../../events/trace.ts";
 import { createTally, type Tally } from "../../measure/tally.ts";
 import { type Draws, drawsOf } from "../../random/draws.ts";
 import { type CallsScenario, isPlainTier, type Tier } from "../../scenario/scenario.ts";
-import { applicantsOf, type Caller, type OwnGuard } from "../tier/caller.ts";
+import { admissionsOf, type Caller, type CustomGuard } from "../tier/caller.ts";
 import {
   type CallPool,
   createCalls,
@@ -32,7 +32,7 @@ export const ARRIVAL = 0;
 export const SEND = 1;
 export const REACH = 2;
 export const SERVED = 3;
-export const ANSWER = 4;
+export const RESPONSE = 4;
 export const TIMEOUT = 5;
 export const HEDGE = 6;
 export const START = 7;
@@ -41,7 +41,7 @@ export const WAKE = 9;
 /** A call that waits for its guards has no time left. */
 export const EXPIRE = 10;
 /** The guards of a caller may admit waiting calls. */
-export const RING = 11;
+export const ALARM = 11;
 
 /**
  * By kind. At one instant servers work first; then attempts end; then due attempts are sent, and
@@ -61,16 +61,16 @@ export interface Script {
 }
 
 /** Options for labs and scripts. A scenario never needs them. */
-export interface RunOptions extends Watch {
+export interface RunOptions extends RunObserver {
   /** A custom guard for each client. */
-  readonly ownGuard?: ((client: number) => OwnGuard) | undefined;
+  readonly customGuard?: ((client: number) => CustomGuard) | undefined;
   readonly script?: Script;
 }
 
 export interface World {
   readonly scenario: CallsScenario;
   readonly request: CallRequest;
-  readonly applicants: readonly AdmissionRequest[];
+  readonly admissions: readonly AdmissionRequest[];
   readonly servers: readonly Server[];
   /**
    * First by tier, if it has guards. Then by client, if each client has its own guards and the
@@ -90,7 +90,7 @@ export interface World {
   /** Random streams, one per purpose. */
   readonly arrivals: Draws;
   readonly wire: Draws;
-  readonly chance: Draws;
+  readonly serverDraws: Draws;
   readonly jitter: Draws;
   /** By client: calls made and calls that succeeded. */
   readonly callsOf: Float64Array;
@@ -104,7 +104,7 @@ export interface World {
 export function createWorld(
   scenario: CallsScenario,
   seed: number | string,
-  { trace, ownGuard, script }: RunOptions,
+  { trace, customGuard, script }: RunOptions,
 ): World {
   const { tiers, clients, timeline, horizonMs, windowMs } = scenario;
   const last = tiers.length - 1;
@@ -112,18 +112,18 @@ export function createWorld(
   const servers = tiers.map((tier, index) =>
     createServer(tier.server, timelineOf(timeline, index, last)),
   );
-  const troubleEndMs = (servers[last] as Server).timeline.endMs;
+  const triggerEndMs = (servers[last] as Server).timeline.endMs;
   const isPlain = (tier: Tier, index: number) =>
-    isPlainTier(tier) && !tier.destination.hedge && !script && (index > 0 || !ownGuard);
+    isPlainTier(tier) && !tier.destination.hedge && !script && (index > 0 || !customGuard);
   return {
     scenario,
     request: { patience: scenario.patience },
-    applicants: applicantsOf(scenario),
+    admissions: admissionsOf(scenario),
     servers,
     callers: [],
     isPlain: tiers.map(isPlain),
     heap: createHeap(1024, RANKS),
-    tally: createTally({ horizonMs, windowMs, troubleEndMs }),
+    tally: createTally({ horizonMs, windowMs, triggerEndMs }),
     trace,
     script,
     calls: createCalls(),
@@ -131,7 +131,7 @@ export function createWorld(
     permits: [],
     arrivals: drawsOf(seed, "arrivals"),
     wire: drawsOf(seed, "wire"),
-    chance: drawsOf(seed, "server"),
+    serverDraws: drawsOf(seed, "server"),
     jitter: drawsOf(seed, "jitter"),
     callsOf: new Float64Array(count),
     successesOf: new Float64Array(count),
@@ -160,10 +160,10 @@ export function isAwaited({ calls, requests }: World, request: number): boolean 
 }
 
 /** Sends the response of a request. */
-export function answer(world: World, request: number, outcome: number): void {
+export function respond(world: World, request: number, outcome: number): void {
   const { requests, heap, wire } = world;
-  requests.answer[request] = outcome;
+  requests.response[request] = outcome;
   retain(requests, request);
   const server = serverOf(world, requests.tier[request] as number);
-  pushEvent(heap, world.now + server.hop(wire), ANSWER, request);
+  pushEvent(heap, world.now + server.hop(wire), RESPONSE, request);
 }

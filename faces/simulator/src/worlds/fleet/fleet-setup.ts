@@ -1,5 +1,5 @@
 /** Fleet setup: what both fleet engines start with, and the result that both return. */
-import { createTally, fairnessOfSpans, type Tally } from "../../measure/tally.ts";
+import { createTally, fairnessOfDurations, type Tally } from "../../measure/tally.ts";
 import type { WorldRun } from "../../measure/world-run.ts";
 import type { CallsScenario, Tier } from "../../scenario/scenario.ts";
 import type { ClosedClients } from "../../scenario/scenario-document.ts";
@@ -20,7 +20,7 @@ export function setUpFleet(scenario: CallsScenario): FleetSetup {
     clients: clients as ClosedClients,
     tier: tiers[0] as Tier,
     timeline,
-    tally: createTally({ horizonMs, windowMs, troubleEndMs: timeline.endMs }),
+    tally: createTally({ horizonMs, windowMs, triggerEndMs: timeline.endMs }),
   };
 }
 
@@ -28,7 +28,7 @@ export function fleetRun({ tally, timeline }: Pick<FleetSetup, "tally" | "timeli
   return {
     engine: "fleet",
     tally,
-    fairness: fairnessOfSpans(tally),
+    fairness: fairnessOfDurations(tally),
     triggerStartMs: timeline.startMs,
     triggerEndMs: timeline.endMs,
   };

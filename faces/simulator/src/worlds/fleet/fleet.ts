@@ -9,8 +9,8 @@ import {
   advanceWheel,
   createWheel,
   MEMBER_MASK,
-  NOTE,
-  noteOf,
+  PAYLOAD,
+  payloadOf,
   popEntry,
   pushEntry,
   type Wheel,
@@ -20,8 +20,8 @@ import {
   countAt,
   countLost,
   countSucceeded,
-  noteQueue,
   OFFERED,
+  recordQueue,
   type Tally,
 } from "../../measure/tally.ts";
 import type { WorldRun } from "../../measure/world-run.ts";
@@ -102,21 +102,21 @@ function runEvents(
   trace: Trace | undefined,
 ): void {
   const { wheel, tally } = fleet;
-  const chance = drawsOf(seed, "server").state;
+  const serverDraws = drawsOf(seed, "server").state;
   const jitter = drawsOf(seed, "jitter").state;
-  const visit = { chance, jitter, trace };
+  const visit = { serverDraws, jitter, trace };
   while (advanceWheel(wheel)) {
     const { now } = wheel;
     const condition = timeline.conditionAt(now, 0);
     const failedAt = condition.hangs ? now + fleet.hangMs : now;
     const arrivals = visitTick(fleet, condition, failedAt, visit);
     countArrivals(tally, now, arrivals);
-    noteQueue(tally, now, Math.max(0, fleet.freeAt - now));
+    recordQueue(tally, now, Math.max(0, fleet.freeAt - now));
   }
 }
 
 interface Visit {
-  readonly chance: Int32Array;
+  readonly serverDraws: Int32Array;
   readonly jitter: Int32Array;
   readonly trace: Trace | undefined;
 }
@@ -145,9 +145,9 @@ function refuseAll(fleet: Fleet, failedAt: number, visit: Visit): number {
   let waitedMs = 0;
   for (let entry = popEntry(wheel); entry >= 0; entry = popEntry(wheel)) {
     arrivals++;
-    if (trace !== undefined) trace.note(wheel.now, 0, entry & MEMBER_MASK);
-    const failed = entry + NOTE;
-    const waitMs = nextWait(waits, noteOf(failed), failedAt, 0, draws ? nextDraw(jitter) : 0);
+    if (trace !== undefined) trace.record(wheel.now, 0, entry & MEMBER_MASK);
+    const failed = entry + PAYLOAD;
+    const waitMs = nextWait(waits, payloadOf(failed), failedAt, 0, draws ? nextDraw(jitter) : 0);
     if (waitMs < 0) {
       lose(fleet, failed, waitMs, failedAt);
       continue;
@@ -163,16 +163,16 @@ function visitEach(fleet: Fleet, condition: Condition, failedAt: number, visit: 
   const { wheel } = fleet;
   const { now } = wheel;
   const { draws } = fleet.waits.kernel;
-  const { chance, jitter, trace } = visit;
+  const { serverDraws, jitter, trace } = visit;
   const failShare = Math.max(condition.failShare, fleet.failureRate);
   let arrivals = 0;
   for (let entry = popEntry(wheel); entry >= 0; entry = popEntry(wheel)) {
     arrivals++;
-    const isFailed = condition.down || (failShare > 0 && nextDraw(chance) < failShare);
+    const isFailed = condition.down || (failShare > 0 && nextDraw(serverDraws) < failShare);
     const doneAt = isFailed ? -1 : serve(fleet, now);
-    trace?.note(now, doneAt < 0 ? 0 : 1, entry & MEMBER_MASK);
+    trace?.record(now, doneAt < 0 ? 0 : 1, entry & MEMBER_MASK);
     if (doneAt >= 0) succeed(fleet, entry, doneAt);
-    else retry(fleet, entry + NOTE, failedAt, draws ? nextDraw(jitter) : 0);
+    else retry(fleet, entry + PAYLOAD, failedAt, draws ? nextDraw(jitter) : 0);
   }
   return arrivals;
 }
@@ -187,10 +187,10 @@ function succeed(fleet: Fleet, entry: number, doneAt: number): void {
   const { tally } = fleet;
   const tookMs = doneAt - startOf(fleet, entry);
   if (tookMs >= fleet.budgetMs) {
-    retry(fleet, entry + NOTE, doneAt, 0);
+    retry(fleet, entry + PAYLOAD, doneAt, 0);
     return;
   }
-  tally.attempts += noteOf(entry) + 1;
+  tally.attempts += payloadOf(entry) + 1;
   countSucceeded(tally, doneAt, tookMs);
 }
 
@@ -200,7 +200,7 @@ function retry(fleet: Fleet, failed: number, failedAt: number, draw: number): vo
   const client = failed & MEMBER_MASK;
   const elapsedMs = Math.min(fleet.budgetMs, failedAt - startOf(fleet, failed));
   const previous = previousMs.length === 0 ? 0 : (previousMs[client] as number);
-  const waitMs = nextWait(waits, noteOf(failed), elapsedMs, previous, draw);
+  const waitMs = nextWait(waits, payloadOf(failed), elapsedMs, previous, draw);
   if (waitMs < 0) {
     lose(fleet, failed, waitMs, startOf(fleet, failed) + elapsedMs);
     return;
@@ -211,6 +211,6 @@ function retry(fleet: Fleet, failed: number, failedAt: number, draw: number): vo
 }
 
 function lose({ tally }: Fleet, failed: number, stop: number, failedAt: number): void {
-  tally.attempts += noteOf(failed);
+  tally.attempts += payloadOf(failed);
   countLost(tally, stopReason(stop), failedAt);
 }

@@ -14,17 +14,22 @@ import {
   type Policy,
   type Verdict,
 } from "@redrive/core";
-import { type Calendar, createCalendar, popNext, pushMember } from "../../events/event-queue.ts";
+import {
+  createEventQueue,
+  type EventQueue,
+  popNext,
+  pushMember,
+} from "../../events/event-queue.ts";
 import { pushEvent } from "../../events/heap.ts";
-import { assertMost, MAX_EVENTS } from "../../events/limits.ts";
+import { assertAtMost, MAX_EVENTS } from "../../events/limits.ts";
 import type { Trace } from "../../events/trace.ts";
 import {
   countArrivals,
   countAt,
   countLost,
   countSucceeded,
-  noteQueue,
   OFFERED,
+  recordQueue,
   type Tally,
 } from "../../measure/tally.ts";
 import type { WorldRun } from "../../measure/world-run.ts";
@@ -32,17 +37,17 @@ import { type Draws, drawsOf } from "../../random/draws.ts";
 import type { CallsScenario, Tier } from "../../scenario/scenario.ts";
 import type { ClosedClients } from "../../scenario/scenario-document.ts";
 import {
-  applicantsOf,
-  askToSend,
+  admissionsOf,
   type Caller,
   createCaller,
   type Engine,
   expireCall,
   gatesOf,
   leaveGuards,
-  ringAlarm,
+  onAlarm,
+  requestSend,
 } from "../tier/caller.ts";
-import { answerOutcome, TIMED_OUT } from "../tier/response-outcome.ts";
+import { responseOutcome, TIMED_OUT } from "../tier/response-outcome.ts";
 import { FAILED, OK, REFUSED, SILENT, THROTTLED } from "../tier/server.ts";
 import type { Timeline } from "../tier/timeline.ts";
 import { type CountingServer, createCountingServer, serveCounted } from "./fleet-server.ts";
@@ -57,7 +62,7 @@ const END = 2;
 const CUT = 3;
 /** A waiting call has no time left; a caller's guards may admit waiting calls. */
 const EXPIRE = 4;
-const RING = 5;
+const ALARM = 5;
 
 /** The order at one instant, as in the general engine: timeouts come before responses. */
 const RANKS = Uint8Array.of(3, 2, 1, 0, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
@@ -65,16 +70,16 @@ const RANKS = Uint8Array.of(3, 2, 1, 0, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
 interface GuardedFleet {
   readonly policy: Policy;
   readonly request: CallRequest;
-  readonly applicants: readonly AdmissionRequest[];
+  readonly admissions: readonly AdmissionRequest[];
   readonly server: CountingServer;
   readonly overload: number;
   readonly retryAfterMs: number | undefined;
   readonly timeline: Timeline;
-  readonly calendar: Calendar;
+  readonly queue: EventQueue;
   readonly tally: Tally;
   readonly callers: Caller[];
   readonly jitter: Draws;
-  readonly chance: Draws;
+  readonly serverDraws: Draws;
   /** By client. */
   readonly startedAt: Float64Array;
   readonly sentAt: Float64Array;
@@ -82,7 +87,7 @@ interface GuardedFleet {
   readonly attempts: Uint16Array;
   readonly throttled: Uint8Array;
   /** The response of the current attempt: see `server.ts`. */
-  readonly answers: Uint8Array;
+  readonly responses: Uint8Array;
   readonly permits: (Permit | undefined)[];
   now: number;
 }
@@ -96,27 +101,27 @@ export function runGuardedFleet(
   const fleet = createFleet(setup, scenario.patience, seed);
   addCallers(fleet, scenario, seed);
   start(fleet, setup.clients);
-  const { calendar } = fleet;
-  const { heap } = calendar;
-  for (let events = 0; popNext(calendar); events++) {
+  const { queue } = fleet;
+  const { heap } = queue;
+  for (let events = 0; popNext(queue); events++) {
     const { at, kind, subject } = heap;
-    assertMost(events, MAX_EVENTS, "events");
+    assertAtMost(events, MAX_EVENTS, "events");
     fleet.now = at;
-    trace?.note(at, kind, subject);
-    (STEPS[kind] as Step)(fleet, subject);
+    trace?.record(at, kind, subject);
+    (HANDLERS[kind] as Handler)(fleet, subject);
   }
   return fleetRun(setup);
 }
 
-type Step = (fleet: GuardedFleet, subject: number) => void;
+type Handler = (fleet: GuardedFleet, subject: number) => void;
 
-const STEPS: readonly Step[] = [
+const HANDLERS: readonly Handler[] = [
   onStart,
-  ask,
-  (fleet, client) => end(fleet, client, answerOf(fleet, client)),
+  requestAttempt,
+  (fleet, client) => end(fleet, client, responseOf(fleet, client)),
   (fleet, client) => end(fleet, client, TIMED_OUT),
   (fleet, client) => expireCall(callerOf(fleet, client), client),
-  ({ callers, calendar }, index) => ringAlarm(callers[index] as Caller, calendar.heap.order),
+  ({ callers, queue }, index) => onAlarm(callers[index] as Caller, queue.heap.order),
 ];
 
 function createFleet(
@@ -129,22 +134,22 @@ function createFleet(
   return {
     policy: destination.policy,
     request: { patience },
-    applicants: applicantsOf({ patience }),
+    admissions: admissionsOf({ patience }),
     server: createCountingServer(server),
     overload: server.overload === "429" ? THROTTLED : REFUSED,
     retryAfterMs: server.retryAfterMs,
     timeline,
-    calendar: createCalendar(count, RANKS),
+    queue: createEventQueue(count, RANKS),
     tally,
     callers: [],
     jitter: drawsOf(seed, "jitter"),
-    chance: drawsOf(seed, "server"),
+    serverDraws: drawsOf(seed, "server"),
     startedAt: new Float64Array(count),
     sentAt: new Float64Array(count),
     previousMs: new Float64Array(count),
     attempts: new Uint16Array(count),
     throttled: new Uint8Array(count),
-    answers: new Uint8Array(count),
+    responses: new Uint8Array(count),
     permits: [],
     now: 0,
   };
@@ -163,7 +168,7 @@ function addCallers(fleet: GuardedFleet, scenario: CallsScenario, seed: number |
 
 function engineOf(fleet: GuardedFleet): Engine {
   const { startedAt, attempts, previousMs, tally } = fleet;
-  const { heap } = fleet.calendar;
+  const { heap } = fleet.queue;
   return {
     now: () => fleet.now,
     historyOf: (client) => ({
@@ -175,16 +180,16 @@ function engineOf(fleet: GuardedFleet): Engine {
     end: (_client, reason) => countLost(tally, reason, fleet.now),
     setExpiry: (client, at) => pushEvent(heap, at, EXPIRE, client),
     setAlarm(index, at) {
-      pushEvent(heap, at, RING, index);
+      pushEvent(heap, at, ALARM, index);
       return heap.order;
     },
   };
 }
 
 /** Schedules the first calls, all at once or evenly spread. */
-function start({ calendar }: GuardedFleet, { count, startSpreadMs = 0 }: ClosedClients): void {
+function start({ queue }: GuardedFleet, { count, startSpreadMs = 0 }: ClosedClients): void {
   for (let client = 0; client < count; client++) {
-    pushMember(calendar, (startSpreadMs * client) / count, START, client);
+    pushMember(queue, (startSpreadMs * client) / count, START, client);
   }
 }
 
@@ -193,27 +198,27 @@ function onStart(fleet: GuardedFleet, client: number): void {
   startedAt[client] = now;
   tally.calls++;
   countAt(tally, OFFERED, now);
-  ask(fleet, client);
+  requestAttempt(fleet, client);
 }
 
 function callerOf({ callers }: GuardedFleet, client: number): Caller {
   return (callers[client] ?? callers[0]) as Caller;
 }
 
-function applicantFor(fleet: GuardedFleet, client: number): AdmissionRequest {
+function admissionFor(fleet: GuardedFleet, client: number): AdmissionRequest {
   const isRetry = (fleet.attempts[client] as number) > 0;
-  return fleet.applicants[
+  return fleet.admissions[
     isRetry ? 1 + (fleet.throttled[client] as number) : 0
   ] as AdmissionRequest;
 }
 
-function ask(fleet: GuardedFleet, client: number): void {
-  askToSend(callerOf(fleet, client), client, applicantFor(fleet, client), 0);
+function requestAttempt(fleet: GuardedFleet, client: number): void {
+  requestSend(callerOf(fleet, client), client, admissionFor(fleet, client), 0);
 }
 
 /** Sends an attempt. The server is simple: its response and the time of it are known at once. */
 function send(fleet: GuardedFleet, client: number, permit: Permit): void {
-  const { tally, policy, startedAt, calendar, now } = fleet;
+  const { tally, policy, startedAt, queue, now } = fleet;
   fleet.permits[client] = permit;
   fleet.sentAt[client] = now;
   fleet.attempts[client] = (fleet.attempts[client] as number) + 1;
@@ -223,29 +228,29 @@ function send(fleet: GuardedFleet, client: number, permit: Permit): void {
   // Computed as in the general engine, because sums of durations are not exact.
   const leftMs = (startedAt[client] as number) + policy.totalBudgetMs - now;
   const cutAt = now + Math.min(policy.attemptTimeoutMs, leftMs);
-  if (doneAt < cutAt) pushMember(calendar, doneAt, END, client);
-  else pushMember(calendar, cutAt, CUT, client);
+  if (doneAt < cutAt) pushMember(queue, doneAt, END, client);
+  else pushMember(queue, cutAt, CUT, client);
 }
 
 /** Stores the response in `responses` and returns when it comes; infinite without one. */
 function arrive(fleet: GuardedFleet, client: number): number {
-  const { server, timeline, chance, answers, tally, now } = fleet;
+  const { server, timeline, serverDraws, responses, tally, now } = fleet;
   const { down, hangs, failShare } = timeline.conditionAt(now, 0);
   if (down) {
-    answers[client] = hangs ? SILENT : REFUSED;
+    responses[client] = hangs ? SILENT : REFUSED;
     return hangs ? Number.POSITIVE_INFINITY : now;
   }
   const share = Math.max(failShare, server.failureRate);
-  const isFailed = share > 0 && chance.next() < share;
+  const isFailed = share > 0 && serverDraws.next() < share;
   const doneAt = isFailed ? -1 : serveCounted(server, now);
-  if (!isFailed) noteQueue(tally, now, Math.max(0, server.freeAt - now));
+  if (!isFailed) recordQueue(tally, now, Math.max(0, server.freeAt - now));
   const refusal = isFailed ? FAILED : fleet.overload;
-  answers[client] = doneAt < 0 ? refusal : OK;
+  responses[client] = doneAt < 0 ? refusal : OK;
   return doneAt < 0 ? now : doneAt;
 }
 
-function answerOf({ answers, retryAfterMs }: GuardedFleet, client: number): Outcome {
-  return answerOutcome(answers[client] as number, retryAfterMs);
+function responseOf({ responses, retryAfterMs }: GuardedFleet, client: number): Outcome {
+  return responseOutcome(responses[client] as number, retryAfterMs);
 }
 
 function end(fleet: GuardedFleet, client: number, outcome: Outcome): void {
@@ -261,9 +266,9 @@ function end(fleet: GuardedFleet, client: number, outcome: Outcome): void {
 
 /** An attempt failed: core decides what follows. */
 function fail(fleet: GuardedFleet, client: number, outcome: Outcome, verdict: Verdict): void {
-  const { policy, request, tally, calendar, jitter, now } = fleet;
+  const { policy, request, tally, queue, jitter, now } = fleet;
   fleet.throttled[client] = verdict === "throttled" ? 1 : 0;
-  const gates = gatesOf(callerOf(fleet, client), applicantFor(fleet, client), 0);
+  const gates = gatesOf(callerOf(fleet, client), admissionFor(fleet, client), 0);
   const history = {
     attempt: fleet.attempts[client] as number,
     startedAt: fleet.startedAt[client] as number,
@@ -277,5 +282,5 @@ function fail(fleet: GuardedFleet, client: number, outcome: Outcome, verdict: Ve
   fleet.previousMs[client] = decision.ownDelayMs;
   const waitMs = decision.kind === "hold" ? decision.until - now : decision.delayMs;
   tally.waitedMs += waitMs;
-  pushMember(calendar, now + waitMs, DUE, client);
+  pushMember(queue, now + waitMs, DUE, client);
 }

@@ -36,9 +36,9 @@ import type { Tier } from "../../scenario/scenario.ts";
  * A guard that a lab supplies for published models that count differently from core. It is checked
  * before core's guards.
  */
-export interface OwnGuard {
+export interface CustomGuard {
   /** A first attempt starts. */
-  noteFirst?(): void;
+  onFirst?(): void;
   /** Returns whether a retry may be sent, and takes its cost. */
   takeRetry?(): boolean;
   /** Returns whether any attempt may be sent. */
@@ -69,7 +69,7 @@ export interface Caller {
   readonly engine: Engine;
   readonly policy: Policy;
   readonly request: CallRequest;
-  readonly own: OwnGuard | undefined;
+  readonly custom: CustomGuard | undefined;
   readonly guards: Guards;
   readonly admission: Admission;
   readonly waiting: WaitingCalls<number>;
@@ -88,7 +88,7 @@ export function createCaller(
   request: CallRequest,
   engine: Engine,
   random: Random,
-  own: OwnGuard | undefined,
+  custom: CustomGuard | undefined,
 ): Caller {
   const { policy, retryAfterGate, breaker } = destination;
   const now = Math.floor(engine.now());
@@ -100,11 +100,11 @@ export function createCaller(
     engine,
     policy,
     request,
-    own,
+    custom,
     guards,
     admission,
     waiting: new WaitingCalls<number>(admission, {
-      mayStart: (call) => isInTime(caller, call) || endHeld(caller, call),
+      mayStart: (call) => isInTime(caller, call) || endHeldCall(caller, call),
       admitted: engine.send,
       refused: (call, reason) => engine.end(call, reason),
     }),
@@ -126,15 +126,15 @@ function breakerOf({ breakers, guards }: Caller, shard: number): Breaker | undef
 }
 
 /** An attempt is due: it is sent, it waits, or its call ends. */
-export function askToSend(
+export function requestSend(
   caller: Caller,
   call: number,
-  applicant: AdmissionRequest,
+  admissionRequest: AdmissionRequest,
   shard: number,
 ): void {
   const { engine, policy, request, admission, waiting } = caller;
   const breaker = breakerOf(caller, shard);
-  const permit = waiting.enter(applicant, breaker, wholeNow(caller));
+  const permit = waiting.enter(admissionRequest, breaker, wholeNow(caller));
   const { refusal = "hold" } = admission;
   if (permit) engine.send(call, permit);
   else if (refusal !== "hold") engine.end(call, refusal);
@@ -142,7 +142,7 @@ export function askToSend(
     // The exact instant: with whole ms a call could wait past the end of its budget.
     const decision = admit(policy, request, engine.historyOf(call), admission, engine.now());
     if (decision.kind === "stop") engine.end(call, decision.reason, decision.by);
-    else hold(caller, call, waiting.join(call, applicant, breaker));
+    else hold(caller, call, waiting.join(call, admissionRequest, breaker));
   }
 }
 
@@ -159,13 +159,13 @@ function hold(caller: Caller, call: number, entry: WaitingEntry<number> | undefi
 }
 
 /** A permit for a hedge, or undefined. A hedge never waits: without a permit it is not sent. */
-export function askToHedge(caller: Caller, shard: number): Permit | undefined {
+export function requestHedge(caller: Caller, shard: number): Permit | undefined {
   return caller.admission.enter(HEDGE_REQUEST, breakerOf(caller, shard), wholeNow(caller));
 }
 
 /** The gates of the next retry, for `decide`. */
-export function gatesOf(caller: Caller, applicant: AdmissionRequest, shard: number): Gates {
-  return retryGates(caller.admission, applicant, breakerOf(caller, shard), wholeNow(caller));
+export function gatesOf(caller: Caller, admissionRequest: AdmissionRequest, shard: number): Gates {
+  return retryGates(caller.admission, admissionRequest, breakerOf(caller, shard), wholeNow(caller));
 }
 
 /**
@@ -179,9 +179,9 @@ export function leaveGuards(
   verdict: Verdict,
   durationMs: number,
 ): void {
-  const { admission, own, policy } = caller;
+  const { admission, custom, policy } = caller;
   const now = wholeNow(caller);
-  if (verdict !== "aborted") own?.leave?.(now, shard, verdict === "success");
+  if (verdict !== "aborted") custom?.leave?.(now, shard, verdict === "success");
   admission.leave(permit, breakerOf(caller, shard), policy, outcome, verdict, durationMs, now);
   wake(caller);
 }
@@ -201,7 +201,7 @@ function arm(caller: Caller, at: number): void {
 }
 
 /** An alarm is due. It is ignored if it was set to another instant since then. */
-export function ringAlarm(caller: Caller, alarm: number): void {
+export function onAlarm(caller: Caller, alarm: number): void {
   if (alarm !== caller.alarm) return;
   caller.alarmAt = NEVER;
   wake(caller);
@@ -217,7 +217,7 @@ export function expireCall(caller: Caller, call: number): void {
   if (!entry?.isWaiting || isInTime(caller, call)) return;
   waiting.remove(entry);
   if (waiting.size === 0) arm(caller, NEVER);
-  endHeld(caller, call);
+  endHeldCall(caller, call);
 }
 
 /** When the call's total budget ends. */
@@ -230,15 +230,15 @@ function isInTime(caller: Caller, call: number): boolean {
 }
 
 /** Ends a held call. Returns false, because the call may not start. */
-function endHeld(caller: Caller, call: number): false {
+function endHeldCall(caller: Caller, call: number): false {
   const { engine } = caller;
   if (engine.historyOf(call).attempt > 0) engine.end(call, "budget");
-  else engine.end(call, "held", holderOf(caller, call));
+  else engine.end(call, "held", holdReasonOf(caller, call));
   return false;
 }
 
 /** The guard that held the call last. Only for calls that were held. */
-export function holderOf({ entries }: Caller, call: number): HoldReason | undefined {
+export function holdReasonOf({ entries }: Caller, call: number): HoldReason | undefined {
   return entries[call]?.lane.heldBy;
 }
 
@@ -246,7 +246,7 @@ export function holderOf({ entries }: Caller, call: number): HoldReason | undefi
  * The admission requests of a scenario: a first attempt, a retry, a retry after a throttling
  * response.
  */
-export function applicantsOf({ patience }: CallRequest): readonly AdmissionRequest[] {
+export function admissionsOf({ patience }: CallRequest): readonly AdmissionRequest[] {
   const patient = patience === "wait";
   return [
     admissionRequestOf(false, patient, false),

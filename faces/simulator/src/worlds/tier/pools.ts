@@ -4,7 +4,7 @@
  * servers finish work that no client waits for any more.
  */
 
-import { twice } from "../../events/limits.ts";
+import { doubleLength } from "../../events/limits.ts";
 
 export const NONE = -1;
 
@@ -51,7 +51,7 @@ export interface RequestPool {
   /** The next request of the same attempt (a hedge), or NONE. */
   sibling: Int32Array;
   /** The response: see `server.ts`. */
-  answer: Int32Array;
+  response: Int32Array;
   /** Events and queues that still refer to it. At 0 the row is free. */
   references: Int32Array;
 }
@@ -92,7 +92,7 @@ export function createRequests(): RequestPool {
     sentAt: floats(),
     copy: ints(),
     sibling: ints(),
-    answer: ints(),
+    response: ints(),
     references: ints(),
   };
 }
@@ -108,7 +108,8 @@ export function takeRow(pool: CallPool | RequestPool): number {
 function enlarge(pool: CallPool | RequestPool): void {
   const rows = pool as unknown as Record<string, unknown>;
   for (const [name, column] of Object.entries(rows)) {
-    if (column instanceof Int32Array || column instanceof Float64Array) rows[name] = twice(column);
+    if (column instanceof Int32Array || column instanceof Float64Array)
+      rows[name] = doubleLength(column);
   }
 }
 

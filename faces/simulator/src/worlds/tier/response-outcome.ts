@@ -7,7 +7,7 @@ import { FAILED, OK, THROTTLED } from "./server.ts";
 export const TIMED_OUT: Outcome = { kind: "error", errorClass: "timeout", sent: true };
 const FAILURE: Outcome = statusOutcome(500);
 
-export function answerOutcome(answer: number, retryAfterMs: number | undefined): Outcome {
+export function responseOutcome(answer: number, retryAfterMs: number | undefined): Outcome {
   if (answer === OK) return SUCCESS;
   if (answer === FAILED) return FAILURE;
   return statusOutcome(answer === THROTTLED ? 429 : 503, retryAfterMs);

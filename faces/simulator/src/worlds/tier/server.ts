@@ -3,12 +3,12 @@
  * whether one still waits for a request.
  */
 
-import { twice } from "../../events/limits.ts";
+import { doubleLength } from "../../events/limits.ts";
 import type { Draws } from "../../random/draws.ts";
-import { exponential, type Span, spanOf } from "../../random/durations.ts";
+import { type DurationSampler, durationSampler, exponential } from "../../random/durations.ts";
 import type { ServerDocument } from "../../scenario/scenario-document.ts";
 import { NONE } from "./pools.ts";
-import { type Timeline, WHOLE } from "./timeline.ts";
+import { ALL_SHARDS, type Timeline } from "./timeline.ts";
 
 /** How a server responds to a request. */
 export const OK = 0;
@@ -29,9 +29,9 @@ export interface Server {
   readonly queueMs: number;
   readonly isLifo: boolean;
   readonly dropsExpired: boolean;
-  readonly latency: Span;
+  readonly latency: DurationSampler;
   readonly perCallMs: number;
-  readonly hop: Span;
+  readonly hop: DurationSampler;
   readonly failureRate: number;
   readonly shards: number;
   /** REFUSED or THROTTLED: the response of a full queue. */
@@ -57,9 +57,9 @@ export function createServer(document: ServerDocument, timeline: Timeline): Serv
     queueMs: document.queueMs ?? Number.POSITIVE_INFINITY,
     isLifo: document.discipline === "LIFO",
     dropsExpired: document.dropsExpired ?? false,
-    latency: spanOf(document.latency ?? 0),
+    latency: durationSampler(document.latency ?? 0),
     perCallMs: document.perCallMs ?? 0,
-    hop: spanOf(document.hop ?? 0),
+    hop: durationSampler(document.hop ?? 0),
     failureRate: document.failureRate ?? 0,
     shards: document.shards ?? 1,
     overload: document.overload === "429" ? THROTTLED : REFUSED,
@@ -77,20 +77,21 @@ export function createServer(document: ServerDocument, timeline: Timeline): Serv
  * What happens to a request that arrives now: FAILED at once, REFUSED, THROTTLED, SILENT or
  * ACCEPTED.
  */
-export function judgeArrival(server: Server, now: number, shard: number, draws: Draws): number {
+export function arrivalResult(server: Server, now: number, shard: number, draws: Draws): number {
   const { down, hangs, lostQueue, failShare } = server.timeline.conditionAt(now, shard);
   if (down && !hangs) return REFUSED;
   const share = Math.max(failShare, server.failureRate);
   if (!down && share > 0 && draws.next() < share) return FAILED;
   // A stopped server keeps arriving requests in its queue, if it has one. A shard has none.
-  const keeps = server.serviceMs > 0 && !lostQueue && server.timeline.conditionAt(now, WHOLE).down;
+  const keeps =
+    server.serviceMs > 0 && !lostQueue && server.timeline.conditionAt(now, ALL_SHARDS).down;
   if (down && !keeps) return SILENT;
   const ahead = server.waiting + (server.serving === NONE ? 0 : 1);
   return ahead * server.serviceMs >= server.queueMs && ahead > 0 ? server.overload : ACCEPTED;
 }
 
 /** Time from acceptance (or the end of service) to the response. */
-export function answerMs(server: Server, now: number, shard: number, draws: Draws): number {
+export function responseMs(server: Server, now: number, shard: number, draws: Draws): number {
   const { slowFactor } = server.timeline.conditionAt(now, shard);
   return (server.latency(draws) + server.perCallMs * server.inProgress) * slowFactor;
 }
@@ -104,7 +105,7 @@ export function enqueue(server: Server, request: number): void {
 /** Doubles a full ring. The requests that had wrapped to its beginning move behind its old end. */
 function enlargeRing(server: Server): void {
   const { ring, first } = server;
-  server.ring = twice(ring);
+  server.ring = doubleLength(ring);
   server.ring.copyWithin(ring.length, 0, first);
 }
 
@@ -121,7 +122,7 @@ export function dequeue(server: Server): number {
 
 /** The service time of one request now; infinite while the server is stopped. */
 export function serviceTime(server: Server, now: number, draws: Draws): number {
-  const { down, capacityFactor, slowFactor } = server.timeline.conditionAt(now, WHOLE);
+  const { down, capacityFactor, slowFactor } = server.timeline.conditionAt(now, ALL_SHARDS);
   if (down || capacityFactor === 0) return Number.POSITIVE_INFINITY;
   const share = server.isExponential ? exponential(draws) : 1;
   return (server.serviceMs * share * slowFactor) / capacityFactor;

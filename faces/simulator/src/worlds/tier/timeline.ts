@@ -32,7 +32,7 @@ const WARM_STEP_MS = 100;
  * Instead of a shard: the whole server with its one queue. Phases of a single shard do not affect
  * it.
  */
-export const WHOLE = -1;
+export const ALL_SHARDS = -1;
 
 export interface Timeline {
   /** The condition of a shard, or of `ALL_SHARDS`, at `now`. The object is reused. */
@@ -64,7 +64,7 @@ export function timelineOf(
     const key = sharded ? shard : 0;
     const known = cached.get(key);
     if (known && now < known.untilMs) return known.condition;
-    const fresh = { condition: stateAt(ofServer, now, key), untilMs: nextEdge(ofServer, now) };
+    const fresh = { condition: conditionOf(ofServer, now, key), untilMs: nextEdge(ofServer, now) };
     cached.set(key, fresh);
     return fresh.condition;
   }
@@ -83,12 +83,12 @@ function isOn(phase: PhaseDocument, now: number): boolean {
   return now >= phase.atMs && now < phase.atMs + phase.forMs;
 }
 
-function stateAt(phases: readonly PhaseDocument[], now: number, shard: number): Condition {
+function conditionOf(phases: readonly PhaseDocument[], now: number, shard: number): Condition {
   const state = { ...HEALTHY };
   for (const phase of phases) {
     if (phase.shard !== undefined && phase.shard !== shard) continue;
     if (isOn(phase, now)) apply(state, phase);
-    else if (phase.kind === "FAILOVER") state.capacityFactor *= warmth(phase, now);
+    else if (phase.kind === "FAILOVER") state.capacityFactor *= warmFactor(phase, now);
   }
   return state;
 }
@@ -116,7 +116,7 @@ function apply(state: Condition, phase: PhaseDocument): void {
 }
 
 /** The share of the capacity after a failover. It grows linearly from a tenth to all of it. */
-function warmth(phase: PhaseDocument, now: number): number {
+function warmFactor(phase: PhaseDocument, now: number): number {
   const sinceMs = now - phase.atMs - phase.forMs;
   const { warmMs = 0 } = phase;
   return sinceMs < 0 || sinceMs >= warmMs ? 1 : 0.1 + (0.9 * sinceMs) / warmMs;

@@ -3,7 +3,7 @@ import type { LintContext, LintSubject } from "./subject.ts";
 
 export const budget = { retryBudget: { ratio: 0.1 } } as const;
 
-export const hurts: Readonly<Record<string, readonly [LintSubject, LintContext]>> = {
+export const lintExamples: Readonly<Record<string, readonly [LintSubject, LintContext]>> = {
   "no-wait": [{ initialDelayMs: 0 }, {}],
   "no-jitter": [{ jitterType: "NONE" }, { clients: 1000 }],
   "narrow-jitter": [{ jitterType: "PROPORTIONAL", jitterRatio: 0.05 }, {}],
@@ -54,8 +54,8 @@ export const hurts: Readonly<Record<string, readonly [LintSubject, LintContext]>
 };
 
 /** The subject of a rule, with what is known of its use. */
-export function hurtOf(id: string): readonly [LintSubject, LintContext] {
-  const hurt = hurts[id];
-  if (hurt === undefined) throw new Error(`no subject for the rule ${id}`);
-  return hurt;
+export function lintExample(id: string): readonly [LintSubject, LintContext] {
+  const example = lintExamples[id];
+  if (example === undefined) throw new Error(`no subject for the rule ${id}`);
+  return example;
 }

@@ -2,7 +2,7 @@
  * Own guards: budgets and breakers as published models define them, where that is not how core
  * does. Only labs use them, to reproduce; core's result stands beside.
  */
-import type { OwnGuard } from "../worlds/tier/caller.ts";
+import type { CustomGuard } from "../worlds/tier/caller.ts";
 
 export interface BucketOptions {
   /** Deposited per success or per first try. */
@@ -16,13 +16,13 @@ export interface BucketOptions {
  * Brooker's bucket: a retry takes 1. As coded it deposits on first tries and needs more than 1 to be
  * there; as told it deposits on success and needs 1.
  */
-export function bucketGuard({ ratio, size, on }: BucketOptions): OwnGuard {
+export function bucketGuard({ ratio, size, on }: BucketOptions): CustomGuard {
   let tokens = size;
   const deposit = () => {
     tokens = Math.min(size, tokens + ratio);
   };
   return {
-    noteFirst: () => on === "first" && deposit(),
+    onFirst: () => on === "first" && deposit(),
     takeRetry: () => {
       if (on === "first" ? tokens <= 1 : tokens < 1) return false;
       tokens -= 1;
@@ -33,11 +33,11 @@ export function bucketGuard({ ratio, size, on }: BucketOptions): OwnGuard {
 }
 
 /** Brooker's retry breaker: no retries once more than a share of all first tries so far failed. */
-export function lifetimeGuard(share: number): OwnGuard {
+export function lifetimeGuard(share: number): CustomGuard {
   let firsts = 0;
   let failures = 0;
   return {
-    noteFirst: () => {
+    onFirst: () => {
       firsts++;
     },
     takeRetry: () => failures <= share * firsts,
@@ -64,7 +64,7 @@ interface CountBreaker {
 }
 
 /** A breaker over the last so many calls (core's window is a span of time). One probe closes it. */
-export function countBreaker(options: CountBreakerOptions): OwnGuard {
+export function countBreaker(options: CountBreakerOptions): CustomGuard {
   const breakers = new Map<number, CountBreaker>();
   const of = (shard: number) => {
     const key = options.perShard ? shard : 0;

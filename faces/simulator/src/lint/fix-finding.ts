@@ -29,24 +29,24 @@ import {
  * The subject with the finding's advice carried out, or undefined where no change alone does it.
  * `findings` is what lint found in the subject, for callers that have it already.
  */
-export function mend(
+export function fixFinding(
   subject: LintSubject,
   finding: Finding,
   context: LintContext = {},
   findings: readonly Finding[] = lint(subject, context),
 ): LintSubject | undefined {
-  const mended = isTiers(subject)
-    ? mendTiers(subject, finding, context)
-    : mendOne(subject, finding, context);
-  if (mended === undefined) return undefined;
-  return isBetter(mended, finding, context, findings) ? mended : undefined;
+  const fixed = isTiers(subject)
+    ? fixTiers(subject, finding, context)
+    : fixOne(subject, finding, context);
+  if (fixed === undefined) return undefined;
+  return isBetter(fixed, finding, context, findings) ? fixed : undefined;
 }
 
 const WEIGHTS: Readonly<Record<Severity, number>> = { error: 100, warning: 10, info: 1 };
 
 /** A change that only moves the trouble elsewhere is no fix. */
 function isBetter(
-  mended: LintSubject,
+  fixed: LintSubject,
   { id, field }: Finding,
   context: LintContext,
   findings: readonly Finding[],
@@ -54,7 +54,7 @@ function isBetter(
   const weight = (those: readonly Finding[]) =>
     those.reduce((sum, { severity }) => sum + WEIGHTS[severity], 0);
   try {
-    const after = lint(mended, context);
+    const after = lint(fixed, context);
     const isGone = after.every((one) => one.id !== id || one.field !== field);
     return isGone && weight(after) < weight(findings);
   } catch (error) {
@@ -71,7 +71,7 @@ interface Change {
   readonly guards?: Omit<DestinationDocument, "policy">;
 }
 
-function mendOne(subject: One, finding: Finding, context: LintContext): One | undefined {
+function fixOne(subject: One, finding: Finding, context: LintContext): One | undefined {
   const { policy, destination } = targetOf(subject, context);
   const change =
     POLICY_CHANGES[finding.id]?.(policy, context, finding.figures) ??
@@ -79,10 +79,10 @@ function mendOne(subject: One, finding: Finding, context: LintContext): One | un
   if (change === undefined) return undefined;
   if (destination === undefined)
     return change.policy && { ...documentOf(subject as PolicyDocument), ...change.policy };
-  const whole = subject as DestinationDocument;
+  const document = subject as DestinationDocument;
   return {
-    ...whole,
-    ...(change.policy && { policy: { ...documentOf(whole.policy), ...change.policy } }),
+    ...document,
+    ...(change.policy && { policy: { ...documentOf(document.policy), ...change.policy } }),
     ...change.guards,
   };
 }
@@ -110,13 +110,14 @@ const POLICY_CHANGES: Readonly<Record<string, PolicyChange>> = {
     }),
   "cap-too-long": (_policy, _context, { limitMs }) =>
     limitMs === undefined ? undefined : set({ maxDelayMs: limitMs }),
-  "below-minimum": (policy, { minimumWaitMs = 0 }) => longerFrom(policy, 2 * minimumWaitMs),
+  "below-minimum": (policy, { minimumWaitMs = 0 }) => withFirstWait(policy, 2 * minimumWaitMs),
   decorrelated: () => set({ jitterType: "FULL" }),
   endless: () => set({ maxAttempts: 20 }),
-  "waits-do-not-fit": (policy) => set({ totalBudgetMs: roomFor(policy, policy.maxAttempts) }),
+  "waits-do-not-fit": (policy) =>
+    set({ totalBudgetMs: totalBudgetFor(policy, policy.maxAttempts) }),
   "attempt-outlives-budget": (policy) => set(timeoutsFor(policy)),
   "short-cover": (policy, { outageMs }) =>
-    outageMs === undefined ? undefined : longEnough(policy, outageMs),
+    outageMs === undefined ? undefined : attemptsFor(policy, outageMs),
   "person-waits": (policy) => {
     const quick = { maxAttempts: 3, totalBudgetMs: 5000 };
     return set({ ...quick, ...timeoutsFor({ ...policy, ...quick }) });
@@ -140,7 +141,7 @@ function set(policy: PolicyDocument): Change {
 }
 
 /** The first wait at least this long, and everything that must not be shorter than it. */
-function longerFrom(policy: Policy, initialDelayMs: number): Change | undefined {
+function withFirstWait(policy: Policy, initialDelayMs: number): Change | undefined {
   const { maxDelayMs, throttleDelayMs, totalBudgetMs, maxAttempts } = policy;
   if (policy.delaysMs !== undefined) return undefined;
   const longer = {
@@ -151,12 +152,12 @@ function longerFrom(policy: Policy, initialDelayMs: number): Change | undefined 
     }),
     ...((throttleDelayMs ?? 0) < initialDelayMs && { throttleDelayMs: initialDelayMs }),
   } as const;
-  const roomMs = roomFor({ ...policy, ...longer } as Policy, maxAttempts);
+  const roomMs = totalBudgetFor({ ...policy, ...longer } as Policy, maxAttempts);
   return set({ ...longer, ...(totalBudgetMs < initialDelayMs && { totalBudgetMs: roomMs }) });
 }
 
 /** All ceilings of the waits and all timeouts, as advise reckons it. */
-function roomFor(policy: Policy, maxAttempts: number): number {
+function totalBudgetFor(policy: Policy, maxAttempts: number): number {
   const kernel = compiledPolicyOf(policy);
   let sumMs = maxAttempts * policy.attemptTimeoutMs;
   for (let n = 1; n < maxAttempts; n++) sumMs += kernel.ceilingMs(n);
@@ -177,11 +178,11 @@ function timeoutsFor(policy: Policy): PolicyDocument {
 const MAX_ATTEMPTS = 60;
 
 /** The fewest attempts that outlast the outage in 96 % of the cases, and the time they need. */
-function longEnough(policy: Policy, outageMs: number): Change | undefined {
+function attemptsFor(policy: Policy, outageMs: number): Change | undefined {
   if (policy.delaysMs !== undefined) return undefined;
   const room = { ...policy, maxAttempts: MAX_ATTEMPTS, totalBudgetMs: MAX_TOTAL_MS };
   const maxAttempts = attemptsToOutlast(room, outageMs, 0.96);
-  return set({ maxAttempts, totalBudgetMs: roomFor(policy, maxAttempts) });
+  return set({ maxAttempts, totalBudgetMs: totalBudgetFor(policy, maxAttempts) });
 }
 
 const RATIO_BUDGET: RetryBudgetDocument = { kind: "RATIO", ratio: 0.1 };
@@ -207,7 +208,7 @@ function guardChange(id: string, subject: One, context: LintContext): Change | u
   }
 }
 
-function mendTiers(
+function fixTiers(
   { tiers }: LintTiers,
   finding: Finding,
   context: LintContext,
@@ -215,15 +216,15 @@ function mendTiers(
   if (finding.id === "nested-layers") {
     return { tiers: tiers.map((tier, index) => (index === 0 ? tier : onceOnly(tier))) };
   }
-  const place = tiers.findIndex(({ name }, index) =>
-    finding.field.startsWith(`${name ?? `tiers[${index}]`}.`),
+  const index = tiers.findIndex(({ name }, at) =>
+    finding.field.startsWith(`${name ?? `tiers[${at}]`}.`),
   );
-  const tier = tiers[place];
+  const tier = tiers[index];
   if (tier === undefined) return undefined;
   const { policy = {}, retryBudget } = tier;
   const subject = { policy, ...(retryBudget !== undefined && { retryBudget }) };
-  const mended = mendOne(subject, finding, context) as LintTier | undefined;
-  return mended && { tiers: tiers.with(place, { ...tier, ...mended }) };
+  const fixed = fixOne(subject, finding, context) as LintTier | undefined;
+  return fixed && { tiers: tiers.with(index, { ...tier, ...fixed }) };
 }
 
 /** A list of waits says by itself how many attempts there are. */

@@ -3,9 +3,9 @@ import { presets } from "@redrive/core";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { anyPolicy } from "../schedule/policy.testing.ts";
-import { budget, hurtOf } from "./findings.testing.ts";
-import { mend } from "./fix.ts";
+import { fixFinding } from "./fix-finding.ts";
 import { lint, lintRules } from "./lint.ts";
+import { budget, lintExample } from "./lint-examples.testing.ts";
 import type { LintContext, LintSubject } from "./subject.ts";
 
 type Case = readonly [id: string, mended: object, hurt?: readonly [LintSubject, LintContext]];
@@ -99,13 +99,13 @@ const CASES: readonly Case[] = [
 
 function mended(id: string, subject: LintSubject, context: LintContext = {}) {
   const finding = lint(subject, context).find((one) => one.id === id);
-  return finding && mend(subject, finding, context);
+  return finding && fixFinding(subject, finding, context);
 }
 
 describe("mend", () => {
   it.each(CASES.map((one) => ({ id: one[0], one })))(
     "$id becomes what its fix says",
-    ({ one: [id, expected, hurt = hurtOf(id)] }) => {
+    ({ one: [id, expected, hurt = lintExample(id)] }) => {
       expect(mended(id, ...hurt)).toEqual(expected);
     },
   );
@@ -123,7 +123,7 @@ describe("mend", () => {
     fc.assert(
       fc.property(anyPolicy, (policy) => {
         for (const finding of lint(policy, context)) {
-          const better = mend(policy, finding, context);
+          const better = fixFinding(policy, finding, context);
           if (better === undefined) continue;
           expect(lint(better, context).map(({ id }) => id)).not.toContain(finding.id);
         }
