@@ -40,7 +40,7 @@ function queueRun(
   destination?: DestinationDocument,
 ): Figures {
   const document = queueModel({ ...QUEUE, retries, ...(destination && { destination }) });
-  return figuresOf(runCalls(resolveCalls(document), seed, { customGuard: own }));
+  return figuresOf(runCalls(resolveCalls(document), seed, { guardOf: own }));
 }
 
 function last20(seed: number | string): () => CustomGuard {
@@ -135,7 +135,7 @@ function shardRows(seed: number | string): readonly LabRow[] {
   const counting = (failureRate: number, window: number, perShard: boolean) =>
     figuresOf(
       runCalls(bare, seed, {
-        customGuard: () =>
+        guardOf: () =>
           countBreaker({
             failureRate,
             window,

@@ -60,7 +60,7 @@ function collapses(load: Load, policy: PolicyDocument, hasBudget: boolean, seed:
       ? scenario({ kind: "OPEN", ratePerSecond: 40 }, SPIKE, 80_000, { policy })
       : scenario({ kind: "OPEN", ratePerSecond: 0.08 }, RAMP, 105_000, { policy });
   const own = hasBudget
-    ? { customGuard: () => bucketGuard({ ratio: 0.1, size: 20, on: "success" }) }
+    ? { guardOf: () => bucketGuard({ ratio: 0.1, size: 20, on: "success" }) }
     : {};
   const figures = figuresOf(runCalls(resolveCalls(document), seed, own));
   return load === "spike"

@@ -151,11 +151,7 @@ function runOpen(one: OpenCase, mode: Mode, seed: number | string): Figures {
   const { bucket, policy, server } = one;
   const scenario = resolveCalls(openScenario({ policy }, server, mode));
   return figuresOf(
-    runCalls(
-      scenario,
-      seed,
-      bucket === undefined ? {} : { customGuard: () => bucketGuard(bucket) },
-    ),
+    runCalls(scenario, seed, bucket === undefined ? {} : { guardOf: () => bucketGuard(bucket) }),
   );
 }
 

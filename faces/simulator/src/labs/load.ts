@@ -31,7 +31,7 @@ interface LoadModel {
   readonly clients?: number;
   readonly ratePerSecond?: number;
   readonly durationMs?: number;
-  readonly customGuard?: () => CustomGuard;
+  readonly guardOf?: () => CustomGuard;
   readonly destination?: DestinationDocument;
 }
 
@@ -51,9 +51,7 @@ function loadScenario(model: LoadModel): CallsDocument {
 }
 
 function runModel(model: LoadModel, seed: number | string): Figures {
-  return figuresOf(
-    runCalls(resolveCalls(loadScenario(model)), seed, { customGuard: model.customGuard }),
-  );
+  return figuresOf(runCalls(resolveCalls(loadScenario(model)), seed, { guardOf: model.guardOf }));
 }
 
 function closedForms(seed: number | string): readonly LabRow[] {

@@ -155,7 +155,7 @@ function budgetRows(seed: number | string, count: number): readonly LabRow[] {
   const budget = (ratio: number, size: number, on: "success" | "first", run: number) =>
     figuresOf(
       runCalls(resolveCalls(queueModel(DIP_700)), `${seed}/${run}`, {
-        customGuard: () => bucketGuard({ ratio, size, on }),
+        guardOf: () => bucketGuard({ ratio, size, on }),
       }),
     );
   const recovery = (size: number) =>

@@ -39,7 +39,7 @@ function lossesOf({ calls, lost, unfinished }: Figures): string {
 
 function fleetVerdict(endMs: number, figures: Figures): string {
   const { lost, calls, peakAfter, recoveryMs } = figures;
-  if (lost === calls) return `no call succeeds: every wait ends within the ${formatTenths(endMs)}`;
+  if (lost === calls) return `no call succeeds: all attempts end within ${formatTenths(endMs)}`;
   const peak = `at most ${formatInteger(peakAfter.count)} arrive within ${formatDuration(peakAfter.windowMs)}`;
   const done = recoveryMs
     ? `done ${formatTenths(recoveryMs)} after the outage`

@@ -1,11 +1,11 @@
 /**
- * Ladder: the usual mitigations of a retry storm, switched on one by one over the same
- * trouble: two layers that both retry, and a server whose capacity drops to a fifth for 10 s.
+ * Ladder: scenarios that add the usual mitigations of a retry storm one by one. In each, two layers
+ * retry, and the capacity of the server drops to a fifth for 10 s.
  */
 import type { DestinationDocument, PolicyDocument } from "@redrive/core";
 import type { CallsDocument } from "./scenario-document.ts";
 
-/** What is on at a rung; every rung keeps what the ones before it switched on. */
+/** The mitigations of one rung. Each rung keeps those of the rungs before it. */
 interface Rung {
   readonly name: string;
   readonly description: string;
@@ -98,7 +98,7 @@ function destinationOf(
   };
 }
 
-/** 150 calls a second at 250: quiet until the dip. */
+/** 150 calls per second at a capacity of 250: no problems before the capacity drops. */
 function scenarioOf(rung: Rung): CallsDocument {
   const inner = destinationOf(rung, rung.oneLayer ? 1 : 3, 1000);
   return {

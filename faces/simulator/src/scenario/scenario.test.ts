@@ -93,7 +93,7 @@ describe("scenario", () => {
       },
     ],
   ])("is refused before it fills the machine: over %s", (what, document) => {
-    expect(() => simulate(document)).toThrow(`the scenario is too large: over ${what}`);
+    expect(() => simulate(document)).toThrow(`the scenario has over ${what}`);
   });
 
   it("is thrown with all that is wrong", () => {

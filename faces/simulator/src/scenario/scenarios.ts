@@ -1,6 +1,6 @@
 /**
- * Scenarios that ship. Each is also a JSON file of its name in `scenarios/`, to copy and change; a
- * test holds the two equal. The mitigation ladder has a file of its own.
+ * Scenarios of the package. Each is also a JSON file in `scenarios/`, to copy and change; a test
+ * compares the two. The mitigation ladder is in `ladder.ts`.
  */
 import type { PolicyDocument } from "@redrive/core";
 import { ladder } from "./ladder.ts";
@@ -278,7 +278,7 @@ const otherWorlds: readonly (ContentionDocument | QueueDocument)[] = [
   },
 ];
 
-/** By name. */
+/** All scenarios by name. */
 export const scenarios: Readonly<Record<string, ScenarioDocument>> = Object.fromEntries(
   [...failovers, ...degradations, ...ladder, ...otherWorlds].map((one) => [one.name, one]),
 );

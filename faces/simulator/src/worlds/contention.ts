@@ -87,7 +87,7 @@ export function runContention(document: ContentionDocument, options: ContentionO
   }
   while (popEvent(row.heap)) {
     const { at, subject } = row.heap;
-    trace?.record(at, row.attempts[subject] as number, subject);
+    trace?.add(at, row.attempts[subject] as number, subject);
     write(row, at, subject);
   }
   const { tally } = row;

@@ -93,7 +93,7 @@ describe("queue", () => {
 
   it("has a bound", () => {
     const flood = { ...QUEUE, ratePerSecond: 10_000, horizonMs: 86_400_000 };
-    expect(() => simulate(flood)).toThrow("the scenario is too large: over 5000000 messages");
+    expect(() => simulate(flood)).toThrow("the scenario has over 5000000 messages");
   });
 
   it("repeats about a commit interval's work after a crash", () => {

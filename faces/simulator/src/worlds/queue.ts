@@ -99,7 +99,7 @@ export function runQueue(
     if (onProgress !== undefined && isProgressDue(events)) {
       onProgress(Math.min(1, world.now / options.horizonMs));
     }
-    trace?.record(heap.at, heap.kind, heap.subject);
+    trace?.add(heap.at, heap.kind, heap.subject);
     HANDLERS[heap.kind]?.(world, heap.subject);
     assignMessages(world);
   }

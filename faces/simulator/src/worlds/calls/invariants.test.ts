@@ -93,7 +93,7 @@ function watch(): Trace & { readonly backwards: number[] } {
   let last = 0;
   return {
     backwards,
-    record(at) {
+    add(at) {
       // Sums of spans are not exact.
       if (!(at >= last - 1e-6)) backwards.push(at);
       last = at;

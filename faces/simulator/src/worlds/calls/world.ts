@@ -63,7 +63,7 @@ export interface Script {
 /** Options for labs and scripts. A scenario never needs them. */
 export interface RunOptions extends RunObserver {
   /** A custom guard for each client. */
-  readonly customGuard?: ((client: number) => CustomGuard) | undefined;
+  readonly guardOf?: ((client: number) => CustomGuard) | undefined;
   readonly script?: Script;
 }
 
@@ -90,7 +90,7 @@ export interface World {
   /** Random streams, one per purpose. */
   readonly arrivals: Draws;
   readonly wire: Draws;
-  readonly serverDraws: Draws;
+  readonly draws: Draws;
   readonly jitter: Draws;
   /** By client: calls made and calls that succeeded. */
   readonly callsOf: Float64Array;
@@ -104,7 +104,7 @@ export interface World {
 export function createWorld(
   scenario: CallsScenario,
   seed: number | string,
-  { trace, customGuard, script }: RunOptions,
+  { trace, guardOf, script }: RunOptions,
 ): World {
   const { tiers, clients, timeline, horizonMs, windowMs } = scenario;
   const last = tiers.length - 1;
@@ -114,7 +114,7 @@ export function createWorld(
   );
   const triggerEndMs = (servers[last] as Server).timeline.endMs;
   const isPlain = (tier: Tier, index: number) =>
-    isPlainTier(tier) && !tier.destination.hedge && !script && (index > 0 || !customGuard);
+    isPlainTier(tier) && !tier.destination.hedge && !script && (index > 0 || !guardOf);
   return {
     scenario,
     request: { patience: scenario.patience },
@@ -131,7 +131,7 @@ export function createWorld(
     permits: [],
     arrivals: drawsOf(seed, "arrivals"),
     wire: drawsOf(seed, "wire"),
-    serverDraws: drawsOf(seed, "server"),
+    draws: drawsOf(seed, "server"),
     jitter: drawsOf(seed, "jitter"),
     callsOf: new Float64Array(count),
     successesOf: new Float64Array(count),
