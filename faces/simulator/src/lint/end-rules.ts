@@ -28,7 +28,7 @@ const endless: Rule = {
 function reachesLast({ policy }: Target): number {
   const waits = waitsOf(policy);
   const { state } = drawsOf(1, "lint");
-  const runs = waits.kernel.draws ? SAMPLES : 1;
+  const runs = waits.compiled.draws ? SAMPLES : 1;
   let reached = 0;
   for (let run = 0; run < runs; run++) {
     let elapsedMs = 0;
@@ -40,7 +40,7 @@ function reachesLast({ policy }: Target): number {
         attempt,
         elapsedMs,
         previousMs,
-        waits.kernel.draws ? nextDraw(state) : 0,
+        waits.compiled.draws ? nextDraw(state) : 0,
       );
       if (waitMs < 0) break;
       previousMs = waitMs;
@@ -75,8 +75,8 @@ const waitsDoNotFit: Rule = {
 const attemptOutlivesBudget: Rule = {
   id: "attempt-outlives-budget",
   problem: "One attempt that times out uses up the total budget",
-  check({ policy, kernel }) {
-    const neededMs = policy.attemptTimeoutMs + kernel.ceilingMs(1) + policy.minCallMs;
+  check({ policy, compiled }) {
+    const neededMs = policy.attemptTimeoutMs + compiled.ceilingMs(1) + policy.minCallMs;
     if (policy.maxAttempts === 1 || neededMs <= policy.totalBudgetMs) return undefined;
     return {
       severity: "warning",
@@ -127,10 +127,10 @@ const personWaits: Rule = {
 const poisonLoop: Rule = {
   id: "poison-loop",
   problem: "A poison message is requeued forever",
-  check({ kernel, context }) {
+  check({ compiled, context }) {
     const { maxReceives } = context;
     if (maxReceives === undefined || (maxReceives !== null && maxReceives <= 100)) return undefined;
-    const waitMs = Math.max(1, kernel.ceilingMs(10_000));
+    const waitMs = Math.max(1, compiled.ceilingMs(10_000));
     const runsPerDay = DAY_MS / waitMs;
     const limit =
       maxReceives === null
@@ -155,10 +155,10 @@ const REPAIR_MS = 3_600_000;
 const permanentErrors: Rule = {
   id: "permanent-errors",
   problem: "A permanent error (400, 401, 404) does not change on a retry",
-  check({ policy, kernel }) {
+  check({ policy, compiled }) {
     const codes = policy.retryableStatusCodes.filter((code) => PERMANENT.includes(code));
     let maxSumMs = 0;
-    for (let n = 1; n < policy.maxAttempts; n++) maxSumMs += kernel.ceilingMs(n);
+    for (let n = 1; n < policy.maxAttempts; n++) maxSumMs += compiled.ceilingMs(n);
     if (policy.maxAttempts === 1 || codes.length === 0 || maxSumMs >= REPAIR_MS) return undefined;
     return {
       severity: "error",

@@ -158,9 +158,9 @@ function withFirstWait(policy: Policy, initialDelayMs: number): Change | undefin
 
 /** The sum of all wait ceilings and all timeouts, as in `advise`. */
 function totalBudgetFor(policy: Policy, maxAttempts: number): number {
-  const kernel = compiledPolicyOf(policy);
+  const compiled = compiledPolicyOf(policy);
   let sumMs = maxAttempts * policy.attemptTimeoutMs;
-  for (let n = 1; n < maxAttempts; n++) sumMs += kernel.ceilingMs(n);
+  for (let n = 1; n < maxAttempts; n++) sumMs += compiled.ceilingMs(n);
   return Math.min(MAX_TOTAL_MS, Math.max(policy.totalBudgetMs, Math.floor(sumMs)));
 }
 

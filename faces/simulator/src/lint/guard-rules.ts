@@ -35,10 +35,10 @@ const unsafeRepeat: Rule = {
 };
 
 /** The number of retries within `withinMs`, with the shortest possible waits. */
-function earliestWithin(maxAttempts: number, kernel: CompiledPolicy, withinMs: number): number {
+function earliestWithin(maxAttempts: number, compiled: CompiledPolicy, withinMs: number): number {
   let atMs = 0;
   for (let attempt = 1; attempt < maxAttempts; attempt++) {
-    atMs += kernel.delayMs(attempt, 0, 0);
+    atMs += compiled.delayMs(attempt, 0, 0);
     if (atMs >= withinMs) return attempt - 1;
   }
   return maxAttempts - 1;
@@ -47,11 +47,11 @@ function earliestWithin(maxAttempts: number, kernel: CompiledPolicy, withinMs: n
 const ignoresRetryAfter: Rule = {
   id: "ignores-retry-after",
   problem: "A server that asks for 60 s is called again after 2 s",
-  check({ policy, kernel }) {
+  check({ policy, compiled }) {
     const codes = policy.retryableStatusCodes.filter((code) => code === 429 || code === 503);
     if (policy.respectRetryAfter || codes.length === 0 || policy.maxAttempts === 1)
       return undefined;
-    const early = earliestWithin(policy.maxAttempts, kernel, 60_000);
+    const early = earliestWithin(policy.maxAttempts, compiled, 60_000);
     // With longer waits, retries come too early only for servers that ask for more than 60 s.
     if (early === 0) return undefined;
     return {
@@ -67,9 +67,9 @@ const ignoresRetryAfter: Rule = {
 const fastThrottle: Rule = {
   id: "fast-throttle",
   problem: "A 429 is retried as fast as possible",
-  check({ policy, kernel }) {
+  check({ policy, compiled }) {
     const retries429 = policy.retryableStatusCodes.includes(429) && policy.maxAttempts > 1;
-    const firstMs = kernel.ceilingMs(1, true);
+    const firstMs = compiled.ceilingMs(1, true);
     if (!retries429 || firstMs >= 20) return undefined;
     return {
       severity: "warning",

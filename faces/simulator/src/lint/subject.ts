@@ -56,7 +56,7 @@ export type LintSubject = PolicyDocument | PresetName | DestinationDocument | Li
 /** One policy with all that is known about it. */
 export interface Target {
   readonly policy: Policy;
-  readonly kernel: CompiledPolicy;
+  readonly compiled: CompiledPolicy;
   /** Undefined if only a policy was given; then nothing is known about guards. */
   readonly destination: Destination | undefined;
   readonly context: LintContext;
@@ -85,7 +85,7 @@ export function targetOf(subject: Exclude<LintSubject, LintTiers>, context: Lint
   const policy = destination?.policy ?? policyOf(subject as PolicyDocument | PresetName);
   return {
     policy,
-    kernel: compiledPolicyOf(policy),
+    compiled: compiledPolicyOf(policy),
     destination,
     context,
     clients: context.clients ?? LINT_CLIENTS,

@@ -12,14 +12,14 @@ function retries({ policy }: Target): boolean {
   return policy.maxAttempts > 1;
 }
 
-function lastCeiling({ policy, kernel }: Target): number {
-  return kernel.ceilingMs(Math.max(1, policy.maxAttempts - 1));
+function lastCeiling({ policy, compiled }: Target): number {
+  return compiled.ceilingMs(Math.max(1, policy.maxAttempts - 1));
 }
 
 /** The largest share of 2,000 clients in one window of a tenth of the first ceiling. */
 function herdShare(target: Target, change: object = {}): number {
-  const { policy, kernel } = target;
-  const windowMs = Math.max(1, Math.floor(kernel.ceilingMs(1) / 10));
+  const { policy, compiled } = target;
+  const windowMs = Math.max(1, Math.floor(compiled.ceilingMs(1) / 10));
   return herd({ ...policy, ...change } as unknown as PolicyDocument, {
     clients: 2000,
     windowMs,
@@ -86,10 +86,10 @@ const fixedDelay: Rule = {
   id: "fixed-delay",
   problem: "A fixed delay keeps the load constant for the whole outage",
   check(target) {
-    const { policy, kernel } = target;
-    if (policy.backoff !== "FIXED" || policy.maxAttempts <= 3 || kernel.ceilingMs(1) === 0)
+    const { policy, compiled } = target;
+    if (policy.backoff !== "FIXED" || policy.maxAttempts <= 3 || compiled.ceilingMs(1) === 0)
       return undefined;
-    const everyMs = kernel.ceilingMs(1);
+    const everyMs = compiled.ceilingMs(1);
     const minute = Math.min(policy.maxAttempts, Math.floor(60_000 / everyMs) + 1);
     const doubling = Math.min(policy.maxAttempts, doublings(60_000 / everyMs) + 1);
     return {
@@ -113,7 +113,7 @@ const flatCurve: Rule = {
   id: "flat-curve",
   problem: "A low cap turns exponential backoff into a fixed delay",
   check(target) {
-    const { policy, kernel } = target;
+    const { policy, compiled } = target;
     if (
       policy.backoff !== "EXPONENTIAL" ||
       policy.maxAttempts < 5 ||
@@ -121,7 +121,7 @@ const flatCurve: Rule = {
     ) {
       return undefined;
     }
-    if (kernel.ceilingMs(1) === 0 || kernel.ceilingMs(2) < policy.maxDelayMs) return undefined;
+    if (compiled.ceilingMs(1) === 0 || compiled.ceilingMs(2) < policy.maxDelayMs) return undefined;
     return {
       severity: "warning",
       field: "maxDelayMs",
@@ -155,9 +155,9 @@ const belowMinimum: Rule = {
   id: "below-minimum",
   problem: "FULL jitter may pick a wait of 0",
   check(target) {
-    const { kernel, context } = target;
+    const { compiled, context } = target;
     const { minimumWaitMs = 0 } = context;
-    const lowMs = kernel.delayMs(1, 0, 0);
+    const lowMs = compiled.delayMs(1, 0, 0);
     if (!retries(target) || lowMs >= minimumWaitMs) return undefined;
     return {
       severity: "warning",

@@ -27,20 +27,20 @@ const RUNGS: readonly Rung[] = [
   {
     ...OFF,
     name: "ladder-1-jitter",
-    description: "Bounded retries with full jitter: spread, not fewer.",
+    description: "Full jitter: it spreads the retries but does not reduce them.",
     jitter: true,
   },
   {
     ...OFF,
     name: "ladder-2-budget",
-    description: "And a retry budget of 10 % at each layer.",
+    description: "Plus a retry budget of 10 % at each layer.",
     jitter: true,
     budget: true,
   },
   {
     ...OFF,
     name: "ladder-3-breaker",
-    description: "And a breaker at each layer.",
+    description: "Plus a breaker at each layer.",
     jitter: true,
     budget: true,
     breaker: true,
@@ -48,7 +48,7 @@ const RUNGS: readonly Rung[] = [
   {
     ...OFF,
     name: "ladder-4-concurrency",
-    description: "And an adaptive limit on calls in progress.",
+    description: "Plus an adaptive limit on calls in progress.",
     jitter: true,
     budget: true,
     breaker: true,
@@ -57,7 +57,7 @@ const RUNGS: readonly Rung[] = [
   {
     name: "ladder-5-one-layer",
     description:
-      "And only the outer layer retries: here the limits before it already leave the inner one nothing to retry.",
+      "And only the outer layer retries: the other limits already left the inner one nothing to retry.",
     jitter: true,
     budget: true,
     breaker: true,
@@ -67,7 +67,7 @@ const RUNGS: readonly Rung[] = [
   {
     ...OFF,
     name: "ladder-one-layer-alone",
-    description: "Only one layer retries, and nothing else is done.",
+    description: "Only one layer retries; no other mitigation.",
     oneLayer: true,
   },
 ];

@@ -46,7 +46,7 @@ export function coverageOf(
   const waits = waitsOf(policy);
   const draws = drawsOf(seed, "coverage");
   // Without randomness one call is enough.
-  const runs = waits.kernel.draws ? samples : 1;
+  const runs = waits.compiled.draws ? samples : 1;
   let covered = 0;
   for (let run = 0; run < runs; run++) if (outlasts(waits, draws, outageMs, attemptMs)) covered++;
   return covered / runs;
@@ -57,7 +57,7 @@ function outlasts(waits: Waits, { state }: Draws, outageMs: number, attemptMs: n
   let previousMs = 0;
   for (let attempt = 1; elapsedMs < outageMs; attempt++) {
     elapsedMs += attemptMs;
-    const draw = waits.kernel.draws ? nextDraw(state) : 0;
+    const draw = waits.compiled.draws ? nextDraw(state) : 0;
     const waitMs = nextWait(waits, attempt, elapsedMs, previousMs, draw);
     if (waitMs < 0) return false;
     previousMs = waitMs;
@@ -85,7 +85,7 @@ function attemptsOf(waits: Waits, state: Int32Array, outageMs: number): number {
   let previousMs = 0;
   let attempt = 1;
   for (; elapsedMs < outageMs; attempt++) {
-    const draw = waits.kernel.draws ? nextDraw(state) : 0;
+    const draw = waits.compiled.draws ? nextDraw(state) : 0;
     const waitMs = nextWait(waits, attempt, elapsedMs, previousMs, draw);
     if (waitMs < 0) return attempt;
     previousMs = waitMs;

@@ -41,7 +41,7 @@ export function herd(policy: PolicyDocument | PresetName, options: HerdOptions =
   const { clients = 10_000, seed = 1 } = options;
   assertRange("clients", clients, 1, 2_000_000);
   const waits = waitsOf(policyOf(policy));
-  const firstMs = waits.kernel.ceilingMs(1);
+  const firstMs = waits.compiled.ceilingMs(1);
   const { windowMs = Math.max(1, Math.floor(firstMs / 10)) } = options;
   assertRange("windowMs", windowMs, 1, 86_400_000);
   return countRetries(waits, clients, windowMs, drawsOf(seed, "jitter").state);
@@ -56,7 +56,7 @@ function countRetries(waits: Waits, clients: number, windowMs: number, state: In
     lastAtMs: 0,
   };
   // Without randomness all clients behave as the first one.
-  const followed = waits.kernel.draws ? clients : 1;
+  const followed = waits.compiled.draws ? clients : 1;
   for (let client = 0; client < followed; client++) followClient(waits, state, counts);
   if (followed < clients) multiply(counts, clients);
   const { dense, retries, lastAtMs } = counts;
@@ -85,7 +85,7 @@ function followClient(waits: Waits, state: Int32Array, counts: Counts): void {
   let atMs = 0;
   let previousMs = 0;
   for (let attempt = 1; ; attempt++) {
-    const draw = waits.kernel.draws ? nextDraw(state) : 0;
+    const draw = waits.compiled.draws ? nextDraw(state) : 0;
     const waitMs = nextWait(waits, attempt, atMs, previousMs, draw);
     if (waitMs < 0) return;
     previousMs = waitMs;

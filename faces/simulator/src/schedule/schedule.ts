@@ -57,7 +57,7 @@ export function schedule(
   options: ScheduleOptions = {},
 ): Schedule {
   const resolved = policyOf(policy);
-  const kernel = compiledPolicyOf(resolved);
+  const compiled = compiledPolicyOf(resolved);
   const { seed = 1, callId, retryAfterMs = 0 } = options;
   assertRange("retryAfterMs", retryAfterMs, 0, 31_536_000_000);
   const random = callId === undefined ? seededRandom(seed) : seededRandom(seed).fork(callId);
@@ -66,15 +66,15 @@ export function schedule(
   let sumMs = 0;
   let previousMs = 0;
   for (let attempt = 1; attempt < resolved.maxAttempts; attempt++) {
-    const draw = kernel.draws ? random.next() : 0;
-    const delayMs = kernel.next(attempt, sumMs, previousMs, draw);
+    const draw = compiled.draws ? random.next() : 0;
+    const delayMs = compiled.next(attempt, sumMs, previousMs, draw);
     if (delayMs < 0) return { waits, sumMs, attempts: attempt, endedBy: "budget" };
     sumMs += delayMs;
     waits.push({
       attempt,
-      ceilingMs: kernel.ceilingMs(attempt),
-      lowMs: kernel.delayMs(attempt, previousMs, 0),
-      highMs: kernel.delayMs(attempt, previousMs, LAST_DRAW),
+      ceilingMs: compiled.ceilingMs(attempt),
+      lowMs: compiled.delayMs(attempt, previousMs, 0),
+      highMs: compiled.delayMs(attempt, previousMs, LAST_DRAW),
       delayMs,
       sumMs,
     });

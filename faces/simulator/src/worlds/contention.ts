@@ -104,7 +104,7 @@ function policyWait(document: ContentionDocument): ContentionWait {
   const waits = waitsOf(policyOf(document.policy));
   const previousMs = new Float64Array(document.clientCount ?? 100);
   return (attempt, client, draws, elapsedMs) => {
-    const draw = waits.kernel.draws ? draws.next() : 0;
+    const draw = waits.compiled.draws ? draws.next() : 0;
     const waitMs = nextWait(waits, attempt, elapsedMs, previousMs[client] as number, draw);
     previousMs[client] = Math.max(0, waitMs);
     return waitMs;

@@ -271,7 +271,7 @@ function onRunFailed(world: QueueWorld, message: Message, number: number, receip
 
 function waitFor({ waits, jitter, now }: QueueWorld, message: Message): number {
   if (waits === undefined) return 0;
-  const draw = waits.kernel.draws ? jitter.next() : 0;
+  const draw = waits.compiled.draws ? jitter.next() : 0;
   const elapsedMs = now - message.arrivedAt;
   message.previousMs = nextWait(waits, message.receives, elapsedMs, message.previousMs, draw);
   return message.previousMs;

@@ -140,7 +140,7 @@ function isPlain({ waits, previousMs, startedAt }: Fleet, failedAt: number): boo
 function refuseAll(fleet: Fleet, failedAt: number, visit: Visit): number {
   const { waits, wheel } = fleet;
   const { jitter, trace } = visit;
-  const { draws } = waits.kernel;
+  const { draws } = waits.compiled;
   let arrivals = 0;
   let waitedMs = 0;
   for (let entry = popEntry(wheel); entry >= 0; entry = popEntry(wheel)) {
@@ -163,7 +163,7 @@ function visitEach(fleet: Fleet, condition: Condition, failedAt: number, visit: 
   const { wheel } = fleet;
   const { now } = wheel;
   const { draws, jitter, trace } = visit;
-  const isRandom = fleet.waits.kernel.draws;
+  const isRandom = fleet.waits.compiled.draws;
   const failShare = Math.max(condition.failShare, fleet.failureRate);
   let arrivals = 0;
   for (let entry = popEntry(wheel); entry >= 0; entry = popEntry(wheel)) {
