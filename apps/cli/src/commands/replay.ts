@@ -142,9 +142,9 @@ function change(logged: number, replayed: number): string {
   return `${share > 0 ? "+" : ""}${formatNumber(share)} %`;
 }
 
-function troubleWords({ failuresFromAt: troubleFromAt, failuresToAt: troubleToAt }: Replay): string {
-  if (troubleFromAt === null || troubleToAt === null) return "and no failure in the log";
-  return `failures over ${formatDuration(troubleToAt - troubleFromAt)}`;
+function troubleWords({ failuresFromAt, failuresToAt }: Replay): string {
+  if (failuresFromAt === null || failuresToAt === null) return "and no failure in the log";
+  return `failures over ${formatDuration(failuresToAt - failuresFromAt)}`;
 }
 
 function guessWords({ guessed, replayed }: Replay): string {

@@ -125,7 +125,7 @@ function run(seed: number | string, effort: number): readonly LabRow[] {
   return [
     ...CASES.flatMap((one) => caseRows(one, seed, runs(10, effort, 8))),
     exactly(
-      within("fan-out of 100, each slow 1 in 100: slow answers", 0.634, fanOut(0.01, 100), 5e-4),
+      within("fan-out of 100, each slow 1 in 100: slow responses", 0.634, fanOut(0.01, 100), 5e-4),
     ),
     exactly(within("fan-out of 2,000, each slow 1 in 10,000", 0.181, fanOut(0.0001, 2000), 5e-4)),
   ];

@@ -202,7 +202,7 @@ function backoffRows(seed: number | string, count: number): readonly LabRow[] {
       .amplification;
   const healthy = serial(0, seed).calls;
   const half = sample(count, (run) => serial(0.5, `${seed}/${run}`));
-  const most = sample(count, (run) => serial(0.75, `${seed}/${run}`));
+  const threeQuarters = sample(count, (run) => serial(0.75, `${seed}/${run}`));
   const attempts = (all: readonly Figures[]) => all.map((one) => one.attempts / healthy);
   const firsts = (all: readonly Figures[]) => all.map((one) => one.calls / healthy);
   const load = sampled("serial clients, 50 % fail: load", 0.82, 0.01, attempts(half));
@@ -214,8 +214,8 @@ function backoffRows(seed: number | string, count: number): readonly LabRow[] {
     between("serial clients, 50 % fail: less than 0.9", 0.82, load.ours as number, 0, 0.9),
     unknown(load),
     unknown(sampled("serial clients, 50 % fail: first tries", 0.44, 0.01, firsts(half))),
-    unknown(sampled("serial clients, 75 % fail: load", 0.64, 0.01, attempts(most))),
-    unknown(sampled("serial clients, 75 % fail: first tries", 0.23, 0.01, firsts(most))),
+    unknown(sampled("serial clients, 75 % fail: load", 0.64, 0.01, attempts(threeQuarters))),
+    unknown(sampled("serial clients, 75 % fail: first tries", 0.23, 0.01, firsts(threeQuarters))),
   ];
 }
 

@@ -45,7 +45,7 @@ test.each([
   [50_000, 60_000],
   [70_000, 1000],
   [50_000, 9000],
-])("a run of 60 s says that it ends too soon: phase from %i ms for %i ms", (atMs, forMs) => {
+])("a run of 60 s is too short for a verdict: phase from %i ms for %i ms", (atMs, forMs) => {
   const phase = { kind: "OUTAGE", atMs, forMs } as const;
   const { verdict } = simulate({
     clients: OPEN,
@@ -53,7 +53,7 @@ test.each([
     tiers: [{ destination: { policy: { maxAttempts: 1 } } }],
     timeline: [phase],
   });
-  expect(verdict).toMatch(/^the run ends too soon to tell; /u);
+  expect(verdict).toMatch(/^the run is too short for a verdict; /u);
 });
 
 test("a fleet that is done before the outage ends has no negative recovery time", () => {

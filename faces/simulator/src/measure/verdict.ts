@@ -20,7 +20,8 @@ export function verdictOf(scenario: CallsScenario, figures: Figures): string {
   // number of jobs run until all are done.
   const isShort =
     horizonMs - endMs < (recoveryMs === null && condition === "" ? MIN_OBSERVED_MS : 1);
-  if (isShort && !("jobs" in clients)) return `the run ends too soon to tell; ${lossesOf(figures)}`;
+  if (isShort && !("jobs" in clients))
+    return `the run is too short for a verdict; ${lossesOf(figures)}`;
   const because = condition === "" ? "" : `: ${condition}`;
   if (recoveryMs === null) return `never recovers${because}`;
   const after = recoveryMs === 0 ? "at once" : `${formatTenths(recoveryMs)} later`;

@@ -56,7 +56,7 @@ export interface ServerDocument {
   readonly queueMs?: number;
   /** Which call is served next. Default: FIFO. */
   readonly discipline?: "FIFO" | "LIFO";
-  /** Drops calls whose client has given up without serving them. Default: false. */
+  /** Drops calls whose client has given up, instead of serving them. Default: false. */
   readonly dropsExpired?: boolean;
   /** Response time in addition to queue and service. Default: 0. */
   readonly latency?: DurationDocument;
@@ -123,7 +123,7 @@ export interface PhaseDocument {
 export interface CallsDocument extends CommonDocument {
   readonly world?: "CALLS";
   readonly clients: OpenClients | ClosedClients;
-  /** Every client has guards of its own, or all share one set. Default: PER_CLIENT. */
+  /** Each client has its own guards, or all clients share one set. Default: PER_CLIENT. */
   readonly guards?: "PER_CLIENT" | "SHARED";
   /** What a call does when a guard holds it. Default: fail-fast. */
   readonly patience?: Patience;

@@ -1,7 +1,7 @@
 /**
- * Herd: when the retries of many clients arrive that fail at one instant and whose attempts all
- * fail. It has no server and no queue; it only counts arrivals per window. A peak depends on the
- * width of the window, so the result always includes it.
+ * Herd: many clients fail at one instant, and all their attempts fail. Counts when their retries
+ * arrive, per window, without a server or a queue. A peak depends on the width of the window, so
+ * the result always includes it.
  */
 import { assertRange, type PolicyDocument, type PresetName } from "@redrive/core";
 import { drawsOf, nextDraw } from "../random/draws.ts";

@@ -7,7 +7,7 @@ import type { CsvRow } from "../export/csv.ts";
 import type { LabReport, LabRow, Tolerance } from "../labs/lab.ts";
 
 /**
- * A tolerance as text. "by chance" means that no source states one, so it comes from the variation
+ * A tolerance as text. "(sampling)" means that no source states one, so it comes from the variation
  * between runs.
  */
 export function formatTolerance({ tolerance, basis }: Pick<LabRow, "tolerance" | "basis">): string {
@@ -16,7 +16,7 @@ export function formatTolerance({ tolerance, basis }: Pick<LabRow, "tolerance" |
     case "relative":
       return `±${formatNumber(tolerance.share * 100)} %`;
     case "absolute":
-      return `±${formatSignificant(tolerance.by)}${basis === "sampling" ? " by chance" : ""}`;
+      return `±${formatSignificant(tolerance.by)}${basis === "sampling" ? " (sampling)" : ""}`;
     case "range":
       return basis === "bound"
         ? `at most ${formatSignificant(tolerance.to)}`

@@ -27,7 +27,10 @@ import {
 import { createServer, type Server } from "../tier/server.ts";
 import { timelineOf } from "../tier/timeline.ts";
 
-/** Events. The subject is a call (SEND, EXPIRE), a request, a tier (SERVED, WAKE), a client (START) or a caller (RING). */
+/**
+ * Events. The subject is a call (SEND, EXPIRE), a request, a tier (SERVED, WAKE), a client (START)
+ * or a caller (ALARM).
+ */
 export const ARRIVAL = 0;
 export const SEND = 1;
 export const REACH = 2;
@@ -87,7 +90,7 @@ export interface World {
   readonly requests: RequestPool;
   /** By request: its permit. */
   readonly permits: (Permit | undefined)[];
-  /** Random streams, one per purpose. */
+  /** Random streams, one per purpose. `draws` is for the servers. */
   readonly arrivals: Draws;
   readonly wire: Draws;
   readonly draws: Draws;

@@ -54,7 +54,7 @@ import type { Timeline } from "../tier/timeline.ts";
 import { type CountingServer, createCountingServer, serveCounted } from "./fleet-server.ts";
 import { type FleetSetup, fleetRun } from "./fleet-setup.ts";
 
-/** Events. The subject is a client, or a caller (RING). */
+/** Events. The subject is a client, or a caller (ALARM). */
 const START = 0;
 /** An attempt is due. */
 const DUE = 1;
