@@ -15,8 +15,7 @@ const DESCRIPTIONS: Readonly<Record<keyof PolicyDocument, string>> = {
   initialDelayMs: "Ceiling of the wait after the first failure, in ms.",
   multiplier: "Growth factor of EXPONENTIAL per attempt.",
   maxDelayMs: "Maximum of every ceiling, in ms; at least initialDelayMs.",
-  jitterType:
-    "How the random wait is picked below its ceiling. DECORRELATED requires EXPONENTIAL.",
+  jitterType: "How the random wait is picked below its ceiling. DECORRELATED requires EXPONENTIAL.",
   jitterRatio: "For PROPORTIONAL: the wait is uniform in ceiling x (1 - r .. 1 + r).",
   delaysMs: "Explicit ceilings instead of a curve, in ms; maxAttempts is then entries + 1.",
   totalBudgetMs:
