@@ -1,7 +1,7 @@
 /** What docs/cli.md shows is what the commands print, on a terminal of 80 columns. */
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { redrive } from "./screen.testing.ts";
+import { redrive } from "./program.testing.ts";
 
 const page = readFileSync(new URL("../../../docs/cli.md", import.meta.url), "utf8");
 const shown = [...page.matchAll(/^```console\n\$ redrive (.*)\n([\s\S]*?)^```$/gmu)];

@@ -4,46 +4,46 @@
  */
 import { readFileSync } from "node:fs";
 import { Command, type CommanderError } from "commander";
-import { addAdvise } from "./commands/advise.ts";
-import { addCompletion } from "./commands/completion.ts";
-import { addDestinations } from "./commands/destinations.ts";
-import { addDev } from "./commands/dev.ts";
-import { addDlq } from "./commands/dlq.ts";
-import { addDoctor } from "./commands/doctor.ts";
-import { addExport } from "./commands/export.ts";
-import { addImport } from "./commands/import.ts";
-import { addKeys } from "./commands/keys.ts";
-import { addPolicies } from "./commands/policies.ts";
-import { addSchedule } from "./commands/schedule.ts";
-import { addSend } from "./commands/send.ts";
-import { addServe } from "./commands/serve.ts";
-import { addSim } from "./commands/sim.ts";
-import { addTasks } from "./commands/tasks.ts";
-import { type Screen, systemScreen } from "./screen.ts";
+import { addCompletion } from "./completion.ts";
+import { addPolicies } from "./policies/policies.ts";
+import { systemTerminal, type Terminal } from "./print/terminal.ts";
+import { addDev } from "./serve/dev.ts";
+import { addDoctor } from "./serve/doctor.ts";
+import { addKeys } from "./serve/keys.ts";
+import { addServe } from "./serve/serve.ts";
+import { addDestinations } from "./service/destinations.ts";
+import { addDlq } from "./service/dlq.ts";
+import { addExport } from "./service/export.ts";
+import { addImport } from "./service/import.ts";
+import { addSend } from "./service/send.ts";
+import { addTasks } from "./service/tasks.ts";
+import { addAdvise } from "./simulate/advise.ts";
+import { addSchedule } from "./simulate/schedule.ts";
+import { addSim } from "./simulate/sim.ts";
 
 const FAILED = 1;
 const WRONG_USE = 2;
 
-export function program(screen: Screen = systemScreen()): Command {
+export function program(terminal: Terminal = systemTerminal()): Command {
   const redrive = new Command("redrive")
     .description("Retries that heal instead of hurt.")
     .version(ownVersion())
     .exitOverride(exit);
-  addDev(redrive, screen);
-  addServe(redrive, screen);
-  addSend(redrive, screen);
-  addTasks(redrive, screen);
-  addDlq(redrive, screen);
-  addDestinations(redrive, screen);
-  addExport(redrive, screen);
-  addImport(redrive, screen);
-  addKeys(redrive, screen);
-  addDoctor(redrive, screen);
-  addSchedule(redrive, screen);
-  addSim(redrive, screen);
-  addAdvise(redrive, screen);
-  addPolicies(redrive, screen);
-  addCompletion(redrive, screen);
+  addDev(redrive, terminal);
+  addServe(redrive, terminal);
+  addSend(redrive, terminal);
+  addTasks(redrive, terminal);
+  addDlq(redrive, terminal);
+  addDestinations(redrive, terminal);
+  addExport(redrive, terminal);
+  addImport(redrive, terminal);
+  addKeys(redrive, terminal);
+  addDoctor(redrive, terminal);
+  addSchedule(redrive, terminal);
+  addSim(redrive, terminal);
+  addAdvise(redrive, terminal);
+  addPolicies(redrive, terminal);
+  addCompletion(redrive, terminal);
   pointToHelp(redrive, "redrive");
   return redrive;
 }

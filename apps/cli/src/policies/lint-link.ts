@@ -1,0 +1,97 @@
+/**
+ * Lint link: where on the web page the linted documents can be seen with what will hurt beside them: one
+ * policy as its curve, several or many clients as a herd, destinations and tiers as a system.
+ */
+import type { DestinationDocument, PolicyDocument, PresetName } from "@redrive/core";
+import {
+  assertStrategyCount,
+  type CallsDocument,
+  checkScenario,
+  LINT_CLIENTS,
+  type LintContext,
+  type LintSubject,
+  scenarios,
+} from "@redrive/simulator";
+import type { SharedRun } from "@redrive/simulator/share";
+import { DEFAULT_SEED } from "../input/flags.ts";
+
+export interface LintedDocument {
+  readonly name: string;
+  readonly document: LintSubject;
+}
+
+/** Undefined where the page has no place for them. */
+export function lintRun(
+  documents: readonly LintedDocument[],
+  context: LintContext,
+): SharedRun | undefined {
+  const policies = documents.flatMap(({ name, document }) =>
+    isPolicy(document) ? [{ name, policy: document }] : [],
+  );
+  if (policies.length < documents.length) return systemRun(documents, context);
+  const [first, ...others] = policies;
+  if (first === undefined) return undefined;
+  const { clients, outageMs } = context;
+  if (others.length === 0 && clients === undefined) {
+    const { policy } = first;
+    return {
+      view: "curve",
+      seed: DEFAULT_SEED,
+      policy,
+      ...(outageMs !== undefined && { outageMs }),
+    };
+  }
+  assertStrategyCount("--url", policies.length);
+  return {
+    view: "herd",
+    seed: DEFAULT_SEED,
+    strategies: policies,
+    clients: clients ?? LINT_CLIENTS,
+    windowMs: WINDOW_MS,
+  };
+}
+
+/** The window that the herd opens with. */
+const WINDOW_MS = 10;
+
+function isPolicy(document: LintSubject): document is PolicyDocument | PresetName {
+  return typeof document === "string" || !("policy" in document || "tiers" in document);
+}
+
+/** The trouble that every story here begins with, met by what was linted. */
+function systemRun(
+  documents: readonly LintedDocument[],
+  context: LintContext,
+): SharedRun | undefined {
+  const all = documents.map(({ name, document }) => scenarioOf(name, document, context));
+  const isLegal = all.every((scenario) => checkScenario(scenario).length === 0);
+  return isLegal ? { view: "system", seed: DEFAULT_SEED, scenarios: all } : undefined;
+}
+
+function scenarioOf(name: string, document: LintSubject, { clients }: LintContext): CallsDocument {
+  const { description: _, ...shipped } = scenarios["metastable"] as CallsDocument;
+  const server = shipped.tiers?.at(-1)?.server;
+  const tiers = destinationsOf(document).map((destination, place, { length }) => ({
+    destination,
+    ...(place === length - 1 && server !== undefined && { server }),
+  }));
+  return {
+    ...shipped,
+    name: name
+      .toLowerCase()
+      .replace(/[^a-z0-9-]+/gu, "-")
+      .slice(-64),
+    clients: { ...shipped.clients, ...(clients !== undefined && { count: clients }) },
+    tiers,
+  };
+}
+
+function destinationsOf(document: LintSubject): readonly DestinationDocument[] {
+  if (typeof document === "object" && "tiers" in document) {
+    return document.tiers.map(({ policy, retryBudget }) => ({
+      ...(policy !== undefined && { policy }),
+      ...(retryBudget !== undefined && { retryBudget }),
+    }));
+  }
+  return [isPolicy(document) ? { policy: document } : document];
+}

@@ -1,0 +1,46 @@
+/** Task filter: the flags that narrow a set of tasks, the same for lists, redrives and purges. */
+import { systemClock } from "@redrive/core";
+import type { Client } from "@redrive/service/client";
+import { type Command, InvalidArgumentError } from "commander";
+import { durationFlag, integerFlag } from "../input/flags.ts";
+
+export type TaskFilter = Parameters<Client["discardDeadLetters"]>[0];
+
+export interface FilterFlags {
+  readonly policy?: string;
+  readonly destination?: string;
+  readonly label?: string;
+  readonly key?: string;
+  readonly reason?: string;
+  readonly lastStatus?: number;
+  readonly since?: number;
+}
+
+export function addFilterFlags(command: Command): Command {
+  return command
+    .option("--policy <id>", "of this policy")
+    .option("--destination <name>", "to this destination")
+    .option("--label <name=value>", "with this label", labelFlag)
+    .option("--key <key>", "with this idempotency key")
+    .option("--reason <reason>", "that ended for this reason")
+    .option("--last-status <status>", "whose last answer had this status", integerFlag(100, 999))
+    .option("--since <span>", "created at most this long ago, such as 2h", durationFlag);
+}
+
+export function taskFilter(flags: FilterFlags): TaskFilter {
+  const { policy, destination, label, key, reason, lastStatus, since } = flags;
+  return {
+    ...(policy !== undefined && { policyId: policy }),
+    ...(destination !== undefined && { destination }),
+    ...(label !== undefined && { label }),
+    ...(key !== undefined && { idempotencyKey: key }),
+    ...(reason !== undefined && { reason }),
+    ...(lastStatus !== undefined && { lastStatus }),
+    ...(since !== undefined && { createdFrom: systemClock.now() - since }),
+  };
+}
+
+function labelFlag(text: string): string {
+  if (/^[\w.:/-]{1,64}=/u.test(text)) return text;
+  throw new InvalidArgumentError("Must be name=value.");
+}
