@@ -1,6 +1,6 @@
 /**
- * `redrive completion`: a script for the shell that completes commands and flags. The script asks
- * `redrive` itself what may follow, so that it never falls behind the commands.
+ * `redrive completion`: prints a shell script that completes commands and flags. The script calls
+ * `redrive` for the candidates, so it is always up to date with the commands.
  */
 import { Argument, type Command } from "commander";
 import { addExamples } from "./input/flags.ts";
@@ -19,15 +19,15 @@ const SCRIPTS: Readonly<Record<string, string>> = {
   fish: "complete -c redrive -a '(redrive completion words (commandline -opc)[2..-1] 2>/dev/null)'\n",
 };
 
-/** What the scripts ask with: not for people. */
+/** Used by the scripts to get the candidates; not for people. */
 const COMPLETE = "words";
 
 export function addCompletion(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("completion")
-    .description("print a script that completes commands and flags in your shell")
+    .description("Print a shell script that completes commands and flags.")
     .addArgument(new Argument("<shell>", "your shell").choices([...Object.keys(SCRIPTS), COMPLETE]))
-    .argument("[words...]", "what has been typed so far")
+    .argument("[words...]", "the words typed so far")
     .allowUnknownOption()
     .action((shell: string, words: readonly string[]) => {
       terminal.print(SCRIPTS[shell] ?? `${candidates(parent, words).join("\n")}\n`);
@@ -41,7 +41,7 @@ export function addCompletion(parent: Command, terminal: Terminal): void {
   );
 }
 
-/** What may follow these words: the commands below the one they name, and its flags. */
+/** Returns what may follow these words: subcommands and flags of the command that they name. */
 export function candidates(program: Command, words: readonly string[]): readonly string[] {
   let command = program;
   for (const word of words) {

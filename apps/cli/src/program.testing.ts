@@ -1,4 +1,4 @@
-/** Screen testing: a screen that keeps what was written, and a whole command run on it. */
+/** Program testing: runs a command in this process on a fake terminal that records its output. */
 
 import { plainPaint } from "./print/paint.ts";
 import type { Terminal } from "./print/terminal.ts";
@@ -11,7 +11,7 @@ export interface Written {
 }
 
 export function fakeTerminal(
-  words: readonly string[] = [],
+  args: readonly string[] = [],
   over: Partial<Terminal> = {},
 ): { readonly terminal: Terminal; readonly written: Written } {
   const written: Written = { out: "", err: "", code: undefined };
@@ -20,7 +20,7 @@ export function fakeTerminal(
     paint: plainPaint,
     isInteractive: false,
     showsProgress: false,
-    args: words,
+    args,
     pagesUrl: "http://127.0.0.1:7337/ui/",
     print: (text) => {
       written.out += text;
@@ -36,15 +36,15 @@ export function fakeTerminal(
   return { terminal, written };
 }
 
-/** Runs `redrive` with these words in this process. Only for uses that commander itself accepts. */
+/** Runs `redrive` with these arguments. Only for usage that commander itself accepts. */
 export async function redrive(line: string, over: Partial<Terminal> = {}): Promise<Written> {
-  const words = line.split(" ").filter((word) => word !== "");
-  const { terminal, written } = fakeTerminal(words, over);
-  await program(terminal).parseAsync(words, { from: "user" });
+  const args = line.split(" ").filter((arg) => arg !== "");
+  const { terminal, written } = fakeTerminal(args, over);
+  await program(terminal).parseAsync(args, { from: "user" });
   return written;
 }
 
-/** The same with `--json`, read. */
+/** Runs a command with `--json` and parses the output. */
 export async function redriveJson<T>(line: string): Promise<T> {
   return JSON.parse((await redrive(`${line} --json`)).out) as T;
 }

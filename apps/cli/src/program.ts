@@ -1,11 +1,12 @@
 /**
- * Program: the commands, their options and their exit codes (0 ok, 1 failed, 2 wrong use, 3
- * partial). A mistyped command is answered with the nearest one.
+ * Program: all commands of `redrive` and their exit codes (0 ok, 1 failed, 2 wrong usage, 3
+ * partial). For a mistyped command, commander suggests the nearest one.
  */
 import { readFileSync } from "node:fs";
 import { Command, type CommanderError } from "commander";
 import { addCompletion } from "./completion.ts";
 import { addPolicies } from "./policies/policies.ts";
+import { FAILED, USAGE_ERROR } from "./print/presentation.ts";
 import { systemTerminal, type Terminal } from "./print/terminal.ts";
 import { addDev } from "./serve/dev.ts";
 import { addDoctor } from "./serve/doctor.ts";
@@ -21,12 +22,9 @@ import { addAdvise } from "./simulate/advise.ts";
 import { addSchedule } from "./simulate/schedule.ts";
 import { addSim } from "./simulate/sim.ts";
 
-const FAILED = 1;
-const WRONG_USE = 2;
-
 export function program(terminal: Terminal = systemTerminal()): Command {
   const redrive = new Command("redrive")
-    .description("Retries that heal instead of hurt.")
+    .description("Run the retry service, manage its tasks, and simulate retry policies.")
     .version(ownVersion())
     .exitOverride(exit);
   addDev(redrive, terminal);
@@ -48,17 +46,17 @@ export function program(terminal: Terminal = systemTerminal()): Command {
   return redrive;
 }
 
-/** Wrong use is answered with where the right one is told: by the command that was meant. */
+/** After a usage error, points to the help of the command that the user meant. */
 function pointToHelp(command: Command, path: string): void {
   const { commands } = command;
-  const told = commands.length > 0 ? "lists the commands" : "shows how it is used";
-  command.showHelpAfterError(`(${path} --help ${told})`);
+  const purpose = commands.length > 0 ? "lists the commands" : "shows the usage";
+  command.showHelpAfterError(`(${path} --help ${purpose})`);
   for (const child of commands) pointToHelp(child, `${path} ${child.name()}`);
 }
 
-/** Commander ends with 1 for wrong use; scripts must be able to tell that from a failure. */
+/** Commander exits with 1 after a usage error; scripts must be able to distinguish it from a failure. */
 function exit(error: CommanderError): never {
-  process.exit(error.exitCode === FAILED ? WRONG_USE : error.exitCode);
+  process.exit(error.exitCode === FAILED ? USAGE_ERROR : error.exitCode);
 }
 
 function ownVersion(): string {

@@ -1,14 +1,11 @@
-/**
- * Documents: JSON files that a command is pointed at, read whole. A name that is not readable, or a
- * file that is not JSON, is told with its path.
- */
+/** Documents: reads the files that a command gets as arguments. Every error names the file. */
 import { readFileSync } from "node:fs";
 import { causedError, quote, RedriveError } from "@redrive/core";
 
-/** No document of Redrive comes near this; a longer file is a mistake. */
+/** Far above any real document: a larger file is a mistake. */
 const MAX_BYTES = 256 * 1024 * 1024;
 
-/** The text of a file; `-` is standard input. */
+/** Reads a file as UTF-8. `-` is standard input. */
 export function readText(path: string): string {
   return readBytes(path)
     .toString("utf8")
@@ -24,7 +21,10 @@ export function readBytes(path: string): Buffer {
     const text = `cannot read ${quote(path)}: ${reason}`;
     throw causedError("INVALID_ARGUMENT", text, cause);
   }
-  throw new RedriveError("INVALID_ARGUMENT", `cannot read ${quote(path)}: above 256 MB`);
+  throw new RedriveError(
+    "INVALID_ARGUMENT",
+    `cannot read ${quote(path)}: it is larger than 256 MB`,
+  );
 }
 
 export function readJson(path: string): unknown {
@@ -47,7 +47,7 @@ function readFailure(error: NodeJS.ErrnoException): string {
   return REASONS[error.code ?? ""] ?? error.message;
 }
 
-/** Runs `use` and puts the file's name before whatever it refuses. */
+/** Runs `use` and adds the file name to the message of a `RedriveError`. */
 export function withFileName<T>(path: string, use: () => T): T {
   try {
     return use();

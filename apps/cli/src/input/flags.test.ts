@@ -1,4 +1,4 @@
-/** Flags are read once, at the edge; what is wrong is told with a way out. */
+/** Flags are parsed into values, and every error message says what is valid. */
 import { describe, expect, test } from "vitest";
 import { plainPaint } from "../print/paint.ts";
 import { replayCommandLines } from "../print/replay-command.ts";
@@ -10,12 +10,12 @@ describe("flags", () => {
     expect(["200ms", "20s", "1.5h"].map(durationFlag)).toEqual([200, 20_000, 5_400_000]);
   });
 
-  test("a bare number is no duration, but nearly one", () => {
+  test("a number without a unit is refused with a suggestion", () => {
     expect(() => durationFlag("20")).toThrow('Did you mean "20ms" or "20s"?');
     expect(() => durationFlag("soon")).toThrow('such as "200ms"');
   });
 
-  test("numbers have bounds, and thousands may stand apart", () => {
+  test("numbers have bounds and may contain thousands separators", () => {
     expect(integerFlag(1, 20_000)("10,000")).toBe(10_000);
     expect(integerFlag(1, 20_000)("10_000")).toBe(10_000);
     expect(() => integerFlag(1, 10)("11")).toThrow("from 1 to 10");
@@ -24,7 +24,7 @@ describe("flags", () => {
     expect(() => numberFlag(1, 10)("-2")).toThrow("from 1 to 10");
   });
 
-  test("words are guessed", () => {
+  test("a misspelled choice gets a suggestion", () => {
     expect(() => choiceFlag("person", "service")("persn")).toThrow('Did you mean "person"?');
   });
 
@@ -34,15 +34,15 @@ describe("flags", () => {
   });
 });
 
-describe("the screen", () => {
-  test("is as wide as COLUMNS says, within reason", () => {
+describe("the terminal", () => {
+  test("takes its width from COLUMNS, within limits", () => {
     expect(terminalWidth({ COLUMNS: "120" }, 80)).toBe(120);
     expect(terminalWidth({ COLUMNS: "wide" }, 90)).toBe(90);
     expect(terminalWidth({}, undefined)).toBe(80);
     expect([terminalWidth({ COLUMNS: "1" }, 80), terminalWidth({}, 9999)]).toEqual([40, 240]);
   });
 
-  test("has colours only on a terminal that wants them", () => {
+  test("uses colors only on a terminal that supports and allows them", () => {
     expect(hasColor({}, true)).toBe(true);
     expect(hasColor({}, false)).toBe(false);
     expect(hasColor({ NO_COLOR: "1" }, true)).toBe(false);
@@ -51,14 +51,14 @@ describe("the screen", () => {
   });
 });
 
-test("the line that repeats a run adds the seed once, and quotes for a shell", () => {
-  const line = (words: string[], width = 200) =>
-    replayCommandLines({ args: words, paint: plainPaint, width }, 7);
+test("the replay command adds the seed once and quotes for a shell", () => {
+  const line = (args: string[], width = 200) =>
+    replayCommandLines({ args, paint: plainPaint, width }, 7);
   expect(line(["schedule", "--full"])).toEqual([
-    "seed 7   again: redrive schedule --full --seed 7",
+    "seed 7   repeat: redrive schedule --full --seed 7",
   ]);
   expect(line(["sim", "run", "it's.json", "--seed=7"])).toEqual([
-    "seed 7   again: redrive sim run 'it'\\''s.json' --seed=7",
+    "seed 7   repeat: redrive sim run 'it'\\''s.json' --seed=7",
   ]);
   expect(line(["schedule"], 20)).toHaveLength(2);
 });

@@ -1,6 +1,6 @@
 /**
- * Policy choice: which policy a command is about: a preset or an entry of the catalogue by name, a
- * file, or a curve given by flags. One of the three; the flags of a curve leave the rest to core.
+ * Policy choice: the policy that a command works on: a preset or catalog entry by name, a file, or
+ * a curve from flags. Exactly one of the three. Core fills in the fields that a curve omits.
  */
 import {
   type BackoffKind,
@@ -41,16 +41,16 @@ export interface PolicyFlags {
 export interface PolicyChoice {
   readonly name: string;
   readonly document: PolicyDocument;
-  /** What stands beside the policy in a destination document. */
+  /** The guards of a destination document. */
   readonly guards: DestinationParts;
-  /** By name where it has one that others know. */
+  /** For links: the name if the policy is a preset or a catalog entry, else the document. */
   readonly shared: SharedPolicy;
 }
 
 const JITTERS = ["full", "equal", "decorrelated", "proportional", "none"] as const;
 const CURVE = ["base", "cap", "attempts", "multiplier", "backoff", "total"] as const;
 
-/** Where each field of the curve comes from, for messages. */
+/** The flag that sets each field of a curve, for error messages. */
 const FLAG_BY_FIELD: Readonly<Record<string, string>> = {
   initialDelayMs: "--base",
   maxDelayMs: "--cap",
@@ -65,20 +65,17 @@ export function addPolicyFlags(command: Command): Command {
   const curve = [...JITTERS, ...CURVE];
   return command
     .addOption(
-      new Option("--preset <name>", "a policy that ships, or one of the catalogue").conflicts([
-        "policy",
-        ...curve,
-      ]),
+      new Option("--preset <name>", "a preset or a catalog entry").conflicts(["policy", ...curve]),
     )
     .addOption(
       new Option(
         "--policy <file>",
-        "a policy or destination document; - is standard input",
+        "a policy or destination document; - reads standard input",
       ).conflicts([...curve]),
     );
 }
 
-/** The jitter by a flag of its own, as in `--full --base 200ms`. */
+/** Adds one flag per jitter type, as in `--full --base 200ms`. */
 export function addJitterFlags(command: Command): Command {
   for (const jitter of JITTERS) {
     const others = JITTERS.filter((other) => other !== jitter);
@@ -90,19 +87,23 @@ export function addJitterFlags(command: Command): Command {
 
 export function addCurveFlags(command: Command): Command {
   return command
-    .option("--base <span>", "longest wait after the first failure", durationFlag)
-    .option("--cap <span>", "no wait is drawn from a longer one", durationFlag)
-    .option("-n, --attempts <count>", "calls in all, the first too", integerFlag(1, 1000))
-    .option("--multiplier <factor>", "growth from wait to wait", numberFlag(1, 10))
+    .option("--base <duration>", "maximum wait after the first failure", durationFlag)
+    .option("--cap <duration>", "maximum of every wait", durationFlag)
+    .option(
+      "-n, --attempts <count>",
+      "maximum number of calls, including the first",
+      integerFlag(1, 1000),
+    )
+    .option("--multiplier <factor>", "growth factor from one wait to the next", numberFlag(1, 10))
     .option(
       "--backoff <kind>",
       "exponential, linear or fixed",
       choiceFlag("exponential", "linear", "fixed"),
     )
-    .option("--total <span>", "all attempts and waits together", durationFlag);
+    .option("--total <duration>", "time limit for all attempts and waits together", durationFlag);
 }
 
-/** The policy that was asked for; without any flag the preset `default`. */
+/** Returns the chosen policy. Without flags: the preset `default`. */
 export function choosePolicy(flags: PolicyFlags): PolicyChoice {
   if (flags.preset !== undefined) return namedPolicy(flags.preset);
   if (flags.policy !== undefined) return policyFromFile(flags.policy);
@@ -112,7 +113,7 @@ export function choosePolicy(flags: PolicyFlags): PolicyChoice {
   return { name: "your curve", document, guards: {}, shared: document };
 }
 
-/** The flags as a document, over the defaults of a command; refusals name the flags. */
+/** Builds a policy document from flags, on top of a command's defaults. Errors name the flags. */
 export function curveDocument(flags: PolicyFlags, defaults: PolicyDocument = {}): PolicyDocument {
   const jitter = JITTERS.find((name) => flags[name]);
   const given: PolicyDocument = {
@@ -134,14 +135,14 @@ function assertCurve(document: PolicyDocument): void {
     resolvePolicy(document);
   } catch (cause) {
     if (!(cause instanceof DocumentError)) throw cause;
-    const told = cause.problems.map(
+    const messages = cause.problems.map(
       ({ field, message }) => `${FLAG_BY_FIELD[field] ?? field}: ${message}`,
     );
-    throw causedError("INVALID_ARGUMENT", told.join("; "), cause);
+    throw causedError("INVALID_ARGUMENT", messages.join("; "), cause);
   }
 }
 
-/** A preset, or else an entry of the catalogue. */
+/** Finds a preset or a catalog entry by name. */
 export function namedPolicy(name: string): PolicyChoice {
   if (Object.hasOwn(presets, name)) {
     return { name, document: preset(name), guards: {}, shared: name };
@@ -151,7 +152,8 @@ export function namedPolicy(name: string): PolicyChoice {
     return { name, document: entry.policy, guards: entry.destination, shared: name };
   }
   const near = didYouMean(name, policyNames());
-  const hint = near || ` Presets: ${Object.keys(presets).join(", ")}; redrive policies catalogue.`;
+  const hint =
+    near || ` Presets: ${Object.keys(presets).join(", ")}. List all with: redrive policies catalog`;
   throw new RedriveError("INVALID_ARGUMENT", `unknown preset ${quote(name)}.${hint}`);
 }
 
@@ -159,7 +161,7 @@ export function policyNames(): readonly string[] {
   return [...Object.keys(presets), ...catalog.map(({ id }) => id)];
 }
 
-/** A policy document, or a destination document with its guards. */
+/** Reads a policy document, or a destination document with its guards. */
 export function policyFromFile(path: string): PolicyChoice {
   const read = readJson(path);
   const isDestination = isObject(read) && "policy" in read;

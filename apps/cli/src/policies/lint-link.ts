@@ -1,6 +1,6 @@
 /**
- * Lint link: where on the web page the linted documents can be seen with what will hurt beside them: one
- * policy as its curve, several or many clients as a herd, destinations and tiers as a system.
+ * Lint link: the view of the web page that shows the linted documents with their findings: the
+ * curve for one policy, the herd for several or for many clients, the system for anything else.
  */
 import type { DestinationDocument, PolicyDocument, PresetName } from "@redrive/core";
 import {
@@ -20,7 +20,7 @@ export interface LintedDocument {
   readonly document: LintSubject;
 }
 
-/** Undefined where the page has no place for them. */
+/** Undefined if the page has no view for the documents. */
 export function lintRun(
   documents: readonly LintedDocument[],
   context: LintContext,
@@ -51,29 +51,29 @@ export function lintRun(
   };
 }
 
-/** The window that the herd opens with. */
+/** The default window of the herd view. */
 const WINDOW_MS = 10;
 
 function isPolicy(document: LintSubject): document is PolicyDocument | PresetName {
   return typeof document === "string" || !("policy" in document || "tiers" in document);
 }
 
-/** The trouble that every story here begins with, met by what was linted. */
+/** The built-in scenario `metastable` with the linted documents as its tiers. */
 function systemRun(
   documents: readonly LintedDocument[],
   context: LintContext,
 ): SharedRun | undefined {
   const all = documents.map(({ name, document }) => scenarioOf(name, document, context));
-  const isLegal = all.every((scenario) => checkScenario(scenario).length === 0);
-  return isLegal ? { view: "system", seed: DEFAULT_SEED, scenarios: all } : undefined;
+  const isValid = all.every((scenario) => checkScenario(scenario).length === 0);
+  return isValid ? { view: "system", seed: DEFAULT_SEED, scenarios: all } : undefined;
 }
 
 function scenarioOf(name: string, document: LintSubject, { clients }: LintContext): CallsDocument {
   const { description: _, ...shipped } = scenarios["metastable"] as CallsDocument;
   const server = shipped.tiers?.at(-1)?.server;
-  const tiers = destinationsOf(document).map((destination, place, { length }) => ({
+  const tiers = destinationsOf(document).map((destination, index, { length }) => ({
     destination,
-    ...(place === length - 1 && server !== undefined && { server }),
+    ...(index === length - 1 && server !== undefined && { server }),
   }));
   return {
     ...shipped,

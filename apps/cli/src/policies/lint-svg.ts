@@ -1,11 +1,11 @@
-/** Lint SVG: what lint found as a picture: a dot for how bad it is, the rule, what happens, what to do. */
+/** Lint SVG: draws findings: a dot for the severity, the rule, the problem, the fix. */
 import type { Finding, Severity } from "@redrive/simulator";
 import { label, MARGIN, svgDocument, WIDTH } from "../print/svg.ts";
 import { wrap } from "../print/wrap.ts";
 
 export interface DrawnDocument {
   readonly name: string;
-  /** What there is to say of it as a whole. */
+  /** One line about the whole document. */
   readonly summary: string;
   readonly findings: readonly Finding[];
 }
@@ -13,7 +13,7 @@ export interface DrawnDocument {
 const LINE = 18;
 const GAP = 10;
 const LEFT = MARGIN + 22;
-/** Characters that surely fit beside the dot, at 13 px. */
+/** Characters that fit next to the dot, at 13 px. */
 const COLUMNS = Math.floor((WIDTH - LEFT - MARGIN) / 7);
 
 const DOTS: Readonly<Record<Severity, string>> = {

@@ -1,4 +1,4 @@
-/** `redrive policies catalogue`: the presets and what others really do, as documents to start from. */
+/** `redrive policies catalog`: shows the presets and the policies of other libraries as documents. */
 import { presets } from "@redrive/core";
 import { type CatalogEntry, catalog, catalogEntry } from "@redrive/core/interop";
 import { policyWords } from "@redrive/simulator/words";
@@ -18,14 +18,14 @@ import { wrap, wrapWithPrefix } from "../print/wrap.ts";
 
 export function addCatalog(parent: Command, terminal: Terminal): void {
   const command = parent
-    .command("catalogue [id]")
-    .description("the presets, and what other libraries really do; with an id, all about one");
+    .command("catalog [id]")
+    .description("List the presets and the policies of other libraries, or show one of them.");
   addOutputFlags(command, "json", "csv");
   addExamples(
     command,
-    "redrive policies catalogue",
-    "redrive policies catalogue aws-standard",
-    "redrive policies catalogue webhook --json > webhook.json",
+    "redrive policies catalog",
+    "redrive policies catalog aws-standard",
+    "redrive policies catalog webhook --json > webhook.json",
   );
   command.action((id: string | undefined, flags: OutputOptions) =>
     presentResult(terminal, flags, () => (id === undefined ? presentAll() : presentOne(id))),
@@ -42,11 +42,11 @@ export function presentAll(): Presentation {
   const rows = [...own, ...others];
   const columns = [
     { head: "id" },
-    { head: "whose", wraps: true },
+    { head: "origin", wraps: true },
     { head: "policy", wraps: true },
   ] as const;
   return {
-    json: { presets, catalogue: catalog },
+    json: { presets, catalog },
     text: (style) => table(columns, rows, style),
     csv: () => [["id", "whose", "policy"], ...rows],
   };
@@ -74,14 +74,14 @@ function entryText(entry: CatalogEntry, { width, paint }: TextStyle): readonly s
   const head = (text: string) => ["", paint("strong", text)];
   return [
     paint("strong", title),
-    ...wrapWithPrefix("version  ", `${version}, as seen on ${date}`, width),
+    ...wrapWithPrefix("version  ", `${version}, checked on ${date}`, width),
     ...wrapWithPrefix("source   ", source, width),
     ...wrapWithPrefix("policy   ", policyWords(policy), width),
-    ...head("What a policy cannot say of it"),
+    ...head("What a policy cannot express"),
     ...(differs.length === 0
       ? ["- nothing"]
       : differs.flatMap((one) => wrapWithPrefix("- ", one, width))),
-    ...head("As a destination"),
+    ...head("Destination document"),
     ...jsonLines({ policy, ...destination }),
   ];
 }

@@ -1,6 +1,6 @@
 /**
- * `redrive policies export`: a policy as gRPC, the AWS SDKs or Envoy would have it. What they have
- * no word for is told on the error stream.
+ * `redrive policies export`: converts a policy to the format of gRPC, the AWS SDKs or Envoy. What
+ * cannot be converted is listed on standard error.
  */
 import { exportAws, exportEnvoy, exportGrpc } from "@redrive/core/interop";
 import type { Command } from "commander";
@@ -27,14 +27,14 @@ interface ExportFlags extends OutputOptions, TargetFlags {
 export function addExport(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("export")
-    .description("write a policy the way gRPC, the AWS SDKs or Envoy take it");
+    .description("Convert a policy to the format of gRPC, the AWS SDKs or Envoy.");
   addSystemFlags(command, "", {
-    grpc: "as a gRPC service config",
-    aws: "as a section of ~/.aws/config",
-    envoy: "as the retry part of an Envoy route",
+    grpc: "write a gRPC service config",
+    aws: "write a section of ~/.aws/config",
+    envoy: "write the retry policy of an Envoy route",
   });
-  command.option("--preset <name>", "a policy that ships, or one of the catalogue");
-  command.option("--policy <file>", "a policy or destination document; - is standard input");
+  command.option("--preset <name>", "a preset or a catalog entry");
+  command.option("--policy <file>", "a policy or destination document; - reads standard input");
   addOutputFlags(command, "json");
   addExamples(
     command,

@@ -1,6 +1,6 @@
 /**
- * `redrive policies import`: the retry settings of gRPC, the AWS SDKs or Envoy as a destination
- * document. What could not be kept is told on the error stream, so that the output is a document.
+ * `redrive policies import`: converts the retry settings of gRPC, the AWS SDKs or Envoy to a
+ * destination document on standard output. What cannot be converted is listed on standard error.
  */
 import { type Imported, importAws, importEnvoy, importGrpc } from "@redrive/core/interop";
 import type { Command } from "commander";
@@ -25,11 +25,11 @@ interface ImportFlags extends OutputOptions, TargetFlags {
 export function addImport(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("import")
-    .description("turn another system's retry settings into a destination document");
+    .description("Convert the retry settings of another system to a destination document.");
   addSystemFlags(command, "<file>", {
-    grpc: "a gRPC service config (JSON)",
-    aws: "an AWS config file, such as ~/.aws/config",
-    envoy: "an Envoy route or retry policy (JSON)",
+    grpc: "read a gRPC service config (JSON)",
+    aws: "read an AWS config file, such as ~/.aws/config",
+    envoy: "read an Envoy route or retry policy (JSON)",
   });
   addOutputFlags(command, "json");
   addExamples(

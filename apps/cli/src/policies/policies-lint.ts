@@ -1,6 +1,6 @@
 /**
- * `redrive policies lint`: what will hurt in a policy, a destination or a set of tiers. Errors exit
- * with 1; where only some of several files could be read, the exit is 3.
+ * `redrive policies lint`: finds problems in policies, destinations and tiers. Exits with 1 on
+ * errors, and with 3 if some of several files could not be read.
  */
 import { RedriveError } from "@redrive/core";
 import { type Finding, type LintContext, type LintSubject, lint } from "@redrive/simulator";
@@ -40,15 +40,23 @@ interface LintFlags extends OutputOptions {
 export function addLint(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("lint [files...]")
-    .description("say what will hurt in policies, destinations or tiers; exits 1 on errors")
-    .option("--preset <name>", "a policy that ships (may be repeated)", collect)
-    .option("--clients <count>", "clients that may fail at once", integerFlag(1, 2_000_000))
+    .description("Find problems in policies, destinations or tiers. Exits with 1 on errors.")
+    .option("--preset <name>", "a preset or a catalog entry; repeatable", collect)
+    .option(
+      "--clients <count>",
+      "number of clients that may fail at once",
+      integerFlag(1, 2_000_000),
+    )
     .option("--method <name>", "HTTP method of the calls", (text) => text.toUpperCase())
-    .option("--idempotent <answer>", "repeating is harmless: yes, no", choiceFlag("yes", "no"))
-    .option("--waits <who>", "person, service or job", choiceFlag("person", "service", "job"))
-    .option("--outage <span>", "longest outage to survive", durationFlag)
-    .option("--minimum-wait <span>", "no retry may come earlier", durationFlag)
-    .option("--shards <count>", "parts that fail by themselves", integerFlag(1, 1000));
+    .option("--idempotent <answer>", "calls are safe to repeat: yes or no", choiceFlag("yes", "no"))
+    .option(
+      "--waits <who>",
+      "who waits for the response: person, service or job",
+      choiceFlag("person", "service", "job"),
+    )
+    .option("--outage <duration>", "longest outage to survive", durationFlag)
+    .option("--minimum-wait <duration>", "required minimum of every wait", durationFlag)
+    .option("--shards <count>", "number of parts that fail independently", integerFlag(1, 1000));
   addOutputFlags(command, "json", "csv", "svg", "url");
   addExamples(
     command,
@@ -65,17 +73,17 @@ function collect(text: string, before: readonly string[] = []): readonly string[
   return [...before, text];
 }
 
-/** What came of one document: findings, or why there are none. */
+/** The result for one document: its findings, or why there are none. */
 interface Linted {
   readonly name: string;
   readonly findings: readonly Finding[];
-  /** It is not a legal document. */
+  /** Why the document is invalid. */
   readonly problem?: string;
-  /** It could not be read at all. */
+  /** Why the file could not be read. */
   readonly unread?: string;
 }
 
-/** With the document itself, where it is a legal one. */
+/** With the document, if it is valid. */
 interface LintedWithDocument extends Linted {
   readonly document?: LintSubject;
 }
@@ -83,16 +91,16 @@ interface LintedWithDocument extends Linted {
 export function presentLint(files: readonly string[], flags: LintFlags): Presentation {
   const { preset = [] } = flags;
   if (files.length + preset.length === 0) {
-    const text = "what should be linted? Give files, or --preset with a name";
+    const text = "nothing to lint: pass files, or --preset with a name";
     throw new RedriveError("INVALID_ARGUMENT", text);
   }
   const context = contextOf(flags);
-  const looked = [
+  const linted = [
     ...preset.map((name) => lintPreset(name, context)),
     ...files.map((path) => lintFile(path, context)),
   ];
-  const results = looked.map(({ document: _, ...result }) => result);
-  const documents = looked.flatMap(({ name, document }) =>
+  const results = linted.map(({ document: _, ...result }) => result);
+  const documents = linted.flatMap(({ name, document }) =>
     document === undefined ? [] : [{ name, document }],
   );
   const run = flags.url ? lintRun(documents, context) : undefined;
@@ -102,12 +110,12 @@ export function presentLint(files: readonly string[], flags: LintFlags): Present
     json: { results },
     text: (style) => lintText(results, style),
     csv: () => csvRows(results),
-    svg: () => lintSvg("What will hurt", results.map(drawnDocument)),
+    svg: () => lintSvg("Lint findings", results.map(drawnDocument)),
     exitCode: exitCodeOf(results),
   };
 }
 
-const NO_LINK = "the page has no place for these documents, so there is no link";
+const NO_LINK = "the web page cannot show these documents, so there is no link";
 
 function contextOf(flags: LintFlags): LintContext {
   const { clients, method, idempotent, waits, outage, minimumWait, shards } = flags;
@@ -122,7 +130,7 @@ function contextOf(flags: LintFlags): LintContext {
   };
 }
 
-/** With its guards where it has some: the catalogue's entries are destinations. */
+/** Includes the guards of a catalog entry. */
 function lintPreset(name: string, context: LintContext): LintedWithDocument {
   const { document: policy, guards } = namedPolicy(name);
   const document = Object.keys(guards).length > 0 ? { policy, ...guards } : policy;
@@ -179,7 +187,7 @@ function isUnusable({ problem, unread }: Linted): boolean {
   return problem !== undefined || unread !== undefined;
 }
 
-/** One line on a document: what was found, or why nothing could be. */
+/** One line about a document: the number of findings, or why there are none. */
 function summaryOf({ findings, problem, unread }: Linted): string {
   if (problem !== undefined) return `refused: ${problem}`;
   if (unread !== undefined) return unread;
@@ -190,9 +198,9 @@ function summaryOf({ findings, problem, unread }: Linted): string {
   const counts = [
     ...count("error", "error"),
     ...count("warning", "warning"),
-    ...count("info", "remark"),
+    ...count("info", "note"),
   ];
-  return counts.length === 0 ? "nothing will hurt that lint knows of" : counts.join(", ");
+  return counts.length === 0 ? "no problems found" : counts.join(", ");
 }
 
 function csvRows(results: readonly Linted[]): CsvRow[] {

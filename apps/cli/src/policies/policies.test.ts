@@ -1,4 +1,4 @@
-/** Policies are linted, looked up, read from other systems and written for them. */
+/** Policies are linted, listed, and converted from and to other systems. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -20,7 +20,7 @@ const file = (name: string, value: unknown) => {
 const TIERS = { tiers: [{ policy: { maxAttempts: 3 } }, { policy: { maxAttempts: 4 } }] };
 
 describe("policies lint", () => {
-  test("has the simulator's findings, and exits with 1 on an error", async () => {
+  test("has the simulator's findings and exits with 1 on an error", async () => {
     const path = file("tiers.json", TIERS);
     const { results } = await redriveJson<{ results: { findings: unknown }[] }>(
       `policies lint ${path} --clients 400`,
@@ -31,7 +31,7 @@ describe("policies lint", () => {
     expect(code).toBe(1);
   });
 
-  test("draws what it found, whatever the names of the files", async () => {
+  test("draws the findings and escapes the names of files", async () => {
     const path = file("a<b>&\u0001.json", TIERS);
     const svg = join(folder, "lint.svg");
     const { err } = await redrive(`policies lint ${path} --preset payment --svg ${svg}`);
@@ -39,19 +39,19 @@ describe("policies lint", () => {
     const drawn = readFileSync(svg, "utf8");
     expect(drawn).toMatch(/^<svg [\s\S]*<\/svg>\n$/u);
     expect(drawn).toContain("a&lt;b&gt;&amp;\ufffd.json: 1 error");
-    expect(drawn).toContain("payment: nothing will hurt that lint knows of");
+    expect(drawn).toContain("payment: no problems found");
     expect(drawn.match(/class="dot bad"/gu)).toHaveLength(1);
     expect(drawn).toContain("3 x 4 = 12");
   });
 
-  describe("its link opens what was linted, with lint beside it", () => {
-    const opened = async (words: string) => {
-      const { url } = await redriveJson<{ url: string }>(`policies lint ${words} --url`);
+  describe("the link opens the linted documents", () => {
+    const opened = async (args: string) => {
+      const { url } = await redriveJson<{ url: string }>(`policies lint ${args} --url`);
       const decoded = decodeRun(new URL(url).hash);
       return "run" in decoded ? decoded.run : decoded.problem;
     };
 
-    test("one policy as its curve", async () => {
+    test("one policy as a curve", async () => {
       expect(await opened("--preset payment --outage 9s")).toEqual({
         view: "curve",
         seed: 1,
@@ -60,7 +60,7 @@ describe("policies lint", () => {
       });
     });
 
-    test("several, or with many clients, as a herd; as many as it has room for", async () => {
+    test("several policies, or many clients, as a herd of at most six", async () => {
       expect(await opened("--preset payment --preset webhook --clients 400")).toMatchObject({
         view: "herd",
         strategies: [
@@ -74,7 +74,7 @@ describe("policies lint", () => {
       expect([err, code]).toEqual(["error: --url must name 1 to 6 strategies, got 7\n", 2]);
     });
 
-    test("tiers and destinations as a system that the simulator takes", async () => {
+    test("tiers and destinations as a system that the simulator accepts", async () => {
       const run = await opened(`${file("tiers.json", TIERS)} --clients 40`);
       expect(run).toMatchObject({
         view: "system",
@@ -89,19 +89,19 @@ describe("policies lint", () => {
       }
     });
 
-    test("and there is none where nothing could be read", async () => {
+    test("no link if nothing could be read", async () => {
       const { err } = await redrive("policies lint nothing.json --url");
-      expect(err).toBe("note: the page has no place for these documents, so there is no link\n");
+      expect(err).toBe("note: the web page cannot show these documents, so there is no link\n");
     });
   });
 
   test("passes a preset", async () => {
     const { out, code } = await redrive("policies lint --preset interactive --preset read");
-    expect(out).toMatch(/^interactive: nothing will hurt/u);
+    expect(out).toMatch(/^interactive: no problems found/u);
     expect(code).toBe(0);
   });
 
-  test("exits with 3 if only some files could be read, with 2 if none, with 1 on a bad one", async () => {
+  test("exits with 3 if some files could not be read, with 2 if none could, with 1 on an invalid one", async () => {
     const good = file("good.json", presets.interactive);
     const bad = file("bad.json", { maxAttemps: 3 });
     expect((await redrive(`policies lint ${good} none.json`)).code).toBe(3);
@@ -111,29 +111,29 @@ describe("policies lint", () => {
     expect(code).toBe(1);
   });
 
-  test("asks for something to lint", async () => {
+  test("refuses to lint nothing", async () => {
     expect(await redrive("policies lint")).toMatchObject({ code: 2 });
   });
 });
 
-describe("policies catalogue", () => {
-  test("lists everything, within the terminal", async () => {
-    const { out } = await redrive("policies catalogue");
+describe("policies catalog", () => {
+  test("lists every entry within the width of the terminal", async () => {
+    const { out } = await redrive("policies catalog");
     for (const { id } of catalog) expect(out).toContain(`\n${id} `);
     for (const line of out.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
   });
 
-  test("tells all about one, and guesses", async () => {
-    expect((await redrive("policies catalogue aws-standard")).out).toContain("retry behaviour 2.1");
-    expect(JSON.parse((await redrive("policies catalogue webhook --json")).out)).toEqual(
+  test("shows one entry and suggests the nearest id", async () => {
+    expect((await redrive("policies catalog aws-standard")).out).toContain("retry behaviour 2.1");
+    expect(JSON.parse((await redrive("policies catalog webhook --json")).out)).toEqual(
       presets.webhook,
     );
-    expect((await redrive("policies catalogue aws-standrd")).err).toContain('"aws-standard"?');
+    expect((await redrive("policies catalog aws-standrd")).err).toContain('"aws-standard"?');
   });
 });
 
 describe("policies import and export", () => {
-  test("what is exported can be imported, with notes beside the document", async () => {
+  test("an export can be imported, and notes go to standard error", async () => {
     const { out, err } = await redrive(
       "policies export --grpc --preset grpc --service shop.Orders",
     );
@@ -154,14 +154,14 @@ describe("policies import and export", () => {
     expect(exported.out).toBe("[profile shop]\nretry_mode = adaptive\nmax_attempts = 7\n");
   });
 
-  test("the guards of a file go along to Envoy", async () => {
+  test("the guards of a file are exported to Envoy", async () => {
     const path = file("orders.json", { policy: "read", hedge: { after: 100, max: 1 } });
     const json = await redriveJson<object>(`policies export --envoy --policy ${path}`);
     expect(json).toHaveProperty("envoy.hedge_policy");
   });
 
-  test("a system must be named", async () => {
+  test("requires a system", async () => {
     const { err, code } = await redrive("policies export --preset read");
-    expect([err, code]).toEqual(["error: which system? Give one of --grpc, --aws, --envoy\n", 2]);
+    expect([err, code]).toEqual(["error: no system given: use one of --grpc, --aws, --envoy\n", 2]);
   });
 });

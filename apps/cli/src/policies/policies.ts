@@ -1,4 +1,4 @@
-/** `redrive policies`: policy documents before a service knows them, and those that it knows. */
+/** `redrive policies`: lints and converts policy documents, and manages those of a running service. */
 import type { Command } from "commander";
 import type { Terminal } from "../print/terminal.ts";
 import { addServicePolicies } from "../service/policies.ts";
@@ -8,7 +8,9 @@ import { addImport } from "./policies-import.ts";
 import { addLint } from "./policies-lint.ts";
 
 export function addPolicies(parent: Command, terminal: Terminal): void {
-  const policies = parent.command("policies").description("lint, import, export, apply policies");
+  const policies = parent
+    .command("policies")
+    .description("Lint, convert, list and apply policies.");
   addLint(policies, terminal);
   addCatalog(policies, terminal);
   addImport(policies, terminal);

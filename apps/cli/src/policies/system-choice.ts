@@ -1,4 +1,4 @@
-/** Foreign choice: which other system's configuration is meant; one, and one only. */
+/** System choice: the flags that choose another system's configuration format, exactly one. */
 import { RedriveError } from "@redrive/core";
 import { type Command, Option } from "commander";
 
@@ -11,28 +11,28 @@ export interface TargetFlags {
   readonly method?: string;
 }
 
-/** A flag each, with a value or without, of which one may be given. */
+/** Adds one flag per system, with or without a value. The flags exclude each other. */
 export function addSystemFlags(
   command: Command,
   value: string,
-  words: Record<System, string>,
+  descriptions: Record<System, string>,
 ): Command {
   for (const system of SYSTEMS) {
     const others = SYSTEMS.filter((other) => other !== system);
     const flag = `--${system}${value === "" ? "" : ` ${value}`}`;
-    command.addOption(new Option(flag, words[system]).conflicts([...others]));
+    command.addOption(new Option(flag, descriptions[system]).conflicts([...others]));
   }
   return command
-    .option("--profile <name>", "with --aws: whose settings (default: default)")
-    .option("--service <name>", "with --grpc: for this service")
-    .option("--method <name>", "with --grpc and --service: for this method");
+    .option("--profile <name>", "with --aws: the profile (default: default)")
+    .option("--service <name>", "with --grpc: the service")
+    .option("--method <name>", "with --grpc and --service: the method");
 }
 
 export function chosenSystem(flags: Partial<Record<System, unknown>>): System {
   const system = SYSTEMS.find((one) => flags[one] !== undefined);
   if (system !== undefined) return system;
   const known = SYSTEMS.map((one) => `--${one}`).join(", ");
-  throw new RedriveError("INVALID_ARGUMENT", `which system? Give one of ${known}`);
+  throw new RedriveError("INVALID_ARGUMENT", `no system given: use one of ${known}`);
 }
 
 export function grpcTarget({ service, method }: TargetFlags): {

@@ -1,4 +1,4 @@
-/** Bars are as long as they say, to an eighth of a character, and never longer than their room. */
+/** Bars have the right length, to an eighth of a character, and never exceed their width. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { bar, rangeBar } from "./bar.ts";
@@ -15,16 +15,16 @@ describe("bar", () => {
     expect(bar(value, 16, 2)).toBe(drawn);
   });
 
-  test("shows anything above nothing", () => {
+  test("shows every value above 0", () => {
     expect(bar(0.001, 1_000_000, 10)).toBe("▏");
   });
 
-  test("draws nothing on an empty scale, and stops at its end", () => {
+  test("draws nothing on an empty scale and stops at the end of the scale", () => {
     expect(bar(5, 0, 10)).toBe("");
     expect(bar(99, 10, 3)).toBe("███");
   });
 
-  test("never outgrows its room, and a longer value never has a shorter bar", () => {
+  test("never exceeds its width, and a larger value never has a shorter bar", () => {
     const size = fc.nat({ max: 1_000_000 });
     fc.assert(
       fc.property(size, size, fc.integer({ min: 1, max: 120 }), (one, other, width) => {
@@ -37,7 +37,7 @@ describe("bar", () => {
   });
 });
 
-test("a range is dots behind the bar, and all three parts fill the room", () => {
+test("a range is dots after the bar, and the three parts fill the width", () => {
   const { solid, dots, rest } = rangeBar(25, 75, 100, 20);
   expect([solid, dots, rest]).toEqual(["█".repeat(5), "·".repeat(10), " ".repeat(5)]);
 });

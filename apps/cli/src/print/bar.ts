@@ -1,18 +1,15 @@
-/**
- * Bar: a length drawn in eighths of a character, so that eight times as many lengths can be told
- * apart as there are columns.
- */
+/** Bar: a horizontal bar, drawn in eighths of a character for a finer resolution than one column. */
 
 const EIGHTHS = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"] as const;
 const FULL = "█";
 
-/** `value` of `top` in `width` characters; anything above 0 shows. Never longer than `width`. */
+/** Draws `value` on a scale from 0 to `top`. Any value above 0 is visible. At most `width` characters. */
 export function bar(value: number, top: number, width: number): string {
   const eighths = eighthsOf(value, top, width);
   return FULL.repeat(Math.floor(eighths / 8)) + (EIGHTHS[eighths % 8] ?? "");
 }
 
-/** A bar up to `value`, then dots up to `high`: what is, and what could have been. */
+/** Draws a bar up to `value`, then dots up to `high`, the largest value that was possible. */
 export function rangeBar(
   value: number,
   high: number,

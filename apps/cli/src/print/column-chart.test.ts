@@ -1,4 +1,4 @@
-/** Columns stand on one scale, in eighths of a line, over an axis that names its ends. */
+/** Columns share one scale, in eighths of a line, above an axis with labeled ends. */
 import { describe, expect, test } from "vitest";
 import { chart, columnLines, plotWidth, timeAxis } from "./column-chart.ts";
 
@@ -7,7 +7,7 @@ describe("columnLines", () => {
     expect(columnLines([16, 8, 4, 0, 1], 16, 2)).toEqual(["█", "██▄ ▁"]);
   });
 
-  test("shows anything above nothing, and marks what lies above the scale", () => {
+  test("shows every value above 0 and marks values above the scale", () => {
     expect(columnLines([0.0001, 100], 10, 1)).toEqual(["▁▲"]);
   });
 });
@@ -15,7 +15,7 @@ describe("columnLines", () => {
 describe("chart", () => {
   const options = { top: 10_000, endMs: 8000, width: 40, height: 2 };
 
-  test("names the top of its scale, and stays within its width", () => {
+  test("labels the top of the scale and stays within its width", () => {
     const lines = chart(
       Array.from({ length: plotWidth(options) }, () => 10_000),
       options,
@@ -26,7 +26,7 @@ describe("chart", () => {
       expect(line.length).toBeLessThanOrEqual(40);
   });
 
-  test("has an axis from nothing over the middle to the end", () => {
+  test("labels the start, the middle and the end of the axis", () => {
     expect(timeAxis(options)[1]).toMatch(/^ {8}0 +4 s +8 s$/u);
   });
 });

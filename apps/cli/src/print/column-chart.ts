@@ -1,15 +1,15 @@
 /**
- * Columns: counts over time as upright bars in eighths of a line, over an axis in time. Charts that
- * are to be compared are given the same `top` and the same `endMs`.
+ * Column chart: counts over time as vertical bars in eighths of a line, above a time axis. Give
+ * charts that are compared the same `top` and `endMs`.
  */
 import { formatDuration, formatInteger } from "@redrive/simulator/words";
 
 const EIGHTHS = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"] as const;
 
-/** Ends a column whose value lies above the scale. */
+/** Marks a column whose value is above the scale. */
 const OVERFLOW_MARK = "▲";
 
-/** `height` lines, top first. Anything above 0 shows; what lies above `top` ends in an arrow. */
+/** Returns `height` lines, top first. Every value above 0 is visible; values above `top` get an arrow. */
 export function columnLines(
   values: readonly number[],
   top: number,
@@ -33,49 +33,46 @@ function levelOf(value: number, top: number, height: number): number {
 }
 
 export interface ChartOptions {
-  /** Value of the topmost line. Above 0. */
+  /** Value at the top of the scale. Greater than 0. */
   readonly top: number;
   /** Time at the right end of the axis. */
   readonly endMs: number;
-  /** Characters in all, the scale included. */
+  /** Characters, including the scale. */
   readonly width: number;
   readonly height: number;
-  /** Spells a value of the scale. Default: a whole number. */
+  /** Formats a value of the scale. Default: an integer. */
   readonly format?: (value: number) => string;
 }
 
-/** The columns with their scale on the left. */
+/** Draws the columns with the scale on the left. */
 export function chart(values: readonly number[], options: ChartOptions): readonly string[] {
-  const { top, height, format: spell = formatInteger } = options;
+  const { top, height, format = formatInteger } = options;
   const scale = scaleWidth(options);
   return columnLines(values, top, height).map((line, index) => {
-    const label = index === 0 ? spell(top) : "";
+    const label = index === 0 ? format(top) : "";
     return `${label.padStart(scale)} ${index === 0 ? "┤" : "│"}${line}`;
   });
 }
 
-/** The axis below one or several charts of the same options. */
+/** Draws the time axis for one or more charts with the same options. */
 export function timeAxis(options: ChartOptions): readonly string[] {
-  const room = plotWidth(options);
+  const columns = plotWidth(options);
   const scale = scaleWidth(options);
   const middle = formatDuration(options.endMs / 2);
   const end = formatDuration(options.endMs);
-  const left = "0".padEnd(Math.floor((room - middle.length) / 2));
-  const labels = (left + middle).padEnd(room - end.length) + end;
+  const left = "0".padEnd(Math.floor((columns - middle.length) / 2));
+  const labels = (left + middle).padEnd(columns - end.length) + end;
   return [
-    `${"0".padStart(scale)} └${"─".repeat(room)}`,
+    `${"0".padStart(scale)} └${"─".repeat(columns)}`,
     `${" ".repeat(scale + 2)}${labels}`.trimEnd(),
   ];
 }
 
-/** Characters that are left for columns. */
+/** Returns how many columns fit beside the scale. */
 export function plotWidth(options: Pick<ChartOptions, "top" | "width" | "format">): number {
   return Math.max(10, options.width - scaleWidth(options) - 2);
 }
 
-function scaleWidth({
-  top,
-  format: spell = formatInteger,
-}: Pick<ChartOptions, "top" | "format">): number {
-  return Math.max(5, spell(top).length);
+function scaleWidth({ top, format = formatInteger }: Pick<ChartOptions, "top" | "format">): number {
+  return Math.max(5, format(top).length);
 }

@@ -1,14 +1,14 @@
 /**
- * Paint: tones of text, as terminal colours or as nothing. What a tone says is also said in words,
- * so that output without colour loses nothing.
+ * Paint: colors text on a terminal that supports it. The text itself always carries the meaning,
+ * so output without color loses nothing.
  */
 
 export type Tone = "strong" | "faint" | "accent" | "good" | "warn" | "bad";
 
-/** Gives text its tone; the number of visible characters stays what it is. */
+/** Applies a tone to text. Does not change the number of visible characters. */
 export type Paint = (tone: Tone, text: string) => string;
 
-/** Select Graphic Rendition codes of ECMA-48: on and off. */
+/** ECMA-48 "Select Graphic Rendition" codes that switch a tone on and off. */
 const CODES: Readonly<Record<Tone, readonly [number, number]>> = {
   strong: [1, 22],
   faint: [2, 22],

@@ -1,6 +1,6 @@
 /**
- * Panels: charts above one another on one scale and one time axis, for the terminal and as a
- * picture, so that what looks taller is more.
+ * Panels: stacked charts that share one scale and one time axis, as terminal text or as SVG. The
+ * shared scale makes column heights comparable between panels.
  */
 
 import { chart, plotWidth, timeAxis } from "./column-chart.ts";
@@ -10,17 +10,17 @@ import { wrap } from "./wrap.ts";
 
 export interface Panel {
   readonly title: string;
-  /** A second line, in small words. */
+  /** Second line below the title. */
   readonly caption?: string;
-  /** One value a column; as many as were asked for. */
+  /** Returns one value per column. */
   values(columns: number): readonly number[];
 }
 
 export interface PanelsOptions {
-  /** Value of the upper edge of every panel. */
+  /** Value at the top of every panel. */
   readonly top: number;
   readonly endMs: number;
-  /** Lines of each panel. */
+  /** Lines per panel. */
   readonly height: number;
   readonly format?: (value: number) => string;
 }
@@ -31,11 +31,11 @@ export function panelLines(
   { width, paint }: TextStyle,
 ): readonly string[] {
   const chartOptions = { ...options, width };
-  const room = plotWidth(chartOptions);
+  const columns = plotWidth(chartOptions);
   const lines = panels.flatMap((panel) => [
     ...wrap(panel.title, width).map((line) => paint("strong", line)),
     ...(panel.caption ? wrap(panel.caption, width).map((line) => paint("faint", line)) : []),
-    ...chart(panel.values(room), chartOptions).map((line) => paintColumns(line, paint)),
+    ...chart(panel.values(columns), chartOptions).map((line) => paintColumns(line, paint)),
     "",
   ]);
   return [...lines.slice(0, -1), ...timeAxis(chartOptions).map((line) => paint("faint", line))];
@@ -45,34 +45,34 @@ export interface Comparison {
   readonly title: string;
   readonly panels: readonly Panel[];
   readonly scale: PanelsOptions;
-  /** What the columns mean, in small words below them. */
+  /** Explains the columns, below the charts. */
   readonly caption: string;
-  /** The same in figures, a row a side. */
+  /** The same result in numbers, one row per panel. */
   readonly table: readonly string[];
 }
 
-/** Several runs side by side: what was asked, their charts on one scale, and a table. */
+/** Shows several runs: the title, their charts on one scale, and a table. */
 export function comparisonLines(
-  { title, panels, scale, caption: note, table }: Comparison,
+  { title, panels, scale, caption, table }: Comparison,
   style: TextStyle,
 ): readonly string[] {
   return [
     ...wrap(title, style.width),
     "",
     ...panelLines(panels, scale, style),
-    ...wrap(note, style.width).map((line) => style.paint("faint", line)),
+    ...wrap(caption, style.width).map((line) => style.paint("faint", line)),
     "",
     ...table,
   ];
 }
 
-/** The scale stays plain, what is drawn gets the accent. */
+/** Colors the columns; the scale stays faint. */
 function paintColumns(line: string, paint: TextStyle["paint"]): string {
   const edge = line.search(/[┤│]/u) + 1;
   return paint("faint", line.slice(0, edge)) + paint("accent", line.slice(edge));
 }
 
-/** Columns of a picture. */
+/** Columns of an SVG chart. */
 export const SVG_COLUMNS = 300;
 
 export function panelsSvg(title: string, panels: readonly Panel[], options: PanelsOptions): string {

@@ -1,6 +1,6 @@
 /**
- * Presentation: what a command comes to, in every form it can be asked for: text for people, JSON
- * and CSV for programs, a picture, a link. Commands make one; `present` writes what was asked for.
+ * Presentation: the result of a command in every output format: text, JSON, CSV, SVG and a link.
+ * A command returns one; `presentResult` writes the format that the flags ask for.
  */
 import { writeFileSync } from "node:fs";
 import { causedError, type ErrorCode, RedriveError } from "@redrive/core";
@@ -19,17 +19,17 @@ export const PARTIAL = 3;
 export type Seed = number | string;
 
 export interface Presentation {
-  /** Told first, with the command that repeats the run. Absent where nothing is left to chance. */
+  /** Printed first, with the command that repeats the run. Absent if the result is not random. */
   readonly seed?: Seed;
-  /** The result as it is, for programs; typed arrays become lists. */
+  /** The complete result. Typed arrays become lists. */
   readonly json: object;
   text(style: TextStyle): readonly string[];
-  /** The first row names the columns. */
+  /** The first row has the column names. */
   csv?(): readonly CsvRow[];
   svg?(): string;
-  /** The same run for the web page. */
+  /** The same run as a link to the web page. */
   readonly run?: SharedRun;
-  /** Sentences for the error stream, so that the output itself can be kept in a file. */
+  /** Messages for standard error, which keeps standard output clean for redirection. */
   readonly notes?: readonly string[];
   /** Default: 0. */
   readonly exitCode?: number;
@@ -42,19 +42,20 @@ export interface OutputOptions {
   readonly url?: boolean;
 }
 
-/** The flags of output that a command can honour. */
+/** Adds the output flags that a command supports. */
 export function addOutputFlags(
   command: Command,
   ...kinds: readonly (keyof OutputOptions)[]
 ): Command {
-  if (kinds.includes("json")) command.option("--json", "the result as JSON");
-  if (kinds.includes("csv")) command.option("--csv", "the result as CSV");
-  if (kinds.includes("svg")) command.option("--svg <file>", "also draw it into an SVG file");
-  if (kinds.includes("url")) command.option("--url", "also print a link to the same run");
+  if (kinds.includes("json")) command.option("--json", "print the result as JSON");
+  if (kinds.includes("csv")) command.option("--csv", "print the result as CSV");
+  if (kinds.includes("svg")) command.option("--svg <file>", "also write a chart to an SVG file");
+  if (kinds.includes("url"))
+    command.option("--url", "also print a link that opens this run on the web page");
   return command;
 }
 
-/** What somebody wrote is wrong, rather than what came of it. */
+/** Errors in the command's input, as opposed to failures of its work. */
 const USAGE_ERROR_CODES: ReadonlySet<ErrorCode> = new Set([
   "INVALID_ARGUMENT",
   "INVALID_POLICY",
@@ -63,7 +64,7 @@ const USAGE_ERROR_CODES: ReadonlySet<ErrorCode> = new Set([
   "IDEMPOTENCY_KEY_REQUIRED",
 ]);
 
-/** Makes a presentation and writes it. What was wrong with the use of the command exits with 2. */
+/** Runs a command and writes its result, or reports its error. */
 export async function presentResult(
   terminal: Terminal,
   options: OutputOptions,
@@ -76,7 +77,7 @@ export async function presentResult(
   }
 }
 
-/** Tells what was refused and exits with 2 for wrong use, else 1; throws any other error again. */
+/** Prints a `RedriveError` and sets exit code 2 for wrong usage, else 1. Rethrows other errors. */
 export function reportError(terminal: Terminal, error: unknown): void {
   if (!(error instanceof RedriveError)) throw error;
   terminal.printError(`error: ${error.message}\n`);
@@ -105,7 +106,7 @@ function outputText(
   return `${textLines(terminal, shown, link).join("\n")}\n`;
 }
 
-/** CSV has no place for a link or a note. */
+/** CSV output cannot contain a link, so the link goes to standard error. */
 function noteLines(
   { notes = [] }: Presentation,
   { csv: isCsv }: OutputOptions,
@@ -125,7 +126,7 @@ function writeSvg(terminal: Terminal, path: string, svg: string): void {
     writeFileSync(path, svg);
   } catch (cause) {
     const reason = (cause as Error).message;
-    throw causedError("INVALID_ARGUMENT", `--svg cannot be written: ${reason}`, cause);
+    throw causedError("INVALID_ARGUMENT", `cannot write --svg: ${reason}`, cause);
   }
   terminal.printError(`wrote ${path}\n`);
 }

@@ -1,6 +1,6 @@
 /**
- * Progress: one line on the error stream that is drawn over and over while long work runs, and is
- * gone when it ends. Where nobody looks on (no terminal), it writes nothing.
+ * Progress: one line on standard error that is redrawn during long work and erased at the end. If
+ * standard error is not a terminal, it writes nothing.
  */
 
 import { formatDuration } from "@redrive/simulator/words";
@@ -9,12 +9,12 @@ import { bar } from "./bar.ts";
 export interface ProgressView {
   readonly done: number;
   readonly total: number;
-  /** What is under way. */
+  /** The current work, such as the name of a lab. */
   readonly what: string;
   readonly elapsedMs: number;
 }
 
-/** Characters of the bar. */
+/** Width of the bar in characters. */
 const BAR_WIDTH = 20;
 
 const ERASE_LINE = "\r\u001b[2K";
@@ -28,11 +28,11 @@ export function progressLine(view: ProgressView, width: number): string {
 
 export interface Progress {
   draw(view: ProgressView): void;
-  /** Takes the line away. Safe twice. */
+  /** Erases the line. Safe to call twice. */
   clear(): void;
 }
 
-/** Nothing is drawn before this much time has gone by: short work needs no progress. */
+/** Progress appears only after this time: short work needs none. */
 const QUIET_MS = 2000;
 
 export function createProgress(

@@ -1,29 +1,26 @@
-/**
- * Again: the line that tells the seed and the command that repeats the run, so that whatever a
- * reader sees, they can see once more.
- */
+/** Replay command: the first line of a random result, with the seed and the command that repeats it. */
 import type { Terminal } from "./terminal.ts";
 
 export function replayCommandLines(
-  { args: words, paint, width }: Pick<Terminal, "args" | "paint" | "width">,
+  { args, paint, width }: Pick<Terminal, "args" | "paint" | "width">,
   seed: number | string,
 ): readonly string[] {
-  const command = argsWithSeed(words, seed).map(quoteForShell).join(" ");
-  const told = `seed ${seed}`;
-  const again = `again: redrive ${command}`;
-  if (`${told}   ${again}`.length <= width) {
-    return [`${paint("strong", told)}   ${paint("faint", again)}`];
+  const command = argsWithSeed(args, seed).map(quoteForShell).join(" ");
+  const seedText = `seed ${seed}`;
+  const replay = `repeat: redrive ${command}`;
+  if (`${seedText}   ${replay}`.length <= width) {
+    return [`${paint("strong", seedText)}   ${paint("faint", replay)}`];
   }
-  return [paint("strong", told), paint("faint", again)];
+  return [paint("strong", seedText), paint("faint", replay)];
 }
 
-/** The words of the command with this seed, wherever they had one or none. */
-export function argsWithSeed(words: readonly string[], seed: number | string): readonly string[] {
-  const hasSeed = words.some((word) => word === "--seed" || word.startsWith("--seed="));
-  return hasSeed ? words : [...words, "--seed", String(seed)];
+/** Returns the arguments with `--seed`, added only if it is missing. */
+export function argsWithSeed(args: readonly string[], seed: number | string): readonly string[] {
+  const hasSeed = args.some((arg) => arg === "--seed" || arg.startsWith("--seed="));
+  return hasSeed ? args : [...args, "--seed", String(seed)];
 }
 
-/** A word as a POSIX shell takes it. */
-function quoteForShell(word: string): string {
-  return /^[\w@%+=:,./-]+$/u.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+/** Quotes an argument for a POSIX shell. */
+function quoteForShell(arg: string): string {
+  return /^[\w@%+=:,./-]+$/u.test(arg) ? arg : `'${arg.replaceAll("'", "'\\''")}'`;
 }

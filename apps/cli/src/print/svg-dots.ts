@@ -1,11 +1,11 @@
-/** SVG dots: results on one scale, a line for each of several groups: how far each lies from what was wanted. */
+/** SVG dots: groups of results on one scale that shows how far each is from its expected value. */
 import { escapeXml, label, MARGIN, rect, round, svgDocument, WIDTH } from "./svg.ts";
 
 export interface SvgDot {
-  /** 0 is what was wanted, -1 and 1 the bounds; farther off is drawn at the edge. */
+  /** 0 is the expected value; -1 and 1 are the bounds. Values far outside are drawn at the edge. */
   readonly at: number;
   readonly isBad: boolean;
-  /** Shown by a browser when the pointer rests on it. */
+  /** Tooltip in a browser. */
   readonly text: string;
 }
 

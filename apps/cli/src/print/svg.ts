@@ -1,6 +1,6 @@
 /**
- * SVG: small pictures without a library: bars for one call's waits, columns for counts over time.
- * They follow the reader's light or dark setting, and every number in them has its unit.
+ * SVG: draws small charts without a library: bars for the waits of one call, columns for counts
+ * over time. Charts follow the reader's light or dark color scheme, and every number has a unit.
  */
 import { formatDuration, formatInteger } from "@redrive/simulator/words";
 
@@ -52,11 +52,11 @@ const ROW = 28;
 const BAR_LEFT = 110;
 const BAR_RIGHT = 250;
 
-/** One bar a row, with the range it was drawn from behind it. */
+/** Draws one bar per row, in front of the range that the value was drawn from. */
 export function svgBars(title: string, bars: readonly SvgBar[]): string {
   const top = Math.max(1, ...bars.map((one) => one.highMs));
-  const room = WIDTH - BAR_LEFT - BAR_RIGHT;
-  const x = (ms: number) => BAR_LEFT + (ms / top) * room;
+  const maxWidth = WIDTH - BAR_LEFT - BAR_RIGHT;
+  const x = (ms: number) => BAR_LEFT + (ms / top) * maxWidth;
   const rows = bars.flatMap((one, index) => {
     const y = MARGIN + 20 + index * ROW;
     return [
@@ -78,7 +78,7 @@ export interface SvgPanel {
 
 export interface SvgColumnsOptions {
   readonly title: string;
-  /** Value of the upper edge of every panel. */
+  /** Value at the top of every panel. */
   readonly top: number;
   readonly endMs: number;
 }
@@ -87,7 +87,7 @@ const PANEL = 130;
 const PLOT = 80;
 const PLOT_LEFT = 80;
 
-/** Panels above one another on one scale and one time axis. */
+/** Draws stacked panels on one scale and one time axis. */
 export function svgColumns(panels: readonly SvgPanel[], options: SvgColumnsOptions): string {
   const { title, top, endMs } = options;
   const body = panels.flatMap((panel, index) =>
@@ -102,8 +102,8 @@ export function svgColumns(panels: readonly SvgPanel[], options: SvgColumnsOptio
 }
 
 function panelElements(panel: SvgPanel, y: number, top: number): readonly string[] {
-  const room = WIDTH - PLOT_LEFT - MARGIN;
-  const step = room / Math.max(1, panel.values.length);
+  const width = WIDTH - PLOT_LEFT - MARGIN;
+  const step = width / Math.max(1, panel.values.length);
   const base = y + 30 + PLOT;
   const columns = panel.values.flatMap((value, index) => {
     const height = Math.min(1, value / top) * PLOT;
@@ -131,7 +131,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
   '"': "&quot;",
 };
 
-/** Characters that no XML may hold, whichever way they are written (XML 1.0, section 2.2). */
+/** Characters that XML does not allow, not even escaped (XML 1.0, section 2.2). */
 const FORBIDDEN = /[^\t\n\r\u{20}-\u{d7ff}\u{e000}-\u{fffd}\u{10000}-\u{10ffff}]/gu;
 
 export function escapeXml(text: string): string {

@@ -1,4 +1,4 @@
-/** Tables align numbers, break words where told to, and keep to the width of the terminal. */
+/** Tables align numbers, wrap text where allowed, and stay within the width of the terminal. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { colorPaint } from "./paint.ts";
@@ -11,7 +11,7 @@ const columns = [
   { head: "what it is", wraps: true },
 ] as const;
 
-test("numbers stand at the right of their column", () => {
+test("numbers are aligned right", () => {
   const rows = [
     ["none", "10,000", "a comb"],
     ["full", "659", "a ramp"],
@@ -23,7 +23,7 @@ test("numbers stand at the right of their column", () => {
   ]);
 });
 
-test("the column that gives way breaks its lines", () => {
+test("a column that may wrap breaks its text into lines", () => {
   const rows = [["none", "1", "all clients arrive at one instant, four times over"]];
   const lines = table(columns, rows, { width: 40 });
   expect(lines.slice(1)).toEqual([
@@ -33,7 +33,7 @@ test("the column that gives way breaks its lines", () => {
   ]);
 });
 
-test("tones change no width", () => {
+test("colors do not change the width", () => {
   const cell = { text: "ok", tone: "good" } as const;
   const [, line] = table([{ head: "a" }, { head: "b" }], [[cell, "x"]], {
     width: 80,
@@ -54,7 +54,7 @@ test("a table of short words is never wider than the terminal", () => {
   );
 });
 
-test("a number is never parted from its unit", () => {
+test("a number and its unit stay on one line", () => {
   expect(wrap("it takes 20 s to 25 % of it", 11)).toEqual(["it takes", "20 s to", "25 % of it"]);
   expect(wrapWithPrefix("- ", "one two three", 9)).toEqual(["- one two", "  three"]);
 });

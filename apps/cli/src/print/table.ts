@@ -1,6 +1,6 @@
 /**
- * Table: rows in aligned columns, within the width of the terminal. Numbers stand at the right of
- * their column, words at the left; columns of words may give way and break their lines.
+ * Table: rows in aligned columns, within the width of the terminal. Numbers are aligned right and
+ * text left. If the table is too wide, columns that allow it wrap their text.
  */
 import { type Paint, plainPaint, type Tone } from "./paint.ts";
 import { wrap } from "./wrap.ts";
@@ -9,11 +9,11 @@ export interface Column {
   readonly head: string;
   /** Default: left. */
   readonly align?: "left" | "right";
-  /** Takes what room is left and breaks its lines there. Default: false. */
+  /** The column may get narrower and wrap its text. Default: false. */
   readonly wraps?: boolean;
 }
 
-/** A text, with or without a tone. */
+/** A text, with or without a color. */
 export type Cell = string | { readonly text: string; readonly tone: Tone };
 
 export interface TableOptions {
@@ -21,10 +21,10 @@ export interface TableOptions {
   readonly paint?: Paint;
 }
 
-/** Between two columns. */
+/** Spaces between two columns. */
 const GAP = 2;
 
-/** A column that gives way keeps at least this much. */
+/** A wrapped column is at least this wide. */
 const MIN_WRAPPED_WIDTH = 16;
 
 export function table(
@@ -57,7 +57,7 @@ function fitWidths(
   return widths;
 }
 
-/** The widest of the columns that can still give. */
+/** Returns the index of the widest column that can still get narrower. */
 function widestWrapped(columns: readonly Column[], widths: readonly number[]): number | undefined {
   let widest: number | undefined;
   for (const [index, width] of widths.entries()) {

@@ -1,35 +1,35 @@
 /**
- * Screen: everything a command knows of the terminal it runs in, and the only way it writes. Tests
- * pass one of their own; `systemScreen` is the real one.
+ * Terminal: the terminal that a command runs in, and its only way to write output. Tests pass a
+ * fake; `systemTerminal` is the real one.
  */
 import process from "node:process";
 import { colorPaint, type Paint, plainPaint } from "./paint.ts";
 
-/** How output is to look. */
+/** Width and colors of printed text. */
 export interface TextStyle {
-  /** Characters in a line. 40 to 240. */
+  /** Characters per line. 40 to 240. */
   readonly width: number;
   readonly paint: Paint;
 }
 
 export interface Terminal extends TextStyle {
-  /** Somebody can be asked: input and output are a terminal. */
+  /** Standard input and output are a terminal, so the command can ask questions. */
   readonly isInteractive: boolean;
-  /** Somebody sees the error stream: progress may be drawn there. */
+  /** Standard error is a terminal, so the command can draw progress there. */
   readonly showsProgress: boolean;
-  /** The words after `redrive`, for the line that repeats the run. */
+  /** The arguments after `redrive`, for the command that repeats a run. */
   readonly args: readonly string[];
-  /** Address of the web pages, for links. */
+  /** URL of the web pages, for links. */
   readonly pagesUrl: string;
-  /** Writes to standard output, as it is. */
+  /** Writes to standard output. Adds no line break. */
   print(text: string): void;
-  /** Writes to standard error, as it is. */
+  /** Writes to standard error. Adds no line break. */
   printError(text: string): void;
-  /** The exit code, once everything is written. */
+  /** Sets the exit code of the process. */
   setExitCode(code: number): void;
 }
 
-/** What `redrive serve` and `redrive dev` listen on unless told otherwise. */
+/** The default address of `redrive serve` and `redrive dev`. */
 const DEFAULT_PAGES_URL = "http://127.0.0.1:7337/ui/";
 
 const DEFAULT_WIDTH = 80;
@@ -56,28 +56,30 @@ export function systemTerminal(): Terminal {
   };
 }
 
-/** `COLUMNS` wins over what the terminal says, so that a script can choose. */
-export function terminalWidth(env: Environment, terminal: number | undefined): number {
-  const asked = /^\d{1,4}$/u.test(env["COLUMNS"] ?? "") ? Number(env["COLUMNS"]) : terminal;
-  return Math.min(MAX_WIDTH, Math.max(MIN_WIDTH, asked || DEFAULT_WIDTH));
+/** `COLUMNS` overrides the width of the terminal, so that a script can set the width. */
+export function terminalWidth(env: Environment, terminalColumns: number | undefined): number {
+  const requested = /^\d{1,4}$/u.test(env["COLUMNS"] ?? "")
+    ? Number(env["COLUMNS"])
+    : terminalColumns;
+  return Math.min(MAX_WIDTH, Math.max(MIN_WIDTH, requested || DEFAULT_WIDTH));
 }
 
-/** no-color.org: any value that is not empty turns colours off. */
+/** Follows no-color.org: a non-empty `NO_COLOR` turns colors off. */
 export function hasColor(env: Environment, isTerminal: boolean | undefined): boolean {
   if (env["NO_COLOR"]) return false;
   if (env["FORCE_COLOR"]) return env["FORCE_COLOR"] !== "0";
   return Boolean(isTerminal) && env["TERM"] !== "dumb";
 }
 
-/** `redrive ... | head` closes the pipe early; that is no failure, and hides none that was found. */
+/** `redrive ... | head` closes the pipe early. That is not a failure, and the exit code is kept. */
 function handleClosedPipes(stdout: NodeJS.WriteStream, stderr: NodeJS.WriteStream): void {
-  const onlyPipes = (error: NodeJS.ErrnoException) => {
+  const ignoreClosedPipe = (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") throw error;
   };
   stdout.on("error", (error) => {
-    onlyPipes(error);
+    ignoreClosedPipe(error);
     process.exit();
   });
-  // Nobody reads the notes: the result may still be wanted.
-  stderr.on("error", onlyPipes);
+  // Standard error is closed, but standard output may still have a reader.
+  stderr.on("error", ignoreClosedPipe);
 }

@@ -1,16 +1,13 @@
-/**
- * Wrap: breaks a sentence between its words, so that no line is wider than the terminal. A number
- * and its unit stay together.
- */
+/** Wrap: breaks text into lines that fit the terminal. A number and its unit stay on one line. */
 
-/** Blanks, but not those before a unit. */
+/** Spaces, except before a unit. */
 const BREAKS = / +(?!(?:%|ms|s|min|h|d)(?![\w-]))/u;
 
-/** Lines of at most `width` characters; a longer word is broken where the line ends. */
+/** Returns lines of at most `width` characters. Splits a word that is longer than a line. */
 export function wrap(text: string, width: number): readonly string[] {
   const lines: string[] = [];
   let line = "";
-  for (const word of text.split(BREAKS).flatMap((whole) => pieces(whole, width))) {
+  for (const word of text.split(BREAKS).flatMap((part) => splitWord(part, width))) {
     if (line !== "" && line.length + 1 + word.length > width) {
       lines.push(line);
       line = word;
@@ -21,13 +18,13 @@ export function wrap(text: string, width: number): readonly string[] {
   return [...lines, line];
 }
 
-function pieces(word: string, width: number): readonly string[] {
+function splitWord(word: string, width: number): readonly string[] {
   if (word.length <= width || width < 1) return [word];
-  return [word.slice(0, width), ...pieces(word.slice(width), width)];
+  return [word.slice(0, width), ...splitWord(word.slice(width), width)];
 }
 
-/** The same with a mark before the first line and as many blanks before the others. */
-export function wrapWithPrefix(mark: string, text: string, width: number): readonly string[] {
-  const lines = wrap(text, width - mark.length);
-  return lines.map((line, index) => (index === 0 ? mark : " ".repeat(mark.length)) + line);
+/** Wraps text after a prefix on the first line and indents the other lines by the prefix's length. */
+export function wrapWithPrefix(prefix: string, text: string, width: number): readonly string[] {
+  const lines = wrap(text, width - prefix.length);
+  return lines.map((line, index) => (index === 0 ? prefix : " ".repeat(prefix.length)) + line);
 }

@@ -1,6 +1,6 @@
 /**
- * Key books: which API keys a service accepts: those of the file beside its store, and the one of
- * `REDRIVE_API_KEY`. Without any, nobody needs one, and only loopback may be listened on.
+ * API keys: the keys that a service accepts: those in the file next to its store, and
+ * `REDRIVE_API_KEY`. Without any key, calls need none, and the service may listen only on loopback.
  */
 import { systemClock } from "@redrive/core";
 import {
@@ -12,13 +12,13 @@ import {
 } from "@redrive/service/http";
 import { storePath } from "./service-config.ts";
 
-/** Undefined for a store that keeps nothing. */
+/** The key file of a store. Undefined for a store in memory. */
 export function keyFilePath(store: string): string | undefined {
   const path = storePath(store);
   return path === undefined ? undefined : `${path}.keys.json`;
 }
 
-/** Undefined if no key is known: anybody may call. */
+/** Undefined if there is no key: then calls need none. */
 export function acceptedKeys(store: string, apiKey: string | undefined): KeyBook | undefined {
   const path = keyFilePath(store);
   const file = path === undefined ? memoryKeyBook() : fileKeyBook(path, systemClock);

@@ -1,6 +1,6 @@
 /**
- * Answer: the pages of `redrive dev`, by path, as plain values. Whether a request may come in at all
- * is judged by the service's own front, which serves them.
+ * Dev pages: the extra pages of `redrive dev`, by path. The service's HTTP server serves them and
+ * applies its usual request checks.
  */
 
 import { presetSchedules } from "./preset-schedules.ts";
@@ -27,13 +27,13 @@ export const PAGES: Readonly<Record<string, () => PageResponse>> = {
     ok("application/json", `${JSON.stringify({ policies: presetSchedules() })}\n`),
 };
 
-/** Adds the pages to a front, for everybody that it lets in. */
+/** Adds the pages to the HTTP server. They need no API key. */
 export function addPages(app: App): void {
-  // `hide` is of the plugin that describes the API, which fastify's own types do not know.
+  // `hide` belongs to the OpenAPI plugin, so fastify's own types do not include it.
   const options = { config: { scope: "public" } as const, schema: { hide: true } as object };
-  for (const [path, answer] of Object.entries(PAGES)) {
+  for (const [path, respond] of Object.entries(PAGES)) {
     app.get(path, options, async (_, reply) => {
-      const { headers, body } = answer();
+      const { headers, body } = respond();
       return reply.headers(headers).send(body);
     });
   }

@@ -1,4 +1,4 @@
-/** Two of `redrive dev` run side by side, each with data and a flaky destination of its own. */
+/** Two dev servers run at the same time, each with its own data and flaky destination. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ async function start(port: number): Promise<DevServer> {
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-dev-"));
 
-test("a taken port is no obstacle: the next free one is used, with data of its own", async () => {
+test("if the port is taken, a second server uses the next free port and its own data", async () => {
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const first = await start(0);
   const second = await start(Number(new URL(first.url).port));

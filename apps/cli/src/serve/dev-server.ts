@@ -1,6 +1,6 @@
 /**
- * Dev: `redrive dev`, the product on this machine with nothing to set up. Binds loopback only, and
- * moves on to the next port when its own is taken, so that two clones run side by side.
+ * Dev server: the service of `redrive dev`, which needs no setup. It listens only on loopback and
+ * uses the next free port if its own is taken, so that two checkouts can run at the same time.
  */
 import { join, relative } from "node:path";
 import { systemClock, systemRandom } from "@redrive/core";
@@ -13,12 +13,12 @@ import { onStopSignal, type RunningService, startService } from "./running-servi
 
 const HOST = "127.0.0.1";
 
-/** From the service's port to that of the flaky destination: the same again at the next start. */
+/** The flaky destination's port is this far from the service's, so a restart gets the same port. */
 const FLAKY_PORT_GAP = 100;
 
 export interface DevServerOptions {
   readonly port: number;
-  /** Where the data is kept. */
+  /** Folder of the data file. */
   readonly folder: string;
 }
 
@@ -26,44 +26,44 @@ export interface DevServer {
   readonly url: string;
   readonly flakyUrl: string;
   readonly dataFile: string;
-  /** Safe twice. */
+  /** Safe to call twice. */
   stop(): Promise<void>;
 }
 
-/** Runs until told to stop by a signal; a second signal changes nothing. */
+/** Runs until a signal stops it. A second signal has no effect. */
 export async function runDevServer(
   terminal: Terminal,
   options: { readonly port: number },
 ): Promise<void> {
   const dev = await startDevServer({ ...options, folder: join(process.cwd(), ".redrive") });
   const dataFile = relative(process.cwd(), dev.dataFile);
-  const doors = devWelcome({ ...dev, dataFile, command: "npx redrive" });
-  // A closed terminal ends it too; a service that is told nohup outlives that.
+  const welcome = devWelcome({ ...dev, dataFile, command: "npx redrive" });
+  // SIGHUP: a closed terminal stops it too. With nohup it continues.
   onStopSignal(() => dev.stop(), ["SIGINT", "SIGTERM", "SIGHUP"]);
-  terminal.print(`${doors.join("\n")}\nRedrive is ready at ${dev.url}/\n`);
+  terminal.print(`${welcome.join("\n")}\nRedrive is ready at ${dev.url}/\n`);
 }
 
 /** Resolves once the ports are open. */
 export async function startDevServer({ port, folder }: DevServerOptions): Promise<DevServer> {
-  const { serving, dataFile } = await startOnFreePort(port, folder);
-  const flaky = await startFlaky(serving);
+  const { service, dataFile } = await startOnFreePort(port, folder);
+  const flaky = await startFlaky(service);
   return {
-    url: serving.url,
+    url: service.url,
     flakyUrl: flaky.url,
     dataFile,
     stop: async () => {
-      await serving.stop();
+      await service.stop();
       await flaky.stop();
     },
   };
 }
 
 interface StartedService {
-  readonly serving: RunningService;
+  readonly service: RunningService;
   readonly dataFile: string;
 }
 
-/** Somebody may take a port between looking and opening; then the next one is tried. */
+/** Another process may take the port between the probe and the start; then the next one is tried. */
 async function startOnFreePort(from: number, folder: string): Promise<StartedService> {
   const port = await nextFreePort(HOST, from);
   try {
@@ -74,15 +74,15 @@ async function startOnFreePort(from: number, folder: string): Promise<StartedSer
   }
 }
 
-/** A second one in the same folder has data of its own: a file belongs to one process. */
+/** A second server in the same folder gets its own data file, because a file belongs to one process. */
 async function startWithDataFile(port: number, folder: string): Promise<StartedService> {
-  const usual = join(folder, "dev.db");
+  const shared = join(folder, "dev.db");
   try {
-    return { serving: await open(port, usual), dataFile: usual };
+    return { service: await open(port, shared), dataFile: shared };
   } catch (error) {
     if (!/ is in use by another process/u.test((error as Error).message)) throw error;
     const own = join(folder, `dev-${port}.db`);
-    return { serving: await open(port, own), dataFile: own };
+    return { service: await open(port, own), dataFile: own };
   }
 }
 
@@ -99,12 +99,12 @@ function open(port: number, dataFile: string): Promise<RunningService> {
   );
 }
 
-async function startFlaky(serving: RunningService): Promise<FlakyDestination> {
-  const port = Number(new URL(serving.url).port) + FLAKY_PORT_GAP;
+async function startFlaky(service: RunningService): Promise<FlakyDestination> {
+  const port = Number(new URL(service.url).port) + FLAKY_PORT_GAP;
   try {
     return await startFlakyDestination(systemClock, systemRandom, { host: HOST, port });
   } catch (error) {
-    await serving.stop();
+    await service.stop();
     throw error;
   }
 }

@@ -1,18 +1,18 @@
-/** Doors: what `redrive dev` shows first: three ways in, each to be pasted as it is. */
+/** Dev welcome: the first output of `redrive dev`: three things to try, ready to paste. */
 
 export interface DevWelcomeOptions {
-  /** Of the service, without a slash at its end. */
+  /** URL of the service, without a trailing slash. */
   readonly url: string;
   readonly flakyUrl: string;
   readonly dataFile: string;
-  /** What runs the command line: `npx redrive`. */
+  /** The command to run the CLI: `npx redrive`. */
   readonly command: string;
 }
 
-/** Tries for about ten seconds, so that giving up can be watched. */
+/** Retries for about ten seconds, so that a user can watch a task become a dead letter. */
 export const DEMO_POLICY = {
   policyId: "demo",
-  description: "For trying things out: five attempts within about ten seconds.",
+  description: "For demos: five attempts within about ten seconds.",
   maxAttempts: 5,
   initialDelayMs: 500,
   maxDelayMs: 4000,
@@ -21,10 +21,10 @@ export const DEMO_POLICY = {
   attemptTimeoutMs: 5000,
 } as const;
 
-/** The command line looks there by itself. */
+/** The CLI's default address, which needs no --url. */
 const DEFAULT_URL = "http://127.0.0.1:7337";
 
-/** No comments behind the commands: zsh would take them for arguments. */
+/** Returns the lines. Commands have no trailing comments, because zsh treats those as arguments. */
 export function devWelcome({
   url,
   flakyUrl,
@@ -34,25 +34,25 @@ export function devWelcome({
   const task = { targetUrl: `${flakyUrl}/orders`, policyId: "demo", json: { order: 42 } };
   const flag = url === DEFAULT_URL ? "" : ` --url ${url}`;
   return [
-    `Redrive keeps its data in ${dataFile}. Three doors, for a second terminal in this folder:`,
+    `Redrive stores its data in ${dataFile}. Try this in a second terminal, in this folder:`,
     "",
-    "1. Hand over a call, to a destination that fails one time in five:",
+    "1. Create a task for a destination that fails one time in five:",
     "",
     `   curl --json '${JSON.stringify(task)}' ${url}/retry-tasks`,
     "",
-    "   Break the destination, hand over another, and watch it become a dead letter:",
+    "   Break the destination, create another task, and watch it become a dead letter:",
     "",
     `   curl '${flakyUrl}/break?for=30s'`,
     `   ${command} tasks tail${flag}`,
     "",
-    "   Mend the destination, and send the dead letter once more:",
+    "   Repair the destination and redrive the dead letter:",
     "",
     `   curl ${flakyUrl}/mend`,
     `   ${command} dlq redrive${flag}`,
     "",
-    `2. Look at it: ${url}/ui/simulator simulates policies, ${url}/docs is the API.`,
+    `2. Open the web pages: ${url}/ui/simulator simulates policies, ${url}/docs describes the API.`,
     "",
-    "3. Retry in your own process, in a file of this folder, say try.mjs:",
+    "3. Retry in your own process: write this to a file in this folder, such as try.mjs, and run it:",
     "",
     '   import { retry } from "redrive";',
     "   const load = async () => {",

@@ -1,6 +1,6 @@
 /**
- * Doctor checks: what a service needs of its machine, each looked at by itself, with what to do
- * about it. No store, key or port is made by looking.
+ * Doctor checks: checks whether a service can run on this machine, each with a fix. The checks
+ * create no store, key or port.
  */
 import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
@@ -17,11 +17,11 @@ export interface Check {
   readonly name: string;
   readonly state: "ok" | "warn" | "fail";
   readonly found: string;
-  /** What to do about it; empty if nothing is. */
+  /** How to fix the problem. Empty if there is none. */
   readonly fix: string;
 }
 
-/** What of the environment a service reads. */
+/** The environment variables that a service reads. */
 export interface ServiceSecrets {
   readonly apiKey: string | undefined;
   readonly encryptionKey: string | undefined;
@@ -31,11 +31,11 @@ export async function runChecks(
   config: ServiceConfig,
   { apiKey, encryptionKey }: ServiceSecrets,
 ): Promise<readonly Check[]> {
-  const serves = await isServiceRunning(config);
+  const isRunning = await isServiceRunning(config);
   return [
     checkNode(process.versions.node),
-    checkStore(config.store, serves),
-    await checkPort(config, serves),
+    checkStore(config.store, isRunning),
+    await checkPort(config, isRunning),
     checkKey(config, apiKey),
     checkEncryption(encryptionKey),
     checkClock(systemClock, config.store),
@@ -52,12 +52,12 @@ export function checkNode(version: string): Check {
   return { name, state: "fail", found: version, fix: "install Node.js 20.19 or later" };
 }
 
-/** Whether it is ours, of a version that we know, and whole. */
-function checkStore(store: string, serves: boolean): Check {
+/** Checks that the file is a Redrive store of a known version and is not damaged. */
+function checkStore(store: string, isRunning: boolean): Check {
   const name = "store";
   const path = storePath(store);
   if (path === undefined) {
-    const fix = "what it holds ends with the process: use --store sqlite:PATH";
+    const fix = "data is lost when the process ends: use --store sqlite:PATH";
     return { name, state: "warn", found: "in memory", fix };
   }
   const found = existsSync(path) ? statSync(path) : undefined;
@@ -65,36 +65,37 @@ function checkStore(store: string, serves: boolean): Check {
   try {
     const [damage] = checkSqliteFile(path);
     if (damage !== undefined) throw new Error(`${path} is damaged: ${damage}`);
-    return ok(name, `${path} opens and is whole, ${Math.ceil(found.size / 1024)} KB`);
+    return ok(name, `${path} opens and is not damaged, ${Math.ceil(found.size / 1024)} KB`);
   } catch (error) {
     const message = (error as Error).message;
-    if (serves && message.includes("is in use")) return ok(name, `${path}: the service has it`);
+    if (isRunning && message.includes("is in use"))
+      return ok(name, `${path}: in use by the running service`);
     return { name, state: "fail", found: message, fix: storeFix(message) };
   }
 }
 
-/** Whether the first start can make the file: in the nearest folder that is there. */
+/** Checks that the first start can create the file: the nearest existing folder must be writable. */
 function checkFolder(path: string): Check {
   const name = "store";
   let folder = dirname(resolve(path));
   while (!existsSync(folder)) folder = dirname(folder);
   try {
     accessSync(folder, constants.W_OK);
-    if (!statSync(folder).isDirectory()) throw new Error(`${folder} is no folder`);
-    return ok(name, `${path} is not there yet; the first start makes it`);
+    if (!statSync(folder).isDirectory()) throw new Error(`${folder} is not a folder`);
+    return ok(name, `${path} does not exist yet; the first start creates it`);
   } catch (error) {
-    const fix = "give Redrive a folder that it may write";
+    const fix = "choose a folder that Redrive may write to";
     return { name, state: "fail", found: (error as Error).message, fix };
   }
 }
 
 function storeFix(message: string): string {
-  if (message.includes("is in use")) return "stop the other process, or give this one another file";
-  if (message.includes("damaged")) return "stop the service, and restore the file from a backup";
-  return "give Redrive a file of its own that it may read and write";
+  if (message.includes("is in use")) return "stop the other process, or choose another file";
+  if (message.includes("damaged")) return "stop the service and restore the file from a backup";
+  return "choose a file that Redrive may read and write";
 }
 
-/** Who does not answer within this is no service. */
+/** A service responds within this time. */
 const PROBE_TIMEOUT_MS = 2000;
 
 async function isServiceRunning({ host, port }: ServiceConfig): Promise<boolean> {
@@ -114,27 +115,27 @@ async function isServiceRunning({ host, port }: ServiceConfig): Promise<boolean>
   }
 }
 
-async function checkPort({ host, port }: ServiceConfig, serves: boolean): Promise<Check> {
+async function checkPort({ host, port }: ServiceConfig, isRunning: boolean): Promise<Check> {
   const name = "port";
-  if (serves) return ok(name, `a Redrive answers at ${host}:${port}`);
+  if (isRunning) return ok(name, `a Redrive service responds at ${host}:${port}`);
   try {
     if ((await probePort(host, port)) !== undefined) return ok(name, `${host}:${port} is free`);
-    const fix = "stop what listens there, or choose another --port";
+    const fix = "stop the process that listens there, or choose another --port";
     return { name, state: "fail", found: `${host}:${port} is taken`, fix };
   } catch (error) {
-    const fix = "choose an address of this machine with --host, and a port above 1023";
+    const fix = "choose an address of this machine with --host and a port above 1023";
     return { name, state: "fail", found: (error as Error).message, fix };
   }
 }
 
-/** Whether it is the key of the store is found out by the start, which alone may open that. */
+/** Checks only the format. Whether it is the store's key is known only when the service opens the store. */
 export function checkEncryption(key: string | undefined): Check {
   const name = "encryption";
-  if (!key) return ok(name, "none: headers of tasks rest in the store as they came");
+  if (!key) return ok(name, "no key: the store contains the headers of tasks in plain text");
   try {
-    return ok(name, `headers of tasks are encrypted under key ${assertEncryptionKey(key)}`);
+    return ok(name, `the store encrypts the headers of tasks with key ${assertEncryptionKey(key)}`);
   } catch (error) {
-    const fix = "make one with `openssl rand -base64 32`";
+    const fix = "create one with `openssl rand -base64 32`";
     return { name, state: "fail", found: (error as Error).message, fix };
   }
 }
@@ -146,32 +147,31 @@ function checkKey(
   const name = "key";
   try {
     const keys = acceptedKeys(store, apiKey);
-    if (keys !== undefined) return ok(name, `${keys.list().length} known: every call needs one`);
-    if (isLoopback(host)) return ok(name, "none, and none is needed on loopback");
-    const fix = "make one with `redrive keys add`, or set REDRIVE_API_KEY";
-    if (insecureNoAuth)
-      return { name, state: "warn", found: `none: ANYBODY may call ${host}`, fix };
-    return { name, state: "fail", found: `none, but ${host} is open to strangers`, fix };
+    if (keys !== undefined) return ok(name, `${keys.list().length} known: every call needs a key`);
+    if (isLoopback(host)) return ok(name, "none: loopback needs no key");
+    const fix = "create one with `redrive keys add`, or set REDRIVE_API_KEY";
+    if (insecureNoAuth) return { name, state: "warn", found: `none: ANYONE may call ${host}`, fix };
+    return { name, state: "fail", found: `none, but other machines can reach ${host}`, fix };
   } catch (error) {
-    const fix = "make one with `redrive keys add`";
+    const fix = "create one with `redrive keys add`";
     return { name, state: "fail", found: (error as Error).message, fix };
   }
 }
 
-/** Redrive is younger than this: no right clock is before 2026-01-01. */
+/** 2026-01-01: Redrive did not exist before, so an earlier clock is wrong. */
 const MIN_CLOCK_AT = 1_767_225_600_000;
 
-/** A file from the future tells of a clock that was set back. */
+/** A store file written later than this from now means that the clock was set back. */
 const MAX_SKEW_MS = 5000;
 
 export function checkClock(clock: Clock, store: string): Check {
   const name = "clock";
   const now = clock.now();
-  const fix = "set the clock (NTP): waits and deadlines go by it";
-  if (now < MIN_CLOCK_AT) return { name, state: "fail", found: "it is before 2026", fix };
+  const fix = "set the clock (NTP): delays and deadlines depend on it";
+  if (now < MIN_CLOCK_AT) return { name, state: "fail", found: "the clock is before 2026", fix };
   const path = storePath(store);
   const changedAt = path !== undefined && existsSync(path) && statSync(path).mtimeMs;
-  if (!changedAt || changedAt <= now + MAX_SKEW_MS) return ok(name, "it runs");
+  if (!changedAt || changedAt <= now + MAX_SKEW_MS) return ok(name, "the time is plausible");
   const found = `the store was written ${formatDuration(changedAt - now)} from now`;
   return { name, state: "warn", found, fix };
 }

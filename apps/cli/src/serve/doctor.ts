@@ -1,4 +1,4 @@
-/** `redrive doctor`: whether a service could run here, and what to do if not. */
+/** `redrive doctor`: checks whether a service can run on this machine and how to fix problems. */
 import process from "node:process";
 import type { Command } from "commander";
 import { addExamples } from "../input/flags.ts";
@@ -21,8 +21,13 @@ interface DoctorFlags extends ServiceFlags, Pick<OutputOptions, "json"> {}
 export function addDoctor(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("doctor")
-    .description("look whether a service could run here: Node, store, port, keys, clock");
-  addStoreFlag(addListenFlags(command)).option("--config <file>", "as for `redrive serve`");
+    .description(
+      "Check that a service can run here: Node.js, store, port, keys, encryption, clock.",
+    );
+  addStoreFlag(addListenFlags(command)).option(
+    "--config <file>",
+    "JSON configuration file, as for `redrive serve`",
+  );
   addOutputFlags(command, "json");
   addExamples(command, "redrive doctor", "redrive doctor --host 0.0.0.0 --store sqlite:redrive.db");
   command.action((flags: DoctorFlags) => presentResult(terminal, flags, () => runDoctor(flags)));
@@ -44,7 +49,7 @@ const COLUMNS = [
   { head: "" },
   { head: "" },
   { head: "found", wraps: true },
-  { head: "what to do", wraps: true },
+  { head: "fix", wraps: true },
 ] as const;
 
 export function presentChecks(checks: readonly Check[]): Presentation {

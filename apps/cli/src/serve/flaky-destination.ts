@@ -1,6 +1,6 @@
 /**
- * Flaky destination: something to send tasks to while trying Redrive out. It fails now and then by
- * itself, and can be broken for a while and mended.
+ * Flaky destination: an HTTP server that fails one request in five, for trying out retries. It can
+ * be broken for a while and repaired.
  */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
@@ -9,26 +9,26 @@ import { type Clock, parseDuration, type Random } from "@redrive/core";
 import { isPortTaken, MAX_PORT } from "./ports.ts";
 
 export interface FlakyDestination {
-  /** Without a slash at its end. */
+  /** Without a trailing slash. */
   readonly url: string;
-  /** Safe twice. */
+  /** Safe to call twice. */
   stop(): Promise<void>;
 }
 
-/** While it is well, this share of the requests is answered with 503. */
+/** While not broken, it responds with 503 to this share of requests. */
 const FAILURE_RATE = 0.2;
 
 const DEFAULT_BREAK_MS = 30_000;
 const MAX_BREAK_MS = 24 * 3_600_000;
 
-/** Listens on that port of loopback, or on any free one if it is taken. */
+/** Listens on the port, or on any free port if it is taken. */
 export async function startFlakyDestination(
   clock: Clock,
   random: Random,
   { host, port }: { readonly host: string; readonly port: number },
 ): Promise<FlakyDestination> {
-  const answer = flakyResponses(clock, random);
-  const server = createServer((request, response) => respond(request, response, answer));
+  const respond = flakyResponses(clock, random);
+  const server = createServer((request, response) => handleRequest(request, response, respond));
   await listenOnPortOrAny(server, host, port);
   const opened = (server.address() as AddressInfo).port;
   return { url: `http://${host}:${opened}`, stop: () => close(server) };
@@ -48,44 +48,47 @@ export interface FlakyResponse {
   readonly body: object;
 }
 
-/** What a path is answered with, as a plain value. */
+/** Returns a function that maps a URL to its response. */
 export function flakyResponses(clock: Clock, random: Random): (url: string) => FlakyResponse {
   let brokenUntil = 0;
-  let asked = 0;
+  let requests = 0;
   const isBroken = () => clock.now() < brokenUntil;
   const breakFor = (text: string | null): FlakyResponse => {
     const ms = text === null ? DEFAULT_BREAK_MS : parseDuration(text);
     if (ms === undefined || ms > MAX_BREAK_MS) {
-      return { status: 400, body: { error: 'for must be a span of at most 24h such as "30s"' } };
+      return {
+        status: 400,
+        body: { error: 'for must be a duration of at most 24h such as "30s"' },
+      };
     }
     brokenUntil = clock.now() + ms;
     return { status: 200, body: { broken: true, forMs: ms } };
   };
-  const mend = (): FlakyResponse => {
+  const repair = (): FlakyResponse => {
     brokenUntil = 0;
     return { status: 200, body: { broken: false } };
   };
   return (url) => {
     const { pathname, searchParams } = new URL(url, "http://flaky");
     if (pathname === "/break") return breakFor(searchParams.get("for"));
-    if (pathname === "/mend") return mend();
-    if (pathname === "/") return { status: 200, body: { broken: isBroken(), asked } };
-    asked += 1;
-    if (isBroken()) return { status: 503, body: { error: "broken: /mend ends it" } };
-    if (random.next() < FAILURE_RATE) return { status: 503, body: { error: "bad luck" } };
+    if (pathname === "/mend") return repair();
+    if (pathname === "/") return { status: 200, body: { broken: isBroken(), asked: requests } };
+    requests += 1;
+    if (isBroken()) return { status: 503, body: { error: "broken: GET /mend repairs it" } };
+    if (random.next() < FAILURE_RATE) return { status: 503, body: { error: "random failure" } };
     return { status: 200, body: { ok: true } };
   };
 }
 
-/** The body is read to its end, so that the connection can be used again. */
-function respond(
+/** Reads the request body to its end, so that the connection can be reused. */
+function handleRequest(
   request: IncomingMessage,
   response: ServerResponse,
-  answer: (url: string) => FlakyResponse,
+  respond: (url: string) => FlakyResponse,
 ): void {
   request.resume();
   request.on("end", () => {
-    const { status, body } = answer(request.url ?? "/");
+    const { status, body } = respond(request.url ?? "/");
     response.writeHead(status, { "content-type": "application/json" });
     response.end(`${JSON.stringify(body)}\n`);
   });

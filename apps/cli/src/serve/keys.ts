@@ -1,6 +1,6 @@
 /**
- * `redrive keys`: who may call a service. Keys are in a file beside its store, so that they can be
- * made before it starts and while it runs; a key is shown once, and only its hash is kept.
+ * `redrive keys`: creates, lists and revokes API keys. The keys are in a file next to the store, so
+ * the service need not run. A key is shown once; the file contains only its hash.
  */
 import { quote, RedriveError, systemBytes, systemClock } from "@redrive/core";
 import type { KeyBook, KeyLimits, KeyRecord, Scope } from "@redrive/service/http";
@@ -14,9 +14,9 @@ import {
   type Presentation,
   presentResult,
 } from "../print/presentation.ts";
+import { formatAgo } from "../print/relative-time.ts";
 import { table } from "../print/table.ts";
 import type { Terminal } from "../print/terminal.ts";
-import { formatAgo } from "../service/task-text.ts";
 import { addStoreFlag } from "./serve.ts";
 
 interface KeyFlags extends OutputOptions {
@@ -35,7 +35,9 @@ interface AddFlags extends KeyFlags {
 }
 
 export function addKeys(parent: Command, terminal: Terminal): void {
-  const keys = parent.command("keys").description("make, list, revoke API keys of a service");
+  const keys = parent
+    .command("keys")
+    .description("Create, list and revoke the API keys of a service.");
   addAdd(keys, terminal);
   addList(keys, terminal);
   addRevoke(keys, terminal);
@@ -44,15 +46,26 @@ export function addKeys(parent: Command, terminal: Terminal): void {
 function addAdd(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("add")
-    .description("make a key; it is shown once")
-    .option("--name <text>", "whose it is, for people")
-    .option("--tenant <id>", "whose tasks it sees", "default")
-    .option("--scopes <list>", "what it may do, commas between", "admin")
-    .option("--expires <span>", "not accepted any more after this, such as 720h", durationFlag)
-    .option("--rate <perSecond>", "requests a second at most", integerFlag(1, 1_000_000))
-    .option("--at-once <count>", "requests under way at most", integerFlag(1, 1_000_000))
-    .option("--most-waiting <count>", "hands over no more while so many wait", integerFlag(1, 1e12))
-    .option("--targets <list>", "its tasks go there only: cidr[:port] or name[:port], commas");
+    .description("Create a key. It is shown only once.")
+    .option("--name <text>", "a name for the key")
+    .option("--tenant <id>", "tenant whose tasks the key can access", "default")
+    .option("--scopes <list>", "comma-separated scopes of the key", "admin")
+    .option(
+      "--expires <duration>",
+      "lifetime of the key, such as 720h (default: no limit)",
+      durationFlag,
+    )
+    .option("--rate <perSecond>", "maximum requests per second", integerFlag(1, 1_000_000))
+    .option("--at-once <count>", "maximum concurrent requests", integerFlag(1, 1_000_000))
+    .option(
+      "--most-waiting <count>",
+      "refuse new tasks while this many tasks wait",
+      integerFlag(1, 1e12),
+    )
+    .option(
+      "--targets <list>",
+      "only targets that tasks may call: cidr[:port] or name[:port], comma-separated",
+    );
   addOutputFlags(addStoreFlag(command), "json");
   addExamples(
     command,
@@ -63,43 +76,45 @@ function addAdd(parent: Command, terminal: Terminal): void {
   command.action((flags: AddFlags) => presentResult(terminal, flags, () => presentNew(flags)));
 }
 
-/** The book and what it needs are loaded only here: they bring the web server along. */
-async function openKeyFile({ store }: KeyFlags): Promise<{ book: KeyBook; path: string }> {
-  const { keyFilePath: keyFileOf } = await import("./api-keys.ts");
+/** Loads the key modules only here, because they load the web server. */
+async function openKeyFile({ store }: KeyFlags): Promise<{ keys: KeyBook; path: string }> {
+  const { keyFilePath } = await import("./api-keys.ts");
   const { DEFAULT_STORE } = await import("./service-config.ts");
   const { fileKeyBook } = await import("@redrive/service/http");
-  const path = keyFileOf(store ?? DEFAULT_STORE);
-  if (path !== undefined) return { book: fileKeyBook(path, systemClock), path };
+  const path = keyFilePath(store ?? DEFAULT_STORE);
+  if (path !== undefined) return { keys: fileKeyBook(path, systemClock), path };
   const message =
-    "a store in memory has no file for keys: set REDRIVE_API_KEY, or use --store sqlite:PATH";
+    "a store in memory has no key file: set REDRIVE_API_KEY, or use --store sqlite:PATH";
   throw new RedriveError("INVALID_ARGUMENT", message);
 }
 
 async function presentNew(flags: AddFlags): Promise<Presentation> {
   const { createKey, SCOPES } = await import("@redrive/service/http");
-  const { book, path } = await openKeyFile(flags);
+  const { keys, path } = await openKeyFile(flags);
   const now = systemClock.now();
-  const isFirst = book.list().length === 0;
+  const isFirst = keys.list().length === 0;
   const { key, record } = createKey((bytes) => bytes.set(systemBytes(bytes.length)), {
     tenantId: flags.tenant,
-    scopes: scopesOf(flags.scopes, SCOPES),
+    scopes: parseScopes(flags.scopes, SCOPES),
     now,
     ...(flags.name !== undefined && { name: flags.name }),
     ...(flags.expires !== undefined && { expiresAt: now + flags.expires }),
-    ...limitsOf(flags),
+    ...keyLimits(flags),
   });
-  book.add(record);
+  keys.add(record);
   return {
     json: { key, ...withoutSecret(record) },
     text: () => [key],
     notes: [
-      `shown only now; send it as "Authorization: Bearer ...", or set REDRIVE_API_KEY; kept as a hash in ${path}`,
-      ...(isFirst ? ["the first key: a service that runs asks for it from its next start on"] : []),
+      `the key is shown only now; send it as "Authorization: Bearer ...", or set REDRIVE_API_KEY; ${path} has its hash`,
+      ...(isFirst
+        ? ["this is the first key: a running service requires keys only after its next start"]
+        : []),
     ],
   };
 }
 
-function limitsOf({ rate, atOnce, mostWaiting, targets }: AddFlags): { limits?: KeyLimits } {
+function keyLimits({ rate, atOnce, mostWaiting, targets }: AddFlags): { limits?: KeyLimits } {
   const limits = {
     ...(rate !== undefined && { requestsPerSecond: rate }),
     ...(atOnce !== undefined && { requestsAtOnce: atOnce }),
@@ -109,16 +124,16 @@ function limitsOf({ rate, atOnce, mostWaiting, targets }: AddFlags): { limits?: 
   return Object.keys(limits).length === 0 ? {} : { limits };
 }
 
-function scopesOf(text: string, known: readonly Scope[]): readonly Scope[] {
+function parseScopes(text: string, known: readonly Scope[]): readonly Scope[] {
   const scopes = text.split(",").map((one) => one.trim());
   const wrong = scopes.find((one) => !known.includes(one as Scope));
   if (wrong === undefined) return scopes as Scope[];
-  const message = `--scopes must be of ${known.join(", ")}; got ${quote(wrong)}`;
+  const message = `--scopes must be some of ${known.join(", ")}; got ${quote(wrong)}`;
   throw new RedriveError("INVALID_ARGUMENT", message);
 }
 
 function addList(parent: Command, terminal: Terminal): void {
-  const command = parent.command("ls").description("the keys there are, without their secrets");
+  const command = parent.command("ls").description("List keys without their secrets.");
   addOutputFlags(addStoreFlag(command), "json");
   addExamples(command, "redrive keys ls");
   command.action((flags: KeyFlags) => presentResult(terminal, flags, () => presentAll(flags)));
@@ -129,17 +144,17 @@ const COLUMNS = [
   { head: "name" },
   { head: "tenant" },
   { head: "scopes", wraps: true },
-  { head: "made" },
-  { head: "ends" },
+  { head: "created" },
+  { head: "expires" },
   { head: "limits", wraps: true },
 ] as const;
 
 async function presentAll(flags: KeyFlags): Promise<Presentation> {
-  const { book, path } = await openKeyFile(flags);
+  const { keys, path } = await openKeyFile(flags);
   const now = systemClock.now();
-  const rows = book.list().map((record) => rowOf(record, now));
+  const rows = keys.list().map((record) => rowOf(record, now));
   return {
-    json: { keys: book.list().map(withoutSecret) },
+    json: { keys: keys.list().map(withoutSecret) },
     text: (style) =>
       rows.length === 0 ? [`There are no keys in ${path}.`] : table(COLUMNS, rows, style),
   };
@@ -159,18 +174,18 @@ function rowOf(record: KeyRecord, now: number): readonly string[] {
 }
 
 function limitsText({ requestsPerSecond, requestsAtOnce, mostWaiting, targets }: KeyLimits = {}) {
-  const words = [
+  const limits = [
     requestsPerSecond && `${requestsPerSecond}/s`,
     requestsAtOnce && `${requestsAtOnce} at once`,
     mostWaiting && `${mostWaiting} waiting`,
     targets && `to ${targets}`,
   ];
-  return words.filter(Boolean).join(", ");
+  return limits.filter(Boolean).join(", ");
 }
 
 function expiryText(expiresAt: number | null, now: number): string {
   if (expiresAt === null) return "never";
-  return expiresAt <= now ? "ended" : `in ${formatDuration(expiresAt - now)}`;
+  return expiresAt <= now ? "expired" : `in ${formatDuration(expiresAt - now)}`;
 }
 
 function withoutSecret({ secretHash: _, ...shown }: KeyRecord): Omit<KeyRecord, "secretHash"> {
@@ -180,13 +195,13 @@ function withoutSecret({ secretHash: _, ...shown }: KeyRecord): Omit<KeyRecord, 
 function addRevoke(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("revoke <keyId>")
-    .description("accept a key no more; a running service knows within a second");
+    .description("Revoke a key. A running service stops accepting it within a second.");
   addOutputFlags(addStoreFlag(command), "json");
   addExamples(command, "redrive keys revoke 3f9a1c20b7de");
   command.action((keyId: string, flags: KeyFlags) =>
     presentResult(terminal, flags, async () => {
-      const { book, path } = await openKeyFile(flags);
-      const revoked = book.revoke(keyId);
+      const { keys, path } = await openKeyFile(flags);
+      const revoked = keys.revoke(keyId);
       const text = revoked ? `${keyId} is revoked.` : `There is no key ${quote(keyId)} in ${path}.`;
       return { json: { keyId, revoked }, text: () => [text], exitCode: revoked ? 0 : FAILED };
     }),

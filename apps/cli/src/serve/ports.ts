@@ -1,6 +1,6 @@
 /**
- * Ports: which of them are free. A service must know its own port before it opens, so that no task
- * may call it; asking the system for "any" comes too late for that.
+ * Ports: finds free ports. A service must know its port before it listens, because tasks may not
+ * call that port. Listening on port 0 would reveal the port too late.
  */
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -8,7 +8,7 @@ import type { AddressInfo } from "node:net";
 
 export const MAX_PORT = 65_535;
 
-/** The port itself if it can be opened (0: any that can), undefined if it is taken. */
+/** Returns the port if it is free (for 0: any free port), or undefined if it is taken. */
 export async function probePort(host: string, port: number): Promise<number | undefined> {
   if (port > MAX_PORT) return undefined;
   const server = createServer();
@@ -23,10 +23,10 @@ export async function probePort(host: string, port: number): Promise<number | un
   return found;
 }
 
-/** How many ports are tried before the system is asked for any. */
+/** How many ports are tried before falling back to any free port. */
 const MAX_PORTS_TRIED = 50;
 
-/** The first free port from this one on; any free one if there is none near. */
+/** Returns the first free port from `from` on, or any free port if none of those is free. */
 export async function nextFreePort(host: string, from: number): Promise<number> {
   for (let port = from; port < from + MAX_PORTS_TRIED; port++) {
     const found = await probePort(host, port);
@@ -37,7 +37,7 @@ export async function nextFreePort(host: string, from: number): Promise<number> 
   return found;
 }
 
-/** Somebody else listens there. */
+/** True if another process listens on the port. */
 export function isPortTaken(error: unknown): boolean {
   return (error as NodeJS.ErrnoException).code === "EADDRINUSE";
 }

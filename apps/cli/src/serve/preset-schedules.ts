@@ -1,7 +1,7 @@
-/** Schedules: the presets with the waits they give, for the page and for programs. */
+/** Preset schedules: the maximum waits of every preset, for the dev pages. */
 import { compilePolicy, type PolicyDocument, presets, resolvePolicy } from "@redrive/core";
 
-/** Longer schedules are cut: the first waits tell the shape. */
+/** Longer schedules are cut off: the first waits show the shape. */
 const MAX_WAITS_SHOWN = 12;
 
 export interface PresetSchedule {
@@ -9,7 +9,7 @@ export interface PresetSchedule {
   readonly description: string;
   readonly maxAttempts: number;
   readonly jitterType: string;
-  /** The longest wait after attempt 1, 2, 3, ...; chance picks the wait at or below it. */
+  /** The maximum wait after attempt 1, 2, 3, ... Jitter picks the actual wait below it. */
   readonly ceilingsMs: readonly number[];
   readonly document: PolicyDocument;
 }

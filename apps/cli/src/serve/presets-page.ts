@@ -1,4 +1,4 @@
-/** Page: the HTML of `redrive dev`, until the dashboard takes its place. No script, no network. */
+/** Presets page: the HTML home page of `redrive dev`, with the presets. It loads no script. */
 import { formatDuration } from "@redrive/core";
 import type { PresetSchedule } from "./preset-schedules.ts";
 
@@ -27,19 +27,19 @@ export function presetsPage(schedules: readonly PresetSchedule[]): string {
 <body>
 <main>
 <h1>Redrive</h1>
-<p>Retries that heal instead of hurt. This page shows what works today: the presets, each with the
-longest wait after every failed attempt. Chance picks the wait at or below it.</p>
+<p>Redrive retries failed calls without overloading the destination. These are the presets, each with
+the maximum wait after every failed attempt. Jitter picks the actual wait below it.</p>
 <div class="wide">
 <table>
-<thead><tr><th scope="col">Preset</th><th scope="col">Calls</th><th scope="col">Jitter</th><th scope="col">Longest waits</th></tr></thead>
+<thead><tr><th scope="col">Preset</th><th scope="col">Calls</th><th scope="col">Jitter</th><th scope="col">Maximum waits</th></tr></thead>
 <tbody>
 ${schedules.map(row).join("\n")}
 </tbody>
 </table>
 </div>
-<p>See what a policy does before it runs: <a href="/ui/simulator">the simulator</a>.</p>
-<p>What the service takes and answers: <a href="/docs">its API</a>.</p>
-<p class="faint">The same as JSON: <a href="/policies.json">/policies.json</a></p>
+<p>Try a policy before you use it: <a href="/ui/simulator">the simulator</a>.</p>
+<p>Requests and responses of the service: <a href="/docs">API reference</a>.</p>
+<p class="faint">This table as JSON: <a href="/policies.json">/policies.json</a></p>
 </main>
 </body>
 </html>
@@ -48,8 +48,8 @@ ${schedules.map(row).join("\n")}
 
 function row(schedule: PresetSchedule): string {
   const more = schedule.maxAttempts - 1 > schedule.ceilingsMs.length ? ", ..." : "";
-  const spans = schedule.ceilingsMs.map((ms) => formatDuration(ms).replace(" ", "\u00a0"));
-  const waits = `${spans.join(", ")}${more}`;
+  const durations = schedule.ceilingsMs.map((ms) => formatDuration(ms).replace(" ", "\u00a0"));
+  const waits = `${durations.join(", ")}${more}`;
   return `<tr><th scope="row">${escapeHtml(schedule.name)}<br><small>${escapeHtml(schedule.description)}</small></th><td>${
     schedule.maxAttempts
   }</td><td>${escapeHtml(schedule.jitterType)}</td><td>${escapeHtml(waits || "none")}</td></tr>`;

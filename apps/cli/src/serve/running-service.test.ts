@@ -1,4 +1,4 @@
-/** Serving opens where it was told to, and somewhere else only where any port will do. */
+/** A service listens on the port it is given, and chooses a port only for port 0. */
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { systemClock, systemRandom } from "@redrive/core";
@@ -9,7 +9,7 @@ import { type App, startService } from "./running-service.ts";
 
 const HOST = "127.0.0.1";
 
-interface Place {
+interface ListenAddress {
   readonly port: number;
   readonly host: string;
 }
@@ -21,36 +21,36 @@ async function occupy(port: number): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** Somebody else takes the port of the first service that is about to open it. */
-function takenOnce() {
+/** Another process takes the port just before the first service listens on it. */
+function portTakenOnce() {
   const taken: number[] = [];
   const prepare = (app: App) => {
-    const open: (options: Place) => Promise<string> = app.listen.bind(app);
-    app.listen = (async (place: Place) => {
-      if (taken.length === 0) taken.push(await occupy(place.port));
-      return open(place);
+    const listen: (options: ListenAddress) => Promise<string> = app.listen.bind(app);
+    app.listen = (async (address: ListenAddress) => {
+      if (taken.length === 0) taken.push(await occupy(address.port));
+      return listen(address);
     }) as App["listen"];
   };
   return { taken, prepare };
 }
 
-test("a port that was lost between looking and opening is no obstacle where any will do", async () => {
-  const { taken, prepare } = takenOnce();
-  const serving = await startService({ host: HOST, port: 0, store: "memory:" }, { prepare });
-  onTestFinished(() => serving.stop());
+test("with port 0, a port that is taken after the probe is replaced by another", async () => {
+  const { taken, prepare } = portTakenOnce();
+  const service = await startService({ host: HOST, port: 0, store: "memory:" }, { prepare });
+  onTestFinished(() => service.stop());
   expect(taken).toHaveLength(1);
-  expect(new URL(serving.url).port).not.toBe(String(taken[0]));
-  expect((await fetch(`${serving.url}/readyz`)).status).toBe(200);
+  expect(new URL(service.url).port).not.toBe(String(taken[0]));
+  expect((await fetch(`${service.url}/readyz`)).status).toBe(200);
 });
 
-test("a port that was asked for and lost is told as taken", async () => {
-  const { prepare } = takenOnce();
+test("a requested port that is taken after the probe is reported as taken", async () => {
+  const { prepare } = portTakenOnce();
   const port = (await probePort(HOST, 0)) ?? 0;
-  const opening = startService({ host: HOST, port, store: "memory:" }, { prepare });
-  await expect(opening).rejects.toMatchObject({ code: "EADDRINUSE" });
+  const starting = startService({ host: HOST, port, store: "memory:" }, { prepare });
+  await expect(starting).rejects.toMatchObject({ code: "EADDRINUSE" });
 });
 
-test("the flaky destination goes elsewhere when its port is taken", async () => {
+test("the flaky destination uses another port if its own is taken", async () => {
   const port = await occupy(0);
   const flaky = await startFlakyDestination(systemClock, systemRandom, { host: HOST, port });
   onTestFinished(() => flaky.stop());

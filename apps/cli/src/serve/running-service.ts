@@ -1,6 +1,6 @@
 /**
- * Serving: a service and its HTTP front in this process, opened in an order that leaves nothing
- * half open, and stopped so that no attempt is cut off that could have ended.
+ * Running service: starts a service and its HTTP server in this process. A failed start leaves
+ * nothing open, and a stop lets running attempts finish.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -18,9 +18,9 @@ export interface RunningService {
   readonly url: string;
   readonly app: App;
   readonly redrive: Redrive;
-  /** Anybody may call, because somebody wanted that. */
+  /** No key is required on an address that other machines can reach (`--insecure-no-auth`). */
   readonly isUnauthenticated: boolean;
-  /** Takes no more requests, claims no more, lets what runs end, and closes. Safe twice. */
+  /** Refuses new requests, claims no more tasks, waits for running attempts, closes. Safe to call twice. */
   stop(): Promise<void>;
 }
 
@@ -28,27 +28,27 @@ export interface StartOptions {
   readonly apiKey?: string | undefined;
   readonly encryptionKey?: string | undefined;
   readonly logger?: AppOptions["logger"];
-  /** Before the port opens: more routes, first policies. */
+  /** Runs before the port opens, to add routes and policies. */
   readonly prepare?: (app: App, redrive: Redrive) => Promise<void> | void;
-  /** The store can no longer be relied on; nothing is accepted any more. */
+  /** The store has failed, and the service accepts no more tasks. */
   readonly onFatal?: (error: unknown) => void;
 }
 
 /**
- * What `npm run build` makes of apps/web: in a clone beside this package, in a published one inside
- * it. Both are as far from the sources here as from the built files.
+ * The built web pages: next to this package in a checkout, inside it when published. The paths are
+ * the same from the sources and from the built files.
  */
 const PAGES_FOLDERS = ["../../../web/dist", "../../pages"].map((path) =>
   fileURLToPath(new URL(path, import.meta.url)),
 );
 
-/** Attempts under way have this long to end when the service is told to stop. */
+/** When the service stops, running attempts have this long to finish. */
 const STOP_GRACE_MS = 10_000;
 
-/** How often a free port is looked for, where any will do. */
+/** Maximum tries to find a free port for port 0. */
 const MAX_PORTS_TRIED = 5;
 
-/** Resolves once the port is open. */
+/** Resolves when the port is open. */
 export async function startService(
   config: ServiceConfig,
   options: StartOptions = {},
@@ -60,7 +60,7 @@ export async function startService(
     try {
       return await startOnPort(port, config, keys, options);
     } catch (error) {
-      // Between looking and opening somebody else took it.
+      // Another process took the port after it was probed.
       if (config.port !== 0 || !isPortTaken(error) || tried === MAX_PORTS_TRIED) throw error;
     }
   }
@@ -82,12 +82,12 @@ async function startOnPort(
   const stop = stopOnce(app, redrive);
   try {
     await options.prepare?.(app, redrive);
-    const isOpenToAll = insecureNoAuth && keys === undefined;
+    const isUnauthenticated = insecureNoAuth && keys === undefined;
     return {
       url: await listenApp(app, { host, port }),
       app,
       redrive,
-      isUnauthenticated: isOpenToAll,
+      isUnauthenticated,
       stop,
     };
   } catch (error) {
@@ -96,7 +96,7 @@ async function startOnPort(
   }
 }
 
-/** A taken port is told as listening would tell it. */
+/** Throws the same error as listening if the port is taken. */
 async function findPort({ host, port }: ServiceConfig): Promise<number> {
   const found = await probePort(host, port);
   if (found !== undefined) return found;
@@ -135,7 +135,7 @@ function appOptions(
   };
 }
 
-/** Where no pages are, the front says so under `/ui/`. */
+/** If the pages are missing, the HTTP server says so under `/ui/`. */
 function pagesFolder(): string {
   const [clone = ""] = PAGES_FOLDERS;
   return PAGES_FOLDERS.find((folder) => existsSync(join(folder, "index.html"))) ?? clone;
@@ -153,12 +153,12 @@ function stopOnce(app: App, redrive: Redrive): () => Promise<void> {
   };
 }
 
-/** Only this machine can reach it. */
+/** True if only this machine can reach the host. */
 export function isLoopback(host: string): boolean {
   return /^(?:localhost|127(?:\.\d{1,3}){3}|\[?::1\]?)$/u.test(host);
 }
 
-/** Runs until a signal says to stop; a second signal changes nothing. */
+/** Calls `stop` on the first signal. Further signals have no effect. */
 export function onStopSignal(
   stop: (signal: NodeJS.Signals) => Promise<void>,
   signals: readonly NodeJS.Signals[] = ["SIGINT", "SIGTERM"],

@@ -1,4 +1,4 @@
-/** The configuration of a service: what wins over what, and what is refused with its fix. */
+/** Service configuration: precedence, and error messages that say how to fix the problem. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ const file = (value: unknown) => {
   return path;
 };
 
-test("flags win over the file, the file over the defaults", () => {
+test("flags override the file, and the file overrides the defaults", () => {
   const config = file({ port: 8080, store: "memory:", retentionMs: 60_000 });
   expect(serviceConfig({ config, port: 9090 })).toEqual({
     host: "127.0.0.1",
@@ -23,12 +23,12 @@ test("flags win over the file, the file over the defaults", () => {
   });
 });
 
-test("a file is checked whole, and misspelt fields are guessed", () => {
+test("all errors of a file are reported, with suggestions for misspelled fields", () => {
   const config = file({ prot: 1, port: "x", hosts: [1] });
   expect(() => serviceConfig({ config })).toThrow(/did you mean "port"\?[\s\S]*port must be/u);
 });
 
-test("the retry budget of all destinations is a share, off, or a whole document", () => {
+test("the retry budget of all destinations is a share, off, or a document", () => {
   const retryBudget = { kind: "TOKENS", maxTokens: 50 };
   expect(serviceConfig({ retryBudget: 0.5 }).retryBudget).toEqual({ ratio: 0.5 });
   expect(serviceConfig({ config: file({ retryBudget }) }).retryBudget).toEqual(retryBudget);
@@ -40,20 +40,20 @@ test.each([
   [{ retryBudget: 7 }, "retryBudget must be the fields of a retry budget, or false, got 7"],
   [{ retryBudget: { ratoi: 1 } }, 'did you mean "ratio"'],
   [{ retryBudget: { ratio: 11 } }, "retryBudget.ratio must be"],
-])("a wrong retry budget is refused by name: %j", (document, fix) => {
+])("an invalid retry budget is refused with its field: %j", (document, fix) => {
   const refused = { code: "INVALID_ARGUMENT", message: expect.stringContaining(fix) };
   expect(() => serviceConfig({ config: file(document) })).toThrow(expect.objectContaining(refused));
 });
 
 describe("a store", () => {
-  test("is a file or memory", () => {
+  test("is a file or in memory", () => {
     expect([storePath("sqlite:a/b.db"), storePath("memory:")]).toEqual(["a/b.db", undefined]);
   });
 
   test.each([
     ["redrive.db", 'did you mean "sqlite:redrive.db"?'],
     ["memory", 'did you mean "memory:"?'],
-    ["postgres://localhost/x", "no other stores"],
+    ["postgres://localhost/x", "supports no other stores"],
     ["sqlite:", "must be sqlite:PATH"],
   ])("%s is refused with the fix", (store, fix) => {
     expect(() => serviceConfig({ store })).toThrow(fix);

@@ -1,6 +1,6 @@
 /**
- * Service config: what `redrive serve` is to do, from its flags, the environment and a file, in
- * that order. Whatever is wrong is told with its fix before anything is opened.
+ * Service config: the configuration of `redrive serve` from flags, environment and file, in order
+ * of precedence. Errors are reported before anything is opened.
  */
 import {
   booleanRule,
@@ -20,19 +20,19 @@ import {
 import { DEFAULT_HOST, DEFAULT_PORT } from "@redrive/service/http";
 import { readJson, withFileName } from "../input/documents.ts";
 
-/** What is not given is undefined. Flags of the environment are commander's to read. */
+/** A flag that is not set is undefined. Commander reads the environment variables of flags. */
 export interface ServiceFlags {
   readonly host?: string;
   readonly port?: number;
   readonly store?: string;
   readonly allowTargets?: string;
   readonly insecureNoAuth?: boolean;
-  /** A share of first attempts, or off. */
+  /** A share of first attempts, or "off". */
   readonly retryBudget?: number | "off";
   readonly config?: string;
 }
 
-/** The fields of the file; all may be left out. */
+/** The fields of the configuration file. All are optional. */
 export interface ServiceFile {
   readonly host?: string;
   readonly port?: number;
@@ -43,7 +43,7 @@ export interface ServiceFile {
   readonly requestsPerSecond?: number;
   readonly requestsAtOnce?: number;
   readonly mostWaiting?: number;
-  /** Of all destinations together, as in a destination's document; false: none. */
+  /** The budget of all destinations together, as in a destination document. False for none. */
   readonly retryBudget?: RetryBudgetDocument | false;
   readonly retentionMs?: number;
   readonly deadLetterRetentionMs?: number;
@@ -63,7 +63,7 @@ const namesRule: Rule = (value) =>
     ? undefined
     : "a list of host names";
 
-/** Which of its fields is wrong is core's to say, once the rest is known to be right. */
+/** Checks only the type. `checkBudget` checks the fields. */
 const budgetRule: Rule = (value) =>
   value === false || isObject(value) ? undefined : "the fields of a retry budget, or false";
 
@@ -84,7 +84,7 @@ const FIELDS: Fields & Readonly<Record<keyof ServiceFile, unknown>> = {
   deadLetterRetentionMs: numberRule(1000, 10 * YEAR_MS),
 };
 
-/** Throws `INVALID_ARGUMENT` for what cannot be. */
+/** Throws `INVALID_ARGUMENT` for an invalid configuration. */
 export function serviceConfig(flags: ServiceFlags): ServiceConfig {
   const { config: path, retryBudget, ...given } = flags;
   const file = path === undefined ? {} : readServiceFile(path);
@@ -108,10 +108,10 @@ function retryBudgetFrom(share: number | "off"): RetryBudgetDocument | false {
   return share === "off" ? false : { ratio: share };
 }
 
-/** Whoever can reach it could reach, through it, what only this machine should. */
+/** Both flags together would let anyone reach private targets through the service. */
 function openRelayError(): Error {
   const message =
-    "--insecure-no-auth and --allow-targets must not be together: give it a key (`redrive keys add`), or no targets";
+    "--insecure-no-auth and --allow-targets must not be used together: create a key (`redrive keys add`), or allow no targets";
   return new RedriveError("INVALID_ARGUMENT", message);
 }
 
@@ -125,7 +125,7 @@ function readServiceFile(path: string): ServiceFile {
   });
 }
 
-/** In the words of a destination's document, but as what it is here: wrong use. */
+/** Uses the check for destination documents, but reports `INVALID_ARGUMENT`. */
 function checkBudget({ retryBudget = false }: ServiceFile): void {
   try {
     resolveDestination({ retryBudget });
@@ -135,7 +135,7 @@ function checkBudget({ retryBudget = false }: ServiceFile): void {
   }
 }
 
-/** The file of a store, undefined if it keeps nothing. Throws for any other store. */
+/** The path of a SQLite store, or undefined for a store in memory. Throws for any other store. */
 export function storePath(store: string): string | undefined {
   if (store === "memory:") return undefined;
   if (/^sqlite:./u.test(store)) return store.slice("sqlite:".length);
@@ -144,7 +144,8 @@ export function storePath(store: string): string | undefined {
 }
 
 function storeHint(store: string): string {
-  if (/^(?:postgres(?:ql)?|rediss?):/u.test(store)) return "; this version has no other stores";
+  if (/^(?:postgres(?:ql)?|rediss?):/u.test(store))
+    return "; this version supports no other stores";
   if (store === "memory") return '; did you mean "memory:"?';
   return store.includes(":") || store === "" ? "" : `; did you mean ${quote(`sqlite:${store}`)}?`;
 }

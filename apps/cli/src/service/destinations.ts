@@ -1,38 +1,40 @@
-/** `redrive destinations`: how those do that tasks go to, and whether anything goes there now. */
+/** `redrive destinations`: lists the destinations of a running service, pauses and resumes them. */
 import { systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
 import { formatDuration, formatInteger } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples } from "../input/flags.ts";
 import type { Presentation } from "../print/presentation.ts";
+import { formatUntil } from "../print/relative-time.ts";
 import { type Cell, table } from "../print/table.ts";
 import type { Terminal } from "../print/terminal.ts";
 import { addServiceFlags, type ClientFlags, callService } from "./service-client.ts";
-import { formatUntil } from "./task-text.ts";
 
 type Destination = Awaited<ReturnType<Client["getDestination"]>>;
 
 export function addDestinations(parent: Command, terminal: Terminal): void {
   const destinations = parent
     .command("destinations")
-    .description("look at, pause, resume what tasks go to");
+    .description("List, pause and resume destinations.");
   addList(destinations, terminal);
   addChange(destinations, terminal, {
     verb: "pause",
-    description: "attempt nothing there until it is resumed",
-    message: (name) => `${name} is paused: tasks wait.`,
+    description: "Stop attempts to a destination until it is resumed.",
+    message: (name) => `${name} is paused. Its tasks wait.`,
     call: (client, name) => client.pauseDestination(name),
   });
   addChange(destinations, terminal, {
     verb: "resume",
-    description: "let tasks go there again",
+    description: "Allow attempts to a paused destination again.",
     message: (name) => `${name} is resumed.`,
     call: (client, name) => client.resumeDestination(name),
   });
 }
 
 function addList(parent: Command, terminal: Terminal): void {
-  const command = parent.command("ls").description("destinations and how they do");
+  const command = parent
+    .command("ls")
+    .description("List destinations with their state, backlog and latency.");
   addServiceFlags(command);
   addExamples(command, "redrive destinations ls");
   command.action((flags: ClientFlags) =>
@@ -56,7 +58,7 @@ function presentAll(list: Awaited<ReturnType<Client["listDestinations"]>>): Pres
   return {
     json: list,
     text: (style) =>
-      rows.length === 0 ? ["Nothing has been sent anywhere yet."] : table(COLUMNS, rows, style),
+      rows.length === 0 ? ["There are no destinations yet."] : table(COLUMNS, rows, style),
   };
 }
 
@@ -73,7 +75,7 @@ function rowOf(one: Destination, now: number): readonly Cell[] {
   ];
 }
 
-/** What keeps tasks from going there, the strongest first, as `explain` tells it of one task. */
+/** The reason why tasks wait, in the same order of precedence as `explain` for one task. */
 function stateOf(one: Destination, now: number): Cell {
   const { pausedAt, breakerState, gateUntil, rateUntil, retryBudget } = one;
   if (pausedAt !== null) return { text: "paused", tone: "warn" };
@@ -83,9 +85,9 @@ function stateOf(one: Destination, now: number): Cell {
   if (gateUntil > now) {
     return { text: `waits ${formatUntil(gateUntil, now)} (Retry-After)`, tone: "warn" };
   }
-  if (rateUntil > now) return { text: "at its rate", tone: "warn" };
+  if (rateUntil > now) return { text: "rate limited", tone: "warn" };
   if (retryBudget === "empty") return { text: "no retries left", tone: "warn" };
-  // Not "open": of a breaker that would be the opposite.
+  // Not "open", which means the opposite for a breaker.
   return { text: "ok", tone: "good" };
 }
 
@@ -96,14 +98,14 @@ interface DestinationChange {
   readonly call: (client: Client, name: string) => Promise<Destination>;
 }
 
-function addChange(parent: Command, terminal: Terminal, wanted: DestinationChange): void {
-  const command = parent.command(`${wanted.verb} <name>`).description(wanted.description);
+function addChange(parent: Command, terminal: Terminal, change: DestinationChange): void {
+  const command = parent.command(`${change.verb} <name>`).description(change.description);
   addServiceFlags(command);
-  addExamples(command, `redrive destinations ${wanted.verb} https://example.com`);
+  addExamples(command, `redrive destinations ${change.verb} https://example.com`);
   command.action((name: string, flags: ClientFlags) =>
     callService(terminal, flags, async (client) => {
-      const destination = await wanted.call(client, name);
-      return { json: destination, text: () => [wanted.message(name)] };
+      const destination = await change.call(client, name);
+      return { json: destination, text: () => [change.message(name)] };
     }),
   );
 }

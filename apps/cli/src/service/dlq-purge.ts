@@ -1,4 +1,4 @@
-/** `redrive dlq purge`: dead letters thrown away for good, once somebody has said how many. */
+/** `redrive dlq purge`: deletes dead letters after the user has confirmed how many. */
 import { RedriveError } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
 import { counted } from "@redrive/simulator/words";
@@ -19,10 +19,10 @@ interface PurgeFlags extends ClientFlags, FilterFlags {
 export function addPurge(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("purge")
-    .description("throw dead letters away for good")
-    .option("--all", "all of them")
-    .option("--dry-run", "only count")
-    .option("-y, --yes", "do not ask");
+    .description("Delete dead letters permanently.")
+    .option("--all", "delete all dead letters")
+    .option("--dry-run", "only count; delete nothing")
+    .option("-y, --yes", "do not ask for confirmation");
   addFilterFlags(command);
   addServiceFlags(command);
   addExamples(
@@ -45,24 +45,24 @@ async function purge(terminal: Terminal, client: Client, flags: PurgeFlags): Pro
     return { json: { discarded: 0, found: count, complete }, text: () => [text] };
   }
   const { yes } = flags;
-  const isMeant = await confirmChange(terminal, {
+  const isConfirmed = await confirmChange(terminal, {
     verb: "discard",
     noun: "dead letter",
     count,
     yes,
   });
-  if (!isMeant) {
+  if (!isConfirmed) {
     return { json: { discarded: 0 }, text: () => ["Nothing was discarded."], exitCode: FAILED };
   }
   const result = await client.discardDeadLetters(filter);
   return { json: result, text: () => [`${counted(result.discarded, "dead letter")} discarded.`] };
 }
 
-/** The service wants at least one field; "all" is everything since the beginning of time. */
+/** The service requires at least one field; `--all` becomes a filter that matches everything. */
 function purgeFilter(flags: PurgeFlags): TaskFilter {
   const filter = taskFilter(flags);
   if (Object.keys(filter).length > 0) return filter;
   if (flags.all) return { createdFrom: 0 };
-  const message = "say which: --destination, --reason, --since ..., or --all";
+  const message = "select dead letters with --destination, --reason, --since ..., or use --all";
   throw new RedriveError("INVALID_ARGUMENT", message);
 }

@@ -1,4 +1,4 @@
-/** `redrive dlq redrive`: dead letters once more, as new tasks, paced, with progress. */
+/** `redrive dlq redrive`: creates new tasks from dead letters at a limited rate, with progress. */
 import { systemClock } from "@redrive/core";
 import { type Client, REDRIVE_BOUNDS } from "@redrive/service/client";
 import { counted } from "@redrive/simulator/words";
@@ -22,20 +22,20 @@ type RedriveView = Awaited<ReturnType<Client["getRedrive"]>>;
 
 export function addRedrive(parent: Command, terminal: Terminal): void {
   const { ratePerSecond: rate, canary } = REDRIVE_BOUNDS;
-  const inRate = numberFlag(rate.minimum, rate.maximum);
-  const inCanary = integerFlag(canary.minimum, canary.maximum);
+  const rateFlag = numberFlag(rate.minimum, rate.maximum);
+  const canaryFlag = integerFlag(canary.minimum, canary.maximum);
   const command = parent
     .command("redrive [taskId...]")
-    .description("make new tasks of dead letters: those that are named, or all that match")
-    .option("--rate <perSecond>", "so many a second", inRate, rate.default)
+    .description("Redrive dead letters as new tasks: the given ones, or all that match the filter.")
+    .option("--rate <perSecond>", "redrive this many per second", rateFlag, rate.default)
     .option(
       "--canary <count>",
-      "so many first; the rest if those go well",
-      inCanary,
+      "send this many first; continue if they succeed",
+      canaryFlag,
       canary.default,
     )
-    .option("--dry-run", "only count")
-    .option("-y, --yes", "do not ask");
+    .option("--dry-run", "only count; redrive nothing")
+    .option("-y, --yes", "do not ask for confirmation");
   addFilterFlags(command);
   addServiceFlags(command);
   addExamples(
@@ -44,7 +44,7 @@ export function addRedrive(parent: Command, terminal: Terminal): void {
     "redrive dlq redrive --destination https://example.com --rate 5 --canary 5",
     "redrive dlq redrive 01a1e1b6-b1b2-7000-83d9-6258b3c1903d --yes",
   );
-  command.addOption(new Option("--no-wait", "begin, and do not wait for the end"));
+  command.addOption(new Option("--no-wait", "start the redrive and exit; do not wait for its end"));
   command.action((taskIds: readonly string[], flags: RedriveFlags & { readonly wait: boolean }) =>
     callService(terminal, flags, (client) => redrive(terminal, client, taskIds, flags)),
   );
@@ -61,20 +61,21 @@ async function redrive(
   const { total: count } = counting;
   const { dryRun, yes, rate: ratePerSecond, canary } = flags;
   if (dryRun || count === 0) return present(counting);
-  const isMeant = await confirmChange(terminal, {
+  const isConfirmed = await confirmChange(terminal, {
     verb: "redrive",
     noun: "dead letter",
     count,
     yes,
   });
-  if (!isMeant) return { json: counting, text: () => ["Nothing was redriven."], exitCode: FAILED };
+  if (!isConfirmed)
+    return { json: counting, text: () => ["Nothing was redriven."], exitCode: FAILED };
   const started = await client.startRedrive({ ...what, ratePerSecond, canary });
   return present(flags.wait ? await waitForEnd(terminal, client, started) : started);
 }
 
 const POLL_INTERVAL_MS = 200;
 
-/** The service goes on by itself if this is interrupted. */
+/** Polls until the redrive ends. If the command is interrupted, the service continues the redrive. */
 async function waitForEnd(
   terminal: Terminal,
   client: Client,
@@ -105,7 +106,7 @@ function present(view: RedriveView): Presentation {
   return { json: view, text: () => [statusText(view), ...left.map(skippedText)], exitCode };
 }
 
-/** Dead letters that it could not redrive: they are that still. */
+/** Lists dead letters that could not be redriven; they remain dead letters. */
 function skippedText({ count, detail, taskIds }: RedriveView["skips"][number]): string {
   const more = count > taskIds.length ? `, and ${count - taskIds.length} more` : "";
   return `${counted(count, "dead letter")} skipped (${detail}): ${taskIds.join(", ")}${more}`;
@@ -115,14 +116,12 @@ function statusText({ status, dryRun, total, redriven, skips, error, redriveId }
   if (total === 0) return "There are no dead letters to redrive.";
   if (dryRun) return `${counted(total, "dead letter")} would be redriven.`;
   if (status === "RUNNING")
-    return `${counted(total, "dead letter")} being redriven (${redriveId}).`;
+    return `${counted(total, "dead letter")} are being redriven (${redriveId}).`;
   const count = skips.find(({ reason }) => reason === "redriven")?.count ?? 0;
-  const others = count === 0 ? "" : `, ${count} had been redriven by somebody else`;
+  const others = count === 0 ? "" : `, ${count} already redriven by someone else`;
   const done = `${redriven} of ${counted(total, "dead letter")} redriven${others}`;
   if (status === "PAUSED") {
-    return `${done}; then it paused${error ? `: ${error}` : ""}. Go on with \`redrive dlq resume ${redriveId}\`.`;
+    return `${done}, then paused${error ? `: ${error}` : ""}. Continue with \`redrive dlq resume ${redriveId}\`.`;
   }
-  return status === "DONE"
-    ? `${done}.`
-    : `${done}; then it was ${status}${error ? `: ${error}` : ""}.`;
+  return status === "DONE" ? `${done}.` : `${done}, then ${status}${error ? `: ${error}` : ""}.`;
 }

@@ -1,26 +1,26 @@
-/** `redrive dlq redrives|pause|resume|cancel`: redrives that a service runs, and what to do to them. */
+/** `redrive dlq redrives|pause|resume|cancel`: lists and controls the redrives of a running service. */
 import { systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
 import type { Command } from "commander";
 import { addExamples } from "../input/flags.ts";
 import type { Presentation } from "../print/presentation.ts";
+import { formatAgo } from "../print/relative-time.ts";
 import { table } from "../print/table.ts";
 import type { Terminal } from "../print/terminal.ts";
 import { addServiceFlags, type ClientFlags, callService } from "./service-client.ts";
-import { formatAgo } from "./task-text.ts";
 
 type RedriveView = Awaited<ReturnType<Client["getRedrive"]>>;
 
 const ID = "01a1e209-0998-7000-9546-44a78747a6b7";
 
 const CHANGES = [
-  ["pause", "let a redrive rest until it is resumed", "pauseRedrive"],
-  ["resume", "go on with a redrive that rests, or paused by itself", "resumeRedrive"],
-  ["cancel", "end a redrive; what was redriven stays so", "cancelRedrive"],
+  ["pause", "Pause a redrive until it is resumed.", "pauseRedrive"],
+  ["resume", "Resume a paused redrive, including one that paused itself.", "resumeRedrive"],
+  ["cancel", "Cancel a redrive. Tasks that it already created remain.", "cancelRedrive"],
 ] as const;
 
 export function addRedrives(parent: Command, terminal: Terminal): void {
-  const list = parent.command("redrives").description("redrives and how far they are");
+  const list = parent.command("redrives").description("List redrives with their progress.");
   addServiceFlags(list);
   addExamples(list, "redrive dlq redrives");
   list.action((flags: ClientFlags) =>
@@ -41,8 +41,8 @@ const COLUMNS = [
   { head: "status" },
   { head: "redriven", align: "right" },
   { head: "skipped", align: "right" },
-  { head: "of", align: "right" },
-  { head: "began" },
+  { head: "total", align: "right" },
+  { head: "started" },
   { head: "why", wraps: true },
 ] as const;
 
@@ -68,7 +68,7 @@ function presentOne(view: RedriveView): Presentation {
   };
 }
 
-/** Why it stands still, or left some as they are. */
+/** Why the redrive stopped or skipped dead letters. */
 function reasonText({ error, skips }: RedriveView): string {
   const details = skips.map(({ count, detail }) => `${count} skipped: ${detail}`);
   return [...(error === null ? [] : [error]), ...details].join("; ");

@@ -1,14 +1,14 @@
 /**
- * `redrive dlq`: the dead letters: tasks that were given up. They are listed, sent once more, or
- * thrown away; what changes many of them counts first and asks.
+ * `redrive dlq`: lists dead letters, redrives them as new tasks, or deletes them. A command that
+ * changes many dead letters counts them first and asks for confirmation.
  */
-
 import { systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
 import { formatInteger } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples } from "../input/flags.ts";
 import type { Presentation } from "../print/presentation.ts";
+import { formatAgo } from "../print/relative-time.ts";
 import { table } from "../print/table.ts";
 import type { Terminal } from "../print/terminal.ts";
 import { addPurge } from "./dlq-purge.ts";
@@ -16,7 +16,6 @@ import { addRedrive } from "./dlq-redrive.ts";
 import { addRedrives } from "./dlq-redrives.ts";
 import { addServiceFlags, type ClientFlags, callService } from "./service-client.ts";
 import { addFilterFlags, taskFilter } from "./task-filter.ts";
-import { formatAgo } from "./task-text.ts";
 import { addPagingFlags, type ListFlags, listQuery, presentTasks } from "./tasks.ts";
 
 interface DeadFlags extends ListFlags, ClientFlags {
@@ -24,7 +23,7 @@ interface DeadFlags extends ListFlags, ClientFlags {
 }
 
 export function addDlq(parent: Command, terminal: Terminal): void {
-  const dlq = parent.command("dlq").description("list, redrive, purge dead letters");
+  const dlq = parent.command("dlq").description("List, redrive and purge dead letters.");
   addList(dlq, terminal);
   addRedrive(dlq, terminal);
   addRedrives(dlq, terminal);
@@ -32,9 +31,9 @@ export function addDlq(parent: Command, terminal: Terminal): void {
 }
 
 function addList(parent: Command, terminal: Terminal): void {
-  const command = parent.command("ls").description("dead letters, the newest first");
+  const command = parent.command("ls").description("List dead letters, newest first.");
   addPagingFlags(addFilterFlags(command));
-  command.option("--group", "how many, by destination and reason");
+  command.option("--group", "count dead letters by destination and reason");
   addServiceFlags(command);
   addExamples(command, "redrive dlq ls --group", "redrive dlq ls --last-status 503 --since 2h");
   command.action((flags: DeadFlags) =>
@@ -59,12 +58,12 @@ function presentGroups(list: Awaited<ReturnType<Client["groupDeadLetters"]>>): P
     { head: "count", align: "right" },
     { head: "destination" },
     { head: "reason" },
-    { head: "the last" },
+    { head: "newest" },
   ] as const;
   return {
     json: list,
     text: (style) =>
       rows.length === 0 ? ["There are no dead letters."] : table(columns, rows, style),
-    ...(!complete && { notes: ["there are more than were counted"] }),
+    ...(!complete && { notes: ["there are more dead letters than were counted"] }),
   };
 }

@@ -1,6 +1,6 @@
 /**
- * `redrive export`: tasks with their bodies and attempts, a line of JSON each, oldest page last. What
- * a service never gives back, the values of headers that may be secret, is masked here too.
+ * `redrive export`: writes tasks with their bodies and attempts as NDJSON, newest first. The service
+ * masks the values of headers that may be secret, so the export has them masked too.
  */
 import { systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
@@ -24,11 +24,11 @@ interface ExportFlags extends ClientFlags, FilterFlags {
   readonly status?: Task["status"];
 }
 
-/** One line of the file. */
+/** One line of the export. */
 interface ExportedLine {
   readonly task: Task;
   readonly attempts: Awaited<ReturnType<Client["listAttempts"]>>["attempts"];
-  /** The policy that came with the task, which is registered nowhere. */
+  /** An inline policy, which exists only in the task. */
   readonly policy?: unknown;
 }
 
@@ -37,7 +37,7 @@ const PAGE_SIZE = 250;
 export function addExport(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("export")
-    .description("tasks with their bodies and attempts, as lines of JSON");
+    .description("Export tasks with their bodies and attempts as NDJSON, one task per line.");
   addConnectionFlags(addStatusFlag(addFilterFlags(command)));
   addExamples(
     command,
@@ -78,8 +78,8 @@ async function exportTasks(terminal: Terminal, client: Client, flags: ExportFlag
 async function exportTask(client: Client, taskId: string): Promise<ExportedLine> {
   const task = await client.getTask(taskId, { include: ["body"] });
   const { policyId, policyVersion: version } = task;
-  const isOwn = policyId.startsWith("inline.");
-  const policy = isOwn ? (await client.getPolicy(policyId, { version })).document : undefined;
+  const isInline = policyId.startsWith("inline.");
+  const policy = isInline ? (await client.getPolicy(policyId, { version })).document : undefined;
   const attempts = await listAllAttempts(client, taskId);
   return { task, attempts, ...(policy !== undefined && { policy }) };
 }

@@ -1,10 +1,10 @@
 /**
- * Exported task: a line of `redrive export`, read field by field. A line that was cut, edited or never
- * was one is refused by the first field that is wrong, before anything of it is handed over.
+ * Exported task: parses and validates a line of `redrive export`. The error for an invalid line
+ * names the first wrong field.
  */
 import { causedError, isObject, quote, RedriveError } from "@redrive/core";
 
-/** What an import needs of a task; whatever else a line holds is history. */
+/** The fields that an import needs. Other fields of a line are ignored. */
 export interface ExportedTask {
   readonly taskId: string;
   readonly status: string;
@@ -21,11 +21,11 @@ export interface ExportedTask {
   readonly callbackUrl: string | null;
   readonly body: string | undefined;
   readonly bodyBase64: string | undefined;
-  /** The policy that came with the task, which is registered nowhere. */
+  /** An inline policy, which exists only in the task. */
   readonly policy: object | undefined;
 }
 
-/** Throws `INVALID_IMPORT` with the field and its value. */
+/** Throws `INVALID_IMPORT` with the wrong field and its value. */
 export function parseExportedTask(line: string): ExportedTask {
   const exported = parseJson(line);
   const task = readField(exported, "task", isObject, "an object");

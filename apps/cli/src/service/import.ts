@@ -1,6 +1,6 @@
 /**
- * `redrive import`: hands over again, as new tasks, what an export holds that had not ended. Policies
- * must be there before; what has ended is history and stays in the file.
+ * `redrive import`: creates new tasks from the unfinished tasks of an export. Their policies must
+ * be registered first. Tasks that have ended are skipped.
  */
 import { RedriveError } from "@redrive/core";
 import type { Client, TaskToCreate } from "@redrive/service/client";
@@ -29,7 +29,7 @@ interface Refusal {
 
 interface Result {
   readonly imported: number;
-  /** Known already: they had been imported before. */
+  /** Tasks that already exist, because they were imported before. */
   readonly known: number;
   readonly ended: number;
   readonly refused: readonly Refusal[];
@@ -47,11 +47,18 @@ const MAX_LISTED = 10;
 export function addImport(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("import <file>")
-    .description("hand over again what an export holds that had not ended; - reads standard input")
-    .option("--dead", "dead letters too")
-    .option("--header <name: value>", "a value that the export has masked", headerFlag, new Map())
-    .option("--dry-run", "only count")
-    .option("-y, --yes", "do not ask");
+    .description(
+      "Create tasks again from the unfinished tasks of an export. - reads standard input.",
+    )
+    .option("--dead", "import dead letters too")
+    .option(
+      "--header <name: value>",
+      "set a header that the export masks; repeatable",
+      headerFlag,
+      new Map(),
+    )
+    .option("--dry-run", "only count; import nothing")
+    .option("-y, --yes", "do not ask for confirmation");
   addServiceFlags(command);
   addExamples(
     command,
@@ -79,9 +86,11 @@ async function importFile(
   const counts = { imported: tasks.length, known: 0, ended, refused, dryRun };
   if (dryRun || tasks.length === 0) return present(counts);
   const count = tasks.length;
-  const isMeant = await confirmChange(terminal, { verb: "hand over", noun: "task", count, yes });
+  const isConfirmed = await confirmChange(terminal, { verb: "import", noun: "task", count, yes });
   const nothing = { json: counts, text: () => ["Nothing was imported."], exitCode: FAILED };
-  return isMeant ? present({ ...counts, ...(await createTasks(client, tasks, refused)) }) : nothing;
+  return isConfirmed
+    ? present({ ...counts, ...(await createTasks(client, tasks, refused)) })
+    : nothing;
 }
 
 interface ReadLines {
@@ -90,8 +99,8 @@ interface ReadLines {
   readonly ended: number;
 }
 
-/** Every line by itself: one that is wrong keeps no other from being read. */
-function readLines(text: string, choice: ImportOptions): ReadLines {
+/** Reads every line separately, so that an invalid line does not stop the import. */
+function readLines(text: string, options: ImportOptions): ReadLines {
   const tasks: NumberedTask[] = [];
   const refused: Refusal[] = [];
   let ended = 0;
@@ -99,7 +108,7 @@ function readLines(text: string, choice: ImportOptions): ReadLines {
     if (each.trim() === "") continue;
     const line = index + 1;
     try {
-      const found = parseImportLine(each, choice);
+      const found = parseImportLine(each, options);
       if (found.kind === "task") tasks.push({ line, task: found.task });
       else ended++;
     } catch (error) {
@@ -132,7 +141,7 @@ async function createTasks(
   return { imported, known, refused };
 }
 
-/** 3 if only some were taken, 1 if none of those that should have been. */
+/** 3 if some tasks were refused, 1 if all were. */
 function exitCodeOf({ imported, known, refused }: Result): number {
   if (refused.length === 0) return OK;
   return imported + known > 0 ? PARTIAL : FAILED;
@@ -142,7 +151,7 @@ function present(result: Result): Presentation {
   const { imported, known, ended, refused, dryRun } = result;
   const verb = dryRun ? "would be imported" : "imported";
   const text = [
-    `${counted(imported, "task")} ${verb}, ${known} known already, ${ended} ended before, ${refused.length} refused.`,
+    `${counted(imported, "task")} ${verb}, ${known} already known, ${ended} already ended, ${refused.length} refused.`,
     ...refused.slice(0, MAX_LISTED).map(({ line, why }) => `line ${line}: ${why}`),
     ...(refused.length > MAX_LISTED ? [`and ${refused.length - MAX_LISTED} more`] : []),
   ];

@@ -1,4 +1,4 @@
-/** A line of an export becomes a task, or is refused by the field that is wrong. */
+/** A line of an export becomes a task, or is refused with the name of the wrong field. */
 import { RedriveError } from "@redrive/core";
 import { describe, expect, test } from "vitest";
 import { parseImportLine } from "./imported-task.ts";
@@ -20,10 +20,10 @@ const task = {
   body: "hello",
 };
 const NEEDED = (Object.keys(task) as (keyof typeof task)[]).filter((name) => name !== "body");
-const choice = { withDead: false, headers: new Map([["authorization", "Bearer x"]]) };
-const read = (exported: object) => parseImportLine(JSON.stringify(exported), choice);
+const options = { withDead: false, headers: new Map([["authorization", "Bearer x"]]) };
+const read = (exported: object) => parseImportLine(JSON.stringify(exported), options);
 
-test("is handed over under its id, with what was masked filled in", () => {
+test("keeps its id as the idempotency key and fills in masked headers", () => {
   expect(read({ task, attempts: [] })).toEqual({
     kind: "task",
     task: {
@@ -41,14 +41,14 @@ test("is handed over under its id, with what was masked filled in", () => {
   });
 });
 
-test("is history once it has ended, a dead letter too unless it is asked for", () => {
+test("skips ended tasks, and dead letters unless they are requested", () => {
   expect(read({ task: { ...task, status: "SUCCEEDED" } })).toEqual({ kind: "ended" });
   const dead = JSON.stringify({ task: { ...task, status: "EXHAUSTED" } });
-  expect(parseImportLine(dead, choice)).toEqual({ kind: "ended" });
-  expect(parseImportLine(dead, { ...choice, withDead: true })).toMatchObject({ kind: "task" });
+  expect(parseImportLine(dead, options)).toEqual({ kind: "ended" });
+  expect(parseImportLine(dead, { ...options, withDead: true })).toMatchObject({ kind: "task" });
 });
 
-describe("is refused with a code and the field", () => {
+describe("refuses an invalid line with a code and the field", () => {
   test.each([
     ["[]", "task must be an object, got undefined"],
     ["not json", 'must be JSON, got "not json"'],
@@ -63,12 +63,12 @@ describe("is refused with a code and the field", () => {
     ],
     [JSON.stringify({ task, policy: "mine" }), 'policy must be an object, got "mine"'],
   ])("%s", (line, message) => {
-    expect(() => parseImportLine(line, choice)).toThrow(
+    expect(() => parseImportLine(line, options)).toThrow(
       expect.objectContaining({ code: "INVALID_IMPORT", message }),
     );
   });
 
-  test.each(NEEDED)("where %s is missing or of another kind", (name) => {
+  test.each(NEEDED)("%s is missing or has the wrong type", (name) => {
     const { [name]: _, ...rest } = task;
     for (const broken of [rest, { ...task, [name]: [1] }]) {
       const refused = thrownBy(() => read({ task: broken }));

@@ -1,35 +1,33 @@
-/**
- * Imported task: from a line of an export to the task that is handed over again, or why it cannot be.
- */
+/** Imported task: turns a line of an export into a task to create, or says why it cannot. */
 import { type PolicyDocument, RedriveError } from "@redrive/core";
 import type { TaskToCreate } from "@redrive/service/client";
 import { type ExportedTask, parseExportedTask } from "./exported-task.ts";
 
-/** What an answer of the service has in place of a value that may be secret. */
+/** The service returns this in place of a value that may be secret. */
 const MASK = "***";
 
 export interface ImportOptions {
-  /** Dead letters too, not only what had not ended. */
+  /** Import dead letters too, not only unfinished tasks. */
   readonly withDead: boolean;
-  /** Values for headers that the export has masked, by name in lower case. */
+  /** Values for headers that the export masks, by lower-case name. */
   readonly headers: ReadonlyMap<string, string>;
 }
 
 export type ImportLine =
   | { readonly kind: "task"; readonly task: TaskToCreate }
-  /** It has ended, and is history. */
+  /** The task has ended and is not imported. */
   | { readonly kind: "ended" };
 
-/** Throws `INVALID_IMPORT` for what is no line of an export, or lacks what it takes. */
-export function parseImportLine(line: string, choice: ImportOptions): ImportLine {
+/** Throws `INVALID_IMPORT` if the line is invalid or a required value is masked. */
+export function parseImportLine(line: string, options: ImportOptions): ImportLine {
   const found = parseExportedTask(line);
   const { status, targetUrl, headers } = found;
-  const isWanted = status === "PENDING" || status === "IN_FLIGHT";
-  if (!isWanted && !(choice.withDead && status === "EXHAUSTED")) return { kind: "ended" };
+  const isUnfinished = status === "PENDING" || status === "IN_FLIGHT";
+  if (!isUnfinished && !(options.withDead && status === "EXHAUSTED")) return { kind: "ended" };
   if (targetUrl.includes(`=${MASK}`)) {
-    throw invalidImport("its URL is masked: export with a key that has payload:read");
+    throw invalidImport("the URL is masked: export with a key that has the scope payload:read");
   }
-  return { kind: "task", task: taskToCreate(found, unmaskHeaders(headers, choice.headers)) };
+  return { kind: "task", task: taskToCreate(found, unmaskHeaders(headers, options.headers)) };
 }
 
 function unmaskHeaders(
@@ -41,7 +39,7 @@ function unmaskHeaders(
   );
   if (missing.length > 0) {
     throw invalidImport(
-      `${missing.join(", ")} is masked: give it with --header "${missing[0]}: ..."`,
+      `${missing.join(", ")} is masked: set it with --header "${missing[0]}: ..."`,
     );
   }
   const filled = Object.entries(headers).map(([name, value]) => [
@@ -51,7 +49,7 @@ function unmaskHeaders(
   return Object.fromEntries(filled);
 }
 
-/** Under the key that its target has seen: what is imported twice is one task. */
+/** Keeps the idempotency key that the target has seen, so that importing twice creates one task. */
 function taskToCreate(task: ExportedTask, headers: Record<string, string>): TaskToCreate {
   const { taskId, targetUrl, method, destination, idempotent, labels, deadlineAt } = task;
   const { callbackUrl, body, bodyBase64, status, nextAttemptAt, policy, policyId } = task;

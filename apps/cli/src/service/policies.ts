@@ -1,4 +1,4 @@
-/** `redrive policies ls|get|apply`: the policies that a running service knows. */
+/** `redrive policies ls|get|apply`: lists, shows and updates the policies of a running service. */
 import { isObject, type PolicyDocument, quote, RedriveError, resolvePolicy } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
 import { policyWords } from "@redrive/simulator/words";
@@ -21,7 +21,7 @@ export function addServicePolicies(parent: Command, terminal: Terminal): void {
 }
 
 function addList(parent: Command, terminal: Terminal): void {
-  const command = parent.command("ls").description("the policies that a running service knows");
+  const command = parent.command("ls").description("List the policies of a running service.");
   addServiceFlags(command);
   addExamples(command, "redrive policies ls");
   command.action((flags: ClientFlags) =>
@@ -50,8 +50,12 @@ interface GetFlags extends ClientFlags {
 function addGet(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("get <policyId>")
-    .description("one policy of a running service; its document can be changed and applied")
-    .option("--policy-version <number>", "default: the newest", integerFlag(1, 1_000_000));
+    .description("Show a policy of a running service.")
+    .option(
+      "--policy-version <number>",
+      "version to show (default: the newest)",
+      integerFlag(1, 1_000_000),
+    );
   addServiceFlags(command);
   addExamples(command, "redrive policies get demo", "redrive policies get demo --json");
   command.action((policyId: string, { policyVersion, ...flags }: GetFlags) =>
@@ -85,8 +89,10 @@ interface ApplyFlags extends ClientFlags {
 function addApply(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("apply <file>")
-    .description("make a document the newest version of its policyId; tasks keep the one they have")
-    .option("--dry-run", "only say what would change");
+    .description(
+      "Register a document as the newest version of its policyId. Existing tasks keep their version.",
+    )
+    .option("--dry-run", "only show what would change");
   addServiceFlags(command);
   addExamples(
     command,
@@ -105,13 +111,13 @@ async function apply(client: Client, file: string, dryRun: boolean): Promise<Pre
   if (dryRun) return presentDryRun(before, document);
   const policy = await client.replacePolicy(policyId, document);
   const earlier = before === undefined ? "new" : `was ${before.version}`;
-  const words = before?.version === policy.version ? "unchanged" : earlier;
-  return { json: policy, text: () => [`${policyId} is at version ${policy.version} (${words}).`] };
+  const change = before?.version === policy.version ? "unchanged" : earlier;
+  return { json: policy, text: () => [`${policyId} is at version ${policy.version} (${change}).`] };
 }
 
 function presentDryRun(before: Policy | undefined, document: PolicyDocument): Presentation {
   const isSame = JSON.stringify(before?.document) === JSON.stringify(document);
-  const next = isSame ? "stay as it is" : `become version ${(before?.version ?? 0) + 1}`;
+  const next = isSame ? "stay unchanged" : `become version ${(before?.version ?? 0) + 1}`;
   return {
     json: { before: before ?? null, document, changes: !isSame },
     text: () => [`${document.policyId} would ${next}.`],
@@ -129,7 +135,7 @@ function readPolicy(file: string): PolicyDocument & { readonly policyId: string 
     resolvePolicy(document as PolicyDocument);
     const policyId = isObject(document) ? document["policyId"] : undefined;
     if (typeof policyId === "string") return document as PolicyDocument & { policyId: string };
-    const message = `a policy to apply must have a policyId, got ${quote(policyId)}`;
+    const message = `the policy must have a policyId, got ${quote(policyId)}`;
     throw new RedriveError("INVALID_POLICY", message);
   });
 }

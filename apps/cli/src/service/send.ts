@@ -1,4 +1,4 @@
-/** `redrive send`: hands a request to a running service, which sees to it that it arrives. */
+/** `redrive send`: creates a task in a running service, which retries the request until it succeeds. */
 import { isUtf8 } from "node:buffer";
 import { causedError, systemClock } from "@redrive/core";
 import type { CreatedTask, TaskToCreate } from "@redrive/service/client";
@@ -13,7 +13,7 @@ interface SendFlags extends Omit<ClientFlags, "json"> {
   readonly method?: string;
   readonly header: Readonly<Record<string, string>>;
   readonly label: Readonly<Record<string, string>>;
-  /** The body: `--output json` is the form of the answer. */
+  /** The request body. The output format is `--output`. */
   readonly json?: string;
   readonly data?: string;
   readonly dataFile?: string;
@@ -24,27 +24,33 @@ interface SendFlags extends Omit<ClientFlags, "json"> {
   readonly output: "text" | "json";
 }
 
-/** The service waits no longer than this with its answer. */
+/** The service delays its response by at most this long. */
 const MAX_WAIT_MS = 25_000;
 
 export function addSend(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("send <url>")
-    .description("hand over a request, to be retried until it arrives");
+    .description("Send a request through a running service, which retries it until it succeeds.");
   command
-    .option("-X, --method <method>", "default: POST")
-    .option("-H, --header <name=value>", "may be given several times", headerFlag, {})
+    .option("-X, --method <method>", "HTTP method (default: POST)")
+    .option("-H, --header <name=value>", "a request header; repeatable", headerFlag, {})
     .addOption(
-      new Option("--json <text>", "the body, as application/json").conflicts(["data", "dataFile"]),
+      new Option("--json <text>", "request body, sent as application/json").conflicts([
+        "data",
+        "dataFile",
+      ]),
     )
-    .addOption(new Option("--data <text>", "the body, as it is").conflicts("dataFile"))
-    .option("--data-file <file>", "the body from a file; - is standard input")
+    .addOption(new Option("--data <text>", "request body, sent unchanged").conflicts("dataFile"))
+    .option("--data-file <file>", "request body from a file; - reads standard input")
     .option("--policy <id>", "a registered policy or a preset (default: background)")
-    .option("--key <key>", "idempotency key: the same key makes one task, however often it is sent")
-    .option("--label <name=value>", "to find it by; may be given several times", labelFlag, {})
-    .option("--in <span>", "not before this much time has gone by", durationFlag)
-    .option("--wait <span>", "wait for its end, at most 25s", waitFlag)
-    .option("--output <form>", "text or json", choiceFlag("text", "json"), "text");
+    .option(
+      "--key <key>",
+      "idempotency key: sending again with the same key creates no second task",
+    )
+    .option("--label <name=value>", "a label for finding the task; repeatable", labelFlag, {})
+    .option("--in <duration>", "delay before the first attempt", durationFlag)
+    .option("--wait <duration>", "wait for the end of the task, at most 25s", waitFlag)
+    .option("--output <format>", "output format: text or json", choiceFlag("text", "json"), "text");
   addConnectionFlags(command);
   addExamples(
     command,
@@ -81,7 +87,7 @@ function bodyOf({ json, data, dataFile }: SendFlags): Partial<TaskToCreate> {
   return dataFile === undefined ? {} : fileBody(readBytes(dataFile));
 }
 
-/** Bytes that are no text go as Base64, so that they arrive as they are. */
+/** Bytes that are not UTF-8 text are sent as Base64, which preserves them. */
 function fileBody(bytes: Buffer): Partial<TaskToCreate> {
   return isUtf8(bytes)
     ? { body: bytes.toString("utf8") }
@@ -92,28 +98,28 @@ function parseBody(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    const message = `--json must be JSON: ${(cause as Error).message}; --data sends any text`;
+    const message = `--json must be JSON: ${(cause as Error).message}; use --data for other text`;
     throw causedError("INVALID_ARGUMENT", message, cause);
   }
 }
 
-/** Exits with 1 if the task has ended otherwise than well. */
+/** The exit code is 1 if the task has ended without success. */
 export function presentCreated(task: CreatedTask): Presentation {
   const { taskId, status, replayed, attemptNumber } = task;
-  const isLost = status === "EXHAUSTED" || status === "CANCELLED";
+  const hasFailed = status === "EXHAUSTED" || status === "CANCELLED";
   const tries = attemptNumber ? `, attempt ${attemptNumber}` : "";
   return {
     json: task,
     text: () => [
-      `${taskId}  ${status}${tries}${replayed ? "  (known by its key: nothing new was made)" : ""}`,
+      `${taskId}  ${status}${tries}${replayed ? "  (the key is known: no new task was created)" : ""}`,
     ],
-    exitCode: isLost ? FAILED : OK,
+    exitCode: hasFailed ? FAILED : OK,
   };
 }
 
 type Pairs = Readonly<Record<string, string>>;
 
-/** Collects name=value; of headers also "name: value", as curl has it. */
+/** Collects name=value pairs. Headers may also be "name: value", as in curl. */
 function pairFlag(pattern: RegExp): (text: string, before: Pairs) => Pairs {
   return (text, before) => {
     const [, name, value] = pattern.exec(text) ?? [];
@@ -128,5 +134,5 @@ const labelFlag = pairFlag(/^([^=\s]+)=(.*)$/su);
 function waitFlag(text: string): number {
   const ms = durationFlag(text);
   if (ms <= MAX_WAIT_MS) return ms;
-  throw new InvalidArgumentError("The service waits 25s at most; `redrive tasks tail` goes on.");
+  throw new InvalidArgumentError("Must be at most 25s. To wait longer, use `redrive tasks tail`.");
 }

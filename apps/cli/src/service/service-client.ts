@@ -1,6 +1,6 @@
 /**
- * Remote: what all commands share that ask a running service: where it is, the key, the output, and
- * plain words when nobody answers there.
+ * Service client: what all commands that call a running service share: the address, the API key,
+ * the output, and a clear error if the service does not respond.
  */
 import { type Client, createClient } from "@redrive/service/client";
 import { type Command, Option } from "commander";
@@ -15,24 +15,24 @@ export interface ClientFlags {
 
 export const DEFAULT_URL = "http://127.0.0.1:7337";
 
-/** Where the service is and who asks; the form of the output is the command's own. */
+/** Adds the flags for the address and the API key. */
 export function addConnectionFlags(command: Command): Command {
   return command
     .addOption(
-      new Option("--url <url>", "where the service is").env("REDRIVE_URL").default(DEFAULT_URL),
+      new Option("--url <url>", "URL of the service").env("REDRIVE_URL").default(DEFAULT_URL),
     )
-    .addOption(new Option("--api-key <key>", "who asks: rdv_...").env("REDRIVE_API_KEY"));
+    .addOption(new Option("--api-key <key>", "API key: rdv_...").env("REDRIVE_API_KEY"));
 }
 
 export function addServiceFlags(command: Command): Command {
-  return addConnectionFlags(command).option("--json", "the result as JSON");
+  return addConnectionFlags(command).option("--json", "print the result as JSON");
 }
 
 export function createServiceClient({ url, apiKey }: ClientFlags): Client {
   return createClient({ url, ...(apiKey && { apiKey }) });
 }
 
-/** Asks the service and writes what came of it. */
+/** Calls the service and writes the result. */
 export function callService(
   terminal: Terminal,
   flags: ClientFlags,
@@ -43,7 +43,7 @@ export function callService(
   );
 }
 
-/** Runs `work`; a refusal is told, and that nobody answers, which exits with 1. */
+/** Runs `work` and reports its error. If the service does not respond, the exit code is 1. */
 export async function withErrorReport(
   terminal: Terminal,
   { url }: ClientFlags,
@@ -55,13 +55,13 @@ export async function withErrorReport(
     const reason = connectionError(error);
     if (reason === undefined) return reportError(terminal, error);
     terminal.printError(
-      `error: no Redrive answers at ${url} (${reason}): start it with \`redrive dev\` or \`redrive serve\`, or say where it is with --url\n`,
+      `error: no Redrive service responds at ${url} (${reason}): start it with \`redrive dev\` or \`redrive serve\`, or set its URL with --url\n`,
     );
     terminal.setExitCode(FAILED);
   }
 }
 
-/** Why `fetch` got no answer; undefined if the error is of another kind. */
+/** Returns why `fetch` could not connect, or undefined for any other error. */
 export function connectionError(error: unknown): string | undefined {
   if (!(error instanceof TypeError) || error.message !== "fetch failed") return undefined;
   const { code, message } = (error.cause ?? {}) as NodeJS.ErrnoException;

@@ -1,4 +1,4 @@
-/** The commands that ask a service, against a real one in this process, on a screen that keeps all. */
+/** The commands that call a service, against a real service in this process. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -12,50 +12,50 @@ const folder = mkdtempSync(join(tmpdir(), "redrive-commands-"));
 const target = createServer((request, response) => {
   response.writeHead(request.url === "/well" ? 200 : 400).end();
 });
-let serving: RunningService;
+let service: RunningService;
 let targetUrl: string;
 
 beforeAll(async () => {
-  serving = await startService({ host: "127.0.0.1", port: 0, store: "memory:" });
+  service = await startService({ host: "127.0.0.1", port: 0, store: "memory:" });
   await new Promise<void>((resolve) => target.listen(0, "127.0.0.1", resolve));
   targetUrl = `http://127.0.0.1:${(target.address() as AddressInfo).port}`;
 });
 afterAll(async () => {
-  await serving.stop();
+  await service.stop();
   target.closeAllConnections();
   target.close();
   rmSync(folder, { recursive: true });
 });
 
-const ask = (line: string) => redrive(`${line} --url ${serving.url}`);
+const run = (line: string) => redrive(`${line} --url ${service.url}`);
 
 async function send(path: string): Promise<string> {
-  const { out } = await ask(`send ${targetUrl}${path} --policy default --wait 5s`);
+  const { out } = await run(`send ${targetUrl}${path} --policy default --wait 5s`);
   return out.split(" ")[0] ?? "";
 }
 
 describe("send and tasks", () => {
-  test("a task is handed over, waited for, and told with its attempts", async () => {
-    const { out, code } = await ask(`send ${targetUrl}/well --json {"a":1} --key k --wait 5s`);
+  test("send creates a task and waits for it, and tasks get shows its attempts", async () => {
+    const { out, code } = await run(`send ${targetUrl}/well --json {"a":1} --key k --wait 5s`);
     expect([out, code]).toEqual([expect.stringMatching(/^\S+ {2}SUCCEEDED, attempt 1\n$/u), 0]);
-    const again = await ask(`send ${targetUrl}/well --json {"a":1} --key k --output json`);
-    expect(JSON.parse(again.out)).toMatchObject({ replayed: true, status: "SUCCEEDED" });
+    const repeated = await run(`send ${targetUrl}/well --json {"a":1} --key k --output json`);
+    expect(JSON.parse(repeated.out)).toMatchObject({ replayed: true, status: "SUCCEEDED" });
     const taskId = out.split(" ")[0];
-    expect((await ask(`tasks get ${taskId}`)).out).toMatch(/SUCCEEDED {2}1 attempt\n/u);
-    const listed = JSON.parse((await ask("tasks ls --status succeeded --json")).out);
+    expect((await run(`tasks get ${taskId}`)).out).toMatch(/SUCCEEDED {2}1 attempt\n/u);
+    const listed = JSON.parse((await run("tasks ls --status succeeded --json")).out);
     expect(listed.tasks[0].taskId).toBe(taskId);
   });
 
-  test("a task that is given up exits with 1", async () => {
-    expect((await ask(`send ${targetUrl}/ill --wait 5s`)).code).toBe(1);
+  test("a task that fails permanently exits with 1", async () => {
+    expect((await run(`send ${targetUrl}/ill --wait 5s`)).code).toBe(1);
   });
 
-  test("a waiting task is cancelled, once; and tail shows it", async () => {
-    const { out } = await ask(`send ${targetUrl}/well --in 1h`);
+  test("a waiting task is canceled once, and tail shows it", async () => {
+    const { out } = await run(`send ${targetUrl}/well --in 1h`);
     const taskId = out.split(" ")[0];
-    expect((await ask(`tasks cancel ${taskId}`)).out).toBe(`${taskId} is cancelled.\n`);
-    expect(await ask(`tasks retry ${taskId}`)).toMatchObject({ code: 1 });
-    const lines = (await ask("tasks tail --for 1ms --json")).out.trimEnd().split("\n");
+    expect((await run(`tasks cancel ${taskId}`)).out).toBe(`${taskId} is canceled.\n`);
+    expect(await run(`tasks retry ${taskId}`)).toMatchObject({ code: 1 });
+    const lines = (await run("tasks tail --for 1ms --json")).out.trimEnd().split("\n");
     expect(lines.map((line) => JSON.parse(line).taskId)).toContain(taskId);
   });
 
@@ -65,91 +65,93 @@ describe("send and tasks", () => {
     ["send nowhere", 2, "targetUrl"],
     ["send http://127.0.0.1:1/x --json {a", 2, "--json must be JSON"],
   ])("`%s` exits with %i and says why", async (line, code, text) => {
-    expect(await ask(line)).toMatchObject({ code, err: expect.stringContaining(text) });
+    expect(await run(line)).toMatchObject({ code, err: expect.stringContaining(text) });
   });
 
-  test("a service that is not there is told with what to do", async () => {
-    await serving.app.ready();
+  test("an unreachable service is reported with what to do", async () => {
+    await service.app.ready();
     const { err, code } = await redrive("tasks ls --url http://127.0.0.1:9");
-    expect(err).toMatch(/^error: no Redrive answers at \S+ \(.*\): start it with `redrive dev`/u);
+    expect(err).toMatch(
+      /^error: no Redrive service responds at \S+ \(.*\): start it with `redrive dev`/u,
+    );
     expect(code).toBe(1);
   });
 });
 
 describe("dlq", () => {
-  test("counts, asks, redrives, and throws away only what is named", async () => {
+  test("counts, asks for confirmation, redrives, and purges only with a filter", async () => {
     await send("/ill");
-    expect((await ask("dlq ls --group")).out).toContain(targetUrl);
-    expect((await ask("dlq redrive --dry-run")).out).toMatch(/dead letters? would be redriven/u);
-    expect(await ask("dlq redrive")).toMatchObject({
+    expect((await run("dlq ls --group")).out).toContain(targetUrl);
+    expect((await run("dlq redrive --dry-run")).out).toMatch(/dead letters? would be redriven/u);
+    expect(await run("dlq redrive")).toMatchObject({
       code: 2,
       err: expect.stringContaining("--yes"),
     });
-    const { out, code } = await ask("dlq redrive --yes --rate 1000");
+    const { out, code } = await run("dlq redrive --yes --rate 1000");
     expect([out, code]).toEqual([
       expect.stringMatching(/^\d+ of \d+ dead letters? redriven\.\n/u),
       0,
     ]);
-    expect((await ask("dlq ls")).out).toContain("redriven");
-    expect(await ask("dlq purge")).toMatchObject({ code: 2 });
-    expect(JSON.parse((await ask("dlq purge --all --yes --json")).out).discarded).toBeGreaterThan(
+    expect((await run("dlq ls")).out).toContain("redriven");
+    expect(await run("dlq purge")).toMatchObject({ code: 2 });
+    expect(JSON.parse((await run("dlq purge --all --yes --json")).out).discarded).toBeGreaterThan(
       0,
     );
   });
 });
 
-test("dlq redrive names what it had to leave, and exits with 3", async () => {
-  await serving.redrive.policies.register({ policyId: "gone", maxAttempts: 1 });
-  const sent = await ask(`send ${targetUrl}/ill --policy gone --wait 5s`);
+test("dlq redrive lists the dead letters that it skipped and exits with 3", async () => {
+  await service.redrive.policies.register({ policyId: "gone", maxAttempts: 1 });
+  const sent = await run(`send ${targetUrl}/ill --policy gone --wait 5s`);
   const taskId = sent.out.split(" ")[0] ?? "";
-  await serving.redrive.policies.remove("gone");
-  const { out, code } = await ask(`dlq redrive ${taskId} --yes`);
+  await service.redrive.policies.remove("gone");
+  const { out, code } = await run(`dlq redrive ${taskId} --yes`);
   expect(out.split("\n").slice(0, 2)).toEqual([
     "0 of 1 dead letter redriven.",
     `1 dead letter skipped (there is no policy "gone"): ${taskId}`,
   ]);
   expect(code).toBe(3);
-  expect((await ask("dlq redrives")).out).toContain("1 skipped: there");
+  expect((await run("dlq redrives")).out).toContain("1 skipped: there");
 });
 
 describe("policies and destinations", () => {
   test("a document becomes the newest version of its id", async () => {
     const path = join(folder, "mine.json");
     writeFileSync(path, '{"policyId":"mine","maxAttempts":3}');
-    expect((await ask(`policies apply ${path} --dry-run`)).out).toBe(
+    expect((await run(`policies apply ${path} --dry-run`)).out).toBe(
       "mine would become version 1.\n",
     );
-    expect((await ask(`policies apply ${path}`)).out).toBe("mine is at version 1 (new).\n");
-    expect((await ask(`policies apply ${path}`)).out).toBe("mine is at version 1 (unchanged).\n");
+    expect((await run(`policies apply ${path}`)).out).toBe("mine is at version 1 (new).\n");
+    expect((await run(`policies apply ${path}`)).out).toBe("mine is at version 1 (unchanged).\n");
     writeFileSync(path, '{"policyId":"mine","maxAttempts":4}');
-    expect((await ask(`policies apply ${path}`)).out).toBe("mine is at version 2 (was 1).\n");
-    expect((await ask("policies get mine")).out).toContain('"maxAttempts": 4');
-    expect((await ask("policies ls")).out).toMatch(/\nmine +2 +registered/u);
+    expect((await run(`policies apply ${path}`)).out).toBe("mine is at version 2 (was 1).\n");
+    expect((await run("policies get mine")).out).toContain('"maxAttempts": 4');
+    expect((await run("policies ls")).out).toMatch(/\nmine +2 +registered/u);
   });
 
   test("a destination is paused and resumed", async () => {
     await send("/well");
-    await ask(`destinations pause ${targetUrl}`);
-    expect((await ask("destinations ls")).out).toMatch(new RegExp(`${targetUrl} +paused`, "u"));
-    await ask(`destinations resume ${targetUrl}`);
-    expect((await ask("destinations ls")).out).toMatch(new RegExp(`${targetUrl} +ok `, "u"));
+    await run(`destinations pause ${targetUrl}`);
+    expect((await run("destinations ls")).out).toMatch(new RegExp(`${targetUrl} +paused`, "u"));
+    await run(`destinations resume ${targetUrl}`);
+    expect((await run("destinations ls")).out).toMatch(new RegExp(`${targetUrl} +ok `, "u"));
   });
 
-  test("a destination that asked for quiet is told with how long", async () => {
+  test("a destination that sent Retry-After is listed with the remaining wait", async () => {
     const busy = createServer((_, response) => {
       response.writeHead(503, { "retry-after": "3600" }).end();
     });
     await new Promise<void>((resolve) => void busy.listen(0, "127.0.0.1", resolve));
     const url = `http://127.0.0.1:${(busy.address() as AddressInfo).port}`;
-    await ask(`send ${url}/busy --policy default --wait 5s`);
+    await run(`send ${url}/busy --policy default --wait 5s`);
     busy.close();
-    const { out } = await ask("destinations ls");
+    const { out } = await run("destinations ls");
     expect(out).toMatch(new RegExp(`${url} +waits [^(]+ \\(Retry-After\\)`, "u"));
   });
 });
 
 describe("keys and doctor", () => {
-  test("a key is made, listed without its secret, and revoked", async () => {
+  test("a key is created, listed without its secret, and revoked", async () => {
     const store = `--store sqlite:${join(folder, "keys.db")}`;
     const key = (await redrive(`keys add --name ops ${store}`)).out.trim();
     const keyId = key.split("_")[1];
@@ -161,7 +163,7 @@ describe("keys and doctor", () => {
     expect(await redrive(`keys add --scopes all ${store}`)).toMatchObject({ code: 2 });
   });
 
-  test("the doctor says what is wrong and what to do", async () => {
+  test("doctor reports what is wrong and how to fix it", async () => {
     const port = new URL(targetUrl).port;
     const well = await redrive(`doctor --port 0 --store sqlite:${folder}/none.db`);
     expect(well).toMatchObject({ code: 0, out: expect.not.stringContaining("fail") });
@@ -178,18 +180,18 @@ describe("keys and doctor", () => {
 });
 
 describe("export and import", () => {
-  test("what had not ended is handed over once, and what cannot be is told by line", async () => {
-    await ask(`send ${targetUrl}/well --in 1h --key kept --json {"n":1}`);
-    await ask(`send ${targetUrl}/well --in 1h --header x-token:${"s3cret"} --key masked`);
-    const { out, code } = await ask("export --status PENDING");
+  test("unfinished tasks are imported once, and refused lines are reported by number", async () => {
+    await run(`send ${targetUrl}/well --in 1h --key kept --json {"n":1}`);
+    await run(`send ${targetUrl}/well --in 1h --header x-token:${"s3cret"} --key masked`);
+    const { out, code } = await run("export --status PENDING");
     expect(code).toBe(0);
     expect(out).not.toContain("s3cret");
     const file = join(folder, "tasks.ndjson");
     writeFileSync(file, `${out}not json\n`);
     const other = await startService({ host: "127.0.0.1", port: 0, store: "memory:" });
     const into = async (line: string) => {
-      const answer = await redrive(`import ${file} --json --url ${other.url} ${line}`);
-      return { code: answer.code, ...JSON.parse(answer.out) };
+      const ended = await redrive(`import ${file} --json --url ${other.url} ${line}`);
+      return { code: ended.code, ...JSON.parse(ended.out) };
     };
     const count = out.trimEnd().split("\n").length;
     expect(await into("--dry-run")).toMatchObject({ code: 3, imported: count - 1, dryRun: true });
@@ -201,22 +203,22 @@ describe("export and import", () => {
     expect(all.refused).toEqual([{ line: count + 1, code: "INVALID_IMPORT", why }]);
     const { tasks } = await other.redrive.list({ idempotencyKey: "kept" });
     const [kept] = tasks;
-    const whole = await other.redrive.get(kept?.taskId ?? "");
-    expect(Buffer.from(whole?.body ?? []).toString()).toBe('{"n":1}');
+    const stored = await other.redrive.get(kept?.taskId ?? "");
+    expect(Buffer.from(stored?.body ?? []).toString()).toBe('{"n":1}');
     expect(kept?.headers).toMatchObject({ "content-type": "application/json" });
     await other.stop();
   });
 });
 
-test("redrives are listed, paused, resumed and cancelled by id", async () => {
-  expect((await ask("dlq cancel nothing")).code).toBe(1);
+test("redrives are listed, paused, resumed and canceled by id", async () => {
+  expect((await run("dlq cancel nothing")).code).toBe(1);
   for (let n = 0; n < 4; n++) await send("/ill");
-  await ask("dlq redrive --yes --rate 0.1 --no-wait");
-  const { redrives } = JSON.parse((await ask("dlq redrives --json")).out);
+  await run("dlq redrive --yes --rate 0.1 --no-wait");
+  const { redrives } = JSON.parse((await run("dlq redrives --json")).out);
   const { redriveId } = redrives[0];
-  expect((await ask(`dlq pause ${redriveId}`)).out).toContain("is PAUSED");
-  expect((await ask(`dlq resume ${redriveId}`)).out).toContain("is RUNNING");
-  expect((await ask(`dlq cancel ${redriveId}`)).out).toContain("is CANCELLED");
-  expect(await ask(`dlq resume ${redriveId}`)).toMatchObject({ code: 1 });
-  expect((await ask("dlq redrives")).out).toMatch(/CANCELLED/u);
+  expect((await run(`dlq pause ${redriveId}`)).out).toContain("is PAUSED");
+  expect((await run(`dlq resume ${redriveId}`)).out).toContain("is RUNNING");
+  expect((await run(`dlq cancel ${redriveId}`)).out).toContain("is CANCELLED");
+  expect(await run(`dlq resume ${redriveId}`)).toMatchObject({ code: 1 });
+  expect((await run("dlq redrives")).out).toMatch(/CANCELLED/u);
 });

@@ -1,4 +1,4 @@
-/** Task filter: the flags that narrow a set of tasks, the same for lists, redrives and purges. */
+/** Task filter: the flags that select tasks, shared by lists, redrives, purges and exports. */
 import { systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
 import { type Command, InvalidArgumentError } from "commander";
@@ -18,13 +18,17 @@ export interface FilterFlags {
 
 export function addFilterFlags(command: Command): Command {
   return command
-    .option("--policy <id>", "of this policy")
-    .option("--destination <name>", "to this destination")
-    .option("--label <name=value>", "with this label", labelFlag)
-    .option("--key <key>", "with this idempotency key")
-    .option("--reason <reason>", "that ended for this reason")
-    .option("--last-status <status>", "whose last answer had this status", integerFlag(100, 999))
-    .option("--since <span>", "created at most this long ago, such as 2h", durationFlag);
+    .option("--policy <id>", "only tasks with this policy")
+    .option("--destination <name>", "only tasks to this destination")
+    .option("--label <name=value>", "only tasks with this label", labelFlag)
+    .option("--key <key>", "only tasks with this idempotency key")
+    .option("--reason <reason>", "only tasks that ended for this reason")
+    .option(
+      "--last-status <status>",
+      "only tasks whose last response had this status",
+      integerFlag(100, 999),
+    )
+    .option("--since <duration>", "only tasks created within this time, such as 2h", durationFlag);
 }
 
 export function taskFilter(flags: FilterFlags): TaskFilter {

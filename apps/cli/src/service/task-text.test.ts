@@ -1,7 +1,8 @@
-/** Tasks read as people say them: what came of them, how long ago, how soon. */
+/** Tasks are shown with their result and with times relative to now. */
 import { describe, expect, test } from "vitest";
 import { plainPaint } from "../print/paint.ts";
-import { formatAgo, type Task, taskDetail, taskTable, timingText } from "./task-text.ts";
+import { formatAgo } from "../print/relative-time.ts";
+import { type Task, taskDetail, taskTable, timingText } from "./task-text.ts";
 
 const style = { width: 80, paint: plainPaint };
 
@@ -34,31 +35,31 @@ const task: Task = {
   finishedAt: null,
 };
 
-describe("when", () => {
+describe("timing of a task that", () => {
   test.each([
-    ["it goes on", task, "next in 4 s"],
-    ["it is due", { ...task, nextAttemptAt: 900 }, "due"],
-    ["it runs", { ...task, status: "IN_FLIGHT" as const }, "now"],
-    ["it ended", { ...task, finishedAt: 0 }, "1 s ago"],
-    ["it lives on as another", { ...task, finishedAt: 0, redrivenTo: "x" }, "redriven"],
-  ])("%s", (_, one, words) => {
-    expect(timingText(one, 1000)).toBe(words);
+    ["waits for its next attempt", task, "next in 4 s"],
+    ["is due", { ...task, nextAttemptAt: 900 }, "due"],
+    ["is being attempted", { ...task, status: "IN_FLIGHT" as const }, "now"],
+    ["ended", { ...task, finishedAt: 0 }, "1 s ago"],
+    ["was redriven", { ...task, finishedAt: 0, redrivenTo: "x" }, "redriven"],
+  ])("%s", (_, one, text) => {
+    expect(timingText(one, 1000)).toBe(text);
   });
 
-  test("long ago is told coarsely", () => {
-    const words = [900, 5840, 95_400, 353_000, 90_000_000].map((ms) => formatAgo(0, ms));
-    expect(words).toEqual(["just now", "5.8 s ago", "95 s ago", "6 min ago", "25 h ago"]);
+  test("a longer time is rounded more", () => {
+    const texts = [900, 5840, 95_400, 353_000, 90_000_000].map((ms) => formatAgo(0, ms));
+    expect(texts).toEqual(["just now", "5.8 s ago", "95 s ago", "6 min ago", "25 h ago"]);
   });
 });
 
-test("a list has a line a task, and its target whole", () => {
-  expect(taskTable([], style)).toEqual(["There are no such tasks."]);
+test("a list has one line per task with the complete target", () => {
+  expect(taskTable([], style)).toEqual(["There are no matching tasks."]);
   const [head, line] = taskTable([{ ...task, method: "PUT" }], style);
-  expect(head).toMatch(/^task +status +tries +last +when +target$/u);
+  expect(head).toMatch(/^task +status +attempts +last +when +target$/u);
   expect(line).toMatch(/PENDING +2 +503 +due +PUT http:\/\/127\.0\.0\.1:7437\/orders$/u);
 });
 
-test("one task is told with its attempts and why it waits", () => {
+test("the details of a task include its attempts and why it waits", () => {
   const attempt = {
     attemptNumber: 1,
     startedAt: 0,

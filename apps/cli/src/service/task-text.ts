@@ -1,11 +1,12 @@
 /**
- * Task text: tasks and their attempts for people. An instant is told as how long ago, or how soon;
- * the clock's own time only where lines follow one another.
+ * Task text: formats tasks and their attempts. Instants are shown relative to now; only the list of
+ * attempts shows the time of day.
  */
 import { systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
 import { counted, formatDuration } from "@redrive/simulator/words";
 import type { Tone } from "../print/paint.ts";
+import { formatAgo, formatTimeOfDay, formatUntil } from "../print/relative-time.ts";
 import { type Cell, type Column, table } from "../print/table.ts";
 import type { TextStyle } from "../print/terminal.ts";
 import { wrapWithPrefix } from "../print/wrap.ts";
@@ -21,18 +22,18 @@ const TONES: Readonly<Record<Task["status"], Tone>> = {
   CANCELLED: "warn",
 };
 
-/** The target is not broken into lines, however narrow the terminal: people search for it. */
+/** The target never wraps, even on a narrow terminal, so that people can search for it. */
 const COLUMNS: readonly Column[] = [
   { head: "task" },
   { head: "status" },
-  { head: "tries", align: "right" },
+  { head: "attempts", align: "right" },
   { head: "last" },
   { head: "when" },
   { head: "target" },
 ];
 
 export function taskTable(tasks: readonly Task[], style: TextStyle): readonly string[] {
-  if (tasks.length === 0) return ["There are no such tasks."];
+  if (tasks.length === 0) return ["There are no matching tasks."];
   const now = systemClock.now();
   return table(
     COLUMNS,
@@ -57,12 +58,12 @@ export function statusCell(status: Task["status"]): Cell {
   return { text: status, tone: TONES[status] };
 }
 
-/** What the last attempt came to. */
+/** The status or the error of the last attempt. */
 export function lastResultText({ lastStatus, lastError }: Task): string {
   return lastStatus === null ? (lastError ?? "") : String(lastStatus);
 }
 
-/** How it stands in time: when it ended, or when it goes on; a dead letter may live on as another. */
+/** When the task ended or is due, or that a redrive replaced it. */
 export function timingText(task: Task, now: number): string {
   const { finishedAt, nextAttemptAt, status, redrivenTo } = task;
   if (redrivenTo !== null) return "redriven";
@@ -71,34 +72,13 @@ export function timingText(task: Task, now: number): string {
   return nextAttemptAt > now ? `next in ${formatUntil(nextAttemptAt, now)}` : "due";
 }
 
-export function formatAgo(at: number, now: number): string {
-  return now - at < 1000 ? "just now" : `${formatDuration(roundDuration(now - at))} ago`;
-}
-
-export function formatUntil(at: number, now: number): string {
-  return formatDuration(roundDuration(at - now));
-}
-
-/** In the steps that people count in: the more there is of it, the larger. */
-const STEPS = [
-  { untilMs: 10_000, ms: 100 },
-  { untilMs: 120_000, ms: 1000 },
-  { untilMs: 7_200_000, ms: 60_000 },
-  { untilMs: Number.POSITIVE_INFINITY, ms: 3_600_000 },
-] as const;
-
-function roundDuration(ms: number): number {
-  const step = STEPS.find(({ untilMs }) => ms < untilMs)?.ms ?? 1;
-  return Math.round(ms / step) * step;
-}
-
 const ATTEMPT_COLUMNS: readonly Column[] = [
   { head: "attempt", align: "right" },
   { head: "at" },
-  { head: "took", align: "right" },
+  { head: "duration", align: "right" },
   { head: "outcome" },
-  { head: "answer", wraps: true },
-  { head: "then waited", align: "right" },
+  { head: "response", wraps: true },
+  { head: "next delay", align: "right" },
 ];
 
 export function taskDetail(
@@ -157,11 +137,4 @@ function attemptTable(attempts: readonly Attempt[], style: TextStyle): readonly 
 function responseText({ responseStatus, errorClass, errorMessage }: Attempt): string {
   if (responseStatus !== null) return String(responseStatus);
   return [errorClass, errorMessage].filter((text) => text !== null).join(": ");
-}
-
-const TIME = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
-
-/** As the clock on the wall shows it. */
-export function formatTimeOfDay(at: number): string {
-  return TIME.format(at);
 }

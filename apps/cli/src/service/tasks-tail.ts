@@ -1,6 +1,6 @@
 /**
- * `redrive tasks tail`: a line whenever a task changes. It asks for the newest tasks again and again,
- * each time after the answer to the time before, so that a slow service is never asked twice at once.
+ * `redrive tasks tail`: prints a line whenever a task changes. It polls the newest tasks and starts
+ * a poll only after the previous response, so that a slow service never gets two at once.
  */
 import { type Clock, systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
@@ -8,6 +8,7 @@ import { counted } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples, durationFlag } from "../input/flags.ts";
 import { FAILED, OK } from "../print/presentation.ts";
+import { formatTimeOfDay } from "../print/relative-time.ts";
 import type { Terminal } from "../print/terminal.ts";
 import {
   addServiceFlags,
@@ -17,25 +18,25 @@ import {
   withErrorReport,
 } from "./service-client.ts";
 import { addFilterFlags, type FilterFlags, taskFilter } from "./task-filter.ts";
-import { formatTimeOfDay, lastResultText, type Task, timingText } from "./task-text.ts";
+import { lastResultText, type Task, timingText } from "./task-text.ts";
 
 export interface TailFlags extends ClientFlags, FilterFlags {
   readonly every: number;
   readonly for?: number;
 }
 
-/** The newest tasks that are watched: the largest page there is. */
+/** How many of the newest tasks are watched: the maximum page size. */
 const MAX_WATCHED = 250;
 
-/** Tasks that had ended before are shown, so that the screen is not empty. */
+/** How many ended tasks are shown at the start, so that the output is not empty. */
 const MAX_ENDED_AT_START = 10;
 
 export function addTail(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("tail")
-    .description("a line whenever a task changes, until Ctrl-C")
-    .option("--every <span>", "how often to ask", durationFlag, 500)
-    .option("--for <span>", "end after this much time", durationFlag);
+    .description("Print a line whenever a task changes, until Ctrl-C.")
+    .option("--every <duration>", "polling interval", durationFlag, 500)
+    .option("--for <duration>", "stop after this time", durationFlag);
   addFilterFlags(command);
   addServiceFlags(command);
   addExamples(command, "redrive tasks tail", "redrive tasks tail --since 1h --json | jq .status");
@@ -48,7 +49,7 @@ export function addTail(parent: Command, terminal: Terminal): void {
   });
 }
 
-/** Ends when it is told to, or when its time is over; a service that goes away is waited for. */
+/** Ends on abort or when its time is over. If the service goes away, waits until it returns. */
 export async function tail(
   clock: Clock,
   client: Client,
@@ -57,33 +58,33 @@ export async function tail(
   { signal }: AbortController,
 ): Promise<void> {
   const endMs = clock.monotonicMs() + (flags.for ?? Number.POSITIVE_INFINITY);
-  const style = createPoll(client, terminal, flags);
-  let isThere = await style();
+  const poll = createPoll(client, terminal, flags);
+  let isUp = await poll();
   while (!signal.aborted && clock.monotonicMs() + flags.every <= endMs) {
     await clock.sleep(flags.every, signal).catch(() => undefined);
-    isThere = signal.aborted ? isThere : await style();
+    isUp = signal.aborted ? isUp : await poll();
   }
-  terminal.setExitCode(isThere ? OK : FAILED);
+  terminal.setExitCode(isUp ? OK : FAILED);
 }
 
-/** Prints what has changed; false if nobody answered, which at first is an error. */
+/** Each call prints the changed tasks and returns whether the service responded. The first call throws if not. */
 function createPoll(client: Client, terminal: Terminal, flags: TailFlags): () => Promise<boolean> {
   const seen = new Map<string, string>();
   let isFirst = true;
-  let wasThere = true;
+  let wasUp = true;
   return async () => {
     const tasks = await fetchNewest(client, flags, isFirst);
-    const isThere = tasks !== undefined;
+    const isUp = tasks !== undefined;
     const found = changedTasks(tasks ?? [], seen, isFirst);
     for (const task of found) terminal.print(tailLine(task, terminal, flags));
-    if (isThere !== wasThere) {
+    if (isUp !== wasUp) {
       terminal.printError(
-        isThere ? "it answers again\n" : `no answer from ${flags.url}: waiting for it\n`,
+        isUp ? "the service responds again\n" : `no response from ${flags.url}: waiting\n`,
       );
     }
     isFirst = false;
-    wasThere = isThere;
-    return isThere;
+    wasUp = isUp;
+    return isUp;
   };
 }
 
@@ -100,7 +101,7 @@ async function fetchNewest(
   }
 }
 
-/** What is new since the time before, the oldest first. `seen` is brought up to date. */
+/** Returns the tasks that changed since the last poll, oldest first, and updates `seen`. */
 export function changedTasks(
   tasks: readonly Task[],
   seen: Map<string, string>,
@@ -123,7 +124,7 @@ function tailLine(task: Task, { paint }: Terminal, { json }: TailFlags): string 
   const { taskId, status, attemptNumber, targetUrl } = task;
   const tones = { SUCCEEDED: "good", EXHAUSTED: "bad", CANCELLED: "warn" } as const;
   const tone = status in tones ? tones[status as keyof typeof tones] : "accent";
-  const words = [
+  const cells = [
     formatTimeOfDay(now),
     taskId,
     paint(tone, status.padEnd(9)),
@@ -132,5 +133,5 @@ function tailLine(task: Task, { paint }: Terminal, { json }: TailFlags): string 
     timingText(task, now).padEnd(14),
     paint("faint", targetUrl),
   ];
-  return `${words.join("  ")}\n`;
+  return `${cells.join("  ")}\n`;
 }

@@ -1,4 +1,4 @@
-/** `redrive tasks`: what a running service has to do, has done, and is told to do otherwise. */
+/** `redrive tasks`: lists, shows, retries, cancels and follows the tasks of a running service. */
 import type { Client } from "@redrive/service/client";
 import type { Command } from "commander";
 import { addExamples, choiceFlag, integerFlag } from "../input/flags.ts";
@@ -18,7 +18,7 @@ export interface ListFlags extends ClientFlags, FilterFlags {
 const STATUSES = ["PENDING", "IN_FLIGHT", "SUCCEEDED", "EXHAUSTED", "CANCELLED"] as const;
 
 export function addTasks(parent: Command, terminal: Terminal): void {
-  const tasks = parent.command("tasks").description("list, look at, retry, cancel, follow tasks");
+  const tasks = parent.command("tasks").description("List, show, retry, cancel and follow tasks.");
   addList(tasks, terminal);
   addGet(tasks, terminal);
   addRetry(tasks, terminal);
@@ -27,7 +27,7 @@ export function addTasks(parent: Command, terminal: Terminal): void {
 }
 
 function addList(parent: Command, terminal: Terminal): void {
-  const command = parent.command("ls").description("tasks, the newest first");
+  const command = parent.command("ls").description("List tasks, newest first.");
   addPagingFlags(addStatusFlag(addFilterFlags(command)));
   addServiceFlags(command);
   addExamples(command, "redrive tasks ls --status PENDING", "redrive tasks ls --since 2h --json");
@@ -40,13 +40,17 @@ function addList(parent: Command, terminal: Terminal): void {
 
 export function addStatusFlag(command: Command): Command {
   const parse = (text: string) => choiceFlag(...STATUSES)(text.toUpperCase());
-  return command.option("--status <status>", STATUSES.join(", "), parse);
+  return command.option(
+    "--status <status>",
+    `only tasks with this status: ${STATUSES.join(", ")}`,
+    parse,
+  );
 }
 
 export function addPagingFlags(command: Command): Command {
   return command
-    .option("--limit <count>", "at most so many", integerFlag(1, 250), 50)
-    .option("--cursor <cursor>", "from the page before");
+    .option("--limit <count>", "maximum number of tasks", integerFlag(1, 250), 50)
+    .option("--cursor <cursor>", "continue a list: the cursor that the previous page printed");
 }
 
 export function listQuery(flags: ListFlags) {
@@ -64,14 +68,14 @@ export function presentTasks(list: Awaited<ReturnType<Client["listTasks"]>>): Pr
   return {
     json: list,
     text: (style) => taskTable(tasks, style),
-    ...(cursor !== null && { notes: [`there may be more: --cursor ${cursor}`] }),
+    ...(cursor !== null && { notes: [`there may be more; continue with --cursor ${cursor}`] }),
   };
 }
 
 function addGet(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("get <taskId>")
-    .description("all about one task: its attempts, and why it is not running now");
+    .description("Show a task, its attempts, and why it waits.");
   addServiceFlags(command);
   addExamples(command, "redrive tasks get 01a1e1b6-b1b2-7000-83d9-6258b3c1903d");
   command.action((taskId: string, flags: ClientFlags) =>
@@ -79,7 +83,7 @@ function addGet(parent: Command, terminal: Terminal): void {
   );
 }
 
-/** Attempts of a task that a page can show; more are told by their number. */
+/** The details list at most this many attempts; the total is always shown. */
 const MAX_ATTEMPTS = 250;
 
 export async function presentTask(client: Client, taskId: string): Promise<Presentation> {
@@ -91,15 +95,16 @@ export async function presentTask(client: Client, taskId: string): Promise<Prese
 }
 
 function addRetry(parent: Command, terminal: Terminal): void {
-  const command = parent
-    .command("retry <taskId>")
-    .description("run a waiting task now rather than when it is due");
+  const command = parent.command("retry <taskId>").description("Attempt a waiting task now.");
   addServiceFlags(command);
   addExamples(command, "redrive tasks retry 01a1e1b6-b1b2-7000-83d9-6258b3c1903d");
   command.action((taskId: string, flags: ClientFlags) =>
     callService(terminal, flags, async (client) => {
       const receipt = await client.retryTask(taskId);
-      return { json: receipt, text: () => [`${taskId} runs as soon as its destination lets it.`] };
+      return {
+        json: receipt,
+        text: () => [`${taskId} runs as soon as its destination allows it.`],
+      };
     }),
   );
 }
@@ -107,7 +112,7 @@ function addRetry(parent: Command, terminal: Terminal): void {
 function addCancel(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("cancel <taskId>")
-    .description("end a task; an attempt under way may still succeed");
+    .description("Cancel a task. An attempt in flight may still succeed.");
   addServiceFlags(command);
   addExamples(command, "redrive tasks cancel 01a1e1b6-b1b2-7000-83d9-6258b3c1903d");
   command.action((taskId: string, flags: ClientFlags) =>
@@ -120,6 +125,6 @@ function addCancel(parent: Command, terminal: Terminal): void {
 
 function cancelText(taskId: string, status: "CANCELLED" | "IN_FLIGHT"): string {
   return status === "CANCELLED"
-    ? `${taskId} is cancelled.`
-    : `${taskId} is being attempted: it is cancelled unless that succeeds.`;
+    ? `${taskId} is canceled.`
+    : `${taskId} is being attempted. It is canceled unless the attempt succeeds.`;
 }

@@ -1,4 +1,4 @@
-/** Advice text: what the advisor came to, for people: policy, coverage, reasons, code. */
+/** Advice text: formats the result of the advisor: policy, coverage, reasons, code. */
 import { type Advice, type Answers, questions, type UsualDifference } from "@redrive/simulator";
 import { adviceCode } from "@redrive/simulator/export";
 import { formatDuration, percent, policyWords } from "@redrive/simulator/words";
@@ -22,26 +22,26 @@ export function adviceText(answers: Answers, advice: Advice, style: TextStyle): 
     ...head("Why"),
     ...advice.reasons.flatMap((reason) => wrapWithPrefix("- ", reason, width)),
     ...(advice.differsFromUsual ? differenceLines(advice, advice.differsFromUsual, style) : []),
-    ...head("Code, for one call"),
+    ...head("Code for one call"),
     ...code.retry.split("\n"),
-    ...head("Code, for everything that calls the dependency"),
+    ...head("Code for all calls to the dependency"),
     ...code.destination.split("\n"),
   ];
 }
 
-/** Questions in their order; what nobody answered is marked. */
+/** Lists the questions in order with their answers. Assumed answers are marked. */
 function answerLines(answers: Answers, style: TextStyle): readonly string[] {
-  const isOver = answers.transient === false;
+  const isPermanent = answers.transient === false;
   const rows = questions
-    .filter(({ id }) => !isOver || id === "transient")
+    .filter(({ id }) => !isPermanent || id === "transient")
     .map((question) => {
       const given = answers[question.id];
       const value = given ?? question.fallback;
       const label = question.choices.find((choice) => choice.value === value)?.label;
-      const spelt =
+      const answer =
         question.id === "outageMs" ? formatDuration(Number(value)) : (label ?? String(value));
       const text = question.text.replace(", in milliseconds", "");
-      return [text, given === undefined ? `${spelt}, assumed` : spelt];
+      return [text, given === undefined ? `${answer} (assumed)` : answer];
     });
   return table([{ head: "", wraps: true }, { head: "" }], rows, style);
 }
@@ -49,7 +49,7 @@ function answerLines(answers: Answers, style: TextStyle): readonly string[] {
 function coverageText(answers: Answers, { coverage }: Advice): string {
   const fallback = questions.find(({ id }) => id === "outageMs")?.fallback;
   const outageMs = answers.outageMs ?? Number(fallback);
-  return `An outage of ${formatDuration(outageMs)} is outlasted by ${percent(coverage)} of the calls.`;
+  return `${percent(coverage)} of the calls survive an outage of ${formatDuration(outageMs)}.`;
 }
 
 function differenceLines(
@@ -58,17 +58,17 @@ function differenceLines(
   style: TextStyle,
 ): readonly string[] {
   const rows = [
-    ["the usual tree", difference.usual, percent(difference.usualCoverage)],
+    ["usual tree", difference.usual, percent(difference.usualCoverage)],
     ["this advice", policyWords(policy), percent(difference.ourCoverage)],
   ];
   const columns = [
     { head: "" },
     { head: "", wraps: true },
-    { head: "outlasts", align: "right" },
+    { head: "survives", align: "right" },
   ] as const;
   return [
     "",
-    style.paint("strong", "Where this differs from the usual decision tree"),
+    style.paint("strong", "Difference from the usual decision tree"),
     ...table(columns, rows, style),
   ];
 }

@@ -1,6 +1,6 @@
 /**
- * Ask: the advisor's questions put to a person, in their order. What a prompt looks like is the
- * prompter's business; which question comes next is decided here.
+ * Advise questions: asks the user the advisor's questions in order and skips those that no longer
+ * matter. The prompter draws the prompts.
  */
 import { parseDuration } from "@redrive/core";
 import { type Answers, type Question, questions } from "@redrive/simulator";
@@ -8,7 +8,7 @@ import { type Answers, type Question, questions } from "@redrive/simulator";
 export type AnswerValue = string | number | boolean;
 
 export interface Prompter {
-  /** One of several; undefined if the person left. */
+  /** Returns one of several choices, or undefined if the user canceled. */
   choose(options: {
     readonly text: string;
     readonly help: string;
@@ -16,17 +16,17 @@ export interface Prompter {
     readonly fallback: AnswerValue;
   }): Promise<AnswerValue | undefined>;
 
-  /** A text that `problem` has nothing against; undefined if the person left. */
+  /** Returns a text for which `problem` is undefined, or undefined if the user canceled. */
   enterText(
     text: string,
     problem: (answer: string) => string | undefined,
   ): Promise<string | undefined>;
 }
 
-/** Stands for a value that is not among the suggestions. */
+/** The choice to enter a value that is not among the suggestions. */
 const OTHER_VALUE = "other";
 
-/** All answers, or undefined if the person left. */
+/** Returns all answers, or undefined if the user canceled. */
 export async function askAnswers(prompter: Prompter): Promise<Answers | undefined> {
   const answers: Record<string, AnswerValue> = {};
   for (const question of questions) {
@@ -66,5 +66,7 @@ function validationProblem(question: Question, answer: string): string | undefin
   const { min = 0, max = Number.MAX_SAFE_INTEGER } = question;
   const value = parseNumber(question, answer);
   if (value !== undefined && value >= min && value <= max) return undefined;
-  return question.id === "outageMs" ? 'Such as "90s", at most "24h".' : `From ${min} to ${max}.`;
+  return question.id === "outageMs"
+    ? 'Must be a duration such as "90s", at most "24h".'
+    : `Must be from ${min} to ${max}.`;
 }

@@ -1,6 +1,6 @@
 /**
- * `redrive advise`: the decision tree. Answers by flags, or asked for one by one on a terminal; out
- * comes a policy with its coverage, the reasons, and the code that uses it.
+ * `redrive advise`: recommends a policy, with its coverage, the reasons and the code that uses it.
+ * The answers come from flags, or from questions on a terminal.
  */
 import {
   type Advice,
@@ -43,16 +43,28 @@ const yesOrNo = choiceFlag("yes", "no");
 export function addAdvise(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("advise")
-    .description("answer a few questions, get a policy: asks on a terminal, or takes flags")
-    .option("--errors <kind>", "transient or permanent", choiceFlag("transient", "permanent"))
-    .option("--idempotent <answer>", "safe to repeat: yes, key, no", choiceFlag("yes", "key", "no"))
-    .option("--clients <count>", "clients that may fail at once", clientClass)
-    .option("--minimum-wait <answer>", "a wait must have a minimum: yes, no", yesOrNo)
-    .option("--background <answer>", "a long-running job: yes, no", yesOrNo)
-    .option("--waits <who>", "person, service or job", choiceFlag("person", "service", "job"))
-    .option("--outage <span>", "longest outage to survive, up to 24h", durationFlag)
-    .option("--tiers <count>", "layers that could retry", integerFlag(1, 8))
-    .option("--shards <count>", "parts that fail by themselves", integerFlag(1, 1000));
+    .description("Recommend a policy. Asks questions on a terminal, or takes the answers as flags.")
+    .option(
+      "--errors <kind>",
+      "kind of errors: transient or permanent",
+      choiceFlag("transient", "permanent"),
+    )
+    .option(
+      "--idempotent <answer>",
+      "calls are safe to repeat: yes, key (with an idempotency key) or no",
+      choiceFlag("yes", "key", "no"),
+    )
+    .option("--clients <count>", "number of clients that may fail at once", clientClass)
+    .option("--minimum-wait <answer>", "every wait needs a minimum: yes or no", yesOrNo)
+    .option("--background <answer>", "the calls belong to a long-running job: yes or no", yesOrNo)
+    .option(
+      "--waits <who>",
+      "who waits for the response: person, service or job",
+      choiceFlag("person", "service", "job"),
+    )
+    .option("--outage <duration>", "longest outage to survive, up to 24h", durationFlag)
+    .option("--tiers <count>", "number of layers that could retry", integerFlag(1, 8))
+    .option("--shards <count>", "number of parts that fail independently", integerFlag(1, 1000));
   addOutputFlags(command, "json", "csv", "svg", "url");
   addExamples(
     command,
@@ -65,28 +77,28 @@ export function addAdvise(parent: Command, terminal: Terminal): void {
   );
 }
 
-/** Asked for one by one where somebody is there to answer and no flag has done so. */
+/** Asks the questions only on a terminal and without any answer flag. */
 async function runAdvise(terminal: Terminal, flags: AdviseFlags): Promise<Presentation> {
   const given = answersOf(flags);
-  const isAsked = Object.keys(given).length === 0 && terminal.isInteractive && !flags.json;
-  if (!isAsked) return presentAdvice(given);
+  const isInteractive = Object.keys(given).length === 0 && terminal.isInteractive && !flags.json;
+  if (!isInteractive) return presentAdvice(given);
   const asked = await askAnswers(clackPrompter());
   if (asked === undefined) return presentCanceled();
   const shown = presentAdvice(asked);
-  const again = `again: redrive advise ${answerFlags(asked).join(" ")}`;
+  const replay = `repeat: redrive advise ${answerFlags(asked).join(" ")}`;
   const text: Presentation["text"] = (style) => [
-    style.paint("faint", again),
+    style.paint("faint", replay),
     "",
     ...shown.text(style),
   ];
   return { ...shown, text };
 }
 
-/** The flags that give these answers. */
+/** Returns the flags that give these answers. */
 export function answerFlags(answers: Answers): readonly string[] {
   const { transient, idempotent, clients, minimumWait, background, waits, outageMs } = answers;
   const yes = (answer: boolean | undefined) => answer && "yes";
-  const words: readonly [string, string | number | false | undefined][] = [
+  const flags: readonly [string, string | number | false | undefined][] = [
     ["--errors", transient === false ? "permanent" : transient && "transient"],
     ["--idempotent", idempotent],
     ["--clients", clients],
@@ -97,7 +109,7 @@ export function answerFlags(answers: Answers): readonly string[] {
     ["--tiers", answers.tiers],
     ["--shards", answers.shards],
   ];
-  return words.flatMap(([flag, value]) =>
+  return flags.flatMap(([flag, value]) =>
     value === undefined || value === false ? [] : [flag, String(value)],
   );
 }
@@ -113,7 +125,7 @@ export function presentAdvice(answers: Answers): Presentation {
   };
 }
 
-/** What was answered (or assumed) and what it led to, a row each. */
+/** One row per answer (given or assumed), policy field and result. */
 function csvRows(answers: Answers, { policy, coverage }: Advice): readonly CsvRow[] {
   const asked = questions.map(({ id, fallback }) => [
     "answer",
@@ -125,7 +137,7 @@ function csvRows(answers: Answers, { policy, coverage }: Advice): readonly CsvRo
 }
 
 function presentCanceled(): Presentation {
-  return { json: {}, text: () => ["no advice: the questions were left"], exitCode: FAILED };
+  return { json: {}, text: () => ["Canceled: no advice."], exitCode: FAILED };
 }
 
 function answersOf(flags: AdviseFlags): Answers {
@@ -142,7 +154,7 @@ function answersOf(flags: AdviseFlags): Answers {
   };
 }
 
-/** The tree's own thresholds: few below 10, many up to 1000. */
+/** The thresholds of the decision tree: few below 10, many up to 1000. */
 function clientClass(text: string): ClientClass {
   if (text === "few" || text === "many" || text === "very-many") return text;
   const count = integerFlag(1, 2_000_000)(text);

@@ -1,4 +1,4 @@
-/** Clack prompter: the advisor's questions on a terminal, by @clack/prompts. */
+/** Clack prompter: draws the advisor's questions on a terminal with @clack/prompts. */
 import { isCancel, select, text as writeText } from "@clack/prompts";
 import type { AnswerValue, Prompter } from "./advise-questions.ts";
 

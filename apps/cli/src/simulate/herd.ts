@@ -1,6 +1,6 @@
 /**
- * `redrive sim herd`: many clients fail at one instant and every retry fails too; when do their
- * retries arrive? One scale, one window and one seed for all strategies.
+ * `redrive sim herd`: shows when the retries of many clients arrive if all fail at the same instant
+ * and every retry fails too. All strategies share one scale, one window and one seed.
  */
 import type { PolicyDocument } from "@redrive/core";
 import { type Herd, herd } from "@redrive/simulator";
@@ -10,42 +10,36 @@ import {
   herdRows,
   peaksOver,
   percent,
-  policyWords,
 } from "@redrive/simulator/words";
 import type { Command } from "commander";
-import { addExamples, addSeedFlag, durationFlag, integerFlag } from "../input/flags.ts";
-import { addCurveFlags, type PolicyChoice } from "../input/policy-choice.ts";
-import { comparisonLines, type Panel, type PanelsOptions, panelsSvg } from "../print/panels.ts";
+import { addExamples, durationFlag } from "../input/flags.ts";
+import type { PanelsOptions } from "../print/panels.ts";
+import { addOutputFlags, type Presentation, presentResult } from "../print/presentation.ts";
+import type { Terminal } from "../print/terminal.ts";
 import {
-  addOutputFlags,
-  type OutputOptions,
-  type Presentation,
-  presentResult,
-  type Seed,
-} from "../print/presentation.ts";
-import { table } from "../print/table.ts";
-import type { Terminal, TextStyle } from "../print/terminal.ts";
-import { mapWithStatus } from "./simulation-status.ts";
-import { addCompareFlags, chooseStrategies, type StrategyFlags } from "./strategy-choice.ts";
+  addClientsFlag,
+  addComparisonFlags,
+  type ComparisonFlags,
+  presentComparison,
+  runSides,
+  type Side,
+} from "./strategy-comparison.ts";
 
-interface HerdFlags extends StrategyFlags, OutputOptions {
-  readonly clients: number;
+interface HerdFlags extends ComparisonFlags {
   readonly window?: number;
-  readonly seed: Seed;
 }
 
-/** The model of the herd lab: five retries, a cap of thirty times the base. */
+/** The model of the herd lab: five retries, and a cap of thirty times the base. */
 const DEFAULTS: PolicyDocument = { maxAttempts: 6, initialDelayMs: 100 };
 const CAP_FACTOR = 30;
 
 export function addHerd(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("herd")
-    .description("show when the retries of many clients arrive that failed at once");
-  command.option("-N, --clients <count>", "clients", integerFlag(1, 2_000_000), 10_000);
-  addCompareFlags(command, ["none", "full", "decorrelated"]);
-  addSeedFlag(addCurveFlags(command));
-  command.option("--window <span>", "width in which arrivals are counted", durationFlag);
+    .description("Show when the retries of many clients arrive after all fail at once.");
+  addClientsFlag(command, "number of clients");
+  addComparisonFlags(command, ["none", "full", "decorrelated"]);
+  command.option("--window <duration>", "width of the window that counts arrivals", durationFlag);
   addOutputFlags(command, "json", "csv", "svg", "url");
   addExamples(
     command,
@@ -57,105 +51,79 @@ export function addHerd(parent: Command, terminal: Terminal): void {
   );
 }
 
-interface Side {
-  readonly choice: PolicyChoice;
-  readonly result: Herd;
-}
-
 export function presentHerd(terminal: Terminal, flags: HerdFlags): Presentation {
   const { seed, clients } = flags;
   const sides = runHerds(terminal, flags);
   const windowMs = sides[0]?.result.windowMs ?? 1;
+  const scale = scaleOf(sides);
   const strategies = sides.map(({ choice }) => ({ name: choice.name, policy: choice.shared }));
-  const title = `${formatInteger(clients)} clients fail at once, and every retry fails too; arrivals in windows of ${formatDuration(windowMs)}`;
-  return {
-    seed,
-    json: {
-      seed,
-      clients,
-      windowMs,
-      strategies: sides.map(({ choice, result }) => ({
-        name: choice.name,
-        policy: choice.document,
-        herd: result,
-      })),
-    },
-    text: (style) => herdText(title, sides, style),
-    csv: () => herdRows(sides.map(({ choice: { name }, result }) => ({ name, herd: result }))),
-    svg: () => panelsSvg(title, panelsOf(sides), scaleOf(sides)),
+  const results = sides.map(({ choice: { name, document }, result }) => ({
+    name,
+    policy: document,
+    herd: result,
+  }));
+  return presentComparison(seed, sides, {
+    title: `${formatInteger(clients)} clients fail at once, and every retry fails too; arrivals in windows of ${formatDuration(windowMs)}`,
+    scale,
+    panelTitle,
+    panelValues: ({ arrivals }, columns) => peaksOver(arrivals, windowMs, scale.endMs, columns),
+    caption: captionOf(sides, scale),
+    columns: COLUMNS,
+    cells: cellsOf,
+    json: { seed, clients, windowMs, strategies: results },
+    csv: () => herdRows(results.map(({ name, herd: result }) => ({ name, herd: result }))),
     run: { view: "herd", seed, strategies, clients, windowMs },
+  });
+}
+
+/** All strategies use the window of the first: peaks of different windows are not comparable. */
+function runHerds(terminal: Terminal, flags: HerdFlags): readonly Side<Herd>[] {
+  const { seed, clients } = flags;
+  const maxDelayMs = flags.cap ?? CAP_FACTOR * (flags.base ?? DEFAULTS.initialDelayMs ?? 1);
+  let windowMs = flags.window;
+  return runSides(terminal, flags, { ...DEFAULTS, maxDelayMs }, ({ document }) => {
+    const options = { clients, seed, ...(windowMs !== undefined && { windowMs }) };
+    const result = herd(document, options);
+    windowMs = result.windowMs;
+    return result;
+  });
+}
+
+function panelTitle({ result: { peak } }: Side<Herd>): string {
+  const share = `${percent(peak.share)} of the clients`;
+  return `peak ${formatInteger(peak.count)} (${share}) at ${formatDuration(peak.atMs)}`;
+}
+
+/** The end is where the last counted window ends. */
+function scaleOf(sides: readonly Side<Herd>[]): PanelsOptions {
+  const results = sides.map(({ result }) => result);
+  const ends = results.map(({ arrivals, windowMs }) => arrivals.length * windowMs);
+  return {
+    top: Math.max(1, ...results.map(({ peak }) => peak.count)),
+    endMs: Math.max(1, ...ends),
+    height: 6,
   };
 }
 
-/** All with the window of the first, because peaks of different windows say nothing. */
-function runHerds(terminal: Terminal, flags: HerdFlags): readonly Side[] {
-  const { seed, clients } = flags;
-  const maxDelayMs = flags.cap ?? CAP_FACTOR * (flags.base ?? DEFAULTS.initialDelayMs ?? 1);
-  const strategies = chooseStrategies(flags, { ...DEFAULTS, maxDelayMs });
-  let windowMs = flags.window;
-  return mapWithStatus(terminal, strategies, (choice) => {
-    const options = { clients, seed, ...(windowMs !== undefined && { windowMs }) };
-    const result = herd(choice.document, options);
-    windowMs = result.windowMs;
-    return { choice, result };
-  });
-}
-
-function panelsOf(sides: readonly Side[]): readonly Panel[] {
-  const { endMs } = scaleOf(sides);
-  return sides.map(({ choice, result: { peak, windowMs, arrivals } }) => {
-    const share = `${percent(peak.share)} of the clients`;
-    return {
-      title: `${choice.name}: peak ${formatInteger(peak.count)} (${share}) at ${formatDuration(peak.atMs)}`,
-      note: policyWords(choice.document),
-      values: (columns) => peaksOver(arrivals, windowMs, endMs, columns),
-    };
-  });
-}
-
-/** Where the last arrival that is still counted by window lies. */
-function endOf(results: readonly Herd[]): number {
-  return Math.max(1, ...results.map(({ arrivals, windowMs }) => arrivals.length * windowMs));
-}
-
-function scaleOf(sides: readonly Side[]): PanelsOptions {
-  const results = sides.map(({ result }) => result);
-  const top = Math.max(1, ...results.map(({ peak }) => peak.count));
-  return { top, endMs: endOf(results), height: 6 };
-}
-
-function herdText(title: string, sides: readonly Side[], style: TextStyle): readonly string[] {
-  const note = axisWords(sides);
-  const table = summary(sides, style);
-  return comparisonLines(
-    { title, panels: panelsOf(sides), scale: scaleOf(sides), caption: note, table },
-    style,
-  );
-}
-
-function axisWords(sides: readonly Side[]): string {
+function captionOf(sides: readonly Side<Herd>[], { endMs }: PanelsOptions): string {
   const lastMs = Math.max(...sides.map(({ result }) => result.lastAtMs));
-  const isCut = lastMs > scaleOf(sides).endMs;
-  const beyond = isCut
-    ? `; the rest, up to ${formatDuration(lastMs)}, lies beyond the picture`
-    : "";
-  return `each column is as high as the fullest window in it${beyond}`;
+  const beyond =
+    lastMs > endMs ? `; later arrivals, up to ${formatDuration(lastMs)}, are not shown` : "";
+  return `each column shows its fullest window${beyond}`;
 }
 
-function summary(sides: readonly Side[], style: TextStyle): readonly string[] {
-  const rows = sides.map(({ choice, result }) => [
-    choice.name,
-    formatInteger(result.peak.count),
-    percent(result.peak.share),
-    formatInteger(result.retries),
-    formatDuration(result.lastAtMs),
-  ]);
-  const columns = [
-    { head: "strategy" },
-    { head: "peak", align: "right" },
-    { head: "of clients", align: "right" },
-    { head: "retries", align: "right" },
-    { head: "last at", align: "right" },
-  ] as const;
-  return table(columns, rows, style);
+const COLUMNS = [
+  { head: "peak", align: "right" },
+  { head: "of clients", align: "right" },
+  { head: "retries", align: "right" },
+  { head: "last at", align: "right" },
+] as const;
+
+function cellsOf({ peak, retries, lastAtMs }: Herd): readonly string[] {
+  return [
+    formatInteger(peak.count),
+    percent(peak.share),
+    formatInteger(retries),
+    formatDuration(lastAtMs),
+  ];
 }

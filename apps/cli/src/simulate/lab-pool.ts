@@ -1,6 +1,6 @@
 /**
- * Lab pool: labs run on as many threads as the machine has to spare. Their seeds are their own, so
- * the order in which they end changes no number.
+ * Lab pool: runs labs on several threads. Each lab has its own random stream, so the results do not
+ * depend on the order in which labs finish.
  */
 import { once } from "node:events";
 import { availableParallelism } from "node:os";
@@ -11,11 +11,11 @@ import type { Seed } from "../print/presentation.ts";
 export interface LabTask {
   readonly id: string;
   readonly seed: Seed;
-  /** Share of the full number of runs, above 0 to 1. */
+  /** Share of the full number of runs. Greater than 0, at most 1. */
   readonly effort: number;
 }
 
-/** What is told as labs begin and end. */
+/** Called when a lab starts or finishes. */
 export interface LabWatcher {
   started(task: LabTask): void;
   finished(report: LabReport): void;
@@ -28,10 +28,10 @@ export type RunLabs = (
 
 const MAX_THREADS = 4;
 
-/** Reports in the order of the tasks. Fails with the first lab that fails. */
+/** Returns the reports in the order of the tasks. Rejects if a lab fails. */
 export const runLabsOnThreads: RunLabs = async (tasks, watcher) => {
   const reports: LabReport[] = [];
-  const waiting = tasks.map((task, place) => ({ task, place }));
+  const waiting = tasks.map((task, index) => ({ task, index }));
   const threads = Math.min(MAX_THREADS, availableParallelism(), tasks.length);
   const work = async () => {
     const worker = new Worker(new URL("./lab-worker.js", import.meta.url));
@@ -40,7 +40,7 @@ export const runLabsOnThreads: RunLabs = async (tasks, watcher) => {
         watcher.started(next.task);
         worker.postMessage(next.task);
         const [report] = (await once(worker, "message")) as [LabReport];
-        reports[next.place] = report;
+        reports[next.index] = report;
         watcher.finished(report);
       }
     } finally {

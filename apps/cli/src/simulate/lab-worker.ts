@@ -1,4 +1,4 @@
-/** Lab worker: runs labs off the main thread, so that progress can be drawn while one is busy. */
+/** Lab worker: runs labs outside the main thread, which draws the progress meanwhile. */
 import { parentPort } from "node:worker_threads";
 import { runLab } from "@redrive/simulator";
 import type { LabTask } from "./lab-pool.ts";

@@ -1,6 +1,6 @@
 /**
- * `redrive sim lab`: published results against our own, with the tolerance and where it comes from. A
- * row that is known not to reproduce says why; any other miss exits with 1.
+ * `redrive sim lab`: compares published results with ours, within a tolerance. A row that is known
+ * not to reproduce says why; any other deviation sets exit code 1.
  */
 import { type Clock, quote, RedriveError, systemClock } from "@redrive/core";
 import { type LabReport, type LabRow, labs } from "@redrive/simulator";
@@ -41,9 +41,14 @@ interface LabFlags extends OutputOptions {
 export function addLab(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("lab [ids...]")
-    .description("reproduce published results: published, ours, tolerance; exits 1 on a miss");
-  command.option("--list", "the labs there are");
-  command.option("--effort <share>", "share of the runs, for a quick look", numberFlag(0.01, 1), 1);
+    .description("Reproduce published results. Exits with 1 if a result is outside its tolerance.");
+  command.option("--list", "list the labs");
+  command.option(
+    "--effort <share>",
+    "share of the runs to make, for a quick check",
+    numberFlag(0.01, 1),
+    1,
+  );
   addSeedFlag(command);
   addOutputFlags(command, "json", "csv", "svg", "url");
   addExamples(command, "redrive sim lab", "redrive sim lab occ coverage --seed 7");
@@ -88,10 +93,10 @@ function chooseLabs(ids: readonly string[]): readonly string[] {
   return ids.length === 0 ? known : [...new Set(ids)];
 }
 
-/** How often the progress line is drawn. */
+/** Interval at which the progress line is redrawn. */
 const TICK_MS = 250;
 
-/** A line that moves for those who look on, a line a lab for logs. */
+/** Draws a progress line on a terminal; else prints one line per lab. */
 function createWatcher(
   terminal: Terminal,
   clock: Clock,
@@ -135,7 +140,7 @@ function labSvg(reports: readonly LabReport[]): string {
       text: `${row.what}: published ${figure(row.published)}, ours ${figure(row.ours)}`,
     })),
   }));
-  return svgDots("How far ours lies from the published value, in tolerances", lines);
+  return svgDots("Deviation of our results from the published values, in tolerances", lines);
 }
 
 function isMissed(row: LabRow): boolean {
@@ -150,18 +155,20 @@ function labText(
   const rows = reports.flatMap((report) => report.rows);
   const missed = rows.filter(isMissed).length;
   const differ = rows.filter((row) => row.deviation !== undefined).length;
-  const kept =
+  const passed =
     differ === 0
       ? "all within tolerance"
-      : `${rows.length - differ} within tolerance, ${differ} differ and say why`;
-  const ends = missed === 0 ? kept : `${missed} missed`;
-  const hasty =
-    effort < 1 && missed > 0 ? ` Only ${formatNumber(effort * 100)} % of the runs were made.` : "";
+      : `${rows.length - differ} within tolerance, ${differ} differ for a known reason`;
+  const summary = missed === 0 ? passed : `${missed} missed`;
+  const effortNote =
+    effort < 1 && missed > 0
+      ? ` This run made only ${formatNumber(effort * 100)} % of the simulations.`
+      : "";
   return [
     ...reports.flatMap((report) => [...reportLines(report, style), ""]),
     style.paint(
       missed === 0 ? "good" : "bad",
-      `${counted(rows.length, "result")}, ${ends}.${hasty}`,
+      `${counted(rows.length, "result")}, ${summary}.${effortNote}`,
     ),
   ];
 }
@@ -190,7 +197,7 @@ function reportLines(report: LabReport, style: TextStyle): readonly string[] {
   ];
 }
 
-/** Does not reproduce: what, and why. Rows that differ for one reason share its line. */
+/** Lists the rows that do not reproduce, grouped by reason. */
 function deviationLines({ rows }: LabReport, style: TextStyle): readonly string[] {
   const reasons = new Map<string, string[]>();
   for (const { what, deviation } of rows) {
@@ -202,7 +209,7 @@ function deviationLines({ rows }: LabReport, style: TextStyle): readonly string[
   );
 }
 
-/** Longer words would push the numbers of the other rows apart. */
+/** Longer texts would make the number columns too wide. */
 const MAX_CELL = 20;
 
 function isLong({ published }: LabRow): boolean {
@@ -217,7 +224,7 @@ function longLines({ what, published, ours, ok }: LabRow, style: TextStyle): rea
 }
 
 function rowCells(row: LabRow): readonly Cell[] {
-  const core = row.core === undefined ? "" : ` (core's own formula: ${figure(row.core)})`;
+  const core = row.core === undefined ? "" : ` (core's formula: ${figure(row.core)})`;
   return [
     `${row.what}${core}`,
     formatValue(row.published),
@@ -241,7 +248,7 @@ function presentList(): Presentation {
   return {
     json: { labs: labs.map(({ id, title, source, lesson }) => ({ id, title, source, lesson })) },
     text: (style) =>
-      table([{ head: "lab" }, { head: "what, and who published it", wraps: true }], rows, style),
+      table([{ head: "lab" }, { head: "title and source", wraps: true }], rows, style),
     csv: () => [
       ["lab", "title", "source"],
       ...labs.map(({ id, title, source }) => [id, title, source]),

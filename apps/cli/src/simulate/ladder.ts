@@ -1,6 +1,6 @@
 /**
- * `redrive sim ladder`: one trouble, and the mitigations switched on one by one, so that one sees
- * which of them pays for itself.
+ * `redrive sim ladder`: simulates the same outage several times and adds one mitigation each time,
+ * which shows how much each one helps.
  */
 import { type Report, type ScenarioDocument, scenarios, simulate } from "@redrive/simulator";
 import type { CsvRow } from "@redrive/simulator/export";
@@ -27,7 +27,7 @@ interface LadderFlags extends OutputOptions {
 export function addLadder(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("ladder")
-    .description("switch on one mitigation after the other over the same trouble");
+    .description("Add one mitigation after the other to the same outage.");
   addSeedFlag(command);
   addOutputFlags(command, "json", "csv", "svg", "url");
   addExamples(command, "redrive sim ladder", "redrive sim run ladder-3-breaker");
@@ -61,7 +61,7 @@ export function presentLadder(terminal: Terminal, { seed }: LadderFlags): Presen
 const INTRO =
   "Two layers that both retry call a server whose capacity drops to a fifth from 20 s to 30 s.";
 
-/** What is served a second, by rung. */
+/** The chart of a rung: calls served per second. */
 function panelOf({ report: { scenario, series, verdict } }: Rung): Panel {
   const { endMs } = endOf(series);
   return {
@@ -84,7 +84,7 @@ function scaleOf(rungs: readonly Rung[]): PanelsOptions {
 }
 
 function peakPerSecond({ succeeded, binMs }: Report["series"]): number {
-  return (succeeded.reduce((most, count) => Math.max(most, count), 0) * 1000) / binMs;
+  return (succeeded.reduce((max, count) => Math.max(max, count), 0) * 1000) / binMs;
 }
 
 const COLUMNS = [

@@ -1,6 +1,6 @@
 /**
- * `redrive sim replay`: the attempt log of a running service in, and side by side what another
- * policy would have done with the same outage.
+ * `redrive sim replay`: replays the attempt log of a service under another policy and shows both
+ * results next to each other.
  */
 import { type Replay, type ReplaySide, replay } from "@redrive/simulator";
 import {
@@ -37,10 +37,12 @@ interface ReplayFlags extends OutputOptions {
 export function addReplay(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("replay <log>")
-    .description("replay an attempt log or an export (NDJSON; - is stdin) under another policy");
+    .description(
+      "Replay an attempt log or an export (NDJSON) under another policy. - reads standard input.",
+    );
   command
-    .addOption(new Option("--preset <name>", "a policy that ships").conflicts("policy"))
-    .option("--policy <file>", "a policy document");
+    .addOption(new Option("--preset <name>", "a preset or a catalog entry").conflicts("policy"))
+    .option("--policy <file>", "a policy document; - reads standard input");
   addSeedFlag(command);
   addOutputFlags(command, "json", "csv", "svg");
   addExamples(
@@ -81,7 +83,7 @@ function panelsOf({ name }: PolicyChoice, { series }: Replay): readonly Panel[] 
 
 function scaleOf({ series }: Pick<Replay, "series">): PanelsOptions {
   const { binMs, logged, replayed } = series;
-  const top = [...logged, ...replayed].reduce((most, count) => Math.max(most, count), 1);
+  const top = [...logged, ...replayed].reduce((max, count) => Math.max(max, count), 1);
   return { top, endMs: logged.length * binMs, height: 3 };
 }
 
@@ -101,21 +103,21 @@ function measures({ logged, replayed }: Replay): readonly Measure[] {
   return MEASURES.map((name) => [name, logged[name], replayed[name]]);
 }
 
-const WORDS: Readonly<Record<keyof ReplaySide, string>> = {
+const LABELS: Readonly<Record<keyof ReplaySide, string>> = {
   attempts: "attempts",
   succeeded: "tasks that succeeded",
-  exhausted: "tasks given up",
-  unfinished: "tasks under way",
+  exhausted: "tasks that failed",
+  unfinished: "unfinished tasks",
   meanMs: "time to success, mean",
   p99Ms: "time to success, p99",
-  peakPerSecond: "most attempts in a second",
+  peakPerSecond: "peak attempts per second",
 };
 
 function replayText(choice: PolicyChoice, result: Replay, style: TextStyle): readonly string[] {
-  const told = measures(result).filter(([name, logged]) => name !== "unfinished" || logged > 0);
-  const rows = told.map(([name, logged, replayed]) => {
-    const spell = name.endsWith("Ms") ? formatDuration : formatInteger;
-    return [WORDS[name], spell(logged), spell(replayed), change(logged, replayed)];
+  const shown = measures(result).filter(([name, logged]) => name !== "unfinished" || logged > 0);
+  const rows = shown.map(([name, logged, replayed]) => {
+    const format = name.endsWith("Ms") ? formatDuration : formatInteger;
+    return [LABELS[name], format(logged), format(replayed), change(logged, replayed)];
   });
   const columns = [
     { head: "" },
@@ -151,7 +153,7 @@ function outageText({ troubleFromAt, troubleToAt }: Replay): string {
 }
 
 function guessText({ guessed, replayed }: Replay): string {
-  if (guessed === 0) return "Every outcome was logged within 5 s of the attempt that got it.";
+  if (guessed === 0) return "For every replayed attempt, the log has an outcome within 5 s.";
   const share = percent(guessed / Math.max(1, replayed.attempts));
-  return `${counted(guessed, "outcome")} (${share} of the attempts) had to be guessed: nothing was logged within 5 s.`;
+  return `${counted(guessed, "outcome")} (${share} of the attempts) had to be guessed: the log has nothing within 5 s.`;
 }

@@ -1,4 +1,4 @@
-/** A report's charts: what is called the longest wait is the longest, however short it lasted. */
+/** The queue chart of a report shows the longest wait, even if it was short-lived. */
 import { type ScenarioDocument, scenarios, simulate } from "@redrive/simulator";
 import { expect, test } from "vitest";
 import { fakeTerminal } from "../program.testing.ts";

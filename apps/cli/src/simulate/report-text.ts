@@ -1,6 +1,6 @@
 /**
- * Report text: a simulated run for people: the verdict first, then the measures that the world has,
- * then load, attempts and goodput over time on one scale, with the trouble marked below.
+ * Report text: formats the report of a simulation: the verdict, the measures, then load, attempts
+ * and goodput over time on one scale, with the phases of the scenario marked below.
  */
 import type { PhaseDocument, Report, ScenarioDocument } from "@redrive/simulator";
 import { formatDuration, peaksOver, ratesOver, reportRows } from "@redrive/simulator/words";
@@ -41,7 +41,7 @@ export function reportText(
   ];
 }
 
-/** What labels and the edge of a chart take of a line; a column more or less changes no scale by much. */
+/** Approximate width of a chart's labels and edge. The scale does not need the exact number of columns. */
 const SCALE_WIDTH = 7;
 
 function endOf({ series }: Report): number {
@@ -49,8 +49,8 @@ function endOf({ series }: Report): number {
 }
 
 /**
- * The scale for charts of that many columns. A closed fleet begins with all its clients at once,
- * which would flatten what follows, so that only what comes after the trouble counts.
+ * The scale for charts with this many columns. In a closed fleet all clients start at once, which
+ * would flatten the rest of the chart, so only the time after the last phase counts.
  */
 function scaleOf(scenario: ScenarioDocument, report: Report, columns: number): PanelsOptions {
   const endMs = endOf(report);
@@ -77,35 +77,35 @@ function panelsOf(report: Report): readonly Panel[] {
     values: (columns) => ratesOver(lane, series.binMs, endOf(report), columns),
   });
   return [
-    panel("offered, first attempts a second", series.offered),
-    panel("attempts a second that reach the server", series.attempts),
-    panel("succeeded a second", series.succeeded),
+    panel("offered load, first attempts per second", series.offered),
+    panel("attempts per second that reach the server", series.attempts),
+    panel("successes per second", series.succeeded),
   ];
 }
 
-/** A track below the time axis: where the time line of the scenario has something in it. */
+/** Marks the phases of the scenario's timeline below the time axis. */
 function phaseLines(
   scenario: ScenarioDocument,
   scale: PanelsOptions,
   { width, paint }: TextStyle,
 ): readonly string[] {
-  const room = plotWidth({ ...scale, width });
-  const indent = " ".repeat(width - room);
+  const columns = plotWidth({ ...scale, width });
+  const indent = " ".repeat(width - columns);
   return phasesOf(scenario).flatMap(({ kind, atMs, forMs }) => {
-    const from = Math.min(room - 1, Math.floor((atMs / scale.endMs) * room));
-    const to = Math.min(room, Math.max(from + 1, Math.ceil(((atMs + forMs) / scale.endMs) * room)));
+    const from = Math.min(columns - 1, Math.floor((atMs / scale.endMs) * columns));
+    const to = Math.min(columns, Math.max(from + 1, Math.ceil(((atMs + forMs) / scale.endMs) * columns)));
     const mark = `${indent}${" ".repeat(from)}${paint("bad", "▀".repeat(to - from))}`;
     const start = atMs === 0 ? "0" : formatDuration(atMs);
-    const words = `${kind.toLowerCase()} from ${start} to ${formatDuration(atMs + forMs)}`;
-    if (to + 1 + words.length <= room) return [`${mark} ${words}`];
-    const left = Math.max(0, Math.min(from, room - words.length));
-    return [mark, `${indent}${" ".repeat(left)}${words}`];
+    const label = `${kind.toLowerCase()} from ${start} to ${formatDuration(atMs + forMs)}`;
+    if (to + 1 + label.length <= columns) return [`${mark} ${label}`];
+    const left = Math.max(0, Math.min(from, columns - label.length));
+    return [mark, `${indent}${" ".repeat(left)}${label}`];
   });
 }
 
 function queueLines(report: Report, style: TextStyle): readonly string[] {
   const { queueMs, binMs } = report.series;
-  const top = queueMs.reduce((most, each) => Math.max(most, each), 0);
+  const top = queueMs.reduce((max, each) => Math.max(max, each), 0);
   if (top === 0) return [];
   const endMs = endOf(report);
   const panel: Panel = {

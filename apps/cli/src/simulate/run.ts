@@ -1,5 +1,5 @@
 /**
- * `redrive sim run`: one scenario, shipped or from a file, and what it comes to: the verdict, the
+ * `redrive sim run`: simulates one scenario, built-in or from a file, and shows the verdict, the
  * measures, and load, attempts and goodput over time.
  */
 import { quote, RedriveError } from "@redrive/core";
@@ -36,9 +36,9 @@ interface RunFlags extends OutputOptions {
 export function addRun(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("run [scenario]")
-    .description("simulate a scenario: a name that ships, or a JSON file");
-  command.option("--list", "the scenarios that ship");
-  command.option("--document", "print the scenario's JSON instead of running it");
+    .description("Simulate a scenario: a built-in one by name, or a JSON file.");
+  command.option("--list", "list the built-in scenarios");
+  command.option("--document", "print the scenario as JSON instead of simulating it");
   addSeedFlag(command);
   addOutputFlags(command, "json", "csv", "svg", "url");
   addExamples(
@@ -59,7 +59,7 @@ export function presentRun(
 ): Presentation {
   if (flags.list) return presentList();
   if (name === undefined) {
-    const text = "which scenario? Give a name or a file; --list names those that ship";
+    const text = "no scenario given: pass a name or a file; --list shows the built-in names";
     throw new RedriveError("INVALID_ARGUMENT", text);
   }
   const scenario = findScenario(name);
@@ -97,11 +97,11 @@ function presentList(): Presentation {
   };
 }
 
-/** A name that ships wins; what looks like a file is read. */
+/** Finds a built-in scenario, or reads a file if the name looks like a path. */
 export function findScenario(name: string): ScenarioDocument {
   const shipped = Object.hasOwn(scenarios, name) ? scenarios[name] : undefined;
   if (shipped !== undefined) return shipped;
   if (/[./\\]|^-$/u.test(name)) return readJson(name) as CallsDocument;
-  const hint = didYouMean(name, Object.keys(scenarios)) || " redrive sim run --list names them.";
+  const hint = didYouMean(name, Object.keys(scenarios)) || " List all with: redrive sim run --list";
   throw new RedriveError("INVALID_ARGUMENT", `unknown scenario ${quote(name)}.${hint}`);
 }

@@ -1,4 +1,4 @@
-/** Schedule SVG: the waits of one call as a picture, a bar each with the range it was drawn from. */
+/** Schedule SVG: draws the waits of one call as bars, each with the range that it was drawn from. */
 import type { PolicyDocument } from "@redrive/core";
 import type { Schedule } from "@redrive/simulator";
 import { formatDuration, policyWords } from "@redrive/simulator/words";

@@ -1,6 +1,6 @@
 /**
- * `redrive schedule`: the waits of one call whose every attempt fails, a line an attempt, and the
- * chance that they outlast an outage.
+ * `redrive schedule`: shows the waits of one call if every attempt fails, one line per attempt, and
+ * the probability that the call survives an outage.
  */
 import { resolvePolicy } from "@redrive/core";
 import { COVERAGE_SAMPLES, coverage, type Schedule, schedule } from "@redrive/simulator";
@@ -41,9 +41,11 @@ interface ScheduleFlags extends PolicyFlags, OutputOptions {
 }
 
 export function addSchedule(parent: Command, terminal: Terminal): void {
-  const command = parent.command("schedule").description("show the waits of a policy, by seed");
+  const command = parent
+    .command("schedule")
+    .description("Show the waits of a policy and how likely a call survives an outage.");
   addSeedFlag(addCurveFlags(addJitterFlags(addPolicyFlags(command))));
-  addOutageFlag(command, "outage to outlast");
+  addOutageFlag(command, "length of the outage");
   addOutputFlags(command, "json", "csv", "svg", "url");
   addExamples(
     command,
@@ -85,7 +87,7 @@ function scheduleText(
 ): readonly string[] {
   const { waits, sumMs } = result;
   const title = `${choice.name}: ${policyWords(choice.document)}`;
-  const outlasts = `An outage of ${formatDuration(outageMs)} is outlasted by ${percent(share)} of the calls`;
+  const survival = `${percent(share)} of the calls survive an outage of ${formatDuration(outageMs)}`;
   const tried = triedWords(choice.document, COVERAGE_SAMPLES);
   return [
     ...wrap(title, style.width),
@@ -97,7 +99,7 @@ function scheduleText(
       `${counted(waits.length, "wait")}, ${formatDuration(sumMs)}${maxTotalText(choice, result)}. ${endText(choice, result)}`,
       style.width,
     ),
-    ...wrapWithPrefix("covers  ", `${outlasts}${tried}.`, style.width),
+    ...wrapWithPrefix("covers  ", `${survival}${tried}.`, style.width),
   ];
 }
 
@@ -109,7 +111,7 @@ function maxTotalText({ document }: PolicyChoice, result: Schedule): string {
 function endText({ document }: PolicyChoice, { attempts, endedBy }: Schedule): string {
   const { maxAttempts, totalBudgetMs } = resolvePolicy(document);
   if (endedBy === "attempts") return `Gives up after attempt ${attempts}.`;
-  return `Gives up after attempt ${attempts} of ${maxAttempts}: the next wait would pass the ${formatDuration(totalBudgetMs)} in all.`;
+  return `Gives up after attempt ${attempts} of ${maxAttempts}: the next wait would exceed the total of ${formatDuration(totalBudgetMs)}.`;
 }
 
 const HEADS = { attempt: "attempt", wait: "wait", range: "drawn from", at: "starts at" };
@@ -118,11 +120,11 @@ function attemptLines({ waits }: Schedule, style: TextStyle): readonly string[] 
   const { paint, width } = style;
   const ranges = waits.map(({ lowMs, highMs }) => rangeText(lowMs, highMs));
   const rangeWidth = Math.max(HEADS.range.length, ...ranges.map((text) => text.length));
-  const spanWidth = Math.max(9, ...waits.map(({ delayMs }) => formatDuration(delayMs).length));
-  const barWidth = Math.max(8, width - rangeWidth - 7 - spanWidth - 9 - 4 * 2);
+  const waitWidth = Math.max(9, ...waits.map(({ delayMs }) => formatDuration(delayMs).length));
+  const barWidth = Math.max(8, width - rangeWidth - 7 - waitWidth - 9 - 4 * 2);
   const top = Math.max(0, ...waits.map(({ highMs }) => highMs));
   const line = (attempt: string, drawn: string, wait: string, range: string, at: string) =>
-    `${attempt.padStart(7)}  ${drawn}  ${wait.padStart(spanWidth)}  ${range.padEnd(rangeWidth)}  ${at.padStart(9)}`;
+    `${attempt.padStart(7)}  ${drawn}  ${wait.padStart(waitWidth)}  ${range.padEnd(rangeWidth)}  ${at.padStart(9)}`;
   const blank = " ".repeat(barWidth);
   return [
     paint("faint", line(HEADS.attempt, blank, HEADS.wait, HEADS.range, HEADS.at)),

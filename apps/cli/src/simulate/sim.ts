@@ -1,4 +1,4 @@
-/** `redrive sim`: the simulator's commands, in the order in which one would try them. */
+/** `redrive sim`: the commands of the simulator, simplest first. */
 import type { Command } from "commander";
 import type { Terminal } from "../print/terminal.ts";
 import { addFailover } from "./failover.ts";
@@ -9,7 +9,9 @@ import { addReplay } from "./replay.ts";
 import { addRun } from "./run.ts";
 
 export function addSim(parent: Command, terminal: Terminal): void {
-  const sim = parent.command("sim").description("simulate what a policy does to a dependency");
+  const sim = parent
+    .command("sim")
+    .description("Simulate the effect of retry policies on a dependency.");
   addHerd(sim, terminal);
   addFailover(sim, terminal);
   addLadder(sim, terminal);

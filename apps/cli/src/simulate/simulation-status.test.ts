@@ -1,9 +1,9 @@
-/** Status is told to those who look on, and gone whatever becomes of the work. */
+/** The status appears only on a terminal and is always erased, even after a failure. */
 import { expect, test } from "vitest";
 import { fakeTerminal } from "../program.testing.ts";
 import { mapWithStatus, withStatus } from "./simulation-status.ts";
 
-test("names each simulation and its place, and erases the line", () => {
+test("shows the name and number of each simulation, then erases the line", () => {
   const { terminal, written } = fakeTerminal([], { showsProgress: true });
   const names = [{ name: "none" }, { name: "full" }];
   expect(mapWithStatus(terminal, names, ({ name }) => name.length)).toEqual([4, 4]);
@@ -12,23 +12,23 @@ test("names each simulation and its place, and erases the line", () => {
   );
 });
 
-test("erases the line after a failure, and writes nothing where nobody looks", () => {
+test("erases the line after a failure, and writes nothing without a terminal", () => {
   const fail = () => {
     throw new Error("no");
   };
-  const watched = fakeTerminal([], { showsProgress: true });
-  expect(() => withStatus(watched.terminal, "x", fail)).toThrow("no");
-  expect(watched.written.err).toMatch(/\[2K$/u);
+  const shown = fakeTerminal([], { showsProgress: true });
+  expect(() => withStatus(shown.terminal, "x", fail)).toThrow("no");
+  expect(shown.written.err).toMatch(/\[2K$/u);
   const { terminal, written } = fakeTerminal();
   expect(withStatus(terminal, "x", () => 1)).toBe(1);
   expect(written.err).toBe("");
 });
 
-test("tells how far a simulation is, each percent once", () => {
+test("shows the progress of a simulation, each percent once", () => {
   const { terminal, written } = fakeTerminal([], { showsProgress: true });
   withStatus(terminal, "x", (onProgress) => {
     for (const share of [0.1, 0.101, 0.5]) onProgress?.(share);
   });
-  const told = written.err.split("\r\u001b[2K");
-  expect(told).toEqual(["simulating x ...", "simulating x ... 10 %", "simulating x ... 50 %", ""]);
+  const lines = written.err.split("\r\u001b[2K");
+  expect(lines).toEqual(["simulating x ...", "simulating x ... 10 %", "simulating x ... 50 %", ""]);
 });

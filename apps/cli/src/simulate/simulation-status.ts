@@ -1,13 +1,13 @@
 /**
- * Status: what is being simulated and how far it is, told while it runs and gone afterwards. Only on
- * the error stream, and only where somebody looks on.
+ * Simulation status: shows on standard error what is being simulated and its progress, and erases
+ * it afterwards. Only if standard error is a terminal.
  */
 import type { OnProgress } from "@redrive/simulator";
 import type { Terminal } from "../print/terminal.ts";
 
 const ERASE_LINE = "\r\u001b[2K";
 
-/** Runs `work`, which may tell its progress. */
+/** Runs `work`, which may report its progress. */
 export function withStatus<T>(
   terminal: Terminal,
   what: string,
@@ -16,12 +16,12 @@ export function withStatus<T>(
   if (!terminal.showsProgress) return work(undefined);
   const line = `simulating ${what} ...`;
   terminal.printError(line.slice(0, terminal.width - 1));
-  let told = 0;
+  let shownPercent = 0;
   try {
     return work((share) => {
       const percent = Math.floor(share * 100);
-      if (percent === told) return;
-      told = percent;
+      if (percent === shownPercent) return;
+      shownPercent = percent;
       terminal.printError(`${ERASE_LINE}${`${line} ${percent} %`.slice(0, terminal.width - 1)}`);
     });
   } finally {
@@ -29,7 +29,7 @@ export function withStatus<T>(
   }
 }
 
-/** One after the other, each with its name and place. */
+/** Runs `work` for one item after the other and shows the name and number of each. */
 export function mapWithStatus<Item extends { readonly name: string }, T>(
   terminal: Terminal,
   items: readonly Item[],

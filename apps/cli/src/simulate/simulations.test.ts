@@ -1,4 +1,4 @@
-/** What the command line prints is what the simulator computes, number by number, for any seed. */
+/** The CLI prints exactly the numbers that the simulator computes, for any seed. */
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -52,36 +52,34 @@ describe("schedule", () => {
     });
   });
 
-  test("prints a line an attempt, seed first, coverage last", async () => {
+  test("prints the seed first, one line per attempt, and the coverage last", async () => {
     const { out } = await redrive(line);
     const lines = out.trimEnd().split("\n");
     expect(lines[0]).toMatch(/^seed 7/u);
     expect(lines.filter((one) => /^ {6}[1-6] /u.test(one))).toHaveLength(6);
-    expect(lines.at(-1)).toMatch(
-      /^covers {2}An outage of 3 s is outlasted by [\d.]+ % of the calls/u,
-    );
+    expect(lines.at(-1)).toMatch(/^covers {2}[\d.]+ % of the calls survive an outage of 3 s/u);
     for (const one of lines.slice(2)) expect(one.length).toBeLessThanOrEqual(80);
   });
 
-  test("fits the terminal though a wait takes many digits", async () => {
+  test("fits the terminal even if a wait has many digits", async () => {
     const { out } = await redrive("schedule --full --base 24h --cap 24h -n 30 --total 8760h");
     expect(out).toMatch(/\d{3}\.\d{2} min/u);
     for (const one of out.split("\n").slice(2)) expect(one.length).toBeLessThanOrEqual(80);
   });
 
-  test("says why it ends early", async () => {
+  test("explains an early end", async () => {
     const { out } = await redrive("schedule --none --base 10s -n 9");
     expect(out.replace(/\s+/gu, " ")).toContain(
-      "Gives up after attempt 2 of 9: the next wait would pass the 30 s in all.",
+      "Gives up after attempt 2 of 9: the next wait would exceed the total of 30 s.",
     );
   });
 
-  test("says how many calls were tried, unless nothing is left to chance", async () => {
+  test("says how many calls were simulated, unless the policy has no jitter", async () => {
     expect((await redrive(line)).out).toContain("(20,000 tried)");
     expect((await redrive("schedule --none -n 4")).out).not.toContain("tried");
   });
 
-  test("writes CSV, a picture and a link to the same run", async () => {
+  test("writes CSV, an SVG file and a link to the same run", async () => {
     const { out } = await redrive(`${line} --csv`);
     expect(out.split("\n")[0]).toBe("attempt,waitMs,lowMs,highMs,ceilingMs,startsAtMs");
     const svg = join(folder, "schedule.svg");
@@ -96,7 +94,7 @@ describe("schedule", () => {
 });
 
 describe("sim herd", () => {
-  test("has the simulator's numbers, in one window for all", async () => {
+  test("has the simulator's numbers, with the same window for all strategies", async () => {
     const json = await redriveJson<{ strategies: unknown[]; windowMs: number }>(
       "sim herd -N 1000 --compare none,full --seed 7",
     );
@@ -111,14 +109,14 @@ describe("sim herd", () => {
     expect(json.strategies[1]).toEqual({ name: "full", policy, herd: asJson(expected) });
   });
 
-  test("prints peak and window, within the terminal", async () => {
+  test("prints peak and window within the width of the terminal", async () => {
     const { out } = await redrive("sim herd -N 1000 --window 20ms", { width: 60 });
     expect(out).toMatch(/none: peak 1,000 \(100 % of the clients\) at 100 ms/u);
     expect(out.replace(/\s+/gu, " ")).toContain("arrivals in windows of 20 ms");
     for (const line of out.split("\n").slice(3)) expect(line.length).toBeLessThanOrEqual(60);
   });
 
-  test("takes six strategies side by side, and refuses a seventh", async () => {
+  test("compares up to six strategies and refuses a seventh", async () => {
     const six = "none,full,equal,decorrelated,linear,fixed";
     const json = await redriveJson<{ strategies: unknown[] }>(`sim herd -N 10 --compare ${six}`);
     expect(json.strategies).toHaveLength(6);
@@ -126,7 +124,7 @@ describe("sim herd", () => {
     expect([err, code]).toEqual(["error: --compare must name 1 to 6 strategies, got 7\n", 2]);
   });
 
-  test("guesses a strategy", async () => {
+  test("suggests the nearest strategy", async () => {
     const { err, code } = await redrive("sim herd --compare none,ful");
     expect([err, code]).toEqual([
       'error: --compare: unknown strategy "ful". Did you mean "full"?\n',
@@ -136,7 +134,7 @@ describe("sim herd", () => {
 });
 
 describe("sim failover, run and ladder", () => {
-  test("the default failover is the scenario that ships", async () => {
+  test("the default failover is the built-in scenario", async () => {
     const json = await redriveJson<{ strategies: { name: string; report: object }[] }>(
       "sim failover --compare full,decorrelated --seed 7",
     );
@@ -152,13 +150,13 @@ describe("sim failover, run and ladder", () => {
     expect(await redriveJson(`sim run ${path} --seed 7`)).toEqual(expected);
   });
 
-  test("run prints the verdict and marks the trouble", async () => {
+  test("run prints the verdict and marks the phases", async () => {
     const { out } = await redrive("sim run brownout");
     expect(out).toContain(simulate(scenarios["brownout"]!).verdict);
     expect(out).toMatch(/▀+\n +partial from 20 s to 40 s/u);
   });
 
-  test("run guesses a name, and quotes what is wrong with a file", async () => {
+  test("run suggests the nearest name and quotes the wrong field of a file", async () => {
     expect((await redrive("sim run failovr")).err).toContain('Did you mean "failover"?');
     const path = file("bad.json", '{"clients":{"kind":"OPEN","ratePerSecnd":3}}');
     const { err, code } = await redrive(`sim run ${path}`);
@@ -166,7 +164,7 @@ describe("sim failover, run and ladder", () => {
     expect(code).toBe(2);
   });
 
-  test("the ladder has the simulator's numbers, a line a rung", async () => {
+  test("the ladder has the simulator's numbers, one line per rung", async () => {
     const { rungs } = await redriveJson<{ rungs: unknown[] }>("sim ladder --seed 7");
     const names = Object.keys(scenarios).filter((name) => name.startsWith("ladder-"));
     expect(rungs).toHaveLength(names.length);
@@ -187,7 +185,7 @@ describe("sim lab", () => {
       }),
     );
 
-  test("prints published, ours and tolerance, and is ok", async () => {
+  test("prints published value, our value and tolerance, and exits with 0", async () => {
     const shown = await labs(true);
     const lines = shown.text(fakeTerminal().terminal).join("\n");
     expect(lines).toMatch(/outlast 8 s +0\.44 +0\.44\d +±0\.02 +ok/u);
@@ -195,7 +193,7 @@ describe("sim lab", () => {
     expect(shown.exitCode).toBe(0);
   });
 
-  test("draws every number as a dot, and what it missed in another colour", async () => {
+  test("draws every number as a dot and a miss in another color", async () => {
     const good = (await labs(true)).svg?.() ?? "";
     expect(good).toMatch(/^<svg [\s\S]*<\/svg>\n$/u);
     expect(good.match(/<circle/gu)).toHaveLength(runLab("coverage").rows.length);
@@ -213,7 +211,7 @@ describe("sim lab", () => {
   });
 });
 
-test("sim replay has the simulator's numbers, side by side", async () => {
+test("sim replay has the simulator's numbers for both policies", async () => {
   const attempt = (taskId: string, startedAt: number, responseStatus: number) =>
     JSON.stringify({ taskId, attemptNumber: 1, startedAt, durationMs: 50, responseStatus });
   const log = [attempt("a", 1000, 503), attempt("b", 1500, 503), attempt("c", 9000, 200)].join(
@@ -232,7 +230,7 @@ test("advise has the simulator's advice", async () => {
   expect(json).toMatchObject({ answers, ...advise(answers) });
 });
 
-test("advise writes its answers and its policy as CSV, and its waits as a picture", async () => {
+test("advise writes its answers and its policy as CSV and its waits as SVG", async () => {
   const { policy, coverage: share } = advise({ outageMs: 600_000 });
   const { out } = await redrive("advise --outage 10m --csv");
   const lines = out.trimEnd().split("\n");

@@ -1,4 +1,4 @@
-/** Strategies by flag: which policies a command puts side by side, by words, presets or a file. */
+/** Strategy choice: the policies that a command compares: strategies, presets, catalog entries or a file. */
 import { type PolicyDocument, quote, RedriveError } from "@redrive/core";
 import {
   assertStrategyCount,
@@ -22,17 +22,17 @@ export interface StrategyFlags extends PolicyFlags {
 }
 
 export function addCompareFlags(command: Command, fallback: readonly string[]): Command {
-  const text = `strategies, presets or catalogue entries, at most ${MAX_STRATEGIES}`;
+  const text = `strategies, presets or catalog entries to compare, at most ${MAX_STRATEGIES}`;
   return command
     .addOption(
       new Option("--compare <list>", text)
         .argParser((list) => list.split(",").map((name) => name.trim()))
         .default(fallback, fallback.join(",")),
     )
-    .option("--policy <file>", "a policy document to put beside them; - is standard input");
+    .option("--policy <file>", "also compare this policy document; - reads standard input");
 }
 
-/** In the order asked for; a policy file comes last. */
+/** Returns the strategies in the order of `--compare`, then the policy file. */
 export function chooseStrategies(
   flags: StrategyFlags,
   defaults: PolicyDocument,
