@@ -1,7 +1,7 @@
 /** Access: who may do what, what strangers learn, and what is never told. */
 import { createKey, type KeyBook, memoryKeyBook, type Scope } from "@redrive/service/http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Answer, type Front, openFront, type Sent } from "./front.ts";
+import { type Answer, type Front, openFront, type Sent } from "./test-server.ts";
 
 let drawn = 0;
 const fill = (bytes: Uint8Array) => {

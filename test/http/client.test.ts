@@ -3,7 +3,7 @@
 import { type Client, createClient } from "@redrive/service/client";
 import { createKey, memoryKeyBook } from "@redrive/service/http";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { endings, type Front, openFront } from "./front.ts";
+import { endings, type Front, openFront } from "./test-server.ts";
 
 type Created = ReturnType<typeof createKey>;
 

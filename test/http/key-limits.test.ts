@@ -8,7 +8,7 @@ import {
   memoryKeyBook,
 } from "@redrive/service/http";
 import { afterEach, expect, test } from "vitest";
-import { type Front, openFront } from "./front.ts";
+import { type Front, openFront } from "./test-server.ts";
 
 let front: Front;
 afterEach(() => front.close());

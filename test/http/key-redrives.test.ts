@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createKey, memoryKeyBook } from "@redrive/service/http";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { type Front, openFront, openTarget, type Target } from "./front.ts";
+import { type Front, openFront, openTarget, type Target } from "./test-server.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-key-redrives-"));
 const keys = memoryKeyBook();

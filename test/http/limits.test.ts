@@ -4,7 +4,7 @@ import { virtualClock } from "@redrive/core";
 import { memoryStore, type Store, StoreBrokenError, StoreFullError } from "@redrive/service";
 import { createKey, memoryKeyBook } from "@redrive/service/http";
 import { afterEach, describe, expect, test } from "vitest";
-import { type Answer, type Front, openFront } from "./front.ts";
+import { type Answer, type Front, openFront } from "./test-server.ts";
 
 let front: Front;
 afterEach(() => front.close());

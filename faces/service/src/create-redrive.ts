@@ -13,15 +13,15 @@ import {
   systemRandom,
 } from "@redrive/core";
 import { remembered } from "./collections/bounded-cache.ts";
-import { parseAllowlist } from "./deliver/allowlist.ts";
-import { unstarted } from "./deliver/attempt-result.ts";
-import { createDeliverer, type Deliverer } from "./deliver/deliver.ts";
-import { checkTarget } from "./deliver/target.ts";
+import { parseAllowlist } from "./deliver/address-guard/allowlist.ts";
+import { checkTarget } from "./deliver/address-guard/target.ts";
 import {
   createTargetPolicy,
   type ListenAddress,
   type TargetMode,
-} from "./deliver/target-policy.ts";
+} from "./deliver/address-guard/target-policy.ts";
+import { unstarted } from "./deliver/attempt-result.ts";
+import { createDeliverer, type Deliverer } from "./deliver/deliverer.ts";
 import type { Deliver } from "./engine/delivery.ts";
 import { Engine } from "./engine/engine.ts";
 import { openSecrets, type Secrets, sha256 } from "./intake/secrets.ts";

@@ -13,7 +13,7 @@ import {
   resolveDestination,
   resolvePolicy,
 } from "@redrive/core";
-import type { RefusedTarget, Target } from "./deliver/target.ts";
+import type { RefusedTarget, Target } from "./deliver/address-guard/target.ts";
 import type { Engine } from "./engine/engine.ts";
 import type { EngineEvent } from "./engine/events.ts";
 import { historyOf, requestOf } from "./engine/settling.ts";

@@ -3,6 +3,7 @@
  * `RedriveError` with the code of the answer's problem document.
  */
 import type { DestinationDocument, PolicyDocument } from "@redrive/core";
+import type { TaskInput } from "../intake/task-input.ts";
 import type {
   DeadLetterGroupList,
   DestinationList,
@@ -13,7 +14,7 @@ import type {
   RedriveList,
   RedriveToStart,
   RedriveView,
-} from "../http/schemas/operation-schemas.ts";
+} from "../schemas/operation-schemas.ts";
 import type {
   AttemptList,
   BatchResult,
@@ -23,8 +24,7 @@ import type {
   TaskList,
   TaskReceipt,
   TaskView,
-} from "../http/schemas/task-schemas.ts";
-import type { TaskInput } from "../intake/task-input.ts";
+} from "../schemas/task-schemas.ts";
 import {
   type ClientOptions,
   createTransport,
@@ -33,7 +33,7 @@ import {
   type Transport,
 } from "./transport.ts";
 
-export { REDRIVE_BOUNDS } from "../operations/redrive-bounds.ts";
+export { REDRIVE_BOUNDS } from "../model/redrive-bounds.ts";
 
 /** A task as HTTP takes it: bytes go as `bodyBase64`. */
 export type TaskToCreate = Omit<TaskInput, "body"> & { readonly body?: string };

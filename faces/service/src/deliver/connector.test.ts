@@ -2,13 +2,13 @@
 import type { Socket } from "node:net";
 import { type Clock, systemClock } from "@redrive/core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { parseAllowlist } from "./allowlist.ts";
+import { parseAllowlist } from "./address-guard/allowlist.ts";
+import type { Resolver } from "./address-guard/resolver.ts";
+import { createTargetPolicy } from "./address-guard/target-policy.ts";
 import { Connector, type ConnectorTools, LOOKUP_DEADLINE_MS } from "./connector.ts";
-import { AMPLE, brief, requestTo, testDeliverer } from "./deliver.testing.ts";
+import { AMPLE, brief, requestTo, testDeliverer } from "./deliverer.testing.ts";
 import { complete } from "./hostile-rows.testing.ts";
 import { type HostileServer, hostileServer } from "./hostile-server.testing.ts";
-import type { Resolver } from "./resolver.ts";
-import { createTargetPolicy } from "./target-policy.ts";
 import { createTlsSessions } from "./tls-sessions.ts";
 
 const PUBLIC = createTargetPolicy();

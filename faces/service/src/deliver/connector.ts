@@ -9,10 +9,10 @@ import { connect as connectTcp, type LookupFunction, type Socket } from "node:ne
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import type { Cancel, Clock } from "@redrive/core";
 import type { buildConnector } from "undici";
-import { parseAddress } from "./address.ts";
+import { parseAddress } from "./address-guard/address.ts";
+import type { ResolvedAddress, Resolver } from "./address-guard/resolver.ts";
+import { mayLookUp, mayReach, type TargetPolicy } from "./address-guard/target-policy.ts";
 import { ConnectTimeout, LookupFailed, TargetDenied } from "./failure.ts";
-import type { ResolvedAddress, Resolver } from "./resolver.ts";
-import { mayLookUp, mayReach, type TargetPolicy } from "./target-policy.ts";
 import type { TlsSessions } from "./tls-sessions.ts";
 
 /** At most this many addresses of one answer are tried: it may hold thousands. */

@@ -4,7 +4,7 @@
  * know.
  */
 import { classifyError, type ErrorClass } from "@redrive/core";
-import { deniedText } from "./target.ts";
+import { deniedText } from "./address-guard/target.ts";
 
 /** Core's classes, and the two failures that are nobody's on the network. */
 export type FailureClass = ErrorClass | "target-denied" | "invalid-request" | "secret-unavailable";

@@ -17,15 +17,16 @@ import {
 import { serviceError } from "../model/errors.ts";
 import { DEFAULT_TENANT } from "../model/task.ts";
 import type { Redrive } from "../redrive.ts";
-import { Access, type Caller, type RouteScope } from "./access.ts";
-import { answerError, answerSocket } from "./answer.ts";
-import { Backlog } from "./backlog.ts";
-import type { AddRoutes, Front } from "./front.ts";
-import { parseJson } from "./json-body.ts";
-import { type KeyBook, SCOPES } from "./keys.ts";
-import { KnownPaths } from "./known-paths.ts";
-import { Metrics } from "./metrics.ts";
-import { addPageRoutes } from "./pages.ts";
+import { Access, type Caller, type RouteScope } from "./access/access.ts";
+import { type KeyBook, SCOPES } from "./access/keys.ts";
+import { Backlog } from "./context/backlog.ts";
+import type { AddRoutes, Front } from "./context/http-context.ts";
+import { Metrics } from "./context/metrics.ts";
+import { TaskWatch } from "./context/task-watch.ts";
+import { limitRoute, TimeLimit } from "./context/time-limit.ts";
+import { parseJson } from "./request/json-body.ts";
+import { answerError, answerSocket } from "./response/error-response.ts";
+import { KnownPaths } from "./response/route-methods.ts";
 import { addCreateRoutes } from "./routes/create-routes.ts";
 import { addDeadLetterRoutes } from "./routes/dead-letter-routes.ts";
 import { addDestinationRoutes } from "./routes/destination-routes.ts";
@@ -33,8 +34,7 @@ import { addPolicyRoutes } from "./routes/policy-routes.ts";
 import { addRedriveRoutes } from "./routes/redrive-routes.ts";
 import { addServiceRoutes } from "./routes/service-routes.ts";
 import { addTaskRoutes } from "./routes/task-routes.ts";
-import { TaskWatch } from "./task-watch.ts";
-import { limitRoute, TimeLimit } from "./time-limit.ts";
+import { addPageRoutes } from "./routes/web-page-routes.ts";
 
 export interface AppOptions {
   /** Who may call. Default: anybody, and then only a loopback address may be listened on. */

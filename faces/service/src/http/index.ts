@@ -2,7 +2,7 @@
  * The HTTP front of the service: the surface of `@redrive/service/http`. Apart from the service
  * itself, so that whoever embeds that loads no web server.
  */
-export { type AppOptions, createApp } from "./app.ts";
+
 export {
   createKey,
   fileKeyBook,
@@ -14,7 +14,8 @@ export {
   recordOfKey,
   SCOPES,
   type Scope,
-} from "./keys.ts";
+} from "./access/keys.ts";
+export { type AppOptions, createApp } from "./app.ts";
 export {
   assertMayListen,
   DEFAULT_HOST,

@@ -5,8 +5,8 @@
  */
 
 import { remembered } from "../collections/bounded-cache.ts";
-import { isInBlock, parseAddress } from "../deliver/address.ts";
-import { type AllowRule, parseAllowlist } from "../deliver/allowlist.ts";
+import { isInBlock, parseAddress } from "../deliver/address-guard/address.ts";
+import { type AllowRule, parseAllowlist } from "../deliver/address-guard/allowlist.ts";
 import { serviceError } from "../model/errors.ts";
 
 const rulesOf = remembered(1000, parseAllowlist);

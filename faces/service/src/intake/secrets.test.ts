@@ -1,7 +1,7 @@
 /** Secrets: what is sealed, what opens it, and which keys a store accepts. */
 import { randomBytes } from "node:crypto";
 import { expect, it } from "vitest";
-import { memoryNotes } from "../stores/memory/memory-notes.ts";
+import { memoryNotes } from "../stores/memory/memory-documents.ts";
 import { newTask } from "../stores/store.testing.ts";
 import { openSecrets, parseEncryptionKeys } from "./secrets.ts";
 

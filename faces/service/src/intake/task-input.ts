@@ -15,7 +15,7 @@ import {
   type Rule,
   textRule,
 } from "@redrive/core";
-import type { RefusedTarget, Target } from "../deliver/target.ts";
+import type { RefusedTarget, Target } from "../deliver/address-guard/target.ts";
 import { serviceError } from "../model/errors.ts";
 import type { Headers, NewTask } from "../model/task.ts";
 import { headerProblems } from "../model/task-headers.ts";

@@ -9,7 +9,7 @@ import {
   type TaskFilter,
 } from "../model/store.ts";
 import type { RetryTask } from "../model/task.ts";
-import { memoryNotes } from "../stores/memory/memory-notes.ts";
+import { memoryNotes } from "../stores/memory/memory-documents.ts";
 import { markOf } from "./redrive-job.ts";
 import { RedriveJobs } from "./redrive-jobs.ts";
 import type { RedriveSource } from "./redrive-run.ts";

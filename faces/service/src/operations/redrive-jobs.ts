@@ -5,8 +5,8 @@
  */
 import { type Clock, RedriveError } from "@redrive/core";
 import { serviceError } from "../model/errors.ts";
+import { assertBounds, REDRIVE_BOUNDS } from "../model/redrive-bounds.ts";
 import type { NoteTable } from "../model/store.ts";
-import { assertBounds, REDRIVE_BOUNDS } from "./redrive-bounds.ts";
 import {
   type DeadFilter,
   isOver,

@@ -9,14 +9,20 @@ import type { TaskInput } from "../../intake/task-input.ts";
 import { assertNoLoop } from "../../model/hop.ts";
 import { isEnded } from "../../model/task.ts";
 import type { Accepted } from "../../redrive.ts";
-import type { Caller } from "../access.ts";
-import { logFault } from "../answer.ts";
-import { inputOf, inTask, preferredWait } from "../created-task.ts";
-import { type AddRoutes, callerOf, type Front, shownTo, tenantOf } from "../front.ts";
-import { elementsOf, linesOf, parseTaskJson } from "../json-body.ts";
-import { problemOf } from "../problem.ts";
-import { BatchResult, TaskReceipt, TaskToCreate, TaskView } from "../schemas/task-schemas.ts";
-import { viewTask } from "../views.ts";
+import { BatchResult, TaskReceipt, TaskToCreate, TaskView } from "../../schemas/task-schemas.ts";
+import type { Caller } from "../access/access.ts";
+import {
+  type AddRoutes,
+  callerOf,
+  type Front,
+  shownTo,
+  tenantOf,
+} from "../context/http-context.ts";
+import { inputOf, inTask, preferredWait } from "../request/create-request.ts";
+import { elementsOf, linesOf, parseTaskJson } from "../request/json-body.ts";
+import { logFault } from "../response/error-response.ts";
+import { problemOf } from "../response/problem.ts";
+import { viewTask } from "../response/views.ts";
 
 const MAX_IN_BATCH = 1000;
 const MAX_BATCH = 16 * 1024 * 1024;

@@ -5,10 +5,14 @@ import { DocumentError } from "@redrive/core";
 import type { FastifyRequest } from "fastify";
 import type { TaskFilter, TaskPage } from "../../model/store.ts";
 import { groupDeadLetters } from "../../operations/dead-letter-groups.ts";
-import { type AddRoutes, type Front, tenantOf } from "../front.ts";
-import { DeadLetterGroupList, DeadLetterQuery, Discarded } from "../schemas/operation-schemas.ts";
-import { DeadFilterFields, TaskList } from "../schemas/task-schemas.ts";
-import { filterOf } from "../task-filter.ts";
+import {
+  DeadLetterGroupList,
+  DeadLetterQuery,
+  Discarded,
+} from "../../schemas/operation-schemas.ts";
+import { DeadFilterFields, TaskList } from "../../schemas/task-schemas.ts";
+import { type AddRoutes, type Front, tenantOf } from "../context/http-context.ts";
+import { filterOf } from "../request/task-filter.ts";
 import { listTasks } from "./task-routes.ts";
 
 const tags = ["dead letters"];

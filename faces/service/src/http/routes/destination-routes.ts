@@ -6,13 +6,13 @@ import { DocumentError, isObject } from "@redrive/core";
 import type { FastifyRequest } from "fastify";
 import { serviceError } from "../../model/errors.ts";
 import type { DestinationHealth } from "../../operations/destination-health.ts";
-import { type AddRoutes, type Front, tenantOf } from "../front.ts";
 import {
   DestinationList,
   DestinationParams,
   DestinationToStore,
   DestinationView,
-} from "../schemas/operation-schemas.ts";
+} from "../../schemas/operation-schemas.ts";
+import { type AddRoutes, type Front, tenantOf } from "../context/http-context.ts";
 
 const tags = ["destinations"];
 const read = { scope: "tasks:read" } as const;

@@ -5,14 +5,14 @@ import { DocumentError, isObject, type PolicyDocument, presets } from "@redrive/
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { serviceError } from "../../model/errors.ts";
 import type { PolicyRow } from "../../model/store.ts";
-import { type AddRoutes, type Front, tenantOf } from "../front.ts";
 import {
   PolicyList,
   PolicyParams,
   PolicyToStore,
   PolicyView,
   VersionQuery,
-} from "../schemas/operation-schemas.ts";
+} from "../../schemas/operation-schemas.ts";
+import { type AddRoutes, type Front, tenantOf } from "../context/http-context.ts";
 
 const tags = ["policies"];
 const read = { scope: "tasks:read" } as const;

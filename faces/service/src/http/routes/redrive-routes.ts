@@ -5,14 +5,14 @@ import { DocumentError } from "@redrive/core";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { serviceError, taskNotFound } from "../../model/errors.ts";
 import type { RedriveJob } from "../../operations/redrive-job.ts";
-import { type AddRoutes, callerOf, type Front, tenantOf } from "../front.ts";
 import {
   RedriveList,
   RedriveParams,
   RedriveToStart,
   RedriveView,
-} from "../schemas/operation-schemas.ts";
-import { filterOf } from "../task-filter.ts";
+} from "../../schemas/operation-schemas.ts";
+import { type AddRoutes, callerOf, type Front, tenantOf } from "../context/http-context.ts";
+import { filterOf } from "../request/task-filter.ts";
 
 const tags = ["dead letters"];
 const read = { scope: "tasks:read" } as const;

@@ -6,8 +6,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { serviceError } from "../../model/errors.ts";
 import { DEFAULT_TENANT } from "../../model/task.ts";
-import { docsPage, docsStyle } from "../docs-page.ts";
-import { type AddRoutes, type Front, tenantOf } from "../front.ts";
+import { type AddRoutes, type Front, tenantOf } from "../context/http-context.ts";
+import { docsPage, docsStyle } from "./docs-page.ts";
 
 const Health = Type.Object({
   status: Type.Enum(["ok", "unavailable"]),

@@ -4,8 +4,6 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { serviceError, taskNotFound } from "../../model/errors.ts";
 import type { RetryTask } from "../../model/task.ts";
-import { type CursorPlace, readCursor, writeCursor } from "../cursor.ts";
-import { type AddRoutes, callerOf, type Front, shownTo, tenantOf } from "../front.ts";
 import {
   AttemptList,
   CancelView,
@@ -16,9 +14,17 @@ import {
   TaskParams,
   TaskReceipt,
   TaskView,
-} from "../schemas/task-schemas.ts";
-import { filterOf } from "../task-filter.ts";
-import { viewAttempt, viewTask } from "../views.ts";
+} from "../../schemas/task-schemas.ts";
+import {
+  type AddRoutes,
+  callerOf,
+  type Front,
+  shownTo,
+  tenantOf,
+} from "../context/http-context.ts";
+import { type CursorPlace, readCursor, writeCursor } from "../request/cursor.ts";
+import { filterOf } from "../request/task-filter.ts";
+import { viewAttempt, viewTask } from "../response/views.ts";
 
 const tags = ["tasks"];
 const read = { scope: "tasks:read" } as const;

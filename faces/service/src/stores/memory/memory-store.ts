@@ -21,7 +21,7 @@ import {
   startedTask,
   type Tables,
 } from "./apply.ts";
-import { memoryNotes } from "./memory-notes.ts";
+import { memoryNotes } from "./memory-documents.ts";
 import { memoryQuery } from "./memory-query.ts";
 import { keyOf, type Row, Rows } from "./rows.ts";
 

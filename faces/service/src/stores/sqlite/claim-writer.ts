@@ -3,9 +3,9 @@
  * only, so its cost does not grow with how many there are.
  */
 import type { ClaimRequest, ClaimResult, StartedTask } from "../../model/store.ts";
-import { type Author, mayClaim } from "./author.ts";
+import { type Author, mayClaim } from "./batch-context.ts";
 import { type Cell, laneNumber, STARTED_COLUMNS, startedOf } from "./codec.ts";
-import type { Places } from "./places.ts";
+import type { Places } from "./destination-table.ts";
 import { ANY_LIMIT, type Sql } from "./sql.ts";
 
 export function claimWriter(

@@ -4,9 +4,9 @@
  */
 import type { Create, CreateResult, StartedTask } from "../../model/store.ts";
 import type { NewTask } from "../../model/task.ts";
-import { type Author, mayClaim } from "./author.ts";
+import { type Author, mayClaim } from "./batch-context.ts";
 import { type Cell, payloadCells } from "./codec.ts";
-import type { Places } from "./places.ts";
+import type { Places } from "./destination-table.ts";
 import type { Sql } from "./sql.ts";
 
 export function createWriter(

@@ -3,7 +3,7 @@
  * attempts, and keeps the counts in step.
  */
 import type { Store } from "../../model/store.ts";
-import type { Places } from "./places.ts";
+import type { Places } from "./destination-table.ts";
 import type { Sql } from "./sql.ts";
 
 const DELETES = ["attempts", "payloads", "tasks"].map(

@@ -12,7 +12,7 @@ import {
   type WakeResult,
 } from "../../model/store.ts";
 import type { NewTask } from "../../model/task.ts";
-import type { Author } from "./author.ts";
+import type { Author } from "./batch-context.ts";
 import {
   ATTEMPT_COLUMNS,
   attemptCells,
@@ -26,7 +26,7 @@ import {
   statusName,
   statusNumber,
 } from "./codec.ts";
-import type { Places } from "./places.ts";
+import type { Places } from "./destination-table.ts";
 import type { Sql } from "./sql.ts";
 
 export interface EndWriter {

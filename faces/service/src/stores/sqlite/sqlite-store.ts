@@ -21,10 +21,10 @@ import {
   startedOf,
   statusName,
 } from "./codec.ts";
+import { Places } from "./destination-table.ts";
 import { discarder } from "./discard.ts";
-import { noteTable, noteWriter } from "./notes.ts";
+import { noteTable, noteWriter } from "./document-table.ts";
 import { openFile } from "./open.ts";
-import { Places } from "./places.ts";
 import { createReader } from "./reader.ts";
 import { ANY_LIMIT, createSql, type Database, type Sql } from "./sql.ts";
 import { sqliteQuery } from "./sqlite-query.ts";

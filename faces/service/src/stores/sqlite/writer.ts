@@ -3,11 +3,11 @@
  * worker that wrote was slower). Each kind of item has a file of its own.
  */
 import type { Batch, CommitResult, NoteText } from "../../model/store.ts";
-import type { Author } from "./author.ts";
+import type { Author } from "./batch-context.ts";
 import { claimWriter } from "./claim-writer.ts";
 import { createWriter } from "./create-writer.ts";
+import type { Places } from "./destination-table.ts";
 import { endWriter } from "./end-writer.ts";
-import type { Places } from "./places.ts";
 import type { Sql } from "./sql.ts";
 
 export function batchWriter(

@@ -1,7 +1,7 @@
 /** Rows 7 and 8 of reliability.md 4B: what a target pours out is not kept, however much it is. */
 import { gzipSync } from "node:zlib";
 import { afterAll, describe, expect, it } from "vitest";
-import { AMPLE, requestTo, testDeliverer } from "./deliver.testing.ts";
+import { AMPLE, requestTo, testDeliverer } from "./deliverer.testing.ts";
 import { type Behaviour, hostileServer } from "./hostile-server.testing.ts";
 import { BODY_KEPT } from "./response.ts";
 

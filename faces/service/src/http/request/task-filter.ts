@@ -1,6 +1,6 @@
 /** Task filter: the fields of a query as the filter that a store understands. */
-import type { TaskFilter } from "../model/store.ts";
-import type { DeadFilterFields, ListQuery } from "./schemas/task-schemas.ts";
+import type { TaskFilter } from "../../model/store.ts";
+import type { DeadFilterFields, ListQuery } from "../../schemas/task-schemas.ts";
 
 /** Pages are another matter, and left out. */
 export function filterOf(query: DeadFilterFields & Pick<ListQuery, "status">): TaskFilter {

@@ -3,10 +3,10 @@
  * events. No label has a URL, a destination or a tenant: those are data of callers.
  */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
-import type { AttemptSummary, EngineEvent } from "../engine/events.ts";
-import type { CommitListener } from "../model/metered-store.ts";
-import type { DestinationRow, TaskCount } from "../model/store.ts";
-import { TASK_STATUSES } from "../model/task.ts";
+import type { AttemptSummary, EngineEvent } from "../../engine/events.ts";
+import type { CommitListener } from "../../model/metered-store.ts";
+import type { DestinationRow, TaskCount } from "../../model/store.ts";
+import { TASK_STATUSES } from "../../model/task.ts";
 
 /** Policies with series of their own. */
 const MAX_POLICIES = 100;

@@ -5,7 +5,7 @@
  */
 import { policySchema } from "@redrive/core";
 import { type Static, Type } from "typebox";
-import { TASK_STATUSES } from "../../model/task.ts";
+import { TASK_STATUSES } from "../model/task.ts";
 
 export const Status = Type.Enum([...TASK_STATUSES]);
 const NullableText = Type.Union([Type.String(), Type.Null()]);

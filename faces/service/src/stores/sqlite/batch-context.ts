@@ -1,7 +1,7 @@
 /**
  * Author: in whose name and under what knowledge a batch is written.
  */
-import type { Place } from "./places.ts";
+import type { Place } from "./destination-table.ts";
 
 /** Who writes, and when. */
 export interface Author {

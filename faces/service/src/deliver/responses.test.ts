@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { classifyOutcome, resolvePolicy } from "@redrive/core";
 import { afterAll, describe, expect, it } from "vitest";
-import { AMPLE, bodyOf, brief, requestTo, SHORT, testDeliverer } from "./deliver.testing.ts";
+import { AMPLE, bodyOf, brief, requestTo, SHORT, testDeliverer } from "./deliverer.testing.ts";
 import { answer, complete } from "./hostile-rows.testing.ts";
 import { type Behaviour, hostileServer } from "./hostile-server.testing.ts";
 

@@ -1,6 +1,6 @@
 /** Known paths: a wrong method is told from a wrong path. */
 import { expect, it } from "vitest";
-import { KnownPaths } from "./known-paths.ts";
+import { KnownPaths } from "./route-methods.ts";
 
 it("knows the methods of a path, with parameters and without", () => {
   const paths = new KnownPaths();

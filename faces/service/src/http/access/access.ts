@@ -5,7 +5,7 @@
  */
 import { type Clock, createRate, type Rate, takeRate } from "@redrive/core";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { serviceError } from "../model/errors.ts";
+import { serviceError } from "../../model/errors.ts";
 import { type KeyBook, type KeyLimits, type KeyRecord, type Scope, verifyKey } from "./keys.ts";
 
 /** Who asks. */

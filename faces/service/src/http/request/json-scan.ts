@@ -3,7 +3,7 @@
  * tell or finds out too late: how deep it is, how wide its objects are, and where the values of the
  * envelope begin and end. It need not know what is legal: the parser judges that.
  */
-import { serviceError } from "../model/errors.ts";
+import { serviceError } from "../../model/errors.ts";
 
 /** Deeper texts parse, but spelling them again ends in a stack overflow. */
 export const MAX_DEPTH = 64;

@@ -6,7 +6,7 @@ import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { DocumentError, type FieldProblem, nearestName, RedriveError } from "@redrive/core";
 import type { FastifyError, FastifyReply, FastifyRequest } from "fastify";
-import { serviceError } from "../model/errors.ts";
+import { serviceError } from "../../model/errors.ts";
 import { PROBLEM_TYPE, problemOf, RETRY_AFTER_SECONDS } from "./problem.ts";
 
 /** Answers an error of any kind. What is the service's own fault is logged whole. */

@@ -4,13 +4,13 @@
  */
 import type { Clock } from "@redrive/core";
 import type { FastifyInstance, FastifyRequest } from "fastify";
-import type { Redrive } from "../redrive.ts";
-import type { Caller, RouteScope } from "./access.ts";
+import type { Redrive } from "../../redrive.ts";
+import type { Caller, RouteScope } from "../access/access.ts";
+import type { Shown } from "../response/views.ts";
 import type { Backlog } from "./backlog.ts";
 import type { Metrics } from "./metrics.ts";
 import type { TaskWatch } from "./task-watch.ts";
 import type { TimeLimit } from "./time-limit.ts";
-import type { Shown } from "./views.ts";
 
 export interface Front {
   readonly redrive: Redrive;

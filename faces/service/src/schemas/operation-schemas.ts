@@ -4,7 +4,7 @@
  */
 import { policySchema } from "@redrive/core";
 import { type Static, Type } from "typebox";
-import { REDRIVE_BOUNDS } from "../../operations/redrive-bounds.ts";
+import { REDRIVE_BOUNDS } from "../model/redrive-bounds.ts";
 import { DeadFilterFields, filterFields } from "./task-schemas.ts";
 
 const NullableText = Type.Union([Type.String(), Type.Null()]);

@@ -1,7 +1,7 @@
 /** Created task: which key counts, and how long is waited. */
 import { DocumentError } from "@redrive/core";
 import { describe, expect, it } from "vitest";
-import { inputOf, inTask, preferredWait } from "./created-task.ts";
+import { inputOf, inTask, preferredWait } from "./create-request.ts";
 
 describe("the key", () => {
   it("comes from the header or the field, without quotes and blanks", () => {

@@ -1,7 +1,7 @@
 /** Tests of delivery against targets that do their worst, through real sockets. */
 import { systemClock } from "@redrive/core";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
-import { AMPLE, bodyOf, brief, requestTo, testDeliverer } from "./deliver.testing.ts";
+import { AMPLE, bodyOf, brief, requestTo, testDeliverer } from "./deliverer.testing.ts";
 import { answer, complete } from "./hostile-rows.testing.ts";
 import { type Behaviour, type HostileServer, hostileServer } from "./hostile-server.testing.ts";
 import { parseSigningSecret, verifyWebhook } from "./signing.ts";

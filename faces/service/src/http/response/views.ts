@@ -4,10 +4,10 @@
  * for and the caller may have them.
  */
 import { isUtf8 } from "node:buffer";
-import { withoutHops } from "../model/hop.ts";
-import { type AttemptLog, type Headers, isEnded, type RetryTask } from "../model/task.ts";
-import { isHarmlessHeader } from "../model/task-headers.ts";
-import type { AttemptView, TaskView } from "./schemas/task-schemas.ts";
+import { withoutHops } from "../../model/hop.ts";
+import { type AttemptLog, type Headers, isEnded, type RetryTask } from "../../model/task.ts";
+import { isHarmlessHeader } from "../../model/task-headers.ts";
+import type { AttemptView, TaskView } from "../../schemas/task-schemas.ts";
 
 const MASK = "***";
 

@@ -1,7 +1,7 @@
 /** JSON bodies: what is refused before it is parsed, and what of a task stays as it came. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { RawJson } from "../intake/task-input.ts";
+import { RawJson } from "../../intake/task-input.ts";
 import { elementsOf, linesOf, parseJson, parseTaskJson } from "./json-body.ts";
 
 const bytes = (text: string) => Buffer.from(text);

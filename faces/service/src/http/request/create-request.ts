@@ -3,7 +3,7 @@
  * words in which a bad policy is refused, and the wait that its caller prefers.
  */
 import { DocumentError, isObject } from "@redrive/core";
-import type { TaskInput } from "../intake/task-input.ts";
+import type { TaskInput } from "../../intake/task-input.ts";
 
 const MAX_WAIT_SECONDS = 25;
 

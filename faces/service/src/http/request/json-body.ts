@@ -5,8 +5,8 @@
  */
 import { isUtf8 } from "node:buffer";
 import { isObject } from "@redrive/core";
-import { RawJson } from "../intake/task-input.ts";
-import { serviceError } from "../model/errors.ts";
+import { RawJson } from "../../intake/task-input.ts";
+import { serviceError } from "../../model/errors.ts";
 import { isBlank, MAX_KEYS, type Scanned, scanJson } from "./json-scan.ts";
 
 /** Fields of anything that is checked name by name; a task's `json` may have more. */

@@ -7,15 +7,15 @@ import { type AbortSignalLike, assertRange, type Clock } from "@redrive/core";
 import { Agent, type Dispatcher } from "undici";
 import { hopsOf } from "../model/hop.ts";
 import type { Headers } from "../model/task.ts";
+import { type Resolver, systemResolver } from "./address-guard/resolver.ts";
+import { checkTarget, type RefusedTarget, type Target } from "./address-guard/target.ts";
+import type { TargetPolicy } from "./address-guard/target-policy.ts";
 import { Attempt, type AttemptCall } from "./attempt.ts";
 import { type AttemptResult, unstarted } from "./attempt-result.ts";
 import { Connector } from "./connector.ts";
 import { Deadlines } from "./deadlines.ts";
 import { givenBy, requestHeaders } from "./request-headers.ts";
-import { type Resolver, systemResolver } from "./resolver.ts";
 import { type SigningKey, signWebhook } from "./signing.ts";
-import { checkTarget, type RefusedTarget, type Target } from "./target.ts";
-import type { TargetPolicy } from "./target-policy.ts";
 import { createTlsSessions } from "./tls-sessions.ts";
 import { cryptoHex, type HexSource, newTraceparent } from "./trace.ts";
 

@@ -3,6 +3,8 @@
  * the DNS as the test plays them.
  */
 import { systemClock } from "@redrive/core";
+import type { Resolver } from "./address-guard/resolver.ts";
+import { createTargetPolicy } from "./address-guard/target-policy.ts";
 import type { AttemptResult } from "./attempt-result.ts";
 import {
   createDeliverer,
@@ -10,9 +12,7 @@ import {
   type DelivererOptions,
   type DeliverOptions,
   type DeliverRequest,
-} from "./deliver.ts";
-import type { Resolver } from "./resolver.ts";
-import { createTargetPolicy } from "./target-policy.ts";
+} from "./deliverer.ts";
 
 /** Every name is this machine. */
 export const everythingHere: Resolver = async () => [{ address: "127.0.0.1", family: 4 }];

@@ -18,9 +18,9 @@ import {
 import { dirname } from "node:path";
 import process from "node:process";
 import { type Clock, causedError, isObject, quote, RedriveError } from "@redrive/core";
-import { parseAllowlist } from "../deliver/allowlist.ts";
-import { serviceError } from "../model/errors.ts";
-import type { FillRandom } from "../model/ids.ts";
+import { parseAllowlist } from "../../deliver/address-guard/allowlist.ts";
+import { serviceError } from "../../model/errors.ts";
+import type { FillRandom } from "../../model/ids.ts";
 
 export const SCOPES = [
   "tasks:create",

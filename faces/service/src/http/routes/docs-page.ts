@@ -3,7 +3,7 @@
  * Every text is escaped, whoever wrote it.
  */
 import { isObject } from "@redrive/core";
-import { problemCatalogue } from "./problem.ts";
+import { problemCatalogue } from "../response/problem.ts";
 
 type Part = Readonly<Record<string, unknown>>;
 

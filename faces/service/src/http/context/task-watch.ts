@@ -3,9 +3,9 @@
  * that is over leaves nothing behind.
  */
 import type { Clock } from "@redrive/core";
-import type { EngineEvent } from "../engine/events.ts";
-import { isEnded, type RetryTask } from "../model/task.ts";
-import type { Redrive } from "../redrive.ts";
+import type { EngineEvent } from "../../engine/events.ts";
+import { isEnded, type RetryTask } from "../../model/task.ts";
+import type { Redrive } from "../../redrive.ts";
 
 /** What is asked of the service. */
 export type WatchedService = Pick<Redrive, "get" | "onEvent">;

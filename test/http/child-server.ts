@@ -4,9 +4,9 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
-import { type Caller, callerOn } from "./front.ts";
+import { type Caller, callerOn } from "./test-server.ts";
 
-const SCRIPT = fileURLToPath(new URL("./served-child.mjs", import.meta.url));
+const SCRIPT = fileURLToPath(new URL("./child-server-process.mjs", import.meta.url));
 
 export class Served {
   readonly caller: Caller;

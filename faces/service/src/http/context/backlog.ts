@@ -3,8 +3,8 @@
  * for all. The count is read apart from the requests and may be a second old.
  */
 import type { Clock } from "@redrive/core";
-import { serviceError } from "../model/errors.ts";
-import type { TaskCount } from "../model/store.ts";
+import { serviceError } from "../../model/errors.ts";
+import type { TaskCount } from "../../model/store.ts";
 
 export type CountTasks = (tenantId: string) => Promise<readonly TaskCount[]>;
 

@@ -1,7 +1,7 @@
 /** Problems: every error has one answer, and what is ours alone is told to nobody. */
 import { DocumentError, RedriveError } from "@redrive/core";
 import { expect, it } from "vitest";
-import { serviceError } from "../model/errors.ts";
+import { serviceError } from "../../model/errors.ts";
 import { problemCatalogue, problemOf } from "./problem.ts";
 
 it("has a status and a sentence for each code", () => {

@@ -4,7 +4,7 @@
  */
 import type { Clock } from "@redrive/core";
 import type { RouteOptions } from "fastify";
-import { serviceError } from "../model/errors.ts";
+import { serviceError } from "../../model/errors.ts";
 
 /** Below the 5 s within which a caller must be answered. */
 const LIMIT_MS = 4500;
