@@ -4,10 +4,10 @@
  */
 import { systemClock } from "@redrive/core";
 import {
-  fileKeyBook,
-  type KeyBook,
+  fileKeyStore,
   type KeyRecord,
-  memoryKeyBook,
+  type KeyStore,
+  memoryKeyStore,
   recordOfKey,
 } from "@redrive/service/http";
 import { storePath } from "./service-config.ts";
@@ -19,9 +19,9 @@ export function keyFileOf(store: string): string | undefined {
 }
 
 /** Undefined if no key is known: anybody may call. */
-export function keysOf(store: string, apiKey: string | undefined): KeyBook | undefined {
+export function keysOf(store: string, apiKey: string | undefined): KeyStore | undefined {
   const path = keyFileOf(store);
-  const file = path === undefined ? memoryKeyBook() : fileKeyBook(path, systemClock);
+  const file = path === undefined ? memoryKeyStore() : fileKeyStore(path, systemClock);
   const given = apiKey ? environmentKey(apiKey) : undefined;
   if (given === undefined) return file.list().length > 0 ? file : undefined;
   return {

@@ -124,7 +124,7 @@ function appOptions(
     ...(keys !== undefined && { keys }),
     ...(hosts !== undefined && { hosts }),
     ...(requestsPerSecond !== undefined && { requestsPerSecond }),
-    ...(mostWaiting !== undefined && { mostWaiting }),
+    ...(mostWaiting !== undefined && { maxWaiting: mostWaiting }),
     ...(logger !== undefined && { logger }),
   };
 }

@@ -3,7 +3,7 @@
  * made before it starts and while it runs; a key is shown once, and only its hash is kept.
  */
 import { quote, RedriveError, systemBytes, systemClock } from "@redrive/core";
-import type { KeyBook, KeyLimits, KeyRecord, Scope } from "@redrive/service/http";
+import type { KeyLimits, KeyRecord, KeyStore, Scope } from "@redrive/service/http";
 import { formatDuration } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples, spanFlag, wholeFlag } from "../flags.ts";
@@ -64,12 +64,12 @@ function addAdd(parent: Command, screen: Screen): void {
 }
 
 /** The book and what it needs are loaded only here: they bring the web server along. */
-async function bookOf({ store }: KeyFlags): Promise<{ book: KeyBook; path: string }> {
+async function bookOf({ store }: KeyFlags): Promise<{ book: KeyStore; path: string }> {
   const { keyFileOf } = await import("../key-books.ts");
   const { DEFAULT_STORE } = await import("../service-config.ts");
-  const { fileKeyBook } = await import("@redrive/service/http");
+  const { fileKeyStore } = await import("@redrive/service/http");
   const path = keyFileOf(store ?? DEFAULT_STORE);
-  if (path !== undefined) return { book: fileKeyBook(path, systemClock), path };
+  if (path !== undefined) return { book: fileKeyStore(path, systemClock), path };
   const message =
     "a store in memory has no file for keys: set REDRIVE_API_KEY, or use --store sqlite:PATH";
   throw new RedriveError("INVALID_ARGUMENT", message);
@@ -103,7 +103,7 @@ function limitsOf({ rate, atOnce, mostWaiting, targets }: AddFlags): { limits?: 
   const limits = {
     ...(rate !== undefined && { requestsPerSecond: rate }),
     ...(atOnce !== undefined && { requestsAtOnce: atOnce }),
-    ...(mostWaiting !== undefined && { mostWaiting }),
+    ...(mostWaiting !== undefined && { maxWaiting: mostWaiting }),
     ...(targets !== undefined && { targets }),
   };
   return Object.keys(limits).length === 0 ? {} : { limits };
@@ -158,11 +158,11 @@ function rowOf(record: KeyRecord, now: number): readonly string[] {
   ];
 }
 
-function limitWords({ requestsPerSecond, requestsAtOnce, mostWaiting, targets }: KeyLimits = {}) {
+function limitWords({ requestsPerSecond, requestsAtOnce, maxWaiting, targets }: KeyLimits = {}) {
   const words = [
     requestsPerSecond && `${requestsPerSecond}/s`,
     requestsAtOnce && `${requestsAtOnce} at once`,
-    mostWaiting && `${mostWaiting} waiting`,
+    maxWaiting && `${maxWaiting} waiting`,
     targets && `to ${targets}`,
   ];
   return words.filter(Boolean).join(", ");

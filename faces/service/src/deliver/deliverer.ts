@@ -5,16 +5,17 @@
  */
 import { type AbortSignalLike, assertRange, type Clock } from "@redrive/core";
 import { Agent, type Dispatcher } from "undici";
+import { memoize } from "../collections/bounded-cache.ts";
 import { hopsOf } from "../model/hop.ts";
 import type { Headers } from "../model/task.ts";
+import { DeadlineTimer } from "../time/deadline-timer.ts";
 import { type Resolver, systemResolver } from "./address-guard/resolver.ts";
 import { checkTarget, type RefusedTarget, type Target } from "./address-guard/target.ts";
 import type { TargetPolicy } from "./address-guard/target-policy.ts";
 import { Attempt, type AttemptCall } from "./attempt.ts";
-import { type AttemptResult, unstarted } from "./attempt-result.ts";
+import { type AttemptResult, notStarted } from "./attempt-result.ts";
 import { Connector } from "./connector.ts";
-import { Deadlines } from "./deadlines.ts";
-import { givenBy, requestHeaders } from "./request-headers.ts";
+import { overridesIn, requestHeaders } from "./request-headers.ts";
 import { type SigningKey, signWebhook } from "./signing.ts";
 import { createTlsSessions } from "./tls-sessions.ts";
 import { cryptoHex, type HexSource, newTraceparent } from "./trace.ts";
@@ -69,9 +70,6 @@ export interface Deliverer {
   /** Always resolves; throws on wrong use only. Any number may be under way at once. */
   deliver(request: DeliverRequest, options: DeliverOptions): Promise<AttemptResult>;
 
-  /** Follows another policy from now on. Idle connections close, running attempts end first. */
-  reload(targets: TargetPolicy): void;
-
   /**
    * Lets running attempts end, then closes every connection; resolves when that is done, also if
    * called twice. Later attempts end as aborted.
@@ -93,23 +91,20 @@ class HttpDeliverer implements Deliverer {
   readonly #clock: Clock;
   readonly #hex: HexSource;
   readonly #connector: Connector;
-  readonly #deadlines: Deadlines;
-  readonly #verdicts = new Map<string, Target | RefusedTarget>();
+  readonly #deadlines: DeadlineTimer;
+  readonly #check: (targetUrl: string) => Target | RefusedTarget;
+  readonly #agent: Agent;
 
-  // Mutable state. A reload replaces the first two; `#closed` is set once.
-  #targets: TargetPolicy;
-  #agent: Agent;
-  /** Settles when the agents of earlier policies have closed. */
-  #retired: Promise<unknown> = Promise.resolve();
+  /** Mutable state: set once, by `close`. */
   #closed: Promise<void> | undefined;
 
   constructor({ clock, targets, resolve = systemResolver(), hex, ca }: DelivererOptions) {
     this.#clock = clock;
-    this.#targets = targets;
     this.#hex = hex ?? cryptoHex();
-    this.#deadlines = new Deadlines(clock);
-    const policy = () => this.#targets;
-    this.#connector = new Connector({ clock, policy, resolve, sessions: createTlsSessions(), ca });
+    this.#deadlines = new DeadlineTimer(clock);
+    this.#check = memoize(MAX_VERDICTS, (targetUrl) => checkTarget(targetUrl, targets));
+    const sessions = createTlsSessions();
+    this.#connector = new Connector({ clock, policy: () => targets, resolve, sessions, ca });
     this.#agent = newAgent(this.#connector);
   }
 
@@ -124,16 +119,8 @@ class HttpDeliverer implements Deliverer {
     return new Promise((settle) => this.#send(dispatch, { request, options, now, settle }));
   }
 
-  reload(targets: TargetPolicy): void {
-    const replaced = this.#agent;
-    this.#targets = targets;
-    this.#verdicts.clear();
-    this.#agent = newAgent(this.#connector);
-    this.#retired = Promise.all([this.#retired, replaced.close()]);
-  }
-
   close(): Promise<void> {
-    this.#closed ??= Promise.all([this.#retired, this.#agent.close()]).then(() => {});
+    this.#closed ??= this.#agent.close();
     return this.#closed;
   }
 
@@ -144,19 +131,10 @@ class HttpDeliverer implements Deliverer {
     this.#connector.opener = undefined;
   }
 
-  #check(targetUrl: string): Target | RefusedTarget {
-    const known = this.#verdicts.get(targetUrl);
-    if (known !== undefined) return known;
-    const verdict = checkTarget(targetUrl, this.#targets);
-    if (this.#verdicts.size >= MAX_VERDICTS) this.#verdicts.clear();
-    this.#verdicts.set(targetUrl, verdict);
-    return verdict;
-  }
-
   #headers(request: DeliverRequest, now: number): string[] {
     const { taskId, attemptNumber, signingKeys, body } = request;
     const hop = hopsOf(request.headers) + 1;
-    const given = givenBy(request.headers);
+    const given = overridesIn(request.headers);
     const idempotencyKey = request.idempotencyKey ?? given.idempotencyKey ?? null;
     const requestId = request.requestId ?? given.requestId ?? `${taskId}-${attemptNumber}`;
     const traceparent = request.traceparent ?? given.traceparent ?? newTraceparent(this.#hex);
@@ -168,7 +146,7 @@ class HttpDeliverer implements Deliverer {
 }
 
 const NO_BODY = new Uint8Array(0);
-const ABORTED = unstarted({ kind: "aborted" }, null);
+const ABORTED = notStarted({ kind: "aborted" }, null);
 
 function newAgent(connector: Connector): Agent {
   return new Agent({
@@ -193,5 +171,5 @@ function dispatchOptions(
 
 function refused({ kind, message }: RefusedTarget): AttemptResult {
   const errorClass = kind === "denied" ? "target-denied" : "invalid-request";
-  return unstarted({ kind: "fault" }, { errorClass, errorMessage: message });
+  return notStarted({ kind: "fault" }, { errorClass, errorMessage: message });
 }

@@ -3,7 +3,7 @@ import { gzipSync } from "node:zlib";
 import { afterAll, describe, expect, it } from "vitest";
 import { AMPLE, requestTo, testDeliverer } from "./deliverer.testing.ts";
 import { type Behaviour, hostileServer } from "./hostile-server.testing.ts";
-import { BODY_KEPT } from "./response.ts";
+import { MAX_STORED_BODY } from "./response.ts";
 
 const MIB = 1 << 20;
 const ATTEMPTS = 20;
@@ -41,7 +41,7 @@ describe("memory", () => {
     await server.close();
     expect(results.map(({ status }) => status)).toEqual(new Array(ATTEMPTS).fill(200));
     for (const { responseBody } of results) {
-      expect(responseBody?.length).toBeLessThanOrEqual(BODY_KEPT);
+      expect(responseBody?.length).toBeLessThanOrEqual(MAX_STORED_BODY);
     }
     expect(most - before).toBeLessThan(MAX_GROWTH);
   });

@@ -5,11 +5,11 @@
 
 export {
   createKey,
-  fileKeyBook,
-  type KeyBook,
+  fileKeyStore,
   type KeyLimits,
   type KeyRecord,
-  memoryKeyBook,
+  type KeyStore,
+  memoryKeyStore,
   type NewKey,
   recordOfKey,
   SCOPES,

@@ -10,15 +10,6 @@ import { DeadFilterFields, filterFields } from "./task-schemas.ts";
 const NullableText = Type.Union([Type.String(), Type.Null()]);
 const NullableInteger = Type.Union([Type.Integer(), Type.Null()]);
 
-export const ProblemSchema = Type.Object({
-  type: Type.String(),
-  title: Type.String(),
-  status: Type.Integer(),
-  code: Type.String({ description: "Stable; see docs/errors.md." }),
-  detail: Type.String(),
-  errors: Type.Optional(Type.Array(Type.Object({ field: Type.String(), message: Type.String() }))),
-});
-
 /** Documentation: core judges. */
 export const PolicyToStore = Type.Unsafe<object>({ ...policySchema() });
 

@@ -21,8 +21,8 @@ export function systemResolver(): Resolver {
   return (name) => {
     const known = underWay.get(name);
     if (known !== undefined) return known;
-    const answer = lookup(name, { all: true }).finally(() => underWay.delete(name));
-    underWay.set(name, answer);
-    return answer;
+    const pending = lookup(name, { all: true }).finally(() => underWay.delete(name));
+    underWay.set(name, pending);
+    return pending;
   };
 }

@@ -59,7 +59,7 @@ export function mayLookUp(policy: TargetPolicy, name: string, port: number): boo
 }
 
 /** A place that an attempt is about to reach, or has reached. */
-export interface Place {
+export interface Endpoint {
   /** As sockets and lookups report it; undefined, as a dead socket does, is denied. */
   readonly address: string | undefined;
   /** The host of the URL: a name, or the address itself. */
@@ -68,7 +68,7 @@ export interface Place {
 }
 
 /** Whether a connection to this address may be used. Fails closed on what does not parse. */
-export function mayReach(policy: TargetPolicy, { address, name, port }: Place): boolean {
+export function mayReach(policy: TargetPolicy, { address, name, port }: Endpoint): boolean {
   const bytes = address === undefined ? undefined : parseAddress(address);
   if (bytes === undefined || isOwn(policy, bytes, port)) return false;
   const bare = bareName(name);

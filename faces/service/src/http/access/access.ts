@@ -6,7 +6,7 @@
 import { type Clock, createRate, type Rate, takeRate } from "@redrive/core";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { serviceError } from "../../model/errors.ts";
-import { type KeyBook, type KeyLimits, type KeyRecord, type Scope, verifyKey } from "./keys.ts";
+import { type KeyLimits, type KeyRecord, type KeyStore, type Scope, verifyKey } from "./keys.ts";
 
 /** Who asks. */
 export interface Caller {
@@ -20,11 +20,11 @@ export type RouteScope = Scope | "public";
 
 export interface AccessOptions {
   /** Undefined: nobody needs a key, which only loopback may offer. */
-  readonly keys: KeyBook | undefined;
+  readonly keys: KeyStore | undefined;
   /** Names, besides those of loopback, that `Host` may give. */
   readonly hosts: readonly string[];
   /** Who a request without keys is. */
-  readonly open: Caller;
+  readonly openCaller: Caller;
   /** What a key may do that has no limits of its own. */
   readonly requestsPerSecond: number;
   readonly requestsAtOnce: number;
@@ -53,11 +53,11 @@ export class Access {
     this.#checkHost(request);
     checkOrigin(request);
     checkEncoding(request);
-    const { keys, open } = this.#options;
-    if (keys === undefined) return open;
-    if (scope === "public") return NOBODY;
+    const { keys, openCaller } = this.#options;
+    if (keys === undefined) return openCaller;
+    if (scope === "public") return PUBLIC_CALLER;
     const record = verifyKey(keys, bearerOf(request), this.#clock.now());
-    if (record === undefined) throw serviceError("UNAUTHENTICATED", KEY_WANTED);
+    if (record === undefined) throw serviceError("UNAUTHENTICATED", KEY_REQUIRED);
     this.#checkRate(record);
     this.#checkUnderWay(record, reply);
     const caller = this.#callerOf(record);
@@ -92,10 +92,10 @@ export class Access {
 
   /** A request is under way until its answer is out, or its caller is gone. */
   #checkUnderWay({ keyId, limits }: KeyRecord, reply: FastifyReply): void {
-    const most = limits?.requestsAtOnce ?? this.#options.requestsAtOnce;
+    const max = limits?.requestsAtOnce ?? this.#options.requestsAtOnce;
     const count = this.#underWay.get(keyId) ?? 0;
-    if (count >= most) {
-      const text = `this API key may have ${most} requests under way at once`;
+    if (count >= max) {
+      const text = `this API key may have ${max} requests under way at once`;
       throw serviceError("TOO_MANY_REQUESTS", text);
     }
     this.#underWay.set(keyId, count + 1);
@@ -118,9 +118,9 @@ export class Access {
 }
 
 /** A stranger at a public route: of no tenant, and with no scope. */
-const NOBODY: Caller = { tenantId: "", scopes: new Set(), limits: {} };
+const PUBLIC_CALLER: Caller = { tenantId: "", scopes: new Set(), limits: {} };
 
-const KEY_WANTED = "send a valid API key as `Authorization: Bearer rdv_...`";
+const KEY_REQUIRED = "send a valid API key as `Authorization: Bearer rdv_...`";
 
 function bearerOf({ headers }: FastifyRequest): string {
   const { authorization = "" } = headers;

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { virtualClock } from "@redrive/core";
 import { afterAll, describe, expect, it } from "vitest";
-import { createKey, fileKeyBook, memoryKeyBook, recordOfKey, verifyKey } from "./keys.ts";
+import { createKey, fileKeyStore, memoryKeyStore, recordOfKey, verifyKey } from "./keys.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-keys-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -25,7 +25,7 @@ describe("a key", () => {
 
   it("is known by its secret, until it ends", () => {
     const { key, record } = createKey(fill, { ...wanted, expiresAt: 2000 });
-    const book = memoryKeyBook([record]);
+    const book = memoryKeyStore([record]);
     expect(verifyKey(book, key, 1999)).toBe(record);
     expect(verifyKey(book, key, 2000)).toBeUndefined();
     expect(verifyKey(book, `${key.slice(0, -1)}~`, 1000)).toBeUndefined();
@@ -46,8 +46,8 @@ describe("a book in a file", () => {
   it("is private, is replaced as a whole, and is seen by another process within a second", async () => {
     const path = join(folder, "keys.json");
     const clock = virtualClock();
-    const served = fileKeyBook(path, clock);
-    const edited = fileKeyBook(path, clock);
+    const served = fileKeyStore(path, clock);
+    const edited = fileKeyStore(path, clock);
     const { key, record } = createKey(fill, wanted);
     edited.add(record);
     expect(statSync(path).mode & 0o777).toBe(0o600);
@@ -64,7 +64,7 @@ describe("a book in a file", () => {
     const path = join(folder, "spoilt.json");
     const clock = virtualClock();
     const told: string[] = [];
-    const book = fileKeyBook(path, clock, (error) => told.push(String(error)));
+    const book = fileKeyStore(path, clock, (error) => told.push(String(error)));
     const { key, record } = createKey(fill, wanted);
     book.add(record);
     const good = readFileSync(path);
@@ -84,13 +84,13 @@ describe("a book in a file", () => {
 
   it("refuses an id that is taken, and a file that is no book", () => {
     const path = join(folder, "other.json");
-    const book = fileKeyBook(path, virtualClock());
+    const book = fileKeyStore(path, virtualClock());
     const { record } = createKey(fill, wanted);
     book.add(record);
     expect(() => book.add(record)).toThrow(/already/);
     expect(book.list()).toEqual([record]);
     writeFileSync(path, "[]");
-    expect(() => fileKeyBook(path, virtualClock())).toThrow(/must hold/);
+    expect(() => fileKeyStore(path, virtualClock())).toThrow(/must hold/);
   });
 
   it.each([
@@ -100,7 +100,7 @@ describe("a book in a file", () => {
   ])("that holds %s is refused by its name", (_what, text, words) => {
     const path = join(folder, "edited.json");
     writeFileSync(path, text);
-    const open = () => fileKeyBook(path, virtualClock());
+    const open = () => fileKeyStore(path, virtualClock());
     expect(open).toThrow(words);
     expect(open).toThrow(expect.objectContaining({ code: "INVALID_ARGUMENT" }));
   });

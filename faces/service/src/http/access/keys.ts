@@ -56,12 +56,12 @@ export interface KeyLimits {
   /** Requests under way at once. */
   readonly requestsAtOnce?: number;
   /** Tasks of its tenant that may wait when it hands over another. */
-  readonly mostWaiting?: number;
+  readonly maxWaiting?: number;
   /** Where its tasks may go and nowhere else: `cidr[:port]` or `name[:port]`, commas between. */
   readonly targets?: string;
 }
 
-export interface KeyBook {
+export interface KeyStore {
   find(keyId: string): KeyRecord | undefined;
   list(): readonly KeyRecord[];
   /** Throws `INVALID_ARGUMENT` if the id is taken. */
@@ -109,13 +109,13 @@ export function recordOfKey(key: string, wanted: NewKey): KeyRecord {
 }
 
 /** Compared with when there is no such key, so that it takes as long. */
-const NOBODY = Buffer.alloc(32);
+const NO_HASH = Buffer.alloc(32);
 
 /** The record of a key that is right and has not ended. */
-export function verifyKey(book: KeyBook, key: string, now: number): KeyRecord | undefined {
+export function verifyKey(keyStore: KeyStore, key: string, now: number): KeyRecord | undefined {
   const parts = partsOf(key) ?? { keyId: "", secret: "" };
-  const record = book.find(parts.keyId);
-  const wanted = record === undefined ? NOBODY : Buffer.from(record.secretHash, "hex");
+  const record = keyStore.find(parts.keyId);
+  const wanted = record === undefined ? NO_HASH : Buffer.from(record.secretHash, "hex");
   const isRight = timingSafeEqual(sha256(parts.secret), wanted);
   const isLive = record !== undefined && now < (record.expiresAt ?? Number.POSITIVE_INFINITY);
   return isRight && isLive ? record : undefined;
@@ -131,78 +131,78 @@ function sha256(text: string): Buffer {
 }
 
 /** Keys that end with the process: those of the environment, and of tests. */
-export function memoryKeyBook(records: readonly KeyRecord[] = []): KeyBook {
+export function memoryKeyStore(records: readonly KeyRecord[] = []): KeyStore {
   const byId = new Map(records.map((record) => [record.keyId, record]));
   return {
     find: (keyId) => byId.get(keyId),
     list: () => [...byId.values()],
     add(record) {
-      if (byId.has(record.keyId)) throw taken(record.keyId);
+      if (byId.has(record.keyId)) throw duplicateKey(record.keyId);
       byId.set(record.keyId, record);
     },
     revoke: (keyId) => byId.delete(keyId),
   };
 }
 
-const LOOK_AGAIN_MS = 1000;
+const REFRESH_MS = 1000;
 
 /**
  * Keys in a file. One that does not exist holds no keys; one that cannot be read throws. If it
- * becomes unreadable later, the keys that were known go on, and `spoilt` is told once (default: a
+ * becomes unreadable later, the keys that were known go on, and `onUnreadable` is lastMessage once (default: a
  * warning of the process): whoever calls is not to learn of it, nor to be shut out by it.
  */
-export function fileKeyBook(
+export function fileKeyStore(
   path: string,
   clock: Clock,
-  spoilt: (error: Error) => void = (error) => process.emitWarning(error.message),
-): KeyBook {
+  onUnreadable: (error: Error) => void = (error) => process.emitWarning(error.message),
+): KeyStore {
   let records = new Map<string, KeyRecord>();
   let stamp = "";
-  let lookedMs = Number.NEGATIVE_INFINITY;
-  let told = "";
+  let loadedMs = Number.NEGATIVE_INFINITY;
+  let lastMessage = "";
 
-  function look(): void {
-    lookedMs = clock.monotonicMs();
+  function load(): void {
+    loadedMs = clock.monotonicMs();
     const found = stampOf(path);
     if (found === stamp) return;
-    records = new Map(readBook(path).map((record) => [record.keyId, record]));
+    records = new Map(readKeyFile(path).map((record) => [record.keyId, record]));
     stamp = found;
   }
 
-  function lookAgain(): void {
+  function refresh(): void {
     try {
-      look();
-      told = "";
+      load();
+      lastMessage = "";
     } catch (error) {
       const { message } = error as Error;
-      if (message !== told) spoilt(error as Error);
-      told = message;
+      if (message !== lastMessage) onUnreadable(error as Error);
+      lastMessage = message;
     }
   }
 
   function write(): void {
-    writeBook(path, [...records.values()]);
+    writeKeyFile(path, [...records.values()]);
     stamp = stampOf(path);
   }
 
-  look();
+  load();
   return {
     find(keyId) {
-      if (clock.monotonicMs() - lookedMs >= LOOK_AGAIN_MS) lookAgain();
+      if (clock.monotonicMs() - loadedMs >= REFRESH_MS) refresh();
       return records.get(keyId);
     },
     list() {
-      lookAgain();
+      refresh();
       return [...records.values()];
     },
     add(record) {
-      look();
-      if (records.has(record.keyId)) throw taken(record.keyId);
+      load();
+      if (records.has(record.keyId)) throw duplicateKey(record.keyId);
       records.set(record.keyId, record);
       write();
     },
     revoke(keyId) {
-      look();
+      load();
       if (!records.delete(keyId)) return false;
       write();
       return true;
@@ -221,26 +221,27 @@ function stampOf(path: string): string {
   }
 }
 
-function readBook(path: string): readonly KeyRecord[] {
+function readKeyFile(path: string): readonly KeyRecord[] {
   if (stampOf(path) === "") return [];
-  const book = parsed(path);
-  const keys: unknown = isObject(book) ? book["keys"] : undefined;
-  if (!Array.isArray(keys)) throw badBook(path, 'it must hold { "keys": [...] }');
-  const bad = keys.findIndex((key) => !isRecord(key));
-  if (bad >= 0) throw badBook(path, `keys[${bad}] is no key as \`redrive keys add\` writes them`);
+  const keyStore = parseFile(path);
+  const keys: unknown = isObject(keyStore) ? keyStore["keys"] : undefined;
+  if (!Array.isArray(keys)) throw invalidKeyFile(path, 'it must hold { "keys": [...] }');
+  const bad = keys.findIndex((key) => !isKeyRecord(key));
+  if (bad >= 0)
+    throw invalidKeyFile(path, `keys[${bad}] is no key as \`redrive keys add\` writes them`);
   return keys as readonly KeyRecord[];
 }
 
-function parsed(path: string): unknown {
+function parseFile(path: string): unknown {
   try {
     return JSON.parse(readFileSync(path, "utf8"));
   } catch (cause) {
-    throw badBook(path, "it cannot be read as JSON", cause);
+    throw invalidKeyFile(path, "it cannot be read as JSON", cause);
   }
 }
 
 /** The file may have been edited by hand: what is compared and shown must be what it seems. */
-function isRecord(key: unknown): boolean {
+function isKeyRecord(key: unknown): boolean {
   if (!isObject(key)) return false;
   const { keyId, tenantId, secretHash, scopes, expiresAt, limits = {} } = key;
   return (
@@ -253,15 +254,15 @@ function isRecord(key: unknown): boolean {
   );
 }
 
-function badBook(path: string, why: string, cause?: unknown): Error {
+function invalidKeyFile(path: string, why: string, cause?: unknown): Error {
   return serviceError("INVALID_ARGUMENT", `the keys in ${path} are of no use: ${why}`, cause);
 }
 
 /** Keys are often made before the first start, which would make the folder. */
-function writeBook(path: string, keys: readonly KeyRecord[]): void {
+function writeKeyFile(path: string, keys: readonly KeyRecord[]): void {
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-    replaceBook(path, keys);
+    replaceKeyFile(path, keys);
   } catch (cause) {
     const message = `cannot keep keys in ${path}: ${(cause as Error).message}`;
     throw causedError("INVALID_ARGUMENT", message, cause);
@@ -269,7 +270,7 @@ function writeBook(path: string, keys: readonly KeyRecord[]): void {
 }
 
 /** All of it or nothing: a crash leaves the old book or the new one. */
-function replaceBook(path: string, keys: readonly KeyRecord[]): void {
+function replaceKeyFile(path: string, keys: readonly KeyRecord[]): void {
   const draft = `${path}.new`;
   const file = openSync(draft, "w", 0o600);
   try {
@@ -281,6 +282,6 @@ function replaceBook(path: string, keys: readonly KeyRecord[]): void {
   renameSync(draft, path);
 }
 
-function taken(keyId: string): Error {
+function duplicateKey(keyId: string): Error {
   return new RedriveError("INVALID_ARGUMENT", `there is a key ${quote(keyId)} already`);
 }

@@ -8,49 +8,53 @@ import type { TaskCount } from "../../model/store.ts";
 
 export type CountTasks = (tenantId: string) => Promise<readonly TaskCount[]>;
 
-interface Seen {
+interface CachedCount {
   waiting: number;
-  atMs: number;
+  readMs: number;
 }
 
-const LOOK_AGAIN_MS = 1000;
+const REFRESH_MS = 1000;
 
 export class Backlog {
   readonly #clock: Clock;
   readonly #count: CountTasks;
-  readonly #most: number;
-  readonly #seen = new Map<string, Seen>();
+  readonly #maxWaiting: number;
+  readonly #cached = new Map<string, CachedCount>();
 
-  constructor(clock: Clock, count: CountTasks, most: number) {
+  constructor(clock: Clock, count: CountTasks, maxWaiting: number) {
     this.#clock = clock;
     this.#count = count;
-    this.#most = most;
+    this.#maxWaiting = maxWaiting;
   }
 
   /** Throws `QUEUE_FULL` if the tenant had too many when it was last looked. */
-  check(tenantId: string, most: number = this.#most): void {
-    const seen = this.#seenOf(tenantId);
-    if (this.#clock.monotonicMs() - seen.atMs >= LOOK_AGAIN_MS) void this.#look(tenantId, seen);
-    if (seen.waiting < most) return;
-    throw serviceError("QUEUE_FULL", `${seen.waiting} tasks are waiting; at most ${most} may`);
+  check(tenantId: string, maxWaiting: number = this.#maxWaiting): void {
+    const cached = this.#cachedFor(tenantId);
+    if (this.#clock.monotonicMs() - cached.readMs >= REFRESH_MS)
+      void this.#refresh(tenantId, cached);
+    if (cached.waiting < maxWaiting) return;
+    throw serviceError(
+      "QUEUE_FULL",
+      `${cached.waiting} tasks are waiting; at most ${maxWaiting} may`,
+    );
   }
 
-  #seenOf(tenantId: string): Seen {
-    let seen = this.#seen.get(tenantId);
-    if (seen === undefined) {
-      seen = { waiting: 0, atMs: Number.NEGATIVE_INFINITY };
-      this.#seen.set(tenantId, seen);
+  #cachedFor(tenantId: string): CachedCount {
+    let cached = this.#cached.get(tenantId);
+    if (cached === undefined) {
+      cached = { waiting: 0, readMs: Number.NEGATIVE_INFINITY };
+      this.#cached.set(tenantId, cached);
     }
-    return seen;
+    return cached;
   }
 
   /** A count that fails leaves the one before: the store's own trouble is told elsewhere. */
-  async #look(tenantId: string, seen: Seen): Promise<void> {
-    seen.atMs = this.#clock.monotonicMs();
+  async #refresh(tenantId: string, cached: CachedCount): Promise<void> {
+    cached.readMs = this.#clock.monotonicMs();
     try {
       const counts = await this.#count(tenantId);
       const open = counts.filter(({ status }) => status === "PENDING" || status === "IN_FLIGHT");
-      seen.waiting = open.reduce((sum, { count }) => sum + count, 0);
+      cached.waiting = open.reduce((sum, { count }) => sum + count, 0);
     } catch {
       return;
     }

@@ -6,13 +6,13 @@ import type { Clock } from "@redrive/core";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Redrive } from "../../redrive.ts";
 import type { Caller, RouteScope } from "../access/access.ts";
-import type { Shown } from "../response/views.ts";
+import type { Visibility } from "../response/views.ts";
 import type { Backlog } from "./backlog.ts";
 import type { Metrics } from "./metrics.ts";
 import type { TaskWatch } from "./task-watch.ts";
 import type { TimeLimit } from "./time-limit.ts";
 
-export interface Front {
+export interface HttpContext {
   readonly redrive: Redrive;
   readonly clock: Clock;
   readonly limit: TimeLimit;
@@ -22,7 +22,7 @@ export interface Front {
 }
 
 /** Adds some routes to the app. */
-export type AddRoutes = (app: FastifyInstance, front: Front) => void;
+export type AddRoutes = (app: FastifyInstance, context: HttpContext) => void;
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -56,7 +56,7 @@ export function callerOf({ caller }: FastifyRequest): Caller {
 }
 
 /** What the caller may see, given what it asked for. */
-export function shownTo(request: FastifyRequest, withBody: boolean): Shown {
+export function visibilityFor(request: FastifyRequest, withBody: boolean): Visibility {
   const { scopes } = callerOf(request);
   return { withBody, mayReadPayload: scopes.has("payload:read") || scopes.has("admin") };
 }

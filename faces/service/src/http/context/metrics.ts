@@ -91,7 +91,7 @@ export class Metrics {
       COMMIT_ITEMS,
     );
     this.#stops = [
-      source.onEvent((event) => this.#hear(event)),
+      source.onEvent((event) => this.#onEvent(event)),
       source.onCommit((commit) => {
         commits.observe(commit.durationMs / 1000);
         items.observe(commit.items);
@@ -140,13 +140,13 @@ export class Metrics {
     });
   }
 
-  #hear(event: EngineEvent): void {
+  #onEvent(event: EngineEvent): void {
     if (event.type === "attempt.started") {
       this.#lags.observe((event.lagMs ?? 0) / 1000);
       return;
     }
     const policy = this.#policyLabel(event.policyId);
-    if (event.attempt !== undefined) this.#noteAttempt(event.attempt, policy);
+    if (event.attempt !== undefined) this.#recordAttempt(event.attempt, policy);
     if (event.type === "task.exhausted") {
       this.#exhausted.inc({ reason: event.reason ?? "unknown", policy });
     }
@@ -169,7 +169,7 @@ export class Metrics {
     return policyId;
   }
 
-  #noteAttempt(attempt: AttemptSummary, policy: string): void {
+  #recordAttempt(attempt: AttemptSummary, policy: string): void {
     const outcome = outcomeLabel(attempt);
     this.#attempts.inc({ outcome, policy });
     this.#durations.observe({ outcome, policy }, attempt.durationMs / 1000);

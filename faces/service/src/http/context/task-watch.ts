@@ -11,11 +11,11 @@ import type { Redrive } from "../../redrive.ts";
 export type WatchedService = Pick<Redrive, "get" | "onEvent">;
 
 /** What is known of a task when the wait for its end is over. */
-export interface Seen {
+export interface WatchResult {
   /** As it was last seen; null: there is none; undefined: the store has not said. */
   readonly task: RetryTask | null | undefined;
   /** Why it could not be looked at in the end. */
-  readonly trouble?: unknown;
+  readonly error?: unknown;
 }
 
 export class TaskWatch {
@@ -27,11 +27,11 @@ export class TaskWatch {
   constructor(clock: Clock, service: WatchedService) {
     this.#clock = clock;
     this.#service = service;
-    this.#stopListening = service.onEvent((event) => this.#hear(event));
+    this.#stopListening = service.onEvent((event) => this.#onEvent(event));
   }
 
   /** The task once it has ended, or as it is after `waitMs`. A store that fails ends the wait. */
-  async ended(taskId: string, tenantId: string, waitMs: number): Promise<Seen> {
+  async waitForEnd(taskId: string, tenantId: string, waitMs: number): Promise<WatchResult> {
     const look = () => this.#service.get(taskId, tenantId);
     let task: RetryTask | null | undefined;
     let wake: () => void = () => {};
@@ -46,8 +46,8 @@ export class TaskWatch {
       if (task === null || isEnded(task.status)) return { task };
       await woken;
       return { task: await look() };
-    } catch (trouble) {
-      return { task, trouble };
+    } catch (error) {
+      return { task, error };
     } finally {
       cancel();
       this.#remove(taskId, wake);
@@ -65,7 +65,7 @@ export class TaskWatch {
     for (const wakes of this.#waiting.values()) for (const wake of wakes) wake();
   }
 
-  #hear({ type, taskId }: EngineEvent): void {
+  #onEvent({ type, taskId }: EngineEvent): void {
     if (this.#waiting.size === 0 || taskId === undefined) return;
     const isEnd =
       type === "task.succeeded" || type === "task.exhausted" || type === "task.cancelled";

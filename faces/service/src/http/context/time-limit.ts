@@ -5,70 +5,53 @@
 import type { Clock } from "@redrive/core";
 import type { RouteOptions } from "fastify";
 import { serviceError } from "../../model/errors.ts";
+import { DeadlineTimer, type TimerEntry } from "../../time/deadline-timer.ts";
 
 /** Below the 5 s within which a caller must be answered. */
 const LIMIT_MS = 4500;
-
-interface Waiting {
-  readonly dueMs: number;
-  readonly reject: (error: Error) => void;
-}
 
 /** Limits the whole answer of a route, unless the route says that it limits its own steps. */
 export function limitRoute(limit: TimeLimit, route: RouteOptions): void {
   if (route.config?.limit === "own") return;
   const { handler } = route;
   route.handler = function limited(request, reply) {
-    const answer: unknown = handler.call(this, request, reply);
-    return answer instanceof Promise ? limit.guard(answer) : answer;
+    const result: unknown = handler.call(this, request, reply);
+    return result instanceof Promise ? limit.guard(result) : result;
   };
 }
 
 export class TimeLimit {
   readonly #clock: Clock;
-  /** In the order in which they are due. */
-  readonly #waiting = new Set<Waiting>();
-  #isArmed = false;
+  readonly #timer: DeadlineTimer;
 
   constructor(clock: Clock) {
     this.#clock = clock;
+    this.#timer = new DeadlineTimer(clock);
   }
 
-  /** As `work`, but rejects with `STORE_UNAVAILABLE` when that takes too long. */
+  /** Settles like `work`, but rejects with `STORE_UNAVAILABLE` after 4.5 s. */
   guard<T>(work: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      const waiting = { dueMs: this.#clock.monotonicMs() + LIMIT_MS, reject };
-      this.#waiting.add(waiting);
-      if (!this.#isArmed) this.#arm(LIMIT_MS);
+      const entry: TimerEntry = {
+        deadlineMs: this.#clock.monotonicMs() + LIMIT_MS,
+        slot: -1,
+        expire: () => reject(storeTimedOut()),
+      };
+      this.#timer.add(entry);
       work.then(
         (value) => {
-          this.#waiting.delete(waiting);
+          this.#timer.remove(entry);
           resolve(value);
         },
         (error: unknown) => {
-          this.#waiting.delete(waiting);
+          this.#timer.remove(entry);
           reject(error);
         },
       );
     });
   }
+}
 
-  #arm(ms: number): void {
-    this.#isArmed = true;
-    this.#clock.alarm(ms, () => this.#ring(), true);
-  }
-
-  #ring(): void {
-    this.#isArmed = false;
-    const nowMs = this.#clock.monotonicMs();
-    for (const waiting of this.#waiting) {
-      if (waiting.dueMs > nowMs) {
-        this.#arm(waiting.dueMs - nowMs);
-        return;
-      }
-      this.#waiting.delete(waiting);
-      const text = `the store did not answer within ${LIMIT_MS} ms`;
-      waiting.reject(serviceError("STORE_UNAVAILABLE", text));
-    }
-  }
+function storeTimedOut(): Error {
+  return serviceError("STORE_UNAVAILABLE", `the store did not respond within ${LIMIT_MS} ms`);
 }

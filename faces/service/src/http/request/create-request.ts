@@ -8,7 +8,7 @@ import type { TaskInput } from "../../intake/task-input.ts";
 const MAX_WAIT_SECONDS = 25;
 
 /** The input with the header's key. What is wrong with it is found where all inputs are checked. */
-export function inputOf(body: unknown, header: unknown): TaskInput {
+export function readTaskInput(body: unknown, header: unknown): TaskInput {
   return (isObject(body) ? withKey(body, header) : body) as TaskInput;
 }
 
@@ -39,7 +39,7 @@ function wrongKey(message: string): Error {
 }
 
 /** Of a policy that came with a task, the fields are the task's `policy.*`. */
-export function inTask(error: unknown): unknown {
+export function asTaskError(error: unknown): unknown {
   if (!(error instanceof DocumentError) || error.code !== "INVALID_POLICY") return error;
   const problems = error.problems.map((problem) => ({
     ...problem,
@@ -49,7 +49,7 @@ export function inTask(error: unknown): unknown {
 }
 
 /** Seconds of `Prefer: wait=n` (RFC 7240), 25 at most; 0 without one. */
-export function preferredWait(prefer: string | string[] | undefined): number {
+export function preferredWaitSeconds(prefer: string | string[] | undefined): number {
   if (prefer === undefined) return 0;
   const [, seconds = "0"] = /(?:^|[,;\s])wait\s*=\s*"?(\d{1,9})/i.exec(String(prefer)) ?? [];
   return Math.min(MAX_WAIT_SECONDS, Number(seconds));

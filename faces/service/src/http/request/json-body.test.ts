@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { RawJson } from "../../intake/task-input.ts";
-import { elementsOf, linesOf, parseJson, parseTaskJson } from "./json-body.ts";
+import { arrayElements, ndjsonLines, parseJson, parseTaskJson } from "./json-body.ts";
 
 const bytes = (text: string) => Buffer.from(text);
 // Names that reach a prototype are refused, which has tests of its own.
@@ -88,22 +88,22 @@ describe("a batch", () => {
   it("is taken apart without being parsed", () => {
     fc.assert(
       fc.property(fc.array(fc.jsonValue({ maxDepth: 3 }), { minLength: 1 }), (values) => {
-        const parts = elementsOf(bytes(JSON.stringify(values, null, 1)));
+        const parts = arrayElements(bytes(JSON.stringify(values, null, 1)));
         expect(parts.map((part) => JSON.parse(part.toString()))).toEqual(
           values.map((value) => JSON.parse(JSON.stringify(value))),
         );
       }),
     );
-    expect(elementsOf(bytes(" [ ] "))).toEqual([]);
+    expect(arrayElements(bytes(" [ ] "))).toEqual([]);
   });
 
   it.each(["{}", "[{}", "[{}] x", "[{}]]", ""])("refuses %j", (text) => {
-    expect(() => elementsOf(bytes(text))).toThrow();
+    expect(() => arrayElements(bytes(text))).toThrow();
   });
 
   it("may come in lines", () => {
     expect(
-      linesOf(bytes('{"a":1}\r\n\n{"b":2}')).map((line) => JSON.parse(line.toString())),
+      ndjsonLines(bytes('{"a":1}\r\n\n{"b":2}')).map((line) => JSON.parse(line.toString())),
     ).toEqual([{ a: 1 }, { b: 2 }]);
   });
 });

@@ -7,7 +7,7 @@ import { isUtf8 } from "node:buffer";
 import { isObject } from "@redrive/core";
 import { RawJson } from "../../intake/task-input.ts";
 import { serviceError } from "../../model/errors.ts";
-import { isBlank, MAX_KEYS, type Scanned, scanJson } from "./json-scan.ts";
+import { isBlank, type JsonScanResult, MAX_KEYS, scanJson } from "./json-scan.ts";
 
 /** Fields of anything that is checked name by name; a task's `json` may have more. */
 const MAX_FIELDS = 200;
@@ -16,32 +16,32 @@ const JSON_KEY = Buffer.from("json");
 
 /** A whole JSON text. */
 export function parseJson(bytes: Buffer): unknown {
-  const { widest } = checked(bytes);
-  if (widest > MAX_FIELDS) throw tooWide(MAX_FIELDS);
-  return safe(bytes.toString("utf8"));
+  const { maxKeys } = checkAndScan(bytes);
+  if (maxKeys > MAX_FIELDS) throw tooWide(MAX_FIELDS);
+  return parseSafely(bytes.toString("utf8"));
 }
 
 /** A task: as `parseJson`, but the value of `json` stays the bytes that it came as. */
 export function parseTaskJson(bytes: Buffer): unknown {
-  const scanned = checked(bytes);
-  if (scanned.widest > MAX_KEYS) throw tooWide(MAX_KEYS);
-  const value = safe(bytes.toString("utf8"));
+  const scanned = checkAndScan(bytes);
+  if (scanned.maxKeys > MAX_KEYS) throw tooWide(MAX_KEYS);
+  const value = parseSafely(bytes.toString("utf8"));
   if (!isObject(value)) return value;
-  if (scanned.widest > MAX_FIELDS) assertNarrow(value);
+  if (scanned.maxKeys > MAX_FIELDS) assertNarrow(value);
   return Object.hasOwn(value, "json") ? { ...value, json: rawJson(bytes, scanned) } : value;
 }
 
 /** The elements of a JSON array, each as its bytes. */
-export function elementsOf(bytes: Buffer): readonly Buffer[] {
+export function arrayElements(bytes: Buffer): readonly Buffer[] {
   const text = bytes.toString("utf8", 0, 64).trimStart();
   if (!text.startsWith("[")) throw malformed("a batch must be a JSON array of tasks, or NDJSON");
-  const { values, end } = checked(bytes);
+  const { values, end } = checkAndScan(bytes);
   if (end < 0 || !isBlank(bytes, end, bytes.length)) throw malformed("the body is no legal JSON");
   return values.map(({ start, end }) => bytes.subarray(start, end));
 }
 
 /** The lines of NDJSON; blank ones do not count. */
-export function linesOf(bytes: Buffer): readonly Buffer[] {
+export function ndjsonLines(bytes: Buffer): readonly Buffer[] {
   const lines: Buffer[] = [];
   for (let start = 0; start < bytes.length; ) {
     const newline = bytes.indexOf(0x0a, start);
@@ -52,21 +52,21 @@ export function linesOf(bytes: Buffer): readonly Buffer[] {
   return lines;
 }
 
-function checked(bytes: Buffer): Scanned {
+function checkAndScan(bytes: Buffer): JsonScanResult {
   if (bytes.length === 0) throw malformed("the request has no body: JSON is required");
   if (!isUtf8(bytes)) throw malformed("JSON must be UTF-8");
   if (bytes[0] === 0xef && bytes[1] === 0xbb) throw malformed("JSON must have no byte order mark");
   return scanJson(bytes);
 }
 
-function safe(text: string): unknown {
-  const value = parsed(text);
+function parseSafely(text: string): unknown {
+  const value = parseText(text);
   // Only such a text can have a dangerous name: one that spells it, or that escapes characters.
   if (/__proto__|constructor|\\u/.test(text)) assertNoPrototype(value);
   return value;
 }
 
-function parsed(text: string): unknown {
+function parseText(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
@@ -92,7 +92,7 @@ function assertNarrow({ json: _, ...rest }: Readonly<Record<string, unknown>>): 
   if (isWide(rest)) throw tooWide(MAX_FIELDS);
 }
 
-function rawJson(bytes: Buffer, { values }: Scanned): RawJson {
+function rawJson(bytes: Buffer, { values }: JsonScanResult): RawJson {
   const named = values.flatMap(({ key, start, end }) => (key ? [{ key, start, end }] : []));
   for (const { key } of named) {
     if (bytes.subarray(key.start, key.end).includes(0x5c)) {
@@ -115,8 +115,8 @@ function trimmed(bytes: Buffer, start: number, end: number): Uint8Array {
   return Uint8Array.prototype.slice.call(bytes, first, last);
 }
 
-function tooWide(most: number): Error {
-  return serviceError("INVALID_REQUEST", `an object must have at most ${most} fields`);
+function tooWide(max: number): Error {
+  return serviceError("INVALID_REQUEST", `an object must have at most ${max} fields`);
 }
 
 function malformed(message: string, cause?: unknown): Error {

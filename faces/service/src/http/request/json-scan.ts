@@ -22,28 +22,28 @@ const CLOSE_OBJECT = 0x7d;
 /** Stands for the commas of an array: no number of them makes it count. */
 const ARRAY = Number.NEGATIVE_INFINITY;
 
-export interface Span {
+export interface ByteRange {
   readonly start: number;
   readonly end: number;
 }
 
 /** A value of the outermost object (then it has a key) or array. */
-export interface ScannedValue extends Span {
-  readonly key: Span | undefined;
+export interface ScannedValue extends ByteRange {
+  readonly key: ByteRange | undefined;
 }
 
 /** What the scan found out. */
-export interface Scanned {
+export interface JsonScanResult {
   /** In order. */
   readonly values: readonly ScannedValue[];
-  /** Keys of the widest object. */
-  readonly widest: number;
+  /** Keys of the maxKeys object. */
+  readonly maxKeys: number;
   /** Behind the bracket that closes the outermost; -1: nothing does. */
   readonly end: number;
 }
 
 /** Throws `INVALID_REQUEST` for a text that is too deep. */
-export function scanJson(bytes: Uint8Array): Scanned {
+export function scanJson(bytes: Uint8Array): JsonScanResult {
   const scan = new JsonScan(bytes);
   for (let at = 0; at < bytes.length; at++) {
     if (bytes[at] === QUOTE) at = scan.text(at);
@@ -52,15 +52,15 @@ export function scanJson(bytes: Uint8Array): Scanned {
   return scan;
 }
 
-class JsonScan implements Scanned {
+class JsonScan implements JsonScanResult {
   readonly values: ScannedValue[] = [];
-  widest = 0;
+  maxKeys = 0;
   end = -1;
   readonly #bytes: Uint8Array;
   /** Commas seen in each object that is open; arrays may be as wide as they like. */
   readonly #commas: number[] = [];
-  #lastText: Span | undefined;
-  #key: Span | undefined;
+  #lastText: ByteRange | undefined;
+  #key: ByteRange | undefined;
   #start = 0;
 
   constructor(bytes: Uint8Array) {
@@ -99,7 +99,7 @@ class JsonScan implements Scanned {
 
   #close(at: number): void {
     this.#endValue(at);
-    this.widest = Math.max(this.widest, (this.#commas.pop() ?? ARRAY) + 1);
+    this.maxKeys = Math.max(this.maxKeys, (this.#commas.pop() ?? ARRAY) + 1);
     if (this.#commas.length === 0 && this.end < 0) this.end = at + 1;
   }
 

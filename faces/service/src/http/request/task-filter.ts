@@ -3,7 +3,7 @@ import type { TaskFilter } from "../../model/store.ts";
 import type { DeadFilterFields, ListQuery } from "../../schemas/task-schemas.ts";
 
 /** Pages are another matter, and left out. */
-export function filterOf(query: DeadFilterFields & Pick<ListQuery, "status">): TaskFilter {
+export function toTaskFilter(query: DeadFilterFields & Pick<ListQuery, "status">): TaskFilter {
   const { status, label, policyId, destination, idempotencyKey, reason, lastStatus } = query;
   const { createdFrom, createdTo, finishedFrom, finishedTo } = query;
   const filter = {

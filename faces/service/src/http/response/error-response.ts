@@ -10,11 +10,11 @@ import { serviceError } from "../../model/errors.ts";
 import { PROBLEM_TYPE, problemOf, RETRY_AFTER_SECONDS } from "./problem.ts";
 
 /** Answers an error of any kind. What is the service's own fault is logged whole. */
-export function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const known = codedError(error);
   const problem = problemOf(known);
   const { status } = problem;
-  if (status >= 500) logFault(error, problem.title, request, reply);
+  if (status >= 500) logServerError(error, problem.title, request, reply);
   const seconds = RETRY_AFTER_SECONDS[status];
   if (seconds !== undefined) reply.header("retry-after", String(seconds));
   if (status === 401) reply.header("www-authenticate", 'Bearer realm="redrive"');
@@ -22,11 +22,11 @@ export function answerError(error: unknown, request: FastifyRequest, reply: Fast
   // and dropped, for as long as a request may take.
   if (status === 413) reply.removeHeader("connection");
   const text = JSON.stringify(problem);
-  void reply.code(status).header("content-type", PROBLEM_TYPE).serializer(asIs).send(text);
+  void reply.code(status).header("content-type", PROBLEM_TYPE).serializer(unchanged).send(text);
 }
 
 /** The answer names the request as the log does: whoever got it can ask the operator. */
-export function logFault(
+export function logServerError(
   error: unknown,
   title: string,
   request: FastifyRequest,
@@ -36,7 +36,7 @@ export function logFault(
   reply.header("x-request-id", request.id);
 }
 
-const asIs = (payload: unknown) => payload as string;
+const unchanged = (payload: unknown) => payload as string;
 
 /** Fastify's own codes in ours. */
 const FASTIFY_CODES: Readonly<Record<string, (message: string) => Error>> = {
@@ -54,7 +54,7 @@ function codedError(error: unknown): unknown {
   if (error instanceof RedriveError) return error;
   const { code = "", validation, statusCode = 500, message } = error as Partial<FastifyError>;
   if (validation !== undefined)
-    return new DocumentError("INVALID_ARGUMENT", problemsOf(validation));
+    return new DocumentError("INVALID_ARGUMENT", fieldProblems(validation));
   const coded = FASTIFY_CODES[code];
   if (coded !== undefined) return coded(message ?? "");
   if (statusCode >= 500) return error;
@@ -64,27 +64,27 @@ function codedError(error: unknown): unknown {
 type Validation = NonNullable<FastifyError["validation"]>;
 
 /** What a schema found, in the words of the house. */
-function problemsOf(validation: Validation): readonly FieldProblem[] {
+function fieldProblems(validation: Validation): readonly FieldProblem[] {
   return validation.map(({ keyword, instancePath, params, message = "" }) => {
     const path = instancePath.slice(1).replaceAll("/", ".");
     const { additionalProperty, missingProperty } = params as Record<string, unknown>;
     if (keyword === "additionalProperties") return unknownField(path, String(additionalProperty));
-    const field = keyword === "required" ? joined(path, String(missingProperty)) : path;
+    const field = keyword === "required" ? joinPath(path, String(missingProperty)) : path;
     return {
       field,
       value: undefined,
-      message: `${field || "the body"} ${spelled(message, params)}`,
+      message: `${field || "the body"} ${describeKeyword(message, params)}`,
     };
   });
 }
 
-function spelled(message: string, params: object): string {
+function describeKeyword(message: string, params: object): string {
   const { allowedValues } = params as { allowedValues?: readonly unknown[] };
   return allowedValues === undefined ? message : `must be one of ${allowedValues.join(", ")}`;
 }
 
 function unknownField(path: string, name: string): FieldProblem {
-  const field = joined(path, name);
+  const field = joinPath(path, name);
   const near = nearestName(name, FIELD_NAMES);
   const hint = near === undefined ? "" : `, did you mean ${JSON.stringify(near)}?`;
   const message = `unknown field ${JSON.stringify(field.slice(0, 100))}${hint}`;
@@ -98,12 +98,12 @@ const FIELD_NAMES = [
   ...["group", "filter", "taskIds", "ratePerSecond", "canary", "dryRun", "version"],
 ];
 
-function joined(path: string, name: string): string {
+function joinPath(path: string, name: string): string {
   return path === "" ? name : `${path}.${name}`;
 }
 
 /** Answers what Node's parser refused: there is no request, only a socket. */
-export function answerSocket(error: NodeJS.ErrnoException, socket: Socket): void {
+export function sendSocketError(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === "ECONNRESET" || !socket.writable) {
     socket.destroy();
     return;

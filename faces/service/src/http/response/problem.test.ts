@@ -2,10 +2,10 @@
 import { DocumentError, RedriveError } from "@redrive/core";
 import { expect, it } from "vitest";
 import { serviceError } from "../../model/errors.ts";
-import { problemCatalogue, problemOf } from "./problem.ts";
+import { problemCatalog, problemOf } from "./problem.ts";
 
 it("has a status and a sentence for each code", () => {
-  for (const { code, status, title } of problemCatalogue()) {
+  for (const { code, status, title } of problemCatalog()) {
     expect(status).toBeGreaterThanOrEqual(400);
     expect(title.length).toBeGreaterThan(10);
     expect(problemOf(new RedriveError(code, "what was wrong")).status).toBe(status);

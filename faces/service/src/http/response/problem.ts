@@ -64,7 +64,7 @@ const STATUSES: Readonly<Partial<Record<ErrorCode, readonly [status: number, tit
 };
 
 /** Every code that an answer can have, for the page that tells them. */
-export function problemCatalogue(): readonly Pick<ProblemDocument, "code" | "status" | "title">[] {
+export function problemCatalog(): readonly Pick<ProblemDocument, "code" | "status" | "title">[] {
   return Object.entries(STATUSES).map(([code, [status, title]]) => {
     return { code: code as ErrorCode, status, title };
   });

@@ -1,9 +1,9 @@
 /** Known paths: a wrong method is told from a wrong path. */
 import { expect, it } from "vitest";
-import { KnownPaths } from "./route-methods.ts";
+import { RouteMethods } from "./route-methods.ts";
 
 it("knows the methods of a path, with parameters and without", () => {
-  const paths = new KnownPaths();
+  const paths = new RouteMethods();
   paths.add("/tasks", ["POST"]);
   paths.add("/tasks", "GET");
   paths.add("/tasks/:id", "DELETE");

@@ -2,7 +2,7 @@
  * Known paths: which methods a path has, so that a wrong method is told from a wrong path.
  */
 
-export class KnownPaths {
+export class RouteMethods {
   readonly #methods = new Map<string, { readonly pattern: RegExp; readonly names: Set<string> }>();
 
   add(path: string, methods: string | readonly string[]): void {

@@ -12,14 +12,14 @@ import type { AttemptView, TaskView } from "../../schemas/task-schemas.ts";
 const MASK = "***";
 
 /** What of a payload is to be shown. */
-export interface Shown {
+export interface Visibility {
   /** The caller has `payload:read`. */
   readonly mayReadPayload: boolean;
   /** It asked for bodies. */
   readonly withBody: boolean;
 }
 
-export function viewTask(task: RetryTask, { mayReadPayload, withBody }: Shown): TaskView {
+export function viewTask(task: RetryTask, { mayReadPayload, withBody }: Visibility): TaskView {
   const { status, body } = task;
   const url = (text: string) => (mayReadPayload ? text : maskQuery(text));
   return {
@@ -53,7 +53,10 @@ export function viewTask(task: RetryTask, { mayReadPayload, withBody }: Shown): 
   };
 }
 
-export function viewAttempt(attempt: AttemptLog, { mayReadPayload, withBody }: Shown): AttemptView {
+export function viewAttempt(
+  attempt: AttemptLog,
+  { mayReadPayload, withBody }: Visibility,
+): AttemptView {
   const { responseBody, ...rest } = attempt;
   if (!withBody || !mayReadPayload || responseBody === null) return rest;
   return isUtf8(responseBody)

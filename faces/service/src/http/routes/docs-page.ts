@@ -3,7 +3,7 @@
  * Every text is escaped, whoever wrote it.
  */
 import { isObject } from "@redrive/core";
-import { problemCatalogue } from "../response/problem.ts";
+import { problemCatalog } from "../response/problem.ts";
 
 type Part = Readonly<Record<string, unknown>>;
 
@@ -33,7 +33,7 @@ export function docsPage(openapi: unknown): string {
 <body><h1>${title}</h1><p>${escapeHtml(textOf(info["description"]))}</p>
 <p>For programs: <a href="/openapi.json">openapi.json</a>.</p>
 ${sections.join("\n")}
-<section><h2>problems</h2><table>${problemCatalogue().map(spellProblem).join("")}</table></section></body></html>
+<section><h2>problems</h2><table>${problemCatalog().map(renderProblem).join("")}</table></section></body></html>
 `;
 }
 
@@ -44,31 +44,29 @@ function operationsByTag(paths: Part): Map<string, string[]> {
       const operation = partOf(item)[method];
       if (!isObject(operation)) continue;
       const tag = textOf(listOf(operation["tags"])[0]) || "other";
-      byTag.set(tag, [...(byTag.get(tag) ?? []), spellOperation(method, path, operation)]);
+      byTag.set(tag, [...(byTag.get(tag) ?? []), renderOperation(method, path, operation)]);
     }
   }
   return byTag;
 }
 
-function spellOperation(method: string, path: string, operation: Part): string {
+function renderOperation(method: string, path: string, operation: Part): string {
   const parameters = listOf(operation["parameters"]).map(partOf);
   const rows = [
-    ...parameters.map((one) => spellRow(textOf(one["name"]), { ...partOf(one["schema"]), ...one })),
+    ...parameters.map((one) =>
+      renderRow(textOf(one["name"]), { ...partOf(one["schema"]), ...one }),
+    ),
     ...Object.entries(bodyFields(operation)).map(([name, schema]) =>
-      spellRow(name, partOf(schema)),
+      renderRow(name, partOf(schema)),
     ),
   ];
-  const answers = Object.keys(partOf(operation["responses"])).map(escapeHtml).join(", ");
+  const statuses = Object.keys(partOf(operation["responses"])).map(escapeHtml).join(", ");
   return `<article><h3><span class="method">${escapeHtml(method)}</span> <span class="path">${escapeHtml(path)}</span></h3>
 <p>${escapeHtml(textOf(operation["summary"]))}. ${escapeHtml(textOf(operation["description"]))}</p>
-${rows.length === 0 ? "" : `<table>${rows.join("")}</table>`}<p>Answers: ${answers}.</p></article>`;
+${rows.length === 0 ? "" : `<table>${rows.join("")}</table>`}<p>Answers: ${statuses}.</p></article>`;
 }
 
-function spellProblem({
-  code,
-  status,
-  title,
-}: ReturnType<typeof problemCatalogue>[number]): string {
+function renderProblem({ code, status, title }: ReturnType<typeof problemCatalog>[number]): string {
   return `<tr id="${code}"><td><code>${code}</code></td><td>${status}</td><td>${escapeHtml(title)}</td></tr>`;
 }
 
@@ -77,7 +75,7 @@ function bodyFields(operation: Part): Part {
   return partOf(partOf(partOf(content["application/json"])["schema"])["properties"]);
 }
 
-function spellRow(name: string, schema: Part): string {
+function renderRow(name: string, schema: Part): string {
   const type = textOf(schema["type"]) || listOf(schema["enum"]).map(textOf).join(" | ");
   return `<tr><td><code>${escapeHtml(name)}</code></td><td>${escapeHtml(type)}</td><td>${escapeHtml(textOf(schema["description"]))}</td></tr>`;
 }

@@ -36,9 +36,9 @@ const HEADERS = {
 
 /** Where the builder puts files that are named after their content. */
 const HASHED = /^assets\//u;
-const FOR_EVER = "public, max-age=31536000, immutable";
+const IMMUTABLE = "public, max-age=31536000, immutable";
 /** Asked again every time, and answered with 304 while nothing changed. */
-const ASK_AGAIN = "no-cache";
+const REVALIDATE = "no-cache";
 
 const NOT_BUILT =
   "the pages are not built: run `npm run build` (or `npm start`), then start this again";
@@ -49,7 +49,7 @@ const open = {
 };
 
 /** Adds the pages of a folder to a front; without an `index.html` in it, a sentence that says so. */
-export function addPageRoutes(app: FastifyInstance, folder: string): void {
+export function addWebPageRoutes(app: FastifyInstance, folder: string): void {
   app.get("/ui", open, async (_, reply) => reply.redirect("ui/", 308));
   if (!existsSync(join(folder, "index.html"))) {
     for (const path of ["/ui/", "/ui/*"]) {
@@ -73,15 +73,15 @@ function filesBelow(folder: string, prefix = ""): readonly string[] {
 
 function addFile(app: FastifyInstance, folder: string, name: string): void {
   let file: File | undefined;
-  const answer = async (request: FastifyRequest, reply: FastifyReply) => {
+  const respond = async (request: FastifyRequest, reply: FastifyReply) => {
     file ??= readFile(folder, name);
     return send(file, request, reply);
   };
-  for (const path of pathsOf(name)) app.get(path, open, answer);
+  for (const path of routePaths(name)) app.get(path, open, respond);
 }
 
 /** `index.html` is the folder itself, and a page answers without its ending too. */
-function pathsOf(name: string): readonly string[] {
+function routePaths(name: string): readonly string[] {
   const path = `/ui/${encodeURI(name)}`;
   if (!name.endsWith(".html")) return [path];
   return [path, path.replace(/(?:index)?\.html$/u, "")];
@@ -102,7 +102,7 @@ function readFile(folder: string, name: string): File {
   const gzipped = gzipSync(body, { level: 9 });
   return {
     type: TYPES[extname(name)] as string,
-    cache: HASHED.test(name) ? FOR_EVER : ASK_AGAIN,
+    cache: HASHED.test(name) ? IMMUTABLE : REVALIDATE,
     etag: `"${createHash("sha256").update(body).digest("base64url").slice(0, 22)}"`,
     body,
     gzipped: gzipped.length < body.length * 0.9 ? gzipped : undefined,

@@ -4,29 +4,29 @@
 import type { Note, NoteTable, NoteText } from "../../model/store.ts";
 import { keyOf } from "./rows.ts";
 
-export interface MemoryNotes extends NoteTable {
+export interface MemoryDocuments extends NoteTable {
   /** Writes over whatever stands. */
-  write(note: NoteText): void;
+  write(document: NoteText): void;
 }
 
-export function memoryNotes(): MemoryNotes {
-  const notes = new Map<string, Note>();
+export function memoryDocuments(): MemoryDocuments {
+  const documents = new Map<string, Note>();
   return {
-    write(note) {
-      const key = keyOf(note.kind, note.tenantId, note.id);
-      notes.set(key, { ...note, version: (notes.get(key)?.version ?? 0) + 1 });
+    write(document) {
+      const key = keyOf(document.kind, document.tenantId, document.id);
+      documents.set(key, { ...document, version: (documents.get(key)?.version ?? 0) + 1 });
     },
-    async put(note) {
-      const key = keyOf(note.kind, note.tenantId, note.id);
-      if ((notes.get(key)?.version ?? 0) !== note.version - 1) return false;
-      notes.set(key, note);
+    async put(document) {
+      const key = keyOf(document.kind, document.tenantId, document.id);
+      if ((documents.get(key)?.version ?? 0) !== document.version - 1) return false;
+      documents.set(key, document);
       return true;
     },
-    get: async (kind, tenantId, id) => notes.get(keyOf(kind, tenantId, id)) ?? null,
+    get: async (kind, tenantId, id) => documents.get(keyOf(kind, tenantId, id)) ?? null,
     async list(kind) {
-      const found = [...notes.values()].filter((note) => note.kind === kind);
+      const found = [...documents.values()].filter((document) => document.kind === kind);
       return found.sort((one, other) => (one.id < other.id ? -1 : 1));
     },
-    remove: async (kind, tenantId, id) => notes.delete(keyOf(kind, tenantId, id)),
+    remove: async (kind, tenantId, id) => documents.delete(keyOf(kind, tenantId, id)),
   };
 }

@@ -13,20 +13,20 @@ import {
 } from "./codec.ts";
 import type { Sql } from "./sql.ts";
 
-export interface Place {
+export interface StoredDestination {
   readonly id: number;
   row: DestinationRow;
 }
 
 /** How counts have changed: by destination number times 8 plus status. */
-type Steps = Map<number, number>;
+type CountChanges = Map<number, number>;
 
-export class Places {
+export class DestinationTable {
   readonly #statements: ReturnType<typeof statementsOf>;
-  readonly #byName = new Map<string, Place>();
-  readonly #byId = new Map<number, Place>();
+  readonly #byName = new Map<string, StoredDestination>();
+  readonly #byId = new Map<number, StoredDestination>();
   readonly #nodes = new Map<string, number>();
-  readonly #steps: Steps = new Map();
+  readonly #steps: CountChanges = new Map();
 
   constructor(sql: Sql) {
     this.#statements = statementsOf(sql);
@@ -44,15 +44,15 @@ export class Places {
     }
   }
 
-  #keep(id: number, row: DestinationRow): Place {
-    const place = { id, row };
-    this.#byName.set(`${row.tenantId}\n${row.name}`, place);
-    this.#byId.set(id, place);
-    return place;
+  #keep(id: number, row: DestinationRow): StoredDestination {
+    const stored = { id, row };
+    this.#byName.set(`${row.tenantId}\n${row.name}`, stored);
+    this.#byId.set(id, stored);
+    return stored;
   }
 
   /** The destination, numbered now if it is new. */
-  of(tenantId: string, name: string): Place {
+  getOrInsert(tenantId: string, name: string): StoredDestination {
     const known = this.#byName.get(`${tenantId}\n${name}`);
     if (known !== undefined) return known;
     const row = blankDestination(tenantId, name);
@@ -60,10 +60,10 @@ export class Places {
     return this.#keep(Number(lastInsertRowid), row);
   }
 
-  byId(id: number): Place {
-    const place = this.#byId.get(id);
-    if (place === undefined) throw new Error(`a task names destination ${id}, which is not there`);
-    return place;
+  byId(id: number): StoredDestination {
+    const stored = this.#byId.get(id);
+    if (stored === undefined) throw new Error(`a task names destination ${id}, which is not there`);
+    return stored;
   }
 
   /** Null if nobody has written a row for it. */
@@ -72,15 +72,15 @@ export class Places {
     return row === undefined || row.version === 0 ? null : row;
   }
 
-  /** Null: written. Otherwise the row that stands; the place is then among the `refused`. */
-  write({ row }: DestinationWrite, refused: Set<Place>): DestinationRow | null {
-    const place = this.of(row.tenantId, row.name);
-    if (place.row.version !== row.version - 1) {
-      refused.add(place);
-      return place.row;
+  /** Null: written. Otherwise the row that stands; the stored is then among the `refused`. */
+  write({ row }: DestinationWrite, refused: Set<StoredDestination>): DestinationRow | null {
+    const stored = this.getOrInsert(row.tenantId, row.name);
+    if (stored.row.version !== row.version - 1) {
+      refused.add(stored);
+      return stored.row;
     }
-    this.#statements.update.run(...destinationCells(row).slice(2), place.id);
-    place.row = row;
+    this.#statements.update.run(...destinationCells(row).slice(2), stored.id);
+    stored.row = row;
     return null;
   }
 
@@ -101,12 +101,12 @@ export class Places {
   }
 
   /** Moves a task between states in the counts; written by `flush`, within the transaction. */
-  tally(place: Place, from: TaskStatus | null, to: TaskStatus | null): void {
-    if (from !== null) this.#step(place, from, -1);
-    if (to !== null) this.#step(place, to, 1);
+  tally(stored: StoredDestination, from: TaskStatus | null, to: TaskStatus | null): void {
+    if (from !== null) this.#step(stored, from, -1);
+    if (to !== null) this.#step(stored, to, 1);
   }
 
-  #step({ id }: Place, status: TaskStatus, by: number): void {
+  #step({ id }: StoredDestination, status: TaskStatus, by: number): void {
     const key = id * 8 + statusNumber(status);
     this.#steps.set(key, (this.#steps.get(key) ?? 0) + by);
   }

@@ -6,7 +6,7 @@ import type { Note, NoteTable, NoteText } from "../../model/store.ts";
 import type { Cell } from "./codec.ts";
 import type { Sql } from "./sql.ts";
 
-const NOTES = `CREATE TABLE IF NOT EXISTS notes (
+const CREATE_TABLE = `CREATE TABLE IF NOT EXISTS notes (
   kind TEXT NOT NULL,
   tenant_id TEXT NOT NULL,
   id TEXT NOT NULL,
@@ -19,15 +19,15 @@ const COLUMNS = "kind, tenant_id, id, version, text";
 const THIS_ONE = "kind = ? AND tenant_id = ? AND id = ?";
 
 /** Makes the table where it is missing, and returns what writes over whatever stands in it. */
-export function noteWriter(sql: Sql): (note: NoteText) => void {
-  sql.transaction(() => sql.prepare(NOTES).run());
+export function documentWriter(sql: Sql): (document: NoteText) => void {
+  sql.transaction(() => sql.prepare(CREATE_TABLE).run());
   const upsert = sql.prepare(`INSERT INTO notes VALUES (?, ?, ?, 1, ?)
     ON CONFLICT DO UPDATE SET version = version + 1, text = excluded.text`);
   return ({ kind, tenantId, id, text }) => void upsert.run(kind, tenantId, id, text);
 }
 
 /** The table is there: `noteWriter` has made it. */
-export function noteTable(sql: Sql): NoteTable {
+export function documentTable(sql: Sql): NoteTable {
   const insert = sql.prepare("INSERT OR IGNORE INTO notes VALUES (?, ?, ?, ?, ?)");
   const update = sql.prepare(
     `UPDATE notes SET version = ?, text = ? WHERE ${THIS_ONE} AND version = ?`,
@@ -45,19 +45,19 @@ export function noteTable(sql: Sql): NoteTable {
   }
 
   return {
-    put: async (note) => sql.transaction(() => put(note)),
+    put: async (document) => sql.transaction(() => put(document)),
     async get(kind, tenantId, id) {
       const cells = sql.read(() => select.get(kind, tenantId, id));
-      return cells === undefined ? null : noteOf(cells as unknown as readonly Cell[]);
+      return cells === undefined ? null : documentOf(cells as unknown as readonly Cell[]);
     },
     async list(kind) {
-      return (sql.read(() => selectKind.all(kind)) as unknown as Cell[][]).map(noteOf);
+      return (sql.read(() => selectKind.all(kind)) as unknown as Cell[][]).map(documentOf);
     },
     remove: async (kind, tenantId, id) =>
       sql.transaction(() => Number(remove.run(kind, tenantId, id).changes) > 0),
   };
 }
 
-function noteOf([kind, tenantId, id, version, text]: readonly Cell[]): Note {
+function documentOf([kind, tenantId, id, version, text]: readonly Cell[]): Note {
   return { kind, tenantId, id, version, text } as Note;
 }

@@ -7,7 +7,7 @@
 import type { Cancel, Clock } from "@redrive/core";
 
 /** Something that must end in time. */
-export interface Timed {
+export interface TimerEntry {
   /** On the clock's monotonic scale. */
   readonly deadlineMs: number;
   /** Its place in the list, kept by `Deadlines`; -1 outside. */
@@ -16,13 +16,13 @@ export interface Timed {
   expire(): void;
 }
 
-export class Deadlines {
+export class DeadlineTimer {
   readonly #clock: Clock;
 
   // Mutable state. While anyone is in, the alarm rings no later than the earliest deadline. A list
   // and not a set: a set that is filled and emptied all the time is copied again and again, and its
   // old copies keep every attempt of the last second from being collected young.
-  readonly #members: Timed[] = [];
+  readonly #members: TimerEntry[] = [];
   #ringsAtMs = Number.POSITIVE_INFINITY;
   #cancel: Cancel | undefined;
 
@@ -30,13 +30,13 @@ export class Deadlines {
     this.#clock = clock;
   }
 
-  join(member: Timed): void {
+  add(member: TimerEntry): void {
     member.slot = this.#members.push(member) - 1;
     if (member.deadlineMs < this.#ringsAtMs) this.#arm(member.deadlineMs);
   }
 
   /** Leaving does not move the alarm: it will ring, find nobody late and be set for the next. */
-  leave(member: Timed): void {
+  remove(member: TimerEntry): void {
     if (member.slot < 0) return;
     const last = this.#members.pop();
     if (last !== undefined && last !== member) {
@@ -71,8 +71,8 @@ export class Deadlines {
     if (earliestMs < this.#ringsAtMs) this.#arm(earliestMs);
   }
 
-  #expire(member: Timed): void {
-    this.leave(member);
+  #expire(member: TimerEntry): void {
+    this.remove(member);
     member.expire();
   }
 }

@@ -3,7 +3,7 @@
  * policy that it had or the newest version of that.
  */
 
-import { givenBy } from "../deliver/request-headers.ts";
+import { overridesIn } from "../deliver/request-headers.ts";
 import { assertKeyTargets } from "../intake/key-targets.ts";
 import type { Policies } from "../intake/policies.ts";
 import type { Secrets } from "../intake/secrets.ts";
@@ -11,7 +11,7 @@ import type { NewId } from "../model/ids.ts";
 import type { TaskFilter, TaskPage, TaskQuery } from "../model/store.ts";
 import type { NewTask } from "../model/task.ts";
 import { markOf, type RedriveJob } from "./redrive-job.ts";
-import { againOf } from "./redriven-task.ts";
+import { redrivenTask } from "./redriven-task.ts";
 import { REDRIVEN, type Skip, type Skips, skipOf, skippedIn, withSkip } from "./skips.ts";
 
 export interface RedriveCount {
@@ -21,7 +21,7 @@ export interface RedriveCount {
   readonly skips: readonly Skips[];
 }
 
-export interface LetterParts {
+export interface RedriverParts {
   readonly query: Pick<TaskQuery, "get" | "list">;
   readonly policies: Policies;
   readonly secrets: Secrets;
@@ -32,14 +32,14 @@ export interface LetterParts {
 }
 
 /** The redrive that a new task is of: its mark, and where it may send. */
-export type RedriveOf = Pick<RedriveJob, "redriveId" | "targets">;
+export type RedriveScope = Pick<RedriveJob, "redriveId" | "targets">;
 
 const PAGE = 100;
 
-export class RedriveLetters {
-  readonly #parts: LetterParts;
+export class DeadLetterRedriver {
+  readonly #parts: RedriverParts;
 
-  constructor(parts: LetterParts) {
+  constructor(parts: RedriverParts) {
     this.#parts = parts;
   }
 
@@ -47,7 +47,7 @@ export class RedriveLetters {
    * False if it is no dead letter, or was redriven before. Throws `UNKNOWN_POLICY` if nothing is left
    * of its policy, `TARGET_DENIED` if the redrive may not send where it goes or is called back.
    */
-  async one(taskId: string, tenantId: string, redrive?: RedriveOf): Promise<boolean> {
+  async redriveOne(taskId: string, tenantId: string, redrive?: RedriveScope): Promise<boolean> {
     const { query, policies, secrets, newId, create } = this.#parts;
     const source = await query.get(tenantId, taskId);
     if (source?.status !== "EXHAUSTED" || source.redrivenTo !== null) return false;
@@ -57,17 +57,17 @@ export class RedriveLetters {
     const marked = redrive ? id.slice(0, 19) + markOf(redrive.redriveId, taskId) : id;
     // A secret that cannot be had stays as it is: the new task ends by it, as the old one would.
     const opened = secrets.open(source);
-    const sentKey = opened === null ? undefined : givenBy(opened.headers).idempotencyKey;
-    const again = againOf(opened ?? source, sentKey, marked, now);
-    const choice = await policies.chooseAgain(tenantId, source);
+    const sentKey = opened === null ? undefined : overridesIn(opened.headers).idempotencyKey;
+    const task = redrivenTask(opened ?? source, sentKey, marked, now);
+    const choice = await policies.rechoose(tenantId, source);
     try {
-      return await create(secrets.seal({ ...again, ...choice }));
+      return await create(secrets.seal({ ...task, ...choice }));
     } finally {
       policies.release(tenantId, choice.policyId);
     }
   }
 
-  async all(filter: Omit<TaskFilter, "status">, tenantId: string): Promise<RedriveCount> {
+  async redriveAll(filter: Omit<TaskFilter, "status">, tenantId: string): Promise<RedriveCount> {
     const dead = { ...filter, status: "EXHAUSTED" } as const;
     let cursor: string | null | undefined;
     let redriven = 0;
@@ -91,7 +91,7 @@ export class RedriveLetters {
   /** Why it was left as it is; undefined: it was redriven. */
   async #tried(taskId: string, tenantId: string): Promise<Skip | undefined> {
     try {
-      return (await this.one(taskId, tenantId)) ? undefined : REDRIVEN;
+      return (await this.redriveOne(taskId, tenantId)) ? undefined : REDRIVEN;
     } catch (error) {
       const skip = skipOf(error);
       if (skip === undefined) throw error;

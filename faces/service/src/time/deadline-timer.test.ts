@@ -2,13 +2,13 @@
 import { virtualClock } from "@redrive/core";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { Deadlines, type Timed } from "./deadlines.ts";
+import { DeadlineTimer, type TimerEntry } from "./deadline-timer.ts";
 
 function bench() {
   const clock = virtualClock();
-  const deadlines = new Deadlines(clock);
+  const deadlines = new DeadlineTimer(clock);
   const expired: [string, number][] = [];
-  const member = (name: string, deadlineMs: number): Timed => ({
+  const member = (name: string, deadlineMs: number): TimerEntry => ({
     deadlineMs,
     slot: -1,
     expire: () => expired.push([name, clock.monotonicMs()]),
@@ -24,7 +24,7 @@ describe("deadlines", () => {
       ["a", 100],
       ["b", 200],
     ] as const) {
-      deadlines.join(member(name, ms));
+      deadlines.add(member(name, ms));
     }
     await clock.advance(1000);
     expect(expired).toEqual([
@@ -38,10 +38,10 @@ describe("deadlines", () => {
   it("spare those who left", async () => {
     const { clock, deadlines, expired, member } = bench();
     const early = member("early", 100);
-    deadlines.join(early);
-    deadlines.join(member("late", 200));
-    deadlines.leave(early);
-    deadlines.leave(early);
+    deadlines.add(early);
+    deadlines.add(member("late", 200));
+    deadlines.remove(early);
+    deadlines.remove(early);
     await clock.advance(1000);
     expect(expired).toEqual([["late", 200]]);
   });
@@ -49,9 +49,9 @@ describe("deadlines", () => {
   it("need one alarm for any number, and none for nobody", async () => {
     const { clock, deadlines, member } = bench();
     const members = Array.from({ length: 100 }, (_, n) => member(String(n), 1000 + n));
-    for (const one of members) deadlines.join(one);
+    for (const one of members) deadlines.add(one);
     expect(clock.pending()).toBe(1);
-    for (const one of members) deadlines.leave(one);
+    for (const one of members) deadlines.remove(one);
     await clock.advance(2000);
     expect(clock.pending()).toBe(0);
   });
@@ -59,15 +59,15 @@ describe("deadlines", () => {
   it("bear members who join and leave while others expire", async () => {
     const { clock, deadlines, expired, member } = bench();
     const spared = member("spared", 100);
-    deadlines.join({
+    deadlines.add({
       deadlineMs: 100,
       slot: -1,
       expire: () => {
-        deadlines.leave(spared);
-        deadlines.join(member("joined", 150));
+        deadlines.remove(spared);
+        deadlines.add(member("joined", 150));
       },
     });
-    deadlines.join(spared);
+    deadlines.add(spared);
     await clock.advance(1000);
     expect(expired).toEqual([["joined", 150]]);
   });
@@ -78,9 +78,9 @@ describe("deadlines", () => {
       fc.asyncProperty(plan, async (entries) => {
         const { clock, deadlines, expired, member } = bench();
         const members = entries.map(({ ms }, index) => member(String(index), ms));
-        for (const one of members) deadlines.join(one);
+        for (const one of members) deadlines.add(one);
         entries.forEach(({ leaves }, index) => {
-          if (leaves) deadlines.leave(members[index]!);
+          if (leaves) deadlines.remove(members[index]!);
         });
         await clock.advance(100);
         const stayed = entries.flatMap(({ ms, leaves }, index) =>
