@@ -4,9 +4,10 @@
  */
 import type { ClaimRequest, ClaimResult, StartedTask } from "../../model/store.ts";
 import { type BatchContext, mayClaim } from "./batch-context.ts";
-import { type Cell, laneNumber, STARTED_COLUMNS, startedOf } from "./codec.ts";
+import { type Cell, laneNumber } from "./codec.ts";
 import type { DestinationTable } from "./destination-table.ts";
 import { ANY_LIMIT, type Sql } from "./sql.ts";
+import { STARTED_COLUMNS, startedOf } from "./task-rows.ts";
 
 export function claimWriter(
   sql: Sql,

@@ -5,9 +5,10 @@
 import type { Create, CreateResult, StartedTask } from "../../model/store.ts";
 import type { NewTask } from "../../model/task.ts";
 import { type BatchContext, mayClaim } from "./batch-context.ts";
-import { type Cell, payloadCells } from "./codec.ts";
+import type { Cell } from "./codec.ts";
 import type { DestinationTable } from "./destination-table.ts";
 import type { Sql } from "./sql.ts";
+import { INSERT_PAYLOAD, payloadCells } from "./task-rows.ts";
 
 export function createWriter(
   sql: Sql,
@@ -19,9 +20,7 @@ export function createWriter(
     sql.prepare(`INSERT INTO tasks (tenant_id, task_id, destination_id, status, lane,
     next_attempt_at, attempt_number, claim_epoch, claimed_by, claimed_at, last_delay_ms,
     abandoned_count) VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?, 0, 0)`);
-  const insertPayload = sql.prepare(
-    "INSERT INTO payloads VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-  );
+  const insertPayload = sql.prepare(INSERT_PAYLOAD);
 
   return (create, context) => {
     const { task, claimVersion } = create;

@@ -4,13 +4,7 @@
  */
 import { blankDestination, type DestinationRow, type DestinationWrite } from "../../model/store.ts";
 import type { TaskStatus } from "../../model/task.ts";
-import {
-  type Cell,
-  DESTINATION_COLUMNS,
-  destinationCells,
-  destinationOf,
-  statusNumber,
-} from "./codec.ts";
+import { type Cell, columnList, placeholders, positionsOf, statusNumber } from "./codec.ts";
 import type { Sql } from "./sql.ts";
 
 export interface StoredDestination {
@@ -40,7 +34,7 @@ export class DestinationTable {
     this.#nodes.clear();
     this.#steps.clear();
     for (const cells of this.#statements.selectAll.all() as unknown as readonly Cell[][]) {
-      this.#keep(cells[9] as number, destinationOf(cells));
+      this.#keep(cells[DESTINATION_ID] as number, destinationOf(cells));
     }
   }
 
@@ -79,7 +73,7 @@ export class DestinationTable {
       refused.add(stored);
       return stored.row;
     }
-    this.#statements.update.run(...destinationCells(row).slice(2), stored.id);
+    this.#statements.update.run(...destinationState(row), stored.id);
     stored.row = row;
     return null;
   }
@@ -121,15 +115,70 @@ export class DestinationTable {
 
 function statementsOf(sql: Sql) {
   return {
-    selectAll: sql.prepare(`SELECT ${DESTINATION_COLUMNS}, destination_id FROM destinations`),
-    insert: sql.prepare(
-      `INSERT INTO destinations (${DESTINATION_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?)`,
-    ),
-    update: sql.prepare(`UPDATE destinations SET version = ?, document = ?, paused_at = ?,
-      gate_until = ?, breaker_state = ?, open_until = ?, open_count = ? WHERE destination_id = ?`),
+    selectAll: sql.prepare(SELECT_DESTINATIONS),
+    insert: sql.prepare(INSERT_DESTINATION),
+    update: sql.prepare(UPDATE_DESTINATION),
     selectNode: sql.prepare("SELECT node_number FROM nodes WHERE node_id = ?"),
     insertNode: sql.prepare("INSERT INTO nodes (node_id, lease_until) VALUES (?, 0)"),
     addCount: sql.prepare(`INSERT INTO counts (destination_id, status, count) VALUES (?, ?, ?)
       ON CONFLICT DO UPDATE SET count = count + excluded.count`),
   };
+}
+
+/** The columns that name a destination; its row is found by them and they never change. */
+const DESTINATION_NAME = { tenantId: "tenant_id", name: "name" } as const;
+
+const DESTINATION_STATE = {
+  version: "version",
+  document: "document",
+  pausedAt: "paused_at",
+  gateUntil: "gate_until",
+  breakerState: "breaker_state",
+  openUntil: "open_until",
+  openCount: "open_count",
+} as const;
+
+const DESTINATION = { ...DESTINATION_NAME, ...DESTINATION_STATE } as const;
+const DESTINATION_FIELDS = Object.keys(DESTINATION) as readonly (keyof typeof DESTINATION)[];
+const STATE_FIELDS = Object.keys(DESTINATION_STATE) as readonly (keyof typeof DESTINATION_STATE)[];
+
+const SELECT_DESTINATIONS = `SELECT ${columnList(DESTINATION)}, destination_id
+  FROM destinations`;
+
+/** The position of `destination_id` in a row of `SELECT_DESTINATIONS`. */
+const DESTINATION_ID = DESTINATION_FIELDS.length;
+
+const INSERT_DESTINATION = `INSERT INTO destinations (${columnList(DESTINATION)})
+  VALUES (${placeholders(DESTINATION)})`;
+
+/** Takes the cells of `destinationState`, then the id. */
+const UPDATE_DESTINATION = `UPDATE destinations
+  SET ${STATE_FIELDS.map((field) => `${DESTINATION_STATE[field]} = ?`).join(", ")}
+  WHERE destination_id = ?`;
+
+const destinationPositions = positionsOf(DESTINATION);
+
+function destinationOf(cells: readonly Cell[]): DestinationRow {
+  const at = destinationPositions;
+  return {
+    tenantId: cells[at.tenantId] as string,
+    name: cells[at.name] as string,
+    version: cells[at.version] as number,
+    document: cells[at.document] as string | null,
+    pausedAt: cells[at.pausedAt] as number | null,
+    gateUntil: cells[at.gateUntil] as number,
+    breakerState: cells[at.breakerState] as DestinationRow["breakerState"],
+    openUntil: cells[at.openUntil] as number,
+    openCount: cells[at.openCount] as number,
+  };
+}
+
+/** The cells of a new row of `destinations`. */
+function destinationCells(row: DestinationRow): Cell[] {
+  return DESTINATION_FIELDS.map((field) => row[field]);
+}
+
+/** The cells that a write changes. */
+function destinationState(row: DestinationRow): Cell[] {
+  return STATE_FIELDS.map((field) => row[field]);
 }

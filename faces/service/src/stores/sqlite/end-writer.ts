@@ -12,10 +12,9 @@ import {
   type WakeResult,
 } from "../../model/store.ts";
 import type { NewTask } from "../../model/task.ts";
+import { attemptCells, INSERT_ATTEMPT } from "./attempt-rows.ts";
 import type { BatchContext } from "./batch-context.ts";
 import {
-  ATTEMPT_COLUMNS,
-  attemptCells,
   CANCELLED,
   type Cell,
   IN_FLIGHT,
@@ -66,8 +65,7 @@ function settler(
     next_attempt_at = ifnull(?, next_attempt_at), attempt_number = attempt_number - ?,
     claim_epoch = claim_epoch + 1, claimed_by = NULL, claimed_at = NULL, last_delay_ms = ?,
     abandoned_count = ?, finished_at = ?, last_status = ?, last_error = ? WHERE ref = ?`);
-  const insertAttempt = sql.prepare(`INSERT INTO attempts (ref, ${ATTEMPT_COLUMNS})
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+  const insertAttempt = sql.prepare(INSERT_ATTEMPT);
 
   return (item, context) => {
     const { now } = context;

@@ -11,16 +11,7 @@ import type {
   Store,
 } from "../../model/store.ts";
 import { type BatchSize, type Checkpointer, createCheckpointer } from "./checkpointer.ts";
-import {
-  type Cell,
-  IN_FLIGHT,
-  laneName,
-  PENDING,
-  STARTED_CELLS,
-  STARTED_COLUMNS,
-  startedOf,
-  statusName,
-} from "./codec.ts";
+import { type Cell, IN_FLIGHT, laneName, PENDING, statusName } from "./codec.ts";
 import { DestinationTable } from "./destination-table.ts";
 import { discarder } from "./discard.ts";
 import { documentTable, documentWriter } from "./document-table.ts";
@@ -28,6 +19,7 @@ import { openFile } from "./open.ts";
 import { createReader } from "./reader.ts";
 import { ANY_LIMIT, createSql, type Database, type Sql } from "./sql.ts";
 import { sqliteQuery } from "./sqlite-query.ts";
+import { STARTED_CELLS, STARTED_COLUMNS, startedOf } from "./task-rows.ts";
 import { batchWriter } from "./writer.ts";
 
 /** Opens or creates the file. Throws if it is in use, foreign, newer than this version, or damaged. */
