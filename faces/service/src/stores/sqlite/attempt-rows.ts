@@ -2,7 +2,7 @@
  * Attempt rows: the columns of `attempts`, and the log entries that they hold.
  */
 import type { AttemptLog, Headers } from "../../model/task.ts";
-import { type Cell, cellOf, columnList, placeholders, positionsOf } from "./codec.ts";
+import { type Cell, columnList, placeholders, positionsOf } from "./codec.ts";
 
 const PHASES = {
   dnsMs: "dns_ms",
@@ -25,25 +25,42 @@ const ATTEMPT = {
   responseBody: "response_body",
 } as const;
 
-const ATTEMPT_ROW = { ...ATTEMPT, ...PHASES } as const;
-const ATTEMPT_FIELDS = Object.keys(ATTEMPT) as readonly (keyof typeof ATTEMPT)[];
-const PHASE_FIELDS = Object.keys(PHASES) as readonly (keyof typeof PHASES)[];
+const COLUMNS = { ...ATTEMPT, ...PHASES } as const;
 
-export const ATTEMPT_COLUMNS = columnList(ATTEMPT_ROW);
+export const ATTEMPT_COLUMNS = columnList(COLUMNS);
 
-export const INSERT_ATTEMPT = `INSERT INTO attempts (ref, ${ATTEMPT_COLUMNS})
-  VALUES (?, ${placeholders(ATTEMPT_ROW)})`;
+/** A row of `attempts`, with the key of its task. */
+const ATTEMPT_ROW = { ...COLUMNS, ref: "ref" } as const;
+const ATTEMPT_CELLS = Object.keys(ATTEMPT_ROW).length;
+
+export const INSERT_ATTEMPT = `INSERT INTO attempts (${columnList(ATTEMPT_ROW)})
+  VALUES (${placeholders(ATTEMPT_ROW)})`;
+
+const attemptPositions = positionsOf(ATTEMPT_ROW);
 
 /** The cells of a new row of `attempts`. */
 export function attemptCells(ref: number, log: AttemptLog): Cell[] {
-  const { phases } = log;
-  const cells: Cell[] = [ref];
-  for (const field of ATTEMPT_FIELDS) cells.push(cellOf(log[field]));
-  for (const field of PHASE_FIELDS) cells.push(phases?.[field] ?? null);
+  const at = attemptPositions;
+  const { phases, responseHeaders: headers } = log;
+  const cells = new Array<Cell>(ATTEMPT_CELLS);
+  cells[at.ref] = ref;
+  cells[at.attemptNumber] = log.attemptNumber;
+  cells[at.startedAt] = log.startedAt;
+  cells[at.durationMs] = log.durationMs;
+  cells[at.outcome] = log.outcome;
+  cells[at.responseStatus] = log.responseStatus;
+  cells[at.errorClass] = log.errorClass;
+  cells[at.errorMessage] = log.errorMessage;
+  cells[at.nextDelayMs] = log.nextDelayMs;
+  cells[at.delaySource] = log.delaySource;
+  cells[at.responseHeaders] = headers === null ? null : JSON.stringify(headers);
+  cells[at.responseBody] = log.responseBody;
+  cells[at.dnsMs] = phases?.dnsMs ?? null;
+  cells[at.connectMs] = phases?.connectMs ?? null;
+  cells[at.tlsMs] = phases?.tlsMs ?? null;
+  cells[at.firstByteMs] = phases?.firstByteMs ?? null;
   return cells;
 }
-
-const attemptPositions = positionsOf(ATTEMPT_ROW);
 
 export function attemptOf(cells: readonly Cell[]): AttemptLog {
   const at = attemptPositions;
@@ -66,7 +83,8 @@ export function attemptOf(cells: readonly Cell[]): AttemptLog {
 
 function phasesOf(cells: readonly Cell[]): AttemptLog["phases"] {
   const at = attemptPositions;
-  if (PHASE_FIELDS.every((field) => cells[at[field]] === null)) return null;
+  const fields = Object.keys(PHASES) as readonly (keyof typeof PHASES)[];
+  if (fields.every((field) => cells[at[field]] === null)) return null;
   return {
     dnsMs: cells[at.dnsMs] as number | null,
     connectMs: cells[at.connectMs] as number | null,

@@ -37,7 +37,7 @@ export function laneName(number: number): Lane {
 
 const NO_HEADERS: Headers = Object.freeze({});
 
-function headersText(headers: Headers): string {
+export function headersText(headers: Headers): string {
   return headers === NO_HEADERS ? "{}" : JSON.stringify(headers);
 }
 
@@ -65,13 +65,4 @@ export function positionsOf<Table extends Columns>(
 ): Readonly<Record<keyof Table, number>> {
   const entries = Object.keys(columns).map((field, index) => [field, index]);
   return JSON.parse(JSON.stringify(Object.fromEntries(entries)));
-}
-
-/** What a field of a row can hold. */
-type Value = Cell | boolean | Headers;
-
-export function cellOf(value: Value): Cell {
-  if (typeof value === "boolean") return value ? 1 : 0;
-  if (typeof value !== "object" || value === null || value instanceof Uint8Array) return value;
-  return headersText(value);
 }

@@ -6,9 +6,9 @@ import type { StartedTask } from "../../model/store.ts";
 import type { NewTask, RetryTask } from "../../model/task.ts";
 import {
   type Cell,
-  cellOf,
   columnList,
   headersOf,
+  headersText,
   laneName,
   placeholders,
   positionsOf,
@@ -34,21 +34,41 @@ const PAYLOAD = {
   body: "body",
 } as const;
 
-const PAYLOAD_FIELDS = Object.keys(PAYLOAD) as readonly (keyof typeof PAYLOAD)[];
+/** A row of `payloads`, with its key. */
+const PAYLOAD_ROW = { ref: "ref", ...PAYLOAD } as const;
+const PAYLOAD_CELLS = Object.keys(PAYLOAD_ROW).length;
 
-export const INSERT_PAYLOAD = `INSERT INTO payloads (ref, ${columnList(PAYLOAD)})
-  VALUES (?, ${placeholders(PAYLOAD)})`;
+export const INSERT_PAYLOAD = `INSERT INTO payloads (${columnList(PAYLOAD_ROW)})
+  VALUES (${placeholders(PAYLOAD_ROW)})`;
+
+const payloadPositions = positionsOf(PAYLOAD_ROW);
 
 /** The cells of a new row of `payloads`. */
 export function payloadCells(ref: number, task: NewTask): Cell[] {
-  const cells: Cell[] = [ref];
-  for (const field of PAYLOAD_FIELDS) cells.push(cellOf(task[field]));
+  const at = payloadPositions;
+  const cells = new Array<Cell>(PAYLOAD_CELLS);
+  cells[at.ref] = ref;
+  cells[at.createdAt] = task.createdAt;
+  cells[at.scheduledAt] = task.scheduledAt;
+  cells[at.deadlineAt] = task.deadlineAt;
+  cells[at.idempotencyKey] = task.idempotencyKey;
+  cells[at.targetUrl] = task.targetUrl;
+  cells[at.method] = task.method;
+  cells[at.headers] = headersText(task.headers);
+  cells[at.policyId] = task.policyId;
+  cells[at.policyVersion] = task.policyVersion;
+  cells[at.idempotent] = task.idempotent ? 1 : 0;
+  cells[at.labels] = headersText(task.labels);
+  cells[at.callbackUrl] = task.callbackUrl;
+  cells[at.redrivenFrom] = task.redrivenFrom;
+  cells[at.bodyRef] = task.bodyRef;
+  cells[at.body] = task.body;
   return cells;
 }
 
 /** The same columns in a join, where `payloads` is `p`. */
 const JOINED_PAYLOAD = Object.fromEntries(
-  PAYLOAD_FIELDS.map((field) => [field, `p.${PAYLOAD[field]}`]),
+  Object.entries(PAYLOAD).map(([field, column]) => [field, `p.${column}`]),
 ) as Record<keyof typeof PAYLOAD, string>;
 
 const STARTED = {
