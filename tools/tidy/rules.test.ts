@@ -32,7 +32,7 @@ describe("guards", () => {
   test.each([
     ["core/src/a.ts", steps],
     ["faces/library/src/a.test.ts", steps],
-    ["faces/service/src/http/access.ts", steps],
+    ["faces/service/src/http/access/access.ts", steps],
     ["faces/library/src/a.ts", 'import { Admission } from "@redrive/core";'],
     ["faces/library/src/a.ts", 'import { takeRate } from "./own.ts";'],
   ])("%s may: %s", (path, text) => {
