@@ -2,9 +2,8 @@
  * `redrive keys`: creates, lists and revokes API keys. The keys are in a file next to the store, so
  * the service need not run. A key is shown once; the file contains only its hash.
  */
-import { quote, RedriveError, systemBytes, systemClock } from "@redrive/core";
+import { formatDuration, quote, RedriveError, systemBytes, systemClock } from "@redrive/core";
 import type { KeyLimits, KeyRecord, KeyStore, Scope } from "@redrive/service/http";
-import { formatDuration } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples, durationFlag, integerFlag } from "../input/flags.ts";
 import {

@@ -1,5 +1,5 @@
 /** Time on an axis: ticks at round seconds, minutes, hours or days, whichever the longest calls for. */
-import { formatNumber } from "@redrive/simulator/words";
+import { formatNumber } from "@redrive/core";
 import { linearTicks, niceMax } from "./scale.ts";
 
 const UNITS = [

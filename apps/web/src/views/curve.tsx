@@ -1,13 +1,7 @@
 /** Curve: one call whose every attempt fails: how long it waits, by seed, and what outage it outlasts. */
+import { formatCount, formatDuration, formatPercent } from "@redrive/core";
 import type { Schedule } from "@redrive/simulator";
-import {
-  counted,
-  formatDuration,
-  longestSumMs,
-  percent,
-  scheduleRows,
-  triedWords,
-} from "@redrive/simulator/words";
+import { formatSamples, maxSumMs, scheduleRows } from "@redrive/simulator/text";
 import { createRef } from "preact";
 import { anotherSeed } from "../app/seed.ts";
 import type { View } from "../app/view.ts";
@@ -101,7 +95,7 @@ function CurveStats({ schedule }: { readonly schedule: Schedule }) {
         label="Sum of waits"
         value={formatDuration(sumMs)}
         tone="accent"
-        note={`${counted(waits.length, "wait")}${mostWords(schedule)}`}
+        note={`${formatCount(waits.length, "wait")}${mostWords(schedule)}`}
       />
       <Stat label="Attempts" value={String(attempts)} note={endWords(schedule)} />
       <Stat
@@ -116,11 +110,11 @@ function CurveStats({ schedule }: { readonly schedule: Schedule }) {
 
 function coveredWords(): string {
   const share = covered.value.value;
-  return share === undefined ? "…" : percent(share);
+  return share === undefined ? "…" : formatPercent(share);
 }
 
 function mostWords(schedule: Schedule): string {
-  const longestMs = longestSumMs(policy.value, schedule);
+  const longestMs = maxSumMs(policy.value, schedule);
   return longestMs === undefined ? "" : `, at most ${formatDuration(longestMs)}`;
 }
 
@@ -141,7 +135,7 @@ function Coverage() {
     <p class="coverage" aria-busy={covered.isBusy.value}>
       <strong>{coveredWords()}</strong> of the calls outlast an outage of{" "}
       {formatDuration(outageMs.value)}
-      <span class="faint">{triedWords(policy.value, samples.value)}</span>
+      <span class="faint">{formatSamples(policy.value, samples.value)}</span>
     </p>
   );
 }

@@ -1,5 +1,6 @@
 /** Herd: many clients that failed at one instant: when do their retries arrive, by strategy? */
-import { formatDuration, formatInteger, herdRows, percent } from "@redrive/simulator/words";
+import { formatDuration, formatInteger, formatPercent } from "@redrive/core";
+import { herdRows } from "@redrive/simulator/text";
 import { createRef } from "preact";
 import { anotherSeed } from "../app/seed.ts";
 import type { View } from "../app/view.ts";
@@ -150,7 +151,7 @@ function PeakTable({ sides: shown }: { readonly sides: readonly Side[] }) {
             <tr key={`${index}-${name}`} data-strategy={name}>
               <th scope="row">{nameOf(name)}</th>
               <td class="number strong">{formatInteger(herd.peak.count)}</td>
-              <td class="number">{percent(herd.peak.share)}</td>
+              <td class="number">{formatPercent(herd.peak.share)}</td>
               <td class="number">{formatDuration(herd.peak.atMs)}</td>
               <td class="number">{formatInteger(herd.retries)}</td>
               <td class="number">{formatDuration(herd.lastAtMs)}</td>

@@ -1,7 +1,7 @@
 /** Labs: published results beside our own, run here and now, each with its tolerance. */
 import { batch } from "@preact/signals";
 import type { LabReport } from "@redrive/simulator";
-import { labRows, rowVerdict } from "@redrive/simulator/words";
+import { labRows, rowVerdict } from "@redrive/simulator/text";
 import { createRef } from "preact";
 import { useEffect } from "preact/hooks";
 import { anotherSeed, FIRST_SEED } from "../app/seed.ts";

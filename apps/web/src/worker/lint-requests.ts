@@ -1,5 +1,11 @@
 /** Lint requests: what will hurt, each with the document that its fix would leave. */
-import { type Finding, type LintContext, type LintSubject, lint, mend } from "@redrive/simulator";
+import {
+  type Finding,
+  fixFinding,
+  type LintContext,
+  type LintSubject,
+  lint,
+} from "@redrive/simulator";
 
 export interface MendableFinding extends Finding {
   /** The subject with the fix carried out; left out where no change alone does it. */
@@ -12,7 +18,7 @@ export function lintAndMend(
 ): readonly MendableFinding[] {
   const findings = lint(subject, context);
   return findings.map((finding) => {
-    const mended = mend(subject, finding, context, findings);
+    const mended = fixFinding(subject, finding, context, findings);
     return mended === undefined ? finding : { ...finding, mended };
   });
 }

@@ -1,6 +1,5 @@
 /** Field words: a field of the policy or a guard as the controls of the other views call it. */
-import { isObject } from "@redrive/core";
-import { formatDuration, formatInteger, percent } from "@redrive/simulator/words";
+import { formatDuration, formatInteger, formatPercent, isObject } from "@redrive/core";
 
 interface FieldWords {
   readonly label: string;
@@ -47,7 +46,7 @@ function boolWords(name: string, isSo: boolean): string {
 }
 
 function guardWords(name: string, guard: Readonly<Record<string, unknown>>): string {
-  if (name === "retryBudget") return `${percent(Number(guard["ratio"]))} of the calls`;
+  if (name === "retryBudget") return `${formatPercent(Number(guard["ratio"]))} of the calls`;
   if (name === "breaker") return `over ${formatInteger(Number(guard["minCalls"] ?? 20))} calls`;
   if (name === "hedge") return `at ${String(guard["after"])}`;
   return JSON.stringify(guard);

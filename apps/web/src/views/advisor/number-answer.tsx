@@ -1,7 +1,8 @@
 /** Number answer: any number in range, with its unit; a span in the unit that fits it. */
+
 import { useSignal } from "@preact/signals";
+import { formatInteger } from "@redrive/core";
 import type { Question, QuestionId } from "@redrive/simulator";
-import { formatInteger } from "@redrive/simulator/words";
 import { useId } from "preact/hooks";
 import { answers, giveAnswer } from "./advisor-store.ts";
 

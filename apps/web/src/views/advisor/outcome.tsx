@@ -1,7 +1,8 @@
 /** Outcome: the policy at the end of the conversation: what it covers, why, and what to do with it. */
+import { formatCount, formatDuration, formatPercent } from "@redrive/core";
 import type { Advice, Answers } from "@redrive/simulator";
 import { encodeRun } from "@redrive/simulator/share";
-import { counted, formatDuration, percent, policyWords } from "@redrive/simulator/words";
+import { policySummary } from "@redrive/simulator/text";
 import { useRef } from "preact/hooks";
 import { LintPanel } from "../../panels/lint.tsx";
 import { Card } from "../../parts/card.tsx";
@@ -48,16 +49,20 @@ function PolicyCard({ advice, given }: PartProps) {
   return (
     <Card title="Your policy" class="advised" isBusy={advised.isBusy.value}>
       <p class="headline" ref={title} tabIndex={-1}>
-        {policyWords(policy)}
+        {policySummary(policy)}
       </p>
       <Stats>
         <Stat
           label="Coverage"
-          value={percent(coverage)}
+          value={formatPercent(coverage)}
           note={`of the calls outlast ${formatDuration(outageOf(given))}`}
           tone="accent"
         />
-        <Stat label="At most" value={counted(maxAttempts, "attempt")} note="the first included" />
+        <Stat
+          label="At most"
+          value={formatCount(maxAttempts, "attempt")}
+          note="the first included"
+        />
         {totalBudgetMs !== undefined && (
           <Stat
             label="Gives up after"
@@ -105,12 +110,12 @@ function DifferenceCard({ advice, given }: PartProps) {
             <tr>
               <th scope="row">the usual tree</th>
               <td>{difference.usual}</td>
-              <td class="number">{percent(difference.usualCoverage)}</td>
+              <td class="number">{formatPercent(difference.usualCoverage)}</td>
             </tr>
             <tr>
               <th scope="row">this advice</th>
-              <td>{policyWords(policy)}</td>
-              <td class="number">{percent(difference.ourCoverage)}</td>
+              <td>{policySummary(policy)}</td>
+              <td class="number">{formatPercent(difference.ourCoverage)}</td>
             </tr>
           </tbody>
         </table>

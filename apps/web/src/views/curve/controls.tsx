@@ -1,7 +1,7 @@
 /** The curve's controls: a preset, a strategy and its numbers, the deadline, hints and the outage. */
 import { useSignal } from "@preact/signals";
 import type { PolicyDocument } from "@redrive/core";
-import { policyWords } from "@redrive/simulator/words";
+import { policySummary } from "@redrive/simulator/text";
 import { LINT_ROOM } from "../../panels/lint-room.ts";
 import { namedPolicy } from "../../panels/named-policy.ts";
 import { PolicyPicker } from "../../panels/policy-picker.tsx";
@@ -63,7 +63,7 @@ export function CurveControls() {
             {problem.value}
           </p>
         )}
-        <p class="field-hint">{policyWords(document)}</p>
+        <p class="field-hint">{policySummary(document)}</p>
       </Card>
       <Limits onChange={set} />
       <WhenSeen height={LINT_ROOM} load={lint} />

@@ -2,9 +2,10 @@
  * Outage chart: the attempts on the line of time, and an outage whose end can be dragged along it.
  * The handle is a real slider laid over the drawing, so that mouse, touch and keys all work.
  */
+
 import { useSignal } from "@preact/signals";
+import { formatDuration } from "@redrive/core";
 import type { Schedule } from "@redrive/simulator";
-import { formatDuration } from "@redrive/simulator/words";
 import { BottomAxis, round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";
 import { linearScale, niceStep } from "../../chart/scale.ts";

@@ -1,6 +1,6 @@
 /** Wait list: the same waits in milliseconds, with what each was drawn from. */
+import { formatInteger } from "@redrive/core";
 import type { Schedule } from "@redrive/simulator";
-import { formatInteger } from "@redrive/simulator/words";
 
 export function WaitList({ schedule }: { readonly schedule: Schedule }) {
   return (

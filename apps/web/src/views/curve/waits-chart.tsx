@@ -2,8 +2,8 @@
  * Waits chart: a bar with its dot and its exact wait for every attempt, and the range it was drawn
  * from as a whisker.
  */
+import { formatDuration } from "@redrive/core";
 import type { Schedule, ScheduledWait } from "@redrive/simulator";
-import { formatDuration } from "@redrive/simulator/words";
 import type { Ref } from "preact";
 import { LeftAxis, round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";

@@ -1,5 +1,5 @@
 /** Columns: arrivals as one path, a column as high as the fullest window in it. */
-import { peaksOver } from "@redrive/simulator/words";
+import { peaksOver } from "@redrive/simulator/text";
 import { round } from "../../chart/axis.tsx";
 
 export interface Frame {

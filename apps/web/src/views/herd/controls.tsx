@@ -1,8 +1,7 @@
 /** The herd's controls: how many clients, which strategies side by side, the curve, the window. */
 import { useSignal } from "@preact/signals";
-import { type PolicyDocument, resolvePolicy } from "@redrive/core";
+import { formatInteger, type PolicyDocument, resolvePolicy } from "@redrive/core";
 import { MAX_STRATEGIES, strategyNames } from "@redrive/simulator";
-import { formatInteger } from "@redrive/simulator/words";
 import { LINT_ROOM } from "../../panels/lint-room.ts";
 import { PolicyPicker } from "../../panels/policy-picker.tsx";
 import { Card } from "../../parts/card.tsx";

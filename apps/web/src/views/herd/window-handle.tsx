@@ -2,8 +2,9 @@
  * Window handle: the width in which arrivals are counted, drawn to the chart's own scale, with an end
  * that can be dragged. A real slider underneath, so that touch and keys work too.
  */
+
 import { useSignal } from "@preact/signals";
-import { formatDuration } from "@redrive/simulator/words";
+import { formatDuration } from "@redrive/core";
 import { BottomAxis, round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";
 import { logScale } from "../../chart/scale.ts";

@@ -1,5 +1,5 @@
 /** Lab panel: one lab as a line that opens: its verdict, then lesson, sources, chart and figures. */
-import { formatDuration } from "@redrive/simulator/words";
+import { formatDuration } from "@redrive/core";
 import { useRef } from "preact/hooks";
 import { Legend } from "../../parts/legend.tsx";
 import type { LabEntry } from "../../worker/lab-requests.ts";

@@ -1,6 +1,7 @@
 /** Lab table: every result of a lab with its figures: published, ours, tolerance, verdict. */
+import { formatSignificant } from "@redrive/core";
 import type { LabReport, LabRow } from "@redrive/simulator";
-import { figure, rowVerdict, toleranceWords } from "@redrive/simulator/words";
+import { formatTolerance, rowVerdict } from "@redrive/simulator/text";
 
 export function LabTable({ report }: { readonly report: LabReport }) {
   return (
@@ -41,7 +42,7 @@ function ResultRow({ row }: { readonly row: LabRow }) {
     <tr class={verdict === "missed" ? "missed" : ""}>
       <th scope="row">
         {what}
-        {core !== undefined && <small> core’s own formula: {figure(core)}</small>}
+        {core !== undefined && <small> core’s own formula: {formatSignificant(core)}</small>}
         {deviation !== undefined && <small> does not come out: {deviation}</small>}
       </th>
       {isLong ? (
@@ -50,7 +51,7 @@ function ResultRow({ row }: { readonly row: LabRow }) {
         <>
           <td class="number">{spell(published)}</td>
           <td class="number strong">{spell(ours)}</td>
-          <td class="tolerance">{toleranceWords(row)}</td>
+          <td class="tolerance">{formatTolerance(row)}</td>
         </>
       )}
       <td>
@@ -61,5 +62,5 @@ function ResultRow({ row }: { readonly row: LabRow }) {
 }
 
 function spell(value: number | string): string {
-  return typeof value === "string" ? value : figure(value);
+  return typeof value === "string" ? value : formatSignificant(value);
 }

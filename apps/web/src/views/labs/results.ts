@@ -1,6 +1,6 @@
 /** Results: a lab's rows by what they measure, as its chart needs them. */
 import type { LabRow } from "@redrive/simulator";
-import { isNumberRow, type NumberRow } from "@redrive/simulator/words";
+import { isNumberRow, type NumberRow } from "@redrive/simulator/text";
 
 export interface Measure {
   /** What its rows count, with the unit: "ms until all are done". */

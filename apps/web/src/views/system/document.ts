@@ -5,10 +5,10 @@
 import { type DestinationDocument, type PolicyDocument, preset } from "@redrive/core";
 import type {
   CallsDocument,
+  DurationDocument,
   PhaseDocument,
   ScenarioDocument,
   ServerDocument,
-  SpanDocument,
   TierDocument,
 } from "@redrive/simulator";
 
@@ -68,7 +68,7 @@ export function withServer(document: CallsDocument, change: Change<ServerDocumen
 }
 
 /** The middle of a span: what a slider moves, whatever the distribution around it. */
-export function middleOf(span: SpanDocument = 0): number {
+export function middleOf(span: DurationDocument = 0): number {
   if (typeof span === "number") return span;
   switch (span.kind) {
     case "FIXED":
@@ -83,7 +83,7 @@ export function middleOf(span: SpanDocument = 0): number {
   }
 }
 
-export function withMiddle(span: SpanDocument | undefined, ms: number): SpanDocument {
+export function withMiddle(span: DurationDocument | undefined, ms: number): DurationDocument {
   if (span === undefined || typeof span === "number") return ms;
   switch (span.kind) {
     case "FIXED":

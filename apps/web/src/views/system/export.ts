@@ -1,6 +1,6 @@
 /** Export: what the System view gives as files: the drawing, the series, the report. */
 import type { PolicyDocument } from "@redrive/core";
-import { seriesRows } from "@redrive/simulator/words";
+import { seriesRows } from "@redrive/simulator/text";
 import type { Exports } from "../../exports/exportables.ts";
 import { isCalls, policyOf } from "./document.ts";
 import { policyDocumentOf } from "./other-worlds.tsx";

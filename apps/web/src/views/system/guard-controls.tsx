@@ -1,6 +1,6 @@
 /** Guard controls: the numbers of the guards that are on; they are switched beside the chart. */
+import { formatPercent } from "@redrive/core";
 import type { CallsDocument } from "@redrive/simulator";
-import { percent } from "@redrive/simulator/words";
 import type { ComponentChildren } from "preact";
 import { Card } from "../../parts/card.tsx";
 import { Field } from "../../parts/field.tsx";
@@ -64,7 +64,7 @@ function Budget({ document }: GuardProps) {
           value={Math.round((byRatio.ratio ?? 0.1) * 1000) / 10}
           min={0}
           max={100}
-          spell={(value) => percent(value / 100)}
+          spell={(value) => formatPercent(value / 100)}
           onInput={(value) => setGuard("retryBudget", { ...byRatio, ratio: value / 100 })}
         />
       ) : (

@@ -2,8 +2,8 @@
 import {
   type CallsDocument,
   checkScenario,
+  fixFinding,
   lint,
-  mend,
   type ScenarioDocument,
   scenarios,
 } from "@redrive/simulator";
@@ -26,7 +26,7 @@ describe("what lint reads of a scenario", () => {
     const subject = lintSubjectOf(document);
     const context = lintContextOf(document);
     for (const finding of lint(subject, context)) {
-      const mended = mend(subject, finding, context);
+      const mended = fixFinding(subject, finding, context);
       if (mended === undefined) continue;
       const next = withMended(document, mended as Parameters<typeof withMended>[1]);
       expect(checkScenario(next)).toEqual([]);

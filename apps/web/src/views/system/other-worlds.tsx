@@ -1,7 +1,7 @@
 /** Other worlds: the controls of a queue with workers, and of clients that write one row. */
 import { type PolicyDocument, preset, resolvePolicy } from "@redrive/core";
 import type { ContentionDocument, QueueDocument } from "@redrive/simulator";
-import { policyWords } from "@redrive/simulator/words";
+import { policySummary } from "@redrive/simulator/text";
 import { Card } from "../../parts/card.tsx";
 import { Field } from "../../parts/field.tsx";
 import type { SliderRange } from "../../parts/slider-scale.ts";
@@ -140,7 +140,7 @@ export function ContentionControls({ document }: { readonly document: Contention
         max={maxDelayMs}
         onInput={(value) => set({ initialDelayMs: Math.round(value) })}
       />
-      <p class="field-hint">{policyWords(policy)}</p>
+      <p class="field-hint">{policySummary(policy)}</p>
     </Card>
   );
 }

@@ -1,6 +1,6 @@
 /** Phases: the kinds of trouble on the track, their words, and how they are moved and resized. */
+import { formatDuration, formatNumber, formatPercent } from "@redrive/core";
 import type { PhaseDocument, PhaseKind } from "@redrive/simulator";
-import { formatDuration, formatNumber, percent } from "@redrive/simulator/words";
 import { niceStep } from "../../chart/scale.ts";
 
 /** How bad it is: the field that says so, as a slider shows it. */
@@ -80,7 +80,7 @@ export function phaseName(phase: PhaseDocument): string {
   const { label, strength } = wordsOf(phase.kind);
   const value = strengthOf(phase);
   if (strength === undefined || value === undefined) return label;
-  return `${label} ${strength.field === "share" ? percent(value) : `${formatNumber(value)} x`}`;
+  return `${label} ${strength.field === "share" ? formatPercent(value) : `${formatNumber(value)} x`}`;
 }
 
 /** A document may hold this many. */

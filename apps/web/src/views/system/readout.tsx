@@ -1,6 +1,6 @@
 /** Read-out: the legend of the chart with its values, of the whole run or of the column under the cursor. */
+import { formatDuration, formatInteger, formatNumber } from "@redrive/core";
 import type { Report } from "@redrive/simulator";
-import { formatDuration, formatInteger, formatNumber } from "@redrive/simulator/words";
 import { type Columns, endOf } from "./columns.ts";
 import { cursor, endMs } from "./plot.ts";
 

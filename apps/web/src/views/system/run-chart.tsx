@@ -1,6 +1,6 @@
 /** Run chart: load, attempts, goodput and the age of the queue over time, with the trouble behind. */
+import { formatDuration, formatInteger } from "@redrive/core";
 import type { PhaseDocument, Report } from "@redrive/simulator";
-import { formatDuration, formatInteger } from "@redrive/simulator/words";
 import { createRef } from "preact";
 import { BottomAxis, LeftAxis, round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";

@@ -1,6 +1,6 @@
 /** Server controls: how much the innermost server can do, how long it lets calls wait and what it drops. */
+import { formatInteger } from "@redrive/core";
 import type { CallsDocument } from "@redrive/simulator";
-import { formatInteger } from "@redrive/simulator/words";
 import { Card } from "../../parts/card.tsx";
 import { Field } from "../../parts/field.tsx";
 import { SpanField } from "../../parts/span-field.tsx";

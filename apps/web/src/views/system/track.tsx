@@ -2,8 +2,8 @@
  * Track: the trouble on the time axis, to be added, moved, resized and taken away with a mouse, a
  * finger or the keys. Each phase is three sliders side by side: the whole, its beginning, its end.
  */
+import { formatDuration } from "@redrive/core";
 import type { PhaseDocument, PhaseKind } from "@redrive/simulator";
-import { formatDuration } from "@redrive/simulator/words";
 import { useRef } from "preact/hooks";
 import {
   begunAt,
