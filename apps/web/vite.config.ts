@@ -45,7 +45,12 @@ export default defineConfig({
       output: {
         // What every view uses as one file: it compresses better, and is one request.
         codeSplitting: {
-          groups: [{ name: "parts", test: /src\/(?:app|chart|parts|worker\/(?:answer|client))/u }],
+          groups: [
+            {
+              name: "parts",
+              test: /src\/(?:app|chart|parts|panels\/(?:policy\/(?!catalog)|lint\/lint-panel-height)|views\/(?:seed|view)\.|worker\/(?:query|client))/u,
+            },
+          ],
         },
       },
     },

@@ -6,8 +6,8 @@
 import { batch, effect, type ReadonlySignal, signal } from "@preact/signals";
 import { systemClock } from "@redrive/core";
 import { decodeRun, encodeRun, type SharedRun } from "@redrive/simulator/share";
-import type { AnyView, Fill, ViewId } from "./view.ts";
-import { entryOf, viewEntries } from "./views.ts";
+import type { AnyView, ApplyState, ViewId } from "../views/view.ts";
+import { entryOf, viewEntries } from "./view-list.ts";
 
 const FIRST: ViewId = "curve";
 
@@ -105,7 +105,7 @@ async function show(id: ViewId, run?: SharedRun, problem = ""): Promise<void> {
 }
 
 /** What fills the view, and what was wrong. One that cannot open its run shows what it opens with. */
-async function read(view: AnyView, run: SharedRun): Promise<readonly [Fill, string]> {
+async function read(view: AnyView, run: SharedRun): Promise<readonly [ApplyState, string]> {
   try {
     return [await view.open(run as never), ""];
   } catch (error) {

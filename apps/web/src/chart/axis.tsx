@@ -5,7 +5,7 @@ interface AxisProps {
   readonly scale: Scale;
   /** Where to put ticks; `scale.ticks(5)`, or those of a `timeAxis`. */
   readonly ticks: readonly number[];
-  readonly spell: (value: number) => string;
+  readonly format: (value: number) => string;
 }
 
 interface LeftAxisProps extends AxisProps {
@@ -14,7 +14,7 @@ interface LeftAxisProps extends AxisProps {
   readonly right: number;
 }
 
-export function LeftAxis({ scale, ticks, spell, left, right }: LeftAxisProps) {
+export function LeftAxis({ scale, ticks, format: spell, left, right }: LeftAxisProps) {
   return (
     <g class="axis">
       {ticks.map((value) => (
@@ -35,7 +35,7 @@ interface BottomAxisProps extends AxisProps {
   readonly top?: number;
 }
 
-export function BottomAxis({ scale, ticks, spell, bottom, top }: BottomAxisProps) {
+export function BottomAxis({ scale, ticks, format: spell, bottom, top }: BottomAxisProps) {
   return (
     <g class="axis">
       {ticks.map((value) => (

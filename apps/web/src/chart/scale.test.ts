@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { linearScale, linearTicks, logScale, niceMax } from "./scale.ts";
-import { timeAxis } from "./time.ts";
+import { timeAxis } from "./time-axis.ts";
 
 const positive = fc.double({ min: 1e-3, max: 1e12, noNaN: true });
 
@@ -55,15 +55,15 @@ describe("scales", () => {
   });
 
   test("time is told in the unit that the longest calls for", () => {
-    expect(timeAxis(6400).ticks(4).map(timeAxis(6400).spell)).toEqual([
+    expect(timeAxis(6400).ticks(4).map(timeAxis(6400).format)).toEqual([
       "0 s",
       "2 s",
       "4 s",
       "6 s",
       "8 s",
     ]);
-    expect(timeAxis(90_000).spell(60_000)).toBe("60 s");
-    expect(timeAxis(36_000_000).spell(7_200_000)).toBe("2 h");
-    expect(timeAxis(40).spell(20)).toBe("0.02 s");
+    expect(timeAxis(90_000).format(60_000)).toBe("60 s");
+    expect(timeAxis(36_000_000).format(7_200_000)).toBe("2 h");
+    expect(timeAxis(40).format(20)).toBe("0.02 s");
   });
 });

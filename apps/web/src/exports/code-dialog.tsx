@@ -1,7 +1,7 @@
 /** Code dialog: the policy as code for Redrive and for others, in a sheet over the page. */
 import { type CodeTarget, codeFor, codeTargets } from "@redrive/simulator/export";
 import { useEffect, useRef } from "preact/hooks";
-import { hideCode, type ShownCode } from "./code-sheet.ts";
+import { hideCode, type ShownCode } from "./code-dialog-state.ts";
 import { type CodeChoice, CodeView } from "./code-view.tsx";
 
 const TARGETS: readonly CodeChoice<CodeTarget>[] = codeTargets.map(({ id, label }) => ({

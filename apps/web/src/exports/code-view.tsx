@@ -11,7 +11,7 @@ interface CodeViewProps<Target extends string> {
   readonly first: Target;
   codeOf(target: Target): { readonly text: string; readonly notes: readonly string[] };
   /** Resolves when what is shown is what is meant; left out where it always is. */
-  readonly whenSettled?: () => Promise<void>;
+  readonly whenIdle?: () => Promise<void>;
 }
 
 export interface CodeChoice<Target extends string> {
@@ -20,7 +20,7 @@ export interface CodeChoice<Target extends string> {
 }
 
 export function CodeView<Target extends string>(props: CodeViewProps<Target>) {
-  const { targets, first, codeOf, whenSettled } = props;
+  const { targets, first, codeOf, whenIdle: whenSettled } = props;
   const shown = useSignal(first);
   const said = useSignal("");
   const { text, notes } = codeOf(shown.value);

@@ -8,10 +8,10 @@ export interface FieldProps extends SliderRange {
   /** "ms", "attempts": always shown. */
   readonly unit: string;
   /** The value as people say it, where that reads better than the bare number: "20 s". */
-  readonly spell?: (value: number) => string;
+  readonly format?: (value: number) => string;
   readonly hint?: string;
   /** The most that may be typed; the slider ends at `max`. Default: `max`. */
-  readonly most?: number;
+  readonly maxTyped?: number;
   readonly isDisabled?: boolean;
   onInput(value: number): void;
 }
@@ -24,7 +24,7 @@ export function Field(props: FieldProps) {
     min,
     max,
     step = 1,
-    spell,
+    format: spell,
     hint,
     isDisabled = false,
     onInput,
@@ -42,7 +42,7 @@ export function Field(props: FieldProps) {
             type="number"
             inputMode="decimal"
             min={min}
-            max={props.most ?? max}
+            max={props.maxTyped ?? max}
             step={step === 1 ? "any" : step}
             value={value}
             disabled={isDisabled}
@@ -90,7 +90,7 @@ function typed(input: HTMLInputElement, props: FieldProps): void {
   const number =
     input.value === ""
       ? value
-      : clamp(rounded(Number(input.value), props), { ...props, max: props.most ?? props.max });
+      : clamp(rounded(Number(input.value), props), { ...props, max: props.maxTyped ?? props.max });
   input.value = String(number);
   onInput(number);
 }

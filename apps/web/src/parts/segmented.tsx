@@ -5,7 +5,7 @@ export interface Segment<T extends string> {
   readonly value: T;
   readonly label: string;
   /** Why it cannot be chosen now. */
-  readonly refusal?: string;
+  readonly disabledReason?: string;
 }
 
 interface SegmentedProps<T extends string> {
@@ -26,13 +26,13 @@ export function Segmented<T extends string>(props: SegmentedProps<T>) {
       <legend class={isLabelHidden ? "visually-hidden" : ""}>{label}</legend>
       <div class={isWide ? "segments wide" : "segments"}>
         {options.map((option) => (
-          <label key={option.value} title={option.refusal ?? ""}>
+          <label key={option.value} title={option.disabledReason ?? ""}>
             <input
               type="radio"
               name={name}
               value={option.value}
               checked={option.value === value}
-              disabled={option.refusal !== undefined}
+              disabled={option.disabledReason !== undefined}
               onChange={() => onChange(option.value)}
             />
             <span>{option.label}</span>

@@ -11,11 +11,11 @@ interface SelectProps {
   readonly value: string;
   readonly groups: readonly SelectGroup[];
   /** Shown for the value "": nothing of the list. */
-  readonly none?: string;
+  readonly emptyLabel?: string;
   onChange(value: string): void;
 }
 
-export function Select({ label, value, groups, none, onChange }: SelectProps) {
+export function Select({ label, value, groups, emptyLabel: none, onChange }: SelectProps) {
   const id = useId();
   return (
     <div class="select">

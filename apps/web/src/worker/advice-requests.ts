@@ -10,14 +10,14 @@ export interface AdviceStep {
   readonly changes: Fields;
 }
 
-export interface Advised {
+export interface AdviceResult {
   readonly advice: Advice;
   readonly fields: Fields;
   readonly steps: readonly AdviceStep[];
 }
 
 /** The answers are taken in the order of the questions, each with those before it. */
-export function adviseInSteps(answers: Answers): Advised {
+export function adviseInSteps(answers: Answers): AdviceResult {
   const steps: AdviceStep[] = [];
   let given: Answers = {};
   let before = fieldsOf(advise(given));

@@ -5,57 +5,70 @@
  * wants it any more.
  */
 import { systemClock } from "@redrive/core";
-import type { Ask, Input, Kind, Output, Reply, Tell } from "./requests.ts";
+import type {
+  Input,
+  OnProgress,
+  Output,
+  RequestKind,
+  WorkerRequest,
+  WorkerResponse,
+} from "./requests.ts";
 
-interface Waiting extends Omit<Ask, "id"> {
-  readonly onProgress: Tell | undefined;
+interface PendingRequest extends Omit<WorkerRequest, "id"> {
+  readonly onProgress: OnProgress | undefined;
   resolve(output: unknown): void;
   reject(error: Error): void;
 }
 
 /** The next question of each lane, in the order in which lanes came to wait. */
-const waiting = new Map<string, Waiting>();
-let inFlight: (Waiting & { readonly id: number; lane: string; sentMs: number }) | undefined;
+const waiting = new Map<string, PendingRequest>();
+let inFlight: (PendingRequest & { readonly id: number; lane: string; sentMs: number }) | undefined;
 let lastId = 0;
 let worker: Worker | undefined;
 
 /** A worker is quickly started anew; one that is this long at work that nobody wants is ended. */
-const PATIENCE_MS = 1000;
+const MAX_STALE_MS = 1000;
 
 /**
  * Resolves with the answer, or with undefined if a newer question of the same lane took its place
  * before it was answered. Answers of a lane come in the order of its questions.
  */
-export function ask<K extends Kind>(
+export function sendRequest<K extends RequestKind>(
   lane: string,
   kind: K,
   input: Input<K>,
-  onProgress?: Tell,
+  onProgress?: OnProgress,
 ): Promise<Output<K> | undefined> {
   return new Promise((resolve, reject) => {
     waiting.get(lane)?.resolve(undefined);
-    waiting.set(lane, { kind, input, onProgress, resolve: resolve as Waiting["resolve"], reject });
-    hurry(lane);
+    waiting.set(lane, {
+      kind,
+      input,
+      onProgress,
+      resolve: resolve as PendingRequest["resolve"],
+      reject,
+    });
+    endStaleRequest(lane);
     sendNext();
   });
 }
 
 /** Nobody wants to know any more what was asked in this lane. */
-export function leave(lane: string): void {
+export function cancelRequests(lane: string): void {
   waiting.get(lane)?.resolve(undefined);
   waiting.delete(lane);
-  hurry(lane);
+  endStaleRequest(lane);
 }
 
-let cancelHurry = () => {};
+let cancelEnd = () => {};
 
 /** Ends the worker once it has long been at work on a question of the lane that is now the past. */
-function hurry(lane: string): void {
+function endStaleRequest(lane: string): void {
   const past = inFlight;
   if (past?.lane !== lane) return;
-  cancelHurry();
-  const leftMs = past.sentMs + PATIENCE_MS - systemClock.monotonicMs();
-  cancelHurry = systemClock.alarm(leftMs, () => {
+  cancelEnd();
+  const leftMs = past.sentMs + MAX_STALE_MS - systemClock.monotonicMs();
+  cancelEnd = systemClock.alarm(leftMs, () => {
     if (inFlight !== past) return;
     worker?.terminate();
     worker = undefined;
@@ -72,7 +85,11 @@ function sendNext(): void {
   waiting.delete(lane);
   lastId++;
   inFlight = { ...question, id: lastId, lane, sentMs: systemClock.monotonicMs() };
-  theWorker().postMessage({ id: lastId, kind: question.kind, input: question.input } satisfies Ask);
+  theWorker().postMessage({
+    id: lastId,
+    kind: question.kind,
+    input: question.input,
+  } satisfies WorkerRequest);
 }
 
 function theWorker(): Worker {
@@ -82,16 +99,18 @@ function theWorker(): Worker {
 
 function startWorker(): Worker {
   const started = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
-  started.addEventListener("message", ({ data }: MessageEvent<Reply>) => settle(data));
+  started.addEventListener("message", ({ data }: MessageEvent<WorkerResponse>) =>
+    handleResponse(data),
+  );
   started.addEventListener("error", (event) => {
     worker = undefined;
     started.terminate();
-    settle({ id: lastId, problem: event.message || "the simulator could not be loaded" });
+    handleResponse({ id: lastId, problem: event.message || "the simulator could not be loaded" });
   });
   return started;
 }
 
-function settle({ id, progress, output, problem }: Reply): void {
+function handleResponse({ id, progress, output, problem }: WorkerResponse): void {
   const asked = inFlight;
   if (asked?.id !== id) return;
   if (progress !== undefined) {

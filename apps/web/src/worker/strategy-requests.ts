@@ -2,7 +2,7 @@
 import type { PolicyDocument } from "@redrive/core";
 import { coverage, herd, schedule, strategyDocument } from "@redrive/simulator";
 
-export interface StrategyQuestion {
+export interface StrategyInput {
   /** Base, cap, attempts and total; its jitter and growth are what varies. */
   readonly curve: PolicyDocument;
   readonly outageMs: number;
@@ -27,7 +27,7 @@ export interface StrategyMeasures {
 
 const CLIENTS = 1000;
 
-export function measureStrategies(question: StrategyQuestion): readonly StrategyMeasures[] {
+export function measureStrategies(question: StrategyInput): readonly StrategyMeasures[] {
   const windowMs = Math.max(1, Math.floor((question.curve.initialDelayMs ?? 100) / 10));
   return question.names.flatMap((name) => {
     const document = documentOf(name, question.curve);
@@ -44,7 +44,7 @@ function measure(
   name: string,
   document: PolicyDocument,
   windowMs: number,
-  { outageMs, seed }: StrategyQuestion,
+  { outageMs, seed }: StrategyInput,
 ): StrategyMeasures {
   const sums = Float64Array.from(
     { length: CLIENTS },

@@ -4,7 +4,7 @@
  */
 import type { PolicyDocument } from "@redrive/core";
 import { coverage, herd, schedule } from "@redrive/simulator";
-import type { Ask, Handlers, Reply, Tell } from "./requests.ts";
+import type { Handlers, OnProgress, WorkerRequest, WorkerResponse } from "./requests.ts";
 
 const handlers: Handlers = {
   herd: ({ policy, options }) => herd(policy, options),
@@ -25,7 +25,7 @@ const handlers: Handlers = {
     return runLab(id, options);
   },
   lint: async ({ subject, context }) => {
-    const { lintAndMend } = await import("./lint-requests.ts");
+    const { lintWithFixes: lintAndMend } = await import("./lint-requests.ts");
     return lintAndMend(subject, context);
   },
   advise: async ({ answers }) => {
@@ -51,19 +51,22 @@ function hintedCoverage(
   return covered / samples;
 }
 
-addEventListener("message", ({ data }: MessageEvent<Ask>) => void answer(data));
+addEventListener("message", ({ data }: MessageEvent<WorkerRequest>) => void handleRequest(data));
 
-async function answer({ id, kind, input }: Ask): Promise<void> {
+async function handleRequest({ id, kind, input }: WorkerRequest): Promise<void> {
   try {
-    const tell: Tell = (progress) => reply({ id, progress }, []);
-    const output = await (handlers[kind] as (input: unknown, tell: Tell) => unknown)(input, tell);
+    const tell: OnProgress = (progress) => reply({ id, progress }, []);
+    const output = await (handlers[kind] as (input: unknown, tell: OnProgress) => unknown)(
+      input,
+      tell,
+    );
     reply({ id, output }, buffersIn(output));
   } catch (error) {
     reply({ id, problem: error instanceof Error ? error.message : String(error) }, []);
   }
 }
 
-function reply(message: Reply, transfer: Transferable[]): void {
+function reply(message: WorkerResponse, transfer: Transferable[]): void {
   postMessage(message, { transfer });
 }
 

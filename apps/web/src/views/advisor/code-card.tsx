@@ -3,8 +3,8 @@ import type { Advice } from "@redrive/simulator";
 import { adviceCode, type CodeTarget, codeFor, codeTargets } from "@redrive/simulator/export";
 import { type CodeChoice, CodeView } from "../../exports/code-view.tsx";
 import { Card } from "../../parts/card.tsx";
-import { whenSettled } from "../../worker/answer.ts";
-import { advised } from "./advisor-store.ts";
+import { whenIdle } from "../../worker/query.ts";
+import { adviceQuery } from "./advisor-store.ts";
 
 type Shown = CodeTarget | "destination";
 
@@ -19,12 +19,12 @@ const TARGETS: readonly CodeChoice<Shown>[] = [
 
 export function CodeCard({ advice }: { readonly advice: Advice }) {
   return (
-    <Card title="Code" isBusy={advised.isBusy.value}>
+    <Card title="Code" isBusy={adviceQuery.isBusy.value}>
       <CodeView
         first="destination"
         targets={TARGETS}
         codeOf={(target) => codeOf(advice, target)}
-        whenSettled={() => whenSettled(advised.isBusy)}
+        whenIdle={() => whenIdle(adviceQuery.isBusy)}
       />
     </Card>
   );

@@ -1,9 +1,9 @@
 /** Conversation: what was asked and answered, each answer open to change, and the next question. */
 import type { Question } from "@redrive/simulator";
 import { useRef } from "preact/hooks";
-import { advised, answers, asked, currentId, editAnswer } from "./advisor-store.ts";
+import { adviceQuery, answers, asked, currentId, editAnswer } from "./advisor-store.ts";
 import { answerText, questionText } from "./answers.ts";
-import { fieldWords } from "./field-words.ts";
+import { describeField } from "./field-labels.ts";
 import { QuestionCard } from "./question-card.tsx";
 import { useFocus } from "./use-focus.ts";
 
@@ -44,7 +44,7 @@ function AnswerRow({ question }: { readonly question: Question }) {
         {answerText(question, given ?? fallback)}
         {given === undefined && ", assumed"}
       </p>
-      <p class={sets === NOTHING ? "sets faint" : "sets"} aria-busy={advised.isBusy.value}>
+      <p class={sets === NOTHING ? "sets faint" : "sets"} aria-busy={adviceQuery.isBusy.value}>
         {sets}
       </p>
       <button
@@ -64,10 +64,10 @@ const NOTHING = "changes nothing";
 
 /** Empty until it is known. */
 function changesOf(id: Question["id"]): string {
-  const step = advised.value.value?.steps.find((one) => one.id === id);
+  const step = adviceQuery.value.value?.steps.find((one) => one.id === id);
   if (step === undefined) return "";
   const changes = Object.entries(step.changes).map(([name, value]) => {
-    const { label, text } = fieldWords(name, value);
+    const { label, text } = describeField(name, value);
     return value === undefined ? `no ${label.toLowerCase()}` : `${label.toLowerCase()} ${text}`;
   });
   return changes.length === 0 ? NOTHING : `sets ${changes.join(", ")}`;

@@ -3,7 +3,7 @@ import { useSignal } from "@preact/signals";
 import type { Question, QuestionId } from "@redrive/simulator";
 import { formatInteger } from "@redrive/simulator/words";
 import { useId } from "preact/hooks";
-import { answers, giveAnswer } from "./advisor-store.ts";
+import { answers, setAnswer } from "./advisor-store.ts";
 
 const SPANS = [
   { unit: "ms", ms: 1 },
@@ -28,7 +28,7 @@ export function NumberAnswer({ question }: { readonly question: Question }) {
       .elements[0] as HTMLInputElement;
     const number = Math.round(valueAsNumber * factor.value);
     problem.value = problemOf(question, number);
-    if (problem.value === "") giveAnswer(id, number);
+    if (problem.value === "") setAnswer(id, number);
   };
   return (
     <form class="number-answer" onSubmit={use} noValidate>

@@ -3,16 +3,16 @@ import type { Advice, Answers } from "@redrive/simulator";
 import { encodeRun } from "@redrive/simulator/share";
 import { counted, formatDuration, percent, policyWords } from "@redrive/simulator/words";
 import { useRef } from "preact/hooks";
-import { LintPanel } from "../../panels/lint.tsx";
+import { LintPanel } from "../../panels/lint/lint-panel.tsx";
 import { Card } from "../../parts/card.tsx";
 import { Stat, Stats } from "../../parts/stat.tsx";
-import { advised } from "./advisor-store.ts";
+import { adviceQuery } from "./advisor-store.ts";
 import { CodeCard } from "./code-card.tsx";
-import { openingsOf, outageOf } from "./openings.ts";
 import { useFocus } from "./use-focus.ts";
+import { outageOf, viewLinks } from "./view-links.ts";
 
 export function Outcome() {
-  const { question, value } = advised.latest.value ?? {};
+  const { input: question, value } = adviceQuery.latest.value ?? {};
   if (question === undefined || value === undefined) return <p class="loading">Looking…</p>;
   // With the answers it was given for: advice and question are of one kind, even while others come.
   const { advice } = value;
@@ -20,7 +20,7 @@ export function Outcome() {
   return (
     <>
       <PolicyCard advice={advice} given={given} />
-      <Card title="Why" isBusy={advised.isBusy.value}>
+      <Card title="Why" isBusy={adviceQuery.isBusy.value}>
         <ol class="reasons">
           {advice.reasons.map((reason) => (
             <li key={reason}>{reason}</li>
@@ -46,7 +46,7 @@ function PolicyCard({ advice, given }: PartProps) {
   const { maxAttempts = 1, totalBudgetMs } = policy;
   const isRetrying = maxAttempts > 1;
   return (
-    <Card title="Your policy" class="advised" isBusy={advised.isBusy.value}>
+    <Card title="Your policy" class="advised" isBusy={adviceQuery.isBusy.value}>
       <p class="headline" ref={title} tabIndex={-1}>
         {policyWords(policy)}
       </p>
@@ -69,7 +69,7 @@ function PolicyCard({ advice, given }: PartProps) {
       {isRetrying && (
         <div class="openings">
           <span class="faint small-text">Open in</span>
-          {openingsOf(advice, given).map(({ label, run }) => (
+          {viewLinks(advice, given).map(({ label, run }) => (
             <a key={label} class="button" href={`#${encodeRun(run())}`} onClick={stayWhileBusy}>
               {label}
             </a>
@@ -82,14 +82,14 @@ function PolicyCard({ advice, given }: PartProps) {
 
 /** What is opened is what the answers lead to, not what others led to a moment ago. */
 function stayWhileBusy(event: MouseEvent): void {
-  if (advised.isBusy.peek()) event.preventDefault();
+  if (adviceQuery.isBusy.peek()) event.preventDefault();
 }
 
 function DifferenceCard({ advice, given }: PartProps) {
   const { differsFromUsual: difference, policy } = advice;
   if (difference === undefined) return null;
   return (
-    <Card title="Where this differs from the usual decision tree" isBusy={advised.isBusy.value}>
+    <Card title="Where this differs from the usual decision tree" isBusy={adviceQuery.isBusy.value}>
       <div class="table-wrap">
         <table class="table">
           <thead>

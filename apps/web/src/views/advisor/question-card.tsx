@@ -2,7 +2,7 @@
 import type { Question } from "@redrive/simulator";
 import type { RefObject } from "preact";
 import { useRef } from "preact/hooks";
-import { answers, asked, assumeRest, editing, giveAnswer } from "./advisor-store.ts";
+import { answers, asked, assumeRest, editing, setAnswer } from "./advisor-store.ts";
 import { questionText } from "./answers.ts";
 import { NumberAnswer } from "./number-answer.tsx";
 import { useFocus } from "./use-focus.ts";
@@ -48,7 +48,7 @@ function Choices({ question, first }: ChoicesProps) {
           type="button"
           class="button choice"
           aria-pressed={answers.value[id] === value}
-          onClick={() => giveAnswer(id, value)}
+          onClick={() => setAnswer(id, value)}
         >
           {label}
           {value === fallback && <small>usual</small>}

@@ -5,7 +5,7 @@ const MAX_ENTRIES = 999;
 const MAX_MS = 30 * 86_400_000;
 
 /** The waits, or what is wrong in a sentence. A bare number counts as milliseconds. */
-export function readDelays(text: string): readonly number[] | string {
+export function parseDelays(text: string): readonly number[] | string {
   const words = text.split(/[\s,;]+/u).filter((word) => word !== "");
   if (words.length === 0) return "The list is empty: type waits such as 100ms, 2s, 5m.";
   if (words.length > MAX_ENTRIES) return `At most ${MAX_ENTRIES} waits, not ${words.length}.`;
@@ -22,7 +22,7 @@ const UNITS = [
 ] as const;
 
 /** Each in the largest unit that is exact. */
-export function spellDelays(delays: readonly number[]): string {
+export function formatDelays(delays: readonly number[]): string {
   return delays
     .map((ms) => {
       const [unit, unitMs] = UNITS.find(([, each]) => ms > 0 && ms % each === 0) ?? ["ms", 1];

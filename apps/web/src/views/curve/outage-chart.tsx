@@ -8,7 +8,7 @@ import { formatDuration } from "@redrive/simulator/words";
 import { BottomAxis, round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";
 import { linearScale, niceStep } from "../../chart/scale.ts";
-import { timeAxis } from "../../chart/time.ts";
+import { timeAxis } from "../../chart/time-axis.ts";
 
 interface OutageChartProps {
   readonly schedule: Schedule;
@@ -42,7 +42,12 @@ export function OutageChart({ schedule, outageMs, onOutage }: OutageChartProps) 
           const end = round(scale(outageMs));
           return (
             <>
-              <BottomAxis scale={scale} ticks={axis.ticks(6)} spell={axis.spell} bottom={BOTTOM} />
+              <BottomAxis
+                scale={scale}
+                ticks={axis.ticks(6)}
+                format={axis.format}
+                bottom={BOTTOM}
+              />
               <rect x={SIDE} y={LINE - 18} width={end - SIDE} height="36" class="outage-band" />
               <line x1={SIDE} x2={width - SIDE} y1={LINE} y2={LINE} class="rule base" />
               <line x1={end} x2={end} y1={LINE - 22} y2={LINE + 22} class="outage-end" />

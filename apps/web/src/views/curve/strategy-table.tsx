@@ -5,9 +5,9 @@
 import type { PolicyDocument } from "@redrive/core";
 import { formatDuration, formatInteger, formatNumber, percent } from "@redrive/simulator/words";
 import { Card } from "../../parts/card.tsx";
-import { answerTo } from "../../worker/answer.ts";
+import { createWorkerQuery } from "../../worker/query.ts";
 import type { StrategyMeasures } from "../../worker/strategy-requests.ts";
-import { outageMs, resolved, seed } from "./store.ts";
+import { outageMs, resolved, seed } from "./curve-store.ts";
 
 interface StrategyRow {
   /** As `redrive sim herd --compare` knows it. */
@@ -69,7 +69,7 @@ const ROWS: readonly StrategyRow[] = [
   },
 ];
 
-const measured = answerTo("strategies", "strategies", () => ({
+const strategyQuery = createWorkerQuery("strategies", "strategies", () => ({
   curve: curveOfControls(),
   outageMs: outageMs.value,
   seed: seed.value,
@@ -89,7 +89,7 @@ function curveOfControls(): PolicyDocument {
 export function StrategyTable() {
   return (
     <Card title="Every strategy, with these numbers" aside={worldWords()}>
-      <div class="table-wrap" aria-busy={measured.isBusy.value}>
+      <div class="table-wrap" aria-busy={strategyQuery.isBusy.value}>
         <table class="table strategies">
           <thead>
             <tr>
@@ -115,7 +115,7 @@ export function StrategyTable() {
               <Row
                 key={row.name}
                 row={row}
-                measures={measured.value.value?.find(({ name }) => name === row.name)}
+                measures={strategyQuery.value.value?.find(({ name }) => name === row.name)}
               />
             ))}
           </tbody>
@@ -126,16 +126,16 @@ export function StrategyTable() {
         % of the calls lie. Fairness: Jain's index over those sums, 1 is equal. A retry budget on
         top is in System.
       </p>
-      {measured.problem.value !== "" && <p class="problem">{measured.problem.value}</p>}
+      {strategyQuery.problem.value !== "" && <p class="problem">{strategyQuery.problem.value}</p>}
     </Card>
   );
 }
 
 /** Of what is measured, whatever the controls say since. */
 function worldWords(): string {
-  const { question, value = [] } = measured.latest.value ?? {};
+  const { input: question, value = [] } = strategyQuery.latest.value ?? {};
   const [first] = value;
-  if (first === undefined) return measured.isBusy.value ? "measuring…" : "";
+  if (first === undefined) return strategyQuery.isBusy.value ? "measuring…" : "";
   return `${formatInteger(first.clients)} clients fail at once, windows of ${formatDuration(first.windowMs)}, seed ${question?.seed}`;
 }
 

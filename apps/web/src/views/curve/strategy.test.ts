@@ -2,7 +2,7 @@
 import { presets, resolvePolicy } from "@redrive/core";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { readDelays, spellDelays } from "./delay-list.ts";
+import { formatDelays, parseDelays } from "./delay-list.ts";
 import {
   type StrategyId,
   strategyLabels,
@@ -39,7 +39,7 @@ test("a list that is written is read again", () => {
   });
   fc.assert(
     fc.property(delays, (list) => {
-      expect(readDelays(spellDelays(list))).toEqual(list);
+      expect(parseDelays(formatDelays(list))).toEqual(list);
     }),
   );
 });
@@ -50,9 +50,9 @@ test.each([
   ["31d", "“31d”"],
   ["-5s", "“-5s”"],
 ])("%j is refused in a sentence", (text, word) => {
-  expect(readDelays(text)).toContain(word);
+  expect(parseDelays(text)).toContain(word);
 });
 
 test("a bare number counts as milliseconds", () => {
-  expect(readDelays("100 2s;5m")).toEqual([100, 2000, 300_000]);
+  expect(parseDelays("100 2s;5m")).toEqual([100, 2000, 300_000]);
 });

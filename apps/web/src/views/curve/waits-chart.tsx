@@ -8,7 +8,7 @@ import type { Ref } from "preact";
 import { LeftAxis, round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";
 import { linearScale, logScale, type Scale } from "../../chart/scale.ts";
-import { type TimeAxis, timeAxis } from "../../chart/time.ts";
+import { type TimeAxis, timeAxis } from "../../chart/time-axis.ts";
 
 interface WaitsChartProps {
   readonly schedule: Schedule;
@@ -50,7 +50,7 @@ export function WaitsChart({ schedule, isLog, svgRef }: WaitsChartProps) {
             <LeftAxis
               scale={scale}
               ticks={isLog ? scale.ticks(6) : axis.ticks(5)}
-              spell={axis.spell}
+              format={axis.format}
               left={LEFT}
               right={width}
             />

@@ -4,13 +4,13 @@ import type { Ref } from "preact";
 import { BottomAxis, round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";
 import { linearScale, niceMax, type Scale } from "../../chart/scale.ts";
-import { timeAxis } from "../../chart/time.ts";
+import { timeAxis } from "../../chart/time-axis.ts";
 import { columnsPath } from "./columns.ts";
-import { nameOf } from "./names.ts";
-import type { Side } from "./store.ts";
+import type { StrategyResult } from "./herd-store.ts";
+import { strategyLabel } from "./strategy-labels.ts";
 
 interface HerdChartProps {
-  readonly sides: readonly Side[];
+  readonly sides: readonly StrategyResult[];
   readonly isShared: boolean;
   readonly svgRef: Ref<SVGSVGElement>;
 }
@@ -49,7 +49,7 @@ export function HerdChart({ sides, isShared, svgRef }: HerdChartProps) {
             <BottomAxis
               scale={scale}
               ticks={axis.ticks(width < 480 ? 4 : 8)}
-              spell={axis.spell}
+              format={axis.format}
               bottom={bottom}
             />
           </>
@@ -59,12 +59,12 @@ export function HerdChart({ sides, isShared, svgRef }: HerdChartProps) {
   );
 }
 
-function spoken({ name, herd: { peak } }: Side): string {
-  return `${nameOf(name)}: peak ${formatInteger(peak.count)}, ${percent(peak.share)} of the clients, at ${formatDuration(peak.atMs)}.`;
+function spoken({ name, herd: { peak } }: StrategyResult): string {
+  return `${strategyLabel(name)}: peak ${formatInteger(peak.count)}, ${percent(peak.share)} of the clients, at ${formatDuration(peak.atMs)}.`;
 }
 
 interface PanelProps {
-  readonly side: Side;
+  readonly side: StrategyResult;
   readonly y: number;
   readonly scale: Scale;
   readonly top: number;
@@ -83,7 +83,7 @@ function Panel({ side, y, scale, top }: PanelProps) {
   return (
     <g>
       <text x={left} y={y + 14} class="strong">
-        {nameOf(name)}
+        {strategyLabel(name)}
       </text>
       <text x={right} y={y + 14} class="caption end">
         peak {formatInteger(peak.count)} in {formatDuration(herd.windowMs)}

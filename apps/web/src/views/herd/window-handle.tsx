@@ -8,7 +8,7 @@ import { BottomAxis, round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";
 import { logScale } from "../../chart/scale.ts";
 import { LOG_STEPS, positionOf, valueAt } from "../../parts/slider-scale.ts";
-import { windowMs } from "./store.ts";
+import { windowMs } from "./herd-store.ts";
 
 const HEIGHT = 58;
 const LINE = 18;
@@ -32,7 +32,12 @@ export function WindowHandle() {
             const end = round(scale(Math.min(1000, width)));
             return (
               <>
-                <BottomAxis scale={scale} ticks={TICKS} spell={formatDuration} bottom={LINE + 14} />
+                <BottomAxis
+                  scale={scale}
+                  ticks={TICKS}
+                  format={formatDuration}
+                  bottom={LINE + 14}
+                />
                 <line x1={SIDE} x2={room - SIDE} y1={LINE} y2={LINE} class="rule base" />
                 <rect
                   x={SIDE}

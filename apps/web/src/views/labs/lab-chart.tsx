@@ -9,7 +9,7 @@ import { BottomAxis, round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";
 import { linearScale, logScale, type Scale } from "../../chart/scale.ts";
 import type { LabRun } from "./lab-store.ts";
-import { type Measure, measuresOf, needsLog } from "./results.ts";
+import { type Measure, measuresOf, needsLog } from "./measures.ts";
 
 const HEAD = 22;
 const FOOT = 30;
@@ -89,7 +89,7 @@ function MeasurePlot({ measure, width, layout }: MeasurePlotProps) {
       <BottomAxis
         scale={scale}
         ticks={scale.ticks(Math.max(2, Math.floor((width - layout.left) / 70)))}
-        spell={figure}
+        format={figure}
         bottom={bottom}
         top={HEAD}
       />

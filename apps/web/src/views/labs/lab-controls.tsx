@@ -1,7 +1,7 @@
 /** Lab controls: the seed, how far the runs have come, and which labs stand on the stage. */
 import { useId } from "preact/hooks";
-import type { Seed } from "../../app/seed.ts";
 import { Card } from "../../parts/card.tsx";
+import type { Seed } from "../seed.ts";
 import {
   doneRuns,
   entries,

@@ -5,8 +5,8 @@
 import { batch, computed, effect, type ReadonlySignal, signal } from "@preact/signals";
 import { formatDuration, nearestName, quote, systemClock } from "@redrive/core";
 import type { LabReport } from "@redrive/simulator";
-import { FIRST_SEED, type Seed } from "../../app/seed.ts";
 import type { LabEntry } from "../../worker/lab-requests.ts";
+import { FIRST_SEED, type Seed } from "../seed.ts";
 import { askLabs, stopLabs } from "./lab-worker.ts";
 
 /** A lab's report and how long it took. */

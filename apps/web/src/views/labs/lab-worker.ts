@@ -2,7 +2,13 @@
  * Lab worker: a worker of the view's own. Labs take seconds and cannot be interrupted from within, so
  * ending one is ending its worker, which must then be nobody else's.
  */
-import type { Ask, Input, Kind, Output, Reply } from "../../worker/requests.ts";
+import type {
+  Input,
+  Output,
+  RequestKind,
+  WorkerRequest,
+  WorkerResponse,
+} from "../../worker/requests.ts";
 
 interface Pending {
   readonly id: number;
@@ -15,12 +21,12 @@ let pending: Pending | undefined;
 let lastId = 0;
 
 /** One question at a time: the caller waits for its answer, or stops. */
-export function askLabs<K extends Kind>(kind: K, input: Input<K>): Promise<Output<K>> {
+export function askLabs<K extends RequestKind>(kind: K, input: Input<K>): Promise<Output<K>> {
   return new Promise((resolve, reject) => {
     lastId++;
     pending = { id: lastId, resolve: resolve as Pending["resolve"], reject };
     worker ??= start();
-    worker.postMessage({ id: lastId, kind, input } satisfies Ask);
+    worker.postMessage({ id: lastId, kind, input } satisfies WorkerRequest);
   });
 }
 
@@ -35,7 +41,7 @@ function start(): Worker {
   const started = new Worker(new URL("../../worker/worker.ts", import.meta.url), {
     type: "module",
   });
-  started.addEventListener("message", ({ data }: MessageEvent<Reply>) => {
+  started.addEventListener("message", ({ data }: MessageEvent<WorkerResponse>) => {
     if (worker === started) settle(data);
   });
   started.addEventListener("error", (event) => {
@@ -47,7 +53,7 @@ function start(): Worker {
 }
 
 /** How far a lab is within itself is not told: labs are counted whole. */
-function settle({ id, progress, output, problem }: Reply): void {
+function settle({ id, progress, output, problem }: WorkerResponse): void {
   const asked = pending;
   if (asked?.id !== id || progress !== undefined) return;
   pending = undefined;

@@ -1,0 +1,27 @@
+/** Openings: whatever was answered, the other views get documents that the simulator takes. */
+import { resolvePolicy } from "@redrive/core";
+import { type Answers, advise, checkScenario } from "@redrive/simulator";
+import { decodeRun, encodeRun } from "@redrive/simulator/share";
+import { expect, test } from "vitest";
+import { scenarioOf, viewLinks } from "./view-links.ts";
+
+const CASES: readonly Answers[] = [
+  {},
+  { waits: "person", idempotent: "yes", clients: "few" },
+  { background: true, outageMs: 86_400_000, clients: "very-many" },
+  { shards: 3, outageMs: 0 },
+  { idempotent: "no", minimumWait: true, outageMs: 1 },
+];
+
+test.each(CASES)("%j gives a scenario that can run, and links that can be opened", (answers) => {
+  const advice = advise(answers);
+  const scenario = scenarioOf(advice, answers.outageMs ?? 8000);
+  expect(checkScenario(scenario)).toEqual([]);
+  for (const { run } of viewLinks(advice, answers)) {
+    expect(decodeRun(encodeRun(run()))).toEqual({ run: run() });
+  }
+  const herd = viewLinks(advice, answers)[1]?.run();
+  if (herd?.view !== "herd") throw new Error("the second opens the herd");
+  for (const { policy } of herd.strategies)
+    expect(() => resolvePolicy(policy as object)).not.toThrow();
+});

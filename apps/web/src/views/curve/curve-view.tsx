@@ -1,0 +1,183 @@
+/** Curve: one call whose every attempt fails: how long it waits, by seed, and what outage it outlasts. */
+import type { Schedule } from "@redrive/simulator";
+import {
+  counted,
+  formatDuration,
+  longestSumMs,
+  percent,
+  scheduleRows,
+  triedWords,
+} from "@redrive/simulator/words";
+import { createRef } from "preact";
+import { exportMenu } from "../../exports/export-menu.ts";
+import { Card } from "../../parts/card.tsx";
+import { LazyPart } from "../../parts/lazy-part.tsx";
+import { Legend } from "../../parts/legend.tsx";
+import { Stat, Stats } from "../../parts/stat.tsx";
+import { Toggle } from "../../parts/toggle.tsx";
+import { currentResult } from "../../worker/query.ts";
+import { newSeed } from "../seed.ts";
+import type { View } from "../view.ts";
+import { CurveControls } from "./curve-controls.tsx";
+import {
+  coverageQuery,
+  curveRun,
+  drawn,
+  isLog,
+  openCurve,
+  outageMs,
+  policy,
+  resetCurve,
+  resolved,
+  retryAfterMs,
+  samples,
+  seed,
+} from "./curve-store.ts";
+import { OutageChart } from "./outage-chart.tsx";
+import { strategyName } from "./strategy.ts";
+import { WaitList } from "./wait-list.tsx";
+import { MAX_SHOWN, WaitsChart } from "./waits-chart.tsx";
+import "./curve.css";
+
+const drawing = createRef<SVGSVGElement>();
+
+const strategyTable = async () => (await import("./strategy-table.tsx")).StrategyTable;
+
+function Stage() {
+  const schedule = drawn.value;
+  return (
+    <>
+      <Card>
+        <CurveStats schedule={schedule} />
+      </Card>
+      <Card
+        title="Backoff curve"
+        aside={
+          <Toggle
+            checked={isLog.value}
+            onChange={(checked) => {
+              isLog.value = checked;
+            }}
+          >
+            logarithmic
+          </Toggle>
+        }
+      >
+        <WaitsChart schedule={schedule} isLog={isLog.value} svgRef={drawing} />
+        <Legend
+          entries={[
+            { mark: "mark", label: "the wait drawn with this seed" },
+            { mark: "mark-range", label: "what it could have been" },
+          ]}
+        />
+        {schedule.waits.length >= MAX_SHOWN && (
+          <p class="faint">The first {MAX_SHOWN} attempts are drawn; the list has all of them.</p>
+        )}
+      </Card>
+      <Card title="Does it outlast the outage?" aside="drag the end of the outage">
+        <OutageChart
+          schedule={schedule}
+          outageMs={outageMs.value}
+          onOutage={(value) => {
+            outageMs.value = value;
+          }}
+        />
+        <Coverage />
+      </Card>
+      <Card title="Waits" aside={`seed ${seed.value}`}>
+        <WaitList schedule={schedule} />
+      </Card>
+      <LazyPart height="420px" load={strategyTable} />
+    </>
+  );
+}
+
+function CurveStats({ schedule }: { readonly schedule: Schedule }) {
+  const { waits, sumMs, attempts } = schedule;
+  return (
+    <Stats>
+      <Stat label="Strategy" value={strategyName(policy.value)} note={`seed ${seed.value}`} />
+      <Stat
+        label="Sum of waits"
+        value={formatDuration(sumMs)}
+        tone="accent"
+        note={`${counted(waits.length, "wait")}${mostWords(schedule)}`}
+      />
+      <Stat label="Attempts" value={String(attempts)} note={endWords(schedule)} />
+      <Stat
+        label={`Outlasts ${formatDuration(outageMs.value)}`}
+        value={coveredWords()}
+        note="of calls"
+        isBusy={coverageQuery.isBusy.value}
+      />
+    </Stats>
+  );
+}
+
+function coveredWords(): string {
+  const share = coverageQuery.value.value;
+  return share === undefined ? "…" : percent(share);
+}
+
+function mostWords(schedule: Schedule): string {
+  const longestMs = longestSumMs(policy.value, schedule);
+  return longestMs === undefined ? "" : `, at most ${formatDuration(longestMs)}`;
+}
+
+function endWords({ endedBy, attempts }: Schedule): string {
+  const { maxAttempts, totalBudgetMs } = resolved.value;
+  if (endedBy === "attempts") return "all that it may make";
+  const left = `of ${maxAttempts}: `;
+  if (endedBy === "budget")
+    return `${left}the deadline of ${formatDuration(totalBudgetMs)} ends it`;
+  return attempts === 1
+    ? `${left}the hint passes the deadline`
+    : `${left}the next hint passes the deadline`;
+}
+
+function Coverage() {
+  if (coverageQuery.problem.value !== "")
+    return <p class="problem">{coverageQuery.problem.value}</p>;
+  return (
+    <p class="coverage" aria-busy={coverageQuery.isBusy.value}>
+      <strong>{coveredWords()}</strong> of the calls outlast an outage of{" "}
+      {formatDuration(outageMs.value)}
+      <span class="faint">{triedWords(policy.value, samples.value)}</span>
+    </p>
+  );
+}
+
+/** As `redrive schedule --json` prints it. */
+async function json(): Promise<object> {
+  const coverage = await currentResult(coverageQuery);
+  return {
+    seed: seed.value,
+    policy: policy.value,
+    schedule: drawn.value,
+    outageMs: outageMs.value,
+    coverage,
+    ...(retryAfterMs.value > 0 && { retryAfterMs: retryAfterMs.value }),
+  };
+}
+
+export const curveView: View<"curve"> = {
+  id: "curve",
+  explanation:
+    "Each column is one attempt of a call that keeps failing: the dot is the wait before it, the whisker what chance could have drawn. Re-roll, and a curve without jitter stays put, in every client alike; a jittered one lands elsewhere each time.",
+  Controls: CurveControls,
+  Stage,
+  state: curveRun,
+  open: openCurve,
+  reset: resetCurve,
+  reroll() {
+    seed.value = newSeed(seed.value);
+  },
+  exports: () =>
+    exportMenu({
+      name: "redrive-curve",
+      drawing: () => drawing.current,
+      rows: () => scheduleRows(drawn.value),
+      json,
+      policy: () => policy.value,
+    }),
+};

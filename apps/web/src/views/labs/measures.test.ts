@@ -1,0 +1,53 @@
+/** Results: rows by what they measure, and the sources of every lab. */
+import { type LabRow, labs } from "@redrive/simulator";
+import type { NumberRow } from "@redrive/simulator/words";
+import { describe, expect, it } from "vitest";
+import { measuresOf, needsLog, partsOf } from "./measures.ts";
+import { sources } from "./sources.ts";
+
+function row(published: number, ours: number, tolerance: LabRow["tolerance"]): NumberRow {
+  return { what: "a: b", published, ours, tolerance, basis: "stated", ok: true };
+}
+
+describe("measures", () => {
+  it("are what stands after the last colon, without what was published in words", () => {
+    expect(partsOf("full, window b: higher than the comb: peak")).toEqual({
+      label: "full, window b: higher than the comb",
+      measure: "peak",
+    });
+    expect(partsOf("3 retries: share lost (published: never recovers)").measure).toBe("share lost");
+    expect(partsOf("order by time")).toEqual({ label: "order by time", measure: "" });
+  });
+
+  it("hold every number once, in the order in which their measures come", () => {
+    const exactly = { kind: "same" } as const;
+    const rows: LabRow[] = ["a: calls", "a: ms", "b: calls"].map((what) => ({
+      ...row(1, 1, exactly),
+      what,
+    }));
+    const words: LabRow = { ...row(1, 1, exactly), published: "never", ours: "never" };
+    expect(
+      measuresOf([...rows, words]).map(({ name, rows: those }) => [
+        name,
+        those.map(({ label }) => label),
+      ]),
+    ).toEqual([
+      ["calls", ["a", "b"]],
+      ["ms", ["a"]],
+    ]);
+  });
+
+  it("take a logarithm only where one end would vanish", () => {
+    const exactly = { kind: "relative", share: 0 } as const;
+    const of = (...values: number[]) => ({
+      name: "",
+      rows: values.map((value) => ({ ...row(value, value, exactly), label: "" })),
+    });
+    expect([of(1, 39), of(1, 40), of(0, 1000)].map(needsLog)).toEqual([false, true, false]);
+  });
+});
+
+it("each lab has its sources, and no source is without its lab", () => {
+  expect(Object.keys(sources).toSorted()).toEqual(labs.map(({ id }) => id).toSorted());
+  for (const { url } of Object.values(sources).flat()) expect(url ?? "https:").toMatch(/^https:/u);
+});

@@ -1,0 +1,171 @@
+/** Phases: the kinds of trouble on the track, their words, and how they are moved and resized. */
+import type { PhaseDocument, PhaseKind } from "@redrive/simulator";
+import { formatDuration, formatNumber, percent } from "@redrive/simulator/words";
+import { niceStep } from "../../../chart/scale.ts";
+
+/** How bad it is: the field that says so, as a slider shows it. */
+export interface Strength {
+  readonly field: "share" | "factor";
+  readonly label: string;
+  readonly unit: string;
+  readonly min: number;
+  readonly max: number;
+  readonly step: number;
+  readonly byDefault: number;
+}
+
+export interface PhaseWords {
+  readonly kind: PhaseKind;
+  readonly label: string;
+  readonly hint: string;
+  readonly strength?: Strength;
+}
+
+const FACTOR = { field: "factor", unit: "x", step: 0.05 } as const;
+
+export const phaseKinds: readonly PhaseWords[] = [
+  { kind: "OUTAGE", label: "Full outage", hint: "nothing is answered" },
+  {
+    kind: "PARTIAL",
+    label: "Partial outage",
+    hint: "a share of the calls fails",
+    strength: {
+      field: "share",
+      label: "Share of calls that fail",
+      unit: "of 1",
+      min: 0,
+      max: 1,
+      step: 0.01,
+      byDefault: 0.5,
+    },
+  },
+  {
+    kind: "SLOW",
+    label: "Slow answers",
+    hint: "every answer takes longer",
+    strength: { ...FACTOR, label: "Times as long", min: 1, max: 50, byDefault: 2 },
+  },
+  {
+    kind: "CAPACITY",
+    label: "Capacity dip",
+    hint: "the server serves fewer calls",
+    strength: { ...FACTOR, label: "Times the capacity", min: 0, max: 2, byDefault: 0.2 },
+  },
+  {
+    kind: "SPIKE",
+    label: "Load spike",
+    hint: "more calls come; needs open clients",
+    strength: { ...FACTOR, label: "Times the load", min: 0, max: 20, byDefault: 2 },
+  },
+  { kind: "FAILOVER", label: "Failover", hint: "an outage that loses the queue, then warms up" },
+];
+
+export function wordsOf(kind: PhaseKind): PhaseWords {
+  return phaseKinds.find((one) => one.kind === kind) ?? (phaseKinds[0] as PhaseWords);
+}
+
+export function strengthOf(phase: PhaseDocument): number | undefined {
+  const { strength } = wordsOf(phase.kind);
+  return strength && (phase[strength.field] ?? strength.byDefault);
+}
+
+/** "capacity dip to 0.2 x, 10 s to 20 s". */
+export function phaseSentence(phase: PhaseDocument): string {
+  const from = phase.atMs === 0 ? "0" : formatDuration(phase.atMs);
+  return `${phaseName(phase)}, ${from} to ${formatDuration(phase.atMs + phase.forMs)}`;
+}
+
+/** The kind and how bad it is. */
+export function phaseName(phase: PhaseDocument): string {
+  const { label, strength } = wordsOf(phase.kind);
+  const value = strengthOf(phase);
+  if (strength === undefined || value === undefined) return label;
+  return `${label} ${strength.field === "share" ? percent(value) : `${formatNumber(value)} x`}`;
+}
+
+/** A document may hold this many. */
+export const MAX_PHASES = 64;
+
+const LAST_MS = 86_400_000;
+
+/** What a drag or an arrow key moves by: round, and about a three-hundredth of the track. */
+export function stepFor(endMs: number): number {
+  return Math.max(1, niceStep(endMs / 300));
+}
+
+function snapped(ms: number, stepMs: number): number {
+  return Math.round(ms / stepMs) * stepMs;
+}
+
+/** Moved as a whole, within the track. */
+export function movedTo(phase: PhaseDocument, atMs: number, endMs: number): PhaseDocument {
+  const last = Math.min(LAST_MS, Math.max(phase.atMs, endMs - phase.forMs));
+  return { ...phase, atMs: within(snapped(atMs, stepFor(endMs)), 0, last) };
+}
+
+/** The beginning moved; the end stays. */
+export function begunAt(phase: PhaseDocument, atMs: number, endMs: number): PhaseDocument {
+  const stopMs = phase.atMs + phase.forMs;
+  const stepMs = stepFor(endMs);
+  const begin = within(snapped(atMs, stepMs), 0, Math.max(0, stopMs - stepMs));
+  return { ...phase, atMs: begin, forMs: stopMs - begin };
+}
+
+/** The end moved; the beginning stays. */
+export function endedAt(phase: PhaseDocument, stopMs: number, endMs: number): PhaseDocument {
+  const stepMs = stepFor(endMs);
+  const last = Math.max(endMs, phase.atMs + phase.forMs);
+  const stop = within(snapped(stopMs, stepMs), Math.min(last, phase.atMs + stepMs), last);
+  return { ...phase, forMs: within(stop - phase.atMs, 1, LAST_MS) };
+}
+
+function within(value: number, low: number, high: number): number {
+  return Math.min(high, Math.max(low, value));
+}
+
+/** A new phase, in the first gap of the track that has room for it. */
+export function newPhase(
+  kind: PhaseKind,
+  phases: readonly PhaseDocument[],
+  endMs: number,
+  atMs = gapFor(phases, endMs),
+): PhaseDocument {
+  return { kind, atMs: snapped(atMs, stepFor(endMs)), forMs: lengthFor(endMs) };
+}
+
+function lengthFor(endMs: number): number {
+  return Math.max(1, niceStep(endMs / 10));
+}
+
+function gapFor(phases: readonly PhaseDocument[], endMs: number): number {
+  const lengthMs = lengthFor(endMs);
+  const isFree = (atMs: number) =>
+    phases.every((one) => atMs >= one.atMs + one.forMs || atMs + lengthMs <= one.atMs);
+  for (let atMs = lengthMs; atMs + lengthMs < endMs; atMs += lengthMs / 2) {
+    if (isFree(atMs)) return atMs;
+  }
+  return lengthMs;
+}
+
+/** The same place and length as another kind of trouble; fields the new kind lacks are left out. */
+export function ofKind({ atMs, forMs, tier }: PhaseDocument, kind: PhaseKind): PhaseDocument {
+  return { kind, atMs, forMs, ...(tier !== undefined && { tier }) };
+}
+
+/** The row of each phase: those that overlap stand below one another. */
+export function rowsOf(phases: readonly PhaseDocument[]): readonly number[] {
+  const ends: number[] = [];
+  const order = phases.map((_, index) => index).sort((a, b) => startOf(a) - startOf(b));
+  const rows = new Map<number, number>();
+  for (const index of order) {
+    const free = ends.findIndex((end) => end <= startOf(index));
+    const row = free < 0 ? ends.length : free;
+    ends[row] = startOf(index) + (phases[index]?.forMs ?? 0);
+    rows.set(index, row);
+  }
+  return phases.map((_, index) => rows.get(index) ?? 0);
+
+  function startOf(index: number): number {
+    return phases[index]?.atMs ?? 0;
+  }
+}

@@ -1,0 +1,138 @@
+/** Figures: the verdict of a run in one sentence, and its measures as the command line spells them. */
+import type { Report } from "@redrive/simulator";
+import {
+  formatDuration,
+  formatInteger,
+  formatNumber,
+  percent,
+  reportRows,
+} from "@redrive/simulator/words";
+import { Stat, Stats } from "../../../parts/stat.tsx";
+import { endOf, stretchOf, troubleOf } from "../chart/columns.ts";
+import { isBusy, isStale } from "../state/runs.ts";
+import { phases } from "../state/system-store.ts";
+
+export function isBad(report: Report): boolean {
+  return report.recoveryMs === null || (report.calls > 0 && report.succeeded === 0);
+}
+
+export function recoveryWords({ recoveryMs }: Report): string {
+  if (recoveryMs === undefined) return "no trouble";
+  if (recoveryMs === null) return "never";
+  return recoveryMs === 0 ? "at once" : formatDuration(recoveryMs);
+}
+
+export function Verdict({ report }: { readonly report: Report }) {
+  const tone = isBad(report) ? "verdict bad" : "verdict";
+  return (
+    <p class={isStale.value ? `${tone} stale` : tone} role="status" aria-busy={isBusy.value}>
+      {report.verdict}
+    </p>
+  );
+}
+
+export function RunStats({ report }: { readonly report: Report }) {
+  const { peak, latencyMs, calls, lost } = report;
+  return (
+    <Stats isBusy={isBusy.value} isStale={isStale.value}>
+      <Stat
+        label="Amplification"
+        value={`${formatNumber(report.amplification)} x`}
+        note={`${formatInteger(report.attempts)} attempts for ${formatInteger(calls)} calls`}
+      />
+      <Stat
+        label="Peak"
+        value={formatInteger(peak.count)}
+        note={`attempts within ${formatDuration(peak.windowMs)}, at ${peak.atMs === 0 ? "0" : formatDuration(peak.atMs)}`}
+      />
+      <Recovery report={report} />
+      <Stat
+        label="Latency p99"
+        value={formatDuration(latencyMs.p99)}
+        note={`p50 ${formatDuration(latencyMs.p50)}, waits included`}
+      />
+      <Stat
+        label="Lost"
+        value={percent(calls === 0 ? 0 : lost / calls)}
+        tone={lost > calls / 2 ? "bad" : "plain"}
+        note={`${formatInteger(lost)} of ${formatInteger(calls)} calls`}
+      />
+      <Goodput report={report} />
+    </Stats>
+  );
+}
+
+/** A queue of messages has no trouble to recover from; work done twice is what hurts there. */
+function Recovery({ report }: { readonly report: Report }) {
+  const { recoveryMs, duplicateShare } = report;
+  if (duplicateShare !== undefined) {
+    return <Stat label="Duplicates" value={percent(duplicateShare)} note="of the runs" />;
+  }
+  return (
+    <Stat
+      label="Recovers"
+      value={recoveryWords(report)}
+      tone={recoveryMs === null ? "bad" : "plain"}
+      note={recoveryMs === undefined ? "nothing to recover from" : "after the trouble"}
+    />
+  );
+}
+
+/** Answers a second once the trouble is over, and while it lasts. */
+function Goodput({ report }: { readonly report: Report }) {
+  const trouble = troubleOf(phases.value);
+  if (report.deadLetterShare !== undefined) {
+    const share = percent(report.deadLetterShare);
+    return <Stat label="Dead letters" value={share} note="of the messages" />;
+  }
+  if (trouble === undefined) {
+    return <Stat label="Goodput" value={percent(report.goodput)} note="of the calls" />;
+  }
+  const during = stretchOf(report, trouble.fromMs, trouble.toMs);
+  const after = stretchOf(report, trouble.toMs, endOf(report));
+  const isOpen = report.engine === "calls" && after.offered > 0;
+  const offered = isOpen ? `, offered ${rateOf(after.offered, after.ms)}` : "";
+  return (
+    <Stat
+      label="Goodput after"
+      value={rateOf(after.succeeded, after.ms)}
+      note={`during ${rateOf(during.succeeded, during.ms)}${offered}`}
+      tone="accent"
+    />
+  );
+}
+
+function rateOf(count: number, ms: number): string {
+  return ms === 0 ? "-" : `${formatInteger((count * 1000) / ms)}/s`;
+}
+
+/** Every measure, word for word as `redrive sim run` prints it. */
+export function MeasureTable({ report }: { readonly report: Report }) {
+  return (
+    <details class="more">
+      <summary>Every measure</summary>
+      <div class={isStale.value ? "table-wrap stale" : "table-wrap"} aria-busy={isBusy.value}>
+        <table class="table">
+          <thead>
+            <tr>
+              <th scope="col">measure</th>
+              <th scope="col" class="number">
+                value
+              </th>
+              <th scope="col">what it means</th>
+            </tr>
+          </thead>
+          <tbody>
+            {reportRows(report).map(([name, value, meaning]) => (
+              <tr key={name}>
+                <th scope="row">{name}</th>
+                <td class="number">{value}</td>
+                <td>{meaning}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </details>
+  );
+}
