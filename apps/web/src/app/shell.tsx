@@ -1,4 +1,4 @@
-/** Shell: what stands around every view: header, tabs, toolbar, the controls beside the stage. */
+/** Shell: the frame around every view: header, tabs, toolbar, and the controls beside the stage. */
 import { LazyCodeDialog } from "../exports/lazy-code-dialog.tsx";
 import { Explanation } from "../parts/explanation.tsx";
 import { Notice } from "../parts/notice.tsx";
@@ -32,7 +32,7 @@ export function Shell() {
   );
 }
 
-/** A button, because the hash of a link belongs to the state. */
+/** A button, not a link, because the hash holds the state of the view. */
 function skipToMain(): void {
   document.getElementById("main")?.focus();
 }

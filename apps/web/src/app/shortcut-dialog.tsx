@@ -1,4 +1,4 @@
-/** Shortcut sheet: a dialog that lists the keys of the page. */
+/** Shortcut dialog: lists the keyboard shortcuts of the page. */
 import { useEffect, useRef } from "preact/hooks";
 import { isShortcutDialogOpen, shortcuts } from "./shortcuts.ts";
 

@@ -1,4 +1,4 @@
-/** Shortcuts: the keys of the page, as a table that is both obeyed and shown. */
+/** Shortcuts: the keys of the page. One table drives both the key handler and the dialog. */
 import { signal } from "@preact/signals";
 import { goTo, openView } from "./navigation.ts";
 import { viewEntries } from "./view-list.ts";
@@ -15,14 +15,14 @@ export const shortcuts: readonly Shortcut[] = [
     keys: `${index + 1} or g ${key}`,
     action: `Open ${label}`,
   })),
-  { keys: "r", action: "Re-roll: the same policy with another seed" },
-  { keys: "← → on a slider", action: "Change it by a step; Page Up and Down by ten" },
+  { keys: "r", action: "Re-roll: same policy, new seed" },
+  { keys: "← → on a slider", action: "Change by one step; Page Up and Page Down by ten" },
   { keys: "← → on the outage bar", action: "Make the outage shorter or longer" },
-  { keys: "?", action: "Show or hide this sheet" },
-  { keys: "Esc", action: "Close a menu or this sheet" },
+  { keys: "?", action: "Show or hide this dialog" },
+  { keys: "Esc", action: "Close a menu or this dialog" },
 ];
 
-/** Set by `g` for the next key only. */
+/** True after `g`, for the next key only. */
 let isChord = false;
 
 export function startShortcuts(): void {
@@ -34,7 +34,7 @@ export function startShortcuts(): void {
   });
 }
 
-/** In a field a letter is a letter. */
+/** Keys typed into a field are not shortcuts. */
 function isTyping(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false;
   const isText =

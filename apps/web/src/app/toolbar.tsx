@@ -1,4 +1,4 @@
-/** Toolbar: what can be done with the view on the stage: re-roll, share, export. */
+/** Toolbar: the actions of the open view: re-roll, share, export, reset. */
 import { batch, type Signal, useSignal } from "@preact/signals";
 import { systemClock } from "@redrive/core";
 import type { ExportItem } from "../exports/export-menu.ts";
@@ -8,15 +8,15 @@ import type { AnyView } from "../views/view.ts";
 import { shareAddress } from "./navigation.ts";
 
 export function Toolbar({ view }: { readonly view: AnyView }) {
-  const said = useSignal("");
+  const status = useSignal("");
   const share = async () => {
-    said.value = await copied(shareAddress(view));
+    status.value = await copyLink(shareAddress(view));
   };
   const items = view.exports?.() ?? [];
   return (
     <div class="toolbar" role="toolbar" aria-label="View">
-      <output class="said" aria-live="polite">
-        {said.value}
+      <output class="toolbar-status" aria-live="polite">
+        {status.value}
       </output>
       {view.reroll !== undefined && (
         <button type="button" class="button accent" onClick={() => view.reroll?.()}>
@@ -36,7 +36,7 @@ export function Toolbar({ view }: { readonly view: AnyView }) {
                 hint={item.hint}
                 onSelect={() => {
                   close();
-                  void give(item, said);
+                  void runExport(item, status);
                 }}
               />
             ))
@@ -47,7 +47,7 @@ export function Toolbar({ view }: { readonly view: AnyView }) {
         type="button"
         class="button quiet"
         onClick={() => {
-          said.value = "";
+          status.value = "";
           batch(() => view.reset());
         }}
       >
@@ -57,25 +57,25 @@ export function Toolbar({ view }: { readonly view: AnyView }) {
   );
 }
 
-/** What takes longer to come than this is told to be on its way. */
-const PATIENCE_MS = 300;
+/** An export that takes longer than this shows a status. */
+const STATUS_DELAY_MS = 300;
 
-/** A file is made of the answer to the present question, which may be still to come. */
-async function give({ label, run }: ExportItem, said: Signal<string>): Promise<void> {
-  said.value = "";
-  const cancel = systemClock.alarm(PATIENCE_MS, () => {
-    said.value = `${label} comes with the answer…`;
+/** Waits for the current result if the worker is still busy. */
+async function runExport({ label, run }: ExportItem, status: Signal<string>): Promise<void> {
+  status.value = "";
+  const cancel = systemClock.alarm(STATUS_DELAY_MS, () => {
+    status.value = `${label}: waiting for the result…`;
   });
   const problem = await run().then(
     () => "",
     (error: Error) => `No ${label}: ${error.message}`,
   );
   cancel();
-  said.value = problem;
+  status.value = problem;
 }
 
-/** Where the clipboard is closed to pages, the address bar holds the same link. */
-async function copied(text: string): Promise<string> {
+/** If the browser denies clipboard access, puts the link into the address bar. */
+async function copyLink(text: string): Promise<string> {
   if (await copyText(text)) return "Link copied";
   history.replaceState(null, "", new URL(text).hash);
   return "Link is in the address bar";

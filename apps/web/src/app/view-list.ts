@@ -1,10 +1,10 @@
-/** Views: the tabs of the simulator in their order, each loaded when it is first opened. */
+/** View list: the tabs of the simulator in order. Each view loads when it is first opened. */
 import type { AnyView, ViewId } from "../views/view.ts";
 
 export interface ViewEntry {
   readonly id: ViewId;
   readonly label: string;
-  /** After `g`; the number keys follow the order of the list. */
+  /** The key after `g`. Number keys follow the order of the list. */
   readonly key: string;
   load(): Promise<AnyView>;
 }

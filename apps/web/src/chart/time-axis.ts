@@ -1,4 +1,4 @@
-/** Time on an axis: ticks at round seconds, minutes, hours or days, whichever the longest calls for. */
+/** Time axis: ticks at round seconds, minutes, hours or days, depending on the longest duration. */
 import { formatNumber } from "@redrive/simulator/words";
 import { linearTicks, niceMax } from "./scale.ts";
 
@@ -10,24 +10,24 @@ const UNITS = [
 ] as const;
 
 export interface TimeAxis {
-  /** The end of the axis: round, and not below the longest. */
+  /** The end of the axis: a round value, at least the longest duration. */
   readonly endMs: number;
-  ticks(most: number): readonly number[];
+  ticks(maxTicks: number): readonly number[];
   format(ms: number): string;
 }
 
-/** An axis from 0 that holds `longestMs`. */
-export function timeAxis(longestMs: number): TimeAxis {
-  const { unit, ms: unitMs } = UNITS.find(({ fromMs }) => longestMs >= fromMs) ?? UNITS[3];
-  const endMs = niceMax(longestMs / unitMs) * unitMs;
+/** An axis from 0 to at least `maxMs`. */
+export function timeAxis(maxMs: number): TimeAxis {
+  const { unit, ms: unitMs } = UNITS.find(({ fromMs }) => maxMs >= fromMs) ?? UNITS[3];
+  const endMs = niceMax(maxMs / unitMs) * unitMs;
   return {
     endMs,
-    ticks: (most) => linearTicks([0, endMs / unitMs], most).map((value) => value * unitMs),
-    format: (ms) => `${small(ms / unitMs)} ${unit}`,
+    ticks: (maxTicks) => linearTicks([0, endMs / unitMs], maxTicks).map((value) => value * unitMs),
+    format: (ms) => `${formatUnits(ms / unitMs)} ${unit}`,
   };
 }
 
-/** 0.005 stays that. */
-function small(value: number): string {
+/** Keeps three significant digits below 1, for example 0.005. */
+function formatUnits(value: number): string {
   return value < 1 ? String(Number(value.toPrecision(3))) : formatNumber(value);
 }

@@ -1,10 +1,10 @@
-/** Code sheet: which policy is being shown as code; the dialog itself is loaded when it is. */
+/** Code dialog state: the policy that the code dialog shows, if it is open. */
 import { type ReadonlySignal, signal } from "@preact/signals";
 import type { PolicyDocument } from "@redrive/core";
 
 export interface ShownCode {
   readonly policy: PolicyDocument;
-  /** Which policy it is, where a view has several. */
+  /** Names the policy, if a view has several. */
   readonly title: string;
 }
 

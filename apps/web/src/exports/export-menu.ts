@@ -1,4 +1,4 @@
-/** Exportables: the usual entries of an Export menu, from what a view has; loaded when one is chosen. */
+/** Export menu: builds the usual items of an Export menu. The code of an item loads when it is chosen. */
 import type { PolicyDocument } from "@redrive/core";
 import type { CsvRow } from "@redrive/simulator/export";
 import { showCode } from "./code-dialog-state.ts";
@@ -15,18 +15,18 @@ export interface ExportItem {
 
 type MaybePromise<T> = T | Promise<T>;
 
-/** What of this comes from the worker waits for the answer to the present question, or rejects. */
+/** What a view can export. Sources that need the worker wait for the current result or reject. */
 export interface ExportSources {
-  /** Of the files, without an ending: `redrive-curve`. */
+  /** The file name without extension, for example `redrive-curve`. */
   readonly name: string;
-  /** The drawing as it is on the page. */
+  /** The chart on the page. */
   readonly drawing?: () => MaybePromise<SVGSVGElement | null>;
-  /** The first row names the columns. */
+  /** The first row holds the column names. */
   readonly rows?: () => MaybePromise<readonly CsvRow[]>;
-  /** As the command line prints it with `--json`. */
+  /** The JSON that the command line prints with `--json`. */
   readonly json?: () => MaybePromise<object>;
   readonly policy?: () => MaybePromise<PolicyDocument>;
-  /** Which policy that is, where a view has several. */
+  /** Names the policy, if a view has several. */
   readonly policyTitle?: () => string;
 }
 
@@ -53,7 +53,7 @@ function pictures(
   return [
     {
       label: "PNG",
-      hint: "picture, twice the size",
+      hint: "image at double size",
       async run() {
         const files = await import("./files.ts");
         await files.downloadPng(name, await drawing());
@@ -61,7 +61,7 @@ function pictures(
     },
     {
       label: "SVG",
-      hint: "picture that scales",
+      hint: "vector image",
       async run() {
         const files = await import("./files.ts");
         files.downloadSvg(name, await drawing());
@@ -90,14 +90,14 @@ function jsonFile(name: string, json: NonNullable<ExportSources["json"]>): Expor
     hint: "as redrive --json prints it",
     async run() {
       const files = await import("./files.ts");
-      const text = JSON.stringify(await json(), (_, value) => plain(value), 2);
+      const text = JSON.stringify(await json(), (_, value) => toPlain(value), 2);
       files.downloadText(`${name}.json`, "application/json", `${text}\n`);
     },
   };
 }
 
-/** Typed arrays become lists. */
-function plain(value: unknown): unknown {
+/** Converts typed arrays to plain arrays. */
+function toPlain(value: unknown): unknown {
   return ArrayBuffer.isView(value) ? Array.from(value as unknown as ArrayLike<number>) : value;
 }
 

@@ -1,4 +1,4 @@
-/** Code host: where the code dialog appears, loaded when somebody first asks for code. */
+/** Lazy code dialog: loads the code dialog when it is first opened. */
 import { useSignal } from "@preact/signals";
 import type { FunctionComponent } from "preact";
 import { useEffect } from "preact/hooks";

@@ -1,4 +1,4 @@
-/** Span field: a field of milliseconds, logarithmic, that says below what they are in people's units. */
+/** Duration field: a logarithmic field for milliseconds that also shows the value in a larger unit. */
 import { formatDuration } from "@redrive/simulator/words";
 import { Field, type FieldProps } from "./field.tsx";
 

@@ -1,16 +1,16 @@
-/** When seen: loads and shows a part of the page once its place comes near the window. */
+/** Lazy part: loads and shows a component when it scrolls into view. */
 import { useSignal } from "@preact/signals";
 import type { FunctionComponent } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 
-interface WhenSeenProps {
-  /** Of the empty place, as CSS writes it, so that what is below does not jump. */
+interface LazyPartProps {
+  /** The CSS height of the placeholder, so that the content below does not jump. */
   readonly height: string;
   load(): Promise<FunctionComponent>;
 }
 
-export function LazyPart({ height, load }: WhenSeenProps) {
-  const place = useRef<HTMLDivElement>(null);
+export function LazyPart({ height, load }: LazyPartProps) {
+  const placeholder = useRef<HTMLDivElement>(null);
   const loaded = useSignal<{ readonly Part: FunctionComponent } | undefined>(undefined);
   useEffect(() => {
     const observer = new IntersectionObserver((entries) => {
@@ -20,11 +20,11 @@ export function LazyPart({ height, load }: WhenSeenProps) {
         loaded.value = { Part };
       });
     });
-    if (place.current !== null) observer.observe(place.current);
+    if (placeholder.current !== null) observer.observe(placeholder.current);
     return () => observer.disconnect();
   }, [load, loaded]);
   if (loaded.value === undefined) {
-    return <div ref={place} style={{ minHeight: height }} />;
+    return <div ref={placeholder} style={{ minHeight: height }} />;
   }
   const { Part } = loaded.value;
   return <Part />;

@@ -1,10 +1,10 @@
-/** Segmented: one choice of a few, all in sight; radio buttons underneath, so that arrow keys work. */
+/** Segmented: a choice between a few visible options. Uses radio buttons, so that arrow keys work. */
 import { useId } from "preact/hooks";
 
 export interface Segment<T extends string> {
   readonly value: T;
   readonly label: string;
-  /** Why it cannot be chosen now. */
+  /** Why the option is disabled. Absent if it is enabled. */
   readonly disabledReason?: string;
 }
 
@@ -13,7 +13,7 @@ interface SegmentedProps<T extends string> {
   readonly value: T;
   readonly options: readonly Segment<T>[];
   readonly isLabelHidden?: boolean;
-  /** In two columns: for many options with long names. */
+  /** Two columns, for many options or long labels. */
   readonly isWide?: boolean;
   onChange(value: T): void;
 }

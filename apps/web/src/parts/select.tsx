@@ -1,4 +1,4 @@
-/** Select: one choice of many, in groups. */
+/** Select: a menu of grouped options. */
 import { useId } from "preact/hooks";
 
 export interface SelectGroup {
@@ -10,7 +10,7 @@ interface SelectProps {
   readonly label: string;
   readonly value: string;
   readonly groups: readonly SelectGroup[];
-  /** Shown for the value "": nothing of the list. */
+  /** The label of the empty value "". */
   readonly emptyLabel?: string;
   onChange(value: string): void;
 }

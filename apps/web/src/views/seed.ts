@@ -1,11 +1,11 @@
-/** Seed: a number that chance begins at, drawn anew for a re-roll and never the same twice in a row. */
+/** Seed: where the random stream of a view starts. A re-roll draws a new one, never the same twice in a row. */
 import { systemRandom } from "@redrive/core";
 
 export type Seed = number | string;
 
 export const FIRST_SEED = 1;
 
-/** Short enough to be read out. */
+/** Short enough to read aloud. */
 const MAX_SEED = 99_999;
 
 export function newSeed(seed: Seed): Seed {

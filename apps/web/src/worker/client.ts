@@ -1,8 +1,7 @@
 /**
- * Client: asks the worker, and keeps only the newest question of each lane waiting. A slider asks a
- * hundred times; what is answered is what the worker can keep up with, and the last one always. An
- * answer that takes long is not waited for once a newer question of its lane has come, or nobody
- * wants it any more.
+ * Client: sends requests to the worker. Only the newest request of each lane waits: a slider sends a
+ * hundred, and the worker handles as many as it can and always the last. A long request that is
+ * superseded or canceled ends together with its worker.
  */
 import { systemClock } from "@redrive/core";
 import type {
@@ -20,18 +19,18 @@ interface PendingRequest extends Omit<WorkerRequest, "id"> {
   reject(error: Error): void;
 }
 
-/** The next question of each lane, in the order in which lanes came to wait. */
+/** The waiting request of each lane, in order of arrival. */
 const waiting = new Map<string, PendingRequest>();
 let inFlight: (PendingRequest & { readonly id: number; lane: string; sentMs: number }) | undefined;
 let lastId = 0;
 let worker: Worker | undefined;
 
-/** A worker is quickly started anew; one that is this long at work that nobody wants is ended. */
+/** A worker that has run a stale request for this long is terminated. Starting a new one is fast. */
 const MAX_STALE_MS = 1000;
 
 /**
- * Resolves with the answer, or with undefined if a newer question of the same lane took its place
- * before it was answered. Answers of a lane come in the order of its questions.
+ * Resolves with the result, or with undefined if a newer request of the same lane replaced it first.
+ * Results of a lane arrive in the order of its requests.
  */
 export function sendRequest<K extends RequestKind>(
   lane: string,
@@ -53,7 +52,7 @@ export function sendRequest<K extends RequestKind>(
   });
 }
 
-/** Nobody wants to know any more what was asked in this lane. */
+/** Cancels the requests of a lane; they resolve with undefined. */
 export function cancelRequests(lane: string): void {
   waiting.get(lane)?.resolve(undefined);
   waiting.delete(lane);
@@ -62,18 +61,18 @@ export function cancelRequests(lane: string): void {
 
 let cancelEnd = () => {};
 
-/** Ends the worker once it has long been at work on a question of the lane that is now the past. */
+/** Terminates the worker if it still runs a stale request of the lane after `MAX_STALE_MS`. */
 function endStaleRequest(lane: string): void {
-  const past = inFlight;
-  if (past?.lane !== lane) return;
+  const stale = inFlight;
+  if (stale?.lane !== lane) return;
   cancelEnd();
-  const leftMs = past.sentMs + MAX_STALE_MS - systemClock.monotonicMs();
+  const leftMs = stale.sentMs + MAX_STALE_MS - systemClock.monotonicMs();
   cancelEnd = systemClock.alarm(leftMs, () => {
-    if (inFlight !== past) return;
+    if (inFlight !== stale) return;
     worker?.terminate();
     worker = undefined;
     inFlight = undefined;
-    past.resolve(undefined);
+    stale.resolve(undefined);
     sendNext();
   });
 }
@@ -81,18 +80,18 @@ function endStaleRequest(lane: string): void {
 function sendNext(): void {
   const next = waiting.entries().next();
   if (inFlight !== undefined || next.done) return;
-  const [lane, question] = next.value;
+  const [lane, request] = next.value;
   waiting.delete(lane);
   lastId++;
-  inFlight = { ...question, id: lastId, lane, sentMs: systemClock.monotonicMs() };
-  theWorker().postMessage({
+  inFlight = { ...request, id: lastId, lane, sentMs: systemClock.monotonicMs() };
+  getWorker().postMessage({
     id: lastId,
-    kind: question.kind,
-    input: question.input,
+    kind: request.kind,
+    input: request.input,
   } satisfies WorkerRequest);
 }
 
-function theWorker(): Worker {
+function getWorker(): Worker {
   worker ??= startWorker();
   return worker;
 }
@@ -111,14 +110,14 @@ function startWorker(): Worker {
 }
 
 function handleResponse({ id, progress, output, problem }: WorkerResponse): void {
-  const asked = inFlight;
-  if (asked?.id !== id) return;
+  const request = inFlight;
+  if (request?.id !== id) return;
   if (progress !== undefined) {
-    asked.onProgress?.(progress);
+    request.onProgress?.(progress);
     return;
   }
   inFlight = undefined;
-  if (problem === undefined) asked.resolve(output);
-  else asked.reject(new Error(problem));
+  if (problem === undefined) request.resolve(output);
+  else request.reject(new Error(problem));
   sendNext();
 }

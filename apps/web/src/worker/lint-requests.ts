@@ -1,8 +1,8 @@
-/** Lint requests: what will hurt, each with the document that its fix would leave. */
+/** Lint requests: the findings, each with the fixed document. */
 import { type Finding, type LintContext, type LintSubject, lint, mend } from "@redrive/simulator";
 
 export interface FixableFinding extends Finding {
-  /** The subject with the fix carried out; left out where no change alone does it. */
+  /** The subject with the fix applied. Absent if the fix cannot be automated. */
   readonly fixed?: LintSubject;
 }
 

@@ -1,85 +1,85 @@
-/** Answers: of the present question or marked, asked for only while somebody looks. */
+/** Queries: results belong to the current input or are marked, and requests need a reader. */
 import { effect, signal } from "@preact/signals";
 import { expect, test } from "vitest";
 import { createQuery, currentResult } from "./query.ts";
 
-/** An answer about a number, given by hand: the questions so far, each with its ends. */
-function byHand() {
+/** A query about a number, resolved by hand: lists the requests so far. */
+function manualQuery() {
   const number = signal(1);
-  const asked: { question: number; give(value: number): void; refuse(why: string): void }[] = [];
-  const answer = createQuery(
+  const requests: { input: number; resolve(value: number): void; reject(why: string): void }[] = [];
+  const query = createQuery(
     () => ({ number: number.value }),
-    ({ number: question }) =>
+    ({ number: input }) =>
       new Promise<number>((resolve, reject) => {
-        asked.push({ question, give: resolve, refuse: (why) => reject(new Error(why)) });
+        requests.push({ input, resolve, reject: (why) => reject(new Error(why)) });
       }),
   );
-  return { number, asked, answer, look: () => effect(() => void answer.isBusy.value) };
+  return { number, requests, query, watch: () => effect(() => void query.isBusy.value) };
 }
 
-const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
+const endOfTurn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
-test("nothing is asked before somebody looks, nor while nobody does, nor twice", async () => {
-  const { number, asked, answer, look } = byHand();
+test("sends no request without a reader, and none twice for the same input", async () => {
+  const { number, requests, query, watch } = manualQuery();
   number.value = 2;
-  expect([asked.length, answer.isBusy.value]).toEqual([0, true]);
-  const lookAway = look();
-  asked[0]?.give(20);
-  await turn();
-  lookAway();
-  look()();
-  expect(asked.map(({ question }) => question)).toEqual([2]);
-  expect([answer.value.value, answer.isBusy.value]).toEqual([20, false]);
+  expect([requests.length, query.isBusy.value]).toEqual([0, true]);
+  const unwatch = watch();
+  requests[0]?.resolve(20);
+  await endOfTurn();
+  unwatch();
+  watch()();
+  expect(requests.map(({ input }) => input)).toEqual([2]);
+  expect([query.value.value, query.isBusy.value]).toEqual([20, false]);
   number.value = 3;
-  expect([asked.length, answer.isBusy.value]).toEqual([1, true]);
-  look();
-  expect(asked.map(({ question }) => question)).toEqual([2, 3]);
+  expect([requests.length, query.isBusy.value]).toEqual([1, true]);
+  watch();
+  expect(requests.map(({ input }) => input)).toEqual([2, 3]);
 });
 
-test("the answer to an older question is shown with its question, and is not the present one", async () => {
-  const { number, asked, answer, look } = byHand();
-  look();
+test("shows the result for an older input with that input, and stays busy", async () => {
+  const { number, requests, query, watch } = manualQuery();
+  watch();
   number.value = 2;
-  asked[0]?.give(10);
-  await turn();
-  expect(answer.latest.value).toEqual({ input: { number: 1 }, value: 10 });
-  expect(answer.isBusy.value).toBe(true);
-  const present = currentResult(answer);
-  asked[1]?.give(20);
+  requests[0]?.resolve(10);
+  await endOfTurn();
+  expect(query.latest.value).toEqual({ input: { number: 1 }, value: 10 });
+  expect(query.isBusy.value).toBe(true);
+  const present = currentResult(query);
+  requests[1]?.resolve(20);
   expect(await present).toBe(20);
-  expect(answer.isBusy.value).toBe(false);
+  expect(query.isBusy.value).toBe(false);
 });
 
-test("what is given away waits for a question that came while it waited", async () => {
-  const { number, asked, answer } = byHand();
-  const present = currentResult(answer);
+test("currentResult waits for an input that changed while it waited", async () => {
+  const { number, requests, query } = manualQuery();
+  const present = currentResult(query);
   number.value = 2;
-  asked[0]?.give(10);
-  await turn();
+  requests[0]?.resolve(10);
+  await endOfTurn();
   number.value = 3;
-  asked[1]?.give(20);
-  await turn();
-  asked[2]?.give(30);
+  requests[1]?.resolve(20);
+  await endOfTurn();
+  requests[2]?.resolve(30);
   expect(await present).toBe(30);
 });
 
-test("a question without an answer leaves none of another, and says why", async () => {
-  const { number, asked, answer, look } = byHand();
-  look();
-  asked[0]?.give(10);
-  await turn();
+test("a failed request clears the previous result and gives the reason", async () => {
+  const { number, requests, query, watch } = manualQuery();
+  watch();
+  requests[0]?.resolve(10);
+  await endOfTurn();
   number.value = 2;
-  asked[1]?.refuse("too many");
-  await expect(currentResult(answer)).rejects.toThrow("too many");
-  expect([answer.value.value, answer.problem.value]).toEqual([undefined, "too many"]);
+  requests[1]?.reject("too many");
+  await expect(currentResult(query)).rejects.toThrow("too many");
+  expect([query.value.value, query.problem.value]).toEqual([undefined, "too many"]);
 });
 
 test("the failure of a question that is past is nobody's", async () => {
-  const { number, asked, answer, look } = byHand();
-  look();
+  const { number, requests, query, watch } = manualQuery();
+  watch();
   number.value = 2;
-  asked[0]?.refuse("too many");
-  asked[1]?.give(20);
-  expect(await currentResult(answer)).toBe(20);
-  expect(answer.problem.value).toBe("");
+  requests[0]?.reject("too many");
+  requests[1]?.resolve(20);
+  expect(await currentResult(query)).toBe(20);
+  expect(query.problem.value).toBe("");
 });

@@ -1,64 +1,64 @@
 /**
- * Answer: what the worker says about a question that follows the store, as signals for the view. It
- * asks for as long as somebody looks, and an answer keeps its question: what is in sight may be the
- * answer to an older one, and then says so.
+ * Query: the worker's result for an input that follows the store, as signals for a view. It sends
+ * requests only while something reads its signals. A result keeps its input: the shown result can
+ * belong to an older input, and `isBusy` then says so.
  */
 import { computed, effect, type ReadonlySignal, signal } from "@preact/signals";
 import { systemClock } from "@redrive/core";
 import { sendRequest } from "./client.ts";
 import type { Input, Output, RequestKind } from "./requests.ts";
 
-/** What was asked, and what came of it: a value, or why there is none. */
-export interface QueryResult<Q, T> {
-  readonly input: Q;
-  readonly value?: T;
+/** An input and its result: a value, or the reason why there is none. */
+export interface QueryResult<In, Out> {
+  readonly input: In;
+  readonly value?: Out;
   readonly problem?: string;
 }
 
-export interface Query<Q, T> {
-  /** The newest answer; the one before stays until it comes. */
-  readonly latest: ReadonlySignal<QueryResult<Q, T> | undefined>;
-  readonly value: ReadonlySignal<T | undefined>;
-  /** Why there is no answer, or empty. */
+export interface Query<In, Out> {
+  /** The newest result; the previous one stays until then. */
+  readonly latest: ReadonlySignal<QueryResult<In, Out> | undefined>;
+  readonly value: ReadonlySignal<Out | undefined>;
+  /** Why there is no result, or empty. */
   readonly problem: ReadonlySignal<string>;
-  /** The answer to the present question is still to come: what is in sight belongs to another. */
+  /** True while the shown result does not belong to the current input. */
   readonly isBusy: ReadonlySignal<boolean>;
 }
 
-/** Asks the worker whenever the signals that `question` reads change. */
+/** Sends a request whenever the signals that `readInput` reads change. */
 export function createWorkerQuery<K extends RequestKind>(
   lane: string,
   kind: K,
-  question: () => Input<K>,
+  readInput: () => Input<K>,
 ): Query<Input<K>, Output<K>> {
-  return createQuery(question, (input) => sendRequest(lane, kind, input));
+  return createQuery(readInput, (input) => sendRequest(lane, kind, input));
 }
 
-/** The same for what takes several requests; `find` may give up once its question is the past. */
-export function createQuery<Q, T>(
-  question: () => Q,
-  find: (question: Q, isPresent: () => boolean) => Promise<T | undefined>,
-): Query<Q, T> {
-  const present = computed(question);
-  let asked: Q | undefined;
-  const askAnew = () => {
-    const now = present.value;
-    if (now === asked) return;
-    asked = now;
-    const isPresent = () => asked === now;
-    find(now, isPresent).then(
+/** The same for several requests; `compute` may stop once its input is no longer current. */
+export function createQuery<In, Out>(
+  readInput: () => In,
+  compute: (input: In, isCurrent: () => boolean) => Promise<Out | undefined>,
+): Query<In, Out> {
+  const currentInput = computed(readInput);
+  let requested: In | undefined;
+  const request = () => {
+    const input = currentInput.value;
+    if (input === requested) return;
+    requested = input;
+    const isCurrent = () => requested === input;
+    compute(input, isCurrent).then(
       (value) => {
-        if (value !== undefined) latest.value = { input: now, value };
+        if (value !== undefined) latest.value = { input, value };
       },
       (error: Error) => {
-        if (isPresent()) latest.value = { input: now, problem: error.message };
+        if (isCurrent()) latest.value = { input, problem: error.message };
       },
     );
   };
   let stop = () => {};
-  const latest = signal<QueryResult<Q, T> | undefined>(undefined, {
+  const latest = signal<QueryResult<In, Out> | undefined>(undefined, {
     watched: () => {
-      stop = effect(askAnew);
+      stop = effect(request);
     },
     unwatched: () => stop(),
   });
@@ -66,11 +66,11 @@ export function createQuery<Q, T>(
     latest,
     value: computed(() => latest.value?.value),
     problem: computed(() => latest.value?.problem ?? ""),
-    isBusy: computed(() => latest.value?.input !== present.value),
+    isBusy: computed(() => latest.value?.input !== currentInput.value),
   };
 }
 
-/** Resolves once nothing is left to be answered, and the page shows it. */
+/** Resolves once nothing is pending and the page shows the result. */
 export async function whenIdle(isBusy: ReadonlySignal<boolean>): Promise<void> {
   do {
     let stop = () => {};
@@ -80,15 +80,15 @@ export async function whenIdle(isBusy: ReadonlySignal<boolean>): Promise<void> {
       });
     });
     stop();
-    // What came in this turn is drawn when it ends.
+    // A result that arrived now is drawn at the end of the turn.
     await new Promise<void>((resolve) => systemClock.endOfTurn(resolve));
   } while (isBusy.peek());
 }
 
-/** The answer to the present question, once it is there. Rejects with why there is none. */
-export async function currentResult<Q, T>(answer: Query<Q, T>): Promise<T> {
-  await whenIdle(answer.isBusy);
-  const value = answer.value.peek();
-  if (value === undefined) throw new Error(answer.problem.peek());
+/** Resolves with the result for the current input. Rejects with the reason if there is none. */
+export async function currentResult<In, Out>(query: Query<In, Out>): Promise<Out> {
+  await whenIdle(query.isBusy);
+  const value = query.value.peek();
+  if (value === undefined) throw new Error(query.problem.peek());
   return value;
 }

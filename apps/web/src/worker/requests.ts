@@ -1,4 +1,4 @@
-/** Requests: what the worker can be asked, by kind; a new kind is a line here and one in the worker. */
+/** Requests: the kinds of worker requests. A new kind needs an entry here and a handler in the worker. */
 import type { PolicyDocument } from "@redrive/core";
 import type {
   Answers,
@@ -31,7 +31,7 @@ export interface Requests {
       readonly outageMs: number;
       readonly seed: number | string;
       readonly samples: number;
-      /** Every answer carries this hint. Default: 0, none does. */
+      /** The Retry-After hint of every response. Default: 0, no hint. */
       readonly retryAfterMs?: number;
     };
     readonly output: number;
@@ -62,24 +62,24 @@ export type RequestKind = keyof Requests;
 export type Input<K extends RequestKind> = Requests[K]["input"];
 export type Output<K extends RequestKind> = Requests[K]["output"];
 
-/** Tells the page how much of the work is done, 0 to 1. */
+/** Reports the share of the work that is done, 0 to 1. */
 export type OnProgress = (share: number) => void;
 
 export type Handlers = {
   readonly [K in RequestKind]: (
     input: Input<K>,
-    tell: OnProgress,
+    onProgress: OnProgress,
   ) => Output<K> | Promise<Output<K>>;
 };
 
-/** What goes to the worker. */
+/** The message to the worker. */
 export interface WorkerRequest {
   readonly id: number;
   readonly kind: RequestKind;
   readonly input: unknown;
 }
 
-/** What comes back: one of the three; `progress` any number of times before the others. */
+/** The message from the worker: `progress` any number of times, then `output` or `problem`. */
 export interface WorkerResponse {
   readonly id: number;
   readonly progress?: number;

@@ -1,4 +1,4 @@
-/** Finding: one thing that will hurt: how bad, what happens, what to do, and a button that does it. */
+/** Finding item: severity, problem, fix, and a button that applies the fix. */
 import type { Severity } from "@redrive/simulator";
 import type { FixableFinding } from "../../worker/lint-requests.ts";
 
@@ -7,7 +7,7 @@ interface FindingProps {
   onFix?: (() => void) | undefined;
 }
 
-const WORDS: Readonly<Record<Severity, string>> = {
+const SEVERITY_LABELS: Readonly<Record<Severity, string>> = {
   error: "Error",
   warning: "Warning",
   info: "Note",
@@ -18,12 +18,12 @@ export function FindingItem({ finding, onFix }: FindingProps) {
   return (
     <li class={`finding ${severity}`}>
       <p class="finding-head">
-        <strong>{WORDS[severity]}</strong> <code>{field}</code>
+        <strong>{SEVERITY_LABELS[severity]}</strong> <code>{field}</code>
       </p>
       <p>{sentence}</p>
       <p class="finding-fix">{fix}</p>
       <div class="finding-foot">
-        <code title={`The rule ${id} is explained in ${docs}`}>{docs}</code>
+        <code title={`Rule ${id} is documented in ${docs}`}>{docs}</code>
         {mended !== undefined && onFix !== undefined && (
           <button
             type="button"

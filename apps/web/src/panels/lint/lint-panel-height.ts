@@ -1,4 +1,4 @@
-/** Lint room: how high the lint panel is on a phone, for who keeps its place before it is loaded. */
+/** Lint panel height: the height of the panel on a phone, reserved before the panel loads. */
 
-/** As in `lint/lint.css`. */
+/** The same value as in `lint.css`. */
 export const LINT_PANEL_HEIGHT = "11rem";

@@ -1,4 +1,4 @@
-/** Lint: what will hurt in a policy, a destination or a set of tiers, live beside its controls. */
+/** Lint panel: live findings about a policy, a destination or a set of tiers, beside its controls. */
 import { useSignal } from "@preact/signals";
 import type { DestinationDocument, PolicyDocument } from "@redrive/core";
 import type { LintContext, LintSubject, LintTiers, Severity } from "@redrive/simulator";
@@ -10,49 +10,49 @@ import { FindingItem } from "./finding-item.tsx";
 import { useFindings } from "./use-findings.ts";
 import "./lint.css";
 
-interface Known {
-  /** How many clients share the destination, where the view knows it. */
+interface LintFacts {
+  /** The number of clients that share the destination, if known. */
   readonly clients?: number;
   readonly outageMs?: number;
-  /** Whatever else is known of the calls. */
+  /** Other facts about the calls. */
   readonly context?: LintContext;
-  /** Default: "What will hurt". */
+  /** Default: "Lint". */
   readonly title?: string;
 }
 
-/** `onFix` gets the same kind of document back, changed; left out: no buttons. */
-type LintPanelProps = Known &
+/** `onFix` gets the fixed document, of the same kind. Without it there are no Fix buttons. */
+type LintPanelProps = LintFacts &
   (
     | {
         readonly policy: PolicyDocument;
         readonly subject?: never;
-        onFix?(mended: PolicyDocument): void;
+        onFix?(fixed: PolicyDocument): void;
       }
     | {
         readonly policy?: never;
         readonly subject: DestinationDocument | LintTiers;
-        onFix?(mended: DestinationDocument | LintTiers): void;
+        onFix?(fixed: DestinationDocument | LintTiers): void;
       }
   );
 
 export function LintPanel(props: LintPanelProps) {
-  const { clients, outageMs, context, title = "What will hurt" } = props;
-  const answer = useFindings(props.subject ?? props.policy, {
+  const { clients, outageMs, context, title = "Lint" } = props;
+  const query = useFindings(props.subject ?? props.policy, {
     ...context,
     ...(clients !== undefined && { clients }),
     ...(outageMs !== undefined && { outageMs }),
   });
-  const findings = answer.value.value ?? [];
-  const isBusy = answer.isBusy.value;
+  const findings = query.value.value ?? [];
+  const isBusy = query.isBusy.value;
   const isOpen = useSignal(false);
   const summary = useRef<HTMLParagraphElement>(null);
-  const fix = props.onFix as ((mended: LintSubject) => void) | undefined;
-  // The button goes with its finding: the keyboard stays in the panel.
-  const fixAndStay = async (finding: FixableFinding) => {
+  const fix = props.onFix as ((fixed: LintSubject) => void) | undefined;
+  // The button disappears with its finding, so focus moves to the summary.
+  const applyFix = async (finding: FixableFinding) => {
     summary.current?.focus();
-    // The document that is mended is the one that stands there, however fast the click was.
-    await whenIdle(answer.isBusy);
-    const now = answer.value.peek()?.find((one) => isSame(one, finding));
+    // Fix the current document, even if the click came before its findings.
+    await whenIdle(query.isBusy);
+    const now = query.value.peek()?.find((one) => isSame(one, finding));
     if (now?.fixed !== undefined) fix?.(now.fixed);
   };
   return (
@@ -64,7 +64,7 @@ export function LintPanel(props: LintPanelProps) {
         aria-live="polite"
         aria-busy={isBusy}
       >
-        {summaryOf(answer.value.value, answer.problem.value)}
+        {summaryOf(query.value.value, query.problem.value)}
       </p>
       <button
         type="button"
@@ -83,7 +83,7 @@ export function LintPanel(props: LintPanelProps) {
             <FindingItem
               key={`${finding.id} ${finding.field}`}
               finding={finding}
-              onFix={fix && (() => void fixAndStay(finding))}
+              onFix={fix && (() => void applyFix(finding))}
             />
           ))}
         </ul>
@@ -103,9 +103,9 @@ function isSame(one: FixableFinding, other: FixableFinding): boolean {
 }
 
 function summaryOf(findings: readonly FixableFinding[] | undefined, problem: string): string {
-  if (problem !== "") return `Lint cannot read this: ${problem}.`;
-  if (findings === undefined) return "Looking…";
-  if (findings.length === 0) return "Lint finds nothing that hurts.";
+  if (problem !== "") return `Lint cannot check this: ${problem}.`;
+  if (findings === undefined) return "Checking…";
+  if (findings.length === 0) return "No findings.";
   const counts = NOUNS.map(([severity, one, many]) => {
     const count = findings.filter((finding) => finding.severity === severity).length;
     return count === 0 ? "" : `${count} ${count === 1 ? one : many}`;
@@ -113,7 +113,7 @@ function summaryOf(findings: readonly FixableFinding[] | undefined, problem: str
   return `${counts.filter(Boolean).join(", ")}: ${namesOf(findings)}.`;
 }
 
-/** With tiers the same rule may be found twice. */
+/** The same rule can apply to several tiers. */
 function namesOf(findings: readonly FixableFinding[]): string {
   return [...new Set(findings.map(({ id }) => id))].join(", ");
 }

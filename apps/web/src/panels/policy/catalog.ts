@@ -1,2 +1,2 @@
-/** The catalogue of what others do, apart so that it is loaded after the page stands. */
+/** Catalog: the policies of other libraries, in its own module so that it loads after the page. */
 export { catalog, catalogEntry } from "@redrive/core/interop";

@@ -1,12 +1,12 @@
-/** Named policy: the document behind a preset's or a catalogue entry's name, or behind what a link holds. */
+/** Load policy: the document of a preset, of a catalog entry, or of a policy in a link. */
 import { type PolicyDocument, preset, presets } from "@redrive/core";
 import type { SharedPolicy } from "@redrive/simulator/share";
 
-/** Throws for a name that nobody has. */
+/** Throws for an unknown name. */
 export async function loadPolicy(name: string): Promise<PolicyDocument> {
   if (Object.hasOwn(presets, name)) return preset(name);
-  const { catalogEntry: catalogueEntry } = await import("./catalog.ts");
-  return catalogueEntry(name).policy;
+  const { catalogEntry } = await import("./catalog.ts");
+  return catalogEntry(name).policy;
 }
 
 export async function loadSharedPolicy(shared: SharedPolicy): Promise<PolicyDocument> {

@@ -1,4 +1,4 @@
-/** Policy picker: the presets and what others really do, to fill the controls with. */
+/** Policy picker: a menu of the presets and of the catalog. */
 import { useSignal } from "@preact/signals";
 import { presets } from "@redrive/core";
 import { useEffect } from "preact/hooks";
@@ -6,7 +6,7 @@ import { Select, type SelectGroup } from "../../parts/select.tsx";
 
 interface PolicyPickerProps {
   readonly label?: string;
-  /** A name of the list, or empty. */
+  /** The name of a preset or catalog entry, or empty. */
   readonly value: string;
   readonly emptyLabel: string;
   onPick(name: string): void;
@@ -23,32 +23,32 @@ export function PolicyPicker({
   emptyLabel: none,
   onPick,
 }: PolicyPickerProps) {
-  const others = useSignal<readonly SelectGroup[]>([]);
+  const catalogGroups = useSignal<readonly SelectGroup[]>([]);
   useEffect(
     () =>
-      onFirstTouch(() => {
-        void import("./catalog.ts").then(({ catalog: catalogue }) => {
-          const options = catalogue.map(({ id, title }) => ({ value: id, label: title }));
-          others.value = [{ label: "What others do", options }];
+      onFirstInput(() => {
+        void import("./catalog.ts").then(({ catalog }) => {
+          const options = catalog.map(({ id, title }) => ({ value: id, label: title }));
+          catalogGroups.value = [{ label: "Other libraries", options }];
         });
       }),
-    [others],
+    [catalogGroups],
   );
-  const groups = [PRESETS, ...others.value];
+  const groups = [PRESETS, ...catalogGroups.value];
   return <Select label={label} value={value} emptyLabel={none} groups={groups} onChange={onPick} />;
 }
 
-const TOUCHES = ["pointermove", "pointerdown", "keydown", "focusin"] as const;
+const INPUT_EVENTS = ["pointermove", "pointerdown", "keydown", "focusin"] as const;
 
-/** Nobody has read the list before they touch the page, and until then it need not be loaded. */
-function onFirstTouch(load: () => void): () => void {
+/** Delays loading the catalog until the reader uses the page. */
+function onFirstInput(load: () => void): () => void {
   const stop = () => {
-    for (const touch of TOUCHES) removeEventListener(touch, first);
+    for (const type of INPUT_EVENTS) removeEventListener(type, first);
   };
   const first = () => {
     stop();
     load();
   };
-  for (const touch of TOUCHES) addEventListener(touch, first);
+  for (const type of INPUT_EVENTS) addEventListener(type, first);
   return stop;
 }
