@@ -1,16 +1,16 @@
-/** Advisor store: the answers so far, which question is open, and what the worker makes of them. */
+/** Advisor store: the answers, the open question, and the advice from the worker. */
 import { computed, type ReadonlySignal, signal } from "@preact/signals";
 import type { Answers, Question, QuestionId } from "@redrive/simulator";
 import { createWorkerQuery } from "../../worker/query.ts";
 import { askedQuestions, type Value } from "./answers.ts";
 
 export const answers = signal<Answers>({});
-/** A question that is answered and asked again. */
+/** The answered question that the reader is changing. */
 export const editing = signal<QuestionId | undefined>(undefined);
-/** The reader has heard enough, or came by a link: what is open is assumed. */
+/** True if open questions use their defaults: the reader chose so, or opened a link. */
 export const isRestAssumed = signal(false);
 
-/** Where the keyboard goes after an answer; read once by the part that is meant. */
+/** Where focus moves after an answer. The target clears it. */
 export type Focus = { readonly at: "question" | "row"; readonly id: QuestionId } | "outcome";
 export const focusNext = signal<Focus | undefined>(undefined);
 
@@ -20,7 +20,7 @@ export const asked: ReadonlySignal<readonly Question[]> = computed(() =>
 
 const firstOpen = computed(() => asked.value.find(({ id }) => answers.value[id] === undefined)?.id);
 
-/** The one question in sight; none when all is said. */
+/** The question on screen; undefined when there is none left. */
 export const currentId: ReadonlySignal<QuestionId | undefined> = computed(
   () => editing.value ?? (isRestAssumed.value ? undefined : firstOpen.value),
 );
@@ -29,7 +29,7 @@ export const answeredCount: ReadonlySignal<number> = computed(
   () => asked.value.filter(({ id }) => answers.value[id] !== undefined).length,
 );
 
-/** The end of the conversation is in sight. */
+/** True if the result is shown. */
 export const isFinished: ReadonlySignal<boolean> = computed(
   () => isRestAssumed.value || firstOpen.value === undefined,
 );

@@ -1,4 +1,4 @@
-/** Advisor: the decision tree as a short conversation that ends in a policy, with reasons and code. */
+/** Advisor view: a decision tree as questions that lead to a policy, with reasons and code. */
 import { adviceCode } from "@redrive/simulator/export";
 import { exportMenu } from "../../exports/export-menu.ts";
 import { currentResult } from "../../worker/query.ts";
@@ -19,7 +19,7 @@ function Stage() {
   );
 }
 
-/** As `redrive advise --json` prints it. */
+/** The same object that `redrive advise --json` prints. */
 async function adviceJson(): Promise<object> {
   const { advice } = await currentResult(adviceQuery);
   return { answers: answers.peek(), ...advice, code: adviceCode(advice) };
@@ -35,7 +35,7 @@ async function saveCode(): Promise<void> {
 export const advisorView: View<"advisor"> = {
   id: "advisor",
   explanation:
-    "A few questions about the call lead to a policy; each answer sets the controls beside, and can be changed at any time. At the end stand the reasons, the chance to outlast your outage, what lint says, and the code.",
+    "A few questions about the call lead to a policy. You see what each answer sets, and you can change it at any time. The result has the reasons, the share of calls that outlast your outage, the lint findings and the code.",
   Controls: PolicyPreview,
   Stage,
   state: () => ({ view: "advisor", answers: answers.value }),

@@ -1,4 +1,4 @@
-/** Code card: the advised policy as code, for Redrive and for others, with what they do otherwise. */
+/** Code card: the advised policy as code for Redrive and other libraries. */
 import type { Advice } from "@redrive/simulator";
 import { adviceCode, type CodeTarget, codeFor, codeTargets } from "@redrive/simulator/export";
 import { type CodeChoice, CodeView } from "../../exports/code-view.tsx";
@@ -8,7 +8,7 @@ import { adviceQuery } from "./advisor-store.ts";
 
 type Shown = CodeTarget | "destination";
 
-/** The destination first: it alone has the guards. */
+/** The destination comes first, because only it includes the guards. */
 const TARGETS: readonly CodeChoice<Shown>[] = [
   { value: "destination", label: "Redrive" },
   ...codeTargets.map(({ id, label }) => ({

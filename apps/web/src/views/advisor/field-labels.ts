@@ -1,4 +1,4 @@
-/** Field words: a field of the policy or a guard as the controls of the other views call it. */
+/** Field labels: names and values of policy fields and guards, as in the controls of the other views. */
 import { isObject } from "@redrive/core";
 import { formatDuration, formatInteger, percent } from "@redrive/simulator/words";
 
@@ -12,9 +12,9 @@ const LABELS: Readonly<Record<string, string>> = {
   jitterType: "Jitter",
   initialDelayMs: "First wait",
   maxDelayMs: "Longest wait",
-  totalBudgetMs: "In all",
-  attemptTimeoutMs: "One attempt",
-  connectTimeoutMs: "Connecting",
+  totalBudgetMs: "Total budget",
+  attemptTimeoutMs: "Attempt timeout",
+  connectTimeoutMs: "Connect timeout",
   requireIdempotencyKey: "Idempotency key",
   retryableStatusCodes: "Retried statuses",
   retryableGrpcCodes: "Retried gRPC codes",
@@ -25,28 +25,28 @@ const LABELS: Readonly<Record<string, string>> = {
   idempotent: "Safe to repeat",
 };
 
-/** In the order of the controls, guards last. */
+/** In the order of the controls; guards come last. */
 export const fieldOrder: readonly string[] = Object.keys(LABELS);
 
 export function describeField(name: string, value: unknown): FieldDescription {
-  return { label: LABELS[name] ?? name, text: textOf(name, value) };
+  return { label: LABELS[name] ?? name, text: formatValue(name, value) };
 }
 
-function textOf(name: string, value: unknown): string {
+function formatValue(name: string, value: unknown): string {
   if (typeof value === "number")
     return name.endsWith("Ms") ? formatDuration(value) : formatInteger(value);
-  if (typeof value === "boolean") return boolWords(name, value);
+  if (typeof value === "boolean") return formatBoolean(name, value);
   if (Array.isArray(value)) return value.length === 0 ? "none" : value.join(", ");
-  if (isObject(value)) return guardWords(name, value);
+  if (isObject(value)) return formatGuard(name, value);
   return value === undefined ? "none" : String(value).toLowerCase();
 }
 
-function boolWords(name: string, isSo: boolean): string {
-  if (name === "requireIdempotencyKey") return isSo ? "required" : "not required";
-  return isSo ? "yes" : "no";
+function formatBoolean(name: string, value: boolean): string {
+  if (name === "requireIdempotencyKey") return value ? "required" : "not required";
+  return value ? "yes" : "no";
 }
 
-function guardWords(name: string, guard: Readonly<Record<string, unknown>>): string {
+function formatGuard(name: string, guard: Readonly<Record<string, unknown>>): string {
   if (name === "retryBudget") return `${percent(Number(guard["ratio"]))} of the calls`;
   if (name === "breaker") return `over ${formatInteger(Number(guard["minCalls"] ?? 20))} calls`;
   if (name === "hedge") return `at ${String(guard["after"])}`;

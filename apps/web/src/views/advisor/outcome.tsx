@@ -1,4 +1,4 @@
-/** Outcome: the policy at the end of the conversation: what it covers, why, and what to do with it. */
+/** Outcome: the advised policy with its coverage, reasons, lint findings and code. */
 import type { Advice, Answers } from "@redrive/simulator";
 import { encodeRun } from "@redrive/simulator/share";
 import { counted, formatDuration, percent, policyWords } from "@redrive/simulator/words";
@@ -12,11 +12,11 @@ import { useFocus } from "./use-focus.ts";
 import { outageOf, viewLinks } from "./view-links.ts";
 
 export function Outcome() {
-  const { input: question, value } = adviceQuery.latest.value ?? {};
-  if (question === undefined || value === undefined) return <p class="loading">Looking…</p>;
-  // With the answers it was given for: advice and question are of one kind, even while others come.
+  const { input, value } = adviceQuery.latest.value ?? {};
+  if (input === undefined || value === undefined) return <p class="loading">Loading…</p>;
+  // The answers of this advice, not the newest ones, which may still wait for a result.
   const { advice } = value;
-  const given = question.answers;
+  const given = input.answers;
   return (
     <>
       <PolicyCard advice={advice} given={given} />
@@ -57,7 +57,7 @@ function PolicyCard({ advice, given }: PartProps) {
           note={`of the calls outlast ${formatDuration(outageOf(given))}`}
           tone="accent"
         />
-        <Stat label="At most" value={counted(maxAttempts, "attempt")} note="the first included" />
+        <Stat label="At most" value={counted(maxAttempts, "attempt")} note="including the first" />
         {totalBudgetMs !== undefined && (
           <Stat
             label="Gives up after"
@@ -67,10 +67,10 @@ function PolicyCard({ advice, given }: PartProps) {
         )}
       </Stats>
       {isRetrying && (
-        <div class="openings">
+        <div class="view-links">
           <span class="faint small-text">Open in</span>
           {viewLinks(advice, given).map(({ label, run }) => (
-            <a key={label} class="button" href={`#${encodeRun(run())}`} onClick={stayWhileBusy}>
+            <a key={label} class="button" href={`#${encodeRun(run())}`} onClick={blockWhileBusy}>
               {label}
             </a>
           ))}
@@ -80,8 +80,8 @@ function PolicyCard({ advice, given }: PartProps) {
   );
 }
 
-/** What is opened is what the answers lead to, not what others led to a moment ago. */
-function stayWhileBusy(event: MouseEvent): void {
+/** Prevents opening outdated advice. */
+function blockWhileBusy(event: MouseEvent): void {
   if (adviceQuery.isBusy.peek()) event.preventDefault();
 }
 
@@ -89,7 +89,7 @@ function DifferenceCard({ advice, given }: PartProps) {
   const { differsFromUsual: difference, policy } = advice;
   if (difference === undefined) return null;
   return (
-    <Card title="Where this differs from the usual decision tree" isBusy={adviceQuery.isBusy.value}>
+    <Card title="Difference from the usual decision tree" isBusy={adviceQuery.isBusy.value}>
       <div class="table-wrap">
         <table class="table">
           <thead>

@@ -1,4 +1,4 @@
-/** Policy so far: the controls as the answers set them; what no answer has touched is faint. */
+/** Policy preview: the policy that the answers give so far. Defaults are dimmed. */
 import { Card } from "../../parts/card.tsx";
 import { Notice } from "../../parts/notice.tsx";
 import { adviceQuery, answeredCount, asked } from "./advisor-store.ts";
@@ -13,7 +13,7 @@ export function PolicyPreview() {
       {adviceQuery.problem.value !== "" && <Notice tone="bad">{adviceQuery.problem.value}</Notice>}
       {count === 0 && (
         <p class="faint small-text">
-          Faint is what is usual. Each answer sets something here, and you see what.
+          Dimmed values are defaults. Each answer can change some of them.
         </p>
       )}
       <dl class="so-far" aria-live="polite" aria-busy={adviceQuery.isBusy.value}>
@@ -31,7 +31,7 @@ export function PolicyPreview() {
   );
 }
 
-/** Those that people know first, in the order of the other views' controls. */
+/** Known fields first, in the order of the controls of the other views. */
 function namesIn(fields: Readonly<Record<string, unknown>>): readonly string[] {
   const names = Object.keys(fields);
   const known = fieldOrder.filter((name) => names.includes(name));

@@ -1,4 +1,4 @@
-/** Openings: whatever was answered, the other views get documents that the simulator takes. */
+/** View links: any set of answers gives links that the other views accept. */
 import { resolvePolicy } from "@redrive/core";
 import { type Answers, advise, checkScenario } from "@redrive/simulator";
 import { decodeRun, encodeRun } from "@redrive/simulator/share";
@@ -13,7 +13,7 @@ const CASES: readonly Answers[] = [
   { idempotent: "no", minimumWait: true, outageMs: 1 },
 ];
 
-test.each(CASES)("%j gives a scenario that can run, and links that can be opened", (answers) => {
+test.each(CASES)("%j gives a valid scenario and links that open", (answers) => {
   const advice = advise(answers);
   const scenario = scenarioOf(advice, answers.outageMs ?? 8000);
   expect(checkScenario(scenario)).toEqual([]);
@@ -21,7 +21,7 @@ test.each(CASES)("%j gives a scenario that can run, and links that can be opened
     expect(decodeRun(encodeRun(run()))).toEqual({ run: run() });
   }
   const herd = viewLinks(advice, answers)[1]?.run();
-  if (herd?.view !== "herd") throw new Error("the second opens the herd");
+  if (herd?.view !== "herd") throw new Error("the second link opens Herd");
   for (const { policy } of herd.strategies)
     expect(() => resolvePolicy(policy as object)).not.toThrow();
 });

@@ -1,4 +1,4 @@
-/** Openings: the advised policy as runs of the other views, with the outage that was named. */
+/** View links: opens the advised policy in the other views, with the outage from the answers. */
 import { type Advice, type Answers, LINT_CLIENTS, type ScenarioDocument } from "@redrive/simulator";
 import type { SharedRun } from "@redrive/simulator/share";
 import { FIRST_SEED } from "../seed.ts";
@@ -45,16 +45,17 @@ export function viewLinks(advice: Advice, answers: Answers): readonly ViewLink[]
   ];
 }
 
-const QUIET_MS = 10_000;
+/** Time before the outage. */
+const WARM_UP_MS = 10_000;
 const DAY_MS = 86_400_000;
 
-/** Enough for a picture, few enough for a phone. */
+/** Enough for a chart, few enough for a phone. */
 const MAX_CALLS = 40_000;
 const MAX_PER_SECOND = 200;
 
-/** Open traffic against a server with half again the room it needs, and the outage in the middle. */
+/** Open traffic against a server with 1.5 times the needed capacity, and the outage in the middle. */
 export function scenarioOf({ destination, context }: Advice, outageMs: number): ScenarioDocument {
-  const horizonMs = Math.min(DAY_MS, QUIET_MS + outageMs + Math.max(60_000, outageMs));
+  const horizonMs = Math.min(DAY_MS, WARM_UP_MS + outageMs + Math.max(60_000, outageMs));
   const ratePerSecond = Math.max(
     1,
     Math.min(MAX_PER_SECOND, Math.floor((MAX_CALLS * 1000) / horizonMs)),
@@ -62,7 +63,7 @@ export function scenarioOf({ destination, context }: Advice, outageMs: number): 
   const { clients = LINT_CLIENTS, shards = 1 } = context;
   return {
     name: "advised",
-    description: "The advised policy under open traffic, with the outage that was named.",
+    description: "The advised policy under open traffic, with the outage from the answers.",
     horizonMs,
     clients: { kind: "OPEN", count: Math.min(1000, clients), ratePerSecond },
     tiers: [
@@ -84,8 +85,8 @@ export function scenarioOf({ destination, context }: Advice, outageMs: number): 
         : [
             {
               kind: "OUTAGE",
-              atMs: QUIET_MS,
-              forMs: Math.min(outageMs, horizonMs - QUIET_MS),
+              atMs: WARM_UP_MS,
+              forMs: Math.min(outageMs, horizonMs - WARM_UP_MS),
             },
           ],
   };

@@ -1,4 +1,4 @@
-/** The curve's controls: a preset, a strategy and its numbers, the deadline, hints and the outage. */
+/** Curve controls: preset, strategy and its numbers, deadline, Retry-After and outage. */
 import { useSignal } from "@preact/signals";
 import type { PolicyDocument } from "@redrive/core";
 import { policyWords } from "@redrive/simulator/words";
@@ -31,7 +31,7 @@ const STRATEGIES = (Object.keys(strategyLabels) as StrategyId[]).map((value) => 
 
 const DAY_MS = 86_400_000;
 
-/** Its rules weigh as much as the rest of the view, and stand below it. */
+/** Loaded lazily: the panel is below the fold, and its rules are as large as the rest of the view. */
 const lint = () => import("./curve-lint.tsx").then(({ CurveLint }) => CurveLint);
 
 export function CurveControls() {
@@ -46,7 +46,7 @@ export function CurveControls() {
   return (
     <>
       <Card>
-        <PolicyPicker value={policyName.value} emptyLabel="your own curve" onPick={pick} />
+        <PolicyPicker value={policyName.value} emptyLabel="custom" onPick={pick} />
         <Segmented
           label="Strategy"
           isWide
@@ -112,7 +112,7 @@ function CurveFields({ onChange }: ChangeProps) {
 function RatioField({ onChange }: ChangeProps) {
   return (
     <Field
-      label="Jitter either way"
+      label="Jitter, plus or minus"
       unit="%"
       value={Math.round(resolved.value.jitterRatio * 100)}
       min={0}
@@ -125,14 +125,14 @@ function RatioField({ onChange }: ChangeProps) {
 function Limits({ onChange }: ChangeProps) {
   const { totalBudgetMs } = resolved.value;
   return (
-    <Card title="Limits and trouble">
+    <Card title="Deadline and outage">
       <DurationField
         label="Deadline"
         value={totalBudgetMs}
         min={100}
         max={DAY_MS}
         maxTyped={365 * DAY_MS}
-        hint="for all attempts and waits together"
+        hint="for all attempts and waits"
         onInput={(value) => onChange({ ...policy.value, totalBudgetMs: value })}
       />
       <DurationField
@@ -141,7 +141,7 @@ function Limits({ onChange }: ChangeProps) {
         min={0}
         max={600_000}
         maxTyped={DAY_MS}
-        hint={retryAfterMs.value === 0 ? "no answer carries a hint" : "every answer asks for it"}
+        hint={retryAfterMs.value === 0 ? "no response has a hint" : "every response has this hint"}
         onInput={(value) => {
           retryAfterMs.value = value;
         }}

@@ -1,4 +1,4 @@
-/** The curve's lint: what will hurt in the policy of the controls, and the button that mends it. */
+/** Curve lint: the lint panel for the policy of the controls. */
 import { LintPanel } from "../../panels/lint/lint-panel.tsx";
 import { changePolicy, outageMs, policy } from "./curve-store.ts";
 

@@ -1,4 +1,4 @@
-/** The curve's store: the policy and what it is asked, and the schedule that comes of it. */
+/** Curve store: the policy, the outage and the seed, and the schedule that follows from them. */
 import { computed, signal } from "@preact/signals";
 import { assertRange, type PolicyDocument, resolvePolicy } from "@redrive/core";
 import { COVERAGE_SAMPLES, type Schedule, schedule } from "@redrive/simulator";
@@ -16,16 +16,16 @@ const INITIAL_POLICY: PolicyDocument = {
 const INITIAL_OUTAGE_MS = 8000;
 const MAX_MS = 365 * 86_400_000;
 
-/** With hints every wait is decided by core's `decide`, which takes its time. */
+/** Fewer samples with hints, because every wait then runs `decide` of core, which is slower. */
 const HINTED_SAMPLES = 4000;
 
 export const policy = signal<PolicyDocument>(INITIAL_POLICY);
-/** The preset or catalogue entry that the policy is, or empty. */
+/** The name of the preset or catalog entry, or empty for a custom policy. */
 export const policyName = signal("");
 export const seed = signal<Seed>(FIRST_SEED);
 export const outageMs = signal(INITIAL_OUTAGE_MS);
 export const retryAfterMs = signal(0);
-/** How the chart is looked at. */
+/** True if the chart has a logarithmic axis. */
 export const isLog = signal(false);
 
 export const resolved = computed(() => resolvePolicy(policy.value));
@@ -33,7 +33,7 @@ export const drawn = computed<Schedule>(() =>
   schedule(policy.value, { seed: seed.value, retryAfterMs: retryAfterMs.value }),
 );
 
-/** Calls tried for the coverage. */
+/** The number of simulated calls for the coverage. */
 export const samples = computed(() => (retryAfterMs.value > 0 ? HINTED_SAMPLES : COVERAGE_SAMPLES));
 
 export const coverageQuery = createWorkerQuery("coverage", "coverage", () => ({
@@ -44,13 +44,13 @@ export const coverageQuery = createWorkerQuery("coverage", "coverage", () => ({
   retryAfterMs: retryAfterMs.value,
 }));
 
-/** A changed policy is no longer the preset it came from. */
+/** Sets a custom policy, without the id and description of the preset that it came from. */
 export function changePolicy(next: PolicyDocument): string {
   const { policyId: _, description: __, ...changed } = next;
   return setPolicy(changed, "");
 }
 
-/** Empty, or why the policy was refused and the one before stays. */
+/** Returns an empty string, or an error message if the policy is invalid and was not set. */
 export function setPolicy(next: PolicyDocument, name: string): string {
   try {
     resolvePolicy(next);
@@ -77,7 +77,7 @@ export async function openCurve(run: RunOf<"curve">): Promise<ApplyState> {
   const { outageMs: opened = INITIAL_OUTAGE_MS, retryAfterMs: hintMs = 0 } = run;
   assertRange("outageMs", opened, 0, MAX_MS);
   const document = await loadSharedPolicy(run.policy);
-  // Throws for whatever the simulator does not take, before anything is shown.
+  // Throws for values that the simulator rejects, before anything is shown.
   schedule(document, { seed: run.seed, retryAfterMs: hintMs });
   return () => {
     setPolicy(document, typeof run.policy === "string" ? run.policy : "");

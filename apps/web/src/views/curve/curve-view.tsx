@@ -1,4 +1,4 @@
-/** Curve: one call whose every attempt fails: how long it waits, by seed, and what outage it outlasts. */
+/** Curve view: the waits of one call whose every attempt fails, and the outage that it outlasts. */
 import type { Schedule } from "@redrive/simulator";
 import {
   counted,
@@ -66,12 +66,14 @@ function Stage() {
         <WaitsChart schedule={schedule} isLog={isLog.value} svgRef={drawing} />
         <Legend
           entries={[
-            { mark: "mark", label: "the wait drawn with this seed" },
-            { mark: "mark-range", label: "what it could have been" },
+            { mark: "mark", label: "wait with this seed" },
+            { mark: "mark-range", label: "possible range" },
           ]}
         />
         {schedule.waits.length >= MAX_SHOWN && (
-          <p class="faint">The first {MAX_SHOWN} attempts are drawn; the list has all of them.</p>
+          <p class="faint">
+            The chart shows the first {MAX_SHOWN} attempts; the table has all of them.
+          </p>
         )}
       </Card>
       <Card title="Does it outlast the outage?" aside="drag the end of the outage">
@@ -101,12 +103,12 @@ function CurveStats({ schedule }: { readonly schedule: Schedule }) {
         label="Sum of waits"
         value={formatDuration(sumMs)}
         tone="accent"
-        note={`${counted(waits.length, "wait")}${mostWords(schedule)}`}
+        note={`${counted(waits.length, "wait")}${maxSumText(schedule)}`}
       />
-      <Stat label="Attempts" value={String(attempts)} note={endWords(schedule)} />
+      <Stat label="Attempts" value={String(attempts)} note={endText(schedule)} />
       <Stat
         label={`Outlasts ${formatDuration(outageMs.value)}`}
-        value={coveredWords()}
+        value={coverageText()}
         note="of calls"
         isBusy={coverageQuery.isBusy.value}
       />
@@ -114,25 +116,25 @@ function CurveStats({ schedule }: { readonly schedule: Schedule }) {
   );
 }
 
-function coveredWords(): string {
+function coverageText(): string {
   const share = coverageQuery.value.value;
   return share === undefined ? "…" : percent(share);
 }
 
-function mostWords(schedule: Schedule): string {
-  const longestMs = longestSumMs(policy.value, schedule);
-  return longestMs === undefined ? "" : `, at most ${formatDuration(longestMs)}`;
+function maxSumText(schedule: Schedule): string {
+  const maxMs = longestSumMs(policy.value, schedule);
+  return maxMs === undefined ? "" : `, at most ${formatDuration(maxMs)}`;
 }
 
-function endWords({ endedBy, attempts }: Schedule): string {
+function endText({ endedBy, attempts }: Schedule): string {
   const { maxAttempts, totalBudgetMs } = resolved.value;
-  if (endedBy === "attempts") return "all that it may make";
+  if (endedBy === "attempts") return "the maximum";
   const left = `of ${maxAttempts}: `;
   if (endedBy === "budget")
-    return `${left}the deadline of ${formatDuration(totalBudgetMs)} ends it`;
+    return `${left}stopped by the deadline of ${formatDuration(totalBudgetMs)}`;
   return attempts === 1
-    ? `${left}the hint passes the deadline`
-    : `${left}the next hint passes the deadline`;
+    ? `${left}the hint exceeds the deadline`
+    : `${left}the next hint exceeds the deadline`;
 }
 
 function Coverage() {
@@ -140,14 +142,14 @@ function Coverage() {
     return <p class="problem">{coverageQuery.problem.value}</p>;
   return (
     <p class="coverage" aria-busy={coverageQuery.isBusy.value}>
-      <strong>{coveredWords()}</strong> of the calls outlast an outage of{" "}
+      <strong>{coverageText()}</strong> of calls outlast an outage of{" "}
       {formatDuration(outageMs.value)}
       <span class="faint">{triedWords(policy.value, samples.value)}</span>
     </p>
   );
 }
 
-/** As `redrive schedule --json` prints it. */
+/** The same object that `redrive schedule --json` prints. */
 async function json(): Promise<object> {
   const coverage = await currentResult(coverageQuery);
   return {
@@ -163,7 +165,7 @@ async function json(): Promise<object> {
 export const curveView: View<"curve"> = {
   id: "curve",
   explanation:
-    "Each column is one attempt of a call that keeps failing: the dot is the wait before it, the whisker what chance could have drawn. Re-roll, and a curve without jitter stays put, in every client alike; a jittered one lands elsewhere each time.",
+    "Each column is one attempt of a call that keeps failing: the dot is the wait before it, and the whisker is the possible range. Without jitter, re-rolling changes nothing: every client waits the same. With jitter, each re-roll gives other waits.",
   Controls: CurveControls,
   Stage,
   state: curveRun,

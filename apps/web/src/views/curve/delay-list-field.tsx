@@ -1,4 +1,4 @@
-/** List field: waits typed one by one, and how chance treats each of them. */
+/** Delay list field: a typed list of waits, and the jitter of each wait. */
 import { useSignal } from "@preact/signals";
 import { type JitterType, type PolicyDocument, resolvePolicy } from "@redrive/core";
 import { useId } from "preact/hooks";
@@ -31,7 +31,7 @@ export function DelayListField({ document, onChange }: DelayListFieldProps) {
   return (
     <>
       <div class="select">
-        <label for={id}>Waits, one by one</label>
+        <label for={id}>List of waits</label>
         <textarea
           id={id}
           class="text-area"
@@ -43,7 +43,7 @@ export function DelayListField({ document, onChange }: DelayListFieldProps) {
         <Problem message={problem.value} />
       </div>
       <Segmented
-        label="Jitter of each"
+        label="Jitter of each wait"
         value={resolvePolicy(document).jitterType as ListJitter}
         options={JITTERS}
         onChange={(jitterType) => onChange({ ...document, jitterType })}

@@ -1,4 +1,4 @@
-/** The herd's controls: how many clients, which strategies side by side, the curve, the window. */
+/** Herd controls: the clients, the window, the compared strategies and their shared delays. */
 import { useSignal } from "@preact/signals";
 import { type PolicyDocument, resolvePolicy } from "@redrive/core";
 import { MAX_STRATEGIES, strategyNames } from "@redrive/simulator";
@@ -48,14 +48,14 @@ export function HerdControls() {
           min={1}
           max={1000}
           maxTyped={86_400_000}
-          hint="the width in which arrivals are counted: a peak means nothing without it"
+          hint="arrivals are counted per window; the peak depends on its width"
           onInput={(value) => {
             windowMs.value = value;
           }}
         />
       </Card>
       <Strategies />
-      <Curve />
+      <SharedDelays />
       <LazyPart height={`calc(${strategies.value.length} * ${LINT_PANEL_HEIGHT})`} load={lint} />
     </>
   );
@@ -65,7 +65,7 @@ function Strategies() {
   const chosen = strategies.value;
   const isFull = chosen.length >= MAX_STRATEGIES;
   return (
-    <Card title="Side by side" aside={`${chosen.length} of ${MAX_STRATEGIES}`}>
+    <Card title="Compared strategies" aside={`${chosen.length} of ${MAX_STRATEGIES}`}>
       <ul class="compared">
         {chosen.map(({ name }, index) => (
           <li key={`${index}-${name}`}>
@@ -101,7 +101,7 @@ function Strategies() {
               ))}
           </div>
           <PolicyPicker
-            label="Or a policy"
+            label="Or add a policy"
             value=""
             emptyLabel="choose one"
             onPick={(name) => name !== "" && void addStrategy(name)}
@@ -112,7 +112,7 @@ function Strategies() {
   );
 }
 
-function Curve() {
+function SharedDelays() {
   const problem = useSignal("");
   const document = curve.value;
   const { initialDelayMs = 100, maxDelayMs = 3000, maxAttempts } = resolvePolicy(document);
@@ -120,7 +120,7 @@ function Curve() {
     problem.value = changeCurve({ ...document, ...changed });
   };
   return (
-    <Card title="Their curve">
+    <Card title="Shared delays">
       <DelayFields
         initialDelayMs={initialDelayMs}
         maxDelayMs={maxDelayMs}

@@ -1,4 +1,4 @@
-/** The herd's lint: what will hurt in each strategy, when that many clients follow it. */
+/** Herd lint: a lint panel for each strategy, with the number of clients. */
 import { LintPanel } from "../../panels/lint/lint-panel.tsx";
 import { clients, strategies } from "./herd-store.ts";
 import { strategyLabel } from "./strategy-labels.ts";
@@ -9,7 +9,7 @@ export function HerdLint() {
       {strategies.value.map(({ name, document }, index) => (
         <LintPanel
           key={`${index}-${name}`}
-          title={`What will hurt: ${strategyLabel(name)}`}
+          title={`Lint: ${strategyLabel(name)}`}
           policy={document}
           clients={clients.value}
         />

@@ -1,4 +1,4 @@
-/** The herd's store: clients, one curve, the strategies beside each other, and what the worker counts. */
+/** Herd store: the clients, the shared delays, the compared strategies, and the worker's counts. */
 import { signal } from "@preact/signals";
 import { assertRange, type PolicyDocument, resolvePolicy } from "@redrive/core";
 import {
@@ -18,7 +18,7 @@ import type { ApplyState, RunOf } from "../view.ts";
 export const MIN_CLIENTS = 100;
 export const MAX_CLIENTS = 1_000_000;
 
-/** The curve of `redrive sim herd`: five retries, a cap of thirty times the base. */
+/** The default of `redrive sim herd`: five retries, and a cap of thirty times the base. */
 const INITIAL_CURVE: PolicyDocument = {
   maxAttempts: 6,
   initialDelayMs: 100,
@@ -31,7 +31,7 @@ const INITIAL_WINDOW_MS = 10;
 export interface Strategy {
   readonly name: string;
   readonly document: PolicyDocument;
-  /** What a link holds: a name only where it was chosen by that name. */
+  /** The content of a link: a name if the policy was chosen by name. */
   readonly shared: SharedPolicy;
 }
 
@@ -40,15 +40,15 @@ export interface StrategyResult extends Strategy {
 }
 
 export const curve = signal<PolicyDocument>(INITIAL_CURVE);
-/** What is compared: words that vary the curve, or documents of their own. */
+/** The compared strategies: variants of the shared delays, or independent policies. */
 export const strategies = signal<readonly Strategy[]>(initialStrategies());
 export const clients = signal(INITIAL_CLIENTS);
 export const windowMs = signal(INITIAL_WINDOW_MS);
 export const seed = signal<Seed>(FIRST_SEED);
-/** One scale for all strategies, so that what looks taller is more. */
+/** True if all strategies have the same scale, so that heights are comparable. */
 export const isScaleShared = signal(true);
 
-/** All of one world: one seed, one window, the same clients. */
+/** The input for all strategies: same clients, same window, same seed. */
 interface HerdInput {
   readonly strategies: readonly Strategy[];
   readonly clients: number;
@@ -71,25 +71,25 @@ function initialStrategies(): readonly Strategy[] {
 }
 
 function variantOf(name: string, document: PolicyDocument): Strategy {
-  const walked = strategyDocument(name, document) ?? document;
-  return { name, document: walked, shared: walked };
+  const variant = strategyDocument(name, document) ?? document;
+  return { name, document: variant, shared: variant };
 }
 
-/** One strategy after the other, so that a newer question has to wait for one of them at most. */
+/** Counts one strategy at a time, so that a newer input waits for at most one of them. */
 async function countArrivals(
   { strategies: wanted, ...options }: HerdInput,
-  isPresent: () => boolean,
+  isCurrent: () => boolean,
 ): Promise<readonly StrategyResult[] | undefined> {
-  const sides: StrategyResult[] = [];
+  const results: StrategyResult[] = [];
   for (const strategy of wanted) {
     const herd = await sendRequest("herd", "herd", { policy: strategy.document, options });
-    if (herd === undefined || !isPresent()) return undefined;
-    sides.push({ ...strategy, herd });
+    if (herd === undefined || !isCurrent()) return undefined;
+    results.push({ ...strategy, herd });
   }
-  return sides;
+  return results;
 }
 
-/** Changes the curve, and with it every strategy that is a way of walking it. */
+/** Changes the shared delays and every strategy that uses them. Returns an error message or "". */
 export function changeCurve(next: PolicyDocument): string {
   try {
     resolvePolicy(next);
@@ -112,7 +112,7 @@ export async function addStrategy(name: string): Promise<void> {
 }
 
 export function removeStrategy(index: number): void {
-  strategies.value = strategies.value.filter((_, place) => place !== index);
+  strategies.value = strategies.value.filter((_, other) => other !== index);
 }
 
 export function herdRun(): RunOf<"herd"> {

@@ -1,4 +1,4 @@
-/** Herd: many clients that failed at one instant: when do their retries arrive, by strategy? */
+/** Herd view: when the retries of many clients arrive that failed at the same instant, by strategy. */
 import { formatDuration, formatInteger, herdRows, percent } from "@redrive/simulator/words";
 import { createRef } from "preact";
 import { exportMenu } from "../../exports/export-menu.ts";
@@ -35,7 +35,7 @@ function Stage() {
     <>
       {herdQuery.problem.value !== "" && <Notice tone="bad">{herdQuery.problem.value}</Notice>}
       <Card>
-        <HerdStats sides={shown} />
+        <HerdStats results={shown} />
       </Card>
       <Card
         title="Arrivals"
@@ -46,36 +46,36 @@ function Stage() {
               isScaleShared.value = checked;
             }}
           >
-            one scale
+            same scale
           </Toggle>
         }
       >
         <div class="herd">
           <div aria-busy={isBusy}>
-            <HerdChart sides={shown} isShared={isScaleShared.value} svgRef={drawing} />
+            <HerdChart results={shown} isScaleShared={isScaleShared.value} svgRef={drawing} />
           </div>
           <WindowHandle />
         </div>
-        <p class="faint">Each column is as high as the fullest window in it{beyond(shown)}.</p>
+        <p class="faint">Each column shows the fullest window in it{hiddenText(shown)}.</p>
       </Card>
-      <Card title="Peaks" aside={worldWords()}>
-        <PeakTable sides={shown} />
+      <Card title="Peaks" aside={inputText()}>
+        <PeakTable results={shown} />
       </Card>
     </>
   );
 }
 
-/** Of what was counted, whatever the controls say since. */
-function worldWords(): string {
-  const { input: question } = herdQuery.latest.value ?? {};
-  return question === undefined
+/** Describes the input of the shown result, which can be older than the controls. */
+function inputText(): string {
+  const { input } = herdQuery.latest.value ?? {};
+  return input === undefined
     ? "counting…"
-    : `seed ${question.seed}, windows of ${formatDuration(question.windowMs)}`;
+    : `seed ${input.seed}, windows of ${formatDuration(input.windowMs)}`;
 }
 
-function HerdStats({ sides: shown }: { readonly sides: readonly StrategyResult[] }) {
+function HerdStats({ results: shown }: { readonly results: readonly StrategyResult[] }) {
   const worst = shown.toSorted((a, b) => b.herd.peak.count - a.herd.peak.count)[0];
-  const best = gentlest(shown);
+  const best = lowestPeak(shown);
   if (worst === undefined || best === undefined) {
     return <p class="faint">{herdQuery.isBusy.value ? "Counting…" : "Not counted."}</p>;
   }
@@ -100,7 +100,7 @@ function HerdStats({ sides: shown }: { readonly sides: readonly StrategyResult[]
         tone="accent"
       />
       <Stat
-        label="Between them"
+        label="Ratio"
         value={`${Math.round(factor * 10) / 10} ×`}
         note="same clients, same seed"
       />
@@ -108,20 +108,18 @@ function HerdStats({ sides: shown }: { readonly sides: readonly StrategyResult[]
   );
 }
 
-/** The one with the lowest peak. */
-function gentlest(shown: readonly StrategyResult[]): StrategyResult | undefined {
+/** The strategy with the lowest peak. */
+function lowestPeak(shown: readonly StrategyResult[]): StrategyResult | undefined {
   return shown.toSorted((a, b) => a.herd.peak.count - b.herd.peak.count)[0];
 }
 
-function beyond(shown: readonly StrategyResult[]): string {
+function hiddenText(shown: readonly StrategyResult[]): string {
   const lastMs = Math.max(0, ...shown.map(({ herd }) => herd.lastAtMs));
   const endMs = Math.max(0, ...shown.map(({ herd }) => herd.arrivals.length * herd.windowMs));
-  return lastMs > endMs
-    ? `; the rest, up to ${formatDuration(lastMs)}, lies beyond the picture`
-    : "";
+  return lastMs > endMs ? `; later arrivals, up to ${formatDuration(lastMs)}, are not shown` : "";
 }
 
-function PeakTable({ sides: shown }: { readonly sides: readonly StrategyResult[] }) {
+function PeakTable({ results: shown }: { readonly results: readonly StrategyResult[] }) {
   return (
     <div class="table-wrap" aria-busy={herdQuery.isBusy.value}>
       <table class="table peaks">
@@ -132,7 +130,7 @@ function PeakTable({ sides: shown }: { readonly sides: readonly StrategyResult[]
               Peak
             </th>
             <th scope="col" class="number">
-              Of clients
+              Share of clients
             </th>
             <th scope="col" class="number">
               At
@@ -141,7 +139,7 @@ function PeakTable({ sides: shown }: { readonly sides: readonly StrategyResult[]
               Retries
             </th>
             <th scope="col" class="number">
-              Last at
+              Last retry at
             </th>
           </tr>
         </thead>
@@ -162,21 +160,21 @@ function PeakTable({ sides: shown }: { readonly sides: readonly StrategyResult[]
   );
 }
 
-/** As `redrive sim herd --json` prints it. */
+/** The same object that `redrive sim herd --json` prints. */
 async function json(): Promise<object> {
-  const sides = await currentResult(herdQuery);
+  const results = await currentResult(herdQuery);
   return {
     seed: seed.value,
     clients: clients.value,
     windowMs: windowMs.value,
-    strategies: sides.map(({ name, document, herd }) => ({ name, policy: document, herd })),
+    strategies: results.map(({ name, document, herd }) => ({ name, policy: document, herd })),
   };
 }
 
 export const herdView: View<"herd"> = {
   id: "herd",
   explanation:
-    "All clients fail at one instant, and every retry fails too: the columns count when their retries arrive at a server that is trying to come back. Without jitter they come as one comb, as tall as the fleet; the strategies below differ in nothing but how chance spreads them.",
+    "All clients fail at the same instant, and every retry fails too. The columns count the retries that arrive at the recovering server. Without jitter all clients retry at the same moments. The strategies differ only in how they spread the retries.",
   Controls: HerdControls,
   Stage,
   state: herdRun,
@@ -194,8 +192,8 @@ export const herdView: View<"herd"> = {
       },
       rows: async () => herdRows(await currentResult(herdQuery)),
       json,
-      policy: async () => gentlest(await currentResult(herdQuery))?.document ?? {},
+      policy: async () => lowestPeak(await currentResult(herdQuery))?.document ?? {},
       policyTitle: () =>
-        `${strategyLabel(gentlest(herdQuery.value.value ?? [])?.name ?? "")}, the lowest peak,`,
+        `${strategyLabel(lowestPeak(herdQuery.value.value ?? [])?.name ?? "")}(lowest peak)`,
     }),
 };

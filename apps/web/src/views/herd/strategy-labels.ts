@@ -1,6 +1,6 @@
-/** Names: strategies as people say them; presets and the catalogue keep their own. */
+/** Strategy labels: readable names of strategies. Presets and catalog entries keep their names. */
 
-const NAMES: Readonly<Record<string, string>> = {
+const LABELS: Readonly<Record<string, string>> = {
   none: "No jitter",
   full: "Full jitter",
   equal: "Equal jitter",
@@ -11,5 +11,5 @@ const NAMES: Readonly<Record<string, string>> = {
 };
 
 export function strategyLabel(name: string): string {
-  return Object.hasOwn(NAMES, name) ? (NAMES[name] as string) : name;
+  return Object.hasOwn(LABELS, name) ? (LABELS[name] as string) : name;
 }

@@ -1,4 +1,4 @@
-/** Labs: published results beside our own, run here and now, each with its tolerance. */
+/** Labs view: runs published models and compares our results with the published ones. */
 import { batch } from "@preact/signals";
 import type { LabReport } from "@redrive/simulator";
 import { labRows, rowVerdict } from "@redrive/simulator/words";
@@ -20,7 +20,7 @@ import {
   seed,
   shown,
   startLabs,
-  unknownWords,
+  unknownLabText,
   wanted,
 } from "./lab-store.ts";
 import { OverviewChart } from "./overview-chart.tsx";
@@ -28,7 +28,7 @@ import "./labs.css";
 
 const overview = createRef<SVGSVGElement>();
 
-/** So many are open from the start; more would hide one another. */
+/** Up to this many shown labs start expanded; otherwise only the first does. */
 const MAX_OPEN = 2;
 
 function Stage() {
@@ -36,10 +36,10 @@ function Stage() {
   const labs = shown.value;
   return (
     <>
-      {unknownWords.value !== "" && <Notice tone="bad">{unknownWords.value}</Notice>}
+      {unknownLabText.value !== "" && <Notice tone="bad">{unknownLabText.value}</Notice>}
       <Card
-        title="How far ours lies from the published value"
-        aside="each dot a result"
+        title="Deviation from the published values"
+        aside="each dot is a result"
         class="labs-overview"
       >
         <Summary />
@@ -61,17 +61,17 @@ function Summary() {
       <Stat
         label="Within tolerance"
         value={`${rows.length - missed - differ} of ${rows.length}`}
-        note={differ === 0 ? "results" : `results; ${differ} differ, and say why`}
+        note={differ === 0 ? "results" : `results; ${differ} differ with a reason`}
         tone="accent"
       />
       <Stat
         label="Missed"
         value={String(missed)}
-        note={missed === 0 ? "none" : "a defect, or chance"}
+        note={missed === 0 ? "none" : "a defect or bad luck"}
         tone={missed === 0 ? "plain" : "bad"}
       />
       <Stat
-        label="Run so far"
+        label="Finished"
         value={`${doneRuns.value.length} of ${shown.value.length}`}
         note={`labs, seed ${seed.value}`}
       />
@@ -79,13 +79,13 @@ function Summary() {
   );
 }
 
-/** Of all labs on the stage, or of those that had run when they were stopped. */
+/** The reports of all shown labs, or of the finished ones if the reader stopped the rest. */
 async function reports(): Promise<readonly LabReport[]> {
   await whenIdle(isBusy);
   return doneRuns.value.map(({ report }) => report);
 }
 
-/** As `redrive sim lab --json` prints it. */
+/** The same object that `redrive sim lab --json` prints. */
 async function json(): Promise<object> {
   const labs = await reports();
   const isAll = labs.length === shown.value.length;
@@ -95,14 +95,14 @@ async function json(): Promise<object> {
 export const labsView: View<"labs"> = {
   id: "labs",
   explanation:
-    "Each lab runs a model that somebody published and sets our figure beside theirs, with the tolerance and where it comes from. A dot inside the band agrees; what each lab teaches stands in its first line.",
+    "Each lab runs a published model and compares our results with the published ones, with tolerance and source. A dot inside the band agrees. The first line of a lab says what it teaches.",
   Controls: LabControls,
   Stage,
   state: () => ({ view: "labs", seed: seed.value, ids: wanted.value }),
   open:
-    ({ seed: ofSeed, ids }) =>
+    ({ seed: linkSeed, ids }) =>
     () => {
-      seed.value = ofSeed;
+      seed.value = linkSeed;
       wanted.value = [...new Set(ids)];
       resume();
     },

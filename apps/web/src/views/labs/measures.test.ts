@@ -1,4 +1,4 @@
-/** Results: rows by what they measure, and the sources of every lab. */
+/** Measures: rows grouped by measure, and the sources of every lab. */
 import { type LabRow, labs } from "@redrive/simulator";
 import type { NumberRow } from "@redrive/simulator/words";
 import { describe, expect, it } from "vitest";
@@ -10,7 +10,7 @@ function row(published: number, ours: number, tolerance: LabRow["tolerance"]): N
 }
 
 describe("measures", () => {
-  it("are what stands after the last colon, without what was published in words", () => {
+  it("come after the last colon, without the published text", () => {
     expect(partsOf("full, window b: higher than the comb: peak")).toEqual({
       label: "full, window b: higher than the comb",
       measure: "peak",
@@ -19,15 +19,15 @@ describe("measures", () => {
     expect(partsOf("order by time")).toEqual({ label: "order by time", measure: "" });
   });
 
-  it("hold every number once, in the order in which their measures come", () => {
+  it("contain every number once, in the order of their measures", () => {
     const exactly = { kind: "same" } as const;
     const rows: LabRow[] = ["a: calls", "a: ms", "b: calls"].map((what) => ({
       ...row(1, 1, exactly),
       what,
     }));
-    const words: LabRow = { ...row(1, 1, exactly), published: "never", ours: "never" };
+    const textRow: LabRow = { ...row(1, 1, exactly), published: "never", ours: "never" };
     expect(
-      measuresOf([...rows, words]).map(({ name, rows: those }) => [
+      measuresOf([...rows, textRow]).map(({ name, rows: those }) => [
         name,
         those.map(({ label }) => label),
       ]),
@@ -37,7 +37,7 @@ describe("measures", () => {
     ]);
   });
 
-  it("take a logarithm only where one end would vanish", () => {
+  it("use a logarithmic scale only if small values would vanish", () => {
     const exactly = { kind: "relative", share: 0 } as const;
     const of = (...values: number[]) => ({
       name: "",
@@ -47,7 +47,7 @@ describe("measures", () => {
   });
 });
 
-it("each lab has its sources, and no source is without its lab", () => {
+it("each lab has sources, and each source belongs to a lab", () => {
   expect(Object.keys(sources).toSorted()).toEqual(labs.map(({ id }) => id).toSorted());
   for (const { url } of Object.values(sources).flat()) expect(url ?? "https:").toMatch(/^https:/u);
 });

@@ -1,14 +1,14 @@
-/** Results: a lab's rows by what they measure, as its chart needs them. */
+/** Measures: groups the rows of a lab by what they measure, for its chart. */
 import type { LabRow } from "@redrive/simulator";
 import { isNumberRow, type NumberRow } from "@redrive/simulator/words";
 
 export interface Measure {
-  /** What its rows count, with the unit: "ms until all are done". */
+  /** The measure with its unit, for example "ms until all are done". */
   readonly name: string;
   readonly rows: readonly (NumberRow & { readonly label: string })[];
 }
 
-/** Rows that count the same thing share an axis. */
+/** Rows with the same measure share an axis. */
 export function measuresOf(rows: readonly LabRow[]): readonly Measure[] {
   const byName = new Map<string, Measure["rows"][number][]>();
   for (const row of rows.filter(isNumberRow)) {
@@ -18,7 +18,7 @@ export function measuresOf(rows: readonly LabRow[]): readonly Measure[] {
   return Array.from(byName, ([name, those]) => ({ name, rows: those }));
 }
 
-/** "full, window b: higher than the comb: peak ..." is of the measure after its last colon. */
+/** Splits at the last colon: "full, window b: higher than the comb: peak" has the measure "peak". */
 export function partsOf(what: string): { readonly label: string; readonly measure: string } {
   const plain = what.replace(/ \(published: .*\)$/u, "");
   const cut = plain.lastIndexOf(": ");
@@ -26,12 +26,12 @@ export function partsOf(what: string): { readonly label: string; readonly measur
   return { label: plain.slice(0, cut), measure: plain.slice(cut + 2) };
 }
 
-/** From where on one scale cannot show both ends evenly. */
-const LOG_FROM = 40;
+/** The ratio of the largest to the smallest value from which on the scale is logarithmic. */
+const MIN_LOG_RATIO = 40;
 
-/** Whether the values of a measure lie so far apart that only a logarithm shows them all. */
+/** True if the values are too far apart for a linear scale. */
 export function needsLog({ rows }: Measure): boolean {
   const values = rows.flatMap(({ published, ours }) => [published, ours]);
   const [low, high] = [Math.min(...values), Math.max(...values)];
-  return low > 0 && high / low >= LOG_FROM;
+  return low > 0 && high / low >= MIN_LOG_RATIO;
 }

@@ -1,4 +1,4 @@
-/** Export: what the System view gives as files: the drawing, the series, the report. */
+/** System exports: the chart, the series, the report and the policy of the System view. */
 import type { PolicyDocument } from "@redrive/core";
 import { seriesRows } from "@redrive/simulator/words";
 import type { ExportSources } from "../../exports/export-menu.ts";

@@ -1,4 +1,4 @@
-/** System: a server in trouble, the clients that retry, and what becomes of both. */
+/** System view: a server with faults and the clients that retry. */
 import "./system.css";
 import { exportMenu } from "../../exports/export-menu.ts";
 import type { View } from "../view.ts";
@@ -10,7 +10,7 @@ import { systemExports } from "./system-exports.ts";
 export const systemView: View<"system"> = {
   id: "system",
   explanation:
-    "A server gets into trouble, its clients retry, and if attempts stay above capacity it serves only calls that nobody waits for any more. Drag the trouble, switch guards on and off, and see whether goodput comes back.",
+    "A server fails and its clients retry. If attempts stay above capacity, it serves only calls whose clients have given up. Drag the faults, switch guards on and off, and see whether goodput recovers.",
   Controls: SystemControls,
   Stage: SystemStage,
   state: systemRun,

@@ -1,8 +1,8 @@
-/** Columns: what is drawn is what was counted, no more and no less. */
+/** Columns: the chart shows all counts and nothing else. */
 import type { Report } from "@redrive/simulator";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { columnsOf, endOf, stretchOf, topOf, troubleOf } from "./columns.ts";
+import { columnsOf, countsIn, endOf, faultPeriodOf, topOf } from "./columns.ts";
 
 /** Counts up by bins, the rest empty. */
 function reportOf(attempts: readonly number[], binMs: number): Report {
@@ -15,15 +15,15 @@ function reportOf(attempts: readonly number[], binMs: number): Report {
 const anyRun = fc.record({
   counts: fc.array(fc.nat(1000), { minLength: 1, maxLength: 900 }),
   binMs: fc.constantFrom(100, 200, 500),
-  most: fc.integer({ min: 1, max: 300 }),
+  maxColumns: fc.integer({ min: 1, max: 300 }),
 });
 
-test("columns hold every count, and there are never more than the chart has room for", () => {
+test("columns contain every count, and there are never more than the chart can show", () => {
   fc.assert(
-    fc.property(anyRun, ({ counts, binMs, most }) => {
+    fc.property(anyRun, ({ counts, binMs, maxColumns }) => {
       const report = reportOf(counts, binMs);
-      const { columnMs, attempts, queueMs } = columnsOf(report, most);
-      expect(attempts.length).toBeLessThanOrEqual(most);
+      const { columnMs, attempts, queueMs } = columnsOf(report, maxColumns);
+      expect(attempts.length).toBeLessThanOrEqual(maxColumns);
       const widthOf = (column: number) =>
         Math.min(columnMs, endOf(report) - column * columnMs) / 1000;
       const sum = attempts.reduce((total, rate, column) => total + rate * widthOf(column), 0);
@@ -36,29 +36,29 @@ test("columns hold every count, and there are never more than the chart has room
   );
 });
 
-test("stretches of a run lie side by side without a gap", () => {
+test("adjacent periods of a run have no gap", () => {
   fc.assert(
     fc.property(anyRun, fc.nat(100_000), ({ counts, binMs }, cutMs) => {
       const report = reportOf(counts, binMs);
       const cut = Math.min(cutMs, endOf(report));
-      const [before, after] = [stretchOf(report, 0, cut), stretchOf(report, cut, endOf(report))];
+      const [before, after] = [countsIn(report, 0, cut), countsIn(report, cut, endOf(report))];
       expect(before.ms + after.ms).toBe(endOf(report));
       expect(before.succeeded + after.succeeded).toBe(counts.reduce((a, b) => a + b, 0));
     }),
   );
 });
 
-test("the scale looks past the first instant of a fleet", () => {
+test("the scale ignores the first instant of a fleet", () => {
   const columns = columnsOf(reportOf([10_000, 5, 7, 6], 100), 10);
   expect(topOf(columns, 0)).toBe(100_000);
   expect(topOf(columns, 100)).toBe(70);
   expect(topOf(columnsOf(reportOf([3, 0], 100), 10), 100)).toBe(30);
 });
 
-test("trouble lasts from the first phase to the end of the last warm-up", () => {
-  expect(troubleOf([])).toBeUndefined();
+test("the fault period lasts from the first phase to the end of the last warm-up", () => {
+  expect(faultPeriodOf([])).toBeUndefined();
   expect(
-    troubleOf([
+    faultPeriodOf([
       { kind: "FAILOVER", atMs: 500, forMs: 100, warmMs: 900 },
       { kind: "OUTAGE", atMs: 200, forMs: 300 },
     ]),

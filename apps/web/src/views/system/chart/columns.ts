@@ -1,8 +1,8 @@
-/** Columns: a run over time, brought to as many columns as a chart has room for, each a whole number of bins. */
+/** Columns: a run over time, merged into as many columns as the chart can show, each of whole bins. */
 import type { PhaseDocument, Report } from "@redrive/simulator";
 import { niceStep } from "../../../chart/scale.ts";
 
-/** One value a column; counts are rates a second. */
+/** One value per column; counts are rates per second. */
 export interface Columns {
   readonly columnMs: number;
   readonly offered: readonly number[];
@@ -15,9 +15,9 @@ export interface Columns {
 
 export type Lane = Exclude<keyof Columns, "columnMs">;
 
-export function columnsOf({ series }: Report, most: number): Columns {
+export function columnsOf({ series }: Report, maxColumns: number): Columns {
   const bins = series.attempts.length;
-  const each = Math.max(1, niceStep(bins / Math.max(1, most)));
+  const each = Math.max(1, niceStep(bins / Math.max(1, maxColumns)));
   const count = Math.ceil(bins / each);
   const rates = (lane: Float64Array) =>
     Array.from({ length: count }, (_, column) => {
@@ -33,7 +33,7 @@ export function columnsOf({ series }: Report, most: number): Columns {
     queueMs: Array.from({ length: count }, (_, column) =>
       series.queueMs
         .subarray(column * each, (column + 1) * each)
-        .reduce((longest, ms) => Math.max(longest, ms), 0),
+        .reduce((max, ms) => Math.max(max, ms), 0),
     ),
   };
 }
@@ -46,8 +46,8 @@ export function endOf({ series }: Report): number {
   return series.attempts.length * series.binMs;
 }
 
-/** When the trouble begins and ends, warm-ups included; undefined without any. */
-export function troubleOf(
+/** Start and end of all faults, including warm-up; undefined if there are none. */
+export function faultPeriodOf(
   phases: readonly PhaseDocument[],
 ): { readonly fromMs: number; readonly toMs: number } | undefined {
   if (phases.length === 0) return undefined;
@@ -57,14 +57,14 @@ export function troubleOf(
   };
 }
 
-/** What was wanted and what was done in a stretch of the run. */
-export interface Stretch {
+/** Offered and succeeded calls in a period of the run. */
+export interface PeriodCounts {
   readonly ms: number;
   readonly offered: number;
   readonly succeeded: number;
 }
 
-export function stretchOf({ series }: Report, fromMs: number, toMs: number): Stretch {
+export function countsIn({ series }: Report, fromMs: number, toMs: number): PeriodCounts {
   const from = Math.floor(fromMs / series.binMs);
   const to = Math.min(series.attempts.length, Math.floor(toMs / series.binMs));
   return {
@@ -75,8 +75,8 @@ export function stretchOf({ series }: Report, fromMs: number, toMs: number): Str
 }
 
 /**
- * The top of a chart of rates. A closed fleet begins with all its clients at once, which would
- * flatten what follows, so that only what comes after the trouble counts.
+ * The top of the rate axis. A closed fleet starts all its clients at once, which would flatten the
+ * rest, so only rates from `fromMs` on count.
  */
 export function topOf(columns: Columns, fromMs: number): number {
   const from = Math.ceil(fromMs / columns.columnMs);

@@ -1,37 +1,36 @@
-/** Phase form: the exact numbers of the phase chosen on the track. */
+/** Phase form: the exact numbers of the phase selected on the track. */
 import type { PhaseDocument } from "@redrive/simulator";
 import { useId } from "preact/hooks";
 import { Segmented } from "../../../parts/segmented.tsx";
 import { Select } from "../../../parts/select.tsx";
 import { merged } from "../document/document.ts";
-import { ofKind, phaseKinds, strengthOf, wordsOf } from "../document/phases.ts";
+import { kindInfo, ofKind, phaseKinds, strengthOf } from "../document/phases.ts";
 import { chosenPhase, editPhases, phases } from "../state/system-store.ts";
 import { removePhase } from "./phase-track.tsx";
 
 const KIND_GROUPS = [
   {
-    label: "Kinds of trouble",
+    label: "Kinds of faults",
     options: phaseKinds.map(({ kind, label }) => ({ value: kind, label })),
   },
 ];
 
 export function PhaseForm() {
-  const place = chosenPhase.value;
-  const phase = place === undefined ? undefined : phases.value[place];
-  if (place === undefined || phase === undefined) {
+  const index = chosenPhase.value;
+  const phase = index === undefined ? undefined : phases.value[index];
+  if (index === undefined || phase === undefined) {
     return (
       <p class="faint hint">
-        Drag a bar to move it and its edges to resize it; arrow keys do the same, Delete takes it
-        away.
+        Drag a bar to move it, or its edges to resize it. Arrow keys do the same; Delete removes it.
       </p>
     );
   }
   const set = (next: PhaseDocument) =>
-    editPhases((list) => list.map((one, index) => (index === place ? next : one)));
+    editPhases((list) => list.map((one, other) => (other === index ? next : one)));
   return (
     <div class="phase-form">
       <Select
-        label="Trouble"
+        label="Fault"
         value={phase.kind}
         groups={KIND_GROUPS}
         onChange={(kind) => set(ofKind(phase, kind as PhaseDocument["kind"]))}
@@ -51,10 +50,10 @@ export function PhaseForm() {
       <StrengthField phase={phase} set={set} />
       {(phase.kind === "OUTAGE" || phase.kind === "FAILOVER") && (
         <Segmented
-          label="Calls meanwhile"
+          label="Calls during the outage"
           value={phase.mode ?? "FAIL_FAST"}
           options={[
-            { value: "FAIL_FAST", label: "refused at once" },
+            { value: "FAIL_FAST", label: "fail immediately" },
             { value: "HANG", label: "hang" },
           ]}
           onChange={(mode) => set(merged(phase, { mode: mode === "HANG" ? mode : undefined }))}
@@ -68,7 +67,7 @@ export function PhaseForm() {
           onChange={(warmMs) => set({ ...phase, warmMs: Math.min(warmMs, 3_600_000) })}
         />
       )}
-      <button type="button" class="button" onClick={() => removePhase(place)}>
+      <button type="button" class="button" onClick={() => removePhase(index)}>
         Delete
       </button>
     </div>
@@ -84,7 +83,7 @@ interface SecondsProps {
 
 function Seconds({ label, ms, min, onChange }: SecondsProps) {
   return (
-    <Exact
+    <NumberInput
       label={label}
       value={ms / 1000}
       unit="s"
@@ -102,12 +101,12 @@ interface StrengthFieldProps {
 }
 
 function StrengthField({ phase, set }: StrengthFieldProps) {
-  const { strength } = wordsOf(phase.kind);
+  const { strength } = kindInfo(phase.kind);
   const value = strengthOf(phase);
   if (strength === undefined || value === undefined) return null;
   const isShare = strength.field === "share";
   return (
-    <Exact
+    <NumberInput
       label={strength.label}
       value={isShare ? Math.round(value * 1000) / 10 : value}
       unit={isShare ? "%" : strength.unit}
@@ -119,7 +118,7 @@ function StrengthField({ phase, set }: StrengthFieldProps) {
   );
 }
 
-interface ExactProps {
+interface NumberInputProps {
   readonly label: string;
   readonly value: number;
   readonly unit: string;
@@ -129,8 +128,8 @@ interface ExactProps {
   onChange(value: number): void;
 }
 
-/** A number to type, put right where it stands if it is out of range. */
-function Exact({ label, value, unit, min, max, step, onChange }: ExactProps) {
+/** A typed number, corrected in the input if it is out of range. */
+function NumberInput({ label, value, unit, min, max, step, onChange }: NumberInputProps) {
   const id = useId();
   return (
     <div class="exact">

@@ -1,6 +1,6 @@
 /**
- * Track: the trouble on the time axis, to be added, moved, resized and taken away with a mouse, a
- * finger or the keys. Each phase is three sliders side by side: the whole, its beginning, its end.
+ * Phase track: adds, moves, resizes and removes faults on the time axis by mouse, touch or keyboard.
+ * Each phase has three sliders: the bar, its start and its end.
  */
 import type { PhaseDocument, PhaseKind } from "@redrive/simulator";
 import { formatDuration } from "@redrive/simulator/words";
@@ -25,26 +25,26 @@ const ROW = 34;
 export function PhaseTrack() {
   const list = phases.value;
   const rows = rowsOf(list);
-  const ground = useRef<HTMLDivElement>(null);
+  const track = useRef<HTMLDivElement>(null);
   const height = ROW * Math.max(1, ...rows.map((row) => row + 1));
   return (
     <fieldset class="track-frame">
-      <legend class="visually-hidden">Trouble over time</legend>
-      {/* biome-ignore lint/a11y/noStaticElementInteractions: a shortcut for the mouse; buttons below add as well. */}
+      <legend class="visually-hidden">Faults over time</legend>
+      {/* biome-ignore lint/a11y/noStaticElementInteractions: a mouse shortcut; the buttons below do the same. */}
       <div
-        ref={ground}
+        ref={track}
         class="track"
         style={{ height: `${height}px`, marginInline: `${LEFT}px ${RIGHT}px` }}
-        onDblClick={(event) => addAt("OUTAGE", timeAt(ground.current, event.clientX))}
+        onDblClick={(event) => addAt("OUTAGE", timeAt(track.current, event.clientX))}
       >
-        {list.length === 0 && <p class="track-empty">no trouble: add some below</p>}
-        {list.map((phase, place) => (
+        {list.length === 0 && <p class="track-empty">no faults; add one below</p>}
+        {list.map((phase, index) => (
           <Segment
-            key={place}
+            key={index}
             phase={phase}
-            place={place}
-            row={rows[place] ?? 0}
-            ground={() => ground.current}
+            index={index}
+            row={rows[index] ?? 0}
+            track={() => track.current}
           />
         ))}
       </div>
@@ -73,53 +73,53 @@ function addAt(kind: PhaseKind, atMs?: number): void {
   chosenPhase.value = phases.value.length - 1;
 }
 
-function timeAt(ground: HTMLElement | null, clientX: number): number {
-  const box = ground?.getBoundingClientRect();
+function timeAt(track: HTMLElement | null, clientX: number): number {
+  const box = track?.getBoundingClientRect();
   if (box === undefined || box.width === 0) return 0;
   return ((clientX - box.left) / box.width) * endMs.peek();
 }
 
-type Grip = "whole" | "begin" | "end";
+type Grip = "bar" | "start" | "end";
 
-/** What a grip does to a phase when it is at `ms`. */
+/** How a grip changes a phase when it moves to `ms`. */
 const MOVES: Readonly<
   Record<Grip, (phase: PhaseDocument, ms: number, endMs: number) => PhaseDocument>
-> = { whole: movedTo, begin: begunAt, end: endedAt };
+> = { bar: movedTo, start: begunAt, end: endedAt };
 
-function change(place: number, next: (phase: PhaseDocument) => PhaseDocument): void {
-  editPhases((list) => list.map((phase, index) => (index === place ? next(phase) : phase)));
+function change(index: number, next: (phase: PhaseDocument) => PhaseDocument): void {
+  editPhases((list) => list.map((phase, other) => (other === index ? next(phase) : phase)));
 }
 
-export function removePhase(place: number): void {
-  editPhases((list) => list.filter((_, index) => index !== place));
+export function removePhase(index: number): void {
+  editPhases((list) => list.filter((_, other) => other !== index));
   chosenPhase.value = undefined;
 }
 
 interface SegmentProps {
   readonly phase: PhaseDocument;
-  readonly place: number;
+  readonly index: number;
   readonly row: number;
-  readonly ground: () => HTMLElement | null;
+  readonly track: () => HTMLElement | null;
 }
 
-function Segment({ phase, place, row, ground }: SegmentProps) {
+function Segment({ phase, index, row, track }: SegmentProps) {
   const share = (ms: number) => `${(Math.min(ms, endMs.value) / endMs.value) * 100}%`;
   const left = share(phase.atMs);
   const right = share(phase.atMs + phase.forMs);
   const top = `${row * ROW + 3}px`;
-  const isChosen = chosenPhase.value === place;
-  const grip = { phase, place, ground };
+  const isChosen = chosenPhase.value === index;
+  const grip = { phase, index, track };
   return (
     <div class={isChosen ? "segment chosen" : "segment"}>
       <GripHandle
         {...grip}
-        grip="whole"
+        grip="bar"
         class="segment-body"
         style={{ top, insetInlineStart: left, width: `calc(${right} - ${left})` }}
       >
         <span>{phaseName(phase)}</span>
       </GripHandle>
-      <GripHandle {...grip} grip="begin" class="segment-edge" style={{ top, left }} />
+      <GripHandle {...grip} grip="start" class="segment-edge" style={{ top, left }} />
       <GripHandle {...grip} grip="end" class="segment-edge" style={{ top, left: right }} />
     </div>
   );
@@ -127,30 +127,30 @@ function Segment({ phase, place, row, ground }: SegmentProps) {
 
 interface GripProps {
   readonly phase: PhaseDocument;
-  readonly place: number;
+  readonly index: number;
   readonly grip: Grip;
   readonly class: string;
   readonly style: Readonly<Record<string, string>>;
-  readonly ground: () => HTMLElement | null;
+  readonly track: () => HTMLElement | null;
   readonly children?: preact.ComponentChildren;
 }
 
-const GRIP_WORDS: Readonly<Record<Grip, string>> = { whole: "move", begin: "begin", end: "end" };
+const GRIP_LABELS: Readonly<Record<Grip, string>> = { bar: "move", start: "start", end: "end" };
 
-function GripHandle({ phase, place, grip, class: name, style, ground, children }: GripProps) {
-  /** How far the finger is from the place it moves, kept through the drag. */
+function GripHandle({ phase, index, grip, class: name, style, track, children }: GripProps) {
+  /** The distance of the pointer from the grip's position, constant during a drag. */
   const offset = useRef<number | undefined>(undefined);
-  const at = placeOf(phase, grip);
+  const at = positionOf(phase, grip);
   const begin = (event: PointerEvent) => {
     (event.currentTarget as HTMLElement).setPointerCapture(event.pointerId);
-    offset.current = timeAt(ground(), event.clientX) - at;
-    chosenPhase.value = place;
+    offset.current = timeAt(track(), event.clientX) - at;
+    chosenPhase.value = index;
     holdEnd();
   };
   const drag = (event: PointerEvent) => {
     if (offset.current === undefined) return;
-    const ms = timeAt(ground(), event.clientX) - offset.current;
-    change(place, (one) => MOVES[grip](one, ms, endMs.peek()));
+    const ms = timeAt(track(), event.clientX) - offset.current;
+    change(index, (one) => MOVES[grip](one, ms, endMs.peek()));
   };
   const stop = () => {
     offset.current = undefined;
@@ -162,27 +162,27 @@ function GripHandle({ phase, place, grip, class: name, style, ground, children }
       tabIndex={0}
       class={name}
       style={style}
-      aria-label={`${phaseName(phase)}: ${GRIP_WORDS[grip]}`}
+      aria-label={`${phaseName(phase)}: ${GRIP_LABELS[grip]}`}
       aria-valuemin={0}
       aria-valuemax={Math.round(endMs.value)}
       aria-valuenow={Math.round(at)}
-      aria-valuetext={grip === "whole" ? phaseSentence(phase) : formatDuration(at)}
+      aria-valuetext={grip === "bar" ? phaseSentence(phase) : formatDuration(at)}
       title={phaseSentence(phase)}
       onPointerDown={begin}
       onPointerMove={drag}
       onPointerUp={stop}
       onPointerCancel={stop}
       onFocus={() => {
-        chosenPhase.value = place;
+        chosenPhase.value = index;
       }}
-      onKeyDown={(event) => onKey(event, place, grip)}
+      onKeyDown={(event) => onKey(event, index, grip)}
     >
       {children}
     </div>
   );
 }
 
-function placeOf({ atMs, forMs }: PhaseDocument, grip: Grip): number {
+function positionOf({ atMs, forMs }: PhaseDocument, grip: Grip): number {
   return grip === "end" ? atMs + forMs : atMs;
 }
 
@@ -195,16 +195,16 @@ const STEPS: Readonly<Record<string, number>> = {
   PageUp: 10,
 };
 
-function onKey(event: KeyboardEvent, place: number, grip: Grip): void {
+function onKey(event: KeyboardEvent, index: number, grip: Grip): void {
   const steps = STEPS[event.key];
   if (steps !== undefined) {
     event.preventDefault();
     const byMs = steps * stepFor(endMs.peek());
-    change(place, (one) => MOVES[grip](one, placeOf(one, grip) + byMs, endMs.peek()));
+    change(index, (one) => MOVES[grip](one, positionOf(one, grip) + byMs, endMs.peek()));
     return;
   }
   if (event.key === "Delete" || event.key === "Backspace") {
     event.preventDefault();
-    removePhase(place);
+    removePhase(index);
   }
 }

@@ -1,19 +1,19 @@
-/** Plot: the measures of the System chart that the drawing, the cursor and the track below share. */
+/** Plot: the dimensions and columns that the chart, the cursor and the phase track share. */
 import { computed, type ReadonlySignal, signal } from "@preact/signals";
 import { ghostReport, report } from "../state/runs.ts";
 import { phases } from "../state/system-store.ts";
-import { type Columns, columnsOf, endOf, troubleOf } from "./columns.ts";
+import { type Columns, columnsOf, endOf, faultPeriodOf } from "./columns.ts";
 
-/** Room beside the plot, in pixels: left for the numbers of the axis. */
+/** Margins of the plot in pixels; the axis labels are on the left. */
 export const LEFT = 62;
 export const RIGHT = 22;
 
-/** Held while something on the track is dragged, so that the ground does not move under it. */
+/** Fixed during a drag on the track, so that the axis does not change. */
 const heldEndMs = signal<number | undefined>(undefined);
 
 const naturalEndMs = computed(() => {
   const ends = [report.value, ghostReport.value].map((one) => (one === undefined ? 0 : endOf(one)));
-  return Math.max(1000, ...ends, troubleOf(phases.value)?.toMs ?? 0);
+  return Math.max(1000, ...ends, faultPeriodOf(phases.value)?.toMs ?? 0);
 });
 
 /** The end of the time axis. */
@@ -27,13 +27,13 @@ export function releaseEnd(): void {
   heldEndMs.value = undefined;
 }
 
-/** The column of the chart that is read out; undefined: the whole run is. */
+/** The column under the cursor; undefined means the whole run. */
 export const cursor = signal<number | undefined>(undefined);
 
-/** Enough for a wide screen, and no more than a phone can draw. */
+/** Enough for a wide screen, few enough for a phone. */
 const MAX_COLUMNS = 250;
 
-/** What the chart draws and the read-out tells: the same columns. */
+/** The columns of the chart and the readout. */
 export const columns: ReadonlySignal<Columns | undefined> = computed(
   () => report.value && columnsOf(report.value, MAX_COLUMNS),
 );

@@ -1,4 +1,4 @@
-/** Read-out: the legend of the chart with its values, of the whole run or of the column under the cursor. */
+/** Readout: the legend with values, for the whole run or for the column under the cursor. */
 import type { Report } from "@redrive/simulator";
 import { formatDuration, formatInteger, formatNumber } from "@redrive/simulator/words";
 import { type Columns, endOf } from "./columns.ts";
@@ -16,7 +16,7 @@ interface Reading {
 export function readingOf(report: Report, columns: Columns, column: number | undefined): Reading {
   if (column === undefined || column >= columns.attempts.length) return wholeRun(report);
   const fromMs = column * columns.columnMs;
-  const rate = (values: readonly number[]) => `${spellRate(values[column] ?? 0)}/s`;
+  const rate = (values: readonly number[]) => `${formatRate(values[column] ?? 0)}/s`;
   return {
     when: `${fromMs === 0 ? "0" : formatDuration(fromMs)} to ${formatDuration(fromMs + columns.columnMs)}`,
     offered: rate(columns.offered),
@@ -27,7 +27,7 @@ export function readingOf(report: Report, columns: Columns, column: number | und
   };
 }
 
-function spellRate(rate: number): string {
+function formatRate(rate: number): string {
   return rate >= 100 ? formatInteger(rate) : formatNumber(rate);
 }
 
@@ -35,14 +35,14 @@ function wholeRun(report: Report): Reading {
   const seconds = Math.max(0.001, endOf(report) / 1000);
   const { series } = report;
   const rate = (values: Float64Array) =>
-    `${spellRate(values.reduce((sum, value) => sum + value, 0) / seconds)}/s`;
+    `${formatRate(values.reduce((sum, value) => sum + value, 0) / seconds)}/s`;
   return {
     when: "whole run",
     offered: rate(series.offered),
     attempts: rate(series.attempts),
     succeeded: rate(series.succeeded),
     failed: rate(series.failed),
-    queue: formatDuration(Math.round(series.queueMs.reduce((most, ms) => Math.max(most, ms), 0))),
+    queue: formatDuration(Math.round(series.queueMs.reduce((max, ms) => Math.max(max, ms), 0))),
   };
 }
 
@@ -60,7 +60,7 @@ const MARKS = [
   { lane: "queue", label: "queue age", mark: "key-queue" },
 ] as const;
 
-/** Other worlds than that of calls do not tell how old their queue is. */
+/** Only the call models report the age of the queue. */
 function marksOf({ engine }: Report) {
   const hasQueue = engine === "calls" || engine === "fleet";
   return hasQueue ? MARKS : MARKS.filter(({ lane }) => lane !== "queue");
@@ -72,7 +72,7 @@ export function Readout({ report, columns, ghostName }: ReadoutProps) {
     <div class="readout">
       <dl>
         <div class="readout-when">
-          <dt>read at</dt>
+          <dt>time</dt>
           <dd>{reading.when}</dd>
         </div>
         {marksOf(report).map(({ lane, label, mark }) => (
@@ -98,11 +98,11 @@ export function Readout({ report, columns, ghostName }: ReadoutProps) {
   );
 }
 
-/** The cursor for keys and for who cannot see the chart: a slider whose value is the read-out. */
+/** The cursor for keyboards and screen readers: a slider whose value text is the readout. */
 export function CursorSlider({ report, columns }: Omit<ReadoutProps, "ghostName">) {
   const last = Math.max(0, columns.attempts.length - 1);
   const value = Math.min(last, cursor.value ?? 0);
-  const said = readingOf(report, columns, value);
+  const reading = readingOf(report, columns, value);
   const share = Math.min(1, endOf(report) / endMs.value);
   return (
     <input
@@ -110,7 +110,7 @@ export function CursorSlider({ report, columns }: Omit<ReadoutProps, "ghostName"
       class="cursor-slider"
       style={{ width: `${share * 100}%` }}
       aria-label="Read the chart at"
-      aria-valuetext={`${said.when}: offered ${said.offered}, attempts ${said.attempts}, goodput ${said.succeeded}, given up ${said.failed}, queue age ${said.queue}`}
+      aria-valuetext={`${reading.when}: offered ${reading.offered}, attempts ${reading.attempts}, goodput ${reading.succeeded}, given up ${reading.failed}, queue age ${reading.queue}`}
       min={0}
       max={last}
       value={value}

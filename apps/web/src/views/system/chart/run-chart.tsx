@@ -1,4 +1,4 @@
-/** Run chart: load, attempts, goodput and the age of the queue over time, with the trouble behind. */
+/** Run chart: load, attempts, goodput and queue age over time, with the faults in the background. */
 import type { PhaseDocument, Report } from "@redrive/simulator";
 import { formatDuration, formatInteger } from "@redrive/simulator/words";
 import { createRef } from "preact";
@@ -8,7 +8,7 @@ import { linearScale, niceMax, type Scale } from "../../../chart/scale.ts";
 import { policyOf, serverOf, tiersOf } from "../document/document.ts";
 import { phaseName } from "../document/phases.ts";
 import { currentCalls, phases } from "../state/system-store.ts";
-import { type Columns, type Lane, topOf, troubleOf } from "./columns.ts";
+import { type Columns, faultPeriodOf, type Lane, topOf } from "./columns.ts";
 import { cursor, endMs, LEFT, RIGHT } from "./plot.ts";
 
 /** For exports. */
@@ -16,30 +16,30 @@ export const drawing = createRef<SVGSVGElement>();
 
 const RATES = { top: 22, bottom: 232 };
 const QUEUE = { top: 272, bottom: 352 };
-/** Below the last panel, for the words of the time axis. */
+/** Space below the last panel for the time axis. */
 const FOOT = 28;
 
 interface Scales {
   readonly x: Scale;
   readonly rate: Scale;
-  /** Undefined where nothing queues. */
+  /** Undefined if there is no queue. */
   readonly queue: Scale | undefined;
-  /** Of the lowest panel. */
+  /** The bottom of the lowest panel. */
   readonly bottom: number;
 }
 
 interface RunChartProps {
   readonly report: Report;
   readonly columns: Columns;
-  /** The run behind. */
+  /** The ghost. */
   readonly behind: Columns | undefined;
 }
 
 export function RunChart(props: RunChartProps) {
   return (
     <Chart
-      title="Load, attempts, goodput and age of the queue over time"
-      description={`${props.report.verdict}. The slider below reads it column by column.`}
+      title="Load, attempts, goodput and queue age over time"
+      description={`${props.report.verdict}. The slider below reads each column.`}
       height={bottomOf(props.report) + FOOT}
       svgRef={drawing}
     >
@@ -63,7 +63,7 @@ function Drawing({ report, columns, behind, width }: RunChartProps & { readonly 
   return (
     <>
       <Clips right={right} />
-      <Trouble phases={phases.value} scales={scales} />
+      <Faults phases={phases.value} scales={scales} />
       <LeftAxis
         scale={scales.rate}
         ticks={scales.rate.ticks(5)}
@@ -72,26 +72,26 @@ function Drawing({ report, columns, behind, width }: RunChartProps & { readonly 
         right={right}
       />
       <text x={LEFT} y={RATES.top - 9} class="caption">
-        calls a second
+        calls per second
       </text>
       {scales.queue !== undefined && (
         <>
           <LeftAxis
             scale={scales.queue}
             ticks={scales.queue.ticks(3)}
-            format={axisSpan}
+            format={formatTick}
             left={LEFT}
             right={right}
           />
           <text x={LEFT} y={QUEUE.top - 9} class="caption">
-            age of the queue, longest wait
+            queue age, longest wait
           </text>
         </>
       )}
       <BottomAxis
         scale={scales.x}
         ticks={scales.x.ticks(Math.max(2, Math.floor(width / 90)))}
-        format={axisSpan}
+        format={formatTick}
         bottom={scales.bottom}
       />
       {behind !== undefined && <Lines columns={behind} scales={scales} isGhost />}
@@ -104,7 +104,7 @@ function Drawing({ report, columns, behind, width }: RunChartProps & { readonly 
   );
 }
 
-/** Lines leave through the top of their panel rather than run along it. */
+/** Clips lines at the top of their panel. */
 function Clips({ right }: { readonly right: number }) {
   const clip = (id: string, { top, bottom }: typeof RATES) => (
     <clipPath id={id}>
@@ -119,7 +119,7 @@ function Clips({ right }: { readonly right: number }) {
   );
 }
 
-function axisSpan(ms: number): string {
+function formatTick(ms: number): string {
   return ms === 0 ? "0" : formatDuration(ms);
 }
 
@@ -130,11 +130,11 @@ function scalesFor(
   width: number,
 ): Scales {
   const isFleet = report.engine === "fleet";
-  const fromMs = isFleet ? (troubleOf(phases.value)?.toMs ?? 0) : 0;
+  const fromMs = isFleet ? (faultPeriodOf(phases.value)?.toMs ?? 0) : 0;
   const all = behind === undefined ? [columns] : [columns, behind];
   const capacity = currentCalls.value && serverOf(currentCalls.value).capacityPerSecond;
   const top = Math.max(capacity ?? 0, ...all.map((one) => topOf(one, fromMs)));
-  // By the run in front: one that never recovers behind it would press it flat.
+  // Scaled by the current run only: a ghost that never recovers would flatten it.
   const age = Math.max(10, ...columns.queueMs);
   const bottom = bottomOf(report);
   return {
@@ -148,12 +148,12 @@ function scalesFor(
   };
 }
 
-interface TroubleProps {
+interface FaultsProps {
   readonly phases: readonly PhaseDocument[];
   readonly scales: Scales;
 }
 
-function Trouble({ phases: list, scales: { x, bottom } }: TroubleProps) {
+function Faults({ phases: list, scales: { x, bottom } }: FaultsProps) {
   return (
     <g>
       {list.map((phase, index) => {
@@ -166,7 +166,7 @@ function Trouble({ phases: list, scales: { x, bottom } }: TroubleProps) {
               y={RATES.top}
               width={round(wide)}
               height={bottom - RATES.top}
-              class="trouble"
+              class="fault"
             />
             <title>{phaseName(phase)}</title>
           </g>
@@ -209,7 +209,7 @@ function Lines({ columns, scales, isGhost = false }: LinesProps) {
   );
 }
 
-/** Through the middle of each column, from the beginning of the first to the end of the last. */
+/** Through the center of each column, from the start of the first to the end of the last. */
 function pathOf({ columnMs }: Columns, values: readonly number[], x: Scale, y: Scale): string {
   const point = (columns: number, value: number) =>
     `${round(x(Math.min(x.domain[1], columns * columnMs)))} ${round(y(value))}`;
@@ -225,7 +225,7 @@ function closed(line: string, { columnMs, attempts }: Columns, x: Scale, bottom:
   return `${line}L${to} ${bottom}L${round(x(0))} ${bottom}Z`;
 }
 
-/** What the server can do, and how long anybody waits for it. */
+/** The capacity of the server and the attempt timeout of the clients. */
 function Limits({ scales, right }: { readonly scales: Scales; readonly right: number }) {
   const document = currentCalls.value;
   if (document === undefined) return null;
@@ -262,14 +262,14 @@ function Limit({ y, right, text }: { readonly y: number; right: number; text: st
   );
 }
 
-/** A closed fleet's first instant may be a hundred times what follows. */
+/** Labels a peak above the axis. The first instant of a closed fleet can be 100 times the rest. */
 function OffScale({ columns, scales }: { readonly columns: Columns; readonly scales: Scales }) {
-  const most = columns.attempts.reduce((peak, rate) => Math.max(peak, rate), 0);
-  if (most <= scales.rate.domain[1]) return null;
-  const at = scales.x((columns.attempts.indexOf(most) + 0.5) * columns.columnMs);
+  const peak = columns.attempts.reduce((max, rate) => Math.max(max, rate), 0);
+  if (peak <= scales.rate.domain[1]) return null;
+  const at = scales.x((columns.attempts.indexOf(peak) + 0.5) * columns.columnMs);
   return (
     <text x={round(at) + 6} y={RATES.top + 10} class="caption halo">
-      ▲ {formatInteger(most)}/s
+      ▲ {formatInteger(peak)}/s
     </text>
   );
 }

@@ -1,4 +1,4 @@
-/** Client controls: calls that come by themselves, or clients that wait for one before the next. */
+/** Client controls: open traffic, or closed clients that wait for each call before the next. */
 import type { CallsDocument, ClosedClients, OpenClients } from "@redrive/simulator";
 import { Card } from "../../../parts/card.tsx";
 import { DurationField } from "../../../parts/duration-field.tsx";
@@ -10,16 +10,16 @@ import { editCalls } from "../state/system-store.ts";
 
 type Clients = OpenClients | ClosedClients;
 
-/** What the other kind begins with. */
+/** The initial values of each kind. */
 const OPEN: OpenClients = { kind: "OPEN", count: 20, ratePerSecond: 500 };
 const CLOSED: ClosedClients = { kind: "CLOSED", count: 1000, think: 1000 };
 
-/** What was set before the kind was changed, to come back to. */
+/** The last values of each kind, restored when the reader switches back. */
 const before: { OPEN: OpenClients; CLOSED: ClosedClients } = { OPEN, CLOSED };
 
 export function ClientControls({ document }: { readonly document: CallsDocument }) {
   const { clients } = document;
-  const set = (next: Clients) => editCalls((one) => ({ ...one, clients: next }));
+  const set = (next: Clients) => editCalls((calls) => ({ ...calls, clients: next }));
   const choose = (kind: Clients["kind"]) => {
     if (clients.kind === "OPEN") before.OPEN = clients;
     else before.CLOSED = clients;
@@ -70,7 +70,7 @@ function Open({ clients, set }: OpenProps) {
         min={1}
         max={10_000}
         scale="log"
-        hint="They share the load; each may have guards of its own."
+        hint="They share the load. Each can have its own guards."
         onInput={(count) => set({ ...clients, count: Math.round(count) })}
       />
     </>
@@ -99,7 +99,7 @@ function Closed({ clients, set }: ClosedProps) {
         checked={clients.jobs === 1}
         onChange={(isOn) => change({ jobs: isOn ? 1 : undefined })}
       >
-        One call each, then done
+        One call each
       </Toggle>
       {clients.jobs !== 1 && (
         <DurationField

@@ -14,7 +14,7 @@ export function ContentionControls({ document }: { readonly document: Contention
   const set = (change: Parameters<typeof merged<PolicyDocument>>[1]) =>
     edit((one: ContentionDocument) => ({ ...one, policy: merged(ownPolicyOf(one), change) }));
   return (
-    <Card title="Writers of one row">
+    <Card title="Writers of the same row">
       <Field
         label="Clients"
         unit="clients"

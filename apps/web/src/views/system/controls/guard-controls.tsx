@@ -1,4 +1,4 @@
-/** Guard controls: the numbers of the guards that are on; they are switched beside the chart. */
+/** Guard controls: the settings of the enabled guards. The switches are next to the chart. */
 import type { CallsDocument } from "@redrive/simulator";
 import { percent } from "@redrive/simulator/words";
 import type { ComponentChildren } from "preact";
@@ -23,7 +23,7 @@ export function GuardControls({ document }: { readonly document: CallsDocument }
         value={document.guards ?? "PER_CLIENT"}
         options={[
           { value: "PER_CLIENT", label: "each client" },
-          { value: "SHARED", label: "all together" },
+          { value: "SHARED", label: "all clients" },
         ]}
         onChange={(guards) =>
           editCalls((one) => merged(one, { guards: guards === "SHARED" ? guards : undefined }))
@@ -59,7 +59,7 @@ function Budget({ document }: GuardProps) {
     <Group guard="retryBudget">
       {byRatio !== undefined ? (
         <Field
-          label="Retries, of calls"
+          label="Retries, share of calls"
           unit="%"
           value={Math.round((byRatio.ratio ?? 0.1) * 1000) / 10}
           min={0}
@@ -68,7 +68,7 @@ function Budget({ document }: GuardProps) {
           onInput={(value) => setGuard("retryBudget", { ...byRatio, ratio: value / 100 })}
         />
       ) : (
-        <p class="field-hint">A bucket of tokens: its numbers are in the JSON below.</p>
+        <p class="field-hint">A token bucket: edit its numbers in the JSON below.</p>
       )}
     </Group>
   );
@@ -80,7 +80,7 @@ function Breaker({ document }: GuardProps) {
   return (
     <Group guard="breaker">
       <Field
-        label="Failures to open"
+        label="Opens at failures of"
         unit="%"
         value={Math.round((options.failureRate ?? 0.5) * 100)}
         min={1}
@@ -125,7 +125,7 @@ function Concurrency({ document }: GuardProps) {
         onChange={(algorithm) => setGuard("concurrency", { ...options, algorithm })}
       />
       <Field
-        label="At most under way"
+        label="Maximum in flight"
         unit="calls"
         value={options.max ?? 64}
         min={1}
@@ -149,14 +149,14 @@ function Hedge({ document }: GuardProps) {
   return (
     <Group guard="hedge">
       <Segmented
-        label="A second copy after"
+        label="Second attempt after"
         value={typeof after === "number" ? "fixed" : after}
         options={[
           { value: "p50", label: "p50" },
           { value: "p90", label: "p90" },
           { value: "p95", label: "p95" },
           { value: "p99", label: "p99" },
-          { value: "fixed", label: "a span" },
+          { value: "fixed", label: "fixed" },
         ]}
         onChange={(value) =>
           setGuard("hedge", {
@@ -167,7 +167,7 @@ function Hedge({ document }: GuardProps) {
       />
       {typeof after === "number" && (
         <DurationField
-          label="Span"
+          label="Delay"
           value={after}
           min={1}
           max={60_000}

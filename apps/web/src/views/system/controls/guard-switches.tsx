@@ -1,4 +1,4 @@
-/** Guard switches: what holds callers back, each on or off beside the chart it changes, and how many layers retry. */
+/** Guard switches: turns each guard on or off next to the chart, and sets how many layers retry. */
 import type { CallsDocument } from "@redrive/simulator";
 import { Segmented } from "../../../parts/segmented.tsx";
 import {
@@ -13,7 +13,7 @@ import {
 } from "../document/document.ts";
 import { editCalls } from "../state/system-store.ts";
 
-/** What a guard begins with; and once it was on, what it had. */
+/** The options of a guard when it is switched on: defaults, then the last ones. */
 const remembered: { [G in GuardName]: GuardOptions<G> } = {
   retryBudget: { ratio: 0.1, minPerSecond: 0 },
   breaker: { failureRate: 0.5, openMs: 5000 },
@@ -71,12 +71,12 @@ function Chip({ guard, document }: { readonly guard: GuardName; document: CallsD
 
 function Layers({ document }: { readonly document: CallsDocument }) {
   const count = tiersOf(document).length;
-  const most = Math.max(MAX_LAYERS, count);
+  const maxCount = Math.max(MAX_LAYERS, count);
   return (
     <Segmented
       label="Layers that retry"
       value={String(count)}
-      options={Array.from({ length: most }, (_, index) => ({
+      options={Array.from({ length: maxCount }, (_, index) => ({
         value: String(index + 1),
         label: index === 0 ? "one" : `${index + 1} nested`,
       }))}

@@ -1,4 +1,4 @@
-/** Policy controls: how a layer repeats its calls; with several layers, one of them at a time. */
+/** Policy controls: how a layer retries. With several layers, the reader chooses one. */
 import { resolvePolicy } from "@redrive/core";
 import type { CallsDocument } from "@redrive/simulator";
 import { policyWords } from "@redrive/simulator/words";
@@ -27,11 +27,11 @@ export function PolicyControls({ document }: { readonly document: CallsDocument 
     <Card title="Policy">
       {tiers.length > 1 && (
         <Segmented
-          label="Of the layer"
+          label="Layer"
           value={String(index)}
-          options={tiers.map(({ name }, place) => ({
-            value: String(place),
-            label: name ?? `layer ${place + 1}`,
+          options={tiers.map(({ name }, layerIndex) => ({
+            value: String(layerIndex),
+            label: name ?? `layer ${layerIndex + 1}`,
           }))}
           onChange={(value) => chooseLayer(Number(value))}
         />
@@ -40,7 +40,7 @@ export function PolicyControls({ document }: { readonly document: CallsDocument 
         label="Strategy"
         value={strategy}
         groups={STRATEGIES}
-        {...(strategy === "" && { emptyLabel: "a shape of its own" })}
+        {...(strategy === "" && { emptyLabel: "custom" })}
         onChange={(name) => editCalls((one) => withLayerStrategy(one, index, name))}
       />
       <PolicyFields document={document} index={index} />
@@ -54,7 +54,7 @@ function PolicyFields({ document, index }: { readonly document: CallsDocument; i
   const set = (change: Parameters<typeof withPolicy>[2]) =>
     editCalls((one) => withPolicy(one, index, change));
   const isListed = policy.delaysMs !== undefined;
-  const waitsNever = policy.initialDelayMs === 0 && policy.backoff === "FIXED";
+  const neverWaits = policy.initialDelayMs === 0 && policy.backoff === "FIXED";
   return (
     <>
       <Field
@@ -71,7 +71,7 @@ function PolicyFields({ document, index }: { readonly document: CallsDocument; i
         value={policy.initialDelayMs ?? 0}
         min={0}
         max={60_000}
-        isDisabled={isListed || waitsNever}
+        isDisabled={isListed || neverWaits}
         onInput={(value) => set({ initialDelayMs: Math.round(value) })}
       />
       <DurationField

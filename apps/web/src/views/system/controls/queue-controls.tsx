@@ -15,88 +15,90 @@ interface QueueField extends SliderRange {
   readonly field: NumberOf<QueueDocument>;
   readonly label: string;
   readonly unit: string;
-  readonly byDefault: number;
+  readonly defaultValue: number;
   /** Shown as a percentage. */
   readonly isShare?: boolean;
 }
 
-const SHARE = { unit: "%", min: 0, max: 100, isShare: true, byDefault: 0 } as const;
+const SHARE = { unit: "%", min: 0, max: 100, isShare: true, defaultValue: 0 } as const;
 
 const QUEUE_FIELDS: readonly QueueField[] = [
   {
     field: "ratePerSecond",
     label: "Messages",
-    unit: "a second",
+    unit: "per second",
     min: 1,
     max: 10_000,
     scale: "log",
-    byDefault: 10,
+    defaultValue: 10,
   },
-  { field: "workers", label: "Workers", unit: "workers", min: 1, max: 1000, byDefault: 4 },
+  { field: "workers", label: "Workers", unit: "workers", min: 1, max: 1000, defaultValue: 4 },
   {
     field: "visibilityMs",
-    label: "Handed out again after",
+    label: "Redelivered after",
     unit: "ms",
     min: 1,
     max: 600_000,
     scale: "log",
-    byDefault: 30_000,
+    defaultValue: 30_000,
   },
   {
     field: "maxReceives",
-    label: "Set aside after",
+    label: "Dead-lettered after",
     unit: "receives",
     min: 1,
     max: 100,
-    byDefault: 5,
+    defaultValue: 5,
   },
-  { field: "poisonShare", label: "Can never succeed", ...SHARE },
-  { field: "failureRate", label: "Runs that fail by chance", ...SHARE },
+  { field: "poisonShare", label: "Poison messages", ...SHARE },
+  { field: "failureRate", label: "Random failures", ...SHARE },
   {
     field: "crashesPerSecond",
-    label: "Crashes of workers",
-    unit: "a second",
+    label: "Worker crashes",
+    unit: "per second",
     min: 0,
     max: 10,
     step: 0.1,
-    byDefault: 0,
+    defaultValue: 0,
   },
   {
     field: "commitMs",
-    label: "Done work is told every",
+    label: "Commit interval",
     unit: "ms",
     min: 0,
     max: 60_000,
     scale: "log",
-    byDefault: 0,
+    defaultValue: 0,
   },
 ];
 
 export function QueueControls({ document }: { readonly document: QueueDocument }) {
   return (
     <Card title="Queue and workers">
-      {QUEUE_FIELDS.map(({ field, isShare = false, byDefault, ...rest }) => {
-        const value = document[field] ?? byDefault;
+      {QUEUE_FIELDS.map(({ field, isShare = false, defaultValue, ...rest }) => {
+        const value = document[field] ?? defaultValue;
         return (
           <Field
             key={field}
             {...rest}
             value={isShare ? Math.round(value * 1000) / 10 : value}
             onInput={(next) =>
-              edit((one: QueueDocument) => merged(one, { [field]: isShare ? next / 100 : next }))
+              edit((queue: QueueDocument) =>
+                merged(queue, { [field]: isShare ? next / 100 : next }),
+              )
             }
           />
         );
       })}
       <DurationField
-        label="Work of a message"
+        label="Work per message"
         value={middleOf(document.work ?? 100)}
         min={1}
         max={60_000}
         onInput={(ms) =>
-          edit((one: QueueDocument) => ({
-            ...one,
-            work: withMiddle(one.work ?? { kind: "EXPONENTIAL", meanMs: 100 }, ms),
+          edit((queue: QueueDocument) => ({
+            ...queue,
+            work: withMiddle(queue.work ?? { kind: "EXPONENTIAL", meanMs: 100 }, ms),
           }))
         }
       />

@@ -1,4 +1,4 @@
-/** Server controls: how much the innermost server can do, how long it lets calls wait and what it drops. */
+/** Server controls: capacity, queue and latency of the innermost server. */
 import type { CallsDocument } from "@redrive/simulator";
 import { formatInteger } from "@redrive/simulator/words";
 import { Card } from "../../../parts/card.tsx";
@@ -49,12 +49,12 @@ export function ServerControls({ document }: { readonly document: CallsDocument 
           value={queueMs}
           min={0}
           max={60_000}
-          hint={`${formatInteger((queueMs / 1000) * capacityPerSecond)} calls; further ones are refused at once`}
+          hint={`${formatInteger((queueMs / 1000) * capacityPerSecond)} calls; more are rejected immediately`}
           onInput={(value) => set({ queueMs: Math.round(value) })}
         />
       )}
       <DurationField
-        label="Call time"
+        label="Latency"
         value={middleOf(server.latency)}
         min={0}
         max={60_000}
@@ -66,7 +66,7 @@ export function ServerControls({ document }: { readonly document: CallsDocument 
           checked={server.dropsExpired ?? false}
           onChange={(isOn) => set({ dropsExpired: isOn ? true : undefined })}
         >
-          Drops work nobody waits for
+          Drops calls whose client has given up
         </Toggle>
       )}
     </Card>
@@ -75,8 +75,8 @@ export function ServerControls({ document }: { readonly document: CallsDocument 
 
 function latencyHint(latency: ReturnType<typeof serverOf>["latency"]): string {
   if (latency === undefined || typeof latency === "number" || latency.kind === "FIXED") {
-    return "Beside waiting its turn and being served.";
+    return "In addition to queueing and service time.";
   }
   const word = latency.kind === "LOGNORMAL" ? "median" : "mean";
-  return `The ${word} of ${latency.kind.toLowerCase()} answers.`;
+  return `The ${word} of a ${latency.kind.toLowerCase()} distribution.`;
 }

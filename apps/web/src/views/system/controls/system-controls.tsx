@@ -1,11 +1,11 @@
-/** Controls: the scenario that is tried, and below it the controls of its world. */
+/** System controls: the choice of scenario, and below it the controls of its model. */
 import { type ScenarioDocument, scenarios } from "@redrive/simulator";
 import { LintPanel } from "../../../panels/lint/lint-panel.tsx";
 import { Card } from "../../../parts/card.tsx";
 import { Field } from "../../../parts/field.tsx";
 import { Select, type SelectGroup } from "../../../parts/select.tsx";
 import { merged } from "../document/document.ts";
-import { lintContextOf, lintSubjectOf, withMended } from "../document/lint-subject.ts";
+import { lintContextOf, lintSubjectOf, withFix } from "../document/lint-subject.ts";
 import {
   choosePreset,
   current,
@@ -26,21 +26,21 @@ export function SystemControls() {
   return (
     <>
       <ScenarioControls />
-      <WorldControls />
+      <ModelControls />
     </>
   );
 }
 
-/** Which group a scenario is listed in; the rest are everyday troubles. */
+/** The menu groups of the scenarios. Scenarios that fit no other group are common faults. */
 const GROUPS: readonly { readonly label: string; has(name: string): boolean }[] = [
   { label: "Failover and collapse", has: (name) => /^(?:metastable|failover|open-)/u.test(name) },
-  { label: "Everyday trouble", has: (name) => isTrouble(name) },
-  { label: "One mitigation after the other", has: (name) => name.startsWith("ladder-") },
-  { label: "Other worlds", has: (name) => (scenarios[name]?.world ?? "CALLS") !== "CALLS" },
+  { label: "Common faults", has: (name) => isCommonFault(name) },
+  { label: "Adding mitigations one by one", has: (name) => name.startsWith("ladder-") },
+  { label: "Other models", has: (name) => (scenarios[name]?.world ?? "CALLS") !== "CALLS" },
 ];
 
-function isTrouble(name: string): boolean {
-  return GROUPS.every(({ label, has }) => label === "Everyday trouble" || !has(name));
+function isCommonFault(name: string): boolean {
+  return GROUPS.every(({ label, has }) => label === "Common faults" || !has(name));
 }
 
 const PRESETS: readonly SelectGroup[] = GROUPS.map(({ label, has }) => ({
@@ -52,18 +52,18 @@ const PRESETS: readonly SelectGroup[] = GROUPS.map(({ label, has }) => ({
 
 function ScenarioControls() {
   const { name = "scenario", horizonMs = 60_000 } = current.value;
-  const other = Object.hasOwn(scenarios, name) ? `${name}, changed` : name;
+  const changedName = Object.hasOwn(scenarios, name) ? `${name}, changed` : name;
   return (
     <Card title="Scenario">
       <Select
         label="Preset"
         value={shippedName.value}
         groups={PRESETS}
-        {...(shippedName.value === "" && { emptyLabel: other })}
+        {...(shippedName.value === "" && { emptyLabel: changedName })}
         onChange={choosePreset}
       />
       <Field
-        label="Length of the run"
+        label="Run length"
         unit="s"
         value={horizonMs / 1000}
         min={1}
@@ -84,10 +84,10 @@ function ScenarioControls() {
 function hintOf(document: ScenarioDocument): string {
   const isFixed =
     "clients" in document && document.clients.kind === "CLOSED" && document.clients.jobs;
-  return isFixed ? "Clients with a number of calls run until the last is done." : "";
+  return isFixed ? "Clients with a fixed number of calls run until the last one ends." : "";
 }
 
-/** A seed is a number, or a word if a link brought one. */
+/** A seed is a number, or a string from a link. */
 function SeedField() {
   return (
     <div class="exact">
@@ -110,7 +110,7 @@ function SeedField() {
   );
 }
 
-function WorldControls() {
+function ModelControls() {
   const document = current.value;
   const calls = currentCalls.value;
   if (document.world === "QUEUE") return <QueueControls document={document} />;
@@ -125,7 +125,7 @@ function WorldControls() {
       <LintPanel
         subject={lintSubjectOf(calls)}
         context={lintContextOf(calls)}
-        onFix={(mended) => editCalls((document) => withMended(document, mended))}
+        onFix={(fixed) => editCalls((document) => withFix(document, fixed))}
       />
     </>
   );

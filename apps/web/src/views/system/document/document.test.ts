@@ -1,4 +1,4 @@
-/** Document: whatever the controls do to a scenario that ships, it stays a legal one. */
+/** Document: shipped scenarios stay valid, whatever the controls do. */
 import { type CallsDocument, checkScenario, scenarios } from "@redrive/simulator";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -70,7 +70,7 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
 );
 
 describe("the controls", () => {
-  test("leave a legal scenario, whatever is moved in whatever order", () => {
+  test("keep a scenario valid after any changes in any order", () => {
     fc.assert(
       fc.property(anyShipped, fc.array(anyStep, { maxLength: 8 }), (document, steps) => {
         const changed = steps.reduce<CallsDocument>((one, step) => step(one), document);
@@ -79,7 +79,7 @@ describe("the controls", () => {
     );
   });
 
-  test("undo what they did: a guard on and off, a layer more and less", () => {
+  test("undo their changes: a guard on and off, a layer added and removed", () => {
     for (const guard of guardNames) {
       const on = withGuard(metastable, guard, OPTIONS[guard]);
       expect(guardOf(on, guard)).toEqual(OPTIONS[guard]);
@@ -90,7 +90,7 @@ describe("the controls", () => {
     expect(isSame(withLayers(withLayers(metastable, 3), 1), metastable)).toBe(true);
   });
 
-  test("change a guard where it is on, and put it where it belongs where it was off", () => {
+  test("change a guard on the layers that have it, and add it to the right layers", () => {
     const ladder = scenarios["ladder-4-concurrency"] as CallsDocument;
     const limited = withGuard(ladder, "concurrency", { algorithm: "AIMD" });
     expect(tiersOf(limited).map(({ destination }) => destination?.concurrency)).toEqual([
@@ -104,7 +104,7 @@ describe("the controls", () => {
     ]);
   });
 
-  test("keep trouble at the layer it is written for", () => {
+  test("keep a fault on its layer", () => {
     const atFirst = merged(metastable, {
       timeline: [{ kind: "OUTAGE", atMs: 0, forMs: 1000, tier: 0 }],
     });
@@ -114,7 +114,7 @@ describe("the controls", () => {
   });
 });
 
-test("a strategy is read back as the one that was set", () => {
+test("a strategy can be set and read back", () => {
   for (const name of Object.keys(strategyLabels)) {
     expect(strategyOf(withStrategy(policyOf(metastable, 0), name))).toBe(name);
   }
@@ -122,8 +122,8 @@ test("a strategy is read back as the one that was set", () => {
   expect(strategyOf({ backoff: "LINEAR" })).toBe("");
 });
 
-test("the middle of a span moves and its kind stays", () => {
-  const spans = [
+test("the middle of a duration moves and its kind stays", () => {
+  const durations = [
     5,
     { kind: "FIXED", ms: 5 },
     { kind: "UNIFORM", minMs: 2, maxMs: 8 },
@@ -131,11 +131,11 @@ test("the middle of a span moves and its kind stays", () => {
     { kind: "NORMAL", meanMs: 5, sdMs: 1 },
     { kind: "LOGNORMAL", medianMs: 5, sigma: 1 },
   ] as const;
-  for (const span of spans) {
-    expect(middleOf(span)).toBe(5);
-    expect(middleOf(withMiddle(span, 1))).toBe(1);
+  for (const duration of durations) {
+    expect(middleOf(duration)).toBe(5);
+    expect(middleOf(withMiddle(duration, 1))).toBe(1);
     expect(
-      checkScenario({ ...metastable, tiers: [{ server: { latency: withMiddle(span, 1) } }] }),
+      checkScenario({ ...metastable, tiers: [{ server: { latency: withMiddle(duration, 1) } }] }),
     ).toEqual([]);
   }
   expect(withMiddle(undefined, 7)).toBe(7);

@@ -1,6 +1,6 @@
 /**
- * Document: what the controls change in a scenario of calls, as functions from one document to the
- * next. Nothing here is looked up or drawn, so that what the page shows is what the document says.
+ * Document: reads and changes scenario documents for the controls. Every change is a pure function
+ * from one document to the next.
  */
 import { type DestinationDocument, type PolicyDocument, preset } from "@redrive/core";
 import type {
@@ -14,7 +14,7 @@ import type {
   TierDocument,
 } from "@redrive/simulator";
 
-/** A field given as undefined is taken out. */
+/** Changes to a document; undefined removes a field. */
 export type Change<T> = { readonly [Field in keyof T]?: T[Field] | undefined };
 
 export function merged<T extends object>(base: T, change: Change<T>): T {
@@ -26,12 +26,12 @@ export function isCalls(document: ScenarioDocument): document is CallsDocument {
   return document.world === undefined || document.world === "CALLS";
 }
 
-/** Equal in content, whatever the order of the fields. */
+/** True if the contents are equal, regardless of field order. */
 export function isSame(a: unknown, b: unknown): boolean {
   return canonical(a) === canonical(b);
 }
 
-/** A text that is the same for what is equal in content. */
+/** A string that is equal for equal contents. */
 export function canonical(value: unknown): string {
   return JSON.stringify(sorted(value));
 }
@@ -52,11 +52,13 @@ function withTier(
   index: number,
   change: (tier: TierDocument) => TierDocument,
 ): CallsDocument {
-  const tiers = tiersOf(document).map((tier, place) => (place === index ? change(tier) : tier));
+  const tiers = tiersOf(document).map((tier, position) =>
+    position === index ? change(tier) : tier,
+  );
   return { ...document, tiers };
 }
 
-/** The server that the trouble happens to: the innermost. */
+/** The innermost server, which the faults affect. */
 export function serverOf(document: CallsDocument): ServerDocument {
   return tiersOf(document).at(-1)?.server ?? {};
 }
@@ -69,40 +71,40 @@ export function withServer(document: CallsDocument, change: Change<ServerDocumen
   }));
 }
 
-/** The middle of a span: what a slider moves, whatever the distribution around it. */
-export function middleOf(span: SpanDocument = 0): number {
-  if (typeof span === "number") return span;
-  switch (span.kind) {
+/** The mean or median of a duration distribution, which a slider can move. */
+export function middleOf(duration: SpanDocument = 0): number {
+  if (typeof duration === "number") return duration;
+  switch (duration.kind) {
     case "FIXED":
-      return span.ms;
+      return duration.ms;
     case "UNIFORM":
-      return (span.minMs + span.maxMs) / 2;
+      return (duration.minMs + duration.maxMs) / 2;
     case "EXPONENTIAL":
     case "NORMAL":
-      return span.meanMs;
+      return duration.meanMs;
     case "LOGNORMAL":
-      return span.medianMs;
+      return duration.medianMs;
   }
 }
 
-export function withMiddle(span: SpanDocument | undefined, ms: number): SpanDocument {
-  if (span === undefined || typeof span === "number") return ms;
-  switch (span.kind) {
+export function withMiddle(duration: SpanDocument | undefined, ms: number): SpanDocument {
+  if (duration === undefined || typeof duration === "number") return ms;
+  switch (duration.kind) {
     case "FIXED":
-      return { ...span, ms };
+      return { ...duration, ms };
     case "UNIFORM": {
-      const half = Math.min(ms, (span.maxMs - span.minMs) / 2);
-      return { ...span, minMs: ms - half, maxMs: ms + half };
+      const half = Math.min(ms, (duration.maxMs - duration.minMs) / 2);
+      return { ...duration, minMs: ms - half, maxMs: ms + half };
     }
     case "EXPONENTIAL":
     case "NORMAL":
-      return { ...span, meanMs: ms };
+      return { ...duration, meanMs: ms };
     case "LOGNORMAL":
-      return { ...span, medianMs: ms };
+      return { ...duration, medianMs: ms };
   }
 }
 
-/** The policy of a layer as a document of its own; a preset's name is looked up. */
+/** The policy of a layer as a document. A preset name is resolved. */
 export function policyOf(document: CallsDocument, tier: number): PolicyDocument {
   const { policy = "default" } = tiersOf(document)[tier]?.destination ?? {};
   return typeof policy === "string" ? preset(policy) : policy;
@@ -113,7 +115,7 @@ export function ownPolicyOf({ policy = {} }: ContentionDocument | QueueDocument)
   return typeof policy === "string" ? preset(policy) : policy;
 }
 
-/** Keeps together what belongs together: the waits in order, connecting within the attempt. */
+/** Changes a policy and keeps it consistent: delays in order, connect timeout within the attempt. */
 export function withPolicy(
   document: CallsDocument,
   tier: number,
@@ -122,12 +124,12 @@ export function withPolicy(
   const next: PolicyDocument = merged(policyOf(document, tier), change);
   return withTier(document, tier, (one) => ({
     ...one,
-    destination: { ...one.destination, policy: merged(next, bindingsOf(next, change)) },
+    destination: { ...one.destination, policy: merged(next, adjustmentsFor(next, change)) },
   }));
 }
 
-/** What was just set stands; the others give way. */
-function bindingsOf(
+/** Adjusts the other fields to the changed one. */
+function adjustmentsFor(
   policy: PolicyDocument,
   change: Change<PolicyDocument>,
 ): Change<PolicyDocument> {
@@ -138,12 +140,12 @@ function bindingsOf(
   if (delaysMs !== undefined) {
     return { ...timeouts, totalBudgetMs: Math.max(totalBudgetMs, (delaysMs[0] ?? 0) + minCallMs) };
   }
-  const most = Math.min(
+  const maxFirstMs = Math.min(
     change.maxDelayMs ?? Number.POSITIVE_INFINITY,
     (change.totalBudgetMs ?? Number.POSITIVE_INFINITY) - minCallMs,
   );
   const { initialDelayMs = 100 } = policy;
-  const firstMs = Math.min(initialDelayMs, most);
+  const firstMs = Math.min(initialDelayMs, maxFirstMs);
   return {
     ...timeouts,
     ...(firstMs !== initialDelayMs && { initialDelayMs: firstMs }),
@@ -157,10 +159,10 @@ export const guardNames = ["retryBudget", "breaker", "concurrency", "hedge"] as 
 export type GuardName = (typeof guardNames)[number];
 export type GuardOptions<G extends GuardName> = Exclude<DestinationDocument[G], false | undefined>;
 
-/** A layer's own retries need these at every layer; a limit and a copy belong beside the server. */
+/** Guards on every layer that retries. Concurrency limit and hedge belong next to the server. */
 const AT_EVERY_LAYER: readonly GuardName[] = ["retryBudget", "breaker"];
 
-/** The options of a guard where it is on first, from the clients inward; undefined: it is off. */
+/** The options of a guard on the outermost layer that has it; undefined if it is off. */
 export function guardOf<G extends GuardName>(
   document: CallsDocument,
   guard: G,
@@ -172,7 +174,7 @@ export function guardOf<G extends GuardName>(
   return undefined;
 }
 
-/** Switches a guard on, with its options, or off at every layer. */
+/** Switches a guard on with its options, or off on every layer. */
 export function withGuard<G extends GuardName>(
   document: CallsDocument,
   guard: G,
@@ -201,7 +203,7 @@ export function hasGuards(document: ScenarioDocument): boolean {
   return isCalls(document) && !isSame(document, unguarded(document));
 }
 
-/** The same world and policy, and nothing that holds the callers back. */
+/** The same scenario without guards. */
 export function unguarded(document: CallsDocument): CallsDocument {
   if (document.tiers === undefined) return document;
   const tiers = document.tiers.map((tier) =>
@@ -214,7 +216,7 @@ export function unguarded(document: CallsDocument): CallsDocument {
 
 export const MAX_LAYERS = 3;
 
-/** Takes layers off at the outside, or puts more there that retry as the outermost does. */
+/** Removes outer layers, or adds outer layers that retry like the outermost one. */
 export function withLayers(document: CallsDocument, count: number): CallsDocument {
   let next = document;
   while (tiersOf(next).length > count) next = unwrapped(next);
@@ -229,23 +231,23 @@ function unwrapped(document: CallsDocument): CallsDocument {
   return merged(document, { tiers: tiersOf(document).slice(1), timeline });
 }
 
-/** The longest time that a policy takes for an attempt. */
+/** The largest attempt timeout that a policy accepts. */
 const MAX_ATTEMPT_MS = 600_000;
 
-/** The new layer has the patience for all attempts of the one it calls, and its guards. */
+/** The new layer waits for all attempts of the layer that it calls, and has the same guards. */
 function wrapped(document: CallsDocument): CallsDocument {
   const tiers = tiersOf(document);
   const inner = policyOf(document, 0);
   const { maxAttempts = 5, attemptTimeoutMs = 10_000, totalBudgetMs = 30_000 } = inner;
-  const patienceMs = Math.min(MAX_ATTEMPT_MS, attemptTimeoutMs * maxAttempts + 1000);
+  const timeoutMs = Math.min(MAX_ATTEMPT_MS, attemptTimeoutMs * maxAttempts + 1000);
   const { retryBudget, breaker } = tiers[0]?.destination ?? {};
   const outer: TierDocument = {
     name: OUTER_NAMES[tiers.length - 1] ?? "outer",
     destination: merged<DestinationDocument>(
       {
         policy: merged(inner, {
-          attemptTimeoutMs: patienceMs,
-          totalBudgetMs: Math.max(totalBudgetMs, patienceMs * maxAttempts),
+          attemptTimeoutMs: timeoutMs,
+          totalBudgetMs: Math.max(totalBudgetMs, timeoutMs * maxAttempts),
         }),
       },
       { retryBudget, breaker },
@@ -256,10 +258,10 @@ function wrapped(document: CallsDocument): CallsDocument {
   return merged(document, { tiers: [outer, ...tiers], timeline });
 }
 
-/** From the inside outward. */
+/** From the inside out. */
 const OUTER_NAMES = ["gateway", "edge"];
 
-/** A phase that names no layer happens to the last, wherever that is. */
+/** A phase without a layer affects the innermost one and does not move. */
 function shifted(phase: PhaseDocument, by: number): PhaseDocument {
   return phase.tier === undefined ? phase : { ...phase, tier: phase.tier + by };
 }

@@ -1,4 +1,4 @@
-/** Lint subject: every finding in a shipped scenario can be mended in place, and is then gone. */
+/** Lint subject: a fix removes its finding from every shipped scenario. */
 import {
   type CallsDocument,
   checkScenario,
@@ -9,7 +9,7 @@ import {
 } from "@redrive/simulator";
 import { describe, expect, it } from "vitest";
 import { isCalls } from "./document.ts";
-import { lintContextOf, lintSubjectOf, withMended } from "./lint-subject.ts";
+import { lintContextOf, lintSubjectOf, withFix } from "./lint-subject.ts";
 
 const CALLS: readonly (readonly [string, CallsDocument])[] = Object.entries(
   scenarios as Readonly<Record<string, ScenarioDocument>>,
@@ -21,20 +21,20 @@ function idsIn(document: CallsDocument): readonly string[] {
   );
 }
 
-describe("what lint reads of a scenario", () => {
-  it.each(CALLS)("%s stays legal when it is mended, and the finding goes", (_, document) => {
+describe("the lint subject of a scenario", () => {
+  it.each(CALLS)("%s stays valid after a fix, and the finding is gone", (_, document) => {
     const subject = lintSubjectOf(document);
     const context = lintContextOf(document);
     for (const finding of lint(subject, context)) {
-      const mended = mend(subject, finding, context);
-      if (mended === undefined) continue;
-      const next = withMended(document, mended as Parameters<typeof withMended>[1]);
+      const fixed = mend(subject, finding, context);
+      if (fixed === undefined) continue;
+      const next = withFix(document, fixed as Parameters<typeof withFix>[1]);
       expect(checkScenario(next)).toEqual([]);
       expect(idsIn(next)).not.toContain(`${finding.id} ${finding.field}`);
     }
   });
 
-  it("is all layers together where there are several", () => {
+  it("contains all layers if there are several", () => {
     const nested = scenarios["ladder-0-plain"] as CallsDocument;
     expect(idsIn(nested)).toContain("nested-layers tiers");
   });

@@ -1,19 +1,19 @@
-/** Lint subject: what lint reads of a scenario, its layers or its one destination, and the way back. */
+/** Lint subject: extracts from a scenario what lint checks, and puts a fixed subject back. */
 import type { DestinationDocument } from "@redrive/core";
 import type { CallsDocument, LintContext, LintTiers } from "@redrive/simulator";
 import { policyOf, serverOf, tiersOf } from "./document.ts";
 
 type Subject = DestinationDocument | LintTiers;
 
-/** With several layers, all of them: what multiplies is seen only together. */
+/** With several layers, all of them, because lint sees multiplied retries only in all layers. */
 export function lintSubjectOf(document: CallsDocument): Subject {
   const tiers = tiersOf(document);
-  const policyAt = (place: number) => policyOf(document, place);
+  const policyAt = (index: number) => policyOf(document, index);
   if (tiers.length === 1) return { ...tiers[0]?.destination, policy: policyAt(0) };
   return {
-    tiers: tiers.map(({ name, destination }, place) => ({
+    tiers: tiers.map(({ name, destination }, index) => ({
       ...(name !== undefined && { name }),
-      policy: policyAt(place),
+      policy: policyAt(index),
       ...(destination?.retryBudget !== undefined && { retryBudget: destination.retryBudget }),
     })),
   };
@@ -31,11 +31,11 @@ export function lintContextOf(document: CallsDocument): LintContext {
   };
 }
 
-/** The scenario with what lint mended put back where it was read. */
-export function withMended(document: CallsDocument, mended: Subject): CallsDocument {
-  const tiers = tiersOf(document).map((tier, place) => {
-    if (!("tiers" in mended)) return { ...tier, destination: mended };
-    const { policy, retryBudget } = mended.tiers[place] ?? {};
+/** The scenario with the fixed subject. */
+export function withFix(document: CallsDocument, fixed: Subject): CallsDocument {
+  const tiers = tiersOf(document).map((tier, index) => {
+    if (!("tiers" in fixed)) return { ...tier, destination: fixed };
+    const { policy, retryBudget } = fixed.tiers[index] ?? {};
     return {
       ...tier,
       destination: {

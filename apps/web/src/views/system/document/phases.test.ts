@@ -1,4 +1,4 @@
-/** Phases: a drag never makes trouble that a scenario would refuse, and does what the hand does. */
+/** Phases: a drag gives a valid phase and moves what the pointer moves. */
 import { checkScenario, type PhaseDocument } from "@redrive/simulator";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -32,7 +32,7 @@ function problemsOf(timeline: readonly PhaseDocument[]) {
 }
 
 describe("a drag", () => {
-  test("leaves a phase that a scenario takes", () => {
+  test("gives a phase that is valid in a scenario", () => {
     fc.assert(
       fc.property(
         anyPhase,
@@ -45,7 +45,7 @@ describe("a drag", () => {
     );
   });
 
-  test("moves the whole without changing its length, and an edge without the other", () => {
+  test("moves a phase without changing its length, and an edge without the other edge", () => {
     fc.assert(
       fc.property(anyPhase, anywhere, (phase, ms) => {
         expect(movedTo(phase, ms, END_MS).forMs).toBe(phase.forMs);
@@ -56,7 +56,7 @@ describe("a drag", () => {
     );
   });
 
-  test("goes in round steps", () => {
+  test("moves in round steps", () => {
     expect(stepFor(END_MS)).toBe(200);
     const phase: PhaseDocument = { kind: "OUTAGE", atMs: 10_000, forMs: 5000 };
     expect(movedTo(phase, 12_345, END_MS).atMs).toBe(12_400);
@@ -65,7 +65,7 @@ describe("a drag", () => {
   });
 });
 
-test("new trouble of every kind is legal, and lies where there is room", () => {
+test("a new phase of every kind is valid and lies in a free gap", () => {
   for (const { kind } of phaseKinds) {
     const first = newPhase(kind, [], END_MS);
     const second = newPhase(kind, [first], END_MS);
@@ -74,7 +74,7 @@ test("new trouble of every kind is legal, and lies where there is room", () => {
   }
 });
 
-test("trouble that overlaps stands in rows of its own", () => {
+test("phases that overlap have different rows", () => {
   const at = (atMs: number, forMs: number): PhaseDocument => ({ kind: "OUTAGE", atMs, forMs });
   expect(rowsOf([at(0, 10), at(5, 10), at(10, 10), at(12, 1)])).toEqual([0, 1, 0, 2]);
   fc.assert(
@@ -92,7 +92,7 @@ test("trouble that overlaps stands in rows of its own", () => {
   );
 });
 
-test("trouble is told with its measure and its time", () => {
+test("a phase is described with its strength and time", () => {
   const dip: PhaseDocument = { kind: "CAPACITY", atMs: 10_000, forMs: 10_000 };
   expect(phaseSentence(dip)).toBe("Capacity dip 0.2 x, 10 s to 20 s");
   expect(phaseName({ ...ofKind(dip, "PARTIAL"), share: 0.33 })).toBe("Partial outage 33 %");

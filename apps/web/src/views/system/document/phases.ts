@@ -1,9 +1,9 @@
-/** Phases: the kinds of trouble on the track, their words, and how they are moved and resized. */
+/** Phases: the kinds of faults on the track, their labels, and how they move and resize. */
 import type { PhaseDocument, PhaseKind } from "@redrive/simulator";
 import { formatDuration, formatNumber, percent } from "@redrive/simulator/words";
 import { niceStep } from "../../../chart/scale.ts";
 
-/** How bad it is: the field that says so, as a slider shows it. */
+/** The field that sets the severity of a fault, and its range. */
 export interface Strength {
   readonly field: "share" | "factor";
   readonly label: string;
@@ -11,10 +11,10 @@ export interface Strength {
   readonly min: number;
   readonly max: number;
   readonly step: number;
-  readonly byDefault: number;
+  readonly defaultValue: number;
 }
 
-export interface PhaseWords {
+export interface PhaseKindInfo {
   readonly kind: PhaseKind;
   readonly label: string;
   readonly hint: string;
@@ -23,12 +23,12 @@ export interface PhaseWords {
 
 const FACTOR = { field: "factor", unit: "x", step: 0.05 } as const;
 
-export const phaseKinds: readonly PhaseWords[] = [
-  { kind: "OUTAGE", label: "Full outage", hint: "nothing is answered" },
+export const phaseKinds: readonly PhaseKindInfo[] = [
+  { kind: "OUTAGE", label: "Full outage", hint: "every call fails" },
   {
     kind: "PARTIAL",
     label: "Partial outage",
-    hint: "a share of the calls fails",
+    hint: "some calls fail",
     strength: {
       field: "share",
       label: "Share of calls that fail",
@@ -36,59 +36,59 @@ export const phaseKinds: readonly PhaseWords[] = [
       min: 0,
       max: 1,
       step: 0.01,
-      byDefault: 0.5,
+      defaultValue: 0.5,
     },
   },
   {
     kind: "SLOW",
-    label: "Slow answers",
-    hint: "every answer takes longer",
-    strength: { ...FACTOR, label: "Times as long", min: 1, max: 50, byDefault: 2 },
+    label: "Slow responses",
+    hint: "every response takes longer",
+    strength: { ...FACTOR, label: "Times as long", min: 1, max: 50, defaultValue: 2 },
   },
   {
     kind: "CAPACITY",
     label: "Capacity dip",
     hint: "the server serves fewer calls",
-    strength: { ...FACTOR, label: "Times the capacity", min: 0, max: 2, byDefault: 0.2 },
+    strength: { ...FACTOR, label: "Times the capacity", min: 0, max: 2, defaultValue: 0.2 },
   },
   {
     kind: "SPIKE",
     label: "Load spike",
-    hint: "more calls come; needs open clients",
-    strength: { ...FACTOR, label: "Times the load", min: 0, max: 20, byDefault: 2 },
+    hint: "more calls arrive; needs open clients",
+    strength: { ...FACTOR, label: "Times the load", min: 0, max: 20, defaultValue: 2 },
   },
   { kind: "FAILOVER", label: "Failover", hint: "an outage that loses the queue, then warms up" },
 ];
 
-export function wordsOf(kind: PhaseKind): PhaseWords {
-  return phaseKinds.find((one) => one.kind === kind) ?? (phaseKinds[0] as PhaseWords);
+export function kindInfo(kind: PhaseKind): PhaseKindInfo {
+  return phaseKinds.find((one) => one.kind === kind) ?? (phaseKinds[0] as PhaseKindInfo);
 }
 
 export function strengthOf(phase: PhaseDocument): number | undefined {
-  const { strength } = wordsOf(phase.kind);
-  return strength && (phase[strength.field] ?? strength.byDefault);
+  const { strength } = kindInfo(phase.kind);
+  return strength && (phase[strength.field] ?? strength.defaultValue);
 }
 
-/** "capacity dip to 0.2 x, 10 s to 20 s". */
+/** For example "Capacity dip 0.2 x, 10 s to 20 s". */
 export function phaseSentence(phase: PhaseDocument): string {
   const from = phase.atMs === 0 ? "0" : formatDuration(phase.atMs);
   return `${phaseName(phase)}, ${from} to ${formatDuration(phase.atMs + phase.forMs)}`;
 }
 
-/** The kind and how bad it is. */
+/** The kind and its strength. */
 export function phaseName(phase: PhaseDocument): string {
-  const { label, strength } = wordsOf(phase.kind);
+  const { label, strength } = kindInfo(phase.kind);
   const value = strengthOf(phase);
   if (strength === undefined || value === undefined) return label;
   return `${label} ${strength.field === "share" ? percent(value) : `${formatNumber(value)} x`}`;
 }
 
-/** A document may hold this many. */
+/** The limit of a scenario document. */
 export const MAX_PHASES = 64;
 
-const LAST_MS = 86_400_000;
+const MAX_MS = 86_400_000;
 
-/** What a drag or an arrow key moves by: round, and about a three-hundredth of the track. */
+/** The step of a drag or an arrow key: a round value, about 1/300 of the track. */
 export function stepFor(endMs: number): number {
   return Math.max(1, niceStep(endMs / 300));
 }
@@ -97,13 +97,13 @@ function snapped(ms: number, stepMs: number): number {
   return Math.round(ms / stepMs) * stepMs;
 }
 
-/** Moved as a whole, within the track. */
+/** Moves the phase within the track. */
 export function movedTo(phase: PhaseDocument, atMs: number, endMs: number): PhaseDocument {
-  const last = Math.min(LAST_MS, Math.max(phase.atMs, endMs - phase.forMs));
+  const last = Math.min(MAX_MS, Math.max(phase.atMs, endMs - phase.forMs));
   return { ...phase, atMs: within(snapped(atMs, stepFor(endMs)), 0, last) };
 }
 
-/** The beginning moved; the end stays. */
+/** Moves the start; the end stays. */
 export function begunAt(phase: PhaseDocument, atMs: number, endMs: number): PhaseDocument {
   const stopMs = phase.atMs + phase.forMs;
   const stepMs = stepFor(endMs);
@@ -111,19 +111,19 @@ export function begunAt(phase: PhaseDocument, atMs: number, endMs: number): Phas
   return { ...phase, atMs: begin, forMs: stopMs - begin };
 }
 
-/** The end moved; the beginning stays. */
+/** Moves the end; the start stays. */
 export function endedAt(phase: PhaseDocument, stopMs: number, endMs: number): PhaseDocument {
   const stepMs = stepFor(endMs);
   const last = Math.max(endMs, phase.atMs + phase.forMs);
   const stop = within(snapped(stopMs, stepMs), Math.min(last, phase.atMs + stepMs), last);
-  return { ...phase, forMs: within(stop - phase.atMs, 1, LAST_MS) };
+  return { ...phase, forMs: within(stop - phase.atMs, 1, MAX_MS) };
 }
 
 function within(value: number, low: number, high: number): number {
   return Math.min(high, Math.max(low, value));
 }
 
-/** A new phase, in the first gap of the track that has room for it. */
+/** A new phase, in the first gap of the track that is long enough. */
 export function newPhase(
   kind: PhaseKind,
   phases: readonly PhaseDocument[],
@@ -147,12 +147,12 @@ function gapFor(phases: readonly PhaseDocument[], endMs: number): number {
   return lengthMs;
 }
 
-/** The same place and length as another kind of trouble; fields the new kind lacks are left out. */
+/** Changes the kind of a fault. Keeps time and layer, drops other fields. */
 export function ofKind({ atMs, forMs, tier }: PhaseDocument, kind: PhaseKind): PhaseDocument {
   return { kind, atMs, forMs, ...(tier !== undefined && { tier }) };
 }
 
-/** The row of each phase: those that overlap stand below one another. */
+/** The row of each phase: phases that overlap get different rows. */
 export function rowsOf(phases: readonly PhaseDocument[]): readonly number[] {
   const ends: number[] = [];
   const order = phases.map((_, index) => index).sort((a, b) => startOf(a) - startOf(b));

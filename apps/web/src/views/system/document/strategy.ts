@@ -1,9 +1,9 @@
-/** Strategy: the shape of a policy's waits as one word, and a policy given another shape. */
+/** Strategy: the backoff strategy of a policy as an id, and a policy with another strategy. */
 import { type PolicyDocument, resolvePolicy } from "@redrive/core";
 import { type CallsDocument, strategyDocument } from "@redrive/simulator";
 import { merged, policyOf, withPolicy } from "./document.ts";
 
-/** In the order of the menu. */
+/** In menu order. */
 export const strategyLabels: Readonly<Record<string, string>> = {
   full: "exponential, full jitter",
   equal: "exponential, equal jitter",
@@ -11,23 +11,23 @@ export const strategyLabels: Readonly<Record<string, string>> = {
   none: "exponential, no jitter",
   linear: "linear, no jitter",
   fixed: "fixed, no jitter",
-  immediate: "at once, no wait",
+  immediate: "immediate, no wait",
 };
 
-/** The word for a policy's waits; empty if it has a shape of its own. */
+/** The id of a policy's strategy; empty if it has a custom one. */
 export function strategyOf(document: PolicyDocument): string {
   const { backoff, jitterType, initialDelayMs, delaysMs } = resolvePolicy(document);
   if (delaysMs !== undefined) return "";
   if (backoff === "EXPONENTIAL") {
-    const word = jitterType.toLowerCase();
-    return Object.hasOwn(strategyLabels, word) ? word : "";
+    const id = jitterType.toLowerCase();
+    return Object.hasOwn(strategyLabels, id) ? id : "";
   }
   if (jitterType !== "NONE") return "";
   if (backoff === "FIXED") return initialDelayMs === 0 ? "immediate" : "fixed";
   return "linear";
 }
 
-/** What another strategy may leave out. */
+/** Fields to remove before another strategy is set. */
 const CLEARED = {
   backoff: undefined,
   jitterType: undefined,
@@ -35,7 +35,7 @@ const CLEARED = {
   delaysMs: undefined,
 } as const;
 
-/** The scenario with the waits of a layer in another shape. */
+/** The scenario with another strategy on one layer. */
 export function withLayerStrategy(
   document: CallsDocument,
   tier: number,
@@ -49,7 +49,7 @@ export function withLayerStrategy(
 
 const FIRST_WAIT_MS = 100;
 
-/** Attempts, spans and limits stay; only how the waits grow and are spread changes. */
+/** Changes only growth and jitter; attempts, delays and limits stay. */
 export function withStrategy(document: PolicyDocument, name: string): PolicyDocument {
   const curve = merged(document, {
     ...CLEARED,

@@ -1,4 +1,4 @@
-/** Compare: runs side by side on one seed: what is kept, what a link brought, and the same without guards. */
+/** Compare: a table of all runs with the same seed, including the ghost. */
 import type { Report, ScenarioDocument } from "@redrive/simulator";
 import { formatDuration, formatNumber, percent } from "@redrive/simulator/words";
 import { Card } from "../../../parts/card.tsx";
@@ -18,20 +18,20 @@ import {
   show,
   shown,
 } from "../state/system-store.ts";
-import { recoveryWords } from "./figures.tsx";
+import { recoveryText } from "./figures.tsx";
 
-/** What a row is called: its name, and what sets it apart from others of that name. */
-export function titleOf(place: number): string {
+/** The name of a row, with a number if several rows have that name. */
+export function titleOf(index: number): string {
   const list = entries.value;
-  const { name = "scenario" } = documentOf(list[place]);
+  const { name = "scenario" } = documentOf(list[index]);
   const alike = list.filter((entry) => (documentOf(entry).name ?? "scenario") === name);
   if (alike.length === 1) return name;
-  const before = list.slice(0, place + 1);
+  const before = list.slice(0, index + 1);
   const number = before.filter((entry) => (documentOf(entry).name ?? "scenario") === name).length;
   return `${name} (${number})`;
 }
 
-/** What is drawn dashed, in words; undefined if nothing is. */
+/** The name of the ghost; undefined if there is none. */
 export function ghostTitle(): string | undefined {
   if (ghostDocument.value === undefined) return undefined;
   return typeof ghost.value === "number" ? titleOf(ghost.value) : "without guards";
@@ -41,13 +41,13 @@ export function Compare() {
   const list = entries.value;
   const hasRows = list.length > 1 || ghostDocument.value !== undefined;
   return (
-    <Card title="Compare" aside="all on one seed">
+    <Card title="Compare" aside="all with the same seed">
       <div class="compare-bar">
         <button type="button" class="button" disabled={list.length >= MAX_ENTRIES} onClick={keep}>
           Keep this run
         </button>
         <Select
-          label="Dashed behind"
+          label="Dashed line"
           value={String(ghost.value)}
           groups={[{ label: "Runs", options: ghostOptions() }]}
           onChange={(value) => {
@@ -59,8 +59,8 @@ export function Compare() {
         <CompareTable />
       ) : (
         <p class="faint hint">
-          Keep this run, then change something: both stand here. With a guard on, the same run
-          without guards is drawn dashed.
+          Keep this run and then change something to compare both here. With a guard on, the same
+          run without guards is drawn dashed.
         </p>
       )}
     </Card>
@@ -69,8 +69,8 @@ export function Compare() {
 
 function ghostOptions() {
   const others = entries.value
-    .map((_, place) => ({ value: String(place), label: titleOf(place) }))
-    .filter((_, place) => place !== shown.value);
+    .map((_, index) => ({ value: String(index), label: titleOf(index) }))
+    .filter((_, index) => index !== shown.value);
   return [
     { value: "none", label: "nothing" },
     ...(isCalls(current.value) ? [{ value: "unguarded", label: "the same without guards" }] : []),
@@ -108,8 +108,8 @@ function CompareTable() {
           </tr>
         </thead>
         <tbody>
-          {entries.value.map((entry, place) => (
-            <EntryRow key={place} place={place} document={documentOf(entry)} />
+          {entries.value.map((entry, index) => (
+            <EntryRow key={index} index={index} document={documentOf(entry)} />
           ))}
           {bare !== undefined && !isListed && (
             <tr>
@@ -124,9 +124,9 @@ function CompareTable() {
   );
 }
 
-function EntryRow({ place, document }: { readonly place: number; document: ScenarioDocument }) {
-  const isShown = place === shown.value;
-  const title = titleOf(place);
+function EntryRow({ index, document }: { readonly index: number; document: ScenarioDocument }) {
+  const isShown = index === shown.value;
+  const title = titleOf(index);
   return (
     <tr class={isShown ? "shown" : ""}>
       <th scope="row">
@@ -135,7 +135,7 @@ function EntryRow({ place, document }: { readonly place: number; document: Scena
           class="row-name"
           aria-pressed={isShown}
           title={guardsOf(document)}
-          onClick={() => show(place)}
+          onClick={() => show(index)}
         >
           {title}
         </button>
@@ -147,7 +147,7 @@ function EntryRow({ place, document }: { readonly place: number; document: Scena
             type="button"
             class="button quiet small"
             aria-label={`Remove ${title}`}
-            onClick={() => remove(place)}
+            onClick={() => remove(index)}
           >
             ×
           </button>
@@ -167,7 +167,7 @@ function Cells({ report }: { readonly report: Report | undefined }) {
   return (
     <>
       <td class="number">{formatNumber(amplification)}</td>
-      <td class={report.recoveryMs === null ? "number bad" : "number"}>{recoveryWords(report)}</td>
+      <td class={report.recoveryMs === null ? "number bad" : "number"}>{recoveryText(report)}</td>
       <td class="number">{formatDuration(latencyMs.p99)}</td>
       <td class="number">{percent(calls === 0 ? 0 : lost / calls)}</td>
       <td class="verdict-cell">{verdict}</td>

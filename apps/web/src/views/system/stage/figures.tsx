@@ -1,4 +1,4 @@
-/** Figures: the verdict of a run in one sentence, and its measures as the command line spells them. */
+/** Figures: the verdict of a run in one sentence, and its measures, as on the command line. */
 import type { Report } from "@redrive/simulator";
 import {
   formatDuration,
@@ -8,7 +8,7 @@ import {
   reportRows,
 } from "@redrive/simulator/words";
 import { Stat, Stats } from "../../../parts/stat.tsx";
-import { endOf, stretchOf, troubleOf } from "../chart/columns.ts";
+import { countsIn, endOf, faultPeriodOf } from "../chart/columns.ts";
 import { isBusy, isStale } from "../state/runs.ts";
 import { phases } from "../state/system-store.ts";
 
@@ -16,10 +16,10 @@ export function isBad(report: Report): boolean {
   return report.recoveryMs === null || (report.calls > 0 && report.succeeded === 0);
 }
 
-export function recoveryWords({ recoveryMs }: Report): string {
-  if (recoveryMs === undefined) return "no trouble";
+export function recoveryText({ recoveryMs }: Report): string {
+  if (recoveryMs === undefined) return "no fault";
   if (recoveryMs === null) return "never";
-  return recoveryMs === 0 ? "at once" : formatDuration(recoveryMs);
+  return recoveryMs === 0 ? "immediately" : formatDuration(recoveryMs);
 }
 
 export function Verdict({ report }: { readonly report: Report }) {
@@ -49,7 +49,7 @@ export function RunStats({ report }: { readonly report: Report }) {
       <Stat
         label="Latency p99"
         value={formatDuration(latencyMs.p99)}
-        note={`p50 ${formatDuration(latencyMs.p50)}, waits included`}
+        note={`p50 ${formatDuration(latencyMs.p50)}, including waits`}
       />
       <Stat
         label="Lost"
@@ -62,7 +62,7 @@ export function RunStats({ report }: { readonly report: Report }) {
   );
 }
 
-/** A queue of messages has no trouble to recover from; work done twice is what hurts there. */
+/** A message queue has no faults to recover from; its problem is duplicate work. */
 function Recovery({ report }: { readonly report: Report }) {
   const { recoveryMs, duplicateShare } = report;
   if (duplicateShare !== undefined) {
@@ -71,25 +71,25 @@ function Recovery({ report }: { readonly report: Report }) {
   return (
     <Stat
       label="Recovers"
-      value={recoveryWords(report)}
+      value={recoveryText(report)}
       tone={recoveryMs === null ? "bad" : "plain"}
-      note={recoveryMs === undefined ? "nothing to recover from" : "after the trouble"}
+      note={recoveryMs === undefined ? "nothing to recover from" : "after the fault"}
     />
   );
 }
 
-/** Answers a second once the trouble is over, and while it lasts. */
+/** Successful calls per second after the faults and during them. */
 function Goodput({ report }: { readonly report: Report }) {
-  const trouble = troubleOf(phases.value);
+  const faults = faultPeriodOf(phases.value);
   if (report.deadLetterShare !== undefined) {
     const share = percent(report.deadLetterShare);
     return <Stat label="Dead letters" value={share} note="of the messages" />;
   }
-  if (trouble === undefined) {
+  if (faults === undefined) {
     return <Stat label="Goodput" value={percent(report.goodput)} note="of the calls" />;
   }
-  const during = stretchOf(report, trouble.fromMs, trouble.toMs);
-  const after = stretchOf(report, trouble.toMs, endOf(report));
+  const during = countsIn(report, faults.fromMs, faults.toMs);
+  const after = countsIn(report, faults.toMs, endOf(report));
   const isOpen = report.engine === "calls" && after.offered > 0;
   const offered = isOpen ? `, offered ${rateOf(after.offered, after.ms)}` : "";
   return (
@@ -106,11 +106,11 @@ function rateOf(count: number, ms: number): string {
   return ms === 0 ? "-" : `${formatInteger((count * 1000) / ms)}/s`;
 }
 
-/** Every measure, word for word as `redrive sim run` prints it. */
+/** Every measure, exactly as `redrive sim run` prints it. */
 export function MeasureTable({ report }: { readonly report: Report }) {
   return (
     <details class="more">
-      <summary>Every measure</summary>
+      <summary>All measures</summary>
       <div class={isStale.value ? "table-wrap stale" : "table-wrap"} aria-busy={isBusy.value}>
         <table class="table">
           <thead>

@@ -1,4 +1,4 @@
-/** JSON editor: the scenario as the document it is, to read, to paste and to change what has no control. */
+/** JSON editor: the scenario document, for reading, pasting, and changing fields without a control. */
 import { useSignal } from "@preact/signals";
 import { checkScenario, type ScenarioDocument } from "@redrive/simulator";
 import { useId } from "preact/hooks";
@@ -6,18 +6,18 @@ import { Card } from "../../../parts/card.tsx";
 import { current, replace } from "../state/system-store.ts";
 
 export function JsonEditor() {
-  /** What is being typed; undefined: the document itself. */
+  /** The unsaved text; undefined if there is none. */
   const draft = useSignal<string | undefined>(undefined);
   const problem = useSignal("");
   const id = useId();
   const apply = () => {
-    problem.value = applied(draft.value ?? "");
+    problem.value = applyText(draft.value ?? "");
     if (problem.value === "") draft.value = undefined;
   };
   return (
     <Card>
       <details class="more">
-        <summary>The scenario as JSON</summary>
+        <summary>Scenario as JSON</summary>
         <label class="visually-hidden" for={id}>
           Scenario document
         </label>
@@ -51,7 +51,7 @@ export function JsonEditor() {
             Discard
           </button>
           <span class="faint hint">
-            Save it as a file and run it with <code>redrive sim run FILE</code>: the same seed gives
+            Save it as a file and run it with <code>redrive sim run FILE</code>. The same seed gives
             the same numbers.
           </span>
         </div>
@@ -60,8 +60,8 @@ export function JsonEditor() {
   );
 }
 
-/** Puts the text on the stage; what is wrong with it, or empty. */
-function applied(text: string): string {
+/** Shows the scenario in the text. Returns an error message, or "". */
+function applyText(text: string): string {
   let document: unknown;
   try {
     document = JSON.parse(text);

@@ -1,4 +1,4 @@
-/** Stage: the verdict, the chart over the track of trouble, the figures and the comparison. */
+/** System stage: the verdict, the chart with the phase track, the figures and the comparison. */
 import { Card } from "../../../parts/card.tsx";
 import { Notice } from "../../../parts/notice.tsx";
 import { PhaseForm } from "../chart/phase-form.tsx";
@@ -50,7 +50,7 @@ function RunCard() {
   return (
     <Card class="run-card">
       <Verdict report={shownReport} />
-      {description !== undefined && <p class="faint scenario-words">{description}</p>}
+      {description !== undefined && <p class="faint scenario-description">{description}</p>}
       <RunStats report={shownReport} />
       {currentCalls.value !== undefined && <GuardSwitches document={currentCalls.value} />}
       <Progress />
@@ -62,7 +62,7 @@ function RunCard() {
         </div>
       </div>
       {currentCalls.value !== undefined && (
-        <div class="trouble-editor">
+        <div class="phase-editor">
           <PhaseTrack />
           <PhaseForm />
         </div>
@@ -72,7 +72,7 @@ function RunCard() {
   );
 }
 
-/** Room is kept for it, so that nothing jumps. */
+/** Always takes the same space, so that nothing jumps. */
 function Progress() {
   return (
     <div class="run-progress">

@@ -1,6 +1,6 @@
 /**
- * Runs: what the worker made of the scenarios in the store. The one on the stage is asked for first,
- * then what is drawn behind it, then the rest of the list; what was run before is not run again.
+ * Runs: the reports for the scenarios in the store. The current scenario runs first, then the ghost,
+ * then the other entries. Finished runs are not repeated.
  */
 import { computed, effect, type ReadonlySignal, signal } from "@preact/signals";
 import { systemClock } from "@redrive/core";
@@ -11,24 +11,24 @@ import type { Seed } from "../../seed.ts";
 import { canonical } from "../document/document.ts";
 import { current, documentOf, entries, ghostDocument, seed, shown } from "./system-store.ts";
 
-/** A report, or why there is none. */
-type Done = { readonly report: Report } | { readonly problem: string };
+/** A report, or the reason why there is none. */
+type RunResult = { readonly report: Report } | { readonly problem: string };
 
-/** Reports kept beside those in sight, for what is switched to and fro; the largest are 160 kB. */
+/** The number of reports kept for switching back; the largest are 160 kB. */
 const MAX_KEPT = 40;
 
-/** A run that takes longer says so. */
+/** A run that takes longer shows its progress. */
 const PROGRESS_AFTER_MS = 300;
 
-/** Questions about the scenario on the stage: of these alone the progress is shown. */
-const STAGE_LANE = "system";
+/** The lane of the current scenario, the only one whose progress is shown. */
+const CURRENT_LANE = "system";
 
-const done = signal<ReadonlyMap<string, Done>>(new Map());
-/** The lane of each run that is under way or waits, by its key. */
-const asked = new Map<string, { readonly lane: string }>();
+const results = signal<ReadonlyMap<string, RunResult>>(new Map());
+/** The lane of each running or waiting request, by key. */
+const requested = new Map<string, { readonly lane: string }>();
 const progressed = signal(0);
 
-/** What is told about a scenario makes no other run of it. */
+/** The description does not affect a run, so it is not part of the key. */
 function keyOf(document: ScenarioDocument, withSeed: Seed): string {
   return canonical([withSeed, { ...document, description: undefined }]);
 }
@@ -39,9 +39,9 @@ interface Wanted {
 }
 
 function wanted(): readonly Wanted[] {
-  const others = entries.value.filter((_, place) => place !== shown.value);
+  const others = entries.value.filter((_, index) => index !== shown.value);
   return [
-    { lane: STAGE_LANE, document: current.value },
+    { lane: CURRENT_LANE, document: current.value },
     ...(ghostDocument.value === undefined
       ? []
       : [{ lane: "system-ghost", document: ghostDocument.value }]),
@@ -50,57 +50,57 @@ function wanted(): readonly Wanted[] {
 }
 
 function requestMissing(): void {
-  const known = done.value;
+  const known = results.value;
   const theSeed = seed.value;
   const list = wanted();
   cancelAllExcept(new Set(list.map(({ document }) => keyOf(document, theSeed))));
   for (const { lane, document } of list) {
     const key = keyOf(document, theSeed);
-    if (known.has(key) || asked.has(key) || checkScenario(document).length > 0) continue;
+    if (known.has(key) || requested.has(key) || checkScenario(document).length > 0) continue;
     run(lane, document, theSeed, key);
   }
 }
 
-/** A run may take minutes, and others wait behind it. */
+/** A run can take minutes and block the others. */
 function cancelAllExcept(needed: ReadonlySet<string>): void {
-  for (const [key, { lane }] of asked) {
+  for (const [key, { lane }] of requested) {
     if (needed.has(key)) continue;
-    asked.delete(key);
+    requested.delete(key);
     cancelRequests(lane);
   }
 }
 
 function run(lane: string, scenario: ScenarioDocument, theSeed: Seed, key: string): void {
-  const mine = { lane };
-  asked.set(key, mine);
-  const end = (result: Done | undefined) => {
-    // It may have been left, and asked again since: that question is another.
-    if (asked.get(key) === mine) asked.delete(key);
+  const request = { lane };
+  requested.set(key, request);
+  const end = (result: RunResult | undefined) => {
+    // A canceled run may have been requested again, as another request.
+    if (requested.get(key) === request) requested.delete(key);
     storeResult(key, result);
   };
-  const tell = (share: number) => {
-    if (lane === STAGE_LANE) progressed.value = share;
+  const onProgress = (share: number) => {
+    if (lane === CURRENT_LANE) progressed.value = share;
   };
-  sendRequest(lane, "simulate", { scenario, seed: theSeed }, tell).then(
+  sendRequest(lane, "simulate", { scenario, seed: theSeed }, onProgress).then(
     (report) => end(report && { report }),
     (error: Error) => end({ problem: error.message }),
   );
 }
 
-/** A question that a newer one displaced may be wanted again elsewhere: the list is gone over anew. */
-function storeResult(key: string, result: Done | undefined): void {
+/** Setting `results` requests missing runs again, because a replaced request may still be needed. */
+function storeResult(key: string, result: RunResult | undefined): void {
   const needed = new Set(wanted().map(({ document }) => keyOf(document, seed.value)));
-  const all = [...done.value];
-  const kept = all.filter(([one], place) => needed.has(one) || place >= all.length - MAX_KEPT);
-  done.value = new Map(result === undefined ? kept : [...kept, [key, result]]);
+  const all = [...results.value];
+  const kept = all.filter(([one], index) => needed.has(one) || index >= all.length - MAX_KEPT);
+  results.value = new Map(result === undefined ? kept : [...kept, [key, result]]);
 }
 
-function doneOf(document: ScenarioDocument | undefined): Done | undefined {
-  return document && done.value.get(keyOf(document, seed.value));
+function resultOf(document: ScenarioDocument | undefined): RunResult | undefined {
+  return document && results.value.get(keyOf(document, seed.value));
 }
 
 export function reportOf(document: ScenarioDocument | undefined): Report | undefined {
-  const found = doneOf(document);
+  const found = resultOf(document);
   return found && "report" in found ? found.report : undefined;
 }
 
@@ -108,7 +108,7 @@ let stop = () => {};
 let last: Report | undefined;
 let lastGhost: Report | undefined;
 
-/** Of the scenario on the stage; the one before stays until it comes. Runs for as long as it is looked at. */
+/** The report of the current scenario; the previous one stays until then. Runs only while watched. */
 export const report: ReadonlySignal<Report | undefined> = computed(
   () => {
     last = reportOf(current.value) ?? last;
@@ -125,7 +125,7 @@ export const report: ReadonlySignal<Report | undefined> = computed(
   },
 );
 
-/** Of what is drawn behind; while a control is moved, the one before stays in the same way. */
+/** The report of the ghost; the previous one stays until then. */
 export const ghostReport: ReadonlySignal<Report | undefined> = computed(() => {
   const document = ghostDocument.value;
   if (document === undefined) return undefined;
@@ -133,31 +133,33 @@ export const ghostReport: ReadonlySignal<Report | undefined> = computed(() => {
   return lastGhost?.scenario === document.name ? lastGhost : undefined;
 });
 
-function isAwaited(document: ScenarioDocument | undefined): boolean {
+function isPending(document: ScenarioDocument | undefined): boolean {
   return (
-    document !== undefined && checkScenario(document).length === 0 && doneOf(document) === undefined
+    document !== undefined &&
+    checkScenario(document).length === 0 &&
+    resultOf(document) === undefined
   );
 }
 
-/** The report in sight is not yet that of the scenario on the stage. */
-export const isBusy: ReadonlySignal<boolean> = computed(() => isAwaited(current.value));
+/** True while the shown report does not belong to the current scenario. */
+export const isBusy: ReadonlySignal<boolean> = computed(() => isPending(current.value));
 
-/** Something in the drawing is not yet what belongs there: the run, or the one behind it. */
+/** True while the shown run or the ghost is outdated. */
 export const isPlotBusy: ReadonlySignal<boolean> = computed(
-  () => isBusy.value || isAwaited(ghostDocument.value),
+  () => isBusy.value || isPending(ghostDocument.value),
 );
 
-/** Some run of the comparison is still to come. */
+/** True while a run of the comparison is pending. */
 export const isCompareBusy: ReadonlySignal<boolean> = computed(() =>
-  wanted().some(({ document }) => isAwaited(document)),
+  wanted().some(({ document }) => isPending(document)),
 );
 
-/** The scenario on the stage has no report and gets none: the one in sight is another's. */
+/** True if the current scenario has no report and gets none, so that the shown one is outdated. */
 export const isStale: ReadonlySignal<boolean> = computed(
   () => !isBusy.value && reportOf(current.value) === undefined,
 );
 
-/** The report of the scenario on the stage, with all that is drawn, once it is there. */
+/** Resolves with the report of the current scenario once everything in the chart is current. */
 export async function currentReport(): Promise<Report> {
   await whenIdle(isPlotBusy);
   const found = reportOf(current.value);
@@ -166,14 +168,14 @@ export async function currentReport(): Promise<Report> {
 }
 
 export const runProblem: ReadonlySignal<string> = computed(() => {
-  const found = doneOf(current.value);
+  const found = resultOf(current.value);
   return found && "problem" in found ? found.problem : "";
 });
 
 const slow = signal(false);
 export const isSlow: ReadonlySignal<boolean> = slow;
 
-/** Of the run on the stage, while it is under way; 0 to 1. */
+/** The progress of the current run, 0 to 1. */
 export const progress: ReadonlySignal<number> = progressed;
 
 effect(() => {

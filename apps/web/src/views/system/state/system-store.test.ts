@@ -1,4 +1,4 @@
-/** Store: what a link puts in comes out of it; what it must not hold is refused with a code. */
+/** System store: a link survives opening and sharing, and an invalid link is rejected with a code. */
 import { RedriveError } from "@redrive/core";
 import { type CallsDocument, scenarios } from "@redrive/simulator";
 import { decodeRun, encodeRun } from "@redrive/simulator/share";
@@ -54,7 +54,7 @@ describe("a link", () => {
     )
     .map((run) => run as RunOf<"system">);
 
-  test("opened and shared again is the same link", () => {
+  test("is the same after opening and sharing it", () => {
     fc.assert(
       fc.property(anyRun, (run) => {
         fc.pre((run.shown ?? 0) < run.scenarios.length);
@@ -65,14 +65,14 @@ describe("a link", () => {
   });
 
   test.each([
-    ["no scenario", [], "a link holds 1 to 12 scenarios, not 0"],
+    ["no scenario", [], "a link must have 1 to 12 scenarios, got 0"],
     ["an unknown name", ["nonsense"], 'unknown scenario "nonsense"'],
     [
       "a bad number",
       [{ clients: { kind: "OPEN", ratePerSecond: -1 } }],
       "clients.ratePerSecond must be a number from 0.001 to 100000, got -1",
     ],
-  ])("with %s is refused, and nothing changes", (_, list, message) => {
+  ])("with %s is rejected, and nothing changes", (_, list, message) => {
     const before = systemRun();
     const run = { view: "system", seed: 1, scenarios: list } as RunOf<"system">;
     expect(() => openSystem(run)).toThrow(RedriveError);
@@ -80,14 +80,14 @@ describe("a link", () => {
     expect(systemRun()).toEqual(before);
   });
 
-  test("with places that do not exist opens on the first", () => {
+  test("with an index out of range opens the first scenario", () => {
     openSystem({ view: "system", seed: 1, scenarios: ["failover"], shown: 7, ghost: 9 })();
     expect([shown.value, ghost.value]).toEqual([0, "unguarded"]);
   });
 });
 
 describe("a scenario", () => {
-  test("changed and changed back is the one that ships, by name", () => {
+  test("that is changed and changed back is stored by name again", () => {
     editCalls(budget);
     expect(current.value.description).toBeUndefined();
     expect(typeof entries.value[0]).toBe("object");
@@ -95,13 +95,13 @@ describe("a scenario", () => {
     expect(entries.value).toEqual(["metastable"]);
   });
 
-  test("with a guard has itself without guards behind it, and without one has nothing", () => {
+  test("with a guard has the same scenario without guards as its ghost; without one it has none", () => {
     expect(ghostDocument.value).toBeUndefined();
     editCalls(budget);
     expect(ghostDocument.value).toEqual({ ...current.value, tiers: [expect.anything()] });
   });
 
-  test("that was kept stays as it was while the one on the stage changes", () => {
+  test("that was kept stays unchanged while the current one changes", () => {
     keep();
     editCalls(budget);
     expect([entries.value.length, entries.value[1], ghost.value]).toEqual([2, "metastable", 1]);

@@ -1,6 +1,6 @@
 /**
- * Store: the scenarios of the System view, which of them is on the stage, and what is drawn behind
- * it. A scenario that ships untouched is kept by its name, as in a link.
+ * System store: the scenarios of the System view, which of them is shown, and which is drawn dashed
+ * behind it (the ghost). An unchanged shipped scenario is stored by name, as in a link.
  */
 import { batch, computed, type ReadonlySignal, signal } from "@preact/signals";
 import { DocumentError, quote, RedriveError } from "@redrive/core";
@@ -17,25 +17,25 @@ import { isCalls, isSame, merged, tiersOf, unguarded } from "../document/documen
 
 export type Entry = ScenarioDocument | string;
 
-/** What is drawn behind: nothing, the same without guards, or another entry by its place. */
+/** What is drawn behind: nothing, the same scenario without guards, or another entry by index. */
 export type Ghost = "none" | "unguarded" | number;
 
-const OPENING: Entry = "metastable";
+const INITIAL: Entry = "metastable";
 
-/** The ladder has seven rungs; many more rows are no comparison. */
+/** The ladder has seven entries; a longer list is hard to compare. */
 export const MAX_ENTRIES = 12;
 
 export const seed = signal<Seed>(FIRST_SEED);
-export const entries = signal<readonly Entry[]>([OPENING]);
+export const entries = signal<readonly Entry[]>([INITIAL]);
 export const shown = signal(0);
 export const ghost = signal<Ghost>("unguarded");
 /** The layer whose policy the controls change. */
 const chosenLayer = signal(0);
-/** The phase whose numbers the form shows, by place; undefined: none. */
+/** The index of the selected phase; undefined if none is selected. */
 export const chosenPhase = signal<number | undefined>(undefined);
 
 export function documentOf(entry: Entry | undefined): ScenarioDocument {
-  if (typeof entry !== "string") return entry ?? (scenarios[OPENING as string] as ScenarioDocument);
+  if (typeof entry !== "string") return entry ?? (scenarios[INITIAL as string] as ScenarioDocument);
   const shipped = Object.hasOwn(scenarios, entry) ? scenarios[entry] : undefined;
   if (shipped === undefined) {
     throw new RedriveError("INVALID_ARGUMENT", `unknown scenario ${quote(entry)}`);
@@ -47,7 +47,7 @@ export const current: ReadonlySignal<ScenarioDocument> = computed(() =>
   documentOf(entries.value[shown.value]),
 );
 
-/** The scenario on the stage, if it is one of calls. */
+/** The current scenario, if its model is calls. */
 export const currentCalls: ReadonlySignal<CallsDocument | undefined> = computed(() =>
   isCalls(current.value) ? current.value : undefined,
 );
@@ -61,13 +61,13 @@ export const layer: ReadonlySignal<number> = computed(() => {
   return calls === undefined ? 0 : Math.min(chosenLayer.value, tiersOf(calls).length - 1);
 });
 
-/** The name of the shipped scenario on the stage; empty once it is changed. */
+/** The name of the current scenario if it is a shipped one; empty once it is changed. */
 export const shippedName: ReadonlySignal<string> = computed(() => {
   const entry = entries.value[shown.value];
   return typeof entry === "string" ? entry : "";
 });
 
-/** What is drawn behind, if it is anything else than what is in front. */
+/** The ghost, if it differs from the current scenario. */
 export const ghostDocument: ReadonlySignal<ScenarioDocument | undefined> = computed(() => {
   const document = ghostOf(ghost.value);
   return document === undefined || isSame(document, current.value) ? undefined : document;
@@ -79,17 +79,17 @@ function ghostOf(choice: Ghost): ScenarioDocument | undefined {
   return choice < entries.value.length ? documentOf(entries.value[choice]) : undefined;
 }
 
-/** Everything wrong with the scenario on the stage, in sentences. */
+/** All error messages about the current scenario. */
 export const problems: ReadonlySignal<readonly string[]> = computed(() =>
   checkScenario(current.value).map(({ message }) => message),
 );
 
 export function replace(document: ScenarioDocument): void {
   const entry = asEntry(document);
-  entries.value = entries.value.map((one, place) => (place === shown.value ? entry : one));
+  entries.value = entries.value.map((one, index) => (index === shown.value ? entry : one));
 }
 
-/** Changes the scenario on the stage. Its description told of what it was. */
+/** Changes the current scenario. */
 export function edit<T extends ScenarioDocument>(change: (document: T) => T): void {
   const before = current.value as T;
   const after = change(before);
@@ -101,7 +101,7 @@ export function editCalls(change: (document: CallsDocument) => CallsDocument): v
   if (currentCalls.value !== undefined) edit(change);
 }
 
-/** By name if it ships just so; with its description only then. */
+/** By name if it equals a shipped scenario. A changed one loses the shipped description. */
 function asEntry(document: ScenarioDocument): Entry {
   const shipped = document.name === undefined ? undefined : scenarios[document.name];
   if (shipped === undefined) return document;
@@ -119,7 +119,7 @@ export function choosePreset(name: string): void {
   batch(() => {
     chosenPhase.value = undefined;
     chosenLayer.value = 0;
-    entries.value = entries.value.map((one, place) => (place === shown.value ? name : one));
+    entries.value = entries.value.map((one, index) => (index === shown.value ? name : one));
   });
 }
 
@@ -127,15 +127,15 @@ export function chooseLayer(index: number): void {
   chosenLayer.value = index;
 }
 
-export function show(place: number): void {
+export function show(index: number): void {
   batch(() => {
     chosenPhase.value = undefined;
-    if (ghost.value === place) ghost.value = "none";
-    shown.value = place;
+    if (ghost.value === index) ghost.value = "none";
+    shown.value = index;
   });
 }
 
-/** Keeps the scenario on the stage as it is, to be compared with what it becomes. */
+/** Adds a copy of the current scenario to the list, to compare later changes with. */
 export function keep(): void {
   const entry = entries.value[shown.value];
   if (entry === undefined || entries.value.length >= MAX_ENTRIES) return;
@@ -145,18 +145,18 @@ export function keep(): void {
   });
 }
 
-export function remove(place: number): void {
+export function remove(removed: number): void {
   if (entries.value.length === 1) return;
   batch(() => {
-    entries.value = entries.value.filter((_, index) => index !== place);
-    shown.value = placeAfter(shown.value, place);
-    if (ghost.value === place) ghost.value = "none";
-    else if (typeof ghost.value === "number") ghost.value = placeAfter(ghost.value, place);
+    entries.value = entries.value.filter((_, index) => index !== removed);
+    shown.value = indexAfter(shown.value, removed);
+    if (ghost.value === removed) ghost.value = "none";
+    else if (typeof ghost.value === "number") ghost.value = indexAfter(ghost.value, removed);
   });
 }
 
-function placeAfter(place: number, removed: number): number {
-  return Math.max(0, place > removed || place === entries.value.length ? place - 1 : place);
+function indexAfter(index: number, removed: number): number {
+  return Math.max(0, index > removed || index === entries.value.length ? index - 1 : index);
 }
 
 export function systemRun(): RunOf<"system"> {
@@ -172,44 +172,44 @@ export function systemRun(): RunOf<"system"> {
 export function openSystem(run: RunOf<"system">): ApplyState {
   const list = run.scenarios;
   if (list.length === 0 || list.length > MAX_ENTRIES) {
-    const wanted = `1 to ${MAX_ENTRIES} scenarios, not ${list.length}`;
-    throw new RedriveError("INVALID_ARGUMENT", `a link holds ${wanted}`);
+    const message = `a link must have 1 to ${MAX_ENTRIES} scenarios, got ${list.length}`;
+    throw new RedriveError("INVALID_ARGUMENT", message);
   }
   for (const entry of list) {
     const found = checkScenario(documentOf(entry));
     if (found.length > 0) throw new DocumentError("INVALID_ARGUMENT", found);
   }
   return () =>
-    fill(run.seed, list.map(shippedOr), placeIn(list, run.shown) ?? 0, ghostIn(list, run.ghost));
+    fill(run.seed, list.map(normalize), indexIn(list, run.shown) ?? 0, ghostIn(list, run.ghost));
 }
 
-function shippedOr(entry: Entry): Entry {
+function normalize(entry: Entry): Entry {
   return typeof entry === "string" ? entry : asEntry(entry);
 }
 
-function placeIn(list: readonly Entry[], place: unknown): number | undefined {
-  return Number.isInteger(place) && list[place as number] !== undefined
-    ? (place as number)
+function indexIn(list: readonly Entry[], index: unknown): number | undefined {
+  return Number.isInteger(index) && list[index as number] !== undefined
+    ? (index as number)
     : undefined;
 }
 
 function ghostIn(list: readonly Entry[], value: unknown): Ghost {
-  return value === "none" ? "none" : (placeIn(list, value) ?? "unguarded");
+  return value === "none" ? "none" : (indexIn(list, value) ?? "unguarded");
 }
 
-function fill(nextSeed: Seed, list: readonly Entry[], place: number, behind: Ghost): void {
+function fill(nextSeed: Seed, list: readonly Entry[], index: number, newGhost: Ghost): void {
   batch(() => {
     seed.value = nextSeed;
     entries.value = list;
-    shown.value = place;
-    ghost.value = behind;
+    shown.value = index;
+    ghost.value = newGhost;
     chosenPhase.value = undefined;
     chosenLayer.value = 0;
   });
 }
 
 export function resetSystem(): void {
-  fill(FIRST_SEED, [OPENING], 0, "unguarded");
+  fill(FIRST_SEED, [INITIAL], 0, "unguarded");
 }
 
 export function reroll(): void {
