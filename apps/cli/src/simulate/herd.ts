@@ -89,7 +89,7 @@ function panelTitle({ result: { peak } }: Side<Herd>): string {
   return `peak ${formatInteger(peak.count)} (${share}) at ${formatDuration(peak.atMs)}`;
 }
 
-/** The end is where the last formatCount window ends. */
+/** The end is where the last counted window ends. */
 function scaleOf(sides: readonly Side<Herd>[]): PanelsOptions {
   const results = sides.map(({ result }) => result);
   const ends = results.map(({ arrivals, windowMs }) => arrivals.length * windowMs);
