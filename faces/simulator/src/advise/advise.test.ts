@@ -56,11 +56,11 @@ describe("advise", () => {
     for (const { answers, advice } of advices) {
       const { destination, policy, reasons } = advice;
       if (answers.transient === false) continue;
-      const told = reasons.join(" ");
+      const text = reasons.join(" ");
       const { retryBudget, breaker, hedge } = destination;
       expect(
         [/budget of 10 %/, /breaker/, /hedged/, /Equal jitter/, /key/].map((word) =>
-          word.test(told),
+          word.test(text),
         ),
         JSON.stringify(answers),
       ).toEqual([
@@ -70,7 +70,7 @@ describe("advise", () => {
         policy.jitterType === "EQUAL",
         policy.requireIdempotencyKey === true,
       ]);
-      const fewest = /(\d+) attempts are the fewest/.exec(told)?.[1];
+      const fewest = /(\d+) attempts are the fewest/.exec(text)?.[1];
       if (fewest !== undefined) expect(policy.maxAttempts).toBe(Math.max(4, Number(fewest)));
     }
   });

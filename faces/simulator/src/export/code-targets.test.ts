@@ -39,7 +39,7 @@ test("p-retry gets the same curve", async () => {
     randomize: true,
     maxRetryTime: 30_000,
   });
-  expect(notes.join(" ")).toContain("not FULL");
+  expect(notes.join(" ")).toContain("instead of FULL");
 });
 
 test("cockatiel gets one attempt less, because it counts retries", async () => {
@@ -63,7 +63,7 @@ test("cockatiel gets one attempt less, because it counts retries", async () => {
     { initialDelay: 100, exponent: 3, maxDelay: 30_000, generator: "half" },
     3,
   ]);
-  expect(notes).toContain("cockatiel always doubles with this jitter, whatever exponent says.");
+  expect(notes).toContain("cockatiel always doubles with this jitter and ignores exponent.");
 });
 
 test("cockatiel gets a list of waits unchanged", () => {

@@ -71,7 +71,7 @@ describe("scenario", () => {
       timeline: [{ ...phase, kind: "SPIKE" }],
     };
     expect(firstMessage(closed)).toBe(
-      'timeline[0].kind must be another for CLOSED clients, got "SPIKE"',
+      'timeline[0].kind must be another kind for CLOSED clients, got "SPIKE"',
     );
   });
 

@@ -66,8 +66,8 @@ describe("a link", () => {
   });
 
   test("is rejected if its version is unknown", () => {
-    expect(decodeRun("#2.e30")).toEqual({ problem: "the link is of version 2, not 1" });
-    expect(decodeRun("")).toEqual({ problem: "the link holds no run" });
+    expect(decodeRun("#2.e30")).toEqual({ problem: "the link has version 2, not 1" });
+    expect(decodeRun("")).toEqual({ problem: "the link contains no run" });
     expect(decodeRun("1.e30")).toEqual({ problem: "the link is damaged or incomplete" });
     expect(decodeRun(`1.${"A".repeat(40_000)}`)).toEqual({ problem: "the link is too long" });
   });
