@@ -1,4 +1,4 @@
-/** Tests of decisions told in words. */
+/** Tests of explanations of decisions. */
 import { expect, test } from "vitest";
 import type { StopReason } from "../errors/stop-reason.ts";
 import { resolvePolicy } from "../policy/policy.ts";
@@ -92,7 +92,7 @@ test.each([
   "body-unavailable",
   "secret-unavailable",
   "target-denied",
-] as const)("%s has a sentence of its own", (reason) => {
+] as const)("%s has its own sentence", (reason) => {
   const sentence = told({ kind: "thrown" }, stop(reason));
   expect(sentence).toMatch(/^Attempt 2 of 5 threw an error: [a-z].{20,}\.$/);
   expect(sentence).not.toBe(told({ kind: "thrown" }, stop("attempts")));

@@ -1,6 +1,6 @@
 /**
- * Envoy export: writes a policy and its guards as the retry part of an Envoy route, and says in
- * notes what Envoy has no word for. The other way round from `envoy-config.ts`.
+ * Envoy export: writes a policy and its guards as the retry part of an Envoy route. Notes report what
+ * Envoy cannot express. `envoy-config.ts` is the reverse.
  */
 
 import { type Policy, type PolicyDocument, resolvePolicy } from "../policy/policy.ts";
@@ -21,7 +21,7 @@ export interface EnvoyRetryPolicy {
   };
 }
 
-/** A RouteAction as far as retries go, with the circuit breakers of its cluster. */
+/** The retry part of a RouteAction, with the circuit breakers of its cluster. */
 export interface EnvoyRoute {
   readonly timeout: string;
   readonly retry_policy: EnvoyRetryPolicy;
@@ -31,7 +31,7 @@ export interface EnvoyRoute {
 
 export interface EnvoyExport {
   readonly config: EnvoyRoute;
-  /** Whole sentences on what was changed or lost. */
+  /** Full sentences about what was changed or lost. */
   readonly notes: readonly string[];
 }
 
@@ -42,7 +42,7 @@ const LOST_FIELDS: readonly (keyof PolicyDocument)[] = [
   "requireIdempotencyKey",
 ];
 
-/** Writes a RouteAction; throws only on a bad policy. */
+/** Writes a RouteAction; throws only for a bad policy. */
 export function exportEnvoy(
   document: PolicyDocument,
   destination: DestinationParts = {},
@@ -77,7 +77,7 @@ function writeRetry(policy: Policy, perTryMs: number, notes: string[]): EnvoyRet
 
 interface Conditions {
   readonly words: readonly string[];
-  /** Those that no condition stands for. */
+  /** Statuses that no condition covers. */
   readonly statuses: readonly number[];
 }
 
@@ -102,7 +102,7 @@ function writeErrors(policy: Policy, noAnswer: boolean, notes: string[]): readon
     policy.retryableErrors.includes(name);
   if (noAnswer) return ["reset"];
   if (has("reset") || has("timeout")) {
-    notes.push("Envoy's reset covers timeouts, failed connects and refused streams alike.");
+    notes.push("Envoy's reset includes timeouts, failed connects and refused streams.");
     return ["reset"];
   }
   return [
@@ -117,15 +117,15 @@ function writeCodes({ retryableGrpcCodes }: Policy, notes: string[]): readonly s
   return retryableGrpcCodes.map(conditionFor).filter((word) => word !== undefined);
 }
 
-/** Envoy knows one curve: it doubles from the base to the longest and is drawn below in full. */
+/** Envoy has one curve: it doubles from the base to the maximum, with full jitter. */
 function writeBackoff(policy: Policy, notes: string[]): EnvoyRetryPolicy["retry_back_off"] {
   const [firstMs, longestMs] = ends(policy);
   const doubles = policy.backoff === "EXPONENTIAL" && policy.multiplier === 2;
   if (!doubles && firstMs !== longestMs) {
-    notes.push("Envoy's backoff always doubles; the first wait and the longest are kept.");
+    notes.push("Envoy's backoff always doubles; the first wait and the maximum are kept.");
   }
   if (policy.jitterType !== "FULL")
-    notes.push(`Envoy always draws in FULL, not ${policy.jitterType}.`);
+    notes.push(`Envoy always uses FULL jitter, not ${policy.jitterType}.`);
   if (firstMs === 0) notes.push("Envoy has no backoff of 0; 1 ms is written instead.");
   return {
     base_interval: formatSeconds(Math.max(1, firstMs)),
@@ -133,7 +133,7 @@ function writeBackoff(policy: Policy, notes: string[]): EnvoyRetryPolicy["retry_
   };
 }
 
-/** The first and the longest ceiling. */
+/** The first and the maximum ceiling. */
 function ends(policy: Policy): readonly [number, number] {
   if (policy.delaysMs !== undefined) {
     const longestMs = policy.delaysMs.reduce((longest, one) => Math.max(longest, one), 0);
@@ -149,7 +149,7 @@ function writeRateLimited(
 ): Pick<EnvoyRetryPolicy, "rate_limited_retry_back_off"> {
   if (!respectRetryAfter || maxRetryAfterMs === 0) return {};
   notes.push(
-    "Envoy ignores a Retry-After beyond max_interval; Redrive waits for max_interval then.",
+    "Envoy ignores a Retry-After beyond max_interval; Redrive then waits for max_interval.",
   );
   return {
     rate_limited_retry_back_off: {
@@ -161,7 +161,7 @@ function writeRateLimited(
 
 type Hedge = Exclude<DestinationParts["hedge"], false | undefined>;
 
-/** When Envoy's hedge leaves, in ms; undefined if it has none. */
+/** When Envoy sends its hedge, in ms; undefined if there is none. */
 function writeHedge(hedge: Hedge | undefined, notes: string[]): number | undefined {
   if (hedge === undefined) return undefined;
   const { after = "p95" } = hedge;
@@ -170,7 +170,7 @@ function writeHedge(hedge: Hedge | undefined, notes: string[]): number | undefin
     return undefined;
   }
   notes.push(
-    "Envoy hedges when a try times out and counts that as a retry: num_retries holds both.",
+    "Envoy hedges when a try times out and counts that as a retry: num_retries includes both.",
   );
   return after;
 }

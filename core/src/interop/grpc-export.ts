@@ -1,6 +1,6 @@
 /**
- * gRPC export: writes a policy and its guards as a gRPC service config, and says in notes what gRPC
- * has no word for. The other way round from `grpc-config.ts`.
+ * gRPC export: writes a policy and its guards as a gRPC service config. Notes report what gRPC cannot
+ * express. `grpc-config.ts` is the reverse.
  */
 import type { RetryBudgetDocument } from "../guards/destination.ts";
 import type { GrpcCode } from "../policy/error-classes.ts";
@@ -43,7 +43,7 @@ export interface GrpcServiceConfig {
 
 export interface GrpcExport {
   readonly config: GrpcServiceConfig;
-  /** Whole sentences on what was changed or lost. */
+  /** Full sentences about what was changed or lost. */
   readonly notes: readonly string[];
 }
 
@@ -62,7 +62,7 @@ const KEPT_FIELDS: readonly (keyof PolicyDocument)[] = [
   "retryableGrpcCodes",
 ];
 
-/** Writes a service config with one methodConfig, for `target`; throws only on a bad policy. */
+/** Writes a service config with one methodConfig for `target`; throws only for a bad policy. */
 export function exportGrpc(
   document: PolicyDocument,
   destination: DestinationParts = {},
@@ -83,7 +83,7 @@ export function exportGrpc(
 
 type Hedge = Exclude<DestinationParts["hedge"], false | undefined>;
 
-/** Either retries or hedges: gRPC takes no method that has both. */
+/** Either retries or hedges: gRPC refuses a method that has both. */
 function writePolicy(
   policy: Policy,
   hedge: Hedge | undefined,
@@ -120,7 +120,7 @@ function writeCurve(policy: CurvePolicy, notes: string[]): Curve {
   const { backoff, initialDelayMs, maxDelayMs, multiplier } = policy;
   if (backoff === "EXPONENTIAL") return curve(initialDelayMs, maxDelayMs, multiplier, notes);
   if (backoff === "FIXED") return curve(initialDelayMs, initialDelayMs, 1, notes);
-  notes.push("gRPC has no LINEAR backoff; one that doubles is written instead.");
+  notes.push("gRPC has no LINEAR backoff; a doubling one is written instead.");
   return curve(initialDelayMs, maxDelayMs, 2, notes);
 }
 
@@ -131,7 +131,7 @@ function writeList({ delaysMs }: ListPolicy, notes: string[]): Curve {
     return curve(firstMs, firstMs, 1, notes);
   }
   notes.push(
-    "gRPC has no list of delays; a curve that doubles from the first to the longest is written.",
+    "gRPC has no list of delays; a curve that doubles from the first to the maximum is written.",
   );
   return curve(firstMs, longestMs, 2, notes);
 }
@@ -172,7 +172,7 @@ function writeThrottling(
   if (budget === undefined) return {};
   if (budget.kind !== "GRPC") {
     notes.push(
-      `gRPC throttles by tokens of its own kind; the ${budget.kind ?? "RATIO"} budget is left out.`,
+      `gRPC throttles with its own tokens; the ${budget.kind ?? "RATIO"} budget is left out.`,
     );
     return {};
   }

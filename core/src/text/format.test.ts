@@ -1,4 +1,4 @@
-/** Figures read as people say them, with units and two decimals at most. */
+/** Tests of formatted durations and numbers. */
 import { expect, test } from "vitest";
 import { formatDuration, formatInteger, formatNumber } from "./format.ts";
 
@@ -18,7 +18,7 @@ test.each([
   [94_608_000_000, "3 years"],
 ])("%i ms are %j", (ms, text) => expect(formatDuration(ms)).toBe(text));
 
-test("numbers have their thousands apart, and no more digits than count", () => {
+test("numbers have thousands separators and at most two decimals", () => {
   expect([formatInteger(1_234_567), formatNumber(12.345), formatNumber(12_345.6)]).toEqual([
     "1,234,567",
     "12.35",

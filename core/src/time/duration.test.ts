@@ -1,4 +1,4 @@
-/** Tests of durations: what is read, what is refused, and that writing and reading agree. */
+/** Tests of durations: parsing, refusals, and that formatting and parsing agree. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { formatSeconds, parseDuration } from "./duration.ts";
@@ -41,7 +41,7 @@ describe("parseDuration", () => {
     "Infinitys",
     "NaNs",
     "0x1s",
-  ])("refuses %j, which is no duration", (text) => {
+  ])("refuses %j, which is not a duration", (text) => {
     expect(parseDuration(text)).toBeUndefined();
   });
 
@@ -52,14 +52,14 @@ describe("parseDuration", () => {
     },
   );
 
-  test("refuses what is longer than a number can count exactly", () => {
+  test("refuses a duration that is too long for an exact number", () => {
     expect(parseDuration("9007199254740.991s")).toBe(MAX_MS);
     expect(parseDuration("9007199254740.992s")).toBeUndefined();
     expect(parseDuration("999999999999999d")).toBeUndefined();
     expect(parseDuration("1000000000000000ms")).toBeUndefined();
   });
 
-  test("answers any text with a whole span or not at all", () => {
+  test("gives a whole number of ms or undefined for any text", () => {
     const text = fc.oneof(fc.string(), fc.stringMatching(/^[\d.]{0,20}(ms|s|m|h|d)?$/));
     fc.assert(
       fc.property(text, (any) => {

@@ -1,4 +1,4 @@
-/** Tests of the admission: what an attempt takes, what a refused one does not, what is returned. */
+/** Tests of the admission: what an attempt takes and what is returned. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { classifyOutcome, SUCCESS } from "../../decide/outcome.ts";
@@ -60,7 +60,7 @@ describe("a refused or held attempt", () => {
         const { admission, random } = played;
         const { breaker, throttle } = admission.guards;
         const now = played.now + laterMs;
-        // Time passes first, in every guard, so that only what is spent can differ.
+        // Time passes first in every guard, so only what is spent can differ.
         admission.check(applicant, breaker, now);
         viewAt(played, now);
         const before = stateOf(played);
@@ -86,7 +86,7 @@ describe("a refused or held attempt", () => {
     return { ...rest, saved: { ...saved, throttle: null } };
   }
 
-  test("leaves the permits that others hold as they are: check is as free as enter", () => {
+  test("does not change the permits of others: check is as free as enter", () => {
     const admission = admissionOf({ ...ALL_GUARDS, rate: RATE });
     entered(admission, FIRST, T0);
     const before = stateOf({ admission, whole: undefined });
@@ -107,7 +107,7 @@ describe("a refused or held attempt", () => {
     expect(random.draws).toBe(1);
   });
 
-  test("a patient one rests for a second after the throttle has refused it; a fail-fast one ends", () => {
+  test("a patient one waits for a second after the throttle has refused it; a fail-fast one ends", () => {
     const admission = throttled(
       admissionOf({ throttle: ALL_GUARDS.throttle }, undefined, always(0)),
       T0,
@@ -117,7 +117,7 @@ describe("a refused or held attempt", () => {
     expect(admission.enter(patiently(FIRST), undefined, T0)).toBeUndefined();
     expect([admission.refusal, admission.heldBy]).toEqual(["hold", "throttle"]);
     expect(admission.heldUntil).toBe(T0 + THROTTLE_RECHECK_MS);
-    // The throttle is asked once, not by every patient call.
+    // The throttle decides once, not for every patient call.
     const share = rejectShare(admission.guards.throttle as never, T0);
     expect(admission.enter(patiently(FIRST), undefined, T0 + 999)).toBeUndefined();
     expect(rejectShare(admission.guards.throttle as never, T0 + 999)).toBe(share);
@@ -126,7 +126,7 @@ describe("a refused or held attempt", () => {
   });
 });
 
-describe("giving back", () => {
+describe("returning", () => {
   test("at the same instant restores every guard exactly", () => {
     fc.assert(
       fc.property(anySetup, fc.nat(3000), anyApplicant, (setup, laterMs, applicant) => {
@@ -140,7 +140,7 @@ describe("giving back", () => {
         fc.pre(permit !== undefined);
         admission.handBack(permit as Permit, breaker, now);
         expect(viewAt(played, now)).toEqual(before);
-        // The next attempt gets the same draw: one seed gives one history.
+        // The next attempt gets the same draw, so a seed gives one result.
         const draws = random.draws;
         const again = admission.enter(applicant, breaker, now);
         expect(again?.draw).toBe(permit?.draw);
@@ -150,8 +150,8 @@ describe("giving back", () => {
   });
 
   test("later never leaves more capacity than if the permit had not been taken", () => {
-    // Shorter than the open span: a probe that is silent for longer has lost its slot to the next.
-    // Others are impatient: a trial that one gets in the place of a token evens out only later.
+    // Shorter than the open duration: a probe that takes longer loses its slot to the next.
+    // The others fail fast: a trial instead of a token would make a temporary difference.
     const anyOther = anyApplicant.map((applicant) => ({ ...applicant, patient: false }));
     const anyOthers = fc.array(fc.tuple(fc.nat(300), anyOther), { maxLength: 8 });
     fc.assert(
@@ -175,7 +175,7 @@ describe("giving back", () => {
     );
   });
 
-  test("draws that were handed back are used again, the latest first", () => {
+  test("returned draws are used again, the latest first", () => {
     let next = 0;
     const random = { next: () => ++next / 10, fork: () => random };
     const admission = admissionOf({ throttle: ALL_GUARDS.throttle }, undefined, random);
@@ -198,7 +198,7 @@ describe("hedges", () => {
     expect(tokensOf(retryBudget)).toBe(14);
   });
 
-  test("a winning hedge's token is not returned, a winning retry's is", () => {
+  test("the token of a winning hedge is not returned, that of a winning retry is", () => {
     const budgets: RetryBudgetOptions[] = [
       { ...TOKENS, refillPerSuccess: 0 },
       { ...RATIO_BUDGET_DEFAULTS, ratio: 0, minPerSecond: 0.2 },
@@ -216,7 +216,7 @@ describe("hedges", () => {
     }
   });
 
-  test("a bucket for two pays for two hedges, however many of them win", () => {
+  test("a bucket for two hedges pays for two hedges, however many of them win", () => {
     for (const applicant of [HEDGE, patiently(HEDGE)]) {
       const admission = admissionOf({ retryBudget: { ...TOKENS, refillPerSuccess: 0 } });
       let sent = 0;
@@ -242,8 +242,8 @@ test("a cold throttle sends 100 parallel first calls to a healthy server, and af
   }
 });
 
-describe("after a gate lifts", () => {
-  /** In flight, at each step, when every call that may go does and the oldest then succeeds. */
+describe("after a gate ends", () => {
+  /** Calls in flight at each step, if every admitted call starts and the oldest then succeeds. */
   function ramped(admission: Admission, from: number): number[] {
     const permits: Permit[] = [];
     const sizes: number[] = [];
@@ -263,7 +263,7 @@ describe("after a gate lifts", () => {
     { retryAfterGate: {}, concurrency: { algorithm: "FIXED", max: 5 } },
   ] as const;
 
-  test.each(documents)("one call goes and the others follow one by one: %j", (document) => {
+  test.each(documents)("one call starts and the others follow one by one: %j", (document) => {
     const destination = resolveDestination(document);
     const admission = admissionOf(guardOptionsOf(destination), destination.retryAfterGate);
     leave(admission, entered(admission, FIRST, T0), askedFor(2000), T0);
@@ -274,7 +274,7 @@ describe("after a gate lifts", () => {
     expect(ramped(admission, T0 + 2000)).toEqual(grown);
   });
 
-  test("a clock that was set back by an hour holds nothing for an hour", () => {
+  test("a clock set back by an hour holds nothing for an hour", () => {
     const admission = throttled(
       admissionOf({ throttle: ALL_GUARDS.throttle }, { maxGateMs: 5000 }, always(0)),
       T0,
@@ -290,7 +290,7 @@ describe("after a gate lifts", () => {
 });
 
 describe("leaving", () => {
-  test("a breaker that closes begins a ramp; the breaker of one key does not", () => {
+  test("a breaker that closes starts a ramp; the breaker of one key does not", () => {
     const { breaker: breakerOptions, concurrency } = ALL_GUARDS;
     const admission = admissionOf({ breaker: breakerOptions, concurrency }, undefined, always(0.5));
     const keyed = createBreaker(breakerOptions, T0);
@@ -308,7 +308,7 @@ describe("leaving", () => {
     }
   });
 
-  test("an aborted attempt frees its slot and says nothing about the other side", () => {
+  test("an aborted attempt frees its slot and says nothing about the server", () => {
     const admission = admissionOf({ ...ALL_GUARDS, retryBudget: TOKENS }, { maxGateMs: 5000 });
     const permit = entered(admission, RETRY, T0);
     const { throttle, breaker, latency, concurrency } = admission.guards;
@@ -321,7 +321,7 @@ describe("leaving", () => {
     expect(tokensOf(admission.guards.retryBudget)).toBe(14);
   });
 
-  test("a Retry-After on a response that the policy does not retry holds nobody", () => {
+  test("a Retry-After on a response that is not retried holds no call", () => {
     const admission = admissionOf({}, { maxGateMs: 5000 });
     const policy = resolvePolicy({ retryableStatusCodes: [503] });
     const outcome = askedFor(2000);
@@ -353,7 +353,7 @@ describe("leaving", () => {
 describe("a destination whose only guard is a breaker", () => {
   const bare = () => admissionOf({ breaker: ALL_GUARDS.breaker }, undefined, always(0.5));
 
-  test("lets a first attempt pass without a permit while the breaker is closed", () => {
+  test("admits a first attempt without a permit while the breaker is closed", () => {
     const admission = bare();
     const { breaker } = admission.guards;
     if (breaker === undefined) throw new Error("it has a breaker");
@@ -365,7 +365,7 @@ describe("a destination whose only guard is a breaker", () => {
     expect(admission.enterOnlyBreaker(undefined)).toBe(0);
   });
 
-  test("tells the breaker and the latency of successes no later than when they are read", () => {
+  test("reports successes to the breaker and the latency before these are read", () => {
     const admission = bare();
     const { breaker } = admission.guards;
     if (breaker === undefined) throw new Error("it has a breaker");
@@ -401,7 +401,7 @@ describe("a destination whose only guard is a breaker", () => {
     expect(latencyCalls(admission.guards.latency, T0 + 1)).toBe(12);
   });
 
-  test("has no such way past a pause, a gate or another guard", () => {
+  test("requires a permit if there is a pause, a gate or another guard", () => {
     const admission = bare();
     const { breaker } = admission.guards;
     admission.pausedUntil = Number.POSITIVE_INFINITY;
@@ -423,7 +423,7 @@ describe("a destination whose only guard is a breaker", () => {
     expect(admissionOf({ breaker: guards.breaker }, { maxGateMs: 1 }).hasOnlyBreaker).toBe(false);
   });
 
-  test("has a permit's way again after its guards were replaced by others", () => {
+  test("requires a permit again after its guards were replaced", () => {
     const admission = bare();
     replaceGuards(admission, createGuards(ALL_GUARDS, T0), undefined);
     expect(admission.hasOnlyBreaker).toBe(false);

@@ -1,4 +1,4 @@
-/** Tests of the waiting calls: who goes when, in which order, and at what cost. */
+/** Tests of waiting calls: order, cost, wakes and the queue. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { classifyOutcome, type Outcome, SUCCESS } from "../../decide/outcome.ts";
@@ -36,7 +36,7 @@ const slots = (max: number, queue = 0): ConcurrencyOptions => ({
   queue,
 });
 
-/** A face that does as little as a face can: it notes what became of each call. */
+/** A minimal caller of the queue: it records what happens to each call. */
 class Face {
   readonly waiting: WaitingCalls<string>;
   readonly entries = new Map<string, WaitingEntry<string>>();
@@ -46,7 +46,7 @@ class Face {
   readonly late = new Set<string>();
   /** Calls of `admission.enter`. */
   enters = 0;
-  /** Called once a call has been admitted. */
+  /** Called after a call has been admitted. */
   onAdmitted: (call: string, now: number) => void = () => undefined;
   readonly admission: Admission;
 
@@ -70,7 +70,7 @@ class Face {
     this.onAdmitted(call, now);
   }
 
-  /** A call comes. It goes, waits or is refused; if waiting has an end now, it wakes. */
+  /** A call arrives. It starts, waits or is refused; if its wait already has an end, the queue wakes. */
   arrive(call: string, applicant: AdmissionRequest, now: number, breaker?: Breaker): void {
     const { admission, waiting } = this;
     const asked = breaker ?? admission.guards.breaker;
@@ -103,7 +103,7 @@ class Face {
     this.waiting.remove(this.entries.get(call) as WaitingEntry<string>);
   }
 
-  /** What has happened since the last time. */
+  /** What has happened since the last call of this function. */
   get news(): string[] {
     return this.log.splice(0);
   }
@@ -113,7 +113,7 @@ const names = (letter: string, count: number) =>
   Array.from({ length: count }, (_, n) => `${letter}${n}`);
 
 describe("order", () => {
-  test("calls of a lane go in the order in which they came, whatever is removed and whatever ends", () => {
+  test("calls of a lane start in order of arrival, whatever is removed and whatever ends", () => {
     const anySteps = fc.array(fc.tuple(fc.nat(3), fc.nat(40), fc.nat(20)), { maxLength: 80 });
     fc.assert(
       fc.property(anySteps, (steps) => {
@@ -145,7 +145,7 @@ describe("order", () => {
         }
         const left = [...face.entries.values()].filter(({ isWaiting }) => isWaiting);
         expect(waiting.size).toBe(left.length);
-        // Nothing waits while it could go.
+        // No call waits that could start.
         if (waiting.size > 0) {
           waiting.wake(now);
           expect(face.news).toEqual([]);
@@ -156,7 +156,7 @@ describe("order", () => {
     );
   });
 
-  test("after a wake nothing waits at the head of a lane that could go", () => {
+  test("after a wake no call at the head of a lane waits that could start", () => {
     const anySteps = fc.array(fc.tuple(fc.nat(5), fc.nat(4), fc.nat(900)), { maxLength: 60 });
     const kinds = [FIRST, RETRY, patiently(FIRST), patiently(RETRY)];
     const retryBudget = { ...TOKEN_BUDGET_DEFAULTS, maxTokens: 28 };
@@ -207,7 +207,7 @@ describe("order", () => {
   test("a held retry does not block first attempts", () => {
     const retryBudget = { ...TOKEN_BUDGET_DEFAULTS, maxTokens: 14 };
     const face = new Face(admissionOf({ retryBudget, concurrency: slots(9) }));
-    // The only token, the trial of this second, and one that waits for the next second's.
+    // The only token, the trial of this second, and a call that waits for the next trial.
     for (const call of names("r", 3)) face.arrive(call, patiently(RETRY), T0);
     for (const call of names("f", 3)) face.arrive(call, FIRST, T0);
     expect(face.news).toEqual(["r0", "r1", "f0", "f1", "f2"]);
@@ -216,7 +216,7 @@ describe("order", () => {
     expect(face.news).toEqual(["r2"]);
   });
 
-  test("a call that waits only behind others is held by what holds them, until now", () => {
+  test("a call that only waits behind others has their hold, until now", () => {
     const retryBudget = { ...TOKEN_BUDGET_DEFAULTS, maxTokens: 14 };
     const { admission, waiting } = new Face(admissionOf({ retryBudget, concurrency: slots(9) }));
     entered(admission, RETRY, T0);
@@ -230,7 +230,7 @@ describe("order", () => {
     expect(admission.heldUntil).toBe(T0);
   });
 
-  test("the oldest call goes first, of all lanes that are not held", () => {
+  test("the oldest call of all lanes that are not held starts first", () => {
     const face = new Face(admissionOf({ concurrency: slots(1, 9) }));
     face.arrive("a", FIRST, T0);
     face.arrive("b", RETRY, T0);
@@ -240,7 +240,7 @@ describe("order", () => {
     expect(face.news).toEqual(["a", "b", "c", "d"]);
   });
 
-  test("calls with breakers of their own wait in lanes of their own", () => {
+  test("calls with different breakers wait in different lanes", () => {
     const { breaker: options } = ALL_GUARDS;
     const face = new Face(admissionOf({ breaker: options, rate: { perSecond: 1, burst: 1 } }));
     const [sick, well] = [createBreaker(options, T0), createBreaker(options, T0)];
@@ -259,7 +259,7 @@ describe("order", () => {
 });
 
 describe("cost", () => {
-  test("10,000 calls held by a rate of 1,000 a second need about two enters each", () => {
+  test("10,000 calls held by a rate of 1,000 per second need about two enters each", () => {
     const face = new Face(admissionOf({ rate: { perSecond: 1000, burst: 1 } }));
     const { waiting } = face;
     for (const call of names("c", 10_000)) face.arrive(call, FIRST, T0);
@@ -283,7 +283,7 @@ describe("cost", () => {
     expect(face.enters).toBeLessThan(2 * 10_000 + 10);
   });
 
-  test("a thousand keys whose calls one guard holds are asked for once, not a thousand times", () => {
+  test("a thousand keys held by one guard are checked once, not a thousand times", () => {
     const { breaker: options } = ALL_GUARDS;
     const face = new Face(admissionOf({ rate: { perSecond: 1000, burst: 1 } }));
     const { waiting } = face;
@@ -295,7 +295,7 @@ describe("cost", () => {
     expect(face.enters).toBeLessThan(2 * 1000 + 10);
   });
 
-  test("a thousand keys whose circuits are open are not asked for before one of them changes", () => {
+  test("a thousand keys with open circuits are not checked before one of them changes", () => {
     const { breaker: options } = ALL_GUARDS;
     const face = new Face(admissionOf({}));
     const breakers = names("k", 1000).map(() => createBreaker(options, T0));
@@ -311,13 +311,13 @@ describe("cost", () => {
     face.waiting.wake(T0 + 1);
     face.waiting.wake(T0 + 5001);
     expect(face.news).toEqual(["k500", "k0", "k1"]);
-    // An hour back: what is left of each opening still holds, and no more than that.
+    // One hour back: the rest of each opening still holds, and no more than that.
     face.waiting.wake(T0 - 3_600_000);
     expect(face.news).toEqual([]);
     expect(face.waiting.wakeAt).toBe(T0 - 3_600_000 + 5002);
   });
 
-  test("removing one of many asks no guard and walks no list", () => {
+  test("removing one of many checks no guard and searches no list", () => {
     const face = new Face(admissionOf({ rate: { perSecond: 1, burst: 1 } }));
     for (const call of names("c", 2000)) face.arrive(call, FIRST, T0);
     face.enters = 0;
@@ -373,7 +373,7 @@ describe("wakes", () => {
     expect(face.waiting.wakeAt).toBeGreaterThan(T0 + 1);
   });
 
-  test("a call whose time is over is skipped, and the next one goes", () => {
+  test("a call whose time is over is skipped, and the next one starts", () => {
     const face = new Face(admissionOf({ concurrency: slots(1, 9) }));
     for (const call of ["a", "b", "c"]) face.arrive(call, FIRST, T0);
     face.late.add("b");
@@ -381,7 +381,7 @@ describe("wakes", () => {
     expect(face.news).toEqual(["a", "b late", "c"]);
   });
 
-  test("a call that ends before `admitted` returns makes room for the next, in order", () => {
+  test("a call that ends before `admitted` returns lets the next one start, in order", () => {
     const face = new Face(admissionOf({ concurrency: slots(1, 5000) }));
     const calls = names("c", 3000);
     for (const call of calls) face.arrive(call, FIRST, T0);
@@ -402,7 +402,7 @@ describe("wakes", () => {
     expect(face.news).toEqual(["a", "b", "c", "d"]);
   });
 
-  test("a face that throws does not stop later wakes", () => {
+  test("a handler that throws does not stop later wakes", () => {
     const face = new Face(admissionOf({ concurrency: slots(1, 9) }));
     for (const call of ["a", "b", "c"]) face.arrive(call, FIRST, T0);
     face.onAdmitted = () => {
@@ -414,7 +414,7 @@ describe("wakes", () => {
     expect(face.news).toEqual(["a", "b", "c"]);
   });
 
-  test("a Retry-After that lifts lets one call go, and the others follow one by one", () => {
+  test("after a Retry-After ends one call starts, and the others follow one by one", () => {
     const options = { concurrency: slots(100, 100) };
     const face = new Face(admissionOf(options, { maxGateMs: 300_000 }));
     face.arrive("a", FIRST, T0);
@@ -429,7 +429,7 @@ describe("wakes", () => {
     expect(face.news).toEqual(["c3", "c4"]);
   });
 
-  test("the throttle draws for each call when it wakes: patient ones rest, the others are refused", () => {
+  test("the throttle draws for each call when it wakes: patient ones wait, the others are refused", () => {
     const rate = { perSecond: 1, burst: 4 };
     const face = new Face(
       admissionOf({ throttle: ALL_GUARDS.throttle, rate }, undefined, always(0)),
@@ -446,7 +446,7 @@ describe("wakes", () => {
 });
 
 describe("the queue", () => {
-  test("bounds only fail-fast calls that wait for a slot", () => {
+  test("limits only fail-fast calls that wait for a slot", () => {
     const face = new Face(admissionOf({ concurrency: slots(1, 2) }));
     face.arrive("a", FIRST, T0);
     for (const call of names("p", 5)) face.arrive(call, patiently(FIRST), T0);
@@ -459,7 +459,7 @@ describe("the queue", () => {
     expect(face.waiting.size).toBe(7);
   });
 
-  test("does not bound calls that another guard holds", () => {
+  test("does not limit calls that another guard holds", () => {
     const face = new Face(
       admissionOf({ concurrency: slots(1, 0), rate: { perSecond: 1, burst: 1 } }),
     );
@@ -470,7 +470,7 @@ describe("the queue", () => {
     expect(face.news).toEqual(["f4 overload"]);
   });
 
-  test("has room again for each call that has gone", () => {
+  test("has space again for each call that has started", () => {
     const face = new Face(admissionOf({ concurrency: slots(1, 1) }));
     face.arrive("f0", FIRST, T0);
     for (let n = 1; n < 20; n++) {
@@ -482,7 +482,7 @@ describe("the queue", () => {
   });
 });
 
-test("a retry that no slot is ever free for is refused, not held", () => {
+test("a retry that can never get a slot is refused, not held", () => {
   const concurrency = { ...slots(4), maxRetries: 0 };
   const face = new Face(admissionOf({ concurrency, rate: { perSecond: 1, burst: 1 } }));
   face.arrive("a", FIRST, T0);
