@@ -192,17 +192,17 @@ describe("opening", () => {
 
 describe("the open duration", () => {
   test("is 5 s plus or minus a fifth, and no call enters before it is over", () => {
-    for (const [draw, spanMs] of [
+    for (const [draw, openDurationMs] of [
       [0, 4000],
       [0.5, 5000],
       [0.9999999, 6000],
     ] as const) {
       const breaker = breakerOf({ minCalls: 1 });
       leaveBreaker(breaker, T0, enterBreaker(breaker, T0), "failure", 1, () => draw);
-      expect(openUntil(breaker, T0)).toBe(T0 + spanMs);
-      expect(breakerReadyAt(breaker, T0)).toBe(T0 + spanMs);
-      expect(enterBreaker(breaker, T0 + spanMs - 1)).toBe(0);
-      expect(enterBreaker(breaker, T0 + spanMs)).toBeGreaterThan(0);
+      expect(openUntil(breaker, T0)).toBe(T0 + openDurationMs);
+      expect(breakerReadyAt(breaker, T0)).toBe(T0 + openDurationMs);
+      expect(enterBreaker(breaker, T0 + openDurationMs - 1)).toBe(0);
+      expect(enterBreaker(breaker, T0 + openDurationMs)).toBeGreaterThan(0);
     }
   });
 

@@ -6,7 +6,7 @@ import {
   createEstimate,
   type LimitAlgorithm,
   type LimitEstimate,
-  noteCall,
+  recordCall,
 } from "./limit-algorithms.ts";
 
 const T0 = 1_700_000_000_000;
@@ -25,9 +25,9 @@ function fed(algorithm: LimitAlgorithm, max = 200) {
   let now = T0;
   const feed = ({ rttMs, inFlight = estimate.limit, calls = 10, drops = 0 }: Sample) => {
     now += 1000;
-    for (let n = 0; n < drops; n++) noteCall(estimate, now - 1, inFlight, 1, true);
-    for (let n = 1; n < calls; n++) noteCall(estimate, now - 1, inFlight, rttMs, false);
-    noteCall(estimate, now, inFlight, rttMs, false);
+    for (let n = 0; n < drops; n++) recordCall(estimate, now - 1, inFlight, 1, true);
+    for (let n = 1; n < calls; n++) recordCall(estimate, now - 1, inFlight, rttMs, false);
+    recordCall(estimate, now, inFlight, rttMs, false);
     return estimate.limit;
   };
   return { estimate, feed };
@@ -44,7 +44,7 @@ describe("AIMD", () => {
   const step = (limit: number, inFlight: number, rttMs: number, dropped: boolean) => {
     const estimate = createEstimate("AIMD", 200, T0);
     estimate.limit = limit;
-    noteCall(estimate, T0, inFlight, rttMs, dropped);
+    recordCall(estimate, T0, inFlight, rttMs, dropped);
     return estimate.limit;
   };
 
@@ -63,9 +63,9 @@ describe("AIMD", () => {
   test("falls once per round trip: a call sent before a cut says nothing about the new limit", () => {
     const estimate = createEstimate("AIMD", 200, T0);
     estimate.limit = 100;
-    for (let n = 0; n < 50; n++) noteCall(estimate, T0 + n, 50, 50, true);
+    for (let n = 0; n < 50; n++) recordCall(estimate, T0 + n, 50, 50, true);
     expect(estimate.limit).toBe(90);
-    noteCall(estimate, T0 + 50, 50, 50, true);
+    recordCall(estimate, T0 + 50, 50, 50, true);
     expect(estimate.limit).toBe(81);
   });
 
@@ -74,7 +74,7 @@ describe("AIMD", () => {
     const random = seededRandom("aimd");
     // 40 concurrent calls of 50 ms; the next call replaces each ended one.
     for (let n = 0; n < 40_000; n++) {
-      noteCall(estimate, T0 + (n * 50) / 40, 40, 50, random.next() < 0.3);
+      recordCall(estimate, T0 + (n * 50) / 40, 40, 50, random.next() < 0.3);
       if (n > 4000) expect(estimate.limit).toBeGreaterThanOrEqual(40);
     }
   });
@@ -85,11 +85,11 @@ describe("samples", () => {
     const { estimate, feed } = fed("GRADIENT");
     feed({ rttMs: 100, calls: 9 });
     expect(estimate.limit).toBe(20);
-    noteCall(estimate, T0 + 1001, 20, 100, false);
+    recordCall(estimate, T0 + 1001, 20, 100, false);
     expect(estimate.limit).toBeCloseTo(20.8, 10);
-    for (let n = 0; n < 500; n++) noteCall(estimate, T0 + 2000, 20, 100, false);
+    for (let n = 0; n < 500; n++) recordCall(estimate, T0 + 2000, 20, 100, false);
     expect(estimate.limit).toBeCloseTo(20.8, 10);
-    noteCall(estimate, T0 + 2001, 21, 100, false);
+    recordCall(estimate, T0 + 2001, 21, 100, false);
     expect(estimate.limit).toBeCloseTo(21.6, 10);
   });
 
@@ -103,8 +103,8 @@ describe("samples", () => {
 
   test("the maximum of calls in flight in a sample decides whether the limit was used", () => {
     const { estimate } = fed("GRADIENT");
-    for (let n = 0; n < 9; n++) noteCall(estimate, T0 + 500, n === 3 ? 10 : 1, 100, false);
-    noteCall(estimate, T0 + 1000, 1, 100, false);
+    for (let n = 0; n < 9; n++) recordCall(estimate, T0 + 500, n === 3 ? 10 : 1, 100, false);
+    recordCall(estimate, T0 + 1000, 1, 100, false);
     expect(estimate.limit).toBeCloseTo(20.8, 10);
   });
 
@@ -125,9 +125,9 @@ describe("samples", () => {
 
   test("a clock set back restarts the sample's second", () => {
     const estimate = createEstimate("GRADIENT", 200, T0);
-    for (let n = 0; n < 20; n++) noteCall(estimate, T0 - 60_000, 20, 100, false);
+    for (let n = 0; n < 20; n++) recordCall(estimate, T0 - 60_000, 20, 100, false);
     expect(estimate.limit).toBe(20);
-    noteCall(estimate, T0 - 59_000, 20, 100, false);
+    recordCall(estimate, T0 - 59_000, 20, 100, false);
     expect(estimate.limit).toBeCloseTo(20.8, 10);
   });
 });
@@ -220,7 +220,7 @@ describe("VEGAS", () => {
     ] as const) {
       const estimate = createEstimate("VEGAS", 1, T0 + ms);
       const feedOnce = (n: number, rttMs: number) => {
-        for (let k = 0; k < 10; k++) noteCall(estimate, T0 + ms + 1000 * n, 1, rttMs, false);
+        for (let k = 0; k < 10; k++) recordCall(estimate, T0 + ms + 1000 * n, 1, rttMs, false);
       };
       for (let n = 1; n < samples; n++) feedOnce(n, 100);
       feedOnce(samples, 300);
@@ -244,7 +244,7 @@ test("no algorithm leaves the range 1 to max, for any calls", () => {
       let now = T0;
       for (const { gapMs, rttMs, inFlight, dropped } of calls) {
         now += gapMs;
-        for (let n = 0; n < 10; n++) noteCall(estimate, now, inFlight, rttMs, dropped);
+        for (let n = 0; n < 10; n++) recordCall(estimate, now, inFlight, rttMs, dropped);
         expect(estimate.limit).toBeGreaterThanOrEqual(1);
         expect(estimate.limit).toBeLessThanOrEqual(max);
       }

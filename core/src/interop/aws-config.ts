@@ -12,13 +12,13 @@ import { type Policy, type PolicyDocument, resolvePolicy } from "../policy/polic
 import { awsAdaptive, awsLegacy, awsStandard } from "./catalog/aws.ts";
 import type { CatalogEntry } from "./catalog/entry.ts";
 import {
+  addLostNote,
+  clampWithNote,
   type DestinationParts,
   type Imported,
   imported,
-  noteLost,
   readText,
   refuse,
-  within,
 } from "./foreign.ts";
 import { type IniSection, parseIni } from "./ini.ts";
 
@@ -101,7 +101,7 @@ function readAttempts(value: string | undefined, fallback: number, notes: string
   if (!/^\d{1,9}$/.test(value) || Number(value) === 0) {
     refuse("max_attempts", "a whole number of at least 1", value);
   }
-  return within(notes, "max_attempts", Number(value), [1, 1000]);
+  return clampWithNote(notes, "max_attempts", Number(value), [1, 1000]);
 }
 
 /** Writes the section of one profile; throws only for a bad policy. */
@@ -115,8 +115,8 @@ export function exportAws(
   const notes: string[] = [];
   noteConstants(notes, mode, policy);
   noteBudget(notes, mode, destination);
-  noteLost(notes, "AWS", destination, ["description", "retryBudget", "rate"]);
-  noteLost(notes, "AWS's rate", destination.rate || {}, ["adaptive"]);
+  addLostNote(notes, "AWS", destination, ["description", "retryBudget", "rate"]);
+  addLostNote(notes, "AWS's rate", destination.rate || {}, ["adaptive"]);
   const heading = profile === "default" ? "default" : `profile ${quoteName(profile)}`;
   const lines = [`[${heading}]`, `retry_mode = ${mode}`, `max_attempts = ${policy.maxAttempts}`];
   return { text: `${lines.join("\n")}\n`, notes };

@@ -24,14 +24,14 @@ interface Condition {
 }
 
 /** What Envoy counts as no response: reset, refused, timed out, or never connected. */
-export const NO_ANSWER: readonly ErrorClass[] = ["timeout", "connect", "reset", "protocol"];
+export const NO_RESPONSE: readonly ErrorClass[] = ["timeout", "connect", "reset", "protocol"];
 
 export const SERVER_ERRORS: readonly number[] = statusRange(500, 599);
 
 const CONDITIONS: Readonly<Record<string, Condition>> = {
-  "5xx": { statuses: SERVER_ERRORS, errors: NO_ANSWER },
-  "gateway-error": { statuses: [502, 503, 504], errors: NO_ANSWER },
-  reset: { errors: NO_ANSWER },
+  "5xx": { statuses: SERVER_ERRORS, errors: NO_RESPONSE },
+  "gateway-error": { statuses: [502, 503, 504], errors: NO_RESPONSE },
+  reset: { errors: NO_RESPONSE },
   "reset-before-request": {
     errors: ["connect"],
     note: "reset-before-request became connect: Redrive repeats calls that were certainly not sent.",

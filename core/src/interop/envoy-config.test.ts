@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { statusRange } from "../policy/status-range.ts";
 import { catalogEntry } from "./catalog/catalog.ts";
 import { importEnvoy } from "./envoy-config.ts";
-import { expectImportOrRefusal, spoiled } from "./foreign.testing.ts";
+import { expectImportOrRefusal, withBadValue } from "./foreign.testing.ts";
 
 const retry_policy = {
   retry_on: "connect-failure, refused-stream,unavailable,retriable-status-codes",
@@ -201,7 +201,12 @@ describe("refusals name the field and quote the value", () => {
   });
 
   test("any value gives an import or INVALID_IMPORT", () => {
-    const anything = fc.oneof(fc.anything(), fc.jsonValue(), spoiled(route), spoiled(retry_policy));
+    const anything = fc.oneof(
+      fc.anything(),
+      fc.jsonValue(),
+      withBadValue(route),
+      withBadValue(retry_policy),
+    );
     fc.assert(fc.property(anything, (any) => expectImportOrRefusal(() => importEnvoy(any))));
   });
 });

@@ -8,19 +8,19 @@ import type { PolicyDocument } from "../policy/policy.ts";
 import { readConditions, retriedBy, sorted } from "./envoy-conditions.ts";
 import { readCircuitBreakers } from "./envoy-guards.ts";
 import {
+  clampWithNote,
   type DestinationParts,
   type Imported,
   imported,
   isSet,
   type Part,
+  readInteger,
   readList,
   readObject,
   readPositiveSeconds,
   readSeconds,
   readText,
-  readWhole,
   refuse,
-  within,
 } from "./foreign.ts";
 import { fieldOf, numberOf } from "./proto-json.ts";
 
@@ -77,12 +77,12 @@ function readAttempts(retry: Part, notes: string[]): number {
     notes.push("Without retry_on Envoy retries nothing.");
     return 1;
   }
-  return within(notes, "num_retries", readRetries(retry), [0, 999]) + 1;
+  return clampWithNote(notes, "num_retries", readRetries(retry), [0, 999]) + 1;
 }
 
 function readRetries(retry: Part): number {
   const value = numberOf(fieldOf(retry, "num_retries"));
-  return isSet(value) ? readWhole(value, "num_retries", 0) : ENVOY_DEFAULTS.numRetries;
+  return isSet(value) ? readInteger(value, "num_retries", 0) : ENVOY_DEFAULTS.numRetries;
 }
 
 type RetriedFields = Pick<
@@ -114,7 +114,7 @@ function readStatuses(retry: Part): readonly number[] {
   const value = fieldOf(retry, "retriable_status_codes");
   if (!isSet(value)) return [];
   return readList(value, "retriable_status_codes").map((status, index) =>
-    readWhole(status, `retriable_status_codes[${index}]`, 0),
+    readInteger(status, `retriable_status_codes[${index}]`, 0),
   );
 }
 
@@ -148,13 +148,13 @@ function readTimes(route: Part, retry: Part, notes: string[]): Times {
   if (!hedges || perTryMs === 0 || readRetries(retry) === 0) {
     const tryMs = perTryMs === 0 ? wholeCallMs : perTryMs;
     const range = [100, MAX_ATTEMPT_MS] as const;
-    const attemptTimeoutMs = within(notes, "per_try_timeout in ms", tryMs, range);
+    const attemptTimeoutMs = clampWithNote(notes, "per_try_timeout in ms", tryMs, range);
     return { policy: { totalBudgetMs, attemptTimeoutMs }, hedge: {} };
   }
   notes.push(
     "Envoy counts a hedge as a retry; here each attempt may have one, and it does not count.",
   );
-  const after = within(notes, "per_try_timeout in ms", perTryMs, [1, MAX_ATTEMPT_MS]);
+  const after = clampWithNote(notes, "per_try_timeout in ms", perTryMs, [1, MAX_ATTEMPT_MS]);
   return {
     policy: { totalBudgetMs, attemptTimeoutMs: wholeCallMs },
     hedge: { hedge: { after, max: 1 } },
@@ -165,7 +165,7 @@ function readTimeout(route: Part, notes: string[]): number {
   const value = fieldOf(route, "timeout");
   if (!isSet(value)) return ENVOY_DEFAULTS.timeoutMs;
   const timeoutMs = readSeconds(value, "timeout");
-  if (timeoutMs > 0) return within(notes, "timeout in ms", timeoutMs, [1, YEAR_MS]);
+  if (timeoutMs > 0) return clampWithNote(notes, "timeout in ms", timeoutMs, [1, YEAR_MS]);
   notes.push("A timeout of 0 s means none in Envoy; a year, the maximum here, replaces it.");
   return YEAR_MS;
 }
@@ -201,5 +201,5 @@ function readRateLimited(retry: Part, notes: string[]): PolicyDocument {
   const maxMs = isSet(max)
     ? readPositiveSeconds(max, "rate_limited_retry_back_off.max_interval")
     : ENVOY_DEFAULTS.maxResetIntervalMs;
-  return { maxRetryAfterMs: within(notes, "max_interval in ms", maxMs, [0, YEAR_MS]) };
+  return { maxRetryAfterMs: clampWithNote(notes, "max_interval in ms", maxMs, [0, YEAR_MS]) };
 }

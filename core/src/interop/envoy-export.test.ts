@@ -8,7 +8,7 @@ import { statusRange } from "../policy/status-range.ts";
 import { importEnvoy } from "./envoy-config.ts";
 import { exportEnvoy } from "./envoy-export.ts";
 
-const NO_ANSWER: readonly ErrorClass[] = ["timeout", "connect", "reset", "protocol"];
+const NO_RESPONSE: readonly ErrorClass[] = ["timeout", "connect", "reset", "protocol"];
 const CODES: readonly GrpcCode[] = [
   "DEADLINE_EXCEEDED",
   "RESOURCE_EXHAUSTED",
@@ -29,7 +29,7 @@ const expressible: fc.Arbitrary<PolicyDocument> = fc
       ["connect"],
       ["protocol"],
       ["connect", "protocol"],
-      NO_ANSWER,
+      NO_RESPONSE,
     ),
     statuses: fc.oneof(
       fc.constant(statusRange(500, 599)),

@@ -5,9 +5,9 @@
 
 import { type Policy, type PolicyDocument, resolvePolicy } from "../policy/policy.ts";
 import { formatSeconds } from "../time/duration.ts";
-import { conditionFor, NO_ANSWER, SERVER_ERRORS } from "./envoy-conditions.ts";
+import { conditionFor, NO_RESPONSE, SERVER_ERRORS } from "./envoy-conditions.ts";
 import { type EnvoyCircuitBreakers, writeCircuitBreakers } from "./envoy-guards.ts";
-import { type DestinationParts, noteLost } from "./foreign.ts";
+import { addLostNote, type DestinationParts } from "./foreign.ts";
 
 export interface EnvoyRetryPolicy {
   readonly retry_on: string;
@@ -50,9 +50,9 @@ export function exportEnvoy(
   const policy = resolvePolicy(document);
   const notes: string[] = [];
   const kept = Object.keys(document).filter((name) => !LOST_FIELDS.includes(name as never));
-  noteLost(notes, "Envoy", document, kept);
+  addLostNote(notes, "Envoy", document, kept);
   const parts = ["description", "idempotent", "retryBudget", "concurrency", "hedge"];
-  noteLost(notes, "Envoy", destination, parts);
+  addLostNote(notes, "Envoy", destination, parts);
   const hedgeMs = writeHedge(destination.hedge || undefined, notes);
   const config = {
     timeout: formatSeconds(policy.totalBudgetMs),
@@ -83,7 +83,7 @@ interface Conditions {
 
 function writeConditions(policy: Policy, notes: string[]): Conditions {
   const { retryableStatusCodes, retryableErrors } = policy;
-  const noAnswer = NO_ANSWER.every((name) => retryableErrors.includes(name));
+  const noAnswer = NO_RESPONSE.every((name) => retryableErrors.includes(name));
   const serverErrors = SERVER_ERRORS.every((status) => retryableStatusCodes.includes(status));
   const all = noAnswer && serverErrors;
   const statuses = retryableStatusCodes.filter((status) => !all || status < 500);
@@ -119,9 +119,9 @@ function writeCodes({ retryableGrpcCodes }: Policy, notes: string[]): readonly s
 
 /** Envoy has one curve: it doubles from the base to the maximum, with full jitter. */
 function writeBackoff(policy: Policy, notes: string[]): EnvoyRetryPolicy["retry_back_off"] {
-  const [firstMs, longestMs] = ends(policy);
+  const [firstMs, maxMs] = ends(policy);
   const doubles = policy.backoff === "EXPONENTIAL" && policy.multiplier === 2;
-  if (!doubles && firstMs !== longestMs) {
+  if (!doubles && firstMs !== maxMs) {
     notes.push("Envoy's backoff always doubles; the first wait and the maximum are kept.");
   }
   if (policy.jitterType !== "FULL")
@@ -129,15 +129,15 @@ function writeBackoff(policy: Policy, notes: string[]): EnvoyRetryPolicy["retry_
   if (firstMs === 0) notes.push("Envoy has no backoff of 0; 1 ms is written instead.");
   return {
     base_interval: formatSeconds(Math.max(1, firstMs)),
-    max_interval: formatSeconds(Math.max(1, longestMs)),
+    max_interval: formatSeconds(Math.max(1, maxMs)),
   };
 }
 
 /** The first and the maximum ceiling. */
 function ends(policy: Policy): readonly [number, number] {
   if (policy.delaysMs !== undefined) {
-    const longestMs = policy.delaysMs.reduce((longest, one) => Math.max(longest, one), 0);
-    return [policy.delaysMs[0] ?? 0, longestMs];
+    const maxMs = policy.delaysMs.reduce((longest, one) => Math.max(longest, one), 0);
+    return [policy.delaysMs[0] ?? 0, maxMs];
   }
   const { initialDelayMs, maxDelayMs, backoff } = policy;
   return [initialDelayMs, backoff === "FIXED" ? initialDelayMs : maxDelayMs];

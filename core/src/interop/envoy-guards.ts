@@ -6,14 +6,14 @@
 import type { RetryBudgetDocument } from "../guards/destination.ts";
 import { RATIO_BUDGET_DEFAULTS } from "../guards/ratio-budget.ts";
 import {
+  clampWithNote,
   type DestinationParts,
   isSet,
   type Part,
+  readInteger,
   readList,
   readObject,
-  readWhole,
   refuse,
-  within,
 } from "./foreign.ts";
 import { fieldOf, numberOf } from "./proto-json.ts";
 
@@ -66,13 +66,13 @@ function readMaxRetries(threshold: Part, notes: string[]): DestinationParts {
   const { maxRequests, maxRetries } = ENVOY_GUARD_DEFAULTS;
   const requests = readCount(threshold, "max_requests", maxRequests);
   const retries = readCount(threshold, "max_retries", maxRetries);
-  const max = within(notes, "max_requests", requests, [1, 100_000]);
+  const max = clampWithNote(notes, "max_requests", requests, [1, 100_000]);
   return {
     retryBudget: false,
     concurrency: {
       algorithm: "FIXED",
       max,
-      maxRetries: within(notes, "max_retries", retries, [0, max]),
+      maxRetries: clampWithNote(notes, "max_retries", retries, [0, max]),
     },
   };
 }
@@ -92,14 +92,14 @@ function readBudget(budget: Part, notes: string[]): DestinationParts {
     retryBudget: {
       kind: "RATIO",
       ratio: percent / 100,
-      minPerSecond: within(notes, "min_retry_concurrency", floor, [0, 1000]),
+      minPerSecond: clampWithNote(notes, "min_retry_concurrency", floor, [0, 1000]),
     },
   };
 }
 
 function readCount(part: Part, name: string, fallback: number): number {
   const value = numberOf(fieldOf(part, name));
-  return isSet(value) ? readWhole(value, name, 0) : fallback;
+  return isSet(value) ? readInteger(value, name, 0) : fallback;
 }
 
 /** Thresholds for the guards that limit retries; none if there are no such guards. */

@@ -24,7 +24,7 @@ export function expectImportOrRefusal(read: () => Imported): void {
 }
 
 /** The document with one of its values, at any depth, replaced by another. */
-export function spoiled(document: unknown): fc.Arbitrary<unknown> {
+export function withBadValue(document: unknown): fc.Arbitrary<unknown> {
   const paths = pathsOf(document);
   const values = fc.oneof(
     fc.jsonValue(),

@@ -41,7 +41,7 @@ export function readText(value: unknown, field: string): string {
 }
 
 /** An integer of at least `min`. */
-export function readWhole(value: unknown, field: string, min: number): number {
+export function readInteger(value: unknown, field: string, min: number): number {
   return Number.isSafeInteger(value) && (value as number) >= min
     ? (value as number)
     : refuse(field, `a whole number of at least ${min}`, value);
@@ -57,13 +57,13 @@ export function readPositive(value: unknown, field: string): number {
 /** A duration as protocol buffers write it in JSON, such as "0.1s"; in ms. */
 export function readSeconds(value: unknown, field: string): number {
   const isSeconds = typeof value === "string" && /\ds$/.test(value);
-  const spanMs = isSeconds ? parseDuration(value) : undefined;
-  return spanMs ?? refuse(field, 'seconds such as "0.1s", to the millisecond', value);
+  const durationMs = isSeconds ? parseDuration(value) : undefined;
+  return durationMs ?? refuse(field, 'seconds such as "0.1s", to the millisecond', value);
 }
 
 export function readPositiveSeconds(value: unknown, field: string): number {
-  const spanMs = readSeconds(value, field);
-  return spanMs > 0 ? spanMs : refuse(field, "above 0 s", value);
+  const durationMs = readSeconds(value, field);
+  return durationMs > 0 ? durationMs : refuse(field, "above 0 s", value);
 }
 
 /** JSON from protocol buffers writes an unset field as null, or not at all. */
@@ -72,7 +72,7 @@ export function isSet(value: unknown): boolean {
 }
 
 /** Clamps the value to its range; a note says so if that changed it. */
-export function within(
+export function clampWithNote(
   notes: string[],
   field: string,
   value: number,
@@ -96,7 +96,7 @@ export function imported(
 }
 
 /** Adds a note with the fields that are set but that the other system cannot express. */
-export function noteLost(
+export function addLostNote(
   notes: string[],
   system: string,
   document: object,

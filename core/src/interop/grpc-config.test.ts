@@ -1,7 +1,7 @@
 /** Tests of reading gRPC service configs: what is kept, what is noted and what is refused. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { expectImportOrRefusal, spoiled } from "./foreign.testing.ts";
+import { expectImportOrRefusal, withBadValue } from "./foreign.testing.ts";
 import { importGrpc } from "./grpc-config.ts";
 
 const retryPolicy = {
@@ -180,7 +180,7 @@ describe("refusals name the field and quote the value", () => {
   });
 
   test("any value gives an import or INVALID_IMPORT", () => {
-    const anything = fc.oneof(fc.anything(), fc.jsonValue(), spoiled(config));
+    const anything = fc.oneof(fc.anything(), fc.jsonValue(), withBadValue(config));
     fc.assert(fc.property(anything, (any) => expectImportOrRefusal(() => importGrpc(any))));
   });
 });

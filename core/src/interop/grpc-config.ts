@@ -7,20 +7,20 @@ import { RedriveError } from "../errors/errors.ts";
 import { GRPC_CODES, type GrpcCode } from "../policy/error-classes.ts";
 import type { PolicyDocument } from "../policy/policy.ts";
 import {
+  clampWithNote,
   type DestinationParts,
   type Imported,
   imported,
   isSet,
   type Part,
+  readInteger,
   readList,
   readObject,
   readPositive,
   readPositiveSeconds,
   readSeconds,
   readText,
-  readWhole,
   refuse,
-  within,
 } from "./foreign.ts";
 
 /** The method to read or write a config for; by default every method. */
@@ -170,8 +170,8 @@ function readRetry(retry: Part, field: string, notes: string[]): PolicyDocument 
   return {
     maxAttempts: readAttempts(retry["maxAttempts"], `${field}.maxAttempts`, notes),
     backoff: "EXPONENTIAL",
-    initialDelayMs: within(notes, "initialBackoff in ms", initialMs, [0, maxDelayMs]),
-    multiplier: within(notes, "backoffMultiplier", multiplier, [1, 10]),
+    initialDelayMs: clampWithNote(notes, "initialBackoff in ms", initialMs, [0, maxDelayMs]),
+    multiplier: clampWithNote(notes, "backoffMultiplier", multiplier, [1, 10]),
     maxDelayMs,
     jitterType: "PROPORTIONAL",
     jitterRatio: GRPC_JITTER_RATIO,
@@ -189,7 +189,7 @@ function readHedging(hedging: Part, field: string, notes: string[]): Policies {
   notes.push(
     "gRPC sends the next hedge at once after a non-fatal status; Redrive waits for its delay.",
   );
-  const after = within(notes, "hedgingDelay in ms", delayMs, [1, 600_000]);
+  const after = clampWithNote(notes, "hedgingDelay in ms", delayMs, [1, 600_000]);
   return {
     policy: { maxAttempts: 1, retryableGrpcCodes: codes },
     hedge: { hedge: { after, max: attempts - 1 } },
@@ -197,7 +197,7 @@ function readHedging(hedging: Part, field: string, notes: string[]): Policies {
 }
 
 function readAttempts(value: unknown, field: string, notes: string[]): number {
-  const attempts = readWhole(value, field, 2);
+  const attempts = readInteger(value, field, 2);
   if (attempts > GRPC_MAX_ATTEMPTS) {
     notes.push(`maxAttempts ${attempts} became 5, as in gRPC: no client makes more.`);
   }
@@ -233,8 +233,8 @@ function readThrottling(value: unknown, notes: string[]): Pick<DestinationParts,
   return {
     retryBudget: {
       kind: "GRPC",
-      maxTokens: within(notes, "maxTokens", thousandths(maxTokens), [1, 1000]),
-      tokenRatio: within(notes, "tokenRatio", thousandths(tokenRatio), [0.001, 1000]),
+      maxTokens: clampWithNote(notes, "maxTokens", thousandths(maxTokens), [1, 1000]),
+      tokenRatio: clampWithNote(notes, "tokenRatio", thousandths(tokenRatio), [0.001, 1000]),
     },
   };
 }

@@ -12,7 +12,7 @@ import {
   resolvePolicy,
 } from "../policy/policy.ts";
 import { formatSeconds } from "../time/duration.ts";
-import { type DestinationParts, noteLost } from "./foreign.ts";
+import { addLostNote, type DestinationParts } from "./foreign.ts";
 import { GRPC_JITTER_RATIO, GRPC_MAX_ATTEMPTS, type GrpcTarget } from "./grpc-config.ts";
 
 export interface GrpcRetryPolicy {
@@ -70,8 +70,8 @@ export function exportGrpc(
 ): GrpcExport {
   const policy = resolvePolicy(document);
   const notes: string[] = [];
-  noteLost(notes, "gRPC", document, KEPT_FIELDS);
-  noteLost(notes, "gRPC", destination, ["description", "retryBudget", "hedge"]);
+  addLostNote(notes, "gRPC", document, KEPT_FIELDS);
+  addLostNote(notes, "gRPC", destination, ["description", "retryBudget", "hedge"]);
   const method = {
     name: [target],
     timeout: formatSeconds(policy.totalBudgetMs),
@@ -126,21 +126,21 @@ function writeCurve(policy: CurvePolicy, notes: string[]): Curve {
 
 function writeList({ delaysMs }: ListPolicy, notes: string[]): Curve {
   const firstMs = delaysMs[0] ?? 0;
-  const longestMs = delaysMs.reduce((longest, one) => Math.max(longest, one), 0);
-  if (longestMs === firstMs && delaysMs.every((one) => one === firstMs)) {
+  const maxMs = delaysMs.reduce((max, one) => Math.max(max, one), 0);
+  if (maxMs === firstMs && delaysMs.every((one) => one === firstMs)) {
     return curve(firstMs, firstMs, 1, notes);
   }
   notes.push(
     "gRPC has no list of delays; a curve that doubles from the first to the maximum is written.",
   );
-  return curve(firstMs, longestMs, 2, notes);
+  return curve(firstMs, maxMs, 2, notes);
 }
 
-function curve(firstMs: number, longestMs: number, multiplier: number, notes: string[]): Curve {
+function curve(firstMs: number, maxMs: number, multiplier: number, notes: string[]): Curve {
   if (firstMs === 0) notes.push("gRPC has no backoff of 0; 1 ms is written instead.");
   return {
     initialBackoff: formatSeconds(Math.max(1, firstMs)),
-    maxBackoff: formatSeconds(Math.max(1, longestMs)),
+    maxBackoff: formatSeconds(Math.max(1, maxMs)),
     backoffMultiplier: multiplier,
   };
 }

@@ -19,8 +19,8 @@ describe("parseDuration", () => {
     ["1.5h", 5_400_000],
     ["30d", 2_592_000_000],
     ["007s", 7000],
-  ])("reads %s as %i ms", (text, spanMs) => {
-    expect(parseDuration(text)).toBe(spanMs);
+  ])("reads %s as %i ms", (text, durationMs) => {
+    expect(parseDuration(text)).toBe(durationMs);
   });
 
   test.each([
@@ -63,8 +63,10 @@ describe("parseDuration", () => {
     const text = fc.oneof(fc.string(), fc.stringMatching(/^[\d.]{0,20}(ms|s|m|h|d)?$/));
     fc.assert(
       fc.property(text, (any) => {
-        const spanMs = parseDuration(any);
-        expect(spanMs === undefined || (Number.isSafeInteger(spanMs) && spanMs >= 0)).toBe(true);
+        const durationMs = parseDuration(any);
+        expect(
+          durationMs === undefined || (Number.isSafeInteger(durationMs) && durationMs >= 0),
+        ).toBe(true);
       }),
     );
   });
@@ -78,12 +80,14 @@ describe("formatSeconds", () => {
     [100, "0.1s"],
     [1000, "1s"],
     [1250, "1.25s"],
-  ])("writes %i ms as %s", (spanMs, text) => {
-    expect(formatSeconds(spanMs)).toBe(text);
+  ])("writes %i ms as %s", (durationMs, text) => {
+    expect(formatSeconds(durationMs)).toBe(text);
   });
 
   test("writes what parseDuration reads back", () => {
     const span = fc.oneof(fc.nat(), fc.integer({ min: 0, max: MAX_MS }));
-    fc.assert(fc.property(span, (spanMs) => parseDuration(formatSeconds(spanMs)) === spanMs));
+    fc.assert(
+      fc.property(span, (durationMs) => parseDuration(formatSeconds(durationMs)) === durationMs),
+    );
   });
 });

@@ -29,13 +29,13 @@ const TOKENS: RetryBudgetOptions = { ...TOKEN_BUDGET_DEFAULTS, maxTokens: 28 };
 const tokensOf = (budget: RetryBudget | undefined) => budget && saveRetryBudget(budget).tokens;
 
 describe("a recheck before the first byte", () => {
-  const refused = (change: (admission: Admission) => void, applicant = FIRST) => {
+  const refused = (change: (admission: Admission) => void, request = FIRST) => {
     const admission = admissionOf({ ...ALL_GUARDS, retryBudget: TOKENS }, { maxGateMs: 1000 });
-    const permit = entered(admission, applicant, T0);
+    const permit = entered(admission, request, T0);
     const { breaker } = admission.guards;
-    expect(recheckPermit(admission, permit, breaker, applicant, T0 + 1)).toBe(true);
+    expect(recheckPermit(admission, permit, breaker, request, T0 + 1)).toBe(true);
     change(admission);
-    const isSent = recheckPermit(admission, permit, breaker, applicant, T0 + 2);
+    const isSent = recheckPermit(admission, permit, breaker, request, T0 + 2);
     admission.handBack(permit, breaker, T0 + 2);
     expect(tokensOf(admission.guards.retryBudget)).toBe(28);
     expect(admission.guards.concurrency).toMatchObject({ inFlight: 0, retriesInFlight: 0 });
@@ -43,22 +43,22 @@ describe("a recheck before the first byte", () => {
   };
 
   test("stops an attempt if a gate was closed, the destination was paused or the breaker has changed", () => {
-    for (const applicant of [FIRST, RETRY]) {
+    for (const request of [FIRST, RETRY]) {
       expect(
         refused((admission) => {
           admission.gateUntil = T0 + 500;
-        }, applicant),
+        }, request),
       ).toBe(true);
       expect(
         refused((admission) => {
           admission.pausedUntil = T0 + 500;
-        }, applicant),
+        }, request),
       ).toBe(true);
       const open = { state: "OPEN", openUntil: T0 + 500, openCount: 1 } as const;
       expect(
         refused(
           ({ guards }) => guards.breaker && adoptBreaker(guards.breaker, T0 + 1, open),
-          applicant,
+          request,
         ),
       ).toBe(true);
     }
@@ -116,7 +116,7 @@ describe("replaced guards", () => {
 
   test("keep the attempts in flight, also those that started without a limit", () => {
     const admission = admissionOf({});
-    const permits = [FIRST, FIRST, RETRY].map((applicant) => entered(admission, applicant, T0));
+    const permits = [FIRST, FIRST, RETRY].map((request) => entered(admission, request, T0));
     replaceGuards(admission, createGuards(options(4), T0), undefined);
     expect(admission.guards.concurrency).toMatchObject({ inFlight: 3, retriesInFlight: 1 });
     expect(drain(admission, FIRST, T0)).toBe(1);

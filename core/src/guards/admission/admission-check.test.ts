@@ -14,7 +14,7 @@ import {
   ALL_GUARDS,
   admissionOf,
   always,
-  anyApplicant,
+  anyRequest,
   anySetup,
   askedFor,
   entered,
@@ -59,8 +59,8 @@ function foundBy({ refusal, heldBy, heldUntil }: Admission): Entry {
   return refusal === "hold" ? { refusal, heldBy, heldUntil } : { refusal };
 }
 
-function checked(admission: Admission, applicant: AdmissionRequest, now: number): Entry {
-  admission.check(applicant, admission.guards.breaker, now);
+function checked(admission: Admission, request: AdmissionRequest, now: number): Entry {
+  admission.check(request, admission.guards.breaker, now);
   return foundBy(admission);
 }
 
@@ -155,8 +155,8 @@ describe("what holds or refuses an attempt", () => {
       if (by.includes("throttle")) admission.throttleUntil = until;
       return admission;
     }
-    const told = order.map((_, n) => checked(tied(order.slice(n)), patiently(RETRY), T0));
-    expect(told).toEqual(order.map((by) => held(by, until)));
+    const results = order.map((_, n) => checked(tied(order.slice(n)), patiently(RETRY), T0));
+    expect(results).toEqual(order.map((by) => held(by, until)));
     expect(checked(tied([]), patiently(RETRY), T0)).toEqual(OPEN);
   });
 
@@ -202,8 +202,8 @@ describe("what holds or refuses an attempt", () => {
 
 describe("agreement of enter, check and admit", () => {
   /** The guards, read one by one, without the throttle's draw. It may change them: pass it a copy. */
-  function readGuards(admission: Admission, applicant: AdmissionRequest, now: number): Entry {
-    const { kind, patient, throttled } = applicant;
+  function readGuards(admission: Admission, request: AdmissionRequest, now: number): Entry {
+    const { kind, patient, throttled } = request;
     const { guards, tokens, pausedUntil, gateUntil, rampedGate, throttleUntil } = admission;
     const { breaker, rate, adaptiveRate, concurrency } = guards;
     const isRetry = kind !== "first";
@@ -231,38 +231,33 @@ describe("agreement of enter, check and admit", () => {
   }
 
   /** The same with the throttle's draw: the expected result of `enter`. */
-  function readEntry(
-    twins: () => Admission,
-    setup: Setup,
-    applicant: AdmissionRequest,
-    now: number,
-  ) {
-    const read = readGuards(twins(), applicant, now);
+  function readEntry(twins: () => Admission, setup: Setup, request: AdmissionRequest, now: number) {
+    const read = readGuards(twins(), request, now);
     const { throttle } = twins().guards;
     if (read.refusal !== undefined || throttle === undefined) return read;
-    if (enterThrottle(throttle, now, drawOf(twins(), setup, applicant, now))) return OPEN;
+    if (enterThrottle(throttle, now, drawOf(twins(), setup, request, now))) return OPEN;
     const resting = held("throttle", now + THROTTLE_RECHECK_MS);
-    return applicant.patient ? resting : ({ refusal: "overload" } as const);
+    return request.patient ? resting : ({ refusal: "overload" } as const);
   }
 
   /** The number that the throttle will draw: an idle throttle admits the call, and the permit has the number. */
   function drawOf(
     twin: Admission,
     { gate }: Setup,
-    applicant: AdmissionRequest,
+    request: AdmissionRequest,
     now: number,
   ): number {
     const { guards } = twin;
     const { throttle } = ALL_GUARDS;
     replaceGuards(twin, { ...guards, throttle: createThrottle(throttle, now) }, gate);
-    return entered(twin, applicant, now).draw;
+    return entered(twin, request, now).draw;
   }
 
-  function admitted(admission: Admission, applicant: AdmissionRequest, now: number): AdmitDecision {
-    const request = applicant.patient ? ({ patience: "wait" } as const) : {};
-    const attempt = applicant.kind === "first" ? 0 : 1;
+  function admitted(admission: Admission, request: AdmissionRequest, now: number): AdmitDecision {
+    const callRequest = request.patient ? ({ patience: "wait" } as const) : {};
+    const attempt = request.kind === "first" ? 0 : 1;
     const history = { attempt, startedAt: now, previousDelayMs: 0 };
-    return admit(POLICY, request, history, admission, now);
+    return admit(POLICY, callRequest, history, admission, now);
   }
 
   const anyUntil = fc.constantFrom(0, 0, 1, 1000, FOREVER);
@@ -275,8 +270,8 @@ describe("agreement of enter, check and admit", () => {
         fc.nat(3000),
         anyUntil,
         anyGate,
-        anyApplicant,
-        (setup, laterMs, pausedMs, gateMs, applicant) => {
+        anyRequest,
+        (setup, laterMs, pausedMs, gateMs, request) => {
           const now = play(setup).now + laterMs;
           const twins = () => {
             const { admission } = play(setup);
@@ -285,21 +280,21 @@ describe("agreement of enter, check and admit", () => {
             return admission;
           };
           const asked = twins();
-          expect(checked(asked, applicant, now)).toEqual(readGuards(twins(), applicant, now));
+          expect(checked(asked, request, now)).toEqual(readGuards(twins(), request, now));
           const admission = twins();
-          const permit = admission.enter(applicant, admission.guards.breaker, now);
+          const permit = admission.enter(request, admission.guards.breaker, now);
           const { refusal, heldBy, heldUntil } = admission;
-          expect(foundBy(admission)).toEqual(readEntry(twins, setup, applicant, now));
+          expect(foundBy(admission)).toEqual(readEntry(twins, setup, request, now));
           expect(permit !== undefined).toBe(refusal === undefined);
           if (refusal === "hold") expect(heldUntil).toBeGreaterThan(now);
           // An earlier query, with or without a draw, changes nothing for the next one.
-          asked.enter(applicant, asked.guards.breaker, now);
+          asked.enter(request, asked.guards.breaker, now);
           expect(foundBy(asked)).toEqual(foundBy(admission));
           // `admit` gets only holds: a refusal has ended the call.
-          if (refusal === undefined) expect(admitted(admission, applicant, now).kind).toBe("go");
+          if (refusal === undefined) expect(admitted(admission, request, now).kind).toBe("go");
           if (refusal !== "hold") return;
           const hold = { kind: "hold", by: heldBy, until: heldUntil, ownDelayMs: 0 };
-          expect(admitted(admission, applicant, now)).toEqual(hold);
+          expect(admitted(admission, request, now)).toEqual(hold);
         },
       ),
       { numRuns: 1000 },
@@ -310,9 +305,9 @@ describe("agreement of enter, check and admit", () => {
     const { concurrency } = ALL_GUARDS;
     const ask = [
       checked,
-      (admission: Admission, applicant: AdmissionRequest, now: number) => {
-        expect(admission.enter(applicant, undefined, now)).toBeUndefined();
-        expect(admitted(admission, applicant, now)).toMatchObject({
+      (admission: Admission, request: AdmissionRequest, now: number) => {
+        expect(admission.enter(request, undefined, now)).toBeUndefined();
+        expect(admitted(admission, request, now)).toMatchObject({
           kind: "hold",
           by: "concurrency",
         });

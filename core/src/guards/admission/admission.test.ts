@@ -5,7 +5,6 @@ import { classifyOutcome, SUCCESS } from "../../decide/outcome.ts";
 import { type Policy, resolvePolicy } from "../../policy/policy.ts";
 import { createBreaker } from "../breaker.ts";
 import { guardOptionsOf, resolveDestination } from "../destination.ts";
-import { createGuards, type GuardOptions } from "../guards.ts";
 import { latencyCalls } from "../latency.ts";
 import { RATIO_BUDGET_DEFAULTS } from "../ratio-budget.ts";
 import {
@@ -20,7 +19,7 @@ import {
   ALL_GUARDS,
   admissionOf,
   always,
-  anyApplicant,
+  anyRequest,
   anySetup,
   askedFor,
   drain,
@@ -39,7 +38,6 @@ import {
   viewAt,
 } from "./admission.testing.ts";
 import { type Admission, type Permit, THROTTLE_RECHECK_MS } from "./admission.ts";
-import { replaceGuards } from "./admission-changes.ts";
 
 const RATE = { perSecond: 1, burst: 1 };
 const TOKENS: RetryBudgetOptions = { ...TOKEN_BUDGET_DEFAULTS, maxTokens: 28 };
@@ -55,19 +53,19 @@ function throttled(admission: Admission, now: number): Admission {
 describe("a refused or held attempt", () => {
   test("spends nothing, except that the throttle counts one that it refuses", () => {
     fc.assert(
-      fc.property(anySetup, fc.nat(3000), anyApplicant, (setup, laterMs, applicant) => {
+      fc.property(anySetup, fc.nat(3000), anyRequest, (setup, laterMs, request) => {
         const played = play(setup);
         const { admission, random } = played;
         const { breaker, throttle } = admission.guards;
         const now = played.now + laterMs;
         // Time passes first in every guard, so only what is spent can differ.
-        admission.check(applicant, breaker, now);
+        admission.check(request, breaker, now);
         viewAt(played, now);
         const before = stateOf(played);
         const drawsBefore = random.draws;
         const isResting = admission.throttleUntil > now;
         const expected = throttle && restoreThrottle(throttle.options, saveThrottle(throttle), now);
-        const permit = admission.enter(applicant, breaker, now);
+        const permit = admission.enter(request, breaker, now);
         fc.pre(permit === undefined);
         const { refusal, heldBy } = admission;
         const isByThrottle = refusal === "hold" && heldBy === "throttle" && !isResting;
@@ -89,12 +87,12 @@ describe("a refused or held attempt", () => {
   test("does not change the permits of others: check is as free as enter", () => {
     const admission = admissionOf({ ...ALL_GUARDS, rate: RATE });
     entered(admission, FIRST, T0);
-    const before = stateOf({ admission, whole: undefined });
+    const before = stateOf({ admission, serviceBudget: undefined });
     for (let n = 0; n < 10; n++) {
       expect(admission.check(RETRY, undefined, T0)).toBe("hold");
       expect(admission.enter(patiently(RETRY), undefined, T0)).toBeUndefined();
     }
-    expect(stateOf({ admission, whole: undefined })).toEqual(before);
+    expect(stateOf({ admission, serviceBudget: undefined })).toEqual(before);
     expect([admission.heldBy, admission.heldUntil]).toEqual(["rate", T0 + 1000]);
   });
 
@@ -126,23 +124,23 @@ describe("a refused or held attempt", () => {
   });
 });
 
-describe("returning", () => {
+describe("handing back", () => {
   test("at the same instant restores every guard exactly", () => {
     fc.assert(
-      fc.property(anySetup, fc.nat(3000), anyApplicant, (setup, laterMs, applicant) => {
+      fc.property(anySetup, fc.nat(3000), anyRequest, (setup, laterMs, request) => {
         const played = play(setup);
         const { admission, random } = played;
         const { breaker } = admission.guards;
         const now = played.now + laterMs;
-        admission.check(applicant, breaker, now);
+        admission.check(request, breaker, now);
         const before = viewAt(played, now);
-        const permit = admission.enter(applicant, breaker, now);
+        const permit = admission.enter(request, breaker, now);
         fc.pre(permit !== undefined);
         admission.handBack(permit as Permit, breaker, now);
         expect(viewAt(played, now)).toEqual(before);
         // The next attempt gets the same draw, so a seed gives one result.
         const draws = random.draws;
-        const again = admission.enter(applicant, breaker, now);
+        const again = admission.enter(request, breaker, now);
         expect(again?.draw).toBe(permit?.draw);
         expect(random.draws).toBe(draws);
       }),
@@ -152,21 +150,21 @@ describe("returning", () => {
   test("later never leaves more capacity than if the permit had not been taken", () => {
     // Shorter than the open duration: a probe that takes longer loses its slot to the next.
     // The others fail fast: a trial instead of a token would make a temporary difference.
-    const anyOther = anyApplicant.map((applicant) => ({ ...applicant, patient: false }));
+    const anyOther = anyRequest.map((request) => ({ ...request, patient: false }));
     const anyOthers = fc.array(fc.tuple(fc.nat(300), anyOther), { maxLength: 8 });
     fc.assert(
-      fc.property(anySetup, anyApplicant, anyOthers, anyApplicant, (setup, one, others, last) => {
+      fc.property(anySetup, anyRequest, anyOthers, anyRequest, (setup, one, others, last) => {
         const steady = { ...setup, draws: [PASSES] };
         const [taken, untouched] = [play(steady), play(steady)];
         let now = taken.now;
         const permit = taken.admission.enter(one, taken.admission.guards.breaker, now);
         fc.pre(permit !== undefined);
-        for (const [gapMs, applicant] of others) {
+        for (const [gapMs, request] of others) {
           now += gapMs;
           const worlds = [taken.admission, untouched.admission];
-          const refusals = worlds.map((it) => it.check(applicant, it.guards.breaker, now));
+          const refusals = worlds.map((it) => it.check(request, it.guards.breaker, now));
           if (refusals.some((refusal) => refusal !== undefined)) continue;
-          for (const admission of worlds) entered(admission, applicant, now);
+          for (const admission of worlds) entered(admission, request, now);
         }
         taken.admission.handBack(permit as Permit, taken.admission.guards.breaker, now);
         const room = drain(taken.admission, last, now);
@@ -204,25 +202,25 @@ describe("hedges", () => {
       { ...RATIO_BUDGET_DEFAULTS, ratio: 0, minPerSecond: 0.2 },
     ];
     for (const retryBudget of budgets) {
-      for (const [applicant, room] of [
+      for (const [request, room] of [
         [HEDGE, 1],
         [patiently(HEDGE), 1],
         [patiently(RETRY), 2],
       ] as const) {
         const admission = admissionOf({ retryBudget });
-        leave(admission, entered(admission, applicant, T0), SUCCESS, T0);
+        leave(admission, entered(admission, request, T0), SUCCESS, T0);
         expect(drain(admission, RETRY, T0)).toBe(room);
       }
     }
   });
 
   test("a bucket for two hedges pays for two hedges, however many of them win", () => {
-    for (const applicant of [HEDGE, patiently(HEDGE)]) {
+    for (const request of [HEDGE, patiently(HEDGE)]) {
       const admission = admissionOf({ retryBudget: { ...TOKENS, refillPerSuccess: 0 } });
       let sent = 0;
       for (let ms = 0; ms < 60_000; ms += 500) {
         const first = entered(admission, FIRST, T0 + ms);
-        const hedge = admission.enter(applicant, undefined, T0 + ms);
+        const hedge = admission.enter(request, undefined, T0 + ms);
         if (hedge !== undefined) {
           sent++;
           leave(admission, hedge, SUCCESS, T0 + ms);
@@ -347,85 +345,5 @@ describe("leaving", () => {
     expect(draws).toBe(0);
     leave(admission, entered(admission, FIRST, T0), FAILED, T0);
     expect(draws).toBe(1);
-  });
-});
-
-describe("a destination whose only guard is a breaker", () => {
-  const bare = () => admissionOf({ breaker: ALL_GUARDS.breaker }, undefined, always(0.5));
-
-  test("admits a first attempt without a permit while the breaker is closed", () => {
-    const admission = bare();
-    const { breaker } = admission.guards;
-    if (breaker === undefined) throw new Error("it has a breaker");
-    const pass = admission.enterOnlyBreaker(breaker);
-    expect(pass).toBe(breaker.generation);
-    admission.leaveOnlyBreaker(pass, breaker, FAILED, "transient", 1, T0);
-    expect(breaker.state).toBe("OPEN");
-    expect(admission.enterOnlyBreaker(breaker)).toBe(0);
-    expect(admission.enterOnlyBreaker(undefined)).toBe(0);
-  });
-
-  test("reports successes to the breaker and the latency before these are read", () => {
-    const admission = bare();
-    const { breaker } = admission.guards;
-    if (breaker === undefined) throw new Error("it has a breaker");
-    for (let n = 0; n < 10; n++) {
-      admission.leaveOnlyBreaker(
-        admission.enterOnlyBreaker(breaker),
-        breaker,
-        SUCCESS,
-        "success",
-        0,
-        T0,
-      );
-    }
-    const { latency } = admission.guards;
-    expect(latencyCalls(latency, T0)).toBe(10);
-    expect(totalOf(breaker.window, 0)).toBe(10);
-    admission.leaveOnlyBreaker(
-      admission.enterOnlyBreaker(breaker),
-      breaker,
-      SUCCESS,
-      "success",
-      0,
-      T0,
-    );
-    admission.leaveOnlyBreaker(
-      admission.enterOnlyBreaker(breaker),
-      breaker,
-      SUCCESS,
-      "success",
-      7,
-      T0 + 1,
-    );
-    expect(latencyCalls(admission.guards.latency, T0 + 1)).toBe(12);
-  });
-
-  test("requires a permit if there is a pause, a gate or another guard", () => {
-    const admission = bare();
-    const { breaker } = admission.guards;
-    admission.pausedUntil = Number.POSITIVE_INFINITY;
-    expect(admission.enterOnlyBreaker(breaker)).toBe(0);
-    admission.pausedUntil = 0;
-    admission.gateUntil = T0 + 1000;
-    expect(admission.enterOnlyBreaker(breaker)).toBe(0);
-    const guards: Required<GuardOptions> = ALL_GUARDS;
-    for (const name of [
-      "rate",
-      "adaptiveRate",
-      "throttle",
-      "concurrency",
-      "retryBudget",
-    ] as const) {
-      const other = admissionOf({ breaker: guards.breaker, [name]: guards[name] });
-      expect(other.enterOnlyBreaker(other.guards.breaker)).toBe(0);
-    }
-    expect(admissionOf({ breaker: guards.breaker }, { maxGateMs: 1 }).hasOnlyBreaker).toBe(false);
-  });
-
-  test("requires a permit again after its guards were replaced", () => {
-    const admission = bare();
-    replaceGuards(admission, createGuards(ALL_GUARDS, T0), undefined);
-    expect(admission.hasOnlyBreaker).toBe(false);
   });
 });

@@ -23,12 +23,12 @@ import {
 import type { Admission } from "./admission.ts";
 import { retryGates } from "./retry-gates.ts";
 
-const retrying = (admission: Admission, now: number, applicant = RETRY): Gates =>
-  retryGates(admission, applicant, admission.guards.breaker, now);
+const retrying = (admission: Admission, now: number, request = RETRY): Gates =>
+  retryGates(admission, request, admission.guards.breaker, now);
 
 /** The result for a due attempt: nothing, a refusal, or the guard that holds it. */
-function entering(admission: Admission, now: number, applicant = RETRY): object {
-  const refusal = admission.check(applicant, admission.guards.breaker, now);
+function entering(admission: Admission, now: number, request = RETRY): object {
+  const refusal = admission.check(request, admission.guards.breaker, now);
   const { heldBy, heldUntil } = admission;
   if (refusal === undefined) return {};
   return refusal === "hold" ? { heldBy, heldUntil } : { refusal };
@@ -87,9 +87,9 @@ describe("gates", () => {
       expect(entering(admission, T0)).toEqual({ refusal: "retry-budget" });
       expect(entering(admission, T0, WAITING)).toEqual(held);
     }
-    for (const applicant of [RETRY, WAITING]) {
-      expect(retrying(tokens, T0, { ...applicant, throttled: true })).toEqual({});
-      expect(entering(tokens, T0, { ...applicant, throttled: true })).toEqual({});
+    for (const request of [RETRY, WAITING]) {
+      expect(retrying(tokens, T0, { ...request, throttled: true })).toEqual({});
+      expect(entering(tokens, T0, { ...request, throttled: true })).toEqual({});
     }
   });
 
@@ -138,11 +138,11 @@ describe("gates", () => {
       pausedUntil: T0 + 9000,
     });
     const patient = patiently(RETRY);
-    for (const applicant of [RETRY, patient]) {
+    for (const request of [RETRY, patient]) {
       const paused = { heldBy: "pause", heldUntil: T0 + 9000 };
-      expect(entering(admission, T0, applicant)).toEqual(paused);
-      expect(entering(admission, T0 + 8999, applicant)).toEqual(paused);
-      expect(entering(admission, T0 + 9000, applicant)).toEqual({});
+      expect(entering(admission, T0, request)).toEqual(paused);
+      expect(entering(admission, T0 + 8999, request)).toEqual(paused);
+      expect(entering(admission, T0 + 9000, request)).toEqual({});
     }
     expect(retrying(admission, T0 + 9000)).toEqual({});
   });
@@ -171,8 +171,8 @@ describe("gates", () => {
     const concurrency = { ...ALL_GUARDS.concurrency, max: 1, maxRetries: 0 };
     const admission = admissionOf({ concurrency });
     expect(retrying(admission, T0)).toEqual({ refusesRetries: true });
-    for (const applicant of [RETRY, HEDGE, patiently(RETRY), patiently(HEDGE)]) {
-      expect(entering(admission, T0, applicant)).toEqual({ refusal: "overload" });
+    for (const request of [RETRY, HEDGE, patiently(RETRY), patiently(HEDGE)]) {
+      expect(entering(admission, T0, request)).toEqual({ refusal: "overload" });
     }
     expect(entering(admission, T0, FIRST)).toEqual({});
     entered(admission, FIRST, T0);

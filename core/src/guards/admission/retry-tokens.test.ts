@@ -31,11 +31,11 @@ const tokensOf = (budget: RetryBudget | undefined) => budget && saveRetryBudget(
 const holder = (): RetryTickets => ({ ticket: 0, serviceTicket: 0, budget: undefined });
 
 describe("two budgets", () => {
-  const both = (own: RetryBudgetOptions, whole: RetryBudgetOptions) =>
-    new RetryTokens(createRetryBudget(own, T0), createRetryBudget(whole, T0));
-  const counts = ({ budget: own, serviceBudget: whole }: RetryTokens) => [
+  const both = (own: RetryBudgetOptions, serviceBudget: RetryBudgetOptions) =>
+    new RetryTokens(createRetryBudget(own, T0), createRetryBudget(serviceBudget, T0));
+  const counts = ({ budget: own, serviceBudget }: RetryTokens) => [
     tokensOf(own),
-    tokensOf(whole),
+    tokensOf(serviceBudget),
   ];
 
   test("without a budget every retry may be sent, and takes nothing", () => {
@@ -120,9 +120,9 @@ describe("trial retries", () => {
 
   /** Failed retries have used up the budget. */
   function emptied(options: RetryBudgetOptions, isWhole: boolean): Admission {
-    const whole = createRetryBudget(options, T0);
+    const serviceBudget = createRetryBudget(options, T0);
     const admission = isWhole
-      ? admissionOf({}, undefined, always(0), whole)
+      ? admissionOf({}, undefined, always(0), serviceBudget)
       : admissionOf({ retryBudget: options });
     for (let n = 0; n < 9; n++) {
       const permit = admission.enter(RETRY, undefined, T0);
@@ -186,12 +186,12 @@ describe("trial retries", () => {
   });
 
   test("both budgets pay, or neither", () => {
-    const whole = createRetryBudget({ ...TOKENS, maxTokens: 14 }, T0);
-    const admission = admissionOf({ retryBudget: TOKENS }, undefined, always(0), whole);
+    const serviceBudget = createRetryBudget({ ...TOKENS, maxTokens: 14 }, T0);
+    const admission = admissionOf({ retryBudget: TOKENS }, undefined, always(0), serviceBudget);
     entered(admission, RETRY, T0);
-    expect([tokensOf(admission.guards.retryBudget), tokensOf(whole)]).toEqual([14, 0]);
+    expect([tokensOf(admission.guards.retryBudget), tokensOf(serviceBudget)]).toEqual([14, 0]);
     expect(admission.enter(RETRY, undefined, T0)).toBeUndefined();
     expect(admission.refusal).toBe("retry-budget");
-    expect([tokensOf(admission.guards.retryBudget), tokensOf(whole)]).toEqual([14, 0]);
+    expect([tokensOf(admission.guards.retryBudget), tokensOf(serviceBudget)]).toEqual([14, 0]);
   });
 });
