@@ -105,7 +105,7 @@ describe("exportGrpc", () => {
     [{ delaysMs: [10, 500, 20] }, /no list of delays/],
     [
       { attemptTimeoutMs: 500, throttleDelayMs: 200 },
-      /no word for attemptTimeoutMs, throttleDelayMs/,
+      /cannot express attemptTimeoutMs, throttleDelayMs/,
     ],
     [{ retryableGrpcCodes: [] }, /no retryPolicy without codes/],
   ])("reports what is lost of %j", (policy, note) => {
