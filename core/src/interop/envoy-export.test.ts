@@ -129,7 +129,10 @@ describe("exportEnvoy", () => {
     [{ retryableErrors: ["timeout"] }, /reset includes timeouts, failed connects/],
     [{ retryableErrors: ["dns", "tls"] }, /no condition for dns and tls/],
     [{ retryableGrpcCodes: ["ABORTED"] }, /no condition for ABORTED/],
-    [{ requireIdempotencyKey: true, minCallMs: 5 }, /cannot express requireIdempotencyKey, minCallMs/],
+    [
+      { requireIdempotencyKey: true, minCallMs: 5 },
+      /cannot express requireIdempotencyKey, minCallMs/,
+    ],
   ])("reports what is lost of %j", (policy, note) => {
     expect(notesOf(policy)).toContainEqual(expect.stringMatching(note));
   });
