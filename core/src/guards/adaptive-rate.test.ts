@@ -82,8 +82,11 @@ describe("the SDKs' specification", () => {
   }
 
   /** Fixes the measured rate before each response, so only the curve is tested. */
-  function ratesOf(rate: AdaptiveRate, answers: readonly (readonly [number, boolean])[]): number[] {
-    return answers.map(([second, throttled]) => {
+  function ratesOf(
+    rate: AdaptiveRate,
+    responses: readonly (readonly [number, boolean])[],
+  ): number[] {
+    return responses.map(([second, throttled]) => {
       rate.measuredRate = 1000;
       rate.measuredAt = 1000 * second;
       recordAdaptiveRateResponse(rate, 1000 * second, throttled);
@@ -104,8 +107,8 @@ describe("the SDKs' specification", () => {
   });
 
   test("cubic success #2, with two throttling responses", () => {
-    const answers = [5, 6, 7, 8, 9, 10, 11, 12].map((s) => [s, s === 7 || s === 8] as const);
-    const rates = ratesOf(cubic(), answers);
+    const responses = [5, 6, 7, 8, 9, 10, 11, 12].map((s) => [s, s === 7 || s === 8] as const);
+    const rates = ratesOf(cubic(), responses);
     const table = [7, 9.64893600966, 6.754255206761999, 4.727978644733399, 6.606547753887045];
     const rest = [6.763279816944947, 7.598174833907107, 11.511232804773524];
     for (const [n, expected] of [...table, ...rest].entries()) {

@@ -208,18 +208,18 @@ describe("the open duration", () => {
 
   test("doubles with every re-opening, and its jitter ends at maxOpenMs", () => {
     const breaker = opened();
-    const spans: number[] = [];
+    const durations: number[] = [];
     let now = T0;
     for (let n = 0; n < 6; n++) {
-      spans.push((openUntil(breaker, now) ?? 0) - now);
+      durations.push((openUntil(breaker, now) ?? 0) - now);
       now = openUntil(breaker, now) ?? 0;
       call(breaker, now, "failure");
     }
-    expect(spans).toEqual([5000, 10_000, 20_000, 40_000, 50_000, 50_000]);
+    expect(durations).toEqual([5000, 10_000, 20_000, 40_000, 50_000, 50_000]);
   });
 
   const draws = [0, 0.25, 0.5, 0.75, 1 - Number.EPSILON / 2];
-  const firstSpans = (options: Partial<BreakerOptions>) =>
+  const firstDurations = (options: Partial<BreakerOptions>) =>
     draws.map((draw) => {
       const breaker = breakerOf({ minCalls: 1, ...options });
       leaveBreaker(breaker, T0, enterBreaker(breaker, T0), "failure", 1, () => draw);
@@ -227,19 +227,25 @@ describe("the open duration", () => {
     });
 
   test("has jitter but never exceeds maxOpenMs if openMs leaves less than a fifth above it", () => {
-    expect(firstSpans({ openMs: 5000, maxOpenMs: 6000 })).toEqual([4000, 4500, 5000, 5500, 6000]);
-    expect(firstSpans({ openMs: 5000, maxOpenMs: 5000 })).toEqual([4000, 4250, 4500, 4750, 5000]);
-    expect(firstSpans({ openMs: 5000, maxOpenMs: 5500 })).toEqual([4000, 4375, 4750, 5125, 5500]);
+    expect(firstDurations({ openMs: 5000, maxOpenMs: 6000 })).toEqual([
+      4000, 4500, 5000, 5500, 6000,
+    ]);
+    expect(firstDurations({ openMs: 5000, maxOpenMs: 5000 })).toEqual([
+      4000, 4250, 4500, 4750, 5000,
+    ]);
+    expect(firstDurations({ openMs: 5000, maxOpenMs: 5500 })).toEqual([
+      4000, 4375, 4750, 5125, 5500,
+    ]);
   });
 
   test("is at least four fifths of openMs and at most maxOpenMs, for any values", () => {
     fc.assert(
       fc.property(fc.integer({ min: 5, max: 60_000 }), fc.nat(60_000), (openMs, aboveMs) => {
         const maxOpenMs = openMs + aboveMs;
-        const spans = firstSpans({ openMs, maxOpenMs });
-        expect(Math.min(...spans)).toBeGreaterThanOrEqual(openMs * 0.8);
-        expect(Math.max(...spans)).toBeLessThanOrEqual(Math.min(openMs * 1.2, maxOpenMs));
-        expect(new Set(spans).size).toBeGreaterThan(1);
+        const durations = firstDurations({ openMs, maxOpenMs });
+        expect(Math.min(...durations)).toBeGreaterThanOrEqual(openMs * 0.8);
+        expect(Math.max(...durations)).toBeLessThanOrEqual(Math.min(openMs * 1.2, maxOpenMs));
+        expect(new Set(durations).size).toBeGreaterThan(1);
       }),
     );
   });

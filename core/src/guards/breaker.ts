@@ -253,9 +253,9 @@ function changeState(breaker: Breaker, state: BreakerState): void {
  */
 function openDurationMs({ openMs, maxOpenMs }: BreakerOptions, openCount: number): number {
   const ceilingMs = Math.max(openMs, maxOpenMs / (1 + OPEN_JITTER));
-  let span = openMs;
-  for (let n = 1; n < openCount && span < ceilingMs; n++) span *= 2;
-  return Math.max(1, Math.floor(Math.min(span, ceilingMs)));
+  let durationMs = openMs;
+  for (let n = 1; n < openCount && durationMs < ceilingMs; n++) durationMs *= 2;
+  return Math.max(1, Math.floor(Math.min(durationMs, ceilingMs)));
 }
 
 /** Takes over the columns that another node wrote, unless they are equal. */

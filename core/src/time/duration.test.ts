@@ -85,9 +85,12 @@ describe("formatSeconds", () => {
   });
 
   test("writes what parseDuration reads back", () => {
-    const span = fc.oneof(fc.nat(), fc.integer({ min: 0, max: MAX_MS }));
+    const anyDuration = fc.oneof(fc.nat(), fc.integer({ min: 0, max: MAX_MS }));
     fc.assert(
-      fc.property(span, (durationMs) => parseDuration(formatSeconds(durationMs)) === durationMs),
+      fc.property(
+        anyDuration,
+        (durationMs) => parseDuration(formatSeconds(durationMs)) === durationMs,
+      ),
     );
   });
 });
