@@ -136,7 +136,7 @@ function inputText(): string {
   const { input, value = [] } = strategyQuery.latest.value ?? {};
   const [first] = value;
   if (first === undefined) return strategyQuery.isBusy.value ? "measuring…" : "";
-  return `${formatInteger(first.clients)} clients fail at once, windows of ${formatDuration(first.windowMs)}, seed ${input?.seed}`;
+  return `${formatInteger(first.clients)} clients fail at the same time, windows of ${formatDuration(first.windowMs)}, seed ${input?.seed}`;
 }
 
 interface RowProps {

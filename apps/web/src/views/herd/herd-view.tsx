@@ -194,6 +194,6 @@ export const herdView: View<"herd"> = {
       json,
       policy: async () => lowestPeak(await currentResult(herdQuery))?.document ?? {},
       policyTitle: () =>
-        `${strategyLabel(lowestPeak(herdQuery.value.value ?? [])?.name ?? "")}(lowest peak)`,
+        `${strategyLabel(lowestPeak(herdQuery.value.value ?? [])?.name ?? "")} (lowest peak)`,
     }),
 };
