@@ -1,8 +1,8 @@
 /** System in a real browser: the verdict, the guards and the phase track, by mouse, touch and keyboard. */
 // needs: chromium, build
+import { formatInteger } from "@redrive/core";
 import { type CallsDocument, type PhaseDocument, scenarios, simulate } from "@redrive/simulator";
 import { decodeRun } from "@redrive/simulator/share";
-import { formatInteger } from "@redrive/simulator/words";
 import type { BrowserContextOptions, Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import {

@@ -1,5 +1,5 @@
 /** Time axis: ticks at round seconds, minutes, hours or days, depending on the longest duration. */
-import { formatNumber } from "@redrive/simulator/words";
+import { formatNumber } from "@redrive/core";
 import { linearTicks, niceMax } from "./scale.ts";
 
 const UNITS = [

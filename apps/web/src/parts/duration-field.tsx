@@ -1,5 +1,5 @@
 /** Duration field: a logarithmic field for milliseconds that also shows the value in a larger unit. */
-import { formatDuration } from "@redrive/simulator/words";
+import { formatDuration } from "@redrive/core";
 import { Field, type FieldProps } from "./field.tsx";
 
 export function DurationField(props: Omit<FieldProps, "unit" | "scale" | "spell">) {

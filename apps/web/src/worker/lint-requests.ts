@@ -1,5 +1,11 @@
 /** Lint requests: the findings, each with the fixed document. */
-import { type Finding, type LintContext, type LintSubject, lint, mend } from "@redrive/simulator";
+import {
+  type Finding,
+  fixFinding,
+  type LintContext,
+  type LintSubject,
+  lint,
+} from "@redrive/simulator";
 
 export interface FixableFinding extends Finding {
   /** The subject with the fix applied. Absent if the fix cannot be automated. */
@@ -12,7 +18,7 @@ export function lintWithFixes(
 ): readonly FixableFinding[] {
   const findings = lint(subject, context);
   return findings.map((finding) => {
-    const mended = mend(subject, finding, context, findings);
-    return mended === undefined ? finding : { ...finding, mended };
+    const fixed = fixFinding(subject, finding, context, findings);
+    return fixed === undefined ? finding : { ...finding, fixed };
   });
 }

@@ -1,7 +1,6 @@
 /** Answers: validates the answers of a link and formats answers as text. */
-import { isObject, nearestName, quote, RedriveError } from "@redrive/core";
+import { formatDuration, isObject, nearestName, quote, RedriveError } from "@redrive/core";
 import { type Answers, type Question, type QuestionId, questions } from "@redrive/simulator";
-import { formatDuration } from "@redrive/simulator/words";
 
 export type Value = Question["fallback"];
 

@@ -1,6 +1,5 @@
 /** Field labels: names and values of policy fields and guards, as in the controls of the other views. */
-import { isObject } from "@redrive/core";
-import { formatDuration, formatInteger, percent } from "@redrive/simulator/words";
+import { formatDuration, formatInteger, formatPercent, isObject } from "@redrive/core";
 
 interface FieldDescription {
   readonly label: string;
@@ -47,7 +46,7 @@ function formatBoolean(name: string, value: boolean): string {
 }
 
 function formatGuard(name: string, guard: Readonly<Record<string, unknown>>): string {
-  if (name === "retryBudget") return `${percent(Number(guard["ratio"]))} of the calls`;
+  if (name === "retryBudget") return `${formatPercent(Number(guard["ratio"]))} of the calls`;
   if (name === "breaker") return `over ${formatInteger(Number(guard["minCalls"] ?? 20))} calls`;
   if (name === "hedge") return `at ${String(guard["after"])}`;
   return JSON.stringify(guard);

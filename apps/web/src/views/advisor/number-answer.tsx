@@ -1,7 +1,7 @@
 /** Number answer: a typed number with its unit. The reader chooses the unit of a duration. */
 import { useSignal } from "@preact/signals";
+import { formatInteger } from "@redrive/core";
 import type { Question, QuestionId } from "@redrive/simulator";
-import { formatInteger } from "@redrive/simulator/words";
 import { useId } from "preact/hooks";
 import { answers, setAnswer } from "./advisor-store.ts";
 

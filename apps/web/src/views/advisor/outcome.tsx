@@ -1,7 +1,9 @@
 /** Outcome: the advised policy with its coverage, reasons, lint findings and code. */
+
+import { formatCount, formatDuration, formatPercent } from "@redrive/core";
 import type { Advice, Answers } from "@redrive/simulator";
 import { encodeRun } from "@redrive/simulator/share";
-import { counted, formatDuration, percent, policyWords } from "@redrive/simulator/words";
+import { policySummary } from "@redrive/simulator/text";
 import { useRef } from "preact/hooks";
 import { LintPanel } from "../../panels/lint/lint-panel.tsx";
 import { Card } from "../../parts/card.tsx";
@@ -48,16 +50,20 @@ function PolicyCard({ advice, given }: PartProps) {
   return (
     <Card title="Your policy" class="advised" isBusy={adviceQuery.isBusy.value}>
       <p class="headline" ref={title} tabIndex={-1}>
-        {policyWords(policy)}
+        {policySummary(policy)}
       </p>
       <Stats>
         <Stat
           label="Coverage"
-          value={percent(coverage)}
+          value={formatPercent(coverage)}
           note={`of the calls outlast ${formatDuration(outageOf(given))}`}
           tone="accent"
         />
-        <Stat label="At most" value={counted(maxAttempts, "attempt")} note="including the first" />
+        <Stat
+          label="At most"
+          value={formatCount(maxAttempts, "attempt")}
+          note="including the first"
+        />
         {totalBudgetMs !== undefined && (
           <Stat
             label="Gives up after"
@@ -105,12 +111,12 @@ function DifferenceCard({ advice, given }: PartProps) {
             <tr>
               <th scope="row">the usual tree</th>
               <td>{difference.usual}</td>
-              <td class="number">{percent(difference.usualCoverage)}</td>
+              <td class="number">{formatPercent(difference.usualCoverage)}</td>
             </tr>
             <tr>
               <th scope="row">this advice</th>
-              <td>{policyWords(policy)}</td>
-              <td class="number">{percent(difference.ourCoverage)}</td>
+              <td>{policySummary(policy)}</td>
+              <td class="number">{formatPercent(difference.ourCoverage)}</td>
             </tr>
           </tbody>
         </table>

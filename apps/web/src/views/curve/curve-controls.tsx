@@ -1,7 +1,7 @@
 /** Curve controls: preset, strategy and its numbers, deadline, Retry-After and outage. */
 import { useSignal } from "@preact/signals";
 import type { PolicyDocument } from "@redrive/core";
-import { policyWords } from "@redrive/simulator/words";
+import { policySummary } from "@redrive/simulator/text";
 import { LINT_PANEL_HEIGHT } from "../../panels/lint/lint-panel-height.ts";
 import { DelayFields } from "../../panels/policy/delay-fields.tsx";
 import { loadPolicy } from "../../panels/policy/load-policy.ts";
@@ -61,7 +61,7 @@ export function CurveControls() {
         )}
         {resolved.value.jitterType === "PROPORTIONAL" && <RatioField onChange={set} />}
         <Problem message={problem.value} />
-        <p class="field-hint">{policyWords(document)}</p>
+        <p class="field-hint">{policySummary(document)}</p>
       </Card>
       <Limits onChange={set} />
       <LazyPart height={LINT_PANEL_HEIGHT} load={lint} />

@@ -1,13 +1,8 @@
 /** Curve view: the waits of one call whose every attempt fails, and the outage that it outlasts. */
+
+import { formatCount, formatDuration, formatPercent } from "@redrive/core";
 import type { Schedule } from "@redrive/simulator";
-import {
-  counted,
-  formatDuration,
-  longestSumMs,
-  percent,
-  scheduleRows,
-  triedWords,
-} from "@redrive/simulator/words";
+import { formatSamples, maxSumMs, scheduleRows } from "@redrive/simulator/text";
 import { createRef } from "preact";
 import { exportMenu } from "../../exports/export-menu.ts";
 import { Card } from "../../parts/card.tsx";
@@ -103,7 +98,7 @@ function CurveStats({ schedule }: { readonly schedule: Schedule }) {
         label="Sum of waits"
         value={formatDuration(sumMs)}
         tone="accent"
-        note={`${counted(waits.length, "wait")}${maxSumText(schedule)}`}
+        note={`${formatCount(waits.length, "wait")}${maxSumText(schedule)}`}
       />
       <Stat label="Attempts" value={String(attempts)} note={endText(schedule)} />
       <Stat
@@ -118,11 +113,11 @@ function CurveStats({ schedule }: { readonly schedule: Schedule }) {
 
 function coverageText(): string {
   const share = coverageQuery.value.value;
-  return share === undefined ? "…" : percent(share);
+  return share === undefined ? "…" : formatPercent(share);
 }
 
 function maxSumText(schedule: Schedule): string {
-  const maxMs = longestSumMs(policy.value, schedule);
+  const maxMs = maxSumMs(policy.value, schedule);
   return maxMs === undefined ? "" : `, at most ${formatDuration(maxMs)}`;
 }
 
@@ -144,7 +139,7 @@ function Coverage() {
     <p class="coverage" aria-busy={coverageQuery.isBusy.value}>
       <strong>{coverageText()}</strong> of calls outlast an outage of{" "}
       {formatDuration(outageMs.value)}
-      <span class="faint">{triedWords(policy.value, samples.value)}</span>
+      <span class="faint">{formatSamples(policy.value, samples.value)}</span>
     </p>
   );
 }

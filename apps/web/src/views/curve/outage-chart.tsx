@@ -2,9 +2,10 @@
  * Outage chart: the attempts on a time axis, and an outage whose end can be dragged. The handle is a
  * native slider over the chart, so that mouse, touch and keyboard work.
  */
+
 import { useSignal } from "@preact/signals";
+import { formatDuration } from "@redrive/core";
 import type { Schedule } from "@redrive/simulator";
-import { formatDuration } from "@redrive/simulator/words";
 import { BottomAxis, round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";
 import { linearScale, niceStep } from "../../chart/scale.ts";

@@ -2,8 +2,14 @@
  * Strategy table: measures of every backoff strategy with the numbers of the controls, from the
  * simulator. Loaded when it scrolls into view.
  */
-import type { PolicyDocument } from "@redrive/core";
-import { formatDuration, formatInteger, formatNumber, percent } from "@redrive/simulator/words";
+
+import {
+  formatDuration,
+  formatInteger,
+  formatNumber,
+  formatPercent,
+  type PolicyDocument,
+} from "@redrive/core";
 import { Card } from "../../parts/card.tsx";
 import { createWorkerQuery } from "../../worker/query.ts";
 import type { StrategyMeasures } from "../../worker/strategy-requests.ts";
@@ -149,7 +155,7 @@ function Row({ row, measures }: RowProps) {
     <tr>
       <th scope="row">{row.label}</th>
       <td class="formula">{row.formula}</td>
-      <td class="number">{measures === undefined ? "…" : percent(measures.peakShare)}</td>
+      <td class="number">{measures === undefined ? "…" : formatPercent(measures.peakShare)}</td>
       <td class="number">
         {measures === undefined ? "…" : formatDuration(Math.round(measures.meanMs))}
         {measures !== undefined && measures.highMs > measures.lowMs && (
@@ -159,7 +165,7 @@ function Row({ row, measures }: RowProps) {
         )}
       </td>
       <td class="number">{measures === undefined ? "…" : formatNumber(measures.fairness)}</td>
-      <td class="number">{measures === undefined ? "…" : percent(measures.coverage)}</td>
+      <td class="number">{measures === undefined ? "…" : formatPercent(measures.coverage)}</td>
       <td class="use">{row.use}</td>
     </tr>
   );

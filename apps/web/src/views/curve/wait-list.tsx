@@ -1,6 +1,7 @@
 /** Wait list: the waits in milliseconds, each with the range that it was drawn from. */
+
+import { formatInteger } from "@redrive/core";
 import type { Schedule } from "@redrive/simulator";
-import { formatInteger } from "@redrive/simulator/words";
 
 export function WaitList({ schedule }: { readonly schedule: Schedule }) {
   return (

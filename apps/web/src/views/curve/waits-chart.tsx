@@ -2,8 +2,8 @@
  * Waits chart: a bar, a dot and the exact wait for every attempt, and a whisker for the range that the
  * wait was drawn from.
  */
+import { formatDuration } from "@redrive/core";
 import type { Schedule, ScheduledWait } from "@redrive/simulator";
-import { formatDuration } from "@redrive/simulator/words";
 import type { Ref } from "preact";
 import { LeftAxis, round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";

@@ -1,5 +1,5 @@
 /** Columns: arrivals as one SVG path. Each column has the height of the fullest window in it. */
-import { peaksOver } from "@redrive/simulator/words";
+import { peaksOver } from "@redrive/simulator/text";
 import { round } from "../../chart/axis.tsx";
 
 export interface Frame {

@@ -1,5 +1,5 @@
 /** Herd chart: the arrivals of each strategy in stacked panels with one time axis. */
-import { formatDuration, formatInteger, percent } from "@redrive/simulator/words";
+import { formatDuration, formatInteger, formatPercent } from "@redrive/core";
 import type { Ref } from "preact";
 import { BottomAxis, round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";
@@ -60,7 +60,7 @@ export function HerdChart({ results, isScaleShared, svgRef }: HerdChartProps) {
 }
 
 function describePeak({ name, herd: { peak } }: StrategyResult): string {
-  return `${strategyLabel(name)}: peak ${formatInteger(peak.count)}, ${percent(peak.share)} of the clients, at ${formatDuration(peak.atMs)}.`;
+  return `${strategyLabel(name)}: peak ${formatInteger(peak.count)}, ${formatPercent(peak.share)} of the clients, at ${formatDuration(peak.atMs)}.`;
 }
 
 interface PanelProps {
@@ -87,7 +87,9 @@ function Panel({ result, y, scale, top }: PanelProps) {
       </text>
       <text x={right} y={y + 14} class="caption end">
         peak {formatInteger(peak.count)} in {formatDuration(herd.windowMs)}
-        {isNarrow ? "" : `, ${percent(peak.share)} of the clients, at ${formatDuration(peak.atMs)}`}
+        {isNarrow
+          ? ""
+          : `, ${formatPercent(peak.share)} of the clients, at ${formatDuration(peak.atMs)}`}
       </text>
       <line x1={left} x2={right} y1={base - PLOT} y2={base - PLOT} class="rule" />
       <line x1={left} x2={right} y1={base} y2={base} class="rule base" />

@@ -1,8 +1,7 @@
 /** Herd controls: the clients, the window, the compared strategies and their shared delays. */
 import { useSignal } from "@preact/signals";
-import { type PolicyDocument, resolvePolicy } from "@redrive/core";
+import { formatInteger, type PolicyDocument, resolvePolicy } from "@redrive/core";
 import { MAX_STRATEGIES, strategyNames } from "@redrive/simulator";
-import { formatInteger } from "@redrive/simulator/words";
 import { LINT_PANEL_HEIGHT } from "../../panels/lint/lint-panel-height.ts";
 import { DelayFields } from "../../panels/policy/delay-fields.tsx";
 import { PolicyPicker } from "../../panels/policy/policy-picker.tsx";
@@ -48,7 +47,7 @@ export function HerdControls() {
           min={1}
           max={1000}
           maxTyped={86_400_000}
-          hint="arrivals are counted per window; the peak depends on its width"
+          hint="arrivals are formatCount per window; the peak depends on its width"
           onInput={(value) => {
             windowMs.value = value;
           }}

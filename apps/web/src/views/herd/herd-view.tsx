@@ -1,5 +1,7 @@
 /** Herd view: when the retries of many clients arrive that failed at the same instant, by strategy. */
-import { formatDuration, formatInteger, herdRows, percent } from "@redrive/simulator/words";
+
+import { formatDuration, formatInteger, formatPercent } from "@redrive/core";
+import { herdRows } from "@redrive/simulator/text";
 import { createRef } from "preact";
 import { exportMenu } from "../../exports/export-menu.ts";
 import { Card } from "../../parts/card.tsx";
@@ -148,7 +150,7 @@ function PeakTable({ results: shown }: { readonly results: readonly StrategyResu
             <tr key={`${index}-${name}`} data-strategy={name}>
               <th scope="row">{strategyLabel(name)}</th>
               <td class="number strong">{formatInteger(herd.peak.count)}</td>
-              <td class="number">{percent(herd.peak.share)}</td>
+              <td class="number">{formatPercent(herd.peak.share)}</td>
               <td class="number">{formatDuration(herd.peak.atMs)}</td>
               <td class="number">{formatInteger(herd.retries)}</td>
               <td class="number">{formatDuration(herd.lastAtMs)}</td>

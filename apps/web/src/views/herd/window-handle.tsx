@@ -2,8 +2,9 @@
  * Window handle: a draggable bar for the width of the counting window. It is a native slider, so that
  * touch and keyboard work.
  */
+
 import { useSignal } from "@preact/signals";
-import { formatDuration } from "@redrive/simulator/words";
+import { formatDuration } from "@redrive/core";
 import { BottomAxis, round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";
 import { logScale } from "../../chart/scale.ts";

@@ -3,7 +3,8 @@
  * dot. Results with the same measure share an axis.
  */
 
-import { boundsOf, figure, rowVerdict } from "@redrive/simulator/words";
+import { formatSignificant } from "@redrive/core";
+import { boundsOf, rowVerdict } from "@redrive/simulator/text";
 import type { Ref } from "preact";
 import { BottomAxis, round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";
@@ -89,7 +90,7 @@ function MeasurePlot({ measure, width, layout }: MeasurePlotProps) {
       <BottomAxis
         scale={scale}
         ticks={scale.ticks(Math.max(2, Math.floor((width - layout.left) / 70)))}
-        format={figure}
+        format={formatSignificant}
         bottom={bottom}
         top={HEAD}
       />
@@ -157,7 +158,7 @@ function describe(measures: readonly Measure[]): string {
     .flatMap(({ rows }) =>
       rows.map(
         ({ what, published, ours, ...row }) =>
-          `${what}: published ${figure(published)}, ours ${figure(ours)}, ${rowVerdict(row)}`,
+          `${what}: published ${formatSignificant(published)}, ours ${formatSignificant(ours)}, ${rowVerdict(row)}`,
       ),
     )
     .join("; ");

@@ -1,5 +1,5 @@
 /** Lab panel: one lab with its verdict; expands to lesson, sources, chart and table. */
-import { formatDuration } from "@redrive/simulator/words";
+import { formatDuration } from "@redrive/core";
 import { useRef } from "preact/hooks";
 import { Legend } from "../../parts/legend.tsx";
 import type { LabEntry } from "../../worker/lab-requests.ts";

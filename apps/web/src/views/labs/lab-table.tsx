@@ -1,6 +1,8 @@
 /** Lab table: every result of a lab with its figures: published, ours, tolerance, verdict. */
+
+import { formatSignificant } from "@redrive/core";
 import type { LabReport, LabRow } from "@redrive/simulator";
-import { figure, rowVerdict, toleranceWords } from "@redrive/simulator/words";
+import { formatTolerance, rowVerdict } from "@redrive/simulator/text";
 
 export function LabTable({ report }: { readonly report: LabReport }) {
   return (
@@ -41,7 +43,7 @@ function ResultRow({ row }: { readonly row: LabRow }) {
     <tr class={verdict === "missed" ? "missed" : ""}>
       <th scope="row">
         {what}
-        {core !== undefined && <small> formula in core: {figure(core)}</small>}
+        {core !== undefined && <small> formula in core: {formatSignificant(core)}</small>}
         {deviation !== undefined && <small> deviates: {deviation}</small>}
       </th>
       {isLong ? (
@@ -50,7 +52,7 @@ function ResultRow({ row }: { readonly row: LabRow }) {
         <>
           <td class="number">{formatCell(published)}</td>
           <td class="number strong">{formatCell(ours)}</td>
-          <td class="tolerance">{toleranceWords(row)}</td>
+          <td class="tolerance">{formatTolerance(row)}</td>
         </>
       )}
       <td>
@@ -61,5 +63,5 @@ function ResultRow({ row }: { readonly row: LabRow }) {
 }
 
 function formatCell(value: number | string): string {
-  return typeof value === "string" ? value : figure(value);
+  return typeof value === "string" ? value : formatSignificant(value);
 }

@@ -1,7 +1,7 @@
 /** Labs view: runs published models and compares our results with the published ones. */
 import { batch } from "@preact/signals";
 import type { LabReport } from "@redrive/simulator";
-import { labRows, rowVerdict } from "@redrive/simulator/words";
+import { labRows, rowVerdict } from "@redrive/simulator/text";
 import { createRef } from "preact";
 import { useEffect } from "preact/hooks";
 import { exportMenu } from "../../exports/export-menu.ts";

@@ -1,6 +1,6 @@
 /** Measures: rows grouped by measure, and the sources of every lab. */
 import { type LabRow, labs } from "@redrive/simulator";
-import type { NumberRow } from "@redrive/simulator/words";
+import type { NumberRow } from "@redrive/simulator/text";
 import { describe, expect, it } from "vitest";
 import { measuresOf, needsLog, partsOf } from "./measures.ts";
 import { sources } from "./sources.ts";

@@ -1,6 +1,6 @@
 /** Measures: groups the rows of a lab by what they measure, for its chart. */
 import type { LabRow } from "@redrive/simulator";
-import { isNumberRow, type NumberRow } from "@redrive/simulator/words";
+import { isNumberRow, type NumberRow } from "@redrive/simulator/text";
 
 export interface Measure {
   /** The measure with its unit, for example "ms until all are done". */

@@ -3,13 +3,8 @@
  * on one scale. A dot inside the band is ok.
  */
 
-import {
-  deviationOf,
-  figure,
-  isNumberRow,
-  type NumberRow,
-  rowVerdict,
-} from "@redrive/simulator/words";
+import { formatSignificant } from "@redrive/core";
+import { deviationOf, isNumberRow, type NumberRow, rowVerdict } from "@redrive/simulator/text";
 import type { Ref } from "preact";
 import { round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";
@@ -121,7 +116,7 @@ function Dot({ row, scale }: { readonly row: NumberRow; readonly scale: Scale })
       r={3.5}
       class={rowVerdict(row) === "missed" ? "ours missed" : "ours faded"}
     >
-      <title>{`${row.what}: published ${figure(row.published)}, ours ${figure(row.ours)}`}</title>
+      <title>{`${row.what}: published ${formatSignificant(row.published)}, ours ${formatSignificant(row.ours)}`}</title>
     </circle>
   );
 }

@@ -1,6 +1,6 @@
 /** System exports: the chart, the series, the report and the policy of the System view. */
 import type { PolicyDocument } from "@redrive/core";
-import { seriesRows } from "@redrive/simulator/words";
+import { seriesRows } from "@redrive/simulator/text";
 import type { ExportSources } from "../../exports/export-menu.ts";
 import { drawing } from "./chart/run-chart.tsx";
 import { isCalls, ownPolicyOf, policyOf } from "./document/document.ts";

@@ -2,8 +2,8 @@
  * Phase track: adds, moves, resizes and removes faults on the time axis by mouse, touch or keyboard.
  * Each phase has three sliders: the bar, its start and its end.
  */
+import { formatDuration } from "@redrive/core";
 import type { PhaseDocument, PhaseKind } from "@redrive/simulator";
-import { formatDuration } from "@redrive/simulator/words";
 import { useRef } from "preact/hooks";
 import {
   begunAt,

@@ -1,6 +1,7 @@
 /** Readout: the legend with values, for the whole run or for the column under the cursor. */
+
+import { formatDuration, formatInteger, formatNumber } from "@redrive/core";
 import type { Report } from "@redrive/simulator";
-import { formatDuration, formatInteger, formatNumber } from "@redrive/simulator/words";
 import { type Columns, endOf } from "./columns.ts";
 import { cursor, endMs } from "./plot.ts";
 

@@ -1,6 +1,7 @@
 /** Run chart: load, attempts, goodput and queue age over time, with the faults in the background. */
+
+import { formatDuration, formatInteger } from "@redrive/core";
 import type { PhaseDocument, Report } from "@redrive/simulator";
-import { formatDuration, formatInteger } from "@redrive/simulator/words";
 import { createRef } from "preact";
 import { BottomAxis, LeftAxis, round } from "../../../chart/axis.tsx";
 import { Chart } from "../../../chart/chart.tsx";

@@ -1,7 +1,7 @@
 /** Contention controls: the fields of a scenario in which clients write the same row. */
 import { type PolicyDocument, resolvePolicy } from "@redrive/core";
 import type { ContentionDocument } from "@redrive/simulator";
-import { policyWords } from "@redrive/simulator/words";
+import { policySummary } from "@redrive/simulator/text";
 import { Card } from "../../../parts/card.tsx";
 import { DurationField } from "../../../parts/duration-field.tsx";
 import { Field } from "../../../parts/field.tsx";
@@ -42,7 +42,7 @@ export function ContentionControls({ document }: { readonly document: Contention
         max={maxDelayMs}
         onInput={(value) => set({ initialDelayMs: Math.round(value) })}
       />
-      <p class="field-hint">{policyWords(policy)}</p>
+      <p class="field-hint">{policySummary(policy)}</p>
     </Card>
   );
 }

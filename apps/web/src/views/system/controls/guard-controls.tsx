@@ -1,6 +1,7 @@
 /** Guard controls: the settings of the enabled guards. The switches are next to the chart. */
+
+import { formatPercent } from "@redrive/core";
 import type { CallsDocument } from "@redrive/simulator";
-import { percent } from "@redrive/simulator/words";
 import type { ComponentChildren } from "preact";
 import { Card } from "../../../parts/card.tsx";
 import { DurationField } from "../../../parts/duration-field.tsx";
@@ -64,7 +65,7 @@ function Budget({ document }: GuardProps) {
           value={Math.round((byRatio.ratio ?? 0.1) * 1000) / 10}
           min={0}
           max={100}
-          format={(value) => percent(value / 100)}
+          format={(value) => formatPercent(value / 100)}
           onInput={(value) => setGuard("retryBudget", { ...byRatio, ratio: value / 100 })}
         />
       ) : (

@@ -1,7 +1,7 @@
 /** Policy controls: how a layer retries. With several layers, the reader chooses one. */
 import { resolvePolicy } from "@redrive/core";
 import type { CallsDocument } from "@redrive/simulator";
-import { policyWords } from "@redrive/simulator/words";
+import { policySummary } from "@redrive/simulator/text";
 import { Card } from "../../../parts/card.tsx";
 import { DurationField } from "../../../parts/duration-field.tsx";
 import { Field } from "../../../parts/field.tsx";
@@ -44,7 +44,7 @@ export function PolicyControls({ document }: { readonly document: CallsDocument 
         onChange={(name) => editCalls((one) => withLayerStrategy(one, index, name))}
       />
       <PolicyFields document={document} index={index} />
-      <p class="field-hint">{policyWords(policy)}</p>
+      <p class="field-hint">{policySummary(policy)}</p>
     </Card>
   );
 }

@@ -1,6 +1,7 @@
 /** Server controls: capacity, queue and latency of the innermost server. */
+
+import { formatInteger } from "@redrive/core";
 import type { CallsDocument } from "@redrive/simulator";
-import { formatInteger } from "@redrive/simulator/words";
 import { Card } from "../../../parts/card.tsx";
 import { DurationField } from "../../../parts/duration-field.tsx";
 import { Field } from "../../../parts/field.tsx";

@@ -6,11 +6,11 @@ import { type DestinationDocument, type PolicyDocument, preset } from "@redrive/
 import type {
   CallsDocument,
   ContentionDocument,
+  DurationDocument,
   PhaseDocument,
   QueueDocument,
   ScenarioDocument,
   ServerDocument,
-  SpanDocument,
   TierDocument,
 } from "@redrive/simulator";
 
@@ -72,7 +72,7 @@ export function withServer(document: CallsDocument, change: Change<ServerDocumen
 }
 
 /** The mean or median of a duration distribution, which a slider can move. */
-export function middleOf(duration: SpanDocument = 0): number {
+export function middleOf(duration: DurationDocument = 0): number {
   if (typeof duration === "number") return duration;
   switch (duration.kind) {
     case "FIXED":
@@ -87,7 +87,7 @@ export function middleOf(duration: SpanDocument = 0): number {
   }
 }
 
-export function withMiddle(duration: SpanDocument | undefined, ms: number): SpanDocument {
+export function withMiddle(duration: DurationDocument | undefined, ms: number): DurationDocument {
   if (duration === undefined || typeof duration === "number") return ms;
   switch (duration.kind) {
     case "FIXED":

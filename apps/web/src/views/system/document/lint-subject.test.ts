@@ -2,8 +2,8 @@
 import {
   type CallsDocument,
   checkScenario,
+  fixFinding,
   lint,
-  mend,
   type ScenarioDocument,
   scenarios,
 } from "@redrive/simulator";
@@ -26,7 +26,7 @@ describe("the lint subject of a scenario", () => {
     const subject = lintSubjectOf(document);
     const context = lintContextOf(document);
     for (const finding of lint(subject, context)) {
-      const fixed = mend(subject, finding, context);
+      const fixed = fixFinding(subject, finding, context);
       if (fixed === undefined) continue;
       const next = withFix(document, fixed as Parameters<typeof withFix>[1]);
       expect(checkScenario(next)).toEqual([]);

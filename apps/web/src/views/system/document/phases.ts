@@ -1,6 +1,7 @@
 /** Phases: the kinds of faults on the track, their labels, and how they move and resize. */
+
+import { formatDuration, formatNumber, formatPercent } from "@redrive/core";
 import type { PhaseDocument, PhaseKind } from "@redrive/simulator";
-import { formatDuration, formatNumber, percent } from "@redrive/simulator/words";
 import { niceStep } from "../../../chart/scale.ts";
 
 /** The field that sets the severity of a fault, and its range. */
@@ -80,7 +81,7 @@ export function phaseName(phase: PhaseDocument): string {
   const { label, strength } = kindInfo(phase.kind);
   const value = strengthOf(phase);
   if (strength === undefined || value === undefined) return label;
-  return `${label} ${strength.field === "share" ? percent(value) : `${formatNumber(value)} x`}`;
+  return `${label} ${strength.field === "share" ? formatPercent(value) : `${formatNumber(value)} x`}`;
 }
 
 /** The limit of a scenario document. */

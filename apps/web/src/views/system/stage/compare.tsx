@@ -1,6 +1,7 @@
 /** Compare: a table of all runs with the same seed, including the ghost. */
+
+import { formatDuration, formatNumber, formatPercent } from "@redrive/core";
 import type { Report, ScenarioDocument } from "@redrive/simulator";
-import { formatDuration, formatNumber, percent } from "@redrive/simulator/words";
 import { Card } from "../../../parts/card.tsx";
 import { Select } from "../../../parts/select.tsx";
 import { hasGuards, isCalls, isSame } from "../document/document.ts";
@@ -169,7 +170,7 @@ function Cells({ report }: { readonly report: Report | undefined }) {
       <td class="number">{formatNumber(amplification)}</td>
       <td class={report.recoveryMs === null ? "number bad" : "number"}>{recoveryText(report)}</td>
       <td class="number">{formatDuration(latencyMs.p99)}</td>
-      <td class="number">{percent(calls === 0 ? 0 : lost / calls)}</td>
+      <td class="number">{formatPercent(calls === 0 ? 0 : lost / calls)}</td>
       <td class="verdict-cell">{verdict}</td>
     </>
   );

@@ -1,12 +1,8 @@
 /** Figures: the verdict of a run in one sentence, and its measures, as on the command line. */
+
+import { formatDuration, formatInteger, formatNumber, formatPercent } from "@redrive/core";
 import type { Report } from "@redrive/simulator";
-import {
-  formatDuration,
-  formatInteger,
-  formatNumber,
-  percent,
-  reportRows,
-} from "@redrive/simulator/words";
+import { reportRows } from "@redrive/simulator/text";
 import { Stat, Stats } from "../../../parts/stat.tsx";
 import { countsIn, endOf, faultPeriodOf } from "../chart/columns.ts";
 import { isBusy, isStale } from "../state/runs.ts";
@@ -53,7 +49,7 @@ export function RunStats({ report }: { readonly report: Report }) {
       />
       <Stat
         label="Lost"
-        value={percent(calls === 0 ? 0 : lost / calls)}
+        value={formatPercent(calls === 0 ? 0 : lost / calls)}
         tone={lost > calls / 2 ? "bad" : "plain"}
         note={`${formatInteger(lost)} of ${formatInteger(calls)} calls`}
       />
@@ -66,7 +62,7 @@ export function RunStats({ report }: { readonly report: Report }) {
 function Recovery({ report }: { readonly report: Report }) {
   const { recoveryMs, duplicateShare } = report;
   if (duplicateShare !== undefined) {
-    return <Stat label="Duplicates" value={percent(duplicateShare)} note="of the runs" />;
+    return <Stat label="Duplicates" value={formatPercent(duplicateShare)} note="of the runs" />;
   }
   return (
     <Stat
@@ -82,11 +78,11 @@ function Recovery({ report }: { readonly report: Report }) {
 function Goodput({ report }: { readonly report: Report }) {
   const faults = faultPeriodOf(phases.value);
   if (report.deadLetterShare !== undefined) {
-    const share = percent(report.deadLetterShare);
+    const share = formatPercent(report.deadLetterShare);
     return <Stat label="Dead letters" value={share} note="of the messages" />;
   }
   if (faults === undefined) {
-    return <Stat label="Goodput" value={percent(report.goodput)} note="of the calls" />;
+    return <Stat label="Goodput" value={formatPercent(report.goodput)} note="of the calls" />;
   }
   const during = countsIn(report, faults.fromMs, faults.toMs);
   const after = countsIn(report, faults.toMs, endOf(report));
