@@ -113,7 +113,7 @@ export function StrategyTable() {
               <th scope="col" class="number">
                 Outlasts {formatDuration(outageMs.value)}
               </th>
-              <th scope="col">Use it</th>
+              <th scope="col">When to use it</th>
             </tr>
           </thead>
           <tbody>
