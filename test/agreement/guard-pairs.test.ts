@@ -55,7 +55,7 @@ const once = { policy: { maxAttempts: 1, totalBudgetMs: 60_000 } } as const;
 const breaker = { openMs: 500, minCalls: 10 } as const;
 const retryBudget = { ratio: 0.1, minPerSecond: 0.1 } as const;
 
-const rows: readonly (readonly [string, GuardCase])[] = [
+const guardPairs: readonly (readonly [string, GuardCase])[] = [
   ["throttle + queue", traffic({ ...once, rate: { throttle: true }, concurrency: fixed }, 12, 0.3)],
   ["hedge + rate", traffic({ hedge: { after: 40 }, rate: { perSecond: 20 } }, 50)],
   ["hedge + throttle", traffic({ hedge: { after: 40 }, rate: { throttle: true } }, 20)],
@@ -67,7 +67,7 @@ const succeeded = ({ ends }: GuardedRun) =>
   ends.filter(({ reason }) => reason === "succeeded").length;
 
 describe("1,000 calls", () => {
-  test.each(rows)("%s", async (name, given) => {
+  test.each(guardPairs)("%s", async (name, given) => {
     const library = succeeded(await runLibrary(given));
     const simulator = succeeded(runSimulator(given));
     process.stdout.write(`${name}: library ${library}, simulator ${simulator} of 1000 succeed\n`);

@@ -13,41 +13,41 @@ import {
 } from "../../faces/service/src/model/store.ts";
 import type { MemoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";
 
-type BrittleFault = "full" | "broken" | "killed";
+type DiskFault = "full" | "broken" | "killed";
 
-export interface BrittleFaults {
+export interface DiskFaults {
   /** Share of commits that find the disk full, 0 to 1. May be changed at any time. */
   rate: number;
-  readonly counts: Record<BrittleFault, number>;
+  readonly counts: Record<DiskFault, number>;
 }
 
 /** Shares of the faults. The others end the process, so they are rarer. */
 const BROKEN = 0.017;
 const KILLED = 0.017;
 
-export function createBrittleFaults(rate: number): BrittleFaults {
+export function createDiskFaults(rate: number): DiskFaults {
   return { rate, counts: { full: 0, broken: 0, killed: 0 } };
 }
 
-function kindOf(draw: number): BrittleFault {
+function faultOf(draw: number): DiskFault {
   if (draw < BROKEN) return "broken";
   return draw < BROKEN + KILLED ? "killed" : "full";
 }
 
 /** `die` ends the process that asks. */
-export function brittleStore(
+export function faultyDiskStore(
   inner: MemoryStore,
   random: Random,
-  faults: BrittleFaults,
+  faults: DiskFaults,
   die: () => void,
 ): Store {
-  const draw = (): BrittleFault | undefined => {
+  const draw = (): DiskFault | undefined => {
     if (random.next() >= faults.rate) return undefined;
-    const kind = kindOf(random.next());
+    const kind = faultOf(random.next());
     faults.counts[kind]++;
     return kind;
   };
-  const perhaps = (batch: Batch) => {
+  const commitSometimes = (batch: Batch) => {
     if (random.next() < 0.5) inner.commitNow(batch);
   };
 
@@ -58,10 +58,10 @@ export function brittleStore(
       case "full":
         return Promise.reject(new StoreFullError("the disk is full"));
       case "broken":
-        perhaps(batch);
+        commitSometimes(batch);
         return Promise.reject(new StoreBrokenError("the disk cannot be relied on"));
       case "killed":
-        perhaps(batch);
+        commitSometimes(batch);
         die();
         return new Promise(() => {});
     }

@@ -4,7 +4,7 @@
  */
 import type { Random } from "@redrive/core";
 
-export interface Kinds {
+export interface SeedFeatures {
   /** One node on a store of its own, as SQLite is, rather than three that share one. */
   readonly isSingle: boolean;
   /** Destinations' documents are changed while tasks run. */
@@ -15,7 +15,7 @@ export interface Kinds {
   readonly redrives: boolean;
 }
 
-export function kindsOf(random: Random): Kinds {
+export function drawFeatures(random: Random): SeedFeatures {
   return {
     isSingle: random.next() < 0.25,
     documents: random.next() < 0.5,

@@ -6,7 +6,7 @@ import type { Random } from "@redrive/core";
 import type { CreateResult } from "../../faces/service/src/model/store.ts";
 import type { RetryTask } from "../../faces/service/src/model/task.ts";
 import { redrivenTask } from "../../faces/service/src/operations/redriven-task.ts";
-import { engineUp, type SimNode } from "./sim-node.ts";
+import { pickEngine, type SimNode } from "./sim-node.ts";
 import { TENANT, type World } from "./world.ts";
 
 export class Redrivers {
@@ -25,9 +25,9 @@ export class Redrivers {
   }
 
   /** Looks for dead letters at that instant and redrives some, often twice at once. */
-  plan(atMs: number): void {
+  planRedrives(atMs: number): void {
     this.#world.clock.set(atMs, () => {
-      const dead = this.#world.truth.all().filter(({ status }) => status === "EXHAUSTED");
+      const dead = this.#world.rawStore.all().filter(({ status }) => status === "EXHAUSTED");
       for (let n = Math.min(dead.length, 4); n > 0; n--) {
         const source = dead[this.#draw(dead.length)] as RetryTask;
         for (let times = 1 + this.#draw(2); times > 0; times--) {
@@ -39,21 +39,21 @@ export class Redrivers {
 
   /** The source is what it was when it was read: meanwhile another may have redriven it. */
   #redrive(source: RetryTask): void {
-    const engine = engineUp(this.#nodes, this.#random);
+    const engine = pickEngine(this.#nodes, this.#random);
     if (engine === undefined) return;
     const now = this.#world.clock.now();
-    const again = redrivenTask(source, undefined, this.#world.newId(now), now);
-    const told = (result: CreateResult) => {
-      const taskId = result.kind === "created" ? again.taskId : result.taskId;
-      const stored = this.#world.truth.peek(TENANT, taskId);
+    const redriven = redrivenTask(source, undefined, this.#world.newId(now), now);
+    const onResult = (result: CreateResult) => {
+      const taskId = result.kind === "created" ? redriven.taskId : result.taskId;
+      const stored = this.#world.rawStore.peek(TENANT, taskId);
       const at = this.#world.clock.now();
-      this.#world.check((checker) => checker.created?.(at, stored, null, result));
+      this.#world.check((checker) => checker.createAcknowledged?.(at, stored, null, result));
     };
-    engine.create(again, null, told, () => {});
+    engine.create(redriven, null, onResult, () => {});
   }
 
   /** Has a node begin a job; a client that was told nothing does not ask again. */
-  job(atMs: number): void {
+  planJob(atMs: number): void {
     this.#world.clock.set(atMs, () => {
       const up = this.#nodes.map((node) => node.jobs()).filter((jobs) => jobs !== undefined);
       const jobs = up[this.#draw(up.length)];
