@@ -93,7 +93,10 @@ function phaseLines(
   const indent = " ".repeat(width - columns);
   return phasesOf(scenario).flatMap(({ kind, atMs, forMs }) => {
     const from = Math.min(columns - 1, Math.floor((atMs / scale.endMs) * columns));
-    const to = Math.min(columns, Math.max(from + 1, Math.ceil(((atMs + forMs) / scale.endMs) * columns)));
+    const to = Math.min(
+      columns,
+      Math.max(from + 1, Math.ceil(((atMs + forMs) / scale.endMs) * columns)),
+    );
     const mark = `${indent}${" ".repeat(from)}${paint("bad", "▀".repeat(to - from))}`;
     const start = atMs === 0 ? "0" : formatDuration(atMs);
     const label = `${kind.toLowerCase()} from ${start} to ${formatDuration(atMs + forMs)}`;
