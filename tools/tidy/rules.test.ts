@@ -77,7 +77,7 @@ describe("imports", () => {
     ["faces/library/src/a.ts", "node:http"],
     ["faces/library/src/otel.ts", "@opentelemetry/api"],
     ["faces/service/src/a.ts", "fastify"],
-    ["faces/service/src/stores/sqlite.ts", "../store.ts"],
+    ["faces/service/src/stores/sqlite.ts", "../model/store.ts"],
     ["faces/service/src/stores/sqlite.ts", "./sqlite-schema.ts"],
     ["faces/service/src/stores/sqlite.ts", "@redrive/core"],
     ["faces/service/src/stores/sqlite.test.ts", "./conformance.ts"],
