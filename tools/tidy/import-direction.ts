@@ -23,7 +23,7 @@ const SUBPATHS = [
   "@redrive/service/http",
   "@redrive/simulator/export",
   "@redrive/simulator/share",
-  "@redrive/simulator/words",
+  "@redrive/simulator/text",
 ];
 
 const FACES = ["faces/library", "faces/service", "faces/simulator"];
@@ -44,7 +44,7 @@ const NO_NODE = ["core", "faces/simulator"];
 
 /** Entry points whose users install this package themselves: an optional peer dependency. */
 const OPTIONAL_PEERS: Readonly<Record<string, string>> = {
-  "faces/library/src/otel.ts": "@opentelemetry/api",
+  "faces/library/src/extras/otel.ts": "@opentelemetry/api",
 };
 
 /** The files of the service that a store may import: its contract, its data and collections. */

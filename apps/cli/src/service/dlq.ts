@@ -2,9 +2,8 @@
  * `redrive dlq`: lists dead letters, redrives them as new tasks, or deletes them. A command that
  * changes many dead letters counts them first and asks for confirmation.
  */
-import { systemClock } from "@redrive/core";
+import { formatInteger, systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
-import { formatInteger } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples } from "../input/flags.ts";
 import type { Presentation } from "../print/presentation.ts";
@@ -64,6 +63,6 @@ function presentGroups(list: Awaited<ReturnType<Client["groupDeadLetters"]>>): P
     json: list,
     text: (style) =>
       rows.length === 0 ? ["There are no dead letters."] : table(columns, rows, style),
-    ...(!complete && { notes: ["there are more dead letters than were counted"] }),
+    ...(!complete && { notes: ["there are more dead letters than were formatCount"] }),
   };
 }

@@ -2,8 +2,10 @@
  * Report text: formats the report of a simulation: the verdict, the measures, then load, attempts
  * and goodput over time on one scale, with the phases of the scenario marked below.
  */
+
+import { formatDuration } from "@redrive/core";
 import type { PhaseDocument, Report, ScenarioDocument } from "@redrive/simulator";
-import { formatDuration, peaksOver, ratesOver, reportRows } from "@redrive/simulator/words";
+import { peaksOver, ratesOver, reportRows } from "@redrive/simulator/text";
 import { plotWidth } from "../print/column-chart.ts";
 import {
   type Panel,
