@@ -31,8 +31,7 @@ test("a call that never left is told without attempts", async () => {
 });
 
 test("an error of the caller's own is told as such", () => {
-  const sentence =
-    "The call failed with an error of its own at the first attempt, which is not repeated.";
+  const sentence = "The call failed at its first attempt with an error that is not retried.";
   expect(explain(statusError(404))).toBe(sentence);
   expect(explain(undefined)).toBe(sentence);
 });
