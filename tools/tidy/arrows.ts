@@ -23,7 +23,7 @@ const DOORS = [
   "@redrive/service/http",
   "@redrive/simulator/export",
   "@redrive/simulator/share",
-  "@redrive/simulator/words",
+  "@redrive/simulator/text",
 ];
 
 const FACES = ["faces/library", "faces/service", "faces/simulator"];

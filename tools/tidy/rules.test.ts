@@ -32,7 +32,7 @@ describe("guards", () => {
   test.each([
     ["core/src/a.ts", steps],
     ["faces/library/src/a.test.ts", steps],
-    ["faces/service/src/http/access.ts", steps],
+    ["faces/service/src/http/access/access.ts", steps],
     ["faces/library/src/a.ts", 'import { Admission } from "@redrive/core";'],
     ["faces/library/src/a.ts", 'import { takeRate } from "./own.ts";'],
   ])("%s may: %s", (path, text) => {
@@ -77,7 +77,7 @@ describe("imports", () => {
     ["faces/library/src/a.ts", "node:http"],
     ["faces/library/src/extras/otel.ts", "@opentelemetry/api"],
     ["faces/service/src/a.ts", "fastify"],
-    ["faces/service/src/stores/sqlite.ts", "../store.ts"],
+    ["faces/service/src/stores/sqlite.ts", "../model/store.ts"],
     ["faces/service/src/stores/sqlite.ts", "./sqlite-schema.ts"],
     ["faces/service/src/stores/sqlite.ts", "@redrive/core"],
     ["faces/service/src/stores/sqlite.test.ts", "./conformance.ts"],
