@@ -1,3 +1,7 @@
+/**
+ * Pitfalls: bugs that other libraries have or had, and that this one must not have. The numbers are
+ * those of the peer study. Tests that need sockets are in `test/library/pitfalls-sockets.test.ts`.
+ */
 import type { Outcome, resolvePolicy } from "@redrive/core";
 import { describe, expect, test, vi } from "vitest";
 import type { RetryOptions } from "../call/options.ts";
