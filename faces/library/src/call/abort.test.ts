@@ -1,4 +1,4 @@
-/** Tests of abort on the real clock: it always wins, at once, and leaves nothing behind. */
+/** Tests of abort on the real clock: an abort always wins at once and leaves nothing behind. */
 import { getEventListeners } from "node:events";
 import { describe, expect, test } from "vitest";
 import { destination } from "../destination/destination.ts";
@@ -13,7 +13,7 @@ function timers(): number {
 
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 
-/** Starts a call, aborts it once `ready`, and shows that it ends as it should. */
+/** Starts a call, aborts it once `ready`, and checks how it ends. */
 async function expectAbort(
   start: (options: CallOptions, ready: () => void) => Promise<unknown>,
 ): Promise<void> {
@@ -24,21 +24,21 @@ async function expectAbort(
   const isReady = deferred();
   const call = rejectionOf(start({ signal }, isReady.resolve));
   await isReady.promise;
-  // Whatever the call does on its way into a wait is done by then.
+  // By then the call has started its wait.
   await nextTurn();
   let turns = 0;
   setImmediate(() => turns++);
   controller.abort(reason);
   expect(await call).toBe(reason);
-  // Within the same turn of the event loop: no timer has to ring first.
+  // Within the same event-loop turn: no timer has to fire first.
   expect(turns).toBe(0);
   expect(getEventListeners(signal, "abort")).toHaveLength(0);
   await nextTurn();
-  // The test runner has timers of its own, which may end meanwhile.
+  // The test runner has its own timers, which may end in the meantime.
   expect(timers()).toBeLessThanOrEqual(before);
 }
 
-/** A function that fails with a long wait ahead, and counts its calls. */
+/** An operation that fails, with a long wait before its retry. It counts its calls. */
 function failing(ready: () => void) {
   const fn = () => {
     fn.calls++;
@@ -57,7 +57,7 @@ const SLOW = {
 } as const;
 
 describe("abort", () => {
-  test("before the call rejects at once, and the function is never called", async () => {
+  test("before the call: rejects at once and never calls the operation", async () => {
     let calls = 0;
     const reason = new Error("never mind");
     const signal = AbortSignal.abort(reason);
@@ -67,7 +67,7 @@ describe("abort", () => {
     expect(getEventListeners(signal, "abort")).toHaveLength(0);
   });
 
-  test("during an attempt that looks at its signal", async () => {
+  test("during an attempt that honors its signal", async () => {
     let seen: unknown;
     await expectAbort((options, ready) =>
       retry((context) => {
@@ -92,7 +92,7 @@ describe("abort", () => {
     );
   });
 
-  test("during a wait: no further call", async () => {
+  test("during a wait: the operation is not called again", async () => {
     let calls = 0;
     await expectAbort((options, ready) =>
       retry(
@@ -124,19 +124,19 @@ describe("abort", () => {
       await call;
       tries.push(performance.now() - abortedAt);
     }
-    // The best of five, because a busy machine may take the processor away at any moment; one after
-    // the other, or it would take it from all of them at once.
+    // The best of five, because a busy machine may pause the process at any moment. One after the
+    // other, because a pause would affect all of them at once.
     expect(Math.min(...tries)).toBeLessThan(10);
   });
 
-  test("during a destination's wait, whose token goes back", async () => {
+  test("during a destination's wait: the token is returned", async () => {
     const budget = { kind: "TOKENS", maxTokens: 14 } as const;
     const shop = destination("shop", { policy: SLOW, retryBudget: budget });
     await expectAbort((options, ready) => shop.run(failing(ready), options));
     expect(shop.stats()).toMatchObject({ retryBudget: true, retries: 0 });
   });
 
-  test("while standing in line for a slot", async () => {
+  test("while the call waits for a slot", async () => {
     const shop = destination("shop", { concurrency: { algorithm: "FIXED", max: 1, queue: 5 } });
     const holder = deferred();
     const held = shop.run(() => holder.promise);
@@ -153,7 +153,7 @@ describe("abort", () => {
     expect(await shop.run(() => "next")).toBe("next");
   });
 
-  test("while rate-limited", async () => {
+  test("while the rate limit holds the call", async () => {
     const shop = destination("shop", { rate: { perSecond: 0.1, burst: 1 } });
     await shop.run(() => 1);
     let calls = 0;
@@ -165,7 +165,7 @@ describe("abort", () => {
     expect(calls).toBe(0);
   });
 
-  test("while patiently behind an open circuit", async () => {
+  test("while the call waits for an open circuit", async () => {
     const breaker = { minCalls: 1, openMs: 20_000 };
     const shop = destination("shop", { breaker, policy: { maxAttempts: 1 } });
     await rejectionOf(shop.run(() => Promise.reject(statusError(500))));
@@ -213,7 +213,7 @@ describe("abort", () => {
     expect(new Set(reasons).size).toBe(1);
   });
 
-  test("by the function itself, in the midst of its own call", async () => {
+  test("by the operation itself, during its own call", async () => {
     const controller = new AbortController();
     const reason = new Error("from inside");
     const call = retry(
@@ -239,7 +239,7 @@ describe("a call that is over", () => {
     expect(getEventListeners(signal, "abort")).toHaveLength(0);
   });
 
-  test("is not touched by an abort that comes later", async () => {
+  test("ignores a later abort", async () => {
     const controller = new AbortController();
     let handed: AbortSignal | undefined;
     const value = await retry(

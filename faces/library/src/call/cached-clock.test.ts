@@ -1,4 +1,4 @@
-/** Tests of the turn: a time that is read once, and never runs ahead of the clock. */
+/** Tests of the cached clock: it is read once per turn and never runs ahead of its source. */
 import { expect, test } from "vitest";
 import { CachedClock } from "./cached-clock.ts";
 import { world } from "./world.testing.ts";
@@ -14,27 +14,27 @@ function counted() {
       return clock.monotonicMs();
     },
   };
-  return { clock, seen, turn: new CachedClock(counting, (nowMs) => void seen.ends.push(nowMs)) };
+  return { clock, seen, cached: new CachedClock(counting, (nowMs) => void seen.ends.push(nowMs)) };
 }
 
-test("the clock is read once for many questions in one turn", () => {
-  const { seen, turn } = counted();
-  for (let n = 0; n < 60; n++) turn.monotonicMs();
+test("the source is read once for many readings in one turn", () => {
+  const { seen, cached } = counted();
+  for (let n = 0; n < 60; n++) cached.monotonicMs();
   expect(seen.readings).toBe(1);
 });
 
-test("a turn that goes on for long still sees time pass", () => {
-  const { seen, turn } = counted();
-  for (let n = 0; n < 1000; n++) turn.monotonicMs();
+test("time advances in a long turn", () => {
+  const { seen, cached } = counted();
+  for (let n = 0; n < 1000; n++) cached.monotonicMs();
   expect(seen.readings).toBeGreaterThan(10);
 });
 
-test("the next turn reads anew, and the end of each is told once", async () => {
-  const { clock, seen, turn } = counted();
-  const first = turn.monotonicMs();
+test("the next turn reads the source again, and the end of each turn is reported once", async () => {
+  const { clock, seen, cached } = counted();
+  const first = cached.monotonicMs();
   await clock.advance(50);
-  expect(turn.monotonicMs()).toBe(first + 50);
-  expect(turn.now()).toBe(clock.now());
+  expect(cached.monotonicMs()).toBe(first + 50);
+  expect(cached.now()).toBe(clock.now());
   await clock.advance(0);
   expect(seen.ends).toEqual([first, first + 50]);
 });

@@ -1,4 +1,4 @@
-/** Tests of settings: options are looked at once, and never mistaken for others. */
+/** Tests of call configs: options are checked once and never mistaken for others. */
 import { resolvePolicy, systemTime } from "@redrive/core";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -22,7 +22,7 @@ const anyOptions = fc
   .array(anyField, { maxLength: 2 })
   .map((fields): object => Object.fromEntries(fields));
 
-/** What a cache answers: the policy, or why there is none. */
+/** What a cache returns: the policy, or the error. */
 function tried(cache: CallConfigCache, options: object): unknown {
   try {
     return cache.get(options).policy;
@@ -33,7 +33,7 @@ function tried(cache: CallConfigCache, options: object): unknown {
 
 const afresh = (options: object) => tried(counting().cache, options);
 
-/** A cache that counts how often a policy had to be made. */
+/** A cache that counts how often it creates a config. */
 function counting() {
   const made: object[] = [];
   const cache = new CallConfigCache({}, (policy) => {
@@ -43,23 +43,23 @@ function counting() {
   return { cache, made };
 }
 
-describe("found again", () => {
-  test("by identity, if the options are kept", () => {
+describe("options are found again", () => {
+  test("by identity, if the caller keeps them", () => {
     const { cache, made } = counting();
     const options = { retryableStatusCodes: [503] };
-    const setting = cache.get(options);
+    const config = cache.get(options);
     cache.get({ maxAttempts: 2 });
-    expect(cache.get(options)).toBe(setting);
+    expect(cache.get(options)).toBe(config);
     expect(made).toHaveLength(2);
   });
 
-  test("by value, if a literal is written anew", () => {
+  test("by value, if each call passes a new literal", () => {
     const { cache, made } = counting();
     for (let n = 0; n < 10; n++) cache.get({ maxAttempts: 3, totalBudgetMs: 8000 });
     expect(made).toHaveLength(1);
   });
 
-  test("whatever the signal, key or classifier of the one call", () => {
+  test("with any signal, key or classifier", () => {
     const { cache, made } = counting();
     for (let n = 0; n < 10; n++) {
       const { signal } = new AbortController();
@@ -68,7 +68,7 @@ describe("found again", () => {
     expect(made).toHaveLength(1);
   });
 
-  test("among several shapes that take turns", () => {
+  test("among several alternating shapes", () => {
     const { cache, made } = counting();
     for (let n = 0; n < 10; n++) {
       cache.get({ maxAttempts: 3 });
@@ -93,7 +93,7 @@ describe("found again", () => {
   });
 });
 
-test("literals without end do not fill the memory, and known ones are still found after them", () => {
+test("endless new literals do not fill the memory, and known ones are still found after them", () => {
   const { cache, made } = counting();
   for (let n = 0; n < 3000; n++) cache.get({ totalBudgetMs: 1000 + n, maxAttempts: 1 });
   const { length } = made;
@@ -102,14 +102,14 @@ test("literals without end do not fill the memory, and known ones are still foun
   expect(sizeOf(cache)).toBeLessThan(6000);
 });
 
-/** Names and values that a cache remembers. */
+/** Number of names and values in a cache. */
 function sizeOf(cache: CallConfigCache): number {
   const count = ({ next }: OptionsNode): number =>
     [...next.values()].reduce((sum, node) => sum + 1 + count(node), 0);
   return count(cache["root"]);
 }
 
-describe("told apart", () => {
+describe("options are distinguished", () => {
   test("by every value of the policy", () => {
     const { cache } = counting();
     expect(cache.get({ maxAttempts: 3 }).policy.maxAttempts).toBe(3);
@@ -117,13 +117,13 @@ describe("told apart", () => {
     expect(cache.get({ maxAttempts: 3 }).policy.maxAttempts).toBe(3);
   });
 
-  test("by every name: a misspelt one is not taken for one without a value", () => {
+  test("by every name: a misspelled name is not mistaken for an absent one", () => {
     const { cache } = counting();
     cache.get({ maxAttempts: undefined });
     expect(() => cache.get({ maxAttemps: 3 })).toThrow('did you mean "maxAttempts"?');
   });
 
-  test("by being given: inherited fields do not count", () => {
+  test("by own fields: inherited fields do not count", () => {
     const { cache } = counting();
     cache.get({ maxAttempts: 7, initialDelayMs: 5 });
     const heir: object = Object.assign(Object.create({ initialDelayMs: 5 }), { maxAttempts: 7 });
@@ -133,14 +133,14 @@ describe("told apart", () => {
     expect(cache.get({})).toBe(nothing);
   });
 
-  test("by their lists: an item is never taken for a name or a value", () => {
+  test("by their lists: an item is never mistaken for a name or a value", () => {
     const { cache } = counting();
     cache.get({ retryableErrors: ["timeout"], maxAttempts: 3 });
     const longer = { retryableErrors: ["timeout", "maxAttempts", 3] };
     expect(() => cache.get(longer)).toThrow("retryableErrors");
   });
 
-  test("by what concerns the one call, if it is wrong", () => {
+  test("by call fields, if they are invalid", () => {
     const { cache } = counting();
     cache.get({ maxAttempts: 3, idempotencyKey: "k", patience: "wait" });
     const numbered = { maxAttempts: 3, idempotencyKey: 7, patience: "wait" };
@@ -149,7 +149,7 @@ describe("told apart", () => {
     expect(() => cache.get(unknown)).toThrow('patience must be one of fail-fast, wait, got "long"');
   });
 
-  test("whatever was seen before: the cache gives what a new one would", () => {
+  test("regardless of earlier options: the cache returns what a new cache would", () => {
     const lists = fc.array(anyOptions, { minLength: 20, maxLength: 20 });
     fc.assert(
       fc.property(lists, (all) => {
@@ -159,7 +159,7 @@ describe("told apart", () => {
     );
   });
 
-  test("by clock and chance", () => {
+  test("by clock and random source", () => {
     const { clock, random } = world();
     expect(retryConfigs.get({ maxAttempts: 2, clock }).clock).toBe(clock);
     expect(retryConfigs.get({ maxAttempts: 2 }).clock).toBe(systemTime);
@@ -167,7 +167,7 @@ describe("told apart", () => {
   });
 });
 
-test("a value given as undefined leaves the policy beneath as it is", () => {
+test("a value of undefined does not override the policy", () => {
   const { cache, made } = counting();
   cache.get({ maxAttempts: undefined, initialDelayMs: 5 });
   expect(made).toEqual([{ initialDelayMs: 5 }]);

@@ -1,4 +1,4 @@
-/** Tests of a call: how it ends, what its error tells, and whose judgement counts. */
+/** Tests of a call: how it ends, what its error contains, and how results are classified. */
 import { type Outcome, RedriveError } from "@redrive/core";
 import { describe, expect, test } from "vitest";
 import { destination } from "../destination/destination.ts";
@@ -20,8 +20,8 @@ function gaveUp(error: unknown): RedriveError {
   return error as RedriveError;
 }
 
-describe("the caller's own error", () => {
-  test("is thrown as it is when nothing was retried", async () => {
+describe("the operation's own error", () => {
+  test("is thrown unchanged when nothing was retried", async () => {
     const own = Object.freeze(statusError(404));
     expect(await rejectionOf(retry(() => Promise.reject(own)))).toBe(own);
     const fault = new TypeError("x is not a function");
@@ -31,7 +31,7 @@ describe("the caller's own error", () => {
     expect(await rejectionOf(retry(thrower))).toBe(fault);
   });
 
-  test("is thrown as it is by a policy of one attempt", async () => {
+  test("is thrown unchanged with a policy of one attempt", async () => {
     const own = statusError(503);
     expect(await rejectionOf(retry(() => Promise.reject(own), { maxAttempts: 1 }))).toBe(own);
   });
@@ -44,7 +44,7 @@ describe("the caller's own error", () => {
 });
 
 describe("a call that was retried and given up", () => {
-  test("tells the reason, the cause and every attempt", async () => {
+  test("rejects with the reason, the cause and every attempt", async () => {
     const { clock, random } = world();
     const [first, last] = [statusError(503), statusError(502)];
     const { fn } = flaky(clock, [
@@ -91,7 +91,7 @@ describe("a call that was retried and given up", () => {
       ],
     ],
   ];
-  test.each(cases)("says %s", async (reason, options, steps) => {
+  test.each(cases)("has the reason %s", async (reason, options, steps) => {
     const { clock, random } = world();
     const { fn } = flaky(clock, steps as never);
     const error = gaveUp(await rejectionOf(clock.run(retry(fn, { clock, random, ...options }))));
@@ -100,7 +100,7 @@ describe("a call that was retried and given up", () => {
     expect(error.attempts.at(-1)).not.toHaveProperty("waitMs");
   });
 
-  test("says retry-after when the wait that was asked for does not fit", async () => {
+  test("has the reason retry-after when the requested wait does not fit", async () => {
     const { clock, random } = world();
     const { fn } = flaky(clock, [{ throws: statusError(503) }]);
     const hinted: Classify<unknown> = (_, attempt): Outcome => ({
@@ -112,7 +112,7 @@ describe("a call that was retried and given up", () => {
     expect(gaveUp(await rejectionOf(clock.run(call))).reason).toBe("retry-after");
   });
 
-  test("ends with the function's own abort, not with a story about it", async () => {
+  test("rejects with the operation's own abort error, unchanged", async () => {
     const { clock, random } = world();
     const abort = new DOMException("stopped inside", "AbortError");
     const { fn, calledAt } = flaky(clock, [{ throws: statusError(503) }, { throws: abort }]);
@@ -122,7 +122,7 @@ describe("a call that was retried and given up", () => {
 });
 
 describe("an attempt that takes too long", () => {
-  test("is aborted, and ends a call of one attempt with a timeout", async () => {
+  test("is aborted and ends a call of one attempt with a timeout", async () => {
     const { clock } = world();
     let reason: unknown;
     const call = retry(
@@ -143,7 +143,7 @@ describe("an attempt that takes too long", () => {
     });
   });
 
-  test("is retried, and its late answer is ignored", async () => {
+  test("is retried, and its late result is ignored", async () => {
     const { clock, random } = world();
     const { fn } = flaky(clock, [{ returns: "late", afterMs: 5000 }, { returns: "in time" }]);
     const deaf = ({ attempt }: { attempt: number }) =>
@@ -153,7 +153,7 @@ describe("an attempt that takes too long", () => {
     await clock.advance(10_000);
   });
 
-  test("is not retried where the policy does not list timeouts", async () => {
+  test("is not retried if the policy does not list timeouts", async () => {
     const { clock, random } = world();
     const { fn, calledAt } = flaky(clock, [{ returns: 1, afterMs: 5000 }]);
     const retryableErrors = ["connect"] as const;
@@ -162,7 +162,7 @@ describe("an attempt that takes too long", () => {
     expect(calledAt).toHaveLength(1);
   });
 
-  test("gets no more than what is left of the whole call", async () => {
+  test("gets at most the time that the whole call has left", async () => {
     const { clock } = world();
     const options = {
       clock,
@@ -172,7 +172,7 @@ describe("an attempt that takes too long", () => {
       initialDelayMs: 0,
     };
     const error = gaveUp(await rejectionOf(clock.run(retry(untilAborted, options))));
-    // 700 and 299, each late by a sixteenth at most.
+    // 700 and 299, each late by at most a sixteenth.
     expect(clock.now() - START_AT).toBeGreaterThanOrEqual(1000);
     expect(clock.now() - START_AT).toBeLessThanOrEqual(1000 + 64);
     expect(error.attempts).toHaveLength(2);
@@ -189,7 +189,7 @@ describe("a deadline", () => {
     expect(calls).toBe(0);
   });
 
-  test("cuts the first attempt short", async () => {
+  test("shortens the first attempt", async () => {
     const { clock } = world();
     const call = retry(untilAborted, { clock, deadlineAt: START_AT + 100 });
     await rejectionOf(clock.run(call));
@@ -199,7 +199,7 @@ describe("a deadline", () => {
 });
 
 describe("a classifier", () => {
-  test("decides which errors are retried, and undefined leaves it to the default", async () => {
+  test("decides which errors are retried; undefined means the default", async () => {
     const { clock, random } = world();
     const { fn, calledAt } = flaky(clock, [{ throws: statusError(400) }, { returns: "ok" }]);
     const classify: Classify<string> = (ending) => ("error" in ending ? "transient" : undefined);
@@ -207,14 +207,14 @@ describe("a classifier", () => {
     expect(calledAt).toHaveLength(2);
   });
 
-  test("retries a TypeError if it says so", async () => {
+  test("can make a TypeError retryable", async () => {
     const { clock, random } = world();
     const { fn } = flaky(clock, [{ throws: new TypeError("odd") }, { returns: "ok" }]);
     const classify: Classify<unknown> = (ending) => ("error" in ending ? "transient" : undefined);
     expect(await clock.run(retry(fn, { clock, random, classify }))).toBe("ok");
   });
 
-  test("judges values too: an answer may be no success", async () => {
+  test("classifies values too: a value may be a failure", async () => {
     const { clock, random } = world();
     const { fn } = flaky(clock, [{ returns: "pending" }, { returns: "done" }]);
     const classify: Classify<string> = (ending) =>
@@ -222,7 +222,7 @@ describe("a classifier", () => {
     expect(await clock.run(retry(fn, { clock, random, classify }))).toBe("done");
   });
 
-  test("a value that stays a failure rejects, or is kept where the caller wants it", async () => {
+  test("a value that stays a failure rejects, or resolves with keepLast", async () => {
     const { clock, random } = world();
     const classify: Classify<string> = () => "terminal";
     const call = retry(() => "bad", { clock, random, classify });
@@ -230,7 +230,7 @@ describe("a classifier", () => {
     expect(await retry(() => "bad", { clock, random, classify, keepLast: true })).toBe("bad");
   });
 
-  test("that calls an error a success ends the call with that error", async () => {
+  test("that declares an error a success ends the call with that error", async () => {
     const own = statusError(409);
     const { onEvent, events } = world();
     const call = retry(() => Promise.reject(own), { classify: () => "success", onEvent });
@@ -238,7 +238,7 @@ describe("a classifier", () => {
     expect(events.at(-1)).toMatchObject({ type: "give-up", reason: "not-retryable" });
   });
 
-  test("that throws ends the call with what it threw, and leaves nothing behind", async () => {
+  test("that throws ends the call with its error and leaves nothing behind", async () => {
     const { clock } = world();
     const mistake = new Error("bad classifier");
     const classify = () => {
@@ -254,18 +254,18 @@ describe("a classifier", () => {
   });
 });
 
-describe("a classifier that answers with something else", () => {
-  const answers: readonly (readonly [string, unknown])[] = [
+describe("a classifier that returns something else", () => {
+  const returned: readonly (readonly [string, unknown])[] = [
     ["a promise", Promise.resolve("transient")],
     ["a word of its own", "ok"],
     ["null", null],
     ["true", true],
     ["an outcome of no known kind", { kind: "failed" }],
   ];
-  test.each(answers)("%s ends the call: what succeeded is not done again", async (_, answer) => {
+  test.each(returned)("%s ends the call: a success is not repeated", async (_, value) => {
     const { clock } = world();
     const { fn, calledAt } = flaky(clock, [{ returns: "charged" }]);
-    const classify = (() => answer) as Classify<string>;
+    const classify = (() => value) as Classify<string>;
     const error = await rejectionOf(clock.run(retry(fn, { clock, classify })));
     expect(error).toMatchObject({ code: "INVALID_ARGUMENT" });
     expect((error as Error).message).toContain("classify must return one of success, transient,");
@@ -274,7 +274,7 @@ describe("a classifier that answers with something else", () => {
 });
 
 describe("events", () => {
-  test("tell the story in order", async () => {
+  test("report the call in order", async () => {
     const { clock, random, onEvent, events } = world();
     const { fn } = flaky(clock, [{ throws: statusError(503), afterMs: 5 }, { returns: 1 }]);
     const options = { clock, random, onEvent, jitterType: "NONE" } as const;
@@ -310,24 +310,27 @@ describe("events", () => {
         throw broken;
       },
     ],
-  ])("a listener that %s stops nothing, ends no process and is reported", async (_, onEvent) => {
-    const { clock, random } = world();
-    const { fn } = flaky(clock, [{ throws: statusError(503) }, { returns: "fine" }]);
-    const { fn: again } = flaky(clock, [{ throws: statusError(503) }, { returns: "fine" }]);
-    const shop = destination("shop", { clock, random, onEvent });
-    const heard: string[] = [];
-    shop.on("*", ({ type }) => void heard.push(type));
-    const reports = await reportsOf(async () => {
-      expect(await clock.run(retry(fn, { clock, random, onEvent }))).toBe("fine");
-      expect(await clock.run(shop.run(again))).toBe("fine");
-    });
-    expect(heard).toEqual(["attempt-failed", "retry", "success"]);
-    expect(reports).toEqual({ unhandled: [], written: new Array(6).fill(broken) });
-  });
+  ])(
+    "a listener that %s does not stop the call or the process, and is reported",
+    async (_, onEvent) => {
+      const { clock, random } = world();
+      const { fn } = flaky(clock, [{ throws: statusError(503) }, { returns: "fine" }]);
+      const { fn: again } = flaky(clock, [{ throws: statusError(503) }, { returns: "fine" }]);
+      const shop = destination("shop", { clock, random, onEvent });
+      const heard: string[] = [];
+      shop.on("*", ({ type }) => void heard.push(type));
+      const reports = await reportsOf(async () => {
+        expect(await clock.run(retry(fn, { clock, random, onEvent }))).toBe("fine");
+        expect(await clock.run(shop.run(again))).toBe("fine");
+      });
+      expect(heard).toEqual(["attempt-failed", "retry", "success"]);
+      expect(reports).toEqual({ unhandled: [], written: new Array(6).fill(broken) });
+    },
+  );
 });
 
 describe("an inner call that was given up", () => {
-  test("is judged by what it failed with", async () => {
+  test("is classified by its cause", async () => {
     const { clock, random } = world();
     const inner = () =>
       new RedriveError("GAVE_UP", "inner", { reason: "attempts", cause: statusError(404) });
@@ -343,7 +346,7 @@ describe("an inner call that was given up", () => {
     expect(calls).toBe(1);
   });
 
-  test("because it may have taken effect is not made again by whoever stands above", async () => {
+  test("because it may have taken effect is not repeated by the outer call", async () => {
     const { clock, random } = world();
     let calls = 0;
     const charge = () => {
@@ -356,7 +359,7 @@ describe("an inner call that was given up", () => {
     expect(calls).toBe(1);
   });
 
-  test("is retried if it failed with something transient", async () => {
+  test("is retried if its cause is transient", async () => {
     const { clock, random } = world();
     const cause = statusError(503);
     const inner = new RedriveError("GAVE_UP", "inner", { reason: "attempts", cause });
@@ -365,7 +368,7 @@ describe("an inner call that was given up", () => {
   });
 });
 
-test("a promise of another kind is awaited too", async () => {
+test("other thenables are awaited too", async () => {
   const thenable = {
     // biome-ignore lint/suspicious/noThenProperty: a thenable is what is tested here
     then: (resolve: (value: string) => void) => resolve("foreign"),
@@ -373,7 +376,7 @@ test("a promise of another kind is awaited too", async () => {
   expect(await retry(() => thenable)).toBe("foreign");
 });
 
-test("nothing is left on the clock when a call is over", async () => {
+test("no timers remain when a call has ended", async () => {
   const { clock, random } = world();
   const { fn } = flaky(clock, [
     { throws: new Error("down"), afterMs: 3 },

@@ -342,5 +342,5 @@ function endCall<T>(call: Call<T>): void {
 
 function endFailedCall<T>(call: Call<T>, reason?: unknown): void {
   endCall(call);
-  call.destination?.abortCopies(call, reason);
+  call.race?.end(reason);
 }

@@ -2,7 +2,7 @@
  * Call result: what a failed call resolves or rejects with. That is the operation's own error if
  * nothing was retried, else an error that has every attempt.
  */
-import { type AttemptRecord, RedriveError, type StopReason } from "@redrive/core";
+import { RedriveError, type StopReason } from "@redrive/core";
 import type { Call } from "./call.ts";
 import type { AttemptResult } from "./options.ts";
 
@@ -18,22 +18,6 @@ export function resolvesWithLast<T>(
 export function settleCall<T>(call: Call<T>, result: AttemptResult<T>, error: unknown): void {
   if (resolvesWithLast(call, result)) call.resolve(result.value);
   else call.reject(error);
-}
-
-export function rejectionFor<T>(
-  call: Call<T>,
-  reason: StopReason,
-  result: AttemptResult<T>,
-): unknown {
-  const isLast = call.options.rejectWith === "last-error" && call.attempts > 0;
-  if (isLast && "error" in result) return result.error;
-  return giveUpError(
-    call.config.name,
-    call.attempts,
-    reason,
-    result,
-    call.retryState?.records ?? [],
-  );
 }
 
 /** Reasons that the caller must learn even if nothing was retried. */
@@ -52,18 +36,22 @@ export function isOriginalError<T>(
   return attempts === 1 && !isTimeout && !REPORTED_REASONS.includes(reason);
 }
 
-function giveUpError<T>(
-  name: string | undefined,
-  attempts: number,
+/** What the call rejects with: the operation's own error, or one that has every attempt. */
+export function rejectionFor<T>(
+  { config, options, attempts, retryState }: Call<T>,
   reason: StopReason,
   result: AttemptResult<T>,
-  records: readonly AttemptRecord[],
 ): unknown {
   const cause = "error" in result ? result.error : undefined;
-  if (isOriginalError(attempts, reason, result)) return cause;
-  const prefix = name === undefined ? "" : `${name}: `;
+  const isLast = options.rejectWith === "last-error" && attempts > 0 && "error" in result;
+  if (isLast || isOriginalError(attempts, reason, result)) return cause;
+  const prefix = config.name === undefined ? "" : `${config.name}: `;
   const count = `${attempts} attempt${attempts === 1 ? "" : "s"}`;
   const detail = cause instanceof Error && cause.message !== "" ? `: ${cause.message}` : "";
   const message = `${prefix}gave up after ${count} (${reason})${detail}`;
-  return new RedriveError("GAVE_UP", message, { reason, attempts: records, cause });
+  return new RedriveError("GAVE_UP", message, {
+    reason,
+    attempts: retryState?.records ?? [],
+    cause,
+  });
 }

@@ -78,10 +78,8 @@ export interface AttemptRace {
   /** True while any of the attempts has not ended. */
   hasRunning(): boolean;
   /** Returns the outcome with the longest wait that any of the attempts was asked for. */
-  withLongestWait(outcome: Outcome, now: number): Outcome;
-  /** Sends no further copies. */
-  stopCopies(): void;
-  /** Ends the race: aborts the attempts that still run. */
+  withMaxWait(outcome: Outcome, now: number): Outcome;
+  /** Ends the race: sends no further copies and aborts the attempts that still run. */
   end(reason?: unknown): void;
 }
 
@@ -117,9 +115,6 @@ export interface CallDestination {
   ): Decision;
 
   recordSuccess<T>(call: Call<T>, value: T): void;
-
-  /** Aborts hedged copies of a call that has failed. `reason` is why the call was aborted, if it was. */
-  abortCopies<T>(call: Call<T>, reason?: unknown): void;
 
   /** Runs the fallbacks of a call that was given up. True if a fallback settles the call. */
   fallBack<T>(call: Call<T>, reason: StopReason, result: AttemptResult<T>, error: unknown): boolean;

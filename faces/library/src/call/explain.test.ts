@@ -1,4 +1,4 @@
-/** Tests of explain: why a call failed, in words that anybody can read. */
+/** Tests of explain: why a call failed, in plain words. */
 import { RedriveError } from "@redrive/core";
 import { expect, test } from "vitest";
 import { destination } from "../destination/destination.ts";
@@ -7,7 +7,7 @@ import { explain } from "./explain.ts";
 import { retry } from "./retry.ts";
 import { rejectionOf, statusError, world } from "./world.testing.ts";
 
-test("a call that was given up is told attempt by attempt, with the reason", async () => {
+test("a call that was given up is described attempt by attempt, with the reason", async () => {
   const { clock, random } = world();
   const { fn } = flaky(clock, [
     { throws: statusError(503), afterMs: 5 },
@@ -21,7 +21,7 @@ test("a call that was given up is told attempt by attempt, with the reason", asy
   );
 });
 
-test("a call that never left is told without attempts", async () => {
+test("a call that made no attempt is described by its reason only", async () => {
   const { clock, random } = world();
   const shop = destination("shop", { clock, random, breaker: { minCalls: 1 } });
   await rejectionOf(clock.run(shop.run(() => Promise.reject(statusError(500)))));
@@ -30,14 +30,13 @@ test("a call that never left is told without attempts", async () => {
   );
 });
 
-test("an error of the caller's own is told as such", () => {
-  const sentence =
-    "The call failed with an error of its own at the first attempt, which is not repeated.";
+test("an error of the operation is described as such", () => {
+  const sentence = "The call failed at its first attempt with an error that is not retried.";
   expect(explain(statusError(404))).toBe(sentence);
   expect(explain(undefined)).toBe(sentence);
 });
 
-test("a call that was refused for its options was never made", async () => {
+test("a call with invalid options was not made", async () => {
   const error = await rejectionOf(retry(() => 1, { maxAttempts: 0 }));
   expect(error).toBeInstanceOf(RedriveError);
   expect(explain(error)).toBe(

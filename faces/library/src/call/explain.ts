@@ -7,7 +7,7 @@ import { type AttemptRecord, callReasonTexts, RedriveError } from "@redrive/core
 /** Why a call failed, in one or two sentences. Takes any value that a call may reject with. */
 export function explain(error: unknown): string {
   if (!(error instanceof RedriveError)) {
-    return "The call failed with an error of its own at the first attempt, which is not repeated.";
+    return "The call failed at its first attempt with an error that is not retried.";
   }
   const { attempts, reason, message } = error;
   if (reason === undefined) return `The call was not made: ${message}.`;

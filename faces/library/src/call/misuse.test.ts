@@ -17,7 +17,7 @@ async function refusalOf(call: Promise<unknown>): Promise<[string, string]> {
 
 describe("retry", () => {
   test.each([5, "x", null, true, [], () => 1])("refuses %j as options", async (options) => {
-    // Options without a field must have been seen: they are found again by their fields.
+    // Options without fields must be known first: they are found by their fields.
     await retry(() => 1, {});
     const [code, message] = await refusalOf(anyRetry(() => 1, options));
     expect(code).toBe("INVALID_POLICY");
@@ -31,14 +31,14 @@ describe("retry", () => {
     [null, "null"],
     ["fetch", '"fetch"'],
     [{ run: 1 }, '{"run":1}'],
-  ])("refuses %j as the function", async (fn, quoted) => {
+  ])("refuses %j as the operation", async (fn, quoted) => {
     const refusal = ["INVALID_ARGUMENT", `fn must be a function, got ${quoted}`];
     expect(await refusalOf(anyRetry(fn))).toEqual(refusal);
     const run = destination("api").run as (fn: unknown) => Promise<unknown>;
     expect(await refusalOf(run.call(destination("api"), fn))).toEqual(refusal);
   });
 
-  test("does not mistake an error of the function for a wrong function", async () => {
+  test("does not mistake an error of the operation for a wrong operation", async () => {
     const own = new TypeError("x is not a function");
     const fn = () => {
       throw own;
@@ -66,7 +66,7 @@ describe("destination", () => {
     expect(refused).toThrow(`options must be an object, got ${JSON.stringify(options)}`);
   });
 
-  test("points to the policy for a field that belongs there", () => {
+  test("suggests the policy for a field that belongs there", () => {
     const refused = () => anyDestination("api", { maxAttempts: 3 });
     expect(refused).toThrow("maxAttempts must be in policy: { maxAttempts }, got 3");
     expect(refused).toThrow(expect.objectContaining({ code: "INVALID_DESTINATION" }));

@@ -1,4 +1,4 @@
-/** Tests of Stop: the wrapped function ends its own call. */
+/** Tests of NonRetryableError: the operation ends its own call. */
 import { RedriveError } from "@redrive/core";
 import { describe, expect, test } from "vitest";
 import { destination } from "../destination/destination.ts";
@@ -10,7 +10,7 @@ import { rejectionOf, statusError, untilAborted, world } from "./world.testing.t
 const FAST = { maxAttempts: 5, initialDelayMs: 10, jitterType: "NONE" } as const;
 
 describe("throw new NonRetryableError(error)", () => {
-  test("ends the call with the error itself, although it would be retried", async () => {
+  test("ends the call with the error itself, although the error is retryable", async () => {
     const { clock, random, onEvent, events } = world();
     const error = statusError(503);
     const { fn, calledAt } = flaky(clock, [{ throws: new NonRetryableError(error) }]);
@@ -24,7 +24,7 @@ describe("throw new NonRetryableError(error)", () => {
     ]);
   });
 
-  test("ends it with the error itself after retries too", async () => {
+  test("ends the call with the error itself after retries too", async () => {
     const { clock, random } = world();
     const error = Object.freeze(new Error("gone"));
     const steps = [{ throws: statusError(503) }, { throws: new NonRetryableError(error) }];
@@ -50,7 +50,7 @@ describe("throw new NonRetryableError(error)", () => {
     ["a text", "enough", "enough"],
     ["a number", 5, "5"],
     ["nothing", undefined, ""],
-  ])("makes an Error of %s", async (_, given, message) => {
+  ])("converts %s to an Error", async (_, given, message) => {
     const error = await rejectionOf(
       retry(() => Promise.reject(new NonRetryableError(given)), FAST),
     );
@@ -59,7 +59,7 @@ describe("throw new NonRetryableError(error)", () => {
     expect(error).toMatchObject({ message });
   });
 
-  test("tells of its error where no call catches it", () => {
+  test("has the message and the cause if no call catches it", () => {
     const error = new TypeError("not a number");
     expect(new NonRetryableError(error)).toMatchObject({
       name: "NonRetryableError",
@@ -80,20 +80,20 @@ describe("under a destination", () => {
     ["a 503 is a failure", statusError(503), "OPEN"],
     ["a 404 is a success", statusError(404), "CLOSED"],
     ["a plain error says nothing", new Error("plain"), "CLOSED"],
-  ])("counts for the breaker as a terminal error does: %s", async (_, error, state) => {
+  ])("counts as a terminal error for the breaker: %s", async (_, error, state) => {
     const { clock, shop } = shopOf();
     const call = shop.run(() => Promise.reject(new NonRetryableError(error)));
     expect(await rejectionOf(clock.run(call))).toBe(error);
     expect(shop.stats()).toMatchObject({ breaker: state, firsts: 1, retries: 0, failures: 1 });
   });
 
-  test("takes no fallback, which is for calls that were given up", async () => {
+  test("runs no fallback: fallbacks are for calls that were given up", async () => {
     const { clock, shop } = shopOf({ fallback: () => "substitute" });
     const call = shop.run(() => Promise.reject(new NonRetryableError("no")));
     expect(await rejectionOf(clock.run(call))).toMatchObject({ message: "no" });
   });
 
-  test("ends a hedged call at once, and aborts the other copy", async () => {
+  test("ends a hedged call at once and aborts the other copy", async () => {
     const { clock, shop } = shopOf({ hedge: { after: 50, max: 1 } });
     const error = statusError(503);
     const signals: AbortSignal[] = [];
@@ -113,7 +113,7 @@ describe("under a destination", () => {
 
 describe("in a nested call", () => {
   test.each(["yield", "retry"] as const)(
-    "stops the outer one as well: nested %s",
+    "ends the outer call as well: nested %s",
     async (nested) => {
       const { clock, random } = world();
       const error = statusError(503);
@@ -132,7 +132,7 @@ describe("in a nested call", () => {
     },
   );
 
-  test("stops only the calls around it: the same error thrown elsewhere is retried", async () => {
+  test("ends only the calls around it: the same error thrown elsewhere is retried", async () => {
     const { clock, random } = world();
     const error = statusError(503);
     await rejectionOf(retry(() => Promise.reject(new NonRetryableError(error))));

@@ -13,7 +13,7 @@ const LAST = {
   rejectWith: "last-error",
 } as const;
 
-test("last-error: the last attempt's own error, even after retries", async () => {
+test("last-error: the error of the last attempt, even after retries", async () => {
   const { clock, random, onEvent, events } = world();
   const error = statusError(503);
   const { fn } = flaky(clock, [{ throws: statusError(500) }, { throws: error }]);
@@ -22,7 +22,7 @@ test("last-error: the last attempt's own error, even after retries", async () =>
   expect(events.at(-1)).toMatchObject({ type: "give-up", reason: "attempts", attempts: 2, error });
 });
 
-test("redrive-error, which is the default: one error with every attempt", async () => {
+test("redrive-error (default): one error with every attempt", async () => {
   const { clock, random } = world();
   const { fn } = flaky(clock, [{ throws: statusError(503) }]);
   for (const rejectWith of ["redrive-error", undefined] as const) {
@@ -31,13 +31,13 @@ test("redrive-error, which is the default: one error with every attempt", async 
   }
 });
 
-test("last-error: a timeout is the attempt's own error", async () => {
+test("last-error: a timeout is the error of its attempt", async () => {
   const { clock, random } = world();
   const call = retry(untilAborted, { clock, random, ...LAST, attemptTimeoutMs: 100 });
   expect(await rejectionOf(clock.run(call))).toMatchObject({ code: "ATTEMPT_TIMEOUT" });
 });
 
-test("last-error: a call without an attempt has only our error", async () => {
+test("last-error: a call without attempts rejects with our error", async () => {
   const { clock, random } = world();
   const breaker = { minCalls: 1, failureRate: 0.1 };
   const shop = destination("shop", { clock, random, policy: { maxAttempts: 1 }, breaker });
@@ -47,13 +47,13 @@ test("last-error: a call without an attempt has only our error", async () => {
   expect(error).toMatchObject({ code: "GAVE_UP", reason: "circuit-open" });
 });
 
-test("last-error: a value that was judged a failure is no error to reject with", async () => {
+test("last-error: a value that was classified as a failure is not an error to reject with", async () => {
   const { clock, random } = world();
   const call = retry(() => "pending", { clock, random, ...LAST, classify: () => "transient" });
   expect(await rejectionOf(clock.run(call))).toMatchObject({ code: "GAVE_UP", reason: "attempts" });
 });
 
-test("another name is refused", async () => {
+test("other values are refused", async () => {
   const rejectWith = "first-error" as "last-error";
   expect(await rejectionOf(retry(() => 1, { rejectWith }))).toMatchObject({
     message: 'rejectWith must be one of redrive-error, last-error, got "first-error"',

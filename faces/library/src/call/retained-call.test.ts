@@ -16,16 +16,16 @@ const haveSameMap: (a: object, b: object | undefined) => boolean = runInThisCont
   "(a, b) => %HaveSameMap(a, b)",
 );
 
-/** The context that an attempt gets is the call itself. */
+/** The context of the first attempt is the call object itself. */
 async function newCall(): Promise<AttemptContext> {
   return retry((context) => context);
 }
 
-async function expectKept(): Promise<void> {
+async function expectRetained(): Promise<void> {
   expect(haveSameMap(await newCall(), retainedCall)).toBe(true);
 }
 
-test("after a call that succeeds", expectKept);
+test("after a call that succeeds", expectRetained);
 
 test("after the first retry that stores a number beyond 32 bits", async () => {
   const { clock, random } = world();
@@ -35,7 +35,7 @@ test("after the first retry that stores a number beyond 32 bits", async () => {
   const call = ours.run(() => Promise.reject(statusError(503))).catch(() => undefined);
   await clock.advance(1000);
   await call;
-  await expectKept();
+  await expectRetained();
 });
 
 test("after retries, waits, timeouts, hedges and failures", async () => {
@@ -55,6 +55,6 @@ test("after retries, waits, timeouts, hedges and failures", async () => {
     const calls = [1, 2].map(() => ours.run(fn, { patience: "wait" }).catch(() => undefined));
     await clock.advance(60_000);
     await Promise.all(calls);
-    await expectKept();
+    await expectRetained();
   }
 });

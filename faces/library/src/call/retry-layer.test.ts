@@ -1,4 +1,4 @@
-/** Tests of layers in one process: one retries, the others yield to it, and all keep its deadline. */
+/** Tests of layers in one process: one retries, the others yield, and all keep its deadline. */
 import { describe, expect, test } from "vitest";
 import { destination } from "../destination/destination.ts";
 import type { AttemptContext, RetryOptions } from "./options.ts";
@@ -7,7 +7,7 @@ import { rejectionOf, START_AT, statusError, untilAborted, world } from "./world
 
 const FAST = { initialDelayMs: 1, jitterType: "NONE" } as const;
 
-/** Layers around a function that is down; `depth` of them, each with three attempts. */
+/** `depth` nested layers, each with three attempts, around an operation that always fails. */
 function tower(depth: number, options: RetryOptions) {
   const seen = { calls: 0 };
   const layer = (level: number, signal?: AbortSignal): Promise<unknown> => {
@@ -22,7 +22,7 @@ function tower(depth: number, options: RetryOptions) {
 }
 
 describe("a retry inside a retry", () => {
-  test("makes one attempt, and reports that it yields", async () => {
+  test("makes one attempt and reports that it yields", async () => {
     const { clock, random, onEvent, events } = world();
     const { seen, run } = tower(2, { clock, random, onEvent });
     await rejectionOf(clock.run(run()));
@@ -31,21 +31,21 @@ describe("a retry inside a retry", () => {
     expect(events[0]).toEqual({ type: "yield", at: START_AT, to: "process" });
   });
 
-  test.each([3, 4])("%i layers make three calls, not a power of three", async (depth) => {
+  test.each([3, 4])("%i layers make three calls in total", async (depth) => {
     const { clock, random } = world();
     const { seen, run } = tower(depth, { clock, random });
     await rejectionOf(clock.run(run()));
     expect(seen.calls).toBe(3);
   });
 
-  test('retries all the same with nested: "retry"', async () => {
+  test('retries anyway with nested: "retry"', async () => {
     const { clock, random } = world();
     const { seen, run } = tower(3, { clock, random, nested: "retry" });
     await rejectionOf(clock.run(run()));
     expect(seen.calls).toBe(27);
   });
 
-  test("throws its own error, so that the outer one judges what really happened", async () => {
+  test("throws its own error, so that the outer layer classifies the cause", async () => {
     const { clock, random } = world();
     const own = statusError(404);
     let calls = 0;
@@ -64,7 +64,7 @@ describe("a retry inside a retry", () => {
     expect(calls).toBe(1);
   });
 
-  test("in a destination yields too", async () => {
+  test("yields in a destination too", async () => {
     const { clock, random } = world();
     const shop = destination("shop", { clock, random, policy: { maxAttempts: 3, ...FAST } });
     let calls = 0;
@@ -80,7 +80,7 @@ describe("a retry inside a retry", () => {
     expect(calls).toBe(3);
   });
 
-  test("is known while its attempt runs, and not after", async () => {
+  test("is detected only while its attempt runs", async () => {
     const { clock, random } = world();
     let handed: AbortSignal | undefined;
     await retry(
@@ -110,7 +110,7 @@ describe("a layer that cannot retry", () => {
     return fn;
   };
 
-  test("because it makes one attempt leaves retrying to the one below", async () => {
+  test("because it makes one attempt lets the inner layer retry", async () => {
     const { clock, random } = world();
     const fn = failing();
     const inner = { clock, random, maxAttempts: 3, ...FAST };
@@ -120,7 +120,7 @@ describe("a layer that cannot retry", () => {
     expect(fn.calls).toBe(3);
   });
 
-  test("because its call may not be repeated leaves retrying to the one below", async () => {
+  test("because its call is not repeatable lets the inner layer retry", async () => {
     const { clock, random } = world();
     const fn = failing();
     const inner = { clock, random, maxAttempts: 3, ...FAST };
@@ -135,7 +135,7 @@ describe("a layer that cannot retry", () => {
 });
 
 describe("the outer deadline", () => {
-  test("caps the inner call, also one that retries by itself", async () => {
+  test("limits the inner call, even one that retries by itself", async () => {
     const { clock, random } = world();
     const seen: number[] = [];
     const call = retry(
@@ -154,7 +154,7 @@ describe("the outer deadline", () => {
     expect(clock.now() - START_AT).toBeLessThanOrEqual(800 + 50);
   });
 
-  test("is not widened by the inner call's own", async () => {
+  test("is not extended by the inner call's own deadline", async () => {
     const { clock } = world();
     const call = retry(
       ({ signal }) =>
@@ -169,7 +169,7 @@ describe("the outer deadline", () => {
     expect(await call).toBe(START_AT + 700);
   });
 
-  test("that is nearer in the inner call stays", async () => {
+  test("does not replace an earlier deadline of the inner call", async () => {
     const { clock } = world();
     const call = retry(
       ({ signal }) => retry(({ deadlineAt }) => deadlineAt, { clock, signal, totalBudgetMs: 200 }),

@@ -1,4 +1,4 @@
-/** Tests of `retry`: what one line of use does, and which options it takes. */
+/** Tests of `retry`: its defaults, its attempts and its options. */
 import { DocumentError, RedriveError, resolvePolicy } from "@redrive/core";
 import fc from "fast-check";
 import { describe, expect, expectTypeOf, test } from "vitest";
@@ -7,18 +7,18 @@ import { retry } from "./retry.ts";
 import { rejectionOf, START_AT, statusError, world } from "./world.testing.ts";
 
 describe("without options", () => {
-  test("resolves with the value of a function that succeeds at once", async () => {
+  test("resolves with the value of an operation that succeeds at once", async () => {
     expect(await retry(() => 42)).toBe(42);
     expect(await retry(async () => "later")).toBe("later");
     expect(await retry(() => undefined)).toBeUndefined();
   });
 
-  test("keeps the function's type", () => {
+  test("keeps the type of the operation", () => {
     expectTypeOf(retry(() => 1)).toEqualTypeOf<Promise<number>>();
     expectTypeOf(retry(async () => ["a"])).toEqualTypeOf<Promise<string[]>>();
   });
 
-  test("tells the function which attempt it is", async () => {
+  test("passes the attempt number to the operation", async () => {
     const seen = await retry(
       ({ attempt, previousError, endpoint, idempotencyKey, deadlineAt }) => ({
         attempt,
@@ -37,7 +37,7 @@ describe("without options", () => {
     });
   });
 
-  test("the policy's defaults hold: five attempts, 100 ms doubling, full jitter", async () => {
+  test("uses the policy's defaults: five attempts, 100 ms doubling, full jitter", async () => {
     const { clock, random, onEvent, events } = world();
     const { fn, calledAt } = flaky(clock, [{ throws: new Error("down") }]);
     await rejectionOf(clock.run(retry(fn, { clock, random, onEvent })));
@@ -64,7 +64,7 @@ describe("the attempts", () => {
     expect(contexts.map(({ attempt }) => attempt)).toEqual([1, 2, 3]);
   });
 
-  test("wait exactly as long as the policy says", async () => {
+  test("wait exactly as long as the policy requires", async () => {
     const { clock } = world();
     const { fn, calledAt } = flaky(clock, [{ throws: new Error("down") }]);
     const options = { clock, maxAttempts: 4, initialDelayMs: 100, jitterType: "NONE" } as const;
@@ -72,27 +72,27 @@ describe("the attempts", () => {
     expect(calledAt.map((at) => at - START_AT)).toEqual([0, 100, 300, 700]);
   });
 
-  test("are told what the one before threw, and the same key and deadline", async () => {
+  test("get the previous error, and the same key and deadline", async () => {
     const { clock, random } = world();
     const first = new Error("first");
-    const told: unknown[] = [];
+    const contexts: unknown[] = [];
     await clock.run(
       retry(
         ({ attempt, previousError, idempotencyKey, deadlineAt }) => {
-          told.push({ previousError, idempotencyKey, deadlineAt });
+          contexts.push({ previousError, idempotencyKey, deadlineAt });
           if (attempt === 1) throw first;
         },
         { clock, random, idempotencyKey: "k-1", totalBudgetMs: 5000 },
       ),
     );
     const rest = { idempotencyKey: "k-1", deadlineAt: START_AT + 5000 };
-    expect(told).toEqual([
+    expect(contexts).toEqual([
       { previousError: undefined, ...rest },
       { previousError: first, ...rest },
     ]);
   });
 
-  test("come at the same instants for the same seed, whatever ran before", async () => {
+  test("start at the same instants for the same seed, regardless of earlier calls", async () => {
     const instants = async () => {
       const { clock, random } = world("replay");
       const { fn, calledAt } = flaky(clock, [{ throws: new Error("down") }]);
@@ -104,7 +104,7 @@ describe("the attempts", () => {
     expect(await instants()).toEqual(first);
   });
 
-  test("of two calls with one source of chance wait differently", async () => {
+  test("of two calls with one random source wait differently", async () => {
     const { clock, random } = world("herd");
     const delays: number[] = [];
     const onEvent = (event: { type: string; delayMs?: number }) => {
@@ -122,7 +122,7 @@ describe("the attempts", () => {
 describe("options", () => {
   const refused = async (options: object) => rejectionOf(retry(() => 1, options));
 
-  test("with an unknown name are refused, and the right name is offered", async () => {
+  test("with an unknown name are refused, and the error suggests the right name", async () => {
     const error = await refused({ maxAttempt: 3 });
     expect(error).toBeInstanceOf(DocumentError);
     expect((error as Error).message).toBe(
@@ -134,7 +134,7 @@ describe("options", () => {
     });
   });
 
-  test("with a bad value are refused, and the value is quoted", async () => {
+  test("with a bad value are refused, and the error quotes the value", async () => {
     expect(await refused({ maxAttempts: 0 })).toMatchObject({
       code: "INVALID_POLICY",
       message: "maxAttempts must be a whole number from 1 to 1000, got 0",
@@ -148,7 +148,7 @@ describe("options", () => {
     expect(await refused({ idempotencyKey: 7 })).toBeInstanceOf(DocumentError);
   });
 
-  test("with a deadline that is no instant are refused, also the second time", async () => {
+  test("with an invalid deadline are refused, also the second time", async () => {
     const message = /^deadlineAt must be 0 to \d+, got NaN$/;
     for (let n = 0; n < 2; n++) {
       const error = await refused({ deadlineAt: Number.NaN });
@@ -163,13 +163,13 @@ describe("options", () => {
     });
   });
 
-  test("are refused without calling the function", async () => {
+  test("are refused before the operation is called", async () => {
     let calls = 0;
     await rejectionOf(retry(() => calls++, { maxAttempts: -1 }));
     expect(calls).toBe(0);
   });
 
-  test("given as undefined count as left out", async () => {
+  test("with the value undefined count as absent", async () => {
     const { clock, random } = world();
     const { fn, calledAt } = flaky(clock, [{ throws: new Error("down") }]);
     const options = { clock, random, maxAttempts: undefined } as object;
@@ -177,7 +177,7 @@ describe("options", () => {
     expect(calledAt).toHaveLength(5);
   });
 
-  test("a policy that demands a key refuses a call without one, before any attempt", async () => {
+  test("a policy that requires a key refuses a call without one before any attempt", async () => {
     let calls = 0;
     const error = await rejectionOf(retry(() => calls++, { requireIdempotencyKey: true }));
     expect(error).toMatchObject({ code: "IDEMPOTENCY_KEY_REQUIRED" });
@@ -186,7 +186,7 @@ describe("options", () => {
     expect(await retry(() => "ok", options)).toBe("ok");
   });
 
-  test("every field of the policy has its effect (no option does nothing)", async () => {
+  test("every field of the policy has an effect", async () => {
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 1, max: 8 }), async (maxAttempts) => {
         const { clock, random } = world();

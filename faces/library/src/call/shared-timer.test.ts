@@ -1,4 +1,4 @@
-/** Tests of the ticker: no timeout ends early, none late by more than a sixteenth and a turn. */
+/** Tests of the shared timer: no timeout ends early, or later than by a sixteenth and a turn. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { retry } from "./retry.ts";
@@ -10,9 +10,9 @@ interface Timeout extends TimeoutEntry {
   expiredAt: number | undefined;
 }
 
-function timeoutOn(clock: { now(): number }, ticker: SharedTimer, timeoutMs: number): Timeout {
-  ticker.clock.monotonicMs();
-  const timed: Timeout = {
+function timeoutOn(clock: { now(): number }, timer: SharedTimer, timeoutMs: number): Timeout {
+  timer.clock.monotonicMs();
+  const entry: Timeout = {
     timeoutMs,
     startedAt: clock.now(),
     expiredAt: undefined,
@@ -20,12 +20,12 @@ function timeoutOn(clock: { now(): number }, ticker: SharedTimer, timeoutMs: num
     list: undefined,
     index: 0,
     expire() {
-      timed.expiredAt = clock.now();
-      ticker.remove(timed);
+      entry.expiredAt = clock.now();
+      timer.remove(entry);
     },
   };
-  ticker.add(timed);
-  return timed;
+  timer.add(entry);
+  return entry;
 }
 
 function expectInTime({ startedAt, expiredAt, timeoutMs }: Timeout): void {
@@ -41,36 +41,36 @@ const anyTimeout = fc.record({
 });
 
 describe("timeouts", () => {
-  test("end never early, and late by at most a sixteenth, whoever shares the ticker", async () => {
+  test("never end early, and end late by at most a sixteenth, with any mix of timeouts", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(anyTimeout, { minLength: 1, maxLength: 40 }), async (plan) => {
         const { clock } = world();
-        const ticker = new SharedTimer(clock);
+        const timer = new SharedTimer(clock);
         const all: Timeout[] = [];
         for (const { afterMs, timeoutMs } of plan) {
           await clock.advance(afterMs);
-          all.push(timeoutOn(clock, ticker, timeoutMs));
+          all.push(timeoutOn(clock, timer, timeoutMs));
         }
         while (await clock.step());
-        for (const timed of all) expectInTime(timed);
+        for (const entry of all) expectInTime(entry);
         expect(clock.pending()).toBe(0);
       }),
       { numRuns: 40 },
     );
   });
 
-  test("of what was removed never end", async () => {
+  test("of removed entries never expire", async () => {
     const { clock } = world();
-    const ticker = new SharedTimer(clock);
-    const all = Array.from({ length: 10 }, (_, n) => timeoutOn(clock, ticker, 100 + n));
+    const timer = new SharedTimer(clock);
+    const all = Array.from({ length: 10 }, (_, n) => timeoutOn(clock, timer, 100 + n));
     await clock.advance(50);
-    for (const [n, timed] of all.entries()) if (n % 3 !== 0) ticker.remove(timed);
+    for (const [n, entry] of all.entries()) if (n % 3 !== 0) timer.remove(entry);
     while (await clock.step());
     expect(all.filter(({ expiredAt }) => expiredAt !== undefined)).toHaveLength(4);
     expect(clock.pending()).toBe(0);
   });
 
-  test("that end together may take each other away", async () => {
+  test("that expire together may remove each other", async () => {
     const { clock } = world();
     const controller = new AbortController();
     const reason = new Error("the other one failed");
@@ -92,7 +92,7 @@ describe("timeouts", () => {
   });
 });
 
-test("hundreds of calls with different timeouts each end in their own time", async () => {
+test("hundreds of calls with different timeouts each end at their own time", async () => {
   const { clock } = world();
   const ends = await clock.run(
     Promise.all(
@@ -114,7 +114,7 @@ test("hundreds of calls with different timeouts each end in their own time", asy
   expect(clock.pending()).toBe(0);
 });
 
-test("many attempts under way cost one alarm a size, not one each", async () => {
+test("many running attempts cost one alarm per size, not one each", async () => {
   const { clock } = world();
   const calls = Array.from({ length: 100 }, () =>
     rejectionOf(retry(untilAborted, { clock, maxAttempts: 1, attemptTimeoutMs: 1000 })),
@@ -125,7 +125,7 @@ test("many attempts under way cost one alarm a size, not one each", async () => 
   expect(clock.now()).toBeGreaterThanOrEqual(START_AT + 1000);
 });
 
-test("calls on one clock share one ticker", () => {
+test("calls on one clock share one timer", () => {
   const [one, other] = [world().clock, world().clock];
   expect(sharedTimerOf(one)).toBe(sharedTimerOf(one));
   expect(sharedTimerOf(one)).not.toBe(sharedTimerOf(other));

@@ -1,4 +1,4 @@
-/** Tests of shouldRetry: the caller's word on errors that would be retried. */
+/** Tests of shouldRetry: the caller decides on errors that would be retried. */
 import { RedriveError } from "@redrive/core";
 import { expect, test } from "vitest";
 import { destination } from "../destination/destination.ts";
@@ -8,11 +8,11 @@ import { rejectionOf, statusError, world } from "./world.testing.ts";
 
 const FAST = { maxAttempts: 3, initialDelayMs: 10, jitterType: "NONE" } as const;
 
-function asking(answer: boolean) {
+function asking(decision: boolean) {
   const asked: unknown[] = [];
   const shouldRetry = (error: unknown, context: { attempt: number }) => {
     asked.push([error, context.attempt]);
-    return answer;
+    return decision;
   };
   return { asked, shouldRetry };
 }
@@ -29,7 +29,7 @@ test("false ends the call with the error itself", async () => {
   expect(events.at(-1)).toMatchObject({ type: "give-up", reason: "not-retryable", attempts: 1 });
 });
 
-test("true retries, and the last attempt is not asked about", async () => {
+test("true retries, and it is not called for the last attempt", async () => {
   const { clock, random } = world();
   const error = statusError(503);
   const { asked, shouldRetry } = asking(true);
@@ -42,7 +42,7 @@ test("true retries, and the last attempt is not asked about", async () => {
   ]);
 });
 
-test("after a retry, false gives an error with every attempt", async () => {
+test("after a retry, false rejects with an error that has every attempt", async () => {
   const { clock, random } = world();
   const shouldRetry = (_: unknown, { attempt }: { attempt: number }) => attempt < 2;
   const { fn } = flaky(clock, [{ throws: statusError(503) }]);
@@ -56,7 +56,7 @@ test.each([
   ["a mistake in a program", { throws: new TypeError("x is not a function") }],
   ["an abort", { throws: new DOMException("left", "AbortError") }],
   ["a value", { returns: 1 }],
-])("is not asked about %s", async (_, step) => {
+])("is not called for %s", async (_, step) => {
   const { clock, random } = world();
   const { asked, shouldRetry } = asking(true);
   const { fn, calledAt } = flaky(clock, [step]);
@@ -65,7 +65,7 @@ test.each([
   expect(calledAt).toHaveLength(1);
 });
 
-test("is asked after classify: what that calls terminal is not asked about", async () => {
+test("is called after classify, and not for errors that classify declares terminal", async () => {
   const { clock, random } = world();
   const { asked, shouldRetry } = asking(false);
   const { fn } = flaky(clock, [{ throws: statusError(503) }]);
@@ -82,7 +82,7 @@ test.each([
   ["a promise", () => Promise.resolve(true), "{}"],
   ["nothing", () => undefined, "undefined"],
   ["a number", () => 1, "1"],
-])("%s in place of a boolean is refused", async (_, shouldRetry, quoted) => {
+])("%s instead of a boolean is refused", async (_, shouldRetry, quoted) => {
   const { clock, random } = world();
   const { fn, calledAt } = flaky(clock, [{ throws: statusError(503) }]);
   const options = { clock, random, shouldRetry: shouldRetry as unknown as () => boolean, ...FAST };
@@ -95,7 +95,7 @@ test.each([
   expect(calledAt).toHaveLength(1);
 });
 
-test("what it throws ends the call", async () => {
+test("an error that it throws ends the call", async () => {
   const { clock, random } = world();
   const broken = new Error("broken predicate");
   const { fn, calledAt } = flaky(clock, [{ throws: statusError(503) }]);
@@ -108,7 +108,7 @@ test("what it throws ends the call", async () => {
   expect(calledAt).toHaveLength(1);
 });
 
-test("an abort while it is asked ends the call with the signal's reason", async () => {
+test("an abort inside of it ends the call with the signal's reason", async () => {
   const { clock, random, onEvent, events } = world();
   const controller = new AbortController();
   const shouldRetry = () => {
@@ -124,7 +124,7 @@ test("an abort while it is asked ends the call with the signal's reason", async 
   expect(events.map(({ type }) => type)).toEqual(["give-up"]);
 });
 
-test("an error that it refuses counts for the breaker as a terminal one", async () => {
+test("an error that it refuses counts as terminal for the breaker", async () => {
   const { clock, random } = world();
   const breaker = { minCalls: 1, failureRate: 0.1 };
   const shop = destination("shop", { clock, random, policy: FAST, breaker });

@@ -1,4 +1,4 @@
-/** Tests of attempts that are still running: functions that ignore their signal. */
+/** Tests of attempts that are still running: operations that ignore their signal. */
 import { describe, expect, test } from "vitest";
 import type { AttemptContext } from "./options.ts";
 import { retry } from "./retry.ts";
@@ -11,25 +11,25 @@ const TIGHT = {
   jitterType: "NONE",
 } as const;
 
-/** What was told of attempts still running: which, and after what. */
+/** The events about attempts that still run, and the events before them. */
 function running(events: readonly { type: string }[]) {
   return events.flatMap((event, index) =>
     event.type === "attempt-still-running" ? [{ ...event, after: events[index - 1]?.type }] : [],
   );
 }
 
-describe("an attempt that timed out while its function still runs", () => {
-  test("is told of when the next attempt starts", async () => {
+describe("an attempt that timed out while its operation still runs", () => {
+  test("is reported when the next attempt starts", async () => {
     const { clock, random, onEvent, events } = world();
     const fn = ({ attempt }: AttemptContext) => clock.sleep(attempt === 1 ? 5000 : 0);
     await clock.run(retry(fn, { clock, random, onEvent, ...TIGHT }));
     await clock.advance(10_000);
-    const told = running(events);
-    expect(told).toMatchObject([{ type: "attempt-still-running", attempt: 1 }]);
+    const found = running(events);
+    expect(found).toMatchObject([{ type: "attempt-still-running", attempt: 1 }]);
     expect(events.filter(({ type }) => type === "retry")).toHaveLength(1);
   });
 
-  test("is told of when the call ends", async () => {
+  test("is reported when the call ends", async () => {
     const { clock, random, onEvent, events } = world();
     const fn = () => clock.sleep(5000);
     const call = retry(fn, { clock, random, onEvent, ...TIGHT });
@@ -41,7 +41,7 @@ describe("an attempt that timed out while its function still runs", () => {
     ]);
   });
 
-  test("is not told of if it ended before the next one started", async () => {
+  test("is not reported if its operation ended before the next attempt started", async () => {
     const { clock, random, onEvent, events } = world();
     const fn = ({ attempt }: AttemptContext) => clock.sleep(attempt === 1 ? 1100 : 0);
     await clock.run(retry(fn, { clock, random, onEvent, ...TIGHT }));
@@ -51,7 +51,7 @@ describe("an attempt that timed out while its function still runs", () => {
   });
 });
 
-test("a function that heeds its signal is never told of", async () => {
+test("an operation that honors its signal is never reported", async () => {
   const { clock, random, onEvent, events } = world();
   await rejectionOf(clock.run(retry(untilAborted, { clock, random, onEvent, ...TIGHT })));
   await clock.advance(10_000);
@@ -59,7 +59,7 @@ test("a function that heeds its signal is never told of", async () => {
   expect(running(events)).toEqual([]);
 });
 
-test("a function that ended by itself is not told of", async () => {
+test("an operation that ended by itself is not reported", async () => {
   const { clock, random, onEvent, events } = world();
   const fn = async ({ signal }: { signal: AbortSignal }) => {
     await clock.sleep(10, signal);
@@ -71,7 +71,7 @@ test("a function that ended by itself is not told of", async () => {
   expect(running(events)).toEqual([]);
 });
 
-test("an abort by whoever is told of it ends the attempt that has just started", async () => {
+test("an abort by the listener ends the attempt that has just started", async () => {
   const { clock, random } = world();
   const controller = new AbortController();
   const reason = new Error("no overlap");

@@ -1,6 +1,6 @@
 /**
- * World: what most tests of the library start from: time moved by hand, chance from a seed, and a
- * list of what was told.
+ * World: the fixture of most tests of the library: a clock that the test advances, seeded randomness
+ * and a list of the emitted events.
  */
 import { type Random, seededRandom, type VirtualClock, virtualClock } from "@redrive/core";
 import type { CallEvent } from "./call-event.ts";
@@ -12,7 +12,7 @@ export interface World {
   readonly onEvent: (event: CallEvent) => void;
 }
 
-/** Any instant will do, as long as it is not 0. */
+/** Any instant except 0. */
 export const START_AT = 1_700_000_000_000;
 
 export function world(seed: number | string = 1): World {
@@ -25,7 +25,7 @@ export function world(seed: number | string = 1): World {
   };
 }
 
-/** What a promise rejects with; a promise that resolves is a failed test. */
+/** What a promise rejects with. The test fails if the promise resolves. */
 export async function rejectionOf(promise: Promise<unknown>): Promise<unknown> {
   let value: unknown;
   try {
@@ -36,7 +36,7 @@ export async function rejectionOf(promise: Promise<unknown>): Promise<unknown> {
   throw new Error(`expected a rejection, got ${String(value)}`);
 }
 
-/** A promise that settles only when told to. */
+/** A promise that the test settles. */
 export function deferred<T = void>() {
   let resolve: (value: T) => void = () => undefined;
   let reject: (reason: unknown) => void = () => undefined;
@@ -47,7 +47,7 @@ export function deferred<T = void>() {
   return { promise, resolve, reject };
 }
 
-/** What the host reports as unhandled rejections while `fn` runs, and what the console is told. */
+/** The unhandled rejections while `fn` runs, and what is written to the console. */
 export async function reportsOf(fn: () => Promise<void>) {
   const known = process.listeners("unhandledRejection");
   const unhandled: unknown[] = [];
@@ -55,10 +55,10 @@ export async function reportsOf(fn: () => Promise<void>) {
   process.removeAllListeners("unhandledRejection");
   process.on("unhandledRejection", (error) => unhandled.push(error));
   const { error: write } = console;
-  console.error = (...told: unknown[]) => void written.push(told.at(-1));
+  console.error = (...values: unknown[]) => void written.push(values.at(-1));
   try {
     await fn();
-    // Node reports a rejection once the microtasks of its turn are done.
+    // Node reports a rejection after the microtasks of its turn.
     await new Promise((resolve) => setImmediate(resolve));
   } finally {
     console.error = write;
@@ -73,7 +73,7 @@ export function statusError(status: number): Error & { readonly status: number }
   return Object.assign(new Error(`status ${status}`), { status });
 }
 
-/** A function that never answers by itself, but does end when its signal is aborted. */
+/** An operation that ends only when its signal is aborted. */
 export function untilAborted({ signal }: { readonly signal: AbortSignal }): Promise<never> {
   return new Promise((_, reject) => {
     signal.addEventListener("abort", () => reject(signal.reason), { once: true });

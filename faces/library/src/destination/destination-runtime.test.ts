@@ -1,4 +1,4 @@
-/** Tests of a guarded call: the order of the guards, what each refusal says, and what patience is. */
+/** Tests of guarded calls: the order of the guards, the reason of each refusal, and patience. */
 import { describe, expect, test } from "vitest";
 import { deferred, rejectionOf, START_AT, statusError, world } from "../call/world.testing.ts";
 import { flaky } from "../extras/testing.ts";
@@ -18,7 +18,7 @@ const fail = (status = 503) => Promise.reject(statusError(status));
 describe("the breaker", () => {
   const breaker = { minCalls: 4, openMs: 1000 };
 
-  test("counts attempts, and refuses before the function is called", async () => {
+  test("counts attempts and refuses before the operation is called", async () => {
     const { clock, shop } = shopOf({ breaker, policy: ONCE });
     for (let n = 0; n < 4; n++) await rejectionOf(clock.run(shop.run(() => fail())));
     let calls = 0;
@@ -28,7 +28,7 @@ describe("the breaker", () => {
     expect(calls).toBe(0);
   });
 
-  test("that opens under a call ends it: nothing sleeps toward a closed door", async () => {
+  test("that opens during a call ends the call at once, without a wait", async () => {
     const { clock, shop } = shopOf({ breaker: { ...breaker, minCalls: 2 }, policy: FAST });
     const { fn, calledAt } = flaky(clock, [{ throws: statusError(503) }]);
     const error = await rejectionOf(clock.run(shop.run(fn)));
@@ -37,7 +37,7 @@ describe("the breaker", () => {
     expect(clock.now() - START_AT).toBe(10);
   });
 
-  test("lets probes through after its time, and closes on success", async () => {
+  test("admits probes after its open time and closes on success", async () => {
     const { clock, shop } = shopOf({ breaker, policy: ONCE });
     for (let n = 0; n < 4; n++) await rejectionOf(clock.run(shop.run(() => fail())));
     await clock.advance(1200);
@@ -49,7 +49,7 @@ describe("the breaker", () => {
     expect(shop.stats().breaker).toBe("CLOSED");
   });
 
-  test("does not hear of the caller's own mistakes and aborts", async () => {
+  test("does not count the caller's own mistakes and aborts", async () => {
     const { clock, shop } = shopOf({ breaker: { minCalls: 1 }, policy: ONCE });
     const fault = () => {
       throw new TypeError("mistake");
@@ -63,7 +63,7 @@ describe("the breaker", () => {
     expect(shop.stats().breaker).toBe("CLOSED");
   });
 
-  test("is one per key: a sick shard closes no door to its neighbours", async () => {
+  test("is separate per key: a failing shard does not stop calls to the others", async () => {
     const { clock, shop } = shopOf({ breaker: { minCalls: 2, openMs: 1000 }, policy: ONCE });
     for (let n = 0; n < 2; n++) {
       await rejectionOf(clock.run(shop.run(() => fail(), { key: "sick" })));
@@ -79,7 +79,7 @@ describe("the breaker", () => {
 describe("the retry budget", () => {
   const retryBudget = { kind: "TOKENS", maxTokens: 14, costPerRetry: 14 } as const;
 
-  test("ends a call that it has nothing left for, and says so", async () => {
+  test("ends a call when it is empty, with its own reason", async () => {
     const { clock, shop } = shopOf({ retryBudget, policy: FAST });
     const { fn, calledAt } = flaky(clock, [{ throws: statusError(503) }]);
     const error = await rejectionOf(clock.run(shop.run(fn)));
@@ -90,7 +90,7 @@ describe("the retry budget", () => {
     expect(next).toMatchObject({ reason: "retry-budget", attempts: [{ attempt: 1 }] });
   });
 
-  test("is paid back by the retry that succeeds", async () => {
+  test("gets its token back from a retry that succeeds", async () => {
     const { clock, shop } = shopOf({ retryBudget, policy: FAST });
     for (let n = 0; n < 3; n++) {
       const { fn } = flaky(clock, [{ throws: statusError(503) }, { returns: n }]);
@@ -108,7 +108,7 @@ describe("the retry budget", () => {
 });
 
 describe("patience", () => {
-  test("waits behind an open circuit instead of failing", async () => {
+  test("waits for an open circuit instead of failing", async () => {
     const { clock, shop } = shopOf({ breaker: { minCalls: 1, openMs: 1000 }, policy: ONCE });
     await rejectionOf(clock.run(shop.run(() => fail())));
     expect(await clock.run(shop.run(() => "through", { patience: "wait" }))).toBe("through");
@@ -128,7 +128,7 @@ describe("patience", () => {
     expect(events.filter(({ type }) => type === "retry")).toHaveLength(1);
   });
 
-  test("waits for the retry budget too, and pays when the wait is over", async () => {
+  test("waits for the retry budget too, and takes its token after the wait", async () => {
     const retryBudget = { ratio: 0, minPerSecond: 1, windowMs: 1000 };
     const policy = { ...FAST, maxAttempts: 4, maxDelayMs: 10 };
     const { clock, shop } = shopOf({ retryBudget, policy });
@@ -156,7 +156,7 @@ describe("patience", () => {
 });
 
 describe("the rate", () => {
-  test("lets calls go one by one, each in its time", async () => {
+  test("admits calls one by one, each at its time", async () => {
     const { clock, shop } = shopOf({ rate: { perSecond: 10, burst: 1 } });
     const wentAt: number[] = [];
     const calls = Array.from({ length: 4 }, () => shop.run(() => wentAt.push(clock.now())));
@@ -171,14 +171,14 @@ describe("the rate", () => {
     expect(error).toMatchObject({ code: "GAVE_UP", reason: "held", attempts: [] });
   });
 
-  test("is no burden on the first attempt's measured time", async () => {
+  test("does not count in the first attempt's duration", async () => {
     const { clock, shop } = shopOf({ rate: { perSecond: 1, burst: 1 } });
     await clock.run(Promise.all([shop.run(() => 1), shop.run(() => clock.sleep(5))]));
     expect(clock.now() - START_AT).toBeGreaterThanOrEqual(1000);
     expect(shop.stats().p99Ms).toBeLessThanOrEqual(6);
   });
 
-  test("holds a retry no longer than itself, though the retry took the last token", async () => {
+  test("holds a retry no longer than needed, although the retry took the last token", async () => {
     const { clock, shop } = shopOf({
       rate: { perSecond: 10, burst: 1 },
       retryBudget: { ratio: 0, minPerSecond: 1, windowMs: 1000 },
@@ -189,7 +189,7 @@ describe("the rate", () => {
     expect(calledAt.map((at) => at - START_AT)).toEqual([0, 100]);
   });
 
-  test("adapts to throttling answers", async () => {
+  test("adapts to throttling responses", async () => {
     const { clock, shop } = shopOf({ rate: { adaptive: true }, policy: ONCE });
     for (let n = 0; n < 20; n++) {
       await clock.run(shop.run(() => clock.sleep(50)));
@@ -202,7 +202,7 @@ describe("the rate", () => {
 });
 
 describe("the throttle", () => {
-  test("refuses on this side what the other side would refuse anyway", async () => {
+  test("refuses locally what the server would refuse anyway", async () => {
     const { clock, shop } = shopOf({ rate: { throttle: { k: 1 } }, policy: ONCE });
     const reasons: unknown[] = [];
     for (let n = 0; n < 60; n++) {
@@ -215,7 +215,7 @@ describe("the throttle", () => {
   });
 });
 
-test("an open circuit refuses before the rate is drawn on", async () => {
+test("an open circuit refuses before the rate limit takes a token", async () => {
   const { clock, shop } = shopOf({
     breaker: { minCalls: 1, openMs: 1000 },
     rate: { perSecond: 1, burst: 2 },
@@ -231,7 +231,7 @@ test("an open circuit refuses before the rate is drawn on", async () => {
   expect(clock.now()).toBe(before);
 });
 
-test("a refused call never rejects with nothing", async () => {
+test("a refused call always rejects with an error", async () => {
   const { clock, shop } = shopOf({
     concurrency: { algorithm: "FIXED", max: 1, queue: 1 },
     policy: { ...ONCE, totalBudgetMs: 300, attemptTimeoutMs: 10_000 },

@@ -5,12 +5,13 @@
  */
 import {
   type AdmissionRequest,
+  type AdmitDecision,
   admissionRequestOf,
   admit,
   type BreakerState,
-  type CallHistory,
   type Decision,
   decide,
+  type EntryGate,
   HEDGE_REQUEST,
   type HedgeOptions,
   type HoldReason,
@@ -125,7 +126,7 @@ export class DestinationRuntime implements CallDestination, WaitingCallHandler<A
       this.#refuse(call, refusal);
       return;
     }
-    const decision = admit(call.policy, requestOf(call), entryHistory(call, now), admission, now);
+    const decision = entryDecision(call, admission, now);
     if (decision.kind === "stop") this.#refuse(call, decision.reason, decision.by);
     else this.#hold(call, heldBy, now);
   }
@@ -159,8 +160,7 @@ export class DestinationRuntime implements CallDestination, WaitingCallHandler<A
   }
 
   mayStart(call: AnyCall, now: number): boolean {
-    const history = entryHistory(call, now);
-    const decision = admit(call.policy, requestOf(call), history, OPEN_ENTRY, now);
+    const decision = entryDecision(call, OPEN_ENTRY, now);
     if (decision.kind === "stop") this.#timeOut(call, this.guards.admission.heldBy);
     return decision.kind !== "stop";
   }
@@ -244,13 +244,14 @@ export class DestinationRuntime implements CallDestination, WaitingCallHandler<A
   ): Outcome | false {
     const { call } = attempt;
     const { race, config } = call;
-    const decidable = race?.withLongestWait(outcome, config.timer.clock.now()) ?? outcome;
+    const decidable = race?.withMaxWait(outcome, config.timer.clock.now()) ?? outcome;
     if (race?.hasRunning()) return false;
-    race?.stopCopies();
+    // All attempts have ended, so this only cancels further copies.
+    race?.end();
     // A 401 is never simply retried: the attempt is repeated once, with new credentials.
     const isUnauthorized = outcome.kind === "status" && outcome.status === 401;
     const renewal =
-      isUnauthorized && !call.options.once ? this.#reauthentication.renewFor(call) : undefined;
+      isUnauthorized && !call.options.once ? this.#reauthentication.renew(call) : undefined;
     if (renewal === undefined) return decidable;
     recordFailure(attempt, result, outcome, verdict, 0, config.clock.now());
     this.#reauthentication.repeatAfter(renewal, call, () => this.#refuse(call, "budget"));
@@ -266,17 +267,12 @@ export class DestinationRuntime implements CallDestination, WaitingCallHandler<A
   ): Decision {
     const request = admissionRequestOf(true, call.options.patience === "wait", throttled);
     const gates = retryGates(this.guards.admission, request, call.breaker, now);
-    const history = historyOf(call, now);
-    return decide(call.policy, requestOf(call), history, outcome, gates, now, random);
-  }
-
-  abortCopies<T>(call: Call<T>, reason?: unknown): void {
-    call.race?.end(reason);
+    return decide(call.policy, requestOf(call), historyOf(call, now), outcome, gates, now, random);
   }
 
   recordSuccess<T>(call: Call<T>, value: T): void {
     this.counts.successes++;
-    if (call.race !== undefined) call.race.end();
+    call.race?.end();
     this.#fallbacks.remember(call, value);
   }
 
@@ -298,14 +294,14 @@ function emitBreakerChange<T>(call: Call<T>, before: BreakerState | undefined): 
 
 /** An attempt with new credentials does not repeat a failure, so it costs the same as a first one. */
 function admissionRequestFor<T>({ attempts, retryState, options }: Call<T>): AdmissionRequest {
-  const isFirst = attempts === 0 || retryState?.hasNewCredentials === true;
-  const throttled = !isFirst && retryState?.isThrottled === true;
-  return admissionRequestOf(!isFirst, options.patience === "wait", throttled);
+  const isRetry = attempts > 0 && !retryState?.hasNewCredentials;
+  const throttled = isRetry && retryState?.isThrottled === true;
+  return admissionRequestOf(isRetry, options.patience === "wait", throttled);
 }
 
 /** A call that asks to start has an attempt left, if only the one with new credentials. */
-function entryHistory<T>(call: Call<T>, now: number): CallHistory {
-  const history = historyOf(call, now);
-  const attempt = Math.min(call.attempts, call.policy.maxAttempts - 1);
-  return { ...history, attempt };
+function entryDecision<T>(call: Call<T>, gate: EntryGate, now: number): AdmitDecision {
+  const { policy } = call;
+  const attempt = Math.min(call.attempts, policy.maxAttempts - 1);
+  return admit(policy, requestOf(call), { ...historyOf(call, now), attempt }, gate, now);
 }

@@ -1,4 +1,4 @@
-/** Tests of a destination: what its calls share, what one call may change, what it tells. */
+/** Tests of a destination: what its calls share, what a call can override, and its events. */
 import { DocumentError } from "@redrive/core";
 import { describe, expect, expectTypeOf, test } from "vitest";
 import type { RetryScheduled } from "../call/call-event.ts";
@@ -18,7 +18,7 @@ function shopOf(input: DestinationInput = {}, seed = "shop") {
 const fail = (status = 503) => Promise.reject(statusError(status));
 
 describe("the document", () => {
-  test("is checked by name and value when the destination is made", () => {
+  test("is checked by name and value when the destination is created", () => {
     const make = (input: object) => () => destination("d", input);
     expect(make({ braker: {} })).toThrow('unknown field "braker", did you mean "breaker"?');
     expect(make({ breaker: { openMs: -1 } })).toThrow(
@@ -36,7 +36,7 @@ describe("the document", () => {
     });
   });
 
-  test("without a word has a retry budget and no other guard", () => {
+  test("without any field has a retry budget and no other guard", () => {
     expect(destination("d").stats()).toEqual({
       destination: "d",
       firsts: 0,
@@ -58,7 +58,7 @@ describe("the document", () => {
 });
 
 describe("overrides of one call", () => {
-  test("change the policy for that call alone", async () => {
+  test("change the policy for that call only", async () => {
     const { clock, shop } = shopOf({ policy: { maxAttempts: 3, ...FAST } });
     const { fn, calledAt } = flaky(clock, [{ throws: statusError(503) }]);
     await rejectionOf(clock.run(shop.run(fn, { maxAttempts: 2 })));
@@ -85,7 +85,7 @@ describe("overrides of one call", () => {
     );
   });
 
-  test("may bring a classifier, which wins over the destination's", async () => {
+  test("may have a classifier, which replaces the destination's", async () => {
     const { clock, shop } = shopOf({ classify: () => "terminal", policy: FAST });
     const own = flaky(clock, [{ throws: new Error("x") }, { returns: 1 }]);
     const classify = (ending: object) => ("error" in ending ? "transient" : undefined);
@@ -95,7 +95,7 @@ describe("overrides of one call", () => {
     expect(other.calledAt).toHaveLength(1);
   });
 
-  test("idempotent of the destination holds unless the call says otherwise", async () => {
+  test("the destination's idempotent applies unless the call overrides it", async () => {
     const { clock, shop } = shopOf({ idempotent: true, policy: { maxAttempts: 2, ...FAST } });
     const repeated = flaky(clock, [{ throws: statusError(503) }]);
     await rejectionOf(clock.run(shop.run(repeated.fn, { method: "POST" })));
@@ -117,7 +117,7 @@ describe("wrap", () => {
     expect(await find("a")).toEqual([{ id: "a", limit: 1 }]);
   });
 
-  test("keeps what a method is called on", async () => {
+  test("keeps the `this` of a method", async () => {
     const { shop } = shopOf();
     class Counter {
       count = 0;
@@ -132,7 +132,7 @@ describe("wrap", () => {
     expect(await counter.add(3)).toBe(5);
   });
 
-  test("guards the function: it is retried with the same arguments", async () => {
+  test("retries the function with the same arguments", async () => {
     const { clock, shop } = shopOf({ policy: FAST });
     const seen: string[] = [];
     const load = shop.wrap((id: string) => {
@@ -145,7 +145,7 @@ describe("wrap", () => {
 });
 
 describe("events", () => {
-  test("are typed by what is listened to", () => {
+  test("are typed by the name that is listened to", () => {
     const { shop } = shopOf();
     shop.on("retry", (event) => expectTypeOf(event).toEqualTypeOf<RetryScheduled>());
     shop.on("*", (event) => expectTypeOf(event.type).toBeString());
@@ -170,7 +170,7 @@ describe("events", () => {
     expect(changes).toEqual(["CLOSED OPEN", "OPEN HALF_OPEN", "HALF_OPEN CLOSED"]);
   });
 
-  test("reach those who listen to their kind, until they stop", async () => {
+  test("reach the listeners of their type until they stop listening", async () => {
     const { clock, shop } = shopOf({ policy: FAST });
     const seen: string[] = [];
     const stop = shop.on("success", ({ type }) => seen.push(type));
@@ -182,7 +182,7 @@ describe("events", () => {
     expect(seen).toEqual(["success"]);
   });
 
-  test("the same listener may listen twice, and stop once", async () => {
+  test("the same listener may be added twice and removed once", async () => {
     const { clock, shop } = shopOf();
     let heard = 0;
     const listener = () => heard++;
@@ -193,7 +193,7 @@ describe("events", () => {
     expect(heard).toBe(1);
   });
 
-  test("end with dispose; calls under way go on", async () => {
+  test("end with dispose, and running calls continue", async () => {
     const { clock, shop, events } = shopOf({ policy: FAST });
     const { fn } = flaky(clock, [{ throws: statusError(503) }, { returns: "done" }]);
     const call = shop.run(fn);
@@ -232,7 +232,7 @@ describe("stats", () => {
 });
 
 describe("a shared budget", () => {
-  test("is spent by one destination and missed by the other", async () => {
+  test("spent by one destination is not available to the other", async () => {
     const { clock, random } = world();
     const budget = sharedBudget({ kind: "TOKENS", maxTokens: 28, costPerRetry: 14 }, clock);
     const input = { clock, random, sharedBudget: budget, policy: { maxAttempts: 3, ...FAST } };
@@ -247,12 +247,12 @@ describe("a shared budget", () => {
     expect(other.stats().retryBudget).toBe(false);
   });
 
-  test("that is no budget is refused", () => {
+  test("that is not a budget is refused", () => {
     expect(() => sharedBudget({ ratio: -1 })).toThrow("retryBudget.ratio");
   });
 });
 
-test("a destination made anew from the same seed repeats itself", async () => {
+test("two destinations with the same seed behave the same", async () => {
   const instants = async () => {
     const { clock, shop } = shopOf({ policy: { maxAttempts: 4 } }, "again");
     const { fn, calledAt } = flaky(clock, [{ throws: statusError(503) }]);
@@ -262,7 +262,7 @@ test("a destination made anew from the same seed repeats itself", async () => {
   expect(await instants()).toEqual(await instants());
 });
 
-test("a call under a destination has the attempt timeout of its policy", async () => {
+test("a call to a destination has the attempt timeout of its policy", async () => {
   const { clock, shop } = shopOf({ policy: { maxAttempts: 1, attemptTimeoutMs: 300 } });
   const error = await rejectionOf(clock.run(shop.run(untilAborted)));
   expect(error).toMatchObject({ reason: "attempts", cause: { code: "ATTEMPT_TIMEOUT" } });

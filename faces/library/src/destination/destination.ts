@@ -93,64 +93,41 @@ const NO_OVERRIDES: object = {};
 
 class GuardedDestination implements Destination {
   readonly name: string;
-  readonly #options: DestinationOptions;
-  readonly #wiring: DestinationWiring;
+  readonly policy: Policy;
+  readonly clock: Clock;
+  readonly classify: Classify<never> | undefined;
   readonly #config: CallConfig;
   readonly #configs: CallConfigCache;
   readonly #runtime: DestinationRuntime;
 
   constructor(name: string, input: DestinationInput) {
     const { document, wiring } = splitInput(input);
+    const options = resolveDestination(document, "library");
+    const { policy, idempotent, hedge } = options;
+    const { clock = systemClock, random: parent = systemRandom, classify } = wiring;
+    const random = parent.fork(name);
     this.name = name;
-    this.#wiring = wiring;
-    this.#options = resolveDestination(document, "library");
-    const { policy, idempotent, hedge } = this.#options;
-    const { clock = systemClock, random = systemRandom } = wiring;
-    this.#config = createCallConfig(policy, clock, random.fork(name), name);
-    this.#runtime = new DestinationRuntime(
-      this.#createGuards(clock.now()),
-      this.#config,
-      idempotent,
-      hedge,
-      wiring,
-    );
+    this.policy = policy;
+    this.clock = clock;
+    this.classify = classify;
+    this.#config = createCallConfig(policy, clock, random, name);
+    const guards = createKeyedGuards(options, wiring, random, clock.now());
+    this.#runtime = new DestinationRuntime(guards, this.#config, idempotent, hedge, wiring);
     // The document as written, so that overrides get the right defaults.
     const base = policyDocumentOf(document.policy ?? {});
     this.#configs = new CallConfigCache({}, (overrides) =>
-      createCallConfig(resolvePolicy({ ...base, ...overrides }), clock, this.#config.random, name),
+      createCallConfig(resolvePolicy({ ...base, ...overrides }), clock, random, name),
     );
     if (wiring.onEvent !== undefined) this.on("*", wiring.onEvent);
   }
 
-  #createGuards(now: number): KeyedGuards {
-    const { saved, sharedBudget } = this.#wiring;
-    const guardOptions = guardOptionsOf(this.#options);
-    const state = saved === undefined ? undefined : readState(saved);
-    const guards = state
-      ? restoreGuards(guardOptions, state.guards, now, sharedBudget)
-      : createGuards(guardOptions, now, sharedBudget);
-    const keyedGuards = new KeyedGuards(this.#options, guards, this.#config.random);
-    if (state) restoreKeys(keyedGuards, this.#options.breaker, state, now);
-    return keyedGuards;
-  }
-
-  get policy(): Policy {
-    return this.#options.policy;
-  }
-
-  get clock(): Clock {
-    return this.#wiring.clock ?? systemClock;
-  }
-
-  get classify(): Classify<never> | undefined {
-    return this.#wiring.classify;
-  }
-
   run<T>(fn: Operation<T>, overrides: RunOptions<T> = NO_OVERRIDES as RunOptions<T>): Promise<T> {
     return new Promise((resolve, reject) => {
+      const { classify } = this;
       const config = overrides === NO_OVERRIDES ? this.#config : this.#configs.get(overrides);
-      const options =
-        this.#wiring.classify === undefined ? overrides : this.#withClassify(overrides);
+      const options = classify
+        ? { ...overrides, classify: overrides.classify ?? (classify as Classify<T>) }
+        : overrides;
       const call = new CallExecution(config, fn, options, resolve, reject, this.#runtime);
       const { guards } = this.#runtime;
       const { key } = options;
@@ -158,11 +135,6 @@ class GuardedDestination implements Destination {
         key === undefined ? guards.breaker : guards.breakerOf(key, config.timer.clock.now());
       startCall(call);
     });
-  }
-
-  #withClassify<T>(overrides: RunOptions<T>): RunOptions<T> {
-    const classify = overrides.classify ?? (this.#wiring.classify as Classify<T> | undefined);
-    return { ...overrides, classify };
   }
 
   wrap<Args extends readonly unknown[], T>(
@@ -204,6 +176,23 @@ class GuardedDestination implements Destination {
   [Symbol.dispose](): void {
     this.#runtime.listeners.clear();
   }
+}
+
+/** Creates the guards, or restores them from a saved state. */
+function createKeyedGuards(
+  options: DestinationOptions,
+  { saved, sharedBudget }: DestinationWiring,
+  random: Random,
+  now: number,
+): KeyedGuards {
+  const guardOptions = guardOptionsOf(options);
+  const state = saved === undefined ? undefined : readState(saved);
+  const guards = state
+    ? restoreGuards(guardOptions, state.guards, now, sharedBudget)
+    : createGuards(guardOptions, now, sharedBudget);
+  const keyedGuards = new KeyedGuards(options, guards, random);
+  if (state) restoreKeys(keyedGuards, options.breaker, state, now);
+  return keyedGuards;
 }
 
 const WIRING_FIELDS: readonly string[] = [

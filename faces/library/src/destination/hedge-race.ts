@@ -6,7 +6,7 @@ import { type Cancel, type Outcome, RedriveError } from "@redrive/core";
 import type { Attempt, AttemptRace, Call } from "../call/call.ts";
 import { abortAttempt } from "../call/call-execution.ts";
 
-const LOST = "another copy of this call was answered first";
+const LOST = "another copy of this call won";
 
 export class HedgeRace<T> implements AttemptRace {
   readonly #send: (copy: number) => Attempt<T> | undefined;
@@ -52,14 +52,10 @@ export class HedgeRace<T> implements AttemptRace {
     return this.#attempts.some((attempt) => !attempt.settled);
   }
 
-  withLongestWait(outcome: Outcome, now: number): Outcome {
+  withMaxWait(outcome: Outcome, now: number): Outcome {
     this.#retryAfterAt = Math.max(this.#retryAfterAt, now + (outcome.retryAfterMs ?? 0));
     const retryAfterMs = this.#retryAfterAt - now;
     return retryAfterMs > 0 ? { ...outcome, retryAfterMs } : outcome;
-  }
-
-  stopCopies(): void {
-    this.#cancel();
   }
 
   end(reason: unknown = undefined): void {

@@ -1,4 +1,4 @@
-/** Tests of hedging: when a copy leaves, what it costs, who wins and what becomes of the loser. */
+/** Tests of hedging: when a copy is sent, what it costs, which one wins, and what the loser does. */
 import { statusOutcome } from "@redrive/core";
 import { describe, expect, test } from "vitest";
 import type { AttemptContext, Classify } from "../call/options.ts";
@@ -18,7 +18,7 @@ function shopOf(input: DestinationInput = {}) {
 const slow: Step<string> = { returns: "slow", afterMs: 1000 };
 const quick: Step<string> = { returns: "quick", afterMs: 10 };
 
-test("Retry-After of a copy that lost is not undercut by one that asks for nothing", async () => {
+test("the Retry-After of one copy holds although the other copy has none", async () => {
   const { clock, shop } = shopOf({ hedge: { after: 100 }, policy: FAST });
   const asks: Step<string> = { throws: 10_000, afterMs: 150 };
   const fails: Step<string> = { throws: undefined, afterMs: 100 };
@@ -26,11 +26,11 @@ test("Retry-After of a copy that lost is not undercut by one that asks for nothi
   const classify: Classify<string> = (ending) =>
     "error" in ending ? statusOutcome(503, ending.error as number | undefined) : undefined;
   expect(await clock.run(shop.run(fn, { classify }))).toBe("quick");
-  // Asked at 150 for 10 s; the copy failed at 200.
+  // Asked for 10 s at 150; the copy failed at 200.
   expect(calledAt.map((at) => at - START_AT)).toEqual([0, 100, 10_150]);
 });
 
-test("a target that asked for time gets no further copy", async () => {
+test("a destination that asked for a wait gets no further copy", async () => {
   const { clock, shop } = shopOf({ hedge: { after: 100, max: 3 }, policy: FAST });
   const asks: Step<string> = { throws: 10_000, afterMs: 150 };
   const fails: Step<string> = { throws: undefined, afterMs: 1000 };
@@ -42,7 +42,7 @@ test("a target that asked for time gets no further copy", async () => {
 });
 
 describe("a slow call", () => {
-  test("gets a copy after a fixed delay, and the first answer is taken", async () => {
+  test("gets a copy after a fixed delay, and the first result is taken", async () => {
     const { clock, shop, events } = shopOf({ hedge: { after: 100 } });
     const { fn, calledAt, contexts } = flaky(clock, [slow, quick]);
     expect(await clock.run(shop.run(fn))).toBe("quick");
@@ -71,7 +71,7 @@ describe("a slow call", () => {
     expect(contexts[1]?.signal.aborted).toBe(false);
   });
 
-  test("may be won by the original, which aborts the copy", async () => {
+  test("can be won by the original, and the copy is aborted", async () => {
     const { clock, shop } = shopOf({ hedge: { after: 100 } });
     const { fn, contexts } = flaky(clock, [{ returns: "first", afterMs: 150 }, slow]);
     expect(await clock.run(shop.run(fn))).toBe("first");
@@ -94,7 +94,7 @@ describe("a slow call", () => {
     expect(clock.pending()).toBe(0);
   });
 
-  test("sends copies to the endpoints in turn", async () => {
+  test("sends copies to the endpoints in rotation", async () => {
     const endpoints = ["https://b.example", "https://c.example"];
     const { clock, shop } = shopOf({ hedge: { after: 10, max: 3, endpoints } });
     const { fn, contexts } = flaky(clock, [slow]);
@@ -117,7 +117,7 @@ test("a quick call is not hedged", async () => {
 });
 
 describe("a live quantile", () => {
-  test("is used once enough is known, and nothing is hedged before", async () => {
+  test("is used once there are enough samples; nothing is hedged before", async () => {
     const { clock, shop } = shopOf({ hedge: { after: "p90" } });
     const early = flaky(clock, [slow]);
     await clock.run(shop.run(early.fn));
@@ -133,7 +133,7 @@ describe("a live quantile", () => {
 });
 
 describe("a copy", () => {
-  test("draws on the retry budget, and stays away when it is empty", async () => {
+  test("takes a token of the retry budget, and is not sent when the budget is empty", async () => {
     const retryBudget = { kind: "TOKENS", maxTokens: 14, refillPerSuccess: 0 } as const;
     const { clock, shop } = shopOf({ hedge: { after: 10 }, retryBudget });
     const first = flaky(clock, [{ returns: "a", afterMs: 50 }]);
@@ -144,14 +144,14 @@ describe("a copy", () => {
     expect(second.calledAt).toHaveLength(1);
   });
 
-  test("takes a slot, and stays away when there is none", async () => {
+  test("takes a slot, and is not sent when there is none", async () => {
     const concurrency = { algorithm: "FIXED", max: 1, queue: 0 } as const;
     const retryBudget = { kind: "TOKENS", maxTokens: 14 } as const;
     const { clock, shop } = shopOf({ hedge: { after: 10 }, concurrency, retryBudget });
     const { fn, calledAt } = flaky(clock, [slow]);
     await clock.run(shop.run(fn));
     expect(calledAt).toHaveLength(1);
-    // The token that it drew in vain went back.
+    // The token that it took was returned.
     expect(shop.stats()).toMatchObject({ retryBudget: true, inFlight: 0, hedges: 0 });
   });
 
@@ -173,7 +173,7 @@ describe("a copy", () => {
     expect(calledAt).toHaveLength(2);
   });
 
-  test("that fails waits for the other, and the other way round", async () => {
+  test("that fails waits for the original, and vice versa", async () => {
     const { clock, shop } = shopOf({ hedge: { after: 10 }, policy: { maxAttempts: 1 } });
     const copyFails = flaky(clock, [
       { returns: "original", afterMs: 50 },
@@ -198,7 +198,7 @@ describe("a copy", () => {
     expect(shop.stats()).toMatchObject({ firsts: 1, retries: 1, hedges: 2 });
   });
 
-  test("gets no more time than the whole call has left", async () => {
+  test("gets at most the time that the whole call has left", async () => {
     const policy = { maxAttempts: 1, attemptTimeoutMs: 1000, totalBudgetMs: 1000 };
     const { clock, shop } = shopOf({ hedge: { after: 900 }, policy });
     await rejectionOf(clock.run(shop.run(() => new Promise(() => undefined))));
@@ -226,7 +226,7 @@ describe("a copy", () => {
     expect(shop.stats().inFlight).toBe(0);
   });
 
-  test("that answers at once tells of itself before it wins", async () => {
+  test("that succeeds at once is reported before it wins", async () => {
     const { clock, shop, events } = shopOf({ hedge: { after: 10 } });
     let calls = 0;
     const fn = (_: AttemptContext) => (++calls === 1 ? clock.sleep(100) : undefined);
@@ -236,14 +236,14 @@ describe("a copy", () => {
 });
 
 describe("hedge()", () => {
-  test("needs nothing set up", async () => {
+  test("needs no setup", async () => {
     const { clock, random } = world();
     const { fn, calledAt } = flaky(clock, [slow, quick]);
     expect(await clock.run(hedge(fn, { after: 50, clock, random }))).toBe("quick");
     expect(calledAt.map((at) => at - START_AT)).toEqual([0, 50]);
   });
 
-  test("does not retry unless told to", async () => {
+  test("does not retry by default", async () => {
     const { clock, random } = world();
     const { fn, calledAt } = flaky(clock, [{ throws: statusError(503) }]);
     await rejectionOf(clock.run(hedge(fn, { after: 50, clock, random })));

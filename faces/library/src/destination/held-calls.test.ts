@@ -1,4 +1,4 @@
-/** Tests of held calls: they wait in order, wake when there is capacity, and cost little meanwhile. */
+/** Tests of held calls: they wait in order, wake when there is capacity, and cost little. */
 import { Admission } from "@redrive/core";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { deferred, rejectionOf, START_AT, statusError, world } from "../call/world.testing.ts";
@@ -17,7 +17,7 @@ const ONCE = { maxAttempts: 1 } as const;
 const down = () => Promise.reject(statusError(503));
 
 describe("10,000 calls held by a rate of 1,000 per second", () => {
-  test("leave in order, and each asks the guards about once", async () => {
+  test("start in order, and each asks the guards about once", async () => {
     const enters = vi.spyOn(Admission.prototype, "enter");
     const { clock, shop } = shopOf({
       rate: { perSecond: 1000, burst: 1 },
@@ -35,13 +35,13 @@ describe("10,000 calls held by a rate of 1,000 per second", () => {
 describe("patience", () => {
   const breaker = { minCalls: 1, openMs: 1000, halfOpenProbes: 1 } as const;
 
-  test("a call that waits for a breaker leaves when it closes, not when it was to half open", async () => {
+  test("a call that waits for a breaker starts when it closes, not when it would half-open", async () => {
     const { clock, shop } = shopOf({ breaker, policy: { ...ONCE, totalBudgetMs: 30_000 } });
     await rejectionOf(clock.run(shop.run(down)));
     const probe = deferred();
     const first = shop.run(() => probe.promise, { patience: "wait" });
     await clock.advance(1300);
-    // The probe is out: the breaker would give it up only after the open span.
+    // The probe runs: the breaker would give it up only after the open time.
     const leftAt = shop.run(() => clock.now(), { patience: "wait" });
     await clock.advance(100);
     probe.resolve();
@@ -49,7 +49,7 @@ describe("patience", () => {
     expect(await leftAt).toBe(START_AT + 1400);
   });
 
-  test("a call that waits for one key's breaker does not hold up those of another", async () => {
+  test("a call that waits for one key's breaker does not delay calls with another key", async () => {
     const { clock, shop } = shopOf({ breaker, policy: { ...ONCE, totalBudgetMs: 30_000 } });
     await rejectionOf(clock.run(shop.run(down, { key: "sick" })));
     const waits = shop.run(() => "later", { key: "sick", patience: "wait" });
@@ -75,7 +75,7 @@ describe("a held retry", () => {
     const calls = [1, 2, 3].map(() => shop.run(flaky, { patience: "wait" }).catch(() => "lost"));
     await clock.advance(20);
     isDown = false;
-    // One retry has taken the token, one was the trial of this second; both failed. The third waits.
+    // One retry took the token, one was the trial of this second; both failed. The third waits.
     expect(events.filter(({ type }) => type === "hold")).toMatchObject([{ by: "retry-budget" }]);
     expect(await shop.run(() => "first")).toBe("first");
     expect(await clock.run(Promise.all(calls))).toEqual(["lost", "lost", "up"]);
@@ -100,7 +100,7 @@ describe("a fail-fast call that waits for a slot", () => {
     expect(clock.now() - START_AT).toBe(100);
   });
 
-  test("that is aborted leaves the queue to the others, and no timer", async () => {
+  test("that is aborted leaves the queue and no timer", async () => {
     const { clock, shop } = shopOf({
       rate: { perSecond: 1, burst: 1 },
       policy: { ...ONCE, totalBudgetMs: 30_000 },
@@ -116,7 +116,7 @@ describe("a fail-fast call that waits for a slot", () => {
 });
 
 describe("the Retry-After gate", () => {
-  test("one 503 with a hint holds every call; then one goes first and the others follow", async () => {
+  test("one 503 with a hint holds every call; then one starts first and the others follow", async () => {
     const { clock, shop } = shopOf({
       retryAfterGate: { maxGateMs: 60_000 },
       policy: { ...ONCE, totalBudgetMs: 30_000 },
@@ -135,7 +135,7 @@ describe("the Retry-After gate", () => {
     expect(startedAt).toEqual([2000, 2050, 2050]);
   });
 
-  test("a call that it holds past its deadline ends at once, as held by retry-after", async () => {
+  test("a call held past its deadline ends at once, as held by retry-after", async () => {
     const { clock, shop, events } = shopOf({ retryAfterGate: {}, policy: ONCE });
     const classify = () => ({ kind: "status", status: 503, retryAfterMs: 60_000 }) as const;
     await rejectionOf(clock.run(shop.run(down, { classify })));
@@ -147,7 +147,7 @@ describe("the Retry-After gate", () => {
 });
 
 describe("hedges", () => {
-  test("take a rate token: no more is sent than the rate allows", async () => {
+  test("take a rate token: the rate is never exceeded", async () => {
     const { clock, shop } = shopOf({
       hedge: { after: 10, max: 1 },
       rate: { perSecond: 20, burst: 1 },
@@ -165,7 +165,7 @@ describe("hedges", () => {
     expect(sent).toBeLessThanOrEqual(1 + (clock.now() - START_AT) / 50);
   });
 
-  test("that win keep their token: a bucket for two pays for two", async () => {
+  test("that win keep their token: a bucket of two allows two", async () => {
     const { clock, shop } = shopOf({
       hedge: { after: 10, max: 1 },
       retryBudget: {

@@ -29,15 +29,17 @@ export class HeldCalls {
 
   /** Starts the calls that the guards now admit. Called when a guard may have changed. */
   wake(now: number): void {
-    if (this.queue.size === 0) return;
-    this.queue.wake(now);
+    const { queue } = this;
+    if (queue.size === 0) return;
+    queue.wake(now);
     this.arm(now);
   }
 
   /** Removes a call that was aborted or has no time left. */
   remove(entry: WaitingEntry<AnyCall>): void {
-    this.queue.remove(entry);
-    if (this.queue.size === 0) this.#setAlarm(Number.POSITIVE_INFINITY, 0);
+    const { queue } = this;
+    queue.remove(entry);
+    if (queue.size === 0) this.#setAlarm(Number.POSITIVE_INFINITY, 0);
   }
 
   arm(now: number): void {

@@ -1,7 +1,7 @@
 /**
- * A model of everything at once: calls of every kind come, end, time out, are hedged, renewed,
- * refused and aborted in random order, by listeners and classifiers too. Whatever the order, each
- * ends once, nothing leaves after its end, and nothing is left behind.
+ * Tests of random interleavings: calls of every kind start, end, time out, are hedged, renewed,
+ * refused and aborted in random order, by listeners and classifiers too. In any order, each call ends
+ * once, starts no attempt after its end, and leaves nothing behind.
  */
 import { getEventListeners } from "node:events";
 import { type Random, seededRandom, type VirtualClock, virtualClock } from "@redrive/core";
@@ -15,7 +15,7 @@ const TOKENS = 100_000;
 const COST = 10;
 const EVENTS = ["attempt-failed", "retry", "hedge", "breaker", "reauthenticate"];
 
-/** What is counted beside the destination, to be compared with what it counted itself. */
+/** Counted by the test, to be compared with what the destination counted. */
 class Model {
   readonly clock: VirtualClock = virtualClock(1_700_000_000_000);
   readonly problems: string[] = [];
@@ -67,7 +67,7 @@ class Model {
     return Object.fromEntries(said) as DestinationInput;
   }
 
-  /** One attempt: takes its place among those that run, until it ends or is cut off. */
+  /** One attempt: counts as running until it ends or is aborted. */
   private attempt(context: AttemptContext, controller: AbortController, isOver: () => boolean) {
     const { clock } = this;
     this.begun++;
@@ -109,7 +109,7 @@ class Model {
 
   private options(controller: AbortController, heard: (type: string) => void): RunOptions {
     const abortAt = this.maybe(0.2, EVENTS[this.below(EVENTS.length)]);
-    const abort = () => controller.abort(new Error("by who was told"));
+    const abort = () => controller.abort(new Error("by a listener"));
     const given = {
       signal: controller.signal,
       onEvent: ({ type }: { readonly type: string }) => {
@@ -151,7 +151,7 @@ class Model {
   }
 }
 
-test("whatever comes in whatever order, each call ends once and leaves nothing behind", async () => {
+test("in any order of events, each call ends once and leaves nothing behind", async () => {
   const property = fc.asyncProperty(fc.integer(), async (seed) => {
     const model = new Model(seed);
     const { api, clock, problems } = model;
@@ -168,7 +168,7 @@ test("whatever comes in whatever order, each call ends once and leaves nothing b
     expect(listeners).toEqual([]);
     const { firsts, retries, hedges, inFlight } = api.stats();
     expect(inFlight).toBe(0);
-    // A listener that aborts when it is told of a copy ends it before it leaves.
+    // A listener that aborts on the hedge event ends the copy before it is sent.
     expect(firsts + retries + hedges).toBeGreaterThanOrEqual(model.begun);
     const { guards, keys } = api.save();
     for (const breaker of [guards.breaker, ...Object.values(keys)]) {

@@ -1,4 +1,4 @@
-/** Tests of the gatekeeper: slots are given in order, given back, and never lost. */
+/** Tests of the guards: slots are granted in order, returned, and never lost. */
 import { createGuards, guardOptionsOf, resolveDestination, seededRandom } from "@redrive/core";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -16,7 +16,7 @@ function shopOf(input: DestinationInput = {}) {
 
 const fixed = (max: number, queue: number) => ({ algorithm: "FIXED", max, queue }) as const;
 
-test("the throttle refuses where the other side does, not where it merely fails", async () => {
+test("the throttle counts refusals of the server, not its failures", async () => {
   const refusedAt = async (status: number) => {
     const { clock, shop } = shopOf({ rate: { throttle: true }, policy: { maxAttempts: 1 } });
     const fail = () => Promise.reject(statusError(status));
@@ -28,7 +28,7 @@ test("the throttle refuses where the other side does, not where it merely fails"
 });
 
 describe("slots", () => {
-  test("are given first come, first served", async () => {
+  test("are granted first come, first served", async () => {
     const { clock, shop } = shopOf({ concurrency: fixed(2, 10) });
     const order: number[] = [];
     const calls = Array.from({ length: 8 }, (_, n) =>
@@ -42,7 +42,7 @@ describe("slots", () => {
     expect(clock.now() - START_AT).toBe(40);
   });
 
-  test("never exceed the limit, and calls beyond the line are refused as overload", async () => {
+  test("never exceed the limit, and calls beyond the queue are refused as overload", async () => {
     const { clock, shop } = shopOf({ concurrency: fixed(3, 2) });
     let running = 0;
     let most = 0;
@@ -66,7 +66,7 @@ describe("slots", () => {
     expect(shop.stats()).toMatchObject({ inFlight: 0, refused: 5 });
   });
 
-  test("come back however an attempt ends", async () => {
+  test("are returned however an attempt ends", async () => {
     const { clock, shop } = shopOf({ concurrency: fixed(1, 0), policy: { maxAttempts: 1 } });
     const fault = () => {
       throw new TypeError("mistake");
@@ -84,7 +84,7 @@ describe("slots", () => {
     expect(await shop.run(() => "free")).toBe("free");
   });
 
-  test("time in line is not time of the attempt", async () => {
+  test("waiting time does not count in the attempt's duration", async () => {
     const { clock, shop } = shopOf({ concurrency: fixed(1, 5) });
     const calls = [1, 2, 3].map(() => shop.run(() => clock.sleep(100)));
     await clock.run(Promise.all(calls));
@@ -92,20 +92,20 @@ describe("slots", () => {
     expect(shop.stats().p99Ms).toBeLessThanOrEqual(104);
   });
 
-  test("time in line counts in the total budget", async () => {
+  test("waiting time counts in the total budget", async () => {
     const policy = { maxAttempts: 1, attemptTimeoutMs: 1000, totalBudgetMs: 1000 };
     const { clock, shop } = shopOf({ concurrency: fixed(1, 5), policy });
     const first = shop.run(() => clock.sleep(700));
     const second = rejectionOf(shop.run(() => new Promise(() => undefined)));
     await clock.run(Promise.all([first, second]));
-    // 300 ms are left for the attempt, late by a sixteenth at most.
+    // 300 ms are left for the attempt, late by at most a sixteenth.
     expect(clock.now() - START_AT).toBeLessThanOrEqual(1000 + 300 / 16 + 1);
     expect(clock.now() - START_AT).toBeGreaterThanOrEqual(1000);
   });
 });
 
 describe("retries", () => {
-  test("that may never have a slot end at once, and hold up nobody behind them", async () => {
+  test("that can never get a slot end at once and delay no other call", async () => {
     const { clock, shop } = shopOf({
       concurrency: { ...fixed(2, 10), maxRetries: 0 },
       policy: { ...FAST, maxAttempts: 2, totalBudgetMs: 5000 },
@@ -123,7 +123,7 @@ describe("retries", () => {
     expect(clock.now() - START_AT).toBe(20);
   });
 
-  test("after new credentials leave their slot as they took it", async () => {
+  test("after new credentials return the same kind of slot that they took", async () => {
     const { clock, shop } = shopOf({
       concurrency: { ...fixed(4, 0), maxRetries: 1 },
       reauthenticate: () => undefined,
@@ -138,7 +138,7 @@ describe("retries", () => {
   });
 });
 
-test("a long line that meets an open circuit is turned away without deep recursion", async () => {
+test("a long queue that meets an open circuit is refused without deep recursion", async () => {
   const { clock, shop } = shopOf({
     concurrency: fixed(1, 2000),
     breaker: { minCalls: 1, openMs: 60_000 },
@@ -154,7 +154,7 @@ test("a long line that meets an open circuit is turned away without deep recursi
   expect(shop.stats().inFlight).toBe(0);
 });
 
-test("a long line of functions that return at once is served without deep recursion", async () => {
+test("a long queue of operations that return at once runs without deep recursion", async () => {
   const { clock, shop } = shopOf({ concurrency: fixed(1, 2000) });
   const first = deferred<number>();
   const calls = [shop.run(() => first.promise)];
@@ -178,7 +178,7 @@ test("after a breaker closes the limit ramps up from 1", async () => {
   expect(shop.stats().concurrencyLimit).toBe(8);
 });
 
-test("a shard that is well again does not take its neighbours' slots away", async () => {
+test("a recovered shard does not take the slots of the others", async () => {
   const { clock, shop } = shopOf({
     concurrency: fixed(8, 0),
     breaker: { minCalls: 1, openMs: 100 },
@@ -192,17 +192,17 @@ test("a shard that is well again does not take its neighbours' slots away", asyn
   expect(shop.stats().concurrencyLimit).toBe(8);
 });
 
-test("keys beyond ten thousand are forgotten, oldest first", () => {
+test("keys beyond ten thousand are deleted, oldest first", () => {
   const options = resolveDestination({ breaker: {} });
   const guards = createGuards(guardOptionsOf(options), START_AT);
-  const gatekeeper = new KeyedGuards(options, guards, seededRandom(1));
-  for (let n = 0; n < 10_050; n++) gatekeeper.breakerOf(`k${n}`, START_AT);
-  expect(gatekeeper.breakers.size).toBe(10_000);
-  expect(gatekeeper.breakers.has("k49")).toBe(false);
-  expect(gatekeeper.breakers.has("k50")).toBe(true);
+  const keyedGuards = new KeyedGuards(options, guards, seededRandom(1));
+  for (let n = 0; n < 10_050; n++) keyedGuards.breakerOf(`k${n}`, START_AT);
+  expect(keyedGuards.breakers.size).toBe(10_000);
+  expect(keyedGuards.breakers.has("k49")).toBe(false);
+  expect(keyedGuards.breakers.has("k50")).toBe(true);
 });
 
-test("whatever comes and goes, slots in use are those of attempts under way", async () => {
+test("in any order of events, the slots in use are those of running attempts", async () => {
   const anyCall = fc.record({
     atMs: fc.integer({ min: 0, max: 40 }),
     tookMs: fc.integer({ min: 0, max: 30 }),
@@ -233,7 +233,7 @@ test("whatever comes and goes, slots in use are those of attempts under way", as
         }, overrides);
       };
       await clock.run(Promise.allSettled(plan.map(call)));
-      // Long enough for the ticker's last look.
+      // Long enough for the timer's last check.
       await clock.advance(10_000);
       expect(shop.stats().inFlight).toBe(0);
       expect(running.size).toBe(0);
@@ -243,7 +243,7 @@ test("whatever comes and goes, slots in use are those of attempts under way", as
   );
 });
 
-test("successes that are told together weigh as much as those told one by one", async () => {
+test("successes that are recorded together count as much as those recorded one by one", async () => {
   const anyStep = fc.oneof(
     { weight: 4, arbitrary: fc.constant("succeed" as const) },
     { weight: 1, arbitrary: fc.constantFrom("fail", "slow", "look", "other key") },
@@ -253,7 +253,7 @@ test("successes that are told together weigh as much as those told one by one", 
     fc.asyncProperty(fc.array(anyStep, { maxLength: 60 }), async (steps) => {
       const breaker = { minCalls: 5, slowCallMs: 5, slowRate: 0.5 };
       const { clock, shop } = shopOf({ policy: { maxAttempts: 1 }, breaker, retryBudget: false });
-      // A budget has a word on every success, so that none is put off.
+      // A budget must see every success at once, so none is deferred.
       const random = seededRandom("slots");
       const other = destination("shop", { clock, random, policy: { maxAttempts: 1 }, breaker });
       const seen = (one: typeof shop) => {

@@ -1,4 +1,4 @@
-/** Tests of fallbacks: when they answer, what they are told, and what happens if they cannot. */
+/** Tests of fallbacks: when they run, what they get, and what happens if they decline. */
 import { getEventListeners } from "node:events";
 import { RedriveError } from "@redrive/core";
 import { describe, expect, test } from "vitest";
@@ -22,26 +22,26 @@ function shopOf(input: DestinationInput = {}) {
 const down = () => Promise.reject(statusError(503));
 
 describe("a fallback", () => {
-  test("answers for an exhausted call, and is told why and where", async () => {
+  test("runs for an exhausted call, with the error and the context", async () => {
     const { clock, shop, events } = shopOf();
-    let told: unknown[] = [];
+    let received: unknown[] = [];
     const fallback = (...args: unknown[]) => {
-      told = args;
+      received = args;
       return "substitute";
     };
     expect(await clock.run(shop.run(down, { fallback, key: "eu" }))).toBe("substitute");
-    expect(told[0]).toMatchObject({ code: "GAVE_UP", reason: "attempts" });
-    expect(told[1]).toEqual({ destination: "shop", key: "eu", attempts: 2, at: START_AT + 10 });
+    expect(received[0]).toMatchObject({ code: "GAVE_UP", reason: "attempts" });
+    expect(received[1]).toEqual({ destination: "shop", key: "eu", attempts: 2, at: START_AT + 10 });
     expect(events.slice(-2).map(({ type }) => type)).toEqual(["give-up", "fallback"]);
   });
 
-  test("answers for an open circuit", async () => {
+  test("runs for an open circuit", async () => {
     const { clock, shop } = shopOf({ breaker: { minCalls: 1 } });
     await rejectionOf(clock.run(shop.run(down)));
     expect(await shop.run(() => "never", { fallback: () => "substitute" })).toBe("substitute");
   });
 
-  test("does not answer for the caller's own mistakes", async () => {
+  test("does not run for the caller's own mistakes", async () => {
     const { clock, shop } = shopOf();
     const fallback = () => "substitute";
     const notFound = clock.run(shop.run(() => Promise.reject(statusError(404)), { fallback }));
@@ -51,14 +51,14 @@ describe("a fallback", () => {
     expect(await rejectionOf(aborted)).toMatchObject({ message: "gone" });
   });
 
-  test("of the destination serves every call, unless a call brings its own", async () => {
+  test("of the destination runs for every call without its own fallback", async () => {
     const fallback: Fallback<never> = () => "general" as never;
     const { clock, shop } = shopOf({ fallback });
     expect(await clock.run(shop.run(down))).toBe("general");
     expect(await clock.run(shop.run(down, { fallback: () => "special" }))).toBe("special");
   });
 
-  test("is asked after onExhausted, if that has nothing to offer", async () => {
+  test("runs after onExhausted, if that declines", async () => {
     const asked: string[] = [];
     const decline = (name: string) => (error: unknown) => {
       asked.push(name);
@@ -74,7 +74,7 @@ describe("a fallback", () => {
     expect(asked).toHaveLength(2);
   });
 
-  test("is told what it may take over, and of nothing that may not be repeated", async () => {
+  test("gets a hand-off only for calls that are repeatable", async () => {
     const { clock, shop } = shopOf();
     const request = { url: "http://shop.example/orders" };
     const handedOver = async (options: RunOptions<unknown>) => {
@@ -96,7 +96,7 @@ describe("a fallback", () => {
     expect(await below("retry")).toBeUndefined();
   });
 
-  test("that throws gives the caller what it throws", async () => {
+  test("that throws rejects the call with its error", async () => {
     const { clock, shop } = shopOf();
     const own = new Error("no substitute either");
     const fallback = () => {
@@ -107,7 +107,7 @@ describe("a fallback", () => {
     expect(await rejectionOf(clock.run(shop.run(down, { fallback: later })))).toBe(own);
   });
 
-  test("that does not come back is no match for an abort", async () => {
+  test("that never ends is ended by an abort", async () => {
     const { clock, shop } = shopOf();
     const controller = new AbortController();
     const { signal } = controller;
@@ -119,7 +119,7 @@ describe("a fallback", () => {
     expect(await call).toBe(reason);
   });
 
-  test("that has answered leaves no listener behind", async () => {
+  test("that has ended leaves no listener behind", async () => {
     const { clock, shop } = shopOf();
     const { signal } = new AbortController();
     expect(await clock.run(shop.run<string>(down, { signal, fallback: () => "substitute" }))).toBe(
@@ -129,7 +129,7 @@ describe("a fallback", () => {
     expect(getEventListeners(signal, "abort")).toHaveLength(0);
   });
 
-  test("for a value that is kept gets an error to look at, and may decline", async () => {
+  test("for a call with keepLast gets an error, and may decline", async () => {
     const { clock, shop } = shopOf();
     const overrides = { classify: () => "transient" as const, keepLast: true };
     const errors: unknown[] = [];
@@ -137,15 +137,15 @@ describe("a fallback", () => {
       errors.push(error);
       throw error;
     };
-    const kept = shop.run(() => "last answer", { ...overrides, fallback: decline });
-    expect(await clock.run(kept)).toBe("last answer");
+    const kept = shop.run(() => "last value", { ...overrides, fallback: decline });
+    expect(await clock.run(kept)).toBe("last value");
     expect(errors[0]).toBeInstanceOf(RedriveError);
-    const served = shop.run(() => "last answer", { ...overrides, fallback: () => "substitute" });
+    const served = shop.run(() => "last value", { ...overrides, fallback: () => "substitute" });
     expect(await clock.run(served)).toBe("substitute");
   });
 });
 
-test("a memory that throws harms no call, and is reported", async () => {
+test("a `remember` that throws does not affect the call, and is reported", async () => {
   const { clock, shop } = shopOf();
   const broken = new Error("memory is full");
   const remember = () => {
@@ -159,7 +159,7 @@ test("a memory that throws harms no call, and is reported", async () => {
 });
 
 describe("lastGood", () => {
-  test("gives the last success again while it is fresh enough", async () => {
+  test("returns the last success while it is fresh enough", async () => {
     const { clock, shop } = shopOf({ fallback: lastGood({ maxAgeMs: 1000 }) });
     await clock.run(shop.run(() => "good"));
     await clock.run(shop.run(() => "better"));
@@ -175,7 +175,7 @@ describe("lastGood", () => {
     expect(await clock.run(shop.run(down))).toBe("good");
   });
 
-  test("gives an answer of fetch with a body that can be read, as often as it is asked", async () => {
+  test("returns a response with a readable body every time", async () => {
     const { clock, shop } = shopOf({ fallback: lastGood({ maxAgeMs: 1000 }) });
     const { fetch } = flakyFetch(clock, [{ status: 200, body: "menu" }, { status: 503 }]);
     const http = createFetch(shop, { fetch });
@@ -183,7 +183,7 @@ describe("lastGood", () => {
     expect([await read(), await read(), await read()]).toEqual(["menu", "menu", "menu"]);
   });
 
-  test("keeps keys apart", async () => {
+  test("keeps one value per key", async () => {
     const { clock, shop } = shopOf({ fallback: lastGood({ maxAgeMs: 1000 }) });
     await clock.run(shop.run(() => "eu", { key: "eu" }));
     expect(await clock.run(shop.run(down, { key: "eu" }))).toBe("eu");
@@ -193,11 +193,11 @@ describe("lastGood", () => {
     expect(await rejectionOf(clock.run(shop.run(down)))).toBeInstanceOf(RedriveError);
   });
 
-  test("refuses an age that is no span", () => {
+  test("refuses an invalid age", () => {
     expect(() => lastGood({ maxAgeMs: 0 })).toThrow("maxAgeMs must be 1 to 31536000000, got 0");
   });
 
-  test("forgets the keys that were not refreshed for longest", () => {
+  test("deletes the least recently written keys", () => {
     const fallback = lastGood<number>({ maxAgeMs: 1000 });
     const contextOf = (key: string) => ({ destination: "d", key, attempts: 1, at: START_AT });
     for (let n = 0; n <= 10_000; n++) fallback.remember?.(n, contextOf(`k${n}`));

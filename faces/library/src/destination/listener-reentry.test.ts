@@ -1,21 +1,21 @@
-/** Tests of what a caller's own functions may do in the midst of a call: above all, abort it. */
+/** Tests of callbacks that change the call that invokes them: above all, that abort it. */
 import { describe, expect, test } from "vitest";
 import type { CallEvent, CallEventType } from "../call/call-event.ts";
 import { retry } from "../call/retry.ts";
 import { rejectionOf, statusError, world } from "../call/world.testing.ts";
 import { destination } from "./destination.ts";
 
-/** A call that runs into every kind of event, and is aborted by whoever hears of `type`. */
+/** A call that emits every kind of event. The listener aborts it on the event `type`. */
 async function abortedAt(type: CallEventType) {
   const { clock, random } = world();
   const controller = new AbortController();
   const { signal } = controller;
   const reason = new Error("enough");
-  const told: string[] = [];
+  const types: string[] = [];
   let calls = 0;
   let fallbacks = 0;
   const onEvent = (event: CallEvent) => {
-    told.push(event.type);
+    types.push(event.type);
     if (event.type === type) controller.abort(reason);
   };
   const api = destination("api", {
@@ -45,10 +45,10 @@ async function abortedAt(type: CallEventType) {
   expect(await clock.run(rejectionOf(call))).toBe(reason);
   const callsThen = calls;
   await clock.advance(100_000);
-  return { told, calls: calls - callsThen, callsThen, fallbacks, api, clock };
+  return { types, calls: calls - callsThen, callsThen, fallbacks, api, clock };
 }
 
-describe("an abort by whoever is told of", () => {
+describe("an abort by the listener of", () => {
   const types: readonly (readonly [CallEventType, number])[] = [
     ["yield", 0],
     ["attempt-failed", 1],
@@ -57,16 +57,16 @@ describe("an abort by whoever is told of", () => {
     ["hedge", 1],
     ["reauthenticate", 1],
   ];
-  test.each(types)("%s ends the call: %i calls, and none after it", async (type, calls) => {
+  test.each(types)("%s ends the call: %i attempts, and none after it", async (type, calls) => {
     const seen = await abortedAt(type);
     expect(seen).toMatchObject({ calls: 0, callsThen: calls, fallbacks: 0 });
-    expect(seen.told.filter((told) => told === "give-up")).toHaveLength(1);
-    expect(seen.told.at(-1)).toBe("give-up");
+    expect(seen.types.filter((type) => type === "give-up")).toHaveLength(1);
+    expect(seen.types.at(-1)).toBe("give-up");
     expect(seen.api.stats().inFlight).toBe(0);
     expect(seen.clock.pending()).toBe(0);
   });
 
-  test("a wait gives the retry's token back", async () => {
+  test("a wait returns the retry's token", async () => {
     for (const type of ["attempt-failed", "retry"] as const) {
       const { api } = await abortedAt(type);
       expect(api.save().guards.retryBudget?.tokens).toBe(500);
@@ -74,7 +74,7 @@ describe("an abort by whoever is told of", () => {
   });
 });
 
-test("an abort by whoever is told of the fallback: it is not asked", async () => {
+test("an abort by the listener of the fallback event: the fallback does not run", async () => {
   const { clock, random } = world();
   const controller = new AbortController();
   const reason = new Error("enough");
@@ -91,7 +91,7 @@ test("an abort by whoever is told of the fallback: it is not asked", async () =>
 });
 
 describe("a classifier that aborts its own call", () => {
-  test("ends it once: no slot is given back twice, no other call loses its timeout", async () => {
+  test("ends it once: no slot is returned twice, and no other call loses its timeout", async () => {
     const { clock, random } = world();
     const controller = new AbortController();
     const reason = new Error("enough");
@@ -115,7 +115,7 @@ describe("a classifier that aborts its own call", () => {
     expect(clock.pending()).toBe(0);
   });
 
-  test("after a success that it was shown: the abort wins", async () => {
+  test("after a success: the abort wins", async () => {
     const { clock } = world();
     const controller = new AbortController();
     const reason = new Error("enough");
@@ -127,17 +127,17 @@ describe("a classifier that aborts its own call", () => {
   });
 });
 
-describe("a promise of another kind", () => {
+describe("a thenable that is not a promise", () => {
   const down = Object.assign(new Error("down"), { code: "ECONNREFUSED" });
   const kinds: readonly (readonly [string, () => unknown])[] = [
     ["whose then throws", () => thenable(() => raise(down))],
     ["whose then cannot be read", () => new Proxy({}, { get: () => raise(down) })],
-    ["that is answered by a promise that fails", () => thenable((ok) => ok(Promise.reject(down)))],
-    ["that answers twice", () => thenable((_, fail) => [fail(down), fail(new Error("twice"))])],
+    ["that resolves with a promise that fails", () => thenable((ok) => ok(Promise.reject(down)))],
+    ["that settles twice", () => thenable((_, fail) => [fail(down), fail(new Error("twice"))])],
   ];
 
   test.each(kinds)(
-    "%s is an attempt that failed: it is retried, and the next in line is let in",
+    "%s is a failed attempt: it is retried, and the next waiting call is admitted",
     async (_, make) => {
       const { clock, random } = world();
       const concurrency = { algorithm: "FIXED", max: 1, queue: 1 } as const;
@@ -152,7 +152,7 @@ describe("a promise of another kind", () => {
     },
   );
 
-  test("that fails in the midst of its abort is dropped once", async () => {
+  test("that fails during its abort is settled once", async () => {
     const { clock, random } = world();
     const controller = new AbortController();
     const reason = new Error("enough");
@@ -177,7 +177,7 @@ function raise(error: unknown): never {
   throw error;
 }
 
-/** What has a `then` and is no promise. */
+/** An object with `then` that is not a promise. */
 function thenable(
   run: (ok: (value: unknown) => void, fail: (error: unknown) => void) => void,
 ): PromiseLike<unknown> {

@@ -1,4 +1,4 @@
-/** Tests of reauthenticate: a 401 gets new credentials once, and is never simply retried. */
+/** Tests of reauthenticate: a 401 gets new credentials once and is never simply retried. */
 import { describe, expect, test } from "vitest";
 import { deferred, rejectionOf, START_AT, statusError, world } from "../call/world.testing.ts";
 import { type DestinationInput, destination } from "./destination.ts";
@@ -9,7 +9,7 @@ function shopOf(input: DestinationInput = {}) {
   return { ...given, shop: destination("shop", { clock, random, onEvent, ...input }) };
 }
 
-/** A service that takes one token only. */
+/** A service that accepts only one token. */
 function guarded(good: () => string, token: () => string) {
   const fn = async () => {
     fn.calls++;
@@ -21,7 +21,7 @@ function guarded(good: () => string, token: () => string) {
 }
 
 describe("a 401", () => {
-  test("is not retried where nobody can renew", async () => {
+  test("is not retried without reauthenticate", async () => {
     const { clock, shop } = shopOf();
     let calls = 0;
     const fn = () => {
@@ -32,7 +32,7 @@ describe("a 401", () => {
     expect(calls).toBe(1);
   });
 
-  test("gets new credentials, and the call is repeated at once", async () => {
+  test("gets new credentials and is repeated at once", async () => {
     let token = "old";
     const { clock, shop, events } = shopOf({
       reauthenticate: () => {
@@ -49,7 +49,7 @@ describe("a 401", () => {
     expect(events.map(({ type }) => type)).toEqual(["attempt-failed", "reauthenticate", "success"]);
   });
 
-  test("asks anew when the renewal before never came back", async () => {
+  test("starts a new renewal if the previous one never ends", async () => {
     let token = "old";
     let renewals = 0;
     const { clock, shop } = shopOf({
@@ -68,7 +68,7 @@ describe("a 401", () => {
     expect(await clock.run(shop.run(fn))).toBe("in");
   });
 
-  test("leaves a newer renewal alone when an older waiter gives up", async () => {
+  test("keeps a newer renewal when an older waiter gives up", async () => {
     let renewals = 0;
     let finish = () => {};
     const { clock, shop } = shopOf({
@@ -85,7 +85,7 @@ describe("a 401", () => {
     const calls = [run()];
     await clock.advance(300);
     calls.push(run());
-    // The first gives up on the renewal that hangs; the next asks anew; then the second gives up.
+    // The first gives up on the renewal that hangs; the next starts a new one; then the second gives up.
     await clock.advance(800);
     calls.push(run());
     await clock.advance(300);
@@ -96,7 +96,7 @@ describe("a 401", () => {
     expect(renewals).toBe(2);
   });
 
-  test("is repeated even by a policy of one attempt, and only once", async () => {
+  test("is repeated even with a policy of one attempt, and only once", async () => {
     let renewals = 0;
     const { clock, shop } = shopOf({
       policy: { maxAttempts: 1 },
@@ -115,7 +115,7 @@ describe("a 401", () => {
     expect(renewals).toBe(1);
   });
 
-  test("is repeated by a policy of one attempt though the rate makes it wait", async () => {
+  test("is repeated with a policy of one attempt although the rate limit holds it", async () => {
     let token = "old";
     const { clock, shop } = shopOf({
       policy: { maxAttempts: 1 },
@@ -132,7 +132,7 @@ describe("a 401", () => {
     expect(clock.now() - START_AT).toBe(100);
   });
 
-  test("does not repeat a call that has nothing to send twice", async () => {
+  test("does not repeat a call that can be sent only once", async () => {
     const { clock, shop } = shopOf({ reauthenticate: () => undefined });
     const fn = guarded(
       () => "other",
@@ -142,7 +142,7 @@ describe("a 401", () => {
     expect(fn.calls).toBe(1);
   });
 
-  test("costs no token of the retry budget", async () => {
+  test("takes no token of the retry budget", async () => {
     const retryBudget = {
       kind: "TOKENS",
       maxTokens: 1,
@@ -185,7 +185,7 @@ describe("the renewal", () => {
     expect(renewals).toBe(1);
   });
 
-  test("is made anew when credentials expire again later", async () => {
+  test("starts again when credentials expire later", async () => {
     let renewals = 0;
     let [good, token] = ["1", "0"];
     const { clock, shop } = shopOf({

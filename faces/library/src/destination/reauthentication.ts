@@ -19,7 +19,7 @@ export class Reauthentication {
   }
 
   /** Starts or joins a renewal; undefined if the call cannot renew or has already done so. */
-  renewFor<T>(call: Call<T>): Promise<void> | undefined {
+  renew<T>(call: Call<T>): Promise<void> | undefined {
     if (this.#reauthenticate === undefined || call.retryState?.hasReauthenticated) return undefined;
     retryStateOf(call).hasReauthenticated = true;
     if (this.#renewal !== undefined) return this.#renewal;

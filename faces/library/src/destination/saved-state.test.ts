@@ -1,4 +1,4 @@
-/** Tests of saved state: a restarted process knows what it knew, and takes no garbage for it. */
+/** Tests of saved state: a restarted process restores its guards and refuses invalid input. */
 import { DocumentError, RedriveError } from "@redrive/core";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -14,7 +14,7 @@ const GUARDS = {
 
 const down = () => Promise.reject(statusError(500));
 
-/** A destination that has learnt that its dependency, and one shard of it, are down. */
+/** A destination whose breaker, and the breaker of one shard, are open. */
 async function experienced() {
   const { clock, random } = world("life");
   const input = { ...GUARDS, clock, random };
@@ -29,7 +29,7 @@ async function experienced() {
 }
 
 describe("a restored destination", () => {
-  test("is as open as it was, shard by shard", async () => {
+  test("has its breakers open as before, per shard", async () => {
     const { input, saved } = await experienced();
     const next = destination("shop", { ...input, saved });
     expect(next.stats()).toMatchObject({ breaker: "OPEN", keys: { eu: "OPEN" } });
@@ -39,19 +39,19 @@ describe("a restored destination", () => {
     expect(await next.run(() => 1, { key: "us" })).toBe(1);
   });
 
-  test("is as old as its saved self would be by then", async () => {
+  test("ages as if the process had not restarted", async () => {
     const { clock, input, saved } = await experienced();
     await clock.advance(60_000);
     expect(destination("shop", { ...input, saved }).stats().breaker).toBe("HALF_OPEN");
   });
 
-  test("saves what it was given", async () => {
+  test("saves the same state again", async () => {
     const { input, saved } = await experienced();
     const again: unknown = JSON.parse(JSON.stringify(destination("s", { ...input, saved }).save()));
     expect(again).toEqual(saved);
   });
 
-  test("starts a guard afresh that was off when it was saved, and drops one that is off now", async () => {
+  test("creates a guard that was off when saved, and drops one that is off now", async () => {
     const { clock, random } = world();
     const bare = destination("shop", { clock, random }).save();
     const full = destination("shop", { ...GUARDS, clock, random, saved: bare });
@@ -61,14 +61,14 @@ describe("a restored destination", () => {
   });
 });
 
-describe("garbage is refused", () => {
+describe("invalid input is refused", () => {
   const restore = (saved: unknown) => () => destination("shop", { ...GUARDS, saved });
 
   test.each([null, 5, "text", [], {}, { version: 2 }, { version: 1 }])("%j", (saved) => {
     expect(restore(saved)).toThrow(DocumentError);
   });
 
-  test("with a part missing, or one too many", async () => {
+  test("with a missing or an extra part", async () => {
     const { saved } = await experienced();
     const whole = saved as Record<string, unknown>;
     for (const name of Object.keys(whole)) {
@@ -79,7 +79,7 @@ describe("garbage is refused", () => {
     expect(restore({ ...whole, keys: { eu: 5 } })).toThrow(RedriveError);
   });
 
-  test("whatever it is: an error of ours or a working destination", async () => {
+  test("for any input: either our error or a working destination", async () => {
     const { saved } = await experienced();
     const whole = saved as { guards: Record<string, unknown> };
     await fc.assert(

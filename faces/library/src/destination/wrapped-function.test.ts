@@ -10,7 +10,7 @@ function apiOf() {
   return { clock, api: destination("api", { clock, random, policy }) };
 }
 
-test("a function wrapped with its context gets it before its own arguments", async () => {
+test("a function wrapped with its context gets it as the first argument", async () => {
   const { clock, api } = apiOf();
   const seen: unknown[] = [];
   const load = api.wrapWithContext(({ attempt, signal }, id: string, page?: number) => {
@@ -34,7 +34,7 @@ test("the context's signal is aborted when the attempt times out", async () => {
   expect(error).toMatchObject({ cause: { code: "ATTEMPT_TIMEOUT" } });
 });
 
-test("with() gives one call its signal, and leaves the arguments as they are", async () => {
+test("with() adds a signal to one call and does not change the arguments", async () => {
   const { clock, api } = apiOf();
   const calls: unknown[] = [];
   const load = api.wrap((id: string) => {
@@ -64,18 +64,18 @@ test("with() adds to the options that the function was wrapped with", async () =
   expect(calls).toBe(3);
 });
 
-test("this is kept, with a context and with options", async () => {
+test("`this` is kept, with a context and with options", async () => {
   const { api } = apiOf();
   const counter = {
     step: 5,
     plain: api.wrap(function (this: { step: number }, by: number) {
       return this.step * by;
     }),
-    told: api.wrapWithContext(function (this: { step: number }, { attempt }, by: number) {
+    withContext: api.wrapWithContext(function (this: { step: number }, { attempt }, by: number) {
       return this.step * by + attempt;
     }),
   };
   expect(await counter.plain(2)).toBe(10);
-  expect(await counter.told(2)).toBe(11);
-  expect(await counter.told.with({ maxAttempts: 1 }).call(counter, 3)).toBe(16);
+  expect(await counter.withContext(2)).toBe(11);
+  expect(await counter.withContext.with({ maxAttempts: 1 }).call(counter, 3)).toBe(16);
 });

@@ -1,4 +1,4 @@
-/** Tests of chaos: as much trouble as was asked for, from a seed, and none when it is off. */
+/** Tests of chaos: the requested share of faults, from a seed, and none when it is off. */
 import { describe, expect, test } from "vitest";
 import { retry } from "../call/retry.ts";
 import { rejectionOf, START_AT, world } from "../call/world.testing.ts";
@@ -15,7 +15,7 @@ async function shareOfFailures(failureRate: number, calls = 1000): Promise<numbe
 }
 
 describe("faults", () => {
-  test("come in the share that was asked for", async () => {
+  test("occur in the requested share", async () => {
     expect(await shareOfFailures(0)).toBe(0);
     expect(await shareOfFailures(1, 50)).toBe(1);
     const share = await shareOfFailures(0.3);
@@ -23,7 +23,7 @@ describe("faults", () => {
     expect(share).toBeLessThan(0.35);
   });
 
-  test("look like a broken connection, or as the caller likes", async () => {
+  test("look like a broken connection, or are the caller's own", async () => {
     const { random } = world();
     const plain = chaos(() => 1, { failureRate: 1, random });
     const once = { maxAttempts: 1 };
@@ -32,7 +32,7 @@ describe("faults", () => {
     expect(await rejectionOf(retry(own, once))).toMatchObject({ message: "mine" });
   });
 
-  test("are what a policy gets over", async () => {
+  test("are retried by a policy", async () => {
     const { clock, random } = world();
     const fn = chaos(() => "fine", { failureRate: 0.5, random, clock });
     const options = { clock, random, maxAttempts: 20 };
@@ -41,7 +41,7 @@ describe("faults", () => {
 });
 
 describe("latency", () => {
-  test("is added within its span", async () => {
+  test("is added within its range", async () => {
     const { clock, random } = world();
     const fn = chaos(() => clock.now(), { latencyMs: [100, 200], clock, random });
     for (let n = 0; n < 20; n++) {
@@ -64,7 +64,7 @@ describe("latency", () => {
   });
 });
 
-test("off is off: neither drawn for nor delayed", async () => {
+test("off: no random draws and no delays", async () => {
   const { clock, random } = world();
   const isOn = () => false;
   const fn = chaos(() => "fine", { failureRate: 1, latencyMs: 1000, isOn, clock, random });

@@ -1,4 +1,4 @@
-/** Tests of spans and metrics with OpenTelemetry's own SDK: what a collector would receive. */
+/** Tests of spans and metrics with OpenTelemetry's SDK: what a collector would receive. */
 import { context, SpanStatusCode, trace } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
 import {
@@ -70,7 +70,7 @@ function byAttempt(a: ReadableSpan, b: ReadableSpan): number {
 const down = () => Promise.reject(statusError(503));
 
 describe("a call that is retried", () => {
-  test("is a span with one below it for each attempt, and the wait as an event", async () => {
+  test("is a span with a child span per attempt, and the wait as an event", async () => {
     const { clock, shop, spans } = observed();
     const fn = ({ attempt }: { attempt: number }) => (attempt === 1 ? down() : "done");
     expect(await clock.run(shop.run(fn, { key: "eu" }))).toBe("done");
@@ -111,7 +111,7 @@ describe("a call that is retried", () => {
   });
 });
 
-test("a call that is given up says why, and nothing of the message", async () => {
+test("a call that is given up records the reason but not the message", async () => {
   const { clock, shop, spans } = observed();
   const secret = Object.assign(new Error("token 4711"), { code: "ECONNRESET" });
   await rejectionOf(clock.run(shop.run(() => Promise.reject(secret))));
@@ -126,7 +126,7 @@ test("a call that is given up says why, and nothing of the message", async () =>
   }
 });
 
-test("a call that the open circuit refuses has a span and no attempt", async () => {
+test("a call that an open circuit refuses has a span and no attempt", async () => {
   const { clock, shop, spans } = observed({ breaker: { minCalls: 1 } });
   await rejectionOf(clock.run(shop.run(down)));
   const before = spans().length;
@@ -136,7 +136,7 @@ test("a call that the open circuit refuses has a span and no attempt", async () 
   expect(reasons).toEqual(["circuit-open", "circuit-open"]);
 });
 
-test("an attempt that is cut off ends with its call", async () => {
+test("an aborted attempt ends with its call", async () => {
   const { shop, spans, points } = observed();
   const controller = new AbortController();
   const running = shop.run(() => new Promise(() => {}), { signal: controller.signal });
@@ -152,19 +152,19 @@ test("an attempt that is cut off ends with its call", async () => {
 test.each([
   ["the original", [50, 500], ["success", "aborted"]],
   ["the copy", [500, 50], ["aborted", "success"]],
-])("of a hedged attempt %s may win, and the other is cut off", async (_, tookMs, verdicts) => {
+])("of a hedged attempt %s may win, and the other is aborted", async (_, tookMs, verdicts) => {
   const { clock, shop, spans } = observed({ hedge: { after: 10 } });
   await clock.run(shop.run(({ copy }) => clock.sleep(tookMs[copy] ?? 0)));
   const [call, ...copies] = spans();
   expect(call?.events.map(({ name }) => name)).toEqual(["hedge"]);
-  const told = copies.map(({ attributes }) => [
+  const recorded = copies.map(({ attributes }) => [
     attributes["redrive.copy"] ?? 0,
     attributes["redrive.verdict"],
   ]);
-  expect(told.toSorted()).toEqual(verdicts.map((verdict, copy) => [copy, verdict]));
+  expect(recorded.toSorted()).toEqual(verdicts.map((verdict, copy) => [copy, verdict]));
 });
 
-test("of copies that all fail, the one that failed last is told as failed", async () => {
+test("of copies that all fail, the last one is recorded as failed", async () => {
   const { clock, shop, spans } = observed({ hedge: { after: 10 }, policy: { maxAttempts: 1 } });
   const running = shop.run(async ({ copy }) => {
     await clock.sleep(copy === 0 ? 20 : 50);
@@ -178,7 +178,7 @@ test("of copies that all fail, the one that failed last is told as failed", asyn
   });
 });
 
-test("what the function does hangs below its attempt", async () => {
+test("spans of the operation are children of its attempt", async () => {
   const { shop, spans, tracer } = observed();
   await shop.run(async () => {
     await Promise.resolve();
@@ -189,22 +189,22 @@ test("what the function does hangs below its attempt", async () => {
   expect(query?.parentSpanContext?.spanId).toBe(attempt?.spanContext().spanId);
 });
 
-test("is the destination in all else: events, wrapping, fetch, stats", async () => {
+test("behaves as the destination otherwise: events, wrapping, fetch, stats", async () => {
   const { bare, shop, spans } = observed();
-  const told: string[] = [];
-  const onEvent = ({ type }: CallEvent) => told.push(type);
+  const types: string[] = [];
+  const onEvent = ({ type }: CallEvent) => types.push(type);
   const doubled = shop.wrap((n: number) => 2 * n, { onEvent });
   expect(await doubled(21)).toBe(42);
-  expect(told).toEqual(["success"]);
-  const answer = new Response("ok");
-  const http = createFetch(shop, { fetch: async () => answer });
-  expect(await http("http://shop.example/")).toBe(answer);
+  expect(types).toEqual(["success"]);
+  const response = new Response("ok");
+  const http = createFetch(shop, { fetch: async () => response });
+  expect(await http("http://shop.example/")).toBe(response);
   expect(shop.stats()).toEqual(bare.stats());
   expect(shop.stats().successes).toBe(2);
   expect(spans()).toHaveLength(4);
 });
 
-test("without a provider it does nothing, and costs no error", async () => {
+test("without a provider it does nothing and throws no error", async () => {
   const { bare } = observed();
   expect(trace.getActiveSpan()).toBeUndefined();
   expect(await traced(bare).run(() => 7)).toBe(7);

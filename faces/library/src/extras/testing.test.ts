@@ -1,11 +1,11 @@
-/** Tests of the testing helpers: scripts are followed to the letter and to the millisecond. */
+/** Tests of the testing tools: scripts are followed exactly, to the millisecond. */
 import { describe, expect, test } from "vitest";
 import { retry } from "../call/retry.ts";
 import { rejectionOf, START_AT, world } from "../call/world.testing.ts";
 import { flaky, flakyFetch } from "./testing.ts";
 
 describe("flaky", () => {
-  test("follows its script, and repeats the last step", async () => {
+  test("follows its script and repeats the last step", async () => {
     const { clock } = world();
     const { fn, calledAt, contexts } = flaky(clock, [
       { throws: new Error("first"), afterMs: 10 },
@@ -18,14 +18,14 @@ describe("flaky", () => {
     expect(contexts.map(({ attempt }) => attempt)).toEqual([1, 2, 1]);
   });
 
-  test("wants a script", () => {
+  test("requires a script", () => {
     expect(() => flaky(world().clock, [])).toThrow("steps.length must be 1 to 1000000, got 0");
     expect(() => flakyFetch(world().clock, [])).toThrow("steps.length");
   });
 });
 
 describe("flakyFetch", () => {
-  test("answers by its script, and keeps the requests", async () => {
+  test("responds by its script and keeps the requests", async () => {
     const { clock } = world();
     const { fetch, requests, calledAt } = flakyFetch(clock, [
       { status: 503, headers: { "retry-after": "1" } },
@@ -44,7 +44,7 @@ describe("flakyFetch", () => {
     expect(calledAt).toEqual([START_AT, START_AT]);
   });
 
-  test("status 0 is a refused connection, as Node's fetch puts it", async () => {
+  test("status 0 is a refused connection, as Node's fetch reports it", async () => {
     const { clock } = world();
     const { fetch } = flakyFetch(clock, [{ status: 0 }]);
     const error = await rejectionOf(fetch("http://a.example/"));

@@ -1,4 +1,4 @@
-/** Tests of createFetch on a scripted fetch: judgement, headers, keys, waits and hedges. */
+/** Tests of createFetch on a scripted fetch: classification, headers, keys, waits and hedges. */
 import { describe, expect, test } from "vitest";
 import type { CallEvent } from "../call/call-event.ts";
 import type { Classify } from "../call/options.ts";
@@ -27,8 +27,8 @@ function scripted(steps: readonly FetchStep[], policy: object = {}, options: Fet
   return { ...given, ...server, http };
 }
 
-describe("answers", () => {
-  test("that are worth repeating are repeated, and the good one is given", async () => {
+describe("responses", () => {
+  test("that are retryable are retried, and the good one is returned", async () => {
     const { clock, http, requests } = scripted([{ status: 503 }, { status: 200, body: "ok" }]);
     const response = await clock.run(http(URL_A));
     expect(response.status).toBe(200);
@@ -36,7 +36,7 @@ describe("answers", () => {
     expect(requests).toHaveLength(2);
   });
 
-  test("that are not are given at once", async () => {
+  test("that are not retryable are returned at once", async () => {
     for (const status of [200, 204, 301, 304, 400, 401, 404, 409]) {
       const { clock, http, requests } = scripted([{ status }]);
       expect((await clock.run(http(URL_A))).status).toBe(status);
@@ -44,7 +44,7 @@ describe("answers", () => {
     }
   });
 
-  test("run out: the last is given, with a body that can be read", async () => {
+  test("the last one is returned with a readable body when attempts run out", async () => {
     const { clock, http, requests } = scripted([{ status: 503, body: "still down" }]);
     const response = await clock.run(http(URL_A));
     expect(response.status).toBe(503);
@@ -52,14 +52,14 @@ describe("answers", () => {
     expect(requests).toHaveLength(5);
   });
 
-  test("that say not to come back are given at once", async () => {
+  test("that forbid a retry are returned at once", async () => {
     const headers = { "x-should-retry": "false" };
     const { clock, http, requests } = scripted([{ status: 503, headers }]);
     expect((await clock.run(http(URL_A))).status).toBe(503);
     expect(requests).toHaveLength(1);
   });
 
-  test("carry the target's own request id into what is told of each attempt", async () => {
+  test("pass the server's request id to the events of each attempt", async () => {
     const step = (id: string) => ({ status: 503, headers: { "x-request-id": id } });
     const { clock, http, events } = scripted([step("r1"), step("r2"), { status: 200 }]);
     await clock.run(http(URL_A));
@@ -72,14 +72,14 @@ describe("answers", () => {
 });
 
 describe("network errors", () => {
-  test("are repeated, and end in an error that has them all", async () => {
+  test("are retried, and end in an error that has them all", async () => {
     const { clock, http, requests } = scripted([{ status: 0 }], { maxAttempts: 3 });
     const error = await rejectionOf(clock.run(http(URL_A)));
     expect(error).toMatchObject({ reason: "attempts", cause: { message: "fetch failed" } });
     expect(requests).toHaveLength(3);
   });
 
-  test("at which no byte left are repeated even for a POST", async () => {
+  test("before any byte was sent are retried even for a POST", async () => {
     const { clock, http, requests } = scripted([{ status: 0 }, { status: 201 }]);
     expect((await clock.run(http(URL_A, { method: "POST", body: "x" }))).status).toBe(201);
     expect(requests).toHaveLength(2);
@@ -92,7 +92,7 @@ describe("Retry-After", () => {
   test.each([
     ["seconds", "7", 7000],
     ["a date", new Date(START_AT + 9000).toUTCString(), 9000],
-  ])("in %s is never undercut", async (_, hint, askedMs) => {
+  ])("in %s is always honored", async (_, hint, askedMs) => {
     for (let seed = 0; seed < 20; seed++) {
       const { clock, random } = world(seed);
       const headers = { "retry-after": hint };
@@ -105,7 +105,7 @@ describe("Retry-After", () => {
     }
   });
 
-  test("longer than the budget ends the call with the answer at once", async () => {
+  test("longer than the budget ends the call with the response at once", async () => {
     const headers = { "retry-after": "3600" };
     const { clock, http, requests, events } = scripted([{ status: 429, headers }]);
     expect((await clock.run(http(URL_A))).status).toBe(429);
@@ -114,7 +114,7 @@ describe("Retry-After", () => {
     expect(events.at(-1)).toMatchObject({ type: "give-up", reason: "retry-after" });
   });
 
-  test.each(["", "-5", "soon", "1.5"])("that is no hint (%j) is none", async (hint) => {
+  test.each(["", "-5", "soon", "1.5"])("that is invalid (%j) is ignored", async (hint) => {
     const headers = { "retry-after": hint };
     const { clock, http, calledAt } = scripted([{ status: 503, headers }, { status: 200 }]);
     await clock.run(http(URL_A));
@@ -122,8 +122,8 @@ describe("Retry-After", () => {
   });
 });
 
-describe("headers of ours", () => {
-  test("count attempts, and keep the request's id, trace and key", async () => {
+describe("our headers", () => {
+  test("count attempts and keep the request's id, trace and key", async () => {
     const steps = [{ status: 503 }, { status: 502 }, { status: 200 }];
     const { clock, http, requests } = scripted(steps, {}, { idempotencyKey: "auto" });
     const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -136,7 +136,7 @@ describe("headers of ours", () => {
     expect(header("redrive-remaining-ms")).toEqual(["30000", "29990", "29970"]);
   });
 
-  test("leave the caller's own in place", async () => {
+  test("keep those of the caller", async () => {
     const { clock, http, requests } = scripted([{ status: 503 }, { status: 200 }]);
     const headers = { "X-Request-Id": "mine", "Idempotency-Key": "my-key" };
     await clock.run(http(URL_A, { method: "POST", headers, body: "x" }));
@@ -147,13 +147,13 @@ describe("headers of ours", () => {
     expect(requests).toHaveLength(2);
   });
 
-  test("can be left out", async () => {
+  test("can be turned off", async () => {
     const { clock, http, requests } = scripted([{ status: 200 }], {}, { headers: false });
     await clock.run(http(URL_A));
     expect([...(requests[0]?.headers.keys() ?? [])]).toEqual([]);
   });
 
-  test("say nothing of retries where there will be none", async () => {
+  test("do not announce retries if there are none", async () => {
     const single = scripted([{ status: 200 }], { maxAttempts: 1 });
     await single.clock.run(single.http(URL_A));
     expect(single.requests[0]?.headers.has("redrive-attempt")).toBe(false);
@@ -166,7 +166,7 @@ describe("headers of ours", () => {
     expect(stream.requests[0]?.headers.has("redrive-attempt")).toBe(false);
   });
 
-  test("tell of a layer further up in this process", async () => {
+  test("announce the retries of an outer layer in this process", async () => {
     const { clock, random, http, requests } = scripted([{ status: 200 }], { maxAttempts: 1 });
     const call = retry(({ signal }) => http(URL_A, { signal }), { clock, random });
     await clock.run(call);
@@ -175,7 +175,7 @@ describe("headers of ours", () => {
 });
 
 describe("the idempotency key", () => {
-  test("is made for POST and PATCH only", async () => {
+  test("is created for POST and PATCH only", async () => {
     for (const method of ["GET", "PUT", "DELETE", "POST", "PATCH", "patch"]) {
       const { clock, http, requests } = scripted([{ status: 200 }], {}, { idempotencyKey: "auto" });
       await clock.run(http(URL_A, { method }));
@@ -184,21 +184,21 @@ describe("the idempotency key", () => {
     }
   });
 
-  test("goes in the header of the caller's choice", async () => {
+  test("is sent in the header that the caller chooses", async () => {
     const options = { idempotencyKey: "auto", idempotencyHeader: "X-Once" } as const;
     const { clock, http, requests } = scripted([{ status: 503 }, { status: 200 }], {}, options);
     await clock.run(http(URL_A, { method: "POST" }));
     expect(requests.map(({ headers }) => headers.get("x-once"))).toEqual(["id-1", "id-1"]);
   });
 
-  test("is missing: a POST is sent once", async () => {
+  test("is absent: a POST is sent once", async () => {
     const { clock, http, requests, events } = scripted([{ status: 503 }]);
     expect((await clock.run(http(URL_A, { method: "POST", body: "x" }))).status).toBe(503);
     expect(requests).toHaveLength(1);
     expect(events.at(-1)).toMatchObject({ reason: "not-idempotent" });
   });
 
-  test("that is empty is none: one is made, or the POST is sent once", async () => {
+  test("that is empty counts as absent: one is created, or the POST is sent once", async () => {
     const empty = { method: "POST", headers: { "Idempotency-Key": "" } };
     const bare = scripted([{ status: 503 }]);
     await bare.clock.run(bare.http(URL_A, empty));
@@ -220,14 +220,14 @@ describe("a classifier", () => {
   const teapot: Classify<Response> = (ending) =>
     "value" in ending && ending.value.status === 418 ? "transient" : undefined;
 
-  test("of the options is asked first, and undefined leaves it to the default", async () => {
+  test("of the options is called first, and undefined means the default", async () => {
     const steps = [{ status: 418 }, { status: 503 }, { status: 200 }];
     const { clock, http, requests } = scripted(steps, { classify: teapot });
     expect((await clock.run(http(URL_A))).status).toBe(200);
     expect(requests).toHaveLength(3);
   });
 
-  test("of the destination is asked too, unless the request brings its own", async () => {
+  test("of the destination is called too, unless the request has its own", async () => {
     const { clock, random } = world();
     const server = flakyFetch(clock, [{ status: 418 }]);
     const policy = { ...FAST, maxAttempts: 2 };
@@ -241,7 +241,7 @@ describe("a classifier", () => {
 });
 
 describe("under a destination", () => {
-  test("an answer is given when the breaker or the budget refuses a retry", async () => {
+  test("the response is returned when the breaker or the budget refuses a retry", async () => {
     const { clock, random } = world();
     const server = flakyFetch(clock, [{ status: 503, body: "down" }]);
     const broken = destination("b", { clock, random, breaker: { minCalls: 1 }, policy: FAST });
@@ -254,7 +254,7 @@ describe("under a destination", () => {
     expect(server.requests).toHaveLength(2);
   });
 
-  test("an open circuit rejects, since there is no answer to give", async () => {
+  test("an open circuit rejects, because there is no response", async () => {
     const { clock, random } = world();
     const server = flakyFetch(clock, [{ status: 503 }]);
     const broken = destination("b", { clock, random, breaker: { minCalls: 1 }, policy: FAST });
@@ -274,7 +274,7 @@ describe("under a destination", () => {
     expect(shop.stats().keys).toEqual({ "sick.example:81": "OPEN" });
   });
 
-  test("a fallback that has nothing leaves the last answer standing", async () => {
+  test("a fallback that declines leaves the last response", async () => {
     const { clock, random } = world();
     const server = flakyFetch(clock, [{ status: 503, body: "down" }]);
     const fallback = lastGood({ maxAgeMs: 1000 });
@@ -299,89 +299,14 @@ describe("under a destination", () => {
   });
 });
 
-describe("answers that nobody reads", () => {
-  /** A fetch whose answers tell when they are cancelled. */
-  function watched(plan: readonly (readonly [status: number, afterMs: number])[]) {
-    const { clock, random } = world();
-    const cancelled: number[] = [];
-    let count = 0;
-    const doFetch: typeof fetch = async () => {
-      const index = count++;
-      const [status, afterMs] = plan[index] ?? [200, 0];
-      await clock.sleep(afterMs);
-      const cancel = () => void cancelled.push(index);
-      return new Response(new ReadableStream({ cancel }), { status });
-    };
-    return { clock, random, cancelled, fetch: doFetch };
-  }
-
-  test("are discarded once there is another attempt, and the last is not", async () => {
-    const { clock, random, cancelled, fetch } = watched([
-      [503, 1],
-      [503, 1],
-      [200, 1],
-    ]);
-    const response = await clock.run(createFetch({ clock, random, ...FAST }, { fetch })(URL_A));
-    expect(cancelled).toEqual([0, 1]);
-    expect(response.bodyUsed).toBe(false);
-  });
-
-  test("are discarded when a hedge wins, whichever failed first", async () => {
-    const { clock, random, cancelled, fetch } = watched([
-      [503, 60],
-      [200, 100],
-    ]);
-    const shop = destination("s", { clock, random, hedge: { after: 10 } });
-    const response = await clock.run(createFetch(shop, { fetch })(URL_A));
-    expect(response.status).toBe(200);
-    expect(cancelled).toEqual([0]);
-  });
-
-  test("of a fetch that ignores its signal are discarded when they come too late", async () => {
-    const { clock, random, cancelled, fetch } = watched([
-      [200, 500],
-      [200, 10],
-    ]);
-    const shop = destination("s", { clock, random, hedge: { after: 50 } });
-    const response = await clock.run(createFetch(shop, { fetch })(URL_A));
-    await clock.advance(1000);
-    expect(cancelled).toEqual([0]);
-    expect(response.bodyUsed).toBe(false);
-  });
-
-  test("leave the winner's body alone when both copies are answered in one turn", async () => {
-    const { clock, random } = world("fetch");
-    const answers: ((response: Response) => void)[] = [];
-    const together = () =>
-      new Promise<Response>((resolve) => {
-        if (answers.push(resolve) < 2) return;
-        for (const [copy, answer] of answers.entries()) answer(new Response(`copy ${copy}`));
-      });
-    const shop = destination("s", { clock, random, hedge: { after: 10 } });
-    const response = await clock.run(createFetch(shop, { fetch: together })(URL_A));
-    expect(await response.text()).toBe("copy 0");
-  });
-
-  test("are discarded when the caller gives up during a wait", async () => {
-    const { clock, random, cancelled, fetch } = watched([[503, 1]]);
-    const controller = new AbortController();
-    const http = createFetch({ clock, random, initialDelayMs: 1000 }, { fetch });
-    const call = rejectionOf(http(URL_A, { signal: controller.signal }));
-    await clock.advance(5);
-    controller.abort(new Error("enough"));
-    expect(await call).toMatchObject({ message: "enough" });
-    expect(cancelled).toEqual([0]);
-  });
-});
-
-test("a signal of null takes the Request's own away, as it does for fetch", async () => {
+test("a signal of null removes the Request's own, as in fetch", async () => {
   const { clock, http } = scripted([{ status: 200 }]);
   const request = new Request(URL_A, { signal: AbortSignal.abort() });
   expect((await clock.run(http(request, { signal: null }))).status).toBe(200);
   await expect(http(request)).rejects.toMatchObject({ name: "AbortError" });
 });
 
-test("a body may be made by an async function, for each attempt anew", async () => {
+test("an async function can create the body for each attempt", async () => {
   const { clock, http, requests } = scripted([{ status: 503 }, { status: 200 }]);
   let made = 0;
   await clock.run(http(URL_A, { method: "PUT", body: async () => `body ${++made}` }));
@@ -389,7 +314,7 @@ test("a body may be made by an async function, for each attempt anew", async () 
   expect(bodies).toEqual(["body 1", "body 2"]);
 });
 
-test("options of one request change its policy", async () => {
+test("options of one request override its policy", async () => {
   const { clock, http, requests } = scripted([{ status: 503 }]);
   await clock.run(http(URL_A, { redrive: { maxAttempts: 2 } }));
   expect(requests).toHaveLength(2);
@@ -402,6 +327,6 @@ test("events of a fetch have no payloads", async () => {
   const { clock, http, events } = scripted([{ status: 503, body: secret }, { status: 200 }]);
   const headers = { authorization: secret };
   await clock.run(http(URL_A, { method: "PUT", body: secret, headers }));
-  const told = (event: CallEvent) => JSON.stringify(event);
-  expect(events.map(told).join()).not.toContain(secret);
+  const json = (event: CallEvent) => JSON.stringify(event);
+  expect(events.map(json).join()).not.toContain(secret);
 });

@@ -114,26 +114,21 @@ class FetchCall {
   async #attempt(context: AttemptContext): Promise<Response> {
     if (context.attempt !== this.#attemptNumber) this.#discardAll();
     this.#attemptNumber = context.attempt;
-    const { url, method, body, init } = this.#request;
+    const { url, method, body, init, signal: callSignal } = this.#request;
     const { endpoint, signal } = context;
     const doFetch = this.#options.fetch ?? fetch;
     const response = await doFetch(endpoint === undefined ? url : atEndpoint(url, endpoint), {
       ...init,
       method,
       headers: this.#headersFor(context),
-      signal: this.#signalFor(context),
+      // The caller's signal must still end the reading of the response body.
+      signal: callSignal ? AbortSignal.any([callSignal, signal]) : signal,
       ...bodyInit(await body.next()),
     });
     // A fetch that ignores its signal may resolve after another copy has won.
     if (signal.aborted) discard(response);
     else this.#responses.add(response);
     return response;
-  }
-
-  /** Includes the caller's signal, which must still end the reading of the response body. */
-  #signalFor(context: AttemptContext): AbortSignal {
-    const { signal } = this.#request;
-    return signal === undefined ? context.signal : AbortSignal.any([signal, context.signal]);
   }
 
   #headersFor(context: AttemptContext): Headers {
@@ -188,7 +183,7 @@ function outcomeOfResponse(response: Response, now: number): Outcome {
   return {
     ...outcome,
     ...(headers.get("x-should-retry") === "false" && { refused: true }),
-    ...(requestId !== undefined && requestId !== null && { requestId }),
+    ...(requestId !== undefined && { requestId }),
   };
 }
 

@@ -1,4 +1,4 @@
-/** Tests of hop headers: who retries above, and how long for, in every spelling we know. */
+/** Tests of hop headers: whether the caller retries, and its remaining time, in every known form. */
 import { describe, expect, test } from "vitest";
 import { START_AT } from "../call/world.testing.ts";
 import { callerLayer, readHeader } from "./hop-headers.ts";
@@ -13,7 +13,7 @@ describe("a header is read", () => {
   });
 });
 
-describe("a retrying layer above is known by", () => {
+describe("a retrying caller is recognized by", () => {
   test.each([
     ["ours", { "redrive-attempt": "1" }],
     ["an AWS SDK's", { "amz-sdk-request": "attempt=1; max=3" }],
@@ -24,14 +24,14 @@ describe("a retrying layer above is known by", () => {
     expect(callerLayer(headers, START_AT)).toMatchObject({ location: "caller", retries: true });
   });
 
-  test("but not where it says that it makes one attempt, or says nothing", () => {
+  test("but not if it makes only one attempt or sends nothing", () => {
     expect(callerLayer({ "amz-sdk-request": "attempt=1; max=1" }, START_AT).retries).toBe(false);
     expect(callerLayer({ "amz-sdk-request": "attempt=1; max=10" }, START_AT).retries).toBe(true);
     expect(callerLayer({}, START_AT).retries).toBe(false);
   });
 });
 
-describe("the time left is known by", () => {
+describe("the remaining time is read from", () => {
   test.each([
     ["ours", { "redrive-remaining-ms": "1500" }, 1500],
     ["gRPC's hours", { "grpc-timeout": "2H" }, 7_200_000],
@@ -46,7 +46,7 @@ describe("the time left is known by", () => {
     expect(callerLayer(headers, START_AT).deadlineAt).toBe(START_AT + leftMs);
   });
 
-  test.each(["", "-1", "1.5", "soon", "123456789012", "1e3"])("not by %j", (text) => {
+  test.each(["", "-1", "1.5", "soon", "123456789012", "1e3"])("not from %j", (text) => {
     expect(callerLayer({ "redrive-remaining-ms": text }, START_AT).deadlineAt).toBeUndefined();
     expect(callerLayer({ "grpc-timeout": `${text}S ` }, START_AT).deadlineAt).toBeUndefined();
   });

@@ -14,13 +14,11 @@ export type HeadersLike =
 
 /** Reads one header from any form. Plain objects must have lowercase names. */
 export function readHeader(headers: HeadersLike, name: string): string | undefined {
-  if (isGetter(headers)) return headers.get(name) ?? undefined;
-  const value = headers[name.toLowerCase()];
+  if (typeof headers.get === "function") return headers.get(name) ?? undefined;
+  const value = (headers as Readonly<Record<string, string | readonly string[] | undefined>>)[
+    name.toLowerCase()
+  ];
   return typeof value === "string" || value === undefined ? value : value[0];
-}
-
-function isGetter(headers: HeadersLike): headers is Extract<HeadersLike, { get: unknown }> {
-  return typeof (headers as { get?: unknown }).get === "function";
 }
 
 /** The layer that sent a request, as its headers describe it. */

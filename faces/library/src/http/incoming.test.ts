@@ -1,4 +1,4 @@
-/** Tests of incoming: what is called for a request knows who retries above it, and until when. */
+/** Tests of incoming: calls made for a request know whether its caller retries, and until when. */
 import { describe, expect, test } from "vitest";
 import { retry } from "../call/retry.ts";
 import {
@@ -25,7 +25,7 @@ function failing() {
 describe("a request from a retrying layer", () => {
   const headers = { "redrive-attempt": "1", "redrive-remaining-ms": "900" };
 
-  test("makes calls inside yield, after any number of awaits", async () => {
+  test("makes inner calls yield, after any number of awaits", async () => {
     const { clock, random, onEvent, events } = world();
     const fn = failing();
     const served = incoming(
@@ -41,7 +41,7 @@ describe("a request from a retrying layer", () => {
     expect(events[0]).toMatchObject({ type: "yield", to: "caller" });
   });
 
-  test("makes calls inside end by its deadline", async () => {
+  test("makes inner calls end by its deadline", async () => {
     const { clock } = world();
     const served = incoming(headers, () => retry(({ deadlineAt }) => deadlineAt, { clock }), clock);
     expect(await served).toBe(START_AT + 900);
@@ -56,7 +56,7 @@ describe("a request from a retrying layer", () => {
     expect(fn.calls).toBe(0);
   });
 
-  test("lets layers in process yield too, however deep", async () => {
+  test("makes nested layers in the process yield too", async () => {
     const { clock, random } = world();
     const fn = failing();
     const inner = ({ signal }: { signal: AbortSignal }) =>
@@ -66,7 +66,7 @@ describe("a request from a retrying layer", () => {
     expect(fn.calls).toBe(1);
   });
 
-  test("is of no concern outside of its scope", async () => {
+  test("has no effect outside of its scope", async () => {
     const { clock, random } = world();
     incoming(headers, () => undefined, clock);
     const fn = failing();
@@ -75,7 +75,7 @@ describe("a request from a retrying layer", () => {
   });
 });
 
-test("a request from nobody who retries leaves calls free to", async () => {
+test("a request from a caller that does not retry lets calls retry", async () => {
   const { clock, random } = world();
   const fn = failing();
   const served = incoming({}, () => retry(fn, { clock, random, ...FAST }), clock);
@@ -83,7 +83,7 @@ test("a request from nobody who retries leaves calls free to", async () => {
   expect(fn.calls).toBe(3);
 });
 
-test("what the function returns or throws comes through", () => {
+test("returns what the function returns and throws what it throws", () => {
   expect(incoming({}, () => 5)).toBe(5);
   expect(() =>
     incoming({}, () => {
@@ -142,19 +142,19 @@ describe("when the request has been served", () => {
       },
     ],
   ])(
-    "by a function that %s, what it left running has neither layer nor deadline",
+    "by a function that %s, its background work has neither layer nor deadline",
     async (_, serve) => {
       expect(await background(serve)).toBe(3);
     },
   );
 
-  test("calls that began before keep layer and deadline", async () => {
+  test("calls that started before keep layer and deadline", async () => {
     const { clock, random, onEvent, events } = world();
-    const told: number[] = [];
+    const deadlines: number[] = [];
     let call: Promise<unknown> = Promise.resolve();
     const fn = async ({ deadlineAt }: { deadlineAt: number }) => {
       await clock.sleep(100);
-      told.push(deadlineAt);
+      deadlines.push(deadlineAt);
       throw statusError(503);
     };
     const handler = () => {
@@ -162,11 +162,11 @@ describe("when the request has been served", () => {
     };
     incoming(headers, handler, clock);
     await clock.run(call);
-    expect(told).toEqual([START_AT + 900]);
+    expect(deadlines).toEqual([START_AT + 900]);
     expect(events.map(({ type }) => type)).toEqual(["yield", "attempt-failed", "give-up"]);
   });
 
-  test("a pool made during the request works on without its deadline", async () => {
+  test("a pool created during the request continues without its deadline", async () => {
     const { clock } = world();
     const asked = deferred();
     let poller: Promise<number> = Promise.resolve(0);
@@ -182,7 +182,7 @@ describe("when the request has been served", () => {
     expect(await poller).toBe(5000);
   });
 
-  test("a thenable that is not a Promise is returned as it is, and not called", () => {
+  test("a thenable that is not a Promise is returned unchanged, and its `then` is not called", () => {
     let calls = 0;
     // biome-ignore lint/suspicious/noThenProperty: a lazy query is a thenable
     const query = { then: () => calls++ };
@@ -190,7 +190,7 @@ describe("when the request has been served", () => {
     expect(calls).toBe(0);
   });
 
-  test("a rejection that nobody handles is still reported", async () => {
+  test("an unhandled rejection is still reported", async () => {
     const lost = new Error("lost");
     const { unhandled } = await reportsOf(async () => {
       void incoming(headers, () => Promise.reject(lost));

@@ -1,10 +1,10 @@
-/** Tests of bodies: what can be sent twice is the same twice, what cannot is known. */
+/** Tests of bodies: a repeatable body is the same every time, and others are marked. */
 import { Readable } from "node:stream";
 import { describe, expect, test } from "vitest";
 import type { Body } from "../call/options.ts";
 import { type ReplayableBody, replayableBody, requestBody } from "./replayable-body.ts";
 
-/** What a server would get. */
+/** What a server would receive. */
 async function bytesOf(body: ReturnType<ReplayableBody["next"]>): Promise<Uint8Array> {
   return new Uint8Array(await new Response(await body).arrayBuffer());
 }
@@ -35,7 +35,7 @@ describe("a body that can be repeated", () => {
     expect(await bytesOf(body.next())).toEqual(first);
   });
 
-  test("is not touched by what the caller does to its own afterwards", async () => {
+  test("is not affected by later changes of the caller's buffer", async () => {
     const bytes = new Uint8Array([1, 2, 3]);
     const parameters = new URLSearchParams({ q: "1" });
     const [copied, kept] = [await replayableBody(bytes), await replayableBody(parameters)];
@@ -54,14 +54,14 @@ describe("a body that can be repeated", () => {
 });
 
 describe("a body that cannot be repeated", () => {
-  test("is a stream, of the web or of Node", async () => {
+  test("is a web stream or a Node stream", async () => {
     expect((await replayableBody(new Blob(["x"]).stream())).canRepeat).toBe(false);
     const readable = Readable.from(["x"]) as unknown as Body;
     expect((await replayableBody(readable)).canRepeat).toBe(false);
   });
 });
 
-test("no body is no body", async () => {
+test("an absent body stays absent", async () => {
   for (const body of [null, undefined]) {
     const replay = await replayableBody(body);
     expect(replay).toMatchObject({ canRepeat: true, contentType: undefined });
@@ -77,7 +77,7 @@ describe("the body of a Request", () => {
     expect(await new Response(await body.next()).text()).toBe("data");
   });
 
-  test("of a GET is none, also where a host does not show bodies", async () => {
+  test("of a GET is absent, also in runtimes that do not expose bodies", async () => {
     const hidden = new Proxy(new Request("http://a.example/"), {
       get: (request, name) => (name === "body" ? undefined : Reflect.get(request, name, request)),
     });

@@ -14,12 +14,12 @@ export interface ReplayableBody {
   readonly contentType: string | undefined;
 }
 
-const NO_BODY: ReplayableBody = repeatable(() => null);
+const NO_BODY: ReplayableBody = repeatable(null);
 
 export async function replayableBody(body: Body | null | undefined): Promise<ReplayableBody> {
   if (body === null || body === undefined) return NO_BODY;
-  if (typeof body === "function") return repeatable(body);
-  if (isStream(body)) return { ...repeatable(() => body), canRepeat: false };
+  if (typeof body === "function") return { ...NO_BODY, next: body };
+  if (isStream(body)) return { ...repeatable(body), canRepeat: false };
   // A form gets a new boundary each time it is serialized, so it is serialized once.
   if (body instanceof FormData) return serialized(new Response(body));
   return repeatable(copyOf(body));
@@ -40,28 +40,24 @@ export async function requestBody(request: Request, signal?: AbortSignal): Promi
   // Some runtimes do not expose the body. There the method tells whether a body is possible.
   const isBodiless = request.method === "GET" || request.method === "HEAD";
   if (request.body === null || isBodiless) return NO_BODY;
-  return repeatable(always(await retry(() => request.arrayBuffer(), { ...READ_POLICY, signal })));
+  return repeatable(await retry(() => request.arrayBuffer(), { ...READ_POLICY, signal }));
 }
 
-function repeatable(next: ReplayableBody["next"]): ReplayableBody {
-  return { next, canRepeat: true, contentType: undefined };
+function repeatable(body: BodyInit | null): ReplayableBody {
+  return { next: () => body, canRepeat: true, contentType: undefined };
 }
 
 async function serialized(response: Response): Promise<ReplayableBody> {
   const contentType = response.headers.get("content-type") ?? undefined;
-  return { ...repeatable(always(await response.arrayBuffer())), contentType };
+  return { ...repeatable(await response.arrayBuffer()), contentType };
 }
 
 /** Copies bytes: the caller may reuse its buffer while a retry waits. */
-function copyOf(body: Exclude<BodyInit, ReadableStream | FormData>): () => BodyInit {
-  if (body instanceof ArrayBuffer) return always(body.slice(0));
+function copyOf(body: Exclude<BodyInit, ReadableStream | FormData>): BodyInit {
+  if (body instanceof ArrayBuffer) return body.slice(0);
   if (ArrayBuffer.isView(body)) {
     const { buffer, byteOffset, byteLength } = body;
-    return always(new Uint8Array(buffer, byteOffset, byteLength).slice());
+    return new Uint8Array(buffer, byteOffset, byteLength).slice();
   }
-  return always(body instanceof URLSearchParams ? new URLSearchParams(body) : body);
-}
-
-function always(body: BodyInit): () => BodyInit {
-  return () => body;
+  return body instanceof URLSearchParams ? new URLSearchParams(body) : body;
 }
