@@ -159,7 +159,14 @@ export {
 export { policySchema } from "./policy/policy-schema.ts";
 export { type PresetName, policyDocumentOf } from "./policy/preset-policies.ts";
 export { preset, presets } from "./policy/presets.ts";
-export { formatDuration, formatInteger, formatNumber } from "./text/format.ts";
+export {
+  formatCount,
+  formatDuration,
+  formatInteger,
+  formatNumber,
+  formatPercent,
+  formatSignificant,
+} from "./text/format.ts";
 // Time and randomness.
 export type { AbortSignalLike } from "./time/abort.ts";
 export type { Cancel, Clock, TimeSource } from "./time/clock.ts";

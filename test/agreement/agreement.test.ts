@@ -18,7 +18,7 @@ import fc from "fast-check";
 import { RedriveError, retry } from "redrive";
 import { describe, expect, test } from "vitest";
 import { anyDocument } from "../../core/src/policy/policy.testing.ts";
-import { unstarted } from "../../faces/service/src/deliver/attempt-result.ts";
+import { notStarted } from "../../faces/service/src/deliver/attempt-result.ts";
 import { Engine } from "../../faces/service/src/engine/engine.ts";
 import { isEnded } from "../../faces/service/src/model/task.ts";
 import { memoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";
@@ -142,7 +142,7 @@ const service: Face = {
       deliver: ({ attemptNumber }, _, done) => {
         attemptsAt.push(clock.now() - START_AT);
         const { outcome, tookMs } = stepOf(script, attemptNumber);
-        clock.alarm(tookMs, () => done({ ...unstarted(outcome, null), durationMs: tookMs }));
+        clock.alarm(tookMs, () => done({ ...notStarted(outcome, null), durationMs: tookMs }));
       },
     });
     await engine.start();

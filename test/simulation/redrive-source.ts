@@ -7,7 +7,7 @@ import type { NewId } from "../../faces/service/src/model/ids.ts";
 import type { CreateResult, Store } from "../../faces/service/src/model/store.ts";
 import { markOf } from "../../faces/service/src/operations/redrive-job.ts";
 import type { RedriveSource } from "../../faces/service/src/operations/redrive-run.ts";
-import { againOf } from "../../faces/service/src/operations/redriven-task.ts";
+import { redrivenTask } from "../../faces/service/src/operations/redriven-task.ts";
 
 export function redriveSource(engine: Engine, store: Store, newId: NewId): RedriveSource {
   return {
@@ -21,7 +21,7 @@ export function redriveSource(engine: Engine, store: Store, newId: NewId): Redri
       if (source?.status !== "EXHAUSTED" || source.redrivenTo !== null) return;
       const now = engine.now();
       const marked = newId(now).slice(0, 19) + markOf(redriveId, taskId);
-      const redriven = againOf(source, undefined, marked, now);
+      const redriven = redrivenTask(source, undefined, marked, now);
       await new Promise<CreateResult>((resolve, reject) => {
         engine.create(redriven, null, resolve, reject);
       });

@@ -5,7 +5,7 @@
 import type { Random } from "@redrive/core";
 import type { CreateResult } from "../../faces/service/src/model/store.ts";
 import type { RetryTask } from "../../faces/service/src/model/task.ts";
-import { againOf } from "../../faces/service/src/operations/redriven-task.ts";
+import { redrivenTask } from "../../faces/service/src/operations/redriven-task.ts";
 import { pickEngine, type SimNode } from "./sim-node.ts";
 import { TENANT, type World } from "./world.ts";
 
@@ -42,7 +42,7 @@ export class Redrivers {
     const engine = pickEngine(this.#nodes, this.#random);
     if (engine === undefined) return;
     const now = this.#world.clock.now();
-    const redriven = againOf(source, undefined, this.#world.newId(now), now);
+    const redriven = redrivenTask(source, undefined, this.#world.newId(now), now);
     const onResult = (result: CreateResult) => {
       const taskId = result.kind === "created" ? redriven.taskId : result.taskId;
       const stored = this.#world.rawStore.peek(TENANT, taskId);

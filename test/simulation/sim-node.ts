@@ -86,7 +86,13 @@ export class SimNode {
     if (!this.#world.features.redrives) return undefined;
     const { exclusive, notes } = store;
     const source = redriveSource(engine, store, (now) => this.#world.newId(now));
-    const jobs = new RedriveJobs({ clock, notes, source, nodeId: engine.nodeId, exclusive });
+    const jobs = new RedriveJobs({
+      clock,
+      documents: notes,
+      source,
+      nodeId: engine.nodeId,
+      exclusive,
+    });
     await jobs.open();
     return jobs;
   }

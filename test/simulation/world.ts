@@ -3,7 +3,7 @@
  * and the observer that reports events to the checkers.
  */
 import { type Policy, type PolicyDocument, type Random, resolvePolicy } from "@redrive/core";
-import { type AttemptResult, unstarted } from "../../faces/service/src/deliver/attempt-result.ts";
+import { type AttemptResult, notStarted } from "../../faces/service/src/deliver/attempt-result.ts";
 import type { Deliver } from "../../faces/service/src/engine/delivery.ts";
 import { GUARD_NOTE } from "../../faces/service/src/engine/guard-notes.ts";
 import { type NewId, uuidV7 } from "../../faces/service/src/model/ids.ts";
@@ -15,7 +15,7 @@ import type {
   Store,
 } from "../../faces/service/src/model/store.ts";
 import { isEnded } from "../../faces/service/src/model/task.ts";
-import { REDRIVE_NOTE, storedOf } from "../../faces/service/src/operations/redrive-job.ts";
+import { REDRIVE_KIND, readJob } from "../../faces/service/src/operations/redrive-job.ts";
 import {
   createFaults,
   type Faults,
@@ -140,8 +140,8 @@ export class World {
 
   async #putNote(note: Note, store: MemoryStore): Promise<boolean> {
     const isWritten = await store.notes.put(note);
-    if (!isWritten || note.kind !== REDRIVE_NOTE) return isWritten;
-    const { job } = storedOf(note);
+    if (!isWritten || note.kind !== REDRIVE_KIND) return isWritten;
+    const { job } = readJob(note);
     if (job.status === "RUNNING") this.#openJobs.add(note.id);
     else this.#openJobs.delete(note.id);
     this.#coverage.redrive(job.status);
@@ -245,7 +245,7 @@ export class World {
       });
       nodeClock.alarm(afterMs, () => end(resultOf(outcome, afterMs)));
       limits.signal.addEventListener("abort", () => {
-        nodeClock.alarm(0, () => end(unstarted({ kind: "aborted" }, null)));
+        nodeClock.alarm(0, () => end(notStarted({ kind: "aborted" }, null)));
       });
     };
     return this.mutant?.wrapDeliver?.(deliver) ?? deliver;
@@ -266,7 +266,7 @@ const TIMED_OUT = { kind: "error", errorClass: "timeout", sent: true } as const;
 function resultOf(outcome: AttemptResult["outcome"], durationMs: number): AttemptResult {
   const status =
     outcome.kind === "status" || outcome.kind === "success" ? (outcome.status ?? null) : null;
-  return { ...unstarted(outcome, null), status, durationMs };
+  return { ...notStarted(outcome, null), status, durationMs };
 }
 
 function policyNamed(policyId: string): Policy {

@@ -6,14 +6,14 @@
 import { describe, expect, test } from "vitest";
 import { type Bundle, bundle } from "./bundle.ts";
 
-const WORLD = "./faces/simulator/src/world";
+const WORLDS = "./faces/simulator/src/worlds";
 const ENGINE_BYTES = 8000;
 
 const engines = [
-  ["calls", `export { runCalls } from "${WORLD}/calls.ts";`],
-  ["fleet", `export { runFleet } from "${WORLD}/fleet.ts";`],
-  ["contention", `export { runContention } from "${WORLD}/contention.ts";`],
-  ["queue", `export { runQueue } from "${WORLD}/queue.ts";`],
+  ["calls", `export { runCalls } from "${WORLDS}/calls/calls.ts";`],
+  ["fleet", `export { runFleet } from "${WORLDS}/fleet/fleet.ts";`],
+  ["contention", `export { runContention } from "${WORLDS}/contention.ts";`],
+  ["queue", `export { runQueue } from "${WORLDS}/queue.ts";`],
 ] as const;
 
 /** Larger parts: several worlds, or an engine with its checks. The limits are a ratchet. */
@@ -44,13 +44,13 @@ describe("minified and gzipped, without core", () => {
 
 /** The folders that each export must not include. */
 const exportsAlone = [
-  ["schedule", ["world", "labs", "lint", "advise", "measure", "engine"]],
-  ["coverage", ["world", "labs", "lint", "advise", "measure"]],
-  ["herd", ["world", "labs", "lint", "advise"]],
-  ["lint", ["world", "labs", "advise"]],
-  ["advise", ["world", "labs"]],
+  ["schedule", ["worlds", "labs", "lint", "advise", "measure", "events"]],
+  ["coverage", ["worlds", "labs", "lint", "advise", "measure"]],
+  ["herd", ["worlds", "labs", "lint", "advise"]],
+  ["lint", ["worlds", "labs", "advise"]],
+  ["advise", ["worlds", "labs"]],
   ["simulate", ["labs", "lint", "advise"]],
-  ["scenarios", ["world", "labs", "lint", "advise", "engine", "measure"]],
+  ["scenarios", ["worlds", "labs", "lint", "advise", "events", "measure"]],
 ] as const;
 
 describe("imported from the index", () => {

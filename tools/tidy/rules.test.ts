@@ -32,7 +32,7 @@ describe("guards", () => {
   test.each([
     ["core/src/a.ts", steps],
     ["faces/library/src/a.test.ts", steps],
-    ["faces/service/src/http/access.ts", steps],
+    ["faces/service/src/http/access/access.ts", steps],
     ["faces/library/src/a.ts", 'import { Admission } from "@redrive/core";'],
     ["faces/library/src/a.ts", 'import { takeRate } from "./own.ts";'],
   ])("%s may: %s", (path, text) => {
@@ -52,7 +52,7 @@ describe("imports", () => {
     ["core/src/a.ts", "lodash", "no third-party dependencies"],
     ["faces/library/src/a.ts", "lodash", "no third-party dependencies"],
     ["faces/library/src/a.ts", "@opentelemetry/api", "no third-party dependencies"],
-    ["faces/library/src/otel.ts", "lodash", "no third-party dependencies"],
+    ["faces/library/src/extras/otel.ts", "lodash", "no third-party dependencies"],
     ["faces/simulator/src/a.ts", "@scope/lodash/deep", "no third-party dependencies"],
     ["core/src/a.ts", "node:fs", "runs without Node"],
     ["faces/simulator/src/a.ts", "node:fs", "runs without Node"],
@@ -75,7 +75,7 @@ describe("imports", () => {
     ["core/src/a.test.ts", "./policy.testing.ts"],
     ["faces/library/src/a.ts", "@redrive/core"],
     ["faces/library/src/a.ts", "node:http"],
-    ["faces/library/src/otel.ts", "@opentelemetry/api"],
+    ["faces/library/src/extras/otel.ts", "@opentelemetry/api"],
     ["faces/service/src/a.ts", "fastify"],
     ["faces/service/src/stores/sqlite.ts", "../model/store.ts"],
     ["faces/service/src/stores/sqlite.ts", "./sqlite-schema.ts"],

@@ -24,8 +24,8 @@ export {
   type RetryTask,
   type TaskStatus,
 } from "./model/task.ts";
+export type { RedriveCount } from "./operations/dead-letter-redriver.ts";
 export type { DestinationHealth } from "./operations/destination-health.ts";
-export type { RedriveCount } from "./operations/redrive-letters.ts";
 export type { Skips } from "./operations/skips.ts";
 export type { Accepted, Cancelled, Redrive } from "./redrive.ts";
 export { type MemoryStore, memoryStore } from "./stores/memory/memory-store.ts";

@@ -13,14 +13,14 @@ import {
   resolveDestination,
   resolvePolicy,
 } from "@redrive/core";
-import type { RefusedTarget, Target } from "./deliver/target.ts";
+import type { RefusedTarget, Target } from "./deliver/address-guard/target.ts";
 import type { Engine } from "./engine/engine.ts";
 import type { EngineEvent } from "./engine/events.ts";
 import { historyOf, requestOf } from "./engine/settling.ts";
-import { asAsked, DestinationPolicies } from "./intake/destination-policies.ts";
+import { asRequested, DestinationPolicies } from "./intake/destination-policies.ts";
 import { type Digest, Policies, type PolicyChoice } from "./intake/policies.ts";
 import type { Secrets } from "./intake/secrets.ts";
-import { checkInput, fingerprintParts, type TaskInput, taskOf } from "./intake/task-input.ts";
+import { checkInput, createTask, fingerprintParts, type TaskInput } from "./intake/task-input.ts";
 import { hedgeRefused, serviceError, taskNotFound } from "./model/errors.ts";
 import { withHops } from "./model/hop.ts";
 import type { NewId } from "./model/ids.ts";
@@ -40,14 +40,18 @@ import {
 import { DEFAULT_TENANT, type NewTask, type RetryTask } from "./model/task.ts";
 import { callbackOf } from "./operations/callback.ts";
 import {
+  DeadLetterRedriver,
+  type RedriveCount,
+  type RedriveScope,
+} from "./operations/dead-letter-redriver.ts";
+import {
   byDestination,
   type DestinationHealth,
   healthOfDestination,
 } from "./operations/destination-health.ts";
 import { explainTask } from "./operations/explain-task.ts";
 import { RedriveJobs } from "./operations/redrive-jobs.ts";
-import { type RedriveCount, RedriveLetters, type RedriveOf } from "./operations/redrive-letters.ts";
-import { endsWithin } from "./time/settles-within.ts";
+import { settlesWithin } from "./time/settles-within.ts";
 
 /** What `createRedrive` joins. */
 export interface RedriveParts {
@@ -83,7 +87,7 @@ export class Redrive {
   /** Redrives at a pace, kept in the store. */
   readonly jobs: RedriveJobs;
   readonly #destinationPolicies: DestinationPolicies;
-  readonly #letters: RedriveLetters;
+  readonly #letters: DeadLetterRedriver;
   readonly #parts: RedriveParts;
   #stopping: Promise<void> | undefined;
 
@@ -91,12 +95,18 @@ export class Redrive {
     const { clock, store, engine, digest } = parts;
     const { notes, exclusive } = store;
     this.#parts = parts;
-    this.jobs = new RedriveJobs({ clock, notes, exclusive, nodeId: engine.nodeId, source: this });
+    this.jobs = new RedriveJobs({
+      clock,
+      documents: notes,
+      exclusive,
+      nodeId: engine.nodeId,
+      source: this,
+    });
     const now = () => engine.now();
     const policies = new Policies(store, engine.policies, digest, now);
     this.policies = policies;
     const create = async (task: NewTask) => (await this.#create(task, null)).kind === "created";
-    this.#letters = new RedriveLetters({ ...parts, query: store.query, policies, now, create });
+    this.#letters = new DeadLetterRedriver({ ...parts, query: store.query, policies, now, create });
     this.#destinationPolicies = new DestinationPolicies(store, this.policies);
   }
 
@@ -110,7 +120,7 @@ export class Redrive {
       const { idempotencyKey: key, taskId } = task;
       const { secrets } = this.#parts;
       const fingerprint =
-        key === null ? null : secrets.fingerprint(fingerprintParts(asAsked(input, task)));
+        key === null ? null : secrets.fingerprint(fingerprintParts(asRequested(input, task)));
       const result = await this.#create(secrets.seal(withHops(task, hops)), fingerprint);
       if (result.kind === "created") return { taskId, replayed: false };
       if (result.kind === "replayed") return { taskId: result.taskId, replayed: true };
@@ -157,7 +167,7 @@ export class Redrive {
   #newTask(input: TaskInput, tenantId: string, choice: PolicyChoice): NewTask {
     const { engine, newId, checkTarget } = this.#parts;
     const now = engine.now();
-    return taskOf(input, { tenantId, taskId: newId(now), now, ...choice, checkTarget });
+    return createTask(input, { tenantId, taskId: newId(now), now, ...choice, checkTarget });
   }
 
   #create(task: NewTask, fingerprint: string | null): Promise<CreateResult> {
@@ -322,9 +332,9 @@ export class Redrive {
   redriveTask(
     taskId: string,
     tenantId: string = DEFAULT_TENANT,
-    redrive?: RedriveOf,
+    redrive?: RedriveScope,
   ): Promise<boolean> {
-    return this.#letters.one(taskId, tenantId, redrive);
+    return this.#letters.redriveOne(taskId, tenantId, redrive);
   }
 
   /** Makes a new task of every dead letter that matches; each is redriven once. */
@@ -332,7 +342,7 @@ export class Redrive {
     filter: Omit<TaskFilter, "status"> = {},
     tenantId: string = DEFAULT_TENANT,
   ): Promise<RedriveCount> {
-    return this.#letters.all(filter, tenantId);
+    return this.#letters.redriveAll(filter, tenantId);
   }
 
   /** Told of every commit of the store. Returns what ends the listening. */
@@ -358,10 +368,10 @@ export class Redrive {
     const { clock, engine, close } = this.#parts;
     const startMs = clock.monotonicMs();
     const jobs = this.jobs.stop();
-    const haveEnded = await endsWithin(clock, graceMs, jobs);
+    const haveEnded = await settlesWithin(clock, graceMs, jobs);
     await engine.stop(Math.max(0, graceMs - (clock.monotonicMs() - startMs)));
     const closing = close();
-    if (await endsWithin(clock, CLOSING_MS, closing)) await closing;
+    if (await settlesWithin(clock, CLOSING_MS, closing)) await closing;
     // Only now, so that what fails there keeps neither the engine nor the store open.
     if (haveEnded) await jobs;
   }

@@ -3,8 +3,7 @@
  * command needs --yes.
  */
 import { isCancel, text } from "@clack/prompts";
-import { RedriveError } from "@redrive/core";
-import { counted } from "@redrive/simulator/words";
+import { formatCount, RedriveError } from "@redrive/core";
 import type { Terminal } from "../print/terminal.ts";
 
 export interface Confirmation {
@@ -20,10 +19,10 @@ export async function confirmChange(terminal: Terminal, what: Confirmation): Pro
   const { verb, noun, count, yes } = what;
   if (yes || count === 0) return true;
   if (!terminal.isInteractive) {
-    const message = `this would ${verb} ${counted(count, noun)}: confirm with --yes, or count with --dry-run`;
+    const message = `this would ${verb} ${formatCount(count, noun)}: confirm with --yes, or count with --dry-run`;
     throw new RedriveError("INVALID_ARGUMENT", message);
   }
-  const message = `This will ${verb} ${counted(count, noun)}. Type the number to continue.`;
+  const message = `This will ${verb} ${formatCount(count, noun)}. Type the number to continue.`;
   const typed = await text({ message });
   return !isCancel(typed) && typed.trim() === String(count);
 }

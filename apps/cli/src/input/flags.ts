@@ -2,8 +2,7 @@
  * Flags: parses the values of command-line flags. Commander adds the flag's name and the value to
  * every error message.
  */
-import { nearestName, parseDuration, quote } from "@redrive/core";
-import { formatInteger } from "@redrive/simulator/words";
+import { formatInteger, nearestName, parseDuration, quote } from "@redrive/core";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { Seed } from "../print/presentation.ts";
 

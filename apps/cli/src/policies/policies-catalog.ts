@@ -1,7 +1,7 @@
 /** `redrive policies catalog`: shows the presets and the policies of other libraries as documents. */
 import { presets } from "@redrive/core";
 import { type CatalogEntry, catalog, catalogEntry } from "@redrive/core/interop";
-import { policyWords } from "@redrive/simulator/words";
+import { policySummary } from "@redrive/simulator/text";
 import type { Command } from "commander";
 import { addExamples } from "../input/flags.ts";
 import { namedPolicy } from "../input/policy-choice.ts";
@@ -36,9 +36,9 @@ export function presentAll(): Presentation {
   const own = Object.entries(presets).map(([name, document]) => [
     name,
     "preset",
-    policyWords(document),
+    policySummary(document),
   ]);
-  const others = catalog.map(({ id, title, policy }) => [id, title, policyWords(policy)]);
+  const others = catalog.map(({ id, title, policy }) => [id, title, policySummary(policy)]);
   const rows = [...own, ...others];
   const columns = [
     { head: "id" },
@@ -55,7 +55,7 @@ export function presentAll(): Presentation {
 export function presentOne(id: string): Presentation {
   const { document } = namedPolicy(id);
   if (Object.hasOwn(presets, id)) {
-    const lines = [document.description ?? "", policyWords(document)];
+    const lines = [document.description ?? "", policySummary(document)];
     return {
       json: document,
       text: ({ width }) => [
@@ -76,7 +76,7 @@ function entryText(entry: CatalogEntry, { width, paint }: TextStyle): readonly s
     paint("strong", title),
     ...wrapWithPrefix("version  ", `${version}, checked on ${date}`, width),
     ...wrapWithPrefix("source   ", source, width),
-    ...wrapWithPrefix("policy   ", policyWords(policy), width),
+    ...wrapWithPrefix("policy   ", policySummary(policy), width),
     ...head("What a policy cannot express"),
     ...(differs.length === 0
       ? ["- nothing"]

@@ -2,10 +2,9 @@
  * `redrive policies lint`: finds problems in policies, destinations and tiers. Exits with 1 on
  * errors, and with 3 if some of several files could not be read.
  */
-import { RedriveError } from "@redrive/core";
+import { formatCount, RedriveError } from "@redrive/core";
 import { type Finding, type LintContext, type LintSubject, lint } from "@redrive/simulator";
 import type { CsvRow } from "@redrive/simulator/export";
-import { counted } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { readJson } from "../input/documents.ts";
 import { addExamples, choiceFlag, durationFlag, integerFlag } from "../input/flags.ts";
@@ -193,7 +192,7 @@ function summaryOf({ findings, problem, unread }: Linted): string {
   if (unread !== undefined) return unread;
   const count = (severity: Finding["severity"], noun: string) => {
     const found = findings.filter((one) => one.severity === severity).length;
-    return found === 0 ? [] : [counted(found, noun)];
+    return found === 0 ? [] : [formatCount(found, noun)];
   };
   const counts = [
     ...count("error", "error"),

@@ -2,7 +2,7 @@
  * Column chart: counts over time as vertical bars in eighths of a line, above a time axis. Give
  * charts that are compared the same `top` and `endMs`.
  */
-import { formatDuration, formatInteger } from "@redrive/simulator/words";
+import { formatDuration, formatInteger } from "@redrive/core";
 
 const EIGHTHS = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"] as const;
 

@@ -3,7 +3,7 @@
  * standard error is not a terminal, it writes nothing.
  */
 
-import { formatDuration } from "@redrive/simulator/words";
+import { formatDuration } from "@redrive/core";
 import { bar } from "./bar.ts";
 
 export interface ProgressView {

@@ -2,7 +2,7 @@
  * SVG: draws small charts without a library: bars for the waits of one call, columns for counts
  * over time. Charts follow the reader's light or dark color scheme, and every number has a unit.
  */
-import { formatDuration, formatInteger } from "@redrive/simulator/words";
+import { formatDuration, formatInteger } from "@redrive/core";
 
 const STYLE = `
   text { font: 13px system-ui, sans-serif; fill: #1f2933; }

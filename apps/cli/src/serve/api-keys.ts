@@ -4,10 +4,10 @@
  */
 import { systemClock } from "@redrive/core";
 import {
-  fileKeyBook,
-  type KeyBook,
+  fileKeyStore,
   type KeyRecord,
-  memoryKeyBook,
+  type KeyStore,
+  memoryKeyStore,
   recordOfKey,
 } from "@redrive/service/http";
 import { storePath } from "./service-config.ts";
@@ -19,9 +19,9 @@ export function keyFilePath(store: string): string | undefined {
 }
 
 /** Undefined if there is no key: then calls need none. */
-export function acceptedKeys(store: string, apiKey: string | undefined): KeyBook | undefined {
+export function acceptedKeys(store: string, apiKey: string | undefined): KeyStore | undefined {
   const path = keyFilePath(store);
-  const file = path === undefined ? memoryKeyBook() : fileKeyBook(path, systemClock);
+  const file = path === undefined ? memoryKeyStore() : fileKeyStore(path, systemClock);
   const given = apiKey ? environmentKey(apiKey) : undefined;
   if (given === undefined) return file.list().length > 0 ? file : undefined;
   return {

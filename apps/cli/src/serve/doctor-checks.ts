@@ -5,9 +5,8 @@
 import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import process from "node:process";
-import { type Clock, systemClock } from "@redrive/core";
+import { type Clock, formatDuration, systemClock } from "@redrive/core";
 import { assertEncryptionKey, checkSqliteFile } from "@redrive/service";
-import { formatDuration } from "@redrive/simulator/words";
 import { acceptedKeys } from "./api-keys.ts";
 import { probePort } from "./ports.ts";
 import { isLoopback } from "./running-service.ts";

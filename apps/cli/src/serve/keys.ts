@@ -2,9 +2,8 @@
  * `redrive keys`: creates, lists and revokes API keys. The keys are in a file next to the store, so
  * the service need not run. A key is shown once; the file contains only its hash.
  */
-import { quote, RedriveError, systemBytes, systemClock } from "@redrive/core";
-import type { KeyBook, KeyLimits, KeyRecord, Scope } from "@redrive/service/http";
-import { formatDuration } from "@redrive/simulator/words";
+import { formatDuration, quote, RedriveError, systemBytes, systemClock } from "@redrive/core";
+import type { KeyLimits, KeyRecord, KeyStore, Scope } from "@redrive/service/http";
 import type { Command } from "commander";
 import { addExamples, durationFlag, integerFlag } from "../input/flags.ts";
 import {
@@ -30,7 +29,7 @@ interface AddFlags extends KeyFlags {
   readonly expires?: number;
   readonly rate?: number;
   readonly atOnce?: number;
-  readonly mostWaiting?: number;
+  readonly maxWaiting?: number;
   readonly targets?: string;
 }
 
@@ -58,7 +57,7 @@ function addAdd(parent: Command, terminal: Terminal): void {
     .option("--rate <perSecond>", "maximum requests per second", integerFlag(1, 1_000_000))
     .option("--at-once <count>", "maximum concurrent requests", integerFlag(1, 1_000_000))
     .option(
-      "--most-waiting <count>",
+      "--max-waiting <count>",
       "refuse new tasks while this many tasks wait",
       integerFlag(1, 1e12),
     )
@@ -77,12 +76,12 @@ function addAdd(parent: Command, terminal: Terminal): void {
 }
 
 /** Loads the key modules only here, because they load the web server. */
-async function openKeyFile({ store }: KeyFlags): Promise<{ keys: KeyBook; path: string }> {
+async function openKeyFile({ store }: KeyFlags): Promise<{ keys: KeyStore; path: string }> {
   const { keyFilePath } = await import("./api-keys.ts");
   const { DEFAULT_STORE } = await import("./service-config.ts");
-  const { fileKeyBook } = await import("@redrive/service/http");
+  const { fileKeyStore } = await import("@redrive/service/http");
   const path = keyFilePath(store ?? DEFAULT_STORE);
-  if (path !== undefined) return { keys: fileKeyBook(path, systemClock), path };
+  if (path !== undefined) return { keys: fileKeyStore(path, systemClock), path };
   const message =
     "a store in memory has no key file: set REDRIVE_API_KEY, or use --store sqlite:PATH";
   throw new RedriveError("INVALID_ARGUMENT", message);
@@ -114,11 +113,11 @@ async function presentNew(flags: AddFlags): Promise<Presentation> {
   };
 }
 
-function keyLimits({ rate, atOnce, mostWaiting, targets }: AddFlags): { limits?: KeyLimits } {
+function keyLimits({ rate, atOnce, maxWaiting, targets }: AddFlags): { limits?: KeyLimits } {
   const limits = {
     ...(rate !== undefined && { requestsPerSecond: rate }),
     ...(atOnce !== undefined && { requestsAtOnce: atOnce }),
-    ...(mostWaiting !== undefined && { mostWaiting }),
+    ...(maxWaiting !== undefined && { maxWaiting }),
     ...(targets !== undefined && { targets }),
   };
   return Object.keys(limits).length === 0 ? {} : { limits };
@@ -173,11 +172,11 @@ function rowOf(record: KeyRecord, now: number): readonly string[] {
   ];
 }
 
-function limitsText({ requestsPerSecond, requestsAtOnce, mostWaiting, targets }: KeyLimits = {}) {
+function limitsText({ requestsPerSecond, requestsAtOnce, maxWaiting, targets }: KeyLimits = {}) {
   const limits = [
     requestsPerSecond && `${requestsPerSecond}/s`,
     requestsAtOnce && `${requestsAtOnce} at once`,
-    mostWaiting && `${mostWaiting} waiting`,
+    maxWaiting && `${maxWaiting} waiting`,
     targets && `to ${targets}`,
   ];
   return limits.filter(Boolean).join(", ");

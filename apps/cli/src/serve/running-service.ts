@@ -122,7 +122,7 @@ function appOptions(
   keys: AppOptions["keys"],
   logger: AppOptions["logger"],
 ): AppOptions {
-  const { hosts, requestsPerSecond, requestsAtOnce, mostWaiting, insecureNoAuth } = config;
+  const { hosts, requestsPerSecond, requestsAtOnce, maxWaiting, insecureNoAuth } = config;
   return {
     pagesFolder: pagesFolder(),
     ...(insecureNoAuth !== undefined && { insecureNoAuth }),
@@ -130,7 +130,7 @@ function appOptions(
     ...(keys !== undefined && { keys }),
     ...(hosts !== undefined && { hosts }),
     ...(requestsPerSecond !== undefined && { requestsPerSecond }),
-    ...(mostWaiting !== undefined && { mostWaiting }),
+    ...(maxWaiting !== undefined && { maxWaiting }),
     ...(logger !== undefined && { logger }),
   };
 }

@@ -42,7 +42,7 @@ export interface ServiceFile {
   readonly insecureNoAuth?: boolean;
   readonly requestsPerSecond?: number;
   readonly requestsAtOnce?: number;
-  readonly mostWaiting?: number;
+  readonly maxWaiting?: number;
   /** The budget of all destinations together, as in a destination document. False for none. */
   readonly retryBudget?: RetryBudgetDocument | false;
   readonly retentionMs?: number;
@@ -78,7 +78,7 @@ const FIELDS: Fields & Readonly<Record<keyof ServiceFile, unknown>> = {
   insecureNoAuth: booleanRule,
   requestsPerSecond: numberRule(1, 1_000_000),
   requestsAtOnce: numberRule(1, 1_000_000),
-  mostWaiting: numberRule(1, Number.MAX_SAFE_INTEGER),
+  maxWaiting: numberRule(1, Number.MAX_SAFE_INTEGER),
   retryBudget: budgetRule,
   retentionMs: numberRule(1000, YEAR_MS),
   deadLetterRetentionMs: numberRule(1000, 10 * YEAR_MS),

@@ -1,7 +1,6 @@
 /** `redrive destinations`: lists the destinations of a running service, pauses and resumes them. */
-import { systemClock } from "@redrive/core";
+import { formatDuration, formatInteger, systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
-import { formatDuration, formatInteger } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples } from "../input/flags.ts";
 import type { Presentation } from "../print/presentation.ts";

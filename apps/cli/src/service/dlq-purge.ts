@@ -1,7 +1,6 @@
 /** `redrive dlq purge`: deletes dead letters after the user has confirmed how many. */
-import { RedriveError } from "@redrive/core";
+import { formatCount, RedriveError } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
-import { counted } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { confirmChange } from "../input/confirm.ts";
 import { addExamples } from "../input/flags.ts";
@@ -41,7 +40,7 @@ async function purge(terminal: Terminal, client: Client, flags: PurgeFlags): Pro
   const count = groups.reduce((sum, group) => sum + group.count, 0);
   const atLeast = complete ? "" : "at least ";
   if (flags.dryRun || count === 0) {
-    const text = `${atLeast}${counted(count, "dead letter")} would be discarded.`;
+    const text = `${atLeast}${formatCount(count, "dead letter")} would be discarded.`;
     return { json: { discarded: 0, found: count, complete }, text: () => [text] };
   }
   const { yes } = flags;
@@ -55,7 +54,10 @@ async function purge(terminal: Terminal, client: Client, flags: PurgeFlags): Pro
     return { json: { discarded: 0 }, text: () => ["Nothing was discarded."], exitCode: FAILED };
   }
   const result = await client.discardDeadLetters(filter);
-  return { json: result, text: () => [`${counted(result.discarded, "dead letter")} discarded.`] };
+  return {
+    json: result,
+    text: () => [`${formatCount(result.discarded, "dead letter")} discarded.`],
+  };
 }
 
 /** The service requires at least one field; `--all` becomes a filter that matches everything. */

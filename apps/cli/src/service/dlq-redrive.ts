@@ -1,7 +1,6 @@
 /** `redrive dlq redrive`: creates new tasks from dead letters at a limited rate, with progress. */
-import { systemClock } from "@redrive/core";
+import { formatCount, systemClock } from "@redrive/core";
 import { type Client, REDRIVE_BOUNDS } from "@redrive/service/client";
-import { counted } from "@redrive/simulator/words";
 import { type Command, Option } from "commander";
 import { confirmChange } from "../input/confirm.ts";
 import { addExamples, integerFlag, numberFlag } from "../input/flags.ts";
@@ -109,17 +108,17 @@ function present(view: RedriveView): Presentation {
 /** Lists dead letters that could not be redriven; they remain dead letters. */
 function skippedText({ count, detail, taskIds }: RedriveView["skips"][number]): string {
   const more = count > taskIds.length ? `, and ${count - taskIds.length} more` : "";
-  return `${counted(count, "dead letter")} skipped (${detail}): ${taskIds.join(", ")}${more}`;
+  return `${formatCount(count, "dead letter")} skipped (${detail}): ${taskIds.join(", ")}${more}`;
 }
 
 function statusText({ status, dryRun, total, redriven, skips, error, redriveId }: RedriveView) {
   if (total === 0) return "There are no dead letters to redrive.";
-  if (dryRun) return `${counted(total, "dead letter")} would be redriven.`;
+  if (dryRun) return `${formatCount(total, "dead letter")} would be redriven.`;
   if (status === "RUNNING")
-    return `${counted(total, "dead letter")} are being redriven (${redriveId}).`;
+    return `${formatCount(total, "dead letter")} are being redriven (${redriveId}).`;
   const count = skips.find(({ reason }) => reason === "redriven")?.count ?? 0;
   const others = count === 0 ? "" : `, ${count} already redriven by someone else`;
-  const done = `${redriven} of ${counted(total, "dead letter")} redriven${others}`;
+  const done = `${redriven} of ${formatCount(total, "dead letter")} redriven${others}`;
   if (status === "PAUSED") {
     return `${done}, then paused${error ? `: ${error}` : ""}. Continue with \`redrive dlq resume ${redriveId}\`.`;
   }

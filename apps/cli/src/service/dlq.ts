@@ -2,9 +2,8 @@
  * `redrive dlq`: lists dead letters, redrives them as new tasks, or deletes them. A command that
  * changes many dead letters counts them first and asks for confirmation.
  */
-import { systemClock } from "@redrive/core";
+import { formatInteger, systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
-import { formatInteger } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples } from "../input/flags.ts";
 import type { Presentation } from "../print/presentation.ts";

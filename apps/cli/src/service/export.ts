@@ -2,9 +2,8 @@
  * `redrive export`: writes tasks with their bodies and attempts as NDJSON, newest first. The service
  * masks the values of headers that may be secret, so the export has them masked too.
  */
-import { systemClock } from "@redrive/core";
+import { formatCount, systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
-import { counted } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples } from "../input/flags.ts";
 import { OK } from "../print/presentation.ts";
@@ -71,7 +70,7 @@ async function exportTasks(terminal: Terminal, client: Client, flags: ExportFlag
     cursor = page.cursor;
   }
   progress.clear();
-  terminal.printError(`exported ${counted(count, "task")}\n`);
+  terminal.printError(`exported ${formatCount(count, "task")}\n`);
   terminal.setExitCode(OK);
 }
 

@@ -2,9 +2,8 @@
  * `redrive import`: creates new tasks from the unfinished tasks of an export. Their policies must
  * be registered first. Tasks that have ended are skipped.
  */
-import { RedriveError } from "@redrive/core";
+import { formatCount, RedriveError } from "@redrive/core";
 import type { Client, TaskToCreate } from "@redrive/service/client";
-import { counted } from "@redrive/simulator/words";
 import { type Command, InvalidArgumentError } from "commander";
 import { confirmChange } from "../input/confirm.ts";
 import { readText } from "../input/documents.ts";
@@ -151,7 +150,7 @@ function present(result: Result): Presentation {
   const { imported, known, ended, refused, dryRun } = result;
   const verb = dryRun ? "would be imported" : "imported";
   const text = [
-    `${counted(imported, "task")} ${verb}, ${known} already known, ${ended} already ended, ${refused.length} refused.`,
+    `${formatCount(imported, "task")} ${verb}, ${known} already known, ${ended} already ended, ${refused.length} refused.`,
     ...refused.slice(0, MAX_LISTED).map(({ line, why }) => `line ${line}: ${why}`),
     ...(refused.length > MAX_LISTED ? [`and ${refused.length - MAX_LISTED} more`] : []),
   ];

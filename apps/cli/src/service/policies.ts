@@ -1,7 +1,7 @@
 /** `redrive policies ls|get|apply`: lists, shows and updates the policies of a running service. */
 import { isObject, type PolicyDocument, quote, RedriveError, resolvePolicy } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
-import { policyWords } from "@redrive/simulator/words";
+import { policySummary } from "@redrive/simulator/text";
 import type { Command } from "commander";
 import { readJson, withFileName } from "../input/documents.ts";
 import { addExamples, integerFlag } from "../input/flags.ts";
@@ -40,7 +40,7 @@ const COLUMNS = [
 ] as const;
 
 function rowOf({ policyId, version, source, document }: Policy): readonly string[] {
-  return [policyId, String(version), source, policyWords(document as PolicyDocument)];
+  return [policyId, String(version), source, policySummary(document as PolicyDocument)];
 }
 
 interface GetFlags extends ClientFlags {
@@ -75,7 +75,7 @@ function presentPolicy(policy: Policy): Presentation {
     json: policy,
     text: ({ width, paint }) => [
       paint("strong", `${policyId}, version ${version} (${source})`),
-      ...wrap(policyWords(document as PolicyDocument), width),
+      ...wrap(policySummary(document as PolicyDocument), width),
       "",
       ...jsonLines(document),
     ],

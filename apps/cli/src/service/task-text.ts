@@ -2,9 +2,8 @@
  * Task text: formats tasks and their attempts. Instants are shown relative to now; only the list of
  * attempts shows the time of day.
  */
-import { systemClock } from "@redrive/core";
+import { formatCount, formatDuration, systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
-import { counted, formatDuration } from "@redrive/simulator/words";
 import type { Tone } from "../print/paint.ts";
 import { formatAgo, formatTimeOfDay, formatUntil } from "../print/relative-time.ts";
 import { type Cell, type Column, table } from "../print/table.ts";
@@ -93,7 +92,7 @@ export function taskDetail(
   );
   const status = paint(TONES[task.status], task.status);
   return [
-    `${paint("strong", task.taskId)}  ${status}  ${counted(task.attemptNumber, "attempt")}`,
+    `${paint("strong", task.taskId)}  ${status}  ${formatCount(task.attemptNumber, "attempt")}`,
     ...lines,
     ...(attempts.length === 0 ? [] : ["", ...attemptTable(attempts, style)]),
   ];

@@ -2,9 +2,8 @@
  * `redrive tasks tail`: prints a line whenever a task changes. It polls the newest tasks and starts
  * a poll only after the previous response, so that a slow service never gets two at once.
  */
-import { type Clock, systemClock } from "@redrive/core";
+import { type Clock, formatCount, systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
-import { counted } from "@redrive/simulator/words";
 import type { Command } from "commander";
 import { addExamples, durationFlag } from "../input/flags.ts";
 import { FAILED, OK } from "../print/presentation.ts";
@@ -128,7 +127,7 @@ function tailLine(task: Task, { paint }: Terminal, { json }: TailFlags): string 
     formatTimeOfDay(now),
     taskId,
     paint(tone, status.padEnd(9)),
-    counted(attemptNumber, "attempt").padEnd(11),
+    formatCount(attemptNumber, "attempt").padEnd(11),
     lastResultText(task).padEnd(3),
     timingText(task, now).padEnd(14),
     paint("faint", targetUrl),

@@ -100,7 +100,7 @@ function addRetry(parent: Command, terminal: Terminal): void {
   addExamples(command, "redrive tasks retry 01a1e1b6-b1b2-7000-83d9-6258b3c1903d");
   command.action((taskId: string, flags: ClientFlags) =>
     callService(terminal, flags, async (client) => {
-      const receipt = await client.retryTask(taskId);
+      const receipt = await client.retryNow(taskId);
       return {
         json: receipt,
         text: () => [`${taskId} runs as soon as its destination allows it.`],

@@ -1,7 +1,9 @@
 /** Advice text: formats the result of the advisor: policy, coverage, reasons, code. */
+
+import { formatDuration, formatPercent } from "@redrive/core";
 import { type Advice, type Answers, questions, type UsualDifference } from "@redrive/simulator";
 import { adviceCode } from "@redrive/simulator/export";
-import { formatDuration, percent, policyWords } from "@redrive/simulator/words";
+import { policySummary } from "@redrive/simulator/text";
 import { jsonLines } from "../print/json-lines.ts";
 import { table } from "../print/table.ts";
 import type { TextStyle } from "../print/terminal.ts";
@@ -15,7 +17,7 @@ export function adviceText(answers: Answers, advice: Advice, style: TextStyle): 
     paint("strong", "Answers"),
     ...answerLines(answers, style),
     ...head("Policy"),
-    ...wrap(policyWords(advice.policy), width),
+    ...wrap(policySummary(advice.policy), width),
     ...jsonLines(advice.policy),
     ...head("Coverage"),
     ...wrap(coverageText(answers, advice), width),
@@ -49,7 +51,7 @@ function answerLines(answers: Answers, style: TextStyle): readonly string[] {
 function coverageText(answers: Answers, { coverage }: Advice): string {
   const fallback = questions.find(({ id }) => id === "outageMs")?.fallback;
   const outageMs = answers.outageMs ?? Number(fallback);
-  return `${percent(coverage)} of the calls survive an outage of ${formatDuration(outageMs)}.`;
+  return `${formatPercent(coverage)} of the calls survive an outage of ${formatDuration(outageMs)}.`;
 }
 
 function differenceLines(
@@ -58,8 +60,8 @@ function differenceLines(
   style: TextStyle,
 ): readonly string[] {
   const rows = [
-    ["usual tree", difference.usual, percent(difference.usualCoverage)],
-    ["this advice", policyWords(policy), percent(difference.ourCoverage)],
+    ["usual tree", difference.usual, formatPercent(difference.usualCoverage)],
+    ["this advice", policySummary(policy), formatPercent(difference.ourCoverage)],
   ];
   const columns = [
     { head: "" },

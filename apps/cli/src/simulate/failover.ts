@@ -3,6 +3,7 @@
  * and the server is down at first. Shows how long until all jobs are done and how many are lost.
  */
 import type { PolicyDocument } from "@redrive/core";
+import { formatDuration, formatInteger, formatNumber, formatPercent } from "@redrive/core";
 import {
   type CallsDocument,
   type OnProgress,
@@ -11,13 +12,7 @@ import {
   simulate,
 } from "@redrive/simulator";
 import type { CsvRow } from "@redrive/simulator/export";
-import {
-  formatDuration,
-  formatInteger,
-  formatNumber,
-  peaksOver,
-  percent,
-} from "@redrive/simulator/words";
+import { peaksOver } from "@redrive/simulator/text";
 import type { Command } from "commander";
 import { addExamples, addOutageFlag, integerFlag } from "../input/flags.ts";
 import type { PolicyChoice } from "../input/policy-choice.ts";
@@ -158,7 +153,7 @@ function cellsOf({ report }: Run): readonly string[] {
   return [
     formatNumber(report.amplification),
     formatInteger(report.peakAfter.count),
-    percent(report.lost / Math.max(1, report.calls)),
+    formatPercent(report.lost / Math.max(1, report.calls)),
     report.succeeded === 0 ? "-" : formatDuration(report.doneAtMs),
   ];
 }

@@ -3,14 +3,9 @@
  * and every retry fails too. All strategies share one scale, one window and one seed.
  */
 import type { PolicyDocument } from "@redrive/core";
+import { formatDuration, formatInteger, formatPercent } from "@redrive/core";
 import { type Herd, herd } from "@redrive/simulator";
-import {
-  formatDuration,
-  formatInteger,
-  herdRows,
-  peaksOver,
-  percent,
-} from "@redrive/simulator/words";
+import { herdRows, peaksOver } from "@redrive/simulator/text";
 import type { Command } from "commander";
 import { addExamples, durationFlag } from "../input/flags.ts";
 import type { PanelsOptions } from "../print/panels.ts";
@@ -90,7 +85,7 @@ function runHerds(terminal: Terminal, flags: HerdFlags): readonly Side<Herd>[] {
 }
 
 function panelTitle({ result: { peak } }: Side<Herd>): string {
-  const share = `${percent(peak.share)} of the clients`;
+  const share = `${formatPercent(peak.share)} of the clients`;
   return `peak ${formatInteger(peak.count)} (${share}) at ${formatDuration(peak.atMs)}`;
 }
 
@@ -122,7 +117,7 @@ const COLUMNS = [
 function cellsOf({ peak, retries, lastAtMs }: Herd): readonly string[] {
   return [
     formatInteger(peak.count),
-    percent(peak.share),
+    formatPercent(peak.share),
     formatInteger(retries),
     formatDuration(lastAtMs),
   ];

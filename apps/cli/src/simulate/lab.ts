@@ -2,18 +2,23 @@
  * `redrive sim lab`: compares published results with ours, within a tolerance. A row that is known
  * not to reproduce says why; any other deviation sets exit code 1.
  */
-import { type Clock, quote, RedriveError, systemClock } from "@redrive/core";
+import {
+  type Clock,
+  formatCount,
+  formatNumber,
+  formatSignificant,
+  quote,
+  RedriveError,
+  systemClock,
+} from "@redrive/core";
 import { type LabReport, type LabRow, labs } from "@redrive/simulator";
 import {
-  counted,
   deviationOf,
-  figure,
-  formatNumber,
+  formatTolerance,
   isNumberRow,
   labRows,
   rowVerdict,
-  toleranceWords,
-} from "@redrive/simulator/words";
+} from "@redrive/simulator/text";
 import type { Command } from "commander";
 import { addExamples, addSeedFlag, didYouMean, numberFlag } from "../input/flags.ts";
 import {
@@ -137,7 +142,7 @@ function labSvg(reports: readonly LabReport[]): string {
     dots: rows.filter(isNumberRow).map((row) => ({
       at: deviationOf(row),
       isBad: isMissed(row),
-      text: `${row.what}: published ${figure(row.published)}, ours ${figure(row.ours)}`,
+      text: `${row.what}: published ${formatSignificant(row.published)}, ours ${formatSignificant(row.ours)}`,
     })),
   }));
   return svgDots("Deviation of our results from the published values, in tolerances", lines);
@@ -168,7 +173,7 @@ function labText(
     ...reports.flatMap((report) => [...reportLines(report, style), ""]),
     style.paint(
       missed === 0 ? "good" : "bad",
-      `${counted(rows.length, "result")}, ${summary}.${effortNote}`,
+      `${formatCount(rows.length, "result")}, ${summary}.${effortNote}`,
     ),
   ];
 }
@@ -224,12 +229,12 @@ function longLines({ what, published, ours, ok }: LabRow, style: TextStyle): rea
 }
 
 function rowCells(row: LabRow): readonly Cell[] {
-  const core = row.core === undefined ? "" : ` (core's formula: ${figure(row.core)})`;
+  const core = row.core === undefined ? "" : ` (core's formula: ${formatSignificant(row.core)})`;
   return [
     `${row.what}${core}`,
     formatValue(row.published),
     formatValue(row.ours),
-    toleranceWords(row),
+    formatTolerance(row),
     verdictCell(row),
   ];
 }
@@ -240,7 +245,7 @@ function verdictCell(row: LabRow): Cell {
 }
 
 function formatValue(value: number | string): string {
-  return typeof value === "string" ? value : figure(value);
+  return typeof value === "string" ? value : formatSignificant(value);
 }
 
 function presentList(): Presentation {

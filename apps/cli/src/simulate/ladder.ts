@@ -2,9 +2,10 @@
  * `redrive sim ladder`: simulates the same outage several times and adds one mitigation each time,
  * which shows how much each one helps.
  */
+import { formatDuration, formatNumber, formatPercent } from "@redrive/core";
 import { type Report, type ScenarioDocument, scenarios, simulate } from "@redrive/simulator";
 import type { CsvRow } from "@redrive/simulator/export";
-import { formatDuration, formatNumber, percent, ratesOver } from "@redrive/simulator/words";
+import { ratesOver } from "@redrive/simulator/text";
 import type { Command } from "commander";
 import { addExamples, addSeedFlag } from "../input/flags.ts";
 import { type Panel, type PanelsOptions, panelsSvg } from "../print/panels.ts";
@@ -98,7 +99,7 @@ function ladderText(rungs: readonly Rung[], style: TextStyle): readonly string[]
   const rows = rungs.map(({ scenario, report }) => [
     scenario.description ?? report.scenario,
     formatNumber(report.amplification),
-    percent(report.goodput),
+    formatPercent(report.goodput),
     recovery(report),
   ]);
   return [...wrap(INTRO, style.width), "", ...table(COLUMNS, rows, style)];

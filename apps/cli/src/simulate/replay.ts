@@ -2,16 +2,16 @@
  * `redrive sim replay`: replays the attempt log of a service under another policy and shows both
  * results next to each other.
  */
-import { type Replay, type ReplaySide, replay } from "@redrive/simulator";
+
 import {
-  counted,
+  formatCount,
   formatDuration,
   formatInteger,
   formatNumber,
-  peaksOver,
-  percent,
-  policyWords,
-} from "@redrive/simulator/words";
+  formatPercent,
+} from "@redrive/core";
+import { type Replay, type ReplayResult, replay } from "@redrive/simulator";
+import { peaksOver, policySummary } from "@redrive/simulator/text";
 import { type Command, Option } from "commander";
 import { readText, withFileName } from "../input/documents.ts";
 import { addExamples, addSeedFlag } from "../input/flags.ts";
@@ -97,13 +97,13 @@ const MEASURES = [
   "peakPerSecond",
 ] as const;
 
-type Measure = readonly [name: keyof ReplaySide, logged: number, replayed: number];
+type Measure = readonly [name: keyof ReplayResult, logged: number, replayed: number];
 
 function measures({ logged, replayed }: Replay): readonly Measure[] {
   return MEASURES.map((name) => [name, logged[name], replayed[name]]);
 }
 
-const LABELS: Readonly<Record<keyof ReplaySide, string>> = {
+const LABELS: Readonly<Record<keyof ReplayResult, string>> = {
   attempts: "attempts",
   succeeded: "tasks that succeeded",
   exhausted: "tasks that failed",
@@ -126,8 +126,8 @@ function replayText(choice: PolicyChoice, result: Replay, style: TextStyle): rea
     { head: "change", align: "right" },
   ] as const;
   return [
-    ...wrap(`${counted(result.tasks, "task")}, ${outageText(result)}`, style.width),
-    ...wrap(`${choice.name}: ${policyWords(choice.document)}`, style.width),
+    ...wrap(`${formatCount(result.tasks, "task")}, ${outageText(result)}`, style.width),
+    ...wrap(`${choice.name}: ${policySummary(choice.document)}`, style.width),
     "",
     ...table(columns, rows, style),
     "",
@@ -147,13 +147,13 @@ function change(logged: number, replayed: number): string {
   return `${share > 0 ? "+" : ""}${formatNumber(share)} %`;
 }
 
-function outageText({ troubleFromAt, troubleToAt }: Replay): string {
-  if (troubleFromAt === null || troubleToAt === null) return "and no failure in the log";
-  return `failures over ${formatDuration(troubleToAt - troubleFromAt)}`;
+function outageText({ failuresFromAt, failuresToAt }: Replay): string {
+  if (failuresFromAt === null || failuresToAt === null) return "and no failure in the log";
+  return `failures over ${formatDuration(failuresToAt - failuresFromAt)}`;
 }
 
 function guessText({ guessed, replayed }: Replay): string {
   if (guessed === 0) return "For every replayed attempt, the log has an outcome within 5 s.";
-  const share = percent(guessed / Math.max(1, replayed.attempts));
-  return `${counted(guessed, "outcome")} (${share} of the attempts) had to be guessed: the log has nothing within 5 s.`;
+  const share = formatPercent(guessed / Math.max(1, replayed.attempts));
+  return `${formatCount(guessed, "outcome")} (${share} of the attempts) had to be guessed: the log has nothing within 5 s.`;
 }

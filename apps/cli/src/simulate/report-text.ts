@@ -2,8 +2,10 @@
  * Report text: formats the report of a simulation: the verdict, the measures, then load, attempts
  * and goodput over time on one scale, with the phases of the scenario marked below.
  */
+
+import { formatDuration } from "@redrive/core";
 import type { PhaseDocument, Report, ScenarioDocument } from "@redrive/simulator";
-import { formatDuration, peaksOver, ratesOver, reportRows } from "@redrive/simulator/words";
+import { peaksOver, ratesOver, reportRows } from "@redrive/simulator/text";
 import { plotWidth } from "../print/column-chart.ts";
 import {
   type Panel,
@@ -93,7 +95,10 @@ function phaseLines(
   const indent = " ".repeat(width - columns);
   return phasesOf(scenario).flatMap(({ kind, atMs, forMs }) => {
     const from = Math.min(columns - 1, Math.floor((atMs / scale.endMs) * columns));
-    const to = Math.min(columns, Math.max(from + 1, Math.ceil(((atMs + forMs) / scale.endMs) * columns)));
+    const to = Math.min(
+      columns,
+      Math.max(from + 1, Math.ceil(((atMs + forMs) / scale.endMs) * columns)),
+    );
     const mark = `${indent}${" ".repeat(from)}${paint("bad", "▀".repeat(to - from))}`;
     const start = atMs === 0 ? "0" : formatDuration(atMs);
     const label = `${kind.toLowerCase()} from ${start} to ${formatDuration(atMs + forMs)}`;

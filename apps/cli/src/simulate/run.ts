@@ -10,7 +10,7 @@ import {
   scenarios,
   simulate,
 } from "@redrive/simulator";
-import { seriesRows } from "@redrive/simulator/words";
+import { seriesRows } from "@redrive/simulator/text";
 import type { Command } from "commander";
 import { readJson, withFileName } from "../input/documents.ts";
 import { addExamples, addSeedFlag, didYouMean } from "../input/flags.ts";

@@ -1,7 +1,8 @@
 /** Schedule SVG: draws the waits of one call as bars, each with the range that it was drawn from. */
 import type { PolicyDocument } from "@redrive/core";
+import { formatDuration } from "@redrive/core";
 import type { Schedule } from "@redrive/simulator";
-import { formatDuration, policyWords } from "@redrive/simulator/words";
+import { policySummary } from "@redrive/simulator/text";
 import { svgBars } from "../print/svg.ts";
 
 export function scheduleSvg(document: PolicyDocument, { waits }: Schedule): string {
@@ -12,5 +13,5 @@ export function scheduleSvg(document: PolicyDocument, { waits }: Schedule): stri
     valueMs: delayMs,
     caption: `starts at ${formatDuration(sumMs)}`,
   }));
-  return svgBars(policyWords(document), bars);
+  return svgBars(policySummary(document), bars);
 }

@@ -2,17 +2,9 @@
  * `redrive schedule`: shows the waits of one call if every attempt fails, one line per attempt, and
  * the probability that the call survives an outage.
  */
-import { resolvePolicy } from "@redrive/core";
+import { formatCount, formatDuration, formatPercent, resolvePolicy } from "@redrive/core";
 import { COVERAGE_SAMPLES, coverage, type Schedule, schedule } from "@redrive/simulator";
-import {
-  counted,
-  formatDuration,
-  longestSumMs,
-  percent,
-  policyWords,
-  scheduleRows,
-  triedWords,
-} from "@redrive/simulator/words";
+import { formatSamples, maxSumMs, policySummary, scheduleRows } from "@redrive/simulator/text";
 import type { Command } from "commander";
 import { addExamples, addOutageFlag, addSeedFlag } from "../input/flags.ts";
 import {
@@ -86,9 +78,9 @@ function scheduleText(
   style: TextStyle,
 ): readonly string[] {
   const { waits, sumMs } = result;
-  const title = `${choice.name}: ${policyWords(choice.document)}`;
-  const survival = `${percent(share)} of the calls survive an outage of ${formatDuration(outageMs)}`;
-  const tried = triedWords(choice.document, COVERAGE_SAMPLES);
+  const title = `${choice.name}: ${policySummary(choice.document)}`;
+  const survival = `${formatPercent(share)} of the calls survive an outage of ${formatDuration(outageMs)}`;
+  const tried = formatSamples(choice.document, COVERAGE_SAMPLES);
   return [
     ...wrap(title, style.width),
     "",
@@ -96,7 +88,7 @@ function scheduleText(
     "",
     ...wrapWithPrefix(
       "total   ",
-      `${counted(waits.length, "wait")}, ${formatDuration(sumMs)}${maxTotalText(choice, result)}. ${endText(choice, result)}`,
+      `${formatCount(waits.length, "wait")}, ${formatDuration(sumMs)}${maxTotalText(choice, result)}. ${endText(choice, result)}`,
       style.width,
     ),
     ...wrapWithPrefix("covers  ", `${survival}${tried}.`, style.width),
@@ -104,7 +96,7 @@ function scheduleText(
 }
 
 function maxTotalText({ document }: PolicyChoice, result: Schedule): string {
-  const longestMs = longestSumMs(document, result);
+  const longestMs = maxSumMs(document, result);
   return longestMs === undefined ? "" : ` of at most ${formatDuration(longestMs)}`;
 }
 

@@ -6,7 +6,7 @@ import type { PolicyDocument } from "@redrive/core";
 import type { OnProgress } from "@redrive/simulator";
 import type { CsvRow } from "@redrive/simulator/export";
 import type { SharedRun } from "@redrive/simulator/share";
-import { policyWords } from "@redrive/simulator/words";
+import { policySummary } from "@redrive/simulator/text";
 import type { Command } from "commander";
 import { addSeedFlag, integerFlag } from "../input/flags.ts";
 import { addCurveFlags, type PolicyChoice } from "../input/policy-choice.ts";
@@ -93,7 +93,7 @@ export function presentComparison<Result>(
 function panelOf<Result>(side: Side<Result>, view: ComparisonView<Result>): Panel {
   return {
     title: `${side.choice.name}: ${view.panelTitle(side)}`,
-    caption: policyWords(side.choice.document),
+    caption: policySummary(side.choice.document),
     values: (columns) => view.panelValues(side.result, columns),
   };
 }

@@ -1,4 +1,4 @@
-/** Select: one choice of many, in groups. */
+/** Select: a menu of grouped options. */
 import { useId } from "preact/hooks";
 
 export interface SelectGroup {
@@ -10,18 +10,18 @@ interface SelectProps {
   readonly label: string;
   readonly value: string;
   readonly groups: readonly SelectGroup[];
-  /** Shown for the value "": nothing of the list. */
-  readonly none?: string;
+  /** The label of the empty value "". */
+  readonly emptyLabel?: string;
   onChange(value: string): void;
 }
 
-export function Select({ label, value, groups, none, onChange }: SelectProps) {
+export function Select({ label, value, groups, emptyLabel, onChange }: SelectProps) {
   const id = useId();
   return (
     <div class="select">
       <label for={id}>{label}</label>
       <select id={id} value={value} onChange={(event) => onChange(event.currentTarget.value)}>
-        {none !== undefined && <option value="">{none}</option>}
+        {emptyLabel !== undefined && <option value="">{emptyLabel}</option>}
         {groups.map((group) => (
           <optgroup key={group.label} label={group.label}>
             {group.options.map((option) => (

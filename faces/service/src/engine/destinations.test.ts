@@ -1,7 +1,7 @@
 /** Tests of what a node keeps of its destinations: all that matters, and nothing of the idle ones. */
 import { resolveDestination, seededRandom, statusOutcome, virtualClock } from "@redrive/core";
 import { expect, it } from "vitest";
-import { unstarted } from "../deliver/attempt-result.ts";
+import { notStarted } from "../deliver/attempt-result.ts";
 import { blankDestination, NO_ITEMS, type Store } from "../model/store.ts";
 import type { NewTask } from "../model/task.ts";
 import { type MemoryStore, memoryStore } from "../stores/memory/memory-store.ts";
@@ -25,7 +25,7 @@ async function setup(store: MemoryStore = memoryStore()) {
     nodeId: "node-1",
     deliver: ({ targetUrl }, _, done) => {
       const outcome = statusOutcome(Number(targetUrl.split("/").at(-1)));
-      clock.alarm(10, () => done({ ...unstarted(outcome, null), durationMs: 10 }));
+      clock.alarm(10, () => done({ ...notStarted(outcome, null), durationMs: 10 }));
     },
   });
   await engine.start();

@@ -1,7 +1,7 @@
 /** Tests of the engine in trouble: a store that fails while it stops or runs, listeners that throw. */
 import { seededRandom, virtualClock } from "@redrive/core";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { unstarted } from "../deliver/attempt-result.ts";
+import { notStarted } from "../deliver/attempt-result.ts";
 import { type CreateResult, type Store, StoreBrokenError, StoreFullError } from "../model/store.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { newTask, T0, TENANT } from "../stores/store.testing.ts";
@@ -28,7 +28,7 @@ async function setup() {
       onFatal: (error) => fatal.push(error),
       // No attempt ends by itself.
       deliver: (_, { signal }, done) =>
-        signal.addEventListener("abort", () => done(unstarted({ kind: "aborted" }, null))),
+        signal.addEventListener("abort", () => done(notStarted({ kind: "aborted" }, null))),
     });
     await booted.start();
     return booted;

@@ -11,7 +11,7 @@ import {
   type RetryBudgetDocument,
 } from "@redrive/core";
 import { codedStore, storeFailure } from "../model/coded-store.ts";
-import { serviceError, stopped, unansweredStop } from "../model/errors.ts";
+import { serviceError, stopped, stopTimedOut } from "../model/errors.ts";
 import {
   type Cancel,
   type CancelResult,
@@ -24,7 +24,7 @@ import {
   type WakeResult,
 } from "../model/store.ts";
 import type { NewTask } from "../model/task.ts";
-import { endsWithin } from "../time/settles-within.ts";
+import { settlesWithin } from "../time/settles-within.ts";
 import type { Deliver } from "./delivery.ts";
 import { type DestinationChange, DestinationChanges } from "./destination-changes.ts";
 import { Destinations } from "./destinations.ts";
@@ -355,7 +355,7 @@ export class Engine implements TurnHost {
     this.#upkeep.stop();
     if (this.#isFailed()) return;
     const leftMs = Math.min(LAST_COMMITS_MS, Math.max(0, lastMs - clock.monotonicMs()));
-    if (!(await endsWithin(clock, leftMs, this.#sayLast()))) this.failed(unansweredStop());
+    if (!(await settlesWithin(clock, leftMs, this.#sayLast()))) this.failed(stopTimedOut());
     if (this.#isFailed()) return;
     this.#phase = "stopped";
     this.#turn.close(stopped());

@@ -9,7 +9,7 @@ import {
   type TaskFilter,
 } from "../model/store.ts";
 import type { RetryTask } from "../model/task.ts";
-import { memoryNotes } from "../stores/memory/memory-notes.ts";
+import { memoryDocuments } from "../stores/memory/memory-documents.ts";
 import { markOf } from "./redrive-job.ts";
 import { RedriveJobs } from "./redrive-jobs.ts";
 import type { RedriveSource } from "./redrive-run.ts";
@@ -17,7 +17,7 @@ import type { RedriveSource } from "./redrive-run.ts";
 /** A service with so many dead letters, that outlives the processes that work on it. */
 class World {
   readonly clock: VirtualClock = virtualClock();
-  readonly notes: NoteTable = memoryNotes();
+  readonly notes: NoteTable = memoryDocuments();
   readonly tasks: Map<string, RetryTask>;
   readonly made: { readonly taskId: string; readonly atMs: number }[] = [];
   readonly filters: TaskFilter[] = [];
@@ -40,7 +40,7 @@ class World {
 
   process(exclusive = true, nodeId = "node-1"): RedriveJobs {
     const { clock, notes } = this;
-    return new RedriveJobs({ clock, notes, nodeId, exclusive, source: this.#source() });
+    return new RedriveJobs({ clock, documents: notes, nodeId, exclusive, source: this.#source() });
   }
 
   #source(): RedriveSource {

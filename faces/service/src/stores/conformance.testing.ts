@@ -4,7 +4,7 @@
  */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { blankDestination, type DestinationRow, type Settle, type Store } from "../model/store.ts";
-import { noteConformance } from "./conformance-notes.testing.ts";
+import { noteConformance } from "./conformance-documents.testing.ts";
 import { queryConformance } from "./conformance-queries.testing.ts";
 import {
   attemptLog,

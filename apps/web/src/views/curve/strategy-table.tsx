@@ -1,16 +1,22 @@
 /**
- * Strategy table: every way to wait with the numbers of the controls, each measured by the simulator
- * where such tables usually have adjectives. Loaded when its place comes into sight.
+ * Strategy table: measures of every backoff strategy with the numbers of the controls, from the
+ * simulator. Loaded when it scrolls into view.
  */
-import type { PolicyDocument } from "@redrive/core";
-import { formatDuration, formatInteger, formatNumber, percent } from "@redrive/simulator/words";
+
+import {
+  formatDuration,
+  formatInteger,
+  formatNumber,
+  formatPercent,
+  type PolicyDocument,
+} from "@redrive/core";
 import { Card } from "../../parts/card.tsx";
-import { answerTo } from "../../worker/answer.ts";
+import { createWorkerQuery } from "../../worker/query.ts";
 import type { StrategyMeasures } from "../../worker/strategy-requests.ts";
-import { outageMs, resolved, seed } from "./store.ts";
+import { outageMs, resolved, seed } from "./curve-store.ts";
 
 interface StrategyRow {
-  /** As `redrive sim herd --compare` knows it. */
+  /** The name in `redrive sim herd --compare`. */
   readonly name: string;
   readonly label: string;
   /** The wait after failure n. */
@@ -23,60 +29,60 @@ const ROWS: readonly StrategyRow[] = [
     name: "immediate",
     label: "No wait",
     formula: "0, three times",
-    use: "Never: it repeats into whatever just failed.",
+    use: "Never: it retries while the fault still lasts.",
   },
   {
     name: "fixed",
     label: "Fixed",
     formula: "base",
-    use: "Polling. As a retry it keeps all clients in step.",
+    use: "For polling. Retries of all clients stay synchronized.",
   },
   {
     name: "linear",
     label: "Linear",
     formula: "min(max, base × n)",
-    use: "One client that paces itself against a known limit.",
+    use: "For one client with a known rate limit.",
   },
   {
     name: "none",
     label: "Exponential",
     formula: "min(max, base × mⁿ⁻¹)",
-    use: "A single client: it outlasts most, but a fleet arrives as one.",
+    use: "For one client. Many clients arrive at the same time.",
   },
   {
     name: "proportional",
     label: "Proportional",
     formula: "ceiling × (1 − r … 1 + r)",
-    use: "Long schedules, where full jitter could turn hours into minutes.",
+    use: "For long schedules, where full jitter could turn hours into minutes.",
   },
   {
     name: "equal",
     label: "Equal jitter",
     formula: "ceiling ÷ 2 + random(0, ceiling ÷ 2)",
-    use: "When some wait is needed every time.",
+    use: "When every retry needs a minimum wait.",
   },
   {
     name: "full",
     label: "Full jitter",
     formula: "random(0, ceiling)",
-    use: "The default for many clients, with attempts enough for the outage.",
+    use: "The default for many clients, with enough attempts for the outage.",
   },
   {
     name: "decorrelated",
     label: "Decorrelated",
     formula: "random(base, min(max, previous × 3))",
-    use: "The widest spread; needs the wait before, and ends late.",
+    use: "The widest spread. Needs the previous wait and ends late.",
   },
 ];
 
-const measured = answerTo("strategies", "strategies", () => ({
+const strategyQuery = createWorkerQuery("strategies", "strategies", () => ({
   curve: curveOfControls(),
   outageMs: outageMs.value,
   seed: seed.value,
   names: ROWS.map(({ name }) => name),
 }));
 
-/** A list has no base to vary; its place is taken by the policy document's own defaults. */
+/** A list of waits has no base, so the defaults of the policy document are used. */
 function curveOfControls(): PolicyDocument {
   const { initialDelayMs, maxDelayMs, multiplier, maxAttempts, totalBudgetMs } = resolved.value;
   return {
@@ -88,8 +94,8 @@ function curveOfControls(): PolicyDocument {
 
 export function StrategyTable() {
   return (
-    <Card title="Every strategy, with these numbers" aside={worldWords()}>
-      <div class="table-wrap" aria-busy={measured.isBusy.value}>
+    <Card title="All strategies with these settings" aside={inputText()}>
+      <div class="table-wrap" aria-busy={strategyQuery.isBusy.value}>
         <table class="table strategies">
           <thead>
             <tr>
@@ -107,7 +113,7 @@ export function StrategyTable() {
               <th scope="col" class="number">
                 Outlasts {formatDuration(outageMs.value)}
               </th>
-              <th scope="col">Use it</th>
+              <th scope="col">When to use it</th>
             </tr>
           </thead>
           <tbody>
@@ -115,28 +121,28 @@ export function StrategyTable() {
               <Row
                 key={row.name}
                 row={row}
-                measures={measured.value.value?.find(({ name }) => name === row.name)}
+                measures={strategyQuery.value.value?.find(({ name }) => name === row.name)}
               />
             ))}
           </tbody>
         </table>
       </div>
       <p class="faint table-note">
-        Herd peak: the fullest window, as share of the clients. Sum of waits: the mean, and where 90
-        % of the calls lie. Fairness: Jain's index over those sums, 1 is equal. A retry budget on
-        top is in System.
+        Herd peak: the arrivals in the fullest window, as a share of the clients. Sum of waits: the
+        mean, and the range of 90 % of the calls. Fairness: Jain's index over those sums; 1 means
+        all are equal. See System for a retry budget on top.
       </p>
-      {measured.problem.value !== "" && <p class="problem">{measured.problem.value}</p>}
+      {strategyQuery.problem.value !== "" && <p class="problem">{strategyQuery.problem.value}</p>}
     </Card>
   );
 }
 
-/** Of what is measured, whatever the controls say since. */
-function worldWords(): string {
-  const { question, value = [] } = measured.latest.value ?? {};
+/** Describes the input of the shown result, which can be older than the controls. */
+function inputText(): string {
+  const { input, value = [] } = strategyQuery.latest.value ?? {};
   const [first] = value;
-  if (first === undefined) return measured.isBusy.value ? "measuring…" : "";
-  return `${formatInteger(first.clients)} clients fail at once, windows of ${formatDuration(first.windowMs)}, seed ${question?.seed}`;
+  if (first === undefined) return strategyQuery.isBusy.value ? "measuring…" : "";
+  return `${formatInteger(first.clients)} clients fail at the same time, windows of ${formatDuration(first.windowMs)}, seed ${input?.seed}`;
 }
 
 interface RowProps {
@@ -149,7 +155,7 @@ function Row({ row, measures }: RowProps) {
     <tr>
       <th scope="row">{row.label}</th>
       <td class="formula">{row.formula}</td>
-      <td class="number">{measures === undefined ? "…" : percent(measures.peakShare)}</td>
+      <td class="number">{measures === undefined ? "…" : formatPercent(measures.peakShare)}</td>
       <td class="number">
         {measures === undefined ? "…" : formatDuration(Math.round(measures.meanMs))}
         {measures !== undefined && measures.highMs > measures.lowMs && (
@@ -159,7 +165,7 @@ function Row({ row, measures }: RowProps) {
         )}
       </td>
       <td class="number">{measures === undefined ? "…" : formatNumber(measures.fairness)}</td>
-      <td class="number">{measures === undefined ? "…" : percent(measures.coverage)}</td>
+      <td class="number">{measures === undefined ? "…" : formatPercent(measures.coverage)}</td>
       <td class="use">{row.use}</td>
     </tr>
   );

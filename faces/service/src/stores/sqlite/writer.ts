@@ -3,40 +3,40 @@
  * worker that wrote was slower). Each kind of item has a file of its own.
  */
 import type { Batch, CommitResult, NoteText } from "../../model/store.ts";
-import type { Author } from "./author.ts";
+import type { BatchContext } from "./batch-context.ts";
 import { claimWriter } from "./claim-writer.ts";
 import { createWriter } from "./create-writer.ts";
+import type { DestinationTable } from "./destination-table.ts";
 import { endWriter } from "./end-writer.ts";
-import type { Places } from "./places.ts";
 import type { Sql } from "./sql.ts";
 
 export function batchWriter(
   sql: Sql,
-  places: Places,
-  writeNote: (note: NoteText) => void,
+  destinations: DestinationTable,
+  writeDocument: (note: NoteText) => void,
 ): (batch: Batch) => CommitResult {
-  const create = createWriter(sql, places);
-  const { settle, cancel, wake } = endWriter(sql, places, (task, author) => {
-    if (task !== undefined) create({ task, fingerprint: null, claimVersion: null }, author);
+  const create = createWriter(sql, destinations);
+  const { settle, cancel, wake } = endWriter(sql, destinations, (task, context) => {
+    if (task !== undefined) create({ task, fingerprint: null, claimVersion: null }, context);
   });
-  const claim = claimWriter(sql, places);
+  const claim = claimWriter(sql, destinations);
 
   return (batch) => {
-    const author: Author = {
+    const context: BatchContext = {
       now: batch.now,
-      node: places.nodeNumber(batch.nodeId),
+      node: destinations.nodeNumber(batch.nodeId),
       refused: new Set(),
     };
     const result = {
-      destinations: batch.destinations.map((item) => places.write(item, author.refused)),
-      creates: batch.creates.map((item) => create(item, author)),
-      settles: batch.settles.map((item) => settle(item, author)),
-      cancels: batch.cancels.map((item) => cancel(item, author)),
-      wakes: batch.wakes.map((item) => wake(item, author.now)),
-      claims: batch.claims.map((item) => claim(item, author)),
+      destinations: batch.destinations.map((item) => destinations.write(item, context.refused)),
+      creates: batch.creates.map((item) => create(item, context)),
+      settles: batch.settles.map((item) => settle(item, context)),
+      cancels: batch.cancels.map((item) => cancel(item, context)),
+      wakes: batch.wakes.map((item) => wake(item, context.now)),
+      claims: batch.claims.map((item) => claim(item, context)),
     };
-    for (const note of batch.notes) writeNote(note);
-    places.flush();
+    for (const note of batch.notes) writeDocument(note);
+    destinations.flush();
     return result;
   };
 }
