@@ -1,5 +1,5 @@
 /**
- * Comparable: tells whether a guard case has exactly one correct result. Two events can happen at
+ * Comparable: decides whether a guard case has exactly one correct result. Two events can happen at
  * one instant in either order (a call arrives as a slot becomes free), and each face may choose the
  * order. Timeouts are coarse in the library. Cases that depend on either are skipped.
  */
