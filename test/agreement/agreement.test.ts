@@ -1,6 +1,6 @@
 /**
- * Agreement: one policy, one seed and one script of outcomes make the same attempts at the same
- * instants, and come to the same ending, in every face. A face joins by a row in the table.
+ * Agreement: checks that one policy, one seed and one script of outcomes give the same attempts at
+ * the same instants, and the same end, in every face. To add a face, add it to `FACES`.
  */
 import {
   type CallHistory,
@@ -30,7 +30,7 @@ interface Step {
   readonly tookMs: number;
 }
 
-/** What a face made of a script. Instants are in ms from the start. */
+/** A face's run of a script. Instants are in ms from the start. */
 interface Run {
   readonly attemptsAt: readonly number[];
   readonly ending: string;
@@ -38,24 +38,24 @@ interface Run {
 
 interface Face {
   readonly name: string;
-  /** No single wait is longer than this: a service renews its lease all the while. Default: none. */
+  /** Maximum wait. Long waits are slow, because a service renews its lease. Default: none. */
   readonly maxWaitMs?: number;
-  /** Default: 400. */
+  /** Number of random cases. Default: 400. */
   readonly runs?: number;
   run(document: PolicyDocument, seed: number, script: readonly Step[]): Promise<Run> | Run;
 }
 
 const START_AT = 1_700_000_000_000;
 
-/** Names the call, and with it the call's own stream of chance. */
+/** Names the call, and with it the random stream of the call. */
 const CALL_ID = "call-1";
 
-/** The last step is repeated. */
+/** The last step repeats. */
 function stepOf(script: readonly Step[], attempt: number): Step {
   return script[Math.min(attempt, script.length) - 1] as Step;
 }
 
-/** Decisions carried out by nothing but addition: what all faces are held to. */
+/** The reference for all faces: adds up the delays that `decide` returns. */
 const reference: Face = {
   name: "reference",
   run(document, seed, script) {
@@ -72,7 +72,7 @@ const reference: Face = {
       const history: CallHistory = { attempt, startedAt: START_AT, previousDelayMs };
       const decision = decide(policy, {}, history, outcome, OPEN_GATES, now, random);
       if (decision.kind === "stop") return { attemptsAt, ending: decision.reason };
-      if (decision.kind === "hold") throw new Error("no gate is shut in this script");
+      if (decision.kind === "hold") throw new Error("no gate is closed in this script");
       now += decision.delayMs;
       previousDelayMs = decision.ownDelayMs;
     }
@@ -119,7 +119,7 @@ const simulator: Face = {
   },
 };
 
-/** All guards off: what remains of the service is the policy, its rows and its schedule. */
+/** All guards off, so that only the policy, the store and the schedule decide. */
 const NO_GUARDS = JSON.stringify({ retryBudget: false, breaker: false, concurrency: false });
 
 const service: Face = {
@@ -178,7 +178,7 @@ const anyOutcome: fc.Arbitrary<Outcome> = fc.oneof(
   },
 );
 
-/** No attempt takes longer than every policy here leaves for one: timeouts are coarse by design. */
+/** Maximum duration of an attempt. Below every timeout, because timeouts are coarse by design. */
 const MAX_CALL_MS = 90;
 
 const anyScript = fc.array(
@@ -186,13 +186,13 @@ const anyScript = fc.array(
   { minLength: 1, maxLength: 12 },
 );
 
-/** Down for good, so that the policy itself has to end it. */
+/** The target stays down, so that the policy must end the call. */
 const anyPermanentFailure = fc.record({
   outcome: fc.constantFrom<Outcome>({ kind: "thrown" }, { kind: "status", status: 429 }),
   tookMs: fc.integer({ min: 0, max: MAX_CALL_MS }),
 });
 
-/** Any policy that leaves room for a call. A thousand attempts are no more telling than thirty. */
+/** Any policy with time for a call. Thirty attempts show as much as a thousand. */
 const anyPolicyWithTimeForACall = anyDocument.map((document): PolicyDocument => {
   const { delaysMs, maxAttempts = 5, minCallMs = 1, totalBudgetMs = 30_000 } = document;
   return {
@@ -235,7 +235,7 @@ describe.each(FACES)("$name", (face) => {
   const bounded = (policy: PolicyDocument) =>
     maxWaitMs === Number.POSITIVE_INFINITY ? policy : withShorterWaits(maxWaitMs, policy);
 
-  test("makes the reference's attempts at the reference's instants, and ends as it does", async () => {
+  test("makes the attempts of the reference at the same instants, with the same end", async () => {
     await fc.assert(
       fc.asyncProperty(anyCase, async ({ policy, seed, script }) => {
         const document = bounded(policy);
@@ -247,7 +247,7 @@ describe.each(FACES)("$name", (face) => {
     );
   });
 
-  test("waits as a seed has always made it wait", async () => {
+  test("makes four attempts for a fixed policy, seed and script", async () => {
     const policy = { maxAttempts: 4, initialDelayMs: 1000 };
     const script: readonly Step[] = [
       { outcome: { kind: "status", status: 503 }, tookMs: 10 },

@@ -1,21 +1,21 @@
 /**
- * Comparable: whether a guard case has one right answer. Two things may happen at one instant in
- * either order (a call arrives as a slot becomes free); which comes first is then up to the face. And
- * timeouts are coarse in the library. Cases in which that matters are left out.
+ * Comparable: decides whether a guard case has exactly one correct result. Two events can happen at
+ * one instant in either order (a call arrives as a slot becomes free), and each face may choose the
+ * order. Timeouts are coarse in the library. Cases that depend on either are skipped.
  */
 import type { PolicyDocument } from "@redrive/core";
 import { type GuardCase, MAX_CALL_MS } from "./guard-cases.ts";
 import type { GuardedRun, RunAttempt, RunEnd } from "./guarded-run.ts";
 import type { LibraryRun } from "./library-run.ts";
 
-/** `other`: what another face made of it, which may have sent hedges that the library did not. */
+/** `other` is the run of another face, which may have sent hedges that the library did not. */
 export function isComparable(given: GuardCase, run: LibraryRun, other: GuardedRun = run): boolean {
   return !hasTimeout(given, run) && !hasTie(given, run, other);
 }
 
 /**
- * The service finds out that a task's time is over only when it has a permit for it. If the throttle
- * refuses that permit, it rests for a second, which no call in a process would have made it do.
+ * The service notices that a task's time is over only when it gets a permit for the task. If the
+ * throttle refuses the permit, the service waits for a second. The library does not wait there.
  */
 export function hasExpiryUnderThrottle(given: GuardCase, { ends }: GuardedRun): boolean {
   const { rate } = given.document;
@@ -28,18 +28,18 @@ function isDeadline({ arrivals, document }: GuardCase, { call, at }: RunEnd): bo
   return at === (arrivals[call] ?? 0) + totalBudgetMs;
 }
 
-/** An attempt that starts so late that its call's budget cuts it off. */
+/** Whether an attempt starts so late that the total budget of its call ends it. */
 function hasTimeout({ arrivals, document }: GuardCase, { attempts }: GuardedRun): boolean {
   const { totalBudgetMs = 30_000 } = document.policy as PolicyDocument;
   return attempts.some(({ call, at }) => at + MAX_CALL_MS >= (arrivals[call] ?? 0) + totalBudgetMs);
 }
 
-/** Something that happens by itself, not because of something else at that instant. */
+/** An event that no other event of the same instant caused. */
 interface Cause {
   readonly at: number;
   readonly call: number;
   readonly kind: "arrival" | "end" | "due" | "hedge" | "deadline" | "wake";
-  /** What came first comes first again, if all causes of an instant are of one kind. */
+  /** Orders the causes of one instant if all have the same kind. */
   readonly order: number;
 }
 
@@ -51,7 +51,7 @@ function hasTie(given: GuardCase, run: LibraryRun, other: GuardedRun): boolean {
   return [...byInstant.values()].some(isTie);
 }
 
-/** Causes of one kind are taken in the order of their calls everywhere, if they came about in it. */
+/** Every face handles causes of one kind by call number, if they arose in that order. */
 function isTie(causes: readonly Cause[]): boolean {
   const sorted = causes.toSorted((a, b) => a.order - b.order || a.call - b.call);
   return (
@@ -76,13 +76,18 @@ function causesOf(given: GuardCase, { attempts, ends, retries }: LibraryRun): Ca
   const endInstants = new Set(attempts.map(endOf));
   return [
     ...hedgesOf({ attempts, ends }),
-    // Guards whose instant has come let several go, in the order of the queue.
+    // When a guard ends its hold, several calls leave the queue in order.
     ...attempts
       .filter(({ at, dueAt }) => at > dueAt && !endInstants.has(at))
       .map(({ at }): Cause => ({ at, call: 0, kind: "wake", order: 0 })),
     ...arrivals.map((at, call): Cause => ({ at, call, kind: "arrival", order: 0 })),
     ...attempts.map(
-      (one): Cause => ({ at: endOf(one), call: one.call, kind: "end", order: one.at }),
+      (attempt): Cause => ({
+        at: endOf(attempt),
+        call: attempt.call,
+        kind: "end",
+        order: attempt.at,
+      }),
     ),
     ...retries.map(
       ({ call, dueAt, decidedAt }): Cause => ({ at: dueAt, call, kind: "due", order: decidedAt }),

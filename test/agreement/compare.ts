@@ -1,7 +1,4 @@
-/**
- * Compare: the documents that the faces are compared on, and the comparison of the service with the
- * library.
- */
+/** Compare: the cases that all faces run, and the comparison of the service with the library. */
 import { expect } from "vitest";
 import type { Store } from "../../faces/service/src/model/store.ts";
 import { hasExpiryUnderThrottle, isComparable } from "./comparable.ts";
@@ -11,7 +8,7 @@ import { type LibraryRun, runLibrary } from "./library-run.ts";
 import { runService } from "./service-run.ts";
 import { runSimulator } from "./simulator-run.ts";
 
-/** Documents that every face is compared on. */
+/** Number of documents that every face must agree on. */
 export const DOCUMENTS = 1000;
 
 export const { REDRIVE_SEED } = process.env;
@@ -21,7 +18,7 @@ function* seeds(): Generator<number> {
   else for (let seed = 1; ; seed++) yield seed;
 }
 
-/** The first so many cases that have one right answer, with what the library makes of them. */
+/** Yields the first `count` cases that pass `isIncluded`, with the library's run of each. */
 export async function* comparableCases(
   count: number,
   change: (given: GuardCase) => GuardCase,
@@ -41,7 +38,7 @@ export const unchanged = (given: GuardCase) => given;
 export const hasOneResult = (given: GuardCase, library: LibraryRun) =>
   isComparable(given, library, runSimulator(given));
 
-/** The service always waits, and refuses hedges (decision 0010). */
+/** The service always waits, and rejects hedges (decision 0010). */
 const asServiceRunsIt = (given: GuardCase): GuardCase => ({
   ...given,
   patience: "wait",
@@ -54,7 +51,7 @@ const hasOneResultInService = (given: GuardCase, library: LibraryRun) =>
 export const resultOf = ({ attempts, ends }: GuardedRun): GuardedRun => ({ attempts, ends });
 export const replay = ({ seed }: GuardCase) => `replay it with REDRIVE_SEED=${seed}`;
 
-/** A task whose time runs out while it is held ends when its lane is next served: never earlier. */
+/** A held task whose time runs out ends when its lane is next served, never earlier. */
 function withLateEnds(service: GuardedRun, library: GuardedRun): GuardedRun {
   const isLate = (own: RunEnd, other: RunEnd) =>
     own.reason === other.reason && own.at >= other.at && ["budget", "held"].includes(own.reason);

@@ -1,6 +1,6 @@
 /**
- * Guard cases: random destination documents with random traffic, each from one seed. Every guard
- * occurs alone and in pairs, with both kinds of patience.
+ * Guard cases: random destination documents with random traffic, one per seed. Every guard occurs
+ * alone and in pairs, with both values of `patience`.
  */
 import {
   type ConcurrencyOptions,
@@ -24,15 +24,15 @@ export interface GuardCase {
   readonly seed: number;
   readonly document: DestinationDocument;
   readonly patience: Patience;
-  /** When each call arrives, in whole ms from the start; ascending. */
+  /** When each call arrives, in whole ms from the start, ascending. */
   readonly arrivals: readonly number[];
   outcomeOf(call: number, attempt: number, copy: number): ScriptedEnd;
 }
 
-/** No attempt takes longer. Timeouts are coarse in the library, so none may be reached. */
+/** Maximum duration of an attempt. No attempt times out: timeouts are coarse in the library. */
 export const MAX_CALL_MS = 90;
 
-/** Draws from a stream, by what is wanted. */
+/** Draws values from a random stream. */
 interface Draws {
   integer(min: number, max: number): number;
   oneOf<T>(...values: readonly T[]): T;
@@ -77,7 +77,7 @@ const GUARDS: Readonly<Record<string, (draws: Draws) => DestinationDocument>> = 
 
 const NAMES = Object.keys(GUARDS);
 
-/** Alone, then every pair, then again: the seed chooses the numbers. */
+/** Each guard alone and in every pair. Seeds cycle through them and draw the numbers. */
 const COMBINATIONS: readonly (readonly string[])[] = NAMES.flatMap((one, index) => [
   [one],
   ...NAMES.slice(index + 1).map((other) => [one, other]),
@@ -101,7 +101,7 @@ function concurrencyOf({ integer, oneOf, happens }: Draws): Partial<ConcurrencyO
   };
 }
 
-/** Parts of `rate` from two guards are one part. */
+/** Merges two documents, including the fields of `rate`. */
 function merged(one: DestinationDocument, other: DestinationDocument): DestinationDocument {
   const rate = one.rate && other.rate ? { rate: { ...one.rate, ...other.rate } } : {};
   return { ...one, ...other, ...rate };
@@ -116,12 +116,12 @@ function policyOf({ integer, oneOf }: Draws): PolicyDocument {
     jitterType: oneOf("FULL", "EQUAL", "NONE", "DECORRELATED"),
     totalBudgetMs: integer(2500, 15_000),
     attemptTimeoutMs: 2000,
-    // Longer than any attempt, so that the observed median never decides.
+    // Longer than any attempt, so that the observed median has no effect.
     minCallMs: MAX_CALL_MS + 1,
   };
 }
 
-/** Some at once, some in a trickle. */
+/** Bursts and single calls. */
 function arrivalsOf({ integer, happens }: Draws): readonly number[] {
   const arrivals: number[] = [];
   let at = integer(0, 50);
@@ -137,7 +137,7 @@ export function guardCase(seed: number): GuardCase {
   const draws = drawsOf(seededRandom(seed).fork("case"));
   const names = COMBINATIONS[seed % COMBINATIONS.length] ?? [];
   const [first = {}, second = {}] = names.map((name) => GUARDS[name]?.(draws) ?? {});
-  // A guard that is on by default is off unless the case is about it.
+  // Guards that are on by default are off unless the case tests them.
   const off = {
     retryBudget: false,
     breaker: false,
@@ -146,7 +146,7 @@ export function guardCase(seed: number): GuardCase {
   } as const;
   const document = { ...off, ...merged(first, second), policy: policyOf(draws) };
   const failures = draws.oneOf(0.1, 0.4, 0.8);
-  // An outage in the middle of the calls.
+  // The calls during an outage.
   const downFrom = draws.integer(0, 40);
   const downTo = downFrom + draws.integer(0, 20);
   return {

@@ -1,6 +1,6 @@
 /**
- * Table. These are the guards that the library and the simulator once treated differently, each with
- * 1,000 calls. The columns are equal now.
+ * Guard pairs: pairs of guards that the library and the simulator once treated differently, each
+ * with 1,000 calls. Both faces now let the same number of calls succeed.
  */
 import { type DestinationDocument, seededRandom } from "@redrive/core";
 import { describe, expect, test } from "vitest";
@@ -13,8 +13,8 @@ import { runSimulator } from "./simulator-run.ts";
 
 const OFF = { retryBudget: false, breaker: false, concurrency: false } as const;
 /**
- * Arrivals, ends and retries of a call fall on different residues of 16 ms, so that no two kinds of
- * events meet at one instant: which of them comes first would be up to the face.
+ * Arrivals, ends and retries have different remainders modulo 16 ms. Two kinds of events therefore
+ * never share an instant, where each face could choose the order.
  */
 const STEP_MS = 16;
 const POLICY = {
@@ -24,7 +24,7 @@ const POLICY = {
   totalBudgetMs: 60_000,
 } as const;
 
-/** A call every `gapMs` on average, to a server that fails now and then. */
+/** One call every `gapMs` on average, to a server that fails a share of them. */
 function traffic(document: DestinationDocument, gapMs: number, failures = 0.1): GuardCase {
   const random = seededRandom("table").fork("arrivals");
   let at = 0;
@@ -75,14 +75,14 @@ describe("1,000 calls", () => {
   });
 });
 
-/** How many calls were sent, refused and held at the instant at which all of them came. */
+/** Number of calls that were sent, refused and held at the instant of their arrival. */
 function atOnce({ attempts, ends }: GuardedRun) {
   const sent = attempts.filter(({ at }) => at === 0).length;
   const refused = ends.filter(({ at }) => at === 0).length;
   return { sent, refused, held: 40 - sent - refused };
 }
 
-test("a rate of 4 and a throttle send 4 of 40 calls at one instant and hold the rest, in every face", async () => {
+test("every face with a rate of 4 and a throttle sends 4 of 40 simultaneous calls and holds the rest", async () => {
   const given: GuardCase = {
     ...traffic({ rate: { perSecond: 4, throttle: true } }, 1),
     arrivals: Array.from({ length: 40 }, () => 0),

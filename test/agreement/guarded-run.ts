@@ -1,11 +1,11 @@
-/** Guarded run: what one face made of a guard case, in a form that can be compared. */
+/** Guarded run: the comparable result of one face for a guard case. */
 import type { HoldReason } from "@redrive/core";
 
 export interface RunAttempt {
   readonly call: number;
   readonly attempt: number;
   readonly copy: number;
-  /** When it was due, and when it was sent; ms from the start. */
+  /** When it was due and when it was sent, in ms from the start. */
   readonly dueAt: number;
   readonly at: number;
   /** The guard that held it last; absent if it was sent when due. */
@@ -16,11 +16,11 @@ export interface RunEnd {
   readonly call: number;
   readonly at: number;
   readonly reason: string;
-  /** The guard that held it, for the reason `held`. */
+  /** The guard that held the call, if the reason is `held`. */
   readonly by?: HoldReason;
 }
 
-/** A retry was decided at one instant, and due at another. */
+/** When a retry was decided, and when it was due. */
 export interface RunRetry {
   readonly call: number;
   readonly decidedAt: number;

@@ -1,4 +1,4 @@
-/** Agreement with guards on, for the service on its SQLite store. See `guards.test.ts`. */
+/** Agreement with guards on, for the service with its SQLite store. See `guards.test.ts`. */
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,10 +6,10 @@ import { expect, test } from "vitest";
 import { sqliteStore } from "../../faces/service/src/stores/sqlite/sqlite-store.ts";
 import { compareService, DOCUMENTS, REDRIVE_SEED } from "./compare.ts";
 
-/** Nothing is killed here, so the files need not survive anything: memory is as good as a disk. */
+/** No process is killed here, so the files can be in memory. */
 const FOLDER = existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
 
-test(`the service on SQLite makes what the library makes of ${DOCUMENTS} documents`, async () => {
+test(`the service on SQLite matches the library for ${DOCUMENTS} documents`, async () => {
   const folder = mkdtempSync(join(FOLDER, "redrive-agreement-"));
   let files = 0;
   try {

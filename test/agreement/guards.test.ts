@@ -1,8 +1,8 @@
 /**
- * Agreement with guards on, over all faces. One document, one seed and the same traffic make the
- * same attempts, holds and refusals, for the same reasons, at the same instants, in the library, in
- * the simulator and in the service. docs/guards.md lists where the service differs; `compare.ts`
- * asserts it. A failing document is replayed by its seed, with REDRIVE_SEED=123 before the command.
+ * Agreement with guards on, for all faces. One document, one seed and the same traffic give the
+ * same attempts, holds and refusals, for the same reasons and at the same instants, in the library,
+ * the simulator and the service. docs/guards.md lists where the service differs, and `compare.ts`
+ * asserts it. To replay a failing document, put REDRIVE_SEED=123 before the command.
  */
 import { Admission, enterThrottle, takeRate } from "@redrive/core";
 import { describe, expect, test } from "vitest";
@@ -22,7 +22,7 @@ import { guardCase } from "./guard-cases.ts";
 import { runLibrary } from "./library-run.ts";
 import { runSimulator } from "./simulator-run.ts";
 
-test(`the simulator makes what the library makes of ${DOCUMENTS} documents`, async () => {
+test(`the simulator matches the library for ${DOCUMENTS} documents`, async () => {
   const reasons = new Set<string>();
   const holds = new Set<string>();
   for await (const { given, library } of comparableCases(DOCUMENTS, unchanged, hasOneResult)) {
@@ -31,7 +31,7 @@ test(`the simulator makes what the library makes of ${DOCUMENTS} documents`, asy
     for (const { heldBy } of library.attempts) if (heldBy) holds.add(heldBy);
   }
   if (REDRIVE_SEED !== undefined) return;
-  // The documents are worth something: every guard has held and every refusal has happened.
+  // The documents cover enough: every guard held a call, and every refusal happened.
   expect([...holds].toSorted()).toEqual([
     "circuit-open",
     "concurrency",
@@ -45,11 +45,11 @@ test(`the simulator makes what the library makes of ${DOCUMENTS} documents`, asy
   }
 });
 
-test(`the service on its memory store makes what the library makes of ${DOCUMENTS} documents`, async () => {
+test(`the service on its memory store matches the library for ${DOCUMENTS} documents`, async () => {
   await compareService(DOCUMENTS, memoryStore);
 });
 
-/** Runs `fn` with another way to enter the guards, in the library alone. */
+/** Runs `fn`, the library's run, with another `Admission.enter`. */
 async function withEnter<T>(enter: Admission["enter"], fn: () => Promise<T>): Promise<T> {
   const { enter: original } = Admission.prototype;
   Admission.prototype.enter = enter;
@@ -60,42 +60,45 @@ async function withEnter<T>(enter: Admission["enter"], fn: () => Promise<T>): Pr
   }
 }
 
-// skipped: a single document is replayed, and mutants need many
-describe.skipIf(REDRIVE_SEED !== undefined)("a face that swaps two guards is caught", () => {
-  const { enter } = Admission.prototype;
+// skipped: a replay runs a single document, and mutants need many
+describe.skipIf(REDRIVE_SEED !== undefined)(
+  "the comparison finds a face that swaps two guards",
+  () => {
+    const { enter } = Admission.prototype;
 
-  const mutants: readonly (readonly [string, Admission["enter"]])[] = [
-    [
-      "the throttle is drawn before the rate and the slots are asked",
-      function (this: Admission, applicant, breaker, now) {
-        const { throttle } = this.guards;
-        const refused = throttle && this.check(applicant, breaker, now) !== undefined;
-        // Half the calls that are held anyway are refused, and count as requests.
-        if (refused) enterThrottle(throttle, now, 0.5);
-        return enter.call(this, applicant, breaker, now);
-      },
-    ],
-    [
-      "the rate is taken before the slots are asked",
-      function (this: Admission, applicant, breaker, now) {
-        const { rate, concurrency } = this.guards;
-        if (rate && concurrency && !hasSlot(concurrency, applicant.kind !== "first")) {
-          takeRate(rate, now);
-        }
-        return enter.call(this, applicant, breaker, now);
-      },
-    ],
-  ];
+    const mutants: readonly (readonly [string, Admission["enter"]])[] = [
+      [
+        "the throttle draws before the rate and the slots are checked",
+        function (this: Admission, applicant, breaker, now) {
+          const { throttle } = this.guards;
+          const refused = throttle && this.check(applicant, breaker, now) !== undefined;
+          // Half of the held calls are refused and count as requests.
+          if (refused) enterThrottle(throttle, now, 0.5);
+          return enter.call(this, applicant, breaker, now);
+        },
+      ],
+      [
+        "the rate is taken before the slots are checked",
+        function (this: Admission, applicant, breaker, now) {
+          const { rate, concurrency } = this.guards;
+          if (rate && concurrency && !hasSlot(concurrency, applicant.kind !== "first")) {
+            takeRate(rate, now);
+          }
+          return enter.call(this, applicant, breaker, now);
+        },
+      ],
+    ];
 
-  test.each(mutants)("%s", async (_, mutant) => {
-    let caught = 0;
-    for (let seed = 1; seed <= 400; seed++) {
-      const given = guardCase(seed);
-      const library = await withEnter(mutant, () => runLibrary(given));
-      if (!hasOneResult(given, library)) continue;
-      const same = JSON.stringify(runSimulator(given)) === JSON.stringify(resultOf(library));
-      if (!same) caught++;
-    }
-    expect(caught).toBeGreaterThan(0);
-  });
-});
+    test.each(mutants)("%s", async (_, mutant) => {
+      let caught = 0;
+      for (let seed = 1; seed <= 400; seed++) {
+        const given = guardCase(seed);
+        const library = await withEnter(mutant, () => runLibrary(given));
+        if (!hasOneResult(given, library)) continue;
+        const same = JSON.stringify(runSimulator(given)) === JSON.stringify(resultOf(library));
+        if (!same) caught++;
+      }
+      expect(caught).toBeGreaterThan(0);
+    });
+  },
+);

@@ -1,4 +1,4 @@
-/** Library run: a guard case through `destination().run` on a virtual clock. */
+/** Library run: runs a guard case through `destination().run` on a virtual clock. */
 import {
   type HoldReason,
   type Outcome,
@@ -19,7 +19,7 @@ import {
 export const START_AT = 1_700_000_000_000;
 export const NAME = "shop";
 
-/** Also tells of every retry that was decided, sent or not. */
+/** Also contains every retry that was decided, sent or not. */
 export interface LibraryRun extends GuardedRun {
   readonly retries: readonly RunRetry[];
 }
@@ -39,7 +39,7 @@ export async function runLibrary(given: GuardCase): Promise<LibraryRun> {
   });
   const calls = given.arrivals.map(async (arrival, call) => {
     await clock.sleep(arrival);
-    // What else falls on this instant comes first, as in the simulator.
+    // Other events of this instant run first, as in the simulator.
     await clock.sleep(0);
     const idempotencyKey = keyOf(call);
     return shop
@@ -90,7 +90,7 @@ export function keyOf(call: number): string {
   return `call-${call}`;
 }
 
-/** The library tells when a hold begins; which guard held last is known to the queue alone. */
+/** The library reports when a hold begins. Only the queue knows which guard held the call last. */
 function recordHolds() {
   const latest = new Map<string, HoldReason>();
   const { remove } = WaitingCalls.prototype;

@@ -1,4 +1,4 @@
-/** Service run: a guard case through the service's engine on a virtual clock. */
+/** Service run: runs a guard case through the service's engine on a virtual clock. */
 import { type DestinationDocument, type Random, seededRandom, virtualClock } from "@redrive/core";
 import { notStarted } from "../../faces/service/src/deliver/attempt-result.ts";
 import { Engine } from "../../faces/service/src/engine/engine.ts";
@@ -26,7 +26,7 @@ export async function runService(given: GuardCase, store: Store): Promise<Guarde
     store,
     nodeId: "node-1",
     claimAheadMs: 0,
-    // The budget of the whole service is on by default; this is about one destination.
+    // The budget for all destinations is on by default. This case tests one destination.
     retryBudget: false,
     deliver: ({ taskId, attemptNumber }, _, done) => {
       const { outcome, durationMs } = given.outcomeOf(callOf(taskId), attemptNumber, 0);
@@ -81,12 +81,12 @@ function callOf(taskId: string): number {
   return Number(taskId.split("-")[1]);
 }
 
-/** Decision 0010: the service refuses hedges. */
+/** The service rejects hedges (decision 0010). */
 function withoutHedge({ hedge: _, ...document }: DestinationDocument): DestinationDocument {
   return document;
 }
 
-/** The streams that the library names: one of the destination's guards, one of each call. */
+/** The same random streams as in the library: one for the destination's guards, one per call. */
 function streamsOf(seed: number): Random {
   const shop = seededRandom(seed).fork(NAME);
   return {

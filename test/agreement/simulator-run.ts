@@ -1,4 +1,4 @@
-/** Simulator run: a guard case through the simulator's general engine, with a scripted server. */
+/** Simulator run: runs a guard case through the simulator's general engine. */
 import { seededRandom } from "@redrive/core";
 import { simulateCalls } from "@redrive/simulator";
 import type { GuardCase } from "./guard-cases.ts";

@@ -1,6 +1,7 @@
 /**
- * One layer per hop: three real services in a chain, each with retries on. With the leaf down it is
- * called three times, not 27, and nobody works past the deadline of the first caller.
+ * One retrying layer per chain: three real services call each other, all with retries on. If the
+ * leaf is down, it is called three times instead of 27, and no service works past the first
+ * caller's deadline.
  */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -9,7 +10,7 @@ import { afterEach, describe, expect, test } from "vitest";
 
 interface Hop {
   readonly origin: string;
-  /** What arrived: how much time the caller said was left, and which attempt it was. */
+  /** The headers of each request: the remaining time and the attempt number. */
   readonly remainingMs: number[];
   readonly attempts: (string | undefined)[];
 }
@@ -22,7 +23,7 @@ afterEach(async () => {
   }
 });
 
-/** A service that answers as `serve` does: with a status, or never. */
+/** A service that responds with the status from `serve`, which may never resolve. */
 async function hop(serve: () => Promise<number> | number): Promise<Hop> {
   const remainingMs: number[] = [];
   const attempts: (string | undefined)[] = [];
@@ -30,8 +31,8 @@ async function hop(serve: () => Promise<number> | number): Promise<Hop> {
     const { headers } = request;
     remainingMs.push(Number(headers["redrive-remaining-ms"]));
     attempts.push(headers["redrive-attempt"]?.toString());
-    const answer = (status: number) => void response.writeHead(status).end();
-    void incoming(headers, async () => serve()).then(answer, () => answer(502));
+    const respond = (status: number) => void response.writeHead(status).end();
+    void incoming(headers, async () => serve()).then(respond, () => respond(502));
   });
   servers.push(server);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -62,13 +63,13 @@ describe("with the leaf down", () => {
     expect(yields.every((event) => event.type === "yield" && event.to === "caller")).toBe(true);
   });
 
-  test('nested: "retry" brings the old behaviour back', async () => {
+  test('nested: "retry" makes every layer retry: 27 calls', async () => {
     const { call, last } = await chain({ nested: "retry" }, () => 503);
     await call();
     expect(last.attempts).toHaveLength(27);
   });
 
-  test("a leaf that recovers is reached by the outermost layer", async () => {
+  test("the outermost layer reaches a leaf that recovers", async () => {
     let calls = 0;
     const { call, last } = await chain({}, () => (++calls < 3 ? 503 : 200));
     expect((await call()).status).toBe(200);
@@ -77,7 +78,7 @@ describe("with the leaf down", () => {
 });
 
 describe("the deadline", () => {
-  test("only shrinks from hop to hop, and from attempt to attempt", async () => {
+  test("shrinks from hop to hop and from attempt to attempt", async () => {
     const policy = { totalBudgetMs: 5000, initialDelayMs: 20, jitterType: "NONE" } as const;
     const { call, first, second, last } = await chain(policy, () => 503);
     await call();
@@ -92,23 +93,23 @@ describe("the deadline", () => {
   });
 
   test("of the first caller ends the call to the leaf", async () => {
-    // Time enough to reach the leaf also where eight others want the processor.
+    // Enough time to reach the leaf on a machine that also runs eight other processes.
     const totalBudgetMs = 2000;
     const ends: number[] = [];
     const silent = () => new Promise<number>(() => undefined);
     const { first, second, last, http } = await chain({ totalBudgetMs: 60_000 }, silent);
     const startedMs = performance.now();
-    const bare = new Promise<number>((resolve) => {
+    const plainTimer = new Promise<number>((resolve) => {
       setTimeout(() => resolve(performance.now() - startedMs), totalBudgetMs);
     });
     const call = http(first.origin, { redrive: { totalBudgetMs, maxAttempts: 2 } });
     await call.then(
-      () => expect.unreachable("the leaf never answers"),
+      () => expect.unreachable("the leaf never responds"),
       () => ends.push(performance.now() - startedMs),
     );
     expect(ends[0]).toBeGreaterThanOrEqual(totalBudgetMs - 1);
-    // One sixteenth later than a bare timer of this very run at most, and room for a busy machine.
-    expect(ends[0]).toBeLessThan((await bare) + totalBudgetMs / 2);
+    // At most one sixteenth later than a plain timer of the same run, plus room for a busy machine.
+    expect(ends[0]).toBeLessThan((await plainTimer) + totalBudgetMs / 2);
     for (const { remainingMs } of [first, second, last]) {
       expect(remainingMs).toHaveLength(1);
       expect(remainingMs[0]).toBeLessThanOrEqual(totalBudgetMs);
@@ -116,7 +117,7 @@ describe("the deadline", () => {
   });
 });
 
-describe("the headers of others are understood", () => {
+describe("reads the retry headers of other clients", () => {
   test.each([
     ["an AWS SDK", { "amz-sdk-request": "attempt=1; max=3" }],
     ["gRPC", { "grpc-previous-rpc-attempts": "1" }],
@@ -128,7 +129,7 @@ describe("the headers of others are understood", () => {
     expect(last.attempts).toHaveLength(1);
   });
 
-  test("and a caller that says nothing leaves retrying to the first service", async () => {
+  test("the first service retries if the caller sends no retry header", async () => {
     const { first, last } = await chain({}, () => 503);
     await fetch(first.origin);
     expect(first.attempts).toHaveLength(1);

@@ -1,7 +1,7 @@
 /**
- * What the errors of common clients mean to `retry` and to a destination. The real packages throw
- * them, with their own retries off, at real servers on loopback. No test waits: a planned retry is
- * read from its event, and the call is aborted there.
+ * Client errors: how `retry` and a destination classify the errors of common clients. The real
+ * packages throw them, with their own retries off, against real servers on loopback. No test waits:
+ * it reads the planned retry from the event and aborts the call.
  */
 // needs: postgres
 import { GetCallerIdentityCommand, STSClient } from "@aws-sdk/client-sts";
@@ -29,7 +29,7 @@ afterEach(async () => {
 
 type Operation = () => Promise<unknown>;
 
-/** How an attempt ends in the eyes of `retry`: what it plans, or why it gives up. */
+/** What `retry` does after the first attempt: the retry it plans, or the reason to give up. */
 type Plan =
   | {
       readonly delayMs: number;
@@ -40,13 +40,13 @@ type Plan =
 
 const POLICY = { jitterType: "NONE", initialDelayMs: 100, totalBudgetMs: 3_600_000 } as const;
 
-/** Runs `run` until its first plan and gives up there. */
+/** Runs `run` until it plans a retry or gives up, and aborts it there. */
 async function planOf(run: (options: RunOptions<unknown>) => Promise<unknown>): Promise<Plan> {
   const controller = new AbortController();
   const events: CallEvent[] = [];
   const onEvent = (event: CallEvent) => {
     events.push(event);
-    if (event.type === "retry") controller.abort(new Error("seen enough"));
+    if (event.type === "retry") controller.abort(new Error("the plan is known"));
   };
   await run({ signal: controller.signal, onEvent }).then(
     () => expect.unreachable("the call must fail"),
@@ -63,19 +63,19 @@ async function planOf(run: (options: RunOptions<unknown>) => Promise<unknown>): 
 
 async function expectPlan(operation: Operation, expected: Plan): Promise<void> {
   expect(await planOf((options) => retry(operation, { ...POLICY, ...options }))).toEqual(expected);
-  const shop = destination("place", { policy: POLICY, retryBudget: false });
+  const shop = destination("shop", { policy: POLICY, retryBudget: false });
   expect(await planOf((options) => shop.run(operation, options))).toEqual(expected);
 }
 
-async function serverWith(answer: ScriptedResponse): Promise<ScriptedServer> {
-  const server = await scriptedServer(script(answer));
+async function serverWith(response: ScriptedResponse): Promise<ScriptedServer> {
+  const server = await scriptedServer(script(response));
   closers.push(() => server.close());
   return server;
 }
 
 const CREDENTIALS = { accessKeyId: "id", secretAccessKey: "secret" };
 
-/** Each client, calling an address with its own retries off. */
+/** Each client calls an address with its own retries off. */
 const clients: Readonly<
   Record<string, (origin: string, signal?: AbortSignal) => Promise<unknown>>
 > = {
@@ -100,8 +100,8 @@ const clients: Readonly<
   },
 };
 
-const inAnHour = new Date(Math.ceil(Date.now() / 1000) * 1000 + 1_800_000);
-const halfAMinuteBefore = new Date(inAnHour.getTime() - 30_000);
+const inHalfAnHour = new Date(Math.ceil(Date.now() / 1000) * 1000 + 1_800_000);
+const halfAMinuteBefore = new Date(inHalfAnHour.getTime() - 30_000);
 
 const responses: readonly (readonly [string, ScriptedResponse, Plan])[] = [
   [
@@ -115,10 +115,10 @@ const responses: readonly (readonly [string, ScriptedResponse, Plan])[] = [
     { delayMs: 7000, source: "retry-after", verdict: "throttled" },
   ],
   [
-    "503 with an HTTP-date, read against the answer's own Date",
+    "503 with an HTTP-date, relative to the response's own Date",
     {
       status: 503,
-      headers: { "Retry-After": inAnHour.toUTCString(), Date: halfAMinuteBefore.toUTCString() },
+      headers: { "Retry-After": inHalfAnHour.toUTCString(), Date: halfAMinuteBefore.toUTCString() },
     },
     { delayMs: 30_000, source: "retry-after", verdict: "transient" },
   ],
@@ -128,7 +128,7 @@ const responses: readonly (readonly [string, ScriptedResponse, Plan])[] = [
     { delayMs: 1500, source: "retry-after", verdict: "throttled" },
   ],
   [
-    "503 with an illegal Retry-After",
+    "503 with an invalid Retry-After",
     { status: 503, headers: { "Retry-After": "soon" } },
     { delayMs: 100, source: "policy", verdict: "transient" },
   ],
@@ -144,8 +144,8 @@ const responses: readonly (readonly [string, ScriptedResponse, Plan])[] = [
 describe.each(Object.keys(clients))("%s", (name) => {
   const call = clients[name]!;
 
-  test.each(responses)("%s", async (_, answer, expected) => {
-    const { origin } = await serverWith(answer);
+  test.each(responses)("%s", async (_, response, expected) => {
+    const { origin } = await serverWith(response);
     await expectPlan(() => call(origin), expected);
   });
 
@@ -157,7 +157,7 @@ describe.each(Object.keys(clients))("%s", (name) => {
   });
 });
 
-describe("an attempt that its own signal aborts is not repeated", () => {
+describe("an attempt that its own signal aborts is not retried", () => {
   test.each(["axios", "got", "ky", "undici", "aws"])("%s", async (name) => {
     const server = await scriptedServer(() => undefined);
     closers.push(() => server.close());
@@ -176,7 +176,7 @@ describe("AWS errors that say more than their status", () => {
   test.each([
     ["Throttling", { delayMs: 100, source: "policy", verdict: "throttled" }],
     ["TooManyRequestsException", { delayMs: 100, source: "policy", verdict: "throttled" }],
-    // Modeled by the client with an empty `$retryable`.
+    // The client models this error with an empty `$retryable`.
     ["IDPCommunicationError", { delayMs: 100, source: "policy", verdict: "transient" }],
     ["ValidationError", { reason: "not-retryable", verdict: "terminal" }],
   ] as const)("%s with status 400", async (code, expected) => {

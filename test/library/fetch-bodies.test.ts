@@ -1,6 +1,6 @@
 /**
- * Bodies on the wire: through 503 then 200 a real server receives the same bytes twice, or exactly
- * one request; never an empty one.
+ * Bodies on the wire: if a real server responds with 503 and then 200, it receives the same bytes
+ * twice or exactly one request. It never receives an empty body.
  */
 import { Readable } from "node:stream";
 import { createFetch, type RedriveInit } from "redrive";
@@ -25,7 +25,7 @@ function form(): FormData {
   return data;
 }
 
-describe("a body that can be repeated arrives whole, twice", () => {
+describe("a replayable body arrives completely, twice", () => {
   const bodies: readonly [string, () => RedriveInit["body"], string | undefined][] = [
     ["text", () => "text ✓", "text ✓"],
     ["bytes", () => new TextEncoder().encode("bytes"), "bytes"],
@@ -33,7 +33,7 @@ describe("a body that can be repeated arrives whole, twice", () => {
     ["a Blob", () => new Blob(["blob"], { type: "text/x" }), "blob"],
     ["search parameters", () => new URLSearchParams({ q: "a b" }), "q=a+b"],
     ["a form", form, undefined],
-    ["a factory of streams", () => () => new Blob(["fresh"]).stream(), "fresh"],
+    ["a function that creates streams", () => () => new Blob(["fresh"]).stream(), "fresh"],
   ];
   test.each(bodies)("%s", async (_, make, text) => {
     const response = await put({ body: make() });
@@ -60,16 +60,16 @@ describe("a body that can be repeated arrives whole, twice", () => {
     expect(server.received.map(({ headers }) => headers["x-mine"])).toEqual(["1", "1"]);
   });
 
-  test("a Request whose body does not come is no match for an abort", async () => {
+  test("an abort ends a call whose Request body never arrives", async () => {
     const controller = new AbortController();
-    const reason = new Error("enough");
-    let isRead = () => {};
+    const reason = new Error("canceled");
+    let onRead = () => {};
     const reading = new Promise<void>((resolve) => {
-      isRead = resolve;
+      onRead = resolve;
     });
     const body = new ReadableStream({
       pull: () => {
-        isRead();
+        onRead();
         return new Promise(() => undefined);
       },
     });
@@ -80,28 +80,28 @@ describe("a body that can be repeated arrives whole, twice", () => {
     await expect(call).rejects.toBe(reason);
   });
 
-  test("a buffer that its owner reuses during the wait", async () => {
+  test("a buffer that the caller reuses during the wait", async () => {
     const bytes = new TextEncoder().encode("original");
-    let answered: () => void = () => undefined;
-    const isAnswered = new Promise<void>((resolve) => {
-      answered = resolve;
+    let onRetry: () => void = () => undefined;
+    const retryPlanned = new Promise<void>((resolve) => {
+      onRetry = resolve;
     });
     const redrive = {
       initialDelayMs: 20,
       jitterType: "NONE",
-      onEvent: (event: { type: string }) => event.type === "retry" && answered(),
+      onEvent: (event: { type: string }) => event.type === "retry" && onRetry(),
     } as const;
     const call = put({
       body: bytes,
       redrive: { ...redrive, onEvent: (e) => void redrive.onEvent(e) },
     });
-    await isAnswered;
+    await retryPlanned;
     bytes.fill(0);
     await call;
     expect(server.received.map(({ body }) => body.toString())).toEqual(["original", "original"]);
   });
 
-  test("no body stays none", async () => {
+  test("a request without a body stays without one", async () => {
     await http(`${server.origin}/item`);
     expect(server.received.map(({ method, body }) => `${method} ${body.length}`)).toEqual([
       "GET 0",
@@ -110,10 +110,10 @@ describe("a body that can be repeated arrives whole, twice", () => {
   });
 });
 
-describe("a body that cannot be repeated is sent exactly once", () => {
+describe("a body that cannot be replayed is sent exactly once", () => {
   test.each([
     ["a stream", () => new Blob(["streamed"]).stream()],
-    ["a stream of Node's", () => Readable.from([Buffer.from("streamed")]) as never],
+    ["a Node stream", () => Readable.from([Buffer.from("streamed")]) as never],
   ])("%s", async (_, make) => {
     const response = await put({ body: make() });
     expect(response.status).toBe(503);

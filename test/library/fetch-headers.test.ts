@@ -1,4 +1,4 @@
-/** Headers on the wire: what a real server sees of a request that is made more than once. */
+/** Headers on the wire: what a real server receives when a request is retried. */
 import { type CallEvent, createFetch, destination } from "redrive";
 import { afterEach, describe, expect, test } from "vitest";
 import { type Responder, type ScriptedServer, script, scriptedServer } from "./scripted-server.ts";
@@ -22,8 +22,8 @@ function headerOf({ received }: ScriptedServer, name: string): unknown[] {
   return received.map(({ headers }) => headers[name]);
 }
 
-describe("a POST with a key of our making", () => {
-  test("is repeated, and every attempt has the same key, id and trace", async () => {
+describe("a POST with a generated key", () => {
+  test("is retried, and every attempt has the same key, id and trace", async () => {
     const server = await serve(failingTwice);
     const http = createFetch(FAST, { idempotencyKey: "auto" });
     const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -36,12 +36,12 @@ describe("a POST with a key of our making", () => {
       expect(new Set(values).size).toBe(1);
     }
     expect(headerOf(server, "redrive-attempt")).toEqual(["1", "2", "3"]);
-    const left = headerOf(server, "redrive-remaining-ms").map(Number);
-    expect(left[0]).toBeLessThanOrEqual(30_000);
-    expect(left[2]).toBeLessThanOrEqual(left[0] ?? 0);
+    const remainingMs = headerOf(server, "redrive-remaining-ms").map(Number);
+    expect(remainingMs[0]).toBeLessThanOrEqual(30_000);
+    expect(remainingMs[2]).toBeLessThanOrEqual(remainingMs[0] ?? 0);
   });
 
-  test("has another key than the next one", async () => {
+  test("has a different key from the next one", async () => {
     const server = await serve(script({ status: 200 }));
     const http = createFetch(FAST, { idempotencyKey: "auto", idempotencyHeader: "X-Once" });
     await http(server.origin, { method: "POST" });
@@ -53,7 +53,7 @@ describe("a POST with a key of our making", () => {
   });
 });
 
-test("the target's own id of each request is told", async () => {
+test("events contain the target's own id of each request", async () => {
   const server = await serve((_, index) => ({
     status: index < 2 ? 503 : 200,
     headers: { "x-request-id": `theirs-${index}` },
@@ -65,14 +65,14 @@ test("the target's own id of each request is told", async () => {
   expect(ids).toEqual(["theirs-0", "theirs-1"]);
 });
 
-test("with keyByHost a sick host does not shut the door to a healthy one", async () => {
-  const sick = await serve(script({ status: 500 }));
-  const well = await serve(script({ status: 200 }));
+test("with keyByHost, a failing host does not open the breaker of a healthy one", async () => {
+  const failing = await serve(script({ status: 500 }));
+  const healthy = await serve(script({ status: 200 }));
   const policy = { maxAttempts: 1 } as const;
   const shop = destination("shop", { breaker: { minCalls: 2 }, policy });
   const http = createFetch(shop, { keyByHost: true });
-  for (let n = 0; n < 2; n++) expect((await http(sick.origin)).status).toBe(500);
-  await expect(http(sick.origin)).rejects.toMatchObject({ reason: "circuit-open" });
-  expect((await http(well.origin)).status).toBe(200);
-  expect(sick.received).toHaveLength(2);
+  for (let n = 0; n < 2; n++) expect((await http(failing.origin)).status).toBe(500);
+  await expect(http(failing.origin)).rejects.toMatchObject({ reason: "circuit-open" });
+  expect((await http(healthy.origin)).status).toBe(200);
+  expect(failing.received).toHaveLength(2);
 });

@@ -1,4 +1,4 @@
-/** Answers over a real socket: what is retried leaks nothing, what is given can be read. */
+/** Responses over a real socket: retried ones leak nothing, and the last one can be read. */
 import { virtualClock } from "@redrive/core";
 import { createFetch, destination } from "redrive";
 import { afterEach, describe, expect, test } from "vitest";
@@ -24,8 +24,8 @@ async function rejectionOf(promise: Promise<unknown>): Promise<unknown> {
   );
 }
 
-describe("answers that are retried", () => {
-  test("do not hold their connections: 200 calls need a handful", async () => {
+describe("responses that are retried", () => {
+  test("release their connections: 200 calls need fewer than 20", async () => {
     const body = "x".repeat(20_000);
     const server = await serve((_, index) => ({ status: index % 2 === 0 ? 503 : 200, body }));
     const http = createFetch(FAST);
@@ -39,7 +39,7 @@ describe("answers that are retried", () => {
   });
 });
 
-describe("the last answer", () => {
+describe("the last response", () => {
   test("can be read when attempts run out", async () => {
     const server = await serve(script({ status: 503, body: "down for the day" }));
     const response = await createFetch(FAST)(server.origin);
@@ -62,7 +62,7 @@ describe("the last answer", () => {
 });
 
 describe("Retry-After", () => {
-  test("is waited out", async () => {
+  test("delays the retry", async () => {
     const server = await serve(
       script({ status: 503, headers: { "retry-after": "1" } }, { status: 200 }),
     );
@@ -77,7 +77,7 @@ describe("abort", () => {
   test("during the wait ends the call with the caller's reason", async () => {
     const server = await serve(script({ status: 503 }));
     const controller = new AbortController();
-    const reason = new Error("enough");
+    const reason = new Error("canceled");
     const http = createFetch({ initialDelayMs: 20_000, totalBudgetMs: 60_000 });
     const redrive = {
       jitterType: "NONE",
@@ -90,7 +90,7 @@ describe("abort", () => {
     expect(server.received).toHaveLength(1);
   });
 
-  test("while the body is being read ends the reading", async () => {
+  test("during the reading of the body ends the reading", async () => {
     const server = await serve((_, __, response) => {
       response.writeHead(200).write("the first half");
       return undefined;
@@ -100,12 +100,14 @@ describe("abort", () => {
     const reader = response.body?.getReader();
     const first = await reader?.read();
     expect(new TextDecoder().decode(first?.value)).toBe("the first half");
-    controller.abort(new Error("enough"));
-    expect(await rejectionOf(Promise.resolve(reader?.read()))).toMatchObject({ message: "enough" });
+    controller.abort(new Error("canceled"));
+    expect(await rejectionOf(Promise.resolve(reader?.read()))).toMatchObject({
+      message: "canceled",
+    });
     await server.closed();
   });
 
-  test("of an attempt that is too slow closes its connection", async () => {
+  test("of a timed-out attempt closes its connection", async () => {
     const clock = virtualClock();
     const server = await serve((_, index) => {
       if (index > 0) return { status: 200 };
@@ -118,23 +120,23 @@ describe("abort", () => {
   });
 });
 
-test("a signal of the attempt does not end the reading of a good answer", async () => {
+test("an attempt's timeout does not end the reading of a successful response", async () => {
   let finish: () => void = () => undefined;
   const server = await serve((_, __, response) => {
     response.writeHead(200).write("slow ");
-    finish = () => response.end("but whole");
+    finish = () => response.end("but complete");
     return undefined;
   });
   const clock = virtualClock();
   const http = createFetch({ ...FAST, attemptTimeoutMs: 100, totalBudgetMs: 150, clock });
   const response = await http(server.origin);
-  // Well past its own time: an attempt ends at the headers.
+  // Long after the timeout: an attempt ends when the headers arrive.
   await clock.advance(1000);
   finish();
-  expect(await response.text()).toBe("slow but whole");
+  expect(await response.text()).toBe("slow but complete");
 });
 
-test("redirects are followed, or given as they are, as fetch does", async () => {
+test("redirects are followed or returned, as fetch does", async () => {
   const server = await serve(({ url }) =>
     url === "/old" ? { status: 302, headers: { location: "/new" } } : { status: 200, body: url },
   );
@@ -152,7 +154,7 @@ test("HEAD is retried like GET", async () => {
   expect(server.received.map(({ method }) => method)).toEqual(["HEAD", "HEAD"]);
 });
 
-test("a connection that is cut is retried, and told when it stays so", async () => {
+test("a closed connection is retried, and reported if every attempt fails", async () => {
   const server = await serve((_, index, response) => {
     if (index > 0) return { status: 200 };
     response.destroy();
@@ -165,21 +167,21 @@ test("a connection that is cut is retried, and told when it stays so", async () 
   expect(error).toMatchObject({ reason: "attempts", attempts: [{}, {}, { verdict: "transient" }] });
 });
 
-test("the loser of a hedge is cut off on the wire", async () => {
-  let isCut: (isUnanswered: boolean) => void = () => undefined;
-  const cut = new Promise<boolean>((resolve) => {
-    isCut = resolve;
+test("the connection of the losing hedge is closed", async () => {
+  let onClose: (isUnfinished: boolean) => void = () => undefined;
+  const closed = new Promise<boolean>((resolve) => {
+    onClose = resolve;
   });
   const slow = await serve((_, __, response) => {
-    response.on("close", () => isCut(!response.writableEnded));
+    response.on("close", () => onClose(!response.writableEnded));
     return undefined;
   });
-  const quick = await serve(script({ status: 200, body: "quick" }));
-  const hedge = { after: 20, endpoints: [quick.origin] };
+  const fast = await serve(script({ status: 200, body: "fast" }));
+  const hedge = { after: 20, endpoints: [fast.origin] };
   const http = createFetch(destination("d", { hedge }));
   const response = await http(`${slow.origin}/x?y=1`);
-  expect(await response.text()).toBe("quick");
-  expect(quick.received[0]?.url).toBe("/x?y=1");
-  expect(await cut).toBe(true);
+  expect(await response.text()).toBe("fast");
+  expect(fast.received[0]?.url).toBe("/x?y=1");
+  expect(await closed).toBe(true);
   expect(slow.received).toHaveLength(1);
 });

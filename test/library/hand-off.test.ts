@@ -1,4 +1,4 @@
-/** Hand-off with a real service and a real target: what was given up is delivered later, once. */
+/** Hand-off with a real service and target: a failed call is delivered later, exactly once. */
 import {
   createFetch,
   type DestinationInput,
@@ -13,47 +13,47 @@ import { scriptedServer } from "./scripted-server.ts";
 
 const FAST = { initialDelayMs: 1, maxAttempts: 2 } as const;
 
-let front: Front;
-const closing: (() => Promise<void>)[] = [];
+let service: Front;
+const closers: (() => Promise<void>)[] = [];
 beforeEach(async () => {
   await open({});
 });
 afterEach(async () => {
-  for (const close of closing.splice(0)) await close();
+  for (const close of closers.splice(0)) await close();
 });
 
 async function open(options: FrontOptions): Promise<void> {
-  front = await openFront(options);
-  closing.push(front.close);
+  service = await openFront(options);
+  closers.push(service.close);
 }
 
 function shop(options: Partial<HandOffOptions> = {}, more: DestinationInput = {}) {
   const refusals: unknown[] = [];
   const onRefused = (error: unknown) => refusals.push(error);
-  const onExhausted = handOff({ url: front.url, onRefused, ...options });
+  const onExhausted = handOff({ url: service.url, onRefused, ...options });
   return { refusals, shop: destination("shop", { policy: FAST, onExhausted, ...more }) };
 }
 
-const tasks = async () => (await front.call({ method: "GET", path: "/retry-tasks" })).json.tasks;
+const tasks = async () => (await service.call({ method: "GET", path: "/retry-tasks" })).json.tasks;
 const post = (body: BodyInit, headers = {}) => ({
   method: "POST",
   body,
   headers: { "idempotency-key": "order-17", ...headers },
 });
 
-describe("a fetch that is handed over", () => {
-  test("is answered with 202 and the task's place, and arrives with the same bytes and key", async () => {
-    front.target.statuses = [503, 503, 200];
+describe("a fetch that is handed off", () => {
+  test("gets 202 with the task's location, and arrives with the same bytes and key", async () => {
+    service.target.statuses = [503, 503, 200];
     const bytes = crypto.getRandomValues(new Uint8Array(40_000));
-    const delivered = endings(front.redrive, 1);
+    const delivered = endings(service.redrive, 1);
     const http = createFetch(shop().shop);
-    const answer = await http(front.target.url, post(bytes, { "x-tenant": "blue" }));
-    expect(answer.status).toBe(202);
-    const ticket: Ticket = await answer.json();
-    expect(answer.headers.get("location")).toBe(`${front.url}/retry-tasks/${ticket.taskId}`);
+    const response = await http(service.target.url, post(bytes, { "x-tenant": "blue" }));
+    expect(response.status).toBe(202);
+    const ticket: Ticket = await response.json();
+    expect(response.headers.get("location")).toBe(`${service.url}/retry-tasks/${ticket.taskId}`);
     await delivered;
-    expect(front.target.received).toHaveLength(3);
-    for (const { body, headers } of front.target.received) {
+    expect(service.target.received).toHaveLength(3);
+    for (const { body, headers } of service.target.received) {
       expect(body.equals(bytes)).toBe(true);
       expect(headers).toMatchObject({ "idempotency-key": "order-17", "x-tenant": "blue" });
     }
@@ -70,102 +70,110 @@ describe("a fetch that is handed over", () => {
     ],
     ["a blob", new Blob(["{}"], { type: "application/json" }), "application/json"],
   ])("keeps the content type of %s", async (_, body, type) => {
-    front.target.statuses = [503, 503];
-    const delivered = endings(front.redrive, 1);
-    await createFetch(shop().shop)(front.target.url, post(body));
+    service.target.statuses = [503, 503];
+    const delivered = endings(service.redrive, 1);
+    await createFetch(shop().shop)(service.target.url, post(body));
     await delivered;
-    const [first, , last] = front.target.received;
+    const [first, , last] = service.target.received;
     expect(last?.headers["content-type"]).toBe(type);
     expect(last?.body.equals(first?.body ?? Buffer.of())).toBe(true);
   });
 
-  test("twice with one key is one task", async () => {
-    front.target.statuses = [503, 503, 503, 503, 503];
+  test("creates one task for two calls with one key", async () => {
+    service.target.statuses = [503, 503, 503, 503, 503];
     const http = createFetch(shop().shop);
-    const first = await http(front.target.url, post("x"));
-    const second = await http(front.target.url, post("x"));
+    const first = await http(service.target.url, post("x"));
+    const second = await http(service.target.url, post("x"));
     expect([first.status, second.status]).toEqual([202, 202]);
     expect(await tasks()).toHaveLength(1);
   });
 
-  test("is not bound by the deadline that ended it", async () => {
+  test("is not limited by the deadline that ended it", async () => {
     const { shop: api, refusals } = shop({}, { policy: { maxAttempts: 1 } });
     const headers = { "redrive-remaining-ms": "400" };
     const charge = () => new Promise<never>(() => undefined);
-    const request = { url: front.target.url, method: "PUT" };
+    const request = { url: service.target.url, method: "PUT" };
     const ticket = await incoming(headers, () => api.run<Ticket>(charge, { request }));
     expect(refusals).toEqual([]);
     expect(ticket.taskId).toMatch(/./);
     expect(await tasks()).toHaveLength(1);
   });
 
-  test("needs no key if its method may be repeated, and asks the policy it is told", async () => {
-    front.target.statuses = [503, 503];
-    const delivered = endings(front.redrive, 1);
+  test("needs no key if its method is idempotent, and uses the given policy", async () => {
+    service.target.statuses = [503, 503];
+    const delivered = endings(service.redrive, 1);
     const { shop: named } = shop({ policyId: "webhook", labels: { by: "test" }, destination: "d" });
-    expect((await createFetch(named)(front.target.url, { method: "PUT" })).status).toBe(202);
+    expect((await createFetch(named)(service.target.url, { method: "PUT" })).status).toBe(202);
     await delivered;
-    const told = { policyId: "webhook", labels: { by: "test" }, destination: "d", method: "PUT" };
-    expect(await tasks()).toMatchObject([told]);
+    const expected = {
+      policyId: "webhook",
+      labels: { by: "test" },
+      destination: "d",
+      method: "PUT",
+    };
+    expect(await tasks()).toMatchObject([expected]);
   });
 });
 
-describe("what is not handed over", () => {
-  test("a POST without a key: it ends as it would without", async () => {
-    front.target.statuses = [503];
-    const answer = await createFetch(shop().shop)(front.target.url, { method: "POST", body: "x" });
-    expect(answer.status).toBe(503);
+describe("not handed off", () => {
+  test("a POST without a key: it ends as without hand-off", async () => {
+    service.target.statuses = [503];
+    const response = await createFetch(shop().shop)(service.target.url, {
+      method: "POST",
+      body: "x",
+    });
+    expect(response.status).toBe(503);
     expect(await tasks()).toEqual([]);
   });
 
-  test("a stream that is gone, and a mistake of the caller's", async () => {
-    front.target.statuses = [503, 404];
+  test("a consumed stream, and a client error", async () => {
+    service.target.statuses = [503, 404];
     const http = createFetch(shop().shop);
     const stream = new Blob(["x"]).stream();
-    const sent = await http(front.target.url, { ...post("x"), body: stream });
+    const sent = await http(service.target.url, { ...post("x"), body: stream });
     expect(sent.status).toBe(503);
-    expect((await http(front.target.url, post("x"))).status).toBe(404);
+    expect((await http(service.target.url, post("x"))).status).toBe(404);
     expect(await tasks()).toEqual([]);
   });
 
-  test("a call under a layer above that retries: that layer repeats it", async () => {
-    front.target.statuses = [503];
+  test("a call below another retrying layer: that layer retries it", async () => {
+    service.target.statuses = [503];
     const http = createFetch(shop().shop);
     const headers = { "redrive-attempt": "1" };
-    const answer = await incoming(headers, () => http(front.target.url, post("x")));
-    expect(answer.status).toBe(503);
-    expect(front.target.received).toHaveLength(1);
+    const response = await incoming(headers, () => http(service.target.url, post("x")));
+    expect(response.status).toBe(503);
+    expect(service.target.received).toHaveLength(1);
     expect(await tasks()).toEqual([]);
   });
 
-  test("what the service refuses: the ending stands, and the refusal is told", async () => {
-    front.target.statuses = [503, 503];
-    const { shop: strange, refusals } = shop({ policyId: "no-such-policy" });
-    expect((await createFetch(strange)(front.target.url, post("x"))).status).toBe(503);
+  test("a task that the service rejects: the call fails, and onRefused gets the error", async () => {
+    service.target.statuses = [503, 503];
+    const { shop: misconfigured, refusals } = shop({ policyId: "no-such-policy" });
+    expect((await createFetch(misconfigured)(service.target.url, post("x"))).status).toBe(503);
     expect(refusals).toMatchObject([{ code: "HAND_OFF_REFUSED" }]);
     expect((refusals[0] as RedriveError).message).toMatch(/422.*no-such-policy/);
   });
 
-  test("what a service that is gone cannot take: the error stands", async () => {
-    const gone = await scriptedServer(() => undefined);
-    await gone.close();
-    const { shop: lonely, refusals } = shop({ url: gone.origin });
-    const failing = lonely.run(() => Promise.reject(new Error("down")), {
-      request: { url: front.target.url },
+  test("a task for a service that is down: the call fails with its own error", async () => {
+    const down = await scriptedServer(() => undefined);
+    await down.close();
+    const { shop: offline, refusals } = shop({ url: down.origin });
+    const failing = offline.run(() => Promise.reject(new Error("down")), {
+      request: { url: service.target.url },
       idempotencyKey: "k",
     });
     await expect(failing).rejects.toMatchObject({ code: "GAVE_UP", reason: "attempts" });
     expect(refusals).toHaveLength(1);
   });
 
-  test("whatever the service sets itself: such headers stay behind, and the call goes over", async () => {
+  test("headers that the service sets itself: they are dropped, and the call is handed off", async () => {
     const { shop: own, refusals } = shop();
     const names =
       "connection keep-alive te trailer transfer-encoding upgrade expect host content-length";
     const more =
       "proxy-authorization redrive-attempt webhook-id webhook-timestamp webhook-signature";
     const reserved = `${names} ${more} idempotency-key`.split(" ").map((name) => [name, "1"]);
-    const request = { url: front.target.url, headers: Object.fromEntries(reserved) };
+    const request = { url: service.target.url, headers: Object.fromEntries(reserved) };
     const failing = () => Promise.reject(new Error("down"));
     const ticket = await own.run<unknown>(failing, { request, idempotencyKey: "k" });
     expect(ticket).toMatchObject({ taskId: expect.any(String) });
@@ -173,13 +181,13 @@ describe("what is not handed over", () => {
   });
 });
 
-describe("a call that says how it would be made", () => {
-  test("ends with a ticket, behind an open circuit too", async () => {
+describe("a call with a request description", () => {
+  test("returns a ticket, also with an open breaker", async () => {
     const { shop: careful } = shop({}, { breaker: { minCalls: 1 } });
     const charge = () => Promise.reject(new Error("down"));
     const run = async (order: string) => {
-      const delivered = endings(front.redrive, 1);
-      const request = { url: front.target.url, body: order, headers: { "x-order": order } };
+      const delivered = endings(service.redrive, 1);
+      const request = { url: service.target.url, body: order, headers: { "x-order": order } };
       const result = await careful.run<unknown>(charge, { request, idempotencyKey: order });
       await delivered;
       return result as Ticket;
@@ -189,26 +197,26 @@ describe("a call that says how it would be made", () => {
     expect(tickets.map(({ taskId }) => taskId)).toEqual(
       (await tasks()).map(({ taskId }: Ticket) => taskId).toReversed(),
     );
-    expect(front.target.received.map(({ headers }) => headers["x-order"])).toEqual(["a", "b"]);
+    expect(service.target.received.map(({ headers }) => headers["x-order"])).toEqual(["a", "b"]);
   });
 });
 
-test("a service behind a key is given the key", async () => {
-  const asked: (string | undefined)[] = [];
-  const service = await scriptedServer(({ headers }) => {
-    asked.push(headers.authorization);
+test("the hand-off sends the API key to the service", async () => {
+  const authorizations: (string | undefined)[] = [];
+  const fakeService = await scriptedServer(({ headers }) => {
+    authorizations.push(headers.authorization);
     return { status: 202, body: '{"taskId":"t","status":"PENDING"}' };
   });
-  closing.push(service.close);
-  front.target.statuses = [503, 503];
-  const { shop: keyed } = shop({ url: service.origin, apiKey: "rk_1" });
-  const answer = await createFetch(keyed)(front.target.url, post("x"));
-  expect(asked).toEqual(["Bearer rk_1"]);
-  expect(answer.headers.get("location")).toBe(`${service.origin}/retry-tasks/t`);
+  closers.push(fakeService.close);
+  service.target.statuses = [503, 503];
+  const { shop: keyed } = shop({ url: fakeService.origin, apiKey: "rk_1" });
+  const response = await createFetch(keyed)(service.target.url, post("x"));
+  expect(authorizations).toEqual(["Bearer rk_1"]);
+  expect(response.headers.get("location")).toBe(`${fakeService.origin}/retry-tasks/t`);
 });
 
 test.each<unknown>(["", "not an address", "ftp://service", 7])(
-  "an address %j is refused when the hand-off is made",
+  "handOff rejects the address %j",
   (url) => {
     expect(() => handOff({ url: url as string })).toThrow(
       /url must be the service's http or https address/,

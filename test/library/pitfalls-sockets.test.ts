@@ -1,6 +1,6 @@
 /**
- * Pitfalls that show only on the wire, each shown not to be here. The others are beside the library
- * in `pitfalls.test.ts`.
+ * Pitfalls that appear only on the wire, with a test that shows the library avoids each one. The
+ * others are next to the library, in `pitfalls.test.ts`.
  */
 import { createFetch } from "redrive";
 import { afterEach, describe, expect, test } from "vitest";
@@ -20,7 +20,7 @@ async function failingOnce(): Promise<ScriptedServer> {
 const FAST = { initialDelayMs: 1 } as const;
 
 describe("1. body replay", () => {
-  test("a PUT of text is never sent again with a length of 0", async () => {
+  test("a PUT of text is never retried with a length of 0", async () => {
     const server = await failingOnce();
     const response = await createFetch(FAST)(server.origin, { method: "PUT", body: "precious" });
     expect(response.status).toBe(200);
@@ -31,7 +31,7 @@ describe("1. body replay", () => {
     ]);
   });
 
-  test("a PUT of a stream never ends in 200 with nothing stored", async () => {
+  test("a PUT of a stream never ends with 200 and an empty body", async () => {
     const server = await failingOnce();
     const body = new Blob(["precious"]).stream();
     const response = await createFetch(FAST)(server.origin, { method: "PUT", body });
@@ -40,7 +40,7 @@ describe("1. body replay", () => {
   });
 });
 
-test("10. timers: nothing keeps the process once calls are done", async () => {
+test("10. timers: no timer keeps the process alive after the last call", async () => {
   const server = await failingOnce();
   const timers = () => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
   const before = timers();

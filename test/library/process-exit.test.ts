@@ -1,4 +1,4 @@
-/** A process lives as long as its calls do: shown on real children, none of which is waited out. */
+/** Process exit: a process lives as long as its calls. Real child processes show it. */
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -20,7 +20,7 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** Runs a program, and says what it printed and how it ended. */
+/** Runs a program and returns its output and exit code. */
 async function run(program: string): Promise<{ code: number | null; printed: string }> {
   const file = join(folder, `program-${programs++}.mjs`);
   writeFileSync(file, `import { retry, destination } from "./redrive.mjs";\n${program}`);
@@ -34,7 +34,7 @@ async function run(program: string): Promise<{ code: number | null; printed: str
 }
 let programs = 0;
 
-/** Prints how long the process lived after this line, in whole ms. */
+/** Prints how long the process lives after this line, in whole ms. */
 const LIVED = `
 const startedMs = performance.now();
 process.on("exit", () => console.log("lived", Math.floor(performance.now() - startedMs)));
@@ -44,7 +44,7 @@ function livedMs(printed: string): number {
   return Number(/lived (\d+)/.exec(printed)?.[1]);
 }
 
-test("an attempt that never ends keeps the process until its timeout, and rejects", async () => {
+test("an attempt that never ends keeps the process alive until its timeout, and rejects", async () => {
   const { code, printed } = await run(`${LIVED}
     retry(() => new Promise(() => {}), { maxAttempts: 1, attemptTimeoutMs: 300 })
       .catch((error) => console.log(error.reason, error.cause.code));
@@ -54,7 +54,7 @@ test("an attempt that never ends keeps the process until its timeout, and reject
   expect(livedMs(printed)).toBeGreaterThanOrEqual(300);
 });
 
-test("a wait between attempts keeps the process", async () => {
+test("a wait between attempts keeps the process alive", async () => {
   const { code, printed } = await run(`
     const fail = ({ attempt }) => {
       if (attempt === 1) throw new Error("once");
@@ -65,7 +65,7 @@ test("a wait between attempts keeps the process", async () => {
   expect({ code, printed }).toEqual({ code: 0, printed: "second" });
 });
 
-test("a process whose calls are done ends at once, whatever the timeouts", async () => {
+test("a process whose calls are done ends at once, even with long timeouts", async () => {
   const { code, printed } = await run(`${LIVED}
     const shop = destination("shop", { breaker: {}, hedge: { after: 60_000 } });
     for (let n = 0; n < 100; n++) await retry(() => n, { attemptTimeoutMs: 600_000 });
@@ -76,7 +76,7 @@ test("a process whose calls are done ends at once, whatever the timeouts", async
   expect(livedMs(printed)).toBeLessThan(5000);
 });
 
-test("a process whose calls were aborted ends at once", async () => {
+test("a process whose calls are aborted ends at once", async () => {
   const { code, printed } = await run(`${LIVED}
     const controller = new AbortController();
     const options = { signal: controller.signal, initialDelayMs: 60_000, totalBudgetMs: 600_000 };

@@ -1,6 +1,6 @@
 /**
- * Scripted server: a real HTTP server on the loopback that answers by a script and keeps what it
- * was sent, so that tests can say what really went over the wire.
+ * Scripted server: a real HTTP server on loopback that responds from a script. It keeps the
+ * requests that it receives, so that tests can check what went over the wire.
  */
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
@@ -18,7 +18,7 @@ export interface ScriptedResponse {
   readonly body?: string;
 }
 
-/** Answers a request by a value, or takes the response into its own hands. */
+/** Returns the response to send, or undefined if it writes to `response` itself. */
 export type Responder = (
   received: Received,
   index: number,
@@ -28,17 +28,17 @@ export type Responder = (
 export interface ScriptedServer {
   readonly origin: string;
   readonly received: readonly Received[];
-  /** Connections that were opened since the start, and those that are open now. */
+  /** Number of connections opened since the start, and of those open now. */
   readonly opened: () => number;
   readonly open: () => number;
-  /** Resolves once a connection has closed, also one that closed earlier. */
+  /** Resolves when a connection closes, or at once if one has closed before. */
   readonly closed: () => Promise<void>;
   close(): Promise<void>;
 }
 
-/** Answers by the list, one a request; the last is repeated. */
-export function script(...answers: readonly ScriptedResponse[]): Responder {
-  return (_, index) => answers[Math.min(index, answers.length - 1)];
+/** Returns one response per request; the last one repeats. */
+export function script(...responses: readonly ScriptedResponse[]): Responder {
+  return (_, index) => responses[Math.min(index, responses.length - 1)];
 }
 
 export async function scriptedServer(respond: Responder): Promise<ScriptedServer> {
@@ -54,10 +54,10 @@ export async function scriptedServer(respond: Responder): Promise<ScriptedServer
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
     request.on("end", () => {
       const { method = "", url = "", headers } = request;
-      const one = { method, url, headers, body: Buffer.concat(chunks) };
-      const answer = respond(one, received.push(one) - 1, response);
-      if (answer === undefined) return;
-      response.writeHead(answer.status, answer.headers).end(answer.body);
+      const entry = { method, url, headers, body: Buffer.concat(chunks) };
+      const scripted = respond(entry, received.push(entry) - 1, response);
+      if (scripted === undefined) return;
+      response.writeHead(scripted.status, scripted.headers).end(scripted.body);
     });
   });
   server.on("connection", (socket) => {

@@ -1,4 +1,4 @@
-/** The browser that tests get renders real pages and runs their scripts. */
+/** Chromium for tests renders real pages and runs their scripts. */
 // needs: chromium
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";

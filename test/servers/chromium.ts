@@ -1,12 +1,12 @@
 /**
- * Chromium: the system's own browser, headless, driven by playwright-core over a pipe. When the
- * test process dies the pipe closes and Chromium ends by itself; its fresh profile is in the run's
- * temporary folder, which goes with the run.
+ * Chromium: starts the system's browser, headless, with playwright-core over a pipe. If the test
+ * process dies, the pipe closes and Chromium ends. Its fresh profile is in the temporary folder of
+ * the test run, which is removed with the run.
  */
 import { type Browser, chromium } from "playwright-core";
 import { programFor } from "../../tools/needs.mjs";
 
-/** No sandbox, because tests run as root in containers; nothing that talks to the network unasked. */
+/** No sandbox, because tests run as root in containers. No background network traffic. */
 const FLAGS = [
   "--headless",
   "--no-sandbox",
@@ -18,7 +18,7 @@ const FLAGS = [
   "--disable-sync",
 ];
 
-/** Each call is a browser of its own with an empty profile. The caller closes it. */
+/** Each call starts a new browser with an empty profile. The caller closes it. */
 export async function launchChromium(): Promise<Browser> {
   return await chromium.launch({
     executablePath: programFor("chromium"),

@@ -1,22 +1,22 @@
 /**
- * Free port: a loopback port that nobody has, for servers that cannot pick one themselves. Another
- * process may take it in the instant between, so starts on it are tried again.
+ * Free port: a free loopback port for servers that cannot pick one themselves. Another process may
+ * take the port before the server starts, so the start is retried.
  */
 import { once } from "node:events";
 import { createServer } from "node:net";
 
-const TRIES = 5;
+const MAX_TRIES = 5;
 
-/** What servers print when their port is taken after all. */
+/** What servers print if their port is taken. */
 const TAKEN = /address already in use|could not bind/iu;
 
-/** Calls `start` with a free port, again with another when that one was taken meanwhile. */
+/** Calls `start` with a free port. If another process takes it first, tries another port. */
 export async function onFreePort<T>(start: (port: number) => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await start(await freePort());
     } catch (error) {
-      if (attempt === TRIES || !TAKEN.test(String(error))) throw error;
+      if (attempt === MAX_TRIES || !TAKEN.test(String(error))) throw error;
     }
   }
 }
@@ -27,6 +27,7 @@ async function freePort(): Promise<number> {
   const address = server.address();
   server.close();
   await once(server, "close");
-  if (address === null || typeof address === "string") throw new Error("no port was given");
+  if (address === null || typeof address === "string")
+    throw new Error("the system assigned no port");
   return address.port;
 }

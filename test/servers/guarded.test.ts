@@ -1,4 +1,4 @@
-/** Servers of tests never outlive the tests, however those end. */
+/** Test servers never outlive the tests, however the tests end. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, writeFileSync } from "node:fs";
@@ -10,18 +10,18 @@ import { guardedFolder, startGuarded } from "./guarded.ts";
 
 const GUARD = fileURLToPath(new URL("../../tools/guard.mjs", import.meta.url));
 
-/** Prints a line and then stays for ever, deaf to SIGTERM when told so. */
-const server = (deaf: boolean) =>
-  `${deaf ? 'process.on("SIGTERM", () => {});' : ""} console.log("up"); setInterval(() => {}, 1e6)`;
+/** A program that prints a line and runs forever. It can ignore SIGTERM. */
+const server = (ignoresSigterm: boolean) =>
+  `${ignoresSigterm ? 'process.on("SIGTERM", () => {});' : ""} console.log("up"); setInterval(() => {}, 1e6)`;
 
-/** A test process: starts a guarded server, shares its output with it, and waits to be killed. */
+/** A test process: starts a guarded server, shares its output, and waits to be killed. */
 const PARENT = `
 const { spawn } = require("node:child_process");
 const [guard, spec] = process.argv.slice(1);
 spawn(process.execPath, [guard, spec], { detached: true, stdio: ["pipe", "inherit", "inherit"] });
 `;
 
-test("a server ends with a test process that is killed, and its folder goes", async () => {
+test("a server ends if the test process is killed, and its folder is removed", async () => {
   const folder = guardedFolder("killed");
   const spec = { folder, program: process.execPath, args: ["-e", server(false)] };
   const parent = spawn(process.execPath, ["-e", PARENT, GUARD, JSON.stringify(spec)], {
@@ -35,7 +35,7 @@ test("a server ends with a test process that is killed, and its folder goes", as
   expect(existsSync(folder)).toBe(false);
 });
 
-test("stop ends the server and removes what it wrote; twice is as good as once", async () => {
+test("stop ends the server and removes its files; a second stop changes nothing", async () => {
   const folder = guardedFolder("stopped");
   writeFileSync(join(folder, "data"), "x");
   const guarded = startGuarded({
@@ -48,8 +48,8 @@ test("stop ends the server and removes what it wrote; twice is as good as once",
   expect(existsSync(folder)).toBe(false);
 });
 
-test("a server that does not listen is killed", async () => {
-  const folder = guardedFolder("deaf");
+test("a server that ignores SIGTERM is killed", async () => {
+  const folder = guardedFolder("ignores-sigterm");
   const guarded = startGuarded({
     folder,
     program: process.execPath,
@@ -61,16 +61,16 @@ test("a server that does not listen is killed", async () => {
   expect(existsSync(folder)).toBe(false);
 });
 
-test("a server that ends by itself is reported with its log", async () => {
+test("waitFor rejects with the log if the server ends by itself", async () => {
   const guarded = startGuarded({
     folder: guardedFolder("failed"),
     program: process.execPath,
-    args: ["-e", 'console.error("no such luck"); process.exit(3)'],
+    args: ["-e", 'console.error("cannot start"); process.exit(3)'],
   });
-  await expect(guarded.waitFor(/up/u)).rejects.toThrow("no such luck");
+  await expect(guarded.waitFor(/up/u)).rejects.toThrow("cannot start");
 });
 
-test("a folder without a server is removed with whoever held its guard", async () => {
+test("a guard without a server removes its folder at stop", async () => {
   const folder = mkdtempSync(join(tmpdir(), "redrive-plain-"));
   const guard = startGuarded({ folder });
   await guard.stop();

@@ -1,6 +1,6 @@
 /**
- * Guarded: starts a server under `tools/guard.mjs`, in a temporary folder of its own. Whatever
- * becomes of the test, the server ends and the folder goes: at `stop`, or when this process dies.
+ * Guarded: starts a server under `tools/guard.mjs`, in its own temporary folder. The guard ends the
+ * server and removes the folder at `stop` or when this process dies, however the test ends.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -11,26 +11,26 @@ import { fileURLToPath } from "node:url";
 import type { GuardSpec } from "../../tools/guard.mjs";
 import { GUARDED_PREFIX } from "../../tools/test-run.mjs";
 
-/** How much of a server's log is kept for error messages. */
+/** Characters of a server's log to keep for error messages. */
 const LOG_CHARACTERS = 20_000;
 
 const GUARD = fileURLToPath(new URL("../../tools/guard.mjs", import.meta.url));
 
-/** A user to run as, when this process is root and the server refuses to be. */
+/** The user of a server that refuses to run as root. */
 export interface User {
   readonly uid: number;
   readonly gid: number;
 }
 
 export interface Guarded {
-  /** Resolves when the log shows `pattern`; rejects, quoting the log, when the server ends first. */
+  /** Resolves when the log matches `pattern`. Rejects with the log if the server ends first. */
   waitFor(pattern: RegExp): Promise<void>;
 
   /** Stops the server and removes its folder. Safe to call twice. */
   stop(): Promise<void>;
 }
 
-/** A fresh folder for one server, owned by `user` when one is given. */
+/** Creates a folder for one server, owned by `user` if given. */
 export function guardedFolder(name: string, user?: User): string {
   const folder = mkdtempSync(join(tmpdir(), `${GUARDED_PREFIX}${name}-`));
   chmodSync(folder, 0o700);
@@ -40,7 +40,7 @@ export function guardedFolder(name: string, user?: User): string {
 
 export function startGuarded(spec: GuardSpec): Guarded {
   const guard = spawn(process.execPath, [GUARD, JSON.stringify(spec)], {
-    // A group of its own, so that Ctrl-C in a terminal does not take the guard with the test.
+    // A separate process group, so that Ctrl-C in a terminal does not kill the guard.
     detached: true,
     stdio: ["pipe", "pipe", "pipe"],
   });

@@ -1,7 +1,8 @@
 /**
- * Postgres binaries: where npm put them, made runnable. The package's install script only makes
- * symbolic links, and we install without scripts, so the links are made here. As root a copy may be
- * needed: the server runs as another user, who cannot look into a home folder closed to others.
+ * Postgres binaries: finds the binaries that npm installed and makes them runnable. The package's
+ * install script only creates symbolic links. We install without scripts, so this file creates the
+ * links. If we are root, the server runs as another user. That user may not have access to the
+ * folder, and then a copy is needed.
  */
 import { execFileSync } from "node:child_process";
 import { cpSync, existsSync, readFileSync, statSync, symlinkSync } from "node:fs";
@@ -14,19 +15,19 @@ interface Link {
   readonly target: string;
 }
 
-/** Someone to run PostgreSQL as when we are root, whom it refuses; undefined when we are not. */
+/** The user to run PostgreSQL as, because it refuses root. Undefined if we are not root. */
 export function postgresUser(): User | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const id = (flag: string) => Number(execFileSync("id", [flag, "nobody"], { encoding: "utf8" }));
   return { uid: id("-u"), gid: id("-g") };
 }
 
-/** The folder of `initdb` and `postgres`; `spare` takes the copy where one is needed. */
-export function postgresBinaries(spare: string): string {
+/** The folder of `initdb` and `postgres`. If a copy is needed, it goes into `copyTo`. */
+export function postgresBinaries(copyTo: string): string {
   const native = join(packageFolder(), "native");
   makeLinks(native);
   if (process.getuid?.() !== 0 || isOpenToAll(native)) return join(native, "bin");
-  const copy = join(spare, "native");
+  const copy = join(copyTo, "native");
   cpSync(native, copy, { recursive: true, verbatimSymlinks: true });
   return join(copy, "bin");
 }
@@ -49,7 +50,7 @@ function makeLinks(native: string): void {
     try {
       symlinkSync(basename(source), path);
     } catch (error) {
-      // Another test file may be making the same link at this moment.
+      // Another test file may create the same link at this moment.
       if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
     }
   }

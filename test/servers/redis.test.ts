@@ -1,4 +1,4 @@
-/** The Redis that tests get is a real one, and durable. */
+/** Redis for tests is a real, durable server. */
 // needs: redis
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -17,11 +17,11 @@ afterAll(async () => {
   await server.stop();
 });
 
-test("answers PING", async () => {
+test("responds to PING", async () => {
   expect(await client.ping()).toBe("PONG");
 });
 
-test("keeps what it acknowledged: append-only, synced at every write, nothing evicted", async () => {
+test("keeps acknowledged writes: append-only, synced at every write, nothing evicted", async () => {
   const flat = (await client.config("GET", "append*", "maxmemory-policy")) as string[];
   const setting = (name: string) => flat[flat.indexOf(name) + 1];
   expect(setting("appendonly")).toBe("yes");

@@ -1,6 +1,6 @@
 /**
- * Redis: the system's own redis-server on a free port, durable as Redrive demands it: append-only
- * file on, synced at every write, nothing evicted.
+ * Redis: starts the system's redis-server on a free port, with the durability that Redrive
+ * requires: append-only file on, synced at every write, nothing evicted.
  */
 import { programFor } from "../../tools/needs.mjs";
 import { onFreePort } from "./free-port.ts";

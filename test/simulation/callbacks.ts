@@ -1,6 +1,7 @@
 /**
- * Callbacks: what a node of the simulation makes follow on the ends of tasks: the service's own
- * callbacks, under a policy that is short enough to end with the seed, to a destination of the world.
+ * Callbacks: the callbacks that a simulated node creates when a task ends. The service's own code
+ * creates them. Here they use a policy short enough to finish within the seed, and they go to one
+ * of the simulated destinations.
  */
 import type { Follow } from "../../faces/service/src/engine/followers.ts";
 import type { NewId } from "../../faces/service/src/model/ids.ts";
@@ -8,7 +9,7 @@ import type { Cancel, OnEnd } from "../../faces/service/src/model/store.ts";
 import type { NewTask, RetryTask } from "../../faces/service/src/model/task.ts";
 import { callbackOf, callbacksOf } from "../../faces/service/src/operations/callback.ts";
 
-/** Names the task whose end it tells of. */
+/** The label that names the task whose end the callback reports. */
 export const CAUSE_LABEL = "redrive.callback";
 
 function inSimulation(task: NewTask): NewTask {
@@ -16,7 +17,7 @@ function inSimulation(task: NewTask): NewTask {
   return { ...task, destination, policyId: "callback", policyVersion: 1 };
 }
 
-export function createFollow(newId: NewId): Follow {
+export function createFollowUp(newId: NewId): Follow {
   return (task, settle, now) => {
     const onEnd = callbacksOf(task, settle, now, newId);
     if (onEnd === undefined) return undefined;
@@ -25,7 +26,7 @@ export function createFollow(newId: NewId): Follow {
   };
 }
 
-/** What a client's cancel brings along, as the service does it. */
+/** A client's cancel, with the callback that the service would add to it. */
 export function cancelWithCallback(task: RetryTask, now: number, newId: NewId): Cancel {
   const { tenantId, taskId } = task;
   if (task.callbackUrl === null) return { tenantId, taskId };

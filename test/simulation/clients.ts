@@ -1,6 +1,6 @@
 /**
- * Clients: who hands tasks over, and cancels, hurries and repeats itself. A client that was told
- * nothing asks again with the same key, at whatever node is up.
+ * Clients: create tasks, cancel them, ask for an immediate retry and repeat requests. A client that
+ * gets no result retries with the same key, at any node that is up.
  */
 import type { Random } from "@redrive/core";
 import type { Engine } from "../../faces/service/src/engine/engine.ts";
@@ -11,7 +11,7 @@ import { POLICIES, TENANT, type World } from "./world.ts";
 
 const POLICY_IDS = Object.keys(POLICIES).filter((policyId) => policyId !== "callback");
 
-/** A client gives up after so many answers that say nothing. */
+/** A client gives up after this many tries without a result. */
 const MAX_TRIES = 40;
 
 export class Clients {
@@ -38,7 +38,7 @@ export class Clients {
     this.#world.clock.set(ms, fn);
   }
 
-  /** Plans `count` tasks over the span, each with what its client will do to it. */
+  /** Schedules `count` tasks over `durationMs`, with what their clients do to them later. */
   plan(count: number, durationMs: number): void {
     for (let n = 0; n < count; n++) {
       this.#schedule(this.#draw(durationMs), () => this.#create(this.#newTask(), 0));
@@ -71,7 +71,7 @@ export class Clients {
     };
   }
 
-  /** To one of the destinations that tasks go to, whose guards it shares. */
+  /** Callbacks go to the same destinations as tasks, and share their guards. */
   #callbackUrl(): string | null {
     if (!this.#world.features.callbacks || this.#random.next() < 0.6) return null;
     return `https://${this.#world.destinationName(this.#random.next())}/`;
@@ -80,7 +80,7 @@ export class Clients {
   #create(task: NewTask, tries: number): void {
     const retry = () => {
       if (task.idempotencyKey === null || tries >= MAX_TRIES) return;
-      // The same key, under the new id that a new request gets.
+      // A new request gets a new id and keeps the key.
       const taskId = `${task.taskId}.${tries + 1}`;
       this.#schedule(100 + this.#draw(900), () => this.#create({ ...task, taskId }, tries + 1));
     };
@@ -105,7 +105,7 @@ export class Clients {
     );
   }
 
-  /** What else clients do: cancel, hurry, and repeat what has already been acknowledged. */
+  /** Some clients cancel, ask for an immediate retry, or repeat an acknowledged request. */
   #planFollowUp(taskId: string, task: NewTask, retry: () => void): void {
     const draw = this.#random.next();
     if (draw < 0.12) this.#schedule(this.#draw(6000), () => this.#cancel(taskId, 0));

@@ -1,6 +1,6 @@
 /**
- * Coverage: which events have met a task in which state. A simulation that never cancels a running
- * task proves nothing about cancelling one.
+ * Coverage: counts which events happened to tasks in which state. A simulation that never cancels a
+ * running task proves nothing about such a cancel.
  */
 import type { SettleResult } from "../../faces/service/src/model/store.ts";
 import type { Committed } from "./history.ts";
@@ -21,14 +21,14 @@ export class Coverage {
     this.#countCreates(event);
     for (const [index, { taskId, attempt }] of batch.settles.entries()) {
       const before = tasksBefore.get(taskId);
-      const how = attempt === null ? "given back" : attempt.outcome;
-      const cancelling = before?.cancelRequestedAt === null ? "" : ", cancel requested";
+      const how = attempt === null ? "released" : attempt.outcome;
+      const cancel = before?.cancelRequestedAt === null ? "" : ", cancel requested";
       const settled = result.settles[index] as SettleResult;
       const callback =
         settled !== "fenced" && settled !== "PENDING" && before?.callbackUrl
           ? ", with a callback"
           : "";
-      this.#count(before?.status ?? "(none)", `settle ${how}${cancelling}: ${settled}${callback}`);
+      this.#count(before?.status ?? "(none)", `settle ${how}${cancel}: ${settled}${callback}`);
     }
     for (const [index, { taskId }] of batch.cancels.entries()) {
       const before = tasksBefore.get(taskId);
@@ -50,7 +50,7 @@ export class Coverage {
     }
   }
 
-  /** Changes of what people may change, by the state of the destination's circuit. */
+  /** Counts changes to destination rows, by the state of the destination's breaker. */
   #countRows({ batch, result, rowsBefore }: Committed): void {
     for (const [index, { row }] of batch.destinations.entries()) {
       const before = rowsBefore.get(row.name);
@@ -61,9 +61,9 @@ export class Coverage {
       if ((before?.document ?? null) !== row.document) this.#count(state, `document ${put}`);
       else if (pausedBefore !== row.pausedAt) {
         this.#count(state, `${row.pausedAt === null ? "resume" : "pause"} ${put}`);
-      } else this.#count(state, `circuit or gate ${put}`);
+      } else this.#count(state, `breaker or gate ${put}`);
     }
-    if (batch.notes.length > 0) this.#count("(guards)", "written down");
+    if (batch.notes.length > 0) this.#count("(guards)", "saved");
   }
 
   #countCreates({ batch, result, tasksBefore }: Committed): void {
@@ -76,14 +76,14 @@ export class Coverage {
     }
   }
 
-  /** A redrive job was written down with this status. */
+  /** Counts that a redrive job was stored with this status. */
   redrive(status: string): void {
     this.#count("(job)", status);
   }
 
-  /** A process took up what an earlier one wrote down of its guards. */
+  /** Counts that a process restored the guard state that an earlier one saved. */
   guardsRestored(): void {
-    this.#count("(guards)", "recalled");
+    this.#count("(guards)", "restored");
   }
 
   addFaults(counts: Readonly<Record<string, number>>): void {

@@ -1,7 +1,7 @@
 /**
- * Brittle store: a memory store that fails as a file of one's own does. The disk is full (nothing of
- * the commit happens); it breaks (nobody knows what happened, and the process must end); or the
- * process dies within the commit, which has then happened or not.
+ * Faulty disk store: a memory store that fails like a file on the node's own disk. A full disk
+ * rejects the commit and changes nothing. A broken disk leaves the commit's result unknown, and the
+ * process must end. A process that dies during a commit may or may not have stored it.
  */
 import type { Random } from "@redrive/core";
 import {
@@ -16,12 +16,12 @@ import type { MemoryStore } from "../../faces/service/src/stores/memory/memory-s
 type DiskFault = "full" | "broken" | "killed";
 
 export interface DiskFaults {
-  /** Share of commits that find the disk full, 0 to 1. May be changed at any time. */
+  /** Share of commits that fail, 0 to 1. Can change at any time. */
   rate: number;
   readonly counts: Record<DiskFault, number>;
 }
 
-/** Shares of the faults. The others end the process, so they are rarer. */
+/** Shares of all faults; the rest are `full`. These two end the process, so they are rarer. */
 const BROKEN = 0.017;
 const KILLED = 0.017;
 
@@ -34,7 +34,7 @@ function faultOf(draw: number): DiskFault {
   return draw < BROKEN + KILLED ? "killed" : "full";
 }
 
-/** `die` ends the process that asks. */
+/** `die` ends the process that commits. */
 export function faultyDiskStore(
   inner: MemoryStore,
   random: Random,
@@ -43,9 +43,9 @@ export function faultyDiskStore(
 ): Store {
   const draw = (): DiskFault | undefined => {
     if (random.next() >= faults.rate) return undefined;
-    const kind = faultOf(random.next());
-    faults.counts[kind]++;
-    return kind;
+    const fault = faultOf(random.next());
+    faults.counts[fault]++;
+    return fault;
   };
   const commitSometimes = (batch: Batch) => {
     if (random.next() < 0.5) inner.commitNow(batch);
@@ -59,7 +59,7 @@ export function faultyDiskStore(
         return Promise.reject(new StoreFullError("the disk is full"));
       case "broken":
         commitSometimes(batch);
-        return Promise.reject(new StoreBrokenError("the disk cannot be relied on"));
+        return Promise.reject(new StoreBrokenError("the disk is broken"));
       case "killed":
         commitSometimes(batch);
         die();

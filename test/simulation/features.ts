@@ -1,17 +1,18 @@
 /**
- * Kinds: what a seed has beside tasks that are created, cancelled and woken. Drawn per seed, so that
- * each kind meets the others in some seeds and has others to itself, and a thousand seeds stay cheap.
+ * Features: what a seed exercises beyond creating, canceling and retrying tasks. Features are drawn
+ * per seed. Each one meets the others in some seeds and runs alone in some, and a thousand seeds
+ * stay cheap.
  */
 import type { Random } from "@redrive/core";
 
 export interface SeedFeatures {
-  /** One node on a store of its own, as SQLite is, rather than three that share one. */
+  /** One node with its own store, like SQLite, instead of three nodes that share one. */
   readonly isSingle: boolean;
-  /** Destinations' documents are changed while tasks run. */
+  /** Operators change the documents of destinations while tasks run. */
   readonly documents: boolean;
-  /** Tasks ask to be told of their end. */
+  /** Some tasks have a callback URL. */
   readonly callbacks: boolean;
-  /** Dead letters are made into new tasks. */
+  /** Dead letters are redriven. */
   readonly redrives: boolean;
 }
 

@@ -1,6 +1,6 @@
 /**
- * History: what an observer who sees everything tells the checkers: every commit the store carried
- * out, every request on the wire, and everything a client was told.
+ * History: the events that the checkers receive from an observer that sees every commit of the
+ * store, every request on the wire, and every result that a client receives.
  */
 import type { Policy } from "@redrive/core";
 import type {
@@ -19,9 +19,9 @@ export interface Committed {
   readonly at: number;
   readonly batch: Batch;
   readonly result: CommitResult;
-  /** The rows of the destinations that were claimed from, as they were before. */
+  /** The rows of the destinations in the batch, before the commit. */
   readonly rowsBefore: ReadonlyMap<string, DestinationRow | undefined>;
-  /** Tasks that the batch names, as they were before. */
+  /** The tasks that the batch names, before the commit. */
   readonly tasksBefore: ReadonlyMap<string, RetryTask>;
 }
 
@@ -31,33 +31,33 @@ export interface Sent {
   readonly task: StartedTask;
   readonly policy: Policy;
   readonly timeoutMs: number;
-  /** The destination's document as the node knows it. */
+  /** The destination's document that the node has. */
   readonly document: string | null;
 }
 
-/** A checker looks at the history as it is made, and once more at its end. It throws what it finds. */
+/** Checks each event, and the final state at the end. A checker throws what it finds. */
 export interface Checker {
   readonly name: string;
   committed?(event: Committed): void;
   sent?(event: Sent): void;
-  /** The attempt ended on this side: answered, timed out or aborted. */
+  /** The attempt ended at the network: with a response, a timeout or an abort. */
   attemptEnded?(event: Sent, endedAt: number, succeeded: boolean): void;
-  /** The node was told of that end. */
+  /** The node received the attempt's result. */
   resultReceived?(event: Sent): void;
-  /** A node has stopped, and nothing went wrong while it did. */
+  /** A node stopped, without a fault or a pause during the stop. */
   nodeStopped?(nodeId: string): void;
-  /** An operator was told that this is the row now. */
+  /** An operator received this row as the result of a change. */
   destinationChanged?(at: number, row: DestinationRow): void;
-  /** A client was told that its task is stored. */
+  /** A client received the result of its create. */
   createAcknowledged?(
     at: number,
     task: RetryTask | undefined,
     key: string | null,
     result: CreateResult,
   ): void;
-  /** A client was told what came of its cancel. */
+  /** A client received the result of its cancel. */
   cancelAcknowledged?(at: number, taskId: string, result: CancelResult): void;
-  /** A redrive job said that it is done. */
+  /** A redrive job reported that it is done. */
   redriveDone?(job: RedriveJob, store: MemoryStore): void;
   finished?(store: MemoryStore): void;
 }

@@ -1,4 +1,4 @@
-/** Tests of the simulation itself: each broken promise is found within a thousand seeds. */
+/** Tests of the simulation itself: it finds each removed safeguard within a thousand seeds. */
 import { describe, expect, it } from "vitest";
 import { Coverage } from "./coverage.ts";
 import { mutants } from "./mutants.ts";

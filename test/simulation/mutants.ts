@@ -1,6 +1,6 @@
 /**
- * Mutants: Redrive with one safeguard taken out, each put around the production code from outside,
- * so that no line of it knows. The suite is worth something if it finds every one of them.
+ * Mutants: versions of Redrive with one safeguard removed. Each mutant wraps the production code
+ * from outside and changes none of it. The simulation must find every mutant.
  */
 import type { PolicyDocument } from "@redrive/core";
 import type { Deliver } from "../../faces/service/src/engine/delivery.ts";
@@ -20,14 +20,14 @@ import type { MemoryStore } from "../../faces/service/src/stores/memory/memory-s
 
 export interface Mutant {
   readonly name: string;
-  /** The checker that is expected to find it. */
+  /** The name of the checker that must find it. */
   readonly caughtBy: string;
   /** Changes what the store does. */
   readonly wrapMemory?: (memory: MemoryStore) => MemoryStore;
-  /** Changes what nodes are told; `memory` is what lies below the observer. */
+  /** Changes what nodes read and write. `memory` is the store below the observer. */
   readonly wrapStore?: (observed: MemoryStore, memory: MemoryStore) => MemoryStore;
   readonly wrapDeliver?: (deliver: Deliver) => Deliver;
-  /** What nodes are given for all destinations together. */
+  /** Overrides the retry budget for all destinations. */
   readonly retryBudget?: false;
 }
 
@@ -61,7 +61,7 @@ export const mutants: readonly Mutant[] = [
     }),
   },
   {
-    name: "leave when claimed",
+    name: "send as soon as claimed",
     caughtBy: "no early or late attempt",
     wrapStore: (observed) => ({
       ...observed,
@@ -84,26 +84,30 @@ export const mutants: readonly Mutant[] = [
     }),
   },
   {
-    name: "no deadline of an attempt",
+    name: "no attempt timeout",
     caughtBy: "no early or late attempt",
     wrapDeliver: (deliver) => (task, limits, done) =>
       deliver(task, { ...limits, attemptTimeoutMs: YEAR_MS }, done),
   },
   {
-    name: "no deadline of a task",
+    name: "no total budget of a task",
     caughtBy: "no early or late attempt",
     wrapMemory: (memory) =>
       withPolicies(memory, (policy) => ({ ...policy, totalBudgetMs: YEAR_MS })),
   },
   {
-    name: "cap removed",
+    name: "no attempt limit",
     caughtBy: "wire bound",
     wrapMemory: (memory) =>
       withPolicies(memory, ({ delaysMs, ...policy }) => ({ ...policy, maxAttempts: 1000 })),
   },
-  { name: "no budget of the whole service", caughtBy: "retry budget kept", retryBudget: false },
   {
-    name: "guards forgotten over a restart",
+    name: "no retry budget for all destinations",
+    caughtBy: "retry budget kept",
+    retryBudget: false,
+  },
+  {
+    name: "guard state lost at a restart",
     caughtBy: "retry budget kept",
     wrapMemory: (memory) => ({
       ...memory,
@@ -111,7 +115,7 @@ export const mutants: readonly Mutant[] = [
     }),
   },
   {
-    name: "a stop that writes no notes",
+    name: "guard state not saved at a stop",
     caughtBy: "retry budget kept",
     wrapStore: (observed) => ({
       ...observed,
@@ -120,7 +124,7 @@ export const mutants: readonly Mutant[] = [
     }),
   },
   {
-    name: "a callback for a settle that is fenced",
+    name: "a callback for a fenced settle",
     caughtBy: "one callback for each end",
     wrapMemory: (memory) => ({
       ...memory,
@@ -163,7 +167,7 @@ export const mutants: readonly Mutant[] = [
     }),
   },
   {
-    name: "documents that nobody follows",
+    name: "documents that have no effect",
     caughtBy: "limits kept",
     wrapStore: (observed) => ({
       ...observed,
@@ -173,8 +177,8 @@ export const mutants: readonly Mutant[] = [
         return {
           ...result,
           destinations: destinations.map(withoutDocument),
-          creates: creates.map((one) =>
-            one.kind === "created" ? { ...one, row: withoutDocument(one.row) } : one,
+          creates: creates.map((create) =>
+            create.kind === "created" ? { ...create, row: withoutDocument(create.row) } : create,
           ),
           claims: claims.map((claim) => ({ ...claim, row: withoutDocument(claim.row) })),
         };
@@ -183,16 +187,16 @@ export const mutants: readonly Mutant[] = [
   },
 ];
 
-/** Is it made for the notes alone? */
+/** Whether the batch only saves guard state. */
 function isNotesOnly({ destinations, creates, settles, cancels, wakes, claims }: Batch): boolean {
   const parts = [destinations, creates, settles, cancels, wakes, claims];
   return parts.every(({ length }) => length === 0);
 }
 
-/** The same task under another id. */
+/** The same task with another id. */
 function duplicateCreate(task: NewTask | undefined): readonly Create[] {
   if (task === undefined) return [];
-  const duplicate = { ...task, taskId: `${task.taskId}-again` };
+  const duplicate = { ...task, taskId: `${task.taskId}-duplicate` };
   return [{ task: duplicate, fingerprint: null, claimVersion: null }];
 }
 
@@ -201,12 +205,12 @@ function withoutDocument(row: DestinationRow | null): DestinationRow | null {
   return row && { ...row, document: null };
 }
 
-/** The batch's author, and nothing to do. */
+/** A batch of the same node and instant, without any work. */
 function emptyBatch({ now, nodeId }: Batch): Batch {
   return { now, nodeId, ...NO_ITEMS };
 }
 
-/** What is claimed ahead, told as if it were due. */
+/** Marks tasks that were claimed ahead of time as due now. */
 function asIfDue(claim: ClaimResult, now: number): ClaimResult {
   const markDue = (task: StartedTask) => ({
     ...task,
@@ -215,7 +219,7 @@ function asIfDue(claim: ClaimResult, now: number): ClaimResult {
   return { ...claim, tasks: claim.tasks.map(markDue) };
 }
 
-/** What the claims would start, told before any of it is stored. */
+/** Returns the tasks that the claims would start, and stores none of the claims. */
 function claimsBeforeCommit(memory: MemoryStore, batch: Batch): CommitResult["claims"] {
   const { claims } = memory.commitNow({ ...emptyBatch(batch), claims: batch.claims });
   const settles = claims.flatMap(({ tasks }) =>

@@ -1,16 +1,16 @@
 /**
- * Operators: who pauses and resumes destinations and changes their documents while tasks run, and
- * asks again, at whatever node is up, if told nothing.
+ * Operators: pause and resume destinations and change their documents while tasks run. An operator
+ * that gets no result retries at any node that is up.
  */
 import type { Random } from "@redrive/core";
 import { drawDocument } from "./documents.ts";
 import { pickEngine, type SimNode } from "./sim-node.ts";
 import { TENANT, type World } from "./world.ts";
 
-/** An operator gives up after so many answers that say nothing. */
+/** An operator gives up after this many tries without a result. */
 const MAX_TRIES = 40;
 
-/** What is to be put: worked out when it is, since no two puts are alike. */
+/** Creates the change at the time of the put, because every put is unique. */
 type Change = () => { readonly pausedAt: number | null } | { readonly document: string };
 
 export class Operators {
@@ -40,7 +40,7 @@ export class Operators {
     this.#schedule(atMs + forMs, () => this.#change(name, () => ({ pausedAt: null })));
   }
 
-  /** Puts a document. */
+  /** Schedules a change of a document. */
   putDocument(atMs: number): void {
     const name = this.#drawName();
     const draw = () => drawDocument(this.#random, ++this.#puts);
@@ -61,7 +61,7 @@ export class Operators {
     }, retry);
   }
 
-  /** Resumes what is still paused, because whoever was asked to died. */
+  /** Resumes destinations that are still paused because a node died before it resumed them. */
   resumeAll(): void {
     for (const { name, pausedAt } of this.#world.destinationRows()) {
       if (pausedAt === null) continue;

@@ -1,6 +1,6 @@
 /**
- * Redrive source: what the redrive jobs of a node work on, as `Redrive` does it, but for the sealing
- * of secrets.
+ * Redrive source: gives redrive jobs access to a simulated node. It works like `Redrive`, but does
+ * not seal secrets.
  */
 import type { Engine } from "../../faces/service/src/engine/engine.ts";
 import type { NewId } from "../../faces/service/src/model/ids.ts";

@@ -1,6 +1,6 @@
 /**
- * Redrives: dead letters made into new tasks, one by one by clients that race each other, and as the
- * service's own redrive jobs, which outlive the node that runs them.
+ * Redrivers: turn dead letters into new tasks. Clients redrive single tasks and race each other.
+ * Redrive jobs of the service redrive sets, and survive the node that runs them.
  */
 import type { Random } from "@redrive/core";
 import type { CreateResult } from "../../faces/service/src/model/store.ts";
@@ -24,7 +24,7 @@ export class Redrivers {
     return Math.floor(this.#random.next() * below);
   }
 
-  /** Looks for dead letters at that instant and redrives some, often twice at once. */
+  /** Redrives some of the dead letters that exist at that instant, often twice at once. */
   planRedrives(atMs: number): void {
     this.#world.clock.set(atMs, () => {
       const dead = this.#world.rawStore.all().filter(({ status }) => status === "EXHAUSTED");
@@ -37,7 +37,7 @@ export class Redrivers {
     });
   }
 
-  /** The source is what it was when it was read: meanwhile another may have redriven it. */
+  /** `source` is an earlier read: another client may have redriven the task since. */
   #redrive(source: RetryTask): void {
     const engine = pickEngine(this.#nodes, this.#random);
     if (engine === undefined) return;
@@ -52,7 +52,7 @@ export class Redrivers {
     engine.create(redriven, null, onResult, () => {});
   }
 
-  /** Has a node begin a job; a client that was told nothing does not ask again. */
+  /** Starts a job at some node. A client that gets no result does not retry. */
   planJob(atMs: number): void {
     this.#world.clock.set(atMs, () => {
       const up = this.#nodes.map((node) => node.jobs()).filter((jobs) => jobs !== undefined);

@@ -1,4 +1,4 @@
-/** Replays one seed, named by REDRIVE_SEED, and prints what it covered. */
+/** Replays the seed in REDRIVE_SEED and prints its coverage. */
 import { describe, it } from "vitest";
 import { Coverage } from "./coverage.ts";
 import { simulateSeed } from "./simulate.ts";
@@ -13,13 +13,13 @@ describe("replay", () => {
     console.log(coverage.report());
   });
 
-  it("runs one seed twice to the same step", async () => {
+  it("gives the same run for the same seed", async () => {
     const steps: string[] = [];
     for (let run = 0; run < 2; run++) {
       const coverage = new Coverage();
       await simulateSeed(7, { coverage });
       steps.push(`${coverage.totals.steps} ${coverage.report()}`);
     }
-    if (steps[0] !== steps[1]) throw new Error("the same seed took another way");
+    if (steps[0] !== steps[1]) throw new Error("two runs of one seed differ");
   });
 });

@@ -1,7 +1,7 @@
 /**
- * Sim clock: virtual time for a whole cluster. Events are kept in a heap, ties in the order in which
- * they were set, and between two events promises get a few turns. Each node sees it through a clock
- * of its own, which can be stopped for good (a crash) or for a while (a pause).
+ * Sim clock: virtual time for a cluster. A heap holds the events; events at one instant run in the
+ * order in which they were set. Promises advance a few microtasks between two events. Each node has
+ * its own view of the clock, which can stop forever (a crash) or for a while (a pause).
  */
 import type { Cancel, Clock } from "@redrive/core";
 import { createHeap } from "../../faces/service/src/collections/heap.ts";
@@ -12,9 +12,9 @@ interface SimEvent {
   fn: (() => void) | undefined;
 }
 
-/** Enough for a commit's answer to reach the engine; whatever takes more goes on later. */
+/** Enough for a commit's result to reach the engine. Longer chains continue after later events. */
 const MICROTASKS_PER_EVENT = 6;
-/** And so many more before time goes on: a boot asks the store one thing after the other. */
+/** Runs in addition before time advances, because a boot reads the store many times in sequence. */
 const MICROTASKS_PER_INSTANT = 30;
 
 export class SimClock {
@@ -24,7 +24,7 @@ export class SimClock {
   );
   #now: number;
   #sequence = 0;
-  /** Events run so far. */
+  /** Number of events run so far. */
   steps = 0;
 
   constructor(startAt: number) {
@@ -45,7 +45,7 @@ export class SimClock {
     };
   }
 
-  /** Runs events until that instant, or until `isDone`. */
+  /** Runs events until `endAt`, or until `isDone`. */
   async runUntil(endAt: number, isDone: () => boolean = () => false): Promise<void> {
     for (let event = this.#events.peek(); event !== undefined; event = this.#events.peek()) {
       if (event.at > endAt || isDone()) break;
@@ -54,15 +54,15 @@ export class SimClock {
       this.#now = event.at;
       this.steps++;
       event.fn();
-      for (let turn = 0; turn < MICROTASKS_PER_EVENT; turn++) await undefined;
+      for (let n = 0; n < MICROTASKS_PER_EVENT; n++) await undefined;
       if (this.#events.peek()?.at === event.at) continue;
-      for (let turn = 0; turn < MICROTASKS_PER_INSTANT; turn++) await undefined;
+      for (let n = 0; n < MICROTASKS_PER_INSTANT; n++) await undefined;
     }
     if (!isDone()) this.#now = Math.max(this.#now, endAt);
   }
 }
 
-/** One node's view of time. */
+/** One node's view of the clock. */
 export class NodeClock implements Clock {
   readonly #clock: SimClock;
   #isDead = false;
@@ -84,7 +84,7 @@ export class NodeClock implements Clock {
     return this.#clock.set(ms, () => this.#run(fn));
   }
 
-  /** While the node is paused nothing runs; all of it runs late. */
+  /** Alarms of a paused node run after the pause. */
   #run(fn: () => void): void {
     if (this.#isDead) return;
     const frozenMs = this.#frozenUntil - this.#clock.now();

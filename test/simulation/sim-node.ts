@@ -1,18 +1,18 @@
 /**
- * Sim node: one node of the cluster: the production engine on its own clock, behind its own faults.
- * It can be killed and booted again, under a new name each time.
+ * Sim node: one node of the simulated cluster. It runs the production engine on its own clock and
+ * with its own faults. It can be killed and booted again, with a new node id each time.
  */
 import type { Random } from "@redrive/core";
 import { Engine } from "../../faces/service/src/engine/engine.ts";
 import type { Store } from "../../faces/service/src/model/store.ts";
 import { RedriveJobs } from "../../faces/service/src/operations/redrive-jobs.ts";
-import { createFollow } from "./callbacks.ts";
+import { createFollowUp } from "./callbacks.ts";
 import { SERVICE_BUDGET } from "./checkers/all-checkers.ts";
 import { redriveSource } from "./redrive-source.ts";
 import { NodeClock } from "./sim-clock.ts";
 import { TENANT, type World } from "./world.ts";
 
-/** A boot that failed is tried again after this. */
+/** A failed boot is retried after this delay. */
 const REBOOT_MS = 500;
 
 export class SimNode {
@@ -37,14 +37,14 @@ export class SimNode {
     return this.#clock.isFrozen() ? undefined : this.#engine;
   }
 
-  /** Its redrive jobs, likewise. */
+  /** The redrive jobs, unless the node is dead, paused or still booting. */
   jobs(): RedriveJobs | undefined {
     return this.#clock.isFrozen() ? undefined : this.#jobs;
   }
 
   boot(): void {
     const world = this.#world;
-    // A store of one's own is held by a lock: who boots on it has no other beside him.
+    // A lock protects an exclusive store: a process that boots on it is the only one.
     if (world.store.exclusive) this.kill();
     const clock = new NodeClock(world.clock);
     const nodeId = `${this.#name}-${++this.#boots}`;
@@ -65,7 +65,7 @@ export class SimNode {
     const rowOf = (name: string) => opened?.destination(TENANT, name).row;
     const deliver = world.deliverFrom(nodeId, clock, rowOf);
     const retryBudget = world.mutant?.retryBudget ?? SERVICE_BUDGET;
-    const follow = createFollow((now) => world.newId(now));
+    const follow = createFollowUp((now) => world.newId(now));
     Engine.open({ clock, random, store, deliver, nodeId, retryBudget, follow, onFatal: die })
       .then(async (engine) => {
         opened = engine;
@@ -103,7 +103,7 @@ export class SimNode {
     this.#jobs = undefined;
   }
 
-  /** As a deployment would: what runs may end for that long, and the next boot follows at once. */
+  /** Stops like a deployment: running attempts get `graceMs` to end, and the node boots at once. */
   stop(graceMs: number): void {
     const clock = this.#clock;
     const killAndBoot = () => {
@@ -119,8 +119,9 @@ export class SimNode {
     const wasFrozen = clock.isFrozen();
     const stopped = () => {
       const isOnTime = !wasFrozen && this.#freezes === freezesBefore && !clock.isDead();
-      const isCalm = isOnTime && this.#world.faultCount() === faultsBefore;
-      if (isFirst && isCalm) this.#world.check((checker) => checker.nodeStopped?.(engine.nodeId));
+      const isWithoutFault = isOnTime && this.#world.faultCount() === faultsBefore;
+      if (isFirst && isWithoutFault)
+        this.#world.check((checker) => checker.nodeStopped?.(engine.nodeId));
       killAndBoot();
     };
     void this.#jobs?.stop();
@@ -137,7 +138,7 @@ export class SimNode {
   }
 }
 
-/** A dead node hears nothing any more, and writes nothing. */
+/** A dead node receives nothing and writes nothing. */
 function silentWhenDead(store: Store, clock: NodeClock): Store {
   const unlessDead = <T>(work: () => Promise<T>): Promise<T> =>
     clock.isDead() ? new Promise(() => {}) : work();
@@ -149,7 +150,7 @@ function silentWhenDead(store: Store, clock: NodeClock): Store {
   };
 }
 
-/** Some engine that is up. */
+/** Picks a random engine that is up. */
 export function pickEngine(nodes: readonly SimNode[], random: Random): Engine | undefined {
   const up = nodes.map((node) => node.engine()).filter((engine) => engine !== undefined);
   return up[Math.floor(random.next() * up.length)];

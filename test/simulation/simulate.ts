@@ -1,7 +1,7 @@
 /**
- * Simulate: one seed from beginning to end. Three nodes of the production engine share a store that
- * fails (or one has a store of its own), are killed, stopped and paused, and are held to every checker
- * (safety); then the faults stop and everything must come to its end in bounded time (liveness).
+ * Simulate: runs one seed. Three nodes with the production engine share a store that fails, or one
+ * node has its own store. Nodes are killed, stopped and paused while every checker runs (safety).
+ * Then the faults stop, and every task must end in bounded time (liveness).
  */
 import { type Random, seededRandom } from "@redrive/core";
 import { Clients } from "./clients.ts";
@@ -15,13 +15,14 @@ import { START_AT, World, type WorldOptions } from "./world.ts";
 const NODES = 3;
 const TASKS = 250;
 const SAFETY_MS = 45_000;
-/** The longest total budget, a lease, and some. */
+/** Longer than the maximum total budget plus a lease. */
 const LIVENESS_MS = 240_000;
 const FAULT_RATE = 0.1;
 
-/** Throws the first violation, in whose message the seed and the command to replay it are. */
+/** Throws the first violation, with the seed and the replay command in the message. */
 export async function simulateSeed(seed: number, options: WorldOptions): Promise<void> {
   const random = seededRandom(seed);
+  // The name of a stream is part of every seed: renaming it would change all runs.
   const world = new World(random, FAULT_RATE, drawFeatures(random.fork("kinds")), options);
   try {
     await runSeed(world, random.fork("plan"), options.coverage);
@@ -101,7 +102,7 @@ function planRedrives(world: World, random: Random, nodes: readonly SimNode[]): 
     redrivers.planJob(10_000 + draw(SAFETY_MS - 10_000));
 }
 
-/** At least five in every seed. */
+/** Plans at least five crashes in every seed. */
 function planCrashes(
   world: World,
   nodes: readonly SimNode[],
@@ -119,7 +120,7 @@ function planCrashes(
   return crashes;
 }
 
-/** Some outlast the lease: then others take over what the paused node still believes to run. */
+/** Some pauses exceed the lease. Other nodes then claim tasks that the paused node still runs. */
 function planPauses(
   world: World,
   nodes: readonly SimNode[],
@@ -133,7 +134,7 @@ function planPauses(
   return pauses;
 }
 
-/** Some give what runs no time at all. */
+/** Some stops give running attempts no time to end. */
 function planStops(
   world: World,
   nodes: readonly SimNode[],
@@ -148,7 +149,7 @@ function planStops(
   return stops;
 }
 
-/** The faults stop, the targets are well, and every node is up. */
+/** Stops the faults, makes all targets healthy and boots every node. */
 function heal(world: World, nodes: readonly SimNode[]): void {
   world.heal();
   for (const node of nodes) {

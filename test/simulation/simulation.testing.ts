@@ -1,17 +1,15 @@
-/**
- * Runs a share of the seeds. Two test files take half each, so that both cores work.
- */
+/** Simulation runner: runs a share of the seeds. Two test files run half each to use both cores. */
 import { expect } from "vitest";
 import { Coverage } from "./coverage.ts";
 import { simulateSeed } from "./simulate.ts";
 
-/** `npm run test:long` asks for ten times as many. */
+/** `npm run test:long` runs ten times as many. */
 const SEEDS = Number(process.env["REDRIVE_SEEDS"] ?? 1000);
 
-/** With fewer, rare events may not have come up. */
+/** With fewer seeds, rare events may not happen. */
 const MIN_SEEDS_FOR_COVERAGE = 400;
 
-/** What must have come up, or the simulation proves nothing about it. */
+/** Events that must happen: without them the simulation proves nothing about them. */
 const REQUIRED_EVENTS = [
   ["PENDING", "claim first"],
   ["PENDING", "claim retry"],
@@ -23,8 +21,8 @@ const REQUIRED_EVENTS = [
   ["IN_FLIGHT", "settle error, cancel requested: CANCELLED"],
   ["IN_FLIGHT", "settle abandoned: PENDING"],
   ["IN_FLIGHT", "settle abandoned: EXHAUSTED"],
-  ["IN_FLIGHT", "settle given back: PENDING"],
-  ["IN_FLIGHT", "settle given back: EXHAUSTED"],
+  ["IN_FLIGHT", "settle released: PENDING"],
+  ["IN_FLIGHT", "settle released: EXHAUSTED"],
   ["IN_FLIGHT", "settle success: fenced"],
   ["PENDING", "settle status: fenced"],
   ["SUCCEEDED", "settle success: fenced"],
@@ -43,7 +41,7 @@ const REQUIRED_EVENTS = [
   ["EXHAUSTED", "redrive: created claimed"],
   ["EXHAUSTED", "redrive: redriven"],
   ["(job)", "DONE"],
-  ["(guards)", "recalled"],
+  ["(guards)", "restored"],
   ["(none)", "created claimed"],
   ["(none)", "replayed"],
 ] as const;
@@ -55,8 +53,8 @@ export async function runShare(share: number, shares: number): Promise<void> {
   const { seeds, tasks, crashes } = coverage.totals;
   expect(tasks).toBeGreaterThanOrEqual(200 * seeds);
   expect(crashes).toBeGreaterThanOrEqual(5 * seeds);
-  for (const kind of ["lost", "torn", "unknown", "late", "full"]) {
-    expect(coverage.faults[kind]).toBeGreaterThan(seeds);
+  for (const fault of ["lost", "torn", "unknown", "late", "full"]) {
+    expect(coverage.faults[fault]).toBeGreaterThan(seeds);
   }
   if (seeds < MIN_SEEDS_FOR_COVERAGE) return;
   for (const [state, event] of REQUIRED_EVENTS)

@@ -1,20 +1,27 @@
 /**
- * Targets: what the simulated world answers. Each destination goes through phases of health and
- * sickness drawn from the seed; once the faults stop, all are well.
+ * Targets: the responses of the simulated destinations. Each destination goes through phases of
+ * health and failure drawn from the seed. After the faults stop, all are healthy.
  */
 import type { Outcome, Random } from "@redrive/core";
 
-type Health = "well" | "flaky" | "down" | "slow" | "throttling" | "silent";
+type Health = "healthy" | "flaky" | "down" | "slow" | "throttling" | "silent";
 
-const HEALTHS: readonly Health[] = ["well", "flaky", "down", "slow", "throttling", "silent"];
+const HEALTH_STATES: readonly Health[] = [
+  "healthy",
+  "flaky",
+  "down",
+  "slow",
+  "throttling",
+  "silent",
+];
 
-/** How a request will end if nobody ends it before. */
+/** How a request ends, unless it times out or is aborted first. */
 export interface TargetResponse {
   readonly afterMs: number;
   readonly outcome: Outcome;
 }
 
-/** Longer than any attempt is given. */
+/** Longer than any attempt timeout. */
 const NO_RESPONSE_MS = 600_000;
 
 export class Targets {
@@ -29,25 +36,25 @@ export class Targets {
     this.#startAt = startAt;
     this.#phaseMs = phaseMs;
     this.#phases = Array.from({ length: destinations }, () =>
-      Array.from({ length: 16 }, () => (random.next() < 0.4 ? "well" : this.#drawHealth())),
+      Array.from({ length: 16 }, () => (random.next() < 0.4 ? "healthy" : this.#drawHealth())),
     );
   }
 
   #drawHealth(): Health {
-    return HEALTHS[Math.floor(this.#random.next() * HEALTHS.length)] ?? "well";
+    return HEALTH_STATES[Math.floor(this.#random.next() * HEALTH_STATES.length)] ?? "healthy";
   }
 
   respond(destination: string, now: number): TargetResponse {
     const phases = this.#phases[Number(destination.slice(1))] ?? [];
     const phase = Math.floor((now - this.#startAt) / this.#phaseMs) % phases.length;
-    return this.#responseFor(this.isHealed ? "well" : (phases[phase] ?? "well"));
+    return this.#responseFor(this.isHealed ? "healthy" : (phases[phase] ?? "healthy"));
   }
 
   #responseFor(health: Health): TargetResponse {
     const draw = this.#random.next();
     const afterMs = 5 + Math.floor(this.#random.next() * 40);
     switch (health) {
-      case "well":
+      case "healthy":
         return { afterMs, outcome: { kind: "success", status: 200 } };
       case "flaky":
         return { afterMs, outcome: draw < 0.5 ? { kind: "status", status: 500 } : SUCCESS };

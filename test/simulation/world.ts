@@ -1,6 +1,6 @@
 /**
- * World: everything around the nodes of one seed: time, store, targets, and the observer that tells
- * the checkers what happens.
+ * World: the environment of the nodes of one seed. It contains the time, the store, the targets,
+ * and the observer that reports events to the checkers.
  */
 import { type Policy, type PolicyDocument, type Random, resolvePolicy } from "@redrive/core";
 import { type AttemptResult, notStarted } from "../../faces/service/src/deliver/attempt-result.ts";
@@ -37,7 +37,7 @@ import { Targets } from "./targets.ts";
 export const START_AT = 1_800_000_000_000;
 export const TENANT = "tenant";
 
-/** Short enough that whatever is left ends soon after the faults have stopped. */
+/** Short policies, so that remaining tasks end soon after the faults stop. */
 export const POLICIES: Readonly<Record<string, PolicyDocument>> = {
   curve: { maxAttempts: 4, maxDelayMs: 2000, attemptTimeoutMs: 2000, totalBudgetMs: 60_000 },
   eager: {
@@ -50,7 +50,7 @@ export const POLICIES: Readonly<Record<string, PolicyDocument>> = {
   },
   list: { delaysMs: [1000, 4000], attemptTimeoutMs: 3000, totalBudgetMs: 40_000 },
   once: { maxAttempts: 1, attemptTimeoutMs: 1500, totalBudgetMs: 30_000 },
-  /** Of callbacks; no client asks for it. */
+  /** For callbacks only. */
   callback: { delaysMs: [500, 2000, 5000], attemptTimeoutMs: 1500, totalBudgetMs: 60_000 },
 };
 
@@ -58,11 +58,11 @@ const RESOLVED_POLICIES = new Map<string, Policy>(
   Object.entries(POLICIES).map(([id, document]) => [id, resolvePolicy(document)]),
 );
 
-/** Each destination stays in one mood for this long. */
+/** Each destination stays in one state of health for this long. */
 const PHASE_MS = 7000;
 const DESTINATIONS = 4;
 
-/** Late answers of the store take up to this long; longer than a lease. */
+/** Maximum delay of a late store result. Longer than a lease. */
 const MAX_STORE_DELAY_MS = 4000;
 
 export interface WorldOptions {
@@ -75,18 +75,18 @@ export class World {
   readonly targets: Targets;
   readonly checkers: readonly Checker[];
   readonly faults: Faults;
-  /** Of a store of one's own. */
+  /** Faults of the store of a single node. */
   readonly diskFaults: DiskFaults;
-  /** What nodes talk to, through their faults. */
+  /** The store that nodes use, below their faults. */
   readonly store: MemoryStore;
   readonly features: SeedFeatures;
   readonly mutant: Mutant | undefined;
   readonly newId: NewId;
   readonly #memory: MemoryStore;
   readonly #coverage: Coverage;
-  /** Redrive jobs that have not come to an end. */
+  /** Redrive jobs that have not ended. */
   readonly #openJobs = new Set<string>();
-  /** The first violation; it may be found within the engine's own callbacks. */
+  /** The first violation. A checker may find it inside a callback of the engine. */
   violation: unknown;
 
   constructor(random: Random, faultRate: number, features: SeedFeatures, options: WorldOptions) {
@@ -120,20 +120,20 @@ export class World {
       : faultyStore(this.store, clock, random, this.faults);
   }
 
-  /** How many faults have struck. */
+  /** Number of faults so far. */
   faultCount(): number {
     const counts = [...Object.values(this.faults.counts), ...Object.values(this.diskFaults.counts)];
     return counts.reduce((sum, count) => sum + count, 0);
   }
 
-  /** From now on the store does as it is told, and the targets are well. */
+  /** Stops the faults of the store and makes the targets healthy. */
   heal(): void {
     this.faults.rate = 0;
     this.diskFaults.rate = 0;
     this.targets.isHealed = true;
   }
 
-  /** Has everything come to its end? */
+  /** Whether every task and every redrive job has ended. */
   isFinished(): boolean {
     return this.#openJobs.size === 0 && this.rawStore.all().every(({ status }) => isEnded(status));
   }
@@ -173,12 +173,13 @@ export class World {
     return `d${Math.floor(draw * DESTINATIONS)}`;
   }
 
-  /** Those that have a row. */
+  /** The rows of the destinations that have one. */
   destinationRows(): readonly DestinationRow[] {
     const names = Array.from({ length: DESTINATIONS }, (_, index) => `d${index}`);
     return names.flatMap((name) => this.#memory.peekDestination(TENANT, name) ?? []);
   }
 
+  /** The store without faults, mutants and observer. */
   get rawStore(): MemoryStore {
     return this.#memory;
   }
@@ -207,7 +208,7 @@ export class World {
     return result;
   }
 
-  /** Tells the checkers; what they find ends the seed. */
+  /** Reports an event to the checkers. A violation ends the seed. */
   check(notify: (checker: Checker) => void): void {
     if (this.violation !== undefined) return;
     try {
@@ -251,7 +252,7 @@ export class World {
   }
 }
 
-/** The row of a destination as a node knows it. */
+/** Returns the row of a destination that a node has. */
 type RowOf = (name: string) => DestinationRow | undefined;
 
 function fillWith(random: Random): (bytes: Uint8Array) => void {

@@ -1,6 +1,6 @@
 /**
- * Bundle: a few lines of code and what they import from our packages, as one minified file, the way
- * a reader's own bundler would make it. Sources are bundled, so that no build is needed.
+ * Bundle: bundles a few lines of code, and what they import from our packages, into one minified
+ * file, like a user's bundler. It bundles sources, so no build is needed.
  */
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
@@ -12,13 +12,13 @@ const ENTRY = "virtual:entry";
 export interface Bundle {
   readonly code: string;
   readonly gzipBytes: number;
-  /** What each module adds, minified, in bytes; the heaviest first. */
+  /** Rendered bytes of each module, largest first. */
   readonly modules: readonly { readonly path: string; readonly bytes: number }[];
-  /** Imports that were left in, because no file of ours answers to them. */
+  /** Imports that remain in the bundle, because none of our files provides them. */
   readonly imports: readonly string[];
 }
 
-/** Bundles `entry`, which is read as a module at the root of the repository; `external` stays out. */
+/** Bundles `entry` as a module at the repository's root, without the modules in `external`. */
 export async function bundle(entry: string, external: readonly string[] = []): Promise<Bundle> {
   const build = await rolldown({
     cwd: ROOT,

@@ -1,6 +1,7 @@
 /**
- * What `@redrive/simulator` adds to a page. The engine is what turns a scenario and a seed into counts:
- * event queue, chance, waits and one world. Core is counted apart, because a page has it anyway.
+ * Limits the bytes that `@redrive/simulator` adds to a page. The engine turns a scenario and a seed
+ * into counts: event queue, random numbers, waits and one world. Core is not counted, because a
+ * page has it anyway.
  */
 import { describe, expect, test } from "vitest";
 import { type Bundle, bundle } from "./bundle.ts";
@@ -15,8 +16,8 @@ const engines = [
   ["queue", `export { runQueue } from "${WORLDS}/queue.ts";`],
 ] as const;
 
-/** Not engines: these hold several worlds, or the engine's surroundings. A ratchet, as for the library. */
-const wholes = [
+/** Larger parts: several worlds, or an engine with its checks. The limits are a ratchet. */
+const largerParts = [
   ["all four worlds", engines.map(([, entry]) => entry).join("\n"), 12_800],
   [
     "simulate: worlds, checks, report, verdict",
@@ -34,15 +35,15 @@ describe("minified and gzipped, without core", () => {
     expect(gzipBytes).toBeLessThan(ENGINE_BYTES);
   });
 
-  test.each(wholes)("%s stays below its bound", async (name, entry, most) => {
+  test.each(largerParts)("%s stays below its limit", async (name, entry, maxBytes) => {
     const { gzipBytes } = await withoutCore(entry);
-    process.stdout.write(`${name}: ${gzipBytes} bytes gzipped of at most ${most}\n`);
-    expect(gzipBytes).toBeLessThan(most);
+    process.stdout.write(`${name}: ${gzipBytes} bytes gzipped of at most ${maxBytes}\n`);
+    expect(gzipBytes).toBeLessThan(maxBytes);
   });
 });
 
-/** What each export may bring of the simulator's own folders. */
-const alone = [
+/** The folders that each export must not include. */
+const exportsAlone = [
   ["schedule", ["worlds", "labs", "lint", "advise", "measure", "events"]],
   ["coverage", ["worlds", "labs", "lint", "advise", "measure"]],
   ["herd", ["worlds", "labs", "lint", "advise"]],
@@ -53,15 +54,15 @@ const alone = [
 ] as const;
 
 describe("imported from the index", () => {
-  test.each(alone)("%s does not drag in what it does not use", async (name, unused) => {
-    const made = await bundle(`export { ${name} } from "@redrive/simulator";`);
+  test.each(exportsAlone)("%s excludes code that it does not use", async (name, unused) => {
+    const built = await bundle(`export { ${name} } from "@redrive/simulator";`);
     for (const folder of unused) {
-      expect(foldersOf(made)).not.toContain(folder);
+      expect(foldersOf(built)).not.toContain(folder);
     }
   });
 
   test.each(["@redrive/simulator", "@redrive/simulator/labs", "@redrive/simulator/scenarios"])(
-    "%s needs nothing of Node's and no third party",
+    "%s imports neither Node modules nor third-party code",
     async (path) => {
       const { imports, modules } = await bundle(`export * from "${path}";`);
       expect(imports).toEqual([]);

@@ -1,6 +1,4 @@
-/**
- * All checkers: what every seed is held to.
- */
+/** All checkers: the list of checkers that run on every seed. */
 
 import type { SeedFeatures } from "../features.ts";
 import type { Checker } from "../history.ts";
@@ -17,7 +15,7 @@ import { retryBudget } from "./retry-budget.ts";
 import { terminalStates } from "./terminal-states.ts";
 import { wireBound } from "./wire-bound.ts";
 
-/** What the nodes of the simulation were given for all destinations: tight, so that it bites. */
+/** The retry budget of a simulated node for all destinations. Small, so that it takes effect. */
 export const SERVICE_BUDGET = { ratio: 0.2, minPerSecond: 2 } as const;
 
 export function allCheckers(

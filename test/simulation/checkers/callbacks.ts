@@ -1,6 +1,7 @@
 /**
- * Callbacks: every end of a task that asks to be told makes exactly one callback, in the same commit
- * and with what it ended as; nothing else makes one, and none leaves before its cause has ended.
+ * Callbacks: checks that each end of a task with a callback URL creates exactly one callback, in
+ * the same commit and with the task's final status. Nothing else creates a callback, and no
+ * callback is sent before its task has ended.
  */
 import {
   type EndedStatus,
@@ -27,14 +28,14 @@ export function callbacks(): Checker {
     sent({ task }) {
       const cause = task.labels[CAUSE_LABEL];
       const isAllowed = cause === undefined || ended.has(cause);
-      assertThat(name, isAllowed, () => `${task.taskId} left before ${cause} had ended`);
+      assertThat(name, isAllowed, () => `${task.taskId} was sent before ${cause} ended`);
     },
     finished(store) {
       const all = store.all();
       const callbacksByCause = new Map<string, RetryTask[]>();
       for (const task of all) {
         const cause = task.labels[CAUSE_LABEL];
-        // A callback that died and was redriven is the same one again.
+        // A redriven callback does not count as a second callback.
         if (cause !== undefined && task.redrivenFrom === null)
           callbacksByCause.set(cause, [...(callbacksByCause.get(cause) ?? []), task]);
       }
@@ -53,14 +54,14 @@ export function callbacks(): Checker {
           assertThat(
             name,
             reported === status,
-            () => `${taskId} ended ${status}, told as ${reported}`,
+            () => `${taskId} ended ${status}, reported as ${reported}`,
           );
         }
       }
       assertThat(
         name,
         callbacksByCause.size === 0,
-        () => `callbacks without a cause: ${[...callbacksByCause.keys()]}`,
+        () => `callbacks without a task: ${[...callbacksByCause.keys()]}`,
       );
     },
   };

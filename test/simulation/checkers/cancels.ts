@@ -1,7 +1,7 @@
 /**
- * Cancels: linearizable. Once a client was told CANCELLED, nothing leaves any more and the task
- * stays cancelled; once it was told that a cancel is requested, no further attempt is claimed, and
- * the task ends SUCCEEDED or CANCELLED.
+ * Cancels: checks that cancels are linearizable. After a client receives CANCELLED, no request is
+ * sent and the task stays canceled. After a client learns that its cancel is requested, no further
+ * attempt is claimed, and the task ends SUCCEEDED or CANCELLED.
  */
 import { assertThat, type Checker } from "../history.ts";
 
@@ -21,7 +21,11 @@ export function cancels(): Checker {
       }
     },
     sent({ task }) {
-      assertThat(name, !canceled.has(task.taskId), () => `${task.taskId} left after its cancel`);
+      assertThat(
+        name,
+        !canceled.has(task.taskId),
+        () => `${task.taskId} was sent after its cancel`,
+      );
     },
     cancelAcknowledged(_at, taskId, result) {
       if (result.kind === "cancelled") canceled.add(taskId);

@@ -1,11 +1,12 @@
 /**
- * Documents: what an operator was told stands is what was asked for; once another document stands,
- * an older one never comes back: no node writes over it what it knew before.
+ * Documents: checks that a document reported to an operator was really stored, and that a replaced
+ * document never comes back. No node may overwrite a newer document with an older one that it still
+ * remembers.
  */
 import { assertThat, type Checker } from "../history.ts";
 
 export function documents(): Checker {
-  const name = "documents stand";
+  const name = "no old document returns";
   const current = new Map<string, string>();
   const replaced = new Set<string>();
   const stored = new Set<string>();
@@ -18,7 +19,7 @@ export function documents(): Checker {
         if (before === (row.document ?? undefined)) continue;
         const text = row.document ?? "none";
         const isNew = row.document !== null && !replaced.has(text);
-        assertThat(name, isNew, () => `${row.name}: ${text} came back over ${before}`);
+        assertThat(name, isNew, () => `${row.name}: ${text} came back and replaced ${before}`);
         if (before !== undefined) replaced.add(before);
         current.set(row.name, text);
         stored.add(text);
@@ -26,7 +27,11 @@ export function documents(): Checker {
     },
     destinationChanged(_at, { document, name: destination }) {
       const wasStored = document === null || stored.has(document);
-      assertThat(name, wasStored, () => `${destination}: told ${document}, which never stood`);
+      assertThat(
+        name,
+        wasStored,
+        () => `${destination}: reported ${document}, which was never stored`,
+      );
     },
   };
 }

@@ -1,28 +1,30 @@
 /**
- * Held destinations: nothing is claimed while the destination's row says paused, gated or open; and
- * of a half-open one, no more are claimed at once than its document says (one, unless told), by the
- * node that announced it in the row.
+ * Held destinations: checks that nothing is claimed while the destination's row is paused, gated or
+ * open. From a half-open destination, only the node that announced its probe in the row may claim,
+ * and at most as many tasks at once as the document allows (one by default).
  */
 import { documentOf } from "../documents.ts";
 import { assertThat, type Checker, type Committed } from "../history.ts";
 
-/** In place of a node that probes: the breaker was turned off since, and whoever turns it on begins anew. */
+/** Any node may probe: the breaker has been off since, and starts fresh when it is on again. */
 const ANY_NODE = "anybody";
 
 /**
- * `shortOpen`: documents make open spans so short that one is over before a commit gets through; a
- * torn one may then bring the announcement of a probe without its claim, as if it were an opening.
+ * `hasShortOpenTimes`: documents make the open time so short that it can end before a commit
+ * succeeds. A torn commit may then store the announcement of a probe without its claim, which looks
+ * like an opening.
  */
 export function heldDestinations(hasShortOpenTimes: boolean): Checker {
   const name = "breaker open means no traffic";
-  /** Who may probe an open destination before its time is up: the node whose probe it waits for. */
+  /** The node that may probe an open destination before `openUntil`, by destination. */
   const probingNodes = new Map<string, string>();
   const mayNodeProbe = (destination: string, nodeId: string) =>
     [nodeId, ANY_NODE].includes(probingNodes.get(destination) ?? "");
 
   /**
-   * Who opens a breaker claims nothing, and counts it as one opening more; a write that comes with a
-   * claim announces a probe, and so does one of the same opening, whose claim a torn commit has lost.
+   * A node that opens a breaker claims nothing and increments the open count. A write together with
+   * a claim announces a probe. A write with the same open count also announces a probe: a torn
+   * commit lost its claim.
    */
   function recordWrites(event: Committed): void {
     const { batch, result, rowsBefore, at } = event;
@@ -34,7 +36,7 @@ export function heldDestinations(hasShortOpenTimes: boolean): Checker {
       const isEarly = before?.breakerState === "OPEN" && before.openUntil > at;
       const closes = row.breakerState === "CLOSED" && isEarly;
       const mayClose = !closes || mayNodeProbe(row.name, batch.nodeId);
-      assertThat(name, mayClose, () => `${row.name} is closed by ${batch.nodeId}, without a probe`);
+      assertThat(name, mayClose, () => `${batch.nodeId} closed ${row.name} without a probe`);
       const claims =
         batch.claims.some(({ destination }) => destination === row.name) ||
         batch.creates.some((one) => one.claimVersion !== null && one.task.destination === row.name);

@@ -1,7 +1,7 @@
 /**
- * Limits: no node has more requests at a destination than its document allows, and none takes places
- * of its rate faster than that allows. A claim is made under the document that stands; what was
- * claimed under one and leaves under the next may keep to either.
+ * Limits: checks that no node exceeds the concurrency or the rate that the destination's document
+ * allows. A claim is made under the current document. If the document changes between the claim and
+ * the request, the request may follow either one.
  */
 import type { RateOptions } from "@redrive/core";
 import type { StartedTask } from "../../../faces/service/src/model/store.ts";
@@ -9,12 +9,12 @@ import { documentOf } from "../documents.ts";
 import { assertThat, type Checker, type Committed, type Sent } from "../history.ts";
 
 interface Claim {
-  /** The place in the destination's documents that stood when it was made. */
+  /** Index of the document that was current at the time of the claim. */
   readonly documentIndex: number;
   readonly claimedAt: number;
 }
 
-/** What rounding may add up to. */
+/** Tolerance for rounding errors. */
 const ROUNDING = 1e-6;
 
 const keyOf = ({ taskId, claimEpoch }: StartedTask) => `${taskId}/${claimEpoch}`;
@@ -22,11 +22,11 @@ const nodeAndDestination = ({ nodeId, task }: Sent) => `${nodeId}/${task.destina
 
 export function limits(): Checker {
   const name = "limits kept";
-  /** The documents of each destination, one after the other. */
+  /** The documents of each destination, oldest first. */
   const documents = new Map<string, (string | null)[]>();
   const claims = new Map<string, Claim>();
   const inFlight = new Map<string, number>();
-  /** When the places were taken, by node, destination and documentIndex. */
+  /** When the rate was used, by node, destination and document. */
   const rateUses = new Map<string, { readonly rate: RateOptions; readonly at: number[] }>();
   const documentsOf = (destination: string) => documents.get(destination) ?? [null];
 
@@ -74,7 +74,7 @@ export function limits(): Checker {
       const max = Math.max(
         ...possible.map((text) => documentOf(text).concurrency?.max ?? Number.POSITIVE_INFINITY),
       );
-      assertThat(name, count <= max, () => `${key}: ${count} under way, of ${max}`);
+      assertThat(name, count <= max, () => `${key}: ${count} in flight, ${max} allowed`);
     },
     resultReceived(event) {
       const key = nodeAndDestination(event);
@@ -86,13 +86,13 @@ export function limits(): Checker {
           rate,
           at.toSorted((a, b) => a - b),
         );
-        assertThat(name, early === undefined, () => `${key}: ahead of its rate at ${early}`);
+        assertThat(name, early === undefined, () => `${key}: faster than its rate at ${early}`);
       }
     },
   };
 }
 
-/** The first that comes before the rate, a leaky bucket, lets it. */
+/** The first instant that is earlier than the rate, a leaky bucket, allows. */
 function firstEarly({ perSecond, burst }: RateOptions, at: readonly number[]): number | undefined {
   let level = 0;
   let before = at[0] ?? 0;

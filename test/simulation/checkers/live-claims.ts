@@ -1,6 +1,6 @@
 /**
- * Live claims: at any instant at most one claim of a task lives; epochs strictly increase; a write
- * that carries an older epoch changes nothing.
+ * Live claims: checks that a task has at most one live claim at any instant, that epochs strictly
+ * increase, and that a write with an older epoch changes nothing.
  */
 import type { StartedTask } from "../../../faces/service/src/model/store.ts";
 import { assertThat, type Checker } from "../history.ts";
@@ -12,7 +12,7 @@ export function liveClaims(): Checker {
 
   function started({ taskId, claimEpoch }: StartedTask): void {
     const other = live.get(taskId);
-    assertThat(name, other === undefined, () => `${taskId} claimed at ${claimEpoch} and ${other}`);
+    assertThat(name, other === undefined, () => `${taskId} has claims ${claimEpoch} and ${other}`);
     const last = latest.get(taskId) ?? 0;
     assertThat(name, claimEpoch > last, () => `${taskId}: epoch ${claimEpoch} after ${last}`);
     live.set(taskId, claimEpoch);
@@ -29,7 +29,11 @@ export function liveClaims(): Checker {
         if (result.settles[index] === "fenced") continue;
         const epoch = live.get(settle.taskId);
         const isOwn = epoch === settle.claimEpoch;
-        assertThat(name, isOwn, () => `${settle.taskId}: ${settle.claimEpoch} settled ${epoch}`);
+        assertThat(
+          name,
+          isOwn,
+          () => `${settle.taskId}: epoch ${settle.claimEpoch} settled ${epoch}`,
+        );
         live.delete(settle.taskId);
       }
       for (const claim of result.claims) claim.tasks.forEach(started);

@@ -1,6 +1,6 @@
 /**
- * No early attempt: nothing leaves before it is due, nor after its deadline or total budget; and no
- * attempt outlasts the time it was given.
+ * No early attempt: checks that no request is sent before it is due, or after the task's deadline
+ * or total budget, and that no attempt exceeds its timeout.
  */
 import { assertThat, type Checker } from "../history.ts";
 
@@ -21,19 +21,19 @@ export function noEarlyAttempt(): Checker {
     sent({ at, task, policy, timeoutMs }) {
       const { taskId, scheduledAt, deadlineAt } = task;
       const due = dueAt.get(taskId) ?? Math.min(scheduledAt, task.nextAttemptAt);
-      assertThat(name, at >= due, () => `${taskId} left ${due - at} ms early`);
+      assertThat(name, at >= due, () => `${taskId} was sent ${due - at} ms early`);
       const endAt = Math.min(
         scheduledAt + policy.totalBudgetMs,
         deadlineAt ?? Number.POSITIVE_INFINITY,
       );
-      assertThat(name, at < endAt, () => `${taskId} left ${at - endAt} ms after its time`);
+      assertThat(name, at < endAt, () => `${taskId} was sent ${at - endAt} ms late`);
       const latestEnd = at + timeoutMs;
       assertThat(name, latestEnd <= endAt, () => `${taskId} may end ${latestEnd - endAt} ms late`);
     },
     attemptEnded({ at, task, policy }, endedAt) {
       const tookMs = endedAt - at;
       const maxMs = policy.attemptTimeoutMs;
-      assertThat(name, tookMs <= maxMs, () => `${task.taskId} took ${tookMs} ms, of ${maxMs}`);
+      assertThat(name, tookMs <= maxMs, () => `${task.taskId} took ${tookMs} ms, ${maxMs} allowed`);
     },
   };
 }

@@ -1,6 +1,4 @@
-/**
- * Nothing lost: what a client was told is stored exists and comes to an end, once per key.
- */
+/** Nothing lost: checks that every acknowledged task exists and ends, once per idempotency key. */
 import { isEnded } from "../../../faces/service/src/model/task.ts";
 import { CAUSE_LABEL } from "../callbacks.ts";
 import { assertThat, type Checker } from "../history.ts";
@@ -14,12 +12,12 @@ export function nothingLost(): Checker {
     createAcknowledged(_at, task, key, result) {
       if (result.kind === "conflict" || result.kind === "redriven") return;
       const taskId = result.kind === "replayed" ? result.taskId : (task?.taskId ?? "");
-      assertThat(name, task !== undefined, () => `${taskId} was acknowledged and is not there`);
+      assertThat(name, task !== undefined, () => `${taskId} was acknowledged but does not exist`);
       acknowledged.add(taskId);
       if (key === null) return;
       const known = byKey.get(key) ?? taskId;
       byKey.set(key, known);
-      assertThat(name, known === taskId, () => `key ${key} stands for ${known} and ${taskId}`);
+      assertThat(name, known === taskId, () => `key ${key} names both ${known} and ${taskId}`);
     },
     finished(store) {
       const all = store.all();
@@ -29,7 +27,7 @@ export function nothingLost(): Checker {
       const keys = new Map<string, string>();
       for (const { taskId, status, idempotencyKey, redrivenFrom, labels } of all) {
         assertThat(name, isEnded(status), () => `${taskId} has not ended: ${status}`);
-        // What is redriven goes out under the key of its source; callbacks have a checker of their own.
+        // A redriven task keeps the key of its source. Callbacks have their own checker.
         if (idempotencyKey === null || redrivenFrom !== null || CAUSE_LABEL in labels) continue;
         const other = keys.get(idempotencyKey);
         assertThat(name, other === undefined, () => `${taskId} and ${other} share a key`);

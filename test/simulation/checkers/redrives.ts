@@ -1,13 +1,13 @@
 /**
- * Redrives: only a dead letter is made into a new task, and once: it names the new one, which names
- * it. A redrive job that says it is done has left nothing of its set behind.
+ * Redrives: checks that only a dead letter becomes a new task, and only once. The dead letter and
+ * the new task name each other. A redrive job that reports DONE has redriven its whole set.
  */
 import { assertThat, type Checker } from "../history.ts";
 
 export function redrives(): Checker {
   const name = "redriven once";
   const redrivenTasks = new Map<string, string>();
-  /** When each dead letter was one in the store. */
+  /** When each dead letter was stored as one. */
   const deadAt = new Map<string, number>();
   return {
     name,
@@ -19,9 +19,13 @@ export function redrives(): Checker {
         const { taskId, redrivenFrom: source } = task;
         if (source === null || result.creates[index]?.kind !== "created") continue;
         const status = tasksBefore.get(source)?.status;
-        assertThat(name, status === "EXHAUSTED", () => `${source} was redriven ${status}`);
+        assertThat(name, status === "EXHAUSTED", () => `${source} was redriven while ${status}`);
         const other = redrivenTasks.get(source);
-        assertThat(name, other === undefined, () => `${source} is ${other} and ${taskId} again`);
+        assertThat(
+          name,
+          other === undefined,
+          () => `${source} was redriven to ${other} and ${taskId}`,
+        );
         redrivenTasks.set(source, taskId);
       }
     },
@@ -33,7 +37,7 @@ export function redrives(): Checker {
       assertThat(
         name,
         isSame,
-        () => `told ${taskId} for ${source}, not ${redrivenTasks.get(source)}`,
+        () => `reported ${taskId} for ${source}, not ${redrivenTasks.get(source)}`,
       );
     },
     finished(store) {
@@ -41,12 +45,20 @@ export function redrives(): Checker {
       for (const { taskId, status, redrivenFrom, redrivenTo } of all.values()) {
         if (redrivenFrom !== null) {
           const to = all.get(redrivenFrom)?.redrivenTo;
-          assertThat(name, to === taskId, () => `${taskId} is of ${redrivenFrom}, that has ${to}`);
+          assertThat(
+            name,
+            to === taskId,
+            () => `${taskId} names ${redrivenFrom}, which names ${to}`,
+          );
         }
         if (redrivenTo === null) continue;
         const from = all.get(redrivenTo)?.redrivenFrom;
-        assertThat(name, from === taskId, () => `${taskId} went to ${redrivenTo}, of ${from}`);
-        assertThat(name, status === "EXHAUSTED", () => `${taskId} is ${status} and redriven`);
+        assertThat(
+          name,
+          from === taskId,
+          () => `${taskId} names ${redrivenTo}, which names ${from}`,
+        );
+        assertThat(name, status === "EXHAUSTED", () => `${taskId} is redriven but ${status}`);
       }
     },
     redriveDone({ redriveId, createdAt }, store) {

@@ -1,8 +1,9 @@
 /**
- * Retry budget: in every window that ends at a retry, a node's retries that have not succeeded are
- * at most a share of its first attempts, and a floor: those to one destination under one document, and
- * all together. On a store of its own a node goes on from what an earlier one wrote down, so the
- * bound holds across its boots, but for the retries that nobody had written down yet.
+ * Retry budget: checks a node's retries in every window that ends at a retry. Retries that have not
+ * succeeded are at most a share of the first attempts plus a minimum. This holds for each
+ * destination under one document, and for all destinations together. A node with its own store
+ * restores the guard state that an earlier process saved. The bound then holds across boots, except
+ * for retries that were not saved yet.
  */
 import { GUARD_NOTE, WHOLE_NOTE } from "../../../faces/service/src/engine/guard-notes.ts";
 import type { NoteText } from "../../../faces/service/src/model/store.ts";
@@ -21,24 +22,24 @@ interface Retry {
   readonly document: string | null;
 }
 
-/** What goes to one destination, or to all. */
+/** The requests to one destination, or to all. */
 interface Traffic {
   readonly firsts: number[];
   retries: Retry[];
   firstsSucceeded: number;
-  /** When it was last written down. */
+  /** When the guard state was last saved. */
   savedAt: number;
 }
 
 export interface RetryBudgetOptions {
-  /** What the nodes were given for all destinations. */
+  /** The budget of a node for all destinations. */
   readonly service: Pick<Ratio, "ratio" | "minPerSecond">;
-  /** Guards are written down and taken up again. */
+  /** Guard state is saved, and restored at boot. */
   readonly isSingle: boolean;
 }
 
 const SERVICE_WINDOW_MS = 10_000;
-const SERVICE = "(whole)";
+const SERVICE = "(service)";
 
 const retryKeyOf = ({ task }: Sent) => `${task.taskId}/${task.attemptNumber}`;
 
@@ -61,7 +62,7 @@ export function retryBudget({ service, isSingle }: RetryBudgetOptions): Checker 
     return one;
   }
 
-  /** A new process knows what was written down, and no more. */
+  /** A new process knows only what was saved. */
   function recordBoot(nodeId: string): void {
     if (!isSingle || nodeId === currentNodeId) return;
     currentNodeId = nodeId;
@@ -88,12 +89,12 @@ export function retryBudget({ service, isSingle }: RetryBudgetOptions): Checker 
     const under = retries.filter(({ document }) => document === event.document);
     if (budget?.kind === "RATIO") checkRatio(scope, event.at, under, budget);
     if (budget?.kind !== "TOKENS") return;
-    // One a second leaves without a token, and one at each boot, to find out.
+    // One retry per second, and one at each boot, is sent without a token as a probe.
     const elapsedMs = event.at - (under[0]?.at ?? event.at);
     const free = 1 + boots + Math.floor(elapsedMs / 1000);
     const spent = budget.costPerRetry * Math.max(0, countUnsuccessful(under) - free);
     const max = budget.maxTokens + budget.refillPerSuccess * firstsSucceeded;
-    assertThat(name, spent <= max, () => `${scope}: ${spent} tokens spent, ${max} to be had`);
+    assertThat(name, spent <= max, () => `${scope}: ${spent} tokens spent, ${max} available`);
   }
 
   function recordSaves(notes: readonly NoteText[], now: number): void {
@@ -133,9 +134,9 @@ export function retryBudget({ service, isSingle }: RetryBudgetOptions): Checker 
       if (!isSingle) return;
       for (const [scope, { retries, savedAt }] of traffic) {
         const last = retries.at(-1)?.at ?? 0;
-        // Who has no budget for all of them has nothing to write down of it.
+        // Without a budget for all destinations there is nothing to save.
         if (scope === SERVICE && savedAt === 0) continue;
-        assertThat(name, last <= savedAt, () => `${scope}: stopped without a note of its retries`);
+        assertThat(name, last <= savedAt, () => `${scope}: stopped without saving its retries`);
       }
     },
   };

@@ -1,18 +1,16 @@
-/**
- * Terminal states: what has ended stays as it ended.
- */
+/** Terminal states: checks that an ended task keeps its final status. */
 import { isEnded, type TaskStatus } from "../../../faces/service/src/model/task.ts";
 import { assertThat, type Checker } from "../history.ts";
 
 export function terminalStates(): Checker {
-  const name = "terminal states absorb";
+  const name = "terminal states do not change";
   const ended = new Map<string, TaskStatus>();
   const record = (taskId: string, status: TaskStatus) => {
     const before = ended.get(taskId);
     assertThat(
       name,
       before === undefined || before === status,
-      () => `${taskId}: ${before}, ${status}`,
+      () => `${taskId} changed from ${before} to ${status}`,
     );
     if (isEnded(status)) ended.set(taskId, status);
   };

@@ -1,6 +1,6 @@
 /**
- * Wire bound: a request leaves only for a claim that is committed, once per claim, and at most
- * `maxAttempts` of them leave for a task, crashes included.
+ * Wire bound: checks that a request is sent only for a committed claim and once per claim, and that
+ * a task is sent at most `maxAttempts` times, crashes included.
  */
 import type { StartedTask } from "../../../faces/service/src/model/store.ts";
 import { assertThat, type Checker } from "../history.ts";
@@ -20,14 +20,14 @@ export function wireBound(maxAttemptsOf: (policyId: string) => number): Checker 
     },
     sent({ task }) {
       const key = keyOf(task);
-      assertThat(name, committed.delete(key), () => `${key} left without a claim of its own`);
+      assertThat(name, committed.delete(key), () => `${key} was sent without its own claim`);
       const count = (sent.get(task.taskId) ?? 0) + 1;
       sent.set(task.taskId, count);
       const maxAttempts = maxAttemptsOf(task.policyId);
       assertThat(
         name,
         count <= maxAttempts,
-        () => `${task.taskId} was sent ${count} times, of ${maxAttempts}`,
+        () => `${task.taskId} was sent ${count} times, ${maxAttempts} allowed`,
       );
       const { attemptNumber } = task;
       assertThat(
