@@ -1,6 +1,6 @@
 /**
- * Explain task: why a task is not running now, in a sentence, from what is stored of it and of its
- * destination. It judges nothing: it says which of the things that hold a task back holds this one.
+ * Explain task: says in one sentence why a task is not running now, from the stored state of the
+ * task and its destination. It decides nothing; it only names what holds the task back.
  */
 import { explainReason, formatDuration } from "@redrive/core";
 import type { RetryTask } from "../model/task.ts";
@@ -9,7 +9,7 @@ import type { DestinationHealth } from "./destination-health.ts";
 export interface TaskFacts {
   /** The retry budget of the whole service is empty. Default: false. */
   readonly noRetries?: boolean;
-  /** Its total budget or its deadline has passed. Default: false. */
+  /** Its total time budget or its deadline has passed. Default: false. */
   readonly isOver?: boolean;
 }
 
@@ -33,14 +33,14 @@ export function explainTask(
   }
 }
 
-/** The last error of a task that was held names the guard. */
+/** For a task that ended while held, the last error names the guard. */
 function whyEnded({ reason, lastError, redrivenTo }: RetryTask): string {
   const known = reason === null ? "no reason is known" : explainReason(reason);
   const why = reason === "held" ? (lastError ?? known) : known;
   return redrivenTo === null ? why : `${why}; it was redriven as ${redrivenTo}`;
 }
 
-/** A claim may be made a little ahead: then the attempt leaves when it is due. */
+/** A task may be claimed slightly ahead; its attempt then starts when it is due. */
 function explainRunning(task: RetryTask, now: number): string {
   const { attemptNumber, claimedAt, nextAttemptAt, cancelRequestedAt } = task;
   const forMs = now - Math.max(claimedAt ?? now, nextAttemptAt);
@@ -69,14 +69,14 @@ function explainWaiting(
     : `${next} is due, but ${held}.`;
 }
 
-/** A task ends when it is claimed, and nothing is claimed where a gate is shut. */
+/** A task ends when it is claimed, and a closed gate prevents claims. */
 function explainOver(held: string | undefined): string {
   return held === undefined
     ? "Its time is over: it ends without another attempt as soon as a node takes it."
     : `Its time is over: it ends without another attempt when it can be taken, but ${held}.`;
 }
 
-/** What keeps everybody from this destination now, the longest lasting first. */
+/** What holds all calls to this destination now, the longest-lasting first. */
 function heldBy(health: DestinationHealth, isRetry: boolean, now: number): string | undefined {
   const { name, pausedAt, gateUntil, openUntil, breakerState, concurrency, retryBudget } = health;
   if (pausedAt !== null) return `destination ${name} is paused until somebody resumes it`;

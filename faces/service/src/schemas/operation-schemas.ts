@@ -1,6 +1,6 @@
 /**
- * Operation schemas: what the API takes and gives of policies, dead letters, redrives and
- * destinations, and its problems. Policies and destinations are judged by core alone.
+ * Operation schemas: the requests and responses of the API for policies, dead letters, redrives and
+ * destinations. Core alone validates policies and destinations.
  */
 import { policySchema } from "@redrive/core";
 import { type Static, Type } from "typebox";
@@ -10,7 +10,7 @@ import { DeadFilterFields, filterFields } from "./task-schemas.ts";
 const NullableText = Type.Union([Type.String(), Type.Null()]);
 const NullableInteger = Type.Union([Type.Integer(), Type.Null()]);
 
-/** Documentation: core judges. */
+/** Documentation only: core validates. */
 export const PolicyToStore = Type.Unsafe<object>({ ...policySchema() });
 
 export const PolicyView = Type.Object({
@@ -117,7 +117,7 @@ export type RedriveList = Static<typeof RedriveList>;
 export const RedriveParams = Type.Object({ redriveId: Type.String() });
 export type RedriveParams = Static<typeof RedriveParams>;
 
-/** Documentation: core judges. */
+/** Documentation only: core validates. */
 export const DestinationToStore = Type.Unsafe<object>({
   type: "object",
   description: "A destination document; false turns a guard off.",

@@ -1,7 +1,7 @@
 /**
- * Task schemas: what the API takes and gives of tasks, as JSON Schema and as types. Answers are
- * spelled by them, queries judged by them; the task to create is judged by `task-input.ts` alone,
- * and its schema here is documentation.
+ * Task schemas: the requests and responses of the API for tasks, as JSON Schema and as types. They
+ * serialize responses and validate queries. `task-input.ts` alone validates a new task; its schema
+ * here is documentation.
  */
 import { policySchema } from "@redrive/core";
 import { type Static, Type } from "typebox";
@@ -15,7 +15,7 @@ const Texts = Type.Record(Type.String(), Type.String());
 const instant = (description: string) =>
   Type.Integer({ description: `${description} Epoch milliseconds.` });
 
-/** Documentation: `checkInput` judges. */
+/** Documentation only: `checkInput` validates. */
 export const TaskToCreate = Type.Object(
   {
     targetUrl: Type.String({
@@ -178,7 +178,7 @@ export const PageQuery = Type.Object(
 );
 export type PageQuery = Static<typeof PageQuery>;
 
-/** What narrows a set of tasks; all that are given must hold. */
+/** The fields that select tasks; a task must match all given fields. */
 export const filterFields = {
   policyId: Type.Optional(Type.String({ maxLength: 64 })),
   destination: Type.Optional(Type.String({ maxLength: 255 })),

@@ -1,6 +1,6 @@
 /**
- * Metrics: what the service has done, for Prometheus, in a registry of its own. Fed by the engine's
- * events. No label has a URL, a destination or a tenant: those are data of callers.
+ * Metrics: what the service has done, for Prometheus, in a registry per app. Engine events update
+ * it. No label holds a URL, a destination or a tenant, because those are callers' data.
  */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { AttemptSummary, EngineEvent } from "../../engine/events.ts";
@@ -8,10 +8,10 @@ import type { CommitListener } from "../../model/metered-store.ts";
 import type { DestinationRow, TaskCount } from "../../model/store.ts";
 import { TASK_STATUSES } from "../../model/task.ts";
 
-/** Policies with series of their own. */
+/** Policies that get their own series. */
 const MAX_POLICIES = 100;
 
-/** What is looked up when somebody asks for the metrics. */
+/** Where the values come from that are read at scrape time. */
 export interface MetricsSource {
   onEvent(listener: (event: EngineEvent) => void): () => void;
   onCommit(listener: CommitListener): () => void;
@@ -26,7 +26,7 @@ const LONG_SECONDS = [0.1, 1, 10, 60, 300, 1800, 3600, 21_600, 86_400];
 
 export class Metrics {
   readonly registry = new Registry();
-  /** Creates that were answered with the task that their key stands for. */
+  /** Creates whose idempotency key was known, answered with the existing task. */
   readonly duplicates: Counter;
   readonly #attempts: Counter<"outcome" | "policy">;
   readonly #durations: Histogram<"outcome" | "policy">;
@@ -157,8 +157,8 @@ export class Metrics {
   }
 
   /**
-   * Policies that came with tasks are told apart by digests, which would make a series each; and of
-   * registered ones only so many get a series of their own.
+   * Inline policies are named by digests and would create a series each, so they share one. Only
+   * the first `MAX_POLICIES` registered policies get their own.
    */
   #policyLabel(policyId: string | undefined): string {
     if (policyId === undefined) return "unknown";

@@ -1,21 +1,21 @@
 /**
- * Problem: the one place where an error becomes an answer: its code a status, its message an
- * `application/problem+json` document (RFC 9457). Whatever has no code is a 500 that tells nothing.
+ * Problem: the only place that maps an error to a response: its code to a status, its message to an
+ * `application/problem+json` document (RFC 9457). An error without a code is a 500 without details.
  */
 import { DocumentError, type ErrorCode, RedriveError } from "@redrive/core";
 
 export const PROBLEM_TYPE = "application/problem+json; charset=utf-8";
 
 export interface ProblemDocument {
-  /** Where the code is told: on the service's own page, which says the same as `docs/errors.md`. */
+  /** A link to the code on the service's `/docs` page, which agrees with `docs/errors.md`. */
   readonly type: string;
   readonly title: string;
   readonly status: number;
   /** Stable, for programs. */
   readonly code: ErrorCode;
-  /** For people: what was wrong, and what to do. */
+  /** For people: what was wrong and how to fix it. */
   readonly detail: string;
-  /** Which fields were wrong; left out where none is to blame. */
+  /** The invalid fields; absent if no field is invalid. */
   readonly errors?: readonly FieldError[];
 }
 
@@ -25,12 +25,12 @@ export interface FieldError {
   readonly message: string;
 }
 
-/** Seconds after which asking again is worthwhile, by status. */
+/** Seconds after which a retry is useful, by status. */
 export const RETRY_AFTER_SECONDS: Readonly<Record<number, number>> = { 429: 1, 503: 1, 507: 10 };
 
 const MAX_FIELDS = 20;
 
-/** By code. Codes that only a process of your own can meet are a 500 here. */
+/** By code. Codes that only occur in an embedding process are a 500 here. */
 const STATUSES: Readonly<Partial<Record<ErrorCode, readonly [status: number, title: string]>>> = {
   INVALID_REQUEST: [400, "The request cannot be read"],
   INVALID_ARGUMENT: [400, "A field is wrong"],
@@ -63,14 +63,14 @@ const STATUSES: Readonly<Partial<Record<ErrorCode, readonly [status: number, tit
   LOOP_DETECTED: [508, "The task goes in a circle"],
 };
 
-/** Every code that an answer can have, for the page that tells them. */
+/** Every code that a response can have, for the docs page. */
 export function problemCatalog(): readonly Pick<ProblemDocument, "code" | "status" | "title">[] {
   return Object.entries(STATUSES).map(([code, [status, title]]) => {
     return { code: code as ErrorCode, status, title };
   });
 }
 
-/** The answer to an error. */
+/** The problem document of an error. */
 export function problemOf(error: unknown): ProblemDocument {
   if (!(error instanceof RedriveError)) return internal();
   const { code } = error;
@@ -80,7 +80,7 @@ export function problemOf(error: unknown): ProblemDocument {
   return error instanceof DocumentError ? { ...base, errors: fieldsOf(error) } : base;
 }
 
-/** What the store says of itself stays in the log. */
+/** Details of the store stay in the log. */
 function detailOf({ code, message }: RedriveError): string {
   if (code === "STORE_FULL") return "nothing was stored: make room, or hand it over again later";
   return code === "STORE_UNAVAILABLE"

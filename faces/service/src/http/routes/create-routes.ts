@@ -1,6 +1,6 @@
 /**
- * Create routes: handing tasks over, one or many. A 2xx is sent after the store's fsync, never
- * before; whoever prefers to wait waits after that.
+ * Create routes: create one task or many. A 2xx is sent only after the store's fsync; a preferred
+ * wait begins after that.
  */
 import { DocumentError, isObject } from "@redrive/core";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
@@ -45,7 +45,7 @@ const createMany = {
   response: { 200: BatchResult },
 };
 
-/** Who prefers to wait may wait long, and of many tasks each is answered for itself. */
+/** A caller may prefer a long wait, and each task of a batch has its own result. */
 const config = { scope: "tasks:create", limit: "own" } as const;
 
 export const addCreateRoutes: AddRoutes = (app, context) => {
@@ -97,7 +97,7 @@ interface StoredTask extends Accepted {
   readonly waitSeconds: number;
 }
 
-/** A task that is to be looked at before the answer: it was there before, or its end is waited for. */
+/** Reads the task before responding: it existed before, or the caller waits for its end. */
 async function sendStoredTask(
   { watch, metrics }: HttpContext,
   request: FastifyRequest,
@@ -110,10 +110,10 @@ async function sendStoredTask(
   }
   if (waitSeconds > 0) reply.header("preference-applied", `wait=${waitSeconds}`);
   const { task, error } = await watch.waitForEnd(taskId, tenantOf(request), waitSeconds * 1000);
-  // It is stored, whatever became of looking at it: no 503 may say otherwise.
+  // The task is stored even if reading it failed, so the response must not be a 503.
   if (error !== undefined) logServerError(error, READ_FAILED, request, reply);
   if (task === undefined && !replayed) return reply.code(202).send({ taskId, status: "PENDING" });
-  // A key outlives its task when that was discarded: then nothing but the id is known.
+  // A key outlives a discarded task; only the id is known then.
   if (task === null || task === undefined)
     return reply.code(200).serializer(JSON.stringify).send({ taskId });
   if (replayed || isEnded(task.status)) return viewTask(task, visibilityFor(request, false));
@@ -146,7 +146,7 @@ async function createTasks(
   const count = items?.length ?? 0;
   if (count === 0 || count > MAX_IN_BATCH) throw invalidBatchSize(count);
   context.backlog.check(caller.tenantId, caller.limits.maxWaiting);
-  // A store that is away is away for all of them: one line tells it.
+  // A store failure affects all tasks of the batch, so it is logged once.
   const loggedTitles = new Set<string>();
   const logOnce = (error: unknown, title: string) => {
     if (!loggedTitles.has(title)) logServerError(error, title, request, reply);

@@ -1,6 +1,4 @@
-/**
- * Destination routes: how destinations do, their limits, and their pauses.
- */
+/** Destination routes: the health of destinations, their guards, pause and resume. */
 import type { DestinationDocument } from "@redrive/core";
 import { DocumentError, isObject } from "@redrive/core";
 import type { FastifyRequest } from "fastify";

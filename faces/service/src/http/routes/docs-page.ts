@@ -1,7 +1,4 @@
-/**
- * Docs page: the API as a page that can be read without a script, made from its OpenAPI document.
- * Every text is escaped, whoever wrote it.
- */
+/** Docs page: renders the OpenAPI document as an HTML page without scripts. All text is escaped. */
 import { isObject } from "@redrive/core";
 import { problemCatalog } from "../response/problem.ts";
 
@@ -19,7 +16,7 @@ h3 { margin: .5rem 0; font-size: 1rem }
 table { border-collapse: collapse } td { padding: .1rem 1rem .1rem 0; vertical-align: top }
 `;
 
-/** A whole HTML document. */
+/** Returns a complete HTML document. */
 export function docsPage(openapi: unknown): string {
   const document = partOf(openapi);
   const info = partOf(document["info"]);

@@ -1,6 +1,4 @@
-/**
- * Policy routes: registering policies, replacing them by a new version, and looking at them.
- */
+/** Policy routes: register, replace, read and remove policies. */
 import { DocumentError, isObject, type PolicyDocument, presets } from "@redrive/core";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { serviceError } from "../../model/errors.ts";
@@ -124,7 +122,7 @@ async function find(
   throw serviceError("NOT_FOUND", `there is no policy ${JSON.stringify(policyId)}`);
 }
 
-/** Policies that came with tasks are left out: they have no name that anybody knows. */
+/** Inline policies are omitted: callers do not know their names. */
 async function list({ redrive }: HttpContext, tenantId: string): Promise<PolicyList> {
   const rows = (await redrive.policies.list(tenantId)).map(viewPolicy);
   const known = rows.filter(({ source }) => source !== "inline");

@@ -1,5 +1,6 @@
 /**
- * Redrive routes: making new tasks of dead letters at a pace, and following how far that is.
+ * Redrive routes: start redrives of dead letters, follow their progress, pause, resume and cancel
+ * them.
  */
 import { DocumentError } from "@redrive/core";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
@@ -22,7 +23,7 @@ export const addRedriveRoutes: AddRoutes = (app, context) => {
   app.post<{ Body: RedriveToStart }>(
     "/redrives",
     {
-      // Many dead letters take their time to be counted.
+      // Counting many dead letters takes time.
       config: { ...redriving, limit: "own" },
       schema: {
         tags,
@@ -62,7 +63,7 @@ export const addRedriveRoutes: AddRoutes = (app, context) => {
   addChangeRoutes(app, context);
 };
 
-/** What can be done to a redrive that has begun. */
+/** The operations on a redrive that has started. */
 const CHANGES = {
   pause: "Let a redrive rest until it is resumed",
   resume: "Go on with a redrive that rests or has failed",

@@ -1,7 +1,4 @@
-/**
- * Service routes: whether the service lives, whether it is ready, what it has done, and how it is
- * to be used.
- */
+/** Service routes: liveness, readiness, metrics and API documentation. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { serviceError } from "../../model/errors.ts";
@@ -19,7 +16,7 @@ const OPEN_TO_ALL = { warning: "insecure-no-auth: anybody who reaches this addre
 const tags = ["service"];
 const open = { scope: "public", limit: "own" } as const;
 
-/** Nothing but our own style sheet: no script, no frame, no other origin. */
+/** Allows only our own style sheet: no script, no frame, no other origin. */
 const CONTENT_POLICY =
   "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -48,7 +45,7 @@ export const addServiceRoutes: AddRoutes = (app, context) => {
   addDocsRoutes(app);
 };
 
-/** They tell of all tenants: how much each does, and what its policies are called. */
+/** Metrics reveal every tenant's activity and the names of its policies. */
 function assertOperator({ requiresKey }: FastifyInstance, request: FastifyRequest): void {
   if (!requiresKey || tenantOf(request) === DEFAULT_TENANT) return;
   const text = `metrics tell of every tenant: a key of the tenant "${DEFAULT_TENANT}" is needed`;
@@ -70,7 +67,7 @@ async function ready(context: HttpContext, reply: FastifyReply) {
   return reply.code(503).header("retry-after", "1").send({ status: "unavailable" });
 }
 
-/** Asks the store for something small that is never there. */
+/** Reads a task that never exists. */
 async function isReady({ redrive, limit }: HttpContext): Promise<boolean> {
   try {
     await limit.guard(redrive.get("ready?"));

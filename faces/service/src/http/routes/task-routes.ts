@@ -1,6 +1,4 @@
-/**
- * Task routes: looking at tasks and their attempts, cancelling them, and running them now.
- */
+/** Task routes: read tasks and their attempts, cancel a task, and retry it now. */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { serviceError, taskNotFound } from "../../model/errors.ts";
 import type { RetryTask } from "../../model/task.ts";
@@ -129,7 +127,7 @@ function assertMayReadPayload(request: FastifyRequest): void {
   throw serviceError("FORBIDDEN", "this API key lacks the scope payload:read");
 }
 
-/** Also the list of dead letters, which are tasks. */
+/** Also lists dead letters, which are tasks. */
 export async function listTasks(
   context: HttpContext,
   request: FastifyRequest,
