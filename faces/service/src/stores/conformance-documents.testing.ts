@@ -1,5 +1,6 @@
 /**
- * Conformance of notes, and of tasks that follow on the end of others.
+ * Conformance of stored documents, and of tasks that are created with the end of another task. A
+ * part of `conformance.testing.ts`.
  */
 import { describe, expect, it } from "vitest";
 import type { Note, Store } from "../model/store.ts";

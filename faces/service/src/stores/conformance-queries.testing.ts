@@ -1,5 +1,6 @@
 /**
- * Query conformance: what the looking half of every store must do. A part of `conformance.testing.ts`.
+ * Conformance of queries: how every store must list, count and export. A part of
+ * `conformance.testing.ts`.
  */
 import { describe, expect, it } from "vitest";
 import type { Store } from "../model/store.ts";

@@ -1,6 +1,6 @@
 /**
- * Conformance: what every store must do, as one suite. A store's own test hands it a way to open a
- * store that is empty; a skip must give a reason.
+ * Conformance: what every store must do, as one suite. A store's own test passes a function that
+ * opens an empty store. A skip must give a reason.
  */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { blankDestination, type DestinationRow, type Settle, type Store } from "../model/store.ts";
