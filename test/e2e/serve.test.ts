@@ -1,4 +1,7 @@
-/** The service as a person runs it: built, in a process of its own, killed, started again, stopped. */
+/**
+ * Tests of the service as an operator runs it: built, in its own process, killed, restarted and
+ * stopped.
+ */
 // needs: build
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -42,7 +45,7 @@ async function redrive(line: string, env: NodeJS.ProcessEnv = {}) {
 interface Served {
   readonly child: ChildProcess;
   readonly url: string;
-  /** Every line of its log, as it was parsed. */
+  /** Every line of its log, parsed. */
   readonly log: readonly { readonly msg: string }[];
   readonly ended: Promise<unknown[]>;
 }
@@ -63,7 +66,7 @@ async function serve(args: string, env: NodeJS.ProcessEnv = {}): Promise<Served>
   return { child, url, log, ended };
 }
 
-/** Fails so many times, then succeeds. */
+/** Fails the given number of times, then succeeds. */
 async function openTarget(failures: number) {
   const asked = { count: 0 };
   const server = createServer((request, response) => {
@@ -79,7 +82,7 @@ async function openTarget(failures: number) {
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/orders`, asked };
 }
 
-test("a task arrives after two failures, and one that waits outlives a killed service", async () => {
+test("a task arrives after two failures, and a waiting task survives a killed service", async () => {
   const store = `sqlite:${join(folder, "service.db")}`;
   const target = await openTarget(2);
   const first = await serve(`--port 0 --store ${store}`);
@@ -115,14 +118,14 @@ test("a task arrives after two failures, and one that waits outlives a killed se
   expect(second.log.at(-1)?.msg).toBe("stopped");
 });
 
-test("no task may call the service itself", async () => {
+test("no task can call the service itself", async () => {
   const { url } = await serve("--port 0 --store memory:");
   const { err, code } = await redrive(`send ${url}/retry-tasks`, { REDRIVE_URL: url });
   expect(err).toContain("is not allowed");
   expect(code).toBe(1);
 });
 
-test("with a key every call needs it, and any address may be listened on", async () => {
+test("with a key every call requires it, and the service may listen on any address", async () => {
   const store = `sqlite:${join(folder, "keyed.db")}`;
   const REDRIVE_API_KEY = (await redrive(`keys add --store ${store}`)).out.trim();
   const served = await serve(`--host 0.0.0.0 --port 0 --store ${store}`);
@@ -140,11 +143,11 @@ const config = join(folder, "config.json");
 writeFileSync(config, '{"prot":7337}');
 
 test.each<[string, NodeJS.ProcessEnv, string]>([
-  ["--host 0.0.0.0", {}, "make one with `redrive keys add`, or set REDRIVE_API_KEY"],
+  ["--host 0.0.0.0", {}, "create one with `redrive keys add`, or set REDRIVE_API_KEY"],
   ["--store redrive.db", {}, 'did you mean "sqlite:redrive.db"?'],
   [`--config ${config}`, {}, 'did you mean "port"?'],
   ["--store memory:", { REDRIVE_PORT: "http" }, "Must be 0 to 65535."],
-  ["--store memory:", { REDRIVE_API_KEY: "secret" }, "make one with `redrive keys add`"],
+  ["--store memory:", { REDRIVE_API_KEY: "secret" }, "create one with `redrive keys add`"],
   ["--store memory: --port 0", { REDRIVE_ENCRYPTION_KEY: "short" }, "openssl rand -base64 32"],
   ["--retry-budget 11", {}, "'--retry-budget <share>' argument '11' is invalid. Must be off, or"],
   [
@@ -164,14 +167,14 @@ test.each<[string, NodeJS.ProcessEnv, string]>([
 test.each([
   [`sqlite:${folder}`, "name a file, as in sqlite:FOLDER/redrive.db", 2],
   [`sqlite:${config}/x.db`, "name a file in a folder", 2],
-  [`sqlite:${config}`, "is not a database: give Redrive a file of its own", 1],
-])("a store at %s that cannot be is refused with the fix", async (store, fix, expected) => {
+  [`sqlite:${config}`, "is not a database: give Redrive a separate file", 1],
+])("a store at %s that cannot be created is rejected with the fix", async (store, fix, expected) => {
   const { err, code } = await redrive(`serve --port 0 --store ${store}`);
   expect(err).toContain(fix);
   expect(code).toBe(expected);
 });
 
-test("keys can be made before the first start, and a doctor looks where the store will be", async () => {
+test("keys can be created before the first start, and doctor checks where the store will be", async () => {
   const store = `sqlite:${join(folder, "later", "deep", "redrive.db")}`;
   expect(await redrive(`keys add --store ${store}`)).toMatchObject({ code: 0 });
   const { out, code } = await redrive(`doctor --json --port 0 --store sqlite:${config}/x.db`);
@@ -179,7 +182,7 @@ test("keys can be made before the first start, and a doctor looks where the stor
   expect(code).toBe(1);
 });
 
-test("open to all by its own flag only, and loud about it", async () => {
+test("access without keys requires its own flag, and logs a warning", async () => {
   const served = await serve("--host 0.0.0.0 --port 0 --store memory: --insecure-no-auth");
   expect(served.log.map(({ msg }) => msg).join("\n")).toContain("ANYBODY");
   const REDRIVE_URL = served.url.replace("0.0.0.0", "127.0.0.1");
@@ -187,7 +190,7 @@ test("open to all by its own flag only, and loud about it", async () => {
   expect(err).toContain("is not allowed");
 });
 
-test("headers are encrypted with a key, and no start goes without it again", async () => {
+test("headers are encrypted with a key, and every later start requires it", async () => {
   const store = `sqlite:${join(folder, "sealed.db")}`;
   const REDRIVE_ENCRYPTION_KEY = "a".repeat(64);
   const { url, child, ended } = await serve(`--port 0 --store ${store}`, {
@@ -207,7 +210,7 @@ test("headers are encrypted with a key, and no start goes without it again", asy
   });
 });
 
-test("a taken port is never left for another", async () => {
+test("a used port is an error, and no other port is tried", async () => {
   const { url } = await serve("--port 0 --store memory:");
   const { err, code } = await redrive(`serve --store memory: --port ${new URL(url).port}`);
   expect(err).toContain("choose another --port");

@@ -8,12 +8,12 @@ import {
 } from "redrive";
 import { type HandOffOptions, handOff, type Ticket } from "redrive/hand-off";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { endings, type Front, type FrontOptions, openFront } from "../http/test-server.ts";
+import { endings, type TestServer, type FrontOptions, openTestServer } from "../http/test-server.ts";
 import { scriptedServer } from "./scripted-server.ts";
 
 const FAST = { initialDelayMs: 1, maxAttempts: 2 } as const;
 
-let front: Front;
+let front: TestServer;
 const closing: (() => Promise<void>)[] = [];
 beforeEach(async () => {
   await open({});
@@ -23,7 +23,7 @@ afterEach(async () => {
 });
 
 async function open(options: FrontOptions): Promise<void> {
-  front = await openFront(options);
+  front = await openTestServer(options);
   closing.push(front.close);
 }
 

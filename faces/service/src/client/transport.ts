@@ -50,7 +50,7 @@ export interface Transport {
 export function createTransport(options: ClientOptions): Transport {
   const { url, apiKey, fetch = globalThis.fetch } = options;
   if (!URL.canParse(url)) {
-    const message = `url must be that of a Redrive service, got ${quote(url)}`;
+    const message = `url must be the address of a Redrive service, got ${quote(url)}`;
     throw new RedriveError("INVALID_ARGUMENT", message);
   }
 
@@ -75,7 +75,7 @@ export function parseResponse<T>(url: string, text: string): T {
   try {
     return JSON.parse(text) as T;
   } catch (cause) {
-    const message = `url must be that of a Redrive service, but ${quote(url)} answers ${quote(text)}`;
+    const message = `url must be the address of a Redrive service, but ${quote(url)} returned ${quote(text)}`;
     throw causedError("INVALID_ARGUMENT", message, cause);
   }
 }
@@ -101,7 +101,7 @@ function errorOf(status: number, text: string): Error {
   const problem = problemIn(text);
   const { code, detail, errors } = problem;
   if (typeof code !== "string" || typeof detail !== "string") {
-    return new RedriveError("INTERNAL", `the service answered ${status} without saying why`);
+    return new RedriveError("INTERNAL", `the service returned ${status} without a reason`);
   }
   if (!Array.isArray(errors)) return new RedriveError(code as ErrorCode, detail);
   const problems = errors.map((one: FieldProblem) => ({ ...one, value: undefined }));

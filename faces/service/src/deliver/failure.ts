@@ -41,21 +41,21 @@ export class ConnectTimeout extends Error {
 }
 
 const TEXTS: Readonly<Record<ErrorClass, string>> = {
-  timeout: "no complete answer in time",
+  timeout: "no complete response in time",
   connect: "no connection to the target",
-  reset: "the target closed the connection before its answer was complete",
+  reset: "the target closed the connection before its response was complete",
   dns: "the target's name could not be looked up",
   tls: "no secure connection to the target",
-  protocol: "the target's answer is not legal HTTP/1.1",
+  protocol: "the target's response is not valid HTTP/1.1",
 };
 
 /** Hints for codes that do not explain themselves. */
 const HINTS: Readonly<Record<string, string>> = {
-  ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL: "it offers no HTTP/1.1",
-  ERR_SSL_WRONG_VERSION_NUMBER: "it speaks no TLS on this port",
+  ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL: "it does not offer HTTP/1.1",
+  ERR_SSL_WRONG_VERSION_NUMBER: "it does not use TLS on this port",
   ERR_TLS_CERT_ALTNAME_INVALID: "its certificate is for another name",
   CERT_HAS_EXPIRED: "its certificate has expired",
-  DEPTH_ZERO_SELF_SIGNED_CERT: "its certificate is signed by itself",
+  DEPTH_ZERO_SELF_SIGNED_CERT: "its certificate is self-signed",
 };
 
 /** Converts an error of undici, Node or the connector to a failure. */

@@ -38,7 +38,7 @@ export function parseSigningSecret(secret: string): SigningKey {
   // Buffer.from skips invalid characters, so the input was valid only if it round-trips.
   const isLegal = key.toString("base64").replace(/=+$/, "") === base64.replace(/=+$/, "");
   if (isLegal && key.length >= 24 && key.length <= 64) return key;
-  const message = "signing secret must be whsec_ and the base64 of 24 to 64 bytes";
+  const message = "signing secret must be whsec_ followed by the base64 of 24 to 64 bytes";
   throw new RedriveError("INVALID_ARGUMENT", message);
 }
 

@@ -242,7 +242,7 @@ function addErrorHandlers(app: FastifyInstance, paths: RouteMethods): void {
       );
     }
     reply.header("allow", methods.join(", "));
-    const text = `this path has ${methods.join(", ")}, not ${request.method}`;
+    const text = `this path supports ${methods.join(", ")}, not ${request.method}`;
     return sendError(serviceError("METHOD_NOT_ALLOWED", text), request, reply);
   });
 }
@@ -255,7 +255,7 @@ function addRoutes(app: FastifyInstance, context: HttpContext): void {
         title: "Redrive",
         version: "0.1.0",
         description:
-          "Hand over an HTTP call; it is stored, attempted, retried, and ends in success or as a dead letter. Instants (...At) are epoch milliseconds, spans (...Ms) milliseconds. Errors are application/problem+json with a stable code. An idempotency key is kept while its task lives and for 24 hours after its end.",
+          "Submit an HTTP call. Redrive stores it, attempts it and retries it until it succeeds or becomes a dead letter. Instants (...At) are epoch milliseconds; durations (...Ms) are milliseconds. Errors are application/problem+json with a stable code. An idempotency key is kept while its task lives and for 24 hours after its end.",
       },
       components: { securitySchemes: { key: { type: "http", scheme: "bearer" } } },
       security: [{ key: [] }],

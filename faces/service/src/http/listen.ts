@@ -16,7 +16,7 @@ export const DEFAULT_PORT = 7337;
 /** Throws `INVALID_ARGUMENT` for an address beyond loopback while no key is required. */
 export function assertMayListen(host: string, requiresKey: boolean): void {
   if (requiresKey || isLoopback(host)) return;
-  const message = `host must be 127.0.0.1 while there is no API key, got ${quote(host)}: make one with \`redrive keys add\`, or set REDRIVE_API_KEY`;
+  const message = `host must be 127.0.0.1 while there is no API key, got ${quote(host)}: create one with \`redrive keys add\`, or set REDRIVE_API_KEY`;
   throw new RedriveError("INVALID_ARGUMENT", message);
 }
 

@@ -123,7 +123,7 @@ export class Policies {
     const choice = await this.#pinned(tenantId, policyId, async () => {
       const standing = await this.#add(tenantId, policyId, document);
       if (standing.document === JSON.stringify(document)) return this.#cache(standing);
-      const text = `policy ${JSON.stringify(policyId)} exists with another document; replace it`;
+      const text = `policy ${JSON.stringify(policyId)} exists with a different document; replace it`;
       throw serviceError("POLICY_CONFLICT", text);
     });
     this.release(tenantId, policyId);
@@ -193,7 +193,7 @@ export class Policies {
       const result = await change();
       if (result !== null) return result;
     }
-    const text = `policy ${JSON.stringify(policyId)} was changed by others each of ${MAX_TRIES} times`;
+    const text = `policy ${JSON.stringify(policyId)} was changed by other callers ${MAX_TRIES} times in a row`;
     throw serviceError("POLICY_CONFLICT", `${text}; try again`);
   }
 
@@ -225,5 +225,5 @@ function keyOf(tenantId: string, policyId: string): string {
 function idOf(document: PolicyDocument): string {
   resolvePolicy(document);
   if (document.policyId !== undefined) return document.policyId;
-  throw serviceError("UNKNOWN_POLICY", "a policy to register must have a policyId, got none");
+  throw serviceError("UNKNOWN_POLICY", "a registered policy must have a policyId, got none");
 }

@@ -52,7 +52,7 @@ export function parseEncryptionKeys(text: string): readonly Key[] {
     const encoding = /^[\da-f]{64}$/i.test(trimmed) ? "hex" : "base64";
     const bytes = Buffer.from(trimmed, encoding);
     if (bytes.length === KEY_BYTES) return { id: idOf(bytes), bytes };
-    const message = `REDRIVE_ENCRYPTION_KEY must be ${KEY_BYTES} bytes in Base64 or hexadecimal (older keys behind commas), got ${bytes.length} bytes: make one with \`openssl rand -base64 32\``;
+    const message = `REDRIVE_ENCRYPTION_KEY must be ${KEY_BYTES} bytes in Base64 or hexadecimal (older keys after commas), got ${bytes.length} bytes: create one with \`openssl rand -base64 32\``;
     throw new RedriveError("INVALID_ARGUMENT", message);
   });
 }
@@ -97,12 +97,12 @@ function openFingerprintKey(keys: readonly Key[], { keyId, fingerprintKey }: Key
   const bytes = openBytes(keys, fingerprintKey, KEY_DOCUMENT.id);
   if (bytes !== null) return bytes;
   const given = keys.map(({ id }) => id).join(", ");
-  const message = `REDRIVE_ENCRYPTION_KEY is not the key of this store: its headers are encrypted under key ${keyId}, given was ${given}. Set it to that key; to change the key, set it to NEW,OLD`;
+  const message = `REDRIVE_ENCRYPTION_KEY is not the key of this store: its headers are encrypted with key ${keyId}, got ${given}. Set it to that key; to change the key, set it to NEW,OLD`;
   throw new RedriveError("INVALID_ARGUMENT", message);
 }
 
 function noKey(keyId: string): Error {
-  const message = `the headers in this store are encrypted under key ${quote(keyId)}: set REDRIVE_ENCRYPTION_KEY to it`;
+  const message = `the headers in this store are encrypted with key ${quote(keyId)}: set REDRIVE_ENCRYPTION_KEY to it`;
   return new RedriveError("INVALID_ARGUMENT", message);
 }
 

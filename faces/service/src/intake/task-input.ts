@@ -74,7 +74,7 @@ const anything: Rule = () => undefined;
 
 /** An object of strings, with names that match `pattern`. */
 function textsRule(pattern: RegExp, max: number): Rule {
-  const wanted = `an object of at most ${max} texts`;
+  const wanted = `an object of at most ${max} strings`;
   return (value) => {
     if (!isObject(value)) return wanted;
     const entries = Object.entries(value);
@@ -131,7 +131,7 @@ export function checkInput(input: unknown, now: number): readonly FieldProblem[]
     );
   }
   if (policy !== undefined && policyId !== undefined) {
-    problems.push(fieldProblem("policy", policy, "policy must be left out when policyId is given"));
+    problems.push(fieldProblem("policy", policy, "policy and policyId must not both be given"));
   }
   problems.push(...headerProblems(rest.headers), ...bodyProblems(rest));
   return problems;
@@ -148,9 +148,9 @@ function bodyProblems({ method, body, bodyBase64, json }: TaskInput): readonly F
     return [wrong("bodyBase64", "bodyBase64 must be bytes in Base64")];
   }
   if (body === undefined || body instanceof Uint8Array) return [];
-  if (typeof body !== "string") return [wrong("body", "body must be a text; use json for JSON")];
+  if (typeof body !== "string") return [wrong("body", "body must be a string; use json for JSON")];
   return /\p{Surrogate}/u.test(body)
-    ? [wrong("body", "body must be legal Unicode; use bodyBase64 for other bytes")]
+    ? [wrong("body", "body must be valid Unicode; use bodyBase64 for other bytes")]
     : [];
 }
 

@@ -13,7 +13,7 @@ export function storeFailure(error: unknown): RedriveError {
   const text = error instanceof Error ? error.message : String(error);
   return error instanceof StoreFullError
     ? serviceError("STORE_FULL", `nothing was stored: ${text}`, error)
-    : serviceError("STORE_UNAVAILABLE", `it is not known what was stored: ${text}`, error);
+    : serviceError("STORE_UNAVAILABLE", `it is unknown what was stored: ${text}`, error);
 }
 
 /** `failed` receives every original error. */

@@ -20,14 +20,15 @@ export function taskNotFound(taskId: string): RedriveError {
 
 /** A hedge is a second request for one attempt; the service counts every request (decision 10). */
 export function hedgeRefused({ hedge }: DestinationDocument): Error {
-  const message = "hedge is for the library: the service sends each attempt once; leave it out";
+  const message = "hedge works only in the library: the service sends each attempt once; remove it";
   return new DocumentError("INVALID_DESTINATION", [fieldProblem("hedge", hedge, message)]);
 }
 
 /** The store did not respond in time while the service stopped. */
 export function stopTimedOut(): Error {
-  const text = "it did not answer in time while the service stopped: what runs is abandoned";
-  return serviceError("STORE_UNAVAILABLE", `${text}, what the guards learnt last may be lost`);
+  const text =
+    "it did not answer in time while the service stopped: running attempts are abandoned";
+  return serviceError("STORE_UNAVAILABLE", `${text}, and recent guard state may be lost`);
 }
 
 /** The service accepts no more work. */

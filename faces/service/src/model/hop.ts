@@ -20,8 +20,8 @@ export function hopsOf(headers: Readonly<Record<string, unknown>>): number {
 export function assertNoLoop(headers: Readonly<Record<string, unknown>>): number {
   const hops = hopsOf(headers);
   if (hops <= MAX_HOPS) return hops;
-  const text = `the request has come through ${hops} services like this one, at most ${MAX_HOPS} may`;
-  throw serviceError("LOOP_DETECTED", `${text}: does the target hand its task on in a circle?`);
+  const text = `the request has passed through ${hops} Redrive services, the limit is ${MAX_HOPS}`;
+  throw serviceError("LOOP_DETECTED", `${text}: does the target send its task back in a loop?`);
 }
 
 /** Adds the number of hops to a task; 0 adds nothing. */

@@ -24,7 +24,7 @@ export function assertBounds({ ratePerSecond, canary, taskIds }: Bounded): void 
   assertRange("ratePerSecond", ratePerSecond, rate.minimum, rate.maximum);
   assertRange("canary", canary, first.minimum, first.maximum);
   if (!Number.isInteger(canary)) {
-    throw new RedriveError("INVALID_ARGUMENT", `canary must be whole, got ${quote(canary)}`);
+    throw new RedriveError("INVALID_ARGUMENT", `canary must be an integer, got ${quote(canary)}`);
   }
   if (taskIds !== undefined) {
     assertRange("the number of taskIds", taskIds.length, named.minItems, named.maxItems);

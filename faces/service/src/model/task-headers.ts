@@ -38,7 +38,7 @@ export function isHarmlessHeader(name: string): boolean {
 /** All problems of a task's headers. */
 export function headerProblems(headers: unknown): readonly FieldProblem[] {
   if (headers === undefined) return [];
-  if (!isObject(headers)) return [wrong("headers", "headers must be an object of texts")];
+  if (!isObject(headers)) return [wrong("headers", "headers must be an object of strings")];
   const entries = Object.entries(headers);
   if (entries.length > MAX_HEADERS) {
     return [wrong("headers", `headers must be at most ${MAX_HEADERS}, got ${entries.length}`)];
@@ -49,12 +49,12 @@ export function headerProblems(headers: unknown): readonly FieldProblem[] {
 
 function headerProblem(name: string, value: unknown): FieldProblem | undefined {
   const field = `headers.${name.slice(0, 64)}`;
-  if (!NAME.test(name)) return wrong(field, `header ${quote(name)} is no legal header name`);
+  if (!NAME.test(name)) return wrong(field, `header ${quote(name)} is not a valid header name`);
   if (RESERVED.test(name.toLowerCase())) {
     return wrong(field, `header ${quote(name)} is set by the service, not by a task`);
   }
   if (typeof value === "string" && VALUE.test(value)) return undefined;
-  return wrong(field, `header ${quote(name)} must be a text of visible latin1 characters`);
+  return wrong(field, `header ${quote(name)} must be a string of visible latin1 characters`);
 }
 
 /** Problems of the headers as a whole. */
@@ -66,12 +66,12 @@ function togetherProblems(
   for (const [name, value] of entries) {
     bytes += name.length + value.length;
     const lower = name.toLowerCase();
-    if (names.has(lower)) return [wrong(`headers.${name}`, `header ${quote(name)} is there twice`)];
+    if (names.has(lower)) return [wrong(`headers.${name}`, `header ${quote(name)} is given twice`)];
     names.add(lower);
   }
   return bytes <= MAX_BYTES
     ? []
-    : [wrong("headers", `headers must be at most ${MAX_BYTES} bytes together, got ${bytes}`)];
+    : [wrong("headers", `headers must be at most ${MAX_BYTES} bytes in total, got ${bytes}`)];
 }
 
 function wrong(field: string, message: string): FieldProblem {

@@ -23,7 +23,7 @@ export function explainTask(
     case "SUCCEEDED":
       return `It succeeded at attempt ${task.attemptNumber}.`;
     case "CANCELLED":
-      return `It was cancelled after ${attempts(task.attemptNumber)}.`;
+      return `It was canceled after ${attempts(task.attemptNumber)}.`;
     case "EXHAUSTED":
       return `It ended after ${attempts(task.attemptNumber)}: ${whyEnded(task)}.`;
     case "IN_FLIGHT":
@@ -46,7 +46,7 @@ function explainRunning(task: RetryTask, now: number): string {
   const forMs = now - Math.max(claimedAt ?? now, nextAttemptAt);
   if (forMs < 0) return `Attempt ${attemptNumber} is due in ${formatDuration(-forMs)}.`;
   const runs = `Attempt ${attemptNumber} has been running for ${formatDuration(forMs)}`;
-  return cancelRequestedAt === null ? `${runs}.` : `${runs}; a success wins, else it is cancelled.`;
+  return cancelRequestedAt === null ? `${runs}.` : `${runs}; if it does not succeed, the task is canceled.`;
 }
 
 function explainWaiting(
@@ -57,34 +57,34 @@ function explainWaiting(
 ): string {
   const next = `Attempt ${task.attemptNumber + 1}`;
   const isRetry = task.attemptNumber > 0;
-  const whole = isRetry && noRetries ? "the retry budget of the whole service is empty" : undefined;
-  const held = heldBy(health, isRetry, now) ?? whole;
+  const serviceBudget = isRetry && noRetries ? "the retry budget of the whole service is empty" : undefined;
+  const held = heldBy(health, isRetry, now) ?? serviceBudget;
   const isPaused = health.pausedAt !== null;
   const waitMs = task.nextAttemptAt - now;
   if (isOver && (isPaused || waitMs <= 0)) return explainOver(held);
   if (isPaused) return `${next} waits: ${held}.`;
   if (waitMs > 0) return `${next} is due in ${formatDuration(waitMs)}.`;
   return held === undefined
-    ? `${next} is due and starts as soon as a node takes it.`
+    ? `${next} is due and starts as soon as a node claims it.`
     : `${next} is due, but ${held}.`;
 }
 
 /** A task ends when it is claimed, and a closed gate prevents claims. */
 function explainOver(held: string | undefined): string {
   return held === undefined
-    ? "Its time is over: it ends without another attempt as soon as a node takes it."
-    : `Its time is over: it ends without another attempt when it can be taken, but ${held}.`;
+    ? "Its time is over: it ends without another attempt as soon as a node claims it."
+    : `Its time is over: it ends without another attempt once a node can claim it, but ${held}.`;
 }
 
 /** What holds all calls to this destination now, the longest-lasting first. */
 function heldBy(health: DestinationHealth, isRetry: boolean, now: number): string | undefined {
   const { name, pausedAt, gateUntil, openUntil, breakerState, concurrency, retryBudget } = health;
-  if (pausedAt !== null) return `destination ${name} is paused until somebody resumes it`;
+  if (pausedAt !== null) return `destination ${name} is paused until it is resumed`;
   if (breakerState !== "CLOSED" && openUntil > now) {
     return `the circuit of ${name} is open for another ${formatDuration(openUntil - now)}`;
   }
   if (gateUntil > now) {
-    return `${name} asked everybody to wait (Retry-After), for another ${formatDuration(gateUntil - now)}`;
+    return `${name} asked all callers to wait (Retry-After) for another ${formatDuration(gateUntil - now)}`;
   }
   if (health.rateUntil > now) {
     return `the rate of ${name} is used up for ${formatDuration(health.rateUntil - now)}`;

@@ -321,7 +321,7 @@ class Running {
 
   /** Ends the run; resolves once it has stopped. */
   abandon(): Promise<void> {
-    this.#abort.abort(new Error("the redrive is no longer run here"));
+    this.#abort.abort(new Error("the redrive no longer runs here"));
     return this.ended;
   }
 }
@@ -335,7 +335,7 @@ function isStopped(error: unknown): boolean {
 }
 
 function otherTargets({ redriveId }: RedriveJob): Error {
-  const text = `redrive ${redriveId} was begun with other targets than this API key has`;
+  const text = `redrive ${redriveId} was started with other targets than this API key has`;
   return serviceError("FORBIDDEN", text);
 }
 

@@ -191,7 +191,7 @@ export class RedriveRun {
       const verdicts = await Promise.all(taskIds.map((taskId) => this.#verdict(taskId)));
       const failed = verdicts.filter((verdict) => verdict === "failed").length;
       if (failed > taskIds.length * MAX_FAILED_SHARE) {
-        return `${failed} of the first ${taskIds.length} failed: resume it to go on with the rest`;
+        return `${failed} of the first ${taskIds.length} failed: resume it to continue with the rest`;
       }
       if (!verdicts.includes("open")) return undefined;
       await this.#sleep(STEP_MS);
@@ -220,7 +220,7 @@ export class RedriveRun {
     const opened = rows.find(
       (row) => this.#destinations.has(row.name) && hasOpened(before.get(row.name), row),
     );
-    return opened && `the circuit of ${opened.name} opened: resume it once that is well again`;
+    return opened && `the circuit of ${opened.name} opened: resume the redrive once the destination has recovered`;
   }
 
   #sleep(ms: number): Promise<void> {

@@ -23,7 +23,7 @@ export interface Skip {
   readonly detail: string;
 }
 
-export const REDRIVEN: Skip = { reason: "redriven", detail: "somebody else has redriven it" };
+export const REDRIVEN: Skip = { reason: "redriven", detail: "another caller has redriven it" };
 
 const MAX_NAMED = 20;
 

@@ -116,7 +116,7 @@ function unwrapMapped(bytes: AddressBytes | undefined): AddressBytes | undefined
 function blocks(...texts: readonly string[]): readonly AddressBlock[] {
   return texts.map((text) => {
     const block = parseBlock(text);
-    if (block === undefined) throw new Error(`no block of addresses: ${text}`);
+    if (block === undefined) throw new Error(`not a block of addresses: ${text}`);
     return block;
   });
 }

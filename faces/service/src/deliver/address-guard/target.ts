@@ -36,12 +36,12 @@ export function checkTarget(text: string, policy: TargetPolicy): Target | Refuse
   if (wrong !== undefined) return { ok: false, kind: "malformed", message: wrong };
   const url = parseUrl(text);
   if (url === undefined)
-    return { ok: false, kind: "malformed", message: "targetUrl is no legal URL" };
+    return { ok: false, kind: "malformed", message: "targetUrl is not a valid URL" };
   return checkUrl(url, policy);
 }
 
 function wrongText(text: string): string | undefined {
-  if (typeof text !== "string") return "targetUrl must be a text";
+  if (typeof text !== "string") return "targetUrl must be a string";
   if (Buffer.byteLength(text) > MAX_URL) {
     return `targetUrl must be at most ${MAX_URL} bytes, got ${Buffer.byteLength(text)}`;
   }
@@ -78,7 +78,7 @@ function checkUrl(url: URL, policy: TargetPolicy): Target | RefusedTarget {
   const port = Number(url.port || (url.protocol === "https:" ? 443 : 80));
   const isAddress = parseAddress(name) !== undefined;
   if (port === 0 || !(isAddress || isLegalName(name))) {
-    const message = port === 0 ? "targetUrl must have no port 0" : "targetUrl has an illegal host";
+    const message = port === 0 ? "targetUrl must have no port 0" : "targetUrl has an invalid host";
     return { ok: false, kind: "malformed", message };
   }
   const allowed = isAddress

@@ -86,7 +86,7 @@ export class Access {
       this.#rates.set(keyId, rate);
     }
     if (takeRate(rate, nowMs)) return;
-    const text = `this API key may send ${perSecond} requests a second`;
+    const text = `this API key may send ${perSecond} requests per second`;
     throw serviceError("TOO_MANY_REQUESTS", text);
   }
 
@@ -95,7 +95,7 @@ export class Access {
     const max = limits?.requestsAtOnce ?? this.#options.requestsAtOnce;
     const count = this.#underWay.get(keyId) ?? 0;
     if (count >= max) {
-      const text = `this API key may have ${max} requests under way at once`;
+      const text = `this API key may have ${max} concurrent requests`;
       throw serviceError("TOO_MANY_REQUESTS", text);
     }
     this.#underWay.set(keyId, count + 1);
@@ -133,7 +133,7 @@ function checkOrigin({ method, headers }: FastifyRequest): void {
   const { origin, host = "" } = headers;
   const isForeign = origin !== undefined && origin.replace(/^https?:\/\//i, "") !== host;
   if (isForeign || headers["sec-fetch-site"] === "cross-site") {
-    throw serviceError("CROSS_ORIGIN", "pages of other origins may not change anything here");
+    throw serviceError("CROSS_ORIGIN", "pages of other origins may only read");
   }
 }
 

@@ -102,7 +102,7 @@ export function recordOfKey(key: string, wanted: NewKey): KeyRecord {
   const parts = partsOf(key);
   if (parts === undefined) {
     const message =
-      "an API key must be rdv_<id>_<secret of at least 32 characters>; make one with `redrive keys add`";
+      "an API key must be rdv_<id>_<secret of at least 32 characters>; create one with `redrive keys add`";
     throw new RedriveError("INVALID_ARGUMENT", message);
   }
   const { tenantId, scopes, name = "", now, expiresAt = null, limits } = wanted;
@@ -232,7 +232,7 @@ function readKeyFile(path: string): readonly KeyRecord[] {
   if (!Array.isArray(keys)) throw invalidKeyFile(path, 'it must hold { "keys": [...] }');
   const bad = keys.findIndex((key) => !isKeyRecord(key));
   if (bad >= 0)
-    throw invalidKeyFile(path, `keys[${bad}] is no key as \`redrive keys add\` writes them`);
+    throw invalidKeyFile(path, `keys[${bad}] is not a key record of \`redrive keys add\``);
   return keys as readonly KeyRecord[];
 }
 
@@ -259,7 +259,7 @@ function isKeyRecord(key: unknown): boolean {
 }
 
 function invalidKeyFile(path: string, why: string, cause?: unknown): Error {
-  return serviceError("INVALID_ARGUMENT", `the keys in ${path} are of no use: ${why}`, cause);
+  return serviceError("INVALID_ARGUMENT", `the key file ${path} is invalid: ${why}`, cause);
 }
 
 /** Keys are often created before the first start, which would create the folder. */
@@ -268,7 +268,7 @@ function writeKeyFile(path: string, keys: readonly KeyRecord[]): void {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
     replaceKeyFile(path, keys);
   } catch (cause) {
-    const message = `cannot keep keys in ${path}: ${(cause as Error).message}`;
+    const message = `cannot write keys to ${path}: ${(cause as Error).message}`;
     throw causedError("INVALID_ARGUMENT", message, cause);
   }
 }
@@ -287,5 +287,5 @@ function replaceKeyFile(path: string, keys: readonly KeyRecord[]): void {
 }
 
 function duplicateKey(keyId: string): Error {
-  return new RedriveError("INVALID_ARGUMENT", `there is a key ${quote(keyId)} already`);
+  return new RedriveError("INVALID_ARGUMENT", `the key ${quote(keyId)} already exists`);
 }

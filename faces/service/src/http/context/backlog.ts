@@ -35,7 +35,7 @@ export class Backlog {
     if (cached.waiting < maxWaiting) return;
     throw serviceError(
       "QUEUE_FULL",
-      `${cached.waiting} tasks are waiting; at most ${maxWaiting} may`,
+      `${cached.waiting} tasks are waiting; the limit is ${maxWaiting}`,
     );
   }
 

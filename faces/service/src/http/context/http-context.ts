@@ -51,7 +51,7 @@ export function tenantOf(request: FastifyRequest): string {
 }
 
 export function callerOf({ caller }: FastifyRequest): Caller {
-  if (caller === null) throw new Error("a route was asked before its caller was checked");
+  if (caller === null) throw new Error("a route ran before its caller was checked");
   return caller;
 }
 

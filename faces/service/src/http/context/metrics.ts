@@ -54,7 +54,7 @@ export class Metrics {
     this.#attempts = counter("retry_attempts_total", "Attempts that ended.", byPolicy);
     this.#durations = histogram(
       "retry_attempt_duration_seconds",
-      "Attempts, wall to wall.",
+      "Duration of attempts.",
       SECONDS,
       byPolicy,
     );
@@ -62,34 +62,34 @@ export class Metrics {
       "reason",
       "policy",
     ]);
-    this.#ages = histogram(
-      "retry_task_age_seconds",
-      "Tasks, from creation to their end.",
-      LONG_SECONDS,
-    );
+    this.#ages = histogram("retry_task_age_seconds", "Age of tasks when they end.", LONG_SECONDS);
     this.#delays = histogram(
       "retry_backoff_delay_seconds",
-      "Waits before a next attempt.",
+      "Delays before the next attempt.",
       LONG_SECONDS,
     );
-    this.#lags = histogram("retry_schedule_lag_seconds", "From due to the first byte.", SECONDS);
-    this.#settles = histogram("retry_settle_seconds", "From the answer to its commit.", SECONDS);
+    this.#lags = histogram(
+      "retry_schedule_lag_seconds",
+      "Time from due to the first byte.",
+      SECONDS,
+    );
+    this.#settles = histogram(
+      "retry_settle_seconds",
+      "Time from the response to its commit.",
+      SECONDS,
+    );
     this.#budgetExhausted = counter(
       "retry_budget_exhausted_total",
       "Retries held by an empty budget.",
     );
-    this.duplicates = counter("retry_duplicates_total", "Creates under a key that was known.");
+    this.duplicates = counter("retry_duplicates_total", "Creates with a known idempotency key.");
     this.#gauges(source);
     const commits = histogram(
       "retry_store_commit_seconds",
-      "Commits of the store, until they are durable.",
+      "Duration of store commits until they are durable.",
       COMMIT_SECONDS,
     );
-    const items = histogram(
-      "retry_store_commit_items",
-      "Tasks and rows of one commit.",
-      COMMIT_ITEMS,
-    );
+    const items = histogram("retry_store_commit_items", "Tasks and rows per commit.", COMMIT_ITEMS);
     this.#stops = [
       source.onEvent((event) => this.#onEvent(event)),
       source.onCommit((commit) => {
@@ -117,7 +117,7 @@ export class Metrics {
     });
     new Gauge({
       name: "retry_destinations",
-      help: "Destinations by the state of their circuit, and paused ones.",
+      help: "Destinations by circuit state, and paused destinations.",
       labelNames: ["state"],
       registers,
       async collect() {

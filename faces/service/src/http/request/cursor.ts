@@ -26,7 +26,7 @@ export function readCursor(scope: CursorScope, cursor: string): string {
   if (sum !== undefined && sum === checksum(scope, text)) {
     return Buffer.from(text, "base64url").toString();
   }
-  const message = `cursor must be one that this list gave, got ${quote(cursor)}`;
+  const message = `cursor must come from this list, got ${quote(cursor)}`;
   throw new DocumentError("INVALID_ARGUMENT", [{ field: "cursor", value: cursor, message }]);
 }
 

@@ -36,7 +36,7 @@ export function arrayElements(bytes: Buffer): readonly Buffer[] {
   const text = bytes.toString("utf8", 0, 64).trimStart();
   if (!text.startsWith("[")) throw malformed("a batch must be a JSON array of tasks, or NDJSON");
   const { values, end } = checkAndScan(bytes);
-  if (end < 0 || !isBlank(bytes, end, bytes.length)) throw malformed("the body is no legal JSON");
+  if (end < 0 || !isBlank(bytes, end, bytes.length)) throw malformed("the body is not valid JSON");
   return values.map(({ start, end }) => bytes.subarray(start, end));
 }
 
@@ -70,7 +70,7 @@ function parseText(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw malformed("the body is no legal JSON", error);
+    throw malformed("the body is not valid JSON", error);
   }
 }
 
@@ -96,13 +96,13 @@ function rawJson(bytes: Buffer, { values }: JsonScanResult): RawJson {
   const named = values.flatMap(({ key, start, end }) => (key ? [{ key, start, end }] : []));
   for (const { key } of named) {
     if (bytes.subarray(key.start, key.end).includes(0x5c)) {
-      throw malformed("field names must not be spelled with escapes");
+      throw malformed("field names must not contain escapes");
     }
   }
   const isJson = ({ key }: (typeof named)[number]) =>
     bytes.subarray(key.start, key.end).equals(JSON_KEY);
   const found = named.findLast(isJson);
-  if (found === undefined) throw malformed("the body is no legal JSON");
+  if (found === undefined) throw malformed("the body is not valid JSON");
   return new RawJson(trimmed(bytes, found.start, found.end));
 }
 

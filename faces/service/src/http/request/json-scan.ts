@@ -128,5 +128,5 @@ export function isBlank(bytes: Uint8Array, start: number, end: number): boolean 
 }
 
 function tooDeep(): Error {
-  return serviceError("INVALID_REQUEST", `JSON must be nested at most ${MAX_DEPTH} deep`);
+  return serviceError("INVALID_REQUEST", `JSON must be nested at most ${MAX_DEPTH} levels deep`);
 }

@@ -61,7 +61,7 @@ function codedError(error: unknown): unknown {
   const coded = FASTIFY_CODES[code];
   if (coded !== undefined) return coded(message ?? "");
   if (statusCode >= 500) return error;
-  return serviceError("INVALID_REQUEST", "the request is not legal", error);
+  return serviceError("INVALID_REQUEST", "the request is not valid", error);
 }
 
 type Validation = NonNullable<FastifyError["validation"]>;
@@ -115,7 +115,7 @@ export function sendSocketError(error: NodeJS.ErrnoException, socket: Socket): v
   const problem = problemOf(
     isLate
       ? serviceError("REQUEST_TIMEOUT", "the request did not arrive in time")
-      : serviceError("INVALID_REQUEST", "this is not legal HTTP/1.1"),
+      : serviceError("INVALID_REQUEST", "this is not valid HTTP/1.1"),
   );
   const text = JSON.stringify(problem);
   const head = [

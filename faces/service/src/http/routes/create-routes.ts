@@ -29,18 +29,18 @@ const MAX_BATCH = 16 * 1024 * 1024;
 
 const createOne = {
   tags: ["tasks"],
-  summary: "Hand over a task",
+  summary: "Create a task",
   description:
-    "Answered once it is durable. The same key and payload again: 200 and the same task. " +
-    "`Prefer: wait=n` (25 at most) then waits for its end.",
+    "The response is sent once the task is durable. A repeated key with the same payload returns 200 and the same task. " +
+    "`Prefer: wait=n` (at most 25 s) then waits for its end.",
   body: TaskToCreate,
   response: { 200: TaskView, 202: TaskReceipt },
 };
 
 const createMany = {
   tags: ["tasks"],
-  summary: "Hand over up to 1000 tasks",
-  description: "A JSON array or NDJSON, at most 16 MiB. Each task is judged for itself.",
+  summary: "Create up to 1000 tasks",
+  description: "A JSON array or NDJSON, at most 16 MiB. Each task is checked separately.",
   body: { type: "array", items: TaskToCreate, maxItems: MAX_IN_BATCH },
   response: { 200: BatchResult },
 };
@@ -91,7 +91,7 @@ async function createTask(context: HttpContext, request: FastifyRequest, reply: 
   return sendStoredTask(context, request, reply, { taskId, replayed, waitSeconds });
 }
 
-const READ_FAILED = "A stored task could not be looked at";
+const READ_FAILED = "A stored task could not be read";
 
 interface StoredTask extends Accepted {
   readonly waitSeconds: number;

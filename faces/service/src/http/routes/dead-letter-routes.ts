@@ -26,7 +26,7 @@ export const addDeadLetterRoutes: AddRoutes = (app, context) => {
       config: read,
       schema: {
         tags,
-        summary: "Tasks that were given up, newest first; or counted with ?group=true",
+        summary: "List dead letters, newest first; ?group=true counts them instead",
         querystring: DeadLetterQuery,
         response: { 200: { anyOf: [TaskList, DeadLetterGroupList] } },
       },
@@ -40,7 +40,7 @@ export const addDeadLetterRoutes: AddRoutes = (app, context) => {
       config: { ...redriving, limit: "own" },
       schema: {
         tags,
-        summary: "Remove dead letters for good",
+        summary: "Discard dead letters permanently",
         description: "At least one filter is required; createdFrom=0 means all.",
         querystring: DeadFilterFields,
         response: { 200: Discarded },

@@ -41,8 +41,7 @@ const IMMUTABLE = "public, max-age=31536000, immutable";
 /** The browser asks every time and gets a 304 if nothing changed. */
 const REVALIDATE = "no-cache";
 
-const NOT_BUILT =
-  "the pages are not built: run `npm run build` (or `npm start`), then start this again";
+const NOT_BUILT = "the pages are not built: run `npm run build` (or `npm start`), then restart";
 
 const open = {
   config: { scope: "public", limit: "own" } as const,

@@ -56,7 +56,7 @@ export class DestinationTable {
 
   byId(id: number): StoredDestination {
     const stored = this.#byId.get(id);
-    if (stored === undefined) throw new Error(`a task names destination ${id}, which is not there`);
+    if (stored === undefined) throw new Error(`a task names destination ${id}, which does not exist`);
     return stored;
   }
 

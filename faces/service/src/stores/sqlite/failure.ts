@@ -34,9 +34,9 @@ export function storeError(file: string, error: unknown): unknown {
     case IOERR:
     case CORRUPT:
     case CANTOPEN:
-      return new StoreBrokenError(`${file} failed, stop and start anew: ${text}`, { cause: error });
+      return new StoreBrokenError(`${file} failed, restart the process: ${text}`, { cause: error });
     case NOTADB: {
-      const fix = "give Redrive a file of its own, or restore it from a backup";
+      const fix = "give Redrive a separate file, or restore it from a backup";
       return new StoreBrokenError(`${file} is not a database: ${fix}`, { cause: error });
     }
     default:

@@ -45,8 +45,8 @@ function isOfFileSystem(error: unknown): error is NodeJS.ErrnoException {
 }
 
 function unmakable(file: string, cause: NodeJS.ErrnoException): RedriveError {
-  const fix = FIXES[cause.code ?? ""] ?? "name a file that can be made";
-  const message = `store must be a file that can be made, got ${quote(file)} (${cause.message}): ${fix}`;
+  const fix = FIXES[cause.code ?? ""] ?? "name a file that can be created";
+  const message = `store must be a file that can be created, got ${quote(file)} (${cause.message}): ${fix}`;
   return causedError("INVALID_ARGUMENT", message, cause);
 }
 
@@ -54,10 +54,10 @@ function unmakable(file: string, cause: NodeJS.ErrnoException): RedriveError {
 const FIXES: Readonly<Record<string, string>> = {
   EISDIR: "name a file, as in sqlite:FOLDER/redrive.db",
   ENOTDIR: "name a file in a folder",
-  EACCES: "name a file that this user may write",
-  EPERM: "name a file that this user may write",
-  EROFS: "name a file on a disk that can be written",
-  ENOENT: "name a file in a folder that can be made",
+  EACCES: "name a file that this user can write",
+  EPERM: "name a file that this user can write",
+  EROFS: "name a file on a writable disk",
+  ENOENT: "name a file in a folder that can be created",
 };
 
 /**
@@ -93,7 +93,7 @@ function lockFile(file: string): Database {
   } catch (error) {
     lock.close();
     if (!isBusy(error)) throw storeError(path, error);
-    const advice = "one process per file: stop the other one, or give this one a file of its own";
+    const advice = "one process per file: stop the other process, or use another file";
     throw new Error(`${file} is in use by another process (${advice})`, { cause: error });
   }
 }
@@ -116,7 +116,7 @@ function openDatabase(file: string): Database {
 function configure(database: Database, file: string): void {
   database.exec("PRAGMA busy_timeout = 5000");
   const mode = pragma(database, "journal_mode = WAL");
-  if (mode !== "wal") throw new Error(`${file} cannot keep a write-ahead log, got ${mode}`);
+  if (mode !== "wal") throw new Error(`${file} does not support a write-ahead log, got ${mode}`);
   database.exec(`
     PRAGMA synchronous = FULL;
     PRAGMA cell_size_check = ON;
@@ -135,10 +135,10 @@ function checkOwner(database: Database, file: string): void {
   const version = Number(pragma(database, "user_version"));
   const isEmpty = Number(pragma(database, "schema_version")) === 0;
   if (owner !== APPLICATION_ID && !isEmpty) {
-    throw new Error(`${file} is a database of something else; give Redrive a file of its own`);
+    throw new Error(`${file} is a database of another program; give Redrive a separate file`);
   }
   if (version > SCHEMA_VERSION) {
-    const versions = `its schema is ${version}, this version knows up to ${SCHEMA_VERSION}`;
+    const versions = `its schema is ${version}, this version supports up to ${SCHEMA_VERSION}`;
     throw new Error(`${file} was written by a newer Redrive (${versions}); upgrade this one`);
   }
 }
