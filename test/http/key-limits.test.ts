@@ -50,7 +50,7 @@ test("concurrent requests: the next one gets a Retry-After, and is accepted when
 });
 
 test("its own rate limit", async () => {
-  server = await openTestServer({ keys, frontClock: virtualClock() });
+  server = await openTestServer({ keys, serverClock: virtualClock() });
   const headers = keyWith({ requestsPerSecond: 5 });
   const ask = () => server.call({ method: "GET", headers });
   const answers = await Promise.all(Array.from({ length: 30 }, ask));
@@ -58,7 +58,7 @@ test("its own rate limit", async () => {
 });
 
 test("a rate that is changed while the service runs applies at once", async () => {
-  server = await openTestServer({ keys, frontClock: virtualClock() });
+  server = await openTestServer({ keys, serverClock: virtualClock() });
   const headers = keyWith({ requestsPerSecond: 1 });
   const ask = () => server.call({ method: "GET", headers });
   const statuses = async () => (await Promise.all([1, 2, 3].map(ask))).map(({ status }) => status);

@@ -39,7 +39,7 @@ test("a stored task never gets a 503 while the request waits for its end", async
   let get: Store["query"]["get"] = (tenantId, taskId) => memory.query.get(tenantId, taskId);
   const query = { ...memory.query, get: (...ref: Parameters<typeof get>) => get(...ref) };
   const clock = virtualClock();
-  server = await openTestServer({ store: { ...memory, query }, frontClock: clock });
+  server = await openTestServer({ store: { ...memory, query }, serverClock: clock });
   const { call, target, redrive } = server;
   await redrive.pause(target.origin);
   const body = { targetUrl: target.url, idempotencyKey: "order-1" };

@@ -60,15 +60,15 @@ export interface TestServer extends Omit<Caller, "close"> {
   close(): Promise<void>;
 }
 
-export interface FrontOptions extends Omit<AppOptions, "clock">, Partial<RedriveOptions> {
+export interface TestServerOptions extends Omit<AppOptions, "clock">, Partial<RedriveOptions> {
   /** The clock by which the server limits its callers; the service itself uses the real one. */
-  readonly frontClock?: Clock;
+  readonly serverClock?: Clock;
 }
 
-export async function openTestServer(options: FrontOptions = {}): Promise<TestServer> {
+export async function openTestServer(options: TestServerOptions = {}): Promise<TestServer> {
   const target = await openTarget();
   const redrive = await createRedrive({ store: "memory:", ...options });
-  const { frontClock: clock, ...rest } = options;
+  const { serverClock: clock, ...rest } = options;
   const app = createApp(redrive, { ...rest, ...(clock && { clock }) });
   const url = await listenApp(app, { port: 0 });
   const caller = callerOn((app.server.address() as AddressInfo).port);
