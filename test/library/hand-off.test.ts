@@ -8,7 +8,7 @@ import {
 } from "redrive";
 import { type HandOffOptions, handOff, type Ticket } from "redrive/hand-off";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { endings, type TestServer, type FrontOptions, openTestServer } from "../http/test-server.ts";
+import { endings, type TestServer, type TestServerOptions, openTestServer } from "../http/test-server.ts";
 import { scriptedServer } from "./scripted-server.ts";
 
 const FAST = { initialDelayMs: 1, maxAttempts: 2 } as const;
@@ -22,7 +22,7 @@ afterEach(async () => {
   for (const close of closing.splice(0)) await close();
 });
 
-async function open(options: FrontOptions): Promise<void> {
+async function open(options: TestServerOptions): Promise<void> {
   front = await openTestServer(options);
   closing.push(front.close);
 }
