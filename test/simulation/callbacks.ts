@@ -11,25 +11,25 @@ import { callbackOf, callbacksOf } from "../../faces/service/src/operations/call
 /** Names the task whose end it tells of. */
 export const CAUSE_LABEL = "redrive.callback";
 
-function ofThisWorld(task: NewTask): NewTask {
+function inSimulation(task: NewTask): NewTask {
   const destination = new URL(task.targetUrl).hostname;
   return { ...task, destination, policyId: "callback", policyVersion: 1 };
 }
 
-export function followWith(newId: NewId): Follow {
+export function createFollow(newId: NewId): Follow {
   return (task, settle, now) => {
     const onEnd = callbacksOf(task, settle, now, newId);
     if (onEnd === undefined) return undefined;
-    const entries = Object.entries(onEnd).map(([status, next]) => [status, ofThisWorld(next)]);
+    const entries = Object.entries(onEnd).map(([status, next]) => [status, inSimulation(next)]);
     return Object.fromEntries(entries) as OnEnd;
   };
 }
 
 /** What a client's cancel brings along, as the service does it. */
-export function cancelOf(task: RetryTask, now: number, newId: NewId): Cancel {
+export function cancelWithCallback(task: RetryTask, now: number, newId: NewId): Cancel {
   const { tenantId, taskId } = task;
   if (task.callbackUrl === null) return { tenantId, taskId };
   const end = { ...task, status: "CANCELLED", reason: "aborted", finishedAt: now } as const;
-  const CANCELLED = ofThisWorld(callbackOf(task, end, newId(now)));
+  const CANCELLED = inSimulation(callbackOf(task, end, newId(now)));
   return { tenantId, taskId, onEnd: { CANCELLED } };
 }

@@ -5,8 +5,8 @@
 import type { Random } from "@redrive/core";
 import type { Engine } from "../../faces/service/src/engine/engine.ts";
 import type { NewTask } from "../../faces/service/src/model/task.ts";
-import { cancelOf } from "./callbacks.ts";
-import { engineUp, type SimNode } from "./sim-node.ts";
+import { cancelWithCallback } from "./callbacks.ts";
+import { pickEngine, type SimNode } from "./sim-node.ts";
 import { POLICIES, TENANT, type World } from "./world.ts";
 
 const POLICY_IDS = Object.keys(POLICIES).filter((policyId) => policyId !== "callback");
@@ -31,17 +31,17 @@ export class Clients {
   }
 
   #engine(): Engine | undefined {
-    return engineUp(this.#nodes, this.#random);
+    return pickEngine(this.#nodes, this.#random);
   }
 
-  #later(ms: number, fn: () => void): void {
+  #schedule(ms: number, fn: () => void): void {
     this.#world.clock.set(ms, fn);
   }
 
   /** Plans `count` tasks over the span, each with what its client will do to it. */
-  plan(count: number, spanMs: number): void {
+  plan(count: number, durationMs: number): void {
     for (let n = 0; n < count; n++) {
-      this.#later(this.#draw(spanMs), () => this.#handOver(this.#newTask(), 0));
+      this.#schedule(this.#draw(durationMs), () => this.#create(this.#newTask(), 0));
     }
   }
 
@@ -73,20 +73,20 @@ export class Clients {
 
   /** To one of the destinations that tasks go to, whose guards it shares. */
   #callbackUrl(): string | null {
-    if (!this.#world.kinds.callbacks || this.#random.next() < 0.6) return null;
+    if (!this.#world.features.callbacks || this.#random.next() < 0.6) return null;
     return `https://${this.#world.destinationName(this.#random.next())}/`;
   }
 
-  #handOver(task: NewTask, tries: number): void {
-    const again = () => {
+  #create(task: NewTask, tries: number): void {
+    const retry = () => {
       if (task.idempotencyKey === null || tries >= MAX_TRIES) return;
       // The same key, under the new id that a new request gets.
       const taskId = `${task.taskId}.${tries + 1}`;
-      this.#later(100 + this.#draw(900), () => this.#handOver({ ...task, taskId }, tries + 1));
+      this.#schedule(100 + this.#draw(900), () => this.#create({ ...task, taskId }, tries + 1));
     };
     const engine = this.#engine();
     if (engine === undefined) {
-      again();
+      retry();
       return;
     }
     engine.create(
@@ -94,42 +94,44 @@ export class Clients {
       task.idempotencyKey === null ? null : "fingerprint",
       (result) => {
         const taskId = result.kind === "replayed" ? result.taskId : task.taskId;
-        const stored = this.#world.truth.peek(TENANT, taskId);
+        const stored = this.#world.rawStore.peek(TENANT, taskId);
         const at = this.#world.clock.now();
-        this.#world.check((one) => one.created?.(at, stored, task.idempotencyKey, result));
-        this.#meddle(taskId, task, again);
+        this.#world.check((one) =>
+          one.createAcknowledged?.(at, stored, task.idempotencyKey, result),
+        );
+        this.#planFollowUp(taskId, task, retry);
       },
-      again,
+      retry,
     );
   }
 
   /** What else clients do: cancel, hurry, and repeat what has already been acknowledged. */
-  #meddle(taskId: string, task: NewTask, again: () => void): void {
+  #planFollowUp(taskId: string, task: NewTask, retry: () => void): void {
     const draw = this.#random.next();
-    if (draw < 0.12) this.#later(this.#draw(6000), () => this.#cancel(taskId, 0));
-    else if (draw < 0.18) this.#later(this.#draw(4000), () => this.#hurry(taskId));
-    else if (draw < 0.24 && task.idempotencyKey !== null) this.#later(this.#draw(5000), again);
+    if (draw < 0.12) this.#schedule(this.#draw(6000), () => this.#cancel(taskId, 0));
+    else if (draw < 0.18) this.#schedule(this.#draw(4000), () => this.#retryNow(taskId));
+    else if (draw < 0.24 && task.idempotencyKey !== null) this.#schedule(this.#draw(5000), retry);
   }
 
   #cancel(taskId: string, tries: number): void {
-    const again = () => {
-      if (tries < MAX_TRIES) this.#later(500, () => this.#cancel(taskId, tries + 1));
+    const retry = () => {
+      if (tries < MAX_TRIES) this.#schedule(500, () => this.#cancel(taskId, tries + 1));
     };
     const engine = this.#engine();
     if (engine === undefined) {
-      again();
+      retry();
       return;
     }
-    const task = this.#world.truth.peek(TENANT, taskId);
+    const task = this.#world.rawStore.peek(TENANT, taskId);
     const now = this.#world.clock.now();
-    const ref = task && cancelOf(task, now, this.#world.newId);
+    const ref = task && cancelWithCallback(task, now, this.#world.newId);
     engine.cancel(ref ?? { tenantId: TENANT, taskId }).then((result) => {
       const at = this.#world.clock.now();
-      this.#world.check((checker) => checker.cancelled?.(at, taskId, result));
-    }, again);
+      this.#world.check((checker) => checker.cancelAcknowledged?.(at, taskId, result));
+    }, retry);
   }
 
-  #hurry(taskId: string): void {
+  #retryNow(taskId: string): void {
     this.#engine()
       ?.wake({ tenantId: TENANT, taskId })
       .catch(() => {});

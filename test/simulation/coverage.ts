@@ -24,18 +24,18 @@ export class Coverage {
       const how = attempt === null ? "given back" : attempt.outcome;
       const cancelling = before?.cancelRequestedAt === null ? "" : ", cancel requested";
       const settled = result.settles[index] as SettleResult;
-      const follows =
+      const callback =
         settled !== "fenced" && settled !== "PENDING" && before?.callbackUrl
           ? ", with a callback"
           : "";
-      this.#count(before?.status ?? "(none)", `settle ${how}${cancelling}: ${settled}${follows}`);
+      this.#count(before?.status ?? "(none)", `settle ${how}${cancelling}: ${settled}${callback}`);
     }
     for (const [index, { taskId }] of batch.cancels.entries()) {
       const before = tasksBefore.get(taskId);
       const kind = result.cancels[index]?.kind;
       const isEnd = kind === "cancelled" && before?.status === "PENDING";
-      const follows = isEnd && before.callbackUrl ? ", with a callback" : "";
-      this.#count(before?.status ?? "(none)", `cancel: ${kind}${follows}`);
+      const callback = isEnd && before.callbackUrl ? ", with a callback" : "";
+      this.#count(before?.status ?? "(none)", `cancel: ${kind}${callback}`);
     }
     for (const [index, { taskId }] of batch.wakes.entries()) {
       this.#count(
@@ -82,7 +82,7 @@ export class Coverage {
   }
 
   /** A process took up what an earlier one wrote down of its guards. */
-  recalled(): void {
+  guardsRestored(): void {
     this.#count("(guards)", "recalled");
   }
 

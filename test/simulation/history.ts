@@ -41,17 +41,22 @@ export interface Checker {
   committed?(event: Committed): void;
   sent?(event: Sent): void;
   /** The attempt ended on this side: answered, timed out or aborted. */
-  ended?(event: Sent, endedAt: number, succeeded: boolean): void;
+  attemptEnded?(event: Sent, endedAt: number, succeeded: boolean): void;
   /** The node was told of that end. */
-  left?(event: Sent): void;
+  resultReceived?(event: Sent): void;
   /** A node has stopped, and nothing went wrong while it did. */
-  stopped?(nodeId: string): void;
+  nodeStopped?(nodeId: string): void;
   /** An operator was told that this is the row now. */
-  changed?(at: number, row: DestinationRow): void;
+  destinationChanged?(at: number, row: DestinationRow): void;
   /** A client was told that its task is stored. */
-  created?(at: number, task: RetryTask | undefined, key: string | null, result: CreateResult): void;
+  createAcknowledged?(
+    at: number,
+    task: RetryTask | undefined,
+    key: string | null,
+    result: CreateResult,
+  ): void;
   /** A client was told what came of its cancel. */
-  cancelled?(at: number, taskId: string, result: CancelResult): void;
+  cancelAcknowledged?(at: number, taskId: string, result: CancelResult): void;
   /** A redrive job said that it is done. */
   redriveDone?(job: RedriveJob, store: MemoryStore): void;
   finished?(store: MemoryStore): void;

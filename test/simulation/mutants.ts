@@ -56,7 +56,7 @@ export const mutants: readonly Mutant[] = [
       ...observed,
       commitNow: (batch) => ({
         ...observed.commitNow({ ...batch, claims: [] }),
-        claims: foretold(memory, batch),
+        claims: claimsBeforeCommit(memory, batch),
       }),
     }),
   },
@@ -67,7 +67,7 @@ export const mutants: readonly Mutant[] = [
       ...observed,
       commitNow(batch) {
         const { claims, ...result } = observed.commitNow(batch);
-        return { ...result, claims: claims.map((claim) => dueBy(claim, batch.now)) };
+        return { ...result, claims: claims.map((claim) => asIfDue(claim, batch.now)) };
       },
     }),
   },
@@ -128,9 +128,9 @@ export const mutants: readonly Mutant[] = [
         const result = memory.commitNow(batch);
         const fenced = batch.settles.filter((_, index) => result.settles[index] === "fenced");
         const creates = fenced.flatMap(({ status, onEnd }) =>
-          status === "PENDING" ? [] : createOf(onEnd?.[status]),
+          status === "PENDING" ? [] : duplicateCreate(onEnd?.[status]),
         );
-        memory.commitNow({ ...alone(batch), creates });
+        memory.commitNow({ ...emptyBatch(batch), creates });
         return result;
       },
     }),
@@ -167,16 +167,16 @@ export const mutants: readonly Mutant[] = [
     caughtBy: "limits kept",
     wrapStore: (observed) => ({
       ...observed,
-      getDestination: async (...place) => unread(await observed.getDestination(...place)),
+      getDestination: async (...ref) => withoutDocument(await observed.getDestination(...ref)),
       commitNow(batch) {
         const { destinations, creates, claims, ...result } = observed.commitNow(batch);
         return {
           ...result,
-          destinations: destinations.map(unread),
+          destinations: destinations.map(withoutDocument),
           creates: creates.map((one) =>
-            one.kind === "created" ? { ...one, row: unread(one.row) } : one,
+            one.kind === "created" ? { ...one, row: withoutDocument(one.row) } : one,
           ),
-          claims: claims.map((claim) => ({ ...claim, row: unread(claim.row) })),
+          claims: claims.map((claim) => ({ ...claim, row: withoutDocument(claim.row) })),
         };
       },
     }),
@@ -190,38 +190,38 @@ function isNotesOnly({ destinations, creates, settles, cancels, wakes, claims }:
 }
 
 /** The same task under another id. */
-function createOf(task: NewTask | undefined): readonly Create[] {
+function duplicateCreate(task: NewTask | undefined): readonly Create[] {
   if (task === undefined) return [];
-  const again = { ...task, taskId: `${task.taskId}-again` };
-  return [{ task: again, fingerprint: null, claimVersion: null }];
+  const duplicate = { ...task, taskId: `${task.taskId}-again` };
+  return [{ task: duplicate, fingerprint: null, claimVersion: null }];
 }
 
 /** The row without its document. */
-function unread(row: DestinationRow | null): DestinationRow | null {
+function withoutDocument(row: DestinationRow | null): DestinationRow | null {
   return row && { ...row, document: null };
 }
 
 /** The batch's author, and nothing to do. */
-function alone({ now, nodeId }: Batch): Batch {
+function emptyBatch({ now, nodeId }: Batch): Batch {
   return { now, nodeId, ...NO_ITEMS };
 }
 
 /** What is claimed ahead, told as if it were due. */
-function dueBy(claim: ClaimResult, now: number): ClaimResult {
-  const isDue = (task: StartedTask) => ({
+function asIfDue(claim: ClaimResult, now: number): ClaimResult {
+  const markDue = (task: StartedTask) => ({
     ...task,
     nextAttemptAt: Math.min(task.nextAttemptAt, now),
   });
-  return { ...claim, tasks: claim.tasks.map(isDue) };
+  return { ...claim, tasks: claim.tasks.map(markDue) };
 }
 
 /** What the claims would start, told before any of it is stored. */
-function foretold(memory: MemoryStore, batch: Batch): CommitResult["claims"] {
-  const { claims } = memory.commitNow({ ...alone(batch), claims: batch.claims });
+function claimsBeforeCommit(memory: MemoryStore, batch: Batch): CommitResult["claims"] {
+  const { claims } = memory.commitNow({ ...emptyBatch(batch), claims: batch.claims });
   const settles = claims.flatMap(({ tasks }) =>
     tasks.map((task) => releaseOf(task, task.nextAttemptAt)),
   );
-  memory.commitNow({ ...alone(batch), settles });
+  memory.commitNow({ ...emptyBatch(batch), settles });
   return claims;
 }
 

@@ -4,7 +4,7 @@
  */
 import type { Random } from "@redrive/core";
 import { drawDocument } from "./documents.ts";
-import { engineUp, type SimNode } from "./sim-node.ts";
+import { pickEngine, type SimNode } from "./sim-node.ts";
 import { TENANT, type World } from "./world.ts";
 
 /** An operator gives up after so many answers that say nothing. */
@@ -25,48 +25,48 @@ export class Operators {
     this.#nodes = nodes;
   }
 
-  #later(ms: number, fn: () => void): void {
+  #schedule(ms: number, fn: () => void): void {
     this.#world.clock.set(ms, fn);
   }
 
-  #name(): string {
+  #drawName(): string {
     return this.#world.destinationName(this.#random.next());
   }
 
   /** Pauses a destination for a while. */
   pause(atMs: number, forMs: number): void {
-    const name = this.#name();
-    this.#later(atMs, () => this.#change(name, () => ({ pausedAt: this.#world.clock.now() })));
-    this.#later(atMs + forMs, () => this.#change(name, () => ({ pausedAt: null })));
+    const name = this.#drawName();
+    this.#schedule(atMs, () => this.#change(name, () => ({ pausedAt: this.#world.clock.now() })));
+    this.#schedule(atMs + forMs, () => this.#change(name, () => ({ pausedAt: null })));
   }
 
   /** Puts a document. */
-  put(atMs: number): void {
-    const name = this.#name();
+  putDocument(atMs: number): void {
+    const name = this.#drawName();
     const draw = () => drawDocument(this.#random, ++this.#puts);
-    this.#later(atMs, () => this.#change(name, () => ({ document: draw() })));
+    this.#schedule(atMs, () => this.#change(name, () => ({ document: draw() })));
   }
 
   #change(name: string, change: Change, tries = 0): void {
-    const again = () => {
-      if (tries < MAX_TRIES) this.#later(300, () => this.#change(name, change, tries + 1));
+    const retry = () => {
+      if (tries < MAX_TRIES) this.#schedule(300, () => this.#change(name, change, tries + 1));
     };
-    const engine = engineUp(this.#nodes, this.#random);
+    const engine = pickEngine(this.#nodes, this.#random);
     if (engine === undefined) {
-      again();
+      retry();
       return;
     }
     engine.changeDestination(TENANT, name, change()).then((row) => {
-      this.#world.check((checker) => checker.changed?.(this.#world.clock.now(), row));
-    }, again);
+      this.#world.check((checker) => checker.destinationChanged?.(this.#world.clock.now(), row));
+    }, retry);
   }
 
   /** Resumes what is still paused, because whoever was asked to died. */
-  release(): void {
+  resumeAll(): void {
     for (const { name, pausedAt } of this.#world.destinationRows()) {
       if (pausedAt === null) continue;
       this.#change(name, () => ({ pausedAt: null }));
-      this.#later(3000, () => this.release());
+      this.#schedule(3000, () => this.resumeAll());
     }
   }
 }

@@ -21,9 +21,9 @@ export function redriveSource(engine: Engine, store: Store, newId: NewId): Redri
       if (source?.status !== "EXHAUSTED" || source.redrivenTo !== null) return;
       const now = engine.now();
       const marked = newId(now).slice(0, 19) + markOf(redriveId, taskId);
-      const again = redrivenTask(source, undefined, marked, now);
+      const redriven = redrivenTask(source, undefined, marked, now);
       await new Promise<CreateResult>((resolve, reject) => {
-        engine.create(again, null, resolve, reject);
+        engine.create(redriven, null, resolve, reject);
       });
     },
   };

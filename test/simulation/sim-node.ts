@@ -6,8 +6,8 @@ import type { Random } from "@redrive/core";
 import { Engine } from "../../faces/service/src/engine/engine.ts";
 import type { Store } from "../../faces/service/src/model/store.ts";
 import { RedriveJobs } from "../../faces/service/src/operations/redrive-jobs.ts";
-import { followWith } from "./callbacks.ts";
-import { WHOLE_BUDGET } from "./checkers/all-checkers.ts";
+import { createFollow } from "./callbacks.ts";
+import { SERVICE_BUDGET } from "./checkers/all-checkers.ts";
 import { redriveSource } from "./redrive-source.ts";
 import { NodeClock } from "./sim-clock.ts";
 import { TENANT, type World } from "./world.ts";
@@ -64,8 +64,8 @@ export class SimNode {
     let opened: Engine | undefined;
     const rowOf = (name: string) => opened?.destination(TENANT, name).row;
     const deliver = world.deliverFrom(nodeId, clock, rowOf);
-    const retryBudget = world.mutant?.retryBudget ?? WHOLE_BUDGET;
-    const follow = followWith((now) => world.newId(now));
+    const retryBudget = world.mutant?.retryBudget ?? SERVICE_BUDGET;
+    const follow = createFollow((now) => world.newId(now));
     Engine.open({ clock, random, store, deliver, nodeId, retryBudget, follow, onFatal: die })
       .then(async (engine) => {
         opened = engine;
@@ -83,7 +83,7 @@ export class SimNode {
     store: Store,
     clock: NodeClock,
   ): Promise<RedriveJobs | undefined> {
-    if (!this.#world.kinds.redrives) return undefined;
+    if (!this.#world.features.redrives) return undefined;
     const { exclusive, notes } = store;
     const source = redriveSource(engine, store, (now) => this.#world.newId(now));
     const jobs = new RedriveJobs({
@@ -106,7 +106,7 @@ export class SimNode {
   /** As a deployment would: what runs may end for that long, and the next boot follows at once. */
   stop(graceMs: number): void {
     const clock = this.#clock;
-    const goneBy = () => {
+    const killAndBoot = () => {
       if (clock.isDead()) return;
       this.kill();
       this.boot();
@@ -120,11 +120,11 @@ export class SimNode {
     const stopped = () => {
       const isOnTime = !wasFrozen && this.#freezes === freezesBefore && !clock.isDead();
       const isCalm = isOnTime && this.#world.faultCount() === faultsBefore;
-      if (isFirst && isCalm) this.#world.check((checker) => checker.stopped?.(engine.nodeId));
-      goneBy();
+      if (isFirst && isCalm) this.#world.check((checker) => checker.nodeStopped?.(engine.nodeId));
+      killAndBoot();
     };
     void this.#jobs?.stop();
-    engine.stop(graceMs).then(stopped, goneBy);
+    engine.stop(graceMs).then(stopped, killAndBoot);
   }
 
   isUp(): boolean {
@@ -150,7 +150,7 @@ function silentWhenDead(store: Store, clock: NodeClock): Store {
 }
 
 /** Some engine that is up. */
-export function engineUp(nodes: readonly SimNode[], random: Random): Engine | undefined {
+export function pickEngine(nodes: readonly SimNode[], random: Random): Engine | undefined {
   const up = nodes.map((node) => node.engine()).filter((engine) => engine !== undefined);
   return up[Math.floor(random.next() * up.length)];
 }

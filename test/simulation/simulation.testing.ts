@@ -9,10 +9,10 @@ import { simulateSeed } from "./simulate.ts";
 const SEEDS = Number(process.env["REDRIVE_SEEDS"] ?? 1000);
 
 /** With fewer, rare events may not have come up. */
-const ENOUGH_SEEDS = 400;
+const MIN_SEEDS_FOR_COVERAGE = 400;
 
 /** What must have come up, or the simulation proves nothing about it. */
-const WANTED = [
+const REQUIRED_EVENTS = [
   ["PENDING", "claim first"],
   ["PENDING", "claim retry"],
   ["PENDING", "claim alone"],
@@ -58,6 +58,7 @@ export async function runShare(share: number, shares: number): Promise<void> {
   for (const kind of ["lost", "torn", "unknown", "late", "full"]) {
     expect(coverage.faults[kind]).toBeGreaterThan(seeds);
   }
-  if (seeds < ENOUGH_SEEDS) return;
-  for (const [state, event] of WANTED) expect(coverage.has(state, event), event).toBe(true);
+  if (seeds < MIN_SEEDS_FOR_COVERAGE) return;
+  for (const [state, event] of REQUIRED_EVENTS)
+    expect(coverage.has(state, event), event).toBe(true);
 }

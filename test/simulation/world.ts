@@ -25,11 +25,11 @@ import {
   type MemoryStore,
   memoryStore,
 } from "../../faces/service/src/stores/memory/memory-store.ts";
-import { type BrittleFaults, brittleStore, createBrittleFaults } from "./brittle-store.ts";
 import { allCheckers } from "./checkers/all-checkers.ts";
 import type { Coverage } from "./coverage.ts";
+import { createDiskFaults, type DiskFaults, faultyDiskStore } from "./faulty-disk-store.ts";
+import type { SeedFeatures } from "./features.ts";
 import type { Checker, Committed, Sent } from "./history.ts";
-import type { Kinds } from "./kinds.ts";
 import type { Mutant } from "./mutants.ts";
 import { type NodeClock, SimClock } from "./sim-clock.ts";
 import { Targets } from "./targets.ts";
@@ -54,7 +54,7 @@ export const POLICIES: Readonly<Record<string, PolicyDocument>> = {
   callback: { delaysMs: [500, 2000, 5000], attemptTimeoutMs: 1500, totalBudgetMs: 60_000 },
 };
 
-const RESOLVED = new Map<string, Policy>(
+const RESOLVED_POLICIES = new Map<string, Policy>(
   Object.entries(POLICIES).map(([id, document]) => [id, resolvePolicy(document)]),
 );
 
@@ -63,7 +63,7 @@ const PHASE_MS = 7000;
 const DESTINATIONS = 4;
 
 /** Late answers of the store take up to this long; longer than a lease. */
-const LATEST_ANSWER_MS = 4000;
+const MAX_STORE_DELAY_MS = 4000;
 
 export interface WorldOptions {
   readonly coverage: Coverage;
@@ -76,10 +76,10 @@ export class World {
   readonly checkers: readonly Checker[];
   readonly faults: Faults;
   /** Of a store of one's own. */
-  readonly brittle: BrittleFaults;
+  readonly diskFaults: DiskFaults;
   /** What nodes talk to, through their faults. */
   readonly store: MemoryStore;
-  readonly kinds: Kinds;
+  readonly features: SeedFeatures;
   readonly mutant: Mutant | undefined;
   readonly newId: NewId;
   readonly #memory: MemoryStore;
@@ -89,17 +89,17 @@ export class World {
   /** The first violation; it may be found within the engine's own callbacks. */
   violation: unknown;
 
-  constructor(random: Random, faultRate: number, kinds: Kinds, options: WorldOptions) {
+  constructor(random: Random, faultRate: number, features: SeedFeatures, options: WorldOptions) {
     const { coverage, mutant } = options;
     this.targets = new Targets(random.fork("targets"), DESTINATIONS, START_AT, PHASE_MS);
-    this.checkers = allCheckers(kinds, (policyId) => policyNamed(policyId).maxAttempts);
-    this.faults = createFaults(faultRate, LATEST_ANSWER_MS);
-    this.brittle = createBrittleFaults(faultRate);
-    this.kinds = kinds;
+    this.checkers = allCheckers(features, (policyId) => policyNamed(policyId).maxAttempts);
+    this.faults = createFaults(faultRate, MAX_STORE_DELAY_MS);
+    this.diskFaults = createDiskFaults(faultRate);
+    this.features = features;
     this.mutant = mutant;
-    this.newId = uuidV7(filledBy(random.fork("ids")));
+    this.newId = uuidV7(fillWith(random.fork("ids")));
     this.#coverage = coverage;
-    this.#memory = memoryStore({ exclusive: kinds.isSingle });
+    this.#memory = memoryStore({ exclusive: features.isSingle });
     const mutated = mutant?.wrapMemory?.(this.#memory) ?? this.#memory;
     const observed: MemoryStore = {
       ...mutated,
@@ -115,27 +115,27 @@ export class World {
 
   /** The store as one boot of a node sees it; `die` ends that boot. */
   storeOf(clock: NodeClock, random: Random, die: () => void): Store {
-    return this.kinds.isSingle
-      ? brittleStore(this.store, random, this.brittle, die)
+    return this.features.isSingle
+      ? faultyDiskStore(this.store, random, this.diskFaults, die)
       : faultyStore(this.store, clock, random, this.faults);
   }
 
   /** How many faults have struck. */
   faultCount(): number {
-    const counts = [...Object.values(this.faults.counts), ...Object.values(this.brittle.counts)];
+    const counts = [...Object.values(this.faults.counts), ...Object.values(this.diskFaults.counts)];
     return counts.reduce((sum, count) => sum + count, 0);
   }
 
   /** From now on the store does as it is told, and the targets are well. */
   heal(): void {
     this.faults.rate = 0;
-    this.brittle.rate = 0;
+    this.diskFaults.rate = 0;
     this.targets.isHealed = true;
   }
 
   /** Has everything come to its end? */
-  isOver(): boolean {
-    return this.#openJobs.size === 0 && this.truth.all().every(({ status }) => isEnded(status));
+  isFinished(): boolean {
+    return this.#openJobs.size === 0 && this.rawStore.all().every(({ status }) => isEnded(status));
   }
 
   async #putNote(note: Note, store: MemoryStore): Promise<boolean> {
@@ -153,7 +153,7 @@ export class World {
 
   async #listNotes(kind: string, store: MemoryStore): Promise<readonly Note[]> {
     const notes = await store.notes.list(kind);
-    if (kind === GUARD_NOTE && notes.length > 0) this.#coverage.recalled();
+    if (kind === GUARD_NOTE && notes.length > 0) this.#coverage.guardsRestored();
     return notes;
   }
 
@@ -179,7 +179,7 @@ export class World {
     return names.flatMap((name) => this.#memory.peekDestination(TENANT, name) ?? []);
   }
 
-  get truth(): MemoryStore {
+  get rawStore(): MemoryStore {
     return this.#memory;
   }
 
@@ -208,10 +208,10 @@ export class World {
   }
 
   /** Tells the checkers; what they find ends the seed. */
-  check(tell: (checker: Checker) => void): void {
+  check(notify: (checker: Checker) => void): void {
     if (this.violation !== undefined) return;
     try {
-      for (const checker of this.checkers) tell(checker);
+      for (const checker of this.checkers) notify(checker);
     } catch (error) {
       this.violation = error;
     }
@@ -227,20 +227,20 @@ export class World {
       const document = rowOf(task.destination)?.document ?? null;
       const event: Sent = { at, nodeId, task, policy, timeoutMs, document };
       this.check((checker) => checker.sent?.(event));
-      const answer = this.targets.answer(task.destination, at);
-      const isLate = answer.afterMs > limits.attemptTimeoutMs;
-      const afterMs = isLate ? limits.attemptTimeoutMs : answer.afterMs;
-      const outcome = isLate ? TIMED_OUT : answer.outcome;
+      const response = this.targets.respond(task.destination, at);
+      const isLate = response.afterMs > limits.attemptTimeoutMs;
+      const afterMs = isLate ? limits.attemptTimeoutMs : response.afterMs;
+      const outcome = isLate ? TIMED_OUT : response.outcome;
       const succeeded = outcome.kind === "success";
-      let isOver = false;
+      let hasEnded = false;
       const end = (result: AttemptResult) => {
-        if (isOver) return;
-        isOver = true;
-        this.check((checker) => checker.left?.(event));
+        if (hasEnded) return;
+        hasEnded = true;
+        this.check((checker) => checker.resultReceived?.(event));
         done(result);
       };
       this.clock.set(afterMs, () => {
-        this.check((checker) => checker.ended?.(event, this.clock.now(), succeeded));
+        this.check((checker) => checker.attemptEnded?.(event, this.clock.now(), succeeded));
       });
       nodeClock.alarm(afterMs, () => end(resultOf(outcome, afterMs)));
       limits.signal.addEventListener("abort", () => {
@@ -254,7 +254,7 @@ export class World {
 /** The row of a destination as a node knows it. */
 type RowOf = (name: string) => DestinationRow | undefined;
 
-function filledBy(random: Random): (bytes: Uint8Array) => void {
+function fillWith(random: Random): (bytes: Uint8Array) => void {
   return (bytes) => {
     for (let at = 0; at < bytes.length; at++) bytes[at] = Math.floor(random.next() * 256);
   };
@@ -269,7 +269,7 @@ function resultOf(outcome: AttemptResult["outcome"], durationMs: number): Attemp
 }
 
 function policyNamed(policyId: string): Policy {
-  const policy = RESOLVED.get(policyId);
+  const policy = RESOLVED_POLICIES.get(policyId);
   if (policy === undefined) throw new Error(`no policy ${policyId}`);
   return policy;
 }

@@ -1,8 +1,9 @@
 /**
  * All checkers: what every seed is held to.
  */
+
+import type { SeedFeatures } from "../features.ts";
 import type { Checker } from "../history.ts";
-import type { Kinds } from "../kinds.ts";
 import { callbacks } from "./callbacks.ts";
 import { cancels } from "./cancels.ts";
 import { documents } from "./documents.ts";
@@ -17,10 +18,10 @@ import { terminalStates } from "./terminal-states.ts";
 import { wireBound } from "./wire-bound.ts";
 
 /** What the nodes of the simulation were given for all destinations: tight, so that it bites. */
-export const WHOLE_BUDGET = { ratio: 0.2, minPerSecond: 2 } as const;
+export const SERVICE_BUDGET = { ratio: 0.2, minPerSecond: 2 } as const;
 
 export function allCheckers(
-  { isSingle, documents: hasDocuments }: Kinds,
+  { isSingle, documents: hasDocuments }: SeedFeatures,
   maxAttemptsOf: (policyId: string) => number,
 ): readonly Checker[] {
   return [
@@ -31,7 +32,7 @@ export function allCheckers(
     terminalStates(),
     noEarlyAttempt(),
     heldDestinations(hasDocuments),
-    retryBudget({ whole: WHOLE_BUDGET, isSingle }),
+    retryBudget({ service: SERVICE_BUDGET, isSingle }),
     cancels(),
     limits(),
     callbacks(),

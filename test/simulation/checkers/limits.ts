@@ -10,7 +10,7 @@ import { assertThat, type Checker, type Committed, type Sent } from "../history.
 
 interface Claim {
   /** The place in the destination's documents that stood when it was made. */
-  readonly era: number;
+  readonly documentIndex: number;
   readonly claimedAt: number;
 }
 
@@ -18,75 +18,75 @@ interface Claim {
 const ROUNDING = 1e-6;
 
 const keyOf = ({ taskId, claimEpoch }: StartedTask) => `${taskId}/${claimEpoch}`;
-const placeOf = ({ nodeId, task }: Sent) => `${nodeId}/${task.destination}`;
+const nodeAndDestination = ({ nodeId, task }: Sent) => `${nodeId}/${task.destination}`;
 
 export function limits(): Checker {
   const name = "limits kept";
   /** The documents of each destination, one after the other. */
-  const eras = new Map<string, (string | null)[]>();
+  const documents = new Map<string, (string | null)[]>();
   const claims = new Map<string, Claim>();
-  const underWay = new Map<string, number>();
-  /** When the places were taken, by node, destination and era. */
-  const taken = new Map<string, { readonly rate: RateOptions; readonly at: number[] }>();
-  const erasOf = (destination: string) => eras.get(destination) ?? [null];
+  const inFlight = new Map<string, number>();
+  /** When the places were taken, by node, destination and documentIndex. */
+  const rateUses = new Map<string, { readonly rate: RateOptions; readonly at: number[] }>();
+  const documentsOf = (destination: string) => documents.get(destination) ?? [null];
 
-  function noteDocuments({ batch, result }: Committed): void {
+  function recordDocuments({ batch, result }: Committed): void {
     for (const [index, { row }] of batch.destinations.entries()) {
-      const before = erasOf(row.name);
+      const before = documentsOf(row.name);
       if (result.destinations[index] !== null || before.at(-1) === row.document) continue;
-      eras.set(row.name, [...before, row.document]);
+      documents.set(row.name, [...before, row.document]);
     }
   }
 
-  function noteClaim(task: StartedTask): void {
-    const era = erasOf(task.destination).length - 1;
-    claims.set(keyOf(task), { era, claimedAt: task.claimedAt });
+  function recordClaim(task: StartedTask): void {
+    const documentIndex = documentsOf(task.destination).length - 1;
+    claims.set(keyOf(task), { documentIndex, claimedAt: task.claimedAt });
   }
 
-  function noteRate(event: Sent, { era, claimedAt }: Claim): void {
+  function recordRateUse(event: Sent, { documentIndex, claimedAt }: Claim): void {
     const { destination } = event.task;
-    const rate = documentOf(erasOf(destination)[era] ?? null).rate?.limit;
+    const rate = documentOf(documentsOf(destination)[documentIndex] ?? null).rate?.limit;
     if (rate === undefined) return;
-    const place = `${placeOf(event)}/${era}`;
-    const { at } = taken.get(place) ?? { at: [] as number[] };
+    const key = `${nodeAndDestination(event)}/${documentIndex}`;
+    const { at } = rateUses.get(key) ?? { at: [] as number[] };
     at.push(claimedAt);
-    taken.set(place, { rate, at });
+    rateUses.set(key, { rate, at });
   }
 
   return {
     name,
     committed(event) {
-      noteDocuments(event);
+      recordDocuments(event);
       for (const create of event.result.creates) {
-        if (create.kind === "created" && create.started) noteClaim(create.started);
+        if (create.kind === "created" && create.started) recordClaim(create.started);
       }
-      for (const { tasks } of event.result.claims) tasks.forEach(noteClaim);
+      for (const { tasks } of event.result.claims) tasks.forEach(recordClaim);
     },
     sent(event) {
       const { task } = event;
       const claim = claims.get(keyOf(task));
       if (claim === undefined) return;
-      noteRate(event, claim);
-      const place = placeOf(event);
-      const count = (underWay.get(place) ?? 0) + 1;
-      underWay.set(place, count);
-      const since = erasOf(task.destination).slice(claim.era);
-      const most = Math.max(
-        ...since.map((text) => documentOf(text).concurrency?.max ?? Number.POSITIVE_INFINITY),
+      recordRateUse(event, claim);
+      const key = nodeAndDestination(event);
+      const count = (inFlight.get(key) ?? 0) + 1;
+      inFlight.set(key, count);
+      const possible = documentsOf(task.destination).slice(claim.documentIndex);
+      const max = Math.max(
+        ...possible.map((text) => documentOf(text).concurrency?.max ?? Number.POSITIVE_INFINITY),
       );
-      assertThat(name, count <= most, () => `${place}: ${count} under way, of ${most}`);
+      assertThat(name, count <= max, () => `${key}: ${count} under way, of ${max}`);
     },
-    left(event) {
-      const place = placeOf(event);
-      underWay.set(place, (underWay.get(place) ?? 0) - 1);
+    resultReceived(event) {
+      const key = nodeAndDestination(event);
+      inFlight.set(key, (inFlight.get(key) ?? 0) - 1);
     },
     finished() {
-      for (const [place, { rate, at }] of taken) {
+      for (const [key, { rate, at }] of rateUses) {
         const early = firstEarly(
           rate,
           at.toSorted((a, b) => a - b),
         );
-        assertThat(name, early === undefined, () => `${place}: ahead of its rate at ${early}`);
+        assertThat(name, early === undefined, () => `${key}: ahead of its rate at ${early}`);
       }
     },
   };
@@ -94,12 +94,12 @@ export function limits(): Checker {
 
 /** The first that comes before the rate, a leaky bucket, lets it. */
 function firstEarly({ perSecond, burst }: RateOptions, at: readonly number[]): number | undefined {
-  let ahead = 0;
+  let level = 0;
   let before = at[0] ?? 0;
   for (const instant of at) {
-    ahead = Math.max(0, ahead - ((instant - before) * perSecond) / 1000);
-    if (ahead > burst - 1 + ROUNDING) return instant;
-    ahead++;
+    level = Math.max(0, level - ((instant - before) * perSecond) / 1000);
+    if (level > burst - 1 + ROUNDING) return instant;
+    level++;
     before = instant;
   }
   return undefined;

@@ -27,115 +27,115 @@ interface Traffic {
   retries: Retry[];
   firstsSucceeded: number;
   /** When it was last written down. */
-  notedAt: number;
+  savedAt: number;
 }
 
-export interface BudgetWorld {
+export interface RetryBudgetOptions {
   /** What the nodes were given for all destinations. */
-  readonly whole: Pick<Ratio, "ratio" | "minPerSecond">;
+  readonly service: Pick<Ratio, "ratio" | "minPerSecond">;
   /** Guards are written down and taken up again. */
   readonly isSingle: boolean;
 }
 
-const WHOLE_WINDOW_MS = 10_000;
-const WHOLE = "(whole)";
+const SERVICE_WINDOW_MS = 10_000;
+const SERVICE = "(whole)";
 
 const retryKeyOf = ({ task }: Sent) => `${task.taskId}/${task.attemptNumber}`;
 
-export function retryBudget({ whole, isSingle }: BudgetWorld): Checker {
+export function retryBudget({ service, isSingle }: RetryBudgetOptions): Checker {
   const name = "retry budget kept";
-  const wholeRatio: Ratio = { ...whole, windowMs: WHOLE_WINDOW_MS };
+  const serviceRatio: Ratio = { ...service, windowMs: SERVICE_WINDOW_MS };
   const traffic = new Map<string, Traffic>();
   const succeeded = new Set<string>();
-  let bootedAs = "";
+  let currentNodeId = "";
   let boots = 0;
 
-  const placeOf = (nodeId: string, rest: string) => (isSingle ? rest : `${nodeId}/${rest}`);
+  const scopeKey = (nodeId: string, rest: string) => (isSingle ? rest : `${nodeId}/${rest}`);
 
-  function trafficOf(place: string): Traffic {
-    let one = traffic.get(place);
+  function trafficOf(scope: string): Traffic {
+    let one = traffic.get(scope);
     if (one === undefined) {
-      one = { firsts: [], retries: [], firstsSucceeded: 0, notedAt: 0 };
-      traffic.set(place, one);
+      one = { firsts: [], retries: [], firstsSucceeded: 0, savedAt: 0 };
+      traffic.set(scope, one);
     }
     return one;
   }
 
   /** A new process knows what was written down, and no more. */
-  function noteBoot(nodeId: string): void {
-    if (!isSingle || nodeId === bootedAs) return;
-    bootedAs = nodeId;
+  function recordBoot(nodeId: string): void {
+    if (!isSingle || nodeId === currentNodeId) return;
+    currentNodeId = nodeId;
     boots++;
     for (const one of traffic.values()) {
-      one.retries = one.retries.filter(({ at }) => at < one.notedAt);
+      one.retries = one.retries.filter(({ at }) => at < one.savedAt);
     }
   }
 
-  const outstanding = (retries: readonly Retry[]) =>
+  const countUnsuccessful = (retries: readonly Retry[]) =>
     retries.filter(({ key }) => !succeeded.has(key)).length;
 
-  function checkRatio(place: string, at: number, retries: readonly Retry[], bound: Ratio): void {
+  function checkRatio(scope: string, at: number, retries: readonly Retry[], bound: Ratio): void {
     const since = at - bound.windowMs;
-    const firsts = trafficOf(place).firsts.filter((first) => first > since).length;
-    const counted = outstanding(retries.filter((retry) => retry.at > since));
-    const most = bound.ratio * firsts + (bound.minPerSecond * bound.windowMs) / 1000;
-    assertThat(name, counted <= most, () => `${place}: ${counted} retries, ${most} allowed`);
+    const firsts = trafficOf(scope).firsts.filter((first) => first > since).length;
+    const counted = countUnsuccessful(retries.filter((retry) => retry.at > since));
+    const max = bound.ratio * firsts + (bound.minPerSecond * bound.windowMs) / 1000;
+    assertThat(name, counted <= max, () => `${scope}: ${counted} retries, ${max} allowed`);
   }
 
-  function checkOwn(place: string, event: Sent): void {
-    const { retryBudget: own } = documentOf(event.document);
-    const { retries, firstsSucceeded } = trafficOf(place);
+  function checkDestination(scope: string, event: Sent): void {
+    const { retryBudget: budget } = documentOf(event.document);
+    const { retries, firstsSucceeded } = trafficOf(scope);
     const under = retries.filter(({ document }) => document === event.document);
-    if (own?.kind === "RATIO") checkRatio(place, event.at, under, own);
-    if (own?.kind !== "TOKENS") return;
+    if (budget?.kind === "RATIO") checkRatio(scope, event.at, under, budget);
+    if (budget?.kind !== "TOKENS") return;
     // One a second leaves without a token, and one at each boot, to find out.
-    const lastedMs = event.at - (under[0]?.at ?? event.at);
-    const free = 1 + boots + Math.floor(lastedMs / 1000);
-    const spent = own.costPerRetry * Math.max(0, outstanding(under) - free);
-    const most = own.maxTokens + own.refillPerSuccess * firstsSucceeded;
-    assertThat(name, spent <= most, () => `${place}: ${spent} tokens spent, ${most} to be had`);
+    const elapsedMs = event.at - (under[0]?.at ?? event.at);
+    const free = 1 + boots + Math.floor(elapsedMs / 1000);
+    const spent = budget.costPerRetry * Math.max(0, countUnsuccessful(under) - free);
+    const max = budget.maxTokens + budget.refillPerSuccess * firstsSucceeded;
+    assertThat(name, spent <= max, () => `${scope}: ${spent} tokens spent, ${max} to be had`);
   }
 
-  function noteNotes(notes: readonly NoteText[], now: number): void {
+  function recordSaves(notes: readonly NoteText[], now: number): void {
     for (const { kind, id } of notes) {
-      if (kind === GUARD_NOTE) trafficOf(id).notedAt = now;
-      if (kind === WHOLE_NOTE.kind) trafficOf(WHOLE).notedAt = now;
+      if (kind === GUARD_NOTE) trafficOf(id).savedAt = now;
+      if (kind === WHOLE_NOTE.kind) trafficOf(SERVICE).savedAt = now;
     }
   }
 
   return {
     name,
     committed({ batch }) {
-      noteBoot(batch.nodeId);
-      if (isSingle) noteNotes(batch.notes, batch.now);
+      recordBoot(batch.nodeId);
+      if (isSingle) recordSaves(batch.notes, batch.now);
     },
     sent(event) {
       const { at, nodeId, task, document } = event;
-      noteBoot(nodeId);
-      const places = [placeOf(nodeId, task.destination), placeOf(nodeId, WHOLE)] as const;
+      recordBoot(nodeId);
+      const scopes = [scopeKey(nodeId, task.destination), scopeKey(nodeId, SERVICE)] as const;
       const isRetry = task.attemptNumber > 1;
-      for (const place of places) {
-        const { firsts, retries } = trafficOf(place);
+      for (const scope of scopes) {
+        const { firsts, retries } = trafficOf(scope);
         if (isRetry) retries.push({ at, key: retryKeyOf(event), document });
         else firsts.push(at);
       }
       if (!isRetry) return;
-      checkOwn(places[0], event);
-      checkRatio(places[1], at, trafficOf(places[1]).retries, wholeRatio);
+      checkDestination(scopes[0], event);
+      checkRatio(scopes[1], at, trafficOf(scopes[1]).retries, serviceRatio);
     },
-    ended(event, _endedAt, isSuccess) {
+    attemptEnded(event, _endedAt, isSuccess) {
       if (!isSuccess) return;
       const { nodeId, task } = event;
       if (task.attemptNumber > 1) succeeded.add(retryKeyOf(event));
-      else trafficOf(placeOf(nodeId, task.destination)).firstsSucceeded++;
+      else trafficOf(scopeKey(nodeId, task.destination)).firstsSucceeded++;
     },
-    stopped() {
+    nodeStopped() {
       if (!isSingle) return;
-      for (const [place, { retries, notedAt }] of traffic) {
+      for (const [scope, { retries, savedAt }] of traffic) {
         const last = retries.at(-1)?.at ?? 0;
         // Who has no budget for all of them has nothing to write down of it.
-        if (place === WHOLE && notedAt === 0) continue;
-        assertThat(name, last <= notedAt, () => `${place}: stopped without a note of its retries`);
+        if (scope === SERVICE && savedAt === 0) continue;
+        assertThat(name, last <= savedAt, () => `${scope}: stopped without a note of its retries`);
       }
     },
   };
