@@ -168,11 +168,14 @@ test.each([
   [`sqlite:${folder}`, "name a file, as in sqlite:FOLDER/redrive.db", 2],
   [`sqlite:${config}/x.db`, "name a file in a folder", 2],
   [`sqlite:${config}`, "is not a database: give Redrive a separate file", 1],
-])("a store at %s that cannot be created is rejected with the fix", async (store, fix, expected) => {
-  const { err, code } = await redrive(`serve --port 0 --store ${store}`);
-  expect(err).toContain(fix);
-  expect(code).toBe(expected);
-});
+])(
+  "a store at %s that cannot be created is rejected with the fix",
+  async (store, fix, expected) => {
+    const { err, code } = await redrive(`serve --port 0 --store ${store}`);
+    expect(err).toContain(fix);
+    expect(code).toBe(expected);
+  },
+);
 
 test("keys can be created before the first start, and doctor checks where the store will be", async () => {
   const store = `sqlite:${join(folder, "later", "deep", "redrive.db")}`;

@@ -4,7 +4,7 @@
  */
 import { createKey, type KeyStore, memoryKeyStore, type Scope } from "@redrive/service/http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type TestResponse, type TestServer, openTestServer, type Sent } from "./test-server.ts";
+import { openTestServer, type Sent, type TestResponse, type TestServer } from "./test-server.ts";
 
 let drawn = 0;
 const fill = (bytes: Uint8Array) => {

@@ -3,7 +3,7 @@
  * documentation.
  */
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { endings, type TestServer, openTestServer } from "./test-server.ts";
+import { endings, openTestServer, type TestServer } from "./test-server.ts";
 
 let server: TestServer;
 beforeEach(async () => {

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Row } from "./row.ts";
 import { ROWS } from "./rows.ts";
-import { type TestResponse, type TestServer, openTestServer } from "./test-server.ts";
+import { openTestServer, type TestResponse, type TestServer } from "./test-server.ts";
 
 let server: TestServer;
 beforeAll(async () => {
@@ -12,7 +12,9 @@ afterAll(() => server.close());
 
 function ask({ sent }: Row): Promise<TestResponse> {
   const what = sent(server);
-  return typeof what === "string" || Buffer.isBuffer(what) ? server.rawCall(what) : server.call(what);
+  return typeof what === "string" || Buffer.isBuffer(what)
+    ? server.rawCall(what)
+    : server.call(what);
 }
 
 test.each(ROWS.map((row) => [row.row, row.what, row] as const))("%s: %s", async (_, __, row) => {

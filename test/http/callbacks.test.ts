@@ -5,7 +5,13 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { endings, type TestServer, openTestServer, openTarget, type Target } from "./test-server.ts";
+import {
+  endings,
+  openTarget,
+  openTestServer,
+  type Target,
+  type TestServer,
+} from "./test-server.ts";
 
 let server: TestServer;
 let hook: Target;

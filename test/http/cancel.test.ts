@@ -2,7 +2,7 @@
  * Tests of cancel: it either wins or reports what won, and after it has won nothing more is sent.
  */
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { endings, type TestServer, openTestServer } from "./test-server.ts";
+import { endings, openTestServer, type TestServer } from "./test-server.ts";
 
 let server: TestServer;
 beforeEach(async () => {
@@ -10,7 +10,8 @@ beforeEach(async () => {
 });
 afterEach(() => server.close());
 
-const cancel = (taskId: string) => server.call({ method: "DELETE", path: `/retry-tasks/${taskId}` });
+const cancel = (taskId: string) =>
+  server.call({ method: "DELETE", path: `/retry-tasks/${taskId}` });
 const create = async (change: object = {}) =>
   (
     await server.call({
@@ -36,7 +37,8 @@ test("row 62: a second cancel returns the same; an ended task is 409; an active 
 test("I15: while an attempt runs, 202; then its success wins", async () => {
   const release = server.target.hold();
   const taskId = await create();
-  while (server.target.received.length === 0) await server.call({ method: "GET", path: "/healthz" });
+  while (server.target.received.length === 0)
+    await server.call({ method: "GET", path: "/healthz" });
   const asked = await cancel(taskId);
   expect([asked.status, asked.json.status]).toEqual([202, "IN_FLIGHT"]);
   expect((await cancel(taskId)).json).toEqual(asked.json);

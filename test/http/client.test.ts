@@ -6,7 +6,7 @@
 import { type Client, createClient } from "@redrive/service/client";
 import { createKey, memoryKeyStore } from "@redrive/service/http";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { endings, type TestServer, openTestServer } from "./test-server.ts";
+import { endings, openTestServer, type TestServer } from "./test-server.ts";
 
 type Created = ReturnType<typeof createKey>;
 

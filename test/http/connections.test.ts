@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { createApp } from "@redrive/service/http";
 import { afterEach, describe, expect, test } from "vitest";
-import { type TestServer, openTestServer } from "./test-server.ts";
+import { openTestServer, type TestServer } from "./test-server.ts";
 
 let server: TestServer;
 afterEach(() => server.close());

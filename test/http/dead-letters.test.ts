@@ -2,7 +2,7 @@
  * Tests of dead letters over HTTP: listed, grouped, redriven once at a given rate, and discarded.
  */
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { endings, type TestServer, openTestServer } from "./test-server.ts";
+import { endings, openTestServer, type TestServer } from "./test-server.ts";
 
 let server: TestServer;
 beforeEach(async () => {
@@ -123,7 +123,8 @@ test("a failed canary stops the rest, and a resume sends it", async () => {
 test("discarding requires a filter, and keeps everything else", async () => {
   const [first = ""] = await bury(3);
   await bury(2, 404);
-  const remove = (query: string) => server.call({ method: "DELETE", path: `/dead-letters${query}` });
+  const remove = (query: string) =>
+    server.call({ method: "DELETE", path: `/dead-letters${query}` });
   expect((await remove("")).status).toBe(400);
   expect((await remove("?lastStatus=404")).json).toEqual({ discarded: 2 });
   expect((await get("/dead-letters")).tasks).toHaveLength(3);

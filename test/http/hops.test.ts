@@ -3,7 +3,7 @@
  * unaffected.
  */
 import { afterEach, expect, test } from "vitest";
-import { type TestServer, openTestServer } from "./test-server.ts";
+import { openTestServer, type TestServer } from "./test-server.ts";
 
 let server: TestServer;
 afterEach(() => server.close());

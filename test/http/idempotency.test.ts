@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createRedrive, memoryStore, type Store } from "@redrive/service";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
-import { type TestServer, openTestServer } from "./test-server.ts";
+import { openTestServer, type TestServer } from "./test-server.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-http-"));
 let server: TestServer;
@@ -100,7 +100,10 @@ test("I3: a store error is not a 2xx, and a retry with the key finds one task", 
   expect(text).not.toContain("10.1.2.3");
   isBroken = false;
   expect((await create({ idempotencyKey: "unknown" })).status).toBe(200);
-  const { json } = await server.call({ method: "GET", path: "/retry-tasks?idempotencyKey=unknown" });
+  const { json } = await server.call({
+    method: "GET",
+    path: "/retry-tasks?idempotencyKey=unknown",
+  });
   expect(json.tasks).toHaveLength(1);
 });
 

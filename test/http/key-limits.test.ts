@@ -11,7 +11,7 @@ import {
   memoryKeyStore,
 } from "@redrive/service/http";
 import { afterEach, expect, test } from "vitest";
-import { type TestServer, openTestServer } from "./test-server.ts";
+import { openTestServer, type TestServer } from "./test-server.ts";
 
 let server: TestServer;
 afterEach(() => server.close());

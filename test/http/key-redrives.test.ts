@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createKey, memoryKeyStore } from "@redrive/service/http";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { type TestServer, openTestServer, openTarget, type Target } from "./test-server.ts";
+import { openTarget, openTestServer, type Target, type TestServer } from "./test-server.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-key-redrives-"));
 const keys = memoryKeyStore();

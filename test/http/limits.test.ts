@@ -7,7 +7,7 @@ import { virtualClock } from "@redrive/core";
 import { memoryStore, type Store, StoreBrokenError, StoreFullError } from "@redrive/service";
 import { createKey, memoryKeyStore } from "@redrive/service/http";
 import { afterEach, describe, expect, test } from "vitest";
-import { type TestResponse, type TestServer, openTestServer } from "./test-server.ts";
+import { openTestServer, type TestResponse, type TestServer } from "./test-server.ts";
 
 let server: TestServer;
 afterEach(() => server.close());

@@ -1,6 +1,6 @@
 /** Tests of metrics: every documented name and label is present after tasks have run. */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { endings, type TestServer, openTestServer } from "./test-server.ts";
+import { endings, openTestServer, type TestServer } from "./test-server.ts";
 
 let server: TestServer;
 let text = "";

@@ -11,7 +11,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createRedrive } from "@redrive/service";
 import { afterAll, afterEach, expect, test } from "vitest";
-import { endings, type TestServer, openTestServer } from "./test-server.ts";
+import { endings, openTestServer, type TestServer } from "./test-server.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-secrets-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -3,7 +3,7 @@
 import { virtualClock } from "@redrive/core";
 import { memoryStore, type Store } from "@redrive/service";
 import { afterEach, expect, test } from "vitest";
-import { type TestServer, openTestServer } from "./test-server.ts";
+import { openTestServer, type TestServer } from "./test-server.ts";
 
 let server: TestServer | undefined;
 afterEach(() => server?.close());

@@ -1,6 +1,6 @@
 /** Tests of tasks over HTTP: create, read, wait and retry now, and what reaches the target. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { endings, type TestServer, openTestServer } from "./test-server.ts";
+import { endings, openTestServer, type TestServer } from "./test-server.ts";
 
 let server: TestServer;
 beforeAll(async () => {

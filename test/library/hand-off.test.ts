@@ -8,7 +8,12 @@ import {
 } from "redrive";
 import { type HandOffOptions, handOff, type Ticket } from "redrive/hand-off";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { endings, type TestServer, type TestServerOptions, openTestServer } from "../http/test-server.ts";
+import {
+  endings,
+  openTestServer,
+  type TestServer,
+  type TestServerOptions,
+} from "../http/test-server.ts";
 import { scriptedServer } from "./scripted-server.ts";
 
 const FAST = { initialDelayMs: 1, maxAttempts: 2 } as const;

@@ -2,7 +2,7 @@
 import { systemClock } from "@redrive/core";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { AMPLE, bodyOf, brief, requestTo, testDeliverer } from "./deliverer.testing.ts";
-import { response, complete } from "./hostile-rows.testing.ts";
+import { complete, response } from "./hostile-rows.testing.ts";
 import { type Behavior, type HostileServer, hostileServer } from "./hostile-server.testing.ts";
 import { parseSigningSecret, verifyWebhook } from "./signing.ts";
 

@@ -46,7 +46,9 @@ function explainRunning(task: RetryTask, now: number): string {
   const forMs = now - Math.max(claimedAt ?? now, nextAttemptAt);
   if (forMs < 0) return `Attempt ${attemptNumber} is due in ${formatDuration(-forMs)}.`;
   const runs = `Attempt ${attemptNumber} has been running for ${formatDuration(forMs)}`;
-  return cancelRequestedAt === null ? `${runs}.` : `${runs}; if it does not succeed, the task is canceled.`;
+  return cancelRequestedAt === null
+    ? `${runs}.`
+    : `${runs}; if it does not succeed, the task is canceled.`;
 }
 
 function explainWaiting(
@@ -57,7 +59,8 @@ function explainWaiting(
 ): string {
   const next = `Attempt ${task.attemptNumber + 1}`;
   const isRetry = task.attemptNumber > 0;
-  const serviceBudget = isRetry && noRetries ? "the retry budget of the whole service is empty" : undefined;
+  const serviceBudget =
+    isRetry && noRetries ? "the retry budget of the whole service is empty" : undefined;
   const held = heldBy(health, isRetry, now) ?? serviceBudget;
   const isPaused = health.pausedAt !== null;
   const waitMs = task.nextAttemptAt - now;

@@ -220,7 +220,10 @@ export class RedriveRun {
     const opened = rows.find(
       (row) => this.#destinations.has(row.name) && hasOpened(before.get(row.name), row),
     );
-    return opened && `the circuit of ${opened.name} opened: resume the redrive once the destination has recovered`;
+    return (
+      opened &&
+      `the circuit of ${opened.name} opened: resume the redrive once the destination has recovered`
+    );
   }
 
   #sleep(ms: number): Promise<void> {

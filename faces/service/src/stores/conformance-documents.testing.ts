@@ -8,7 +8,7 @@ import { batch, claimFirst, create, newTask, settle, T0, TENANT } from "./store.
 
 const note: Note = { kind: "redrive", tenantId: TENANT, id: "b", version: 1, text: "{}" };
 
-export function noteConformance(open: () => Store): void {
+export function documentConformance(open: () => Store): void {
   describe("documents", () => {
     it("writes a document only over the previous version", async () => {
       const { notes } = open();

@@ -96,7 +96,11 @@ describe("a key store in a file", () => {
   it.each([
     ["no JSON", "{", /cannot be read as JSON/],
     ["no list", "[]", /must hold { "keys": \[...\] }/],
-    ["a key without its digest", '{"keys":[{"keyId":"a","tenantId":"t"}]}', /keys\[0\] is not a key record/],
+    [
+      "a key without its digest",
+      '{"keys":[{"keyId":"a","tenantId":"t"}]}',
+      /keys\[0\] is not a key record/,
+    ],
   ])("that contains %s is rejected with the file name", (_what, text, words) => {
     const path = join(folder, "edited.json");
     writeFileSync(path, text);

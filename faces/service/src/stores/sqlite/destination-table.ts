@@ -56,7 +56,8 @@ export class DestinationTable {
 
   byId(id: number): StoredDestination {
     const stored = this.#byId.get(id);
-    if (stored === undefined) throw new Error(`a task names destination ${id}, which does not exist`);
+    if (stored === undefined)
+      throw new Error(`a task names destination ${id}, which does not exist`);
     return stored;
   }
 
