@@ -17,7 +17,7 @@ test("row 97: a task that has passed through more than three services is rejecte
     const sent = path.endsWith("batch") ? [body] : body;
     const response = await server.call({ path, body: sent, headers: hop("4") });
     expect([response.status, response.json.code]).toEqual([508, "LOOP_DETECTED"]);
-    expect(response.json.detail).toContain("4 services");
+    expect(response.json.detail).toContain("4 Redrive services");
   }
   expect(server.target.received).toEqual([]);
 });

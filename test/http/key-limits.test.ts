@@ -111,7 +111,7 @@ test("without keys on purpose: it warns, and only then listens beyond loopback",
   const open = createApp(server.redrive, { insecureNoAuth: true });
   const url = await listenApp(open, { host: "0.0.0.0", port: 0 });
   const health = await fetch(`http://127.0.0.1:${new URL(url).port}/healthz`);
-  expect(await health.json()).toMatchObject({ warning: expect.stringContaining("anybody") });
+  expect(await health.json()).toMatchObject({ warning: expect.stringContaining("anyone") });
   await open.close();
   await closed.close();
 });
