@@ -140,7 +140,7 @@ const config = join(folder, "config.json");
 writeFileSync(config, '{"prot":7337}');
 
 test.each<[string, NodeJS.ProcessEnv, string]>([
-  ["--host 0.0.0.0", {}, "make one with `redrive keys add`, or set REDRIVE_API_KEY"],
+  ["--host 0.0.0.0", {}, "create one with `redrive keys add`, or set REDRIVE_API_KEY"],
   ["--store redrive.db", {}, 'did you mean "sqlite:redrive.db"?'],
   [`--config ${config}`, {}, 'did you mean "port"?'],
   ["--store memory:", { REDRIVE_PORT: "http" }, "Must be a port from 0 to 65535."],
