@@ -55,7 +55,7 @@ test("flags answer the questions, and assumed answers are marked", async () => {
     "advise --errors transient --idempotent key --clients 400 --background yes --outage 10m --tiers 3",
   );
   expect(code).toBe(0);
-  expect(out).toMatch(/Who waits for the answer\? +Another service \(assumed\)/u);
+  expect(out).toMatch(/Who waits for the response\? +Another service \(assumed\)/u);
   expect(out).toMatch(/usual tree +decorrelated jitter, 6 attempts from 1 s to 30 s +0 %/u);
   expect(out).toContain('await dependency.run(call, { idempotencyKey: "order-42" });');
 });

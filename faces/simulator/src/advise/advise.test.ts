@@ -1,4 +1,4 @@
-/** Advise: every path of the tree ends in a policy that passes lint, and says why. */
+/** Advise: every combination of answers gives a policy that passes lint, with reasons. */
 import { checkDestination } from "@redrive/core";
 import { beforeAll, describe, expect, it } from "vitest";
 import { lint } from "../lint/lint.ts";
@@ -6,7 +6,7 @@ import { coverage } from "../schedule/coverage.ts";
 import { type Advice, advise } from "./advise.ts";
 import { type Answers, questions } from "./questions.ts";
 
-/** Every combination of the tree's answers, with a few outages, tiers and shards. */
+/** Every combination of answers, with a few outages, tiers and shards. */
 function* everyPath(): Generator<Answers> {
   for (const waits of ["person", "service", "job"] as const) yield { transient: false, waits };
   for (const idempotent of ["yes", "key", "no"] as const)
@@ -36,12 +36,12 @@ beforeAll(() => {
 });
 
 describe("advise", () => {
-  it("leads every path to a policy that passes lint", () => {
+  it("returns a policy that passes lint for all answers", () => {
     const linted = new Set<string>();
     for (const { answers, advice } of advices) {
       const { destination, context, reasons } = advice;
       expect(reasons.length).toBeGreaterThan(0);
-      // Many paths lead to one place.
+      // Many combinations give the same advice.
       const place = JSON.stringify([destination, context]);
       if (linted.has(place)) continue;
       linted.add(place);
@@ -52,15 +52,15 @@ describe("advise", () => {
     expect(advices).toHaveLength(435);
   });
 
-  it("gives a reason for each thing it chooses, and for nothing else", () => {
+  it("gives a reason for each choice, and no others", () => {
     for (const { answers, advice } of advices) {
       const { destination, policy, reasons } = advice;
       if (answers.transient === false) continue;
-      const told = reasons.join(" ");
+      const text = reasons.join(" ");
       const { retryBudget, breaker, hedge } = destination;
       expect(
         [/budget of 10 %/, /breaker/, /hedged/, /Equal jitter/, /key/].map((word) =>
-          word.test(told),
+          word.test(text),
         ),
         JSON.stringify(answers),
       ).toEqual([
@@ -70,19 +70,19 @@ describe("advise", () => {
         policy.jitterType === "EQUAL",
         policy.requireIdempotencyKey === true,
       ]);
-      const fewest = /(\d+) attempts are the fewest/.exec(told)?.[1];
+      const fewest = /(\d+) attempts are the fewest/.exec(text)?.[1];
       if (fewest !== undefined) expect(policy.maxAttempts).toBe(Math.max(4, Number(fewest)));
     }
   });
 
-  it("covers the outage with the fewest attempts where nobody looks on", () => {
+  it("covers the outage with the fewest attempts if no person waits", () => {
     const { policy, coverage: share } = advise({ waits: "service", outageMs: 8000 });
     expect(share).toBeGreaterThanOrEqual(0.94);
     const fewer = { ...policy, maxAttempts: (policy.maxAttempts ?? 0) - 1 };
     expect(coverage(fewer, 8000)).toBeLessThan(0.96);
   });
 
-  it("covers a whole day for work that nobody waits for", () => {
+  it("covers a day for work that nobody waits for", () => {
     const {
       destination,
       context,
@@ -92,11 +92,11 @@ describe("advise", () => {
     expect(lint(destination, context)).toEqual([]);
   });
 
-  it("does not retry what is permanent", () => {
+  it("does not retry permanent errors", () => {
     expect(advise({ transient: false }).policy).toEqual({ maxAttempts: 1 });
   });
 
-  it("repeats what is not idempotent only if it never left", () => {
+  it("retries calls that are not idempotent only if they were never sent", () => {
     const { policy, destination } = advise({ idempotent: "no" });
     expect(policy.retryableErrors).toEqual(["connect", "dns"]);
     expect(policy.retryableStatusCodes).toEqual([]);
@@ -111,7 +111,7 @@ describe("advise", () => {
     expect(advise({}).policy.jitterType).toBe("FULL");
   });
 
-  it("says where it differs from the usual tree, with both coverages", () => {
+  it("shows where it differs from the usual tree, with both coverages", () => {
     const { differsFromUsual, policy } = advise({
       background: true,
       waits: "job",
@@ -123,14 +123,14 @@ describe("advise", () => {
     expect(differsFromUsual?.usualCoverage).toBeLessThan(0.05);
   });
 
-  it("names what nested layers would multiply to, and the breaker per shard", () => {
+  it("gives the product of nested layers, and recommends a breaker per shard", () => {
     const { reasons, destination } = advise({ tiers: 3, shards: 4 });
     expect(reasons.join(" ")).toMatch(/outermost of the 3 layers/);
     expect(reasons.join(" ")).toMatch(/one of 4 shards/);
     expect(destination.breaker).toEqual({ minCalls: 100 });
   });
 
-  it("refuses answers that are none, with a guess", () => {
+  it("rejects unknown answers with a suggestion", () => {
     expect(() => advise({ client: "few" } as never)).toThrow('did you mean "clients"?');
     expect(() => advise({ waits: "robot" } as never)).toThrow(
       'waits must be one of person, service, job, got "robot"',

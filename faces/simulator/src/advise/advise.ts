@@ -1,7 +1,7 @@
 /**
- * Advise: the decision tree. Answers in; a policy, a destination, the reasons and the coverage out.
- * Where our answer is not that of the usual decision tree, it says so with both coverages. Every path leads to a
- * policy that passes lint.
+ * Advise: turns answers into a policy, a destination, the reasons and the coverage. If the advice
+ * differs from the usual decision tree, it gives both coverages. Every policy that it returns
+ * passes lint.
  */
 import {
   assertRange,
@@ -35,10 +35,10 @@ export interface Advice {
   readonly destination: DestinationDocument;
   /** Sentences, in the order of the questions. */
   readonly reasons: readonly string[];
-  /** Chance that the waits outlast the outage that was named. */
+  /** Probability that the waits outlast the outage of the answers. */
   readonly coverage: number;
   readonly differsFromUsual?: UsualDifference;
-  /** What lint should know of the calls: `passesLint(destination, context)` holds. */
+  /** The lint context of the answers: `passesLint(destination, context)` is true. */
   readonly context: LintContext;
 }
 
@@ -72,7 +72,7 @@ function choiceOf(...values: readonly boolean[]): (value: unknown) => string | u
   return (value) => (values.includes(value as boolean) ? undefined : "true or false");
 }
 
-/** Takes answers to the questions; those left out are answered with each question's fallback. */
+/** Gives advice for the answers. Each missing answer gets the fallback of its question. */
 export function advise(answers: Answers = {}): Advice {
   const problems = checkFields(answers, ANSWER_FIELDS);
   if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
@@ -88,18 +88,16 @@ function adviseNone(answers: AllAnswers): Advice {
   return {
     policy,
     destination: { policy },
-    reasons: [
-      "The error is permanent: asking again gets the same answer, so the call is made once.",
-    ],
+    reasons: ["The error is permanent: a retry gets the same response, so the call is made once."],
     coverage: answers.outageMs === 0 ? 1 : 0,
     context: contextOf(answers),
   };
 }
 
-/** Clients that lint is to think of, by class. */
+/** The number of clients for lint, by class. */
 const CLIENTS: Readonly<Record<ClientClass, number>> = { few: 5, many: 100, "very-many": 10_000 };
 
-/** Somebody looks on: work in the background is not waited for, whoever asked for it. */
+/** True if a person waits. Nobody waits for work in the background. */
 function isPersonWaiting({ waits, background }: AllAnswers): boolean {
   return waits === "person" && !background;
 }
@@ -131,14 +129,14 @@ function adviseRetry(answers: AllAnswers): Advice {
   };
 }
 
-/** Only what certainly never arrived may be repeated without a key. */
+/** Without a key, only calls that certainly never arrived may be repeated. */
 const NEVER_SENT: PolicyDocument = {
   retryableStatusCodes: [],
   retryableGrpcCodes: [],
   retryableErrors: ["connect", "dns"],
 };
 
-/** No caller holds a connection open through a longer outage: that is work for a durable service. */
+/** Callers do not keep a connection open for longer outages; those need the durable service. */
 const MAX_HELD_MS = 60_000;
 
 function isDurable({ background, waits, outageMs }: AllAnswers): boolean {
@@ -166,12 +164,12 @@ function policyFor(answers: AllAnswers): PolicyDocument {
   return { ...fewestAttempts(outageMs, isJob, jitterType), ...safety };
 }
 
-/** Attempts from which and up to which advice goes; lint calls 100 endless. */
+/** The range of attempts in an advice; lint reports 100 as endless. */
 const MIN_ATTEMPTS = 3;
 const MAX_ATTEMPTS = 60;
 const WANTED_COVERAGE = 0.95;
 
-/** The fewest attempts, three at least, that outlast the outage in 95 % of the cases. */
+/** The fewest attempts, but at least three, that outlast the outage in 95 % of the cases. */
 function fewestAttempts(
   outageMs: number,
   isJob: boolean,
@@ -188,7 +186,7 @@ function fewestAttempts(
   return { ...base, maxAttempts, totalBudgetMs: totalBudgetFor({ ...base, maxAttempts }) };
 }
 
-/** All ceilings and all timeouts: nothing ends for lack of time. */
+/** The sum of all ceilings and all timeouts, so no call ends early. */
 function totalBudgetFor(policy: {
   maxAttempts: number;
   initialDelayMs: number;
@@ -222,40 +220,44 @@ function reasonsFor(answers: AllAnswers, policy: PolicyDocument, coverage: numbe
   const { idempotent, clients, minimumWait, waits, background, outageMs, tiers, shards } = answers;
   const attempts = policy.maxAttempts ?? 1;
   const outage = formatDuration(outageMs);
-  const reasons = ["The error is transient, so another attempt is worth something."];
+  const reasons = ["The error is transient, so a retry can succeed."];
   if (idempotent === "no")
     reasons.push(
-      "Repeating could do the work twice: only calls that certainly never left (connect, dns) are retried.",
+      "A retry could do the work twice: only calls that were never sent (connect, dns) are retried.",
     );
   if (idempotent === "key")
-    reasons.push("An idempotency key makes repeating safe: calls without one are refused.");
+    reasons.push("An idempotency key makes retries safe: calls without one are refused.");
   if (clients !== "few")
     reasons.push(
-      "Clients that fail together must not come back together: jitter, and a budget of 10 % so that retries never become the load.",
+      "Clients that fail together must not retry together: jitter spreads them, and a budget of 10 % limits the load of retries.",
     );
   if (clients === "very-many")
-    reasons.push("Above 1,000 clients a breaker spares a dead server the attempts of everybody.");
+    reasons.push(
+      "Above 1,000 clients, a breaker keeps their attempts away from a server that is down.",
+    );
   if (minimumWait) reasons.push("Equal jitter keeps at least half of each wait.");
   else if (policy.jitterType === "EQUAL")
-    reasons.push("Equal jitter keeps at least half of each wait: fewer attempts outlast the same.");
+    reasons.push(
+      "Equal jitter keeps at least half of each wait, so fewer attempts outlast the outage.",
+    );
   reasons.push(...endReasons(answers, attempts, coverage));
   if (waits === "service" && !background && outageMs > MAX_HELD_MS) {
-    reasons.push(`No caller holds on for ${outage}: hand the call to the durable service.`);
+    reasons.push(`No caller waits ${outage}: send the call through the durable service.`);
   }
   if (tiers > 1) {
     const layers = Array.from({ length: tiers }, () => attempts);
     reasons.push(
-      `Let only the outermost of the ${tiers} layers retry: all of them together would make ${formatInteger(tierLoad(layers, 1))} calls of one.`,
+      `Let only the outermost of the ${tiers} layers retry: if all retry, one call becomes ${formatInteger(tierLoad(layers, 1))}.`,
     );
   }
   if (shards > 1)
     reasons.push(
-      `Keep one breaker per shard, over at least 100 calls: one of ${shards} shards being down must not cut off the rest.`,
+      `Use one breaker per shard, over at least 100 calls: if one of ${shards} shards is down, the others must still get calls.`,
     );
   return reasons;
 }
 
-/** When it gives up, and why then. */
+/** The reasons for the number of attempts. */
 function endReasons(answers: AllAnswers, attempts: number, coverage: number): string[] {
   const outage = formatDuration(answers.outageMs);
   const share = `${formatPercent(coverage)} of the cases`;
@@ -263,9 +265,9 @@ function endReasons(answers: AllAnswers, attempts: number, coverage: number): st
     const fewest = attempts > MIN_ATTEMPTS ? "are the fewest that outlast" : "outlast";
     return [`${attempts} attempts ${fewest} ${outage} (${share}).`];
   }
-  const quick = `A person waits: three attempts within 5 s. They outlast ${outage} in ${share}; what must survive longer belongs into the durable service.`;
+  const quick = `A person waits: three attempts within 5 s. They outlast ${outage} in ${share}; send calls that must survive longer outages through the durable service.`;
   const hedged =
-    "Reads are hedged at p95, within a budget of 10 %: 5 % more calls for a shorter tail.";
+    "Reads are hedged at p95 within a budget of 10 %: 5 % more calls give a shorter tail.";
   return answers.idempotent === "yes" ? [quick, hedged] : [quick];
 }
 

@@ -1,6 +1,7 @@
 /**
- * Questions of the advisor, as data, so that a terminal and a web page can ask the same ones. First
- * the five of the usual decision tree, in its order and with its thresholds, then ours.
+ * Questions of the advisor as data, so the terminal and the web page ask the same ones. The first
+ * five are those of the usual decision tree, in its order and with its thresholds; the others are
+ * ours.
  */
 
 export type QuestionId =
@@ -23,26 +24,26 @@ export interface Question {
   readonly id: QuestionId;
   readonly text: string;
   readonly help: string;
-  /** What can be chosen; for `number` these are suggestions. */
+  /** The choices; for `number` they are suggestions. */
   readonly kind: "choice" | "number";
   readonly choices: readonly Choice[];
   /** For `number`. */
   readonly min?: number;
   readonly max?: number;
-  /** Taken when there is no answer. */
+  /** The answer if none is given. */
   readonly fallback: string | number | boolean;
-  /** Whose question it is. */
+  /** Where the question comes from. */
   readonly from: "usual" | "redrive";
-  /** Left out once this is answered so: the tree has come to its end. */
+  /** The question is skipped after this answer, because the advice is already clear. */
   readonly skipIf?: { readonly id: QuestionId; readonly value: string | number | boolean };
 }
 
-/** How many clients may retry at once, in the classes of the tree. */
+/** How many clients may retry at once, in the classes of the usual tree. */
 export type ClientClass = "few" | "many" | "very-many";
 
 export interface Answers {
   readonly transient?: boolean;
-  /** "key": not by itself, but an idempotency key can be sent. */
+  /** "key": not idempotent, but the caller can send an idempotency key. */
   readonly idempotent?: "yes" | "key" | "no";
   readonly clients?: ClientClass;
   readonly minimumWait?: boolean;
@@ -50,9 +51,9 @@ export interface Answers {
   readonly waits?: "person" | "service" | "job";
   /** The longest outage to survive. 0 to 86 400 000 ms (a day). */
   readonly outageMs?: number;
-  /** Layers that call one another on the way, this one included. 1 to 8. */
+  /** Layers on the path of the call, including this one. 1 to 8. */
   readonly tiers?: number;
-  /** Parts of the dependency that fail by themselves. 1 to 1000. */
+  /** Parts of the dependency that fail independently. 1 to 1000. */
   readonly shards?: number;
 }
 
@@ -68,7 +69,7 @@ const USUAL_QUESTIONS: readonly BaseQuestion[] = [
   {
     id: "transient",
     text: "Is the error transient (429, 408, 500, 502, 503, 504, network timeout)?",
-    help: "400, 401, 403, 404 and 422 stay what they are, however often one asks.",
+    help: "400, 401, 403, 404 and 422 do not change on a retry.",
     kind: "choice",
     choices: YES_NO,
     fallback: true,
@@ -76,7 +77,7 @@ const USUAL_QUESTIONS: readonly BaseQuestion[] = [
   {
     id: "idempotent",
     text: "Is the operation idempotent (safe to repeat)?",
-    help: "A timeout does not say whether the work was done.",
+    help: "After a timeout nobody knows whether the work was done.",
     kind: "choice",
     choices: [
       { value: "yes", label: "Yes: reads, PUT, DELETE" },
@@ -100,7 +101,7 @@ const USUAL_QUESTIONS: readonly BaseQuestion[] = [
   {
     id: "minimumWait",
     text: "Do you need a guaranteed minimum wait time?",
-    help: "For example because the other side counts calls per second.",
+    help: "For example because the server limits calls per second.",
     kind: "choice",
     choices: YES_NO,
     fallback: false,
@@ -108,18 +109,18 @@ const USUAL_QUESTIONS: readonly BaseQuestion[] = [
   {
     id: "background",
     text: "Is this a long-running background job?",
-    help: "Work that may take minutes or hours to get done.",
+    help: "Work that may take minutes or hours.",
     kind: "choice",
     choices: YES_NO,
     fallback: false,
   },
 ];
 
-/** Ours, after them. */
+/** Our own questions, which come after them. */
 const REDRIVE_QUESTIONS: readonly BaseQuestion[] = [
   {
     id: "waits",
-    text: "Who waits for the answer?",
+    text: "Who waits for the response?",
     help: "A person gives up after seconds, a service after its own deadline, a job never.",
     kind: "choice",
     choices: [
@@ -147,8 +148,8 @@ const REDRIVE_QUESTIONS: readonly BaseQuestion[] = [
   },
   {
     id: "tiers",
-    text: "How many layers on the way could retry, this one included?",
-    help: "Client library, gateway, mesh, service: each that retries multiplies the load.",
+    text: "How many layers on the path can retry, including this one?",
+    help: "Client library, gateway, mesh, service: each layer that retries multiplies the load.",
     kind: "number",
     choices: [
       { value: 1, label: "1" },
@@ -161,8 +162,8 @@ const REDRIVE_QUESTIONS: readonly BaseQuestion[] = [
   },
   {
     id: "shards",
-    text: "Of how many parts that fail by themselves is the dependency made?",
-    help: "Shards, partitions, tenants. One breaker for all would cut off the healthy ones.",
+    text: "How many parts of the dependency fail independently?",
+    help: "Shards, partitions, tenants. One breaker for all would also block the healthy ones.",
     kind: "number",
     choices: [
       { value: 1, label: "1" },
@@ -174,7 +175,7 @@ const REDRIVE_QUESTIONS: readonly BaseQuestion[] = [
   },
 ];
 
-/** Where no error is worth repeating, nothing else matters. */
+/** If the error is permanent, the other questions do not matter. */
 const NOT_TRANSIENT = { id: "transient", value: false } as const;
 
 export const questions: readonly Question[] = [

@@ -1,6 +1,6 @@
 /**
- * Usual policy: what the usual decision tree for retries ends in, so that the advisor can say where
- * its own advice differs. The tree names a jitter and 3 to 5 attempts, with waits from 1 s to 30 s.
+ * Usual policy: the result of the usual decision tree for retries, so the advisor can show where
+ * its own advice differs. The tree gives a jitter and 3 to 5 attempts, with waits from 1 s to 30 s.
  */
 import type { JitterType, PolicyDocument } from "@redrive/core";
 import type { Answers } from "./questions.ts";
@@ -32,7 +32,10 @@ export function usualPolicy(answers: Answers): UsualChoice {
   };
 }
 
-/** Its last question wins, as in a tree: background job, then minimum wait, then number of clients. */
+/**
+ * The last question of the tree has priority: background job, then minimum wait, then number of
+ * clients.
+ */
 function usualJitter({ background, minimumWait, clients }: Answers): JitterType {
   if (background === true) return "DECORRELATED";
   if (minimumWait === true) return "EQUAL";

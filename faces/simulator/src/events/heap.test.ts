@@ -1,10 +1,10 @@
-/** Heap: order by time, then by rank, then by order of pushing, as a property. */
+/** Heap: orders by time, then by rank, then by order of pushing, as a property. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createHeap, popEvent, pushEvent } from "./heap.ts";
 
 describe("heap", () => {
-  it("gives events back by time, ties in the order of pushing", () => {
+  it("returns events by time, ties in the order of pushing", () => {
     const times = fc.array(fc.integer({ min: 0, max: 50 }), { maxLength: 3000 });
     fc.assert(
       fc.property(times, (list) => {
@@ -24,7 +24,7 @@ describe("heap", () => {
     );
   });
 
-  it("gives kinds of a lower rank first at one instant", () => {
+  it("returns kinds of a lower rank first at one instant", () => {
     const ranks = Uint8Array.of(2, 1, 0, 1);
     const events = fc.array(fc.tuple(fc.nat({ max: 9 }), fc.nat({ max: 3 })), { maxLength: 300 });
     fc.assert(

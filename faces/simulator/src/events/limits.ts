@@ -17,7 +17,7 @@ export const MAX_EVENTS = 400_000_000;
 /** Throws `INVALID_ARGUMENT` if `count` is larger than `max`. */
 export function assertAtMost(count: number, max: number, what: string): void {
   if (count <= max) return;
-  throw new RedriveError("INVALID_ARGUMENT", `the scenario is too large: over ${max} ${what}`);
+  throw new RedriveError("INVALID_ARGUMENT", `the scenario has over ${max} ${what}`);
 }
 
 /** Copies an array to one of twice the length. */

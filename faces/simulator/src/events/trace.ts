@@ -5,7 +5,7 @@
 
 export interface Trace {
   /** Adds one event to the hash. */
-  record(at: number, kind: number, subject: number): void;
+  add(at: number, kind: number, subject: number): void;
 
   /** Eight hexadecimal digits. */
   hash(): string;
@@ -26,7 +26,7 @@ export function createTrace(): Trace {
   }
 
   return {
-    record(at, kind, subject) {
+    add(at, kind, subject) {
       number[0] = at;
       mix(words[0] as number);
       mix(words[1] as number);

@@ -1,4 +1,4 @@
-/** Wheel: order by time, ties by order of pushing, near and beyond the horizon. */
+/** Wheel: orders by time, then by order of pushing, within and beyond its range. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
@@ -11,7 +11,7 @@ import {
   pushEntry,
 } from "./wheel.ts";
 
-/** All pops in order, with the instants they came at. */
+/** All popped entries in order, with their instants. */
 function drain(wheel: ReturnType<typeof createWheel>): [number, number][] {
   const popped: [number, number][] = [];
   while (advanceWheel(wheel)) {
@@ -23,7 +23,7 @@ function drain(wheel: ReturnType<typeof createWheel>): [number, number][] {
 }
 
 describe("wheel", () => {
-  it("hands members out by time, and within an instant in the order of pushing", () => {
+  it("returns members by time, and within an instant in the order of pushing", () => {
     const near = fc.array(fc.integer({ min: 0, max: 30_000 }), { maxLength: 200 });
     fc.assert(
       fc.property(near, (times) => {
@@ -36,7 +36,7 @@ describe("wheel", () => {
     );
   });
 
-  it("keeps members beyond its horizon until they are due", () => {
+  it("keeps members beyond its range until they are due", () => {
     const far = fc.array(fc.integer({ min: 0, max: 5_000_000 }), { maxLength: 50 });
     fc.assert(
       fc.property(far, (times) => {
@@ -49,7 +49,7 @@ describe("wheel", () => {
     );
   });
 
-  it("takes events pushed for the very instant it stands at", () => {
+  it("accepts events for its current instant", () => {
     const wheel = createWheel(2);
     pushEntry(wheel, 0, 7);
     expect(advanceWheel(wheel)).toBe(true);
@@ -60,7 +60,7 @@ describe("wheel", () => {
     expect(advanceWheel(wheel)).toBe(false);
   });
 
-  it("gives back what an entry carries along, however often its blocks are used again", () => {
+  it("returns the payload of an entry, however often its blocks are reused", () => {
     const size = 300;
     const wheel = createWheel(size);
     for (let member = 0; member < size; member++) pushEntry(wheel, member, member % 7);
@@ -71,7 +71,7 @@ describe("wheel", () => {
         const member = entry & MEMBER_MASK;
         if (payloadOf(entry) !== seen[member]) wrong.push(entry);
         seen[member] = (seen[member] as number) + 1;
-        // Many to one slot, few to others, some to the very instant.
+        // Many in one slot, few in others, some at the current instant.
         if (payloadOf(entry) < 200)
           pushEntry(wheel, entry + PAYLOAD, wheel.now + (member % 3) * 1000);
       }

@@ -1,11 +1,11 @@
-/** Code for others: it parses, it carries the policy's numbers, and what is lost is told. */
+/** Code for other libraries: it parses, has the numbers of the policy, and notes what is lost. */
 import { presets, resolvePolicy } from "@redrive/core";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { anyPolicy } from "../schedule/policy.testing.ts";
 import { codeFor, codeTargets } from "./code-targets.ts";
 
-/** Runs the code with its imports and `call` replaced, and returns what the library was given. */
+/** Runs the code with its imports and `call` replaced, and returns the arguments of the library. */
 async function givenTo(text: string, doubles: Readonly<Record<string, unknown>>): Promise<void> {
   const body = text.replace(/^import .*$/gmu, "");
   const names = [...Object.keys(doubles), "call"];
@@ -15,7 +15,7 @@ async function givenTo(text: string, doubles: Readonly<Record<string, unknown>>)
   await new AsyncFunction(...names, body)(...Object.values(doubles), () => 1);
 }
 
-test("Redrive's code hands over the document itself", async () => {
+test("Redrive's code passes the document itself", async () => {
   let given: unknown;
   const retry = async (_call: unknown, options: unknown) => {
     given = options;
@@ -24,7 +24,7 @@ test("Redrive's code hands over the document itself", async () => {
   expect(given).toEqual(presets.webhook);
 });
 
-test("p-retry is given the same curve", async () => {
+test("p-retry gets the same curve", async () => {
   let given: unknown;
   const pRetry = async (_call: unknown, options: unknown) => {
     given = options;
@@ -39,10 +39,10 @@ test("p-retry is given the same curve", async () => {
     randomize: true,
     maxRetryTime: 30_000,
   });
-  expect(notes.join(" ")).toContain("not FULL");
+  expect(notes.join(" ")).toContain("instead of FULL");
 });
 
-test("cockatiel is given one less, because it counts retries", async () => {
+test("cockatiel gets one attempt less, because it counts retries", async () => {
   const made: unknown[] = [];
   class ExponentialBackoff {
     constructor(options: object) {
@@ -63,20 +63,20 @@ test("cockatiel is given one less, because it counts retries", async () => {
     { initialDelay: 100, exponent: 3, maxDelay: 30_000, generator: "half" },
     3,
   ]);
-  expect(notes).toContain("cockatiel always doubles with this jitter, whatever exponent says.");
+  expect(notes).toContain("cockatiel always doubles with this jitter and ignores exponent.");
 });
 
-test("cockatiel takes a list as it is", () => {
+test("cockatiel gets a list of waits unchanged", () => {
   expect(codeFor("cockatiel", presets.webhook).text).toContain("new IterableBackoff([5000,300000,");
 });
 
-test("the AWS SDK is told attempts and mode, in code and as its config file", () => {
+test("the AWS SDK gets attempts and mode, in code and as its config file", () => {
   const { text } = codeFor("aws", { maxAttempts: 4 });
   expect(text).toContain('maxAttempts: 4, retryMode: "standard"');
   expect(text).toContain("retry_mode = standard\nmax_attempts = 4");
 });
 
-test("every policy has code for everybody, in whole sentences", () => {
+test("every policy has code for every target, with notes in sentences", () => {
   fc.assert(
     fc.property(anyPolicy, (policy) => {
       for (const { id } of codeTargets) {

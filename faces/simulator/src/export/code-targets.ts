@@ -1,7 +1,7 @@
 /**
- * Code targets: a policy as the lines that use it: for Redrive itself, for two libraries of
- * JavaScript, for the AWS SDK and as a gRPC service config. What a target cannot say is told in
- * notes, since code that silently does something else is worse than none.
+ * Code targets: code that uses a policy with Redrive, with two other JavaScript libraries, with the
+ * AWS SDK and as a gRPC service config. Notes list what a target cannot express, so no code
+ * silently does something else.
  */
 import {
   formatCount,
@@ -26,7 +26,7 @@ export const codeTargets: readonly { readonly id: CodeTarget; readonly label: st
 export interface TargetCode {
   readonly language: "ts" | "json" | "ini";
   readonly text: string;
-  /** Whole sentences on what the target does otherwise. */
+  /** Sentences on what the target does differently. */
   readonly notes: readonly string[];
 }
 
@@ -45,7 +45,7 @@ const WRITERS: Readonly<Record<CodeTarget, (document: PolicyDocument) => TargetC
 function redriveCode(document: PolicyDocument): TargetCode {
   const text = `import { retry } from "redrive";
 
-const answer = await retry(({ signal }) => call({ signal }), ${literal(withKey(document))});`;
+const response = await retry(({ signal }) => call({ signal }), ${literal(withKey(document))});`;
   return { language: "ts", text, notes: [] };
 }
 
@@ -65,14 +65,14 @@ function pRetryCode(document: PolicyDocument): TargetCode {
     ...shapeNotes("p-retry", policy),
     ...(isRandom
       ? [
-          `p-retry draws from once to twice the wait and caps after that, not ${policy.jitterType}: waits are longer and pile up at the cap.`,
+          `p-retry multiplies the wait by 1 to 2 and then caps it, instead of ${policy.jitterType}: waits are longer, and many equal the cap.`,
         ]
       : []),
-    "p-retry has no timeout for an attempt and reads no Retry-After.",
+    "p-retry has no timeout per attempt and ignores Retry-After.",
   ];
   const text = `import pRetry from "p-retry";
 
-const answer = await pRetry(() => call(), ${literal(options)});`;
+const response = await pRetry(() => call(), ${literal(options)});`;
   return { language: "ts", text, notes };
 }
 
@@ -91,7 +91,7 @@ const policy = retry(handleAll, {
   maxAttempts: ${policy.maxAttempts - 1},
   backoff: ${backoff},
 });
-const answer = await policy.execute(({ signal }) => call({ signal }));`;
+const response = await policy.execute(({ signal }) => call({ signal }));`;
   return { language: "ts", text, notes: cockatielNotes(policy) };
 }
 
@@ -103,15 +103,15 @@ function cockatielNotes(policy: Policy): readonly string[] {
     ...(delaysMs === undefined ? shapeNotes("cockatiel", policy) : []),
     ...(jitterType === "NONE" || isDrawn
       ? []
-      : [`cockatiel has no ${jitterType} jitter here; its waits are exact.`]),
+      : [`cockatiel has no ${jitterType} jitter here; its waits have no jitter.`]),
     ...(isDrawn && jitterType === "DECORRELATED"
-      ? ["cockatiel's decorrelated jitter is Polly's formula, not the one of AWS."]
+      ? ["cockatiel's decorrelated jitter uses Polly's formula, not that of AWS."]
       : []),
     ...(isDrawn && jitterType !== "DECORRELATED" && policy.multiplier !== 2
-      ? ["cockatiel always doubles with this jitter, whatever exponent says."]
+      ? ["cockatiel always doubles with this jitter and ignores exponent."]
       : []),
     `cockatiel counts retries: maxAttempts ${maxAttempts - 1} makes ${formatCount(maxAttempts, "call")}.`,
-    `cockatiel bounds no total: wrap it in a timeout of ${formatSeconds(policy.totalBudgetMs)} if one is needed.`,
+    `cockatiel has no total budget: wrap it in a timeout of ${formatSeconds(policy.totalBudgetMs)} if you need one.`,
   ];
 }
 
@@ -160,7 +160,7 @@ interface Curve {
   readonly maxMs: number;
 }
 
-/** The nearest exponential curve: exact for EXPONENTIAL and FIXED. */
+/** The nearest exponential curve. It is exact for EXPONENTIAL and FIXED. */
 function curveOf(policy: Policy): Curve {
   if (policy.delaysMs !== undefined) {
     const maxMs = policy.delaysMs.reduce((max, each) => Math.max(max, each), 0);
@@ -174,9 +174,7 @@ function curveOf(policy: Policy): Curve {
 
 function shapeNotes(name: string, policy: Policy): readonly string[] {
   if (policy.delaysMs !== undefined) {
-    return [`${name} has no list of waits: a curve that doubles from the first stands for it.`];
+    return [`${name} has no list of waits: a curve that doubles the first wait replaces it.`];
   }
-  return policy.backoff === "LINEAR"
-    ? [`${name} has no linear growth: one that doubles stands for it.`]
-    : [];
+  return policy.backoff === "LINEAR" ? [`${name} has no linear growth: doubling replaces it.`] : [];
 }

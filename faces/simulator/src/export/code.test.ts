@@ -1,9 +1,9 @@
-/** The code that advice prints is code: its literals are the advised documents, word by word. */
+/** The code of an advice is valid: its literals are the advised documents. */
 import { expect, test } from "vitest";
 import { type Advice, advise } from "../advise/advise.ts";
 import { adviceCode } from "./code.ts";
 
-/** The object literal between a call's opening and its end. */
+/** The object literal between the start and the end of a call. */
 function literalOf(code: string, opening: string): unknown {
   const from = code.indexOf(opening) + opening.length;
   const text = code.slice(from, code.indexOf(");", from));
@@ -17,13 +17,13 @@ const advices: readonly Advice[] = [
   advise({ transient: false }),
 ];
 
-test.each(advices)("advice %# can be pasted", (advice) => {
+test.each(advices)("the code of advice %# is valid", (advice) => {
   const { retry, destination } = adviceCode(advice);
   expect(literalOf(retry, "retry(call, ")).toEqual(advice.policy);
   expect(literalOf(destination, 'destination("dependency", ')).toEqual(advice.destination);
 });
 
-test("a policy that asks for a key gets one", () => {
+test("a policy that requires a key gets one", () => {
   const { retry, destination } = adviceCode(advise({ idempotent: "key" }));
   expect(retry).toContain('  idempotencyKey: "order-42",\n});');
   expect(destination).toContain('run(call, { idempotencyKey: "order-42" });');

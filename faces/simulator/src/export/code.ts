@@ -1,11 +1,11 @@
-/** Code: a policy or a destination as the lines of TypeScript that use it. */
+/** Code: TypeScript that uses a policy or a destination. */
 import type { PolicyDocument } from "@redrive/core";
 import type { Advice } from "../advise/advise.ts";
 
 export interface Code {
-  /** For one call on its own. */
+  /** For a single call. */
   readonly retry: string;
-  /** For everything that calls the dependency: the guards see all calls together. */
+  /** For all calls to the dependency: the guards count them together. */
   readonly destination: string;
 }
 
@@ -13,15 +13,15 @@ export function adviceCode({ policy, destination }: Advice): Code {
   return {
     retry: `import { retry } from "redrive";
 
-const answer = await retry(call, ${literal(withKey(policy))});`,
+const response = await retry(call, ${literal(withKey(policy))});`,
     destination: `import { destination } from "redrive";
 
 const dependency = destination("dependency", ${literal(destination)});
-const answer = await dependency.run(call${keyArgument(policy)});`,
+const response = await dependency.run(call${keyArgument(policy)});`,
   };
 }
 
-/** A policy that refuses calls without a key is of no use without one. */
+/** Adds a key if the policy requires one, so the code works. */
 export function withKey(policy: PolicyDocument): object {
   return policy.requireIdempotencyKey ? { ...policy, idempotencyKey: "order-42" } : policy;
 }
@@ -30,7 +30,7 @@ function keyArgument(policy: PolicyDocument): string {
   return policy.requireIdempotencyKey ? ', { idempotencyKey: "order-42" }' : "";
 }
 
-/** A value as a literal, keys without quotes. */
+/** A value as a literal with unquoted keys. */
 export function literal(value: object): string {
   return JSON.stringify(value, null, 2)
     .replace(/^( *)"([a-zA-Z]\w*)":/gmu, "$1$2:")

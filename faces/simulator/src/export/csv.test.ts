@@ -1,8 +1,8 @@
-/** CSV is what RFC 4180 says it is, so that spreadsheets read it. */
+/** CSV follows RFC 4180, so spreadsheets can read it. */
 import { expect, test } from "vitest";
 import { csv } from "./csv.ts";
 
-test("CSV quotes what needs it", () => {
+test("CSV quotes fields that need it", () => {
   expect(
     csv([
       ["a", 1, undefined],

@@ -1,4 +1,4 @@
-/** CSV: rows as RFC 4180 writes them, one header line first, for spreadsheets and programs. */
+/** CSV: formats rows by RFC 4180, for spreadsheets and programs. */
 
 export type CsvRow = readonly (string | number | undefined)[];
 

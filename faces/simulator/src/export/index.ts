@@ -1,4 +1,4 @@
-/** The surface of `@redrive/simulator/export`: results and policies in forms that others read. */
+/** The public API of `@redrive/simulator/export`: results as CSV and policies as code. */
 export { adviceCode, type Code } from "./code.ts";
 export { type CodeTarget, codeFor, codeTargets, type TargetCode } from "./code-targets.ts";
 export { type CsvRow, csv } from "./csv.ts";

@@ -1,7 +1,7 @@
 /**
- * Breaker lab: where breakers help (they drain a queue that budgets only keep from growing) and where
- * they hurt (one shard of three is down). The published breakers count calls; core's counts a span of
- * time, and stands beside.
+ * Breaker lab: where breakers help (they drain a queue, which budgets only keep from growing) and
+ * where they do damage (one shard of three is down). The published breakers count calls; core's
+ * counts within a time window, and its result is in the same row.
  */
 import type { DestinationDocument } from "@redrive/core";
 import { type Figures, figuresOf } from "../measure/report.ts";
@@ -40,7 +40,7 @@ function queueRun(
   destination?: DestinationDocument,
 ): Figures {
   const document = queueModel({ ...QUEUE, retries, ...(destination && { destination }) });
-  return figuresOf(runCalls(resolveCalls(document), seed, { customGuard: own }));
+  return figuresOf(runCalls(resolveCalls(document), seed, { guardOf: own }));
 }
 
 function last20(seed: number | string): () => CustomGuard {
@@ -56,11 +56,13 @@ function last20(seed: number | string): () => CustomGuard {
     });
 }
 
-/** As in the load lab: a bucket of 5 per client. The reference does not say it of this model. */
+/**
+ * As in the load lab: a bucket of 5 per client. The source does not state the size for this model.
+ */
 const bucketOf5 = () => bucketGuard({ ratio: 0.1, size: 5, on: "success" });
 
 const ONE_OF_MANY =
-  "near its boundary (280 of 300) the time varies by a tenth from seed to seed; the formula gives 125 s";
+  "near the boundary (280 of 300) the time varies by a tenth between seeds; the formula gives 125 s";
 
 function queueRows(seed: number | string, count: number): readonly LabRow[] {
   const all = (retries: number, own?: (seed: string) => () => CustomGuard) =>
@@ -80,7 +82,7 @@ function queueRows(seed: number | string, count: number): readonly LabRow[] {
     );
   return [
     {
-      // The median: at 280 of 300 a few runs relapse by chance, much later.
+      // The median, because at 280 of 300 a few runs relapse at random, much later.
       ...between(
         "breaker per client: s to recover, median",
         4,
@@ -105,14 +107,17 @@ function median(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] as number;
 }
 
-/** Of what was offered in the second half of the run. */
+/** The served share of the calls in the second half of the run. */
 function servedLate({ series }: Figures): number {
   const from = Math.floor(series.offered.length / 2);
   const sum = (values: Float64Array) => values.subarray(from).reduce((all, one) => all + one, 0);
   return sum(series.succeeded) / sum(series.offered);
 }
 
-/** One of three shards is down, no retries, 14 calls a second per client (the result depends on it). */
+/**
+ * One of three shards is down, no retries, 14 calls per second and client (the result depends on
+ * the rate).
+ */
 function shardScenario(destination: DestinationDocument, breakerPerShard: boolean): CallsDocument {
   return {
     clients: { kind: "OPEN", count: 20, ratePerSecond: 280 },
@@ -131,11 +136,11 @@ function shardScenario(destination: DestinationDocument, breakerPerShard: boolea
 function shardRows(seed: number | string): readonly LabRow[] {
   const draws = drawsOf(seed, "shard breakers");
   const bare = resolveCalls(shardScenario({}, false));
-  // From half a window on, as in the queue model: the last 20 calls, at least 10.
+  // As in the queue model, half a window of calls is enough: the last 20 calls, at least 10.
   const counting = (failureRate: number, window: number, perShard: boolean) =>
     figuresOf(
       runCalls(bare, seed, {
-        customGuard: () =>
+        guardOf: () =>
           countBreaker({
             failureRate,
             window,
@@ -187,16 +192,16 @@ function shardRows(seed: number | string): readonly LabRow[] {
 export const breakerLab: Lab = {
   id: "breaker",
   title: "Where a breaker helps: it drains the queue",
-  source: "Bronson 2021's queue with breakers; own reference, two independent implementations",
+  source: "Bronson 2021's queue with breakers; our own model, two independent implementations",
   lesson: "Budgets prevent collapse, breakers drain the queue.",
   run: (seed, effort) => queueRows(seed, runs(40, effort, 10)),
 };
 
 export const shardsLab: Lab = {
   id: "shards",
-  title: "Where a breaker hurts: one shard of three is down",
+  title: "Where a breaker does damage: one shard of three is down",
   source: "Brooker, Will circuit breakers solve my problems?, Feb 2022",
   lesson:
-    "Key the breaker by shard, and look at 100 calls or more; the result depends on the call rate, here the 14/s per client of the reference.",
+    "Use one breaker per shard, over 100 calls or more. The result depends on the call rate, here 14/s per client as in the source.",
   run: (seed) => shardRows(seed),
 };

@@ -1,6 +1,6 @@
 /**
- * Budgets lab: the five budgets people really run, during a total outage, and client-side adaptive
- * throttling. Bounds are the definitions' own; ours is core's implementation of them.
+ * Budgets lab: the five common budgets during a total outage, and client-side adaptive throttling.
+ * The bounds follow from the definitions; our values come from core's implementation.
  */
 
 import type { RetryBudgetDocument } from "@redrive/core";
@@ -13,7 +13,7 @@ import { atMost, type Lab, type LabRow, near, within } from "./lab.ts";
 const DURATION_S = 100;
 const RATIO = { kind: "RATIO", minPerSecond: 0 } as const;
 
-/** One client, 100 calls a second for 100 s, everything fails: about 10,000 first tries. */
+/** One client, 100 calls per second for 100 s, every call fails: about 10,000 first attempts. */
 function outage(retryBudget: RetryBudgetDocument): CallsDocument {
   return {
     clients: { kind: "OPEN", ratePerSecond: 100, untilMs: 1000 * DURATION_S },
@@ -47,21 +47,21 @@ function budgetRows(seed: number | string): readonly LabRow[] {
   };
   return [
     load("ratio 10 % (SRE): load at most 1.1", { ...RATIO, ratio: 0.1 }, () => 1.1),
-    // 20 % of the calls, and 10 a second.
+    // 20 % of the calls, plus 10 per second.
     load(
       "Finagle 20 % + 10/s: load at most 1.2 and 1,000 retries",
       { ...RATIO, ratio: 0.2, minPerSecond: 10 },
       (calls) => 1.2 + (10 * DURATION_S) / calls,
     ),
-    // Nothing comes back while everything fails: 500 / 14 and 500 / 5.
+    // While every call fails the bucket gets no refill: 500 / 14 and 500 / 5.
     retries("AWS SDK, 500 tokens of 14", 35, { kind: "TOKENS" }),
     retries("AWS SDK before 2.1, 500 tokens of 5", 100, { kind: "TOKENS", costPerRetry: 5 }),
-    // Ten tokens, one less with each failure, retries above five: after the first four.
+    // Ten tokens, one less with each failure, retries only above five: so four retries.
     retries("gRPC A6, 10 tokens", 4, { kind: "GRPC" }),
   ];
 }
 
-/** R calls a second of which the server accepts A; healthy for one window before. */
+/** 1000 calls per second of which the server accepts 250, after one healthy window. */
 function throttled(k: number, seed: number | string): number {
   const throttle = createThrottle({ k, windowMs: 120_000 }, 0);
   const draws = drawsOf(seed, `throttle ${k}`);
@@ -101,8 +101,8 @@ export const budgetsLab: Lab = {
   id: "budgets",
   title: "Retry budgets and adaptive throttling",
   source:
-    "SRE book ch. 21; Finagle RetryBudget; gRFC A6; AWS SDK retry behaviour (Envoy counts retries under way: no model here)",
+    "SRE book ch. 21; Finagle RetryBudget; gRFC A6; AWS SDK retry behavior (Envoy counts retries in progress, which this lab does not model)",
   lesson:
-    "A ratio bounds load at 1 + ratio in the long run; a bucket without refill by time is nearly silent in a total outage.",
+    "A ratio limits the load to 1 + ratio in the long run. A bucket without a refill over time allows almost no retries in a total outage.",
   run: (seed) => [...budgetRows(seed), ...throttleRows(seed)],
 };

@@ -1,6 +1,6 @@
 /**
- * Collapse lab: Brooker's concurrency model of 2023. Latency grows with the calls in progress, calls
- * time out after 3 s and are tried three times; a spike, or a ramp, tips it over.
+ * Collapse lab: Brooker's concurrency model of 2023. Latency grows with the calls in progress, and
+ * calls time out after 3 s and get three attempts. A spike or a ramp makes the system collapse.
  */
 import type { DestinationDocument, PolicyDocument } from "@redrive/core";
 import { type Figures, figuresOf } from "../measure/report.ts";
@@ -47,8 +47,8 @@ function scenario(
 
 const SPIKE: PhaseDocument = { kind: "SPIKE", factor: 2, atMs: 20_000, forMs: 5000 };
 /**
- * His ramp goes from 40/s at 0 to 80/s at 25 s and down to nothing at 75 s. Ours starts 25 s earlier,
- * at nothing: every instant of his is 25 s later here.
+ * The published ramp goes from 40/s at 0 to 80/s at 25 s and down to 0 at 75 s. Ours starts at 0/s,
+ * 25 s earlier, so each published instant is 25 s later here.
  */
 const RAMP: PhaseDocument = { kind: "SPIKE", factor: 1000, ramp: true, atMs: 0, forMs: 100_000 };
 
@@ -60,7 +60,7 @@ function collapses(load: Load, policy: PolicyDocument, hasBudget: boolean, seed:
       ? scenario({ kind: "OPEN", ratePerSecond: 40 }, SPIKE, 80_000, { policy })
       : scenario({ kind: "OPEN", ratePerSecond: 0.08 }, RAMP, 105_000, { policy });
   const own = hasBudget
-    ? { customGuard: () => bucketGuard({ ratio: 0.1, size: 20, on: "success" }) }
+    ? { guardOf: () => bucketGuard({ ratio: 0.1, size: 20, on: "success" }) }
     : {};
   const figures = figuresOf(runCalls(resolveCalls(document), seed, own));
   return load === "spike"
@@ -68,7 +68,7 @@ function collapses(load: Load, policy: PolicyDocument, hasBudget: boolean, seed:
     : isCollapsed(figures, 85_000, 99_000);
 }
 
-/** Less than half of what is offered succeeds. */
+/** True if less than half of the offered calls succeed. */
 function isCollapsed({ series }: Figures, fromMs: number, toMs: number): boolean {
   let offered = 0;
   let served = 0;
@@ -110,6 +110,6 @@ export const collapseLab: Lab = {
   id: "collapse",
   title: "Collapse by concurrency: a spike and a ramp",
   source: "Brooker, simple_collapse_sim (simulator_example), 2023",
-  lesson: "Backoff with jitter survives a short spike, not a long ramp; a budget survives both.",
+  lesson: "Backoff with jitter survives a short spike but not a long ramp; a budget survives both.",
   run,
 };

@@ -1,4 +1,4 @@
-/** Coverage lab: does a policy outlast an outage of 8 s? */
+/** Coverage lab: whether a policy outlasts an outage of 8 s. */
 import type { PolicyDocument } from "@redrive/core";
 import { coverage } from "../schedule/coverage.ts";
 import { type Lab, type LabRow, within } from "./lab.ts";
@@ -41,7 +41,7 @@ function run(seed: number | string): readonly LabRow[] {
 export const coverageLab: Lab = {
   id: "coverage",
   title: "Does the policy outlast the outage?",
-  source: "Own reference, two independent implementations (no published tool shows it)",
+  source: "Our own model, two independent implementations (no published tool shows it)",
   lesson:
     "Decorrelated jitter is a random walk: with eleven retries a quarter of the calls still gives up within 8 s.",
   run,

@@ -1,6 +1,6 @@
 /**
- * Open failover lab: the database is away for 8 s while calls keep coming, and deferred retries meet
- * new calls.
+ * Open failover lab: the database is down for 8 s while new calls keep arriving, so delayed retries
+ * add to new calls.
  */
 import type { DestinationDocument, PolicyDocument } from "@redrive/core";
 import { type Figures, figuresOf, type Report } from "../measure/report.ts";
@@ -15,18 +15,18 @@ import { runCalls } from "../worlds/calls/calls.ts";
 import { explained, type Lab, type LabRow, runs, same, sample, sampled } from "./lab.ts";
 import { type BucketOptions, bucketGuard } from "./published-guards.ts";
 
-/** Share lost and the unit of its last digit; or it never recovers. */
+/** The lost share and the unit of its last digit, or "never" if the run does not recover. */
 type Published = readonly [share: number, unit: number] | "never";
 
 interface OpenCase {
   readonly what: string;
   readonly policy: PolicyDocument;
   readonly server?: ServerDocument;
-  /** In 130 s from the start of the outage, failing fast and hanging. */
+  /** Within 130 s from the start of the outage, for outages that fail fast and that hang. */
   readonly published: readonly [Published, Published];
-  /** A budget as the reference has it; core's own stands beside the row. */
+  /** The budget of the published model. The row also has the result of core's budget. */
   readonly bucket?: BucketOptions;
-  /** Why it does not come out, if it does not. */
+  /** Why the result differs, if it does. */
   readonly deviation?: string;
 }
 
@@ -93,7 +93,7 @@ const CASES: readonly OpenCase[] = [
       [0.16, 0.01],
     ],
     deviation:
-      "published is 6 to 16 %, and no size of the bucket; here 5 per client, as in the load lab; with 1 it is 16 %",
+      "the source gives 6 to 16 % and no bucket size; here 5 per client, as in the load lab; with 1 it is 16 %",
   },
   {
     what: "7 full jitter, server drops expired work",
@@ -106,10 +106,13 @@ const CASES: readonly OpenCase[] = [
   },
 ];
 
-/** Trouble after quiet seconds. */
+/** The outage starts after this time. */
 const QUIET_MS = 5000;
 
-/** 400 instances of 5 calls a second against 3,000/s, at a quarter of its size (the shape does not depend on it). */
+/**
+ * 400 instances with 5 calls per second against 3,000/s, scaled to a quarter (the result does not
+ * depend on the scale).
+ */
 function openScenario(
   destination: DestinationDocument,
   server: ServerDocument | undefined,
@@ -151,21 +154,17 @@ function runOpen(one: OpenCase, mode: Mode, seed: number | string): Figures {
   const { bucket, policy, server } = one;
   const scenario = resolveCalls(openScenario({ policy }, server, mode));
   return figuresOf(
-    runCalls(
-      scenario,
-      seed,
-      bucket === undefined ? {} : { customGuard: () => bucketGuard(bucket) },
-    ),
+    runCalls(scenario, seed, bucket === undefined ? {} : { guardOf: () => bucketGuard(bucket) }),
   );
 }
 
-/** The same with core's own budget. */
+/** The same with core's budget. */
 function coreLost({ policy, server }: OpenCase, mode: Mode, seed: number | string) {
   const retryBudget = { kind: "RATIO", ratio: 0.1, minPerSecond: 0 } as const;
   return lostFrom(simulate(openScenario({ policy, retryBudget }, server, mode), { seed }));
 }
 
-/** The published measure, from the start of the outage on: 1 - succeeded / offered. */
+/** The published measure, from the start of the outage: 1 - succeeded / offered. */
 function lostFrom({ series }: Pick<Report, "series">): number {
   let offered = 0;
   let succeeded = 0;
@@ -178,10 +177,10 @@ function lostFrom({ series }: Pick<Report, "series">): number {
 
 export const failoverOpenLab: Lab = {
   id: "failover-open",
-  title: "The failover story: open traffic",
+  title: "Failover: open traffic",
   source:
-    "Own reference, two independent implementations; window of 130 s from the start of the outage",
+    "Our own model, two independent implementations; window of 130 s from the start of the outage",
   lesson:
-    "Patience saves requests only if the server sheds load, or if a durable service paces delivery.",
+    "Long waits save calls only if the server sheds load, or if a durable service limits the delivery rate.",
   run: runOpenCases,
 };

@@ -1,7 +1,4 @@
-/**
- * Failover lab: the demo that sells. A database is away for 8 s; what does a fleet with one job each
- * make of it?
- */
+/** Failover lab: a database is down for 8 s, and each client of a fleet has one job. */
 import type { PolicyDocument } from "@redrive/core";
 import type { Report } from "../measure/report.ts";
 import type { CallsDocument, PhaseDocument } from "../scenario/scenario-document.ts";
@@ -16,7 +13,7 @@ const CURVE: PolicyDocument = {
   totalBudgetMs: 3_600_000,
 };
 
-/** One job per client; capacity a fifth of the fleet per second, queue of 1 s. */
+/** One job per client, a capacity of a fifth of the fleet per second, a queue of 1 s. */
 export function fleetScenario(clients: number, policy: PolicyDocument): CallsDocument {
   return {
     name: "failover-fleet",
@@ -39,7 +36,7 @@ function fleetRows(what: string, report: Report, calls: number, doneS: number): 
   ];
 }
 
-/** A maximum varies by chance: the mean over seeds. */
+/** The mean over seeds, because a maximum varies between runs. */
 function meanPeak(policy: PolicyDocument, seed: number | string, count: number): number {
   return meanOver(
     count,
@@ -80,9 +77,9 @@ function runFleetCases(seed: number | string, effort: number): readonly LabRow[]
 
 export const failoverLab: Lab = {
   id: "failover",
-  title: "The failover story: one job per client",
-  source: "Own reference, two independent implementations; the seed's 400 instances and 8 s",
+  title: "Failover: one job per client",
+  source: "Our own model, two independent implementations; an outage of 8 s",
   lesson:
-    "Immediate retries save nobody. Exponential without jitter takes three times as long as full jitter. Decorrelated loses a quarter.",
+    "With immediate retries no call succeeds. Exponential without jitter takes three times as long as full jitter. Decorrelated loses a quarter.",
   run: runFleetCases,
 };

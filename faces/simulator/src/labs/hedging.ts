@@ -1,4 +1,6 @@
-/** Hedging lab: a second copy after p95, against the exact law P(Y > t) = S(t) S(t - d). */
+/**
+ * Hedging lab: a second copy after p95, compared with the exact formula P(Y > t) = S(t) S(t - d).
+ */
 
 import { quantileOf } from "../measure/histogram.ts";
 import { type Figures, figuresOf } from "../measure/report.ts";
@@ -9,7 +11,7 @@ import type { CallsDocument } from "../scenario/scenario-document.ts";
 import { runCalls } from "../worlds/calls/calls.ts";
 import { type Lab, type LabRow, meanOver, runs, sample, sampled, within } from "./lab.ts";
 
-/** Latencies in units of 1000 ms, so that whole ms do not matter. */
+/** Latencies are multiples of 1000 ms, so rounding to whole ms does not matter. */
 const UNIT_MS = 1000;
 
 /** Calls of one run. */
@@ -70,7 +72,7 @@ const CASES: readonly HedgeCase[] = [
   },
 ];
 
-/** The law is exact, so only our own chance may differ. */
+/** The formula is exact, so only our sampling error counts. */
 function caseRows(one: HedgeCase, seed: number | string, count: number): LabRow[] {
   const runsOf = (afterMs: number) =>
     sample(count, (run) => measure(one.latency, afterMs, CALLS, `${seed}/${run}`));
@@ -123,7 +125,7 @@ function run(seed: number | string, effort: number): readonly LabRow[] {
   return [
     ...CASES.flatMap((one) => caseRows(one, seed, runs(10, effort, 8))),
     exactly(
-      within("fan-out of 100, each slow 1 in 100: slow answers", 0.634, fanOut(0.01, 100), 5e-4),
+      within("fan-out of 100, each slow 1 in 100: slow responses", 0.634, fanOut(0.01, 100), 5e-4),
     ),
     exactly(within("fan-out of 2,000, each slow 1 in 10,000", 0.181, fanOut(0.0001, 2000), 5e-4)),
   ];
@@ -132,8 +134,8 @@ function run(seed: number | string, effort: number): readonly LabRow[] {
 export const hedgingLab: Lab = {
   id: "hedging",
   title: "Hedging: a second copy of slow calls",
-  source: "Dean and Barroso, The Tail at Scale, CACM 2013; exact law",
+  source: "Dean and Barroso, The Tail at Scale, CACM 2013; exact formula",
   lesson:
-    "Hedging at p95 costs 5 %. What it gains depends on the tail: -18 % at p99 for an exponential, -35 % for a lognormal with s = 1.",
+    "Hedging at p95 costs 5 %. The gain depends on the tail: -18 % at p99 for an exponential, -35 % for a lognormal with s = 1.",
   run,
 };

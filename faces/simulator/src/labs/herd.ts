@@ -1,9 +1,12 @@
-/** Herd lab: peaks of a herd that fails at one instant, by jitter and by width of the window. */
+/**
+ * Herd lab: the peak of retries after all clients fail at one instant, by jitter and by window
+ * width.
+ */
 import type { PolicyDocument } from "@redrive/core";
 import { herd } from "../schedule/herd.ts";
 import { type Lab, type LabRow, near, runs, sample, sampled, within } from "./lab.ts";
 
-/** The base b; large, so that whole milliseconds do not matter. */
+/** The base b. It is large, so rounding to whole ms does not matter. */
 const BASE_MS = 100_000;
 
 function policyOf(rest: PolicyDocument): PolicyDocument {
@@ -30,7 +33,7 @@ function peakShare(
   return herd(policyOf(policy), { clients, windowMs, seed }).peak.share;
 }
 
-/** Nothing is left to chance: all arrive in one window. */
+/** Without randomness, all retries arrive in one window. */
 function combRows(seed: number | string): readonly LabRow[] {
   return (
     [
@@ -48,7 +51,7 @@ function combRows(seed: number | string): readonly LabRow[] {
   );
 }
 
-/** The tolerances that the reference states are for 10,000 clients. */
+/** The stated tolerances are for 10,000 clients. */
 function statedRows(seed: number | string): readonly LabRow[] {
   return (
     [
@@ -104,9 +107,9 @@ function sampledRows(seed: number | string, effort: number): readonly LabRow[] {
 
 export const herdLab: Lab = {
   id: "herd",
-  title: "The comb: how many retries arrive in one window",
-  source: "Own reference, two independent implementations; the seed's 100 / 25 / 18 has no source",
+  title: "Synchronized retries: how many arrive in one window",
+  source: "Our own model, two independent implementations",
   lesson:
-    "Jitter divides the peak by five to fifteen in a narrow window. In a window as wide as the base, full jitter peaks above the comb.",
+    "In a narrow window, jitter divides the peak by five to fifteen. In a window as wide as the base, full jitter has a higher peak than no jitter.",
   run: (seed, effort) => [...combRows(seed), ...statedRows(seed), ...sampledRows(seed, effort)],
 };

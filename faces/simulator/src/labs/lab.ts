@@ -1,24 +1,24 @@
 /**
- * Lab: a published result and our own, side by side, with the tolerance and where it comes from.
- * Every lab is data and a function; a miss is a defect.
+ * Lab: compares published results with ours. Each comparison has a tolerance and the origin of the
+ * tolerance. A result outside its tolerance is a defect.
  */
 import { formatPercent } from "@redrive/core";
 import { root } from "../random/numeric.ts";
 
-/** What may differ, and by how much. */
+/** The allowed difference. */
 export type Tolerance =
-  /** Of the published value; 0.05 is 5 %. */
+  /** A share of the published value; 0.05 is 5 %. */
   | { readonly kind: "relative"; readonly share: number }
-  /** Same unit as the value. */
+  /** In the unit of the value. */
   | { readonly kind: "absolute"; readonly by: number }
   | { readonly kind: "range"; readonly from: number; readonly to: number }
-  /** The words must be the same. */
+  /** Both must be the same text. */
   | { readonly kind: "same" };
 
 /**
- * Where a tolerance comes from. `stated`: the reference says it. `exact`: nothing is left to chance, or
- * the words must be the same. `bound`: a limit that follows from a definition. `sampling`: nobody
- * states one, so it follows from the chance in the model, see `sampled`.
+ * Where a tolerance comes from. `stated`: the source states it. `exact`: the model has no
+ * randomness, or both must be the same text. `bound`: a limit that follows from a definition.
+ * `sampling`: no source states one, so it follows from the randomness of the model, see `sampled`.
  */
 export type Basis = "stated" | "exact" | "bound" | "sampling";
 
@@ -28,13 +28,16 @@ export interface LabRow {
   readonly ours: number | string;
   readonly tolerance: Tolerance;
   readonly basis: Basis;
-  /** Ours is within the tolerance. */
+  /** Our value is within the tolerance. */
   readonly ok: boolean;
-  /** Runs of which ours is the mean; absent: one. */
+  /** The number of runs of which our value is the mean. Default: 1. */
   readonly runs?: number;
-  /** Why the published value does not come out with what is published about it. Such a row is no miss. */
+  /**
+   * Why the published description does not reproduce the published value. Such a row does not count
+   * as a miss.
+   */
   readonly deviation?: string;
-  /** What core's own formula gives where the published model uses another. */
+  /** The result of core's formula, if the published model uses another. */
   readonly core?: number;
 }
 
@@ -57,9 +60,9 @@ export interface LabOptions {
 export interface Lab {
   readonly id: string;
   readonly title: string;
-  /** Who published it, and where. */
+  /** Who published the results, and where. */
   readonly source: string;
-  /** What the model leaves out, and what to learn from it. */
+  /** What the lab shows, and what its model ignores. */
   readonly lesson: string;
   run(seed: number | string, effort: number): readonly LabRow[];
 }
@@ -86,7 +89,7 @@ export function between(
   return { what, published, ours, tolerance: { kind: "range", from, to }, basis: "stated", ok };
 }
 
-/** Ours must not exceed a limit that follows from a definition. */
+/** Our value must not exceed a limit that follows from a definition. */
 export function atMost(what: string, limit: number, ours: number): LabRow {
   return { ...between(what, limit, ours, 0, limit), basis: "bound" };
 }
@@ -96,15 +99,16 @@ export function same(what: string, published: string, ours: string): LabRow {
   return { what, published, ours, tolerance: { kind: "same" }, basis: "exact", ok };
 }
 
-/** Hundreds of rows are compared: with fewer, one would miss by chance every now and then. */
+/** There are hundreds of rows. With fewer standard errors, some would miss at random. */
 const STANDARD_ERRORS = 5;
 
-/** The reference's averages are over at least so many seeds (its section 2). */
+/** The averages of the reference implementations are over at least this many seeds. */
 const REFERENCE_RUNS = 200;
 
 /**
- * Ours is the mean of `values`, one a run. The tolerance is five standard errors of the difference
- * to a mean of 200 runs (`exact`: to a value without error), and half of `unit`, the last digit published.
+ * Compares the mean of `values`, one per run. The tolerance is five standard errors of the
+ * difference to a mean of 200 runs (`exact`: to a value without error), plus half of `unit`, the
+ * last published digit.
  */
 export function sampled(
   what: string,
@@ -124,24 +128,24 @@ export function sampled(
   if (row.ok || off > BETWEEN_IMPLEMENTATIONS * Math.abs(published)) return row;
   return {
     ...row,
-    deviation: `${formatPercent(off / published)} off: more than chance, less than the 3 % between the reference's own two implementations`,
+    deviation: `${formatPercent(off / published)} off: more than random, less than the 3 % between the two reference implementations`,
   };
 }
 
-/** The reference's section 2.9: a second implementation came out "the same (most within 3 %)". */
+/** The two reference implementations agree with each other mostly within 3 %. */
 const BETWEEN_IMPLEMENTATIONS = 0.03;
 
-/** A row that misses for a reason that is known and told. */
+/** A row that may miss for a known reason. */
 export function explained(row: LabRow, why: string): LabRow {
   return row.ok ? row : { ...row, deviation: why };
 }
 
-/** `measure` of runs 0 to `count` - 1. */
+/** Calls `measure` for runs 0 to `count` - 1. */
 export function sample<T>(count: number, measure: (run: number) => T): readonly T[] {
   return Array.from({ length: count }, (_, run) => measure(run));
 }
 
-/** `count` runs scaled by effort, at least `min`. */
+/** The number of runs, scaled by effort, but at least `min`. */
 export function runs(count: number, effort: number, min = 1): number {
   return Math.max(min, Math.floor(count * effort));
 }

@@ -1,6 +1,6 @@
 /**
- * Labs: every published result that the simulator must reproduce, in one list. `runLab` runs one;
- * a row that misses its tolerance makes the report not ok. Also `@redrive/simulator/labs`.
+ * Labs: the list of published results that the simulator must reproduce, and `runLab`. A row
+ * outside its tolerance makes the report not ok. Also published as `@redrive/simulator/labs`.
  */
 import { nearestName, quote, RedriveError } from "@redrive/core";
 import { breakerLab, shardsLab } from "./breaker.ts";
@@ -37,7 +37,7 @@ export const labs: readonly Lab[] = [
   tiersLab,
 ];
 
-/** Runs the lab of that id; throws `INVALID_ARGUMENT` for any other id. */
+/** Runs the lab with this id. Throws `INVALID_ARGUMENT` for an unknown id. */
 export function runLab(id: string, options: LabOptions = {}): LabReport {
   const { seed = 1, effort = 1 } = options;
   const lab = labs.find((one) => one.id === id);

@@ -1,6 +1,6 @@
 /**
- * Load lab: how much load retries add, against how often the server fails, and what it saves
- * (Brooker, February and August 2022). No capacity: the server fails by chance alone.
+ * Load lab: how much load retries add at a given failure rate, and how many calls they save
+ * (Brooker, February and August 2022). The server has no capacity limit and fails at random.
  */
 import type { DestinationDocument, PolicyDocument } from "@redrive/core";
 import { type Figures, figuresOf } from "../measure/report.ts";
@@ -31,11 +31,14 @@ interface LoadModel {
   readonly clients?: number;
   readonly ratePerSecond?: number;
   readonly durationMs?: number;
-  readonly customGuard?: () => CustomGuard;
+  readonly guardOf?: () => CustomGuard;
   readonly destination?: DestinationDocument;
 }
 
-/** 100 clients of 10 calls a second for 10 s, one way Exp(10 ms), then drained. */
+/**
+ * 100 clients with 10 calls per second for 10 s, a network delay of Exp(10 ms), then time to
+ * finish.
+ */
 function loadScenario(model: LoadModel): CallsDocument {
   const { failureRate, retries, clients = 100, ratePerSecond = 1000, durationMs = 10_000 } = model;
   return {
@@ -51,9 +54,7 @@ function loadScenario(model: LoadModel): CallsDocument {
 }
 
 function runModel(model: LoadModel, seed: number | string): Figures {
-  return figuresOf(
-    runCalls(resolveCalls(loadScenario(model)), seed, { customGuard: model.customGuard }),
-  );
+  return figuresOf(runCalls(resolveCalls(loadScenario(model)), seed, { guardOf: model.guardOf }));
 }
 
 function closedForms(seed: number | string): readonly LabRow[] {
@@ -67,12 +68,12 @@ function closedForms(seed: number | string): readonly LabRow[] {
   });
 }
 
-/** "As coded": no cap per call, deposits on first tries. "On success": capped at 3 retries. */
+/** "As coded": no limit per call, deposits on first attempts. "On success": at most 3 retries. */
 const CODED = { retries: 999, own: () => bucketGuard({ ratio: 0.1, size: 5, on: "first" }) };
 const ON_SUCCESS = { retries: 3, own: () => bucketGuard({ ratio: 0.1, size: 5, on: "success" }) };
 const LIFETIME = { retries: 3, own: () => lifetimeGuard(0.1) };
 
-/** Share of failures; success in percent and load; unit of the success published. */
+/** Failure rate; published success in percent and load; unit of the published success. */
 type Cell = readonly [f: number, ok: number, load: number, unit: number];
 
 const TABLE: readonly (readonly [string, Omit<LoadModel, "failureRate">, readonly Cell[]])[] = [
@@ -140,7 +141,7 @@ function tableRows(seed: number | string, count: number): readonly LabRow[] {
   );
 }
 
-/** In the long run, and for clients that do not live long. */
+/** Long runs, and short-lived clients. */
 function longAndShort(seed: number | string, count: number): readonly LabRow[] {
   const loads = (model: LoadModel) =>
     sample(count, (run) => runModel(model, `${seed}/${run}`).amplification);
@@ -170,7 +171,7 @@ function longAndShort(seed: number | string, count: number): readonly LabRow[] {
   ];
 }
 
-/** Backoff reduces load only where clients wait for it (closed loop). */
+/** Backoff reduces load only if clients wait for it (closed loop). */
 const BACKOFF: PolicyDocument = {
   ...AT_ONCE,
   maxAttempts: 4,
@@ -193,7 +194,7 @@ function serial(failureRate: number, seed: number | string): Figures {
 }
 
 const NO_PAUSE_KNOWN =
-  "the pause between the calls of a serial client is not published; ours is Exp(100 ms), the mean of its open clients";
+  "the source does not give the pause between the calls of a serial client; ours is Exp(100 ms), the mean of its open clients";
 
 function backoffRows(seed: number | string, count: number): readonly LabRow[] {
   const open = (destination?: DestinationDocument) =>
@@ -201,7 +202,7 @@ function backoffRows(seed: number | string, count: number): readonly LabRow[] {
       .amplification;
   const healthy = serial(0, seed).calls;
   const half = sample(count, (run) => serial(0.5, `${seed}/${run}`));
-  const most = sample(count, (run) => serial(0.75, `${seed}/${run}`));
+  const threeQuarters = sample(count, (run) => serial(0.75, `${seed}/${run}`));
   const attempts = (all: readonly Figures[]) => all.map((one) => one.attempts / healthy);
   const firsts = (all: readonly Figures[]) => all.map((one) => one.calls / healthy);
   const load = sampled("serial clients, 50 % fail: load", 0.82, 0.01, attempts(half));
@@ -213,18 +214,18 @@ function backoffRows(seed: number | string, count: number): readonly LabRow[] {
     between("serial clients, 50 % fail: less than 0.9", 0.82, load.ours as number, 0, 0.9),
     unknown(load),
     unknown(sampled("serial clients, 50 % fail: first tries", 0.44, 0.01, firsts(half))),
-    unknown(sampled("serial clients, 75 % fail: load", 0.64, 0.01, attempts(most))),
-    unknown(sampled("serial clients, 75 % fail: first tries", 0.23, 0.01, firsts(most))),
+    unknown(sampled("serial clients, 75 % fail: load", 0.64, 0.01, attempts(threeQuarters))),
+    unknown(sampled("serial clients, 75 % fail: first tries", 0.23, 0.01, firsts(threeQuarters))),
   ];
 }
 
 export const loadLab: Lab = {
   id: "load",
-  title: "Load against failure: what retries cost and save",
+  title: "Load by failure rate: what retries cost and save",
   source:
     "Brooker, Fixing retries with token buckets and circuit breakers (Feb 2022), What is Backoff For? (Aug 2022)",
   lesson:
-    "A bucket per client bounds the load only if the client lives long: 1,000 short-lived clients reach 1.88 times. Backoff reduces the load of closed clients, never of open traffic.",
+    "A bucket per client limits the load only of long-lived clients: 1,000 short-lived clients reach 1.88 times. Backoff reduces the load of closed clients, but never of open traffic.",
   run: (seed, effort) => [
     ...closedForms(seed),
     ...tableRows(seed, runs(20, effort, 8)),

@@ -1,6 +1,6 @@
 /**
- * Metastable lab: a queue whose clients retry at once after a timeout, and a dip in capacity. The law:
- * it recovers if and only if offered load times attempts per call is below capacity.
+ * Metastable lab: the capacity of a queue drops, and its clients retry at once after a timeout. The
+ * queue recovers if and only if offered load times attempts per call is below capacity.
  */
 
 import { type DestinationDocument, formatDuration, type PolicyDocument } from "@redrive/core";
@@ -39,7 +39,10 @@ export interface QueueModel {
   readonly clients?: number;
 }
 
-/** Poisson arrivals, one FIFO queue, exponential service, timeout 1 s, abandoned work is finished. */
+/**
+ * Poisson arrivals, one FIFO queue, exponential service, timeout 1 s. The server also finishes
+ * abandoned work.
+ */
 export function queueModel(model: QueueModel): CallsDocument {
   const { capacity, rate, retries, horizonMs, phase } = model;
   const policy: PolicyDocument = {
@@ -72,14 +75,14 @@ function verdict({ recoveryMs }: Pick<Report, "recoveryMs">): string {
   return recoveryMs === null ? "never" : "recovers";
 }
 
-/** Mean attempts a second over the last quarter of the run. */
+/** Mean attempts per second in the last quarter of the run. */
 function lateRate({ series }: Report): number {
   const from = Math.floor(series.attempts.length * 0.75);
   const late = series.attempts.subarray(from, series.attempts.length - 1);
   return (1000 * late.reduce((sum, count) => sum + count, 0)) / (late.length * series.binMs);
 }
 
-/** Seconds to recover; a run that never does counts as a year, so that no mean can hide it. */
+/** Seconds to recover. A run that never recovers counts as a year, so no mean can hide it. */
 export function recoveryS({ recoveryMs }: Pick<Report, "recoveryMs">): number {
   return recoveryMs === null || recoveryMs === undefined ? 31_536_000 : recoveryMs / 1000;
 }
@@ -92,14 +95,14 @@ function bronsonRows(seed: number | string, count: number): readonly LabRow[] {
   const collapsed = sample(count, (run) => bronson(280, 150_000, run));
   const late = collapsed.map(lateRate);
   return [
-    sampled("300/s, 280 offered, 1 retry, 10 s standstill: attempts/s for ever", 560, 10, late),
+    sampled("300/s, 280 offered, 1 retry, 10 s standstill: attempts/s, permanently", 560, 10, late),
     same("the same: verdict", "never", verdict(collapsed[0] as Report)),
     same("155 offered: verdict", "never", verdict(bronson(155, 400_000, 0))),
     same("145 offered: verdict", "recovers", verdict(bronson(145, 900_000, 0))),
   ];
 }
 
-/** The reference states 15 % for these, which follow from a formula. */
+/** These values follow from a formula, with a stated tolerance of 15 %. */
 function dipRows(seed: number | string, count: number): readonly LabRow[] {
   const dip = (rate: number, retries: number, horizonMs: number, run: number) =>
     simulate(queueModel({ capacity: 1000, rate, retries, horizonMs, phase: DIP }), {
@@ -121,9 +124,9 @@ function dipRows(seed: number | string, count: number): readonly LabRow[] {
 
 const DIP_700 = { capacity: 1000, rate: 700, retries: 3, horizonMs: 140_000, phase: DIP } as const;
 
-/** How 'recovered' is told from 'recovering' moves a row, and the reference does not say how it does. */
+/** The threshold of "recovered" changes a row, and the source does not state it. */
 const NO_THRESHOLD =
-  "the reference does not say which goodput counts as recovered; here 90 % over 3 s";
+  "the source does not state which goodput counts as recovered; here 90 % over 3 s";
 
 function ladderRows(seed: number | string, count: number): readonly LabRow[] {
   const all = (model: Partial<QueueModel>, times = count) =>
@@ -150,12 +153,12 @@ function ladderRows(seed: number | string, count: number): readonly LabRow[] {
   ];
 }
 
-/** Budgets as buckets: deposits of a share per success (or per first try), one retry costs 1. */
+/** Budgets as buckets: each success (or first attempt) deposits a share, and a retry costs 1. */
 function budgetRows(seed: number | string, count: number): readonly LabRow[] {
   const budget = (ratio: number, size: number, on: "success" | "first", run: number) =>
     figuresOf(
       runCalls(resolveCalls(queueModel(DIP_700)), `${seed}/${run}`, {
-        customGuard: () => bucketGuard({ ratio, size, on }),
+        guardOf: () => bucketGuard({ ratio, size, on }),
       }),
     );
   const recovery = (size: number) =>
@@ -175,7 +178,7 @@ function budgetRows(seed: number | string, count: number): readonly LabRow[] {
       ),
       core: recoveryS(core),
     },
-    sampled("bucket of 10,000: oversized buckets hurt: s to recover", 47, 1, recovery(10_000)),
+    sampled("bucket of 10,000, which is too large: s to recover", 47, 1, recovery(10_000)),
     same("budget 50 % on first tries: verdict", "never", verdict(budget(0.5, 100, "first", 0))),
     same("budget 50 % on success: verdict", "recovers", verdict(budget(0.5, 100, "success", 0))),
   ];
@@ -187,7 +190,7 @@ export const metastableLab: Lab = {
   source:
     "Bronson et al., Metastable Failures in Distributed Systems, HotOS 2021; Huang et al., OSDI 2022",
   lesson:
-    "Jitter spreads retries, it does not make them fewer: only a budget, a bounded queue or a breaker ends the loop.",
+    "Jitter spreads retries but does not reduce their number: only a budget, a bounded queue or a breaker ends the loop.",
   run: (seed, effort) => {
     const count = runs(12, effort, 5);
     return [bronsonRows, dipRows, ladderRows, budgetRows].flatMap((rows) => rows(seed, count));

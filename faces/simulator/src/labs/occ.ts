@@ -1,6 +1,7 @@
 /**
- * OCC lab: Brooker's contention model of 2015. His formula counts from n = 1 (the first wait is up to
- * 2b) and caps decorrelated jitter last; core's result, with the same first ceiling, stands beside.
+ * OCC lab: Brooker's contention model of 2015. The published formula counts from n = 1 (the first
+ * wait is up to 2b) and caps decorrelated jitter last. The rows also have core's result with the
+ * same first ceiling.
  */
 import { power } from "../random/numeric.ts";
 import type { ContentionWait } from "../worlds/contention.ts";
@@ -63,7 +64,7 @@ const JITTER = {
   decorrelated: "DECORRELATED",
 } as const;
 
-/** The same under core's own policy: whole ms, first ceiling 10 ms (2b), range capped first. */
+/** The same with core's policy: whole ms, first ceiling 10 ms (2b), range capped first. */
 function coreCalls(
   strategy: Exclude<Strategy, "none">,
   count: number,
@@ -87,7 +88,7 @@ function coreCalls(
   return calls / count;
 }
 
-/** Calls and ms at N = 100, from the reference's 400 runs. */
+/** Calls and ms at N = 100, from 400 runs of the reference implementations. */
 const PUBLISHED: Readonly<Record<Strategy, readonly [number, number]>> = {
   none: [2419, 2027],
   exponential: [1852, 63_274],
@@ -134,6 +135,6 @@ export const occLab: Lab = {
   source:
     "Brooker, Exponential Backoff And Jitter, AWS Architecture Blog, 2015; aws-arch-backoff-simulator",
   lesson:
-    "Full jitter more than halves the writes of plain exponential. No backoff at all finishes first, at three times the writes: the model has no server to hurt.",
+    "Full jitter needs less than half the writes of plain exponential. No backoff finishes first with three times the writes, because the model has no server that could be overloaded.",
   run,
 };

@@ -1,11 +1,11 @@
 /**
- * Own guards: budgets and breakers as published models define them, where that is not how core
- * does. Only labs use them, to reproduce; core's result stands beside.
+ * Published guards: budgets and breakers as published models define them, where core's differ. Only
+ * labs use them, to reproduce published results.
  */
 import type { CustomGuard } from "../worlds/tier/caller.ts";
 
 export interface BucketOptions {
-  /** Deposited per success or per first try. */
+  /** The deposit per success or per first attempt. */
   readonly ratio: number;
   /** The bucket starts full. */
   readonly size: number;
@@ -13,8 +13,8 @@ export interface BucketOptions {
 }
 
 /**
- * Brooker's bucket: a retry takes 1. As coded it deposits on first tries and needs more than 1 to be
- * there; as told it deposits on success and needs 1.
+ * Brooker's bucket: a retry takes 1. The published code deposits on first attempts and requires
+ * more than 1; the published text deposits on success and requires 1.
  */
 export function bucketGuard({ ratio, size, on }: BucketOptions): CustomGuard {
   let tokens = size;
@@ -32,7 +32,10 @@ export function bucketGuard({ ratio, size, on }: BucketOptions): CustomGuard {
   };
 }
 
-/** Brooker's retry breaker: no retries once more than a share of all first tries so far failed. */
+/**
+ * Brooker's retry breaker: allows no retries after more than a share of all first attempts so far
+ * has failed.
+ */
 export function lifetimeGuard(share: number): CustomGuard {
   let firsts = 0;
   let failures = 0;
@@ -49,7 +52,7 @@ export function lifetimeGuard(share: number): CustomGuard {
 
 export interface CountBreakerOptions {
   readonly failureRate: number;
-  /** Calls that are looked at, and the fewest of them that count. */
+  /** The number of latest calls in the window, and the minimum before it can open. */
   readonly window: number;
   readonly minCalls: number;
   readonly openMs: number;
@@ -63,7 +66,9 @@ interface CountBreaker {
   probing: boolean;
 }
 
-/** A breaker over the last so many calls (core's window is a span of time). One probe closes it. */
+/**
+ * A breaker over the last `window` calls (core's window is a time). One successful probe closes it.
+ */
 export function countBreaker(options: CountBreakerOptions): CustomGuard {
   const breakers = new Map<number, CountBreaker>();
   const of = (shard: number) => {
@@ -92,7 +97,7 @@ function leaveCount(
   options: CountBreakerOptions,
 ): void {
   if (breaker.openUntil >= 0) {
-    // Calls that began before it opened say nothing.
+    // Ignores calls that began before it opened.
     if (!breaker.probing) return;
     breaker.probing = false;
     if (ok) breaker.openUntil = -1;

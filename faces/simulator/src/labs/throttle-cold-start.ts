@@ -1,7 +1,7 @@
 /**
- * Cold throttle lab: adaptive throttling when nothing is known yet. When a request counts decides
- * whether parallel calls to a healthy server are refused: when it is sent (the SRE book), or when its
- * result is known (Envoy, and core).
+ * Throttle cold start lab: adaptive throttling without any history. Parallel calls to a healthy
+ * server are refused if a request counts when it is sent (SRE book), but not if it counts when its
+ * result is known (Envoy and core).
  */
 import { SUCCESS } from "@redrive/core";
 import { figuresOf } from "../measure/report.ts";
@@ -17,10 +17,12 @@ const THROTTLED = { policy: { maxAttempts: 1 }, rate: { throttle: { k: K } } } a
 
 const CALL_MS = 50;
 
-/** The second calls come two minutes, the throttle's window, after the last result. */
+/** The second calls come two minutes (the throttle's window) after the last result. */
 const SECOND_AT = CALL_MS + 120_000;
 
-/** Refused of `count` calls at each of two instants; every call that is sent succeeds. */
+/**
+ * How many of `count` calls are refused at each of two instants. Every call that is sent succeeds.
+ */
 function refusedByCore(count: number, seed: number | string): readonly [number, number] {
   const arrivals = Array.from({ length: 2 * count }, (_, call) => (call < count ? 0 : SECOND_AT));
   const { ends } = simulateCalls({
@@ -37,17 +39,17 @@ function refusedByCore(count: number, seed: number | string): readonly [number, 
   return [first, refused.length - first];
 }
 
-/** The book's counting: a request counts when it is made, an accept when the answer is there. */
+/** Counts as in the SRE book: a request when it is made, an accept when the response arrives. */
 function refusedByBook(count: number, draws: Draws): number {
   let refused = 0;
-  // None of the parallel calls is answered before the last is made, so there are no accepts.
+  // No parallel call gets its response before the last one is made, so there are no accepts.
   for (let requests = 0; requests < count; requests++) {
     if (draws.next() < requests / (requests + 1)) refused++;
   }
   return refused;
 }
 
-/** The sum of the chances (requests / (requests + 1)) that each call is refused. */
+/** The sum of the probabilities, requests / (requests + 1), that each call is refused. */
 function expectedByBook(count: number): number {
   let sum = 0;
   for (let requests = 0; requests < count; requests++) sum += requests / (requests + 1);
@@ -74,7 +76,7 @@ function coldRows(count: number, seed: number | string, effort: number): readonl
 
 const HORIZON_MS = 400_000;
 
-/** 1,000 calls a second of which the server accepts 250, long after the throttle has settled. */
+/** 1,000 calls per second of which the server accepts 250, long after the throttle has settled. */
 function overloaded(): CallsDocument {
   return {
     clients: { kind: "OPEN", ratePerSecond: 1000 },
@@ -106,7 +108,7 @@ export const throttleColdStartLab: Lab = {
   source:
     'Google SRE book ch. 21 "Handling Overload" (sre.google/sre-book/handling-overload); Envoy, admission control filter, which counts a request when its result is known',
   lesson:
-    "A throttle that counts requests before their results refuses parallel calls to a healthy server; counted with their results, none is refused, and overload is throttled as before.",
+    "A throttle that counts requests before their results refuses parallel calls to a healthy server. If it counts them with their results, it refuses none, and it still throttles overload.",
   run: (seed, effort) => [
     ...coldRows(10, seed, effort),
     ...coldRows(100, seed, effort),

@@ -1,4 +1,7 @@
-/** Tiers lab: nested layers that all retry multiply; one layer, or budgets, do not. */
+/**
+ * Tiers lab: the attempts of nested layers multiply if all layers retry, but not with one retrying
+ * layer or with budgets.
+ */
 import type { PolicyDocument } from "@redrive/core";
 import type { CallsDocument, TierDocument } from "../scenario/scenario-document.ts";
 import { simulate } from "../simulate/simulate.ts";
@@ -14,15 +17,15 @@ const AT_ONCE: PolicyDocument = {
 export interface TierModel {
   /** Attempts of each layer, outermost first. */
   readonly attempts: readonly number[];
-  /** Share of calls that the last tier fails. */
+  /** Share of the calls that the last tier fails. */
   readonly failureRate: number;
-  /** Budget of every layer, as a share of first tries; left out: none. */
+  /** Budget of every layer, as a share of first attempts. Default: none. */
   readonly budget?: number;
 }
 
 /** A chain of tiers in which only the last fails. */
 export function tierScenario({ attempts, failureRate, budget }: TierModel): CallsDocument {
-  // What always fails needs few calls to count, what fails by chance many.
+  // A total outage needs few calls for an exact count; random failures need many.
   const untilMs = failureRate === 1 && budget === undefined ? 1000 : 30_000;
   const last = attempts.length - 1;
   const tiers = attempts.map(
@@ -76,8 +79,8 @@ function run(seed: number | string, effort: number): readonly LabRow[] {
 export const tiersLab: Lab = {
   id: "tiers",
   title: "Nested layers multiply",
-  source: "SRE book ch. 22 (64); AWS Builders' Library (243); the seed's 81; closed form",
+  source: "SRE book ch. 22 (64); AWS Builders' Library (243); closed form",
   lesson:
-    "Let one layer retry. While the last tier fails one call in ten, four layers cost only 1.11 times; it is the total outage that multiplies.",
+    "Let one layer retry. If the last tier fails one call in ten, four layers cost only 1.11 times; a total outage multiplies the load.",
   run,
 };

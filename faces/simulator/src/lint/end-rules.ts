@@ -1,4 +1,4 @@
-/** End rules: when a policy gives up, and whether that is too early, too late or never. */
+/** End rules: find policies that give up too early, too late or never. */
 
 import { formatDuration, formatInteger, formatPercent } from "@redrive/core";
 import { drawsOf, nextDraw } from "../random/draws.ts";
@@ -17,18 +17,18 @@ const endless: Rule = {
     return {
       severity: "error",
       field: "maxAttempts",
-      sentence: `${formatInteger(policy.maxAttempts)} attempts keep pressure on a failing server as long as it fails: ${formatInteger(policy.maxAttempts)} times the load of a call that is not retried.`,
-      fix: "Set maxAttempts to 3 to 5 for calls somebody waits for, 8 to 20 for durable work, and let a dead-letter queue have the rest.",
+      sentence: `${formatInteger(policy.maxAttempts)} attempts load a failing server as long as it fails: ${formatInteger(policy.maxAttempts)} times the load of a call without retries.`,
+      fix: "Set maxAttempts to 3 to 5 for calls that somebody waits for, or 8 to 20 for durable work, and use a dead-letter queue.",
       figures: { maxAttempts: policy.maxAttempts },
     };
   },
 };
 
-/** Share of calls that get to make their last attempt, if attempts fail at once. */
+/** The share of calls that reach their last attempt, if attempts fail at once. */
 function reachesLast({ policy }: Target): number {
   const waits = waitsOf(policy);
   const { state } = drawsOf(1, "lint");
-  const runs = waits.kernel.draws ? SAMPLES : 1;
+  const runs = waits.compiled.draws ? SAMPLES : 1;
   let reached = 0;
   for (let run = 0; run < runs; run++) {
     let elapsedMs = 0;
@@ -40,7 +40,7 @@ function reachesLast({ policy }: Target): number {
         attempt,
         elapsedMs,
         previousMs,
-        waits.kernel.draws ? nextDraw(state) : 0,
+        waits.compiled.draws ? nextDraw(state) : 0,
       );
       if (waitMs < 0) break;
       previousMs = waitMs;
@@ -54,7 +54,7 @@ function reachesLast({ policy }: Target): number {
 
 const waitsDoNotFit: Rule = {
   id: "waits-do-not-fit",
-  problem: "Always cap by deadline: eight doubling waits from 100 ms sum to 25.5 s",
+  problem: "The waits exceed the total budget: eight doubling waits from 100 ms sum to 25.5 s",
   check(target) {
     const { policy } = target;
     if (policy.maxAttempts === 1) return undefined;
@@ -65,8 +65,8 @@ const waitsDoNotFit: Rule = {
       field: "totalBudgetMs",
       sentence: `Only ${formatPercent(share)} of the calls reach attempt ${policy.maxAttempts}: the waits do not fit into ${formatDuration(policy.totalBudgetMs)}.`,
       fix: policy.delaysMs
-        ? "Raise totalBudgetMs, or take entries out of delaysMs."
-        : "Raise totalBudgetMs, or lower maxAttempts or maxDelayMs to what the budget holds.",
+        ? "Raise totalBudgetMs, or remove entries from delaysMs."
+        : "Raise totalBudgetMs, or lower maxAttempts or maxDelayMs to fit it.",
       figures: { share, totalBudgetMs: policy.totalBudgetMs },
     };
   },
@@ -74,14 +74,14 @@ const waitsDoNotFit: Rule = {
 
 const attemptOutlivesBudget: Rule = {
   id: "attempt-outlives-budget",
-  problem: "One deadline covers all attempts",
-  check({ policy, kernel }) {
-    const neededMs = policy.attemptTimeoutMs + kernel.ceilingMs(1) + policy.minCallMs;
+  problem: "One attempt that times out uses up the total budget",
+  check({ policy, compiled }) {
+    const neededMs = policy.attemptTimeoutMs + compiled.ceilingMs(1) + policy.minCallMs;
     if (policy.maxAttempts === 1 || neededMs <= policy.totalBudgetMs) return undefined;
     return {
       severity: "warning",
       field: "attemptTimeoutMs",
-      sentence: `One attempt that times out after ${formatDuration(policy.attemptTimeoutMs)} uses up the budget of ${formatDuration(policy.totalBudgetMs)}: a timeout is never retried.`,
+      sentence: `One attempt that times out after ${formatDuration(policy.attemptTimeoutMs)} uses up the budget of ${formatDuration(policy.totalBudgetMs)}, so a timeout is never retried.`,
       fix: `Set attemptTimeoutMs to about ${formatInteger(Math.max(100, policy.totalBudgetMs / (policy.maxAttempts + 1)))}.`,
       figures: { neededMs, totalBudgetMs: policy.totalBudgetMs },
     };
@@ -90,10 +90,10 @@ const attemptOutlivesBudget: Rule = {
 
 const shortCover: Rule = {
   id: "short-cover",
-  problem: "Caps too short for the outage (what people get wrong most)",
+  problem: "The retries end before the outage (the most common mistake)",
   check({ policy, context }) {
     const { outageMs } = context;
-    // Who makes a person wait gives up early on purpose.
+    // When a person waits, the policy gives up early on purpose.
     if (outageMs === undefined || context.waits === "person" || policy.maxAttempts === 1)
       return undefined;
     const share = coverageOf(policy, outageMs, { samples: sampleCalls(policy) });
@@ -101,8 +101,8 @@ const shortCover: Rule = {
     return {
       severity: "warning",
       field: "maxAttempts",
-      sentence: `${formatPercent(share)} of the calls outlast an outage of ${formatDuration(outageMs)}; the others spend ${policy.maxAttempts} attempts for nothing.`,
-      fix: `Raise ${policy.delaysMs ? "the entries of delaysMs or add some" : "maxAttempts or initialDelayMs"} (ask advise for the fewest attempts with 95 %), or hand the call to the durable service.`,
+      sentence: `${formatPercent(share)} of the calls outlast an outage of ${formatDuration(outageMs)}; the others make ${policy.maxAttempts} useless attempts.`,
+      fix: `Raise ${policy.delaysMs ? "the entries of delaysMs or add some" : "maxAttempts or initialDelayMs"} (use advise to find the fewest attempts for 95 %), or send the call through the durable service.`,
       figures: { outageMs, coverage: share },
     };
   },
@@ -110,7 +110,7 @@ const shortCover: Rule = {
 
 const personWaits: Rule = {
   id: "person-waits",
-  problem: "A person gives up long before the retries do",
+  problem: "A person gives up before the retries do",
   check({ policy, context }) {
     if (context.waits !== "person") return undefined;
     if (policy.totalBudgetMs <= 10_000 && policy.maxAttempts <= 5) return undefined;
@@ -118,7 +118,7 @@ const personWaits: Rule = {
       severity: "warning",
       field: "totalBudgetMs",
       sentence: `A person would wait up to ${formatDuration(policy.totalBudgetMs)} and ${policy.maxAttempts} attempts for an error.`,
-      fix: "Set totalBudgetMs to 5000 and maxAttempts to 3, hedge reads, and hand writes to the durable service.",
+      fix: "Set totalBudgetMs to 5000 and maxAttempts to 3, hedge reads, and send writes through the durable service.",
       figures: { totalBudgetMs: policy.totalBudgetMs, maxAttempts: policy.maxAttempts },
     };
   },
@@ -127,10 +127,10 @@ const personWaits: Rule = {
 const poisonLoop: Rule = {
   id: "poison-loop",
   problem: "A poison message is requeued forever",
-  check({ kernel, context }) {
+  check({ compiled, context }) {
     const { maxReceives } = context;
     if (maxReceives === undefined || (maxReceives !== null && maxReceives <= 100)) return undefined;
-    const waitMs = Math.max(1, kernel.ceilingMs(10_000));
+    const waitMs = Math.max(1, compiled.ceilingMs(10_000));
     const runsPerDay = DAY_MS / waitMs;
     const limit =
       maxReceives === null
@@ -146,25 +146,25 @@ const poisonLoop: Rule = {
   },
 };
 
-/** Codes that say the request itself is wrong: asking again gets the same answer. */
+/** Codes for a problem of the request itself: repeating it gives the same response. */
 const PERMANENT = [400, 401, 403, 404, 405, 410, 413, 415, 422];
 
-/** A schedule this long gives people time to repair the other side. */
+/** A schedule this long gives people time to repair the receiver. */
 const REPAIR_MS = 3_600_000;
 
 const permanentErrors: Rule = {
   id: "permanent-errors",
-  problem: "A permanent error (400, 401, 404) stays what it is",
-  check({ policy, kernel }) {
+  problem: "A permanent error (400, 401, 404) does not change on a retry",
+  check({ policy, compiled }) {
     const codes = policy.retryableStatusCodes.filter((code) => PERMANENT.includes(code));
     let maxSumMs = 0;
-    for (let n = 1; n < policy.maxAttempts; n++) maxSumMs += kernel.ceilingMs(n);
+    for (let n = 1; n < policy.maxAttempts; n++) maxSumMs += compiled.ceilingMs(n);
     if (policy.maxAttempts === 1 || codes.length === 0 || maxSumMs >= REPAIR_MS) return undefined;
     return {
       severity: "error",
       field: "retryableStatusCodes",
-      sentence: `Each answer of ${codes.join(", ")} is asked for ${policy.maxAttempts} times and stays what it is: ${policy.maxAttempts - 1} calls in vain, and ${formatDuration(maxSumMs)} of waiting.`,
-      fix: `Take ${codes.join(", ")} out of retryableStatusCodes; 401 needs a new token, not a retry.`,
+      sentence: `Responses with ${codes.join(", ")} do not change, but each call is made ${policy.maxAttempts} times: ${policy.maxAttempts - 1} useless calls and ${formatDuration(maxSumMs)} of waits.`,
+      fix: `Remove ${codes.join(", ")} from retryableStatusCodes; 401 needs a new token, not a retry.`,
       figures: { codes: codes.length, vainCalls: policy.maxAttempts - 1 },
     };
   },

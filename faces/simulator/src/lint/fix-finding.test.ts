@@ -1,4 +1,4 @@
-/** Mend: what it proposes is legal, ends the finding it answers, and makes nothing worse. */
+/** Fix finding: a fix is a valid document without the finding, and makes nothing worse. */
 import { presets } from "@redrive/core";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -8,9 +8,9 @@ import { lint, lintRules } from "./lint.ts";
 import { budget, lintExample } from "./lint-examples.testing.ts";
 import type { LintContext, LintSubject } from "./subject.ts";
 
-type Case = readonly [id: string, mended: object, hurt?: readonly [LintSubject, LintContext]];
+type Case = readonly [id: string, fixed: object, example?: readonly [LintSubject, LintContext]];
 
-/** For each rule that has one, what its fix makes of the rule's subject, or of another that says more. */
+/** For each rule with a fix: the fixed example, or the fix of another subject that shows more. */
 const CASES: readonly Case[] = [
   ["no-wait", { initialDelayMs: 100 }],
   ["no-jitter", { jitterType: "FULL" }, [{ jitterType: "NONE" }, {}]],
@@ -97,28 +97,28 @@ const CASES: readonly Case[] = [
   ],
 ];
 
-function mended(id: string, subject: LintSubject, context: LintContext = {}) {
+function fixed(id: string, subject: LintSubject, context: LintContext = {}) {
   const finding = lint(subject, context).find((one) => one.id === id);
   return finding && fixFinding(subject, finding, context);
 }
 
-describe("mend", () => {
+describe("fixFinding", () => {
   it.each(CASES.map((one) => ({ id: one[0], one })))(
     "$id becomes what its fix says",
-    ({ one: [id, expected, hurt = lintExample(id)] }) => {
-      expect(mended(id, ...hurt)).toEqual(expected);
+    ({ one: [id, expected, example = lintExample(id)] }) => {
+      expect(fixed(id, ...example)).toEqual(expected);
     },
   );
 
-  it("has a change for every rule but the one that no document can answer", () => {
+  it("has a fix for every rule but the one that no document can fix", () => {
     const known = CASES.map(([id]) => id);
     expect(lintRules.map(({ id }) => id).filter((id) => !known.includes(id))).toEqual([
       "poison-loop",
     ]);
-    expect(mended("poison-loop", {}, { maxReceives: null })).toBeUndefined();
+    expect(fixed("poison-loop", {}, { maxReceives: null })).toBeUndefined();
   });
 
-  it("leaves a legal document that lint likes better, for any policy", () => {
+  it("returns a valid document with fewer problems, for any policy", () => {
     const context = { clients: 1000, outageMs: 8000 };
     fc.assert(
       fc.property(anyPolicy, (policy) => {
@@ -132,8 +132,8 @@ describe("mend", () => {
     );
   });
 
-  it("raises what must not be shorter than a longer first wait", () => {
-    expect(mended("below-minimum", {}, { minimumWaitMs: 100_000 })).toEqual({
+  it("raises the fields that must not be shorter than the first wait", () => {
+    expect(fixed("below-minimum", {}, { minimumWaitMs: 100_000 })).toEqual({
       jitterType: "EQUAL",
       initialDelayMs: 200_000,
       maxDelayMs: 1_600_000,
@@ -142,23 +142,23 @@ describe("mend", () => {
     });
   });
 
-  it("changes no curve where the waits are a list", () => {
-    expect(mended("no-wait", { delaysMs: [0, 0] })).toBeUndefined();
-    expect(mended("no-jitter", { delaysMs: [1000, 2000], jitterType: "NONE" })).toEqual({
+  it("does not change a curve if the waits are a list", () => {
+    expect(fixed("no-wait", { delaysMs: [0, 0] })).toBeUndefined();
+    expect(fixed("no-jitter", { delaysMs: [1000, 2000], jitterType: "NONE" })).toEqual({
       delaysMs: [1000, 2000],
       jitterType: "FULL",
     });
   });
 
-  it("mends one tier of several, and presets by what they stand for", () => {
+  it("fixes one tier of several, and replaces a preset by its document", () => {
     const tiers = [
       { name: "client", policy: { maxAttempts: 1 } },
       { name: "gateway", policy: { jitterType: "NONE" as const } },
     ];
-    expect(mended("no-jitter", { tiers })).toEqual({
+    expect(fixed("no-jitter", { tiers })).toEqual({
       tiers: [tiers[0], { name: "gateway", policy: { jitterType: "FULL" } }],
     });
-    expect(mended("unsafe-repeat", "interactive", { method: "POST" })).toEqual({
+    expect(fixed("unsafe-repeat", "interactive", { method: "POST" })).toEqual({
       ...presets.interactive,
       requireIdempotencyKey: true,
     });

@@ -1,6 +1,6 @@
 /**
- * Mend: a finding's advice carried out. The change is proposed by a table and then tried: what comes
- * out is a legal document in which lint finds less than before, or nothing.
+ * Fix finding: applies the fix of a lint finding. A table proposes the change, and lint then checks
+ * it. The result is a valid document with fewer problems, or undefined.
  */
 import {
   compiledPolicyOf,
@@ -26,8 +26,8 @@ import {
 } from "./subject.ts";
 
 /**
- * The subject with the finding's advice carried out, or undefined where no change alone does it.
- * `findings` is what lint found in the subject, for callers that have it already.
+ * The subject with the finding fixed, or undefined if no single change fixes it. `findings` are all
+ * findings of the subject, for callers that already have them.
  */
 export function fixFinding(
   subject: LintSubject,
@@ -44,7 +44,7 @@ export function fixFinding(
 
 const WEIGHTS: Readonly<Record<Severity, number>> = { error: 100, warning: 10, info: 1 };
 
-/** A change that only moves the trouble elsewhere is no fix. */
+/** False for a change that only causes another problem. */
 function isBetter(
   fixed: LintSubject,
   { id, field }: Finding,
@@ -65,7 +65,7 @@ function isBetter(
 
 type One = Exclude<LintSubject, LintTiers>;
 
-/** What to set: fields of the policy, and parts of the destination around it. */
+/** What to set: fields of the policy, and guards of the destination. */
 interface Change {
   readonly policy?: PolicyDocument;
   readonly guards?: Omit<DestinationDocument, "policy">;
@@ -97,7 +97,7 @@ type PolicyChange = (
   figures: Finding["figures"],
 ) => Change | undefined;
 
-/** By rule; each says in a document what the rule's `fix` says in words. */
+/** By rule. Each makes the change that the rule's `fix` describes. */
 const POLICY_CHANGES: Readonly<Record<string, PolicyChange>> = {
   "no-wait": () => set({ initialDelayMs: 100 }),
   "no-jitter": () => set({ jitterType: "FULL" }),
@@ -140,7 +140,7 @@ function set(policy: PolicyDocument): Change {
   return { policy };
 }
 
-/** The first wait at least this long, and everything that must not be shorter than it. */
+/** Makes the first wait at least this long, and with it all fields that must not be shorter. */
 function withFirstWait(policy: Policy, initialDelayMs: number): Change | undefined {
   const { maxDelayMs, throttleDelayMs, totalBudgetMs, maxAttempts } = policy;
   if (policy.delaysMs !== undefined) return undefined;
@@ -156,15 +156,15 @@ function withFirstWait(policy: Policy, initialDelayMs: number): Change | undefin
   return set({ ...longer, ...(totalBudgetMs < initialDelayMs && { totalBudgetMs: roomMs }) });
 }
 
-/** All ceilings of the waits and all timeouts, as advise reckons it. */
+/** The sum of all wait ceilings and all timeouts, as in `advise`. */
 function totalBudgetFor(policy: Policy, maxAttempts: number): number {
-  const kernel = compiledPolicyOf(policy);
+  const compiled = compiledPolicyOf(policy);
   let sumMs = maxAttempts * policy.attemptTimeoutMs;
-  for (let n = 1; n < maxAttempts; n++) sumMs += kernel.ceilingMs(n);
+  for (let n = 1; n < maxAttempts; n++) sumMs += compiled.ceilingMs(n);
   return Math.min(MAX_TOTAL_MS, Math.max(policy.totalBudgetMs, Math.floor(sumMs)));
 }
 
-/** So that every attempt may time out once and still be repeated. */
+/** Timeouts that let every attempt time out within the total budget. */
 function timeoutsFor(policy: Policy): PolicyDocument {
   const share = Math.floor(policy.totalBudgetMs / (policy.maxAttempts + 1));
   const attemptTimeoutMs = Math.max(100, Math.min(policy.attemptTimeoutMs, share));
@@ -174,10 +174,10 @@ function timeoutsFor(policy: Policy): PolicyDocument {
   };
 }
 
-/** Lint calls 100 attempts endless; advise goes up to 60. */
+/** Lint reports 100 attempts as endless; `advise` uses at most 60. */
 const MAX_ATTEMPTS = 60;
 
-/** The fewest attempts that outlast the outage in 96 % of the cases, and the time they need. */
+/** The fewest attempts that outlast the outage in 96 % of the cases, and their total budget. */
 function attemptsFor(policy: Policy, outageMs: number): Change | undefined {
   if (policy.delaysMs !== undefined) return undefined;
   const room = { ...policy, maxAttempts: MAX_ATTEMPTS, totalBudgetMs: MAX_TOTAL_MS };
@@ -227,7 +227,7 @@ function fixTiers(
   return fixed && { tiers: tiers.with(index, { ...tier, ...fixed }) };
 }
 
-/** A list of waits says by itself how many attempts there are. */
+/** Removes `delaysMs`, which would set the number of attempts. */
 function onceOnly(tier: LintTier): LintTier {
   const { delaysMs, ...policy } = documentOf(tier.policy);
   return { ...tier, policy: { ...policy, maxAttempts: 1 } };

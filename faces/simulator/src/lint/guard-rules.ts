@@ -1,4 +1,4 @@
-/** Guard rules: what stands, or fails to stand, between retries and the server. */
+/** Guard rules: find missing and badly configured guards. */
 import {
   type CompiledPolicy,
   formatDuration,
@@ -22,24 +22,24 @@ const unsafeRepeat: Rule = {
       policy.retryableStatusCodes.length > 0 || policy.retryableErrors.includes("timeout");
     if (!unsafe || policy.maxAttempts === 1 || policy.requireIdempotencyKey || !ambiguous)
       return undefined;
-    // Of 10,000 calls of which 1 % ends in a timeout after the work was done.
+    // For 10,000 calls of which 1 % time out after the work was done.
     const doubles = 100 + (policy.maxAttempts > 2 ? 1 : 0);
     return {
       severity: "error",
       field: "requireIdempotencyKey",
-      sentence: `If one call in a hundred times out after its work was done, 10,000 calls repeat ${doubles} effects; Redrive therefore stops such calls as not-idempotent, and they are never retried.`,
-      fix: "Send an idempotency key and set requireIdempotencyKey, or retry only what was never sent (connect, dns).",
+      sentence: `If one call in a hundred times out after its work was done, 10,000 calls repeat ${doubles} effects. Redrive therefore stops such calls as not-idempotent and never retries them.`,
+      fix: "Send an idempotency key and set requireIdempotencyKey, or retry only calls that were never sent (connect, dns).",
       figures: { doublesPer10000: doubles },
     };
   },
 };
 
-/** Retries that can come within a span, if chance draws the shortest waits. */
-function earliestWithin(maxAttempts: number, kernel: CompiledPolicy, spanMs: number): number {
+/** The number of retries within `withinMs`, with the shortest possible waits. */
+function earliestWithin(maxAttempts: number, compiled: CompiledPolicy, withinMs: number): number {
   let atMs = 0;
   for (let attempt = 1; attempt < maxAttempts; attempt++) {
-    atMs += kernel.delayMs(attempt, 0, 0);
-    if (atMs >= spanMs) return attempt - 1;
+    atMs += compiled.delayMs(attempt, 0, 0);
+    if (atMs >= withinMs) return attempt - 1;
   }
   return maxAttempts - 1;
 }
@@ -47,18 +47,18 @@ function earliestWithin(maxAttempts: number, kernel: CompiledPolicy, spanMs: num
 const ignoresRetryAfter: Rule = {
   id: "ignores-retry-after",
   problem: "A server that asks for 60 s is called again after 2 s",
-  check({ policy, kernel }) {
+  check({ policy, compiled }) {
     const codes = policy.retryableStatusCodes.filter((code) => code === 429 || code === 503);
     if (policy.respectRetryAfter || codes.length === 0 || policy.maxAttempts === 1)
       return undefined;
-    const early = earliestWithin(policy.maxAttempts, kernel, 60_000);
-    // Whose shortest waits are longer comes too early only for who asks for more than that.
+    const early = earliestWithin(policy.maxAttempts, compiled, 60_000);
+    // With longer waits, retries come too early only for servers that ask for more than 60 s.
     if (early === 0) return undefined;
     return {
       severity: "error",
       field: "respectRetryAfter",
-      sentence: `A server that asks for 60 s of rest gets up to ${early} more attempts before they are over.`,
-      fix: "Set respectRetryAfter to true; the hint is never undercut and spread by jitter.",
+      sentence: `A server that asks for 60 s gets up to ${early} more attempts within that time.`,
+      fix: "Set respectRetryAfter to true: retries then wait at least that long, plus jitter.",
       figures: { attemptsWithin60s: early },
     };
   },
@@ -67,14 +67,14 @@ const ignoresRetryAfter: Rule = {
 const fastThrottle: Rule = {
   id: "fast-throttle",
   problem: "A 429 is retried as fast as possible",
-  check({ policy, kernel }) {
+  check({ policy, compiled }) {
     const retries429 = policy.retryableStatusCodes.includes(429) && policy.maxAttempts > 1;
-    const firstMs = kernel.ceilingMs(1, true);
+    const firstMs = compiled.ceilingMs(1, true);
     if (!retries429 || firstMs >= 20) return undefined;
     return {
       severity: "warning",
       field: policy.delaysMs ? "delaysMs" : "throttleDelayMs",
-      sentence: `After a 429 without Retry-After the next attempt comes within ${formatDuration(firstMs)}, ${formatInteger(1000 / Math.max(1, firstMs))} a second per client.`,
+      sentence: `After a 429 without Retry-After the next attempt comes within ${formatDuration(firstMs)}: ${formatInteger(1000 / Math.max(1, firstMs))} per second and client.`,
       fix: `Set ${policy.delaysMs ? "the first entry of delaysMs" : "throttleDelayMs"} to 500 (the AWS SDKs' base after throttling) or more.`,
       figures: { firstMs },
     };
@@ -83,7 +83,7 @@ const fastThrottle: Rule = {
 
 const noBudget: Rule = {
   id: "no-budget",
-  problem: "Only a retry budget limits retries over all calls",
+  problem: "Without a retry budget, nothing limits the retries of all calls together",
   check({ policy, destination, clients }) {
     if (!destination || destination.retryBudget || policy.maxAttempts === 1 || clients < MIN_HERD)
       return undefined;
@@ -91,8 +91,8 @@ const noBudget: Rule = {
     return {
       severity: "warning",
       field: "retryBudget",
-      sentence: `In an outage the load grows to ${maxAttempts} times: a server used to more than ${formatPercent(1 / maxAttempts)} of its capacity never recovers by itself.`,
-      fix: "Set retryBudget to { ratio: 0.1 }: the load then grows to 1.1 times at most.",
+      sentence: `In an outage the load grows ${maxAttempts} times: a server with a load above ${formatPercent(1 / maxAttempts)} of its capacity never recovers by itself.`,
+      fix: "Set retryBudget to { ratio: 0.1 }: the load then grows at most 1.1 times.",
       figures: { amplification: maxAttempts, safeUtilisation: 1 / maxAttempts },
     };
   },
@@ -101,7 +101,7 @@ const noBudget: Rule = {
 const largeBudget: Rule = {
   id: "large-budget",
   problem:
-    "Oversized budgets (lab metastable: a bucket of 10,000 takes 47 s to recover, of 100 13 s)",
+    "A budget that is too large (lab metastable: a bucket of 10,000 takes 47 s to recover, one of 100 takes 13 s)",
   check({ destination, clients }) {
     const budget = destination?.retryBudget;
     if (budget?.kind === "RATIO" && budget.ratio > 0.3) {
@@ -109,7 +109,7 @@ const largeBudget: Rule = {
       return {
         severity: "warning",
         field: "retryBudget.ratio",
-        sentence: `A budget of ${formatPercent(budget.ratio)} lets the load grow to ${formatNumber(1 + budget.ratio)} times: it saves only servers used to less than ${formatPercent(safe)}.`,
+        sentence: `A budget of ${formatPercent(budget.ratio)} lets the load grow ${formatNumber(1 + budget.ratio)} times: it protects only servers with a load below ${formatPercent(safe)}.`,
         fix: "Set retryBudget.ratio to 0.1 or 0.2.",
         figures: { amplification: 1 + budget.ratio, safeUtilisation: safe },
       };
@@ -120,7 +120,7 @@ const largeBudget: Rule = {
     return {
       severity: "warning",
       field: "retryBudget.maxTokens",
-      sentence: `${formatInteger(clients)} clients with full buckets may send ${formatInteger(burst)} retries before any budget bites.`,
+      sentence: `${formatInteger(clients)} clients with full buckets may send ${formatInteger(burst)} retries before the budgets stop them.`,
       fix: "Lower maxTokens, or share one budget among the clients of a process.",
       figures: { burst },
     };
@@ -136,14 +136,16 @@ const noBreaker: Rule = {
     return {
       severity: "warning",
       field: "breaker",
-      sentence: `With ${formatInteger(clients)} clients and no breaker every call spends its ${policy.maxAttempts} attempts on a server that is known to be down (lab breaker: 3 to 6 s to recover with one, 120 s with a budget alone).`,
-      fix: "Set breaker to {}: half of at least 20 calls within 10 s opens it.",
+      sentence: `Without a breaker, every call of ${formatInteger(clients)} clients makes its ${policy.maxAttempts} attempts at a server that is known to be down (lab breaker: 3 to 6 s to recover with one, 120 s with only a budget).`,
+      fix: "Set breaker to {}: it opens when half of at least 20 calls within 10 s fail.",
       figures: { clients, attempts: policy.maxAttempts },
     };
   },
 };
 
-/** Chance of at least `least` failures among `calls`, each failing with chance `share`. */
+/**
+ * The probability of at least `minFailures` failures among `calls`, each with probability `share`.
+ */
 function tripProbability(calls: number, minFailures: number, share: number): number {
   let probability = 0;
   let term = 1;
@@ -158,7 +160,7 @@ function tripProbability(calls: number, minFailures: number, share: number): num
 const hastyBreaker: Rule = {
   id: "hasty-breaker",
   problem:
-    "Brooker 2022: one shard of three down, a breaker over 20 calls serves 28 % instead of 67 %",
+    "A breaker that opens too early (Brooker 2022: with one of three shards down, a breaker over 20 calls serves 28 % instead of 67 %)",
   check({ destination, context }) {
     const { shards = 1, breakerPerShard = false } = context;
     const breaker = destination?.breaker;
@@ -173,9 +175,9 @@ const hastyBreaker: Rule = {
     return {
       severity: "warning",
       field: "breaker.minCalls",
-      sentence: `With ${cause}, ${breaker.minCalls} calls open the circuit for everybody with a chance of ${formatPercent(probability)}.`,
+      sentence: `With ${cause}, ${breaker.minCalls} calls open the circuit for all calls with a probability of ${formatPercent(probability)}.`,
       fix: keyed
-        ? "Keep one breaker per shard, or set minCalls to 100 or more."
+        ? "Use one breaker per shard, or set minCalls to 100 or more."
         : "Set breaker.minCalls to 20 or more.",
       figures: { minCalls: breaker.minCalls, tripChance: probability },
     };
@@ -184,15 +186,15 @@ const hastyBreaker: Rule = {
 
 const hedgeWithoutBudget: Rule = {
   id: "hedge-without-budget",
-  problem: "A hedge counts as a retry against the budget",
+  problem: "Without a retry budget, nothing limits hedges",
   check({ destination }) {
     if (!destination?.hedge || destination.retryBudget) return undefined;
     const copies = destination.hedge.max + 1;
     return {
       severity: "warning",
       field: "retryBudget",
-      sentence: `When the server slows down every call becomes ${copies}: ${copies} times the load, just then.`,
-      fix: "Set retryBudget to { ratio: 0.1 }: hedges draw on it as retries do.",
+      sentence: `When the server slows down, every call becomes ${copies} calls: ${copies} times the load at the worst moment.`,
+      fix: "Set retryBudget to { ratio: 0.1 }: it limits hedges and retries.",
       figures: { amplification: copies },
     };
   },
@@ -200,7 +202,7 @@ const hedgeWithoutBudget: Rule = {
 
 const earlyHedge: Rule = {
   id: "early-hedge",
-  problem: "Early hedging adds load on a good day",
+  problem: "Early hedging adds load to a healthy server",
   check({ destination }) {
     const hedge = destination?.hedge;
     const quantile = hedge && hedgeQuantile(hedge.after);
@@ -209,7 +211,7 @@ const earlyHedge: Rule = {
     return {
       severity: "warning",
       field: "hedge.after",
-      sentence: `Hedging at ${hedge.after} sends ${formatPercent(extra)} more calls on a good day; at p95 it would be 5 %.`,
+      sentence: `Hedging at ${hedge.after} sends ${formatPercent(extra)} more calls to a healthy server; at p95, 5 %.`,
       fix: 'Set hedge.after to "p95".',
       figures: { extraLoad: extra },
     };

@@ -1,4 +1,7 @@
-/** Hurts: for each rule of lint a subject that it is found in, shared by the tests of finding and of mending. */
+/**
+ * Lint examples: for each rule a subject in which lint finds it, for the tests of `lint` and
+ * `fixFinding`.
+ */
 import type { LintContext, LintSubject } from "./subject.ts";
 
 export const budget = { retryBudget: { ratio: 0.1 } } as const;
@@ -53,7 +56,7 @@ export const lintExamples: Readonly<Record<string, readonly [LintSubject, LintCo
   ],
 };
 
-/** The subject of a rule, with what is known of its use. */
+/** The example of a rule: its subject and its context. */
 export function lintExample(id: string): readonly [LintSubject, LintContext] {
   const example = lintExamples[id];
   if (example === undefined) throw new Error(`no subject for the rule ${id}`);

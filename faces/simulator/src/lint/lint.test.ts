@@ -1,4 +1,4 @@
-/** Lint: each rule finds what hurts and not what is mended, and has its section of the page. */
+/** Lint: each rule finds its example but not the fixed one, and has a section in the docs. */
 import { readFileSync } from "node:fs";
 import { type DestinationDocument, type PolicyDocument, presets } from "@redrive/core";
 import { describe, expect, it } from "vitest";
@@ -9,7 +9,7 @@ import type { LintContext, LintSubject } from "./subject.ts";
 
 type Case = readonly [id: string, good: LintSubject, goodContext?: LintContext];
 
-/** For each rule the subject it is found in, mended, so that it is not. */
+/** For each rule its example, fixed so that lint does not find it. */
 const CASES: readonly Case[] = [
   ["no-wait", { initialDelayMs: 100 }],
   ["no-jitter", { jitterType: "FULL" }],
@@ -51,16 +51,18 @@ const idsOf = (subject: LintSubject, context: LintContext) =>
   lint(subject, context).map((finding) => finding.id);
 
 describe("lint", () => {
-  it("tells the chance to outlast an outage that coverage, and so the curve, tells", () => {
+  it("reports the same coverage as `coverage` and the curve", () => {
     for (const jitterType of ["FULL", "DECORRELATED"] as const) {
       const policy = { maxAttempts: 8, initialDelayMs: 100, maxDelayMs: 20_000, jitterType };
-      const told = lint(policy, { outageMs: 8000 }).flatMap((one) => one.figures["coverage"] ?? []);
-      expect(new Set(told)).toEqual(new Set([coverage(policy, 8000)]));
+      const coverages = lint(policy, { outageMs: 8000 }).flatMap(
+        (one) => one.figures["coverage"] ?? [],
+      );
+      expect(new Set(coverages)).toEqual(new Set([coverage(policy, 8000)]));
     }
   });
 
   it.each(CASES.map((one) => ({ id: one[0], one })))(
-    "$id is found where it hurts and not where it is mended",
+    "$id is found in its example and not in the fixed one",
     ({ one: [id, good, goodContext] }) => {
       const [bad, context] = lintExample(id);
       expect(idsOf(bad, context)).toContain(id);
@@ -68,7 +70,7 @@ describe("lint", () => {
     },
   );
 
-  it("has a case for each rule, and a section of docs/lint.md each, both ways", () => {
+  it("has a case and a section of docs/lint.md for each rule, and no others", () => {
     const ids = lintRules.map((rule) => rule.id);
     expect(CASES.map(([id]) => id).sort()).toEqual([...ids].sort());
     expect(Object.keys(lintExamples).sort()).toEqual([...ids].sort());
@@ -78,7 +80,7 @@ describe("lint", () => {
     expect(ids.length).toBeGreaterThanOrEqual(15);
   });
 
-  it("tells each finding in a sentence with its figures, a fix and a page", () => {
+  it("gives each finding a sentence with figures, a fix and a link to the docs", () => {
     for (const [id, [bad, context]] of Object.entries(lintExamples)) {
       const finding = lint(bad, context).find((one) => one.id === id);
       expect(finding?.sentence, id).toMatch(/\d.*\.$/);
@@ -103,7 +105,7 @@ describe("lint", () => {
     ).toEqual([9, 81, 64, 243]);
   });
 
-  it("gives a chance of tripping that is the binomial's", () => {
+  it("gives the binomial probability that the breaker opens", () => {
     const [finding] = lint(
       { ...budget, breaker: { minCalls: 20, failureRate: 0.5 } },
       { shards: 3 },
@@ -111,7 +113,7 @@ describe("lint", () => {
     expect(finding?.figures["tripChance"]).toBeCloseTo(0.0919, 3);
   });
 
-  it("puts the worst first", () => {
+  it("sorts the worst findings first", () => {
     const severities = lint(
       { policy: { maxAttempts: 1000, jitterType: "NONE", respectRetryAfter: false } },
       { clients: 10_000 },
@@ -128,7 +130,7 @@ describe("lint", () => {
     }
   });
 
-  it("throws core's own error for a document that is not legal", () => {
+  it("throws core's error for an invalid document", () => {
     expect(() => lint({ maxAttempts: 0 })).toThrow("maxAttempts must be");
     expect(() => passesLint({ retryBudget: { ratio: 99 } } as DestinationDocument)).toThrow(
       "retryBudget.ratio must be",
@@ -140,7 +142,7 @@ describe("the figures in a sentence are right", () => {
   const figuresOf = (id: string, subject: LintSubject, context: LintContext = {}) =>
     lint(subject, context).find((one) => one.id === id)?.figures;
 
-  it("counts what fits into a minute, not what comes just after it", () => {
+  it("counts attempts within a minute, not those just after it", () => {
     const metronome = { backoff: "FIXED", initialDelayMs: 1000, maxAttempts: 90 } as const;
     // At 0, 1, 3, 7, 15 and 31 s; the next one would come at 63 s.
     expect(figuresOf("fixed-delay", { ...metronome, totalBudgetMs: 600_000 })).toMatchObject({
@@ -149,17 +151,17 @@ describe("the figures in a sentence are right", () => {
     });
   });
 
-  it("counts only attempts that come while a server asks for rest", () => {
+  it("counts only attempts within the time of the Retry-After", () => {
     const deaf = { respectRetryAfter: false, totalBudgetMs: 86_400_000 } as const;
     const within = (policy: PolicyDocument) =>
       figuresOf("ignores-retry-after", { ...deaf, ...policy })?.["attemptsWithin60s"];
     expect(within({ delaysMs: [20_000, 30_000, 20_000], jitterType: "NONE" })).toBe(2);
-    // Chance may draw hardly any wait at all.
+    // A drawn wait may be close to 0.
     expect(within({ delaysMs: [20_000, 30_000, 20_000], jitterType: "FULL" })).toBe(3);
     expect(within({ delaysMs: [3_600_000], jitterType: "NONE" })).toBeUndefined();
   });
 
-  it("advises what a list of waits can take", () => {
+  it("suggests changes that a list of waits allows", () => {
     const list = { delaysMs: [0, 0], jitterType: "NONE" } as const;
     for (const { id, fix } of lint(list, { minimumWaitMs: 50, outageMs: 8000 })) {
       expect(fix, id).not.toMatch(/initialDelayMs|maxDelayMs|throttleDelayMs|maxAttempts/u);

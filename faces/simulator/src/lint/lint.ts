@@ -1,6 +1,6 @@
 /**
- * Lint: reads a policy, a destination or a set of tiers and says what will hurt, each with the figure
- * behind it. It passes when nothing worse than `info` is found.
+ * Lint: finds problems of a policy, a destination or a set of tiers, each with figures. A subject
+ * passes if it has no finding worse than `info`.
  */
 
 import { formatInteger, formatNumber, formatPercent } from "@redrive/core";
@@ -12,18 +12,18 @@ import type { Finding, Found, Rule } from "./rule.ts";
 import { isTiers, type LintContext, type LintSubject, type LintTier, targetOf } from "./subject.ts";
 import { waitRules } from "./wait-rules.ts";
 
-/** Nested layers need all tiers at once; the other rules look at one policy. */
+/** This rule needs all tiers; the other rules check one policy. */
 const NESTED = "nested-layers";
 
 const RULES: readonly Rule[] = [...waitRules, ...endRules, ...guardRules];
 
-/** Every rule's id and what it problem for, in the order of findings. */
+/** The id and the problem of every rule, in the order of findings. */
 export const lintRules: readonly { readonly id: string; readonly problem: string }[] = [
   ...RULES.map(({ id, problem }) => ({ id, problem })),
   { id: NESTED, problem: "Attempts of nested layers multiply: four layers of three make 81 calls" },
 ];
 
-/** What will hurt, worst first. Throws like `resolve` for a document that is not legal. */
+/** Finds problems, worst first. Throws as `resolvePolicy` does for an invalid document. */
 export function lint(subject: LintSubject, context: LintContext = {}): readonly Finding[] {
   const findings = isTiers(subject)
     ? lintTiers(subject.tiers, context)
@@ -78,7 +78,7 @@ function nestedLayers(tiers: readonly LintTier[]): Finding | undefined {
     {
       severity: calls > 10 ? "error" : "warning",
       field: "tiers",
-      sentence: `${attempts.join(" x ")} = ${formatInteger(calls)}: one call of a client becomes ${formatInteger(calls)} at the last tier while that is down (${formatNumber(half)} while it fails ${formatPercent(0.5)} of the calls).`,
+      sentence: `${attempts.join(" x ")} = ${formatInteger(calls)}: one call of a client becomes ${formatInteger(calls)} calls at the last tier while it is down (${formatNumber(half)} while it fails ${formatPercent(0.5)} of the calls).`,
       fix: `Let one layer retry, usually the outermost (${formatInteger(Math.max(outer, 3))} calls at most), and set maxAttempts to 1 at the others.`,
       figures: { layers: retrying.length, calls, callsAtHalf: half },
     },

@@ -1,4 +1,4 @@
-/** Rule: one thing that will hurt, how lint tells it, and the figure behind it. */
+/** Rule: checks a policy for one problem and describes it with figures. */
 import type { Policy } from "@redrive/core";
 import { COVERAGE_SAMPLES } from "../schedule/coverage.ts";
 import type { Target } from "./subject.ts";
@@ -8,9 +8,11 @@ export type Severity = "error" | "warning" | "info";
 export interface Finding {
   readonly id: string;
   readonly severity: Severity;
-  /** The field at fault, e.g. `jitterType`; with tiers, after the tier's name. */
+  /**
+   * The field that causes it, such as `jitterType`; with tiers, prefixed by the name of the tier.
+   */
   readonly field: string;
-  /** One sentence with the figures in it. */
+  /** One sentence that contains the figures. */
   readonly sentence: string;
   /** What to change. */
   readonly fix: string;
@@ -19,7 +21,7 @@ export interface Finding {
   readonly docs: string;
 }
 
-/** What a rule found; its id and page are added by lint. */
+/** The result of a rule. Lint adds the id and the link to the docs. */
 export interface Found {
   readonly severity: Severity;
   readonly field: string;
@@ -30,23 +32,24 @@ export interface Found {
 
 export interface Rule {
   readonly id: string;
-  /** Which failure mode or bad example it stands for. */
+  /** The failure mode that the rule finds. */
   readonly problem: string;
   check(target: Target): Found | undefined;
 }
 
-/** From this many clients on, chance alone no longer keeps them apart. */
+/** From this many clients on, synchronized retries matter. */
 export const MIN_HERD = 10;
 
-/** Enough samples for a figure in a sentence: +-2 points. */
+/** Enough samples for a figure in a sentence: +-2 percentage points. */
 export const SAMPLES = 2000;
 
-/** Attempts that are tried for one figure, at most a fraction of a second of them. */
+/** The maximum of simulated attempts for one figure, which take a fraction of a second. */
 const MAX_SAMPLED_ATTEMPTS = 2_000_000;
 
 /**
- * Calls tried for the chance to outlast an outage: as many as `coverage` tries, so that lint tells
- * the figure that the curve shows. Fewer where a call makes more than a hundred attempts.
+ * The number of simulated calls for the coverage of an outage. It is the default of `coverage`, so
+ * lint reports the same figure as the curve. It is lower for calls with more than a hundred
+ * attempts.
  */
 export function sampleCalls({ maxAttempts }: Policy): number {
   return Math.max(

@@ -1,6 +1,6 @@
 /**
- * Subject: what lint looks at, in one shape whatever was handed in: a policy, a destination or a set
- * of tiers, with what is known of their use.
+ * Subject: the input of lint (a policy, a destination or a set of tiers) and what is known about
+ * its use, in one form for all rules.
  */
 import {
   type CompiledPolicy,
@@ -15,28 +15,28 @@ import {
 } from "@redrive/core";
 import { policyOf } from "../schedule/policy-of.ts";
 
-/** Clients that are taken to fail at one instant where nobody says how many. */
+/** The default number of clients that fail at one instant. */
 export const LINT_CLIENTS = 100;
 
-/** What is known of the calls. The more is told, the more lint can say. */
+/** What is known about the calls. The more you give, the more lint can report. */
 export interface LintContext {
   /** Clients that may fail at one instant. 1 to 2 000 000. Default: 100. */
   readonly clients?: number;
-  /** HTTP method, in capitals. */
+  /** HTTP method, in uppercase. */
   readonly method?: string;
-  /** The caller's word on whether repeating is harmless. */
+  /** The caller's statement that repeating is safe. */
   readonly idempotent?: boolean;
-  /** Who waits for the answer. */
+  /** Who waits for the response. */
   readonly waits?: "person" | "service" | "job";
   /** The longest outage to survive. */
   readonly outageMs?: number;
-  /** No retry may come earlier. */
+  /** The minimum wait before a retry. */
   readonly minimumWaitMs?: number;
-  /** Parts the dependency is made of that fail by themselves. Default: 1. */
+  /** Parts of the dependency that fail independently. Default: 1. */
   readonly shards?: number;
-  /** The breaker is kept per shard. Default: false. */
+  /** Each shard has its own breaker. Default: false. */
   readonly breakerPerShard?: boolean;
-  /** The calls are messages of a queue; `null`: no limit on how often one is handed out. */
+  /** For messages of a queue: the maximum receives, or `null` for no limit. */
   readonly maxReceives?: number | null;
 }
 
@@ -46,18 +46,18 @@ export interface LintTier {
   readonly retryBudget?: DestinationDocument["retryBudget"];
 }
 
-/** Layers that call one another, outermost first. */
+/** Layers that call each other, outermost first. */
 export interface LintTiers {
   readonly tiers: readonly LintTier[];
 }
 
 export type LintSubject = PolicyDocument | PresetName | DestinationDocument | LintTiers;
 
-/** One policy with everything known around it. */
+/** One policy with all that is known about it. */
 export interface Target {
   readonly policy: Policy;
-  readonly kernel: CompiledPolicy;
-  /** Undefined when only a policy was given: then nothing is known of guards. */
+  readonly compiled: CompiledPolicy;
+  /** Undefined if only a policy was given; then nothing is known about guards. */
   readonly destination: Destination | undefined;
   readonly context: LintContext;
   readonly clients: number;
@@ -85,7 +85,7 @@ export function targetOf(subject: Exclude<LintSubject, LintTiers>, context: Lint
   const policy = destination?.policy ?? policyOf(subject as PolicyDocument | PresetName);
   return {
     policy,
-    kernel: compiledPolicyOf(policy),
+    compiled: compiledPolicyOf(policy),
     destination,
     context,
     clients: context.clients ?? LINT_CLIENTS,

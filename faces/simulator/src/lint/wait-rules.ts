@@ -1,4 +1,4 @@
-/** Wait rules: what is wrong with the curve of waits itself. */
+/** Wait rules: find problems of the waits between attempts. */
 
 import { formatDuration, formatInteger, formatPercent, type PolicyDocument } from "@redrive/core";
 import { coverageOf } from "../schedule/coverage.ts";
@@ -12,14 +12,14 @@ function retries({ policy }: Target): boolean {
   return policy.maxAttempts > 1;
 }
 
-function lastCeiling({ policy, kernel }: Target): number {
-  return kernel.ceilingMs(Math.max(1, policy.maxAttempts - 1));
+function lastCeiling({ policy, compiled }: Target): number {
+  return compiled.ceilingMs(Math.max(1, policy.maxAttempts - 1));
 }
 
-/** Share of 2,000 clients that arrive within a tenth of the first ceiling. */
+/** The largest share of 2,000 clients in one window of a tenth of the first ceiling. */
 function herdShare(target: Target, change: object = {}): number {
-  const { policy, kernel } = target;
-  const windowMs = Math.max(1, Math.floor(kernel.ceilingMs(1) / 10));
+  const { policy, compiled } = target;
+  const windowMs = Math.max(1, Math.floor(compiled.ceilingMs(1) / 10));
   return herd({ ...policy, ...change } as unknown as PolicyDocument, {
     clients: 2000,
     windowMs,
@@ -29,14 +29,14 @@ function herdShare(target: Target, change: object = {}): number {
 
 const noWait: Rule = {
   id: "no-wait",
-  problem: "Retries without a delay hammer a failing service",
+  problem: "Retries without a delay overload a failing service",
   check(target) {
     if (!retries(target) || lastCeiling(target) > 0) return undefined;
     const { maxAttempts } = target.policy;
     return {
       severity: "error",
       field: target.policy.delaysMs ? "delaysMs" : "initialDelayMs",
-      sentence: `All ${maxAttempts} attempts leave at once: an outage of even 100 ms is outlasted by ${formatPercent(coverageOf(target.policy, 100))} of the calls, and the server gets ${maxAttempts} times the load.`,
+      sentence: `All ${maxAttempts} attempts are sent at once: only ${formatPercent(coverageOf(target.policy, 100))} of the calls outlast an outage of 100 ms, and the server gets ${maxAttempts} times the load.`,
       fix: target.policy.delaysMs
         ? "Make the entries of delaysMs 100 or more."
         : "Set initialDelayMs to 100 or more.",
@@ -47,7 +47,7 @@ const noWait: Rule = {
 
 const noJitter: Rule = {
   id: "no-jitter",
-  problem: "Without jitter, clients that fail together come back together",
+  problem: "Without jitter, clients that fail together retry together",
   check(target) {
     const { policy, clients } = target;
     if (!retries(target) || policy.jitterType !== "NONE" || clients < MIN_HERD) return undefined;
@@ -56,8 +56,8 @@ const noJitter: Rule = {
     return {
       severity: "warning",
       field: "jitterType",
-      sentence: `All ${formatInteger(clients)} clients that fail together retry at one instant; with FULL at most ${formatPercent(jittered)} of them would share a window of a tenth of the first wait.`,
-      fix: "Set jitterType to FULL, or EQUAL where a minimum wait is needed.",
+      sentence: `All ${formatInteger(clients)} clients that fail together retry at one instant; with FULL, at most ${formatPercent(jittered)} of them share a window of a tenth of the first wait.`,
+      fix: "Set jitterType to FULL, or to EQUAL if you need a minimum wait.",
       figures: { clients, peakShare: 1, peakShareFull: jittered },
     };
   },
@@ -65,7 +65,7 @@ const noJitter: Rule = {
 
 const narrowJitter: Rule = {
   id: "narrow-jitter",
-  problem: "A narrow spread keeps the second wave synchronized",
+  problem: "A narrow jitter keeps the retries synchronized",
   check(target) {
     const { policy, clients } = target;
     if (!retries(target) || policy.jitterType !== "PROPORTIONAL" || clients < MIN_HERD)
@@ -75,7 +75,7 @@ const narrowJitter: Rule = {
     return {
       severity: "warning",
       field: "jitterRatio",
-      sentence: `A spread of ${formatPercent(policy.jitterRatio)} leaves ${formatPercent(share)} of the clients in one window of a tenth of the first wait.`,
+      sentence: `A jitter of ${formatPercent(policy.jitterRatio)} leaves ${formatPercent(share)} of the clients in one window of a tenth of the first wait.`,
       fix: "Set jitterRatio to 0.2 (gRPC) or more, or jitterType to FULL.",
       figures: { jitterRatio: policy.jitterRatio, peakShare: share },
     };
@@ -84,18 +84,18 @@ const narrowJitter: Rule = {
 
 const fixedDelay: Rule = {
   id: "fixed-delay",
-  problem: "A fixed delay keeps up the pressure for the whole outage",
+  problem: "A fixed delay keeps the load constant for the whole outage",
   check(target) {
-    const { policy, kernel } = target;
-    if (policy.backoff !== "FIXED" || policy.maxAttempts <= 3 || kernel.ceilingMs(1) === 0)
+    const { policy, compiled } = target;
+    if (policy.backoff !== "FIXED" || policy.maxAttempts <= 3 || compiled.ceilingMs(1) === 0)
       return undefined;
-    const everyMs = kernel.ceilingMs(1);
+    const everyMs = compiled.ceilingMs(1);
     const minute = Math.min(policy.maxAttempts, Math.floor(60_000 / everyMs) + 1);
     const doubling = Math.min(policy.maxAttempts, doublings(60_000 / everyMs) + 1);
     return {
       severity: "warning",
       field: "backoff",
-      sentence: `A failing server gets an attempt of each client every ${formatDuration(everyMs)}, ${minute} in the first minute; doubling waits would send ${doubling}.`,
+      sentence: `A failing server gets an attempt from each client every ${formatDuration(everyMs)}, ${minute} in the first minute; doubling waits would send ${doubling}.`,
       fix: "Set backoff to EXPONENTIAL.",
       figures: { everyMs, attemptsPerMinute: minute, attemptsPerMinuteExponential: doubling },
     };
@@ -111,9 +111,9 @@ function doublings(sum: number): number {
 
 const flatCurve: Rule = {
   id: "flat-curve",
-  problem: "A cap that is too low turns the exponential into a fixed delay",
+  problem: "A low cap turns exponential backoff into a fixed delay",
   check(target) {
-    const { policy, kernel } = target;
+    const { policy, compiled } = target;
     if (
       policy.backoff !== "EXPONENTIAL" ||
       policy.maxAttempts < 5 ||
@@ -121,11 +121,11 @@ const flatCurve: Rule = {
     ) {
       return undefined;
     }
-    if (kernel.ceilingMs(1) === 0 || kernel.ceilingMs(2) < policy.maxDelayMs) return undefined;
+    if (compiled.ceilingMs(1) === 0 || compiled.ceilingMs(2) < policy.maxDelayMs) return undefined;
     return {
       severity: "warning",
       field: "maxDelayMs",
-      sentence: `The ceiling reaches its cap of ${formatDuration(policy.maxDelayMs)} by the second wait: ${policy.maxAttempts - 2} of ${policy.maxAttempts - 1} waits are the same.`,
+      sentence: `The ceiling reaches its cap of ${formatDuration(policy.maxDelayMs)} at the second wait: ${policy.maxAttempts - 2} of ${policy.maxAttempts - 1} waits are the same.`,
       fix: "Raise maxDelayMs to at least 8 times initialDelayMs, or set multiplier above 1.",
       figures: { maxDelayMs: policy.maxDelayMs, flatWaits: policy.maxAttempts - 2 },
     };
@@ -144,7 +144,7 @@ const capTooLong: Rule = {
     return {
       severity: "warning",
       field: "maxDelayMs",
-      sentence: `The last wait may be ${formatDuration(ceilingMs)}: for that long a recovery goes unnoticed.`,
+      sentence: `The last wait may take ${formatDuration(ceilingMs)}: the client may notice a recovery that late.`,
       fix: `Set maxDelayMs to ${formatInteger(limitMs)} or less.`,
       figures: { lastCeilingMs: ceilingMs, limitMs },
     };
@@ -155,14 +155,14 @@ const belowMinimum: Rule = {
   id: "below-minimum",
   problem: "FULL jitter may pick a wait of 0",
   check(target) {
-    const { kernel, context } = target;
+    const { compiled, context } = target;
     const { minimumWaitMs = 0 } = context;
-    const lowMs = kernel.delayMs(1, 0, 0);
+    const lowMs = compiled.delayMs(1, 0, 0);
     if (!retries(target) || lowMs >= minimumWaitMs) return undefined;
     return {
       severity: "warning",
       field: "jitterType",
-      sentence: `The first wait may be as short as ${formatDuration(lowMs)}, below the minimum of ${formatDuration(minimumWaitMs)} that is needed.`,
+      sentence: `The first wait may be as short as ${formatDuration(lowMs)}, below the required minimum of ${formatDuration(minimumWaitMs)}.`,
       fix: `Set jitterType to EQUAL and ${target.policy.delaysMs ? "every entry of delaysMs" : "initialDelayMs"} to ${formatInteger(2 * minimumWaitMs)} or more, within totalBudgetMs.`,
       figures: { lowMs, minimumWaitMs },
     };
@@ -171,7 +171,7 @@ const belowMinimum: Rule = {
 
 const decorrelated: Rule = {
   id: "decorrelated",
-  problem: "Often recommended; the simulation shows that FULL covers more",
+  problem: "Decorrelated jitter covers less than FULL in the simulation",
   check(target) {
     const { policy, context } = target;
     if (!retries(target) || policy.jitterType !== "DECORRELATED") return undefined;
@@ -183,7 +183,7 @@ const decorrelated: Rule = {
     return {
       severity: full > own ? "warning" : "info",
       field: "jitterType",
-      sentence: `Decorrelated waits are a random walk: ${formatPercent(1 - own)} of the calls give up before an outage of ${formatDuration(outageMs)} is over, with FULL ${formatPercent(1 - full)}.`,
+      sentence: `Decorrelated waits are a random walk: ${formatPercent(1 - own)} of the calls give up before an outage of ${formatDuration(outageMs)} is over; with FULL, ${formatPercent(1 - full)}.`,
       fix: "Set jitterType to FULL, or EQUAL for jobs.",
       figures: { outageMs, coverage: own, coverageFull: full },
     };

@@ -1,4 +1,4 @@
-/** Histogram: quantiles are those of the sorted list, as a property. */
+/** Histogram: its quantiles are those of the sorted list, as a property. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { countDuration, createHistogram, quantileOf } from "./histogram.ts";
@@ -21,7 +21,7 @@ describe("histogram", () => {
     );
   });
 
-  it("answers 0 without calls and never more than the longest", () => {
+  it("returns 0 without calls and never more than the maximum", () => {
     const histogram = createHistogram();
     expect(quantileOf(histogram, 0.99)).toBe(0);
     countDuration(histogram, 12.5);

@@ -1,4 +1,4 @@
-/** Tally: merges bins without losing a count and finds the fullest window. */
+/** Tally: merges bins without losing a count, and finds the peak window. */
 import { describe, expect, it } from "vitest";
 import {
   ATTEMPTS,
@@ -22,7 +22,7 @@ describe("tally", () => {
     expect(tally.lanes[QUEUE_MS]?.[0]).toBe(7);
   });
 
-  it("finds the fullest window, and the fullest once the trouble is over", () => {
+  it("finds the peak window, and the peak after the last phase", () => {
     const tally = createTally({ horizonMs: 10_000, windowMs: 100, triggerEndMs: 1000 });
     countArrivals(tally, 10, 50);
     countArrivals(tally, 90, 10);
@@ -34,7 +34,7 @@ describe("tally", () => {
     expect(tally.lanes[ATTEMPTS]?.[0]).toBe(60);
   });
 
-  it("counts why calls were lost", () => {
+  it("counts lost calls by reason", () => {
     const tally = createTally({ horizonMs: 1000, windowMs: 100 });
     countLost(tally, "budget", 5);
     countLost(tally, "budget", 9);

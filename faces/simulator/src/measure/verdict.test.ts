@@ -1,4 +1,4 @@
-/** Verdict: the numbers in the sentence are a reason for it, never against it. */
+/** Verdict: the numbers in the sentence always support it. */
 import { expect, test } from "vitest";
 import type { CallsDocument } from "../scenario/scenario-document.ts";
 import { scenarios } from "../scenario/scenarios.ts";
@@ -6,7 +6,7 @@ import { simulate } from "../simulate/simulate.ts";
 
 const classic = scenarios["metastable"] as CallsDocument;
 
-/** The classic with one more guard in front of its server. */
+/** The metastable scenario with one more guard. */
 function guarded(guard: object): CallsDocument {
   const [tier] = classic.tiers ?? [];
   return { ...classic, tiers: [{ ...tier, destination: { ...tier?.destination, ...guard } }] };
@@ -17,7 +17,7 @@ test.each([
   ["a retry budget", { retryBudget: {} }],
   ["a breaker", { breaker: {} }],
   ["adaptive concurrency", { concurrency: { algorithm: "AIMD", max: 200 } }],
-])("a sentence does not contradict its law: %s", (_, guard) => {
+])("the sentence does not contradict its numbers: %s", (_, guard) => {
   const { verdict } = simulate(guarded(guard), { seed: 1 });
   expect(verdict).toMatch(/^(?:never recovers|recovers )/u);
   expect(verdict).not.toMatch(verdict.startsWith("never") ? / < \d/u : / > \d/u);
@@ -25,7 +25,7 @@ test.each([
 
 const OPEN = { kind: "OPEN", ratePerSecond: 100 } as const;
 
-test("a call that is still under way is not called lost", () => {
+test("a call in progress is not lost", () => {
   const report = simulate({ clients: OPEN, tiers: [{ server: { latency: 100 } }] });
   expect([report.lost, report.unfinished > 0]).toEqual([0, true]);
   expect(report.verdict).toBe("1 attempts per call; 0 % of the calls lost");
@@ -36,7 +36,7 @@ test("a call that is still under way is not called lost", () => {
   );
 });
 
-test("no calls are no losses", () => {
+test("a run without calls has no losses", () => {
   const report = simulate({ clients: { kind: "OPEN", ratePerSecond: 0.001 }, horizonMs: 10 });
   expect(report.verdict).toBe("0 attempts per call; 0 % of the calls lost");
 });
@@ -45,18 +45,18 @@ test.each([
   [50_000, 60_000],
   [70_000, 1000],
   [50_000, 9000],
-])("a run of 60 s that ends too soon says so: trouble from %i ms for %i ms", (atMs, forMs) => {
+])("a run of 60 s is too short for a verdict: phase from %i ms for %i ms", (atMs, forMs) => {
   const phase = { kind: "OUTAGE", atMs, forMs } as const;
   const { verdict } = simulate({
     clients: OPEN,
-    // Back at once after the trouble, but nobody can see it yet.
+    // The server recovers at once, but the run is too short to show it.
     tiers: [{ destination: { policy: { maxAttempts: 1 } } }],
     timeline: [phase],
   });
-  expect(verdict).toMatch(/^the run ends too soon to tell; /u);
+  expect(verdict).toMatch(/^the run is too short for a verdict; /u);
 });
 
-test("a fleet that is done before the trouble ends does not count backwards", () => {
+test("a fleet that is done before the outage ends has no negative recovery time", () => {
   const { verdict } = simulate({
     clients: { kind: "CLOSED", count: 10, jobs: 1 },
     timeline: [{ kind: "OUTAGE", atMs: 5000, forMs: 1000 }],

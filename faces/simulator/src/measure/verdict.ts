@@ -20,7 +20,8 @@ export function verdictOf(scenario: CallsScenario, figures: Figures): string {
   // number of jobs run until all are done.
   const isShort =
     horizonMs - endMs < (recoveryMs === null && condition === "" ? MIN_OBSERVED_MS : 1);
-  if (isShort && !("jobs" in clients)) return `the run ends too soon to tell; ${lossesOf(figures)}`;
+  if (isShort && !("jobs" in clients))
+    return `the run is too short for a verdict; ${lossesOf(figures)}`;
   const because = condition === "" ? "" : `: ${condition}`;
   if (recoveryMs === null) return `never recovers${because}`;
   const after = recoveryMs === 0 ? "at once" : `${formatTenths(recoveryMs)} later`;
@@ -39,7 +40,7 @@ function lossesOf({ calls, lost, unfinished }: Figures): string {
 
 function fleetVerdict(endMs: number, figures: Figures): string {
   const { lost, calls, peakAfter, recoveryMs } = figures;
-  if (lost === calls) return `no call succeeds: every wait ends within the ${formatTenths(endMs)}`;
+  if (lost === calls) return `no call succeeds: all attempts end within ${formatTenths(endMs)}`;
   const peak = `at most ${formatInteger(peakAfter.count)} arrive within ${formatDuration(peakAfter.windowMs)}`;
   const done = recoveryMs
     ? `done ${formatTenths(recoveryMs)} after the outage`

@@ -1,9 +1,9 @@
-/** Draws: replay by seed and name, and fill their range evenly. */
+/** Draws: repeat for the same seed and name, and are uniform. */
 import { describe, expect, it } from "vitest";
 import { drawsOf, nextDraw } from "./draws.ts";
 
 describe("draws", () => {
-  it("replay by seed and name, and differ by either", () => {
+  it("repeat for the same seed and name, and differ for another seed or name", () => {
     const first = drawsOf(1, "a");
     const list = Array.from({ length: 5 }, () => first.next());
     const again = drawsOf(1, "a");
@@ -13,7 +13,7 @@ describe("draws", () => {
     expect(drawsOf(1, "a").fork("x").next()).toBe(drawsOf(1, "a").fork("x").next());
   });
 
-  it("fill [0, 1) evenly", () => {
+  it("are uniform in [0, 1)", () => {
     const { state } = drawsOf(3, "even");
     const bins = new Array<number>(20).fill(0);
     for (let i = 0; i < 100_000; i++) {

@@ -1,4 +1,7 @@
-/** Spans: each distribution has the mean and the quantiles it says, and refuses what is none. */
+/**
+ * Durations: each distribution has the stated mean and quantiles, and invalid documents are
+ * rejected.
+ */
 import { describe, expect, it } from "vitest";
 import { checkDuration } from "./check-duration.ts";
 import { drawsOf } from "./draws.ts";
@@ -9,15 +12,15 @@ const COUNT = 40_000;
 
 function sample(document: DurationDocument): number[] {
   const draws = drawsOf(5, "spans");
-  const span = durationSampler(document);
-  return Array.from({ length: COUNT }, () => span(draws));
+  const sampler = durationSampler(document);
+  return Array.from({ length: COUNT }, () => sampler(draws));
 }
 
 function share(values: readonly number[], below: number): number {
   return values.filter((value) => value < below).length / values.length;
 }
 
-describe("spans", () => {
+describe("durations", () => {
   it.each<[DurationDocument, number]>([
     [20, 20],
     [{ kind: "FIXED", ms: 20 }, 20],
@@ -25,14 +28,14 @@ describe("spans", () => {
     [{ kind: "EXPONENTIAL", meanMs: 20 }, 20],
     [{ kind: "NORMAL", meanMs: 20, sdMs: 2 }, 20],
     [{ kind: "LOGNORMAL", medianMs: 20, sigma: 0.5 }, 22.66],
-  ])("%j has the mean it says", (document, mean) => {
+  ])("%j has the stated mean", (document, mean) => {
     const values = sample(document);
     const measured = values.reduce((sum, value) => sum + value, 0) / COUNT;
     expect(Math.abs(measured / mean - 1)).toBeLessThan(0.02);
     expect(values.every((value) => value >= 0)).toBe(true);
   });
 
-  it("draws normals whose quantiles are those of the normal", () => {
+  it("draws normals with the quantiles of the normal distribution", () => {
     const { state } = drawsOf(6, "normal");
     const values = Array.from({ length: 5 * COUNT }, () => nextNormal(state));
     for (const [at, expected] of [
@@ -44,18 +47,18 @@ describe("spans", () => {
     ] as const) {
       expect(Math.abs(share(values, at) - expected)).toBeLessThan(0.004);
     }
-    // Tails: the ziggurat draws them apart.
+    // Tails: the ziggurat draws them separately.
     expect(Math.abs(share(values, -3.45) / 0.00028 - 1)).toBeLessThan(0.5);
     expect(Math.abs((1 - share(values, 3.0)) / 0.00135 - 1)).toBeLessThan(0.15);
   });
 
-  it("draws exponentials whose median is ln 2", () => {
+  it("draws exponentials with median ln 2", () => {
     expect(
       Math.abs(share(sample({ kind: "EXPONENTIAL", meanMs: 1 }), Math.LN2) - 0.5),
     ).toBeLessThan(0.007);
   });
 
-  it("says what is wrong with a span, quoting it", () => {
+  it("reports the problem of a duration and quotes the value", () => {
     expect(checkDuration(-1, "hop")[0]?.message).toBe(
       "hop must be a number from 0 to 86400000, got -1",
     );

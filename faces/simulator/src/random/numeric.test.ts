@@ -1,10 +1,10 @@
-/** Numeric: held against the host's own functions, to the accuracy that is stated. */
+/** Numeric: compared with the platform's functions, to the stated accuracy. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { exp, ln, power, root } from "./numeric.ts";
 
 describe("numeric", () => {
-  it("takes logarithms to within 4e-16 of the largest of 1 and the result", () => {
+  it("computes logarithms to within 4e-16 of the larger of 1 and the result", () => {
     fc.assert(
       fc.property(fc.double({ min: 1e-12, max: 1e9, noNaN: true }), (x) => {
         expect(Math.abs(ln(x) - Math.log(x))).toBeLessThanOrEqual(
@@ -15,7 +15,7 @@ describe("numeric", () => {
     );
   });
 
-  it("takes exponentials and roots to within 1e-14", () => {
+  it("computes exponentials and roots to within 1e-14", () => {
     fc.assert(
       fc.property(fc.double({ min: -50, max: 50, noNaN: true }), (x) => {
         expect(Math.abs(exp(x) / Math.exp(x) - 1)).toBeLessThanOrEqual(1e-14);

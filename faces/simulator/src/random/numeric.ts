@@ -4,7 +4,7 @@
  * them. Accuracy: within 4e-16 x max(1, |result|) for `ln`, 1e-14 relative for `exp` and `root`.
  */
 
-// biome-ignore lint/suspicious/noApproximativeNumericConstant: Math.LN2 is the engine's own choice of digits.
+// biome-ignore lint/suspicious/noApproximativeNumericConstant: engines may differ in Math.LN2.
 const LN_2 = 0.6931471805599453;
 /** Any two bounds around 1 with a ratio of 2 work. */
 const LOW = 0.7;

@@ -1,8 +1,8 @@
-/** Replay: the same outage under another policy, and what it makes of a bad log. */
+/** Replay: the same outage under another policy, and errors for a bad log. */
 import { describe, expect, it } from "vitest";
 import { replay } from "./replay.ts";
 
-/** 50 tasks that come each 100 ms; the destination is away from 1 s to 9 s. */
+/** 50 tasks, one every 100 ms; the destination is down from 1 s to 9 s. */
 function log(waitMs: number, attempts: number): string {
   const lines: string[] = [];
   for (let task = 0; task < 200; task++) {
@@ -35,7 +35,7 @@ function parsed(ndjson: string): { readonly taskId: string }[] {
 }
 
 describe("replay", () => {
-  it("shows what a longer policy would have saved of the same outage", () => {
+  it("shows how many tasks a longer policy would have saved", () => {
     const policy = {
       maxAttempts: 8,
       initialDelayMs: 500,
@@ -52,7 +52,7 @@ describe("replay", () => {
     expect(replay(log(200, 3), policy, { seed: 3 })).toEqual(result);
   });
 
-  it("counts the attempts of both sides over time, losing none", () => {
+  it("counts all attempts of both policies over time", () => {
     const { series, logged, replayed } = replay(log(200, 3), { maxAttempts: 6 });
     const sum = (counts: readonly number[]) => counts.reduce((all, one) => all + one, 0);
     expect([sum(series.logged), sum(series.replayed)]).toEqual([
@@ -64,7 +64,7 @@ describe("replay", () => {
     expect(replay("", {}).series).toEqual({ fromAt: 0, binMs: 1000, logged: [0], replayed: [0] });
   });
 
-  it("leaves successes as they were and counts attempts it had to guess", () => {
+  it("keeps successes and counts attempts with guessed outcomes", () => {
     const once = replay(log(200, 3), { maxAttempts: 1 });
     expect(once.replayed.attempts).toBe(200);
     const far = replay(log(200, 3), {
@@ -75,7 +75,7 @@ describe("replay", () => {
     expect(far.guessed).toBe(once.replayed.exhausted);
   });
 
-  it("reads what redrive export writes: a task a line, with its attempts", () => {
+  it("reads the format of redrive export: one task per line, with its attempts", () => {
     const attempts = parsed(log(200, 3)).reduce(
       (tasks, { taskId, ...attempt }) => tasks.set(taskId, [...(tasks.get(taskId) ?? []), attempt]),
       new Map<string, object[]>(),
@@ -87,7 +87,7 @@ describe("replay", () => {
     expect(replay(lines.join("\n"), policy)).toEqual(replay(log(200, 3), policy));
   });
 
-  it("takes of an exported task whether it has ended, may be repeated, and was asked to wait", () => {
+  it("reads from an exported task whether it has ended, is idempotent, and got a Retry-After", () => {
     const attempt = { attemptNumber: 1, startedAt: 1000, durationMs: 10, outcome: "status" };
     const line = (task: object, rest: object = {}) =>
       JSON.stringify({
@@ -103,11 +103,11 @@ describe("replay", () => {
       maxAttempts: 2,
       initialDelayMs: 0,
     });
-    // 20 s, and up to a tenth of it, after the first attempt.
+    // 20 s plus up to a tenth after the first attempt.
     expect(hinted.series.replayed.length).toBeGreaterThan(20);
   });
 
-  it("says which line it cannot read", () => {
+  it("names the line that it cannot read", () => {
     const bad = (change: object) =>
       JSON.stringify({ taskId: "a", attemptNumber: 1, startedAt: 5, durationMs: 1, ...change });
     expect(() => replay(`${bad({})}\n${bad({ durationMs: -3 })}`, {})).toThrow(
@@ -124,7 +124,7 @@ describe("replay", () => {
     expect(() => replay("5", {})).toThrow("line 1 must be an attempt with fields");
   });
 
-  it("takes an empty log", () => {
-    expect(replay("", {})).toMatchObject({ tasks: 0, troubleFromAt: null });
+  it("accepts an empty log", () => {
+    expect(replay("", {})).toMatchObject({ tasks: 0, failuresFromAt: null });
   });
 });

@@ -1,6 +1,6 @@
 /**
- * Scenario fields: the ranges of a scenario's parts and what binds them together, checked in the
- * manner of core's documents: unknown fields are refused with a guess, bad values are quoted.
+ * Check scenario: checks the fields of a scenario and the rules between them, as core checks its
+ * documents. Messages suggest a name for an unknown field and quote a bad value.
  */
 import {
   booleanRule,
@@ -25,7 +25,7 @@ import type { PhaseDocument, TierDocument } from "./scenario-document.ts";
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 
-/** Looked into apart. */
+/** Checked elsewhere. */
 const anyRule: Rule = () => undefined;
 const objectRule: Rule = (value) => (isObject(value) ? undefined : "an object");
 const shareRule = numberRule(0, 1, true);
@@ -120,7 +120,7 @@ export const QUEUE_FIELDS: Fields = {
 
 type Part = Readonly<Record<string, unknown>>;
 
-/** Everything wrong with a scenario; an empty list means it will be simulated. */
+/** Lists all problems of a scenario. `simulate` accepts a scenario without problems. */
 export function checkScenario(document: unknown): readonly FieldProblem[] {
   if (!isObject(document)) return checkFields(document, CALLS_FIELDS);
   if (document["world"] === "CONTENTION") {
@@ -195,14 +195,14 @@ function checkPhase(
   if (!isObject(phase)) return problems;
   problems.push(...missingFields(phase, ["kind", "atMs", "forMs"], prefix));
   if (problems.length > 0) return problems;
-  const refuse = (name: string, wanted: string) =>
+  const reject = (name: string, wanted: string) =>
     problems.push(fieldProblem(prefix + name, phase[name], `${prefix + name} must be ${wanted}`));
   const { kind, tier = tiers.length - 1, shard = 0 } = phase as Partial<PhaseDocument>;
   const { shards = 1 } = tiers[tier]?.server ?? {};
-  if (tier >= tiers.length) refuse("tier", `below ${tiers.length}`);
-  else if (shard >= shards) refuse("shard", `below ${shards}`);
+  if (tier >= tiers.length) reject("tier", `below ${tiers.length}`);
+  else if (shard >= shards) reject("shard", `below ${shards}`);
   if (kind === "SPIKE" && clients["kind"] === "CLOSED")
-    refuse("kind", "another for CLOSED clients");
+    reject("kind", "another kind for CLOSED clients");
   return problems;
 }
 

@@ -1,11 +1,11 @@
 /**
- * Ladder: the usual mitigations of a retry storm, switched on one by one over the same
- * trouble: two layers that both retry, and a server whose capacity drops to a fifth for 10 s.
+ * Ladder: scenarios that add the usual mitigations of a retry storm one by one. In each, two layers
+ * retry, and the capacity of the server drops to a fifth for 10 s.
  */
 import type { DestinationDocument, PolicyDocument } from "@redrive/core";
 import type { CallsDocument } from "./scenario-document.ts";
 
-/** What is on at a rung; every rung keeps what the ones before it switched on. */
+/** The mitigations of one rung. Each rung keeps those of the rungs before it. */
 interface Rung {
   readonly name: string;
   readonly description: string;
@@ -27,20 +27,20 @@ const RUNGS: readonly Rung[] = [
   {
     ...OFF,
     name: "ladder-1-jitter",
-    description: "Bounded retries with full jitter: spread, not fewer.",
+    description: "Full jitter: it spreads the retries but does not reduce them.",
     jitter: true,
   },
   {
     ...OFF,
     name: "ladder-2-budget",
-    description: "And a retry budget of 10 % at each layer.",
+    description: "Plus a retry budget of 10 % at each layer.",
     jitter: true,
     budget: true,
   },
   {
     ...OFF,
     name: "ladder-3-breaker",
-    description: "And a breaker at each layer.",
+    description: "Plus a breaker at each layer.",
     jitter: true,
     budget: true,
     breaker: true,
@@ -48,7 +48,7 @@ const RUNGS: readonly Rung[] = [
   {
     ...OFF,
     name: "ladder-4-concurrency",
-    description: "And an adaptive limit on calls in progress.",
+    description: "Plus an adaptive limit on calls in progress.",
     jitter: true,
     budget: true,
     breaker: true,
@@ -57,7 +57,7 @@ const RUNGS: readonly Rung[] = [
   {
     name: "ladder-5-one-layer",
     description:
-      "And only the outer layer retries: here the limits before it already leave the inner one nothing to retry.",
+      "And only the outer layer retries: the other limits already left the inner one nothing to retry.",
     jitter: true,
     budget: true,
     breaker: true,
@@ -67,7 +67,7 @@ const RUNGS: readonly Rung[] = [
   {
     ...OFF,
     name: "ladder-one-layer-alone",
-    description: "Only one layer retries, and nothing else is done.",
+    description: "Only one layer retries; no other mitigation.",
     oneLayer: true,
   },
 ];
@@ -98,7 +98,7 @@ function destinationOf(
   };
 }
 
-/** 150 calls a second at 250: quiet until the dip. */
+/** 150 calls per second at a capacity of 250: no problems before the capacity drops. */
 function scenarioOf(rung: Rung): CallsDocument {
   const inner = destinationOf(rung, rung.oneLayer ? 1 : 3, 1000);
   return {

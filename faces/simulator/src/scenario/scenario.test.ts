@@ -1,4 +1,4 @@
-/** Scenario: refuses bad documents in words that help. */
+/** Scenario: rejects bad documents with helpful messages. */
 import { DocumentError } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { simulate } from "../simulate/simulate.ts";
@@ -14,7 +14,7 @@ function firstMessage(document: unknown): string | undefined {
 }
 
 describe("scenario", () => {
-  it("refuses unknown fields with a guess, at any depth", () => {
+  it("rejects unknown fields with a suggestion, at any depth", () => {
     expect(firstMessage({ clients: OPEN, horizonMS: 5 })).toBe(
       'unknown field "horizonMS", did you mean "horizonMs"?',
     );
@@ -31,7 +31,7 @@ describe("scenario", () => {
     );
   });
 
-  it("quotes values that are out of bounds and names what is missing", () => {
+  it("quotes values out of range and names missing fields", () => {
     expect(firstMessage({ clients: { ...OPEN, ratePerSecond: 0 } })).toBe(
       "clients.ratePerSecond must be a number from 0.001 to 100000, got 0",
     );
@@ -56,7 +56,7 @@ describe("scenario", () => {
     expect(firstMessage(5)).toContain("the document must be an object");
   });
 
-  it("refuses trouble that would befall nobody", () => {
+  it("rejects phases that affect nothing", () => {
     const phase = { kind: "OUTAGE", atMs: 0, forMs: 5 };
     const sharded = {
       clients: OPEN,
@@ -71,7 +71,7 @@ describe("scenario", () => {
       timeline: [{ ...phase, kind: "SPIKE" }],
     };
     expect(firstMessage(closed)).toBe(
-      'timeline[0].kind must be another for CLOSED clients, got "SPIKE"',
+      'timeline[0].kind must be another kind for CLOSED clients, got "SPIKE"',
     );
   });
 
@@ -92,18 +92,18 @@ describe("scenario", () => {
         tiers: [{ destination: { breaker: {} }, breakerPerShard: true, server: { shards: 1000 } }],
       },
     ],
-  ])("is refused before it fills the machine: over %s", (what, document) => {
-    expect(() => simulate(document)).toThrow(`the scenario is too large: over ${what}`);
+  ])("is rejected before it uses up the memory: over %s", (what, document) => {
+    expect(() => simulate(document)).toThrow(`the scenario has over ${what}`);
   });
 
-  it("is thrown with all that is wrong", () => {
+  it("throws an error with all problems", () => {
     const run = () =>
       simulate({ clients: { kind: "OPEN", ratePerSecond: -1 }, horizonMs: 0 } as never);
     expect(run).toThrow(DocumentError);
     expect(run).toThrow("horizonMs must be");
   });
 
-  it("has guards off unless they are given, as the simulator's default", () => {
+  it("has no guards by default", () => {
     const { tiers } = resolveCalls({ clients: OPEN });
     expect(tiers).toHaveLength(1);
     expect(tiers[0]?.destination.retryBudget).toBeUndefined();

@@ -15,7 +15,7 @@ import type {
   TierDocument,
 } from "./scenario-document.ts";
 
-/** A scenario of calls with every default filled in. */
+/** A scenario of calls with all defaults filled in. */
 export interface CallsScenario {
   readonly world: "CALLS";
   readonly name: string;
@@ -35,7 +35,7 @@ export interface Tier {
   readonly server: ServerDocument;
 }
 
-/** Checks a scenario; throws `INVALID_ARGUMENT` with everything that is wrong. */
+/** Checks a scenario. Throws `INVALID_ARGUMENT` with all problems. */
 export function assertScenario(document: unknown): ScenarioDocument {
   const problems = checkScenario(document);
   if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
@@ -45,11 +45,17 @@ export function assertScenario(document: unknown): ScenarioDocument {
 export const DEFAULT_HORIZON_MS = 60_000;
 export const DEFAULT_WINDOW_MS = 100;
 
-/** Calls foreseen, and sets of guards (6 kB each): a slip must not fill the machine. */
+/**
+ * Limits on expected calls and on sets of guards (6 kB each), so a mistyped number does not use up
+ * the memory.
+ */
 const MAX_CALLS = 100_000_000;
 const MAX_GUARDS = 100_000;
 
-/** Fills in the defaults of a checked scenario of calls; throws `INVALID_ARGUMENT` if it is too large. */
+/**
+ * Fills in the defaults of a checked scenario of calls. Throws `INVALID_ARGUMENT` if it is too
+ * large.
+ */
 export function resolveCalls(document: CallsDocument): CallsScenario {
   const scenario = complete(document);
   const { clients, horizonMs, guards } = scenario;
@@ -66,7 +72,7 @@ export function resolveCalls(document: CallsDocument): CallsScenario {
   return scenario;
 }
 
-/** No guard of it has to be asked. */
+/** True if the tier has no guards. */
 export function isPlainTier({ destination }: Tier): boolean {
   const { retryBudget, breaker, concurrency, rate, retryAfterGate } = destination;
   return !retryBudget && !breaker && !concurrency && !rate && !retryAfterGate;

@@ -1,4 +1,4 @@
-/** Scenarios: the files that ship, each with its pinned trace. */
+/** Scenarios: the files of the package, each with a pinned trace hash. */
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { simulate, traceHash } from "../simulate/simulate.ts";
@@ -7,7 +7,7 @@ import { scenarios } from "./scenarios.ts";
 
 const FOLDER = new URL("../../scenarios/", import.meta.url);
 
-/** One fold over every event of seed 1. They change only with the engine or the scenario. */
+/** A hash over every event with seed 1. They change only with the engine or the scenario. */
 const HASHES: Readonly<Record<string, string>> = {
   failover: "6dd291fc",
   "failover-no-jitter": "aa8b5bdf",
@@ -36,14 +36,14 @@ const HASHES: Readonly<Record<string, string>> = {
 };
 
 describe("scenarios", () => {
-  it("are each a legal document under its own name", () => {
+  it("are valid documents, each under its name", () => {
     for (const [name, scenario] of Object.entries(scenarios)) {
       expect(checkScenario(scenario), name).toEqual([]);
       expect(scenario.name).toBe(name);
     }
   });
 
-  it("are the files of scenarios/, both ways", () => {
+  it("equal the files of scenarios/", () => {
     const files = readdirSync(FOLDER).map((file) => {
       const document: unknown = JSON.parse(readFileSync(new URL(file, FOLDER), "utf8"));
       return [file.replace(/\.json$/, ""), document];
@@ -51,17 +51,17 @@ describe("scenarios", () => {
     expect(Object.fromEntries(files)).toEqual(scenarios);
   });
 
-  it.each(Object.keys(HASHES))("%s leaves the same trace in every engine", (name) => {
+  it.each(Object.keys(HASHES))("%s has the same trace hash in every JavaScript engine", (name) => {
     const scenario = scenarios[name];
     if (scenario === undefined) throw new Error(`no scenario ${name}`);
     expect(traceHash(scenario, 1)).toBe(HASHES[name]);
   });
 
-  it("have a pinned trace each", () => {
+  it("each have a pinned trace hash", () => {
     expect(Object.keys(HASHES)).toEqual(Object.keys(scenarios));
   });
 
-  it("climb the ladder: only a budget ends the collapse, a breaker and a limit shorten it", () => {
+  it("of the ladder show that only a budget ends the collapse, and a breaker and a limit shorten it", () => {
     const recovery = (name: string) => {
       const scenario = scenarios[name];
       if (scenario === undefined) throw new Error(`no scenario ${name}`);

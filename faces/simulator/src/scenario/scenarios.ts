@@ -1,6 +1,6 @@
 /**
- * Scenarios that ship. Each is also a JSON file of its name in `scenarios/`, to copy and change; a
- * test holds the two equal. The mitigation ladder has a file of its own.
+ * Scenarios of the package. Each is also a JSON file in `scenarios/`, to copy and change; a test
+ * compares the two. The mitigation ladder is in `ladder.ts`.
  */
 import type { PolicyDocument } from "@redrive/core";
 import { ladder } from "./ladder.ts";
@@ -68,29 +68,30 @@ function open(name: string, description: string, queueMs?: number): CallsDocumen
 const failovers: readonly CallsDocument[] = [
   fleet(
     "failover",
-    "10,000 clients with one job each; the database is away for 8 s. Full jitter.",
+    "10,000 clients with one job each; the database is down for 8 s. Full jitter.",
     {},
   ),
   fleet(
     "failover-no-jitter",
-    "The same without jitter: all clients arrive at one instant, four times over.",
+    "The same without jitter: all clients arrive at one instant, four times.",
     { jitterType: "NONE" },
   ),
-  fleet("failover-decorrelated", "The same with decorrelated jitter: a quarter gives up.", {
-    jitterType: "DECORRELATED",
-  }),
-  open(
-    "open-unbounded",
-    "Open traffic whose deferred retries come back to a queue without bound and tip it over.",
+  fleet(
+    "failover-decorrelated",
+    "The same with decorrelated jitter: a quarter of the clients give up.",
+    {
+      jitterType: "DECORRELATED",
+    },
   ),
+  open("open-unbounded", "Open traffic whose delayed retries overload a queue without a bound."),
   open(
     "open-bounded",
-    "The same with a queue of half a second: refusing early saves nearly all.",
+    "The same with a queue of half a second: early refusals save nearly all calls.",
     500,
   ),
   {
     name: "failover-warm-up",
-    description: "A failover that loses the queue and comes back cold: capacity returns over 10 s.",
+    description: "A failover that loses the queue; afterwards the capacity returns over 10 s.",
     clients: { kind: "OPEN", count: 20, ratePerSecond: 150 },
     tiers: [
       {
@@ -114,7 +115,7 @@ const degradations: readonly CallsDocument[] = [
   {
     name: "metastable",
     description:
-      "Capacity drops to a fifth for 10 s. It comes back, but four attempts a call keep it busy with work nobody waits for.",
+      "Capacity drops to a fifth for 10 s. It comes back, but four attempts per call keep it busy with abandoned work.",
     clients: { kind: "OPEN", count: 20, ratePerSecond: 700 },
     tiers: [
       {
@@ -135,7 +136,7 @@ const degradations: readonly CallsDocument[] = [
   },
   {
     name: "brownout",
-    description: "A third of the answers is an error for 20 s: a small budget is enough.",
+    description: "A third of the responses are errors for 20 s: a small budget is enough.",
     clients: { kind: "OPEN", count: 10, ratePerSecond: 100 },
     tiers: [
       {
@@ -148,7 +149,7 @@ const degradations: readonly CallsDocument[] = [
   {
     name: "rate-limited",
     description:
-      "Half more load than the server takes for 20 s: it answers 429 and asks for 2 s (Retry-After).",
+      "50 % more load than the server accepts for 20 s: it responds with 429 and a Retry-After of 2 s.",
     clients: { kind: "OPEN", count: 20, ratePerSecond: 100 },
     tiers: [
       {
@@ -170,7 +171,7 @@ const degradations: readonly CallsDocument[] = [
   {
     name: "slow-dependency",
     description:
-      "Answers take twenty times as long for 15 s: timeouts and an adaptive concurrency limit.",
+      "Responses take twenty times as long for 15 s: timeouts and an adaptive concurrency limit.",
     clients: { kind: "OPEN", ratePerSecond: 200 },
     tiers: [
       {
@@ -191,8 +192,7 @@ const degradations: readonly CallsDocument[] = [
   },
   {
     name: "load-spike",
-    description:
-      "Three times the load for 5 s against a bounded queue that hints with Retry-After.",
+    description: "Three times the load for 5 s against a bounded queue that sends Retry-After.",
     clients: { kind: "OPEN", count: 10, ratePerSecond: 100 },
     tiers: [
       {
@@ -209,7 +209,8 @@ const degradations: readonly CallsDocument[] = [
   },
   {
     name: "one-shard-down",
-    description: "One shard of three is down; a breaker per shard keeps the other two.",
+    description:
+      "One shard of three is down; with a breaker per shard the other two still get calls.",
     clients: { kind: "OPEN", count: 20, ratePerSecond: 280 },
     tiers: [
       {
@@ -222,7 +223,7 @@ const degradations: readonly CallsDocument[] = [
   },
   {
     name: "hedged-reads",
-    description: "A long tail cut by a second copy at p95, within a budget.",
+    description: "Hedging at p95 within a budget cuts a long tail.",
     clients: { kind: "OPEN", ratePerSecond: 200 },
     tiers: [
       {
@@ -248,7 +249,7 @@ const otherWorlds: readonly (ContentionDocument | QueueDocument)[] = [
   {
     world: "QUEUE",
     name: "queue-visibility",
-    description: "A visibility timeout shorter than the slowest work hands messages out twice.",
+    description: "A visibility timeout shorter than the slowest work delivers messages twice.",
     ratePerSecond: 20,
     workers: 16,
     work: { kind: "LOGNORMAL", medianMs: 200, sigma: 1 },
@@ -258,8 +259,7 @@ const otherWorlds: readonly (ContentionDocument | QueueDocument)[] = [
   {
     world: "QUEUE",
     name: "queue-commit",
-    description:
-      "Work is committed every 5 s; a worker that crashes repeats what it had not committed.",
+    description: "Work is committed every 5 s; after a crash, uncommitted work is repeated.",
     ratePerSecond: 20,
     work: { kind: "EXPONENTIAL", meanMs: 50 },
     commitMs: 5000,
@@ -269,7 +269,7 @@ const otherWorlds: readonly (ContentionDocument | QueueDocument)[] = [
   {
     world: "QUEUE",
     name: "queue-poison",
-    description: "One message in fifty can never succeed: after five receives it is set aside.",
+    description: "One message in fifty can never succeed: after five receives it is a dead letter.",
     ratePerSecond: 20,
     work: { kind: "EXPONENTIAL", meanMs: 50 },
     poisonShare: 0.02,
@@ -278,7 +278,7 @@ const otherWorlds: readonly (ContentionDocument | QueueDocument)[] = [
   },
 ];
 
-/** By name. */
+/** All scenarios by name. */
 export const scenarios: Readonly<Record<string, ScenarioDocument>> = Object.fromEntries(
   [...failovers, ...degradations, ...ladder, ...otherWorlds].map((one) => [one.name, one]),
 );

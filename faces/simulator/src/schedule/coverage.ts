@@ -1,7 +1,7 @@
 /**
- * Coverage: the chance that a policy outlasts an outage, that is, still has an attempt left when it
- * is over. No other figure tells as early whether retrying is worth anything, and no curve shows
- * it: full jitter over seven retries covers 8 s in a quarter of the cases, plain exponential always.
+ * Coverage: the probability that a policy outlasts an outage, that is, has an attempt left when the
+ * outage is over. It shows whether retries are worth anything, and no curve shows it: with seven
+ * retries, full jitter covers 8 s in a quarter of the cases, plain exponential always.
  */
 
 import type { PresetName } from "@redrive/core";
@@ -10,14 +10,17 @@ import { type Draws, drawsOf, nextDraw } from "../random/draws.ts";
 import { policyOf } from "./policy-of.ts";
 import { nextWait, type Waits, waitsOf } from "./waits.ts";
 
-/** Calls that are tried unless told otherwise: good for +-0.7 points. */
+/** The default number of simulated calls. Its error is +-0.7 percentage points. */
 export const COVERAGE_SAMPLES = 20_000;
 
 export interface CoverageOptions {
-  /** Calls that are tried. 1 to 10 000 000. Default: `COVERAGE_SAMPLES`, 20 000. */
+  /** Number of simulated calls. 1 to 10 000 000. Default: `COVERAGE_SAMPLES`, 20 000. */
   readonly samples?: number;
   readonly seed?: number | string;
-  /** How long a failing attempt takes, on top of the waits. 0 to 600 000 ms. Default: 0, it fails at once. */
+  /**
+   * How long a failing attempt takes, in addition to the waits. 0 to 600 000 ms. Default: 0, it
+   * fails at once.
+   */
   readonly attemptMs?: number;
 }
 
@@ -31,7 +34,7 @@ export function coverage(
   return coverageOf(policyOf(policy), outageMs, options);
 }
 
-/** As `coverage`, for a policy that is already resolved. */
+/** As `coverage`, for a resolved policy. */
 export function coverageOf(
   policy: Policy,
   outageMs: number,
@@ -42,8 +45,8 @@ export function coverageOf(
   assertRange("samples", samples, 1, 10_000_000);
   const waits = waitsOf(policy);
   const draws = drawsOf(seed, "coverage");
-  // Nothing is left to chance: one call tells all.
-  const runs = waits.kernel.draws ? samples : 1;
+  // Without randomness one call is enough.
+  const runs = waits.compiled.draws ? samples : 1;
   let covered = 0;
   for (let run = 0; run < runs; run++) if (outlasts(waits, draws, outageMs, attemptMs)) covered++;
   return covered / runs;
@@ -54,7 +57,7 @@ function outlasts(waits: Waits, { state }: Draws, outageMs: number, attemptMs: n
   let previousMs = 0;
   for (let attempt = 1; elapsedMs < outageMs; attempt++) {
     elapsedMs += attemptMs;
-    const draw = waits.kernel.draws ? nextDraw(state) : 0;
+    const draw = waits.compiled.draws ? nextDraw(state) : 0;
     const waitMs = nextWait(waits, attempt, elapsedMs, previousMs, draw);
     if (waitMs < 0) return false;
     previousMs = waitMs;
@@ -63,10 +66,10 @@ function outlasts(waits: Waits, { state }: Draws, outageMs: number, attemptMs: n
   return true;
 }
 
-/** Calls that are tried to find the attempts needed. */
+/** Number of simulated calls to find the attempts needed. */
 const SEARCH_SAMPLES = 2000;
 
-/** The attempts with which a share of the calls outlasts an outage; at most the policy's own. */
+/** The attempts with which a share of the calls outlasts an outage; at most those of the policy. */
 export function attemptsToOutlast(policy: Policy, outageMs: number, share: number): number {
   const waits = waitsOf(policy);
   const { state } = drawsOf(1, "coverage");
@@ -82,7 +85,7 @@ function attemptsOf(waits: Waits, state: Int32Array, outageMs: number): number {
   let previousMs = 0;
   let attempt = 1;
   for (; elapsedMs < outageMs; attempt++) {
-    const draw = waits.kernel.draws ? nextDraw(state) : 0;
+    const draw = waits.compiled.draws ? nextDraw(state) : 0;
     const waitMs = nextWait(waits, attempt, elapsedMs, previousMs, draw);
     if (waitMs < 0) return attempt;
     previousMs = waitMs;

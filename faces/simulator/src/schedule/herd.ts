@@ -1,7 +1,7 @@
 /**
- * Herd: the picture of many clients that fail at one instant and whose every attempt fails: when do
- * their retries arrive? No server, no queue, only arrivals counted in windows; peaks mean nothing
- * without the width of the window, so it is always told.
+ * Herd: many clients fail at one instant, and all their attempts fail. Counts when their retries
+ * arrive, per window, without a server or a queue. A peak depends on the width of the window, so
+ * the result always includes it.
  */
 import { assertRange, type PolicyDocument, type PresetName } from "@redrive/core";
 import { drawsOf, nextDraw } from "../random/draws.ts";
@@ -11,7 +11,10 @@ import { nextWait, type Waits, waitsOf } from "./waits.ts";
 export interface HerdOptions {
   /** 1 to 2 000 000. Default: 10 000. */
   readonly clients?: number;
-  /** Width of the window in which arrivals are counted. 1 to 86 400 000 ms. Default: a tenth of the first ceiling. */
+  /**
+   * Width of the window for counting arrivals. 1 to 86 400 000 ms. Default: a tenth of the first
+   * ceiling.
+   */
   readonly windowMs?: number;
   readonly seed?: number | string;
 }
@@ -19,24 +22,26 @@ export interface HerdOptions {
 export interface Herd {
   readonly clients: number;
   readonly windowMs: number;
-  /** Retries in all; the first calls, all at 0, are not among them. */
+  /** Total number of retries, without the first calls, which all start at 0. */
   readonly retries: number;
-  /** The fullest window: how many arrive, as share of the clients, and when it begins. */
+  /**
+   * The window with the most arrivals: their number, as a share of the clients, and when it begins.
+   */
   readonly peak: { readonly count: number; readonly share: number; readonly atMs: number };
   /** When the last retry arrives. */
   readonly lastAtMs: number;
-  /** Arrivals by window; at most 4096 of them, then the rest of the windows is left out. */
+  /** Arrivals per window, for at most the first 4096 windows. */
   readonly arrivals: Float64Array;
 }
 
-/** Windows that are told one by one. */
+/** Windows in the result. */
 const MAX_WINDOWS = 4096;
 
 export function herd(policy: PolicyDocument | PresetName, options: HerdOptions = {}): Herd {
   const { clients = 10_000, seed = 1 } = options;
   assertRange("clients", clients, 1, 2_000_000);
   const waits = waitsOf(policyOf(policy));
-  const firstMs = waits.kernel.ceilingMs(1);
+  const firstMs = waits.compiled.ceilingMs(1);
   const { windowMs = Math.max(1, Math.floor(firstMs / 10)) } = options;
   assertRange("windowMs", windowMs, 1, 86_400_000);
   return countRetries(waits, clients, windowMs, drawsOf(seed, "jitter").state);
@@ -50,8 +55,8 @@ function countRetries(waits: Waits, clients: number, windowMs: number, state: In
     retries: 0,
     lastAtMs: 0,
   };
-  // Where nothing is left to chance all do as the first does.
-  const followed = waits.kernel.draws ? clients : 1;
+  // Without randomness all clients behave as the first one.
+  const followed = waits.compiled.draws ? clients : 1;
   for (let client = 0; client < followed; client++) followClient(waits, state, counts);
   if (followed < clients) multiply(counts, clients);
   const { dense, retries, lastAtMs } = counts;
@@ -67,7 +72,7 @@ function countRetries(waits: Waits, clients: number, windowMs: number, state: In
   };
 }
 
-/** Arrivals by window: the first 4096 in an array, the rest in a map. */
+/** Arrivals per window: the first 4096 windows in an array, the rest in a map. */
 interface Counts {
   readonly windowMs: number;
   readonly dense: Float64Array;
@@ -80,7 +85,7 @@ function followClient(waits: Waits, state: Int32Array, counts: Counts): void {
   let atMs = 0;
   let previousMs = 0;
   for (let attempt = 1; ; attempt++) {
-    const draw = waits.kernel.draws ? nextDraw(state) : 0;
+    const draw = waits.compiled.draws ? nextDraw(state) : 0;
     const waitMs = nextWait(waits, attempt, atMs, previousMs, draw);
     if (waitMs < 0) return;
     previousMs = waitMs;

@@ -1,6 +1,6 @@
 /**
- * Resolve policy: a document or the name of a preset, completed by core. Apart from `scenario.ts`, so
- * that a page which draws one curve does not load the worlds.
+ * Policy of: resolves a policy document or the name of a preset. Separate from `scenario.ts`, so a
+ * page that draws one curve does not load the worlds.
  */
 import {
   type Policy,

@@ -1,4 +1,4 @@
-/** Policy testing: any legal policy document, for properties. */
+/** Policy testing: generates any valid policy document for property tests. */
 import type { PolicyDocument } from "@redrive/core";
 import fc from "fast-check";
 

@@ -1,4 +1,4 @@
-/** Schedule, coverage and herd: what one policy does to one call, many calls, a herd. */
+/** Schedule, coverage and herd: one policy for one call, many calls, and many clients. */
 import { compiledPolicyOf, presets, resolvePolicy, seededRandom } from "@redrive/core";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -8,13 +8,13 @@ import { anyPolicy } from "./policy.testing.ts";
 import { schedule } from "./schedule.ts";
 
 describe("schedule", () => {
-  it("is core's kernel on the call's stream, wait by wait", () => {
+  it("equals core's compiled policy on the call's stream, wait by wait", () => {
     const policy = { maxAttempts: 6, initialDelayMs: 100 };
     const { waits, sumMs, endedBy } = schedule(policy, { seed: 9, callId: "a" });
     const random = seededRandom(9).fork("a");
-    const kernel = compiledPolicyOf(resolvePolicy(policy));
+    const compiled = compiledPolicyOf(resolvePolicy(policy));
     expect(waits.map((wait) => wait.delayMs)).toEqual(
-      [1, 2, 3, 4, 5].map((n) => kernel.delayMs(n, 0, random.next())),
+      [1, 2, 3, 4, 5].map((n) => compiled.delayMs(n, 0, random.next())),
     );
     expect(waits.map((wait) => wait.ceilingMs)).toEqual([100, 200, 400, 800, 1600]);
     expect([waits.at(-1)?.sumMs, endedBy]).toEqual([sumMs, "attempts"]);
@@ -34,7 +34,7 @@ describe("schedule", () => {
     );
   });
 
-  it("never comes earlier than a hint asks, and spreads what comes after", () => {
+  it("never retries earlier than a hint asks, and adds jitter", () => {
     fc.assert(
       fc.property(
         anyPolicy,
@@ -57,7 +57,7 @@ describe("schedule", () => {
     );
   });
 
-  it("ends at once where the hint lies beyond the budget", () => {
+  it("ends at once if the hint exceeds the budget", () => {
     const policy = { totalBudgetMs: 8000 };
     expect(schedule(policy, { retryAfterMs: 9000 })).toEqual({
       waits: [],
@@ -67,27 +67,28 @@ describe("schedule", () => {
     });
   });
 
-  it("takes presets by name", () => {
+  it("accepts presets by name", () => {
     expect(schedule("interactive").attempts).toBe(presets.interactive.maxAttempts);
   });
 });
 
 describe("coverage", () => {
-  it("falls as the outage grows, but for chance", () => {
-    // Both are samples, of different draws: five standard errors of their difference.
+  it("falls as the outage grows, except for sampling errors", () => {
+    // Both are samples with different draws, so the tolerance is five standard errors of their
+    // difference.
     const samples = 2000;
-    const chance = 5 * Math.sqrt(0.5 / samples);
+    const tolerance = 5 * Math.sqrt(0.5 / samples);
     fc.assert(
       fc.property(anyPolicy, fc.nat({ max: 20_000 }), fc.nat({ max: 20_000 }), (policy, a, b) => {
         const options = { samples, seed: 1 };
         const short = coverage(policy, Math.min(a, b), options);
         const long = coverage(policy, Math.max(a, b), options);
-        expect(long).toBeLessThanOrEqual(short + chance);
+        expect(long).toBeLessThanOrEqual(short + tolerance);
       }),
     );
   });
 
-  it("counts what the total budget cuts off", () => {
+  it("includes the effect of the total budget", () => {
     const policy = {
       maxAttempts: 10,
       initialDelayMs: 1000,
@@ -114,7 +115,7 @@ describe("herd", () => {
     expect(peak.share).toBe(peak.count / clients);
   });
 
-  it("without jitter is one client, as many times", () => {
+  it("without jitter multiplies the retries of one client", () => {
     fc.assert(
       fc.property(anyPolicy, fc.integer({ min: 2, max: 999 }), (policy, clients) => {
         const plain = { ...policy, jitterType: "NONE" } as const;
@@ -127,7 +128,7 @@ describe("herd", () => {
     );
   });
 
-  it("finds a comb beyond the windows it shows", () => {
+  it("finds a peak beyond the windows in the result", () => {
     const comb = herd(
       { delaysMs: [5_000_000], jitterType: "NONE", totalBudgetMs: 10_000_000 },
       { clients: 10, windowMs: 1 },

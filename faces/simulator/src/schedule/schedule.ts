@@ -1,6 +1,6 @@
 /**
- * Schedule: the waits of one call whose every attempt fails at once, attempt by attempt: what the
- * policy allows (ceiling and range) and what chance makes of it under one seed.
+ * Schedule: the waits of one call whose attempts all fail at once. For each attempt it gives the
+ * ceiling and range that the policy allows, and the wait drawn with one seed.
  */
 import {
   assertRange,
@@ -20,9 +20,9 @@ import { policyOf } from "./policy-of.ts";
 export interface ScheduleOptions {
   /** Default: 1. */
   readonly seed?: number | string;
-  /** The call's own stream, as the faces fork it; left out: the seed's. */
+  /** The call's own random stream, as the faces fork it. Default: the stream of the seed. */
   readonly callId?: string;
-  /** Every answer asks to be left alone this long (Retry-After). 0 to 365 days. Default: 0, none does. */
+  /** The Retry-After of every response. 0 to 365 days. Default: 0, no Retry-After. */
   readonly retryAfterMs?: number;
 }
 
@@ -31,11 +31,11 @@ export interface ScheduledWait {
   /** The attempt that failed, from 1. */
   readonly attempt: number;
   readonly ceilingMs: number;
-  /** Chance picks from here to there. */
+  /** The range from which the wait is drawn. */
   readonly lowMs: number;
   readonly highMs: number;
   readonly delayMs: number;
-  /** All waits up to and including this one: when the next attempt starts. */
+  /** The sum of all waits up to and including this one, which is when the next attempt starts. */
   readonly sumMs: number;
 }
 
@@ -43,7 +43,10 @@ export interface Schedule {
   readonly waits: readonly ScheduledWait[];
   readonly sumMs: number;
   readonly attempts: number;
-  /** Why it ends: no attempts are left, the total budget is spent, or the hint lies beyond it. */
+  /**
+   * Why the schedule ends: no attempts are left, the total budget is used up, or the hint exceeds
+   * it.
+   */
   readonly endedBy: "attempts" | "budget" | "retry-after";
 }
 
@@ -54,7 +57,7 @@ export function schedule(
   options: ScheduleOptions = {},
 ): Schedule {
   const resolved = policyOf(policy);
-  const kernel = compiledPolicyOf(resolved);
+  const compiled = compiledPolicyOf(resolved);
   const { seed = 1, callId, retryAfterMs = 0 } = options;
   assertRange("retryAfterMs", retryAfterMs, 0, 31_536_000_000);
   const random = callId === undefined ? seededRandom(seed) : seededRandom(seed).fork(callId);
@@ -63,15 +66,15 @@ export function schedule(
   let sumMs = 0;
   let previousMs = 0;
   for (let attempt = 1; attempt < resolved.maxAttempts; attempt++) {
-    const draw = kernel.draws ? random.next() : 0;
-    const delayMs = kernel.next(attempt, sumMs, previousMs, draw);
+    const draw = compiled.draws ? random.next() : 0;
+    const delayMs = compiled.next(attempt, sumMs, previousMs, draw);
     if (delayMs < 0) return { waits, sumMs, attempts: attempt, endedBy: "budget" };
     sumMs += delayMs;
     waits.push({
       attempt,
-      ceilingMs: kernel.ceilingMs(attempt),
-      lowMs: kernel.delayMs(attempt, previousMs, 0),
-      highMs: kernel.delayMs(attempt, previousMs, LAST_DRAW),
+      ceilingMs: compiled.ceilingMs(attempt),
+      lowMs: compiled.delayMs(attempt, previousMs, 0),
+      highMs: compiled.delayMs(attempt, previousMs, LAST_DRAW),
       delayMs,
       sumMs,
     });
@@ -80,9 +83,9 @@ export function schedule(
   return { waits, sumMs, attempts: resolved.maxAttempts, endedBy: "attempts" };
 }
 
-/** As `schedule`, asking `decide` itself, because the kernel knows no hints. */
+/** As `schedule`, but with `decide`, because the compiled policy does not support hints. */
 function hintedSchedule(policy: Policy, random: Random, retryAfterMs: number): Schedule {
-  // Ranges are told without regard to the budget, as they are without a hint.
+  // Ranges ignore the total budget, as they do without a hint.
   const patient = { ...policy, totalBudgetMs: MAX_BUDGET_MS };
   const waits: ScheduledWait[] = [];
   let sumMs = 0;
@@ -106,7 +109,10 @@ function hintedSchedule(policy: Policy, random: Random, retryAfterMs: number): S
 
 const MAX_BUDGET_MS = 365 * 86_400_000;
 
-/** What follows a refusal with a hint; worth repeating whatever the policy lists. */
+/**
+ * The decision after a refusal with a hint. The refusal counts as transient, whatever statuses the
+ * policy lists.
+ */
 function afterHint(
   policy: Policy,
   history: CallHistory,

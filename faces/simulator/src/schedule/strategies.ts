@@ -1,6 +1,6 @@
 /**
- * Strategies: one curve in several ways, to be put side by side. `none` and `full` vary its jitter,
- * `linear` and `fixed` its growth; `immediate` does not wait at all.
+ * Strategies: variants of one curve for comparison. Some names, such as `none` and `full`, change
+ * its jitter; `linear` and `fixed` change its growth; `immediate` does not wait at all.
  */
 import {
   type BackoffKind,
@@ -18,7 +18,7 @@ const JITTERS: Readonly<Record<string, JitterType>> = {
 
 const BACKOFFS: Readonly<Record<string, BackoffKind>> = { linear: "LINEAR", fixed: "FIXED" };
 
-/** Three retries at once: what a loop without a wait does. */
+/** Three retries without a wait, as in a simple loop. */
 const IMMEDIATE: PolicyDocument = {
   maxAttempts: 4,
   backoff: "FIXED",
@@ -32,17 +32,17 @@ export const strategyNames: readonly string[] = [
   "immediate",
 ];
 
-/** More than this on one scale is a wall of charts. */
+/** More charts than this are hard to compare. */
 export const MAX_STRATEGIES = 6;
 
-/** Throws unless so many can stand side by side; `where` says who named them. */
+/** Throws if the number of strategies is out of range; `where` names the option. */
 export function assertStrategyCount(where: string, count: number): void {
   if (count >= 1 && count <= MAX_STRATEGIES) return;
   const text = `${where} must name 1 to ${MAX_STRATEGIES} strategies, got ${count}`;
   throw new RedriveError("INVALID_ARGUMENT", text);
 }
 
-/** The curve in the way that the word says; undefined for a word that names no strategy. */
+/** The curve as the named strategy changes it; undefined for an unknown name. */
 export function strategyDocument(name: string, curve: PolicyDocument): PolicyDocument | undefined {
   if (name === "immediate") return IMMEDIATE;
   const jitterType = Object.hasOwn(JITTERS, name) ? JITTERS[name] : undefined;

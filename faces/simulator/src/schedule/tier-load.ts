@@ -1,10 +1,11 @@
-/** Tier load: how many calls reach the last of several layers that all retry, exactly. */
+/** Tier load: the exact number of calls that reach the last of several layers that all retry. */
 import { power } from "../random/numeric.ts";
 
 /**
- * Calls at the last tier per call of a client, if the last tier fails a share of them by chance and
- * no layer has a budget. `attempts` is outermost first. Each layer sees its callee fail only when all
- * of that one's attempts have failed, so layers further out retry ever less, unless all fail.
+ * Calls at the last tier per call of a client, if the last tier fails a share of them at random and
+ * no layer has a budget. `attempts` lists the outermost layer first. A layer sees a failure only
+ * after all attempts of the next layer have failed, so outer layers retry less, unless every call
+ * fails.
  */
 export function tierLoad(attempts: readonly number[], failureRate: number): number {
   let load = 1;

@@ -7,7 +7,7 @@
 import { type CompiledPolicy, compiledPolicyOf, type Policy, STOP_BUDGET } from "@redrive/core";
 
 export interface Waits {
-  readonly kernel: CompiledPolicy;
+  readonly compiled: CompiledPolicy;
   /** The range of the wait after attempt n; empty for DECORRELATED. */
   readonly low: Float64Array;
   readonly high: Float64Array;
@@ -19,21 +19,21 @@ export interface Waits {
 const LAST_DRAW = 1 - 2 ** -53;
 
 export function waitsOf(policy: Policy): Waits {
-  const kernel = compiledPolicyOf(policy);
+  const compiled = compiledPolicyOf(policy);
   const size = policy.jitterType === "DECORRELATED" ? 0 : policy.maxAttempts;
   const low = new Float64Array(size).fill(UNKNOWN);
   const high = new Float64Array(size);
-  const maxMs = size > 1 ? maxWait(policy, kernel) : 0;
-  return { kernel, low, high, freeMs: policy.totalBudgetMs - policy.minCallMs - maxMs };
+  const maxMs = size > 1 ? maxWait(policy, compiled) : 0;
+  return { compiled, low, high, freeMs: policy.totalBudgetMs - policy.minCallMs - maxMs };
 }
 
 /**
  * The ceilings of a curve never fall, so the last wait is the longest. In a list any wait may be.
  */
-function maxWait({ delaysMs, maxAttempts }: Policy, kernel: CompiledPolicy): number {
-  if (delaysMs === undefined) return kernel.delayMs(maxAttempts - 1, 0, LAST_DRAW);
+function maxWait({ delaysMs, maxAttempts }: Policy, compiled: CompiledPolicy): number {
+  if (delaysMs === undefined) return compiled.delayMs(maxAttempts - 1, 0, LAST_DRAW);
   return delaysMs.reduce(
-    (max, _, index) => Math.max(max, kernel.delayMs(index + 1, 0, LAST_DRAW)),
+    (max, _, index) => Math.max(max, compiled.delayMs(index + 1, 0, LAST_DRAW)),
     0,
   );
 }
@@ -41,9 +41,9 @@ function maxWait({ delaysMs, maxAttempts }: Policy, kernel: CompiledPolicy): num
 /** The range has not been computed yet. */
 const UNKNOWN = -1;
 
-function computeRange({ kernel, low, high }: Waits, attempt: number): number {
-  low[attempt] = kernel.delayMs(attempt, 0, 0);
-  high[attempt] = kernel.delayMs(attempt, 0, LAST_DRAW);
+function computeRange({ compiled, low, high }: Waits, attempt: number): number {
+  low[attempt] = compiled.delayMs(attempt, 0, 0);
+  high[attempt] = compiled.delayMs(attempt, 0, LAST_DRAW);
   return low[attempt] as number;
 }
 
@@ -58,9 +58,9 @@ export function nextWait(
   previousMs: number,
   draw: number,
 ): number {
-  const { kernel, low, high, freeMs } = waits;
+  const { compiled, low, high, freeMs } = waits;
   if (attempt >= low.length || elapsedMs > freeMs) {
-    return kernel.next(attempt, elapsedMs, previousMs, draw);
+    return compiled.next(attempt, elapsedMs, previousMs, draw);
   }
   const known = low[attempt] as number;
   const from = known === UNKNOWN ? computeRange(waits, attempt) : known;

@@ -1,6 +1,11 @@
-/** Base64url (RFC 4648, section 5) of a text in UTF-8, with what browsers and Node both have. */
+/**
+ * Base64url (RFC 4648, section 5) of a UTF-8 text, with functions that browsers and Node both have.
+ */
 
-/** What every host of the simulator has, though its types are those of no host. */
+/**
+ * Globals that exist on every platform. The package's types assume no platform, so they are
+ * declared here.
+ */
 interface Globals {
   btoa(binary: string): string;
   atob(encoded: string): string;
@@ -20,7 +25,7 @@ export function toBase64Url(text: string): string {
   return globals.btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
-/** Throws for a text that is none. */
+/** Throws if the text is not base64url of UTF-8. */
 export function fromBase64Url(encoded: string): string {
   const binary = globals.atob(encoded.replaceAll("-", "+").replaceAll("_", "/"));
   const bytes = Uint8Array.from(binary, (character) => character.charCodeAt(0));

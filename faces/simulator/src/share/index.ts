@@ -1,4 +1,6 @@
-/** The surface of `@redrive/simulator/share`: a run of the simulator as a link, and back. */
+/**
+ * The public API of `@redrive/simulator/share`: converts a run of the simulator to a link and back.
+ */
 export {
   type Decoded,
   decodeRun,

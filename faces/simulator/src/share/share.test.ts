@@ -1,4 +1,4 @@
-/** Links: what is put into one comes out of it, whatever it is; anything else is a problem. */
+/** Links: decoding returns the encoded run, and any other text gives a problem. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { decodeRun, encodeRun, linkTo, type SharedRun } from "./share.ts";
@@ -39,10 +39,10 @@ const anyRun = fc.oneof(
 ) as fc.Arbitrary<SharedRun>;
 
 describe("a link", () => {
-  test("gives back what was put into it", () => {
+  test("decodes to the run that was encoded", () => {
     fc.assert(
       fc.property(anyRun, (run) => {
-        // Through JSON first: it is what a link can hold (-0, for one, becomes 0).
+        // Through JSON first, because a link contains JSON (-0, for example, becomes 0).
         const plain = JSON.parse(JSON.stringify(run)) as SharedRun;
         const encoded = encodeRun(plain);
         expect(encoded).toMatch(/^1\.[\w-]+$/u);
@@ -51,7 +51,7 @@ describe("a link", () => {
     );
   });
 
-  test("never throws, whatever it is", () => {
+  test("never throws, whatever the text", () => {
     fc.assert(
       fc.property(
         fc.oneof(
@@ -65,15 +65,15 @@ describe("a link", () => {
     );
   });
 
-  test("is told apart by its version", () => {
-    expect(decodeRun("#2.e30")).toEqual({ problem: "the link is of version 2, not 1" });
-    expect(decodeRun("")).toEqual({ problem: "the link holds no run" });
+  test("is rejected if its version is unknown", () => {
+    expect(decodeRun("#2.e30")).toEqual({ problem: "the link has version 2, not 1" });
+    expect(decodeRun("")).toEqual({ problem: "the link contains no run" });
     expect(decodeRun("1.e30")).toEqual({ problem: "the link is damaged or incomplete" });
     expect(decodeRun(`1.${"A".repeat(40_000)}`)).toEqual({ problem: "the link is too long" });
   });
 
-  /** Links that are out there must keep opening: if this fails, `KEYS` was changed before its end. */
-  test("of version 1 keeps its form", () => {
+  /** Existing links must keep working. If this fails, `KEYS` was changed before its end. */
+  test("of version 1 keeps its format", () => {
     const run: SharedRun = {
       view: "curve",
       seed: 7,

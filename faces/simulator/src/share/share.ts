@@ -1,32 +1,32 @@
 /**
- * Share: a run of the simulator as the part of a link after `#`, and back. Pure, and without Node,
- * so that the web page can use the very same file. The form is `1.` (the version) and base64url of
- * JSON, in which every known key is replaced by the letters of its place in `KEYS`; see docs/cli.md.
+ * Share: converts a run of the simulator to the part of a link after `#`, and back. It needs no
+ * Node, so the web page uses the same file. The format is `1.` (the version) and base64url of JSON,
+ * in which letters replace every known key by its position in `KEYS`; see docs/cli.md.
  */
 import { isObject, type PolicyDocument } from "@redrive/core";
 import type { Answers } from "../advise/questions.ts";
 import type { ScenarioDocument } from "../scenario/scenario-document.ts";
 import { fromBase64Url, toBase64Url } from "./base64-url.ts";
 
-/** A document, or the name of a preset or of an entry of the catalogue. */
+/** A document, or the name of a preset or of a catalog entry. */
 export type SharedPolicy = PolicyDocument | string;
 
-/** One of several policies that are compared, with the name it is shown by. */
+/** One of several policies to compare, with its display name. */
 export interface SharedStrategy {
   readonly name: string;
   readonly policy: SharedPolicy;
 }
 
-/** A view of the web page and what it is to show. Documents in it are checked where they are used. */
+/** A view of the web page and what it shows. Documents in it are checked where they are used. */
 export type SharedRun =
   | {
       readonly view: "curve";
       readonly seed: number | string;
       readonly policy: SharedPolicy;
       readonly outageMs?: number;
-      /** Every answer carries this hint. */
+      /** The Retry-After of every response. */
       readonly retryAfterMs?: number;
-      /** Waits are drawn on a logarithmic scale. */
+      /** Draws the waits on a logarithmic scale. */
       readonly log?: boolean;
     }
   | {
@@ -35,31 +35,34 @@ export type SharedRun =
       readonly strategies: readonly SharedStrategy[];
       readonly clients: number;
       readonly windowMs: number;
-      /** Each strategy is drawn on a scale of its own. */
+      /** Draws each strategy on its own scale. */
       readonly ownScales?: boolean;
     }
   | {
       readonly view: "system";
       readonly seed: number | string;
-      /** Documents, or names of scenarios that ship. */
+      /** Documents, or names of the package's scenarios. */
       readonly scenarios: readonly (ScenarioDocument | string)[];
-      /** Place of the one on the stage. Default: the first. */
+      /** Index of the scenario that is shown. Default: the first. */
       readonly shown?: number;
-      /** Drawn behind it: nothing, or another of the list by its place. Default: the same without guards. */
+      /**
+       * What is drawn behind it: nothing, or another scenario by its index. Default: the same one
+       * without guards.
+       */
       readonly ghost?: "none" | "unguarded" | number;
     }
   | { readonly view: "labs"; readonly seed: number | string; readonly ids: readonly string[] }
   | { readonly view: "advisor"; readonly answers: Answers };
 
-/** What a link holds: a run, or what is wrong with it in a sentence. */
+/** The content of a link: a run, or a message about its problem. */
 export type Decoded = { readonly run: SharedRun } | { readonly problem: string };
 
 const VERSION = "1";
 
-/** Browsers and chat programs cut longer links. */
+/** Browsers and chat programs truncate longer links. */
 const MAX_CHARACTERS = 32_768;
 
-/** Keys by place. Append only: links that are out there hold the places. */
+/** Keys by position. Append only, because existing links contain positions. */
 const KEYS =
   `view seed policy outageMs strategies name clients windowMs scenarios ids answers policyId description
   maxAttempts backoff initialDelayMs multiplier maxDelayMs jitterType jitterRatio delaysMs totalBudgetMs
@@ -74,7 +77,7 @@ const KEYS =
   poisonShare crashesPerSecond commitMs medianMs meanMs sigma transient minimumWait background waits
   log ownScales`.split(/\s+/u);
 
-/** Letters only: keys that look like numbers would change places in an object. */
+/** Letters only, because an object sorts keys that look like numbers. */
 const LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
 const SHORT_KEYS: ReadonlyMap<string, string> = new Map(
@@ -84,35 +87,38 @@ const LONG_KEYS: ReadonlyMap<string, string> = new Map(
   KEYS.map((key, place) => [lettersOf(place), key]),
 );
 
-/** a to Z, then aa, ab and on. */
+/** a to Z, then aa, ab and so on. */
 function lettersOf(place: number): string {
   const letter = LETTERS.charAt(place % LETTERS.length);
   const rest = Math.floor(place / LETTERS.length);
   return rest === 0 ? letter : lettersOf(rest - 1) + letter;
 }
 
-/** Marks a key that is written out. */
+/** Marks a key that is not in `KEYS`. */
 const WRITTEN_OUT = "_";
 
-/** The part after `#`; only characters that need no escaping. */
+/** The part of a link after `#`. Its characters need no escaping. */
 export function encodeRun(run: SharedRun): string {
   return `${VERSION}.${toBase64Url(JSON.stringify(renamed(run, shortKey)))}`;
 }
 
-/** The address of a page that shows the run. */
+/** The URL of a page that shows the run. */
 export function linkTo(pagesUrl: string, run: SharedRun): string {
   const base = pagesUrl.endsWith("/") ? pagesUrl : `${pagesUrl}/`;
   return `${base}simulator#${encodeRun(run)}`;
 }
 
-/** Reads what `encodeRun` wrote, with or without its `#`. Anything else is a problem, never a throw. */
+/**
+ * Decodes the result of `encodeRun`, with or without its `#`. Returns a problem for any other text;
+ * never throws.
+ */
 export function decodeRun(hash: string): Decoded {
   const text = hash.replace(/^#/u, "");
   const cut = text.indexOf(".");
   const version = text.slice(0, Math.max(0, cut));
   if (text.length > MAX_CHARACTERS) return { problem: "the link is too long" };
-  if (!/^\d{1,4}$/u.test(version)) return { problem: "the link holds no run" };
-  if (version !== VERSION) return { problem: `the link is of version ${version}, not ${VERSION}` };
+  if (!/^\d{1,4}$/u.test(version)) return { problem: "the link contains no run" };
+  if (version !== VERSION) return { problem: `the link has version ${version}, not ${VERSION}` };
   const value = parsed(text.slice(cut + 1));
   return isRun(value) ? { run: value } : { problem: "the link is damaged or incomplete" };
 }
@@ -136,7 +142,7 @@ function shortKey(key: string): string {
   return SHORT_KEYS.get(key) ?? WRITTEN_OUT + key;
 }
 
-/** Letters that nobody knows stay as they are, and are then no field of anything. */
+/** Unknown letters stay unchanged; no document has such a field. */
 function longKey(key: string): string {
   if (key.startsWith(WRITTEN_OUT)) return key.slice(WRITTEN_OUT.length);
   return LONG_KEYS.get(key) ?? key;
@@ -146,7 +152,7 @@ type Check = (run: Readonly<Record<string, unknown>>) => boolean;
 
 const isPolicy = (value: unknown) => typeof value === "string" || isObject(value);
 
-/** As much as the views need to start; documents are looked into by core and the simulator. */
+/** Checks only what the views need to start. Core and the simulator check the documents. */
 const CHECKS: Readonly<Record<SharedRun["view"], Check>> = {
   curve: ({ policy, outageMs, retryAfterMs, log }) =>
     isPolicy(policy) &&

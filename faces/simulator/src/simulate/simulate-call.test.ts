@@ -1,4 +1,4 @@
-/** Simulate call: agrees with a loop that awaits, attempt by attempt. */
+/** Simulate call: makes the same attempts as a loop with await. */
 import {
   decide,
   OPEN_GATES,
@@ -25,7 +25,7 @@ const anyScript: fc.Arbitrary<ScriptedOutcome[]> = fc.array(
   { minLength: 1, maxLength: 12 },
 );
 
-/** The same as a library would do it: await, on a virtual clock. */
+/** The same call as a library would make it: with await, on a virtual clock. */
 async function awaited(
   policy: Parameters<typeof simulateCall>[0],
   script: readonly ScriptedOutcome[],
@@ -53,7 +53,7 @@ async function awaited(
 }
 
 describe("simulateCall", () => {
-  it("makes the attempts of an awaiting loop, at the same instants, to the same end", async () => {
+  it("makes the attempts of a loop with await, at the same instants, with the same end", async () => {
     await fc.assert(
       fc.asyncProperty(anyPolicy, anyScript, fc.integer(), async (policy, script, seed) => {
         const pushed = simulateCall(policy, script, { random: seededRandom(seed) });

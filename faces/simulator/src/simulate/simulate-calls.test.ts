@@ -1,4 +1,4 @@
-/** Simulate calls: guards that are on together do what each of them promises. */
+/** Simulate calls: combined guards each keep their guarantees. */
 import {
   type DestinationDocument,
   type Outcome,
@@ -14,7 +14,7 @@ const UNAVAILABLE = statusOutcome(503);
 const START_AT = 1_700_000_000_000;
 const POLICY = { initialDelayMs: 100, jitterType: "NONE" } as const;
 
-/** A stream that always draws the same, and counts. */
+/** A stream that always draws the same value and counts its draws. */
 function constant(value: number): Random & { draws: number } {
   const stream = {
     draws: 0,
@@ -29,7 +29,7 @@ function constant(value: number): Random & { draws: number } {
 
 type Change = Partial<Omit<CallsOptions, "destination" | "arrivals">>;
 
-/** Every attempt succeeds after 50 ms unless the test says otherwise. */
+/** Every attempt succeeds after 50 ms unless the test overrides it. */
 function run(
   destination: DestinationDocument,
   arrivals: readonly number[],
@@ -58,7 +58,7 @@ function reasonsOf({ ends }: SimulatedCalls): Record<string, number> {
 }
 
 describe("simulateCalls", () => {
-  it("sends a call when it comes, and tells how it ended", () => {
+  it("sends a call when it starts, and reports how it ended", () => {
     expect(run({}, [0, 7])).toEqual({
       attempts: [
         { call: 0, attempt: 1, copy: 0, dueAt: 0, at: 0 },
@@ -82,7 +82,7 @@ describe("simulateCalls", () => {
     expect(ends).toEqual([{ call: 0, at: 710, status: "EXHAUSTED", reason: "attempts" }]);
   });
 
-  it("at one instant ends attempts first, then sends who is due, then takes new calls", () => {
+  it("at one instant ends attempts first, then sends due attempts, then starts new calls", () => {
     const concurrency = { algorithm: "FIXED", max: 1, queue: 0 } as const;
     const { attempts, ends } = run({ concurrency }, [0, 50, 60, 100]);
     expect(attempts.map(({ call, at }) => [call, at])).toEqual([
@@ -93,7 +93,7 @@ describe("simulateCalls", () => {
     expect(ends.find(({ call }) => call === 2)).toMatchObject({ at: 60, reason: "overload" });
   });
 
-  it("throttle and queue: draws once for each call, when it has a slot", () => {
+  it("throttle and queue: draws once per call, when it has a slot", () => {
     const guardRandom = constant(0.5);
     const concurrency = { algorithm: "FIXED", max: 1, queue: 10 } as const;
     const made = run({ concurrency, rate: { throttle: true } }, atOnce(8), { guardRandom });
@@ -103,7 +103,7 @@ describe("simulateCalls", () => {
     expect(made.attempts.slice(1).every(({ heldBy }) => heldBy === "concurrency")).toBe(true);
   });
 
-  it("hedge and rate: copies are charged to the rate", () => {
+  it("hedge and rate: copies count against the rate", () => {
     const rate = { perSecond: 10, burst: 2 };
     const arrivals = Array.from({ length: 100 }, (_, call) => 40 * call);
     const { attempts } = run({ rate, hedge: { after: 10, max: 3 } }, arrivals, {
@@ -117,7 +117,7 @@ describe("simulateCalls", () => {
     }
   });
 
-  it("hedge and throttle: copies that lose do not count", () => {
+  it("hedge and throttle: losing copies do not count", () => {
     const arrivals = Array.from({ length: 50 }, (_, call) => 100 * call);
     // With K = 1 and a draw of 0, one request that was not accepted refuses every later call.
     const made = run({ rate: { throttle: { k: 1 } }, hedge: { after: 10, max: 2 } }, arrivals);
@@ -144,7 +144,7 @@ describe("simulateCalls", () => {
     ]);
   });
 
-  it("maxRetries and queue: a retry that waits for its slot takes no place from a first call", () => {
+  it("maxRetries and queue: a retry that waits for its slot does not block a first call", () => {
     const concurrency = { algorithm: "FIXED", max: 3, maxRetries: 1, queue: 1 } as const;
     // Two retries are due at 150: one is sent, one waits. A first call still finds a slot.
     const made = run({ concurrency }, [0, 0, 160], {
@@ -158,7 +158,7 @@ describe("simulateCalls", () => {
     expect(reasonsOf(made)).toEqual({ succeeded: 3 });
   });
 
-  it("rate and throttle: of 40 calls at one instant the burst is sent and the rest is held", () => {
+  it("rate and throttle: of 40 calls at one instant, the burst is sent and the rest is held", () => {
     const rate = { perSecond: 10, burst: 10, throttle: true };
     const made = run({ rate }, atOnce(40));
     const at0 = made.attempts.filter(({ at }) => at === 0);
@@ -168,7 +168,7 @@ describe("simulateCalls", () => {
     expect(reasonsOf(made)).toEqual({ succeeded: 40 });
   });
 
-  it("ratio budget and a guard that refuses: a refused call is no first attempt", () => {
+  it("ratio budget and a guard that refuses: a refused call does not count as a first attempt", () => {
     const retryBudget = { ratio: 0.1, minPerSecond: 0 };
     const concurrency = { algorithm: "FIXED", max: 1, queue: 0 } as const;
     // 100 refused calls would allow 10 retries; the one that was sent allows none.
@@ -196,7 +196,7 @@ describe("simulateCalls", () => {
     ]);
   });
 
-  it("wakes patient calls when the breaker closes: first a probe, then the others", () => {
+  it("sends waiting calls when the breaker closes: first a probe, then the others", () => {
     const breaker = { minCalls: 2, openMs: 1000, windowMs: 1000 };
     const arrivals = [0, 0, 100, 200, 300];
     const made = run({ breaker, policy: { ...POLICY, maxAttempts: 1 } }, arrivals, {
@@ -213,7 +213,7 @@ describe("simulateCalls", () => {
     expect(reasonsOf(made)).toEqual({ attempts: 2, succeeded: 3 });
   });
 
-  it("holds every call after a Retry-After if there is a gate", () => {
+  it("holds every call after a Retry-After if the gate is on", () => {
     const made = run({ retryAfterGate: {}, policy: { ...POLICY, maxAttempts: 2 } }, [0, 100], {
       outcomeOf: (call) => ({
         outcome: call === 0 ? statusOutcome(503, 2000) : SUCCESS,
@@ -224,19 +224,19 @@ describe("simulateCalls", () => {
     expect(second).toMatchObject({ dueAt: 100, at: 2050, heldBy: "retry-after" });
   });
 
-  it("ends a call whose time is over while it waits, and names the guard", () => {
+  it("ends a waiting call when its time is over, and names the guard", () => {
     const concurrency = { algorithm: "FIXED", max: 1, queue: 5 } as const;
     const policy = { ...POLICY, totalBudgetMs: 400, attemptTimeoutMs: 400, connectTimeoutMs: 400 };
     const { ends } = run({ policy, concurrency }, [0, 10], { outcomeOf: endsAs(SUCCESS, 9000) });
     const held = { call: 1, status: "EXHAUSTED", reason: "held", by: "concurrency" };
-    // The first call times out at 400, at which the second still has 10 ms.
+    // The first call times out at 400; the second then has 10 ms left.
     expect(ends[0]).toMatchObject({ call: 0, at: 400 });
     expect(ends[1]).toMatchObject({ call: 1, at: 410, reason: "budget" });
     const late = run({ policy, concurrency }, [0, 0], { outcomeOf: endsAs(SUCCESS, 9000) });
     expect(late.ends[0]).toEqual({ ...held, at: 400 });
   });
 
-  it("ends a call at once that a guard would hold for longer than it has time", () => {
+  it("ends a call at once if a guard would hold it longer than its remaining time", () => {
     const policy = { ...POLICY, totalBudgetMs: 1000 };
     const made = run({ policy, rate: { perSecond: 0.5, burst: 1 } }, atOnce(2));
     expect(made.ends[0]).toEqual({

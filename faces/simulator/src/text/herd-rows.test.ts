@@ -1,9 +1,9 @@
-/** Herds side by side as rows: one window for all, and nothing where a herd has ended. */
+/** Several herds as rows: one window width for all, and 0 after a herd has ended. */
 import { expect, test } from "vitest";
 import { herd } from "../schedule/herd.ts";
 import { herdRows } from "./herd-rows.ts";
 
-test("a row a window, a column a herd", () => {
+test("there is one row per window and one column per herd", () => {
   const of = (maxAttempts: number) =>
     herd(
       { maxAttempts, initialDelayMs: 10, jitterType: "NONE", backoff: "FIXED" },

@@ -1,8 +1,11 @@
-/** Herd words: herds side by side as rows for programs. */
+/** Herd rows: several herds as rows of a table, for export. */
 import type { CsvRow } from "../export/csv.ts";
 import type { Herd } from "../schedule/herd.ts";
 
-/** A row a window, a column a herd, all with the window of the first; the first row names the columns. */
+/**
+ * One row per window and one column per herd; all use the window width of the first herd. The first
+ * row names the columns.
+ */
 export function herdRows(
   sides: readonly { readonly name: string; readonly herd: Herd }[],
 ): readonly CsvRow[] {

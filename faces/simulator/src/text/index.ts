@@ -1,4 +1,6 @@
-/** The surface of `@redrive/simulator/text`: figures, policies and reports as people read them. */
+/**
+ * The public API of `@redrive/simulator/text`: policies, reports and lab results as text and rows.
+ */
 export { peaksOver, ratesOver } from "../measure/over-time.ts";
 export { herdRows } from "./herd-rows.ts";
 export {

@@ -19,7 +19,7 @@ describe("bounds", () => {
 });
 
 describe("deviation", () => {
-  it("is within one tolerance exactly where the bounds are kept", () => {
+  it("is at most 1 exactly for values within the bounds", () => {
     const value = fc.double({ min: -1000, max: 1000, noNaN: true });
     const by = fc.double({ min: 0, max: 500, noNaN: true });
     fc.assert(
@@ -36,14 +36,14 @@ describe("deviation", () => {
     );
   });
 
-  it("is infinite where nothing is allowed, and 0 where nothing differs", () => {
+  it("is infinite if the tolerance is 0, and 0 if the values are equal", () => {
     expect(deviationOf(row(1, 1, { kind: "absolute", by: 0 }))).toBe(0);
     expect(deviationOf(row(1, 2, { kind: "absolute", by: 0 }))).toBe(Number.POSITIVE_INFINITY);
     expect(deviationOf(row(1, 0, { kind: "relative", share: 0 }))).toBe(Number.NEGATIVE_INFINITY);
   });
 });
 
-it("a row is missed only if nothing explains it", () => {
+it("a row misses only if it has no explanation", () => {
   const verdicts = [{ ok: true }, { ok: false, deviation: "why" }, { ok: false }].map(rowVerdict);
   expect(verdicts).toEqual(["ok", "differs", "missed"]);
 });

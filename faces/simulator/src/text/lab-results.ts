@@ -1,7 +1,7 @@
-/** Lab results: a row of a lab as charts need it: what is allowed, how far ours is off, the verdict. */
+/** Lab results: the bounds, the deviation and the verdict of a lab row, for charts. */
 import type { LabRow } from "../labs/lab.ts";
 
-/** A row that can be drawn. */
+/** A row with numbers, which a chart can draw. */
 export interface NumberRow extends LabRow {
   readonly published: number;
   readonly ours: number;
@@ -11,7 +11,7 @@ export function isNumberRow(row: LabRow): row is NumberRow {
   return typeof row.published === "number" && typeof row.ours === "number";
 }
 
-/** What the tolerance allows, lowest and highest. */
+/** The lowest and the highest value that the tolerance allows. */
 export function boundsOf({ published, tolerance }: NumberRow): readonly [number, number] {
   switch (tolerance.kind) {
     case "relative": {
@@ -28,8 +28,8 @@ export function boundsOf({ published, tolerance }: NumberRow): readonly [number,
 }
 
 /**
- * How far ours lies from what was published, in tolerances: 0 is the published value, -1 and 1 are
- * the bounds, whatever the unit. Where nothing is allowed, any difference is infinite.
+ * The difference of our value from the published one, in units of the tolerance: 0 is the published
+ * value, -1 and 1 are the bounds. With a tolerance of 0 any difference is infinite.
  */
 export function deviationOf(row: NumberRow): number {
   const [from, to] = boundsOf(row);
@@ -40,7 +40,7 @@ export function deviationOf(row: NumberRow): number {
 
 export type Verdict = "ok" | "differs" | "missed";
 
-/** Within its tolerance, known to differ and why, or missed. */
+/** Whether a row is within its tolerance, differs for a known reason, or misses. */
 export function rowVerdict({ ok, deviation }: Pick<LabRow, "ok" | "deviation">): Verdict {
   if (ok) return "ok";
   return deviation === undefined ? "missed" : "differs";

@@ -1,16 +1,22 @@
-/** Lab words: the tolerance of a published result for people, and results as rows for programs. */
+/**
+ * Lab rows: formats the tolerance of a published result, and converts lab results to rows for
+ * export.
+ */
 import { formatNumber, formatSignificant } from "@redrive/core";
 import type { CsvRow } from "../export/csv.ts";
 import type { LabReport, LabRow, Tolerance } from "../labs/lab.ts";
 
-/** "by chance": nobody states one, so it is what the runs themselves vary by. */
+/**
+ * A tolerance as text. "(sampling)" means that no source states one, so it comes from the variation
+ * between runs.
+ */
 export function formatTolerance({ tolerance, basis }: Pick<LabRow, "tolerance" | "basis">): string {
   if (isExact(tolerance)) return "exactly";
   switch (tolerance.kind) {
     case "relative":
       return `±${formatNumber(tolerance.share * 100)} %`;
     case "absolute":
-      return `±${formatSignificant(tolerance.by)}${basis === "sampling" ? " by chance" : ""}`;
+      return `±${formatSignificant(tolerance.by)}${basis === "sampling" ? " (sampling)" : ""}`;
     case "range":
       return basis === "bound"
         ? `at most ${formatSignificant(tolerance.to)}`
@@ -29,7 +35,7 @@ function isExact(tolerance: Tolerance): boolean {
 
 const HEAD = "lab what published ours tolerance basis runs ok deviation".split(" ");
 
-/** A row a result; the first row names the columns. */
+/** One row per result. The first row names the columns. */
 export function labRows(reports: readonly LabReport[]): readonly CsvRow[] {
   const rows = reports.flatMap(({ id, rows: results }) =>
     results.map((row) => [

@@ -1,4 +1,4 @@
-/** Policy words: a policy told in one line, as one engineer would tell another. */
+/** Policy summary: describes a policy in one line. */
 import {
   formatCount,
   formatDuration,
@@ -15,13 +15,11 @@ export function policySummary(document: PolicyDocument): string {
   return `${parts.join(", ")}, ${totalText(policy)}`;
 }
 
-/** The longest total a policy can say stands for none. */
+/** The largest total budget means no limit. */
 const NO_LIMIT_MS = 365 * 86_400_000;
 
 function totalText({ totalBudgetMs }: Policy): string {
-  return totalBudgetMs >= NO_LIMIT_MS
-    ? "no limit in time"
-    : `${formatDuration(totalBudgetMs)} in all`;
+  return totalBudgetMs >= NO_LIMIT_MS ? "no time limit" : `${formatDuration(totalBudgetMs)} in all`;
 }
 
 function jitterText({ jitterType, jitterRatio }: Policy): string {
@@ -42,7 +40,7 @@ function curveText(policy: Policy): string {
   if (policy.backoff === "FIXED") return `${first} each`;
   if (policy.backoff === "LINEAR") return `${first} more each time up to ${cap}`;
   if (policy.jitterType === "DECORRELATED")
-    return `${first} to thrice the wait before, up to ${cap}`;
+    return `${first} to 3 times the last wait, up to ${cap}`;
   const growth = GROWTH[policy.multiplier] ?? `times ${formatNumber(policy.multiplier)}`;
   return `${first} ${growth} up to ${cap}`;
 }

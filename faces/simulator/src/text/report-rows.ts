@@ -1,15 +1,17 @@
-/** Report words: the measures of a simulated run as rows for people, and its series as rows for programs. */
+/**
+ * Report rows: the measures of a simulated run as rows of text, and its series as rows for export.
+ */
 import { formatDuration, formatInteger, formatNumber, formatPercent } from "@redrive/core";
 import type { CsvRow } from "../export/csv.ts";
 import type { Report } from "../measure/report.ts";
 
-/** Measure, value, and what it means; only what the world has. */
+/** Measure, value and explanation, for the measures that the world has. */
 export function reportRows(report: Report): readonly (readonly string[])[] {
   const { calls, peak, peakAfter, latencyMs, recoveryMs, coverage } = report;
   const share = (count: number) =>
     calls === 0 ? "" : `${formatPercent(count / calls)} of the calls`;
   return [
-    ["calls", formatInteger(calls), "what clients wanted done"],
+    ["calls", formatInteger(calls), "made by clients"],
     ["attempts", formatInteger(report.attempts), `${formatNumber(report.amplification)} per call`],
     ["succeeded", formatInteger(report.succeeded), share(report.succeeded)],
     [
@@ -36,13 +38,13 @@ export function reportRows(report: Report): readonly (readonly string[])[] {
           [
             "recovers",
             recoveryMs === null ? "never" : formatDuration(recoveryMs),
-            "after the trouble",
+            "after the last phase",
           ],
         ]),
     ["latency p50", formatDuration(latencyMs.p50), "of calls that succeeded, waits included"],
     ["latency p99", formatDuration(latencyMs.p99), `longest ${formatDuration(latencyMs.max)}`],
     ...(report.meanWaitMs > 0
-      ? [["mean wait", formatDuration(report.meanWaitMs), "of a call, all its waits together"]]
+      ? [["mean wait", formatDuration(report.meanWaitMs), "sum of all waits of a call"]]
       : []),
     ["fairness", formatNumber(report.fairness), "between clients, 1 is equal (Jain)"],
     ...(coverage === undefined
@@ -56,7 +58,7 @@ export function reportRows(report: Report): readonly (readonly string[])[] {
 function queueRows({ duplicateShare, deadLetterShare }: Report): string[][] {
   if (duplicateShare === undefined || deadLetterShare === undefined) return [];
   return [
-    ["duplicates", formatPercent(duplicateShare), "of the runs did work that was already done"],
+    ["duplicates", formatPercent(duplicateShare), "of the runs repeated finished work"],
     ["dead letters", formatPercent(deadLetterShare), "of the messages"],
   ];
 }
@@ -79,7 +81,7 @@ function reasonsOf({ reasons, lost }: Report): string {
     .join(", ");
 }
 
-/** Everything over time, a row a bin; the first row names the columns. */
+/** All series, one row per bin. The first row names the columns. */
 export function seriesRows({ series }: Report): readonly CsvRow[] {
   const head = ["atMs", "offered", "attempts", "succeeded", "failed", "queueMs"];
   const rows = Array.from(series.attempts, (attempts, bin) => [

@@ -1,4 +1,6 @@
-/** A schedule's rows and words are the schedule's own numbers, and chance is told only where there is some. */
+/**
+ * The rows and texts of a schedule have its numbers, and mention samples only for a random policy.
+ */
 import { presets } from "@redrive/core";
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -6,7 +8,7 @@ import { anyPolicy } from "../schedule/policy.testing.ts";
 import { schedule } from "../schedule/schedule.ts";
 import { formatSamples, maxSumMs, scheduleRows } from "./schedule-rows.ts";
 
-test("rows are the attempts, the first of them at once", () => {
+test("there is one row per attempt, and the first attempt starts at once", () => {
   const policy = { maxAttempts: 3, initialDelayMs: 100, jitterType: "NONE" } as const;
   expect(scheduleRows(schedule(policy))).toEqual([
     ["attempt", "waitMs", "lowMs", "highMs", "ceilingMs", "startsAtMs"],
@@ -16,7 +18,7 @@ test("rows are the attempts, the first of them at once", () => {
   ]);
 });
 
-test("no other seed draws a longer sum of as many waits than the longest", () => {
+test("no seed draws a larger sum of as many waits than the maximum", () => {
   fc.assert(
     fc.property(anyPolicy, fc.nat(), fc.nat(), (policy, seed, other) => {
       const drawn = schedule(policy, { seed });
@@ -30,7 +32,7 @@ test("no other seed draws a longer sum of as many waits than the longest", () =>
   );
 });
 
-test("how many calls were tried is told only where chance has a part", () => {
+test("the number of samples appears only for a random policy", () => {
   expect(formatSamples(presets.payment, 20_000)).toBe(" (20,000 tried)");
   expect(formatSamples({ jitterType: "NONE" }, 20_000)).toBe("");
 });

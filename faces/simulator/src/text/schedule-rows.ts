@@ -1,9 +1,9 @@
-/** Schedule words: how a schedule and its coverage are told to people, and its rows for programs. */
+/** Schedule rows: a schedule as rows for export, and text about its waits and its coverage. */
 import { compiledPolicyOf, formatInteger, type PolicyDocument, resolvePolicy } from "@redrive/core";
 import type { CsvRow } from "../export/csv.ts";
 import type { Schedule } from "../schedule/schedule.ts";
 
-/** A row an attempt; the first row names the columns. */
+/** One row per attempt. The first row names the columns. */
 export function scheduleRows({ waits }: Schedule): readonly CsvRow[] {
   const head = ["attempt", "waitMs", "lowMs", "highMs", "ceilingMs", "startsAtMs"];
   const rows = waits.map(({ attempt, delayMs, lowMs, highMs, ceilingMs, sumMs }) => [
@@ -18,8 +18,8 @@ export function scheduleRows({ waits }: Schedule): readonly CsvRow[] {
 }
 
 /**
- * The longest sum that chance could have drawn; undefined where it could not have been longer, and
- * for decorrelated waits: they depend on the ones before, so that their sum has no such bound.
+ * The largest possible sum of the waits. Undefined if the drawn sum is the largest, and for
+ * decorrelated waits, which depend on earlier waits and so have no such bound.
  */
 export function maxSumMs(document: PolicyDocument, { waits, sumMs }: Schedule): number | undefined {
   const maxMs = waits.reduce((sum, { highMs }) => sum + highMs, 0);
@@ -27,7 +27,10 @@ export function maxSumMs(document: PolicyDocument, { waits, sumMs }: Schedule): 
   return isBounded ? maxMs : undefined;
 }
 
-/** " (20,000 tried)", after a share of calls; empty where nothing is left to chance: one call tells all. */
+/**
+ * " (20,000 tried)", to append to a share of calls. Empty for a policy without randomness, for
+ * which one call is enough.
+ */
 export function formatSamples(document: PolicyDocument, samples: number): string {
   return compiledPolicyOf(resolvePolicy(document)).draws
     ? ` (${formatInteger(samples)} tried)`

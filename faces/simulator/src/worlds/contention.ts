@@ -87,7 +87,7 @@ export function runContention(document: ContentionDocument, options: ContentionO
   }
   while (popEvent(row.heap)) {
     const { at, subject } = row.heap;
-    trace?.record(at, row.attempts[subject] as number, subject);
+    trace?.add(at, row.attempts[subject] as number, subject);
     write(row, at, subject);
   }
   const { tally } = row;
@@ -104,7 +104,7 @@ function policyWait(document: ContentionDocument): ContentionWait {
   const waits = waitsOf(policyOf(document.policy));
   const previousMs = new Float64Array(document.clientCount ?? 100);
   return (attempt, client, draws, elapsedMs) => {
-    const draw = waits.kernel.draws ? draws.next() : 0;
+    const draw = waits.compiled.draws ? draws.next() : 0;
     const waitMs = nextWait(waits, attempt, elapsedMs, previousMs[client] as number, draw);
     previousMs[client] = Math.max(0, waitMs);
     return waitMs;

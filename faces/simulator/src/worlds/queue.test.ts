@@ -1,4 +1,4 @@
-/** Queue: nothing is lost; duplicates and dead letters come from where they should. */
+/** Queue: no message is lost, and duplicates and dead letters have the right causes. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { QueueDocument } from "../scenario/scenario-document.ts";
@@ -15,7 +15,7 @@ describe("queue", () => {
     ]);
   });
 
-  it("loses nothing: every message is done or a dead letter, whatever fails", () => {
+  it("loses no message: each is done or a dead letter, whatever fails", () => {
     const share = fc.constantFrom(0, 0.1, 0.5);
     fc.assert(
       fc.property(
@@ -37,8 +37,9 @@ describe("queue", () => {
     );
   });
 
-  it("takes the run of a worker that crashes, and no other", () => {
-    // One worker, a second a message, a crash every 200 ms: hardly a run can end, and never two.
+  it("interrupts only the run of the worker that crashes", () => {
+    // One worker, a second per message, a crash every 200 ms: hardly any run can end, and never
+    // two.
     for (let seed = 1; seed <= 5; seed++) {
       const { series } = simulate(
         {
@@ -58,25 +59,25 @@ describe("queue", () => {
     }
   });
 
-  it("counts a message as a dead letter, not as lost, that was done and never told", () => {
+  it("counts a message that was done but never committed as a dead letter, not as lost", () => {
     const report = simulate({ ...QUEUE, visibilityMs: 500, commitMs: 10_000, maxReceives: 3 });
     expect(report.deadLetterShare).toBeGreaterThan(0.5);
     expect([report.succeeded, report.lost, report.unfinished]).toEqual([report.calls, 0, 0]);
   });
 
-  it("counts what is buried while it is worked on as lost, not as done too", () => {
+  it("counts a message that becomes a dead letter during its run as lost, not also as done", () => {
     const report = simulate({ ...QUEUE, visibilityMs: 1, maxReceives: 1 });
     expect([report.succeeded, report.lost, report.unfinished]).toEqual([0, report.calls, 0]);
   });
 
-  it("sets poison aside after its last receive", () => {
+  it("makes poison messages dead letters after their last receive", () => {
     const report = simulate({ ...QUEUE, poisonShare: 0.05, maxReceives: 3 }, { seed: 4 });
     expect(report.deadLetterShare).toBeGreaterThan(0.02);
     expect(report.deadLetterShare).toBeLessThan(0.09);
     expect(report.verdict).toContain("more than the healthy 1 %");
   });
 
-  it("hands out twice what takes longer than the visibility timeout", () => {
+  it("delivers a message twice if it takes longer than the visibility timeout", () => {
     const slow = { ...QUEUE, workers: 50, work: { kind: "EXPONENTIAL", meanMs: 200 } } as const;
     const short = simulate({ ...slow, visibilityMs: 300 }).duplicateShare ?? 0;
     const long = simulate({ ...slow, visibilityMs: 5000 }).duplicateShare ?? 0;
@@ -84,19 +85,19 @@ describe("queue", () => {
     expect(long).toBe(0);
   });
 
-  it("hands out nothing that was settled before anybody took it again", () => {
+  it("does not deliver a message that was settled before it was received again", () => {
     const alone = { ...QUEUE, ratePerSecond: 0.2, workers: 1, work: 1000, visibilityMs: 500 };
     const report = simulate({ ...alone, horizonMs: 600_000 });
     expect(report.calls).toBeGreaterThan(50);
     expect(report.duplicateShare).toBe(0);
   });
 
-  it("has a bound", () => {
+  it("limits the number of messages", () => {
     const flood = { ...QUEUE, ratePerSecond: 10_000, horizonMs: 86_400_000 };
-    expect(() => simulate(flood)).toThrow("the scenario is too large: over 5000000 messages");
+    expect(() => simulate(flood)).toThrow("the scenario has over 5000000 messages");
   });
 
-  it("repeats about a commit interval's work after a crash", () => {
+  it("repeats about one commit interval of work after a crash", () => {
     const report = (commitMs: number) =>
       simulate({ ...QUEUE, commitMs, crashesPerSecond: 0.3, horizonMs: 60_000 }).duplicateShare ??
       0;

@@ -99,7 +99,7 @@ export function runQueue(
     if (onProgress !== undefined && isProgressDue(events)) {
       onProgress(Math.min(1, world.now / options.horizonMs));
     }
-    trace?.record(heap.at, heap.kind, heap.subject);
+    trace?.add(heap.at, heap.kind, heap.subject);
     HANDLERS[heap.kind]?.(world, heap.subject);
     assignMessages(world);
   }
@@ -271,7 +271,7 @@ function onRunFailed(world: QueueWorld, message: Message, number: number, receip
 
 function waitFor({ waits, jitter, now }: QueueWorld, message: Message): number {
   if (waits === undefined) return 0;
-  const draw = waits.kernel.draws ? jitter.next() : 0;
+  const draw = waits.compiled.draws ? jitter.next() : 0;
   const elapsedMs = now - message.arrivedAt;
   message.previousMs = nextWait(waits, message.receives, elapsedMs, message.previousMs, draw);
   return message.previousMs;

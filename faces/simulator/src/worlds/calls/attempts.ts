@@ -23,13 +23,13 @@ import { ALARM, callerOf, EXPIRE, type RunOptions, serverOf, type World } from "
  * Each tier is one caller. The clients of the first tier share one set of guards, or each client is
  * a caller.
  */
-export function addCallers(world: World, random: Random, { customGuard }: RunOptions = {}): void {
+export function addCallers(world: World, random: Random, { guardOf }: RunOptions = {}): void {
   const { scenario, callers, isPlain, request } = world;
   const { tiers, guards, clients } = scenario;
   const engine = engineOf(world);
   for (const [number, tier] of tiers.entries()) {
     if (isPlain[number]) continue;
-    const custom = number === 0 ? customGuard : undefined;
+    const custom = number === 0 ? guardOf : undefined;
     const isApart = number === 0 && (custom || !isPlainTier(tier)) && guards === "PER_CLIENT";
     const first = isApart ? tiers.length : number;
     const count = isApart ? (clients.count ?? 1) : 1;
@@ -91,8 +91,7 @@ export function tryAttempt(world: World, call: number): void {
   const shard = calls.shard[call] as number;
   world.script?.onDue(call);
   const { custom } = caller;
-  if (custom?.enter && !custom.enter(Math.floor(world.now), shard))
-    endCall(world, call, "own guard");
+  if (custom?.enter && !custom.enter(Math.floor(world.now), shard)) endCall(world, call, "custom");
   else requestSend(caller, call, admissionFor(world, call), shard);
 }
 

@@ -1,4 +1,4 @@
-/** Calls: invariants of any world, closed forms, and agreement with the fleet's engine. */
+/** Calls: invariants of any world, closed forms, and agreement with the fleet engine. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { figuresOf } from "../../measure/report.ts";
@@ -82,10 +82,10 @@ const anyScenario: fc.Arbitrary<CallsDocument> = fc.record({
 }) as fc.Arbitrary<CallsDocument>;
 
 describe("calls", () => {
-  it("ends every call exactly once, whatever the world, and never exceeds the attempts allowed", () => {
+  it("ends every call exactly once and never exceeds the allowed attempts, in any world", () => {
     fc.assert(
       fc.property(anyScenario, fc.integer(), (document, seed) => {
-        // Spikes of closed clients are refused.
+        // Spikes of closed clients are rejected.
         fc.pre(checkScenario(document).length === 0);
         const report = simulate(document, { seed });
         expect(report.unfinished).toBe(0);
@@ -108,8 +108,8 @@ describe("calls", () => {
     );
   });
 
-  it("times a hedge out by itself, and keeps its slot until then, when it is never answered", () => {
-    // Copies are sent into an outage that hangs; what they hold must come back.
+  it("times out a hedge without a response, and keeps its slot until then", () => {
+    // Copies are sent into an outage that hangs; their slots must become free again.
     const document: CallsDocument = {
       clients: { kind: "OPEN", count: 3, ratePerSecond: 60, untilMs: 4000 },
       horizonMs: 200_000,
@@ -143,7 +143,7 @@ describe("calls", () => {
     expect(copiesOf({ after: 400, max: 10 })).toBe(3);
   });
 
-  it("ends an attempt whose first copy failed and whose hedge is never answered", () => {
+  it("ends an attempt whose first copy failed and whose hedge gets no response", () => {
     // The first copy is refused at 25 ms, which is known at 50; the hedge arrives at 45 and hangs.
     const report = simulate({
       clients: { kind: "CLOSED", count: 1, jobs: 1 },
@@ -166,7 +166,7 @@ describe("calls", () => {
     expect(report.attempts).toBe(2);
   });
 
-  it("calls what a local limit refuses by the reason that the library gives", () => {
+  it("uses the library's reason for calls that a local limit refuses", () => {
     const reasonsWith = (destination: object, server: object) =>
       simulate(open({ tiers: [{ destination, server }] })).reasons;
     const policy = { maxAttempts: 1 };
@@ -176,28 +176,25 @@ describe("calls", () => {
     expect(Object.keys(throttled).sort()).toEqual(["attempts", "overload"]);
   });
 
-  it.each([0, 1])(
-    "lets trouble of shard %i befall the calls of that shard, and no others",
-    (shard) => {
-      const policy = { maxAttempts: 1, attemptTimeoutMs: 1000, connectTimeoutMs: 1000 };
-      const run = (server: object, phase: Omit<PhaseDocument, "atMs" | "forMs" | "shard">) =>
-        simulate(
-          open({
-            tiers: [{ destination: { policy }, server: { shards: 4, ...server } }],
-            timeline: [{ ...phase, atMs: 0, forMs: 20_000, shard }],
-          }),
-        );
-      for (const mode of ["FAIL_FAST", "HANG"] as const) {
-        const { goodput } = run({ capacityPerSecond: 1000 }, { kind: "OUTAGE", mode });
-        expect(goodput).toBeCloseTo(0.75, 1);
-      }
-      const { mean } = run({ latency: 10 }, { kind: "SLOW", factor: 9 }).latencyMs;
-      expect(mean).toBeGreaterThan(25);
-      expect(mean).toBeLessThan(35);
-    },
-  );
+  it.each([0, 1])("affects only the calls of shard %i if a phase names that shard", (shard) => {
+    const policy = { maxAttempts: 1, attemptTimeoutMs: 1000, connectTimeoutMs: 1000 };
+    const run = (server: object, phase: Omit<PhaseDocument, "atMs" | "forMs" | "shard">) =>
+      simulate(
+        open({
+          tiers: [{ destination: { policy }, server: { shards: 4, ...server } }],
+          timeline: [{ ...phase, atMs: 0, forMs: 20_000, shard }],
+        }),
+      );
+    for (const mode of ["FAIL_FAST", "HANG"] as const) {
+      const { goodput } = run({ capacityPerSecond: 1000 }, { kind: "OUTAGE", mode });
+      expect(goodput).toBeCloseTo(0.75, 1);
+    }
+    const { mean } = run({ latency: 10 }, { kind: "SLOW", factor: 9 }).latencyMs;
+    expect(mean).toBeGreaterThan(25);
+    expect(mean).toBeLessThan(35);
+  });
 
-  it("replays a seed to the same report and gives another seed another", () => {
+  it("gives the same report for the same seed and another for another seed", () => {
     const document = open({
       tiers: [{ server: { failureRate: 0.3, hop: { kind: "EXPONENTIAL", meanMs: 5 } } }],
     });
@@ -207,7 +204,7 @@ describe("calls", () => {
     );
   });
 
-  it("adds the load that the closed form says, over one tier and over three", () => {
+  it("adds the load of the closed form, with one tier and with three", () => {
     for (const attempts of [[4], [2, 3, 2]]) {
       const tiers = attempts.map((maxAttempts, index) => ({
         destination: { policy: { ...AT_ONCE, maxAttempts } },
@@ -249,7 +246,7 @@ describe("calls", () => {
     expect(outage("HANG").doneAtMs).toBeGreaterThan(19_000);
   });
 
-  it("lets a closed client have one call at a time", () => {
+  it("gives a closed client one call at a time", () => {
     const report = simulate({
       clients: { kind: "CLOSED", count: 4, jobs: 10 },
       tiers: [{ server: { latency: 100 } }],
@@ -260,7 +257,7 @@ describe("calls", () => {
     expect(report.peak.count).toBe(4);
   });
 
-  it("holds a patient call while the circuit is open instead of losing it", () => {
+  it("holds a call with patience wait while the circuit is open instead of losing it", () => {
     const document = open({
       patience: "wait",
       clients: { kind: "OPEN", ratePerSecond: 50, untilMs: 10_000 },
@@ -281,7 +278,7 @@ describe("calls", () => {
     expect(hasty.reasons["circuit-open"]).toBeGreaterThan(0);
   });
 
-  it("agrees with the fleet's engine on a scenario that both can run", () => {
+  it("agrees with the fleet engine on a scenario that both can run", () => {
     const scenario = resolveCalls({
       clients: { kind: "CLOSED", count: 3000, jobs: 1 },
       tiers: [
@@ -299,7 +296,7 @@ describe("calls", () => {
     expect([fleet.goodput, calls.goodput]).toEqual([1, 1]);
   });
 
-  it("tells its progress, which grows and changes no number", () => {
+  it("reports increasing progress without changing the result", () => {
     const document: CallsDocument = {
       clients: { kind: "OPEN", ratePerSecond: 2000 },
       horizonMs: 60_000,

@@ -50,7 +50,7 @@ export function runEvents(world: World, onProgress?: OnProgress): void {
     assertAtMost(events, MAX_EVENTS, "events");
     world.now = at;
     if (onProgress !== undefined && isProgressDue(events)) onProgress(progressOf(world));
-    trace?.record(at, kind, subject);
+    trace?.add(at, kind, subject);
     (HANDLERS[kind] as Handler)(world, subject);
   }
 }

@@ -1,4 +1,4 @@
-/** Laws: what holds in every world of calls, whatever its clients, guards, servers and troubles. */
+/** Invariants: what holds in every world of calls, for all clients, guards, servers and phases. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Trace } from "../../events/trace.ts";
@@ -87,14 +87,14 @@ const anyWorld = fc.record({
   timeline: fc.array(anyPhase, { maxLength: 3 }),
 }) as fc.Arbitrary<CallsDocument>;
 
-/** Notes every event that comes before the one it follows. */
+/** Collects every event that is earlier than the one before it. */
 function watch(): Trace & { readonly backwards: number[] } {
   const backwards: number[] = [];
   let last = 0;
   return {
     backwards,
-    record(at) {
-      // Sums of spans are not exact.
+    add(at) {
+      // Sums of durations are not exact.
       if (!(at >= last - 1e-6)) backwards.push(at);
       last = at;
     },
@@ -102,7 +102,7 @@ function watch(): Trace & { readonly backwards: number[] } {
   };
 }
 
-/** Every number of a report but the lists, by name. */
+/** Every number of a report except the series, by name. */
 function numbersOf(figures: object): readonly (readonly [string, number])[] {
   return Object.entries(figures).flatMap(([name, value]): (readonly [string, number])[] => {
     if (typeof value === "number") return [[name, value]];
@@ -112,8 +112,8 @@ function numbersOf(figures: object): readonly (readonly [string, number])[] {
   });
 }
 
-describe("laws", () => {
-  it("hold in every world: time runs on, nothing is lost from the counts, no number is none", () => {
+describe("invariants", () => {
+  it("hold in every world: time never decreases, every call is counted, no number is NaN", () => {
     fc.assert(
       fc.property(anyWorld, fc.integer(), (document, seed) => {
         fc.pre(checkScenario(document).length === 0);
@@ -137,8 +137,8 @@ describe("laws", () => {
     );
   });
 
-  it("never lets an attempt leave after the end of its call's budget", () => {
-    // Retries that wait for a slot until within the last, not yet whole, ms of their budget.
+  it("no attempt is sent after the end of its call's budget", () => {
+    // Retries wait for a slot until the last fraction of a ms of their budget.
     fc.assert(
       fc.property(fc.integer(), (seed) => {
         const trace = watch();
@@ -162,7 +162,7 @@ describe("laws", () => {
     );
   });
 
-  it("keep retries within a ratio budget, and calls under way within a limit", () => {
+  it("retries stay within a ratio budget, and calls in progress within a limit", () => {
     fc.assert(
       fc.property(upTo(5), fc.constantFrom(0.05, 0.1, 0.3), fc.integer(), (max, ratio, seed) => {
         const failing = resolveCalls({
@@ -190,7 +190,7 @@ describe("laws", () => {
           ],
           windowMs: 1000,
         });
-        // Whoever has a slot keeps it for the second that a window lasts.
+        // A call keeps its slot for a second, the length of a window.
         expect(figuresOf(runCalls(limited, seed)).peak.count).toBeLessThanOrEqual(2 * max);
       }),
       { numRuns: 10 },

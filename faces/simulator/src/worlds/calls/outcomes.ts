@@ -102,7 +102,7 @@ function leave(
   leaveGuards(callerOf(world, call), permit, shard, outcome, verdict, durationMs);
 }
 
-/** What a copy was asked to wait holds for the whole attempt: for its other copies and its retry. */
+/** Applies the Retry-After of one copy to the whole attempt: to its other copies and its retry. */
 function withQuietPeriod(world: World, call: number, outcome: Outcome): Outcome {
   const { calls, now } = world;
   if (!tierOf(world, calls.tier[call] as number).destination.hedge) return outcome;

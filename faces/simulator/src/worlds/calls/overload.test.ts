@@ -1,11 +1,11 @@
-/** Overload: what a full server answers, and that policies and budgets hear it. */
+/** Overload: the response of a full server, and its effect on policies and budgets. */
 import type { DestinationDocument } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { checkScenario } from "../../scenario/check-scenario.ts";
 import type { CallsDocument, ServerDocument } from "../../scenario/scenario-document.ts";
 import { simulate } from "../../simulate/simulate.ts";
 
-/** Ten clients at once, one place: nine are refused. */
+/** Ten clients at once and one free slot: nine are refused. */
 function crowd(destination: DestinationDocument, server: ServerDocument): CallsDocument {
   return {
     clients: { kind: "CLOSED", count: 10, jobs: 1 },
@@ -17,7 +17,7 @@ function crowd(destination: DestinationDocument, server: ServerDocument): CallsD
 const TWICE = { maxAttempts: 2, jitterType: "NONE", initialDelayMs: 100 } as const;
 
 describe("overload", () => {
-  it("with a 429 is answered by the policy's throttling delay, with a 503 by its own", () => {
+  it("with a 429 leads to the policy's throttling delay, with a 503 to its normal delay", () => {
     const policy = { ...TWICE, throttleDelayMs: 5000 };
     const meanWait = (server: ServerDocument) => simulate(crowd({ policy }, server)).meanWaitMs;
     expect(meanWait({ overload: "429" })).toBe(4500);
@@ -35,7 +35,7 @@ describe("overload", () => {
     }
   });
 
-  it("with a 429 costs what the budget asks for a throttled retry", () => {
+  it("with a 429 costs the budget's price of a throttled retry", () => {
     const retryBudget = { kind: "TOKENS", maxTokens: 20, costPerRetry: 10, costPerThrottle: 5 };
     const retries = (overload: "429" | "503") => {
       const { attempts, calls } = simulate(
@@ -46,7 +46,7 @@ describe("overload", () => {
     expect([retries("429"), retries("503")]).toEqual([4, 2]);
   });
 
-  it("is refused a status that is none", () => {
+  it("accepts only the statuses 429 and 503", () => {
     const [problem] = checkScenario(crowd({}, { overload: "500" as "503" }));
     expect(problem?.message).toMatch(/tiers\[0\]\.server\.overload must be one of 503, 429/);
   });

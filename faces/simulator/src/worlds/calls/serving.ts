@@ -26,7 +26,7 @@ export function onReach(world: World, request: number): void {
   const tier = requests.tier[request] as number;
   const server = serverOf(world, tier);
   if (tier === world.servers.length - 1) countArrivals(world.tally, now, 1);
-  const verdict = arrivalResult(server, now, requests.shard[request] as number, world.serverDraws);
+  const verdict = arrivalResult(server, now, requests.shard[request] as number, world.draws);
   if (verdict === ACCEPTED) {
     accept(world, server, tier, request);
     return;
@@ -49,14 +49,14 @@ function accept(world: World, server: Server, tier: number, request: number): vo
 function finishLater(world: World, server: Server, request: number): void {
   server.inProgress++;
   const shard = world.requests.shard[request] as number;
-  const tookMs = responseMs(server, world.now, shard, world.serverDraws);
+  const tookMs = responseMs(server, world.now, shard, world.draws);
   pushEvent(world.heap, world.now + tookMs, FINISH, request);
 }
 
 export function startService(world: World, tier: number): void {
   const server = serverOf(world, tier);
   if (server.serving !== NONE || server.waiting === 0) return;
-  const serviceMs = serviceTime(server, world.now, world.serverDraws);
+  const serviceMs = serviceTime(server, world.now, world.draws);
   if (serviceMs === Number.POSITIVE_INFINITY) {
     waitForTimeline(world, server, tier);
     return;

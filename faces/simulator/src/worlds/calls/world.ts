@@ -27,7 +27,10 @@ import {
 import { createServer, type Server } from "../tier/server.ts";
 import { timelineOf } from "../tier/timeline.ts";
 
-/** Events. The subject is a call (SEND, EXPIRE), a request, a tier (SERVED, WAKE), a client (START) or a caller (RING). */
+/**
+ * Events. The subject is a call (SEND, EXPIRE), a request, a tier (SERVED, WAKE), a client (START)
+ * or a caller (ALARM).
+ */
 export const ARRIVAL = 0;
 export const SEND = 1;
 export const REACH = 2;
@@ -63,7 +66,7 @@ export interface Script {
 /** Options for labs and scripts. A scenario never needs them. */
 export interface RunOptions extends RunObserver {
   /** A custom guard for each client. */
-  readonly customGuard?: ((client: number) => CustomGuard) | undefined;
+  readonly guardOf?: ((client: number) => CustomGuard) | undefined;
   readonly script?: Script;
 }
 
@@ -87,10 +90,10 @@ export interface World {
   readonly requests: RequestPool;
   /** By request: its permit. */
   readonly permits: (Permit | undefined)[];
-  /** Random streams, one per purpose. */
+  /** Random streams, one per purpose. `draws` is for the servers. */
   readonly arrivals: Draws;
   readonly wire: Draws;
-  readonly serverDraws: Draws;
+  readonly draws: Draws;
   readonly jitter: Draws;
   /** By client: calls made and calls that succeeded. */
   readonly callsOf: Float64Array;
@@ -104,7 +107,7 @@ export interface World {
 export function createWorld(
   scenario: CallsScenario,
   seed: number | string,
-  { trace, customGuard, script }: RunOptions,
+  { trace, guardOf, script }: RunOptions,
 ): World {
   const { tiers, clients, timeline, horizonMs, windowMs } = scenario;
   const last = tiers.length - 1;
@@ -114,7 +117,7 @@ export function createWorld(
   );
   const triggerEndMs = (servers[last] as Server).timeline.endMs;
   const isPlain = (tier: Tier, index: number) =>
-    isPlainTier(tier) && !tier.destination.hedge && !script && (index > 0 || !customGuard);
+    isPlainTier(tier) && !tier.destination.hedge && !script && (index > 0 || !guardOf);
   return {
     scenario,
     request: { patience: scenario.patience },
@@ -131,7 +134,7 @@ export function createWorld(
     permits: [],
     arrivals: drawsOf(seed, "arrivals"),
     wire: drawsOf(seed, "wire"),
-    serverDraws: drawsOf(seed, "server"),
+    draws: drawsOf(seed, "server"),
     jitter: drawsOf(seed, "jitter"),
     callsOf: new Float64Array(count),
     successesOf: new Float64Array(count),

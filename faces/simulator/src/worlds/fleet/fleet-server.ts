@@ -82,8 +82,8 @@ export function createFleetServer(server: ServerDocument): FleetServer {
 }
 
 /**
- * The bound of the queue counts calls: at most as many as are served within `queueMs` may be ahead.
- * The call in service may be nearly done, and sums of service times are not exact.
+ * The bound of the queue is a number of calls: those that are served within `queueMs`. The call in
+ * service may be nearly done, and sums of service times are not exact.
  */
 function fullFrom(queueMs: number, serviceMs: number): number {
   return (Math.ceil(queueMs / serviceMs) - 1 + 1e-6) * serviceMs;

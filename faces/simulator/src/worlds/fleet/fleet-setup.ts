@@ -1,4 +1,4 @@
-/** Fleet setup: what both fleet engines start with, and the result that both return. */
+/** Fleet setup: what both fleet engines start with, and their result. */
 import { createTally, fairnessOfDurations, type Tally } from "../../measure/tally.ts";
 import type { WorldRun } from "../../measure/world-run.ts";
 import type { CallsScenario, Tier } from "../../scenario/scenario.ts";
@@ -12,24 +12,13 @@ export interface FleetSetup {
   readonly tally: Tally;
 }
 
-/** A fleet has closed clients and one tier: see `isFleet`. */
-export function setUpFleet(scenario: CallsScenario): FleetSetup {
+/** Runs a fleet, which has closed clients and one tier: see `isFleet`. */
+export function fleetRun(scenario: CallsScenario, run: (setup: FleetSetup) => void): WorldRun {
   const { clients, tiers, horizonMs, windowMs } = scenario;
   const timeline = timelineOf(scenario.timeline, 0, 0);
-  return {
-    clients: clients as ClosedClients,
-    tier: tiers[0] as Tier,
-    timeline,
-    tally: createTally({ horizonMs, windowMs, triggerEndMs: timeline.endMs }),
-  };
-}
-
-export function fleetRun({ tally, timeline }: Pick<FleetSetup, "tally" | "timeline">): WorldRun {
-  return {
-    engine: "fleet",
-    tally,
-    fairness: fairnessOfDurations(tally),
-    triggerStartMs: timeline.startMs,
-    triggerEndMs: timeline.endMs,
-  };
+  const { startMs: triggerStartMs, endMs: triggerEndMs } = timeline;
+  const tally = createTally({ horizonMs, windowMs, triggerEndMs });
+  run({ clients: clients as ClosedClients, tier: tiers[0] as Tier, timeline, tally });
+  const fairness = fairnessOfDurations(tally);
+  return { engine: "fleet", tally, fairness, triggerStartMs, triggerEndMs };
 }

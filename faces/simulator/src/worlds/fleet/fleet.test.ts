@@ -1,4 +1,4 @@
-/** Fleet: takes only what it can follow exactly, and loses nobody. */
+/** Fleet: runs only scenarios that it can simulate exactly, and counts every client. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { figuresOf } from "../../measure/report.ts";
@@ -20,7 +20,7 @@ const FLEET: CallsDocument = {
 };
 
 describe("fleet", () => {
-  it("takes only worlds it can follow exactly", () => {
+  it("accepts only scenarios that it can simulate exactly", () => {
     const [tier] = FLEET.tiers ?? [];
     const is = (change: Partial<CallsDocument>) => isFleet(resolveCalls({ ...FLEET, ...change }));
     expect(is({})).toBe(true);
@@ -31,18 +31,18 @@ describe("fleet", () => {
     expect(is({ tiers: [{ ...tier, destination: { retryBudget: {} } }] })).toBe(true);
     // Successes that take no time come after failures of the same instant.
     expect(is({ tiers: [{ destination: { retryBudget: {} } }] })).toBe(false);
-    // The kernel of the policy knows no hints.
+    // The compiled policy does not support hints.
     const hinting = { ...tier, server: { ...tier?.server, retryAfterMs: 100 } };
     expect(is({ tiers: [hinting] })).toBe(false);
     expect(is({ tiers: [{ ...hinting, destination: { retryAfterGate: {} } }] })).toBe(true);
     expect(is({ timeline: [{ kind: "OUTAGE", mode: "HANG", atMs: 0, forMs: 5 }] })).toBe(false);
     expect(is({ timeline: [{ kind: "FAILOVER", atMs: 0, forMs: 5 }] })).toBe(false);
     expect(is({ timeline: [{ kind: "CAPACITY", atMs: 0, forMs: 5 }] })).toBe(false);
-    // It would find calls in the queue.
+    // There would be calls in the queue.
     expect(is({ timeline: [{ kind: "OUTAGE", atMs: 5, forMs: 5 }] })).toBe(false);
   });
 
-  it("loses nobody from its counts, partial outages and spread starts included", () => {
+  it("counts every client, also with partial outages and spread starts", () => {
     const report = simulate({
       ...FLEET,
       clients: { kind: "CLOSED", count: 1000, jobs: 1, startSpreadMs: 2000 },
@@ -57,7 +57,7 @@ describe("fleet", () => {
     expect(report.series.attempts.reduce((sum, count) => sum + count, 0)).toBe(report.attempts);
   });
 
-  it("knows how long its clients wait, as the general engine does", () => {
+  it("measures how long its clients wait, as the general engine does", () => {
     const policy = { maxAttempts: 6, jitterType: "NONE", initialDelayMs: 100 } as const;
     const fleet: CallsDocument = { ...FLEET, tiers: [{ destination: { policy } }] };
     // 100 + 200 + 400 + 800: the fifth attempt comes after the outage of 1 s.
@@ -69,7 +69,7 @@ describe("fleet", () => {
     expect(general).toMatchObject({ engine: "calls", meanWaitMs: 1500 });
   });
 
-  it("comes to what the general engine comes to, where nothing is left to chance", () => {
+  it("gives the result of the general engine for a policy without randomness", () => {
     const upTo = (max: number) => fc.integer({ min: 1, max });
     const anyFleet = fc.record({
       maxAttempts: upTo(8),
@@ -145,7 +145,7 @@ describe("fleet", () => {
     );
   });
 
-  it("fails the share of calls that the server fails by itself", () => {
+  it("fails the share of calls that the server fails at random", () => {
     const report = simulate({
       clients: { kind: "CLOSED", count: 20_000, jobs: 1 },
       tiers: [{ destination: { policy: { maxAttempts: 3 } }, server: { failureRate: 0.5 } }],
@@ -155,12 +155,12 @@ describe("fleet", () => {
     expect(report.amplification).toBeCloseTo(1.75, 1);
   });
 
-  it("says in its verdict what happened", () => {
+  it("summarizes the run in its verdict", () => {
     expect(simulate(FLEET).verdict).toMatch(/gave up, the rest done|all done/);
     const none = simulate({
       ...FLEET,
       tiers: [{ destination: { policy: { maxAttempts: 2, initialDelayMs: 0 } } }],
     });
-    expect(none.verdict).toBe("saves nobody: every wait is over before the 1 s are");
+    expect(none.verdict).toBe("no call succeeds: all attempts end within 1 s");
   });
 });

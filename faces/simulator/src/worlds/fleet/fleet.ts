@@ -31,7 +31,7 @@ import type { ClosedClients } from "../../scenario/scenario-document.ts";
 import { nextWait, stopReason, type Waits, waitsOf } from "../../schedule/waits.ts";
 import type { Condition, Timeline } from "../tier/timeline.ts";
 import { createFleetServer, type FleetServer, serve } from "./fleet-server.ts";
-import { type FleetSetup, fleetRun, setUpFleet } from "./fleet-setup.ts";
+import { type FleetSetup, fleetRun } from "./fleet-setup.ts";
 import { runGuardedFleet } from "./guarded-fleet.ts";
 
 /** The state of a fleet. Its only event is the arrival of a client. */
@@ -52,11 +52,11 @@ export function runFleet(
   trace: Trace | undefined,
 ): WorldRun {
   if (!isPlainTier(scenario.tiers[0] as Tier)) return runGuardedFleet(scenario, seed, trace);
-  const setup = setUpFleet(scenario);
-  const fleet = createFleet(setup);
-  start(fleet, setup.clients);
-  runEvents(fleet, setup.timeline, seed, trace);
-  return fleetRun(setup);
+  return fleetRun(scenario, (setup) => {
+    const fleet = createFleet(setup);
+    start(fleet, setup.clients);
+    runEvents(fleet, setup.timeline, seed, trace);
+  });
 }
 
 function createFleet({ clients, tier, tally }: FleetSetup): Fleet {
@@ -102,9 +102,9 @@ function runEvents(
   trace: Trace | undefined,
 ): void {
   const { wheel, tally } = fleet;
-  const serverDraws = drawsOf(seed, "server").state;
+  const draws = drawsOf(seed, "server").state;
   const jitter = drawsOf(seed, "jitter").state;
-  const visit = { serverDraws, jitter, trace };
+  const visit = { draws, jitter, trace };
   while (advanceWheel(wheel)) {
     const { now } = wheel;
     const condition = timeline.conditionAt(now, 0);
@@ -116,7 +116,7 @@ function runEvents(
 }
 
 interface Visit {
-  readonly serverDraws: Int32Array;
+  readonly draws: Int32Array;
   readonly jitter: Int32Array;
   readonly trace: Trace | undefined;
 }
@@ -140,12 +140,12 @@ function isPlain({ waits, previousMs, startedAt }: Fleet, failedAt: number): boo
 function refuseAll(fleet: Fleet, failedAt: number, visit: Visit): number {
   const { waits, wheel } = fleet;
   const { jitter, trace } = visit;
-  const { draws } = waits.kernel;
+  const { draws } = waits.compiled;
   let arrivals = 0;
   let waitedMs = 0;
   for (let entry = popEntry(wheel); entry >= 0; entry = popEntry(wheel)) {
     arrivals++;
-    if (trace !== undefined) trace.record(wheel.now, 0, entry & MEMBER_MASK);
+    if (trace !== undefined) trace.add(wheel.now, 0, entry & MEMBER_MASK);
     const failed = entry + PAYLOAD;
     const waitMs = nextWait(waits, payloadOf(failed), failedAt, 0, draws ? nextDraw(jitter) : 0);
     if (waitMs < 0) {
@@ -162,17 +162,17 @@ function refuseAll(fleet: Fleet, failedAt: number, visit: Visit): number {
 function visitEach(fleet: Fleet, condition: Condition, failedAt: number, visit: Visit): number {
   const { wheel } = fleet;
   const { now } = wheel;
-  const { draws } = fleet.waits.kernel;
-  const { serverDraws, jitter, trace } = visit;
+  const { draws, jitter, trace } = visit;
+  const isRandom = fleet.waits.compiled.draws;
   const failShare = Math.max(condition.failShare, fleet.failureRate);
   let arrivals = 0;
   for (let entry = popEntry(wheel); entry >= 0; entry = popEntry(wheel)) {
     arrivals++;
-    const isFailed = condition.down || (failShare > 0 && nextDraw(serverDraws) < failShare);
+    const isFailed = condition.down || (failShare > 0 && nextDraw(draws) < failShare);
     const doneAt = isFailed ? -1 : serve(fleet, now);
-    trace?.record(now, doneAt < 0 ? 0 : 1, entry & MEMBER_MASK);
+    trace?.add(now, doneAt < 0 ? 0 : 1, entry & MEMBER_MASK);
     if (doneAt >= 0) succeed(fleet, entry, doneAt);
-    else retry(fleet, entry + PAYLOAD, failedAt, draws ? nextDraw(jitter) : 0);
+    else retry(fleet, entry + PAYLOAD, failedAt, isRandom ? nextDraw(jitter) : 0);
   }
   return arrivals;
 }

@@ -1,4 +1,4 @@
-/** Guarded fleet: comes to what the general engine comes to, whatever the guards. */
+/** Guarded fleet: gives the result of the general engine, for all guards. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ATTEMPTS, FAILED, OFFERED, SUCCEEDED, type Tally } from "../../measure/tally.ts";
@@ -98,7 +98,7 @@ function isGuarded({ tiers }: CallsScenario): boolean {
   return Object.values(guards).some(Boolean);
 }
 
-/** What both engines must count alike, over time too. */
+/** The counts that must be equal in both engines, including the series. */
 function countsOf(tally: Tally) {
   const { calls, attempts, succeeded, lost, reasons, waitedMs, doneAtMs, peak, lanes } = tally;
   const lists = [OFFERED, ATTEMPTS, SUCCEEDED, FAILED].map((lane) => trimmed(lanes[lane] ?? []));
@@ -106,7 +106,7 @@ function countsOf(tally: Tally) {
   return { calls, attempts, ...ended, waitedMs, peak, lists };
 }
 
-/** Without the empty bins at the end. */
+/** The series without the empty bins at the end. */
 function trimmed(counts: ArrayLike<number>): number[] {
   const list = Array.from(counts);
   return list.slice(0, list.findLastIndex((count) => count > 0) + 1);
@@ -124,7 +124,7 @@ describe("guarded fleet", () => {
     );
   });
 
-  it("takes waits that are longer than the wheel goes round", () => {
+  it("supports waits longer than the wheel's range", () => {
     const scenario = resolveCalls({
       clients: { kind: "CLOSED", count: 50, jobs: 1, startSpreadMs: 70_000 },
       tiers: [
@@ -148,7 +148,7 @@ describe("guarded fleet", () => {
     expect(fleet).toEqual(countsOf(runCalls(scenario, 1).tally));
   });
 
-  it("serves fleets with guards, and replays a seed", () => {
+  it("runs fleets with guards, and repeats a seed", () => {
     const document: CallsDocument = {
       clients: { kind: "CLOSED", count: 2000, jobs: 1 },
       guards: "SHARED",

@@ -5,6 +5,7 @@
  */
 import {
   type AdmissionRequest,
+  type CallHistory,
   type CallRequest,
   classifyOutcome,
   decide,
@@ -51,9 +52,9 @@ import { responseOutcome, TIMED_OUT } from "../tier/response-outcome.ts";
 import { FAILED, OK, REFUSED, SILENT, THROTTLED } from "../tier/server.ts";
 import type { Timeline } from "../tier/timeline.ts";
 import { type CountingServer, createCountingServer, serveCounted } from "./fleet-server.ts";
-import { type FleetSetup, fleetRun, setUpFleet } from "./fleet-setup.ts";
+import { type FleetSetup, fleetRun } from "./fleet-setup.ts";
 
-/** Events. The subject is a client, or a caller (RING). */
+/** Events. The subject is a client, or a caller (ALARM). */
 const START = 0;
 /** An attempt is due. */
 const DUE = 1;
@@ -79,7 +80,7 @@ interface GuardedFleet {
   readonly tally: Tally;
   readonly callers: Caller[];
   readonly jitter: Draws;
-  readonly serverDraws: Draws;
+  readonly draws: Draws;
   /** By client. */
   readonly startedAt: Float64Array;
   readonly sentAt: Float64Array;
@@ -87,7 +88,7 @@ interface GuardedFleet {
   readonly attempts: Uint16Array;
   readonly throttled: Uint8Array;
   /** The response of the current attempt: see `server.ts`. */
-  readonly responses: Uint8Array;
+  readonly response: Uint8Array;
   readonly permits: (Permit | undefined)[];
   now: number;
 }
@@ -97,20 +98,23 @@ export function runGuardedFleet(
   seed: number | string,
   trace: Trace | undefined,
 ): WorldRun {
-  const setup = setUpFleet(scenario);
-  const fleet = createFleet(setup, scenario.patience, seed);
-  addCallers(fleet, scenario, seed);
-  start(fleet, setup.clients);
-  const { queue } = fleet;
-  const { heap } = queue;
-  for (let events = 0; popNext(queue); events++) {
+  return fleetRun(scenario, (setup) => {
+    const fleet = createFleet(setup, scenario.patience, seed);
+    addCallers(fleet, scenario, seed);
+    start(fleet, setup.clients);
+    runEvents(fleet, trace);
+  });
+}
+
+function runEvents(fleet: GuardedFleet, trace: Trace | undefined): void {
+  const { heap } = fleet.queue;
+  for (let events = 0; popNext(fleet.queue); events++) {
     const { at, kind, subject } = heap;
     assertAtMost(events, MAX_EVENTS, "events");
     fleet.now = at;
-    trace?.record(at, kind, subject);
+    trace?.add(at, kind, subject);
     (HANDLERS[kind] as Handler)(fleet, subject);
   }
-  return fleetRun(setup);
 }
 
 type Handler = (fleet: GuardedFleet, subject: number) => void;
@@ -118,7 +122,8 @@ type Handler = (fleet: GuardedFleet, subject: number) => void;
 const HANDLERS: readonly Handler[] = [
   onStart,
   requestAttempt,
-  (fleet, client) => end(fleet, client, responseOf(fleet, client)),
+  (fleet, client) =>
+    end(fleet, client, responseOutcome(fleet.response[client] as number, fleet.retryAfterMs)),
   (fleet, client) => end(fleet, client, TIMED_OUT),
   (fleet, client) => expireCall(callerOf(fleet, client), client),
   ({ callers, queue }, index) => onAlarm(callers[index] as Caller, queue.heap.order),
@@ -143,13 +148,13 @@ function createFleet(
     tally,
     callers: [],
     jitter: drawsOf(seed, "jitter"),
-    serverDraws: drawsOf(seed, "server"),
+    draws: drawsOf(seed, "server"),
     startedAt: new Float64Array(count),
     sentAt: new Float64Array(count),
     previousMs: new Float64Array(count),
     attempts: new Uint16Array(count),
     throttled: new Uint8Array(count),
-    responses: new Uint8Array(count),
+    response: new Uint8Array(count),
     permits: [],
     now: 0,
   };
@@ -167,15 +172,11 @@ function addCallers(fleet: GuardedFleet, scenario: CallsScenario, seed: number |
 }
 
 function engineOf(fleet: GuardedFleet): Engine {
-  const { startedAt, attempts, previousMs, tally } = fleet;
+  const { tally } = fleet;
   const { heap } = fleet.queue;
   return {
     now: () => fleet.now,
-    historyOf: (client) => ({
-      attempt: attempts[client] as number,
-      startedAt: startedAt[client] as number,
-      previousDelayMs: previousMs[client] as number,
-    }),
+    historyOf: (client) => historyOf(fleet, client),
     send: (client, permit) => send(fleet, client, permit),
     end: (_client, reason) => countLost(tally, reason, fleet.now),
     setExpiry: (client, at) => pushEvent(heap, at, EXPIRE, client),
@@ -183,6 +184,14 @@ function engineOf(fleet: GuardedFleet): Engine {
       pushEvent(heap, at, ALARM, index);
       return heap.order;
     },
+  };
+}
+
+function historyOf(fleet: GuardedFleet, client: number): CallHistory {
+  return {
+    attempt: fleet.attempts[client] as number,
+    startedAt: fleet.startedAt[client] as number,
+    previousDelayMs: fleet.previousMs[client] as number,
   };
 }
 
@@ -232,25 +241,21 @@ function send(fleet: GuardedFleet, client: number, permit: Permit): void {
   else pushMember(queue, cutAt, CUT, client);
 }
 
-/** Stores the response in `responses` and returns when it comes; infinite without one. */
+/** Stores the response in `response` and returns when it comes; infinite without one. */
 function arrive(fleet: GuardedFleet, client: number): number {
-  const { server, timeline, serverDraws, responses, tally, now } = fleet;
+  const { server, timeline, draws, response, tally, now } = fleet;
   const { down, hangs, failShare } = timeline.conditionAt(now, 0);
   if (down) {
-    responses[client] = hangs ? SILENT : REFUSED;
+    response[client] = hangs ? SILENT : REFUSED;
     return hangs ? Number.POSITIVE_INFINITY : now;
   }
   const share = Math.max(failShare, server.failureRate);
-  const isFailed = share > 0 && serverDraws.next() < share;
+  const isFailed = share > 0 && draws.next() < share;
   const doneAt = isFailed ? -1 : serveCounted(server, now);
   if (!isFailed) recordQueue(tally, now, Math.max(0, server.freeAt - now));
   const refusal = isFailed ? FAILED : fleet.overload;
-  responses[client] = doneAt < 0 ? refusal : OK;
+  response[client] = doneAt < 0 ? refusal : OK;
   return doneAt < 0 ? now : doneAt;
-}
-
-function responseOf({ responses, retryAfterMs }: GuardedFleet, client: number): Outcome {
-  return responseOutcome(responses[client] as number, retryAfterMs);
 }
 
 function end(fleet: GuardedFleet, client: number, outcome: Outcome): void {
@@ -269,11 +274,7 @@ function fail(fleet: GuardedFleet, client: number, outcome: Outcome, verdict: Ve
   const { policy, request, tally, queue, jitter, now } = fleet;
   fleet.throttled[client] = verdict === "throttled" ? 1 : 0;
   const gates = gatesOf(callerOf(fleet, client), admissionFor(fleet, client), 0);
-  const history = {
-    attempt: fleet.attempts[client] as number,
-    startedAt: fleet.startedAt[client] as number,
-    previousDelayMs: fleet.previousMs[client] as number,
-  };
+  const history = historyOf(fleet, client);
   const decision = decide(policy, request, history, outcome, gates, now, jitter);
   if (decision.kind === "stop") {
     countLost(tally, decision.reason, now);

@@ -9,7 +9,7 @@ import { doubleLength } from "../../events/limits.ts";
 export const NONE = -1;
 
 export interface CallPool {
-  /** Rows handed out so far, in use or not. */
+  /** Rows created so far, in use or not. */
   size: number;
   free: number[];
   tier: Int32Array;
