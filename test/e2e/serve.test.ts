@@ -140,11 +140,11 @@ const config = join(folder, "config.json");
 writeFileSync(config, '{"prot":7337}');
 
 test.each<[string, NodeJS.ProcessEnv, string]>([
-  ["--host 0.0.0.0", {}, "make one with `redrive keys add`, or set REDRIVE_API_KEY"],
+  ["--host 0.0.0.0", {}, "create one with `redrive keys add`, or set REDRIVE_API_KEY"],
   ["--store redrive.db", {}, 'did you mean "sqlite:redrive.db"?'],
   [`--config ${config}`, {}, 'did you mean "port"?'],
   ["--store memory:", { REDRIVE_PORT: "http" }, "Must be a port from 0 to 65535."],
-  ["--store memory:", { REDRIVE_API_KEY: "secret" }, "make one with `redrive keys add`"],
+  ["--store memory:", { REDRIVE_API_KEY: "secret" }, "create one with `redrive keys add`"],
   ["--store memory: --port 0", { REDRIVE_ENCRYPTION_KEY: "short" }, "openssl rand -base64 32"],
   ["--retry-budget 11", {}, "'--retry-budget <share>' argument '11' is invalid. Must be off or"],
   [
@@ -164,7 +164,7 @@ test.each<[string, NodeJS.ProcessEnv, string]>([
 test.each([
   [`sqlite:${folder}`, "name a file, as in sqlite:FOLDER/redrive.db", 2],
   [`sqlite:${config}/x.db`, "name a file in a folder", 2],
-  [`sqlite:${config}`, "is not a database: give Redrive a file of its own", 1],
+  [`sqlite:${config}`, "is not a database: give Redrive a separate file", 1],
 ])("an invalid store %s is refused with the fix", async (store, fix, expected) => {
   const { err, code } = await redrive(`serve --port 0 --store ${store}`);
   expect(err).toContain(fix);

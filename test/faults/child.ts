@@ -1,6 +1,4 @@
-/**
- * Child: starts the embedding process, reads its lines and takes it down.
- */
+/** Child: starts the embedding process, reads its output and kills it. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
@@ -23,9 +21,9 @@ export class Child {
   readonly process: ChildProcess;
   readonly lines: string[] = [];
   readonly #waiting = new Map<string, () => void>();
-  /** From the start of the process to the moment it takes tasks, by its own clock. */
+  /** From the start of the process until it accepts tasks, by its own clock. */
   readyMs = Number.NaN;
-  /** What of that it spent waiting for a core that others used. */
+  /** The part of that time in which it waited for a processor core. */
   waitedMs = Number.NaN;
   stderr = "";
 
@@ -62,7 +60,7 @@ export class Child {
     });
   }
 
-  /** Numbers and ids of the tasks that it was told are stored. */
+  /** Numbers and ids of the tasks that the process reported as stored. */
   acknowledged(): readonly (readonly [number, string])[] {
     return this.lines
       .filter((line) => line.startsWith("ack "))

@@ -1,6 +1,4 @@
-/**
- * Counting target: an HTTP server that fails a share of its calls and remembers every one of them.
- */
+/** Counting target: an HTTP server that fails a share of its requests and counts all of them. */
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -11,7 +9,7 @@ export class CountingTarget {
   readonly #random: Random = seededRandom("counting target");
   /** Requests by task. */
   readonly calls = new Map<string, number>();
-  /** Requests by task that came after one that was answered with success. */
+  /** Requests by task that came after a successful one. */
   repeats = 0;
   readonly #succeeded = new Set<string>();
   url = "";

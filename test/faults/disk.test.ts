@@ -1,4 +1,4 @@
-/** Tests of a disk that fails: fsyncs are counted, broken and starved of space under strace. */
+/** Tests of a failing disk: strace counts fsyncs, makes them fail and simulates a full disk. */
 // needs: build, strace
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -10,7 +10,7 @@ import { readTasks } from "./read-tasks.ts";
 const folder = mkdtempSync(join(tmpdir(), "redrive-disk-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** Nothing listens there: these tests store for later. */
+/** Nothing listens there: these tests store tasks for later. */
 const NOBODY = "http://127.0.0.1:9999/";
 const SYNCS = "fsync,fdatasync";
 
@@ -50,7 +50,7 @@ describe("the disk under an embedded Redrive", () => {
     const inject = ["-e", `trace=${SYNCS}`, "-e", `inject=${SYNCS}:error=EIO:when=40+`];
     const log = ["-o", join(folder, "failing.log")];
     const { file, child, code } = await store("failing.db", 5, 500, [...inject, ...log]);
-    // Any other code is a throw that came first, or strace's own: then its words are wanted.
+    // Any other code means an earlier exception or a failure of strace; its output is needed then.
     expect(code, child.stderr).toBe(70);
     const fatal = child.lines.findIndex((line) => line.startsWith("fatal"));
     expect(fatal).toBeGreaterThan(0);
@@ -63,7 +63,7 @@ describe("the disk under an embedded Redrive", () => {
     expect(again.child.acknowledged()).toHaveLength(5);
   });
 
-  it("may be full for a while: nothing is broken, nothing lost, and it goes on by itself", async () => {
+  it("may be full temporarily: nothing breaks, nothing is lost, and the service continues by itself", async () => {
     await store("full.db", 0, 5, []);
     const inject = ["-e", "trace=pwrite64", "-e", "inject=pwrite64:error=ENOSPC:when=200..206"];
     const log = ["-o", join(folder, "full.log")];

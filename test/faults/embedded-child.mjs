@@ -1,10 +1,10 @@
 /**
- * A process that embeds Redrive, for tests that take it down. It hands tasks over under the keys
- * `key-<from>` on, `callers` at a time, and prints a line for every one that it was told is stored.
+ * A process that embeds Redrive, for tests that kill it. It submits tasks with the keys
+ * `key-<from>` and following, `callers` at a time, and prints a line for every task that is stored.
  *
  * Usage: embedded-child.mjs <file> <target url> <mode> <from> <count> <callers>, with mode `load`
- * (goes on until it is killed), `drain` (ends once every task has) or `store` (hands over for
- * later, and ends).
+ * (continues until it is killed), `drain` (ends once every task has ended) or `store` (submits
+ * tasks for later, and ends).
  */
 import { readFileSync, writeSync } from "node:fs";
 import { createRedrive } from "@redrive/service";
@@ -14,7 +14,7 @@ const [file, targetUrl, mode, from, count, callers] = process.argv.slice(2);
 /** @param {string} line */
 const say = (line) => writeSync(1, `${line}\n`);
 
-/** How long this process was ready to run while others had the cores; 0 where nobody can tell. */
+/** How long this process waited for a core while others ran; 0 if that is unknown. */
 function waitedMs() {
   try {
     const [, waitedNs] = readFileSync("/proc/self/schedstat", "utf8").split(" ");

@@ -16,7 +16,7 @@ const READY_MS = 2000;
 const folder = mkdtempSync(join(tmpdir(), "redrive-kill-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-describe("a process that is killed again and again", () => {
+describe("a process that is killed repeatedly", () => {
   it(`loses nothing in ${CYCLES} kills`, { timeout: 600_000 }, async () => {
     const file = join(folder, "redrive.db");
     const target = new CountingTarget(0.3);
@@ -51,7 +51,7 @@ describe("a process that is killed again and again", () => {
       await child.kill();
       note(child);
       inFlight += readTasks(file).filter(({ status }) => status === "IN_FLIGHT").length;
-      // What was handed over and never answered is handed over again, under the same keys.
+      // Tasks without a response are submitted again, with the same keys.
       from = Math.max(0, ...acknowledged.keys()) - 50;
     }
 
@@ -85,8 +85,8 @@ describe("a process that is killed again and again", () => {
     expect(keys.size).toBe(tasks.length);
     expect(mostCalls).toBeLessThanOrEqual(MAX_ATTEMPTS);
     expect(target.repeats).toBeLessThanOrEqual(inFlight);
-    // Each of them, less what it waited for a core while others had it: that is not its doing. By the
-    // wall the best counts, since on a busy machine every start may have had to wait.
+    // Each start, minus the time it waited for a core. By the wall clock only the fastest counts,
+    // because on a busy machine every start may have waited.
     expect(slowest).toBeLessThan(READY_MS);
     expect(quickest).toBeLessThan(READY_MS);
   });

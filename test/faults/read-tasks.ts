@@ -1,6 +1,6 @@
 /**
- * Read tasks: looks into the database of a process that is gone, as an auditor would: not through
- * the code under test.
+ * Read tasks: reads the database of a dead process directly, like an auditor, not through the code
+ * under test.
  */
 import { DatabaseSync } from "@photostructure/sqlite";
 

@@ -1,4 +1,4 @@
-/** Tests that one file has one process. */
+/** Tests that only one process can use a file. */
 // needs: build
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -10,7 +10,7 @@ const folder = mkdtempSync(join(tmpdir(), "redrive-second-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describe("a second process on the same file", () => {
-  it("refuses to start, says why, and leaves the first one alone", async () => {
+  it("does not start, says why, and does not affect the first one", async () => {
     const options = {
       file: join(folder, "redrive.db"),
       targetUrl: "http://127.0.0.1:9999/",

@@ -1,7 +1,10 @@
-/** Access: who may do what, what strangers learn, and what is never told. */
+/**
+ * Tests of access: what each scope allows, what callers without a key see, and what is never
+ * revealed.
+ */
 import { createKey, type KeyStore, memoryKeyStore, type Scope } from "@redrive/service/http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Answer, type Front, openFront, type Sent } from "./test-server.ts";
+import { openTestServer, type Sent, type TestResponse, type TestServer } from "./test-server.ts";
 
 let drawn = 0;
 const fill = (bytes: Uint8Array) => {
@@ -21,17 +24,17 @@ const other = keyFor("other", "admin");
 const reader = keyFor("acme", "tasks:read");
 const creator = keyFor("acme", "tasks:create");
 const logs: string[] = [];
-let front: Front;
-const as = (key: string, sent: Sent): Promise<Answer> =>
-  front.call({ ...sent, headers: { authorization: `Bearer ${key}`, ...sent.headers } });
+let server: TestServer;
+const as = (key: string, sent: Sent): Promise<TestResponse> =>
+  server.call({ ...sent, headers: { authorization: `Bearer ${key}`, ...sent.headers } });
 const create = (key: string, change: object = {}) =>
-  as(key, { body: { targetUrl: front.target.url, policy: { maxAttempts: 1 }, ...change } });
+  as(key, { body: { targetUrl: server.target.url, policy: { maxAttempts: 1 }, ...change } });
 
 beforeAll(async () => {
   const stream = { write: (line: string) => void logs.push(line) };
-  front = await openFront({ keys: book, logger: { level: "trace", stream } });
+  server = await openTestServer({ keys: book, logger: { level: "trace", stream } });
 });
-afterAll(() => front.close());
+afterAll(() => server.close());
 
 describe("row 54: without a valid key", () => {
   const secret = admin.slice(admin.lastIndexOf("_") + 1);
@@ -45,21 +48,21 @@ describe("row 54: without a valid key", () => {
     ["as Basic", { authorization: `Basic ${Buffer.from(`${admin}:`).toString("base64")}` }],
     ["in another header", { "x-api-key": admin }],
   ];
-  test.each(cases)("%s: 401, always in the same words", async (_, headers = {}, query = "") => {
-    const answer = await front.call({ method: "GET", path: `/retry-tasks${query}`, headers });
-    const bare = await front.call({ method: "GET", path: "/retry-tasks" });
-    expect(answer.status).toBe(401);
-    expect(answer.text).toBe(bare.text);
-    expect(answer.headers["www-authenticate"]).toMatch(/^Bearer/);
+  test.each(cases)("%s: 401, always with the same message", async (_, headers = {}, query = "") => {
+    const response = await server.call({ method: "GET", path: `/retry-tasks${query}`, headers });
+    const bare = await server.call({ method: "GET", path: "/retry-tasks" });
+    expect(response.status).toBe(401);
+    expect(response.text).toBe(bare.text);
+    expect(response.headers["www-authenticate"]).toMatch(/^Bearer/);
   });
 
-  test("an unknown path tells a stranger nothing, health answers", async () => {
-    expect((await front.call({ method: "GET", path: "/nothing" })).status).toBe(401);
-    expect((await front.call({ method: "GET", path: "/healthz" })).json).toEqual({ status: "ok" });
-    expect((await front.call({ method: "GET", path: "/metrics" })).status).toBe(401);
+  test("an unknown path reveals nothing without a key, and health responds", async () => {
+    expect((await server.call({ method: "GET", path: "/nothing" })).status).toBe(401);
+    expect((await server.call({ method: "GET", path: "/healthz" })).json).toEqual({ status: "ok" });
+    expect((await server.call({ method: "GET", path: "/metrics" })).status).toBe(401);
   });
 
-  test("a key that was revoked, or has ended", async () => {
+  test("a key that was revoked or has expired", async () => {
     const { key, record } = createKey(fill, {
       tenantId: "acme",
       scopes: ["admin"],
@@ -91,7 +94,7 @@ describe("row 55: a key that lacks the scope", () => {
     expect(json.detail).toContain(scope);
   });
 
-  test("metrics tell of every tenant: they are for keys of the operator's, whatever another's may do", async () => {
+  test("metrics cover every tenant: only keys of the default tenant may read them", async () => {
     const metrics = { method: "GET", path: "/metrics" } as const;
     expect((await as(operator, metrics)).text).toContain("retry_tasks");
     for (const key of [admin, keyFor("acme", "metrics:read")]) {
@@ -101,7 +104,7 @@ describe("row 55: a key that lacks the scope", () => {
     }
   });
 
-  test("payload:read: bodies are apart from the rest", async () => {
+  test("payload:read: bodies require a separate scope", async () => {
     const { json } = await create(creator, { body: "secret payload" });
     const path = `/retry-tasks/${json.taskId}`;
     expect((await as(reader, { method: "GET", path: `${path}?include=body` })).status).toBe(403);
@@ -113,7 +116,7 @@ describe("row 55: a key that lacks the scope", () => {
 });
 
 describe("I42: another tenant", () => {
-  test("finds nothing of ours: 404, the same as for what never was", async () => {
+  test("finds nothing of this tenant: 404, the same as for unknown ids", async () => {
     const { json } = await create(admin, { labels: { of: "acme" } });
     await as(admin, { method: "PUT", path: "/destinations/ours", body: {} });
     await as(admin, { path: "/retry-policies", body: { policyId: "ours" } });
@@ -145,7 +148,7 @@ describe("I42: another tenant", () => {
     expect(redriving.status).toBe(404);
   });
 
-  test("row 52: a cursor of ours is refused", async () => {
+  test("row 52: a cursor of this tenant is rejected", async () => {
     for (let n = 0; n < 2; n++) await create(admin);
     const { json } = await as(admin, { method: "GET", path: "/retry-tasks?limit=1" });
     const path = `/retry-tasks?cursor=${json.cursor}`;
@@ -157,13 +160,13 @@ describe("I42: another tenant", () => {
 describe("I43: secrets", () => {
   const canary = "canary-1f8a93";
 
-  test("are in no answer, no problem, no metric and no log", async () => {
+  test("are in no response, no problem, no metric and no log", async () => {
     const headers = {
       Authorization: `Bearer ${canary}`,
       "x-api-key": canary,
       accept: "text/plain",
     };
-    const url = `${front.target.url}?token=${canary}`;
+    const url = `${server.target.url}?token=${canary}`;
     const { json } = await create(creator, { targetUrl: url, headers, body: canary });
     const answers = [
       await as(reader, { method: "GET", path: `/retry-tasks/${json.taskId}` }),
@@ -181,7 +184,7 @@ describe("I43: secrets", () => {
       "x-api-key": "***",
       accept: "text/plain",
     });
-    expect(answers[0]?.json.targetUrl).toBe(`${front.target.url}?token=***`);
+    expect(answers[0]?.json.targetUrl).toBe(`${server.target.url}?token=***`);
     const told = await as(admin, { method: "GET", path: `/retry-tasks/${json.taskId}` });
     expect(told.json.headers.Authorization).toBe("***");
     const log = logs.join("");

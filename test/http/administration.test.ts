@@ -1,17 +1,20 @@
-/** Administration over HTTP: policies with their versions, destinations, the description of it all. */
+/**
+ * Tests of administration over HTTP: policies with their versions, destinations, and the API
+ * documentation.
+ */
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { endings, type Front, openFront } from "./test-server.ts";
+import { endings, openTestServer, type TestServer } from "./test-server.ts";
 
-let front: Front;
+let server: TestServer;
 beforeEach(async () => {
-  front = await openFront();
+  server = await openTestServer();
 });
-afterEach(() => front.close());
+afterEach(() => server.close());
 
 const ask = (method: string, path: string, body?: object) =>
-  front.call({ method, path, ...(body && { body }) });
+  server.call({ method, path, ...(body && { body }) });
 
-test("a policy is registered once, replaced by versions, and removed when nobody uses it", async () => {
+test("a policy is registered once, replaced by new versions, and removed when no task uses it", async () => {
   const document = { policyId: "orders", maxAttempts: 2 };
   const first = await ask("POST", "/retry-policies", document);
   expect([first.status, first.json.version, first.headers.location]).toEqual([
@@ -28,7 +31,7 @@ test("a policy is registered once, replaced by versions, and removed when nobody
   expect((await ask("PUT", "/retry-policies/orders", { policyId: "others" })).status).toBe(400);
 
   const { json } = await ask("POST", "/retry-tasks", {
-    targetUrl: front.target.url,
+    targetUrl: server.target.url,
     policyId: "orders",
     scheduledAt: Date.now() + 60_000,
   });
@@ -52,18 +55,18 @@ test("presets are listed and found without being registered", async () => {
   expect([unnamed.status, unnamed.json.errors[0].field]).toEqual([400, "policyId"]);
 });
 
-test("a destination shows how it does, takes limits, pauses and resumes", async () => {
-  const path = `/destinations/${encodeURIComponent(front.target.origin)}`;
+test("a destination shows its health, accepts limits, pauses and resumes", async () => {
+  const path = `/destinations/${encodeURIComponent(server.target.origin)}`;
   expect((await ask("GET", path)).status).toBe(404);
   const set = await ask("PUT", path, { concurrency: { max: 3 }, description: "ours" });
   expect(set.json).toMatchObject({
-    name: front.target.origin,
+    name: server.target.origin,
     document: { concurrency: { max: 3 } },
   });
   expect((await ask("POST", `${path}/pause`)).json.pausedAt).toEqual(expect.any(Number));
-  await ask("POST", "/retry-tasks", { targetUrl: front.target.url });
+  await ask("POST", "/retry-tasks", { targetUrl: server.target.url });
   expect((await ask("GET", path)).json).toMatchObject({ backlog: 1, tasks: { PENDING: 1 } });
-  const done = endings(front.redrive, 1);
+  const done = endings(server.redrive, 1);
   expect((await ask("POST", `${path}/resume`)).json.pausedAt).toBeNull();
   await done;
   const { json } = await ask("GET", "/destinations");
@@ -77,7 +80,7 @@ test("a destination shows how it does, takes limits, pauses and resumes", async 
   ]);
 });
 
-test("the description is OpenAPI 3.1 and has every route, and the page tells them all", async () => {
+test("the document is OpenAPI 3.1 and has every route, and the page shows them all", async () => {
   const { json } = await ask("GET", "/openapi.json");
   expect(json.openapi).toBe("3.1.0");
   expect(Object.keys(json.paths).sort()).toEqual([

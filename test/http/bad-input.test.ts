@@ -1,18 +1,20 @@
-/** Bad input: every row of reliability.md 4A that is one request. */
+/** Tests of bad input: every row of the table of bad requests that is a single request. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Row } from "./row.ts";
 import { ROWS } from "./rows.ts";
-import { type Answer, type Front, openFront } from "./test-server.ts";
+import { openTestServer, type TestResponse, type TestServer } from "./test-server.ts";
 
-let front: Front;
+let server: TestServer;
 beforeAll(async () => {
-  front = await openFront();
+  server = await openTestServer();
 });
-afterAll(() => front.close());
+afterAll(() => server.close());
 
-function ask({ sent }: Row): Promise<Answer> {
-  const what = sent(front);
-  return typeof what === "string" || Buffer.isBuffer(what) ? front.rawCall(what) : front.call(what);
+function ask({ sent }: Row): Promise<TestResponse> {
+  const what = sent(server);
+  return typeof what === "string" || Buffer.isBuffer(what)
+    ? server.rawCall(what)
+    : server.call(what);
 }
 
 test.each(ROWS.map((row) => [row.row, row.what, row] as const))("%s: %s", async (_, __, row) => {
@@ -29,23 +31,23 @@ test.each(ROWS.map((row) => [row.row, row.what, row] as const))("%s: %s", async 
   }
 });
 
-describe("after all of it", () => {
-  test("nothing was polluted, nothing was stored, and the service is well", async () => {
+describe("after all rows", () => {
+  test("nothing was polluted, nothing was stored, and the service is healthy", async () => {
     expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
-    const { json } = await front.call({ method: "GET", path: "/retry-tasks" });
+    const { json } = await server.call({ method: "GET", path: "/retry-tasks" });
     expect(json.tasks).toEqual([]);
-    expect(front.target.received).toEqual([]);
+    expect(server.target.received).toEqual([]);
   });
 
-  test("no answer has a stack, SQL or an address of ours", async () => {
+  test("no response has a stack, SQL or an internal address", async () => {
     for (const row of ROWS) {
       const { text } = await ask(row);
       expect(text).not.toMatch(/\bat .*\.[tj]s:\d|SELECT |INSERT |node_modules|SQLITE/);
     }
   });
 
-  test("row 5: the answer names what to type instead", async () => {
-    const { json } = await front.call({ body: "{}", headers: { "content-type": "text/plain" } });
+  test("row 5: the response says what to type instead", async () => {
+    const { json } = await server.call({ body: "{}", headers: { "content-type": "text/plain" } });
     expect(json.detail).toContain("curl --json");
   });
 });

@@ -1,6 +1,6 @@
 /**
- * A service with its front in a process of its own, for tests that measure it or take it down.
- * Told a database file; prints its port; answers any message with its memory in bytes.
+ * A service with its HTTP server in a separate process, for tests that measure or kill it. It takes
+ * a database file, sends its port, and responds to any message with its memory in bytes.
  */
 import { createRedrive } from "@redrive/service";
 import { createApp, listenApp } from "@redrive/service/http";
@@ -10,7 +10,7 @@ const redrive = await createRedrive({ store: `sqlite:${file}` });
 const url = await listenApp(createApp(redrive), { port: 0 });
 process.on("message", () => {
   globalThis.gc?.();
-  // What the first collection freed outside of the heap is given back in a later turn.
+  // Memory that the first collection freed outside of the heap is returned in a later tick.
   setImmediate(() => {
     globalThis.gc?.();
     process.send?.(process.memoryUsage().rss);

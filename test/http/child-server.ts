@@ -1,5 +1,6 @@
 /**
- * Served: a service in a process of its own, on a database file, to be killed and started again.
+ * Child server: a service in a separate process, on a database file, that can be killed and
+ * restarted.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -8,14 +9,14 @@ import { type Caller, callerOn } from "./test-server.ts";
 
 const SCRIPT = fileURLToPath(new URL("./child-server-process.mjs", import.meta.url));
 
-export class Served {
+export class ChildServer {
   readonly caller: Caller;
   readonly #child: ChildProcess;
 
-  static async start(file: string): Promise<Served> {
+  static async start(file: string): Promise<ChildServer> {
     const child = fork(SCRIPT, [file], { execArgv: [] });
     const [port] = await once(child, "message");
-    return new Served(child, callerOn(port as number));
+    return new ChildServer(child, callerOn(port as number));
   }
 
   private constructor(child: ChildProcess, caller: Caller) {
@@ -23,7 +24,7 @@ export class Served {
     this.caller = caller;
   }
 
-  /** As a power cut would. Safe twice. */
+  /** Like a power cut. Safe to call twice. */
   async kill(): Promise<void> {
     this.caller.close();
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
@@ -41,7 +42,7 @@ export interface ListedTask {
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** Every task that matches, page by page. `query` is empty or begins with `?`. */
+/** Every matching task, page by page. `query` is empty or begins with `?`. */
 export async function allTasks(caller: Caller, query = ""): Promise<readonly ListedTask[]> {
   const tasks: ListedTask[] = [];
   let cursor: string | null = "";

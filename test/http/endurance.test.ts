@@ -1,4 +1,7 @@
-/** Endurance: a service in a process of its own, under all bad input thrice, and under kill -9. */
+/**
+ * Tests of endurance: a service in a separate process, under all bad input three times, and under
+ * kill -9.
+ */
 // needs: build
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -27,7 +30,7 @@ afterAll(async () => {
 });
 
 async function serve(file: string): Promise<Caller> {
-  // One arena: otherwise what threads of the pool free stays theirs, and looks like growth.
+  // One arena: otherwise memory that pool threads free stays theirs and looks like growth.
   const env = { ...process.env, MALLOC_ARENA_MAX: "1" };
   child = fork(SCRIPT, [join(folder, file)], { env, execArgv: ["--expose-gc"] });
   const [port] = await once(child, "message");
@@ -39,24 +42,24 @@ async function memory(): Promise<number> {
   return (await once(child, "message"))[0] as number;
 }
 
-test("three rounds of bad input: no 5xx, well, and no larger by 20 MiB", async () => {
+test("three rounds of bad input: no 5xx, healthy, and no growth above 20 MiB", async () => {
   const caller = await serve("rounds.db");
-  const front = { ...caller, target };
+  const server = { ...caller, target };
   const round = async () => {
     for (const { row, what, sent } of ROWS) {
-      const bytes = sent(front);
+      const bytes = sent(server);
       const isRaw = typeof bytes === "string" || Buffer.isBuffer(bytes);
       const { status } = isRaw ? await caller.rawCall(bytes) : await caller.call(bytes);
       expect(status, `${row}: ${what}`).toBeLessThan(500);
     }
   };
-  // The allocator takes some rounds to find its size; what counts is growth beyond that.
+  // The allocator needs some rounds to reach its size; only growth beyond that counts.
   let before = 0;
   for (let n = 0; n < 4; n++) {
     await round();
     before = Math.max(before, await memory());
   }
-  // On a busy machine a collector may be late once; what leaks grows by as much every time.
+  // On a busy machine a collection may be late once; a leak grows by the same amount every time.
   const growths: number[] = [];
   do {
     for (let n = 0; n < 3; n++) await round();
@@ -74,7 +77,7 @@ test("three rounds of bad input: no 5xx, well, and no larger by 20 MiB", async (
   caller.close();
 });
 
-test(`I1, I18: through ${KILLS} kills, each key is one task, and nothing answered is lost`, async () => {
+test(`I1, I18: through ${KILLS} kills, each key is one task, and no acknowledged task is lost`, async () => {
   const answered = new Map<string, string>();
   const body = (key: string) => ({
     targetUrl: target.url,
@@ -91,14 +94,14 @@ test(`I1, I18: through ${KILLS} kills, each key is one task, and nothing answere
     const caller = await serve("kills.db");
     const keys = Array.from({ length: 200 }, (_, n) => `key-${kill}-${n}`);
     const handed = keys.map((key) => hand(caller, key).catch(() => undefined));
-    // Some are answered, some are stored without an answer, some are neither.
+    // Some get a response, some are stored without a response, and some get neither.
     await Promise.race(handed);
     child.kill("SIGKILL");
     await Promise.all(handed);
     caller.close();
   }
   const caller = await serve("kills.db");
-  // Sent again, every key is taken: those that were answered give the task they gave.
+  // Sent again, every key is known: a key that got a response returns the same task.
   for (let kill = 0; kill < KILLS; kill++) {
     await Promise.all(Array.from({ length: 200 }, (_, n) => hand(caller, `key-${kill}-${n}`)));
   }

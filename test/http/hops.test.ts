@@ -1,22 +1,25 @@
-/** Hops: services that hand tasks to each other in a circle notice, and everybody else is let be. */
+/**
+ * Tests of hops: services that send tasks to each other in a loop detect it, and other tasks are
+ * unaffected.
+ */
 import { afterEach, expect, test } from "vitest";
-import { type Front, openFront } from "./test-server.ts";
+import { openTestServer, type TestServer } from "./test-server.ts";
 
-let front: Front;
-afterEach(() => front.close());
+let server: TestServer;
+afterEach(() => server.close());
 
 const hop = (hops: string) => ({ "redrive-hop": hops });
 
-test("row 97: a task that has come through more than three services is refused with 508", async () => {
-  front = await openFront();
-  const body = { targetUrl: front.target.url };
+test("row 97: a task that has passed through more than three services is rejected with 508", async () => {
+  server = await openTestServer();
+  const body = { targetUrl: server.target.url };
   for (const path of ["/retry-tasks", "/retry-tasks/batch"]) {
     const sent = path.endsWith("batch") ? [body] : body;
-    const answer = await front.call({ path, body: sent, headers: hop("4") });
-    expect([answer.status, answer.json.code]).toEqual([508, "LOOP_DETECTED"]);
-    expect(answer.json.detail).toContain("4 services");
+    const response = await server.call({ path, body: sent, headers: hop("4") });
+    expect([response.status, response.json.code]).toEqual([508, "LOOP_DETECTED"]);
+    expect(response.json.detail).toContain("4 Redrive services");
   }
-  expect(front.target.received).toEqual([]);
+  expect(server.target.received).toEqual([]);
 });
 
 test.each([
@@ -24,13 +27,13 @@ test.each([
   [hop("1"), "2"],
   [hop("3"), "4"],
   [hop("many"), "1"],
-])("a task that came with %j is sent on as hop %s", async (headers, sent) => {
-  front = await openFront();
-  const body = { targetUrl: front.target.url, idempotencyKey: "key" };
+])("a task received with %j is sent as hop %s", async (headers, sent) => {
+  server = await openTestServer();
+  const body = { targetUrl: server.target.url, idempotencyKey: "key" };
   const wait = { ...headers, prefer: "wait=20" };
-  const { status, json } = await front.call({ body, headers: wait });
+  const { status, json } = await server.call({ body, headers: wait });
   expect([status, json.headers]).toEqual([200, {}]);
-  expect(front.target.received.map((one) => one.headers["redrive-hop"])).toEqual([sent]);
-  // The same task by another way is the same task.
-  expect((await front.call({ body })).headers["idempotent-replayed"]).toBe("true");
+  expect(server.target.received.map((one) => one.headers["redrive-hop"])).toEqual([sent]);
+  // The same task through another route is the same task.
+  expect((await server.call({ body })).headers["idempotent-replayed"]).toBe("true");
 });

@@ -1,10 +1,10 @@
-/** Redrives of an API key that has a list of targets: nothing goes where the key may not send. */
+/** Tests of redrives with an API key that has a target list: nothing is sent to other targets. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createKey, memoryKeyStore } from "@redrive/service/http";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { type Front, openFront, openTarget, type Target } from "./test-server.ts";
+import { openTarget, openTestServer, type Target, type TestServer } from "./test-server.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-key-redrives-"));
 const keys = memoryKeyStore();
@@ -19,12 +19,12 @@ const anywhere = keyWith({});
 
 let listed: Target;
 let other: Target;
-let front: Front;
+let server: TestServer;
 beforeAll(async () => {
   listed = await openTarget();
   other = await openTarget();
 });
-afterEach(() => front.close());
+afterEach(() => server.close());
 afterAll(async () => {
   await listed.close();
   await other.close();
@@ -36,33 +36,33 @@ const only = ({ origin }: Target) => keyWith({ targets: new URL(origin).host });
 async function bury(target: Target, fields: object = {}): Promise<string> {
   target.statuses = [400];
   const { taskId } = (
-    await front.call({ headers: anywhere, body: { targetUrl: target.url, ...fields } })
+    await server.call({ headers: anywhere, body: { targetUrl: target.url, ...fields } })
   ).json;
   for (;;) if ((await taskOf(taskId)).status === "EXHAUSTED") return taskId;
 }
 
 const taskOf = async (taskId: string) =>
-  (await front.call({ method: "GET", path: `/retry-tasks/${taskId}`, headers: anywhere })).json;
+  (await server.call({ method: "GET", path: `/retry-tasks/${taskId}`, headers: anywhere })).json;
 
 // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape
 async function jobOf(redriveId: string, isSeen: (job: any) => boolean) {
   for (;;) {
     const path = `/redrives/${redriveId}`;
-    const { json } = await front.call({ method: "GET", path, headers: anywhere });
+    const { json } = await server.call({ method: "GET", path, headers: anywhere });
     if (isSeen(json)) return json;
   }
 }
 
 const isOver = ({ status }: { status: string }) => status !== "RUNNING";
 
-test("what goes or is called back elsewhere is skipped with the reason, named or not", async () => {
-  front = await openFront({ keys });
+test("a dead letter with another target or callback is skipped with the reason, named or not", async () => {
+  server = await openTestServer({ keys });
   const elsewhere = await bury(other);
   const toldElsewhere = await bury(listed, { callbackUrl: other.url });
   const well = await bury(listed);
   for (const set of [{ taskIds: [elsewhere, toldElsewhere] }, { filter: {} }]) {
     const headers = only(listed);
-    const { json } = await front.call({ path: "/redrives", headers, body: set });
+    const { json } = await server.call({ path: "/redrives", headers, body: set });
     const job = await jobOf(json.redriveId, isOver);
     const denied = job.skips.find(({ reason }: { reason: string }) => reason === "target-denied");
     expect(job.status).toBe("DONE");
@@ -74,43 +74,43 @@ test("what goes or is called back elsewhere is skipped with the reason, named or
   for (const taskId of [elsewhere, toldElsewhere]) {
     expect(await taskOf(taskId)).toMatchObject({ status: "EXHAUSTED", redrivenTo: null });
   }
-  // Whoever may send there redrives them.
+  // A key that may send there redrives them.
   const body = { taskIds: [elsewhere] };
-  const { json } = await front.call({ path: "/redrives", headers: anywhere, body });
+  const { json } = await server.call({ path: "/redrives", headers: anywhere, body });
   expect(await jobOf(json.redriveId, isOver)).toMatchObject({ redriven: 1, skips: [] });
 });
 
-test("the list is kept with the redrive: a restart does not widen it", async () => {
+test("the list is stored with the redrive: a restart does not widen it", async () => {
   const store = `sqlite:${join(folder, "restart.db")}`;
-  front = await openFront({ keys, store });
+  server = await openTestServer({ keys, store });
   const taskIds = [await bury(listed), await bury(other)];
   const headers = only(listed);
   const body = { taskIds, ratePerSecond: 0.1 };
-  const { redriveId } = (await front.call({ path: "/redrives", headers, body })).json;
+  const { redriveId } = (await server.call({ path: "/redrives", headers, body })).json;
   await jobOf(redriveId, ({ redriven }) => redriven === 1);
   const { redrivenTo } = await taskOf(taskIds[0] ?? "");
   while ((await taskOf(redrivenTo)).finishedAt === null);
-  await front.close();
+  await server.close();
   const sent = other.received.length;
-  front = await openFront({ keys, store });
+  server = await openTestServer({ keys, store });
   const job = await jobOf(redriveId, isOver);
   expect(job).toMatchObject({ status: "DONE", redriven: 1, skipped: 1 });
   expect(job.skips).toMatchObject([{ reason: "target-denied", taskIds: [taskIds[1]] }]);
   expect(other.received).toHaveLength(sent);
 });
 
-test("a key with a list resumes no redrive that goes elsewhere, and its own it does", async () => {
-  front = await openFront({ keys });
+test("a key with a list resumes its own redrive, but none with other targets", async () => {
+  server = await openTestServer({ keys });
   const headers = only(listed);
   const begin = async (by: object) => {
     const taskIds = [await bury(listed), await bury(listed)];
     const body = { taskIds, ratePerSecond: 0.1 };
-    const { json } = await front.call({ path: "/redrives", headers: { ...by }, body });
-    await front.call({ path: `/redrives/${json.redriveId}/pause`, headers });
-    return front.call({ path: `/redrives/${json.redriveId}/resume`, headers });
+    const { json } = await server.call({ path: "/redrives", headers: { ...by }, body });
+    await server.call({ path: `/redrives/${json.redriveId}/pause`, headers });
+    return server.call({ path: `/redrives/${json.redriveId}/resume`, headers });
   };
   const refused = await begin(anywhere);
   expect([refused.status, refused.json.code]).toEqual([403, "FORBIDDEN"]);
   expect((await begin(headers)).status).toBe(200);
-  await front.redrive.jobs.stop();
+  await server.redrive.jobs.stop();
 });

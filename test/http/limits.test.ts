@@ -1,29 +1,32 @@
-/** Limits: who asks for too much is told when to come back, and a store in trouble is told honestly. */
+/**
+ * Tests of limits: a caller above its limit gets a Retry-After, and store failures are reported
+ * accurately.
+ */
 
 import { virtualClock } from "@redrive/core";
 import { memoryStore, type Store, StoreBrokenError, StoreFullError } from "@redrive/service";
 import { createKey, memoryKeyStore } from "@redrive/service/http";
 import { afterEach, describe, expect, test } from "vitest";
-import { type Answer, type Front, openFront } from "./test-server.ts";
+import { openTestServer, type TestResponse, type TestServer } from "./test-server.ts";
 
-let front: Front;
-afterEach(() => front.close());
+let server: TestServer;
+afterEach(() => server.close());
 
 let drawn = 0;
 const fill = (bytes: Uint8Array) => {
   bytes.set(bytes.map((_, at) => (drawn++ * 11 + at) % 256));
 };
 
-test("row 60: a key that sends too much gets 429, others are not touched", async () => {
+test("row 60: a key that sends too much gets 429, and others are not affected", async () => {
   const keys = memoryKeyStore();
   const [noisy, quiet] = ["a", "b"].map((tenantId) => {
     const { key, record } = createKey(fill, { tenantId, scopes: ["admin"], now: 0 });
     keys.add(record);
     return { authorization: `Bearer ${key}` };
   });
-  // All in one instant, however long the machine takes over them.
-  front = await openFront({ keys, requestsPerSecond: 20, frontClock: virtualClock() });
-  const ask = (headers = {}) => front.call({ method: "GET", path: "/retry-tasks", headers });
+  // All at the same instant, however long the machine takes.
+  server = await openTestServer({ keys, requestsPerSecond: 20, serverClock: virtualClock() });
+  const ask = (headers = {}) => server.call({ method: "GET", path: "/retry-tasks", headers });
   const answers = await Promise.all(Array.from({ length: 100 }, () => ask(noisy)));
   const refused = answers.filter(({ status }) => status === 429);
   expect(refused).toHaveLength(80);
@@ -32,32 +35,32 @@ test("row 60: a key that sends too much gets 429, others are not touched", async
   expect((await ask(quiet)).status).toBe(200);
 });
 
-test("row 61: a full queue takes no more, with 429", async () => {
-  front = await openFront({ maxWaiting: 3 });
-  await front.redrive.pause(front.target.origin);
-  const create = () => front.call({ body: { targetUrl: front.target.url } });
-  const answers: Answer[] = [];
+test("row 61: a full queue rejects new tasks with 429", async () => {
+  server = await openTestServer({ maxWaiting: 3 });
+  await server.redrive.pause(server.target.origin);
+  const create = () => server.call({ body: { targetUrl: server.target.url } });
+  const answers: TestResponse[] = [];
   // The count may be a second old.
   while (answers.at(-1)?.status !== 429) answers.push(await create());
   expect(answers.at(-1)?.json.code).toBe("QUEUE_FULL");
   expect(answers.at(-1)?.headers["retry-after"]).toBe("1");
 });
 
-describe("a store in trouble", () => {
+describe("a failing store", () => {
   const withCommit = (commit: (inner: Store["commit"]) => Store["commit"]): Store => {
     const inner = memoryStore();
     return { ...inner, commit: commit(inner.commit) };
   };
 
-  test("row 61, I3: a full disk is 507, and goes away by itself", async () => {
+  test("row 61, I3: a full disk is 507, and recovers by itself", async () => {
     let isFull = false;
-    front = await openFront({
+    server = await openTestServer({
       store: withCommit((inner) => async (batch) => {
         if (isFull && batch.creates.length > 0) throw new StoreFullError("disk full: /secret/path");
         return inner(batch);
       }),
     });
-    const create = () => front.call({ body: { targetUrl: front.target.url } });
+    const create = () => server.call({ body: { targetUrl: server.target.url } });
     expect((await create()).status).toBe(202);
     isFull = true;
     const { status, json, headers, text } = await create();
@@ -67,17 +70,17 @@ describe("a store in trouble", () => {
     expect((await create()).status).toBe(202);
   });
 
-  test("I4: after a store that is broken nothing is taken any more", async () => {
+  test("I4: a broken store accepts nothing any more", async () => {
     let isBroken = false;
-    front = await openFront({
+    server = await openTestServer({
       onFatal: () => {},
       store: withCommit((inner) => async (batch) => {
         if (isBroken) throw new StoreBrokenError("fsync failed");
         return inner(batch);
       }),
     });
-    const create = () => front.call({ body: { targetUrl: front.target.url } });
-    const ready = async () => (await front.call({ method: "GET", path: "/readyz" })).status;
+    const create = () => server.call({ body: { targetUrl: server.target.url } });
+    const ready = async () => (await server.call({ method: "GET", path: "/readyz" })).status;
     await create();
     expect(await ready()).toBe(200);
     isBroken = true;
@@ -86,23 +89,23 @@ describe("a store in trouble", () => {
     const { status, json } = await create();
     expect([status, json.code]).toEqual([503, "SERVICE_STOPPED"]);
     expect(await ready()).toBe(503);
-    expect((await front.call({ method: "GET", path: "/healthz" })).status).toBe(200);
+    expect((await server.call({ method: "GET", path: "/healthz" })).status).toBe(200);
   });
 
   test("I28: a store that hangs is 503 within 5 s", async () => {
-    const frontClock = virtualClock();
+    const serverClock = virtualClock();
     let isAsked = () => {};
     let hung: Promise<void> | undefined;
     let free = () => {};
-    front = await openFront({
-      frontClock,
+    server = await openTestServer({
+      serverClock,
       store: withCommit((inner) => async (batch) => {
         if (batch.creates.length > 0) isAsked();
         await hung;
         return inner(batch);
       }),
     });
-    const create = () => front.call({ body: { targetUrl: front.target.url } });
+    const create = () => server.call({ body: { targetUrl: server.target.url } });
     await create();
     hung = new Promise((resolve) => {
       free = resolve;
@@ -110,11 +113,11 @@ describe("a store in trouble", () => {
     const asked = new Promise<void>((resolve) => {
       isAsked = resolve;
     });
-    const answer = create();
+    const response = create();
     await asked;
-    await frontClock.advance(5000);
+    await serverClock.advance(5000);
     free();
-    const { status, json, headers } = await answer;
+    const { status, json, headers } = await response;
     expect([status, json.code, headers["retry-after"]]).toEqual([503, "STORE_UNAVAILABLE", "1"]);
   });
 });

@@ -1,14 +1,14 @@
-/** Metrics: every one that is promised, by its name and labels, after tasks have really run. */
+/** Tests of metrics: every documented name and label is present after tasks have run. */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { endings, type Front, openFront } from "./test-server.ts";
+import { endings, openTestServer, type TestServer } from "./test-server.ts";
 
-let front: Front;
+let server: TestServer;
 let text = "";
 const again = { maxAttempts: 2, initialDelayMs: 1, jitterType: "NONE" };
 
 beforeAll(async () => {
-  front = await openFront();
-  const { call, target, redrive } = front;
+  server = await openTestServer();
+  const { call, target, redrive } = server;
   await call({ path: "/retry-policies", body: { policyId: "orders", ...again } });
   const run = async (statuses: number[], body: object) => {
     target.statuses = statuses;
@@ -23,7 +23,7 @@ beforeAll(async () => {
   await run([404], { policy: again });
   text = (await call({ method: "GET", path: "/metrics" })).text;
 });
-afterAll(() => front.close());
+afterAll(() => server.close());
 
 const value = (series: string) => {
   const line = text.split("\n").find((one) => one.startsWith(`${series} `));
@@ -53,19 +53,19 @@ test.each([
   "retry_store_commit_seconds_count",
   "retry_store_commit_items_count",
   "retry_store_commit_items_sum",
-])("%s has counted", (series) => {
+])("%s has a value", (series) => {
   expect(value(series)).toBeGreaterThan(0);
 });
 
-test("a commit is as large as what was in it", () => {
+test("the size of a commit is the number of its items", () => {
   const attempts = value("retry_schedule_lag_seconds_count") ?? 0;
-  // Each attempt was claimed or created claimed, and settled.
+  // Each attempt was claimed, or created claimed, and settled.
   expect(value("retry_store_commit_items_sum")).toBeGreaterThanOrEqual(2 * attempts);
 });
 
-test("no label has a URL, a tenant or a digest, and a policy is one of a bounded set", async () => {
+test("no label has a URL, a tenant or a digest, and policy labels are bounded", async () => {
   expect(text).not.toMatch(/127\.0\.0\.1|tenant|inline\./);
-  const { call, target, redrive } = front;
+  const { call, target, redrive } = server;
   const count = 120;
   const done = endings(redrive, count);
   for (let n = 0; n < count; n++) {

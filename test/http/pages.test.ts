@@ -1,4 +1,7 @@
-/** The folder of pages under /ui/: typed, cached, strict, and nothing outside it. */
+/**
+ * Tests of the pages under /ui/: content types, caching, strict headers, and nothing outside of the
+ * folder.
+ */
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -28,12 +31,12 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** A front with the folder's pages, and what it answers. */
+/** A server with the folder's pages, and its responses. */
 async function get(url: string, headers: Record<string, string> = {}, pages = "pages") {
   const app = createApp(redrive, { pagesFolder: join(folder, pages) });
-  const answer = await app.inject({ url, headers: { host: "localhost", ...headers } });
+  const response = await app.inject({ url, headers: { host: "localhost", ...headers } });
   await app.close();
-  return answer;
+  return response;
 }
 
 describe("pages", () => {
@@ -42,7 +45,7 @@ describe("pages", () => {
     ["/ui/index.html", "<!doctype html>"],
     ["/ui/simulator", "<!doctype html>s"],
     ["/ui/simulator.html", "<!doctype html>s"],
-  ])("%s is a page that may ask for nothing elsewhere", async (url, body) => {
+  ])("%s is a page that may load nothing from elsewhere", async (url, body) => {
     const { statusCode, headers, body: got } = await get(url);
     expect([statusCode, got]).toEqual([200, body]);
     expect(headers["content-type"]).toBe("text/html; charset=utf-8");
@@ -52,19 +55,19 @@ describe("pages", () => {
     expect(headers["cache-control"]).toBe("no-cache");
   });
 
-  test("the folder without its slash leads to it", async () => {
+  test("the folder without its slash redirects to it", async () => {
     const { statusCode, headers } = await get("/ui");
     expect([statusCode, headers["location"]]).toEqual([308, "ui/"]);
   });
 
-  test("what is named after its content is kept for ever", async () => {
+  test("a file with a content hash is cached forever", async () => {
     const { headers, body } = await get("/ui/assets/index-abc.js");
     expect(headers["content-type"]).toBe("text/javascript; charset=utf-8");
     expect(headers["cache-control"]).toBe("public, max-age=31536000, immutable");
     expect(body).toBe(SCRIPT);
   });
 
-  test("who takes gzip gets it, and who has it already gets nothing", async () => {
+  test("a caller that accepts gzip gets it, and one with the current file gets a 304", async () => {
     const zipped = await get("/ui/assets/index-abc.js", { "accept-encoding": "gzip" });
     expect(zipped.headers["content-encoding"]).toBe("gzip");
     expect(gunzipSync(zipped.rawPayload).toString()).toBe(SCRIPT);
@@ -84,14 +87,14 @@ describe("pages", () => {
     "/ui/link.txt",
     "/ui/notes.exe",
     "/ui/assets/",
-  ])("%s is not there", async (url) => {
+  ])("%s does not exist", async (url) => {
     const { statusCode, body } = await get(url);
     expect(statusCode).toBe(404);
     expect(body).not.toContain("the family silver");
     expect(JSON.parse(body)).toMatchObject({ code: "NOT_FOUND" });
   });
 
-  test("another method is told what there is", async () => {
+  test("another method gets the list of allowed methods", async () => {
     const app = createApp(redrive, { pagesFolder: join(folder, "pages") });
     const { statusCode, headers } = await app.inject({
       method: "POST",
@@ -103,7 +106,7 @@ describe("pages", () => {
     expect([statusCode, headers["allow"]]).toEqual([405, "GET, HEAD"]);
   });
 
-  test("a build that is missing is told plainly", async () => {
+  test("a missing build is reported", async () => {
     for (const url of ["/ui/", "/ui/simulator"]) {
       const { statusCode, body } = await get(url, {}, "nowhere");
       expect(statusCode).toBe(404);
@@ -111,14 +114,14 @@ describe("pages", () => {
     }
   });
 
-  test("a front without a folder has no pages", async () => {
+  test("a server without a folder has no pages", async () => {
     const app = createApp(redrive);
     const { statusCode } = await app.inject({ url: "/ui/", headers: { host: "localhost" } });
     await app.close();
     expect(statusCode).toBe(404);
   });
 
-  test("pages need no key, since they hold nothing", async () => {
+  test("pages require no key, because they contain no data", async () => {
     const app = createApp(redrive, {
       pagesFolder: join(folder, "pages"),
       keys: memoryKeyStore([]),

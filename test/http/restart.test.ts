@@ -1,10 +1,10 @@
-/** What outlives a process that is killed: a redrive ends with its set, each end has one callback. */
+/** Tests of what survives kill -9: a redrive completes its set, and each end has one callback. */
 // needs: build
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { allTasks as all, Served } from "./child-server.ts";
+import { allTasks as all, ChildServer } from "./child-server.ts";
 import { type Caller, openTarget, type Target } from "./test-server.ts";
 
 const SET = 150;
@@ -12,19 +12,19 @@ const KILLS = 3;
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-restart-"));
 let target: Target;
-let served: Served;
+let child: ChildServer;
 beforeAll(async () => {
   target = await openTarget();
 });
-afterEach(() => served.kill());
+afterEach(() => child.kill());
 afterAll(async () => {
   await target.close();
   rmSync(folder, { recursive: true, force: true });
 });
 
 async function serve(file: string): Promise<Caller> {
-  served = await Served.start(join(folder, file));
-  return served.caller;
+  child = await ChildServer.start(join(folder, file));
+  return child.caller;
 }
 
 /** Dead letters. */
@@ -32,14 +32,14 @@ async function bury(caller: Caller, count: number): Promise<void> {
   target.statuses = Array.from({ length: count }, () => 400);
   const task = { targetUrl: target.url, policy: { maxAttempts: 1 } };
   const body = Array.from({ length: count }, () => task);
-  const answer = await caller.call({ path: "/retry-tasks/batch", body });
-  expect(answer.json.accepted).toBe(count);
+  const response = await caller.call({ path: "/retry-tasks/batch", body });
+  expect(response.json.accepted).toBe(count);
   await until(async () => (await counted(caller, "EXHAUSTED")) === count);
 }
 
 /**
- * Tasks of these statuses, by the counts that the store keeps: one look for all of them, since a
- * task that moves between two looks would be in neither.
+ * Tasks in these statuses, from the store's counts in a single read, because a task that moves
+ * between two reads would be missed.
  */
 async function counted(caller: Caller, ...statuses: readonly string[]): Promise<number> {
   const { json } = await caller.call({ method: "GET", path: "/destinations" });
@@ -55,7 +55,7 @@ async function until(isTrue: () => Promise<boolean>): Promise<void> {
 const jobOf = async (caller: Caller, redriveId: string) =>
   (await caller.call({ method: "GET", path: `/redrives/${redriveId}` })).json;
 
-test("killed in the middle, it makes as many new tasks as its set had, each once", async () => {
+test("killed in the middle, it creates exactly one new task per dead letter of its set", async () => {
   let caller = await serve("kill.db");
   await bury(caller, SET);
   const start = { filter: {}, ratePerSecond: 60 };
@@ -64,7 +64,7 @@ test("killed in the middle, it makes as many new tasks as its set had, each once
   for (let kills = 1; kills <= KILLS; kills++) {
     const enough = (SET * kills) / (KILLS + 1);
     await until(async () => (await jobOf(caller, redriveId)).redriven >= enough);
-    await served.kill();
+    await child.kill();
     caller = await serve("kill.db");
     expect((await jobOf(caller, redriveId)).status).toBe("RUNNING");
   }
@@ -79,14 +79,14 @@ test("killed in the middle, it makes as many new tasks as its set had, each once
   expect(new Set(sources.map(({ redrivenTo }) => redrivenTo)).size).toBe(SET);
 });
 
-test("paused and killed it stays paused; resumed it ends, and later dead letters are not its own", async () => {
+test("paused and killed, it stays paused; resumed, it ends without later dead letters", async () => {
   let caller = await serve("pause.db");
   await bury(caller, 40);
   const start = { filter: {}, ratePerSecond: 10 };
   const { redriveId } = (await caller.call({ path: "/redrives", body: start })).json;
   const paused = await caller.call({ path: `/redrives/${redriveId}/pause` });
   expect(paused.json.status).toBe("PAUSED");
-  await served.kill();
+  await child.kill();
   caller = await serve("pause.db");
   const { status, redriven } = await jobOf(caller, redriveId);
   expect([status, redriven]).toEqual(["PAUSED", paused.json.redriven]);
@@ -101,19 +101,19 @@ test("paused and killed it stays paused; resumed it ends, and later dead letters
   expect([again.status, again.json.code]).toEqual([409, "TASK_STATE_CONFLICT"]);
 });
 
-test("killed while tasks end, each end has its callback, and only one", async () => {
+test("killed while tasks end, each end has exactly one callback", async () => {
   let caller = await serve("callbacks.db");
   const hook = await openTarget();
   const policy = { maxAttempts: 5, initialDelayMs: 50 };
   const task = { targetUrl: target.url, policy, callbackUrl: hook.url };
   const body = Array.from({ length: SET }, () => task);
   target.statuses = Array.from({ length: SET }, (_, n) => (n % 3 === 0 ? 503 : 200));
-  // One retry a second, which is the default, would make this a test of patience.
+  // The default of one retry per second would make this test too slow.
   const path = `/destinations/${encodeURIComponent(target.origin)}`;
   await caller.call({ method: "PUT", path, body: { retryBudget: false, breaker: false } });
   await caller.call({ path: "/retry-tasks/batch", body });
   for (let kills = 0; kills < KILLS; kills++) {
-    await served.kill();
+    await child.kill();
     caller = await serve("callbacks.db");
   }
   await until(async () => (await counted(caller, "PENDING", "IN_FLIGHT")) === 0);

@@ -1,18 +1,18 @@
 /**
- * Row: one line of reliability.md 4A: what is sent, and what must come back; and the ways to write
- * one down.
+ * Row: one row of the table of bad requests: what is sent and what must be returned, and helpers to
+ * write rows.
  */
-import type { Sent, Front as WholeFront } from "./test-server.ts";
+import type { Sent, TestServer } from "./test-server.ts";
 
-/** What a row needs to know of where it is sent. */
-export type Front = Pick<WholeFront, "port" | "target">;
+/** What a row needs to know about the server. */
+export type RowServer = Pick<TestServer, "port" | "target">;
 
 export interface Row {
-  /** The number in reliability.md 4A. */
+  /** The number of the row in the table of bad requests. */
   readonly row: string;
   readonly what: string;
-  /** What is sent: a proper request, or bytes. */
-  readonly sent: (front: Front) => Sent | string | Buffer;
+  /** What is sent: a valid HTTP request, or bytes. */
+  readonly sent: (server: RowServer) => Sent | string | Buffer;
   readonly status: number | readonly number[];
   readonly code?: string;
   /** A field that `errors[]` must name. */
@@ -21,15 +21,15 @@ export interface Row {
 
 export type Change = Readonly<Record<string, unknown>>;
 
-/** A task that would be fine, but for the change. */
-export const task = (front: Front, change: Change = {}): object => ({
-  targetUrl: front.target.url,
+/** A task that is valid except for the change. */
+export const task = (server: RowServer, change: Change = {}): object => ({
+  targetUrl: server.target.url,
   policy: { maxAttempts: 1 },
   ...change,
 });
 export const changed =
   (change: Change) =>
-  (front: Front): Sent => ({ body: task(front, change) });
+  (server: RowServer): Sent => ({ body: task(server, change) });
 export const text =
   (body: string | Buffer, headers: Sent["headers"] = {}) =>
   (): Sent => ({ body, headers });
@@ -43,5 +43,5 @@ export const refused = (row: string, what: string, change: Change, field?: strin
   status: 400,
   ...(field !== undefined && { field }),
 });
-export const head = (front: Front, lines: readonly string[]) =>
-  ["POST /retry-tasks HTTP/1.1", `Host: 127.0.0.1:${front.port}`, ...lines, "", ""].join("\r\n");
+export const head = (server: RowServer, lines: readonly string[]) =>
+  ["POST /retry-tasks HTTP/1.1", `Host: 127.0.0.1:${server.port}`, ...lines, "", ""].join("\r\n");

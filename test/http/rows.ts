@@ -1,6 +1,6 @@
 /**
- * Rows: reliability.md 4A as a table: what is sent, and what must come back. What needs more than
- * one request, another clock or a key is in the test files beside; each names its row.
+ * Rows: the table of bad requests: what is sent and what must be returned. Cases that need several
+ * requests, another clock or a key are in the test files next to it; each names its row.
  */
 import { get, head, type Row, refused, task, text } from "./row.ts";
 import { TASK_ROWS } from "./task-rows.ts";
@@ -20,7 +20,7 @@ const plain: readonly Row[] = [
   {
     row: "5",
     what: "no content type",
-    sent: (front) => `${head(front, ["Content-Length: 2"])}{}`,
+    sent: (server) => `${head(server, ["Content-Length: 2"])}{}`,
     status: 415,
   },
   { row: "6", what: "a byte order mark", sent: text("\ufeff{}"), status: 400 },
@@ -67,7 +67,7 @@ const plain: readonly Row[] = [
   {
     row: "9",
     what: "an announced envelope over 1 MiB",
-    sent: (front) => head(front, ["Content-Type: application/json", "Content-Length: 99999999"]),
+    sent: (server) => head(server, ["Content-Type: application/json", "Content-Length: 99999999"]),
     status: 413,
   },
   {
@@ -202,52 +202,52 @@ const foreign: readonly Row[] = [
   {
     row: "57",
     what: "a foreign Origin",
-    sent: (front) => ({ body: task(front), headers: { origin: "https://evil.example" } }),
+    sent: (server) => ({ body: task(server), headers: { origin: "https://evil.example" } }),
     status: 403,
   },
   {
     row: "57",
     what: "Origin null",
-    sent: (front) => ({ body: task(front), headers: { origin: "null" } }),
+    sent: (server) => ({ body: task(server), headers: { origin: "null" } }),
     status: 403,
   },
   {
     row: "57",
     what: "a cross-site page",
-    sent: (front) => ({ body: task(front), headers: { "sec-fetch-site": "cross-site" } }),
+    sent: (server) => ({ body: task(server), headers: { "sec-fetch-site": "cross-site" } }),
     status: 403,
   },
   {
     row: "59",
     what: "two lengths",
-    sent: (front) =>
-      `${head(front, ["Content-Type: application/json", "Content-Length: 2", "Content-Length: 3"])}{}`,
+    sent: (server) =>
+      `${head(server, ["Content-Type: application/json", "Content-Length: 2", "Content-Length: 3"])}{}`,
     status: 400,
   },
   {
     row: "59",
     what: "length and chunks",
-    sent: (front) =>
-      `${head(front, ["Content-Type: application/json", "Content-Length: 2", "Transfer-Encoding: chunked"])}0\r\n\r\n`,
+    sent: (server) =>
+      `${head(server, ["Content-Type: application/json", "Content-Length: 2", "Transfer-Encoding: chunked"])}0\r\n\r\n`,
     status: 400,
   },
   {
     row: "59",
     what: "a folded header",
-    sent: (front) => head(front, ["X-A: 1", " folded"]),
+    sent: (server) => head(server, ["X-A: 1", " folded"]),
     status: 400,
   },
   {
     row: "59",
     what: "bare line feeds",
-    sent: (front) => `GET /healthz HTTP/1.1\nHost: 127.0.0.1:${front.port}\n\n`,
+    sent: (server) => `GET /healthz HTTP/1.1\nHost: 127.0.0.1:${server.port}\n\n`,
     status: 400,
   },
   { row: "59", what: "no HTTP", sent: () => "hello\r\n\r\n", status: 400 },
   {
     row: "59",
     what: "an unknown method",
-    sent: (front) => `FOO / HTTP/1.1\r\nHost: 127.0.0.1:${front.port}\r\n\r\n`,
+    sent: (server) => `FOO / HTTP/1.1\r\nHost: 127.0.0.1:${server.port}\r\n\r\n`,
     status: 400,
   },
 ];

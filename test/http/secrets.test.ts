@@ -1,4 +1,7 @@
-/** I43: secrets are in no log, metric, answer or error, and with a key in no file of the store. */
+/**
+ * Tests that secrets appear in no log, metric, response or error and, with a key, in no file of the
+ * store (invariant I43).
+ */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -8,20 +11,20 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createRedrive } from "@redrive/service";
 import { afterAll, afterEach, expect, test } from "vitest";
-import { endings, type Front, openFront } from "./test-server.ts";
+import { endings, openTestServer, type TestServer } from "./test-server.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-secrets-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
-let front: Front | undefined;
+let server: TestServer | undefined;
 afterEach(async () => {
-  await front?.close();
-  front = undefined;
+  await server?.close();
+  server = undefined;
 });
 
 const SECRET = "s3cr3t-c4n4ry";
 const key = () => randomBytes(32).toString("base64");
 
-/** Every byte that is on disk beside a store, its log included. */
+/** Every byte on disk of a store, including its log. */
 const onDisk = (name: string) =>
   readdirSync(folder)
     .filter((file) => file.startsWith(name))
@@ -30,11 +33,11 @@ const onDisk = (name: string) =>
 
 const storeOf = (name: string) => `sqlite:${join(folder, name)}`;
 
-test("a sealed header reaches its target, on a redrive too, and rests nowhere in clear", async () => {
+test("a sealed header reaches its target, also on a redrive, and is stored nowhere in plain text", async () => {
   const logs: string[] = [];
   const logger = { level: "trace", stream: { write: (line: string) => void logs.push(line) } };
-  front = await openFront({ store: storeOf("sealed.db"), encryptionKey: key(), logger });
-  const { call, target, redrive } = front;
+  server = await openTestServer({ store: storeOf("sealed.db"), encryptionKey: key(), logger });
+  const { call, target, redrive } = server;
   target.statuses = [400];
   const done = endings(redrive, 1);
   const headers = { authorization: `Bearer ${SECRET}`, "x-own": SECRET, accept: "text/plain" };
@@ -72,7 +75,7 @@ test("a sealed header reaches its target, on a redrive too, and rests nowhere in
   expect(onDisk("sealed.db")).not.toContain(SECRET);
 });
 
-test("a target that sends our headers back does not make the log a place to find them", async () => {
+test("headers that a target sends back do not appear in the log", async () => {
   const echo = createServer((request, response) => {
     const { authorization, "x-own": own } = request.headers;
     response.setHeader("x-request-id", String(own));
@@ -80,27 +83,27 @@ test("a target that sends our headers back does not make the log a place to find
   }).listen(0, "127.0.0.1");
   await once(echo, "listening");
   const targetUrl = `http://127.0.0.1:${(echo.address() as AddressInfo).port}/`;
-  front = await openFront({ store: storeOf("echo.db"), encryptionKey: key() });
-  const done = endings(front.redrive, 1);
+  server = await openTestServer({ store: storeOf("echo.db"), encryptionKey: key() });
+  const done = endings(server.redrive, 1);
   const headers = { authorization: `Bearer ${SECRET}`, "x-own": SECRET };
-  const { taskId } = (await front.call({ body: { targetUrl, headers } })).json;
+  const { taskId } = (await server.call({ body: { targetUrl, headers } })).json;
   await done;
   const path = `/retry-tasks/${taskId}/attempts?include=body`;
-  const { attempts } = (await front.call({ method: "GET", path })).json;
+  const { attempts } = (await server.call({ method: "GET", path })).json;
   expect(attempts[0].responseBody).toBe('{"authorization":"***","own":"***"}');
   expect(onDisk("echo.db")).not.toContain(SECRET);
   echo.close();
 });
 
-test("without a key the header is there to be found: the test above looks where it would be", async () => {
-  front = await openFront({ store: storeOf("plain.db") });
-  const done = endings(front.redrive, 1);
-  await front.call({ body: { targetUrl: front.target.url, headers: { "x-own": SECRET } } });
+test("without a key the header is found: the test above searches the right place", async () => {
+  server = await openTestServer({ store: storeOf("plain.db") });
+  const done = endings(server.redrive, 1);
+  await server.call({ body: { targetUrl: server.target.url, headers: { "x-own": SECRET } } });
   await done;
   expect(onDisk("plain.db")).toContain(SECRET);
 });
 
-test("a task whose key is gone ends with secret-unavailable, and nothing is sent", async () => {
+test("a task whose encryption key is missing ends with secret-unavailable, and nothing is sent", async () => {
   const [old, fresh] = [key(), key()];
   const store = storeOf("rotated.db");
   const before = await createRedrive({ store, encryptionKey: old });
@@ -109,16 +112,16 @@ test("a task whose key is gone ends with secret-unavailable, and nothing is sent
   const { taskId } = await before.enqueue(task);
   await before.stop();
   await (await createRedrive({ store, encryptionKey: `${fresh},${old}` })).stop();
-  front = await openFront({ store, encryptionKey: fresh });
-  const done = endings(front.redrive, 1);
-  await front.call({ path: `/retry-tasks/${taskId}/retry` });
+  server = await openTestServer({ store, encryptionKey: fresh });
+  const done = endings(server.redrive, 1);
+  await server.call({ path: `/retry-tasks/${taskId}/retry` });
   await done;
-  const { json } = await front.call({ method: "GET", path: `/retry-tasks/${taskId}` });
+  const { json } = await server.call({ method: "GET", path: `/retry-tasks/${taskId}` });
   expect(json).toMatchObject({ status: "EXHAUSTED", reason: "secret-unavailable" });
   expect(json.lastError).toContain("REDRIVE_ENCRYPTION_KEY");
 });
 
-test("a wrong key and a missing one are refused at the start, and leave the file free", async () => {
+test("a wrong or missing key is rejected at the start, and the file is unlocked", async () => {
   const store = storeOf("checked.db");
   const right = key();
   await (await createRedrive({ store, encryptionKey: right })).stop();

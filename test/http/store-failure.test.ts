@@ -1,14 +1,14 @@
-/** A store that fails: what is answered meanwhile, and where the log has it, of a batch too. */
+/** Tests of a failing store: the responses, and the log entries, also for a batch. */
 
 import { virtualClock } from "@redrive/core";
 import { memoryStore, type Store } from "@redrive/service";
 import { afterEach, expect, test } from "vitest";
-import { type Front, openFront } from "./test-server.ts";
+import { openTestServer, type TestServer } from "./test-server.ts";
 
-let front: Front | undefined;
-afterEach(() => front?.close());
+let server: TestServer | undefined;
+afterEach(() => server?.close());
 
-test("the log has each under the id that the answer brings", async () => {
+test("the log has each error under the id in the response", async () => {
   const memory = memoryStore();
   let isDown = false;
   const commit: Store["commit"] = (batch) =>
@@ -16,8 +16,8 @@ test("the log has each under the id that the answer brings", async () => {
   const store = { ...memory, commit };
   const lines: string[] = [];
   const logger = { level: "error", stream: { write: (line: string) => void lines.push(line) } };
-  front = await openFront({ store, logger });
-  const { call, target } = front;
+  server = await openTestServer({ store, logger });
+  const { call, target } = server;
   await call({ body: { targetUrl: target.url } });
   isDown = true;
   const logged = (id: unknown) => lines.filter((line) => JSON.parse(line).reqId === id).join("");
@@ -34,13 +34,13 @@ test("the log has each under the id that the answer brings", async () => {
   isDown = false;
 });
 
-test("a stored task is never answered 503 while its end is waited for", async () => {
+test("a stored task never gets a 503 while the request waits for its end", async () => {
   const memory = memoryStore();
   let get: Store["query"]["get"] = (tenantId, taskId) => memory.query.get(tenantId, taskId);
   const query = { ...memory.query, get: (...ref: Parameters<typeof get>) => get(...ref) };
   const clock = virtualClock();
-  front = await openFront({ store: { ...memory, query }, frontClock: clock });
-  const { call, target, redrive } = front;
+  server = await openTestServer({ store: { ...memory, query }, serverClock: clock });
+  const { call, target, redrive } = server;
   await redrive.pause(target.origin);
   const body = { targetUrl: target.url, idempotencyKey: "order-1" };
   const create = () => call({ body, headers: { prefer: "wait=20" } });
@@ -64,7 +64,7 @@ test("a stored task is never answered 503 while its end is waited for", async ()
   await clock.advance(4500);
   expect(await hanging).toMatchObject({ status: 202, json: { status: "PENDING" } });
 
-  // It fails only when the wait is over: what was seen at its beginning is known.
+  // The store fails only when the wait is over, so the first read is known.
   const seen = new Promise<void>((resolve) => {
     get = async (tenantId, taskId) => {
       resolve();

@@ -1,4 +1,4 @@
-/** Task rows: the rows of reliability.md 4A about a task's own fields. */
+/** Task rows: the rows of the table of bad requests about the fields of a task. */
 import { type Row, refused, task, text } from "./row.ts";
 
 const urls: readonly Row[] = [
@@ -88,8 +88,8 @@ const policies: readonly Row[] = [
   {
     row: "36-39",
     what: "maxAttempts 1e400",
-    sent: (front) => ({
-      body: `{"targetUrl":"${front.target.url}","policy":{"maxAttempts":1e400}}`,
+    sent: (server) => ({
+      body: `{"targetUrl":"${server.target.url}","policy":{"maxAttempts":1e400}}`,
     }),
     status: 400,
   },
@@ -136,20 +136,20 @@ const keys: readonly Row[] = [
   {
     row: "47",
     what: "an empty key header",
-    sent: (front) => ({ body: task(front), headers: { "idempotency-key": "" } }),
+    sent: (server) => ({ body: task(server), headers: { "idempotency-key": "" } }),
     status: 400,
   },
   {
     row: "47",
     what: "two key headers",
-    sent: (front) => ({ body: task(front), headers: { "idempotency-key": ["a", "b"] } }),
+    sent: (server) => ({ body: task(server), headers: { "idempotency-key": ["a", "b"] } }),
     status: 400,
   },
   {
     row: "47",
     what: "a header that differs from the field",
-    sent: (front) => ({
-      body: task(front, { idempotencyKey: "a" }),
+    sent: (server) => ({
+      body: task(server, { idempotencyKey: "a" }),
       headers: { "idempotency-key": "b" },
     }),
     status: 400,

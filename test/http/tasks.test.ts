@@ -1,36 +1,36 @@
-/** Tasks over HTTP: handed over, looked at, waited for, run now; and what reaches the target. */
+/** Tests of tasks over HTTP: create, read, wait and retry now, and what reaches the target. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { endings, type Front, openFront } from "./test-server.ts";
+import { endings, openTestServer, type TestServer } from "./test-server.ts";
 
-let front: Front;
+let server: TestServer;
 beforeAll(async () => {
-  front = await openFront();
+  server = await openTestServer();
 });
 afterEach(() => {
-  front.target.statuses = [];
-  front.target.received.length = 0;
+  server.target.statuses = [];
+  server.target.received.length = 0;
 });
-afterAll(() => front.close());
+afterAll(() => server.close());
 
 const once = { maxAttempts: 1 };
 const quick = { maxAttempts: 3, initialDelayMs: 1, maxDelayMs: 2 };
-const get = (path: string) => front.call({ method: "GET", path });
+const get = (path: string) => server.call({ method: "GET", path });
 
 /**
- * Creates a task and waits for its end; the bytes that its target got. Every test here waits for
- * what it started: the front is shared, and a straggler would count as an end of the next one's.
+ * Creates a task, waits for its end and returns the bytes that its target received. Every test here
+ * waits for what it started: the server is shared, and a late end would count for the next test.
  */
 async function deliver(body: string): Promise<Buffer> {
   const headers = { prefer: "wait=10" };
-  const { status, text } = await front.call({ body, headers });
+  const { status, text } = await server.call({ body, headers });
   expect(status, text).toBe(200);
-  return front.target.received.at(-1)?.body ?? Buffer.alloc(0);
+  return server.target.received.at(-1)?.body ?? Buffer.alloc(0);
 }
 
 describe("POST /retry-tasks", () => {
-  test("answers 202 with the place of the task", async () => {
-    const done = endings(front.redrive, 1);
-    const { status, headers, json } = await front.call({ body: { targetUrl: front.target.url } });
+  test("returns 202 with the location of the task", async () => {
+    const done = endings(server.redrive, 1);
+    const { status, headers, json } = await server.call({ body: { targetUrl: server.target.url } });
     expect(status).toBe(202);
     expect(json).toEqual({ taskId: expect.any(String), status: "PENDING" });
     expect(headers.location).toBe(`/retry-tasks/${json.taskId}`);
@@ -43,60 +43,60 @@ describe("POST /retry-tasks", () => {
     });
   });
 
-  test("waits for the end if that is preferred, after the task is durable", async () => {
-    front.target.statuses = [503, 200];
-    const body = { targetUrl: front.target.url, policy: quick };
-    const { status, headers, json } = await front.call({ body, headers: { prefer: "wait=10" } });
+  test("waits for the end if the caller prefers that, after the task is durable", async () => {
+    server.target.statuses = [503, 200];
+    const body = { targetUrl: server.target.url, policy: quick };
+    const { status, headers, json } = await server.call({ body, headers: { prefer: "wait=10" } });
     expect(status).toBe(200);
     expect(headers["preference-applied"]).toBe("wait=10");
     expect(json).toMatchObject({ status: "SUCCEEDED", attemptNumber: 2, lastStatus: 200 });
   });
 
-  test("answers 202 when the end does not come in time, and never waits over 25 s", async () => {
-    const release = front.target.hold();
-    const body = { targetUrl: front.target.url, policy: once };
-    const answer = await front.call({ body, headers: { prefer: "wait=1" } });
-    expect(answer.status).toBe(202);
-    expect(answer.json.status).toBe("IN_FLIGHT");
-    const done = endings(front.redrive, 1);
+  test("returns 202 if the task does not end in time, and never waits over 25 s", async () => {
+    const release = server.target.hold();
+    const body = { targetUrl: server.target.url, policy: once };
+    const response = await server.call({ body, headers: { prefer: "wait=1" } });
+    expect(response.status).toBe(202);
+    expect(response.json.status).toBe("IN_FLIGHT");
+    const done = endings(server.redrive, 1);
     release();
     await done;
-    const other = await front.call({ body, headers: { prefer: "wait=9999" } });
+    const other = await server.call({ body, headers: { prefer: "wait=9999" } });
     expect(other.headers["preference-applied"]).toBe("wait=25");
   });
 
   test("unknown policy: 422; denied target: 422", async () => {
-    const { url } = front.target;
-    const unknown = await front.call({ body: { targetUrl: url, policyId: "nope" } });
+    const { url } = server.target;
+    const unknown = await server.call({ body: { targetUrl: url, policyId: "nope" } });
     expect([unknown.status, unknown.json.code]).toEqual([422, "UNKNOWN_POLICY"]);
-    const denied = await front.call({ body: { targetUrl: "http://169.254.169.254/" } });
+    const denied = await server.call({ body: { targetUrl: "http://169.254.169.254/" } });
     expect([denied.status, denied.json.code]).toEqual([422, "TARGET_DENIED"]);
   });
 
-  test("a policy that requires a key refuses a task without one", async () => {
-    const { status, json } = await front.call({
-      body: { targetUrl: front.target.url, policyId: "payment" },
+  test("a policy that requires a key rejects a task without one", async () => {
+    const { status, json } = await server.call({
+      body: { targetUrl: server.target.url, policyId: "payment" },
     });
     expect([status, json.code]).toEqual([400, "IDEMPOTENCY_KEY_REQUIRED"]);
   });
 
-  test("row 11: of a name that comes twice the last counts", async () => {
-    const { url } = front.target;
-    const { json } = await front.call({
+  test("row 11: if a name occurs twice, the last value counts", async () => {
+    const { url } = server.target;
+    const { json } = await server.call({
       body: `{"targetUrl":"http://10.0.0.1/","targetUrl":"${url}","policy":{"maxAttempts":1}}`,
       headers: { prefer: "wait=10" },
     });
     expect((await get(`/retry-tasks/${json.taskId}`)).json.targetUrl).toBe(url);
   });
 
-  test("row 20: a fragment is taken and not sent", async () => {
-    await deliver(JSON.stringify({ targetUrl: `${front.target.url}?a=1#part`, policy: once }));
-    expect(front.target.received.at(-1)?.url).toBe("/hook?a=1");
+  test("row 20: a fragment is accepted and not sent", async () => {
+    await deliver(JSON.stringify({ targetUrl: `${server.target.url}?a=1#part`, policy: once }));
+    expect(server.target.received.at(-1)?.url).toBe("/hook?a=1");
   });
 
   test("row 42: an instant in the past means now", async () => {
-    const body = { targetUrl: front.target.url, scheduledAt: 1000, policy: once };
-    const { json } = await front.call({ body, headers: { prefer: "wait=10" } });
+    const body = { targetUrl: server.target.url, scheduledAt: 1000, policy: once };
+    const { json } = await server.call({ body, headers: { prefer: "wait=10" } });
     expect(json.status).toBe("SUCCEEDED");
     expect(json.scheduledAt).toBe(json.createdAt);
   });
@@ -104,86 +104,86 @@ describe("POST /retry-tasks", () => {
 
 describe("what reaches the target", () => {
   const wrap = (fields: string) =>
-    `{"targetUrl":"${front.target.url}","policy":{"maxAttempts":1},${fields}}`;
+    `{"targetUrl":"${server.target.url}","policy":{"maxAttempts":1},${fields}}`;
 
   test("row 33: text, JSON and Base64, byte for byte", async () => {
     expect((await deliver(wrap('"body":"a\\u00e4"'))).toString()).toBe("aä");
     expect((await deliver(wrap('"json":{"a": [1, 2]}'))).toString()).toBe('{"a": [1, 2]}');
-    expect(front.target.received.at(-1)?.headers["content-type"]).toBe("application/json");
+    expect(server.target.received.at(-1)?.headers["content-type"]).toBe("application/json");
     expect([...(await deliver(wrap('"bodyBase64":"/wCA"')))]).toEqual([0xff, 0x00, 0x80]);
   });
 
-  test("row 34: NUL and lone surrogates are kept as they came", async () => {
+  test("row 34: NUL and lone surrogates are kept unchanged", async () => {
     expect((await deliver(wrap('"body":"a\\u0000b"'))).toString()).toBe("a\0b");
     expect((await deliver(wrap('"json":"\\ud800"'))).toString()).toBe('"\\ud800"');
   });
 
-  test("row 35: numbers that JavaScript cannot hold", async () => {
+  test("row 35: numbers that JavaScript cannot represent", async () => {
     const json = '{"n":9007199254740993,"x":1e400,"y":1.10}';
     expect((await deliver(wrap(`"json":${json}`))).toString()).toBe(json);
   });
 
-  test("row 12: a name spelled with escapes cannot smuggle another payload in", async () => {
-    const { status } = await front.call({ body: wrap('"json":1,"js\\u006fn":2') });
+  test("row 12: an escaped name cannot smuggle in another payload", async () => {
+    const { status } = await server.call({ body: wrap('"json":1,"js\\u006fn":2') });
     expect(status).toBe(400);
   });
 
   test("I32: all 256 bytes, the same on every attempt", async () => {
     const bytes = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
-    front.target.statuses = [503, 500];
+    server.target.statuses = [503, 500];
     const body = {
-      targetUrl: front.target.url,
+      targetUrl: server.target.url,
       policy: quick,
       bodyBase64: bytes.toString("base64"),
     };
-    const { json } = await front.call({ body, headers: { prefer: "wait=10" } });
+    const { json } = await server.call({ body, headers: { prefer: "wait=10" } });
     expect(json).toMatchObject({ status: "SUCCEEDED", attemptNumber: 3 });
-    for (const received of front.target.received) expect(received.body.equals(bytes)).toBe(true);
-    expect(front.target.received).toHaveLength(3);
+    for (const received of server.target.received) expect(received.body.equals(bytes)).toBe(true);
+    expect(server.target.received).toHaveLength(3);
   });
 
   test("I11: no attempt before nextAttemptAt", async () => {
     const startMs = performance.now();
     const scheduledAt = Date.now() + 150;
-    await deliver(JSON.stringify({ targetUrl: front.target.url, policy: once, scheduledAt }));
+    await deliver(JSON.stringify({ targetUrl: server.target.url, policy: once, scheduledAt }));
     const { attempts } = (
       await get("/retry-tasks?limit=1").then(({ json }) =>
         get(`/retry-tasks/${json.tasks[0].taskId}/attempts`),
       )
     ).json;
     expect(attempts[0].startedAt).toBeGreaterThanOrEqual(scheduledAt);
-    expect((front.target.received.at(-1)?.atMs ?? 0) - startMs).toBeGreaterThanOrEqual(149);
+    expect((server.target.received.at(-1)?.atMs ?? 0) - startMs).toBeGreaterThanOrEqual(149);
   });
 });
 
-describe("looking at tasks", () => {
+describe("reading tasks", () => {
   test("explains why one is not running now", async () => {
-    const origin = encodeURIComponent(front.target.origin);
-    const { json: created } = await front.call({
-      body: { targetUrl: front.target.url, scheduledAt: Date.now() + 3_600_000 },
+    const origin = encodeURIComponent(server.target.origin);
+    const { json: created } = await server.call({
+      body: { targetUrl: server.target.url, scheduledAt: Date.now() + 3_600_000 },
     });
     const explained = async () =>
       (await get(`/retry-tasks/${created.taskId}?include=explain,body`)).json.explain;
     expect(await explained()).toMatch(/^Attempt 1 is due in (1 h|60 min|59\.\d+ min)\.$/);
-    await front.call({ path: `/destinations/${origin}/pause` });
-    expect(await explained()).toMatch(/is paused until somebody resumes it\.$/);
-    const { json } = await front.call({ path: `/destinations/${origin}/resume` });
+    await server.call({ path: `/destinations/${origin}/pause` });
+    expect(await explained()).toMatch(/is paused until it is resumed\.$/);
+    const { json } = await server.call({ path: `/destinations/${origin}/resume` });
     expect(json.pausedAt).toBeNull();
-    const done = endings(front.redrive, 1);
-    const woken = await front.call({ path: `/retry-tasks/${created.taskId}/retry` });
+    const done = endings(server.redrive, 1);
+    const woken = await server.call({ path: `/retry-tasks/${created.taskId}/retry` });
     expect(woken.status).toBe(202);
     await done;
     expect(await explained()).toBe("It succeeded at attempt 1.");
-    const again = await front.call({ path: `/retry-tasks/${created.taskId}/retry` });
+    const again = await server.call({ path: `/retry-tasks/${created.taskId}/retry` });
     expect([again.status, again.json.code]).toEqual([409, "TASK_STATE_CONFLICT"]);
   });
 
   test("lists by every filter, in pages", async () => {
     const labels = { run: "list" };
-    const done = endings(front.redrive, 5);
+    const done = endings(server.redrive, 5);
     for (let n = 0; n < 5; n++) {
-      await front.call({
-        body: { targetUrl: front.target.url, policy: once, labels, idempotencyKey: `list-${n}` },
+      await server.call({
+        body: { targetUrl: server.target.url, policy: once, labels, idempotencyKey: `list-${n}` },
       });
     }
     await done;
@@ -205,15 +205,15 @@ describe("looking at tasks", () => {
     expect(await count("createdTo=1")).toBe(0);
     expect(await count("label=run%3Dlist&finishedFrom=1&createdFrom=1")).toBe(5);
     expect(
-      await count(`destination=${encodeURIComponent(front.target.origin)}&label=run%3Dlist`),
+      await count(`destination=${encodeURIComponent(server.target.origin)}&label=run%3Dlist`),
     ).toBe(5);
     expect(await count("label=run%3D%25")).toBe(0);
   });
 
-  test("row 52: a cursor of another list is refused", async () => {
+  test("row 52: a cursor of another list is rejected", async () => {
     for (let n = 0; n < 2; n++) {
-      await front.call({
-        body: { targetUrl: front.target.url, policy: once },
+      await server.call({
+        body: { targetUrl: server.target.url, policy: once },
         headers: { prefer: "wait=5" },
       });
     }
@@ -224,10 +224,10 @@ describe("looking at tasks", () => {
     expect(status).toBe(400);
   });
 
-  test("shows attempts, with bodies only when asked", async () => {
-    front.target.statuses = [500, 200];
-    const { json: created } = await front.call({
-      body: { targetUrl: front.target.url, policy: quick, body: "hello" },
+  test("shows attempts, with bodies only on request", async () => {
+    server.target.statuses = [500, 200];
+    const { json: created } = await server.call({
+      body: { targetUrl: server.target.url, policy: quick, body: "hello" },
       headers: { prefer: "wait=10" },
     });
     const path = `/retry-tasks/${created.taskId}`;
@@ -244,40 +244,40 @@ describe("looking at tasks", () => {
 });
 
 describe("POST /retry-tasks/batch", () => {
-  test("row 63: one bad of a thousand is told, and the others are stored", async () => {
-    const good = { targetUrl: front.target.url, policy: once };
-    const done = endings(front.redrive, 999);
+  test("row 63: one invalid task of a thousand is reported, and the others are stored", async () => {
+    const good = { targetUrl: server.target.url, policy: once };
+    const done = endings(server.redrive, 999);
     const tasks: object[] = Array.from({ length: 1000 }, () => good);
     tasks[500] = { ...good, metod: "PUT" };
-    const { status, json } = await front.call({ path: "/retry-tasks/batch", body: tasks });
+    const { status, json } = await server.call({ path: "/retry-tasks/batch", body: tasks });
     expect([status, json.accepted, json.refused]).toEqual([200, 999, 1]);
     expect(json.results[500]).toMatchObject({ status: 400, errors: [{ field: "metod" }] });
     expect(json.results[501]).toMatchObject({ status: 202, replayed: false });
     await done;
   });
 
-  test("takes NDJSON too, with the payload as it came", async () => {
-    const line = `{"targetUrl":"${front.target.url}","policy":{"maxAttempts":1},"json":{"n":1.0}}`;
-    const done = endings(front.redrive, 2);
-    const { json } = await front.call({
+  test("accepts NDJSON too, with the payload unchanged", async () => {
+    const line = `{"targetUrl":"${server.target.url}","policy":{"maxAttempts":1},"json":{"n":1.0}}`;
+    const done = endings(server.redrive, 2);
+    const { json } = await server.call({
       path: "/retry-tasks/batch",
       body: `${line}\n\n${line}\nnonsense\n`,
       headers: { "content-type": "application/x-ndjson" },
     });
     expect([json.accepted, json.refused]).toEqual([2, 1]);
     await done;
-    expect(front.target.received.map(({ body }) => body.toString())).toEqual([
+    expect(server.target.received.map(({ body }) => body.toString())).toEqual([
       '{"n":1.0}',
       '{"n":1.0}',
     ]);
   });
 });
 
-describe("row 65: what callers write is shown as text", () => {
-  test("labels and errors come back as JSON, the page escapes", async () => {
+describe("row 65: callers' data is shown as text", () => {
+  test("labels and errors are returned as JSON, and the page escapes them", async () => {
     const labels = { name: "<script>alert(1)</script>\u202e\u001b[31m" };
-    const { json: created } = await front.call({
-      body: { targetUrl: front.target.url, labels, policy: once },
+    const { json: created } = await server.call({
+      body: { targetUrl: server.target.url, labels, policy: once },
       headers: { prefer: "wait=10" },
     });
     const { text, headers } = await get(`/retry-tasks/${created.taskId}`);

@@ -1,6 +1,6 @@
 /**
- * A front to test against: a service with its HTTP front on a real port, a target that remembers
- * what it was sent, and callers that speak HTTP properly (`call`) or as they like (`rawCall`).
+ * Test server: a service with its HTTP server on a real port, a target that records requests, and
+ * callers that send valid HTTP (`call`) or arbitrary bytes (`rawCall`).
  */
 import { once } from "node:events";
 import { Agent, createServer, type IncomingHttpHeaders, request } from "node:http";
@@ -9,11 +9,11 @@ import type { Clock } from "@redrive/core";
 import { createRedrive, type Redrive, type RedriveOptions } from "@redrive/service";
 import { type AppOptions, createApp, listenApp } from "@redrive/service/http";
 
-export interface Answer {
+export interface TestResponse {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly text: string;
-  /** The text as JSON; null if it is none. */
+  /** The text as JSON; null if it is not JSON. */
   // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape
   readonly json: any;
 }
@@ -22,7 +22,7 @@ export interface Sent {
   readonly method?: string;
   readonly path?: string;
   readonly headers?: Readonly<Record<string, string | string[]>>;
-  /** As it is, or as JSON if it is an object. */
+  /** Sent unchanged, or as JSON if it is an object. */
   readonly body?: string | Buffer | object;
 }
 
@@ -37,38 +37,38 @@ export interface Target {
   readonly url: string;
   readonly origin: string;
   readonly received: Received[];
-  /** The statuses of the next answers; 200 when it is empty. */
+  /** The statuses of the next responses; 200 when it is empty. */
   statuses: number[];
-  /** Answers nobody until it is called. */
+  /** Holds all responses until the returned function is called. */
   hold(): () => void;
   close(): Promise<void>;
 }
 
-/** Speaks to one port. */
+/** Sends requests to one port. */
 export interface Caller {
   readonly port: number;
-  call(sent: Sent): Promise<Answer>;
-  /** Bytes on a socket of their own; resolves when the other side closes or has answered. */
-  rawCall(bytes: string | Buffer, options?: { readonly until?: "close" }): Promise<Answer>;
+  call(sent: Sent): Promise<TestResponse>;
+  /** Sends bytes on a separate socket; resolves when the other side closes or has responded. */
+  rawCall(bytes: string | Buffer, options?: { readonly until?: "close" }): Promise<TestResponse>;
   close(): void;
 }
 
-export interface Front extends Omit<Caller, "close"> {
+export interface TestServer extends Omit<Caller, "close"> {
   readonly url: string;
   readonly redrive: Redrive;
   readonly target: Target;
   close(): Promise<void>;
 }
 
-export interface FrontOptions extends Omit<AppOptions, "clock">, Partial<RedriveOptions> {
-  /** The time by which the front limits its callers; the service behind it keeps the real one. */
-  readonly frontClock?: Clock;
+export interface TestServerOptions extends Omit<AppOptions, "clock">, Partial<RedriveOptions> {
+  /** The clock by which the server limits its callers; the service itself uses the real one. */
+  readonly serverClock?: Clock;
 }
 
-export async function openFront(options: FrontOptions = {}): Promise<Front> {
+export async function openTestServer(options: TestServerOptions = {}): Promise<TestServer> {
   const target = await openTarget();
   const redrive = await createRedrive({ store: "memory:", ...options });
-  const { frontClock: clock, ...rest } = options;
+  const { serverClock: clock, ...rest } = options;
   const app = createApp(redrive, { ...rest, ...(clock && { clock }) });
   const url = await listenApp(app, { port: 0 });
   const caller = callerOn((app.server.address() as AddressInfo).port);
@@ -104,7 +104,7 @@ function send(
   const isRaw = typeof body === "string" || Buffer.isBuffer(body);
   const bytes = isRaw ? body : JSON.stringify(body);
   const type = body === undefined ? {} : { "content-type": "application/json" };
-  return new Promise<Answer>((resolve, reject) => {
+  return new Promise<TestResponse>((resolve, reject) => {
     const sending = request({
       port,
       host: "127.0.0.1",
@@ -132,7 +132,7 @@ function send(
   });
 }
 
-function sendRaw(port: number, bytes: string | Buffer, untilClose: boolean): Promise<Answer> {
+function sendRaw(port: number, bytes: string | Buffer, untilClose: boolean): Promise<TestResponse> {
   return new Promise((resolve, reject) => {
     const socket = connect(port, "127.0.0.1", () => socket.write(bytes));
     let text = "";
@@ -158,7 +158,7 @@ function isComplete(text: string): boolean {
   return body !== undefined && length !== undefined && body.length >= Number(length);
 }
 
-function answerIn(text: string): Answer {
+function answerIn(text: string): TestResponse {
   const [head = "", ...rest] = text.split("\r\n\r\n");
   const [first = "", ...lines] = head.split("\r\n");
   const headers = Object.fromEntries(
@@ -176,7 +176,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Remembers what it is sent, and answers as it is told. */
+/** Records requests, and responds with the given statuses. */
 export async function openTarget(): Promise<Target> {
   const received: Received[] = [];
   let held: Promise<void> | undefined;

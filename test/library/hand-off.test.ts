@@ -8,12 +8,17 @@ import {
 } from "redrive";
 import { type HandOffOptions, handOff, type Ticket } from "redrive/hand-off";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { endings, type Front, type FrontOptions, openFront } from "../http/test-server.ts";
+import {
+  endings,
+  openTestServer,
+  type TestServer,
+  type TestServerOptions,
+} from "../http/test-server.ts";
 import { scriptedServer } from "./scripted-server.ts";
 
 const FAST = { initialDelayMs: 1, maxAttempts: 2 } as const;
 
-let service: Front;
+let service: TestServer;
 const closers: (() => Promise<void>)[] = [];
 beforeEach(async () => {
   await open({});
@@ -22,8 +27,8 @@ afterEach(async () => {
   for (const close of closers.splice(0)) await close();
 });
 
-async function open(options: FrontOptions): Promise<void> {
-  service = await openFront(options);
+async function open(options: TestServerOptions): Promise<void> {
+  service = await openTestServer(options);
   closers.push(service.close);
 }
 

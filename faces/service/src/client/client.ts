@@ -1,6 +1,6 @@
 /**
- * Client: the HTTP API as typed functions, for programs and for the command line. A refusal is a
- * `RedriveError` with the code of the answer's problem document.
+ * Client: the HTTP API as typed functions, for programs and for the command line. It throws a
+ * `RedriveError` with the code of the problem document that the service returned.
  */
 import type { DestinationDocument, PolicyDocument } from "@redrive/core";
 import type { TaskInput } from "../intake/task-input.ts";
@@ -35,16 +35,18 @@ import {
 
 export { REDRIVE_BOUNDS } from "../model/redrive-bounds.ts";
 
-/** A task as HTTP takes it: bytes go as `bodyBase64`. */
+/** A task as the HTTP API takes it. Send bytes as `bodyBase64`. */
 export type TaskToCreate = Omit<TaskInput, "body"> & { readonly body?: string };
 
-/** What a create is answered with: all of the task where it was known or waited for. */
+/**
+ * The response to a create. It holds all fields of the task if the task was known or waited for.
+ */
 export type CreatedTask = TaskReceipt & Partial<TaskView> & { readonly replayed: boolean };
 
 export interface Client {
-  /** Resolves once the task is durable, or has ended if that is waited for (25 s at most). */
+  /** Resolves once the task is durable or, with `waitSeconds` (at most 25), once it has ended. */
   createTask(task: TaskToCreate, options?: { readonly waitSeconds?: number }): Promise<CreatedTask>;
-  /** At most 1000; each is judged for itself. */
+  /** At most 1000 tasks. The service checks each one separately. */
   createTasks(tasks: readonly TaskToCreate[]): Promise<BatchResult>;
   getTask(taskId: string, options?: { readonly include?: readonly Include[] }): Promise<TaskView>;
   listTasks(query?: ListQuery): Promise<TaskList>;
@@ -60,7 +62,7 @@ export interface Client {
 
   listDeadLetters(query?: Omit<ListQuery, "status">): Promise<TaskList>;
   groupDeadLetters(filter?: DeadFilterFields): Promise<DeadLetterGroupList>;
-  /** For good. At least one field of the filter is required. */
+  /** Removes them permanently. At least one field of the filter is required. */
   discardDeadLetters(filter: DeadFilterFields): Promise<Discarded>;
   startRedrive(redrive: RedriveToStart): Promise<RedriveView>;
   getRedrive(redriveId: string): Promise<RedriveView>;
@@ -75,9 +77,9 @@ export interface Client {
   pauseDestination(name: string): Promise<DestinationView>;
   resumeDestination(name: string): Promise<DestinationView>;
 
-  /** True if tasks are taken. */
+  /** True if the service accepts tasks. */
   isReady(): Promise<boolean>;
-  /** In Prometheus' text format. */
+  /** In the text format of Prometheus. */
   metrics(): Promise<string>;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Transport: one call of the API over `fetch`. It does not retry: whoever wants that wraps it in the
- * library, under an idempotency key.
+ * Transport: one API call over `fetch`. It does not retry; to retry, wrap it with the library and
+ * send an idempotency key.
  */
 import {
   causedError,
@@ -13,11 +13,11 @@ import {
 } from "@redrive/core";
 
 export interface ClientOptions {
-  /** Where the service is, e.g. `http://127.0.0.1:7337`. */
+  /** The address of the service, e.g. `http://127.0.0.1:7337`. */
   readonly url: string;
-  /** `rdv_...`; a service on loopback may need none. */
+  /** `rdv_...`. A service on loopback may not require one. */
   readonly apiKey?: string;
-  /** Default: the host's own. */
+  /** Default: the global `fetch`. */
   readonly fetch?: typeof globalThis.fetch;
 }
 
@@ -25,12 +25,12 @@ export type Query = Readonly<Record<string, string | number | boolean | undefine
 
 export interface ApiCall {
   readonly method: "GET" | "POST" | "PUT" | "DELETE";
-  /** Segments; each is encoded. */
+  /** Path segments. Each one is percent-encoded. */
   readonly path: readonly string[];
   readonly query?: Query;
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Statuses that are no error besides 2xx. */
+  /** Statuses besides 2xx that are not errors. */
   readonly accepts?: readonly number[];
 }
 
@@ -41,16 +41,16 @@ export interface ApiResponse {
 }
 
 export interface Transport {
-  /** The answer's JSON; throws `RedriveError` for a refusal. */
+  /** Returns the JSON of the response; throws `RedriveError` for an error response. */
   request<T>(call: ApiCall): Promise<T>;
   send(call: ApiCall): Promise<ApiResponse>;
 }
 
-/** Throws `INVALID_ARGUMENT` for a URL that is none. */
+/** Throws `INVALID_ARGUMENT` for an invalid URL. */
 export function createTransport(options: ClientOptions): Transport {
   const { url, apiKey, fetch = globalThis.fetch } = options;
   if (!URL.canParse(url)) {
-    const message = `url must be that of a Redrive service, got ${quote(url)}`;
+    const message = `url must be the address of a Redrive service, got ${quote(url)}`;
     throw new RedriveError("INVALID_ARGUMENT", message);
   }
 
@@ -70,12 +70,12 @@ export function createTransport(options: ClientOptions): Transport {
   return { send, request: async (call) => parseResponse(url, (await send(call)).text) };
 }
 
-/** Whatever answers 200 without JSON is no Redrive, or stands in front of one. */
+/** A 200 response without JSON comes from a proxy or from another program, not from Redrive. */
 export function parseResponse<T>(url: string, text: string): T {
   try {
     return JSON.parse(text) as T;
   } catch (cause) {
-    const message = `url must be that of a Redrive service, but ${quote(url)} answers ${quote(text)}`;
+    const message = `url must be the address of a Redrive service, but ${quote(url)} returned ${quote(text)}`;
     throw causedError("INVALID_ARGUMENT", message, cause);
   }
 }
@@ -96,12 +96,12 @@ function headersOf({ body, headers }: ApiCall, apiKey: string | undefined): Reco
   };
 }
 
-/** The problem document as the error it was, or what can be said without one. */
+/** The error that the problem document describes, or a general one without such a document. */
 function errorOf(status: number, text: string): Error {
   const problem = problemIn(text);
   const { code, detail, errors } = problem;
   if (typeof code !== "string" || typeof detail !== "string") {
-    return new RedriveError("INTERNAL", `the service answered ${status} without saying why`);
+    return new RedriveError("INTERNAL", `the service returned ${status} without a reason`);
   }
   if (!Array.isArray(errors)) return new RedriveError(code as ErrorCode, detail);
   const problems = errors.map((one: FieldProblem) => ({ ...one, value: undefined }));

@@ -1,8 +1,10 @@
-/** Remembered answers: asked once each, and never too many of them. */
+/**
+ * Tests of the bounded cache: each value is computed once, and the number of entries is limited.
+ */
 import { expect, it } from "vitest";
 import { memoize } from "./bounded-cache.ts";
 
-it("asks once for each text, until it knows too many", () => {
+it("computes each value once, until the cache is full", () => {
   const asked: string[] = [];
   const length = memoize(2, (text) => {
     asked.push(text);
@@ -14,7 +16,7 @@ it("asks once for each text, until it knows too many", () => {
   expect(asked).toEqual(["a", "bb", "ccc", "a"]);
 });
 
-it("does not keep long texts", () => {
+it("does not cache long keys", () => {
   let asked = 0;
   const count = memoize(10, () => ++asked);
   expect([count("x".repeat(3000)), count("x".repeat(3000))]).toEqual([1, 2]);

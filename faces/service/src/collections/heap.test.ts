@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { createHeap } from "./heap.ts";
 
 describe("a heap", () => {
-  it("gives back what it was given, in order", () => {
+  it("returns its items in order", () => {
     fc.assert(
       fc.property(fc.array(fc.integer()), (numbers) => {
         const heap = createHeap<number>((a, b) => a < b);

@@ -1,17 +1,19 @@
 /**
- * Heap: the smallest first, in logarithmic time. The scheduler keeps lanes in one by their due
- * instant, the memory store keeps waiting tasks in them.
+ * Heap: returns the smallest item in logarithmic time. The scheduler orders lanes with it by due
+ * time; the memory store orders waiting tasks.
  */
 
 export interface Heap<T> {
   push(item: T): void;
-  /** The smallest, left in place. */
+  /** The smallest item, without removing it. */
   peek(): T | undefined;
   pop(): T | undefined;
   size(): number;
 }
 
-/** `isBefore` must be a strict order; ties come out in no promised order, so break them in it. */
+/**
+ * `isBefore` must be a strict order. The order of ties is undefined, so `isBefore` must break them.
+ */
 export function createHeap<T>(isBefore: (a: T, b: T) => boolean): Heap<T> {
   const items: T[] = [];
 

@@ -1,6 +1,7 @@
 /**
- * Attempt result: all that an attempt leaves behind, in the words of the attempt's log. Every end
- * that a target, a network or a caller can bring about is such a value, never an exception.
+ * Attempt result: everything that is known after an attempt, with the field names of the attempt
+ * log. Every way in which a target, a network or a caller can end an attempt is such a value, never
+ * an exception.
  */
 import { type Outcome, parseRetryAfter, statusOutcome } from "@redrive/core";
 import type { AttemptPhases, Headers } from "../model/task.ts";
@@ -10,30 +11,30 @@ import type { ResponseHead } from "./response.ts";
 export interface AttemptResult {
   /** For core's `decide`. */
   readonly outcome: Outcome;
-  /** The answer's status, also where the answer then broke off. */
+  /** The status of the response, even if the response broke off later. */
   readonly status: number | null;
   readonly errorClass: FailureClass | null;
-  /** Without addresses, secrets or anything the target wrote. */
+  /** Contains no addresses, no secrets and no text of the target. */
   readonly errorMessage: string | null;
-  /** Allowlisted and redacted; null without an answer. */
+  /** Allowlisted and redacted; null without a response. */
   readonly responseHeaders: Headers | null;
   /** At most 16 KiB, redacted; null without a body. */
   readonly responseBody: Uint8Array | null;
-  /** The body was longer than what is stored, or broke off. */
+  /** The body was longer than the stored part, or broke off. */
   readonly truncated: boolean;
-  /** What the answer asked for, legal or clamped by core; null on success and without a hint. */
+  /** The wait that the response asked for, clamped by core; null on success and without a hint. */
   readonly retryAfterMs: number | null;
-  /** Whole ms, wall to wall. */
+  /** From dispatch to end, in whole ms. */
   readonly durationMs: number;
-  /** Whole ms; a reused connection has neither dns, connect nor tls. */
+  /** Whole ms. A reused connection has no dns, connect and tls phase. */
   readonly phases: AttemptPhases;
-  /** The id that the target gave its side of the request. */
+  /** The request id that the target returned. */
   readonly targetRequestId: string | null;
 }
 
 const NO_PHASES: AttemptPhases = { dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: null };
 
-/** The result of an attempt that ended before anything was tried. */
+/** The result of an attempt that ended before anything was sent. */
 export function notStarted(outcome: Outcome, failure: Failure | null): AttemptResult {
   return {
     outcome,
@@ -50,7 +51,7 @@ export function notStarted(outcome: Outcome, failure: Failure | null): AttemptRe
   };
 }
 
-/** The outcome of an answer: its status, its hint, and whether it wants to be asked again. */
+/** The outcome of a response: its status, its Retry-After, and whether it forbids a retry. */
 export function responseOutcome(head: ResponseHead, now: number): Outcome {
   const { status, headers, retryAfter } = head;
   const hintMs = parseRetryAfter(retryAfter, now, headers["date"]);
@@ -59,7 +60,7 @@ export function responseOutcome(head: ResponseHead, now: number): Outcome {
   return isRefused ? { ...outcome, refused: true } : outcome;
 }
 
-/** The outcome of a failure below HTTP. What policy or grammar forbid is not worth repeating. */
+/** The outcome of a failure below HTTP. A denied or malformed request is not worth a retry. */
 export function failureOutcome({ errorClass }: Failure, isSent: boolean): Outcome {
   switch (errorClass) {
     case "target-denied":

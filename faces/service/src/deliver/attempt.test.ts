@@ -1,4 +1,4 @@
-/** Tests of one attempt at a target that does as HTTP says. */
+/** Tests of one attempt at a target that follows HTTP. */
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { once } from "node:events";
 import type { Socket } from "node:net";
@@ -7,8 +7,8 @@ import fc from "fast-check";
 import { afterAll, afterEach, describe, expect, it, onTestFinished } from "vitest";
 import type { ResolvedAddress } from "./address-guard/resolver.ts";
 import { AMPLE, bodyOf, brief, requestTo, SHORT, testDeliverer } from "./deliverer.testing.ts";
-import { answer, complete } from "./hostile-rows.testing.ts";
-import { type Behaviour, type HostileServer, hostileServer } from "./hostile-server.testing.ts";
+import { complete, response } from "./hostile-rows.testing.ts";
+import { type Behavior, type HostileServer, hostileServer } from "./hostile-server.testing.ts";
 import { createLightSignal } from "./light-signal.ts";
 
 const STATUS_IS_IN = "undici:request:headers";
@@ -21,14 +21,14 @@ afterEach(async () => {
   for (const server of servers.splice(0)) await server.close();
 });
 
-async function serve(behaviour: Behaviour): Promise<HostileServer> {
-  const server = await hostileServer(behaviour);
+async function serve(behavior: Behavior): Promise<HostileServer> {
+  const server = await hostileServer(behavior);
   servers.push(server);
   return server;
 }
 
 describe("the end of an attempt", () => {
-  it("by its signal ends it on the wire", async () => {
+  it("by its signal closes the request", async () => {
     const controller = new AbortController();
     const server = await serve(() => controller.abort());
     const result = await deliverer.deliver(requestTo(server.url()), {
@@ -40,7 +40,7 @@ describe("the end of an attempt", () => {
     if (!socket?.destroyed) await once(socket!, "close");
   });
 
-  it("comes before its beginning when the signal is aborted already", async () => {
+  it("comes before the start if the signal is already aborted", async () => {
     const server = await serve(complete(200));
     const signal = AbortSignal.abort();
     expect(brief(await deliverer.deliver(requestTo(server.url()), { ...AMPLE, signal }))).toBe(
@@ -61,12 +61,12 @@ describe("the end of an attempt", () => {
     expect(result.outcome).toMatchObject({ kind: "error", sent: false });
     resolveName([{ address: "127.0.0.1", family: 4 }]);
     await slow.close();
-    // By the time that a later connection has served, an earlier one would have been seen.
+    // When a later connection has been served, an earlier one would have been seen.
     await deliverer.deliver(requestTo(server.url("/honest")), AMPLE);
     expect(server.sockets.length).toBe(1);
   });
 
-  it("on a connection that is being looked at first sends nothing later", async () => {
+  it("on a connection that is still being checked sends nothing later", async () => {
     const server = await serve(complete(200));
     await deliverer.deliver(requestTo(server.url("/first")), AMPLE);
     await systemClock.sleep(1);
@@ -78,10 +78,10 @@ describe("the end of an attempt", () => {
     expect(server.requests.map(({ path }) => path)).toEqual(["/first", "/honest"]);
   });
 
-  it("keeps a status that had come in before the abort", async () => {
+  it("keeps a status that was received before the abort", async () => {
     const controller = new AbortController();
     const server = await serve("HTTP/1.1 500 X\r\ncontent-length: 9\r\n\r\nhalf");
-    // undici tells just before it hands the status on; by the next turn it has.
+    // undici reports just before it passes the status on; by the next tick it has done so.
     const onStatus = () => void setImmediate(() => controller.abort());
     subscribe(STATUS_IS_IN, onStatus);
     onTestFinished(() => void unsubscribe(STATUS_IS_IN, onStatus));
@@ -92,7 +92,7 @@ describe("the end of an attempt", () => {
     expect(brief(result)).toBe("status 500 truncated");
   });
 
-  it("leaves no listener on a signal that serves many", async () => {
+  it("leaves no listener on a shared signal", async () => {
     const server = await serve(complete(200));
     const listeners = new Set<unknown>();
     const signal = {
@@ -109,7 +109,7 @@ describe("the end of an attempt", () => {
     expect(listeners.size).toBe(0);
   });
 
-  it("is waited for by close, after which attempts are aborted", async () => {
+  it("delays close, after which attempts are aborted", async () => {
     let arrived = (_: Socket) => {};
     const arrival = new Promise<Socket>((resolve) => {
       arrived = resolve;
@@ -126,10 +126,10 @@ describe("the end of an attempt", () => {
   });
 });
 
-describe("whatever a target sends", () => {
+describe("any response of a target", () => {
   const legal = [
-    answer(200, "body", "content-type: text/plain", "retry-after: 5"),
-    `${complete(103)}${answer(503, "body")}`,
+    response(200, "body", "content-type: text/plain", "retry-after: 5"),
+    `${complete(103)}${response(503, "body")}`,
     "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\nx-trailer: 1\r\n\r\n",
   ];
   const edit = fc.record({
@@ -146,7 +146,7 @@ describe("whatever a target sends", () => {
       }, text),
     );
 
-  it("the attempt ends with a value, and the next one is unharmed", async () => {
+  it("ends the attempt with a value and does not affect the next one", async () => {
     let sent = "";
     const server = await serve((socket) => void socket.end(sent, "latin1"));
     await fc.assert(

@@ -1,8 +1,8 @@
 /**
- * Attempt: one request on the wire, from dispatch to result. It ends once, by whichever comes
- * first: the answer's end, an error, the deadline, the caller's abort, or more body than is read.
- * A status that came in whole counts even if the rest does not follow in time; only a success
- * whose body breaks off does not, since nobody can tell what it would have said.
+ * Attempt: one request on the wire, from dispatch to result. It ends once, at the first of these:
+ * the end of the response, an error, the deadline, the caller's abort, or a body above the read
+ * limit. A complete status counts even if the rest does not arrive in time. A success whose body
+ * breaks off is the exception: nobody knows what it would have said.
  */
 import type { AbortSignalLike, Cancel, Clock, Outcome } from "@redrive/core";
 import type { Dispatcher } from "undici";
@@ -23,29 +23,32 @@ import {
   requestIdOf,
 } from "./response.ts";
 
-/** What an attempt is about, and whom it tells its end. */
+/** The request of an attempt, its options, and the callback for its result. */
 export interface AttemptCall {
   readonly request: {
-    /** Those that are not harmless must not be stored, whatever the target sends back. */
+    /**
+     * Values of headers that are not harmless must not be stored, even if the target sends them
+     * back.
+     */
     readonly headers: Headers;
-    /** Further values that must not be. */
+    /** More values that must not be stored. */
     readonly secrets?: readonly string[];
   };
   readonly options: {
-    /** Wall to wall. */
+    /** For the whole attempt. */
     readonly attemptTimeoutMs: number;
-    /** Lookup, connection and TLS together. */
+    /** For lookup, connection and TLS together. */
     readonly connectTimeoutMs: number;
     readonly signal?: AbortSignalLike;
   };
-  /** The instant that the attempt counts as made; epoch ms. */
+  /** The instant that counts as the time of the attempt; epoch ms. */
   readonly now: number;
   readonly settle: (result: AttemptResult) => void;
 }
 
 const ABORTED: Outcome = { kind: "aborted" };
 
-/** Speaks undici's older handler interface, which hands over header bytes nobody has parsed yet. */
+/** Implements undici's older handler interface, which passes header bytes without parsing them. */
 export class Attempt implements TimerEntry, Opener, Dispatcher.DispatchHandler {
   readonly #clock: Clock;
   readonly #deadlines: DeadlineTimer;
@@ -55,14 +58,14 @@ export class Attempt implements TimerEntry, Opener, Dispatcher.DispatchHandler {
   readonly deadlineMs: number;
   readonly connectTimeoutMs: number;
 
-  // Mutable state: how far it has come.
+  // Mutable state: the progress of the attempt.
   slot = -1;
   dnsMs: number | null = null;
   connectMs: number | null = null;
   tlsMs: number | null = null;
   cancelOpening: Cancel | undefined;
   #isOver = false;
-  /** undici's way to end the request; undefined until its first byte may leave. */
+  /** Ends the request in undici; undefined until its first byte may be sent. */
   #abort: ((error?: Error) => void) | undefined;
   #sentMs = 0;
   #firstByteMs: number | null = null;
@@ -81,12 +84,12 @@ export class Attempt implements TimerEntry, Opener, Dispatcher.DispatchHandler {
     this.#stopListening = signal && onAbort(signal, () => this.#endEarly(undefined));
   }
 
-  /** The deadline has passed. */
+  /** Called when the deadline has passed. */
   expire(): void {
     this.#endEarly(timeoutFailure(this.#call.options.attemptTimeoutMs));
   }
 
-  /** undici is about to write: from here on bytes may have left. */
+  /** undici is about to write: from here on bytes may have been sent. */
   onConnect(abort: (error?: Error) => void): void {
     if (this.#isOver) {
       abort();
@@ -100,7 +103,7 @@ export class Attempt implements TimerEntry, Opener, Dispatcher.DispatchHandler {
     this.#firstByteMs ??= this.#clock.monotonicMs() - this.#sentMs;
   }
 
-  /** Also called for 1xx, any number of times; those answer nothing. */
+  /** Also called for 1xx responses, any number of times; they are ignored. */
   onHeaders(status: number, raw: Buffer[]): boolean {
     if (status >= 200 && !this.#isOver) this.#head = readHead(status, raw);
     return true;
@@ -126,7 +129,7 @@ export class Attempt implements TimerEntry, Opener, Dispatcher.DispatchHandler {
     else this.#endFailed(failureOf(error, isSent));
   }
 
-  /** By us, not by the target: a status that is known stands. No failure means an abort. */
+  /** Ended by us, not by the target: a known status counts. No failure means an abort. */
   #endEarly(failure: Failure | undefined): void {
     if (this.#isOver) return;
     if (this.#head) this.#endAnswered(this.#head, false);
@@ -182,16 +185,16 @@ export class Attempt implements TimerEntry, Opener, Dispatcher.DispatchHandler {
   }
 }
 
-/** What a target must not make us keep by sending it back. */
+/** Values that must not be stored if the target sends them back. */
 function secretsOf({ headers, secrets = NONE }: AttemptCall["request"]): readonly string[] {
   const found = Object.entries(headers).filter(([name, value]) => mayBeSecret(name, value));
   return found.length === 0 ? secrets : [...secrets, ...found.map(([, value]) => value)];
 }
 
-/** A header by such a name is a secret, however short. */
+/** A header with such a name is a secret, however short its value. */
 const CREDENTIALS = /auth|cookie|key|pass|secret|session|sign|token/i;
 
-/** Of others, shorter values ("prod", "true") are words that any answer is full of. */
+/** Shorter values of other headers ("prod", "true") are ordinary words of any response. */
 const LIKELY_SECRET = 8;
 
 function mayBeSecret(name: string, value: string): boolean {

@@ -1,13 +1,14 @@
 /**
- * Certificates for tests, made on the spot: no key lies in the repository, and none expires one
- * day. Node reads X.509 but does not write it, so the few structures needed are spelled out in DER.
+ * Certificates for tests, generated at run time: the repository contains no key, and no certificate
+ * expires. Node reads X.509 but does not write it, so the required structures are written in DER
+ * here.
  */
 import { generateKeyPairSync, type KeyObject, randomInt, sign } from "node:crypto";
 
 export interface CertificateOptions {
-  /** The name it is for, also its subject. */
+  /** The name of the certificate, also its subject. */
   readonly name: string;
-  /** Signed by this one; by itself if absent. */
+  /** The signer; self-signed if absent. */
   readonly issuer?: Certificate;
   /** Default: a day ago. */
   readonly notBefore?: Date;
@@ -50,7 +51,7 @@ function toBeSigned(options: CertificateOptions, issuer: string, spki: Buffer): 
   );
 }
 
-/** Tag, length, content: all of DER. */
+/** Tag, length and content: all of DER. */
 function tagged(tag: number, ...contents: readonly Buffer[]): Buffer {
   const content = Buffer.concat(contents);
   const { length } = content;

@@ -1,4 +1,7 @@
-/** Dynamic rows of reliability.md 5A and row 38 of 4B, on real sockets and a DNS played by hand. */
+/**
+ * Dynamic rows of the table of forbidden targets, and row 38 of the table of hostile targets, on
+ * real sockets with a simulated DNS.
+ */
 import type { Socket } from "node:net";
 import { type Clock, systemClock } from "@redrive/core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -24,7 +27,7 @@ const failing =
     throw Object.assign(new Error("getaddrinfo"), { code });
   };
 
-/** Five seconds of it pass in a tenth. */
+/** Five seconds pass in a tenth of a second. */
 const fastClock: Clock = {
   ...systemClock,
   alarm: (ms, fn, background) => systemClock.alarm(ms / 50, fn, background),
@@ -36,7 +39,7 @@ beforeAll(async () => {
 });
 afterAll(() => counting.close());
 
-/** One attempt to a name, on a deliverer of its own. */
+/** One attempt to a name, with its own deliverer. */
 async function attempt(resolve: Resolver, targets = PUBLIC, clock = systemClock) {
   const deliverer = testDeliverer({ targets, resolve, clock });
   const before = counting.sockets.length;
@@ -64,7 +67,7 @@ describe("a name that resolves to a forbidden address", () => {
     for (const address of addresses) expect(result.errorMessage).not.toContain(address);
   });
 
-  it("is denied as soon as it is rebound, and at every attempt (rows 88, 89)", async () => {
+  it("is denied as soon as it is rebound, at every attempt (rows 88, 89)", async () => {
     const answers = ["127.0.0.1", "10.0.0.1", "169.254.169.254"];
     const deliverer = testDeliverer({
       resolve: async () => [{ address: answers.shift() ?? "10.0.0.2", family: 4 }],
@@ -79,7 +82,7 @@ describe("a name that resolves to a forbidden address", () => {
     await server.close();
   });
 
-  it("is asked for once, and the connection goes where the answer said", async () => {
+  it("is looked up once, and the connection uses that result", async () => {
     let asked = 0;
     const deliverer = testDeliverer({
       resolve: async () => {
@@ -93,7 +96,7 @@ describe("a name that resolves to a forbidden address", () => {
   });
 });
 
-describe("literal addresses, for which Node makes no lookup", () => {
+describe("literal addresses, which Node does not look up", () => {
   it.each([
     "127.0.0.1",
     "127.1",
@@ -137,8 +140,8 @@ describe("the connector alone", () => {
     },
   );
 
-  it("judges what was reached, should all judgements before have been wrong", async () => {
-    // Name, answer, socket: the third one is asked after the connection stands.
+  it("checks the connected address even if all earlier checks passed", async () => {
+    // Name, lookup, socket: the third check runs after the connection is open.
     const policies = [LOOPBACK, LOOPBACK, PUBLIC];
     const policy = () => policies.shift() ?? PUBLIC;
     const before = counting.requests.length;
@@ -147,7 +150,7 @@ describe("the connector alone", () => {
   });
 });
 
-describe("lookups (row 38 of 4B, row 90 of 5A)", () => {
+describe("lookups (row 38 of hostile targets, row 90 of forbidden targets)", () => {
   const hanging: Resolver = () => new Promise(() => {});
   it.each([
     ["no such name", failing("ENOTFOUND"), "ENOTFOUND"],
@@ -155,13 +158,13 @@ describe("lookups (row 38 of 4B, row 90 of 5A)", () => {
     ["a busy server", failing("EAI_AGAIN"), "EAI_AGAIN"],
     ["an empty answer", answering(), "EMPTY_ANSWER"],
     ["an answer that never comes", hanging, "LOOKUP_TIMEOUT"],
-  ])("%s is a failure to retry, with no byte sent", async (_what, resolve, code) => {
+  ])("%s is a retryable failure, with no byte sent", async (_what, resolve, code) => {
     const { result } = await attempt(resolve, PUBLIC, fastClock);
     expect(result.outcome).toEqual({ kind: "error", errorClass: "dns", sent: false });
     expect(result.errorMessage).toContain(code);
   });
 
-  it("end with the connection's timeout, if that comes first", async () => {
+  it("end at the connect timeout if that comes first", async () => {
     const deliverer = testDeliverer({ resolve: hanging });
     const options = { ...AMPLE, connectTimeoutMs: 100 };
     const result = await deliverer.deliver(requestTo("http://a.example/"), options);
@@ -170,8 +173,8 @@ describe("lookups (row 38 of 4B, row 90 of 5A)", () => {
     await deliverer.close();
   });
 
-  it("give eight addresses to try, of however many", async () => {
-    // Nobody listens on the others: each is refused at once.
+  it("try at most eight addresses", async () => {
+    // Nothing listens on the others: each refuses at once.
     const others = Array.from({ length: 1000 }, (_, n) => `127.9.${n >> 8}.${n & 255}`);
     const eighth = [...others.slice(0, 7), "127.0.0.1", ...others.slice(7)];
     const ninth = [...others.slice(0, 8), "127.0.0.1", ...others.slice(8)];
@@ -183,7 +186,7 @@ describe("lookups (row 38 of 4B, row 90 of 5A)", () => {
 });
 
 describe("the environment", () => {
-  it("does not lend a proxy (row 100)", async () => {
+  it("does not set a proxy (row 100)", async () => {
     process.env["HTTP_PROXY"] = counting.url();
     process.env["NODE_USE_ENV_PROXY"] = "1";
     try {
@@ -200,7 +203,7 @@ describe("the environment", () => {
     }
   });
 
-  it("may hold this service itself, which is denied by any name (row 96)", async () => {
+  it("may resolve any name to this service, which is denied (row 96)", async () => {
     const own = [{ address: "127.0.0.1", port: counting.port }];
     const { result, hits } = await attempt(
       answering("127.0.0.1"),

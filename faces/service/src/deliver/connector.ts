@@ -1,8 +1,8 @@
 /**
- * Connector: opens the sockets of attempts, and only to addresses that the target policy allows. A
- * name is resolved once, every address of the answer is judged, and the socket is pinned to that
- * answer, so that a second answer cannot differ; the address that was really reached is judged
- * again before the first byte of a request. TLS stays on the name.
+ * Connector: opens sockets for attempts, only to addresses that the target policy allows. It
+ * resolves a name once, checks every address of the result, and pins the socket to that result, so
+ * that a second lookup cannot differ. It checks the connected address again before the first byte
+ * is sent. TLS verifies the name.
  */
 import { once } from "node:events";
 import { connect as connectTcp, type LookupFunction, type Socket } from "node:net";
@@ -15,16 +15,16 @@ import { mayLookUp, mayReach, type TargetPolicy } from "./address-guard/target-p
 import { ConnectTimeout, LookupFailed, TargetDenied } from "./failure.ts";
 import type { TlsSessions } from "./tls-sessions.ts";
 
-/** At most this many addresses of one answer are tried: it may hold thousands. */
+/** At most this many addresses of one lookup are tried; a lookup may return thousands. */
 export const MAX_ADDRESSES = 8;
 
 /** A lookup that takes longer has failed. */
 export const LOOKUP_DEADLINE_MS = 5000;
 
-/** For a connection that no attempt waits for: one reopened after the target closed it. */
+/** For a connection that no attempt waits for: undici reopens one after the target closed it. */
 const DEFAULT_TIMEOUT_MS = 3000;
 
-/** Idle connections are probed by the system after this long, so that dead ones are found. */
+/** The system probes idle connections after this time, so that dead ones are found. */
 const KEEPALIVE_PROBE_MS = 60_000;
 
 export interface ConnectorParts {
@@ -37,17 +37,17 @@ export interface ConnectorParts {
   readonly ca?: string | undefined;
 }
 
-/** The attempt for which a connection is opened: it says how long, and is told what it cost. */
+/** The attempt that opens a connection. It provides the timeout and receives the durations. */
 export interface Opener {
   readonly connectTimeoutMs: number;
   dnsMs: number | null;
   connectMs: number | null;
   tlsMs: number | null;
-  /** Ends the opening; undefined once it is over. */
+  /** Ends the opening; undefined when none is in progress. */
   cancelOpening: Cancel | undefined;
 }
 
-/** Where to connect, as undici asks for it. */
+/** Where to connect, from undici's options. */
 interface Endpoint {
   readonly name: string;
   readonly port: number;
@@ -58,8 +58,8 @@ export class Connector {
   readonly #parts: ConnectorParts;
 
   /**
-   * Mutable state: whoever dispatches right now. undici opens a connection within `dispatch` and
-   * does not say for which request, but while that runs there is only one.
+   * Mutable state: the attempt that dispatches right now. undici opens a connection inside
+   * `dispatch` and does not say for which request, but only one dispatch runs at a time.
    */
   opener: Opener | undefined;
 
@@ -67,7 +67,7 @@ export class Connector {
     this.#parts = parts;
   }
 
-  /** For undici: calls back with a socket that may be written to, or with why there is none. */
+  /** undici's connector: calls back with a connected socket or an error. */
   readonly connect: buildConnector.connector = (options, callback) => {
     const isTls = options.protocol === "https:";
     const port = Number(options.port || (isTls ? 443 : 80));
@@ -79,7 +79,7 @@ export class Connector {
   };
 }
 
-/** Races the opening against its timeout and its cancellation; a loser leaves no socket behind. */
+/** Races the opening against its timeout and its cancellation, and leaves no socket behind. */
 async function open(
   parts: ConnectorParts,
   endpoint: Endpoint,
@@ -100,7 +100,7 @@ async function open(
   }
 }
 
-/** One connection on its way, from name to socket. */
+/** One connection being opened, from name to socket. */
 class Opening {
   readonly #parts: ConnectorParts;
   readonly #endpoint: Endpoint;
@@ -155,7 +155,7 @@ class Opening {
     };
     const socket = isTls ? this.#startTls(options) : connectTcp(options);
     socket.setNoDelay(true).setKeepAlive(true, KEEPALIVE_PROBE_MS);
-    // Whoever holds the socket listens too; this one keeps an error in between from ending us.
+    // The owner of the socket listens too; this listener covers the time in between.
     return socket.on("error", () => {});
   }
 
@@ -167,7 +167,7 @@ class Opening {
       ...options,
       servername: parseAddress(name) ? "" : name.replace(/\.$/, ""),
       ALPNProtocols: ["http/1.1"],
-      // Said aloud, or NODE_TLS_REJECT_UNAUTHORIZED=0 would switch it off.
+      // Explicit, because NODE_TLS_REJECT_UNAUTHORIZED=0 would disable it otherwise.
       rejectUnauthorized: true,
       session: sessions.get(key),
       ...(ca === undefined ? {} : { ca }),
@@ -178,7 +178,7 @@ class Opening {
   async #established(socket: Socket, startMs: number): Promise<void> {
     const { clock } = this.#parts;
     const secured = this.#endpoint.isTls ? once(socket, "secureConnect") : undefined;
-    // Both fail together; without this the second rejection would be nobody's.
+    // Both reject together; this handles the second rejection.
     secured?.catch(() => {});
     await once(socket, "connect");
     const connectedMs = clock.monotonicMs();
@@ -187,7 +187,7 @@ class Opening {
     if (this.#opener && secured) this.#opener.tlsMs = clock.monotonicMs() - connectedMs;
   }
 
-  /** The last word: what the socket says it reached, whatever a lookup said before. */
+  /** The final check: the address that the socket reached, whatever the lookup returned. */
   #checkReached(socket: Socket): void {
     const { name, port } = this.#endpoint;
     const place = { address: socket.remoteAddress, name, port };
@@ -195,7 +195,7 @@ class Opening {
   }
 }
 
-/** The addresses to try, all of them judged; undefined for a literal, which needs no lookup. */
+/** The checked addresses to try; undefined for a literal address, which needs no lookup. */
 async function addressesOf(
   parts: ConnectorParts,
   { name, port }: Endpoint,
@@ -207,7 +207,8 @@ async function addressesOf(
   if (!mayLookUp(parts.policy(), name, port)) throw new TargetDenied(name);
   const resolved = await withLookupDeadline(parts.clock, parts.resolve(name));
   if (resolved.length === 0) throw new LookupFailed("EMPTY_ANSWER");
-  // One forbidden address spoils the answer: honest names do not mix inside and outside.
+  // One denied address denies the whole name: honest names do not mix internal and public
+  // addresses.
   const policy = parts.policy();
   const isAllowed = ({ address }: ResolvedAddress) => mayReach(policy, { address, name, port });
   if (!resolved.every(isAllowed)) throw new TargetDenied(name);
@@ -225,7 +226,7 @@ function withLookupDeadline<T>(clock: Clock, resolved: Promise<T>): Promise<T> {
   });
 }
 
-/** Hands out the one answer that was judged. Node never calls it for literals. */
+/** Returns only the checked addresses. Node does not call it for literal addresses. */
 function pinned(addresses: readonly ResolvedAddress[]): LookupFunction {
   return (_name, options, done) => {
     const [first] = addresses;

@@ -1,9 +1,9 @@
-/** Tests of delivery against targets that do their worst, through real sockets. */
+/** Tests of delivery to hostile targets, through real sockets. */
 import { systemClock } from "@redrive/core";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { AMPLE, bodyOf, brief, requestTo, testDeliverer } from "./deliverer.testing.ts";
-import { answer, complete } from "./hostile-rows.testing.ts";
-import { type Behaviour, type HostileServer, hostileServer } from "./hostile-server.testing.ts";
+import { complete, response } from "./hostile-rows.testing.ts";
+import { type Behavior, type HostileServer, hostileServer } from "./hostile-server.testing.ts";
 import { parseSigningSecret, verifyWebhook } from "./signing.ts";
 
 const hex = (bytes: number) => "ab".repeat(bytes);
@@ -15,8 +15,8 @@ afterEach(async () => {
   for (const server of servers.splice(0)) await server.close();
 });
 
-async function serve(behaviour: Behaviour): Promise<HostileServer> {
-  const server = await hostileServer(behaviour);
+async function serve(behavior: Behavior): Promise<HostileServer> {
+  const server = await hostileServer(behavior);
   servers.push(server);
   return server;
 }
@@ -29,7 +29,7 @@ function headersOf(head: string): Record<string, string> {
 }
 
 describe("what an attempt sends", () => {
-  it("is the task's request, with our headers beside its own", async () => {
+  it("is the task's request with the service's headers added", async () => {
     const server = await serve(complete(200));
     const headers = { "Content-Type": "text/plain", Authorization: "Bearer x" };
     const body = Buffer.from([0, 1, 2, 255]);
@@ -56,7 +56,7 @@ describe("what an attempt sends", () => {
     });
   });
 
-  it("prefers what the caller gives, and passes on nothing of a connection", async () => {
+  it("prefers the caller's values, and omits headers of the connection", async () => {
     const server = await serve(complete(200));
     const headers = {
       "User-Agent": "mine",
@@ -82,7 +82,7 @@ describe("what an attempt sends", () => {
     expect(server.requests[0]?.head).not.toMatch(/forged|trailers|proxy-auth|gzip/i);
   });
 
-  it("goes on with the trace, the request id and the key that the task's headers have", async () => {
+  it("keeps the trace, the request id and the key in the task's headers", async () => {
     const server = await serve(complete(200));
     const traceparent = `00-${"1".repeat(32)}-${"2".repeat(16)}-01`;
     const headers = { Traceparent: traceparent, "X-Request-Id": "mine-7", "Idempotency-Key": "k" };
@@ -130,10 +130,10 @@ describe("what an attempt sends", () => {
   );
 });
 
-describe("what an attempt tells", () => {
-  it("is the whole answer and how long its parts took", async () => {
+describe("the result of an attempt", () => {
+  it("has the response and the duration of each phase", async () => {
     const server = await serve(
-      answer(201, "made", "x-request-id: t-1", "content-type: text/plain"),
+      response(201, "made", "x-request-id: t-1", "content-type: text/plain"),
     );
     const url = server.url("/", "name.example");
     const result = await deliverer.deliver(requestTo(url), AMPLE);
@@ -158,17 +158,17 @@ describe("what an attempt tells", () => {
     expect(Number.isInteger(result.durationMs)).toBe(true);
   });
 
-  it("has no lookup and no connection when it found one open", async () => {
+  it("has no lookup and no connect phase on a reused connection", async () => {
     const server = await serve(complete(200));
     await deliverer.deliver(requestTo(server.url()), AMPLE);
-    // undici looks at an idle connection for one turn before it trusts it again.
+    // undici checks an idle connection for one tick before it uses it again.
     await systemClock.sleep(1);
     const { phases } = await deliverer.deliver(requestTo(server.url()), AMPLE);
     expect(phases).toMatchObject({ dnsMs: null, connectMs: null, tlsMs: null });
     expect(server.sockets.length).toBe(1);
   });
 
-  it("is a refused connection, told without its address", async () => {
+  it("reports a refused connection without its address", async () => {
     const server = await hostileServer(complete(200));
     const url = server.url();
     await server.close();
@@ -197,7 +197,7 @@ describe("what an attempt tells", () => {
     { attemptTimeoutMs: 0 },
     { attemptTimeoutMs: Number.NaN },
     { connectTimeoutMs: 60_001 },
-  ])("is an exception for wrong use only: %j", (wrong) => {
+  ])("is an exception for incorrect use only: %j", (wrong) => {
     expect(() => deliverer.deliver(requestTo("http://a.example/"), { ...AMPLE, ...wrong })).toThrow(
       /must be 1 to/,
     );

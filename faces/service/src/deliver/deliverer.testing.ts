@@ -1,7 +1,4 @@
-/**
- * A deliverer for tests: on the real clock and real sockets, toward this machine, with answers of
- * the DNS as the test plays them.
- */
+/** A deliverer for tests: real clock, real sockets on this machine, and a simulated DNS. */
 import { systemClock } from "@redrive/core";
 import type { Resolver } from "./address-guard/resolver.ts";
 import { createTargetPolicy } from "./address-guard/target-policy.ts";
@@ -14,7 +11,7 @@ import {
   type DeliverRequest,
 } from "./deliverer.ts";
 
-/** Every name is this machine. */
+/** Every name resolves to this machine. */
 export const everythingHere: Resolver = async () => [{ address: "127.0.0.1", family: 4 }];
 
 export function testDeliverer(options: Partial<DelivererOptions> = {}): Deliverer {
@@ -35,16 +32,16 @@ export function requestTo(targetUrl: string, more: Partial<DeliverRequest> = {})
   };
 }
 
-/** Ample: an attempt that needs this long has failed the test, not the deadline. */
+/** Generous: an attempt that takes this long fails the test. */
 export const AMPLE: DeliverOptions = { attemptTimeoutMs: 10_000, connectTimeoutMs: 10_000 };
 
 /**
- * For a target that never ends by itself. What it says first must be in by then also where eight
- * others want the processor, or the attempt ends otherwise than the test means.
+ * For a target that never ends the response. The first bytes must arrive within this time even
+ * while eight other tests use the processor, or the attempt ends in another way than intended.
  */
 export const SHORT: DeliverOptions = { attemptTimeoutMs: 1000, connectTimeoutMs: 1000 };
 
-/** What most tests look at, in a few words. */
+/** A short summary of a result, for assertions. */
 export function brief(result: AttemptResult): string {
   const { outcome, status, errorClass, truncated } = result;
   const words = [outcome.kind, status, errorClass, truncated ? "truncated" : null];

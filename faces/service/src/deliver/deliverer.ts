@@ -1,7 +1,7 @@
 /**
- * Deliver: carries out one HTTP attempt, safely. Made of an undici agent that opens sockets through
- * the guarded connector, follows no redirect, inflates nothing and repeats nothing by itself: what
- * is repeated is core's to decide. An attempt's end is a value; only wrong use throws.
+ * Deliverer: makes one HTTP attempt safely. It uses an undici agent that opens sockets through the
+ * guarded connector, follows no redirects, decompresses nothing and retries nothing; core decides
+ * about retries. The end of an attempt is a value; only incorrect use throws.
  */
 import { type AbortSignalLike, assertRange, type Clock } from "@redrive/core";
 import { Agent, type Dispatcher } from "undici";
@@ -24,9 +24,9 @@ export interface DelivererOptions {
   readonly clock: Clock;
   /** Where attempts may go. */
   readonly targets: TargetPolicy;
-  /** Default: the system's. */
+  /** Default: the system's resolver. */
   readonly resolve?: Resolver;
-  /** Chance for trace ids. Default: the machine's own. */
+  /** Random hex for trace ids. Default: the system's random source. */
   readonly hex?: HexSource;
   /** Certificates to trust instead of the well-known ones; PEM. */
   readonly ca?: string;
@@ -40,47 +40,47 @@ export interface DeliverRequest {
   readonly targetUrl: string;
   /** Upper case. */
   readonly method: string;
-  /** The task's own. */
+  /** The task's headers. */
   readonly headers: Headers;
   readonly body: Uint8Array | null;
-  /** Null: that of its headers, otherwise the task's id. */
+  /** Null: the key in its headers, otherwise the task's id. */
   readonly idempotencyKey: string | null;
-  /** Default: that of its headers, otherwise the task's id and the number of the attempt. */
+  /** Default: the id in its headers, otherwise the task's id and the attempt number. */
   readonly requestId?: string;
-  /** Default: that of its headers, otherwise the beginning of a new trace. */
+  /** Default: the value in its headers, otherwise a new trace. */
   readonly traceparent?: string;
-  /** Signs the request (Standard Webhooks) once with each; none: not at all. */
+  /** Signs the request (Standard Webhooks) once with each key; none: no signature. */
   readonly signingKeys?: readonly SigningKey[];
-  /** Values that must not be stored, should the target send them back, beside its own headers. */
+  /** Values besides the task's headers that must not be stored if the target sends them back. */
   readonly secrets?: readonly string[];
 }
 
 export interface DeliverOptions {
-  /** Wall to wall. 1 to 600 000 ms. */
+  /** For the whole attempt. 1 to 600 000 ms. */
   readonly attemptTimeoutMs: number;
-  /** Lookup, connection and TLS, within it. 1 to 60 000 ms. */
+  /** For lookup, connection and TLS. 1 to 60 000 ms. */
   readonly connectTimeoutMs: number;
-  /** Ends the attempt on the wire. */
+  /** Aborts the attempt. */
   readonly signal?: AbortSignalLike;
-  /** When the attempt is made, for signature and Retry-After; epoch ms. Default: the clock's. */
+  /** The time of the attempt, for the signature and Retry-After; epoch ms. Default: the clock's. */
   readonly now?: number;
 }
 
 export interface Deliverer {
-  /** Always resolves; throws on wrong use only. Any number may be under way at once. */
+  /** Always resolves; throws on incorrect use only. Attempts may run concurrently. */
   deliver(request: DeliverRequest, options: DeliverOptions): Promise<AttemptResult>;
 
   /**
-   * Lets running attempts end, then closes every connection; resolves when that is done, also if
-   * called twice. Later attempts end as aborted.
+   * Lets running attempts end, then closes every connection. Resolves when that is done; safe to
+   * call twice. Later attempts end as aborted.
    */
   close(): Promise<void>;
 }
 
-/** Verdicts on target URLs that are kept; the URLs of most tasks are few. */
+/** Cached checks of target URLs; most tasks share a few URLs. */
 const MAX_VERDICTS = 1024;
 
-/** How long an idle connection may be kept, should a target ask for more. */
+/** Maximum time that an idle connection is kept, even if a target asks for more. */
 const MAX_IDLE_MS = 30_000;
 
 export function createDeliverer(options: DelivererOptions): Deliverer {
@@ -155,7 +155,7 @@ function newAgent(connector: Connector): Agent {
     allowH2: false,
     maxHeaderSize: 16_384,
     keepAliveMaxTimeout: MAX_IDLE_MS,
-    // undici's own timeouts bound a silence, not an attempt: `deadlines.ts` does.
+    // undici's timeouts limit silence, not a whole attempt; the deadline timer does that.
     headersTimeout: 0,
     bodyTimeout: 0,
   });

@@ -1,12 +1,12 @@
 /**
- * Failure: what went wrong below HTTP, in core's classes and in words for the attempt's log. The
- * words are our own: those of Node name the address that was tried, which is not the caller's to
- * know.
+ * Failure: what went wrong below HTTP, as one of core's classes and as a message for the attempt
+ * log. The messages are our own: Node's contain the address that was tried, which the caller must
+ * not learn.
  */
 import { classifyError, type ErrorClass } from "@redrive/core";
 import { deniedText } from "./address-guard/target.ts";
 
-/** Core's classes, and the two failures that are nobody's on the network. */
+/** Core's classes, and the failures that do not happen on the network. */
 export type FailureClass = ErrorClass | "target-denied" | "invalid-request" | "secret-unavailable";
 
 export interface Failure {
@@ -14,7 +14,7 @@ export interface Failure {
   readonly errorMessage: string;
 }
 
-/** The target policy forbids an address that the name stands for. */
+/** The target policy denies an address of the name. */
 export class TargetDenied extends Error {
   override readonly name = "TargetDenied";
 
@@ -23,7 +23,7 @@ export class TargetDenied extends Error {
   }
 }
 
-/** The name was looked up in vain. */
+/** The lookup of the name failed. */
 export class LookupFailed extends Error {
   override readonly name = "LookupFailed";
   readonly code: string;
@@ -34,31 +34,31 @@ export class LookupFailed extends Error {
   }
 }
 
-/** No socket in time. The code is undici's own, so that core knows its class. */
+/** No socket in time. The code is undici's, so that core knows its class. */
 export class ConnectTimeout extends Error {
   override readonly name = "ConnectTimeout";
   readonly code = "UND_ERR_CONNECT_TIMEOUT";
 }
 
 const TEXTS: Readonly<Record<ErrorClass, string>> = {
-  timeout: "no complete answer in time",
+  timeout: "no complete response in time",
   connect: "no connection to the target",
-  reset: "the target closed the connection before its answer was complete",
+  reset: "the target closed the connection before its response was complete",
   dns: "the target's name could not be looked up",
   tls: "no secure connection to the target",
-  protocol: "the target's answer is not legal HTTP/1.1",
+  protocol: "the target's response is not valid HTTP/1.1",
 };
 
-/** Where the code alone would leave the reader guessing. */
+/** Hints for codes that do not explain themselves. */
 const HINTS: Readonly<Record<string, string>> = {
-  ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL: "it offers no HTTP/1.1",
-  ERR_SSL_WRONG_VERSION_NUMBER: "it speaks no TLS on this port",
+  ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL: "it does not offer HTTP/1.1",
+  ERR_SSL_WRONG_VERSION_NUMBER: "it does not use TLS on this port",
   ERR_TLS_CERT_ALTNAME_INVALID: "its certificate is for another name",
   CERT_HAS_EXPIRED: "its certificate has expired",
-  DEPTH_ZERO_SELF_SIGNED_CERT: "its certificate is signed by itself",
+  DEPTH_ZERO_SELF_SIGNED_CERT: "its certificate is self-signed",
 };
 
-/** The failure that an error of undici, Node or the connector stands for. */
+/** Converts an error of undici, Node or the connector to a failure. */
 export function failureOf(error: Error, isSent: boolean): Failure {
   if (error instanceof TargetDenied) {
     return { errorClass: "target-denied", errorMessage: error.message };
@@ -71,7 +71,7 @@ export function failureOf(error: Error, isSent: boolean): Failure {
   return { errorClass, errorMessage: messageFor(errorClass, code || parserReason(error)) };
 }
 
-/** The failure of an attempt whose deadline passed. */
+/** The failure of an attempt whose deadline has passed. */
 export function timeoutFailure(timeoutMs: number): Failure {
   return { errorClass: "timeout", errorMessage: `${TEXTS.timeout} (${timeoutMs} ms)` };
 }
@@ -86,12 +86,12 @@ function classOf(error: Error, code: string, isSent: boolean): ErrorClass {
 }
 
 /**
- * What undici says when an answer breaks the rules: its parser, its assertions (status 000), its
- * bounds, and `bad response` or `bad upgrade` for what nobody asked for.
+ * undici's errors for a malformed response: its parser, its assertions (status 000), its limits,
+ * and `bad response` or `bad upgrade` for an unexpected upgrade.
  */
 function isBrokenProtocol(error: Error, code: string): boolean {
   if (code === "UND_ERR_SOCKET") return error.message.startsWith("bad ");
-  // It means to have a code, and has none in undici 7.30.
+  // This error should have a code, but has none in undici 7.30.
   if (error.name === "HTTPParserError") return true;
   return /^(HPE_|ERR_ASSERTION|UND_ERR_HEADERS_OVERFLOW|UND_ERR_RES_)/.test(code);
 }
@@ -103,7 +103,7 @@ function messageFor(errorClass: ErrorClass, code: string): string {
   return `${text}${hint} (${code})`;
 }
 
-/** What undici's parser missed, in its own words; they repeat nothing of what the target sent. */
+/** The reason from undici's parser. It repeats nothing that the target sent. */
 function parserReason(error: Error): string {
   return error.name === "HTTPParserError" ? (/\(([^)]*)\)$/.exec(error.message)?.[1] ?? "") : "";
 }

@@ -1,4 +1,4 @@
-/** Rows 12 to 19 of reliability.md 4B: targets whose answers are not, or hardly, HTTP. */
+/** Rows 12 to 19 of the table of hostile targets: responses that are not valid HTTP, or barely. */
 import { randomBytes } from "node:crypto";
 import { complete, describeRows, head, row, thenClose } from "./hostile-rows.testing.ts";
 

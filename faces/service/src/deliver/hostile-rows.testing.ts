@@ -1,24 +1,24 @@
 /**
- * Rows of reliability.md 4B as data, and the one procedure they all go through: the attempt ends as
- * expected and in time, at most one request was on the wire, and the next one to the same host
- * comes out as if nothing had been.
+ * Rows of the table of hostile targets as data, and the procedure for all of them: the attempt ends
+ * as expected and in time, at most one request was sent, and the next request to the same host
+ * succeeds.
  */
 import type { Socket } from "node:net";
 import { afterAll, describe, expect, it } from "vitest";
 import { AMPLE, bodyOf, brief, requestTo, SHORT, testDeliverer } from "./deliverer.testing.ts";
-import { type Behaviour, type HostileOptions, hostileServer } from "./hostile-server.testing.ts";
+import { type Behavior, type HostileOptions, hostileServer } from "./hostile-server.testing.ts";
 
 export interface Row extends RowOptions {
   readonly row: number;
   readonly does: string;
-  readonly behaviour: Behaviour;
-  /** As `brief` tells it. */
+  readonly behavior: Behavior;
+  /** In the format of `brief`. */
   readonly expected: string;
 }
 
 interface RowOptions {
   readonly server?: HostileOptions;
-  /** The target never ends by itself: the deadline must. */
+  /** The target never ends by itself, so the deadline must end the attempt. */
   readonly late?: boolean;
   readonly body?: Buffer;
 }
@@ -26,11 +26,11 @@ interface RowOptions {
 export function row(
   number: number,
   does: string,
-  behaviour: Behaviour,
+  behavior: Behavior,
   expected: string,
   options: RowOptions = {},
 ): Row {
-  return { row: number, does, behaviour, expected, ...options };
+  return { row: number, does, behavior, expected, ...options };
 }
 
 export function describeRows(title: string, rows: readonly Row[]): void {
@@ -40,13 +40,13 @@ export function describeRows(title: string, rows: readonly Row[]): void {
   describe(title, () => {
     it.each(rows)(
       "$does (row $row)",
-      async ({ behaviour, expected, server: options, late, body }) => {
-        const server = await hostileServer(behaviour, options);
+      async ({ behavior, expected, server: options, late, body }) => {
+        const server = await hostileServer(behavior, options);
         const request = requestTo(server.url("/hostile"), body ? { body } : {});
         const result = await deliverer.deliver(request, late ? SHORT : AMPLE);
         expect(brief(result)).toBe(expected);
         if (late) expect(result.durationMs).toBeGreaterThanOrEqual(SHORT.attemptTimeoutMs);
-        // How promptly a deadline ends an attempt is shown on a virtual clock in deadlines.test.ts.
+        // deadline-timer.test.ts shows on a virtual clock how promptly a deadline ends an attempt.
         expect(result.durationMs).toBeLessThan(AMPLE.attemptTimeoutMs);
         expect(bodyOf(result).length).toBeLessThanOrEqual(16_384);
         expect(server.requests.length).toBeLessThanOrEqual(1);
@@ -61,27 +61,27 @@ export function describeRows(title: string, rows: readonly Row[]): void {
   });
 }
 
-/** A status line and headers, without a body's length. */
+/** A status line and headers, without a content length. */
 export function head(status: number | string, ...lines: readonly string[]): string {
   return [`HTTP/1.1 ${status} X`, ...lines, "", ""].join("\r\n");
 }
 
-/** A whole answer without a body. */
+/** A complete response without a body. */
 export function complete(status: number | string, ...lines: readonly string[]): string {
   return head(status, ...lines, "content-length: 0");
 }
 
-/** A whole answer with a body. */
-export function answer(status: number, body: string, ...lines: readonly string[]): string {
+/** A complete response with a body. */
+export function response(status: number, body: string, ...lines: readonly string[]): string {
   return `${head(status, ...lines, `content-length: ${Buffer.byteLength(body, "latin1")}`)}${body}`;
 }
 
-export function thenClose(text: string | Buffer): Behaviour {
+export function thenClose(text: string | Buffer): Behavior {
   return (socket: Socket) => void socket.end(text, "latin1");
 }
 
-/** Resets once the text has left, without waiting for what is still coming in. */
-export function thenReset(text: string): Behaviour {
+/** Resets the connection once the text is sent, without waiting for incoming data. */
+export function thenReset(text: string): Behavior {
   return (socket) =>
     void socket.write(text, "latin1", () => setImmediate(() => socket.resetAndDestroy()));
 }

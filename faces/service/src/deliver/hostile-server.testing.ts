@@ -1,13 +1,13 @@
 /**
- * A server for tests that says exactly what it is told, byte by byte, on a real socket. Requests to
- * `/honest` it answers as any server would, so that a test can show that the next one is unharmed.
+ * A server for tests that sends exactly the given bytes on a real socket. It answers requests to
+ * `/honest` like a normal server, so that a test can show that the next request is unharmed.
  */
 import { once } from "node:events";
 import { createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer, type TlsOptions } from "node:tls";
 
-/** What to do with a request, or with a connection before any. Text is sent as latin1. */
-export type Behaviour = string | Buffer | ((socket: Socket, request: ReceivedRequest) => void);
+/** What to do with a request, or with a new connection. Text is sent as latin1. */
+export type Behavior = string | Buffer | ((socket: Socket, request: ReceivedRequest) => void);
 
 export interface ReceivedRequest {
   readonly method: string;
@@ -19,7 +19,7 @@ export interface ReceivedRequest {
 
 export interface HostileServer {
   readonly port: number;
-  /** All requests so far, honest ones included. */
+  /** All requests so far, including those to `/honest`. */
   readonly requests: readonly ReceivedRequest[];
   readonly sockets: readonly Socket[];
   url(path?: string, host?: string): string;
@@ -28,16 +28,16 @@ export interface HostileServer {
 
 export interface HostileOptions {
   readonly tls?: TlsOptions;
-  /** What to do with a connection before it says anything. */
+  /** What to do with a connection before it sends anything. */
   readonly greet?: (socket: Socket) => void;
-  /** Answer when the head is in, not waiting for the body. */
+  /** Respond when the head is complete, without waiting for the body. */
   readonly hasty?: boolean;
 }
 
 const HONEST = "HTTP/1.1 200 OK\r\ncontent-length: 6\r\nx-request-id: honest-1\r\n\r\nhonest";
 
 export async function hostileServer(
-  behaviour: Behaviour,
+  behavior: Behavior,
   options: HostileOptions = {},
 ): Promise<HostileServer> {
   const requests: ReceivedRequest[] = [];
@@ -48,7 +48,7 @@ export async function hostileServer(
     options.greet?.(socket);
     readRequests(socket, options.hasty ?? false, (request) => {
       requests.push(request);
-      act(socket, request.path === "/honest" ? HONEST : behaviour, request);
+      act(socket, request.path === "/honest" ? HONEST : behavior, request);
     });
   };
   const server = options.tls ? createTlsServer(options.tls, onSocket) : createServer(onSocket);
@@ -79,10 +79,10 @@ function describeServer(
   };
 }
 
-function act(socket: Socket, behaviour: Behaviour, request: ReceivedRequest): void {
-  if (typeof behaviour === "function") behaviour(socket, request);
-  else if (typeof behaviour === "string") socket.write(behaviour, "latin1");
-  else socket.write(behaviour);
+function act(socket: Socket, behavior: Behavior, request: ReceivedRequest): void {
+  if (typeof behavior === "function") behavior(socket, request);
+  else if (typeof behavior === "string") socket.write(behavior, "latin1");
+  else socket.write(behavior);
 }
 
 function readRequests(
@@ -105,7 +105,7 @@ function readRequests(
   });
 }
 
-/** Sends a piece every few ms until the other side has had enough. */
+/** Sends a chunk every few ms until the other side closes. */
 export function drip(socket: Socket, pieces: Iterable<string>, everyMs: number): void {
   const iterator = pieces[Symbol.iterator]();
   const timer = setInterval(() => {
@@ -116,7 +116,7 @@ export function drip(socket: Socket, pieces: Iterable<string>, everyMs: number):
   socket.on("close", () => clearInterval(timer));
 }
 
-/** The same text for ever. */
+/** The same text forever. */
 export function* endless(text: string): Generator<string> {
   for (;;) yield text;
 }

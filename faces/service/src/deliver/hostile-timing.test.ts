@@ -1,26 +1,29 @@
-/** Rows 1 to 11 and 36 of reliability.md 4B: targets that keep silent, dawdle, flood or hang up. */
+/**
+ * Rows 1 to 11 and 36 of the table of hostile targets: targets that stay silent, are slow, flood or
+ * hang up.
+ */
 import { gzipSync } from "node:zlib";
 import { complete, describeRows, head, row, thenReset } from "./hostile-rows.testing.ts";
-import { type Behaviour, drip, endless, flood } from "./hostile-server.testing.ts";
+import { type Behavior, drip, endless, flood } from "./hostile-server.testing.ts";
 
 const late = { late: true };
 
 const dripping =
-  (begin: string, text: string): Behaviour =>
+  (begin: string, text: string): Behavior =>
   (socket) => {
     socket.write(begin);
     drip(socket, endless(text), 5);
   };
 
 const flooding =
-  (begin: string): Behaviour =>
+  (begin: string): Behavior =>
   (socket) => {
     socket.write(begin);
     flood(socket, Buffer.alloc(65_536, "x"));
   };
 
 const bomb = gzipSync(Buffer.alloc(20 << 20));
-const bombed: Behaviour = (socket) => {
+const bombed: Behavior = (socket) => {
   socket.write(head(200, "content-encoding: gzip", `content-length: ${bomb.length}`));
   socket.write(bomb);
 };

@@ -1,9 +1,11 @@
-/** Tests of the light signal: it must do all that an attempt asks of an abort signal. */
+/**
+ * Tests of the light signal: it must support everything that an attempt needs of an abort signal.
+ */
 import { describe, expect, it } from "vitest";
 import { createLightSignal } from "./light-signal.ts";
 
 describe("a light signal", () => {
-  it("tells its listener once, with the reason at hand", () => {
+  it("calls its listener once, with the reason set", () => {
     const signal = createLightSignal();
     const told: unknown[] = [];
     signal.addEventListener("abort", () => told.push(signal.reason));
@@ -12,7 +14,7 @@ describe("a light signal", () => {
     expect([told, signal.aborted]).toEqual([["first"], true]);
   });
 
-  it("tells nobody who has left", () => {
+  it("does not call a removed listener", () => {
     const signal = createLightSignal();
     const told: string[] = [];
     const left = () => told.push("left");

@@ -1,12 +1,12 @@
 /**
- * Light signal: the abort of one attempt for one listener. A real `AbortController` with a listener
- * costs more than half of what an attempt costs; whoever may abort any of thousands of attempts,
- * and hardly ever does, hands out these instead.
+ * Light signal: an abort signal for one attempt and one listener. A real `AbortController` with a
+ * listener costs more than half as much as an attempt. The engine may abort any of thousands of
+ * attempts but rarely does, so it uses these instead.
  */
 import type { AbortSignalLike } from "@redrive/core";
 
 export interface LightSignal extends AbortSignalLike {
-  /** Tells the listener, once. */
+  /** Calls the listener, once. */
   abort(reason?: unknown): void;
 }
 
@@ -27,7 +27,7 @@ class OneListenerSignal implements LightSignal {
     this.#listener?.();
   }
 
-  /** The latest listener replaces the one before. */
+  /** A new listener replaces the previous one. */
   addEventListener(_type: "abort", listener: () => void): void {
     this.#listener = listener;
   }

@@ -1,4 +1,4 @@
-/** Tests of what is kept of an answer, and what is blacked out. */
+/** Tests of what is stored of a response, and what is masked. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { redact, secretVariants } from "./redact.ts";
@@ -16,12 +16,12 @@ describe("redaction", () => {
     expect(redact(text, secretVariants([SECRET]), false)).toBe(masked);
   });
 
-  it("masks a secret as JSON spells it", () => {
+  it("masks a secret that is escaped for JSON", () => {
     const echoed = JSON.stringify({ sent: 'pass"word\\1' });
     expect(redact(echoed, secretVariants(['pass"word\\1']), false)).toBe('{"sent":"***"}');
   });
 
-  it("masks a secret as a header has it, and as UTF-8", () => {
+  it("masks a secret in latin1 and in UTF-8", () => {
     const spellings = secretVariants(["cl\u00e9-secr\u00e8te"]);
     expect(redact("sent cl\u00e9-secr\u00e8te!", spellings, false)).toBe("sent ***!");
     expect(redact("sent cl\u00c3\u00a9-secr\u00c3\u00a8te!", spellings, false)).toBe("sent ***!");
@@ -33,11 +33,11 @@ describe("redaction", () => {
     expect(redact("you sent s3cr3t-t", spellings, false)).toBe("you sent s3cr3t-t");
   });
 
-  it("leaves values alone that are too short to be secrets", () => {
+  it("does not mask values that are too short to be secrets", () => {
     expect(secretVariants(["abc", ""])).toEqual([]);
   });
 
-  it("leaves no secret standing, wherever it is", () => {
+  it("masks a secret at every position", () => {
     const secret = fc.string({ minLength: 4, maxLength: 20 });
     fc.assert(
       fc.property(fc.string(), secret, fc.string(), (before, value, after) => {
@@ -57,25 +57,25 @@ describe("the stored body", () => {
     return Buffer.from(capture.stored(secretVariants(secrets), true)).toString("latin1");
   };
 
-  it("is the body itself while it is short", () => {
+  it("is the complete body if it is short", () => {
     expect(stored(["ab", "", "\u00ff\u0000"])).toBe("ab\u00ff\u0000");
     expect(stored([])).toBe("");
   });
 
-  it("is its beginning when it is long", () => {
+  it("is the start of a long body", () => {
     const body = "0123456789".repeat(10_000);
     expect(stored([body])).toBe(body.slice(0, MAX_STORED_BODY));
     expect(stored(body.match(/.{1,999}/g) ?? [])).toBe(body.slice(0, MAX_STORED_BODY));
   });
 
-  it("holds no part of a secret that lies across its end", () => {
+  it("contains no part of a secret that crosses its end", () => {
     for (let shift = 0; shift <= SECRET.length; shift++) {
       const body = `${"x".repeat(MAX_STORED_BODY - shift)}${SECRET}${"y".repeat(100)}`;
       expect(stored([body], [SECRET])).not.toContain("s3cr");
     }
   });
 
-  it("does not hold on to the socket's buffer", () => {
+  it("does not keep the socket's buffer", () => {
     const capture = new BodyCapture();
     const chunk = Buffer.from("before");
     capture.add(chunk);
@@ -96,23 +96,23 @@ describe("stored headers", () => {
     expect(headers).toEqual({ "content-type": "text/plain" });
   });
 
-  it("show that cookies came, not which, and where a redirect points, not with what", () => {
+  it("show that a cookie was set but not its value, and a redirect without its query", () => {
     const { headers } = head("Set-Cookie", "id=1", "Location", "https://a.example/p?token=1#x");
     expect(headers).toEqual({ "set-cookie": "***", location: "https://a.example/p" });
   });
 
-  it("are cut, joined and redacted", () => {
+  it("are truncated, joined and redacted", () => {
     const { headers } = head("Server", "a".repeat(600), "Allow", "GET", "allow", `PUT ${SECRET}`);
     expect(headers["server"]).toHaveLength(512);
     expect(redactHeaders(headers, secretVariants([SECRET]))["allow"]).toBe("GET, PUT ***");
   });
 
-  it("tell the target's own request id", () => {
+  it("contain the target's request id", () => {
     expect(requestIdOf(head("X-Amzn-RequestId", "abc").headers)).toBe("abc");
     expect(requestIdOf(head("Server", "abc").headers)).toBeNull();
   });
 
-  it("keep several Retry-After apart, for core to ignore", () => {
+  it("keep several Retry-After headers separate, so that core ignores them", () => {
     expect(head("Retry-After", "1", "retry-after", "2").retryAfter).toEqual(["1", "2"]);
   });
 });

@@ -1,16 +1,16 @@
 /**
- * Redact: takes known secrets out of what a target sent back, before it is stored. A target that
- * echoes our Authorization header must not make our log a place to steal it from.
+ * Redact: removes known secrets from a response before it is stored. A target that echoes our
+ * Authorization header must not put it into our log.
  *
- * Everything here is latin1: one character a byte, whatever the bytes mean.
+ * All strings here are latin1: one character per byte, whatever the bytes mean.
  */
 
 const MASK = "***";
 
-/** Shorter values are words of any text: masking them would hide the answer, not the secret. */
+/** Shorter values occur in any text: masking them would hide the response, not the secret. */
 const MIN_SECRET_LENGTH = 4;
 
-/** Every spelling of the secrets to look for: as sent, without its scheme, and as JSON has it. */
+/** All variants of the secrets to search for: as sent, without the scheme, and escaped for JSON. */
 export function secretVariants(secrets: readonly string[]): readonly string[] {
   if (secrets.length === 0) return secrets;
   const variants = secrets.flatMap((secret) => {
@@ -18,11 +18,11 @@ export function secretVariants(secrets: readonly string[]): readonly string[] {
     return [secret, credentials, inJson(secret), inJson(credentials)];
   });
   const long = variants.filter((variant) => variant.length >= MIN_SECRET_LENGTH);
-  // The longest first, so that no part of one is left standing by the mask of another.
+  // Longest first, so that masking a short variant leaves no part of a longer one.
   return [...new Set(long.flatMap(bytesOf))].sort((one, other) => other.length - one.length);
 }
 
-/** The text with every spelling masked. `isCut`: a spelling may also be cut off at the end. */
+/** Masks every variant in the text. `isCut`: the text may end in the middle of a variant. */
 export function redact(text: string, variants: readonly string[], isCut: boolean): string {
   let masked = text;
   for (const variant of variants) masked = masked.replaceAll(variant, MASK);
@@ -31,7 +31,7 @@ export function redact(text: string, variants: readonly string[], isCut: boolean
   return cut === 0 ? masked : masked.slice(0, -cut) + MASK;
 }
 
-/** How many characters at the end of the text begin the spelling. */
+/** How many characters at the end of the text are the start of the variant. */
 function cutLength(text: string, variant: string): number {
   for (let length = variant.length - 1; length >= MIN_SECRET_LENGTH; length--) {
     if (text.endsWith(variant.slice(0, length))) return length;
@@ -43,7 +43,7 @@ function inJson(secret: string): string {
   return JSON.stringify(secret).slice(1, -1);
 }
 
-/** As UTF-8, and as the latin1 that a header goes out in. */
+/** As UTF-8, and as the latin1 in which headers are sent. */
 function bytesOf(text: string): readonly string[] {
   return [Buffer.from(text).toString("latin1"), Buffer.from(text, "latin1").toString("latin1")];
 }

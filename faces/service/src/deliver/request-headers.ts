@@ -1,25 +1,25 @@
 /**
- * Request headers: what an attempt sends besides its body. The task's own headers were checked when
- * it was created; here those are left out that belong to the connection or to us.
+ * Request headers: the headers that an attempt sends. The task's headers were validated when it was
+ * created; those that belong to the connection or to the service are omitted here.
  */
 import { HOP_HEADER } from "../model/hop.ts";
 import type { Headers } from "../model/task.ts";
 import { isTraceparent } from "./trace.ts";
 
-/** Headers of an attempt that are not the task's. */
+/** Headers of an attempt that the service sets. */
 export interface OwnHeaders {
   readonly taskId: string;
   /** From 1. */
   readonly attemptNumber: number;
-  /** The same at every attempt; null: the task's id serves. */
+  /** The same for every attempt; null: the task's id is used. */
   readonly idempotencyKey: string | null;
   readonly requestId: string;
   readonly traceparent: string;
-  /** How many Redrives the request has come through: a loop is seen by its growth. */
+  /** How many Redrive services the request has passed through; a loop makes it grow. */
   readonly hop: number;
 }
 
-/** A connection's own (RFC 9110 7.6.1), those undici writes, and those set here. */
+/** Headers of the connection (RFC 9110 7.6.1), those that undici writes, and those set here. */
 const OMITTED = new Set([
   "accept-encoding",
   "connection",
@@ -42,7 +42,7 @@ const OMITTED = new Set([
   "x-request-id",
 ]);
 
-/** What of our own headers a task brings itself. */
+/** The service's headers for which a task brings its own value. */
 export interface OverriddenHeaders {
   idempotencyKey?: string;
   requestId?: string;
@@ -51,7 +51,7 @@ export interface OverriddenHeaders {
 
 const NO_OVERRIDES: OverriddenHeaders = {};
 
-/** The caller's words win over ours: its trace goes on, and its key is known at the target. */
+/** The caller's values win: its trace continues, and the target knows its key. */
 export function overridesIn(task: Headers): OverriddenHeaders {
   let given = NO_OVERRIDES;
   for (const [name, value] of Object.entries(task)) {
@@ -71,7 +71,7 @@ const OVERRIDABLE: Readonly<Record<string, keyof OverriddenHeaders>> = Object.as
   },
 );
 
-/** Name, value, name, value: the form that undici takes without looking twice. */
+/** Alternating names and values, the form that undici takes without conversion. */
 export function requestHeaders(task: Headers, own: OwnHeaders, signature?: Headers): string[] {
   const flat = [
     "idempotency-key",
@@ -86,7 +86,8 @@ export function requestHeaders(task: Headers, own: OwnHeaders, signature?: Heade
     own.traceparent,
     "x-request-id",
     own.requestId,
-    // What is not asked for need not be inflated: no bomb, and the log shows what was sent.
+    // An uncompressed response needs no decompression: no zip bomb, and the log shows what was
+    // sent.
     "accept-encoding",
     "identity",
   ];

@@ -1,6 +1,6 @@
 /**
- * Response: what is kept of a target's answer: a few headers by allowlist, and the beginning of the
- * body. Everything else is the target's to send and nobody's to store.
+ * Response: the stored part of a target's response: allowlisted headers and the start of the body.
+ * Nothing else is stored.
  */
 import { util } from "undici";
 import type { Headers } from "../model/task.ts";
@@ -9,12 +9,12 @@ import { redact } from "./redact.ts";
 /** Bytes of the body that are stored. */
 export const MAX_STORED_BODY = 16_384;
 
-/** Bytes that are read past them, so that a secret across the edge is found whole. */
+/** Bytes that are read beyond them, so that a secret that crosses the limit is found. */
 const BODY_MARGIN = 16_384;
 
 /**
- * Bytes that are read at all. Up to here an answer is read to its end, which keeps its connection;
- * a longer one costs the connection. undici's own `dump` draws the line at the same length.
+ * Bytes that are read at all. A response up to this length is read to its end, which keeps its
+ * connection; a longer one costs the connection. undici's own `dump` has the same limit.
  */
 export const MAX_READ_BODY = 131_072;
 
@@ -54,18 +54,18 @@ const STORED_HEADERS = new Set([
 
 export interface ResponseHead {
   readonly status: number;
-  /** Allowlisted headers by lower-case name, several of one name joined. */
+  /** Allowlisted headers by lower-case name; several headers of one name are joined. */
   readonly headers: Headers;
-  /** All `Retry-After` headers, unjoined: core ignores several. */
+  /** All `Retry-After` headers, not joined: core ignores them if there are several. */
   readonly retryAfter: readonly string[];
 }
 
-/** Reads the raw headers of undici: name, value, name, value. */
+/** Reads the raw headers of undici: alternating names and values. */
 export function readHead(status: number, raw: readonly Buffer[]): ResponseHead {
   const headers: Record<string, string> = {};
   const retryAfter: string[] = [];
   for (let index = 0; index + 1 < raw.length; index += 2) {
-    // Finds the usual names in a table, without making a text of the bytes.
+    // Looks up common names in a table, without converting the bytes to a string.
     const name = util.headerNameToString(raw[index] ?? EMPTY);
     if (!STORED_HEADERS.has(name)) continue;
     const value = (raw[index + 1] ?? EMPTY).toString("latin1");
@@ -77,7 +77,7 @@ export function readHead(status: number, raw: readonly Buffer[]): ResponseHead {
   return { status, headers, retryAfter };
 }
 
-/** The id that the target gave its side of the request, if it told. */
+/** The request id that the target returned, if any. */
 export function requestIdOf(headers: Headers): string | null {
   for (const name of REQUEST_IDS) if (headers[name] !== undefined) return headers[name];
   return null;
@@ -91,7 +91,7 @@ export function redactHeaders(headers: Headers, variants: readonly string[]): He
   return Object.fromEntries(entries);
 }
 
-/** The beginning of a body, as it comes in. */
+/** Collects the start of a body. */
 export class BodyCapture {
   // Mutable state.
   readonly #chunks: Buffer[] = [];
@@ -103,13 +103,13 @@ export class BodyCapture {
     this.length += chunk.length;
     const room = MAX_STORED_BODY + BODY_MARGIN - this.#kept;
     if (room <= 0) return;
-    // A copy: the chunk is a window on the socket's buffer, which is 64 KiB and reused.
+    // A copy: the chunk is a view of the socket's 64 KiB buffer, which is reused.
     const copy = Buffer.from(chunk.length > room ? chunk.subarray(0, room) : chunk);
     this.#chunks.push(copy);
     this.#kept += copy.length;
   }
 
-  /** What is stored: at most `BODY_KEPT` bytes, with the secrets masked. */
+  /** The stored bytes: at most `MAX_STORED_BODY`, with the secrets masked. */
   stored(variants: readonly string[], isComplete: boolean): Uint8Array {
     const [first = EMPTY] = this.#chunks;
     const bytes = this.#chunks.length > 1 ? Buffer.concat(this.#chunks) : first;
@@ -124,7 +124,7 @@ const EMPTY = Buffer.alloc(0);
 
 function storedValue(name: string, value: string): string {
   if (name === "set-cookie") return "***";
-  // A query may hold tokens, and the path is enough to see where it points.
+  // A query may contain tokens; the path alone shows where it points.
   const safe = name === "location" ? value.replace(/[?#].*$/s, "") : value;
   return safe.slice(0, MAX_STORED_HEADER);
 }

@@ -1,10 +1,10 @@
-/** Rows 20 to 32, 35 and 37 of reliability.md 4B: what is made of legal answers. */
+/** Rows 20 to 32, 35 and 37 of the table of hostile targets: the results of valid responses. */
 import { once } from "node:events";
 import { classifyOutcome, resolvePolicy } from "@redrive/core";
 import { afterAll, describe, expect, it } from "vitest";
 import { AMPLE, bodyOf, brief, requestTo, SHORT, testDeliverer } from "./deliverer.testing.ts";
-import { answer, complete } from "./hostile-rows.testing.ts";
-import { type Behaviour, hostileServer } from "./hostile-server.testing.ts";
+import { complete, response } from "./hostile-rows.testing.ts";
+import { type Behavior, hostileServer } from "./hostile-server.testing.ts";
 
 const deliverer = testDeliverer();
 afterAll(() => deliverer.close());
@@ -12,9 +12,9 @@ afterAll(() => deliverer.close());
 const NOW = Date.UTC(2026, 9, 21, 7, 28, 0);
 const DATE = "date: Wed, 21 Oct 2026 07:28:00 GMT";
 
-/** One attempt against one answer. */
-async function attempt(behaviour: Behaviour, more: Parameters<typeof requestTo>[1] = {}) {
-  const server = await hostileServer(behaviour);
+/** One attempt against one response. */
+async function attempt(behavior: Behavior, more: Parameters<typeof requestTo>[1] = {}) {
+  const server = await hostileServer(behavior);
   const result = await deliverer.deliver(requestTo(server.url(), more), { ...AMPLE, now: NOW });
   await server.close();
   return { result, requests: server.requests };
@@ -36,7 +36,7 @@ describe("statuses", () => {
   });
 
   it.each([301, 302, 303, 307, 308])(
-    "%i is not followed, and told without its query (row 21)",
+    "%i is not followed, and logged without its query (row 21)",
     async (status) => {
       const elsewhere = await hostileServer(complete(200));
       const location = `location: ${elsewhere.url("/next?token=1")}`;
@@ -48,7 +48,7 @@ describe("statuses", () => {
     },
   );
 
-  it("are refused for good where the target says so", async () => {
+  it("are final if the target forbids a retry", async () => {
     const { result } = await attempt(complete(503, "x-should-retry: false"));
     expect(result.outcome).toEqual({ kind: "status", status: 503, refused: true });
   });
@@ -87,14 +87,14 @@ describe("Retry-After", () => {
     expect(retryAfterMs).toBeGreaterThan(2 ** 31);
   });
 
-  it("is read against the target's own clock, however wrong that is", async () => {
+  it("is relative to the target's own clock, however wrong", async () => {
     const behind = "date: Wed, 21 Oct 2020 07:28:00 GMT";
     const at = "retry-after: Wed, 21 Oct 2020 07:28:10 GMT";
     const { result } = await attempt(complete(503, behind, at));
     expect(result.retryAfterMs).toBe(10_000);
   });
 
-  it("says nothing on a success, nor where core does not retry (row 28)", async () => {
+  it("is ignored on a success and where core does not retry (row 28)", async () => {
     expect((await hint(200, "retry-after: 5")).retryAfterMs).toBeNull();
     for (const status of [301, 400]) {
       const { outcome } = await hint(status, "retry-after: 5");
@@ -102,13 +102,13 @@ describe("Retry-After", () => {
     }
   });
 
-  it("twice is never (row 29)", async () => {
+  it("is ignored if it is given twice (row 29)", async () => {
     expect((await hint(503, "retry-after: 1", "retry-after: 2")).retryAfterMs).toBeNull();
   });
 });
 
-describe("what is kept of an answer", () => {
-  it("is no cookie, neither in the log nor for the next request (row 30)", async () => {
+describe("the stored part of a response", () => {
+  it("contains no cookie, and the next request sends none (row 30)", async () => {
     const server = await hostileServer(complete(200, "set-cookie: id=1"));
     const first = await deliverer.deliver(requestTo(server.url()), AMPLE);
     await deliverer.deliver(requestTo(server.url()), AMPLE);
@@ -118,21 +118,21 @@ describe("what is kept of an answer", () => {
   });
 
   it.each(["<script>alert(1)</script>", "\u0000\u00ff\u00fe\u0080", "\u001b[31m"])(
-    "is its bytes as they came: %j (row 31)",
+    "is the received bytes: %j (row 31)",
     async (body) => {
-      const { result } = await attempt(answer(500, body));
+      const { result } = await attempt(response(500, body));
       expect([bodyOf(result), result.truncated]).toEqual([body, false]);
     },
   );
 
-  it("is 16 KiB of a line of a megabyte (row 31)", async () => {
-    const { result } = await attempt(answer(500, "x".repeat(1_000_000)));
+  it("is the first 16 KiB of a megabyte (row 31)", async () => {
+    const { result } = await attempt(response(500, "x".repeat(1_000_000)));
     expect([bodyOf(result).length, brief(result)]).toEqual([16_384, "status 500 truncated"]);
   });
 
-  it("is not our own secret (row 32)", async () => {
+  it("contains none of our secrets (row 32)", async () => {
     const secret = "Bearer very-s3cret-token";
-    const echo: Behaviour = (socket, { head }) => void socket.write(answer(401, head), "latin1");
+    const echo: Behavior = (socket, { head }) => void socket.write(response(401, head), "latin1");
     const headers = { authorization: secret };
     const { result } = await attempt(echo, { headers });
     expect(bodyOf(result)).toContain("authorization: ***");
@@ -147,8 +147,8 @@ describe("what is kept of an answer", () => {
 });
 
 describe("connections", () => {
-  it("carry no second answer over to the next request (row 20)", async () => {
-    const twice = answer(200, "first") + answer(200, "second");
+  it("carry no second response over to the next request (row 20)", async () => {
+    const twice = response(200, "first") + response(200, "second");
     const server = await hostileServer(twice);
     const first = await deliverer.deliver(requestTo(server.url()), AMPLE);
     const next = await deliverer.deliver(requestTo(server.url("/honest")), AMPLE);
@@ -156,19 +156,19 @@ describe("connections", () => {
     await server.close();
   });
 
-  it("carry no unsolicited answer to the next request (row 20)", async () => {
-    const server = await hostileServer(answer(200, "first"));
+  it("carry no unsolicited response to the next request (row 20)", async () => {
+    const server = await hostileServer(response(200, "first"));
     const first = await deliverer.deliver(requestTo(server.url()), AMPLE);
     const [socket] = server.sockets;
-    socket?.write(answer(200, "unsolicited"));
+    socket?.write(response(200, "unsolicited"));
     await once(socket!, "close");
     const next = await deliverer.deliver(requestTo(server.url("/honest")), AMPLE);
     expect([bodyOf(first), bodyOf(next)]).toEqual(["first", "honest"]);
     await server.close();
   });
 
-  it("are opened anew when the target closed them in between (row 35)", async () => {
-    const server = await hostileServer(answer(200, "first"));
+  it("are reopened if the target closed them in between (row 35)", async () => {
+    const server = await hostileServer(response(200, "first"));
     await deliverer.deliver(requestTo(server.url()), AMPLE);
     const [socket] = server.sockets;
     socket?.end();
@@ -182,10 +182,10 @@ describe("connections", () => {
     await server.close();
   });
 
-  it("carry no late answer to the next request (row 37)", async () => {
+  it("carry no late response to the next request (row 37)", async () => {
     const server = await hostileServer(() => undefined);
     const late = await deliverer.deliver(requestTo(server.url()), SHORT);
-    server.sockets[0]?.write(answer(200, "late"));
+    server.sockets[0]?.write(response(200, "late"));
     const next = await deliverer.deliver(requestTo(server.url("/honest")), AMPLE);
     expect([brief(late), late.outcome, bodyOf(next)]).toEqual([
       "error timeout",

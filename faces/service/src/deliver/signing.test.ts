@@ -1,4 +1,4 @@
-/** Tests of Standard Webhooks signatures, with the specification's own vectors. */
+/** Tests of Standard Webhooks signatures, with the vectors of the specification. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parseSigningSecret, signWebhook, verifyWebhook } from "./signing.ts";
@@ -34,13 +34,13 @@ describe("signing", () => {
     expect(() => signWebhook(keys(SECRET), { id, now: NOW, body: BODY })).toThrow("without a dot");
   });
 
-  it("refuses to sign with nothing", () => {
+  it("refuses to sign without a key", () => {
     expect(() => signed()).toThrow("needs a key");
   });
 });
 
 describe("a secret", () => {
-  it("may come without its prefix", () => {
+  it("may omit its prefix", () => {
     expect(parseSigningSecret(SECRET)).toEqual(parseSigningSecret(SECRET.slice(6)));
   });
 
@@ -52,7 +52,7 @@ describe("a secret", () => {
     "whsec_!!!!",
   ])("is not %j, and the message does not repeat it", (secret) => {
     expect(() => parseSigningSecret(secret)).toThrow(
-      "signing secret must be whsec_ and the base64 of 24 to 64 bytes",
+      "signing secret must be whsec_ followed by the base64 of 24 to 64 bytes",
     );
   });
 });
@@ -63,7 +63,7 @@ describe("verifying", () => {
     body,
   });
 
-  it("trusts what was signed, also as text", () => {
+  it("accepts a signed body, also as a string", () => {
     expect(verifyWebhook(SECRET, received(), NOW)).toEqual({ ok: true, id: ID });
     expect(verifyWebhook(SECRET, { ...received(), body: BODY.toString() }, NOW).ok).toBe(true);
   });
@@ -73,7 +73,7 @@ describe("verifying", () => {
     expect(verifyWebhook(SECRET, received({ "webhook-signature": list }), NOW).ok).toBe(true);
   });
 
-  it("takes either secret of a rotation", () => {
+  it("accepts either secret of a rotation", () => {
     const webhook = { headers: { ...signed(OTHER_SECRET, SECRET) }, body: BODY };
     expect(verifyWebhook(SECRET, webhook, NOW).ok).toBe(true);
     expect(verifyWebhook(OTHER_SECRET, webhook, NOW).ok).toBe(true);
@@ -97,7 +97,7 @@ describe("verifying", () => {
     expect(verifyWebhook(SECRET, received(changed), NOW)).toEqual({ ok: false, refusal });
   });
 
-  it("tolerates five minutes either way, and no second more", () => {
+  it("tolerates five minutes in both directions, and not a second more", () => {
     expect(verifyWebhook(SECRET, received(), NOW + 300_000).ok).toBe(true);
     expect(verifyWebhook(SECRET, received(), NOW - 300_000).ok).toBe(true);
     expect(verifyWebhook(SECRET, received(), NOW + 300_001)).toEqual({
@@ -110,7 +110,7 @@ describe("verifying", () => {
     });
   });
 
-  it("trusts exactly the bytes that were signed", () => {
+  it("accepts exactly the signed bytes", () => {
     fc.assert(
       fc.property(fc.uint8Array(), fc.uint8Array(), (body, other) => {
         const headers = { ...signWebhook(keys(SECRET), { id: ID, now: NOW, body }) };

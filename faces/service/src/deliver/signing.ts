@@ -1,16 +1,16 @@
 /**
  * Signing: Standard Webhooks signatures (https://www.standardwebhooks.com), so that a target can
- * tell our requests from anyone's. The timestamp is the attempt's own, the id the task's; both are
- * signed with the exact bytes of the body. While secrets rotate, each of them signs.
+ * authenticate our requests. A signature covers the task's id, the attempt's timestamp and the
+ * exact bytes of the body. While secrets rotate, every secret signs.
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { RedriveError } from "@redrive/core";
 
 /** What is signed. */
 export interface WebhookMessage {
-  /** The same at every attempt, without a dot: it could be taken for the signed timestamp. */
+  /** The same for every attempt. It has no dot, because a dot separates it from the timestamp. */
   readonly id: string;
-  /** When this attempt is made; epoch ms. */
+  /** The time of this attempt; epoch ms. */
   readonly now: number;
   readonly body: Uint8Array;
 }
@@ -19,30 +19,33 @@ export interface WebhookHeaders {
   readonly "webhook-id": string;
   /** Whole seconds since 1970. */
   readonly "webhook-timestamp": string;
-  /** `v1,<base64>`, one for each secret, parted by spaces. */
+  /** `v1,<base64>`, one for each secret, separated by spaces. */
   readonly "webhook-signature": string;
 }
 
-/** The key of a secret: `whsec_` or nothing, then base64 of 24 to 64 bytes. */
+/** The key of a secret: an optional `whsec_`, then base64 of 24 to 64 bytes. */
 export type SigningKey = Buffer;
 
 const PREFIX = "whsec_";
 
-/** How far a timestamp may lie from now, either way. */
+/** Maximum distance of a timestamp from now, in both directions. */
 const TOLERANCE_MS = 300_000;
 
-/** Reads a secret; throws `INVALID_ARGUMENT`, which does not quote it, if it is none. */
+/** Parses a secret; throws `INVALID_ARGUMENT`, without quoting it, if it is malformed. */
 export function parseSigningSecret(secret: string): SigningKey {
   const base64 = secret.startsWith(PREFIX) ? secret.slice(PREFIX.length) : secret;
   const key = Buffer.from(base64, "base64");
-  // Buffer.from skips what is no base64: only what comes out as it went in was legal.
+  // Buffer.from skips invalid characters, so the input was valid only if it round-trips.
   const isLegal = key.toString("base64").replace(/=+$/, "") === base64.replace(/=+$/, "");
   if (isLegal && key.length >= 24 && key.length <= 64) return key;
-  const message = "signing secret must be whsec_ and the base64 of 24 to 64 bytes";
+  const message = "signing secret must be whsec_ followed by the base64 of 24 to 64 bytes";
   throw new RedriveError("INVALID_ARGUMENT", message);
 }
 
-/** The three headers of one attempt. Throws `INVALID_ARGUMENT` on an id with a dot or no key. */
+/**
+ * The three headers of one attempt. Throws `INVALID_ARGUMENT` for an id with a dot or without a
+ * key.
+ */
 export function signWebhook(keys: readonly SigningKey[], message: WebhookMessage): WebhookHeaders {
   const { id, now, body } = message;
   if (id === "" || id.includes(".") || keys.length === 0) {
@@ -57,7 +60,7 @@ export function signWebhook(keys: readonly SigningKey[], message: WebhookMessage
   };
 }
 
-/** Why a webhook is not to be trusted. */
+/** Why a webhook was rejected. */
 export type WebhookRefusal =
   | "missing-header"
   | "bad-timestamp"
@@ -72,13 +75,13 @@ export type WebhookVerdict =
 /** What a target received; header names in lower case. */
 export interface ReceivedWebhook {
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
-  /** The bytes as they came, before any parsing. */
+  /** The bytes as received, before any parsing. */
   readonly body: Uint8Array | string;
 }
 
 /**
- * For targets: whether a webhook was signed with this secret less than 5 minutes from `now` (epoch
- * ms). Compares in constant time. Deduplicate by the `id` it returns.
+ * For targets: checks that a webhook was signed with this secret less than 5 minutes from `now`
+ * (epoch ms). Compares in constant time. Deduplicate by the returned `id`.
  */
 export function verifyWebhook(
   secret: string,
@@ -107,7 +110,7 @@ function digest(key: SigningKey, id: string, timestamp: string, body: Uint8Array
   return createHmac("sha256", key).update(`${id}.${timestamp}.`).update(body).digest();
 }
 
-/** Other versions (`v1a`) are skipped: their owner may send both. */
+/** Other versions (`v1a`) are skipped: a sender may send several. */
 function isSignature(text: string, expected: Buffer): boolean {
   if (!text.startsWith("v1,")) return false;
   const given = Buffer.from(text.slice(3), "base64");

@@ -1,4 +1,4 @@
-/** Tests of kept TLS sessions. */
+/** Tests of cached TLS sessions. */
 import { describe, expect, it } from "vitest";
 import { createTlsSessions } from "./tls-sessions.ts";
 
@@ -10,7 +10,7 @@ describe("TLS sessions", () => {
     expect([sessions.get("a")?.toString(), sessions.get("b")]).toEqual(["2", undefined]);
   });
 
-  it("are at most 256: the oldest gives way", () => {
+  it("are at most 256: the oldest is evicted", () => {
     const sessions = createTlsSessions();
     for (let n = 0; n < 256; n++) sessions.set(String(n), Buffer.of(0));
     sessions.set("0", Buffer.of(1));

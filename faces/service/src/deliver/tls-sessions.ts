@@ -1,6 +1,6 @@
 /**
- * TLS sessions: what lets the next connection to a target skip half of its handshake. Bounded,
- * because targets are the callers' to choose.
+ * TLS sessions: cached sessions that let the next connection to a target skip half of its
+ * handshake. The cache is bounded, because callers choose the targets.
  */
 
 /** Entries; a session is about 2 KiB. */
@@ -8,7 +8,7 @@ const MAX_SESSIONS = 256;
 
 export interface TlsSessions {
   get(key: string): Buffer | undefined;
-  /** Keeps the latest session of a key, in place of the oldest one of all if there is no room. */
+  /** Stores the latest session of a key and evicts the oldest key if the cache is full. */
   set(key: string, session: Buffer): void;
 }
 

@@ -1,4 +1,7 @@
-/** Rows 33 and 34 of reliability.md 4B: no secure connection, no attempt; and TLS on the name. */
+/**
+ * Rows 33 and 34 of the table of hostile targets: without a secure connection there is no attempt,
+ * and TLS verifies the name.
+ */
 import { once } from "node:events";
 import type { Socket } from "node:net";
 import type { SecureVersion, TLSSocket, TlsOptions } from "node:tls";
@@ -36,13 +39,13 @@ const OLD: TlsOptions = {
 };
 
 describe("a secure target", () => {
-  it("is attempted under its own name, though its address was looked up for it", async () => {
+  it("is verified by its name, although its address was looked up", async () => {
     const { result } = await attempt(good);
     expect([brief(result), bodyOf(result)]).toEqual(["success 200", "honest"]);
     expect(result.phases.tlsMs).not.toBeNull();
   });
 
-  it("may have a dot at the end of its name", async () => {
+  it("may have a trailing dot in its name", async () => {
     expect(brief((await attempt(good, "target.example.")).result)).toBe("success 200");
   });
 
@@ -63,25 +66,25 @@ describe("a secure target", () => {
     ["has expired", expired, "CERT_HAS_EXPIRED"],
     ["is signed by itself", ownSigned, "DEPTH_ZERO_SELF_SIGNED_CERT"],
     ["is for another name", otherName, "ERR_TLS_CERT_ALTNAME_INVALID"],
-  ])("is refused when its certificate %s (row 33)", async (_what, tls, code) => {
+  ])("is rejected if its certificate %s (row 33)", async (_what, tls, code) => {
     const { result, requests } = await attempt(tls);
     expect(result.outcome).toEqual({ kind: "error", errorClass: "tls", sent: false });
     expect(result.errorMessage).toContain(code);
     expect(requests).toBe(0);
   });
 
-  it("is refused when it speaks only TLS 1.0 and 1.1 (row 33)", async () => {
+  it("is rejected if it supports only TLS 1.0 and 1.1 (row 33)", async () => {
     const { result, requests } = await attempt(OLD);
     expect([brief(result), requests]).toEqual(["error tls", 0]);
   });
 
-  it("is refused when it offers HTTP/2 only, and the log says why (row 34)", async () => {
+  it("is rejected if it offers only HTTP/2, and the log says why (row 34)", async () => {
     const { result, requests } = await attempt({ ...good, ALPNProtocols: ["h2"] });
     expect([brief(result), requests]).toEqual(["error tls", 0]);
-    expect(result.errorMessage).toContain("it offers no HTTP/1.1");
+    expect(result.errorMessage).toContain("it does not offer HTTP/1.1");
   });
 
-  it("cannot be unsafe by environment", async () => {
+  it("cannot be made insecure by the environment", async () => {
     process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = "0";
     try {
       expect(brief((await attempt(ownSigned)).result)).toBe("error tls");
@@ -90,7 +93,7 @@ describe("a secure target", () => {
     }
   });
 
-  it("is no secure one when it speaks plain HTTP", async () => {
+  it("is rejected if it uses plain HTTP", async () => {
     const server = await hostileServer("HTTP/1.1 400 Bad Request\r\n\r\n", {
       greet: (socket) =>
         void socket.once("data", () => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n")),
@@ -98,13 +101,13 @@ describe("a secure target", () => {
     const url = server.url("/", "target.example").replace("http:", "https:");
     const result = await deliverer.deliver(requestTo(url), AMPLE);
     expect(brief(result)).toBe("error tls");
-    expect(result.errorMessage).toContain("it speaks no TLS on this port");
+    expect(result.errorMessage).toContain("it does not use TLS on this port");
     await server.close();
   });
 
-  it("that never shakes hands is given up in time, socket and all", async () => {
+  it("that never completes the handshake times out, and its socket is closed", async () => {
     let greet = (_: Socket) => {};
-    // On a busy machine it may come in after it was given up.
+    // On a busy machine it may arrive after the attempt has ended.
     const arrival = new Promise<Socket>((resolve) => {
       greet = resolve;
     });

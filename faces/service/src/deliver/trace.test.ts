@@ -1,14 +1,14 @@
-/** Tests of the trace context that travels with an attempt. */
+/** Tests of the trace context of an attempt. */
 import { describe, expect, it } from "vitest";
 import { cryptoHex, newTraceparent } from "./trace.ts";
 
 describe("a new trace", () => {
-  it("is a W3C traceparent made of the given chance", () => {
+  it("is a W3C traceparent from the given random source", () => {
     const hex = (bytes: number) => "ab".repeat(bytes);
     expect(newTraceparent(hex)).toBe(`00-${"ab".repeat(16)}-${"ab".repeat(8)}-01`);
   });
 
-  it("never repeats on the machine's own chance", () => {
+  it("never repeats with the system's random source", () => {
     const hex = cryptoHex();
     const traces = Array.from({ length: 2000 }, () => newTraceparent(hex));
     expect(new Set(traces).size).toBe(2000);

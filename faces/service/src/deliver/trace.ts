@@ -1,27 +1,27 @@
 /**
- * Trace: the W3C `traceparent` of an attempt that was handed none, so that a target can always
- * join its log to ours.
+ * Trace: creates the W3C `traceparent` of an attempt that has none, so that a target can correlate
+ * its log with ours.
  */
 import { systemBytes } from "@redrive/core";
 
-/** Random lower-case hex of so many bytes: a capability, as all chance is. */
+/** Random lower-case hex of the given number of bytes. Injected, like all randomness. */
 export type HexSource = (bytes: number) => string;
 
-/** Version 00, a trace of 16 bytes, a span of 8, sampled. */
+/** Version 00, a 16-byte trace id, an 8-byte span id, sampled. */
 export function newTraceparent(hex: HexSource): string {
   const digits = hex(24);
   return `00-${digits.slice(0, 32)}-${digits.slice(32)}-01`;
 }
 
-/** True for one that a target can read (W3C Trace Context, any version of this shape). */
+/** True for a valid value (W3C Trace Context, any version of this format). */
 export function isTraceparent(text: string): boolean {
   return /^(?!ff)[\da-f]{2}-(?!0{32})[\da-f]{32}-(?!0{16})[\da-f]{16}-[\da-f]{2}$/.test(text);
 }
 
-/** Drawn and spelled at once, since doing so for each attempt costs as much as the attempt. */
+/** Drawn and converted in bulk; doing so per attempt would cost as much as the attempt. */
 const POOL_BYTES = 6144;
 
-/** The machine's own chance. Good for ids, not for keys. */
+/** The system's random source. Suitable for ids, not for keys. */
 export function cryptoHex(): HexSource {
   let digits = "";
   let used = 0;

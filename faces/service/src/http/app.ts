@@ -1,6 +1,7 @@
 /**
- * App: the HTTP front as a Fastify instance that does not listen yet. Routes and what they share are
- * joined here; whether a request may come in is `access.ts`, how a refusal looks is `answer.ts`.
+ * App: the HTTP server as a Fastify instance that does not listen yet. It connects the routes with
+ * the objects that they share. `access/access.ts` admits requests; `response/error-response.ts`
+ * sends errors.
  */
 import type { Server } from "node:http";
 import swagger from "@fastify/swagger";
@@ -37,38 +38,40 @@ import { addTaskRoutes } from "./routes/task-routes.ts";
 import { addWebPageRoutes } from "./routes/web-page-routes.ts";
 
 export interface AppOptions {
-  /** Who may call. Default: anybody, and then only a loopback address may be listened on. */
+  /** The accepted keys. Default: none is required, and the server may listen on loopback only. */
   readonly keys?: KeyStore;
-  /** Names that `Host` may give besides localhost, 127.0.0.1 and [::1]. Default: none. */
+  /** Names that `Host` may have besides localhost, 127.0.0.1 and [::1]. Default: none. */
   readonly hosts?: readonly string[];
-  /** Requests a second that one key may send, 1 to 1 000 000. Default: 5000. */
+  /** Requests per second of one key, 1 to 1 000 000. Default: 5000. */
   readonly requestsPerSecond?: number;
-  /** Requests that one key may have under way at once, at least 1. Default: 1000. */
+  /** Concurrent requests of one key, at least 1. Default: 1000. */
   readonly requestsAtOnce?: number;
-  /** Anybody may call, from anywhere: told by `/healthz`. Default: false. */
+  /** Requires no key on any address; `/healthz` then returns a warning. Default: false. */
   readonly insecureNoAuth?: boolean;
-  /** Tasks of a tenant that may wait, at least 1. Default: 10 000 000. */
+  /** Waiting tasks of one tenant, at least 1. Default: 10 000 000. */
   readonly maxWaiting?: number;
   /** Open connections, at least 1. Default: 10 000. */
   readonly maxConnections?: number;
-  /** All of a request's headers must be there within this. Default: 10 s. */
+  /** All headers of a request must arrive within this time. Default: 10 s. */
   readonly headersTimeoutMs?: number;
-  /** All of a request must be there within this. Default: 30 s. */
+  /** The whole request must arrive within this time. Default: 30 s. */
   readonly requestTimeoutMs?: number;
-  /** A folder of built web pages to serve under `/ui/`. Default: none, and `/ui/` is no path. */
+  /**
+   * A folder of built web pages to serve under `/ui/`. Default: none; `/ui/` does not exist then.
+   */
   readonly pagesFolder?: string;
-  /** Where to log, in Fastify's terms. Default: nowhere. */
+  /** Fastify's logger option. Default: no logging. */
   readonly logger?: FastifyServerOptions["logger"];
-  /** Default: the machine's. */
+  /** Default: the system clock. */
   readonly clock?: Clock;
 }
 
 const MAX_BODY_BYTES = 1024 * 1024;
 const KEEP_ALIVE_MS = 5000;
 const MAX_HEADERS = 100;
-/** Requests that are still coming in when the front closes have this long. */
+/** When the server closes, requests that are still arriving get this much time. */
 const CLOSING_MS = 2000;
-/** Percent-encoded names of destinations are up to three times 255. */
+/** The percent-encoded name of a destination has up to three times 255 characters. */
 const MAX_PARAMETER = 800;
 
 const ROUTES: readonly AddRoutes[] = [
@@ -87,7 +90,7 @@ const OPEN_CALLER: Caller = {
   limits: {},
 };
 
-/** The front of a service. Closing it ends what it started, not the service. */
+/** Creates the HTTP server of a service. Closing it does not stop the service. */
 export function createApp(redrive: Redrive, options: AppOptions = {}): FastifyInstance {
   const { clock = systemClock } = options;
   const app = fastify(serverOptions(options));
@@ -108,7 +111,10 @@ export function createApp(redrive: Redrive, options: AppOptions = {}): FastifyIn
   return app;
 }
 
-/** Who waits is answered, who still sends is given a moment, and nobody can keep it from closing. */
+/**
+ * Waiting requests get their response, arriving requests get a moment, and then all connections
+ * close.
+ */
 function addClosing(app: FastifyInstance, context: HttpContext): void {
   let cancel: Cancel = () => {};
   app.addHook("preClose", async () => {
@@ -168,7 +174,7 @@ function createContext(
   };
 }
 
-/** Only JSON comes in, and only Ajv that changes nothing judges it. */
+/** Only JSON is accepted. Ajv validates it without changing it. */
 function addParsing(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, done) => {
@@ -180,7 +186,7 @@ function addParsing(app: FastifyInstance): void {
   });
   const rules = { removeAdditional: false, allErrors: false, strict: false } as const;
   const strict = new Ajv({ ...rules, coerceTypes: false });
-  // Everything in a query is a text: there, and only there, "50" is a number.
+  // All values of a query are strings. Only there does the validator accept "50" as a number.
   const ofTexts = new Ajv({ ...rules, coerceTypes: true });
   app.setValidatorCompiler(({ schema, httpPart, method, url }) => {
     if (httpPart === "body" && isValidatedElsewhere(method, url)) return () => true;
@@ -188,7 +194,10 @@ function addParsing(app: FastifyInstance): void {
   });
 }
 
-/** Tasks, policies and destinations: their schema is documentation, and one validator runs. */
+/**
+ * The intake and core validate tasks, policies and destinations; their schemas here are
+ * documentation.
+ */
 function isValidatedElsewhere(method: string, url: string): boolean {
   return !(method === "POST" && url === "/redrives");
 }
@@ -216,7 +225,7 @@ function addAccess(app: FastifyInstance, clock: Clock, options: AppOptions): voi
   });
 }
 
-/** A path that does not exist is told to nobody who has no key. */
+/** Without a key, a caller cannot find out which paths exist. */
 function scopeOf({ is404, routeOptions }: FastifyRequest): RouteScope {
   return is404 ? "tasks:read" : (routeOptions.config.scope ?? "admin");
 }
@@ -233,7 +242,7 @@ function addErrorHandlers(app: FastifyInstance, paths: RouteMethods): void {
       );
     }
     reply.header("allow", methods.join(", "));
-    const text = `this path has ${methods.join(", ")}, not ${request.method}`;
+    const text = `this path supports ${methods.join(", ")}, not ${request.method}`;
     return sendError(serviceError("METHOD_NOT_ALLOWED", text), request, reply);
   });
 }
@@ -246,13 +255,13 @@ function addRoutes(app: FastifyInstance, context: HttpContext): void {
         title: "Redrive",
         version: "0.1.0",
         description:
-          "Hand over an HTTP call; it is stored, attempted, retried, and ends in success or as a dead letter. Instants (...At) are epoch milliseconds, spans (...Ms) milliseconds. Errors are application/problem+json with a stable code. An idempotency key is kept while its task lives and for 24 hours after its end.",
+          "Submit an HTTP call. Redrive stores it, attempts it and retries it until it succeeds or becomes a dead letter. Instants (...At) are epoch milliseconds; durations (...Ms) are milliseconds. Errors are application/problem+json with a stable code. An idempotency key is kept while its task lives and for 24 hours after its end.",
       },
       components: { securitySchemes: { key: { type: "http", scheme: "bearer" } } },
       security: [{ key: [] }],
     },
   });
-  // In a plugin, because routes are described only if they come after the describing one.
+  // In a plugin: swagger describes only the routes that are added after it.
   app.register((scope, _options, done) => {
     for (const add of ROUTES) add(scope, context);
     done();

@@ -1,6 +1,6 @@
 /**
- * The HTTP front of the service: the surface of `@redrive/service/http`. Apart from the service
- * itself, so that whoever embeds that loads no web server.
+ * The public surface of `@redrive/service/http`. It is a separate entry point, so that a program
+ * that embeds the service loads no web server.
  */
 
 export {

@@ -1,9 +1,9 @@
-/** Listening: nobody opens the service to strangers by accident. */
+/** Tests of listening: nobody exposes the service by accident. */
 import { expect, it } from "vitest";
 import { assertMayListen } from "./listen.ts";
 
 it.each(["0.0.0.0", "::", "192.168.1.5", "example.com"])(
-  "refuses %s without a key, and says what to do",
+  "rejects %s without a key, and says what to do",
   (host) => {
     expect(() => assertMayListen(host, false)).toThrow(/redrive keys add/);
     expect(() => assertMayListen(host, true)).not.toThrow();

@@ -1,6 +1,4 @@
-/**
- * Listen: opens the port, and refuses where that would open the service to everybody.
- */
+/** Listen: opens the port, and refuses an address that would expose the service without a key. */
 import type { AddressInfo } from "node:net";
 import { quote, RedriveError } from "@redrive/core";
 import type { FastifyInstance } from "fastify";
@@ -8,17 +6,17 @@ import type { FastifyInstance } from "fastify";
 export interface ListenOptions {
   /** Default: 127.0.0.1. */
   readonly host?: string;
-  /** 0: any free one. Default: 7337. */
+  /** 0: any free port. Default: 7337. */
   readonly port?: number;
 }
 
 export const DEFAULT_HOST = "127.0.0.1";
 export const DEFAULT_PORT = 7337;
 
-/** Throws `INVALID_ARGUMENT` for a host that strangers can reach while no key is required. */
+/** Throws `INVALID_ARGUMENT` for an address beyond loopback while no key is required. */
 export function assertMayListen(host: string, requiresKey: boolean): void {
   if (requiresKey || isLoopback(host)) return;
-  const message = `host must be 127.0.0.1 while there is no API key, got ${quote(host)}: make one with \`redrive keys add\`, or set REDRIVE_API_KEY`;
+  const message = `host must be 127.0.0.1 while there is no API key, got ${quote(host)}: create one with \`redrive keys add\`, or set REDRIVE_API_KEY`;
   throw new RedriveError("INVALID_ARGUMENT", message);
 }
 

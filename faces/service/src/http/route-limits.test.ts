@@ -1,4 +1,4 @@
-/** Route limits: every route of the API answers in time though the store does not. */
+/** Tests of route limits: every route of the API responds in time although the store does not. */
 import { virtualClock } from "@redrive/core";
 import type { InjectOptions } from "fastify";
 import { expect, it } from "vitest";
@@ -7,7 +7,7 @@ import type { Store } from "../model/store.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { createApp } from "./app.ts";
 
-/** What a route needs to get as far as the store; the rest is asked as it is. */
+/** What a route needs to reach the store; all other routes are called without parameters. */
 const BODIES: Readonly<Record<string, object>> = {
   "POST /retry-tasks": { targetUrl: "http://127.0.0.1:7999/" },
   "POST /retry-tasks/batch": [{ targetUrl: "http://127.0.0.1:7999/" }],
@@ -17,10 +17,10 @@ const BODIES: Readonly<Record<string, object>> = {
   "POST /redrives": { filter: {} },
 };
 
-/** Asked for by the engine of its own accord. */
+/** Operations that the engine calls by itself. */
 const OWN = ["renew", "sweep", "lapsed", "claimsOf"];
 
-/** A store that can be made to answer nothing, and then everything after all. */
+/** A store that can stop responding and later respond to everything. */
 function hangingStore() {
   let asked = () => {};
   let isHanging = false;
@@ -54,7 +54,7 @@ function hangingStore() {
   };
 }
 
-/** Opens a service with its front. */
+/** Opens a service with its HTTP server. */
 async function open() {
   const clock = virtualClock();
   const { store, hang, release } = hangingStore();
@@ -78,7 +78,10 @@ async function routes(): Promise<readonly string[]> {
   );
 }
 
-/** What a route answers within 5 s of a store that answers nothing: the status, or what is in a 200. */
+/**
+ * The response of a route within 5 s while the store does not respond: the status, or the content
+ * of a 200.
+ */
 async function answerOf(route: string): Promise<unknown> {
   const { clock, app, hang, close } = await open();
   const [method, path = ""] = route.split(" ");
@@ -99,11 +102,11 @@ async function answerOf(route: string): Promise<unknown> {
 
 const all = await routes();
 
-it("knows every route", () => {
+it("covers every route", () => {
   expect(all.length).toBeGreaterThan(20);
 });
 
-it.each(all)("%s answers in time though the store does not", async (route) => {
+it.each(all)("%s responds in time although the store does not", async (route) => {
   const answer = await answerOf(route);
   if (route === "GET /healthz") expect(answer).toEqual({ status: "ok" });
   else if (route !== "POST /retry-tasks/batch") expect(answer).toBe(503);

@@ -1,4 +1,4 @@
-/** Tests that a destination's policy is what its tasks get, and that a hedge is refused. */
+/** Tests that tasks get their destination's policy, and that a hedge is rejected. */
 import { systemClock } from "@redrive/core";
 import { afterEach, describe, expect, it } from "vitest";
 import { createRedrive } from "../create-redrive.ts";
@@ -22,7 +22,7 @@ async function policyOf(input: object = {}) {
 }
 
 describe("a destination's policy", () => {
-  it("serves the tasks that name none, from then on", async () => {
+  it("applies to tasks that name none, from then on", async () => {
     await open();
     expect(await policyOf()).toBe("background 1");
     await redrive.configure(destination, { policy: "interactive" });
@@ -36,7 +36,7 @@ describe("a destination's policy", () => {
     expect(await policyOf()).toBe("background 1");
   });
 
-  it("is pinned by the version that is newest then", async () => {
+  it("is pinned to the newest version at that time", async () => {
     await open();
     await redrive.policies.replace({ policyId: "webhook", maxAttempts: 3 });
     await redrive.configure(destination, { policy: "webhook" });
@@ -45,7 +45,7 @@ describe("a destination's policy", () => {
     expect(await policyOf()).toBe("webhook 2");
   });
 
-  it("may change between two askings under one key", async () => {
+  it("may change between two requests with one key", async () => {
     await open();
     const input = { targetUrl, scheduledAt, idempotencyKey: "order-1", body: "a" };
     const first = await redrive.enqueue(input);
@@ -55,7 +55,7 @@ describe("a destination's policy", () => {
     await expect(other).rejects.toMatchObject({ code: "IDEMPOTENCY_CONFLICT" });
   });
 
-  it("is refused if it is none, and so is a hedge, which the service does not send", async () => {
+  it("is rejected if it is invalid, and so is a hedge, which the service does not support", async () => {
     await open();
     const configure = (document: object) => redrive.configure(destination, document);
     await expect(configure({ policy: "nonsense" })).rejects.toMatchObject({
@@ -63,7 +63,7 @@ describe("a destination's policy", () => {
     });
     await expect(configure({ hedge: { after: 50 } })).rejects.toMatchObject({
       code: "INVALID_DESTINATION",
-      message: expect.stringContaining("hedge is for the library"),
+      message: expect.stringContaining("hedge works only in the library"),
     });
     await configure({ hedge: false });
     expect(await policyOf()).toBe("background 1");

@@ -1,6 +1,6 @@
 /**
- * Destination policies: which policy a task gets that names none: the one of its destination's
- * document, otherwise the default. The task is pinned to its version like any other.
+ * Destination policies: choose the policy of a task that names none: the policy in its
+ * destination's document, otherwise the default. The task is pinned to a version like any other.
  */
 import type { DestinationDocument } from "@redrive/core";
 import { BoundedCache } from "../collections/bounded-cache.ts";
@@ -11,13 +11,13 @@ import type { TaskInput } from "./task-input.ts";
 
 export const DEFAULT_POLICY = "background";
 
-/** More destinations than this are read again; in SQLite that costs no more than a look. */
+/** Beyond this number, destinations are read again; in SQLite that is only a map lookup. */
 const MAX_DESTINATIONS = 10_000;
 
 export class DestinationPolicies {
   readonly #store: Store;
   readonly #policies: Policies;
-  /** The policy's name, as far as this process knows; nothing where others may write too. */
+  /** The policy id of each destination. Stays empty if other processes may write to the store. */
   readonly #cached = new BoundedCache<string>(MAX_DESTINATIONS);
   #changes = 0;
 
@@ -26,7 +26,7 @@ export class DestinationPolicies {
     this.#policies = policies;
   }
 
-  /** What a task is pinned to, if that is known without asking the store. */
+  /** The policy to pin a task to, if it is known without reading the store. */
   known(tenantId: string, destination: string): PolicyChoice | undefined {
     const policyId = this.#cached.get(keyOf(tenantId, destination));
     return policyId === undefined ? undefined : this.#policies.known(tenantId, policyId);
@@ -41,20 +41,23 @@ export class DestinationPolicies {
       typeof policy === "string"
         ? await this.#policies.choose(tenantId, policy)
         : await this.#policies.chooseInline(tenantId, policy);
-    // What was read before a change is not kept past it.
+    // A value that was read before a change must not be cached after it.
     const isFresh = this.#store.exclusive && changes === this.#changes;
     if (isFresh) this.#cached.set(keyOf(tenantId, destination), choice.policyId);
     return choice;
   }
 
-  /** The destination's document has changed. */
+  /** Call when the destination's document has changed. */
   forget(tenantId: string, destination: string): void {
     this.#changes++;
     this.#cached.delete(keyOf(tenantId, destination));
   }
 }
 
-/** What a key stands for is what was asked: a destination's policy may change between two askings. */
+/**
+ * An idempotency key stands for the request as sent: the destination's policy may change between
+ * two identical requests.
+ */
 export function asRequested({ policyId, policy }: TaskInput, task: NewTask): NewTask {
   const isAsked = policyId !== undefined || policy !== undefined;
   return isAsked || task.policyId === DEFAULT_POLICY ? task : { ...task, policyId: DEFAULT_POLICY };

@@ -1,7 +1,7 @@
 /**
- * Key targets: where the tasks of one API key may go, where its list says so. Judged when a task is
- * handed over or redriven, by the host as it is written: a name must be listed as a name, since what it resolves
- * to is the business of the guard that judges every attempt.
+ * Key targets: checks the targets of one API key, if the key has a list. The check runs when a task
+ * is created or redriven, on the host as written. A name must be listed as a name; its addresses
+ * are checked by the address guard at every attempt.
  */
 
 import { memoize } from "../collections/bounded-cache.ts";
@@ -11,7 +11,9 @@ import { serviceError } from "../model/errors.ts";
 
 const rulesOf = memoize(1000, parseAllowlist);
 
-/** Throws `TARGET_DENIED` for a URL that the list does not have. What is no URL is judged elsewhere. */
+/**
+ * Throws `TARGET_DENIED` for a URL that is not in the list. Malformed URLs are rejected elsewhere.
+ */
 export function assertKeyTargets(targets: string | undefined, urls: readonly unknown[]): void {
   if (targets === undefined) return;
   for (const url of urls) {

@@ -1,4 +1,4 @@
-/** Tests of registering and replacing policies: of those who race, nobody's document is lost. */
+/** Tests of registering and replacing policies: concurrent callers lose no document. */
 import { afterEach, describe, expect, it } from "vitest";
 import { createRedrive } from "../create-redrive.ts";
 import type { Store } from "../model/store.ts";
@@ -21,7 +21,7 @@ describe("policies", () => {
     expect(await redrive.policies.get("mine")).toBeNull();
   });
 
-  it("that are replaced at once all become versions, each its own", async () => {
+  it("that are replaced concurrently all become separate versions", async () => {
     redrive = await createRedrive({ store: "memory:" });
     const counts = [2, 3, 4, 5];
     const replaced = await Promise.all(
@@ -37,7 +37,7 @@ describe("policies", () => {
     expect(kept).toEqual(counts);
   });
 
-  it("that are registered at once with other documents are refused but for one", async () => {
+  it("that are registered concurrently with different documents are rejected except for one", async () => {
     redrive = await createRedrive({ store: "memory:" });
     const results = await Promise.allSettled(
       [2, 3, 3].map((maxAttempts) => redrive.policies.register({ policyId: "mine", maxAttempts })),
@@ -46,7 +46,7 @@ describe("policies", () => {
     expect(results[1]).toMatchObject({ reason: { code: "POLICY_CONFLICT" } });
   });
 
-  it("that others always change first are refused in the end, however they are changed", async () => {
+  it("that other callers always change first are rejected in the end", async () => {
     let asked = 0;
     const overtaken = async () => {
       if (++asked > 1000) throw new Error("asked without end");
@@ -70,7 +70,7 @@ describe("policies", () => {
     }
   });
 
-  it("stay while a task that needs them is on its way into the store", async () => {
+  it("stay while a task that needs them is being stored", async () => {
     const inner = memoryStore();
     let arrive = () => {};
     const arrived = new Promise<void>((resolve) => {
@@ -99,13 +99,13 @@ describe("policies", () => {
     expect(await redrive.policies.remove("mine")).toBe(false);
     letGo();
     const { taskId } = await enqueued;
-    // A process that starts now finds what the task is pinned to.
+    // A process that starts now finds the version that the task is pinned to.
     expect(await inner.getPolicy("default", "mine", 1)).toMatchObject({ policyId: "mine" });
     await redrive.cancel(taskId);
     expect(await redrive.policies.remove("mine")).toBe(true);
   });
 
-  it("that are removed while a task asks for them are refused to it, or stay", async () => {
+  it("that are removed while a task chooses them are either unknown to it or stay", async () => {
     const inner = memoryStore();
     const late = async <T>(work: () => Promise<T>) => {
       const result = await work();
@@ -138,7 +138,7 @@ describe("policies", () => {
     expect([enqueued, removed]).toEqual(["stored", false]);
   });
 
-  it("that a destination brings itself are kept anew after they were removed", async () => {
+  it("that are inline in a destination are stored again after they were removed", async () => {
     redrive = await createRedrive({ store: "memory:" });
     await redrive.pause("there");
     await redrive.configure("there", { policy: { maxAttempts: 7 } });
@@ -151,7 +151,7 @@ describe("policies", () => {
     expect(await redrive.policies.get(policyId)).toMatchObject({ policyId, version: 1 });
   });
 
-  it("that are gone are told to who redrives a dead letter of theirs, and it stays one", async () => {
+  it("that were removed are reported when their dead letter is redriven, and it stays a dead letter", async () => {
     redrive = await createRedrive({ store: "memory:" });
     await redrive.policies.register({ policyId: "mine", maxAttempts: 1 });
     const exhausted = new Promise((resolve) => {

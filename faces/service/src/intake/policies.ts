@@ -1,6 +1,6 @@
 /**
- * Policies: registered, replaced and looked up. A task is pinned to a version. Presets need no
- * registration, and a policy that comes with a task is kept under the digest of its document.
+ * Policies: registers, replaces and looks up policies. A task is pinned to a version. Presets need
+ * no registration, and an inline policy is stored under the digest of its document.
  */
 import { type PolicyDocument, presets, resolvePolicy } from "@redrive/core";
 import { BoundedCache } from "../collections/bounded-cache.ts";
@@ -9,7 +9,7 @@ import { serviceError } from "../model/errors.ts";
 import type { PolicyRow, Store } from "../model/store.ts";
 import { DEFAULT_TENANT } from "../model/task.ts";
 
-/** The digest of texts and bytes, in hexadecimal. */
+/** The digest of strings and bytes, in hexadecimal. */
 export type Digest = (parts: readonly (string | Uint8Array)[]) => string;
 
 export interface PolicyChoice {
@@ -17,10 +17,12 @@ export interface PolicyChoice {
   readonly policyVersion: number;
 }
 
-/** More are forgotten and read again. */
+/** Beyond this number, policies are read from the store again. */
 const MAX_KNOWN = 10_000;
 
-/** Of those who change one policy at the same time, each needs as many tries as there are others. */
+/**
+ * When several callers change one policy at the same time, each may need one try per other caller.
+ */
 const MAX_TRIES = 100;
 
 export class Policies {
@@ -28,9 +30,9 @@ export class Policies {
   readonly #book: PolicyBook;
   readonly #digest: Digest;
   readonly #now: () => number;
-  /** The newest version of each, as far as this process knows. */
+  /** The newest version of each policy, as far as this process knows. */
   readonly #newest = new BoundedCache<PolicyChoice>(MAX_KNOWN);
-  /** Tasks that are on their way into the store, by the policy that they will need there. */
+  /** Number of tasks that are about to be stored, by the policy that they use. */
   readonly #pins = new Map<string, number>();
   readonly #removals = new Map<string, Promise<boolean>>();
 
@@ -42,8 +44,9 @@ export class Policies {
   }
 
   /**
-   * What a task is pinned to, if that is known without asking the store. As with the other choices,
-   * the policy stays until `release`, which whoever chose calls once the task is in the store.
+   * The version to pin a task to, if it is known without reading the store. This and the other
+   * choices keep the policy from being removed until the caller calls `release` after the task is
+   * stored.
    */
   known(tenantId: string, policyId: string): PolicyChoice | undefined {
     if (!this.#store.exclusive) return undefined;
@@ -68,14 +71,14 @@ export class Policies {
     return this.#cache(await this.#add(tenantId, policyId, preset));
   }
 
-  /** Keeps a policy that came with a task. */
+  /** Stores an inline policy. */
   async chooseInline(tenantId: string, document: PolicyDocument): Promise<PolicyChoice> {
     const policyId = `inline.${this.#digest([JSON.stringify(resolvePolicy(document))]).slice(0, 40)}`;
     const add = async () => this.#cache(await this.#add(tenantId, policyId, document));
     return this.known(tenantId, policyId) ?? this.#pinned(tenantId, policyId, add);
   }
 
-  /** What an ended task was pinned to, for a new one; the newest version if that one is gone. */
+  /** The version of an ended task, for its redrive; the newest version if that one was removed. */
   rechoose(tenantId: string, { policyId, policyVersion }: PolicyChoice): Promise<PolicyChoice> {
     return this.#pinned(tenantId, policyId, async () => {
       const needsRow = policyVersion !== PRESET_VERSION;
@@ -84,12 +87,12 @@ export class Policies {
     });
   }
 
-  /** The task that a policy was chosen for is in the store, or will never be. */
+  /** Call when the task is stored, or will never be. */
   release(tenantId: string, policyId: string): void {
     this.#pin(keyOf(tenantId, policyId), -1);
   }
 
-  /** Nothing removes the policy from here on, until `release` or unless `work` fails. */
+  /** Prevents the removal of the policy until `release`, or until `work` fails. */
   async #pinned<T>(tenantId: string, policyId: string, work: () => Promise<T>): Promise<T> {
     const key = keyOf(tenantId, policyId);
     while (this.#removals.has(key)) await this.#removals.get(key)?.catch(() => {});
@@ -108,7 +111,10 @@ export class Policies {
     else this.#pins.set(key, pins);
   }
 
-  /** Adds a policy under its id. The same document again is no change; another one is refused. */
+  /**
+   * Adds a policy under its id. The same document again changes nothing; a different one is
+   * rejected.
+   */
   async register(
     document: PolicyDocument,
     tenantId: string = DEFAULT_TENANT,
@@ -117,7 +123,7 @@ export class Policies {
     const choice = await this.#pinned(tenantId, policyId, async () => {
       const standing = await this.#add(tenantId, policyId, document);
       if (standing.document === JSON.stringify(document)) return this.#cache(standing);
-      const text = `policy ${JSON.stringify(policyId)} exists with another document; replace it`;
+      const text = `policy ${JSON.stringify(policyId)} exists with a different document; replace it`;
       throw serviceError("POLICY_CONFLICT", text);
     });
     this.release(tenantId, policyId);
@@ -133,7 +139,7 @@ export class Policies {
     const change = async () => {
       const standing = await this.#store.getPolicy(tenantId, policyId);
       if (standing?.document === JSON.stringify(document)) return this.#cache(standing);
-      // Null: somebody else was first with that version, and this one comes after it.
+      // Null: another caller added that version first, and this one follows it.
       const version = (standing?.version ?? 0) + 1;
       const added = await this.#addVersion(tenantId, policyId, version, document);
       return added && this.#cache(added);
@@ -157,7 +163,7 @@ export class Policies {
     return this.#store.listPolicies(tenantId);
   }
 
-  /** False while a task that has not ended uses it, or one that is on its way into the store. */
+  /** False while a task that has not ended, or is about to be stored, uses it. */
   async remove(policyId: string, tenantId: string = DEFAULT_TENANT): Promise<boolean> {
     const key = keyOf(tenantId, policyId);
     await this.#removals.get(key)?.catch(() => {});
@@ -172,26 +178,26 @@ export class Policies {
     }
   }
 
-  /** Adds the first version; what stands under the id already is left and returned. */
+  /** Adds the first version. If the id exists, returns its version unchanged. */
   #add(tenantId: string, policyId: string, document: PolicyDocument): Promise<PolicyRow> {
     return this.#retryConflicts(policyId, async () => {
       const added = await this.#addVersion(tenantId, policyId, 1, document);
-      // Null: removed in between, and then it is new after all.
+      // Null: the policy was removed in between, so the next try adds it.
       return added ?? this.#store.getPolicy(tenantId, policyId);
     });
   }
 
-  /** Tries until `change` is not overtaken by others, which it tells by null. */
+  /** Repeats `change` until it is not overtaken by another caller, which it reports by null. */
   async #retryConflicts<T>(policyId: string, change: () => Promise<T | null>): Promise<T> {
     for (let tries = 1; tries <= MAX_TRIES; tries++) {
       const result = await change();
       if (result !== null) return result;
     }
-    const text = `policy ${JSON.stringify(policyId)} was changed by others each of ${MAX_TRIES} times`;
+    const text = `policy ${JSON.stringify(policyId)} was changed by other callers ${MAX_TRIES} times in a row`;
     throw serviceError("POLICY_CONFLICT", `${text}; try again`);
   }
 
-  /** Null if there is that version already. */
+  /** Null if that version exists. */
   async #addVersion(
     tenantId: string,
     policyId: string,
@@ -219,5 +225,5 @@ function keyOf(tenantId: string, policyId: string): string {
 function idOf(document: PolicyDocument): string {
   resolvePolicy(document);
   if (document.policyId !== undefined) return document.policyId;
-  throw serviceError("UNKNOWN_POLICY", "a policy to register must have a policyId, got none");
+  throw serviceError("UNKNOWN_POLICY", "a registered policy must have a policyId, got none");
 }

@@ -1,4 +1,4 @@
-/** Secrets: what is sealed, what opens it, and which keys a store accepts. */
+/** Tests of secrets: what is sealed, what opens it, and which keys a store accepts. */
 import { randomBytes } from "node:crypto";
 import { expect, it } from "vitest";
 import { memoryDocuments } from "../stores/memory/memory-documents.ts";
@@ -12,7 +12,7 @@ const task = newTask({
   headers: { Authorization: "Bearer t0ps3cret ü", "content-type": "text/plain", "x-own": "mine" },
 });
 
-it("seals every header that is not known to be harmless, and opens it again", async () => {
+it("seals every header that is not known to be harmless, and opens it", async () => {
   const secrets = await openSecrets(memoryDocuments(), fill, key());
   const sealed = secrets.seal(task);
   expect(sealed.headers["content-type"]).toBe("text/plain");
@@ -22,7 +22,7 @@ it("seals every header that is not known to be harmless, and opens it again", as
   expect(secrets.seal(task).headers).not.toEqual(sealed.headers);
 });
 
-it("opens nothing that was moved to another task, tenant or header, nor changed", async () => {
+it("opens nothing that was moved to another task, tenant or header, or was changed", async () => {
   const secrets = await openSecrets(memoryDocuments(), fill, key());
   const sealed = secrets.seal(task);
   expect(secrets.open({ ...sealed, taskId: "other" })).toBeNull();
@@ -41,7 +41,7 @@ it("without a key seals nothing, and opens nothing that is sealed", async () => 
   expect(plain.open(sealed)).toBeNull();
 });
 
-it("refuses a wrong key and a missing one, and says what to do", async () => {
+it("rejects a wrong or missing key, and says what to do", async () => {
   const notes = memoryDocuments();
   await openSecrets(notes, fill, key());
   await expect(openSecrets(notes, fill, key())).rejects.toThrow(
@@ -50,7 +50,7 @@ it("refuses a wrong key and a missing one, and says what to do", async () => {
   await expect(openSecrets(notes, fill, undefined)).rejects.toThrow(/set REDRIVE_ENCRYPTION_KEY/);
 });
 
-it("changes its key by NEW,OLD: fingerprints stay, old values open while the old one is there", async () => {
+it("rotates its key with NEW,OLD: fingerprints stay, and old values open while the old key is given", async () => {
   const notes = memoryDocuments();
   const [old, fresh] = [key(), key()];
   const before = await openSecrets(notes, fill, old);
@@ -65,7 +65,7 @@ it("changes its key by NEW,OLD: fingerprints stay, old values open while the old
   await expect(openSecrets(notes, fill, old)).rejects.toThrow(/not the key/);
 });
 
-it("takes keys in Base64 and hexadecimal, and no others", () => {
+it("accepts keys only in Base64 and hexadecimal", () => {
   const bytes = randomBytes(32);
   const [base64] = parseEncryptionKeys(bytes.toString("base64"));
   const [hex] = parseEncryptionKeys(bytes.toString("hex"));

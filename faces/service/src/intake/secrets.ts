@@ -1,10 +1,11 @@
 /**
- * Secrets: headers of tasks that may hold one, encrypted where they rest (AES-256-GCM) once there is
- * a key. It sits above the store, so that every store gains it: a task is sealed before it is handed
- * over and opened when it is about to leave. Without a key nothing is sealed.
+ * Secrets: encrypts task headers that may hold secrets (AES-256-GCM) if there is a key. It works
+ * above the store, so that every store benefits: a task is sealed before it is stored and opened
+ * just before it is sent. Without a key nothing is sealed.
  *
- * The store keeps a note of the key: one that is wrong is found out at the start and not at the
- * first attempt. The note also holds the key of the fingerprints, which a rotation does not change.
+ * The store keeps a document about the key, so that a wrong key is found at the start and not at
+ * the first attempt. The document also holds the key of the fingerprints, which stays the same when
+ * the encryption key is rotated.
  */
 import { createCipheriv, createDecipheriv, createHash, createHmac } from "node:crypto";
 import { quote, RedriveError } from "@redrive/core";
@@ -15,16 +16,16 @@ import { isHarmlessHeader } from "../model/task-headers.ts";
 import type { Digest } from "./policies.ts";
 
 export interface Secrets {
-  /** The task as it may rest. */
+  /** The task with its secret headers encrypted. */
   seal<Task extends NewTask>(task: Task): Task;
-  /** The task as it is to leave; null if one of its secrets cannot be had. */
+  /** The task with its headers decrypted; null if one cannot be decrypted. */
   open<Task extends NewTask>(task: Task): Task | null;
-  /** The digest of a payload, for the key table: says nothing to who has not the key. */
+  /** The digest of a payload, for the key table. It reveals nothing without the key. */
   readonly fingerprint: Digest;
 }
 
 interface Key {
-  /** Of its digest, so that it says nothing of the key itself. */
+  /** Derived from a digest, so that it reveals nothing about the key. */
   readonly id: string;
   readonly bytes: Buffer;
 }
@@ -33,7 +34,7 @@ const KEY_BYTES = 32;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
-/** No header of a caller can hold it, so that a sealed value is known for certain. */
+/** No header value of a caller can contain it, so it marks sealed values unambiguously. */
 const SEALED = "\u0001";
 
 const KEY_DOCUMENT = { kind: "encryption", tenantId: "", id: "key" } as const;
@@ -44,24 +45,27 @@ interface KeyDocument {
   readonly fingerprintKey: string;
 }
 
-/** Reads `REDRIVE_ENCRYPTION_KEY`: the key, and behind commas those before it. */
+/** Parses `REDRIVE_ENCRYPTION_KEY`: the current key, then earlier keys after commas. */
 export function parseEncryptionKeys(text: string): readonly Key[] {
   return text.split(",").map((part) => {
     const trimmed = part.trim();
     const encoding = /^[\da-f]{64}$/i.test(trimmed) ? "hex" : "base64";
     const bytes = Buffer.from(trimmed, encoding);
     if (bytes.length === KEY_BYTES) return { id: idOf(bytes), bytes };
-    const message = `REDRIVE_ENCRYPTION_KEY must be ${KEY_BYTES} bytes in Base64 or hexadecimal (older keys behind commas), got ${bytes.length} bytes: make one with \`openssl rand -base64 32\``;
+    const message = `REDRIVE_ENCRYPTION_KEY must be ${KEY_BYTES} bytes in Base64 or hexadecimal (older keys after commas), got ${bytes.length} bytes: create one with \`openssl rand -base64 32\``;
     throw new RedriveError("INVALID_ARGUMENT", message);
   });
 }
 
-/** The id of the key that seals; throws `INVALID_ARGUMENT` for a text that is none. */
+/** The id of the current key; throws `INVALID_ARGUMENT` for a malformed text. */
 export function assertEncryptionKey(text: string): string {
   return parseEncryptionKeys(text)[0]?.id ?? "";
 }
 
-/** Checks the keys against the store's note, and throws `INVALID_ARGUMENT` if they are not its own. */
+/**
+ * Checks the keys against the document in the store; throws `INVALID_ARGUMENT` if they do not
+ * match.
+ */
 export async function openSecrets(
   notes: NoteTable,
   fill: FillRandom,
@@ -93,12 +97,12 @@ function openFingerprintKey(keys: readonly Key[], { keyId, fingerprintKey }: Key
   const bytes = openBytes(keys, fingerprintKey, KEY_DOCUMENT.id);
   if (bytes !== null) return bytes;
   const given = keys.map(({ id }) => id).join(", ");
-  const message = `REDRIVE_ENCRYPTION_KEY is not the key of this store: its headers are encrypted under key ${keyId}, given was ${given}. Set it to that key; to change the key, set it to NEW,OLD`;
+  const message = `REDRIVE_ENCRYPTION_KEY is not the key of this store: its headers are encrypted with key ${keyId}, got ${given}. Set it to that key; to change the key, set it to NEW,OLD`;
   throw new RedriveError("INVALID_ARGUMENT", message);
 }
 
 function noKey(keyId: string): Error {
-  const message = `the headers in this store are encrypted under key ${quote(keyId)}: set REDRIVE_ENCRYPTION_KEY to it`;
+  const message = `the headers in this store are encrypted with key ${quote(keyId)}: set REDRIVE_ENCRYPTION_KEY to it`;
   return new RedriveError("INVALID_ARGUMENT", message);
 }
 
@@ -143,7 +147,7 @@ function mapValues(headers: Headers, map: (name: string, value: string) => strin
   );
 }
 
-/** A sealed value is worth nothing in another place. */
+/** Binds a sealed value to its task and header: it cannot be decrypted anywhere else. */
 function additionalData({ tenantId, taskId }: NewTask, name: string): string {
   return `${tenantId}\n${taskId}\n${name.toLowerCase()}`;
 }
@@ -156,7 +160,7 @@ function sealBytes(key: Key, fill: FillRandom, bytes: Buffer, context: string): 
   return `${SEALED}${key.id}.${payload.toString("base64")}`;
 }
 
-/** Null if the key is not there, or the value is not what was sealed in this place. */
+/** Null if the key is missing, or the value was sealed for another task or header. */
 function openBytes(keys: readonly Key[], value: string, context: string): Buffer | null {
   const [id, text = ""] = value.slice(SEALED.length).split(".", 2);
   const key = keys.find((one) => one.id === id);
@@ -188,7 +192,7 @@ function idOf(bytes: Buffer): string {
   return createHash("sha256").update("redrive key id\n").update(bytes).digest("hex").slice(0, 12);
 }
 
-/** The digest of texts and bytes. */
+/** The digest of strings and bytes. */
 export function sha256(parts: readonly (string | Uint8Array)[]): string {
   const hash = createHash("sha256");
   for (const part of parts) hash.update(part);

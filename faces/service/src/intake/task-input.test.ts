@@ -1,4 +1,4 @@
-/** Tests of tasks as people hand them over: what is refused, and in which words. */
+/** Tests of task input: what is rejected, and with which messages. */
 import { describe, expect, it } from "vitest";
 import { createTask, fingerprintParts, type TaskInput } from "./task-input.ts";
 
@@ -37,7 +37,7 @@ describe("a task to create", () => {
     });
   });
 
-  it("is a copy: a buffer that its caller uses again changes no attempt", () => {
+  it("copies the body: a buffer that its caller reuses changes no attempt", () => {
     const body = Buffer.from("first");
     const headers = { "x-order": "17" };
     const labels = { team: "shop" };
@@ -49,7 +49,7 @@ describe("a task to create", () => {
     expect(task).toMatchObject({ headers: { "x-order": "17" }, labels: { team: "shop" } });
   });
 
-  it("takes its body as text, bytes, Base64 or JSON", () => {
+  it("accepts its body as a string, bytes, Base64 or JSON", () => {
     expect(text(make({ body: "ä" }).body)).toBe("ä");
     expect(make({ body: new Uint8Array([0, 1]) }).body).toEqual(new Uint8Array([0, 1]));
     expect(text(make({ bodyBase64: "YWI=" }).body)).toBe("ab");
@@ -74,7 +74,7 @@ describe("a task to create", () => {
     ["idempotencyKey must", { idempotencyKey: "" }],
     ["scheduledAt must", { scheduledAt: NOW + 366 * 86_400_000 }],
     ["deadlineAt must", { deadlineAt: NOW - 1 }],
-    ["policy must be left out", { policyId: "read", policy: {} }],
+    ["policy and policyId must not both be given", { policyId: "read", policy: {} }],
     ["labels must", { labels: { a: 1 } }],
   ])("is refused: %s", (message, fields) => {
     expect(() => make(fields as Partial<TaskInput>)).toThrow(message);

@@ -1,6 +1,7 @@
 /**
- * Task input: a task as people hand it over, checked and made into one that can be stored. The HTTP
- * front and the embedded form take the same, and refuse the same in the same words.
+ * Task input: validates a task as callers submit it and converts it to one that can be stored. The
+ * HTTP API and the embedded service share it, so both accept the same input and report the same
+ * errors.
  */
 import {
   booleanRule,
@@ -21,8 +22,8 @@ import type { Headers, NewTask } from "../model/task.ts";
 import { headerProblems } from "../model/task-headers.ts";
 
 /**
- * JSON as it was received. It is sent byte for byte: parsing and spelling it again would change
- * numbers that JavaScript cannot hold.
+ * JSON as received. It is sent byte for byte: parsing and serializing it again would change numbers
+ * that JavaScript cannot represent.
  */
 export class RawJson {
   readonly bytes: Uint8Array;
@@ -37,21 +38,21 @@ export interface TaskInput {
   /** Default: POST. */
   readonly method?: string;
   readonly headers?: Headers;
-  /** Sent as it is. At most one of `body`, `bodyBase64` and `json`. */
+  /** Sent unchanged. At most one of `body`, `bodyBase64` and `json`. */
   readonly body?: string | Uint8Array;
   readonly bodyBase64?: string;
   /** Sent as JSON, with that content type unless `headers` has one. */
   readonly json?: unknown;
   /** A registered policy, or a preset. Default: `background`. */
   readonly policyId?: string;
-  /** A policy of its own instead. */
+  /** An inline policy instead. */
   readonly policy?: PolicyDocument;
   readonly idempotencyKey?: string;
-  /** What it contends for. Default: the origin of the URL. */
+  /** The destination whose guards apply. Default: the origin of the URL. */
   readonly destination?: string;
   /** False: an attempt that may have taken effect is not repeated. Default: true. */
   readonly idempotent?: boolean;
-  /** Not before this instant; epoch ms. Default: now. */
+  /** No attempt before this instant; epoch ms. Default: now. */
   readonly scheduledAt?: number;
   /** No attempt ends after this instant; epoch ms. */
   readonly deadlineAt?: number;
@@ -59,7 +60,7 @@ export interface TaskInput {
   readonly callbackUrl?: string;
 }
 
-/** Larger bodies belong into the blob store. */
+/** Larger bodies belong in the blob store. */
 export const MAX_INLINE_BODY = 65_536;
 
 const MAX_TEXT = 1024;
@@ -71,9 +72,9 @@ const METHODS = /^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$/;
 
 const anything: Rule = () => undefined;
 
-/** An object of texts, with names that `pattern` allows. */
+/** An object of strings, with names that match `pattern`. */
 function textsRule(pattern: RegExp, max: number): Rule {
-  const wanted = `an object of at most ${max} texts`;
+  const wanted = `an object of at most ${max} strings`;
   return (value) => {
     if (!isObject(value)) return wanted;
     const entries = Object.entries(value);
@@ -83,7 +84,7 @@ function textsRule(pattern: RegExp, max: number): Rule {
   };
 }
 
-/** Stores keep texts as UTF-8, and not all of them keep NUL. */
+/** Stores keep strings as UTF-8, and some cannot keep NUL. */
 function isStorable(text: string): boolean {
   return text.length <= MAX_TEXT && !/[\0\r\n]|\p{Surrogate}/u.test(text);
 }
@@ -106,7 +107,7 @@ const FIELDS: Fields & Readonly<Record<keyof TaskInput, unknown>> = {
   callbackUrl: anything,
 };
 
-/** What making a task needs besides its input. */
+/** What the creation of a task needs besides its input. */
 export interface TaskContext {
   readonly tenantId: string;
   readonly taskId: string;
@@ -116,7 +117,7 @@ export interface TaskContext {
   readonly checkTarget: (url: string) => Target | RefusedTarget;
 }
 
-/** Everything wrong with an input that can be told without looking at its target. */
+/** All problems of an input, except those of its target. */
 export function checkInput(input: unknown, now: number): readonly FieldProblem[] {
   const problems = checkFields(input, FIELDS);
   if (problems.length > 0) return problems;
@@ -130,13 +131,13 @@ export function checkInput(input: unknown, now: number): readonly FieldProblem[]
     );
   }
   if (policy !== undefined && policyId !== undefined) {
-    problems.push(fieldProblem("policy", policy, "policy must be left out when policyId is given"));
+    problems.push(fieldProblem("policy", policy, "policy and policyId must not both be given"));
   }
   problems.push(...headerProblems(rest.headers), ...bodyProblems(rest));
   return problems;
 }
 
-/** No message quotes a payload: it may hold secrets. */
+/** No message quotes a payload, because it may contain secrets. */
 function bodyProblems({ method, body, bodyBase64, json }: TaskInput): readonly FieldProblem[] {
   const bodies = [body, bodyBase64, json].filter((one) => one !== undefined);
   if (bodies.length === 0) return [];
@@ -147,9 +148,9 @@ function bodyProblems({ method, body, bodyBase64, json }: TaskInput): readonly F
     return [wrong("bodyBase64", "bodyBase64 must be bytes in Base64")];
   }
   if (body === undefined || body instanceof Uint8Array) return [];
-  if (typeof body !== "string") return [wrong("body", "body must be a text; use json for JSON")];
+  if (typeof body !== "string") return [wrong("body", "body must be a string; use json for JSON")];
   return /\p{Surrogate}/u.test(body)
-    ? [wrong("body", "body must be legal Unicode; use bodyBase64 for other bytes")]
+    ? [wrong("body", "body must be valid Unicode; use bodyBase64 for other bytes")]
     : [];
 }
 
@@ -161,7 +162,7 @@ function wrong(field: string, message: string): FieldProblem {
   return { field, value: undefined, message };
 }
 
-/** The task that an input asks for; throws `INVALID_ARGUMENT` or `TARGET_DENIED`. */
+/** Creates the task; throws `INVALID_ARGUMENT` or `TARGET_DENIED`. */
 export function createTask(input: TaskInput, making: TaskContext): NewTask {
   const { now } = making;
   const problems = [...checkInput(input, now)];
@@ -197,7 +198,7 @@ export function createTask(input: TaskInput, making: TaskContext): NewTask {
   };
 }
 
-/** Judged as a target, which it will be. */
+/** Checked like a target, because the callback is sent to it. */
 function callbackOf({ callbackUrl }: TaskInput, { checkTarget }: TaskContext): string | null {
   if (callbackUrl === undefined) return null;
   const callback = checkTarget(callbackUrl);
@@ -220,7 +221,7 @@ function refusal({ kind, message }: RefusedTarget, field: UrlField): Error {
 const NONE: Headers = Object.freeze({});
 const JSON_TYPE: Headers = Object.freeze({ "content-type": "application/json" });
 
-/** Copies, like the body's: what the caller does to its own afterwards must not reach an attempt. */
+/** Copies, like the body's, so that the caller's later changes do not reach an attempt. */
 function headersOf({ headers = NONE, json }: TaskInput): Headers {
   if (json === undefined) return { ...headers };
   const isTyped = Object.keys(headers).some((name) => name.toLowerCase() === "content-type");
@@ -235,10 +236,10 @@ function bodyOf({ body, bodyBase64, json }: TaskInput): Uint8Array | null {
   return json === undefined ? null : Buffer.from(JSON.stringify(json), "utf8");
 }
 
-/** Headers that may differ between two requests for the same thing. */
+/** Headers that may differ between two requests with the same meaning. */
 const VOLATILE_HEADERS = /^(traceparent|tracestate|baggage|date|x-request-id|idempotency-key)$/i;
 
-/** What a key stands for: two requests with one key must agree in all of it. */
+/** What an idempotency key stands for: two requests with one key must agree in all of it. */
 export function fingerprintParts(task: NewTask): readonly (string | Uint8Array)[] {
   const headers = Object.entries(task.headers)
     .filter(([name]) => !VOLATILE_HEADERS.test(name))

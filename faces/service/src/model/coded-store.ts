@@ -1,21 +1,22 @@
 /**
- * Coded store: any store, as everything beside the engine uses it: what it refuses is an error with
- * a code, and whoever finds it broken tells the engine, which must not acknowledge anything then.
+ * Coded store: wraps a store for everything outside the engine. Failures become errors with a code.
+ * Every failure is also reported to the engine, which stops acknowledging work if the store is
+ * broken.
  */
 import { RedriveError } from "@redrive/core";
 import { serviceError } from "./errors.ts";
 import { type Store, StoreFullError } from "./store.ts";
 
-/** What a failure of the store is to whoever asked for something. */
+/** The coded error for a failure of the store. */
 export function storeFailure(error: unknown): RedriveError {
   if (error instanceof RedriveError) return error;
   const text = error instanceof Error ? error.message : String(error);
   return error instanceof StoreFullError
     ? serviceError("STORE_FULL", `nothing was stored: ${text}`, error)
-    : serviceError("STORE_UNAVAILABLE", `it is not known what was stored: ${text}`, error);
+    : serviceError("STORE_UNAVAILABLE", `it is unknown what was stored: ${text}`, error);
 }
 
-/** `failed` is told every failure as it is. */
+/** `failed` receives every original error. */
 export function codedStore(inner: Store, failed: (error: unknown) => void): Store {
   const refuse = (error: unknown): never => {
     failed(error);
@@ -27,7 +28,7 @@ export function codedStore(inner: Store, failed: (error: unknown) => void): Stor
 
 type Ask = (...args: readonly unknown[]) => Promise<unknown>;
 
-/** Everything that a store can be asked returns a promise. */
+/** Every method of a store returns a promise. */
 function coded<Part extends object>(part: Part, refuse: (error: unknown) => never): Part {
   const entries = Object.entries(part).map(([name, value]) => {
     if (typeof value !== "function") return [name, value];

@@ -1,6 +1,6 @@
 /**
- * Errors of the service: core's one error class, from whose closed list of codes every face takes
- * its own; `docs/errors.md` says what each means.
+ * Errors of the service. They use core's error class and its closed list of codes; `docs/errors.md`
+ * explains each code.
  */
 import {
   type DestinationDocument,
@@ -18,19 +18,20 @@ export function taskNotFound(taskId: string): RedriveError {
   return serviceError("TASK_NOT_FOUND", `there is no task ${JSON.stringify(taskId)}`);
 }
 
-/** A hedge is a second request for one attempt, and here every request is counted (decision 10). */
+/** A hedge is a second request for one attempt; the service counts every request (decision 10). */
 export function hedgeRefused({ hedge }: DestinationDocument): Error {
-  const message = "hedge is for the library: the service sends each attempt once; leave it out";
+  const message = "hedge works only in the library: the service sends each attempt once; remove it";
   return new DocumentError("INVALID_DESTINATION", [fieldProblem("hedge", hedge, message)]);
 }
 
-/** The store kept a stop waiting for too long. */
+/** The store did not respond in time while the service stopped. */
 export function stopTimedOut(): Error {
-  const text = "it did not answer in time while the service stopped: what runs is abandoned";
-  return serviceError("STORE_UNAVAILABLE", `${text}, what the guards learnt last may be lost`);
+  const text =
+    "it did not answer in time while the service stopped: running attempts are abandoned";
+  return serviceError("STORE_UNAVAILABLE", `${text}, and recent guard state may be lost`);
 }
 
-/** Nothing is taken in any more. */
+/** The service accepts no more work. */
 export function stopped(): Error {
   return serviceError("SERVICE_STOPPED", "the service is stopping or has stopped");
 }

@@ -19,7 +19,7 @@ describe("ids", () => {
     expect(ids.filter((id, n) => n > 0 && id <= (ids[n - 1] ?? ""))).toEqual([]);
   });
 
-  it("carry their instant", () => {
+  it("contain their instant", () => {
     const id = uuidV7(() => {})(1_800_000_000_000);
     expect(Number.parseInt(id.replaceAll("-", "").slice(0, 12), 16)).toBe(1_800_000_000_000);
   });

@@ -1,15 +1,16 @@
 /**
- * Ids: UUIDv7 (RFC 9562), so that tasks sort by age. Within a millisecond a counter keeps the order.
+ * Ids: UUIDv7 (RFC 9562), so that tasks sort by age. Within a millisecond a counter keeps the
+ * order.
  */
 
-/** Fills the array with chance that nobody can guess. */
+/** Fills the array with cryptographically random bytes. */
 export type FillRandom = (bytes: Uint8Array) => void;
 
 /** A new id for that instant. Ids of one source strictly increase. */
 export type NewId = (now: number) => string;
 
 const POOL_BYTES = 8192;
-/** Of 128 bits, 48 are the instant and 18 the counter and marks; these are left to chance. */
+/** Of 128 bits, 48 are the instant and 18 the counter and version; the rest is random. */
 const RANDOM_BYTES = 8;
 const COUNTER_END = 4096;
 
@@ -26,7 +27,7 @@ export function uuidV7(fill: FillRandom): NewId {
       lastAt = now;
       counter = 0;
     } else if (++counter === COUNTER_END) {
-      // More than 4096 in a millisecond: borrow the next one.
+      // More than 4096 ids in a millisecond: use the next millisecond.
       lastAt++;
       counter = 0;
     }

@@ -1,12 +1,10 @@
-/**
- * Metered store: any store, with the size and the time of its commits told to whoever listens.
- */
+/** Metered store: wraps a store and reports the size and duration of its commits. */
 import type { Clock } from "@redrive/core";
 import type { Batch, Store } from "./store.ts";
 
-/** A commit that has succeeded. */
+/** A successful commit. */
 export interface CommitSample {
-  /** Tasks created, settled, cancelled, woken and claimed, and rows of destinations. */
+  /** Number of tasks created, settled, canceled, retried and claimed, and of destination rows. */
   readonly items: number;
   readonly durationMs: number;
 }
@@ -15,7 +13,7 @@ export type CommitListener = (sample: CommitSample) => void;
 
 export interface MeteredStore {
   readonly store: Store;
-  /** Returns what ends the listening. */
+  /** Returns a function that removes the listener. */
   onCommit(listener: CommitListener): () => void;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Task headers: which headers a task may bring, judged when it is created: what a client refuses to
- * send is found out now, not at the attempt. No message quotes a value, since it may be a secret.
+ * Task headers: validates the headers of a new task, so that a header that cannot be sent is
+ * rejected now and not at the attempt. No message quotes a value, because it may be a secret.
  */
 import { type FieldProblem, isObject, quote } from "@redrive/core";
 import { HOP_HEADER } from "./hop.ts";
@@ -8,14 +8,14 @@ import { HOP_HEADER } from "./hop.ts";
 const MAX_HEADERS = 100;
 const MAX_BYTES = 16_384;
 const NAME = /^[!#$%&'*+.^_`|~\w-]{1,256}$/;
-/** Latin1 without control characters, tab excepted: what an HTTP/1.1 field can hold. */
+/** Latin1 without control characters except tab: what an HTTP/1.1 field can hold. */
 const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 
-/** A connection's own (RFC 9110 7.6.1), those the client writes itself, and those of Redrive. */
+/** Headers of the connection (RFC 9110 7.6.1), those that the client writes, and Redrive's own. */
 const RESERVED =
   /^(connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|host|content-length|proxy-.*|redrive-.*|webhook-(id|timestamp|signature))$/;
 
-/** Headers that carry no secrets by their nature; all others are masked, and sealed where they rest. */
+/** Headers that hold no secrets. All others are masked in responses and encrypted in the store. */
 const HARMLESS = new Set([
   "accept",
   "accept-language",
@@ -35,10 +35,10 @@ export function isHarmlessHeader(name: string): boolean {
   return HARMLESS.has(name.toLowerCase());
 }
 
-/** Everything wrong with the headers of a task. */
+/** All problems of a task's headers. */
 export function headerProblems(headers: unknown): readonly FieldProblem[] {
   if (headers === undefined) return [];
-  if (!isObject(headers)) return [wrong("headers", "headers must be an object of texts")];
+  if (!isObject(headers)) return [wrong("headers", "headers must be an object of strings")];
   const entries = Object.entries(headers);
   if (entries.length > MAX_HEADERS) {
     return [wrong("headers", `headers must be at most ${MAX_HEADERS}, got ${entries.length}`)];
@@ -49,15 +49,15 @@ export function headerProblems(headers: unknown): readonly FieldProblem[] {
 
 function headerProblem(name: string, value: unknown): FieldProblem | undefined {
   const field = `headers.${name.slice(0, 64)}`;
-  if (!NAME.test(name)) return wrong(field, `header ${quote(name)} is no legal header name`);
+  if (!NAME.test(name)) return wrong(field, `header ${quote(name)} is not a valid header name`);
   if (RESERVED.test(name.toLowerCase())) {
     return wrong(field, `header ${quote(name)} is set by the service, not by a task`);
   }
   if (typeof value === "string" && VALUE.test(value)) return undefined;
-  return wrong(field, `header ${quote(name)} must be a text of visible latin1 characters`);
+  return wrong(field, `header ${quote(name)} must be a string of visible latin1 characters`);
 }
 
-/** What no single header shows. */
+/** Problems of the headers as a whole. */
 function togetherProblems(
   entries: readonly (readonly [string, string])[],
 ): readonly FieldProblem[] {
@@ -66,12 +66,12 @@ function togetherProblems(
   for (const [name, value] of entries) {
     bytes += name.length + value.length;
     const lower = name.toLowerCase();
-    if (names.has(lower)) return [wrong(`headers.${name}`, `header ${quote(name)} is there twice`)];
+    if (names.has(lower)) return [wrong(`headers.${name}`, `header ${quote(name)} is given twice`)];
     names.add(lower);
   }
   return bytes <= MAX_BYTES
     ? []
-    : [wrong("headers", `headers must be at most ${MAX_BYTES} bytes together, got ${bytes}`)];
+    : [wrong("headers", `headers must be at most ${MAX_BYTES} bytes in total, got ${bytes}`)];
 }
 
 function wrong(field: string, message: string): FieldProblem {

@@ -1,20 +1,21 @@
 /**
- * Task: what the service promises to carry out, and the log of its attempts, as they are stored
- * and read back. Plain data: null stands for what is not there, so that every store keeps it alike.
+ * Task: a request that the service promises to deliver, and the log of its attempts, as stored and
+ * read back. Plain data: absent values are null, so that every store keeps them alike.
  */
 import type { StopReason } from "@redrive/core";
 
-/** Who a call is for when nothing is said: an embedding process is its own only tenant. */
+/** The tenant of a call that names none. An embedding process has only this tenant. */
 export const DEFAULT_TENANT = "default";
 
 export type TaskStatus = "PENDING" | "IN_FLIGHT" | "SUCCEEDED" | "EXHAUSTED" | "CANCELLED";
 
-/** The states a task never leaves. */
+/** The states that a task never leaves. */
 export type EndedStatus = Exclude<TaskStatus, "PENDING" | "IN_FLIGHT">;
 
 /**
- * Which of a destination's lanes a task waits in: first tries and retries apart, so that an empty
- * retry budget never blocks first tries; and `alone` for a task whose claims have died twice.
+ * The lane of a destination in which a task waits. First attempts and retries are separate, so that
+ * an empty retry budget never blocks first attempts. `alone` is for a task whose claims were
+ * abandoned twice.
  */
 export type Lane = "first" | "retry" | "alone";
 
@@ -35,23 +36,23 @@ export interface NewTask {
   /** UUIDv7, so that tasks sort by age. */
   readonly taskId: string;
   readonly tenantId: string;
-  /** As the caller gave it; null: the `taskId` serves toward the target. */
+  /** As the caller sent it; null: the target receives the `taskId`. */
   readonly idempotencyKey: string | null;
   readonly destination: string;
   readonly targetUrl: string;
   readonly method: string;
   readonly headers: Headers;
-  /** Inline bytes; null when there are none or they are at `bodyRef`. */
+  /** Inline bytes; null if there are none or they are at `bodyRef`. */
   readonly body: Uint8Array | null;
   readonly bodyRef: string | null;
   readonly policyId: string;
   readonly policyVersion: number;
-  /** False: an ambiguous end is not repeated. */
+  /** False: an attempt with an unknown outcome is not repeated. */
   readonly idempotent: boolean;
   /** No attempt may end after this instant. */
   readonly deadlineAt: number | null;
   readonly createdAt: number;
-  /** The first attempt is not made earlier, and the total budget runs from here. */
+  /** The first attempt is not made earlier, and the total time budget starts here. */
   readonly scheduledAt: number;
   readonly labels: Headers;
   readonly callbackUrl: string | null;
@@ -63,17 +64,17 @@ export interface TaskState {
   readonly status: TaskStatus;
   readonly reason: StopReason | null;
   readonly lane: Lane;
-  /** Attempts started so far, the one under way included. */
+  /** Attempts started so far, including the one in progress. */
   readonly attemptNumber: number;
   readonly nextAttemptAt: number;
-  /** One more with every claim and every settle: a write that carries an older one is refused. */
+  /** Incremented by every claim and settle; a write with an older value is rejected. */
   readonly claimEpoch: number;
   /** The boot of the node that runs the attempt, and since when; null unless IN_FLIGHT. */
   readonly claimedBy: string | null;
   readonly claimedAt: number | null;
-  /** The policy's own latest wait: `previousDelayMs` of the next decision. */
+  /** The policy's latest delay: `previousDelayMs` of the next decision. */
   readonly lastDelayMs: number;
-  /** Claims in a row that died without an outcome. */
+  /** Consecutive claims that were abandoned without an outcome. */
   readonly abandonedCount: number;
   readonly cancelRequestedAt: number | null;
   readonly lastStatus: number | null;
@@ -97,15 +98,15 @@ export interface AttemptLog {
   readonly errorMessage: string | null;
   /** Allowlisted and redacted. */
   readonly responseHeaders: Headers | null;
-  /** Capped and redacted. */
+  /** Truncated and redacted. */
   readonly responseBody: Uint8Array | null;
-  /** The wait that followed; null after the last attempt. */
+  /** The delay that followed; null after the last attempt. */
   readonly nextDelayMs: number | null;
-  /** Where that wait came from: `policy`, `retry-after`, or the gate that holds. */
+  /** The source of that delay: `policy`, `retry-after`, or the guard that held the task. */
   readonly delaySource: string | null;
 }
 
-/** Spans within an attempt; null where a phase did not happen or was not seen. */
+/** Durations within an attempt; null for a phase that did not happen or was not measured. */
 export interface AttemptPhases {
   readonly dnsMs: number | null;
   readonly connectMs: number | null;
@@ -117,7 +118,7 @@ export function isEnded(status: TaskStatus): status is EndedStatus {
   return status !== "PENDING" && status !== "IN_FLIGHT";
 }
 
-/** The lane a task waits in before its next attempt. */
+/** The lane in which a task waits for its next attempt. */
 export function laneOf(attemptsMade: number, abandonedCount: number): Lane {
   if (abandonedCount >= 2) return "alone";
   return attemptsMade === 0 ? "first" : "retry";

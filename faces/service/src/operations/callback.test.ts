@@ -1,4 +1,4 @@
-/** Tests of what a callback says of a task that ended without another attempt. */
+/** Tests of the callback of a task that ended without another attempt. */
 import { expect, test } from "vitest";
 import { expiryOf, releaseOf } from "../engine/settling.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
@@ -7,7 +7,7 @@ import { callbacksOf } from "./callback.ts";
 
 const NOW = 1_800_000_000_500;
 
-test("tells the last answer of an attempt before it, as the task itself does", async () => {
+test("reports the last status of an earlier attempt, like the task itself", async () => {
   const store = memoryStore();
   await store.commit(batch({ creates: [create({ callbackUrl: "https://example.com/end" })] }));
   const [claim] = await claimFirst(store);

@@ -1,17 +1,17 @@
 /**
- * Callback: the task that tells a caller how its task ended. An internal task: it is created with
- * the end that it tells of, goes through the same guards as any other, and has no callback itself.
+ * Callback: the task that reports the end of another task to its caller. It is created in the same
+ * commit as that end, passes the same guards as any task, and has no callback itself.
  */
 import type { StopReason } from "@redrive/core";
 import type { OnEnd, Settle, StartedTask } from "../model/store.ts";
 import type { EndedStatus, NewTask, RetryTask } from "../model/task.ts";
 
-/** Hours of patience, as senders of webhooks have. Version 0 is the preset itself. */
+/** Retries for hours, as senders of webhooks do. Version 0 is the preset itself. */
 const POLICY = { policyId: "webhook", policyVersion: 0 } as const;
 
 const HEADERS = { "content-type": "application/json" } as const;
 
-/** How a task ended, as far as that is known when it does. */
+/** How a task ended, as known at that moment. */
 export interface End {
   readonly status: EndedStatus;
   readonly reason: StopReason | null;
@@ -28,7 +28,7 @@ export function callbackOf(task: NewTask, end: End, taskId: string): NewTask {
     ...POLICY,
     taskId,
     tenantId,
-    // The same however often the end is settled, for a receiver that counts.
+    // The same even if the end is settled again, so that the receiver can deduplicate.
     idempotencyKey: `callback-${task.taskId}`,
     destination: new URL(callbackUrl).origin,
     targetUrl: callbackUrl,
@@ -46,7 +46,7 @@ export function callbackOf(task: NewTask, end: End, taskId: string): NewTask {
   };
 }
 
-/** No payload and no header: whoever hears it may not be who may read those. */
+/** Contains no payload and no header: the receiver may not be allowed to read those. */
 function callbackBody(
   task: NewTask,
   { status, reason, attemptNumber, lastStatus, finishedAt }: End,
@@ -67,7 +67,7 @@ function callbackBody(
   } satisfies Partial<RetryTask> & { readonly type: string };
 }
 
-/** The callback for every way in which this settle can end the task: a cancel may win. */
+/** The callback for each way in which this settle can end the task; a cancel may win. */
 export function callbacksOf(
   task: StartedTask,
   settle: Settle,

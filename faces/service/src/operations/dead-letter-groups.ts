@@ -1,6 +1,6 @@
 /**
- * Dead letter groups: how many dead letters there are by destination and reason, so that an outage
- * of ten thousand tasks is one line.
+ * Dead letter groups: counts dead letters by destination and reason, so that an outage of ten
+ * thousand tasks is one line.
  */
 import type { Page, TaskFilter, TaskPage } from "../model/store.ts";
 import type { RetryTask } from "../model/task.ts";
@@ -9,15 +9,15 @@ export interface DeadLetterGroup {
   readonly destination: string;
   readonly reason: string | null;
   readonly count: number;
-  /** The earliest and the latest end among them; epoch ms. */
+  /** The earliest and the latest end in the group; epoch ms. */
   readonly firstFinishedAt: number;
   readonly lastFinishedAt: number;
 }
 
 export interface DeadLetterGroups {
-  /** The largest first. */
+  /** Largest group first. */
   readonly groups: readonly DeadLetterGroup[];
-  /** False: there are more dead letters than were looked at. */
+  /** False: there are more dead letters than were read. */
   readonly complete: boolean;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Redrive letters: makes new tasks of dead letters, one or all that match, each once, under the
- * policy that it had or the newest version of that.
+ * Dead letter redriver: creates new tasks from dead letters, one or all that match. Each dead
+ * letter is redriven once, with its policy version or, if that was removed, the newest one.
  */
 
 import { overridesIn } from "../deliver/request-headers.ts";
@@ -16,7 +16,7 @@ import { REDRIVEN, type Skip, type Skips, skipOf, skippedIn, withSkip } from "./
 
 export interface RedriveCount {
   readonly redriven: number;
-  /** Left as they are; `skips` says why, and names the first. */
+  /** Dead letters that were not redriven; `skips` says why and names the first ones. */
   readonly skipped: number;
   readonly skips: readonly Skips[];
 }
@@ -27,11 +27,11 @@ export interface RedriverParts {
   readonly secrets: Secrets;
   readonly newId: NewId;
   readonly now: () => number;
-  /** False: its source was redriven before. */
+  /** False: the source was already redriven. */
   readonly create: (task: NewTask) => Promise<boolean>;
 }
 
-/** The redrive that a new task is of: its mark, and where it may send. */
+/** The redrive that a new task belongs to, and the targets that it may send to. */
 export type RedriveScope = Pick<RedriveJob, "redriveId" | "targets">;
 
 const PAGE = 100;
@@ -44,8 +44,8 @@ export class DeadLetterRedriver {
   }
 
   /**
-   * False if it is no dead letter, or was redriven before. Throws `UNKNOWN_POLICY` if nothing is left
-   * of its policy, `TARGET_DENIED` if the redrive may not send where it goes or is called back.
+   * False if it is not a dead letter, or was already redriven. Throws `UNKNOWN_POLICY` if its
+   * policy was removed, and `TARGET_DENIED` if the redrive may not send to its target or callback.
    */
   async redriveOne(taskId: string, tenantId: string, redrive?: RedriveScope): Promise<boolean> {
     const { query, policies, secrets, newId, create } = this.#parts;
@@ -55,7 +55,7 @@ export class DeadLetterRedriver {
     const now = this.#parts.now();
     const id = newId(now);
     const marked = redrive ? id.slice(0, 19) + markOf(redrive.redriveId, taskId) : id;
-    // A secret that cannot be had stays as it is: the new task ends by it, as the old one would.
+    // A secret that cannot be decrypted stays sealed: the new task then fails as the old one would.
     const opened = secrets.open(source);
     const sentKey = opened === null ? undefined : overridesIn(opened.headers).idempotencyKey;
     const task = redrivenTask(opened ?? source, sentKey, marked, now);
@@ -88,7 +88,7 @@ export class DeadLetterRedriver {
     return { redriven, skipped: skippedIn(skips), skips };
   }
 
-  /** Why it was left as it is; undefined: it was redriven. */
+  /** Why it was skipped; undefined: it was redriven. */
   async #tried(taskId: string, tenantId: string): Promise<Skip | undefined> {
     try {
       return (await this.redriveOne(taskId, tenantId)) ? undefined : REDRIVEN;

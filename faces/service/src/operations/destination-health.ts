@@ -1,6 +1,6 @@
 /**
- * Destination health: how a destination does, from the row that the fleet shares, the guards that
- * this node keeps, and the counts of its tasks.
+ * Destination health: the state of a destination, from the row that all nodes share, the guards of
+ * this node, and the counts of its tasks.
  */
 import {
   type Admission,
@@ -18,38 +18,38 @@ import type { TaskStatus } from "../model/task.ts";
 
 export interface DestinationHealth {
   readonly name: string;
-  /** As it was set; null: all defaults. */
+  /** As configured; null: all defaults. */
   readonly document: DestinationDocument | null;
   readonly pausedAt: number | null;
-  /** Nobody calls before this instant (Retry-After); 0: no gate. */
+  /** No call before this instant (Retry-After); 0: no gate. */
   readonly gateUntil: number;
   readonly breakerState: BreakerState;
   readonly openUntil: number;
-  /** No call fits the rate before this instant; 0: none is set, or it has room. */
+  /** The rate allows no call before this instant; 0: no limit, or a call is allowed now. */
   readonly rateUntil: number;
   readonly retryBudget: "off" | "empty" | "open";
   readonly concurrency: { readonly inFlight: number; readonly limit: number } | null;
-  /** Of the calls of this node; null: none yet. */
+  /** Of this node's calls; null: none yet. */
   readonly latency: { readonly p50Ms: number; readonly p99Ms: number } | null;
-  /** Tasks by status; zeroes are left out. */
+  /** Tasks by status, without zeros. */
   readonly tasks: Readonly<Partial<Record<TaskStatus, number>>>;
   /** Waiting and in flight. */
   readonly backlog: number;
-  /** When the first of the waiting is due, as far as this node knows; null: none waits. */
+  /** When the first waiting task is due, as far as this node knows; null: none waits. */
   readonly nextDueAt: number | null;
 }
 
 export interface HealthParts {
   readonly row: DestinationRow;
   readonly admission: Admission;
-  /** The earliest due instants of its lanes; Infinity where none waits. */
+  /** The earliest due instants of its lanes; Infinity for an empty lane. */
   readonly dueAts: readonly number[];
   /** Of its own tasks. */
   readonly counts: readonly TaskCount[];
   readonly now: number;
 }
 
-/** Sorted out once: looking through all of them for each of ten thousand takes seconds. */
+/** Grouped once: scanning all counts for each of ten thousand destinations takes seconds. */
 export function byDestination(
   counts: readonly TaskCount[],
 ): ReadonlyMap<string, readonly TaskCount[]> {

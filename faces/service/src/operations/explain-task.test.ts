@@ -1,4 +1,4 @@
-/** Explaining: each thing that can hold a task back has its sentence. */
+/** Tests of explanations: everything that can hold a task back has its sentence. */
 import { Admission, createGuards, seededRandom } from "@redrive/core";
 import { expect, it } from "vitest";
 import { blankDestination } from "../model/store.ts";
@@ -26,7 +26,7 @@ const base = {
 } as unknown as RetryTask;
 const running = { status: "IN_FLIGHT", nextAttemptAt: NOW - 50 } as const;
 
-it("says when the service as a whole has no retries left, of retries only", () => {
+it("says that the service's retry budget is empty, for retries only", () => {
   const held = "Attempt 2 is due, but the retry budget of the whole service is empty.";
   expect(explainTask(base, well, NOW, { noRetries: true })).toBe(held);
   const first = { ...base, attemptNumber: 0 };
@@ -37,7 +37,7 @@ it("says when the service as a whole has no retries left, of retries only", () =
 
 it.each<[Partial<RetryTask>, Partial<DestinationHealth>, string]>([
   [{ status: "SUCCEEDED" }, {}, "It succeeded at attempt 1."],
-  [{ status: "CANCELLED", attemptNumber: 0 }, {}, "It was cancelled after 0 attempts."],
+  [{ status: "CANCELLED", attemptNumber: 0 }, {}, "It was canceled after 0 attempts."],
   [
     { status: "EXHAUSTED", reason: "attempts" },
     {},
@@ -64,12 +64,12 @@ it.each<[Partial<RetryTask>, Partial<DestinationHealth>, string]>([
   [
     { ...running, cancelRequestedAt: 1 },
     {},
-    "Attempt 1 has been running for 40 ms; a success wins, else it is cancelled.",
+    "Attempt 1 has been running for 40 ms; if it does not succeed, the task is canceled.",
   ],
   [{ nextAttemptAt: NOW + 500 }, {}, "Attempt 2 is due in 500 ms."],
   [{ nextAttemptAt: NOW + 300_000 }, {}, "Attempt 2 is due in 5 min."],
-  [{}, {}, "Attempt 2 is due and starts as soon as a node takes it."],
-  [{}, { pausedAt: 1 }, "Attempt 2 waits: destination shop is paused until somebody resumes it."],
+  [{}, {}, "Attempt 2 is due and starts as soon as a node claims it."],
+  [{}, { pausedAt: 1 }, "Attempt 2 waits: destination shop is paused until it is resumed."],
   [
     {},
     { breakerState: "OPEN", openUntil: NOW + 7 },
@@ -78,7 +78,7 @@ it.each<[Partial<RetryTask>, Partial<DestinationHealth>, string]>([
   [
     {},
     { gateUntil: NOW + 9 },
-    "Attempt 2 is due, but shop asked everybody to wait (Retry-After), for another 9 ms.",
+    "Attempt 2 is due, but shop asked all callers to wait (Retry-After) for another 9 ms.",
   ],
   [{}, { rateUntil: NOW + 3 }, "Attempt 2 is due, but the rate of shop is used up for 3 ms."],
   [{}, { retryBudget: "empty" }, "Attempt 2 is due, but the retry budget of shop is empty."],
@@ -92,19 +92,19 @@ it.each<[Partial<RetryTask>, Partial<DestinationHealth>, string]>([
 });
 
 it.each<[Partial<RetryTask>, Partial<DestinationHealth>, string]>([
-  [{}, {}, "Its time is over: it ends without another attempt as soon as a node takes it."],
+  [{}, {}, "Its time is over: it ends without another attempt as soon as a node claims it."],
   [
     { nextAttemptAt: NOW + 500 },
     { pausedAt: 1 },
-    "Its time is over: it ends without another attempt when it can be taken, but destination shop is paused until somebody resumes it.",
+    "Its time is over: it ends without another attempt once a node can claim it, but destination shop is paused until it is resumed.",
   ],
   [
     {},
     { breakerState: "OPEN", openUntil: NOW + 7 },
-    "Its time is over: it ends without another attempt when it can be taken, but the circuit of shop is open for another 7 ms.",
+    "Its time is over: it ends without another attempt once a node can claim it, but the circuit of shop is open for another 7 ms.",
   ],
   [{ nextAttemptAt: NOW + 500 }, {}, "Attempt 2 is due in 500 ms."],
-])("one whose time is over, %j, %j: %s", (task, health, sentence) => {
+])("a task whose time is over, %j, %j: %s", (task, health, sentence) => {
   const facts = { isOver: true };
   expect(explainTask({ ...base, ...task }, { ...well, ...health }, NOW, facts)).toBe(sentence);
 });

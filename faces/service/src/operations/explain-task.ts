@@ -1,6 +1,6 @@
 /**
- * Explain task: why a task is not running now, in a sentence, from what is stored of it and of its
- * destination. It judges nothing: it says which of the things that hold a task back holds this one.
+ * Explain task: says in one sentence why a task is not running now, from the stored state of the
+ * task and its destination. It decides nothing; it only names what holds the task back.
  */
 import { explainReason, formatDuration } from "@redrive/core";
 import type { RetryTask } from "../model/task.ts";
@@ -9,7 +9,7 @@ import type { DestinationHealth } from "./destination-health.ts";
 export interface TaskFacts {
   /** The retry budget of the whole service is empty. Default: false. */
   readonly noRetries?: boolean;
-  /** Its total budget or its deadline has passed. Default: false. */
+  /** Its total time budget or its deadline has passed. Default: false. */
   readonly isOver?: boolean;
 }
 
@@ -23,7 +23,7 @@ export function explainTask(
     case "SUCCEEDED":
       return `It succeeded at attempt ${task.attemptNumber}.`;
     case "CANCELLED":
-      return `It was cancelled after ${attempts(task.attemptNumber)}.`;
+      return `It was canceled after ${attempts(task.attemptNumber)}.`;
     case "EXHAUSTED":
       return `It ended after ${attempts(task.attemptNumber)}: ${whyEnded(task)}.`;
     case "IN_FLIGHT":
@@ -33,20 +33,22 @@ export function explainTask(
   }
 }
 
-/** The last error of a task that was held names the guard. */
+/** For a task that ended while held, the last error names the guard. */
 function whyEnded({ reason, lastError, redrivenTo }: RetryTask): string {
   const known = reason === null ? "no reason is known" : explainReason(reason);
   const why = reason === "held" ? (lastError ?? known) : known;
   return redrivenTo === null ? why : `${why}; it was redriven as ${redrivenTo}`;
 }
 
-/** A claim may be made a little ahead: then the attempt leaves when it is due. */
+/** A task may be claimed slightly ahead; its attempt then starts when it is due. */
 function explainRunning(task: RetryTask, now: number): string {
   const { attemptNumber, claimedAt, nextAttemptAt, cancelRequestedAt } = task;
   const forMs = now - Math.max(claimedAt ?? now, nextAttemptAt);
   if (forMs < 0) return `Attempt ${attemptNumber} is due in ${formatDuration(-forMs)}.`;
   const runs = `Attempt ${attemptNumber} has been running for ${formatDuration(forMs)}`;
-  return cancelRequestedAt === null ? `${runs}.` : `${runs}; a success wins, else it is cancelled.`;
+  return cancelRequestedAt === null
+    ? `${runs}.`
+    : `${runs}; if it does not succeed, the task is canceled.`;
 }
 
 function explainWaiting(
@@ -57,34 +59,35 @@ function explainWaiting(
 ): string {
   const next = `Attempt ${task.attemptNumber + 1}`;
   const isRetry = task.attemptNumber > 0;
-  const whole = isRetry && noRetries ? "the retry budget of the whole service is empty" : undefined;
-  const held = heldBy(health, isRetry, now) ?? whole;
+  const serviceBudget =
+    isRetry && noRetries ? "the retry budget of the whole service is empty" : undefined;
+  const held = heldBy(health, isRetry, now) ?? serviceBudget;
   const isPaused = health.pausedAt !== null;
   const waitMs = task.nextAttemptAt - now;
   if (isOver && (isPaused || waitMs <= 0)) return explainOver(held);
   if (isPaused) return `${next} waits: ${held}.`;
   if (waitMs > 0) return `${next} is due in ${formatDuration(waitMs)}.`;
   return held === undefined
-    ? `${next} is due and starts as soon as a node takes it.`
+    ? `${next} is due and starts as soon as a node claims it.`
     : `${next} is due, but ${held}.`;
 }
 
-/** A task ends when it is claimed, and nothing is claimed where a gate is shut. */
+/** A task ends when it is claimed, and a closed gate prevents claims. */
 function explainOver(held: string | undefined): string {
   return held === undefined
-    ? "Its time is over: it ends without another attempt as soon as a node takes it."
-    : `Its time is over: it ends without another attempt when it can be taken, but ${held}.`;
+    ? "Its time is over: it ends without another attempt as soon as a node claims it."
+    : `Its time is over: it ends without another attempt once a node can claim it, but ${held}.`;
 }
 
-/** What keeps everybody from this destination now, the longest lasting first. */
+/** What holds all calls to this destination now, the longest-lasting first. */
 function heldBy(health: DestinationHealth, isRetry: boolean, now: number): string | undefined {
   const { name, pausedAt, gateUntil, openUntil, breakerState, concurrency, retryBudget } = health;
-  if (pausedAt !== null) return `destination ${name} is paused until somebody resumes it`;
+  if (pausedAt !== null) return `destination ${name} is paused until it is resumed`;
   if (breakerState !== "CLOSED" && openUntil > now) {
     return `the circuit of ${name} is open for another ${formatDuration(openUntil - now)}`;
   }
   if (gateUntil > now) {
-    return `${name} asked everybody to wait (Retry-After), for another ${formatDuration(gateUntil - now)}`;
+    return `${name} asked all callers to wait (Retry-After) for another ${formatDuration(gateUntil - now)}`;
   }
   if (health.rateUntil > now) {
     return `the rate of ${name} is used up for ${formatDuration(health.rateUntil - now)}`;

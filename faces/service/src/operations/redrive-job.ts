@@ -1,7 +1,7 @@
 /**
- * Redrive job: one redrive as it is kept in the store, so that it outlives the process that runs it.
- * Which dead letters belong to it, and which of them it has redriven, can be read off the dead
- * letters themselves: whatever a crash took of its progress is counted again.
+ * Redrive job: one redrive as stored, so that it survives the process that runs it. The dead
+ * letters themselves show which of them belong to it and which it has redriven, so progress that is
+ * lost in a crash is counted again.
  */
 import { createHash } from "node:crypto";
 import type { Note, TaskFilter } from "../model/store.ts";
@@ -13,38 +13,44 @@ export type DeadFilter = Omit<TaskFilter, "status">;
 export interface RedriveOrder {
   readonly tenantId: string;
   readonly filter: DeadFilter;
-  /** These and no others, 1 to 1000; then `filter` is empty. */
+  /** Exactly these, 1 to 1000; `filter` is empty then. */
   readonly taskIds?: readonly string[];
-  /** The list of targets of the key that asks: what would go elsewhere is left. Default: anywhere. */
+  /**
+   * The target list of the requesting key; dead letters for other targets are skipped. Default: any
+   * target.
+   */
   readonly targets?: string;
   /** 0.1 to 10 000. Default: 10. */
   readonly ratePerSecond?: number;
-  /** So many go first, and the rest waits for how they do. Whole, 0 to 100. Default: 0, all at once. */
+  /**
+   * The number of tasks that go first; the rest waits for their result. Integer, 0 to 100. Default:
+   * 0, no canary.
+   */
   readonly canary?: number;
   /** Only count. */
   readonly dryRun?: boolean;
 }
 
-/** PAUSED by somebody, or by itself: then `error` says why. */
+/** PAUSED by a caller or automatically; `error` gives the reason in the latter case. */
 export type RedriveJobStatus = "RUNNING" | "PAUSED" | "DONE" | "CANCELLED" | "FAILED";
 
 export interface RedriveJob {
-  /** UUIDv7: what was redriven before has a smaller one. */
+  /** UUIDv7: everything that was redriven earlier has a smaller id. */
   readonly redriveId: string;
   readonly tenantId: string;
   readonly status: RedriveJobStatus;
-  /** Frozen: what ended after the redrive began does not match. */
+  /** Frozen: tasks that ended after the redrive started do not match. */
   readonly filter: DeadFilter;
   readonly taskIds: readonly string[] | null;
-  /** Where it may send, whoever runs it and however long it takes; null: anywhere. */
+  /** The targets that it may send to, whichever node runs it; null: any target. */
   readonly targets: string | null;
   readonly ratePerSecond: number;
   readonly canary: number;
   readonly dryRun: boolean;
-  /** Dead letters in the set that had not been redriven when it was counted. */
+  /** Dead letters in the set that were not yet redriven when they were counted. */
   readonly total: number;
   readonly redriven: number;
-  /** Left as they are; `skips` says why, and names the first. */
+  /** Dead letters that were not redriven; `skips` says why and names the first ones. */
   readonly skipped: number;
   readonly skips: readonly Skips[];
   readonly createdAt: number;
@@ -52,11 +58,11 @@ export interface RedriveJob {
   readonly error: string | null;
 }
 
-/** A job as it is stored. */
+/** A job as stored. */
 export interface StoredJob {
   readonly job: RedriveJob;
   readonly version: number;
-  /** The node that runs it, and until when it says so; another may take it then. */
+  /** The node that runs it, and the end of its lease; another node may take over after that. */
   readonly runBy: string | null;
   readonly runUntil: number;
 }
@@ -72,7 +78,7 @@ export function documentOf({ job, version, runBy, runUntil }: StoredJob): Note {
 export function readJob({ text, version }: Note): StoredJob {
   const stored = JSON.parse(text) as Omit<StoredJob, "version">;
   const { skips = [], targets = null } = stored.job as Partial<RedriveJob>;
-  // Redrives of earlier versions tell no reasons, and were begun without a look at targets.
+  // Jobs of earlier versions have no skip reasons and no targets.
   return { ...stored, job: { ...stored.job, skips, targets }, version };
 }
 
@@ -81,8 +87,8 @@ export function isOver({ status }: RedriveJob): boolean {
 }
 
 /**
- * The last two groups of the id that a dead letter's new task gets from this redrive: by it the
- * redrive knows its own work again, whoever asks and after any crash. 62 bits, as good as chance.
+ * The last two groups of the id that this redrive gives to a dead letter's new task. They identify
+ * the redrive's own work, also after a crash. 62 bits, as good as random.
  */
 export function markOf(redriveId: string, taskId: string): string {
   const hex = createHash("sha256").update(`${redriveId}\n${taskId}`).digest("hex");
@@ -90,7 +96,7 @@ export function markOf(redriveId: string, taskId: string): string {
   return `${variant}${hex.slice(1, 4)}-${hex.slice(4, 16)}`;
 }
 
-/** What a dead letter is to a redrive; undefined: it was redriven before and is not in the set. */
+/** The state of a dead letter in a redrive; undefined: redriven earlier, so not in the set. */
 export function membershipOf(
   { redriveId, taskIds }: Pick<RedriveJob, "redriveId" | "taskIds">,
   { taskId, redrivenTo }: Pick<RetryTask, "taskId" | "redrivenTo">,

@@ -1,4 +1,7 @@
-/** Redrive jobs, on a virtual clock: their pace, their set, their ends, and what outlives a process. */
+/**
+ * Tests of redrive jobs on a virtual clock: their rate, their set, their ends, and what survives a
+ * process.
+ */
 import { type VirtualClock, virtualClock } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { serviceError } from "../model/errors.ts";
@@ -14,7 +17,9 @@ import { markOf } from "./redrive-job.ts";
 import { RedriveJobs } from "./redrive-jobs.ts";
 import type { RedriveSource } from "./redrive-run.ts";
 
-/** A service with so many dead letters, that outlives the processes that work on it. */
+/**
+ * A service with the given number of dead letters, which survives the processes that work on it.
+ */
 class World {
   readonly clock: VirtualClock = virtualClock();
   readonly notes: NoteTable = memoryDocuments();
@@ -23,7 +28,7 @@ class World {
   readonly filters: TaskFilter[] = [];
   rows: DestinationRow[] = [];
   failures: Error[] = [];
-  /** What becomes of new tasks. */
+  /** The result of new tasks. */
   status: RetryTask["status"] = "SUCCEEDED";
   #lastId = 0;
 
@@ -33,7 +38,7 @@ class World {
     this.tasks = new Map(ids.map((taskId) => [taskId, { ...dead, taskId } as RetryTask]));
   }
 
-  /** In small steps, because a run goes on for many turns without an alarm. */
+  /** In small steps, because a run continues for many ticks without an alarm. */
   async pass(ms: number): Promise<void> {
     for (let passed = 0; passed < ms; passed += 50) await this.clock.advance(50);
   }
@@ -56,7 +61,7 @@ class World {
       destinations: async () => this.rows,
       redriveTask: async (taskId, _, { redriveId }) => {
         this.#redrive(taskId, redriveId);
-        // A commit takes its time.
+        // A commit takes time.
         await this.clock.sleep(1);
       },
     };
@@ -82,7 +87,7 @@ function redriven(world: World, taskId: string, redrivenTo: string): void {
   world.tasks.set(taskId, { ...(world.tasks.get(taskId) as RetryTask), redrivenTo });
 }
 
-it("counts what is left of the set, freezes it by time, and keeps nothing of a dry run", async () => {
+it("counts the open part of the set, freezes it by time, and stores nothing for a dry run", async () => {
   const world = new World(10);
   redriven(world, "0100-0003", "0150-before");
   const jobs = world.process();
@@ -92,7 +97,7 @@ it("counts what is left of the set, freezes it by time, and keeps nothing of a d
   expect(await jobs.list("acme")).toEqual([]);
 });
 
-it("never runs ahead of its rate", async () => {
+it("never exceeds its rate", async () => {
   const world = new World(20);
   const jobs = world.process();
   const { redriveId } = await jobs.start({ ...order, ratePerSecond: 10 });
@@ -106,7 +111,7 @@ it("never runs ahead of its rate", async () => {
   expect(world.made.at(-1)?.atMs).toBeLessThanOrEqual(2100);
 });
 
-it("sends one at once and no second one a moment later", async () => {
+it("sends the first one at once, and the second one not before its time", async () => {
   const world = new World(5);
   const jobs = world.process();
   await jobs.start({ ...order, ratePerSecond: 0.1 });
@@ -117,7 +122,7 @@ it("sends one at once and no second one a moment later", async () => {
   await jobs.stop();
 });
 
-it("ends when it is cancelled, and stays so", async () => {
+it("ends when it is canceled, and stays canceled", async () => {
   const world = new World(100);
   const jobs = world.process();
   const { redriveId } = await jobs.start({ ...order, ratePerSecond: 1 });
@@ -133,7 +138,7 @@ it("ends when it is cancelled, and stays so", async () => {
   });
 });
 
-it("says why it failed, and can be tried again", async () => {
+it("says why it failed, and can be resumed", async () => {
   const world = new World(1);
   world.failures = [new Error("the disk is gone")];
   const jobs = world.process();
@@ -146,7 +151,7 @@ it("says why it failed, and can be tried again", async () => {
   expect(await jobs.get(redriveId, "acme")).toMatchObject({ status: "DONE", redriven: 1 });
 });
 
-it("waits for a store that does not answer", async () => {
+it("waits for a store that does not respond", async () => {
   const world = new World(3);
   world.failures = [1, 2, 3].map(() => serviceError("STORE_UNAVAILABLE", "gone"));
   const jobs = world.process();
@@ -155,7 +160,7 @@ it("waits for a store that does not answer", async () => {
   expect(await jobs.get(redriveId, "acme")).toMatchObject({ status: "DONE", redriven: 3 });
 });
 
-it("leaves one that has no policy, names it, and lets the next take its turn", async () => {
+it("skips a dead letter without a policy, names it, and continues with the next", async () => {
   const world = new World(3);
   world.failures = [serviceError("UNKNOWN_POLICY", 'there is no policy "gone"')];
   const jobs = world.process();
@@ -169,7 +174,7 @@ it("leaves one that has no policy, names it, and lets the next take its turn", a
   expect(await jobs.get(redriveId, "acme")).toMatchObject(done);
 });
 
-it("names the first twenty of those that it left, and counts all", async () => {
+it("names the first twenty skipped dead letters, and counts all", async () => {
   const world = new World(50);
   world.failures = Array.from({ length: 50 }, () => serviceError("UNKNOWN_POLICY", "none"));
   const jobs = world.process();
@@ -181,14 +186,14 @@ it("names the first twenty of those that it left, and counts all", async () => {
 });
 
 describe("a redrive that its process did not finish", () => {
-  it("is refused at a pace or with a canary that is none", async () => {
+  it("is rejected with an invalid rate or canary", async () => {
     const jobs = new World(1).process();
     const start = (order: object) => jobs.start({ tenantId: "t", filter: {}, ...order });
     for (const ratePerSecond of [0, -1, Number.NaN, 1e9]) {
       await expect(start({ ratePerSecond })).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
     }
     await expect(start({ canary: 1e9 })).rejects.toThrow("canary must be 0 to 100, got 1000000000");
-    const halved = { code: "INVALID_ARGUMENT", message: "canary must be whole, got 2.5" };
+    const halved = { code: "INVALID_ARGUMENT", message: "canary must be an integer, got 2.5" };
     await expect(start({ canary: 2.5 })).rejects.toMatchObject(halved);
     await expect(start({ taskIds: [] })).rejects.toThrow(
       "the number of taskIds must be 1 to 1000, got 0",
@@ -196,7 +201,7 @@ describe("a redrive that its process did not finish", () => {
     expect(await jobs.list("t")).toEqual([]);
   });
 
-  it("is taken up where it stood, and redrives nothing twice", async () => {
+  it("continues from where it stopped, and redrives nothing twice", async () => {
     const world = new World(50);
     const before = world.process();
     const { redriveId } = await before.start({ ...order, ratePerSecond: 10 });
@@ -216,7 +221,7 @@ describe("a redrive that its process did not finish", () => {
     await after.stop();
   });
 
-  it("stays paused or cancelled as it was", async () => {
+  it("stays paused or canceled", async () => {
     const world = new World(50);
     const before = world.process();
     const { redriveId } = await before.start({ ...order, ratePerSecond: 10 });
@@ -234,7 +239,7 @@ describe("a redrive that its process did not finish", () => {
     await after.stop();
   });
 
-  it("is taken by another node of a fleet once its own is silent, and not before", async () => {
+  it("is taken over by another node once the lease has expired, and not before", async () => {
     const world = new World(50);
     const dead = world.process(false);
     await dead.start({ ...order, ratePerSecond: 10 });
@@ -252,7 +257,7 @@ describe("a redrive that its process did not finish", () => {
 });
 
 describe("a canary", () => {
-  it("lets the rest follow when it goes well", async () => {
+  it("lets the rest follow if it succeeds", async () => {
     const world = new World(20);
     const jobs = world.process();
     const { redriveId } = await jobs.start({ ...order, ratePerSecond: 1000, canary: 5 });
@@ -260,7 +265,7 @@ describe("a canary", () => {
     expect(await jobs.get(redriveId, "acme")).toMatchObject({ status: "DONE", redriven: 20 });
   });
 
-  it("pauses the redrive when over a fifth of it fails, until somebody resumes it", async () => {
+  it("pauses the redrive if more than a fifth of it fails, until it is resumed", async () => {
     const world = new World(20);
     world.status = "PENDING";
     const jobs = world.process();
@@ -274,7 +279,7 @@ describe("a canary", () => {
     expect(await jobs.get(redriveId, "acme")).toMatchObject(done);
   });
 
-  it("is waited for until its first attempts are over, which is made up for by no rush", async () => {
+  it("ends with its first attempts, and the lost time is not caught up in a burst", async () => {
     const world = new World(100);
     world.status = "IN_FLIGHT";
     const jobs = world.process();

@@ -1,7 +1,7 @@
 /**
- * Redrive jobs: the redrives of a service, kept in its store: started, followed, paused, resumed and
- * cancelled by whoever asks, and taken up again by the next process where one was cut off. In a
- * shared store a node runs what it began; another takes it when that node has been silent.
+ * Redrive jobs: the redrives of a service, kept in its store. Callers start, follow, pause, resume
+ * and cancel them; the next process continues those that were interrupted. In a shared store, a
+ * node runs the redrives that it started, and another node takes over when the lease has expired.
  */
 import { type Clock, RedriveError } from "@redrive/core";
 import { serviceError } from "../model/errors.ts";
@@ -25,16 +25,16 @@ export interface RedriveJobsParts {
   readonly documents: NoteTable;
   readonly source: RedriveSource;
   readonly nodeId: string;
-  /** No other process can use the store: what nobody runs here, nobody runs. */
+  /** No other process can use the store, so a job that does not run here runs nowhere. */
   readonly exclusive: boolean;
 }
 
-/** Gives up waiting for a step that takes too long. */
+/** Stops waiting for a step that takes too long. */
 export type Limit = <T>(step: Promise<T>) => Promise<T>;
 
-/** Ended redrives of a tenant that are remembered. */
+/** Ended redrives of a tenant that are kept. */
 const MAX_ENDED = 100;
-/** Progress is written this often; what a crash takes of it is counted again. */
+/** How often progress is written; progress lost in a crash is counted again. */
 const SAVE_MS = 1000;
 const LEASE_MS = 15_000;
 const LOOK_INTERVAL_MS = 5000;
@@ -49,15 +49,15 @@ export class RedriveJobs {
     this.#parts = parts;
   }
 
-  /** Takes up what an earlier process left running, and looks for more from time to time. */
+  /** Continues the jobs of an earlier process, and looks for more from time to time. */
   async open(): Promise<void> {
     await this.#adoptJobs();
     this.#scheduleLook();
   }
 
   /**
-   * Freezes and counts the set, and begins unless it is a dry run. `limit` is put around whatever is
-   * asked of the store on the way.
+   * Freezes and counts the set, and starts the redrive unless it is a dry run. `limit` wraps every
+   * call to the store.
    */
   async start(order: RedriveOrder, limit: Limit = (step) => step): Promise<RedriveJob> {
     const { source, documents } = this.#parts;
@@ -108,7 +108,7 @@ export class RedriveJobs {
     return own.map((document) => this.#latest(readJob(document).job)).reverse();
   }
 
-  /** What has been redriven stays so. An ended redrive stays as it ended. */
+  /** Redriven tasks stay redriven. An ended redrive does not change. */
   cancel(redriveId: string, tenantId: string): Promise<RedriveJob | undefined> {
     return this.#change(redriveId, tenantId, (job) =>
       isOver(job) ? job : { ...job, ...this.#ended("CANCELLED") },
@@ -123,9 +123,9 @@ export class RedriveJobs {
   }
 
   /**
-   * One that paused by itself goes on without a canary: whoever resumes it has looked. One that
-   * failed is tried again. `targets`: the list of the key that asks, if it has one: it may resume
-   * no redrive that goes elsewhere, which is `FORBIDDEN`.
+   * A redrive that paused automatically continues without a canary: the caller has seen the reason.
+   * A failed one is tried again. `targets` is the target list of the requesting key, if any;
+   * resuming a redrive with another list is `FORBIDDEN`.
    */
   async resume(
     redriveId: string,
@@ -142,7 +142,7 @@ export class RedriveJobs {
     return job;
   }
 
-  /** Runs no more here; what runs goes on in the next process. Resolves when nothing does. */
+  /** Stops running jobs here; the next process continues them. Resolves when none runs. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     this.#cancelLook();
@@ -159,7 +159,7 @@ export class RedriveJobs {
     );
   }
 
-  /** Of two nodes that want one, the first to write has it. */
+  /** If two nodes want one job, the first to write gets it. */
   async #adoptJobs(): Promise<void> {
     const { documents, exclusive, source } = this.#parts;
     for (const document of await documents.list(REDRIVE_KIND)) {
@@ -201,12 +201,12 @@ export class RedriveJobs {
       if (!running.isActive() || isStopped(error)) return;
       const text = error instanceof Error ? error.message : String(error);
       const failed = { status: "FAILED", finishedAt: source.now(), error: text } as const;
-      // If not even that can be written, it is taken up again at the next look.
+      // If even this write fails, the job is adopted again at the next look.
       await this.#save(running, failed).catch(() => {});
     }
   }
 
-  /** The names of its tasks are no longer needed. */
+  /** The task ids are no longer needed. */
   #ended(status: "DONE" | "CANCELLED") {
     const { source } = this.#parts;
     return { status, finishedAt: source.now(), ...(status === "DONE" && { taskIds: null }) };
@@ -218,11 +218,14 @@ export class RedriveJobs {
     const nowMs = this.#parts.clock.monotonicMs();
     if (nowMs - running.savedMs < SAVE_MS) return;
     running.savedMs = nowMs;
-    // A save that fails is tried with the next one; the dead letters know better anyway.
+    // The next save retries a failed one; the dead letters hold the truth anyway.
     this.#save(running, {}).catch(() => {});
   }
 
-  /** One write at a time. Refused: somebody else changed it, and this run is over. */
+  /**
+   * One write at a time. A rejected write means that another caller changed the job, so this run
+   * ends.
+   */
   #save(running: Running, change: Partial<RedriveJob>): Promise<void> {
     const save = async () => {
       if (!running.isActive()) return;
@@ -263,7 +266,7 @@ export class RedriveJobs {
     return document === null ? undefined : readJob(document);
   }
 
-  /** What runs here is further than what was last written. */
+  /** Counts of a job that runs here are newer than the stored ones. */
   #latest(job: RedriveJob): RedriveJob {
     const running = this.#running.get(job.redriveId);
     if (running === undefined || job.status !== "RUNNING") return job;
@@ -316,9 +319,9 @@ class Running {
     return !this.signal.aborted;
   }
 
-  /** It is to run no more; resolves once it has noticed. */
+  /** Ends the run; resolves once it has stopped. */
   abandon(): Promise<void> {
-    this.#abort.abort(new Error("the redrive is no longer run here"));
+    this.#abort.abort(new Error("the redrive no longer runs here"));
     return this.ended;
   }
 }
@@ -332,7 +335,7 @@ function isStopped(error: unknown): boolean {
 }
 
 function otherTargets({ redriveId }: RedriveJob): Error {
-  const text = `redrive ${redriveId} was begun with other targets than this API key has`;
+  const text = `redrive ${redriveId} was started with other targets than this API key has`;
   return serviceError("FORBIDDEN", text);
 }
 

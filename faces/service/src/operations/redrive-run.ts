@@ -1,7 +1,7 @@
 /**
- * Redrive run: one redrive carried out from where it stands, which the dead letters tell. It walks
- * the set in one order, counts what was done before, makes new tasks of the rest at its pace, and
- * pauses by itself when the first ones fail or a circuit opens.
+ * Redrive run: runs one redrive from its current state, which the dead letters show. It walks the
+ * set in a fixed order, counts what was done before, creates new tasks from the rest at the
+ * configured rate, and pauses if the canary fails or a circuit opens.
  */
 import { type Clock, RedriveError } from "@redrive/core";
 import type { DestinationRow, Page, TaskFilter, TaskPage } from "../model/store.ts";
@@ -10,7 +10,7 @@ import type { RedriveScope } from "./dead-letter-redriver.ts";
 import { membershipOf, type RedriveJob } from "./redrive-job.ts";
 import { REDRIVEN, type Skip, type Skips, skipOf, skippedIn, withSkip } from "./skips.ts";
 
-/** What a redrive works on. */
+/** What a redrive reads and changes. */
 export interface RedriveSource {
   now(): number;
   newId(): string;
@@ -18,18 +18,18 @@ export interface RedriveSource {
   list(filter: TaskFilter, page: Page, tenantId: string): Promise<TaskPage>;
   destinations(tenantId: string): Promise<readonly DestinationRow[]>;
   /**
-   * Makes a new task whose id has the redrive's mark, unless it was redriven before. What it throws
-   * may be a reason to go on without it: see `skipOf`.
+   * Creates a new task with the redrive's mark in its id, unless the source was already redriven.
+   * `skipOf` says which errors are a reason to skip it.
    */
   redriveTask(taskId: string, tenantId: string, redrive: RedriveScope): Promise<unknown>;
 }
 
-/** What the run tells, and asks before each step. */
+/** How the run reports, and what it checks before each step. */
 export interface RunControl {
-  /** False: the job is no longer this run's. */
+  /** False: the job no longer belongs to this run. */
   isRunning(): boolean;
   progress(counts: Counts): void;
-  /** Ends the sleeps of a service that stops. */
+  /** Ends the sleeps when the service stops. */
   readonly signal: AbortSignal;
 }
 
@@ -39,19 +39,19 @@ export interface Counts {
   readonly skips: readonly Skips[];
 }
 
-/** Why it paused by itself; null: it is done. */
+/** Why it paused; null: it is done. */
 export type RunEnd = string | null;
 
 const PAGE = 250;
-/** A run works in steps of this, so that a high rate needs no alarm per task. */
+/** A run works in steps of this length, so that a high rate needs no alarm per task. */
 const STEP_MS = 100;
 const MAX_SLEEP_MS = 1000;
 /** The share of the canary that may fail. */
 const MAX_FAILED_SHARE = 0.2;
-/** A store that does not answer is asked again so often. */
+/** How often a call to an unavailable store is tried. */
 const MAX_TRIES = 60;
 
-/** The dead letters of a redrive, each once, in an order that never changes. */
+/** The dead letters of a redrive, each once, in a fixed order. */
 export async function* membersOf(
   source: Pick<RedriveSource, "get" | "list">,
   job: Pick<RedriveJob, "tenantId" | "redriveId" | "filter" | "taskIds">,
@@ -78,12 +78,12 @@ export class RedriveRun {
   readonly #source: RedriveSource;
   readonly #job: RedriveJob;
   readonly #control: RunControl;
-  /** When the next one may leave. */
+  /** When the next task may be created. */
   #dueMs: number;
-  /** How the circuits of its destinations were when they were last looked at. */
+  /** The circuits of its destinations at the last check. */
   #circuits: ReadonlyMap<string, DestinationRow> | undefined;
   readonly #destinations = new Set<string>();
-  /** New tasks that go first. */
+  /** The new tasks of the canary. */
   readonly #canaryTasks: string[] = [];
   #checkedMs = Number.NEGATIVE_INFINITY;
   #redriven = 0;
@@ -97,7 +97,7 @@ export class RedriveRun {
     this.#dueMs = clock.monotonicMs();
   }
 
-  /** Resolves when it is done, pauses by itself, or is no longer wanted. */
+  /** Resolves when it is done, has paused, or was stopped. */
   async run(): Promise<RunEnd> {
     for await (const member of membersOf(this.#source, this.#job)) {
       if (!this.#control.isRunning()) return null;
@@ -107,7 +107,7 @@ export class RedriveRun {
     return null;
   }
 
-  /** Why to pause after it, if there is a reason. */
+  /** Returns the reason to pause after this task, if any. */
   async #redrive(member: RetryTask): Promise<string | undefined> {
     const isOpen = membershipOf(this.#job, member) === "open";
     const newId = isOpen ? await this.#createTask(member) : this.#count(member);
@@ -118,7 +118,9 @@ export class RedriveRun {
       : this.#checkCanary(this.#canaryTasks);
   }
 
-  /** Counts one that was redriven before: its new task's id if that was this redrive's doing. */
+  /**
+   * Counts a task that was already redriven. Returns the new task's id if this redrive created it.
+   */
   #count(member: RetryTask): string | null {
     const isOurs = membershipOf(this.#job, member) === "redriven";
     if (isOurs) this.#redriven++;
@@ -142,14 +144,14 @@ export class RedriveRun {
         await this.#source.redriveTask(taskId, tenantId, this.#job);
         return this.#source.get(taskId, tenantId);
       });
-      // Somebody may have discarded it meanwhile: then it is neither.
+      // It may have been discarded in the meantime: then it is neither redriven nor skipped.
       return made === null || made.redrivenTo === null ? null : this.#count(made);
     } catch (error) {
       return this.#skip(taskId, skipOf(error), error);
     }
   }
 
-  /** It stays a dead letter, and the next one goes in its place. */
+  /** It stays a dead letter, and the next one takes its slot. */
   #skip(taskId: string, skip: Skip | undefined, error: unknown): null {
     if (skip === undefined) throw error;
     this.#dueMs -= 1000 / this.#job.ratePerSecond;
@@ -158,7 +160,9 @@ export class RedriveRun {
     return null;
   }
 
-  /** The first one at once. Time that a canary or a store took is not made up for by a rush. */
+  /**
+   * The first one starts at once. Time lost to a canary or the store is not caught up in a burst.
+   */
   async #pace(): Promise<void> {
     const nowMs = () => this.#clock.monotonicMs();
     while (this.#dueMs > nowMs() && this.#control.isRunning()) {
@@ -167,7 +171,7 @@ export class RedriveRun {
     this.#dueMs = Math.max(this.#dueMs, nowMs() - STEP_MS) + 1000 / this.#job.ratePerSecond;
   }
 
-  /** A commit whose outcome is unknown is safe to repeat: the source is redriven once. */
+  /** A commit with an unknown outcome is safe to repeat: a source is redriven only once. */
   async #retryStore<T>(work: () => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
       try {
@@ -181,13 +185,13 @@ export class RedriveRun {
     }
   }
 
-  /** Waits until the first attempt of each is over, or enough of them have failed. */
+  /** Waits until the first attempt of each has ended, or too many have failed. */
   async #checkCanary(taskIds: readonly string[]): Promise<string | undefined> {
     while (this.#control.isRunning()) {
       const verdicts = await Promise.all(taskIds.map((taskId) => this.#verdict(taskId)));
       const failed = verdicts.filter((verdict) => verdict === "failed").length;
       if (failed > taskIds.length * MAX_FAILED_SHARE) {
-        return `${failed} of the first ${taskIds.length} failed: resume it to go on with the rest`;
+        return `${failed} of the first ${taskIds.length} failed: resume it to continue with the rest`;
       }
       if (!verdicts.includes("open")) return undefined;
       await this.#sleep(STEP_MS);
@@ -195,7 +199,7 @@ export class RedriveRun {
     return undefined;
   }
 
-  /** By its first attempt: waiting for its last one may take a day. */
+  /** By its first attempt: waiting for its last one could take a day. */
   async #verdict(taskId: string): Promise<"good" | "failed" | "open"> {
     const task = await this.#source.get(taskId, this.#job.tenantId);
     if (task === null || task.status === "SUCCEEDED") return "good";
@@ -203,7 +207,7 @@ export class RedriveRun {
     return task.status === "PENDING" && task.attemptNumber > 0 ? "failed" : "open";
   }
 
-  /** Why to pause, if a circuit has opened among the destinations redriven to so far. */
+  /** The reason to pause if a circuit of a destination redriven so far has opened. */
   async #openCircuit({ destination }: RetryTask): Promise<string | undefined> {
     this.#destinations.add(destination);
     const nowMs = this.#clock.monotonicMs();
@@ -216,7 +220,10 @@ export class RedriveRun {
     const opened = rows.find(
       (row) => this.#destinations.has(row.name) && hasOpened(before.get(row.name), row),
     );
-    return opened && `the circuit of ${opened.name} opened: resume it once that is well again`;
+    return (
+      opened &&
+      `the circuit of ${opened.name} opened: resume the redrive once the destination has recovered`
+    );
   }
 
   #sleep(ms: number): Promise<void> {
@@ -224,7 +231,7 @@ export class RedriveRun {
   }
 }
 
-/** A circuit that was open all the while holds tasks back by itself. */
+/** A circuit that was already open holds tasks by itself. */
 function hasOpened(before: DestinationRow | undefined, after: DestinationRow): boolean {
   if (after.breakerState === "CLOSED") return false;
   return (

@@ -1,7 +1,9 @@
-/** Redriven task: what a dead letter is sent again as. */
+/** Redriven task: the new task that is created from a dead letter. */
 import type { NewTask, RetryTask } from "../model/task.ts";
 
-/** Under the key of its source, so that the target can tell; without a row in the key table. */
+/**
+ * Uses the key of its source, so that the target can deduplicate; it has no row in the key table.
+ */
 export function redrivenTask(
   source: RetryTask,
   sentKey: string | undefined,

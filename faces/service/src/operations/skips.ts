@@ -1,18 +1,20 @@
 /**
- * Skips: the dead letters that a redrive left as they are, by reason, with the names of the first:
- * one that cannot be redriven keeps none of the others back, and somebody can find it.
+ * Skips: the dead letters that a redrive did not redrive, by reason, with the first task ids. A
+ * dead letter that cannot be redriven does not block the others, and an operator can find it.
  */
 import { RedriveError } from "@redrive/core";
 
-/** `redriven`: somebody else was first. `target-denied`: the key that began it may not send there. */
+/**
+ * `redriven`: another caller was first. `target-denied`: the key of the redrive may not send there.
+ */
 export type SkipReason = "redriven" | "unknown-policy" | "target-denied";
 
 export interface Skips {
   readonly reason: SkipReason;
   readonly count: number;
-  /** What kept the first of them back. */
+  /** The reason of the first one. */
   readonly detail: string;
-  /** The first of them, 20 at most. */
+  /** The first task ids, at most 20. */
   readonly taskIds: readonly string[];
 }
 
@@ -21,17 +23,17 @@ export interface Skip {
   readonly detail: string;
 }
 
-export const REDRIVEN: Skip = { reason: "redriven", detail: "somebody else has redriven it" };
+export const REDRIVEN: Skip = { reason: "redriven", detail: "another caller has redriven it" };
 
 const MAX_NAMED = 20;
 
-/** What says something of one dead letter alone. */
+/** Errors that concern a single dead letter. */
 const REASONS: Readonly<Record<string, SkipReason>> = {
   UNKNOWN_POLICY: "unknown-policy",
   TARGET_DENIED: "target-denied",
 };
 
-/** Why to go on without it; undefined: the error is of another kind. */
+/** The reason to skip a dead letter; undefined: the error concerns the whole redrive. */
 export function skipOf(error: unknown): Skip | undefined {
   if (!(error instanceof RedriveError) || !Object.hasOwn(REASONS, error.code)) return undefined;
   return { reason: REASONS[error.code] as SkipReason, detail: error.message };

@@ -1,6 +1,6 @@
 /**
- * Operation schemas: what the API takes and gives of policies, dead letters, redrives and
- * destinations, and its problems. Policies and destinations are judged by core alone.
+ * Operation schemas: the requests and responses of the API for policies, dead letters, redrives and
+ * destinations. Core alone validates policies and destinations.
  */
 import { policySchema } from "@redrive/core";
 import { type Static, Type } from "typebox";
@@ -10,15 +10,15 @@ import { DeadFilterFields, filterFields } from "./task-schemas.ts";
 const NullableText = Type.Union([Type.String(), Type.Null()]);
 const NullableInteger = Type.Union([Type.Integer(), Type.Null()]);
 
-/** Documentation: core judges. */
+/** Documentation only: core validates. */
 export const PolicyToStore = Type.Unsafe<object>({ ...policySchema() });
 
 export const PolicyView = Type.Object({
   policyId: Type.String(),
-  version: Type.Integer({ description: "From 1; 0 for a preset that nobody has used yet." }),
+  version: Type.Integer({ description: "From 1; 0 for a preset that no task has used yet." }),
   source: Type.Enum(["registered", "preset", "inline"]),
   createdAt: NullableInteger,
-  document: Type.Unknown({ description: "As it was registered." }),
+  document: Type.Unknown({ description: "As registered." }),
 });
 export type PolicyView = Static<typeof PolicyView>;
 
@@ -40,7 +40,7 @@ export const DeadLetterQuery = Type.Object(
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 250, default: 50 })),
     cursor: Type.Optional(Type.String({ maxLength: 200 })),
     group: Type.Optional(
-      Type.Boolean({ description: "Counts by destination and reason instead." }),
+      Type.Boolean({ description: "True: return counts by destination and reason instead." }),
     ),
   },
   { additionalProperties: false },
@@ -57,7 +57,7 @@ export const DeadLetterGroupList = Type.Object({
       lastFinishedAt: Type.Integer(),
     }),
   ),
-  complete: Type.Boolean({ description: "False: there are more than were counted." }),
+  complete: Type.Boolean({ description: "False: there are more dead letters than were counted." }),
 });
 export type DeadLetterGroupList = Static<typeof DeadLetterGroupList>;
 
@@ -72,11 +72,11 @@ export const RedriveToStart = Type.Object(
     canary: Type.Optional(
       Type.Integer({
         ...REDRIVE_BOUNDS.canary,
-        description: "So many go first; the rest follows once their first attempts went well.",
+        description: "This many go first; the rest follows if their first attempts succeed.",
       }),
     ),
     dryRun: Type.Optional(
-      Type.Boolean({ default: false, description: "Only count; nothing is kept." }),
+      Type.Boolean({ default: false, description: "True: only count, and store nothing." }),
     ),
   },
   { additionalProperties: false },
@@ -89,24 +89,24 @@ export const RedriveView = Type.Object({
   ratePerSecond: Type.Number(),
   canary: Type.Integer(),
   dryRun: Type.Boolean(),
-  total: Type.Integer({ description: "Dead letters that had not been redriven when it began." }),
+  total: Type.Integer({ description: "Dead letters that were not yet redriven at the start." }),
   redriven: Type.Integer(),
-  skipped: Type.Integer({ description: "Left as they are; `skips` says why." }),
+  skipped: Type.Integer({ description: "Dead letters that were not redriven; `skips` says why." }),
   skips: Type.Array(
     Type.Object({
       reason: Type.Enum(["redriven", "unknown-policy", "target-denied"], {
         description:
-          "Redriven by somebody else; no version of its policy is left; the API key may not send there.",
+          "Another caller redrove it; its policy was removed; the API key may not send to its target.",
       }),
       count: Type.Integer(),
-      detail: Type.String({ description: "What kept the first of them back." }),
-      taskIds: Type.Array(Type.String(), { description: "The first of them, 20 at most." }),
+      detail: Type.String({ description: "The reason of the first one." }),
+      taskIds: Type.Array(Type.String(), { description: "The first task ids, at most 20." }),
     }),
   ),
   createdAt: Type.Integer(),
   finishedAt: NullableInteger,
   error: Type.Union([Type.String(), Type.Null()], {
-    description: "Why it failed, or paused by itself.",
+    description: "Why it failed or paused automatically.",
   }),
 });
 export type RedriveView = Static<typeof RedriveView>;
@@ -117,10 +117,10 @@ export type RedriveList = Static<typeof RedriveList>;
 export const RedriveParams = Type.Object({ redriveId: Type.String() });
 export type RedriveParams = Static<typeof RedriveParams>;
 
-/** Documentation: core judges. */
+/** Documentation only: core validates. */
 export const DestinationToStore = Type.Unsafe<object>({
   type: "object",
-  description: "A destination document; false turns a guard off.",
+  description: "A destination document; false disables a guard.",
   properties: {
     description: { type: "string", maxLength: 500 },
     policy: { anyOf: [{ type: "string" }, policySchema()] },
@@ -136,7 +136,7 @@ export const DestinationToStore = Type.Unsafe<object>({
 
 export const DestinationView = Type.Object({
   name: Type.String(),
-  document: Type.Unknown({ description: "As it was set; null: all defaults." }),
+  document: Type.Unknown({ description: "As configured; null: all defaults." }),
   pausedAt: NullableInteger,
   gateUntil: Type.Integer(),
   breakerState: Type.String(),
@@ -150,7 +150,9 @@ export const DestinationView = Type.Object({
   latency: Type.Union([Type.Object({ p50Ms: Type.Number(), p99Ms: Type.Number() }), Type.Null()]),
   tasks: Type.Record(Type.String(), Type.Integer()),
   backlog: Type.Integer({ description: "Waiting and in flight." }),
-  nextDueAt: Type.Union([Type.Integer(), Type.Null()], { description: "Of the first that waits." }),
+  nextDueAt: Type.Union([Type.Integer(), Type.Null()], {
+    description: "Of the first waiting task.",
+  }),
 });
 export type DestinationView = Static<typeof DestinationView>;
 

@@ -1,7 +1,7 @@
 /**
- * Task schemas: what the API takes and gives of tasks, as JSON Schema and as types. Answers are
- * spelled by them, queries judged by them; the task to create is judged by `task-input.ts` alone,
- * and its schema here is documentation.
+ * Task schemas: the requests and responses of the API for tasks, as JSON Schema and as types. They
+ * serialize responses and validate queries. `task-input.ts` alone validates a new task; its schema
+ * here is documentation.
  */
 import { policySchema } from "@redrive/core";
 import { type Static, Type } from "typebox";
@@ -15,7 +15,7 @@ const Texts = Type.Record(Type.String(), Type.String());
 const instant = (description: string) =>
   Type.Integer({ description: `${description} Epoch milliseconds.` });
 
-/** Documentation: `checkInput` judges. */
+/** Documentation only: `checkInput` validates. */
 export const TaskToCreate = Type.Object(
   {
     targetUrl: Type.String({
@@ -25,24 +25,31 @@ export const TaskToCreate = Type.Object(
       Type.Enum(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"], { default: "POST" }),
     ),
     headers: Type.Optional(
-      Type.Record(Type.String(), Type.String(), { description: "At most 100, 16 KiB together." }),
+      Type.Record(Type.String(), Type.String(), { description: "At most 100, 16 KiB in total." }),
     ),
-    body: Type.Optional(Type.String({ description: "Sent as it is, in UTF-8. At most 64 KiB." })),
-    bodyBase64: Type.Optional(Type.String({ description: "The same for any bytes." })),
+    body: Type.Optional(Type.String({ description: "Sent unchanged, in UTF-8. At most 64 KiB." })),
+    bodyBase64: Type.Optional(
+      Type.String({ description: "A body of arbitrary bytes, in Base64." }),
+    ),
     json: Type.Optional(
-      Type.Unknown({ description: "Sent byte for byte as received, as application/json." }),
+      Type.Unknown({ description: "Sent as application/json, byte for byte as received." }),
     ),
     policyId: Type.Optional(
       Type.String({ default: "background", description: "A registered policy, or a preset." }),
     ),
     policy: Type.Optional(
-      Type.Unsafe<object>({ ...policySchema(), description: "A policy of its own instead." }),
+      Type.Unsafe<object>({ ...policySchema(), description: "An inline policy instead." }),
     ),
     idempotencyKey: Type.Optional(
-      Type.String({ maxLength: 255, description: "As the header Idempotency-Key. Visible ASCII." }),
+      Type.String({
+        maxLength: 255,
+        description: "Same as the header Idempotency-Key. Visible ASCII.",
+      }),
     ),
     destination: Type.Optional(
-      Type.String({ description: "What it contends for. Default: the origin of the URL." }),
+      Type.String({
+        description: "The destination whose guards apply. Default: the origin of the URL.",
+      }),
     ),
     idempotent: Type.Optional(
       Type.Boolean({
@@ -50,10 +57,10 @@ export const TaskToCreate = Type.Object(
         description: "False: an attempt that may have taken effect is not repeated.",
       }),
     ),
-    scheduledAt: Type.Optional(instant("Not before this instant, within 365 days.")),
+    scheduledAt: Type.Optional(instant("No attempt before this instant, within 365 days.")),
     deadlineAt: Type.Optional(instant("No attempt ends after this instant.")),
     labels: Type.Optional(
-      Type.Record(Type.String(), Type.String(), { description: "At most 32, to find it by." }),
+      Type.Record(Type.String(), Type.String(), { description: "At most 32, for searching." }),
     ),
     callbackUrl: Type.Optional(Type.String()),
   },
@@ -71,11 +78,11 @@ export const TaskView = Type.Object({
   idempotencyKey: NullableText,
   destination: Type.String(),
   targetUrl: Type.String({
-    description: "Values of its query are masked without the scope payload:read.",
+    description: "Query values are masked without the scope payload:read.",
   }),
   method: Type.String(),
   headers: Type.Record(Type.String(), Type.String(), {
-    description: "Values are masked unless known to be harmless.",
+    description: "Values are masked unless the header is known to be harmless.",
   }),
   policyId: Type.String(),
   policyVersion: Type.Integer(),
@@ -91,7 +98,8 @@ export const TaskView = Type.Object({
   cancelRequestedAt: NullableInteger,
   lastStatus: NullableInteger,
   lastError: Type.Union([Type.String(), Type.Null()], {
-    description: "Of the last attempt; with the reason held, the guard that held the task.",
+    description:
+      "The error of the last attempt or, with the reason held, the guard that held the task.",
   }),
   labels: Texts,
   callbackUrl: NullableText,
@@ -159,7 +167,7 @@ export const Include = Type.Object(
     include: Type.Optional(
       Type.String({
         pattern: "^(body|explain)(,(body|explain))*$",
-        description: "body (needs payload:read), explain, or both with a comma.",
+        description: "body (requires payload:read), explain, or both separated by a comma.",
       }),
     ),
   },
@@ -169,7 +177,9 @@ export type Include = Static<typeof Include>;
 
 const pageFields = {
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 250, default: 50 })),
-  cursor: Type.Optional(Type.String({ maxLength: 200, description: "From the page before." })),
+  cursor: Type.Optional(
+    Type.String({ maxLength: 200, description: "The cursor of the previous page." }),
+  ),
 };
 
 export const PageQuery = Type.Object(
@@ -178,7 +188,7 @@ export const PageQuery = Type.Object(
 );
 export type PageQuery = Static<typeof PageQuery>;
 
-/** What narrows a set of tasks; all that are given must hold. */
+/** The fields that select tasks; a task must match all given fields. */
 export const filterFields = {
   policyId: Type.Optional(Type.String({ maxLength: 64 })),
   destination: Type.Optional(Type.String({ maxLength: 255 })),
@@ -208,7 +218,7 @@ export const BatchResult = Type.Object({
   refused: Type.Integer(),
   results: Type.Array(
     Type.Object({
-      status: Type.Integer({ description: "What the task would have been answered with alone." }),
+      status: Type.Integer({ description: "The status that a single create would have returned." }),
       taskId: Type.Optional(Type.String()),
       replayed: Type.Optional(Type.Boolean()),
       code: Type.Optional(Type.String()),

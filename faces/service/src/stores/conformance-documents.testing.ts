@@ -1,5 +1,6 @@
 /**
- * Conformance of notes, and of tasks that follow on the end of others.
+ * Conformance of stored documents, and of tasks that are created with the end of another task. A
+ * part of `conformance.testing.ts`.
  */
 import { describe, expect, it } from "vitest";
 import type { Note, Store } from "../model/store.ts";
@@ -7,9 +8,9 @@ import { batch, claimFirst, create, newTask, settle, T0, TENANT } from "./store.
 
 const note: Note = { kind: "redrive", tenantId: TENANT, id: "b", version: 1, text: "{}" };
 
-export function noteConformance(open: () => Store): void {
-  describe("notes", () => {
-    it("writes a note only over the version before it", async () => {
+export function documentConformance(open: () => Store): void {
+  describe("documents", () => {
+    it("writes a document only over the previous version", async () => {
       const { notes } = open();
       expect(await notes.put({ ...note, version: 2 })).toBe(false);
       expect(await notes.put(note)).toBe(true);
@@ -22,7 +23,7 @@ export function noteConformance(open: () => Store): void {
       });
     });
 
-    it("writes those of a batch over whatever stands, one version on", async () => {
+    it("overwrites any version with the documents of a batch, and increments it", async () => {
       const store = open();
       const { version, ...bare } = note;
       await store.commit(batch({ notes: [bare] }));
@@ -42,7 +43,7 @@ export function noteConformance(open: () => Store): void {
       expect(await store.notes.put({ ...note, version: 3, text: "put" })).toBe(true);
     });
 
-    it("keeps kinds and tenants apart, and lists a kind by id", async () => {
+    it("separates kinds and tenants, and lists a kind by id", async () => {
       const { notes } = open();
       const others = [
         { ...note, id: "a", tenantId: "zeta" },
@@ -57,7 +58,7 @@ export function noteConformance(open: () => Store): void {
     });
   });
 
-  describe("tasks that follow on an end", () => {
+  describe("tasks that follow an end", () => {
     const following = () => ({
       SUCCEEDED: newTask({ destination: "hooks" }),
       CANCELLED: newTask({ destination: "hooks" }),
@@ -84,7 +85,7 @@ export function noteConformance(open: () => Store): void {
       });
     });
 
-    it("are left out while the task goes on, and follow how it really ends", async () => {
+    it("are not created while the task continues, and depend on how it really ends", async () => {
       const store = open();
       await store.commit(batch({ creates: [create()] }));
       const [claim] = await claimFirst(store);
@@ -96,7 +97,7 @@ export function noteConformance(open: () => Store): void {
       expect(await status(onEnd.CANCELLED.taskId)).toBe("PENDING");
     });
 
-    it("are created by the cancel that ends a waiting task, and by no second one", async () => {
+    it("are created by the cancel that ends a waiting task, and not by a second one", async () => {
       const store = open();
       const { task } = create();
       await store.commit(batch({ creates: [{ task, fingerprint: null, claimVersion: null }] }));

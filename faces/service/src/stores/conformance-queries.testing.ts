@@ -1,5 +1,6 @@
 /**
- * Query conformance: what the looking half of every store must do. A part of `conformance.testing.ts`.
+ * Conformance of queries: how every store must list, count and export. A part of
+ * `conformance.testing.ts`.
  */
 import { describe, expect, it } from "vitest";
 import type { Store } from "../model/store.ts";
@@ -108,7 +109,7 @@ export function queryConformance(store: () => Store): void {
       expect(rest.tasks).toHaveLength(1);
     });
 
-    it("sweeps what is past its time, dead letters later, keys last", async () => {
+    it("removes expired tasks, dead letters later, and keys last", async () => {
       const keyed = (key: string) => create({ idempotencyKey: key }, { fingerprint: "f" });
       await store().commit(batch({ creates: [keyed("a"), keyed("b"), keyed("c")] }));
       const [one, two] = await claimFirst(store(), 2);

@@ -1,11 +1,12 @@
 /**
- * Conformance: what every store must do, as one suite. A store's own test hands it a way to open a
- * store that is empty; a skip must give a reason.
+ * Conformance: what every store must do, as one suite. A store's own test passes a function that
+ * opens an empty store. A skip must give a reason.
  */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { blankDestination, type DestinationRow, type Settle, type Store } from "../model/store.ts";
-import { noteConformance } from "./conformance-documents.testing.ts";
+import { blankDestination, type Settle, type Store } from "../model/store.ts";
+import { documentConformance } from "./conformance-documents.testing.ts";
 import { queryConformance } from "./conformance-queries.testing.ts";
+import { tableConformance } from "./conformance-tables.testing.ts";
 import {
   attemptLog,
   batch,
@@ -56,7 +57,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         expect(found?.body).toEqual(task.body);
       });
 
-      it("keeps an empty body apart from none, and a NUL where it is", async () => {
+      it("distinguishes an empty body from none, and keeps NUL", async () => {
         const bodies = [null, new Uint8Array(), new Uint8Array([65, 0, 66])];
         const creates = bodies.map((body) => create({ body }));
         await store.commit(batch({ creates }));
@@ -65,7 +66,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         }
       });
 
-      it("answers a key it knows with the task it made, in the same batch and later", async () => {
+      it("returns the existing task for a known key, in the same batch and later", async () => {
         const first = create({ idempotencyKey: "k" }, { fingerprint: "f" });
         const again = create({ idempotencyKey: "k" }, { fingerprint: "f" });
         const other = create({ idempotencyKey: "k" }, { fingerprint: "g" });
@@ -80,7 +81,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         expect(await get(again.task.taskId)).toBeNull();
       });
 
-      it("keeps the keys of tenants apart", async () => {
+      it("separates the keys of tenants", async () => {
         const one = create({ idempotencyKey: "k" }, { fingerprint: "f" });
         const two = create({ idempotencyKey: "k", tenantId: "zeta" }, { fingerprint: "g" });
         const { creates } = await store.commit(batch({ creates: [one, two] }));
@@ -112,7 +113,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     });
 
     describe("claims", () => {
-      it("starts what is due, earliest first, and says when the next is due", async () => {
+      it("claims what is due, earliest first, and returns when the next task is due", async () => {
         const creates = [T0 + 2, T0, T0 + 1, T0 + 9].map((scheduledAt) => create({ scheduledAt }));
         await store.commit(batch({ creates }));
         const { claims } = await store.commit(
@@ -130,7 +131,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         expect(rest.claims[0]?.nextDueAt).toBe(T0 + 9);
       });
 
-      it("starts what falls due within the time ahead, and nothing later", async () => {
+      it("claims what becomes due within the time ahead, and nothing later", async () => {
         const creates = [T0 + 4, T0 + 5, T0 + 6].map((scheduledAt) => create({ scheduledAt }));
         await store.commit(batch({ creates }));
         const { claims } = await store.commit(
@@ -141,7 +142,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         expect(claims[0]?.nextDueAt).toBe(T0 + 6);
       });
 
-      it("starts all that is due, and of what is not only up to its own limit", async () => {
+      it("claims everything that is due, and tasks ahead of time only up to their own limit", async () => {
         const dueAt = [T0 - 1, T0, T0 + 1, T0 + 2];
         const creates = dueAt.map((scheduledAt) => create({ scheduledAt }));
         await store.commit(batch({ creates }));
@@ -153,20 +154,20 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         expect(two.claims[0]?.nextDueAt).toBe(T0 + 2);
       });
 
-      it("hands out the whole payload", async () => {
+      it("returns the complete payload", async () => {
         const { task } = create({ body: new Uint8Array([1, 0, 2]), labels: { a: "b" } });
         await store.commit(batch({ creates: [{ task, fingerprint: null, claimVersion: null }] }));
         const [claim] = await claimFirst(store);
         expect(claim).toMatchObject(task);
       });
 
-      it("never takes a task that is in flight, nor one that is not due", async () => {
+      it("never claims a task that is in flight or not due", async () => {
         await store.commit(batch({ creates: [create(), create({ scheduledAt: T0 + 1 })] }));
         expect(await claimFirst(store)).toHaveLength(1);
         expect(await claimFirst(store)).toEqual([]);
       });
 
-      it("keeps lanes, destinations and tenants apart", async () => {
+      it("separates lanes, destinations and tenants", async () => {
         const creates = [create({ destination: "other" }), create({ tenantId: "zeta" })];
         await store.commit(batch({ creates }));
         expect(await claimFirst(store)).toEqual([]);
@@ -180,7 +181,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         });
       });
 
-      it("yields nothing under a version of the destination that has passed", async () => {
+      it("claims nothing under an old version of the destination", async () => {
         const row = { ...blankDestination(TENANT, DESTINATION), version: 1, gateUntil: T0 + 9 };
         const creates = [create({}, { claimVersion: 0 })];
         const claims = [claimOf("first"), claimOf("first", { limit: 10, version: 1 })];
@@ -191,7 +192,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
       });
     });
 
-    it("claims nothing under a row whose write was refused", async () => {
+    it("claims nothing under a row whose write was rejected", async () => {
       const row = { ...blankDestination(TENANT, DESTINATION), version: 1, openUntil: T0 + 9 };
       await store.commit(batch({ destinations: [{ row }], creates: [create()] }));
       const rival = { ...row, openUntil: T0 + 5 };
@@ -215,7 +216,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         return claim;
       }
 
-      it("tell the next claim what the attempt was answered", async () => {
+      it("give the next claim the status of the attempt", async () => {
         const claim = await claimOne();
         expect(claim.lastStatus).toBeNull();
         await store.commit(batch({ settles: [settle(claim)] }));
@@ -245,7 +246,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         ]);
       });
 
-      it("refuses a claim that has been settled, and one that was taken again", async () => {
+      it("rejects a claim that was settled, and one that was claimed again", async () => {
         const claim = await claimOne();
         const twice = await store.commit(batch({ settles: [settle(claim), settle(claim)] }));
         expect(twice.settles).toEqual(["PENDING", "fenced"]);
@@ -255,7 +256,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         expect((await get(claim.taskId))?.status).toBe("IN_FLIGHT");
       });
 
-      it("gives the number back when nothing left", async () => {
+      it("returns the attempt number if nothing was sent", async () => {
         const claim = await claimOne();
         const release = settle(claim, { attempt: null, lane: "first", nextAttemptAt: T0 });
         await store.commit(batch({ settles: [release] }));
@@ -263,7 +264,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         expect(again).toMatchObject({ attemptNumber: 1, claimEpoch: 3 });
       });
 
-      it("keeps the last error of an attempt, unless a settle without one brings another", async () => {
+      it("keeps the last error of an attempt, unless a settle without an attempt has another", async () => {
         const claim = await claimOne();
         await store.commit(batch({ settles: [settle(claim)] }));
         const settleRetry = async (now: number, fields: Partial<Settle>) => {
@@ -283,7 +284,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         expect(await get(claim.taskId)).toMatchObject({ ...ended, lastError });
       });
 
-      it("keeps ended tasks as they ended", async () => {
+      it("does not change ended tasks", async () => {
         const claim = await claimOne();
         const done = settle(claim, { status: "SUCCEEDED", reason: "succeeded" });
         await store.commit(batch({ now: T0 + 3, settles: [done] }));
@@ -294,7 +295,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         expect(cancels).toEqual([{ kind: "ended", status: "SUCCEEDED" }]);
       });
 
-      it("cancels a waiting task at once, twice alike", async () => {
+      it("cancels a waiting task at once; a second cancel returns the same", async () => {
         const { task } = create();
         await store.commit(batch({ creates: [{ task, fingerprint: null, claimVersion: null }] }));
         const { cancels } = await store.commit(batch({ cancels: [task, task] }));
@@ -303,7 +304,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         expect(await get(task.taskId)).toMatchObject({ status: "CANCELLED", reason: "aborted" });
       });
 
-      it("lets the success of a running attempt win over a cancel, and nothing else", async () => {
+      it("lets only the success of a running attempt win over a cancel", async () => {
         const claim = await claimOne();
         const { cancels } = await store.commit(batch({ now: T0 + 1, cancels: [claim] }));
         expect(cancels).toEqual([{ kind: "requested", cancelRequestedAt: T0 + 1 }]);
@@ -313,7 +314,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         expect(await get(claim.taskId)).toMatchObject({ status: "CANCELLED", reason: "aborted" });
       });
 
-      it("does not know what belongs to another tenant", async () => {
+      it("does not find tasks of another tenant", async () => {
         const claim = await claimOne();
         const foreign = { tenantId: "zeta", taskId: claim.taskId };
         const { cancels, wakes } = await store.commit(
@@ -325,7 +326,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         expect(page.attempts).toEqual([]);
       });
 
-      it("wakes a waiting task", async () => {
+      it("makes a waiting task due now (retryNow)", async () => {
         const { task } = create({ scheduledAt: T0 + 1000 });
         await store.commit(batch({ creates: [{ task, fingerprint: null, claimVersion: null }] }));
         const { wakes } = await store.commit(batch({ wakes: [task] }));
@@ -334,83 +335,8 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
       });
     });
 
-    describe("nodes", () => {
-      it("tells the claims of nodes whose lease has lapsed, and one's own", async () => {
-        await store.renew({ nodeId: "node-1", now: T0, leaseUntil: T0 + 10 });
-        await store.renew({ nodeId: "node-2", now: T0, leaseUntil: T0 + 20 });
-        await store.commit(batch({ creates: [create()] }));
-        const [claim] = await claimFirst(store);
-        const lapsed = await store.lapsed({ now: T0 + 10, nodeId: "node-2", limit: 5 });
-        expect(lapsed).toEqual([claim]);
-        expect(await store.lapsed({ now: T0 + 10, nodeId: "node-1", limit: 5 })).toEqual([]);
-        expect(await store.claimsOf("node-1", 5)).toEqual([claim]);
-        expect(await store.claimsOf("node-2", 5)).toEqual([]);
-        if (store.exclusive) return;
-        expect(await store.lapsed({ now: T0 + 9, nodeId: "node-2", limit: 5 })).toEqual([]);
-      });
-
-      it("remembers the highest instant it has seen", async () => {
-        await store.renew({ nodeId: "node-1", now: T0 + 7, leaseUntil: T0 + 10 });
-        expect(await store.latestAt()).toBe(T0 + 7);
-      });
-    });
-
-    describe("destinations and policies", () => {
-      it("writes a row only over the version before it", async () => {
-        const row: DestinationRow = {
-          ...blankDestination(TENANT, "x"),
-          version: 1,
-          document: "{}",
-          pausedAt: T0,
-          breakerState: "OPEN",
-          openUntil: T0 + 5,
-          openCount: 2,
-        };
-        const rival = { ...row, gateUntil: T0 + 1 };
-        const writes = [{ row }, { row: rival }, { row: { ...rival, version: 2 } }];
-        const { destinations } = await store.commit(batch({ destinations: writes }));
-        expect(destinations).toEqual([null, row, null]);
-        expect(await store.getDestination(TENANT, "x")).toEqual({ ...rival, version: 2 });
-        expect(await store.getDestination("zeta", "x")).toBeNull();
-        expect(await store.listDestinations(TENANT)).toHaveLength(1);
-      });
-
-      it("keeps versions of policies, and refuses one that exists", async () => {
-        const policy = {
-          tenantId: TENANT,
-          policyId: "p",
-          version: 1,
-          document: "{}",
-          createdAt: T0,
-        };
-        expect(await store.addPolicy(policy)).toBe(true);
-        expect(await store.addPolicy({ ...policy, document: "other" })).toBe(false);
-        expect(await store.addPolicy({ ...policy, version: 2 })).toBe(true);
-        expect(await store.getPolicy(TENANT, "p", 1)).toEqual(policy);
-        expect((await store.getPolicy(TENANT, "p"))?.version).toBe(2);
-        expect(await store.getPolicy("zeta", "p")).toBeNull();
-        expect(await store.listPolicies(TENANT)).toEqual([{ ...policy, version: 2 }]);
-      });
-
-      it("keeps a policy that a living task uses", async () => {
-        const policy = {
-          tenantId: TENANT,
-          policyId: "p",
-          version: 1,
-          document: "{}",
-          createdAt: T0,
-        };
-        await store.addPolicy(policy);
-        const { task } = create({ policyId: "p" });
-        await store.commit(batch({ creates: [{ task, fingerprint: null, claimVersion: null }] }));
-        expect(await store.removePolicy(TENANT, "p")).toBe(false);
-        await store.commit(batch({ cancels: [task] }));
-        expect(await store.removePolicy(TENANT, "p")).toBe(true);
-        expect(await store.getPolicy(TENANT, "p")).toBeNull();
-      });
-    });
-
     queryConformance(() => store);
-    noteConformance(() => store);
+    documentConformance(() => store);
+    tableConformance(() => store);
   });
 }

@@ -1,5 +1,5 @@
 /**
- * What tests of stores share: tasks with every field filled, and batches with most of it empty.
+ * Shared by the tests of stores: tasks with every field filled, and batches that are mostly empty.
  */
 import {
   type Batch,
@@ -18,7 +18,7 @@ export const DESTINATION = "https://example.com";
 
 let lastId = 0;
 
-/** Ids that sort by age, as UUIDv7 do. */
+/** Ids that sort by age, like UUIDv7. */
 export function nextTaskId(): string {
   return `0190-${String(++lastId).padStart(12, "0")}`;
 }
@@ -96,7 +96,7 @@ export function settle(claim: StartedTask, fields: Partial<Settle> = {}): Settle
   };
 }
 
-/** Asks for what is due in a lane of the usual destination, ten at most. */
+/** Requests at most ten due tasks of a lane of the usual destination. */
 export function claimOf(lane: Lane, fields: Partial<ClaimRequest> = {}): ClaimRequest {
   const place = { tenantId: TENANT, destination: DESTINATION, lane };
   return { ...place, limit: 10, aheadMs: 0, aheadLimit: 0, version: 0, ...fields };

@@ -1,4 +1,4 @@
-/** Tests of the total deadline of an attempt, on virtual time. */
+/** Tests of the deadline timer, on virtual time. */
 import { virtualClock } from "@redrive/core";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -16,8 +16,8 @@ function bench() {
   return { clock, deadlines, expired, member };
 }
 
-describe("deadlines", () => {
-  it("expire in time, whatever the order they were set in", async () => {
+describe("a deadline timer", () => {
+  it("expires entries in time, whatever the order in which they were added", async () => {
     const { clock, deadlines, expired, member } = bench();
     for (const [name, ms] of [
       ["c", 300],
@@ -35,7 +35,7 @@ describe("deadlines", () => {
     expect(deadlines.size).toBe(0);
   });
 
-  it("spare those who left", async () => {
+  it("does not expire removed entries", async () => {
     const { clock, deadlines, expired, member } = bench();
     const early = member("early", 100);
     deadlines.add(early);
@@ -46,7 +46,7 @@ describe("deadlines", () => {
     expect(expired).toEqual([["late", 200]]);
   });
 
-  it("need one alarm for any number, and none for nobody", async () => {
+  it("needs one alarm for any number of entries, and none without entries", async () => {
     const { clock, deadlines, member } = bench();
     const members = Array.from({ length: 100 }, (_, n) => member(String(n), 1000 + n));
     for (const one of members) deadlines.add(one);
@@ -56,7 +56,7 @@ describe("deadlines", () => {
     expect(clock.pending()).toBe(0);
   });
 
-  it("bear members who join and leave while others expire", async () => {
+  it("allows entries to be added and removed while others expire", async () => {
     const { clock, deadlines, expired, member } = bench();
     const spared = member("spared", 100);
     deadlines.add({
@@ -72,7 +72,7 @@ describe("deadlines", () => {
     expect(expired).toEqual([["joined", 150]]);
   });
 
-  it("expire exactly those who stayed, each once and at its time", async () => {
+  it("expires exactly the remaining entries, each once and at its time", async () => {
     const plan = fc.array(fc.record({ ms: fc.integer({ min: 1, max: 50 }), leaves: fc.boolean() }));
     await fc.assert(
       fc.asyncProperty(plan, async (entries) => {

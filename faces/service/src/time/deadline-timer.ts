@@ -1,8 +1,7 @@
 /**
- * Deadlines: one alarm for all attempts under way. Nearly every attempt ends long before its
- * deadline, so setting and clearing a timer for each would be work for nothing: here joining and
- * leaving moves one entry of a list, and the one alarm looks through those still there when the
- * earliest is due.
+ * Deadline timer: one alarm for many deadlines. Nearly every entry is removed long before its
+ * deadline, so one timer per entry would be wasted work. Adding and removing an entry moves one
+ * element of a list; the alarm checks the remaining entries when the earliest deadline is due.
  */
 import type { Cancel, Clock } from "@redrive/core";
 
@@ -10,18 +9,19 @@ import type { Cancel, Clock } from "@redrive/core";
 export interface TimerEntry {
   /** On the clock's monotonic scale. */
   readonly deadlineMs: number;
-  /** Its place in the list, kept by `Deadlines`; -1 outside. */
+  /** Its index in the list, maintained by `DeadlineTimer`; -1 when it is not in the list. */
   slot: number;
-  /** Called once, at or after the deadline, unless it has left. */
+  /** Called once, at or after the deadline, unless the entry was removed. */
   expire(): void;
 }
 
 export class DeadlineTimer {
   readonly #clock: Clock;
 
-  // Mutable state. While anyone is in, the alarm rings no later than the earliest deadline. A list
-  // and not a set: a set that is filled and emptied all the time is copied again and again, and its
-  // old copies keep every attempt of the last second from being collected young.
+  // Mutable state. While the list is not empty, the alarm rings no later than the earliest
+  // deadline. A list and not a set: a set that is filled and emptied all the time is copied
+  // repeatedly, and its old copies keep every entry of the last second alive past the young
+  // generation.
   readonly #members: TimerEntry[] = [];
   #ringsAtMs = Number.POSITIVE_INFINITY;
   #cancel: Cancel | undefined;
@@ -35,7 +35,9 @@ export class DeadlineTimer {
     if (member.deadlineMs < this.#ringsAtMs) this.#arm(member.deadlineMs);
   }
 
-  /** Leaving does not move the alarm: it will ring, find nobody late and be set for the next. */
+  /**
+   * Removing does not move the alarm. It rings, finds nothing due and is set for the next deadline.
+   */
   remove(member: TimerEntry): void {
     if (member.slot < 0) return;
     const last = this.#members.pop();
@@ -46,7 +48,7 @@ export class DeadlineTimer {
     member.slot = -1;
   }
 
-  /** How many are in. */
+  /** Number of entries. */
   get size(): number {
     return this.#members.length;
   }
@@ -54,7 +56,7 @@ export class DeadlineTimer {
   #arm(atMs: number): void {
     this.#cancel?.();
     this.#ringsAtMs = atMs;
-    // In the background: what keeps the process alive is the socket of an attempt.
+    // In the background: the socket of the attempt or request keeps the process alive.
     this.#cancel = this.#clock.alarm(atMs - this.#clock.monotonicMs(), () => this.#ring(), true);
   }
 
@@ -63,7 +65,7 @@ export class DeadlineTimer {
     this.#ringsAtMs = Number.POSITIVE_INFINITY;
     const nowMs = this.#clock.monotonicMs();
     let earliestMs = Number.POSITIVE_INFINITY;
-    // A copy: those who expire leave, and may let others join or leave.
+    // A copy: an expiring entry is removed and may add or remove others.
     for (const member of [...this.#members]) {
       if (member.slot >= 0 && member.deadlineMs <= nowMs) this.#expire(member);
       else if (member.slot >= 0) earliestMs = Math.min(earliestMs, member.deadlineMs);

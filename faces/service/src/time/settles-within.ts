@@ -1,7 +1,7 @@
-/** Within: waits for what may never end, for so long and no longer. */
+/** Settles within: waits for a promise for at most `ms`. */
 import type { Clock } from "@redrive/core";
 
-/** True once `work` has ended, well or not; false if it has not after `ms`. It goes on by itself. */
+/** True once `work` has settled, false if it has not after `ms`. The work continues either way. */
 export function settlesWithin(clock: Clock, ms: number, work: Promise<unknown>): Promise<boolean> {
   return new Promise((resolve) => {
     const cancel = clock.alarm(ms, () => resolve(false));

@@ -1,4 +1,4 @@
-/** Tests of which addresses may be called, against the special ranges and a naive model. */
+/** Tests of address classification, against the special ranges and a naive model. */
 import { isIPv6 } from "node:net";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -38,11 +38,11 @@ describe("parsing", () => {
     "::g",
     "[::1",
     "example.com",
-  ])("finds no address in %j", (text) => {
+  ])("rejects %j as an address", (text) => {
     expect(parseAddress(text)).toBeUndefined();
   });
 
-  it("reads every IPv6 that Node takes for one, and no other", () => {
+  it("accepts exactly the IPv6 addresses that Node accepts", () => {
     const group = fc.stringMatching(/^[0-9a-f]{0,5}$/);
     const text = fc.array(group, { minLength: 1, maxLength: 9 }).map((groups) => groups.join(":"));
     fc.assert(
@@ -61,12 +61,12 @@ describe("parsing", () => {
     "10.0.0.0/08",
     "10.0.0.0/8/8",
     "::ffff:0:0/96",
-  ])("finds no block in %j", (text) => {
+  ])("rejects %j as a block", (text) => {
     expect(parseBlock(text)).toBeUndefined();
   });
 });
 
-/** The naive model: an address is a number, a block a range of numbers. */
+/** The naive model: an address is a number, a block is a range of numbers. */
 const bits = (bytes: readonly number[]) =>
   bytes.reduce((sum, byte) => sum * 256n + BigInt(byte), 0n);
 
@@ -113,7 +113,7 @@ function modelKind(bytes: readonly number[]): AddressKind {
   return found?.[0] ?? "public";
 }
 
-/** Addresses anywhere, and those at the edges of every block, where mistakes live. */
+/** Random addresses, and those at the edges of every block, where mistakes are likely. */
 const edges = RANGES.flatMap(([, ranges]) => ranges).flatMap(([size, low, high]) =>
   [low - 1n, low, high, high + 1n].map((value) => [size, value] as const),
 );
@@ -133,7 +133,7 @@ describe("classification", () => {
     }
   });
 
-  it("agrees with the naive model anywhere", () => {
+  it("agrees with the naive model on random addresses", () => {
     const byte = fc.nat(255);
     const address = fc.oneof(
       fc.array(byte, { minLength: 4, maxLength: 4 }),
@@ -153,7 +153,7 @@ describe("classification", () => {
     );
   });
 
-  it("sees through the IPv4-mapped form of every address", () => {
+  it("converts the IPv4-mapped form of every address", () => {
     fc.assert(
       fc.property(fc.array(fc.nat(255), { minLength: 4, maxLength: 4 }), (bytes) => {
         const dotted = bytes.join(".");

@@ -1,15 +1,15 @@
 /**
- * Address: what kind of place an IP address is, decided on its bytes. A URL can spell one address
- * in a dozen ways, bytes can in one; so only the parser here looks at text. What does not parse
- * has no bytes, and its callers deny it.
+ * Address: classifies an IP address by its bytes. A URL can write one address in a dozen ways, but
+ * its bytes are unique, so only the parser here looks at text. Callers deny text that does not
+ * parse.
  */
 
-/** 4 bytes of IPv4 or 16 of IPv6. An IPv4-mapped IPv6 address is the IPv4 it stands for. */
+/** 4 bytes of IPv4 or 16 of IPv6. An IPv4-mapped IPv6 address is converted to its IPv4 address. */
 export type AddressBytes = readonly number[];
 
 /**
- * `public` may be reached by anyone; `loopback` is this machine; `metadata` hands out a cloud's
- * credentials or is link-local; `special` is everything else that is not the open internet.
+ * `public` is the open internet; `loopback` is this machine; `metadata` is link-local or hands out
+ * a cloud's credentials; `special` is every other range.
  */
 export type AddressKind = "public" | "loopback" | "metadata" | "special";
 
@@ -19,13 +19,19 @@ export interface AddressBlock {
   readonly prefix: number;
 }
 
-/** Bytes of an address as sockets and the URL parser write it, brackets or not; else undefined. */
+/**
+ * The bytes of an address as sockets and the URL parser write it, with or without brackets;
+ * undefined if it does not parse.
+ */
 export function parseAddress(text: string): AddressBytes | undefined {
   const bare = text.startsWith("[") && text.endsWith("]") ? text.slice(1, -1) : text;
   return bare.includes(":") ? unwrapMapped(parseIpv6(bare)) : parseIpv4(bare);
 }
 
-/** A block such as `10.0.0.0/8`, or one address; undefined if illegal or not at its beginning. */
+/**
+ * A block such as `10.0.0.0/8`, or one address; undefined if it is malformed or has bits after the
+ * prefix.
+ */
 export function parseBlock(text: string): AddressBlock | undefined {
   const [address = "", length, ...rest] = text.split("/");
   const bytes = parseAddress(address);
@@ -60,7 +66,7 @@ function maskOf(prefix: number, index: number): number {
   return (0xff << (8 - bits)) & 0xff;
 }
 
-/** Infinity for what is no prefix, which is longer than any address. */
+/** Infinity for a malformed prefix: it is longer than any address. */
 function parsePrefix(text: string): number {
   return /^(0|[1-9]\d{0,2})$/.test(text) ? Number(text) : Number.POSITIVE_INFINITY;
 }
@@ -71,7 +77,7 @@ function parseIpv4(text: string): AddressBytes | undefined {
   return parts.map(Number);
 }
 
-/** No leading zeros: half of the world reads `010` as eight. */
+/** No leading zeros: many parsers read `010` as eight. */
 function isDecimalByte(text: string): boolean {
   return /^(0|[1-9]\d{0,2})$/.test(text) && Number(text) <= 255;
 }
@@ -88,7 +94,7 @@ function parseIpv6(text: string): AddressBytes | undefined {
   return [...head, ...zeros, ...tail];
 }
 
-/** Bytes of groups between colons; the last group of an address may be a dotted IPv4. */
+/** The bytes of groups between colons. The last group of an address may be a dotted IPv4. */
 function parseGroups(text: string, isLast: boolean): AddressBytes | undefined {
   if (text === "") return [];
   const groups = text.split(":");
@@ -110,14 +116,14 @@ function unwrapMapped(bytes: AddressBytes | undefined): AddressBytes | undefined
 function blocks(...texts: readonly string[]): readonly AddressBlock[] {
   return texts.map((text) => {
     const block = parseBlock(text);
-    if (block === undefined) throw new Error(`no block of addresses: ${text}`);
+    if (block === undefined) throw new Error(`not a block of addresses: ${text}`);
     return block;
   });
 }
 
 const LOOPBACK = blocks("127.0.0.0/8", "::1/128");
 
-/** Link-local, where AWS, GCP and Azure answer, and the clouds that answer elsewhere. */
+/** Link-local, where AWS, GCP and Azure serve metadata, and the addresses of other clouds. */
 const METADATA = blocks(
   "169.254.0.0/16",
   "fe80::/10",
@@ -148,7 +154,7 @@ const SPECIAL_IPV4 = blocks(
   "240.0.0.0/4",
 );
 
-/** The only IPv6 unicast that IANA has handed out: what lies outside is denied unread. */
+/** The only IPv6 unicast range that IANA has allocated. Everything outside is denied. */
 const GLOBAL_IPV6 = blocks("2000::/3");
 
 /** Protocol assignments with Teredo, documentation, 6to4, AS112 and the old 6bone. */

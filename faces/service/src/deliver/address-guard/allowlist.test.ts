@@ -1,4 +1,4 @@
-/** Tests of the exceptions an operator may write, and of the messages for those it may not. */
+/** Tests of the operator's allowlist, and of the messages for malformed entries. */
 import { describe, expect, it } from "vitest";
 import { parseAllowlist } from "./allowlist.ts";
 
@@ -19,7 +19,7 @@ describe("the allowlist", () => {
     ]);
   });
 
-  it.each(["", "  "])("takes %j for no entry", (text) => {
+  it.each(["", "  "])("reads %j as an empty list", (text) => {
     expect(parseAllowlist(text)).toEqual([]);
   });
 

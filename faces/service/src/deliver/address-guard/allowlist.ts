@@ -1,20 +1,23 @@
 /**
- * Allowlist: exceptions to the address guard, as the operator writes them in
- * `REDRIVE_ALLOW_TARGETS`: `cidr[:port]` or `name[:port]`, separated by commas. A wrong entry stops
- * the start, since a rule that silently means nothing is found out by an outage.
+ * Allowlist: the operator's exceptions to the address guard, from `REDRIVE_ALLOW_TARGETS`:
+ * `cidr[:port]` or `name[:port]`, separated by commas. A malformed entry prevents the start,
+ * because a rule that is silently ignored would cause an outage.
  */
 import { quote, RedriveError } from "@redrive/core";
 import { type AddressBlock, parseBlock } from "./address.ts";
 
-/** Either a block of addresses or one name, on one port or on all but the blocked ones. */
+/** A block of addresses or one name, on one port or on all ports except the blocked ones. */
 export interface AllowRule {
   readonly block?: AddressBlock;
-  /** Lower case, without a dot at its end. Stands for whatever addresses it resolves to. */
+  /** Lower case, without a trailing dot. Covers every address that it resolves to. */
   readonly name?: string;
   readonly port?: number;
 }
 
-/** Reads the list; throws `INVALID_ARGUMENT` that quotes the first wrong entry. "" is no entry. */
+/**
+ * Parses the list; throws `INVALID_ARGUMENT` that quotes the first malformed entry. "" has no
+ * entries.
+ */
 export function parseAllowlist(text: string): readonly AllowRule[] {
   if (text.trim() === "") return [];
   return text.split(",").map((entry) => parseEntry(entry.trim()));
@@ -29,7 +32,7 @@ function parseEntry(entry: string): AllowRule {
   return port === undefined ? rule : { ...rule, port: portOf(entry, port) };
 }
 
-/** `[v6]:port`, `v4:port` or `name:port`; an IPv6 without brackets has no port. */
+/** `[v6]:port`, `v4:port` or `name:port`; an IPv6 address without brackets has no port. */
 function splitPort(entry: string): { readonly host: string; readonly port?: string | undefined } {
   const bracketed = /^\[([^\]]*)\](?::(.*))?$/.exec(entry);
   if (bracketed) return { host: bracketed[1] ?? "", port: bracketed[2] };
@@ -38,7 +41,7 @@ function splitPort(entry: string): { readonly host: string; readonly port?: stri
   return { host: entry.slice(0, colon), port: entry.slice(colon + 1) };
 }
 
-/** As the URL standard has it: a host whose last part is a number is an address or nothing. */
+/** As in the URL standard: a host whose last part is a number must be an address. */
 function looksLikeAddress(host: string): boolean {
   return /[:/]|(^|\.)(\d+|0x[\da-f]*)\.?$/i.test(host);
 }

@@ -1,7 +1,7 @@
 /**
- * Blocked ports: services that a forged HTTP request could talk to. The list of the Fetch standard
- * (https://fetch.spec.whatwg.org/#bad-port), which undici enforces in `fetch` only, and the
- * databases, caches and daemons that listen without a password more often than they should.
+ * Blocked ports: services that a forged HTTP request could talk to: the list of the Fetch standard
+ * (https://fetch.spec.whatwg.org/#bad-port), which undici enforces in `fetch` only, and databases,
+ * caches and daemons that often run without a password.
  */
 
 const FETCH_BAD_PORTS = [
@@ -15,7 +15,7 @@ const FETCH_BAD_PORTS = [
 /** Docker, MySQL, PostgreSQL, Redis, Elasticsearch, memcached, MongoDB. */
 const UNGUARDED_SERVICES = [2375, 3306, 5432, 6379, 9200, 11_211, 27_017];
 
-/** Ports that need an entry of the allowlist which names them. */
+/** Ports that are reachable only if an allowlist entry names them. */
 export const BLOCKED_PORTS: ReadonlySet<number> = new Set([
   ...FETCH_BAD_PORTS,
   ...UNGUARDED_SERVICES,

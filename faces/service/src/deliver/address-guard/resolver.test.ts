@@ -1,14 +1,14 @@
-/** Tests of name resolution: one answer, checked and used, within its deadline. */
+/** Tests of name resolution: one lookup, checked and used, within its deadline. */
 import { describe, expect, it } from "vitest";
 import { systemResolver } from "./resolver.ts";
 
 describe("the system's resolver", () => {
-  it("knows this machine", async () => {
+  it("resolves localhost", async () => {
     const addresses = await systemResolver()("localhost");
     expect(addresses.map(({ address }) => address)).toContain("127.0.0.1");
   });
 
-  it("looks a name up once for all who ask meanwhile, and again later", async () => {
+  it("shares one lookup between concurrent callers, and looks up again later", async () => {
     const resolve = systemResolver();
     const first = resolve("localhost");
     expect(resolve("localhost")).toBe(first);

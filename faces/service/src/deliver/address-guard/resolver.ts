@@ -1,6 +1,6 @@
 /**
- * Resolver: from a name to addresses, as a capability, so that tests can play a hostile DNS. The
- * system's own lookup serves in production, as it knows the hosts file and the search list.
+ * Resolver: looks up the addresses of a name. It is injected, so that tests can simulate a hostile
+ * DNS. Production uses the system's lookup, which knows the hosts file and the search list.
  */
 import { lookup } from "node:dns/promises";
 
@@ -13,8 +13,8 @@ export interface ResolvedAddress {
 export type Resolver = (name: string) => Promise<readonly ResolvedAddress[]>;
 
 /**
- * The system's resolver. Connections opened at once to one name share one lookup: lookups run on
- * four threads that the whole process shares, and a slow name must not take them all.
+ * The system's resolver. Concurrent connections to one name share one lookup: lookups run on four
+ * threads of the process, and one slow name must not occupy them all.
  */
 export function systemResolver(): Resolver {
   const underWay = new Map<string, Promise<readonly ResolvedAddress[]>>();

@@ -1,4 +1,4 @@
-/** Tests of who may be called in which mode. */
+/** Tests of the target policy: what each mode allows. */
 import { describe, expect, it } from "vitest";
 import { parseAllowlist } from "./allowlist.ts";
 import { checkTarget } from "./target.ts";
@@ -31,7 +31,7 @@ describe("this service's own address", () => {
     expect(mayReach(policy, { address: "10.0.0.9", name: "self.example", port: 7338 })).toBe(true);
   });
 
-  it("is denied only where it listens", () => {
+  it("is denied only on the addresses where it listens", () => {
     const own = [{ address: "10.0.0.9", port: 7337 }];
     const policy = allowing("10.0.0.0/8", { own });
     expect(mayReach(policy, { address: "10.0.0.9", name: "a.example", port: 7337 })).toBe(false);
@@ -47,7 +47,7 @@ describe("this service's own address", () => {
 });
 
 describe("the allowlist in force", () => {
-  it("opens addresses, on the port it names or on all but the blocked ones", () => {
+  it("allows addresses, on the named port or on all but the blocked ones", () => {
     const policy = allowing("10.0.0.0/8, 192.168.1.5:8080");
     expect(verdict("http://10.9.9.9:3000/", policy)).toBe("allowed");
     expect(verdict("http://10.9.9.9:6379/", policy)).toBe("denied");
@@ -56,18 +56,18 @@ describe("the allowlist in force", () => {
     expect(verdict("http://192.168.1.6:8080/", policy)).toBe("denied");
   });
 
-  it("opens a blocked port only by naming it", () => {
+  it("allows a blocked port only if an entry names it", () => {
     const policy = allowing("10.0.0.0/8:6379, search.example:9200");
     expect(verdict("http://10.0.0.1:6379/", policy)).toBe("allowed");
     expect(verdict("http://search.example:9200/", policy)).toBe("allowed");
     expect(verdict("http://other.example:9200/", policy)).toBe("denied");
-    // Which address a name has is known at connect, where the rule for the block decides.
+    // The address of a name is known at connect time; the rule for its block decides then.
     expect(verdict("http://cache.example:6379/", policy)).toBe("allowed");
     expect(mayReach(policy, { address: "10.0.0.1", name: "cache.example", port: 6379 })).toBe(true);
     expect(mayReach(policy, { address: "8.8.8.8", name: "cache.example", port: 6379 })).toBe(false);
   });
 
-  it("opens a name, wherever it points but to metadata", () => {
+  it("allows a name at any address except metadata", () => {
     const policy = allowing("redis, db.internal:8080");
     expect(verdict("http://redis/", policy)).toBe("allowed");
     expect(verdict("http://REDIS./", policy)).toBe("allowed");
@@ -78,7 +78,7 @@ describe("the allowlist in force", () => {
     expect(mayReach(policy, { address: "169.254.169.254", name: "redis", port: 80 })).toBe(false);
   });
 
-  it("opens metadata only address by address", () => {
+  it("allows metadata only by exact address", () => {
     const wide = allowing("169.254.0.0/16, 0.0.0.0/0, fd00::/8, metadata.google.internal");
     const exact = allowing("169.254.169.254, [fd00:ec2::254]:80");
     for (const host of ["169.254.169.254", "168.63.129.16", "[fd00:ec2::254]"]) {

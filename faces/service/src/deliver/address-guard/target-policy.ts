@@ -1,7 +1,8 @@
 /**
- * Target policy: where attempts may go. Names and ports are judged before a lookup, addresses after
- * it, and both by the same rules; whatever no rule opens is shut. This service's own port and the
- * metadata services of clouds stay shut whatever range an operator opens.
+ * Target policy: decides where attempts may go. It checks names and ports before a lookup and
+ * addresses after it, with the same rules. Everything that no rule allows is denied. This service's
+ * own port is always denied, and the metadata services of clouds need an entry for the exact
+ * address.
  */
 import { networkInterfaces } from "node:os";
 import { assertRange, quote, RedriveError } from "@redrive/core";
@@ -9,23 +10,25 @@ import { type AddressBytes, isInBlock, kindOf, parseAddress } from "./address.ts
 import type { AllowRule } from "./allowlist.ts";
 import { BLOCKED_PORTS } from "./blocked-ports.ts";
 
-/** `public`: the open internet. `loopback`: that and this machine, for development. */
+/** `public`: the open internet. `loopback`: also this machine, for development. */
 export type TargetMode = "public" | "loopback";
 
-/** Where this process listens. Without an address, or with 0.0.0.0 or ::, on all it has. */
+/** Where this process listens. Without an address, or with 0.0.0.0 or ::, on every address. */
 export interface ListenAddress {
   readonly address?: string;
   readonly port: number;
 }
 
 export interface TargetPolicyOptions {
-  /** What is open without an entry of the allowlist. Default: `public`. */
+  /** What is allowed without an allowlist entry. Default: `public`. */
   readonly mode?: TargetMode;
   /** Exceptions, from `parseAllowlist`. Default: none. */
   readonly allow?: readonly AllowRule[];
-  /** Denied always: a task that calls its own service multiplies. Default: none. */
+  /** Always denied, because a task that calls its own service multiplies. Default: none. */
   readonly own?: readonly ListenAddress[];
-  /** Addresses of this machine, for an `own` without address. Default: those of its interfaces. */
+  /**
+   * Addresses of this machine, for an `own` without an address. Default: those of its interfaces.
+   */
   readonly machine?: readonly string[];
 }
 
@@ -42,13 +45,13 @@ interface OwnListener {
   readonly port: number;
 }
 
-/** Checks the options; throws `INVALID_ARGUMENT` for an address or a port that is none. */
+/** Validates the options; throws `INVALID_ARGUMENT` for a malformed address or port. */
 export function createTargetPolicy(options: TargetPolicyOptions = {}): TargetPolicy {
   const { mode = "public", allow = [], own = [], machine = interfaceAddresses() } = options;
   return { mode, allow, own: own.map(listenerOf), machine: machine.map(bytesOf) };
 }
 
-/** Whether a name may be looked up for a port. Its addresses are judged after the lookup. */
+/** Whether a name may be looked up for a port. Its addresses are checked after the lookup. */
 export function mayLookUp(policy: TargetPolicy, name: string, port: number): boolean {
   const bare = bareName(name);
   const rules = policy.allow.filter((rule) => rule.name === undefined || rule.name === bare);
@@ -58,16 +61,16 @@ export function mayLookUp(policy: TargetPolicy, name: string, port: number): boo
   return rules.some((rule) => rule.name === bare && opensPort(rule, port));
 }
 
-/** A place that an attempt is about to reach, or has reached. */
+/** An endpoint that an attempt is about to reach, or has reached. */
 export interface Endpoint {
-  /** As sockets and lookups report it; undefined, as a dead socket does, is denied. */
+  /** As sockets and lookups report it. Undefined, as a dead socket reports, is denied. */
   readonly address: string | undefined;
   /** The host of the URL: a name, or the address itself. */
   readonly name: string;
   readonly port: number;
 }
 
-/** Whether a connection to this address may be used. Fails closed on what does not parse. */
+/** Whether a connection to this address may be used. Denies addresses that do not parse. */
 export function mayReach(policy: TargetPolicy, { address, name, port }: Endpoint): boolean {
   const bytes = address === undefined ? undefined : parseAddress(address);
   if (bytes === undefined || isOwn(policy, bytes, port)) return false;
@@ -97,7 +100,7 @@ function isOwn(policy: TargetPolicy, bytes: AddressBytes, port: number): boolean
   return policy.own.some((own) => own.port === port && isServedBy(policy, own.bytes, bytes));
 }
 
-/** All loopback addresses count as one: which of them a listener hears differs by system. */
+/** All loopback addresses count as one: systems differ in which of them a listener accepts. */
 function isServedBy(
   policy: TargetPolicy,
   listener: AddressBytes | undefined,
@@ -117,7 +120,7 @@ function isUnspecified(bytes: AddressBytes): boolean {
   return bytes.every((byte) => byte === 0);
 }
 
-/** Names that by custom or by RFC 6761, 6762 and 8375 never leave a network, and single labels. */
+/** Single labels, and names that by convention or RFC 6761, 6762 and 8375 stay inside a network. */
 function isInternalName(bare: string): boolean {
   return !bare.includes(".") || /\.(internal|local|localhost|home\.arpa)$/.test(bare);
 }

@@ -1,15 +1,15 @@
 /**
- * Target: the checks of a target URL that need no network, made when a task is created and again
- * at every attempt. The text is judged before it is parsed, since the URL parser silently repairs
- * what an attacker wrote; after it, only what the parser made of it counts.
+ * Target: checks a target URL without the network, when a task is created and again at every
+ * attempt. It checks the text before parsing, because the URL parser silently repairs malicious
+ * input. After parsing, only the parsed URL counts.
  */
 import { parseAddress } from "./address.ts";
 import { mayLookUp, mayReach, type TargetPolicy } from "./target-policy.ts";
 
-/** A target that may be attempted, taken apart as an attempt needs it. */
+/** An allowed target, split into the parts that an attempt needs. */
 export interface Target {
   readonly ok: true;
-  /** As the parser spells it, without its fragment. */
+  /** As the parser writes it, without the fragment. */
   readonly url: string;
   /** Scheme, host and port: the default destination of a task. */
   readonly origin: string;
@@ -19,7 +19,7 @@ export interface Target {
 
 export interface RefusedTarget {
   readonly ok: false;
-  /** `malformed` is a caller's mistake (400), `denied` the operator's will (422). */
+  /** `malformed` is the caller's mistake (400); `denied` is the operator's policy (422). */
   readonly kind: "malformed" | "denied";
   readonly message: string;
 }
@@ -30,18 +30,18 @@ const MAX_URL = 2048;
 const MAX_NAME = 253;
 const LABEL = /^[a-z\d_-]{1,63}$/;
 
-/** The verdict on a target URL. Never throws, whatever the text. */
+/** Checks a target URL. Never throws. */
 export function checkTarget(text: string, policy: TargetPolicy): Target | RefusedTarget {
   const wrong = wrongText(text);
   if (wrong !== undefined) return { ok: false, kind: "malformed", message: wrong };
   const url = parseUrl(text);
   if (url === undefined)
-    return { ok: false, kind: "malformed", message: "targetUrl is no legal URL" };
+    return { ok: false, kind: "malformed", message: "targetUrl is not a valid URL" };
   return checkUrl(url, policy);
 }
 
 function wrongText(text: string): string | undefined {
-  if (typeof text !== "string") return "targetUrl must be a text";
+  if (typeof text !== "string") return "targetUrl must be a string";
   if (Buffer.byteLength(text) > MAX_URL) {
     return `targetUrl must be at most ${MAX_URL} bytes, got ${Buffer.byteLength(text)}`;
   }
@@ -54,7 +54,9 @@ function wrongText(text: string): string | undefined {
     : undefined;
 }
 
-/** Space, C0, DEL and C1: the parser drops some of them, so that `loc\tal\nhost` is localhost. */
+/**
+ * Space, C0, DEL and C1: the parser drops some of them, so `loc\tal\nhost` would become localhost.
+ */
 function hasControl(text: string): boolean {
   for (let index = 0; index < text.length; index++) {
     const code = text.charCodeAt(index);
@@ -76,7 +78,7 @@ function checkUrl(url: URL, policy: TargetPolicy): Target | RefusedTarget {
   const port = Number(url.port || (url.protocol === "https:" ? 443 : 80));
   const isAddress = parseAddress(name) !== undefined;
   if (port === 0 || !(isAddress || isLegalName(name))) {
-    const message = port === 0 ? "targetUrl must have no port 0" : "targetUrl has an illegal host";
+    const message = port === 0 ? "targetUrl must have no port 0" : "targetUrl has an invalid host";
     return { ok: false, kind: "malformed", message };
   }
   const allowed = isAddress
@@ -85,7 +87,7 @@ function checkUrl(url: URL, policy: TargetPolicy): Target | RefusedTarget {
   return allowed ? targetOf(url) : { ok: false, kind: "denied", message: deniedText(url.host) };
 }
 
-/** Says what was asked for, never what it resolved to: internal DNS is not to be mapped by it. */
+/** Names the requested host, never its addresses, so that nobody can map the internal DNS. */
 export function deniedText(host: string): string {
   return `target ${host} is not allowed: see REDRIVE_ALLOW_TARGETS`;
 }

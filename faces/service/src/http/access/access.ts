@@ -1,31 +1,31 @@
 /**
- * Access: what every request must pass before its route is asked: it means this host, it does not
- * come from a page of another origin, it brings plain JSON if anything, and its key may do what it
- * asks for. All of it holds on loopback too, since every web page can reach that.
+ * Access: the checks that every request passes before its route runs. The request names this host,
+ * does not come from a page of another origin, has a plain JSON body or none, and its key has the
+ * required scope. All checks apply on loopback too, because every web page can reach loopback.
  */
 import { type Clock, createRate, type Rate, takeRate } from "@redrive/core";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { serviceError } from "../../model/errors.ts";
 import { type KeyLimits, type KeyRecord, type KeyStore, type Scope, verifyKey } from "./keys.ts";
 
-/** Who asks. */
+/** The caller of a request. */
 export interface Caller {
   readonly tenantId: string;
   readonly scopes: ReadonlySet<Scope>;
   readonly limits: KeyLimits;
 }
 
-/** What a route asks of its caller's key; `public`: no key is needed. */
+/** The scope that a route requires; `public` requires no key. */
 export type RouteScope = Scope | "public";
 
 export interface AccessOptions {
-  /** Undefined: nobody needs a key, which only loopback may offer. */
+  /** Undefined: no key is required. Only a loopback address may be used then. */
   readonly keys: KeyStore | undefined;
-  /** Names, besides those of loopback, that `Host` may give. */
+  /** Names that the `Host` header may have, in addition to loopback names. */
   readonly hosts: readonly string[];
-  /** Who a request without keys is. */
+  /** The caller of every request when no keys are required. */
   readonly openCaller: Caller;
-  /** What a key may do that has no limits of its own. */
+  /** Limits of keys that have no limits of their own. */
   readonly requestsPerSecond: number;
   readonly requestsAtOnce: number;
 }
@@ -39,7 +39,7 @@ export class Access {
   readonly #hosts: ReadonlySet<string>;
   readonly #callers = new WeakMap<KeyRecord, Caller>();
   readonly #rates = new Map<string, Rate>();
-  /** Requests under way, by key. */
+  /** Requests in progress, by key. */
   readonly #underWay = new Map<string, number>();
 
   constructor(clock: Clock, options: AccessOptions) {
@@ -48,7 +48,7 @@ export class Access {
     this.#hosts = new Set(options.hosts.map((host) => host.toLowerCase()));
   }
 
-  /** Throws what the answer is to be, or says who asks. */
+  /** Returns the caller, or throws the error to respond with. */
   check(request: FastifyRequest, reply: FastifyReply, scope: RouteScope): Caller {
     this.#checkHost(request);
     checkOrigin(request);
@@ -65,7 +65,7 @@ export class Access {
     throw serviceError("FORBIDDEN", `this API key lacks the scope ${scope}`);
   }
 
-  /** A page that has its name point at 127.0.0.1 still sends that name. */
+  /** Prevents DNS rebinding: a page whose name resolves to 127.0.0.1 still sends its own name. */
   #checkHost({ headers, raw }: FastifyRequest): void {
     const { host = "" } = headers;
     if (LOOPBACK_HOST.test(host)) return;
@@ -80,22 +80,22 @@ export class Access {
     const nowMs = this.#clock.monotonicMs();
     const perSecond = limits?.requestsPerSecond ?? this.#options.requestsPerSecond;
     let rate = this.#rates.get(keyId);
-    // The key's limit may have been changed while the service runs.
+    // The key's limit may change while the service runs.
     if (rate?.options.perSecond !== perSecond) {
       rate = createRate({ perSecond, burst: perSecond }, nowMs);
       this.#rates.set(keyId, rate);
     }
     if (takeRate(rate, nowMs)) return;
-    const text = `this API key may send ${perSecond} requests a second`;
+    const text = `this API key may send ${perSecond} requests per second`;
     throw serviceError("TOO_MANY_REQUESTS", text);
   }
 
-  /** A request is under way until its answer is out, or its caller is gone. */
+  /** A request is in progress until its response is sent or its connection is closed. */
   #checkUnderWay({ keyId, limits }: KeyRecord, reply: FastifyReply): void {
     const max = limits?.requestsAtOnce ?? this.#options.requestsAtOnce;
     const count = this.#underWay.get(keyId) ?? 0;
     if (count >= max) {
-      const text = `this API key may have ${max} requests under way at once`;
+      const text = `this API key may have ${max} concurrent requests`;
       throw serviceError("TOO_MANY_REQUESTS", text);
     }
     this.#underWay.set(keyId, count + 1);
@@ -117,7 +117,7 @@ export class Access {
   }
 }
 
-/** A stranger at a public route: of no tenant, and with no scope. */
+/** The caller of a public route without a key: it has no tenant and no scope. */
 const PUBLIC_CALLER: Caller = { tenantId: "", scopes: new Set(), limits: {} };
 
 const KEY_REQUIRED = "send a valid API key as `Authorization: Bearer rdv_...`";
@@ -127,13 +127,13 @@ function bearerOf({ headers }: FastifyRequest): string {
   return /^bearer +(\S+)$/i.exec(authorization)?.[1] ?? "";
 }
 
-/** Browsers say where a page comes from; programs say nothing. Reading is left to the browser. */
+/** Browsers send the origin of a page; other programs do not. The browser itself protects reads. */
 function checkOrigin({ method, headers }: FastifyRequest): void {
   if (method === "GET" || method === "HEAD" || method === "OPTIONS") return;
   const { origin, host = "" } = headers;
   const isForeign = origin !== undefined && origin.replace(/^https?:\/\//i, "") !== host;
   if (isForeign || headers["sec-fetch-site"] === "cross-site") {
-    throw serviceError("CROSS_ORIGIN", "pages of other origins may not change anything here");
+    throw serviceError("CROSS_ORIGIN", "pages of other origins may only read");
   }
 }
 

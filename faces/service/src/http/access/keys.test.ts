@@ -1,4 +1,4 @@
-/** Keys: how they look, how they are kept, and how soon a change of the file is seen. */
+/** Tests of keys: their format, their storage, and how soon a change of the file takes effect. */
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,34 +16,34 @@ const fill = (bytes: Uint8Array) => {
 const wanted = { tenantId: "acme", scopes: ["tasks:read"], now: 1000 } as const;
 
 describe("a key", () => {
-  it("is rdv_<id>_<secret>, and only a digest of the secret is kept", () => {
+  it("is rdv_<id>_<secret>, and only a digest of the secret is stored", () => {
     const { key, record } = createKey(fill, wanted);
     expect(key).toMatch(/^rdv_[0-9a-f]{12}_[A-Za-z0-9_-]{43}$/);
     expect(JSON.stringify(record)).not.toContain(key.split("_").at(-1));
     expect(record).toMatchObject({ tenantId: "acme", scopes: ["tasks:read"], expiresAt: null });
   });
 
-  it("is known by its secret, until it ends", () => {
+  it("is accepted with its secret until it expires", () => {
     const { key, record } = createKey(fill, { ...wanted, expiresAt: 2000 });
-    const book = memoryKeyStore([record]);
-    expect(verifyKey(book, key, 1999)).toBe(record);
-    expect(verifyKey(book, key, 2000)).toBeUndefined();
-    expect(verifyKey(book, `${key.slice(0, -1)}~`, 1000)).toBeUndefined();
-    expect(verifyKey(book, key.replace(record.keyId, "other"), 1000)).toBeUndefined();
+    const store = memoryKeyStore([record]);
+    expect(verifyKey(store, key, 1999)).toBe(record);
+    expect(verifyKey(store, key, 2000)).toBeUndefined();
+    expect(verifyKey(store, `${key.slice(0, -1)}~`, 1000)).toBeUndefined();
+    expect(verifyKey(store, key.replace(record.keyId, "other"), 1000)).toBeUndefined();
     for (const text of ["", "rdv_", "x".repeat(10_000)]) {
-      expect(verifyKey(book, text, 1000)).toBeUndefined();
+      expect(verifyKey(store, text, 1000)).toBeUndefined();
     }
   });
 
-  it("may be made elsewhere, if it is one", () => {
+  it("may be created elsewhere if it is well-formed", () => {
     const { key, record } = createKey(fill, wanted);
     expect(recordOfKey(key, wanted)).toEqual(record);
     expect(() => recordOfKey("secret", wanted)).toThrow(/redrive keys add/);
   });
 });
 
-describe("a book in a file", () => {
-  it("is private, is replaced as a whole, and is seen by another process within a second", async () => {
+describe("a key store in a file", () => {
+  it("is private, is replaced atomically, and another process sees a change within a second", async () => {
     const path = join(folder, "keys.json");
     const clock = virtualClock();
     const served = fileKeyStore(path, clock);
@@ -60,35 +60,35 @@ describe("a book in a file", () => {
     expect(verifyKey(served, key, 0)).toBeUndefined();
   });
 
-  it("goes on with the keys it knew when the file is spoilt, says so once, and never writes over it", async () => {
-    const path = join(folder, "spoilt.json");
+  it("keeps the known keys if the file becomes unreadable, warns once, and never overwrites the file", async () => {
+    const path = join(folder, "unreadable.json");
     const clock = virtualClock();
-    const told: string[] = [];
-    const book = fileKeyStore(path, clock, (error) => told.push(String(error)));
+    const warnings: string[] = [];
+    const store = fileKeyStore(path, clock, (error) => warnings.push(String(error)));
     const { key, record } = createKey(fill, wanted);
-    book.add(record);
+    store.add(record);
     const good = readFileSync(path);
-    writeFileSync(path, "{ spoilt");
+    writeFileSync(path, "{ unreadable");
     for (let n = 0; n < 3; n++) {
       await clock.advance(1000);
-      expect(verifyKey(book, key, 0)?.keyId).toBe(record.keyId);
-      expect(book.list()).toEqual([record]);
+      expect(verifyKey(store, key, 0)?.keyId).toBe(record.keyId);
+      expect(store.list()).toEqual([record]);
     }
-    expect(told).toEqual([expect.stringContaining("spoilt.json are of no use")]);
-    expect(() => book.revoke(record.keyId)).toThrow(/cannot be read as JSON/);
-    expect(readFileSync(path, "utf8")).toBe("{ spoilt");
+    expect(warnings).toEqual([expect.stringContaining("unreadable.json is invalid")]);
+    expect(() => store.revoke(record.keyId)).toThrow(/cannot be read as JSON/);
+    expect(readFileSync(path, "utf8")).toBe("{ unreadable");
     writeFileSync(path, good.toString().replace(record.keyId, "another"));
     await clock.advance(1000);
-    expect(verifyKey(book, key, 0)).toBeUndefined();
+    expect(verifyKey(store, key, 0)).toBeUndefined();
   });
 
-  it("refuses an id that is taken, and a file that is no book", () => {
+  it("rejects an id that exists, and a file that is not a key file", () => {
     const path = join(folder, "other.json");
-    const book = fileKeyStore(path, virtualClock());
+    const store = fileKeyStore(path, virtualClock());
     const { record } = createKey(fill, wanted);
-    book.add(record);
-    expect(() => book.add(record)).toThrow(/already/);
-    expect(book.list()).toEqual([record]);
+    store.add(record);
+    expect(() => store.add(record)).toThrow(/already/);
+    expect(store.list()).toEqual([record]);
     writeFileSync(path, "[]");
     expect(() => fileKeyStore(path, virtualClock())).toThrow(/must hold/);
   });
@@ -96,8 +96,12 @@ describe("a book in a file", () => {
   it.each([
     ["no JSON", "{", /cannot be read as JSON/],
     ["no list", "[]", /must hold { "keys": \[...\] }/],
-    ["a key without its digest", '{"keys":[{"keyId":"a","tenantId":"t"}]}', /keys\[0\] is no key/],
-  ])("that holds %s is refused by its name", (_what, text, words) => {
+    [
+      "a key without its digest",
+      '{"keys":[{"keyId":"a","tenantId":"t"}]}',
+      /keys\[0\] is not a key record/,
+    ],
+  ])("that contains %s is rejected with the file name", (_what, text, words) => {
     const path = join(folder, "edited.json");
     writeFileSync(path, text);
     const open = () => fileKeyStore(path, virtualClock());

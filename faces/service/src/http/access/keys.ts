@@ -1,8 +1,8 @@
 /**
- * Keys: who may call. A key is `rdv_<keyId>_<secret>`; only the SHA-256 of its secret is kept, which
- * is enough for 256 bits of chance. The book is a JSON file (mode 0600) beside the database rather
- * than a table in it: the database belongs to one process, and keys are made by another while the
- * service runs. It is replaced as a whole, and looked at again within a second.
+ * Keys: the API keys. A key is `rdv_<keyId>_<secret>`. Only the SHA-256 of the secret is stored,
+ * which is enough for 256 random bits. The keys are in a JSON file (mode 0600) next to the
+ * database: one process owns the database, while another process creates keys. A write replaces the
+ * whole file, and the service reads a changed file within a second.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import {
@@ -32,7 +32,9 @@ export const SCOPES = [
   "admin",
 ] as const;
 
-/** What a key may do. `admin` may do all of it, and change policies and destinations. */
+/**
+ * What a key may do. `admin` includes all other scopes and may change policies and destinations.
+ */
 export type Scope = (typeof SCOPES)[number];
 
 export interface KeyRecord {
@@ -41,32 +43,32 @@ export interface KeyRecord {
   readonly scopes: readonly Scope[];
   /** SHA-256 of the secret, in hexadecimal. */
   readonly secretHash: string;
-  /** For people. */
+  /** A label for people. */
   readonly name: string;
   readonly createdAt: number;
-  /** Not accepted from this instant; null: never ends. */
+  /** The key is rejected from this instant on; null: it does not expire. */
   readonly expiresAt: number | null;
-  /** What this key may do at most; what is not given is as for all keys. */
+  /** Limits of this key; the service's defaults apply where a limit is absent. */
   readonly limits?: KeyLimits;
 }
 
 export interface KeyLimits {
-  /** Requests a second. */
+  /** Requests per second. */
   readonly requestsPerSecond?: number;
-  /** Requests under way at once. */
+  /** Concurrent requests. */
   readonly requestsAtOnce?: number;
-  /** Tasks of its tenant that may wait when it hands over another. */
+  /** Waiting tasks of its tenant at which the key may not create more. */
   readonly maxWaiting?: number;
-  /** Where its tasks may go and nowhere else: `cidr[:port]` or `name[:port]`, commas between. */
+  /** The only targets of its tasks: `cidr[:port]` or `name[:port]`, separated by commas. */
   readonly targets?: string;
 }
 
 export interface KeyStore {
   find(keyId: string): KeyRecord | undefined;
   list(): readonly KeyRecord[];
-  /** Throws `INVALID_ARGUMENT` if the id is taken. */
+  /** Throws `INVALID_ARGUMENT` if the id exists. */
   add(record: KeyRecord): void;
-  /** False if there was none. */
+  /** False if there is no such key. */
   revoke(keyId: string): boolean;
 }
 
@@ -84,7 +86,7 @@ const MAX_KEY = 200;
 const KEY_ID_BYTES = 6;
 const SECRET_BYTES = 32;
 
-/** A new key, to be shown once, and what is kept of it. */
+/** A new key, to be shown once, and the record to store. */
 export function createKey(fill: FillRandom, wanted: NewKey): { key: string; record: KeyRecord } {
   const bytes = Buffer.alloc(KEY_ID_BYTES + SECRET_BYTES);
   fill(bytes);
@@ -93,12 +95,14 @@ export function createKey(fill: FillRandom, wanted: NewKey): { key: string; reco
   return { key, record: recordOfKey(key, wanted) };
 }
 
-/** What is kept of a key that was made elsewhere; throws `INVALID_ARGUMENT` if it is none. */
+/**
+ * The record of a key that was created elsewhere; throws `INVALID_ARGUMENT` for a malformed key.
+ */
 export function recordOfKey(key: string, wanted: NewKey): KeyRecord {
   const parts = partsOf(key);
   if (parts === undefined) {
     const message =
-      "an API key must be rdv_<id>_<secret of at least 32 characters>; make one with `redrive keys add`";
+      "an API key must be rdv_<id>_<secret of at least 32 characters>; create one with `redrive keys add`";
     throw new RedriveError("INVALID_ARGUMENT", message);
   }
   const { tenantId, scopes, name = "", now, expiresAt = null, limits } = wanted;
@@ -108,10 +112,10 @@ export function recordOfKey(key: string, wanted: NewKey): KeyRecord {
   return { ...base, createdAt: now, expiresAt, ...(limits !== undefined && { limits }) };
 }
 
-/** Compared with when there is no such key, so that it takes as long. */
+/** Compared with when the key is unknown, so that the check takes the same time. */
 const NO_HASH = Buffer.alloc(32);
 
-/** The record of a key that is right and has not ended. */
+/** The record of a key whose secret matches and that has not expired. */
 export function verifyKey(keyStore: KeyStore, key: string, now: number): KeyRecord | undefined {
   const parts = partsOf(key) ?? { keyId: "", secret: "" };
   const record = keyStore.find(parts.keyId);
@@ -130,7 +134,7 @@ function sha256(text: string): Buffer {
   return createHash("sha256").update(text).digest();
 }
 
-/** Keys that end with the process: those of the environment, and of tests. */
+/** Keys in memory: those of the environment, and those of tests. */
 export function memoryKeyStore(records: readonly KeyRecord[] = []): KeyStore {
   const byId = new Map(records.map((record) => [record.keyId, record]));
   return {
@@ -147,9 +151,9 @@ export function memoryKeyStore(records: readonly KeyRecord[] = []): KeyStore {
 const REFRESH_MS = 1000;
 
 /**
- * Keys in a file. One that does not exist holds no keys; one that cannot be read throws. If it
- * becomes unreadable later, the keys that were known go on, and `onUnreadable` is lastMessage once (default: a
- * warning of the process): whoever calls is not to learn of it, nor to be shut out by it.
+ * Keys in a file. A missing file holds no keys; an unreadable one throws. If the file becomes
+ * unreadable later, the known keys stay valid and `onUnreadable` is called once per message
+ * (default: a process warning). Callers neither see the error nor lose access.
  */
 export function fileKeyStore(
   path: string,
@@ -215,7 +219,7 @@ function stampOf(path: string): string {
     const { ino, mtimeNs, size } = statSync(path, { bigint: true });
     return `${ino} ${mtimeNs} ${size}`;
   } catch (error) {
-    // What stands below a file rather than a folder is not there either.
+    // A path below a file instead of a folder does not exist either.
     if (["ENOENT", "ENOTDIR"].includes(String((error as NodeJS.ErrnoException).code))) return "";
     throw error;
   }
@@ -228,7 +232,7 @@ function readKeyFile(path: string): readonly KeyRecord[] {
   if (!Array.isArray(keys)) throw invalidKeyFile(path, 'it must hold { "keys": [...] }');
   const bad = keys.findIndex((key) => !isKeyRecord(key));
   if (bad >= 0)
-    throw invalidKeyFile(path, `keys[${bad}] is no key as \`redrive keys add\` writes them`);
+    throw invalidKeyFile(path, `keys[${bad}] is not a key record of \`redrive keys add\``);
   return keys as readonly KeyRecord[];
 }
 
@@ -240,7 +244,7 @@ function parseFile(path: string): unknown {
   }
 }
 
-/** The file may have been edited by hand: what is compared and shown must be what it seems. */
+/** The file may have been edited by hand, so every field that is compared or shown is checked. */
 function isKeyRecord(key: unknown): boolean {
   if (!isObject(key)) return false;
   const { keyId, tenantId, secretHash, scopes, expiresAt, limits = {} } = key;
@@ -255,21 +259,21 @@ function isKeyRecord(key: unknown): boolean {
 }
 
 function invalidKeyFile(path: string, why: string, cause?: unknown): Error {
-  return serviceError("INVALID_ARGUMENT", `the keys in ${path} are of no use: ${why}`, cause);
+  return serviceError("INVALID_ARGUMENT", `the key file ${path} is invalid: ${why}`, cause);
 }
 
-/** Keys are often made before the first start, which would make the folder. */
+/** Keys are often created before the first start, which would create the folder. */
 function writeKeyFile(path: string, keys: readonly KeyRecord[]): void {
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
     replaceKeyFile(path, keys);
   } catch (cause) {
-    const message = `cannot keep keys in ${path}: ${(cause as Error).message}`;
+    const message = `cannot write keys to ${path}: ${(cause as Error).message}`;
     throw causedError("INVALID_ARGUMENT", message, cause);
   }
 }
 
-/** All of it or nothing: a crash leaves the old book or the new one. */
+/** Atomic: a crash leaves either the old file or the new one. */
 function replaceKeyFile(path: string, keys: readonly KeyRecord[]): void {
   const draft = `${path}.new`;
   const file = openSync(draft, "w", 0o600);
@@ -283,5 +287,5 @@ function replaceKeyFile(path: string, keys: readonly KeyRecord[]): void {
 }
 
 function duplicateKey(keyId: string): Error {
-  return new RedriveError("INVALID_ARGUMENT", `there is a key ${quote(keyId)} already`);
+  return new RedriveError("INVALID_ARGUMENT", `the key ${quote(keyId)} already exists`);
 }

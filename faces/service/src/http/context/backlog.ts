@@ -1,6 +1,6 @@
 /**
- * Backlog: refuses tasks of a tenant that has too many waiting, so that no caller can fill the disk
- * for all. The count is read apart from the requests and may be a second old.
+ * Backlog: rejects new tasks of a tenant that has too many waiting tasks, so that one tenant cannot
+ * fill the disk for all. The count is refreshed in the background and may be one second old.
  */
 import type { Clock } from "@redrive/core";
 import { serviceError } from "../../model/errors.ts";
@@ -27,7 +27,7 @@ export class Backlog {
     this.#maxWaiting = maxWaiting;
   }
 
-  /** Throws `QUEUE_FULL` if the tenant had too many when it was last looked. */
+  /** Throws `QUEUE_FULL` if the last known count is at the limit. */
   check(tenantId: string, maxWaiting: number = this.#maxWaiting): void {
     const cached = this.#cachedFor(tenantId);
     if (this.#clock.monotonicMs() - cached.readMs >= REFRESH_MS)
@@ -35,7 +35,7 @@ export class Backlog {
     if (cached.waiting < maxWaiting) return;
     throw serviceError(
       "QUEUE_FULL",
-      `${cached.waiting} tasks are waiting; at most ${maxWaiting} may`,
+      `${cached.waiting} tasks are waiting; the limit is ${maxWaiting}`,
     );
   }
 
@@ -48,7 +48,7 @@ export class Backlog {
     return cached;
   }
 
-  /** A count that fails leaves the one before: the store's own trouble is told elsewhere. */
+  /** A failed refresh keeps the previous count; store failures are reported elsewhere. */
   async #refresh(tenantId: string, cached: CachedCount): Promise<void> {
     cached.readMs = this.#clock.monotonicMs();
     try {

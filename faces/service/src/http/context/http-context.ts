@@ -1,5 +1,5 @@
 /**
- * Front: what the routes share: the service they front, the clock, and the parts that outlive a
+ * HTTP context: what all routes share: the service, the clock, and the objects that outlive a
  * request.
  */
 import type { Clock } from "@redrive/core";
@@ -21,27 +21,27 @@ export interface HttpContext {
   readonly metrics: Metrics;
 }
 
-/** Adds some routes to the app. */
+/** Adds a group of routes to the app. */
 export type AddRoutes = (app: FastifyInstance, context: HttpContext) => void;
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** Who asks; set before any route is. */
+    /** The caller; set before any route runs. */
     caller: Caller | null;
   }
   interface FastifyContextConfig {
-    /** Default: `admin`, so that a route that says nothing is open to nobody. */
+    /** Default: `admin`, so that a route without a scope is closed. */
     scope?: RouteScope;
     /**
-     * `own`: the route touches no store, or limits each step itself, because it waits on purpose or
-     * has much to do. Default: its whole answer is limited.
+     * `own`: the route uses no store, or limits each step itself because it waits or does many
+     * steps. Default: the time limit applies to the whole response.
      */
     limit?: "own";
   }
   interface FastifyInstance {
-    /** Strangers are refused. */
+    /** True if requests without a key are rejected. */
     requiresKey: boolean;
-    /** Strangers were let in on purpose, from anywhere. */
+    /** True if the operator has disabled keys for every address. */
     isOpenToAll: boolean;
   }
 }
@@ -51,11 +51,11 @@ export function tenantOf(request: FastifyRequest): string {
 }
 
 export function callerOf({ caller }: FastifyRequest): Caller {
-  if (caller === null) throw new Error("a route was asked before its caller was checked");
+  if (caller === null) throw new Error("a route ran before its caller was checked");
   return caller;
 }
 
-/** What the caller may see, given what it asked for. */
+/** What the caller may see of a task. */
 export function visibilityFor(request: FastifyRequest, withBody: boolean): Visibility {
   const { scopes } = callerOf(request);
   return { withBody, mayReadPayload: scopes.has("payload:read") || scopes.has("admin") };

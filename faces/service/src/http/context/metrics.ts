@@ -1,6 +1,6 @@
 /**
- * Metrics: what the service has done, for Prometheus, in a registry of its own. Fed by the engine's
- * events. No label has a URL, a destination or a tenant: those are data of callers.
+ * Metrics: what the service has done, for Prometheus, in a registry per app. Engine events update
+ * it. No label holds a URL, a destination or a tenant, because those are callers' data.
  */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { AttemptSummary, EngineEvent } from "../../engine/events.ts";
@@ -8,10 +8,10 @@ import type { CommitListener } from "../../model/metered-store.ts";
 import type { DestinationRow, TaskCount } from "../../model/store.ts";
 import { TASK_STATUSES } from "../../model/task.ts";
 
-/** Policies with series of their own. */
+/** Policies that get their own series. */
 const MAX_POLICIES = 100;
 
-/** What is looked up when somebody asks for the metrics. */
+/** Where the values come from that are read at scrape time. */
 export interface MetricsSource {
   onEvent(listener: (event: EngineEvent) => void): () => void;
   onCommit(listener: CommitListener): () => void;
@@ -26,7 +26,7 @@ const LONG_SECONDS = [0.1, 1, 10, 60, 300, 1800, 3600, 21_600, 86_400];
 
 export class Metrics {
   readonly registry = new Registry();
-  /** Creates that were answered with the task that their key stands for. */
+  /** Creates whose idempotency key was known, answered with the existing task. */
   readonly duplicates: Counter;
   readonly #attempts: Counter<"outcome" | "policy">;
   readonly #durations: Histogram<"outcome" | "policy">;
@@ -54,7 +54,7 @@ export class Metrics {
     this.#attempts = counter("retry_attempts_total", "Attempts that ended.", byPolicy);
     this.#durations = histogram(
       "retry_attempt_duration_seconds",
-      "Attempts, wall to wall.",
+      "Duration of attempts.",
       SECONDS,
       byPolicy,
     );
@@ -62,34 +62,34 @@ export class Metrics {
       "reason",
       "policy",
     ]);
-    this.#ages = histogram(
-      "retry_task_age_seconds",
-      "Tasks, from creation to their end.",
-      LONG_SECONDS,
-    );
+    this.#ages = histogram("retry_task_age_seconds", "Age of tasks when they end.", LONG_SECONDS);
     this.#delays = histogram(
       "retry_backoff_delay_seconds",
-      "Waits before a next attempt.",
+      "Delays before the next attempt.",
       LONG_SECONDS,
     );
-    this.#lags = histogram("retry_schedule_lag_seconds", "From due to the first byte.", SECONDS);
-    this.#settles = histogram("retry_settle_seconds", "From the answer to its commit.", SECONDS);
+    this.#lags = histogram(
+      "retry_schedule_lag_seconds",
+      "Time from due to the first byte.",
+      SECONDS,
+    );
+    this.#settles = histogram(
+      "retry_settle_seconds",
+      "Time from the response to its commit.",
+      SECONDS,
+    );
     this.#budgetExhausted = counter(
       "retry_budget_exhausted_total",
       "Retries held by an empty budget.",
     );
-    this.duplicates = counter("retry_duplicates_total", "Creates under a key that was known.");
+    this.duplicates = counter("retry_duplicates_total", "Creates with a known idempotency key.");
     this.#gauges(source);
     const commits = histogram(
       "retry_store_commit_seconds",
-      "Commits of the store, until they are durable.",
+      "Duration of store commits until they are durable.",
       COMMIT_SECONDS,
     );
-    const items = histogram(
-      "retry_store_commit_items",
-      "Tasks and rows of one commit.",
-      COMMIT_ITEMS,
-    );
+    const items = histogram("retry_store_commit_items", "Tasks and rows per commit.", COMMIT_ITEMS);
     this.#stops = [
       source.onEvent((event) => this.#onEvent(event)),
       source.onCommit((commit) => {
@@ -117,7 +117,7 @@ export class Metrics {
     });
     new Gauge({
       name: "retry_destinations",
-      help: "Destinations by the state of their circuit, and paused ones.",
+      help: "Destinations by circuit state, and paused destinations.",
       labelNames: ["state"],
       registers,
       async collect() {
@@ -157,8 +157,8 @@ export class Metrics {
   }
 
   /**
-   * Policies that came with tasks are told apart by digests, which would make a series each; and of
-   * registered ones only so many get a series of their own.
+   * Inline policies are named by digests and would create a series each, so they share one. Only
+   * the first `MAX_POLICIES` registered policies get their own.
    */
   #policyLabel(policyId: string | undefined): string {
     if (policyId === undefined) return "unknown";

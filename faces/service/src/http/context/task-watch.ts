@@ -1,20 +1,20 @@
 /**
- * Task watch: lets a request wait until a task has ended. One listener for all of them, and a wait
- * that is over leaves nothing behind.
+ * Task watch: lets a request wait until a task has ended. All waits share one event listener, and a
+ * finished wait is removed.
  */
 import type { Clock } from "@redrive/core";
 import type { EngineEvent } from "../../engine/events.ts";
 import { isEnded, type RetryTask } from "../../model/task.ts";
 import type { Redrive } from "../../redrive.ts";
 
-/** What is asked of the service. */
+/** The part of the service that it uses. */
 export type WatchedService = Pick<Redrive, "get" | "onEvent">;
 
-/** What is known of a task when the wait for its end is over. */
+/** What is known about the task when the wait ends. */
 export interface WatchResult {
-  /** As it was last seen; null: there is none; undefined: the store has not said. */
+  /** As last read; null: there is no such task; undefined: the store did not respond. */
   readonly task: RetryTask | null | undefined;
-  /** Why it could not be looked at in the end. */
+  /** Why the last read failed. */
   readonly error?: unknown;
 }
 
@@ -30,7 +30,10 @@ export class TaskWatch {
     this.#stopListening = service.onEvent((event) => this.#onEvent(event));
   }
 
-  /** The task once it has ended, or as it is after `waitMs`. A store that fails ends the wait. */
+  /**
+   * Resolves once the task has ended, or after `waitMs` with its current state. A store failure
+   * ends the wait.
+   */
   async waitForEnd(taskId: string, tenantId: string, waitMs: number): Promise<WatchResult> {
     const look = () => this.#service.get(taskId, tenantId);
     let task: RetryTask | null | undefined;
@@ -41,7 +44,7 @@ export class TaskWatch {
     const cancel = this.#clock.alarm(waitMs, wake);
     this.#add(taskId, wake);
     try {
-      // Looked at only now, so that no end falls between looking and listening.
+      // Read after the listener is registered, so that an end between the two is not missed.
       task = await look();
       if (task === null || isEnded(task.status)) return { task };
       await woken;
@@ -54,12 +57,12 @@ export class TaskWatch {
     }
   }
 
-  /** Requests that wait now. */
+  /** Number of tasks that requests wait for. */
   size(): number {
     return this.#waiting.size;
   }
 
-  /** Ends the listening and every wait. */
+  /** Stops listening and ends every wait. */
   stop(): void {
     this.#stopListening();
     for (const wakes of this.#waiting.values()) for (const wake of wakes) wake();

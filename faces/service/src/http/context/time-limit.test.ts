@@ -1,15 +1,15 @@
-/** Time limit, on a virtual clock: who waits too long is told, and nobody else. */
+/** Tests of the time limit on a virtual clock: only waits that take too long are rejected. */
 import { virtualClock } from "@redrive/core";
 import { expect, it } from "vitest";
 import { TimeLimit } from "./time-limit.ts";
 
-it("lets what is in time through, as it ends", async () => {
+it("passes a result through that arrives in time", async () => {
   const limit = new TimeLimit(virtualClock());
   await expect(limit.guard(Promise.resolve(5))).resolves.toBe(5);
   await expect(limit.guard(Promise.reject(new Error("own")))).rejects.toThrow("own");
 });
 
-it("tells each after 4.5 s, those that came later later", async () => {
+it("rejects each wait after its own 4.5 s", async () => {
   const clock = virtualClock();
   const limit = new TimeLimit(clock);
   const told: string[] = [];

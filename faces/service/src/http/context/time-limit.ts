@@ -1,16 +1,16 @@
 /**
- * Time limit: an answer is due even when the store hangs. What is asked of it goes on; the caller is
- * told that nothing is known. All waits are of one length, so that one alarm serves them in order.
+ * Time limit: the caller gets a response even if the store hangs. The work continues; the caller
+ * learns that its result is unknown.
  */
 import type { Clock } from "@redrive/core";
 import type { RouteOptions } from "fastify";
 import { serviceError } from "../../model/errors.ts";
 import { DeadlineTimer, type TimerEntry } from "../../time/deadline-timer.ts";
 
-/** Below the 5 s within which a caller must be answered. */
+/** Below the 5 s within which every request must get its response. */
 const LIMIT_MS = 4500;
 
-/** Limits the whole answer of a route, unless the route says that it limits its own steps. */
+/** Limits the whole response of a route, unless the route limits its own steps. */
 export function limitRoute(limit: TimeLimit, route: RouteOptions): void {
   if (route.config?.limit === "own") return;
   const { handler } = route;

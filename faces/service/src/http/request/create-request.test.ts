@@ -1,4 +1,4 @@
-/** Created task: which key counts, and how long is waited. */
+/** Tests of create requests: which key counts, and how long the wait is. */
 import { DocumentError } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { asTaskError, preferredWaitSeconds, readTaskInput } from "./create-request.ts";
@@ -14,7 +14,7 @@ describe("the key", () => {
     expect(() => readTaskInput({ idempotencyKey: "a" }, "b")).toThrow(/differ/);
   });
 
-  it("leaves what is no object to the check of all inputs", () => {
+  it("leaves a body that is not an object to the validation of the intake", () => {
     expect(readTaskInput(null, "k")).toBeNull();
     expect(readTaskInput({ idempotencyKey: 5 }, undefined)).toEqual({ idempotencyKey: 5 });
     expect(readTaskInput({ idempotencyKey: 5 }, "k")).toEqual({ idempotencyKey: 5 });
@@ -33,7 +33,7 @@ it.each([
   expect(preferredWaitSeconds(prefer)).toBe(seconds);
 });
 
-it("a bad field of the policy is told as the task's", () => {
+it("an invalid field of the policy is reported as a field of the task", () => {
   const bad = new DocumentError("INVALID_POLICY", [
     { field: "maxAttempts", value: 0, message: "m" },
   ]);

@@ -1,13 +1,13 @@
 /**
- * Created task: from what a request brings to what the service is asked: the key of its header, the
- * words in which a bad policy is refused, and the wait that its caller prefers.
+ * Create request: reads a create request: the idempotency key from the header, the field names of
+ * an inline policy's errors, and the preferred wait.
  */
 import { DocumentError, isObject } from "@redrive/core";
 import type { TaskInput } from "../../intake/task-input.ts";
 
 const MAX_WAIT_SECONDS = 25;
 
-/** The input with the header's key. What is wrong with it is found where all inputs are checked. */
+/** The input with the header's key. The intake checks everything else. */
 export function readTaskInput(body: unknown, header: unknown): TaskInput {
   return (isObject(body) ? withKey(body, header) : body) as TaskInput;
 }
@@ -15,7 +15,7 @@ export function readTaskInput(body: unknown, header: unknown): TaskInput {
 function withKey(body: Readonly<Record<string, unknown>>, header: unknown): unknown {
   const { idempotencyKey } = body;
   const isText = typeof idempotencyKey === "string";
-  // No header makes good what the field gets wrong.
+  // A header does not repair an invalid field.
   if (idempotencyKey !== undefined && !isText) return body;
   const own = isText ? plainKey(idempotencyKey) : undefined;
   const given = typeof header === "string" ? plainKey(header) : undefined;
@@ -26,7 +26,7 @@ function withKey(body: Readonly<Record<string, unknown>>, header: unknown): unkn
   return key === undefined ? body : { ...body, idempotencyKey: key };
 }
 
-/** A key may be spelled as a string of RFC 8941, as the header's draft has it: `"abc"` is `abc`. */
+/** A key may be an RFC 8941 string, as in the draft of the header: `"abc"` means `abc`. */
 function plainKey(text: string): string {
   const trimmed = text.trim();
   return /^"([^"\\]+)"$/.exec(trimmed)?.[1] ?? trimmed;
@@ -38,7 +38,7 @@ function wrongKey(message: string): Error {
   ]);
 }
 
-/** Of a policy that came with a task, the fields are the task's `policy.*`. */
+/** The fields of an inline policy are reported as the task's `policy.*`. */
 export function asTaskError(error: unknown): unknown {
   if (!(error instanceof DocumentError) || error.code !== "INVALID_POLICY") return error;
   const problems = error.problems.map((problem) => ({
@@ -48,7 +48,7 @@ export function asTaskError(error: unknown): unknown {
   return new DocumentError("INVALID_POLICY", problems);
 }
 
-/** Seconds of `Prefer: wait=n` (RFC 7240), 25 at most; 0 without one. */
+/** Seconds of `Prefer: wait=n` (RFC 7240), at most 25; 0 without one. */
 export function preferredWaitSeconds(prefer: string | string[] | undefined): number {
   if (prefer === undefined) return 0;
   const [, seconds = "0"] = /(?:^|[,;\s])wait\s*=\s*"?(\d{1,9})/i.exec(String(prefer)) ?? [];

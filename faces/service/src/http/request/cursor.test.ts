@@ -1,11 +1,11 @@
-/** Cursors: read where they were written, refused anywhere else. */
+/** Tests of cursors: valid for their own list, rejected anywhere else. */
 import { expect, it } from "vitest";
 import { readCursor, writeCursor } from "./cursor.ts";
 
 const scope = { tenantId: "acme", list: "tasks" };
 const cursor = writeCursor(scope, "task-9") ?? "";
 
-it("comes back as it went", () => {
+it("reads back what was written", () => {
   expect(readCursor(scope, cursor)).toBe("task-9");
   expect(writeCursor(scope, null)).toBeNull();
 });
@@ -16,5 +16,5 @@ it.each([
   ["a mangled one", scope, `x${cursor}`],
   ["nonsense", scope, "' OR 1=1--"],
 ])("refuses %s", (_, where, text) => {
-  expect(() => readCursor(where, text)).toThrow(/cursor must be one that this list gave/);
+  expect(() => readCursor(where, text)).toThrow(/cursor must come from this list/);
 });

@@ -1,12 +1,12 @@
 /**
- * Cursor: where the next page begins, in a form that promises nothing. It is tied to its tenant and
- * its list by a checksum, so that a mangled or foreign one is refused. It is no secret and grants
- * nothing: whatever it says, only the tenant's own rows are read.
+ * Cursor: an opaque position in a list. A checksum ties it to its tenant and list, so that a
+ * corrupted or foreign cursor is rejected. It is not a secret and grants nothing: only the tenant's
+ * own rows are ever read.
  */
 import { createHash } from "node:crypto";
 import { DocumentError, quote } from "@redrive/core";
 
-/** Which list of which tenant. */
+/** The list and the tenant that a cursor belongs to. */
 export interface CursorScope {
   readonly tenantId: string;
   readonly list: string;
@@ -20,13 +20,13 @@ export function writeCursor(scope: CursorScope, position: string | null): string
   return `${text}.${checksum(scope, text)}`;
 }
 
-/** Throws `INVALID_ARGUMENT` for one that was not written for this scope. */
+/** Throws `INVALID_ARGUMENT` for a cursor of another list or tenant. */
 export function readCursor(scope: CursorScope, cursor: string): string {
   const [, text = "", sum] = CURSOR.exec(cursor) ?? [];
   if (sum !== undefined && sum === checksum(scope, text)) {
     return Buffer.from(text, "base64url").toString();
   }
-  const message = `cursor must be one that this list gave, got ${quote(cursor)}`;
+  const message = `cursor must come from this list, got ${quote(cursor)}`;
   throw new DocumentError("INVALID_ARGUMENT", [{ field: "cursor", value: cursor, message }]);
 }
 

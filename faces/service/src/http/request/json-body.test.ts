@@ -1,11 +1,13 @@
-/** JSON bodies: what is refused before it is parsed, and what of a task stays as it came. */
+/**
+ * Tests of JSON bodies: what is rejected before parsing, and which bytes of a task stay unchanged.
+ */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { RawJson } from "../../intake/task-input.ts";
 import { arrayElements, ndjsonLines, parseJson, parseTaskJson } from "./json-body.ts";
 
 const bytes = (text: string) => Buffer.from(text);
-// Names that reach a prototype are refused, which has tests of its own.
+// Names that reach a prototype are rejected; other tests cover that.
 const harmless = (maxDepth: number) =>
   fc
     .jsonValue({ maxDepth })
@@ -18,7 +20,7 @@ const rawOf = (text: string) => {
 };
 
 describe("a JSON body", () => {
-  it("is what JSON.parse makes of it", () => {
+  it("is parsed like JSON.parse does", () => {
     fc.assert(
       fc.property(harmless(6), (text) => {
         expect(parseJson(bytes(text))).toEqual(JSON.parse(text));
@@ -29,10 +31,10 @@ describe("a JSON body", () => {
   it("may be 64 deep and no deeper", () => {
     const nested = (depth: number) => bytes("[".repeat(depth) + "]".repeat(depth));
     expect(parseJson(nested(64))).toBeInstanceOf(Array);
-    expect(() => parseJson(nested(65))).toThrow(/at most 64 deep/);
+    expect(() => parseJson(nested(65))).toThrow(/at most 64 levels deep/);
   });
 
-  it("may have wide lists, but no wide objects", () => {
+  it("may have long arrays, but no objects with many keys", () => {
     const list = bytes(`[${Array(5000).fill("1").join()}]`);
     expect(parseJson(list)).toHaveLength(5000);
     const wide = bytes(
@@ -50,7 +52,7 @@ describe("a JSON body", () => {
     expect(() => parseJson(bytes(text))).toThrow(/unknown field/);
   });
 
-  it("takes the harmless words", () => {
+  it("accepts harmless names", () => {
     expect(parseJson(bytes('{"a":"__proto__","constructor":"x"}'))).toEqual({
       a: "__proto__",
       constructor: "x",
@@ -59,7 +61,7 @@ describe("a JSON body", () => {
 });
 
 describe("the json of a task", () => {
-  it("is the bytes between its name and its end, whatever they hold", () => {
+  it("is the exact bytes of its value", () => {
     fc.assert(
       fc.property(harmless(5), fc.constantFrom("", " ", "\n\t"), (json, blank) => {
         const text = `{"targetUrl":"x,{}:\\"",${blank}"json"${blank}:${blank}${json}${blank},"labels":{"json":"no"}}`;
@@ -85,7 +87,7 @@ describe("the json of a task", () => {
 });
 
 describe("a batch", () => {
-  it("is taken apart without being parsed", () => {
+  it("is split without being parsed", () => {
     fc.assert(
       fc.property(fc.array(fc.jsonValue({ maxDepth: 3 }), { minLength: 1 }), (values) => {
         const parts = arrayElements(bytes(JSON.stringify(values, null, 1)));
@@ -101,7 +103,7 @@ describe("a batch", () => {
     expect(() => arrayElements(bytes(text))).toThrow();
   });
 
-  it("may come in lines", () => {
+  it("may be NDJSON", () => {
     expect(
       ndjsonLines(bytes('{"a":1}\r\n\n{"b":2}')).map((line) => JSON.parse(line.toString())),
     ).toEqual([{ a: 1 }, { b: 2 }]);

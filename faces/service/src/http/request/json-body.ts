@@ -1,7 +1,7 @@
 /**
- * JSON body: from the bytes of a request to a value that is safe to look at. Only UTF-8 without a
- * mark, bounded in depth and width, and with no name that could reach a prototype. Of a name that
- * comes twice the last counts, and what is checked is what is stored.
+ * JSON body: turns the bytes of a request into a value that is safe to inspect: UTF-8 without a
+ * byte order mark, bounded in depth and width, and without names that reach a prototype. If a name
+ * occurs twice, the last value counts, and the checked value is the stored one.
  */
 import { isUtf8 } from "node:buffer";
 import { isObject } from "@redrive/core";
@@ -9,19 +9,19 @@ import { RawJson } from "../../intake/task-input.ts";
 import { serviceError } from "../../model/errors.ts";
 import { isBlank, type JsonScanResult, MAX_KEYS, scanJson } from "./json-scan.ts";
 
-/** Fields of anything that is checked name by name; a task's `json` may have more. */
+/** Fields of an object that is validated field by field. A task's `json` may have more. */
 const MAX_FIELDS = 200;
 
 const JSON_KEY = Buffer.from("json");
 
-/** A whole JSON text. */
+/** Parses a complete JSON text. */
 export function parseJson(bytes: Buffer): unknown {
   const { maxKeys } = checkAndScan(bytes);
   if (maxKeys > MAX_FIELDS) throw tooWide(MAX_FIELDS);
   return parseSafely(bytes.toString("utf8"));
 }
 
-/** A task: as `parseJson`, but the value of `json` stays the bytes that it came as. */
+/** Parses a task like `parseJson`, but keeps the value of `json` as the received bytes. */
 export function parseTaskJson(bytes: Buffer): unknown {
   const scanned = checkAndScan(bytes);
   if (scanned.maxKeys > MAX_KEYS) throw tooWide(MAX_KEYS);
@@ -31,16 +31,16 @@ export function parseTaskJson(bytes: Buffer): unknown {
   return Object.hasOwn(value, "json") ? { ...value, json: rawJson(bytes, scanned) } : value;
 }
 
-/** The elements of a JSON array, each as its bytes. */
+/** The elements of a JSON array, each as bytes. */
 export function arrayElements(bytes: Buffer): readonly Buffer[] {
   const text = bytes.toString("utf8", 0, 64).trimStart();
   if (!text.startsWith("[")) throw malformed("a batch must be a JSON array of tasks, or NDJSON");
   const { values, end } = checkAndScan(bytes);
-  if (end < 0 || !isBlank(bytes, end, bytes.length)) throw malformed("the body is no legal JSON");
+  if (end < 0 || !isBlank(bytes, end, bytes.length)) throw malformed("the body is not valid JSON");
   return values.map(({ start, end }) => bytes.subarray(start, end));
 }
 
-/** The lines of NDJSON; blank ones do not count. */
+/** The lines of NDJSON, without blank lines. */
 export function ndjsonLines(bytes: Buffer): readonly Buffer[] {
   const lines: Buffer[] = [];
   for (let start = 0; start < bytes.length; ) {
@@ -61,7 +61,7 @@ function checkAndScan(bytes: Buffer): JsonScanResult {
 
 function parseSafely(text: string): unknown {
   const value = parseText(text);
-  // Only such a text can have a dangerous name: one that spells it, or that escapes characters.
+  // Only a text that contains such a name or an escape can have a dangerous name.
   if (/__proto__|constructor|\\u/.test(text)) assertNoPrototype(value);
   return value;
 }
@@ -70,7 +70,7 @@ function parseText(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw malformed("the body is no legal JSON", error);
+    throw malformed("the body is not valid JSON", error);
   }
 }
 
@@ -84,7 +84,7 @@ function assertNoPrototype(value: unknown): void {
   for (const part of Object.values(value)) assertNoPrototype(part);
 }
 
-/** Everything but the payload is checked name by name, and each costs. */
+/** Everything but the payload is validated field by field, and every field costs time. */
 function assertNarrow({ json: _, ...rest }: Readonly<Record<string, unknown>>): void {
   const isWide = (value: unknown): boolean =>
     isObject(value) &&
@@ -96,17 +96,19 @@ function rawJson(bytes: Buffer, { values }: JsonScanResult): RawJson {
   const named = values.flatMap(({ key, start, end }) => (key ? [{ key, start, end }] : []));
   for (const { key } of named) {
     if (bytes.subarray(key.start, key.end).includes(0x5c)) {
-      throw malformed("field names must not be spelled with escapes");
+      throw malformed("field names must not contain escapes");
     }
   }
   const isJson = ({ key }: (typeof named)[number]) =>
     bytes.subarray(key.start, key.end).equals(JSON_KEY);
   const found = named.findLast(isJson);
-  if (found === undefined) throw malformed("the body is no legal JSON");
+  if (found === undefined) throw malformed("the body is not valid JSON");
   return new RawJson(trimmed(bytes, found.start, found.end));
 }
 
-/** Without the blanks around it, and apart from the request's buffer, which lives longer. */
+/**
+ * Without surrounding blanks, and as a copy: the request's buffer would live as long as the task.
+ */
 function trimmed(bytes: Buffer, start: number, end: number): Uint8Array {
   let first = start;
   let last = end;

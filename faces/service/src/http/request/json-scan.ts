@@ -1,13 +1,13 @@
 /**
- * JSON scan: one look at the bytes of a JSON text before it is parsed, for what a parser does not
- * tell or finds out too late: how deep it is, how wide its objects are, and where the values of the
- * envelope begin and end. It need not know what is legal: the parser judges that.
+ * JSON scan: one pass over the bytes of a JSON text before it is parsed. It finds what a parser
+ * does not report, or reports too late: the depth, the number of keys per object, and the byte
+ * ranges of the outermost values. It does not validate; the parser does.
  */
 import { serviceError } from "../../model/errors.ts";
 
-/** Deeper texts parse, but spelling them again ends in a stack overflow. */
+/** Deeper texts parse, but serializing them again overflows the stack. */
 export const MAX_DEPTH = 64;
-/** Of one object. */
+/** Keys of one object. */
 export const MAX_KEYS = 10_000;
 
 const QUOTE = 0x22;
@@ -19,7 +19,7 @@ const CLOSE_ARRAY = 0x5d;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 
-/** Stands for the commas of an array: no number of them makes it count. */
+/** Initial comma count of an array: adding to it never yields a finite number. */
 const ARRAY = Number.NEGATIVE_INFINITY;
 
 export interface ByteRange {
@@ -27,22 +27,22 @@ export interface ByteRange {
   readonly end: number;
 }
 
-/** A value of the outermost object (then it has a key) or array. */
+/** A value of the outermost object (with a key) or array (without one). */
 export interface ScannedValue extends ByteRange {
   readonly key: ByteRange | undefined;
 }
 
-/** What the scan found out. */
+/** The result of a scan. */
 export interface JsonScanResult {
-  /** In order. */
+  /** In order of appearance. */
   readonly values: readonly ScannedValue[];
-  /** Keys of the maxKeys object. */
+  /** Number of keys of the object with the most keys. */
   readonly maxKeys: number;
-  /** Behind the bracket that closes the outermost; -1: nothing does. */
+  /** Index after the bracket that closes the outermost value; -1 if there is none. */
   readonly end: number;
 }
 
-/** Throws `INVALID_REQUEST` for a text that is too deep. */
+/** Throws `INVALID_REQUEST` for a text that is nested too deep. */
 export function scanJson(bytes: Uint8Array): JsonScanResult {
   const scan = new JsonScan(bytes);
   for (let at = 0; at < bytes.length; at++) {
@@ -57,7 +57,7 @@ class JsonScan implements JsonScanResult {
   maxKeys = 0;
   end = -1;
   readonly #bytes: Uint8Array;
-  /** Commas seen in each object that is open; arrays may be as wide as they like. */
+  /** Commas seen in each open object; arrays have no limit. */
   readonly #commas: number[] = [];
   #lastText: ByteRange | undefined;
   #key: ByteRange | undefined;
@@ -67,14 +67,14 @@ class JsonScan implements JsonScanResult {
     this.#bytes = bytes;
   }
 
-  /** A text begins; answers where it ends. */
+  /** Called at the start of a string; returns the index of its end. */
   text(at: number): number {
     const end = endOfText(this.#bytes, at);
     this.#lastText = { start: at + 1, end };
     return end;
   }
 
-  /** A byte outside of texts. */
+  /** Called for a byte outside of strings. */
   mark(at: number): void {
     const byte = this.#bytes[at];
     if (byte === OPEN_OBJECT) this.#open(at, 0);
@@ -112,7 +112,7 @@ class JsonScan implements JsonScanResult {
   }
 }
 
-/** The index of the quote that ends the text. */
+/** The index of the quote that ends the string. */
 function endOfText(bytes: Uint8Array, quote: number): number {
   for (let at = quote + 1; at < bytes.length; at++) {
     const byte = bytes[at];
@@ -128,5 +128,5 @@ export function isBlank(bytes: Uint8Array, start: number, end: number): boolean 
 }
 
 function tooDeep(): Error {
-  return serviceError("INVALID_REQUEST", `JSON must be nested at most ${MAX_DEPTH} deep`);
+  return serviceError("INVALID_REQUEST", `JSON must be nested at most ${MAX_DEPTH} levels deep`);
 }

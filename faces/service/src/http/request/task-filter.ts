@@ -1,8 +1,8 @@
-/** Task filter: the fields of a query as the filter that a store understands. */
+/** Task filter: converts the fields of a query to the filter of a store. */
 import type { TaskFilter } from "../../model/store.ts";
 import type { DeadFilterFields, ListQuery } from "../../schemas/task-schemas.ts";
 
-/** Pages are another matter, and left out. */
+/** Ignores the fields for paging. */
 export function toTaskFilter(query: DeadFilterFields & Pick<ListQuery, "status">): TaskFilter {
   const { status, label, policyId, destination, idempotencyKey, reason, lastStatus } = query;
   const { createdFrom, createdTo, finishedFrom, finishedTo } = query;
@@ -23,7 +23,7 @@ export function toTaskFilter(query: DeadFilterFields & Pick<ListQuery, "status">
   return Object.fromEntries(given) as TaskFilter;
 }
 
-/** The schema has seen to it that there is a `=`, and no name has one. */
+/** The schema guarantees a `=`, and names cannot contain one. */
 function labelOf(text: string): NonNullable<TaskFilter["label"]> {
   const equals = text.indexOf("=");
   return { name: text.slice(0, equals), value: text.slice(equals + 1) };

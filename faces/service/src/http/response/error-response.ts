@@ -1,6 +1,6 @@
 /**
- * Answer: how anything that goes wrong is answered, wherever it was found: by a route, by Fastify,
- * or by Node's parser before there was a request.
+ * Error response: sends the response to every error, whether a route, Fastify or Node's HTTP parser
+ * found it.
  */
 import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
@@ -9,7 +9,7 @@ import type { FastifyError, FastifyReply, FastifyRequest } from "fastify";
 import { serviceError } from "../../model/errors.ts";
 import { PROBLEM_TYPE, problemOf, RETRY_AFTER_SECONDS } from "./problem.ts";
 
-/** Answers an error of any kind. What is the service's own fault is logged whole. */
+/** Sends any error as a problem document. Server errors are logged in full. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const known = codedError(error);
   const problem = problemOf(known);
@@ -18,14 +18,17 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
   const seconds = RETRY_AFTER_SECONDS[status];
   if (seconds !== undefined) reply.header("retry-after", String(seconds));
   if (status === 401) reply.header("www-authenticate", 'Bearer realm="redrive"');
-  // Closing on a caller who still sends would take the answer from it; the rest of its body is read
-  // and dropped, for as long as a request may take.
+  // Closing the connection while the caller still sends would lose the response. The rest of the
+  // body is read and dropped, for as long as a request may take.
   if (status === 413) reply.removeHeader("connection");
   const text = JSON.stringify(problem);
   void reply.code(status).header("content-type", PROBLEM_TYPE).serializer(unchanged).send(text);
 }
 
-/** The answer names the request as the log does: whoever got it can ask the operator. */
+/**
+ * The response carries the request id of the log entry, so that the caller can refer the operator
+ * to it.
+ */
 export function logServerError(
   error: unknown,
   title: string,
@@ -38,7 +41,7 @@ export function logServerError(
 
 const unchanged = (payload: unknown) => payload as string;
 
-/** Fastify's own codes in ours. */
+/** Fastify's error codes, converted to ours. */
 const FASTIFY_CODES: Readonly<Record<string, (message: string) => Error>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: () =>
     serviceError("BODY_TOO_LARGE", "the body may be at most 1 MiB, a batch 16 MiB"),
@@ -58,12 +61,12 @@ function codedError(error: unknown): unknown {
   const coded = FASTIFY_CODES[code];
   if (coded !== undefined) return coded(message ?? "");
   if (statusCode >= 500) return error;
-  return serviceError("INVALID_REQUEST", "the request is not legal", error);
+  return serviceError("INVALID_REQUEST", "the request is not valid", error);
 }
 
 type Validation = NonNullable<FastifyError["validation"]>;
 
-/** What a schema found, in the words of the house. */
+/** Converts the errors of the schema validator to field problems. */
 function fieldProblems(validation: Validation): readonly FieldProblem[] {
   return validation.map(({ keyword, instancePath, params, message = "" }) => {
     const path = instancePath.slice(1).replaceAll("/", ".");
@@ -102,7 +105,7 @@ function joinPath(path: string, name: string): string {
   return path === "" ? name : `${path}.${name}`;
 }
 
-/** Answers what Node's parser refused: there is no request, only a socket. */
+/** Responds to bytes that Node's HTTP parser rejected: there is no request, only a socket. */
 export function sendSocketError(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === "ECONNRESET" || !socket.writable) {
     socket.destroy();
@@ -112,7 +115,7 @@ export function sendSocketError(error: NodeJS.ErrnoException, socket: Socket): v
   const problem = problemOf(
     isLate
       ? serviceError("REQUEST_TIMEOUT", "the request did not arrive in time")
-      : serviceError("INVALID_REQUEST", "this is not legal HTTP/1.1"),
+      : serviceError("INVALID_REQUEST", "this is not valid HTTP/1.1"),
   );
   const text = JSON.stringify(problem);
   const head = [

@@ -1,10 +1,10 @@
-/** Problems: every error has one answer, and what is ours alone is told to nobody. */
+/** Tests of problems: every error has one response, and internal details stay hidden. */
 import { DocumentError, RedriveError } from "@redrive/core";
 import { expect, it } from "vitest";
 import { serviceError } from "../../model/errors.ts";
 import { problemCatalog, problemOf } from "./problem.ts";
 
-it("has a status and a sentence for each code", () => {
+it("has a status and a title for each code", () => {
   for (const { code, status, title } of problemCatalog()) {
     expect(status).toBeGreaterThanOrEqual(400);
     expect(title.length).toBeGreaterThan(10);
@@ -12,7 +12,7 @@ it("has a status and a sentence for each code", () => {
   }
 });
 
-it("names the fields, twenty at most", () => {
+it("names at most twenty fields", () => {
   const problems = Array.from({ length: 30 }, (_, n) => ({
     field: `f${n}`,
     value: "secret",
@@ -23,7 +23,7 @@ it("names the fields, twenty at most", () => {
   expect(JSON.stringify(errors)).not.toContain("secret");
 });
 
-it("tells nothing of an error it does not know, nor of what the store says", () => {
+it("reveals nothing about unknown errors and store errors", () => {
   const secret = "password at 10.0.0.1";
   for (const error of [
     new Error(secret),

@@ -1,21 +1,21 @@
 /**
- * Problem: the one place where an error becomes an answer: its code a status, its message an
- * `application/problem+json` document (RFC 9457). Whatever has no code is a 500 that tells nothing.
+ * Problem: the only place that maps an error to a response: its code to a status, its message to an
+ * `application/problem+json` document (RFC 9457). An error without a code is a 500 without details.
  */
 import { DocumentError, type ErrorCode, RedriveError } from "@redrive/core";
 
 export const PROBLEM_TYPE = "application/problem+json; charset=utf-8";
 
 export interface ProblemDocument {
-  /** Where the code is told: on the service's own page, which says the same as `docs/errors.md`. */
+  /** A link to the code on the service's `/docs` page, which agrees with `docs/errors.md`. */
   readonly type: string;
   readonly title: string;
   readonly status: number;
   /** Stable, for programs. */
   readonly code: ErrorCode;
-  /** For people: what was wrong, and what to do. */
+  /** For people: what was wrong and how to fix it. */
   readonly detail: string;
-  /** Which fields were wrong; left out where none is to blame. */
+  /** The invalid fields; absent if no field is invalid. */
   readonly errors?: readonly FieldError[];
 }
 
@@ -25,52 +25,52 @@ export interface FieldError {
   readonly message: string;
 }
 
-/** Seconds after which asking again is worthwhile, by status. */
+/** Seconds after which a retry is useful, by status. */
 export const RETRY_AFTER_SECONDS: Readonly<Record<number, number>> = { 429: 1, 503: 1, 507: 10 };
 
 const MAX_FIELDS = 20;
 
-/** By code. Codes that only a process of your own can meet are a 500 here. */
+/** By code. Codes that only occur in an embedding process are a 500 here. */
 const STATUSES: Readonly<Partial<Record<ErrorCode, readonly [status: number, title: string]>>> = {
-  INVALID_REQUEST: [400, "The request cannot be read"],
-  INVALID_ARGUMENT: [400, "A field is wrong"],
-  INVALID_POLICY: [400, "The policy is wrong"],
-  INVALID_DESTINATION: [400, "The destination is wrong"],
+  INVALID_REQUEST: [400, "The request is malformed"],
+  INVALID_ARGUMENT: [400, "A field is invalid"],
+  INVALID_POLICY: [400, "The policy is invalid"],
+  INVALID_DESTINATION: [400, "The destination is invalid"],
   IDEMPOTENCY_KEY_REQUIRED: [400, "The policy requires an idempotency key"],
   UNAUTHENTICATED: [401, "An API key is required"],
   FORBIDDEN: [403, "The API key may not do this"],
   CROSS_ORIGIN: [403, "Pages of other origins may not do this"],
-  NOT_FOUND: [404, "There is no such thing"],
+  NOT_FOUND: [404, "The resource does not exist"],
   TASK_NOT_FOUND: [404, "There is no such task"],
-  METHOD_NOT_ALLOWED: [405, "The path has no such method"],
+  METHOD_NOT_ALLOWED: [405, "The path does not support this method"],
   REQUEST_TIMEOUT: [408, "The request did not arrive in time"],
-  POLICY_CONFLICT: [409, "The policy exists with another document"],
+  POLICY_CONFLICT: [409, "The policy exists with a different document"],
   POLICY_IN_USE: [409, "The policy is in use"],
   TASK_STATE_CONFLICT: [409, "The task is in another state"],
   BODY_TOO_LARGE: [413, "The body is too large"],
   UNSUPPORTED_MEDIA_TYPE: [415, "The body must be plain JSON"],
-  WRONG_HOST: [421, "This is not that host"],
-  IDEMPOTENCY_CONFLICT: [422, "The key stands for another payload"],
+  WRONG_HOST: [421, "The Host header names another host"],
+  IDEMPOTENCY_CONFLICT: [422, "The idempotency key was used with another payload"],
   UNKNOWN_POLICY: [422, "There is no such policy"],
   TARGET_DENIED: [422, "The target is not allowed"],
   TOO_MANY_REQUESTS: [429, "Too many requests"],
   QUEUE_FULL: [429, "Too many tasks are waiting"],
   INTERNAL: [500, "Something went wrong"],
-  DESTINATION_BUSY: [503, "The destination is being changed by others"],
+  DESTINATION_BUSY: [503, "Other callers are changing the destination"],
   STORE_UNAVAILABLE: [503, "The store is not available"],
   SERVICE_STOPPED: [503, "The service is stopping"],
   STORE_FULL: [507, "The store is full"],
-  LOOP_DETECTED: [508, "The task goes in a circle"],
+  LOOP_DETECTED: [508, "The task is in a loop"],
 };
 
-/** Every code that an answer can have, for the page that tells them. */
+/** Every code that a response can have, for the docs page. */
 export function problemCatalog(): readonly Pick<ProblemDocument, "code" | "status" | "title">[] {
   return Object.entries(STATUSES).map(([code, [status, title]]) => {
     return { code: code as ErrorCode, status, title };
   });
 }
 
-/** The answer to an error. */
+/** The problem document of an error. */
 export function problemOf(error: unknown): ProblemDocument {
   if (!(error instanceof RedriveError)) return internal();
   const { code } = error;
@@ -80,11 +80,11 @@ export function problemOf(error: unknown): ProblemDocument {
   return error instanceof DocumentError ? { ...base, errors: fieldsOf(error) } : base;
 }
 
-/** What the store says of itself stays in the log. */
+/** Details of the store stay in the log. */
 function detailOf({ code, message }: RedriveError): string {
-  if (code === "STORE_FULL") return "nothing was stored: make room, or hand it over again later";
+  if (code === "STORE_FULL") return "nothing was stored: free disk space, or send it again later";
   return code === "STORE_UNAVAILABLE"
-    ? "it is not known what was stored: ask again with the same idempotency key"
+    ? "it is unknown what was stored: send it again with the same idempotency key"
     : message;
 }
 
@@ -93,7 +93,7 @@ function fieldsOf({ problems }: DocumentError): readonly FieldError[] {
 }
 
 function internal(): ProblemDocument {
-  const detail = "the service's log has the whole of it, under the id in x-request-id";
+  const detail = "see the service's log, under the id in x-request-id";
   return {
     type: typeOf("INTERNAL"),
     title: "Something went wrong",

@@ -1,8 +1,8 @@
-/** Known paths: a wrong method is told from a wrong path. */
+/** Tests of route methods: a wrong method differs from a wrong path. */
 import { expect, it } from "vitest";
 import { RouteMethods } from "./route-methods.ts";
 
-it("knows the methods of a path, with parameters and without", () => {
+it("returns the methods of a path, with and without parameters", () => {
   const paths = new RouteMethods();
   paths.add("/tasks", ["POST"]);
   paths.add("/tasks", "GET");

@@ -1,5 +1,6 @@
 /**
- * Known paths: which methods a path has, so that a wrong method is told from a wrong path.
+ * Route methods: the methods of each path, so that a wrong method (405) differs from a wrong path
+ * (404).
  */
 
 export class RouteMethods {
@@ -11,7 +12,7 @@ export class RouteMethods {
     this.#methods.set(path, known);
   }
 
-  /** The methods of that path, sorted; none if there is no such path. */
+  /** The methods of the path, sorted; empty if the path does not exist. */
   methodsOf(url: string): readonly string[] {
     const path = url.split("?", 1)[0] ?? "";
     const known = [...this.#methods.values()].filter(({ pattern }) => pattern.test(path));

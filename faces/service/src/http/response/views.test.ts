@@ -1,4 +1,4 @@
-/** Views: what is shown of a task, and what is masked. */
+/** Tests of views: which parts of a task are shown, and which are masked. */
 import { expect, it } from "vitest";
 import { maskQuery } from "./views.ts";
 

@@ -1,7 +1,7 @@
 /**
- * Views: tasks and attempts as callers see them. Headers are shown by allowlist and everything else
- * is masked, so that a header nobody thought of stays hidden; payloads only where they were asked
- * for and the caller may have them.
+ * Views: tasks and attempts as callers see them. Headers are masked unless an allowlist names them,
+ * so that an unknown header stays hidden. Payloads are included only if the caller asks for them
+ * and has the scope.
  */
 import { isUtf8 } from "node:buffer";
 import { withoutHops } from "../../model/hop.ts";
@@ -11,11 +11,11 @@ import type { AttemptView, TaskView } from "../../schemas/task-schemas.ts";
 
 const MASK = "***";
 
-/** What of a payload is to be shown. */
+/** Which parts of a payload are included. */
 export interface Visibility {
-  /** The caller has `payload:read`. */
+  /** The caller has the scope `payload:read`. */
   readonly mayReadPayload: boolean;
-  /** It asked for bodies. */
+  /** The caller asked for bodies. */
   readonly withBody: boolean;
 }
 
@@ -78,7 +78,7 @@ function maskHeaders(headers: Headers): Record<string, string> {
   return Object.fromEntries(masked);
 }
 
-/** Keys of a query say what a request is, its values may be tokens. */
+/** Names of query parameters are harmless; their values may be tokens. */
 export function maskQuery(url: string): string {
   const [path = "", query] = url.split("?", 2);
   if (query === undefined) return url;

@@ -1,6 +1,6 @@
 /**
- * Create routes: handing tasks over, one or many. A 2xx is sent after the store's fsync, never
- * before; whoever prefers to wait waits after that.
+ * Create routes: create one task or many. A 2xx is sent only after the store's fsync; a preferred
+ * wait begins after that.
  */
 import { DocumentError, isObject } from "@redrive/core";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
@@ -29,23 +29,23 @@ const MAX_BATCH = 16 * 1024 * 1024;
 
 const createOne = {
   tags: ["tasks"],
-  summary: "Hand over a task",
+  summary: "Create a task",
   description:
-    "Answered once it is durable. The same key and payload again: 200 and the same task. " +
-    "`Prefer: wait=n` (25 at most) then waits for its end.",
+    "The response is sent once the task is durable. A repeated key with the same payload returns 200 and the same task. " +
+    "`Prefer: wait=n` (at most 25 s) then waits for its end.",
   body: TaskToCreate,
   response: { 200: TaskView, 202: TaskReceipt },
 };
 
 const createMany = {
   tags: ["tasks"],
-  summary: "Hand over up to 1000 tasks",
-  description: "A JSON array or NDJSON, at most 16 MiB. Each task is judged for itself.",
+  summary: "Create up to 1000 tasks",
+  description: "A JSON array or NDJSON, at most 16 MiB. Each task is checked separately.",
   body: { type: "array", items: TaskToCreate, maxItems: MAX_IN_BATCH },
   response: { 200: BatchResult },
 };
 
-/** Who prefers to wait may wait long, and of many tasks each is answered for itself. */
+/** A caller may prefer a long wait, and each task of a batch has its own result. */
 const config = { scope: "tasks:create", limit: "own" } as const;
 
 export const addCreateRoutes: AddRoutes = (app, context) => {
@@ -91,13 +91,13 @@ async function createTask(context: HttpContext, request: FastifyRequest, reply: 
   return sendStoredTask(context, request, reply, { taskId, replayed, waitSeconds });
 }
 
-const READ_FAILED = "A stored task could not be looked at";
+const READ_FAILED = "A stored task could not be read";
 
 interface StoredTask extends Accepted {
   readonly waitSeconds: number;
 }
 
-/** A task that is to be looked at before the answer: it was there before, or its end is waited for. */
+/** Reads the task before responding: it existed before, or the caller waits for its end. */
 async function sendStoredTask(
   { watch, metrics }: HttpContext,
   request: FastifyRequest,
@@ -110,10 +110,10 @@ async function sendStoredTask(
   }
   if (waitSeconds > 0) reply.header("preference-applied", `wait=${waitSeconds}`);
   const { task, error } = await watch.waitForEnd(taskId, tenantOf(request), waitSeconds * 1000);
-  // It is stored, whatever became of looking at it: no 503 may say otherwise.
+  // The task is stored even if reading it failed, so the response must not be a 503.
   if (error !== undefined) logServerError(error, READ_FAILED, request, reply);
   if (task === undefined && !replayed) return reply.code(202).send({ taskId, status: "PENDING" });
-  // A key outlives its task when that was discarded: then nothing but the id is known.
+  // A key outlives a discarded task; only the id is known then.
   if (task === null || task === undefined)
     return reply.code(200).serializer(JSON.stringify).send({ taskId });
   if (replayed || isEnded(task.status)) return viewTask(task, visibilityFor(request, false));
@@ -146,7 +146,7 @@ async function createTasks(
   const count = items?.length ?? 0;
   if (count === 0 || count > MAX_IN_BATCH) throw invalidBatchSize(count);
   context.backlog.check(caller.tenantId, caller.limits.maxWaiting);
-  // A store that is away is away for all of them: one line tells it.
+  // A store failure affects all tasks of the batch, so it is logged once.
   const loggedTitles = new Set<string>();
   const logOnce = (error: unknown, title: string) => {
     if (!loggedTitles.has(title)) logServerError(error, title, request, reply);

@@ -1,6 +1,4 @@
-/**
- * Dead letter routes: looking at what was given up, and giving it up for good.
- */
+/** Dead letter routes: list dead letters and discard them. */
 import { DocumentError } from "@redrive/core";
 import type { FastifyRequest } from "fastify";
 import type { TaskFilter, TaskPage } from "../../model/store.ts";
@@ -28,7 +26,7 @@ export const addDeadLetterRoutes: AddRoutes = (app, context) => {
       config: read,
       schema: {
         tags,
-        summary: "Tasks that were given up, newest first; or counted with ?group=true",
+        summary: "List dead letters, newest first; ?group=true counts them instead",
         querystring: DeadLetterQuery,
         response: { 200: { anyOf: [TaskList, DeadLetterGroupList] } },
       },
@@ -38,11 +36,11 @@ export const addDeadLetterRoutes: AddRoutes = (app, context) => {
   app.delete<{ Querystring: DeadFilterFields }>(
     "/dead-letters",
     {
-      // Many take their time to be removed.
+      // Discarding many dead letters takes time.
       config: { ...redriving, limit: "own" },
       schema: {
         tags,
-        summary: "Remove dead letters for good",
+        summary: "Discard dead letters permanently",
         description: "At least one filter is required; createdFrom=0 means all.",
         querystring: DeadFilterFields,
         response: { 200: Discarded },
@@ -67,7 +65,7 @@ async function listDead(
   return { groups: [...groups], complete };
 }
 
-/** From the newest on, a page at a time: what is gone no longer comes up. */
+/** Page by page from the newest: discarded tasks do not appear again. */
 async function discard(
   { redrive, limit }: HttpContext,
   request: FastifyRequest<{ Querystring: DeadFilterFields }>,

@@ -1,6 +1,4 @@
-/**
- * Destination routes: how destinations do, their limits, and their pauses.
- */
+/** Destination routes: the health of destinations, their guards, pause and resume. */
 import type { DestinationDocument } from "@redrive/core";
 import { DocumentError, isObject } from "@redrive/core";
 import type { FastifyRequest } from "fastify";
@@ -27,7 +25,7 @@ export const addDestinationRoutes: AddRoutes = (app, context) => {
     "/destinations",
     {
       config: read,
-      schema: { tags, summary: "All destinations", response: { 200: DestinationList } },
+      schema: { tags, summary: "List destinations", response: { 200: DestinationList } },
     },
     async (request) => {
       const all = await context.redrive.health(tenantOf(request));
@@ -37,13 +35,13 @@ export const addDestinationRoutes: AddRoutes = (app, context) => {
   const one = (summary: string) => ({
     tags,
     summary,
-    description: "A name that is an origin is percent-encoded: http%3A%2F%2F127.0.0.1%3A8080.",
+    description: "Percent-encode a name that is an origin: http%3A%2F%2F127.0.0.1%3A8080.",
     params: DestinationParams,
     response: { 200: DestinationView },
   });
   app.get<{ Params: DestinationParams }>(
     "/destinations/:name",
-    { config: read, schema: one("How a destination does") },
+    { config: read, schema: one("Get the health of a destination") },
     (request) => find(context, request),
   );
   app.put<{ Params: DestinationParams }>(
@@ -56,12 +54,12 @@ export const addDestinationRoutes: AddRoutes = (app, context) => {
   );
   app.post<{ Params: DestinationParams }>(
     "/destinations/:name/pause",
-    { config: write, schema: one("Attempt nothing there until it is resumed") },
+    { config: write, schema: one("Pause a destination: no attempts until it is resumed") },
     (request) => pause(context, request, true),
   );
   app.post<{ Params: DestinationParams }>(
     "/destinations/:name/resume",
-    { config: write, schema: one("Go on there") },
+    { config: write, schema: one("Resume a destination") },
     (request) => pause(context, request, false),
   );
 };

@@ -1,8 +1,8 @@
-/** Docs page: everything that is described is told, and nothing is taken for markup. */
+/** Tests of the docs page: it shows every operation and escapes all text. */
 import { expect, it } from "vitest";
 import { docsPage } from "./docs-page.ts";
 
-it("escapes whatever the description holds", () => {
+it("escapes everything in the document", () => {
   const text = '<script>"x"</script>';
   const operation = {
     tags: [text],
@@ -18,6 +18,6 @@ it("escapes whatever the description holds", () => {
   expect(page.split("&lt;script&gt;").length).toBeGreaterThan(6);
 });
 
-it("survives a description that is none", () => {
+it("accepts a document that is not an object", () => {
   expect(docsPage(null)).toContain("<!doctype html>");
 });

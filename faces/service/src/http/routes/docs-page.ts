@@ -1,7 +1,4 @@
-/**
- * Docs page: the API as a page that can be read without a script, made from its OpenAPI document.
- * Every text is escaped, whoever wrote it.
- */
+/** Docs page: renders the OpenAPI document as an HTML page without scripts. All text is escaped. */
 import { isObject } from "@redrive/core";
 import { problemCatalog } from "../response/problem.ts";
 
@@ -19,7 +16,7 @@ h3 { margin: .5rem 0; font-size: 1rem }
 table { border-collapse: collapse } td { padding: .1rem 1rem .1rem 0; vertical-align: top }
 `;
 
-/** A whole HTML document. */
+/** Returns a complete HTML document. */
 export function docsPage(openapi: unknown): string {
   const document = partOf(openapi);
   const info = partOf(document["info"]);
@@ -31,7 +28,7 @@ export function docsPage(openapi: unknown): string {
 <html lang="en"><head><meta charset="utf-8"><title>${title}</title>
 <meta name="viewport" content="width=device-width"><link rel="stylesheet" href="/docs/style.css"></head>
 <body><h1>${title}</h1><p>${escapeHtml(textOf(info["description"]))}</p>
-<p>For programs: <a href="/openapi.json">openapi.json</a>.</p>
+<p>Machine-readable: <a href="/openapi.json">openapi.json</a>.</p>
 ${sections.join("\n")}
 <section><h2>problems</h2><table>${problemCatalog().map(renderProblem).join("")}</table></section></body></html>
 `;
@@ -63,7 +60,7 @@ function renderOperation(method: string, path: string, operation: Part): string 
   const statuses = Object.keys(partOf(operation["responses"])).map(escapeHtml).join(", ");
   return `<article><h3><span class="method">${escapeHtml(method)}</span> <span class="path">${escapeHtml(path)}</span></h3>
 <p>${escapeHtml(textOf(operation["summary"]))}. ${escapeHtml(textOf(operation["description"]))}</p>
-${rows.length === 0 ? "" : `<table>${rows.join("")}</table>`}<p>Answers: ${statuses}.</p></article>`;
+${rows.length === 0 ? "" : `<table>${rows.join("")}</table>`}<p>Responses: ${statuses}.</p></article>`;
 }
 
 function renderProblem({ code, status, title }: ReturnType<typeof problemCatalog>[number]): string {

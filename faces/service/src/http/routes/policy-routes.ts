@@ -1,6 +1,4 @@
-/**
- * Policy routes: registering policies, replacing them by a new version, and looking at them.
- */
+/** Policy routes: register, replace, read and remove policies. */
 import { DocumentError, isObject, type PolicyDocument, presets } from "@redrive/core";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { serviceError } from "../../model/errors.ts";
@@ -27,7 +25,7 @@ export const addPolicyRoutes: AddRoutes = (app, context) => {
         tags,
         summary: "Register a policy",
         description:
-          "201; the same document again: 200; another one under that id: 409, so that a registration never changes a live policy by accident.",
+          "Returns 201, or 200 if the same document exists. A different document under the same id is a 409, so that a registration never changes a live policy by accident.",
         body: PolicyToStore,
         response: { 200: PolicyView, 201: PolicyView },
       },
@@ -40,8 +38,8 @@ export const addPolicyRoutes: AddRoutes = (app, context) => {
       config: write,
       schema: {
         tags,
-        summary: "Replace a policy by a new version",
-        description: "Tasks that are there stay pinned to theirs.",
+        summary: "Replace a policy with a new version",
+        description: "Existing tasks keep their version.",
         params: PolicyParams,
         body: PolicyToStore,
         response: { 200: PolicyView },
@@ -55,7 +53,7 @@ export const addPolicyRoutes: AddRoutes = (app, context) => {
       config: read,
       schema: {
         tags,
-        summary: "One policy",
+        summary: "Get a policy",
         params: PolicyParams,
         querystring: VersionQuery,
         response: { 200: PolicyView },
@@ -67,7 +65,7 @@ export const addPolicyRoutes: AddRoutes = (app, context) => {
     "/retry-policies",
     {
       config: read,
-      schema: { tags, summary: "All policies and presets", response: { 200: PolicyList } },
+      schema: { tags, summary: "List policies and presets", response: { 200: PolicyList } },
     },
     (request) => list(context, tenantOf(request)),
   );
@@ -90,7 +88,7 @@ async function register({ redrive }: HttpContext, request: FastifyRequest, reply
   const tenantId = tenantOf(request);
   const document = documentIn(request);
   if (document.policyId === undefined) {
-    throw wrong("policyId", "a policy to register must have a policyId, got none");
+    throw wrong("policyId", "a registered policy must have a policyId, got none");
   }
   const standing = await redrive.policies.get(String(document.policyId), tenantId);
   const { policyId } = await redrive.policies.register(document, tenantId);
@@ -124,7 +122,7 @@ async function find(
   throw serviceError("NOT_FOUND", `there is no policy ${JSON.stringify(policyId)}`);
 }
 
-/** Policies that came with tasks are left out: they have no name that anybody knows. */
+/** Inline policies are omitted: callers do not know their names. */
 async function list({ redrive }: HttpContext, tenantId: string): Promise<PolicyList> {
   const rows = (await redrive.policies.list(tenantId)).map(viewPolicy);
   const known = rows.filter(({ source }) => source !== "inline");

@@ -1,5 +1,6 @@
 /**
- * Redrive routes: making new tasks of dead letters at a pace, and following how far that is.
+ * Redrive routes: start redrives of dead letters, follow their progress, pause, resume and cancel
+ * them.
  */
 import { DocumentError } from "@redrive/core";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
@@ -22,13 +23,13 @@ export const addRedriveRoutes: AddRoutes = (app, context) => {
   app.post<{ Body: RedriveToStart }>(
     "/redrives",
     {
-      // Many dead letters take their time to be counted.
+      // Counting many dead letters takes time.
       config: { ...redriving, limit: "own" },
       schema: {
         tags,
-        summary: "Make new tasks of dead letters, at a pace",
+        summary: "Redrive dead letters at a given rate",
         description:
-          "Each dead letter is redriven once, under its own idempotency key. The set is frozen when it begins. A canary goes first: when over a fifth of it fails, or a circuit opens, the redrive pauses by itself. It outlives the process: after a restart it goes on where it stood. A dead letter that cannot be redriven is skipped: it stays one, and `skips` says why.",
+          "Creates a new task for each dead letter, with the same idempotency key. Each dead letter is redriven once. The set is frozen at the start. The canary goes first: if more than a fifth of it fails, or a circuit opens, the redrive pauses. The redrive survives a restart. A dead letter that cannot be redriven is skipped, and `skips` says why.",
         body: RedriveToStart,
         response: { 200: RedriveView, 202: RedriveView },
       },
@@ -39,7 +40,7 @@ export const addRedriveRoutes: AddRoutes = (app, context) => {
     "/redrives",
     {
       config: read,
-      schema: { tags, summary: "Redrives, newest first", response: { 200: RedriveList } },
+      schema: { tags, summary: "List redrives, newest first", response: { 200: RedriveList } },
     },
     async (request) => {
       const jobs = await context.redrive.jobs.list(tenantOf(request));
@@ -52,7 +53,7 @@ export const addRedriveRoutes: AddRoutes = (app, context) => {
       config: read,
       schema: {
         tags,
-        summary: "How far a redrive is",
+        summary: "Get the progress of a redrive",
         params: RedriveParams,
         response: { 200: RedriveView },
       },
@@ -62,11 +63,11 @@ export const addRedriveRoutes: AddRoutes = (app, context) => {
   addChangeRoutes(app, context);
 };
 
-/** What can be done to a redrive that has begun. */
+/** The operations on a redrive that has started. */
 const CHANGES = {
-  pause: "Let a redrive rest until it is resumed",
-  resume: "Go on with a redrive that rests or has failed",
-  cancel: "End a redrive; what was redriven stays so",
+  pause: "Pause a redrive",
+  resume: "Resume a redrive that is paused or has failed",
+  cancel: "Cancel a redrive; redriven tasks stay redriven",
 } as const;
 
 function addChangeRoutes(app: FastifyInstance, context: HttpContext): void {

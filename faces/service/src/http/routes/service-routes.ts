@@ -1,7 +1,4 @@
-/**
- * Service routes: whether the service lives, whether it is ready, what it has done, and how it is
- * to be used.
- */
+/** Service routes: liveness, readiness, metrics and API documentation. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { serviceError } from "../../model/errors.ts";
@@ -11,15 +8,15 @@ import { docsPage, docsStyle } from "./docs-page.ts";
 
 const Health = Type.Object({
   status: Type.Enum(["ok", "unavailable"]),
-  warning: Type.Optional(Type.String({ description: "It runs in a way that it should not." })),
+  warning: Type.Optional(Type.String({ description: "The service runs with an unsafe setting." })),
 });
 
-const OPEN_TO_ALL = { warning: "insecure-no-auth: anybody who reaches this address may call" };
+const OPEN_TO_ALL = { warning: "insecure-no-auth: anyone who can reach this address may call" };
 
 const tags = ["service"];
 const open = { scope: "public", limit: "own" } as const;
 
-/** Nothing but our own style sheet: no script, no frame, no other origin. */
+/** Allows only our own style sheet: no script, no frame, no other origin. */
 const CONTENT_POLICY =
   "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -28,16 +25,16 @@ export const addServiceRoutes: AddRoutes = (app, context) => {
     config: open,
     schema: { tags, summary, response: { 200: Health, 503: Health } },
   });
-  app.get("/healthz", health("Does the process answer?"), async () => ({
+  app.get("/healthz", health("Check that the process responds"), async () => ({
     status: "ok",
     ...(app.isOpenToAll && OPEN_TO_ALL),
   }));
-  app.get("/readyz", health("Does the store answer, so that tasks are taken?"), (_, reply) =>
+  app.get("/readyz", health("Check that the store responds and tasks are accepted"), (_, reply) =>
     ready(context, reply),
   );
   app.get(
     "/metrics",
-    { config: { scope: "metrics:read" }, schema: { tags, summary: "For Prometheus" } },
+    { config: { scope: "metrics:read" }, schema: { tags, summary: "Metrics for Prometheus" } },
     async (request, reply) => {
       assertOperator(app, request);
       const { registry } = context.metrics;
@@ -48,10 +45,10 @@ export const addServiceRoutes: AddRoutes = (app, context) => {
   addDocsRoutes(app);
 };
 
-/** They tell of all tenants: how much each does, and what its policies are called. */
+/** Metrics reveal every tenant's activity and the names of its policies. */
 function assertOperator({ requiresKey }: FastifyInstance, request: FastifyRequest): void {
   if (!requiresKey || tenantOf(request) === DEFAULT_TENANT) return;
-  const text = `metrics tell of every tenant: a key of the tenant "${DEFAULT_TENANT}" is needed`;
+  const text = `metrics cover every tenant: use a key of the tenant "${DEFAULT_TENANT}"`;
   throw serviceError("FORBIDDEN", text);
 }
 
@@ -70,7 +67,7 @@ async function ready(context: HttpContext, reply: FastifyReply) {
   return reply.code(503).header("retry-after", "1").send({ status: "unavailable" });
 }
 
-/** Asks the store for something small that is never there. */
+/** Reads a task that never exists. */
 async function isReady({ redrive, limit }: HttpContext): Promise<boolean> {
   try {
     await limit.guard(redrive.get("ready?"));

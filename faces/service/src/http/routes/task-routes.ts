@@ -1,6 +1,4 @@
-/**
- * Task routes: looking at tasks and their attempts, cancelling them, and running them now.
- */
+/** Task routes: read tasks and their attempts, cancel a task, and retry it now. */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { serviceError, taskNotFound } from "../../model/errors.ts";
 import type { RetryTask } from "../../model/task.ts";
@@ -37,7 +35,7 @@ export const addTaskRoutes: AddRoutes = (app, context) => {
       config: read,
       schema: {
         tags,
-        summary: "One task",
+        summary: "Get a task",
         params: TaskParams,
         querystring: Include,
         response: { 200: TaskView },
@@ -51,7 +49,7 @@ export const addTaskRoutes: AddRoutes = (app, context) => {
       config: read,
       schema: {
         tags,
-        summary: "Tasks, newest first",
+        summary: "List tasks, newest first",
         querystring: ListQuery,
         response: { 200: TaskList },
       },
@@ -66,7 +64,7 @@ export const addTaskRoutes: AddRoutes = (app, context) => {
         tags,
         summary: "Cancel a task",
         description:
-          "200: CANCELLED. 202: an attempt is under way; its success wins, else it is CANCELLED.",
+          "200: the task is CANCELLED. 202: an attempt is in progress; the task is CANCELLED unless that attempt succeeds.",
         params: TaskParams,
         response: { 200: CancelView, 202: CancelView },
       },
@@ -79,8 +77,8 @@ export const addTaskRoutes: AddRoutes = (app, context) => {
       config: cancel,
       schema: {
         tags,
-        summary: "Run a waiting task now",
-        description: "It passes no guard. A dead letter is redriven instead: POST /redrives.",
+        summary: "Retry a waiting task now",
+        description: "Guards still apply. To retry a dead letter, use POST /redrives.",
         params: TaskParams,
         response: { 202: TaskReceipt },
       },
@@ -93,7 +91,7 @@ export const addTaskRoutes: AddRoutes = (app, context) => {
       config: read,
       schema: {
         tags,
-        summary: "The attempts of a task, oldest first",
+        summary: "List the attempts of a task, oldest first",
         params: TaskParams,
         querystring: PageQuery,
         response: { 200: AttemptList },
@@ -129,7 +127,7 @@ function assertMayReadPayload(request: FastifyRequest): void {
   throw serviceError("FORBIDDEN", "this API key lacks the scope payload:read");
 }
 
-/** Also the list of dead letters, which are tasks. */
+/** Also lists dead letters, which are tasks. */
 export async function listTasks(
   context: HttpContext,
   request: FastifyRequest,

@@ -1,7 +1,8 @@
 /**
- * Pages: a folder of built web pages under `/ui/`. Every file in it gets a route of its own when the
- * front is made, so that no request can name a path outside, and `simulator.html` answers
- * `/ui/simulator` too. Files whose name holds a hash of their content may be kept for ever.
+ * Web page routes: serve a folder of built web pages under `/ui/`. Each file gets its own route
+ * when the app is created, so that no request can name a path outside of the folder.
+ * `simulator.html` is also served as `/ui/simulator`. Files with a content hash in their name are
+ * cached forever.
  */
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
@@ -23,7 +24,7 @@ const TYPES: Readonly<Record<string, string>> = {
   ".woff2": "font/woff2",
 };
 
-/** Only what comes from here: no inline script or style, no other origin, no frame. */
+/** Allows only our own origin: no inline script or style, no other origin, no frame. */
 const CONTENT_POLICY =
   "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; worker-src 'self'; connect-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -34,21 +35,23 @@ const HEADERS = {
   "x-content-type-options": "nosniff",
 };
 
-/** Where the builder puts files that are named after their content. */
+/** The folder in which the build puts files with a content hash in their name. */
 const HASHED = /^assets\//u;
 const IMMUTABLE = "public, max-age=31536000, immutable";
-/** Asked again every time, and answered with 304 while nothing changed. */
+/** The browser asks every time and gets a 304 if nothing changed. */
 const REVALIDATE = "no-cache";
 
-const NOT_BUILT =
-  "the pages are not built: run `npm run build` (or `npm start`), then start this again";
+const NOT_BUILT = "the pages are not built: run `npm run build` (or `npm start`), then restart";
 
 const open = {
   config: { scope: "public", limit: "own" } as const,
   schema: { hide: true } as object,
 };
 
-/** Adds the pages of a folder to a front; without an `index.html` in it, a sentence that says so. */
+/**
+ * Adds the pages of a folder. Without an `index.html`, every path says that the pages are not
+ * built.
+ */
 export function addWebPageRoutes(app: FastifyInstance, folder: string): void {
   app.get("/ui", open, async (_, reply) => reply.redirect("ui/", 308));
   if (!existsSync(join(folder, "index.html"))) {
@@ -62,7 +65,10 @@ export function addWebPageRoutes(app: FastifyInstance, folder: string): void {
   for (const name of filesBelow(folder)) addFile(app, folder, name);
 }
 
-/** Names from the folder on, with forward slashes. Links are left out: they may point anywhere. */
+/**
+ * File names relative to the folder, with forward slashes. Links are omitted: they may point
+ * anywhere.
+ */
 function filesBelow(folder: string, prefix = ""): readonly string[] {
   return readdirSync(join(folder, prefix), { withFileTypes: true }).flatMap((entry) => {
     const name = `${prefix}${entry.name}`;
@@ -80,7 +86,7 @@ function addFile(app: FastifyInstance, folder: string, name: string): void {
   for (const path of routePaths(name)) app.get(path, open, respond);
 }
 
-/** `index.html` is the folder itself, and a page answers without its ending too. */
+/** `index.html` is served as the folder itself, and each page also without its extension. */
 function routePaths(name: string): readonly string[] {
   const path = `/ui/${encodeURI(name)}`;
   if (!name.endsWith(".html")) return [path];
@@ -92,11 +98,11 @@ interface File {
   readonly cache: string;
   readonly etag: string;
   readonly body: Buffer;
-  /** Undefined where it saves nothing. */
+  /** Undefined if compression saves nothing. */
   readonly gzipped: Buffer | undefined;
 }
 
-/** Read once and kept: the pages are a few hundred kilobytes. */
+/** Read once and cached: the pages are a few hundred kilobytes. */
 function readFile(folder: string, name: string): File {
   const body = readFileSync(join(folder, name));
   const gzipped = gzipSync(body, { level: 9 });

@@ -1,6 +1,6 @@
 /**
- * Apply: what each item of a batch does to the memory store's rows. Items are applied one by one
- * and each either happens or does not, which is what the fault injection around it relies on.
+ * Apply: applies each item of a batch to the rows of the memory store. Items are applied one by
+ * one, and each is applied completely or not at all; the fault injection in tests relies on that.
  */
 import {
   blankDestination,
@@ -23,18 +23,18 @@ import {
 import { isEnded, laneOf, type NewTask, type TaskState } from "../../model/task.ts";
 import { keyOf, type Row, type Rows } from "./rows.ts";
 
-/** Who writes, and when. */
+/** The node that writes, and the time. */
 export interface Writer {
   readonly now: number;
   readonly nodeId: string;
-  /** Destinations whose write this batch brought and did not get. */
+  /** Destinations whose write in this batch was rejected. */
   readonly refused: Set<string>;
 }
 
 interface KeyEntry {
   readonly taskId: string;
   readonly fingerprint: string;
-  /** Infinity while the task lives. */
+  /** Infinity until the task ends. */
   expiresAt: number;
 }
 
@@ -59,7 +59,7 @@ export function applyDestination(
   return null;
 }
 
-/** The row that forbids a claim made under `version`; null if it is the one. */
+/** The row that forbids a claim made under `version`; null if the version is current. */
 function otherRow(tables: Tables, claim: ClaimTarget, { refused }: Writer): DestinationRow | null {
   const key = keyOf(claim.tenantId, claim.destination);
   const stored = tables.destinations.get(key);
@@ -187,7 +187,7 @@ export function applySettle(tables: Tables, settle: Settle, { now }: Writer): Se
   return status;
 }
 
-/** Its key lives on for a while, and what was to follow is created. */
+/** The key stays for its retention time, and the follow-up task is created. */
 function end(tables: Tables, row: Row, onEnd: OnEnd | undefined, now: number): void {
   endKey(tables, row, now);
   const next = onEnd?.[row.state.status as keyof OnEnd];
@@ -243,7 +243,7 @@ export function applyClaim(tables: Tables, request: ClaimRequest, writer: Writer
   return { tasks, nextDueAt: head?.state.nextAttemptAt ?? null, row };
 }
 
-/** Is it among what is asked for, if so many have been claimed before it? */
+/** Whether the row is claimed, if `before` rows were claimed before it. */
 function isClaimed(request: ClaimRequest, now: number, { state }: Row, before: number): boolean {
   const { limit, aheadMs, aheadLimit } = request;
   if (state.nextAttemptAt > now + aheadMs) return false;

@@ -1,6 +1,6 @@
 /**
- * Faulty store: a memory store as seen through a bad connection. A commit may be lost, torn (only
- * its first items happen), unknown (it happens, but the answer says otherwise) or late.
+ * Faulty store: a memory store behind a bad connection. A commit may be lost, torn (only its first
+ * items are applied), unknown (it is applied, but reports a failure) or late.
  */
 import type { Clock, Random } from "@redrive/core";
 import type { Batch, CommitResult, Store } from "../../model/store.ts";
@@ -13,9 +13,9 @@ const KINDS: readonly StoreFault[] = ["lost", "torn", "unknown", "late"];
 export interface Faults {
   /** Share of operations that fail, 0 to 1. May be changed at any time. */
   rate: number;
-  /** Late answers take up to this long. */
+  /** Maximum delay of a late result. */
   readonly longestMs: number;
-  /** How often each kind has struck. */
+  /** How often each fault has occurred. */
   readonly counts: Record<StoreFault, number>;
 }
 
@@ -27,7 +27,7 @@ class ConnectionLost extends Error {
   override readonly name: string = "ConnectionLost";
 }
 
-/** `inner` may be any store that commits at once, so that faults can be put around others. */
+/** `inner` may be any store that commits synchronously, so that faults can wrap other stores. */
 export function faultyStore(
   inner: MemoryStore,
   clock: Clock,
@@ -67,7 +67,7 @@ export function faultyStore(
     }
   }
 
-  /** Everything but a commit only gets lost or late. */
+  /** Operations other than commits are only lost or late. */
   function ask<T>(work: () => Promise<T>): Promise<T> {
     const kind = draw();
     if (kind === undefined) return work();
@@ -95,7 +95,7 @@ const PARTS = [
   "notes",
 ] as const;
 
-/** The first items of a batch, in the order in which they are carried out. */
+/** The first items of a batch, in the order in which they are applied. */
 function torn(batch: Batch, random: Random): Batch {
   const size = PARTS.reduce((sum, part) => sum + batch[part].length, 0);
   let left = Math.floor(random.next() * size);

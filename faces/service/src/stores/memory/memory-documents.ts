@@ -1,11 +1,9 @@
-/**
- * Memory notes: the note table of the memory store, a map.
- */
+/** Memory documents: the documents of the memory store, in a map. */
 import type { Note, NoteTable, NoteText } from "../../model/store.ts";
 import { keyOf } from "./rows.ts";
 
 export interface MemoryDocuments extends NoteTable {
-  /** Writes over whatever stands. */
+  /** Overwrites any stored version. */
   write(document: NoteText): void;
 }
 

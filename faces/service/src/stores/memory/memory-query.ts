@@ -1,6 +1,6 @@
 /**
- * Memory query: the looking half of the memory store. Plain filters over all rows: it is for tests
- * and small trials, where clarity is worth more than speed.
+ * Memory query: the queries of the memory store, as plain filters over all rows. It is for tests
+ * and small trials, where clarity matters more than speed.
  */
 import type { Page, TaskFilter, TaskPage, TaskQuery } from "../../model/store.ts";
 import type { RetryTask } from "../../model/task.ts";

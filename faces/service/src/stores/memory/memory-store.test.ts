@@ -1,4 +1,4 @@
-/** The memory store is held to the conformance suite, as a node's own and as a fleet's. */
+/** Runs the conformance suite on the memory store, both exclusive and shared. */
 import { storeConformance } from "../conformance.testing.ts";
 import { memoryStore } from "./memory-store.ts";
 

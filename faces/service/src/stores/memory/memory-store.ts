@@ -1,6 +1,6 @@
 /**
- * Memory store: maps and heaps. For tests and the simulation, where several nodes of one process
- * share it; what it holds ends with the process.
+ * Memory store: maps and heaps, for tests and simulation, where several nodes of one process may
+ * share it. Its content is lost with the process.
  */
 import type {
   Batch,
@@ -30,7 +30,7 @@ export interface MemoryStoreOptions {
   readonly exclusive?: boolean;
 }
 
-/** A store that can also be written and looked at without a promise, for simulation. */
+/** A store that can also be written and read synchronously, for simulation. */
 export interface MemoryStore extends Store {
   commitNow(batch: Batch): CommitResult;
   peek(tenantId: string, taskId: string): RetryTask | undefined;

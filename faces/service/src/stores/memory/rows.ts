@@ -1,6 +1,6 @@
 /**
- * Rows: how the memory store holds tasks: by id, by lane in order of their due instants, and
- * counted by state. Every change of state goes through `move`, so that no index can fall behind.
+ * Rows: the tasks of the memory store, indexed by id and by lane in order of due time, and counted
+ * by state. Every change of state goes through `move`, which updates all indexes.
  */
 
 import { createHeap, type Heap } from "../../collections/heap.ts";
@@ -14,7 +14,7 @@ import type {
   TaskStatus,
 } from "../../model/task.ts";
 
-/** A task as it is held. Mutable: only this folder sees it. */
+/** A task as stored. Mutable; used only in this folder. */
 export interface Row {
   readonly ref: number;
   readonly task: NewTask;
@@ -32,7 +32,7 @@ export interface LaneQueue {
   readonly tenantId: string;
   readonly destination: string;
   readonly lane: Lane;
-  /** Holds stale entries too: a task that has moved on is skipped when it comes up. */
+  /** May contain stale entries: a task that has moved on is skipped when it is first. */
   readonly waiting: Heap<Waiting>;
 }
 
@@ -40,7 +40,7 @@ export function taskOf({ task, state }: Row): RetryTask {
   return { ...task, ...state };
 }
 
-/** Parts are joined by what no tenant and no destination can contain. */
+/** Joins parts with a character that no tenant and no destination contains. */
 export function keyOf(...parts: readonly string[]): string {
   return parts.join("\n");
 }
@@ -79,7 +79,7 @@ export class Rows {
     return this.#byRef.get(ref);
   }
 
-  /** Gives the row a new state and keeps every index in step. */
+  /** Changes the state of a row and updates every index. */
   move(row: Row, change: Partial<TaskState>): void {
     this.#leave(row);
     row.state = { ...row.state, ...change };

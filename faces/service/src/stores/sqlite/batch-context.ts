@@ -1,18 +1,19 @@
-/**
- * Author: in whose name and under what knowledge a batch is written.
- */
+/** Batch context: the node, the time and the rejected destinations of the batch being written. */
 import type { StoredDestination } from "./destination-table.ts";
 
-/** Who writes, and when. */
+/** The node that writes, and the time. */
 export interface BatchContext {
   readonly now: number;
   /** The number of the node. */
   readonly node: number;
-  /** Destinations whose write this batch brought and did not get. */
+  /** Destinations whose write in this batch was rejected. */
   readonly refused: Set<StoredDestination>;
 }
 
-/** True if a claim made under `version` knows what stands. Version 0 has nothing to know. */
+/**
+ * True if a claim made under `version` is current. A destination without a row (version 0) allows
+ * any claim.
+ */
 export function mayClaim(
   { refused }: BatchContext,
   stored: StoredDestination,

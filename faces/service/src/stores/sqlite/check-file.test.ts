@@ -1,4 +1,4 @@
-/** A store's file is looked at as a whole, and damage is told in words. */
+/** Tests that the whole file of a store is checked, and that damage is described. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ const folder = mkdtempSync(join(tmpdir(), "redrive-check-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 const file = join(folder, "store.db");
 
-test("a whole file has nothing to tell; one in use and a damaged one throw", async () => {
+test("an intact file has no problems; one in use and a damaged one throw", async () => {
   const store = sqliteStore(file);
   expect(() => checkSqliteFile(file)).toThrow(/is in use by another process/u);
   await store.close();

@@ -1,10 +1,10 @@
 /**
- * Check file: looks at every page and every index of a database, however large, which opening it
- * does only for small ones. The file must be nobody else's meanwhile.
+ * Check file: checks every page and index of a database of any size; opening a file checks only
+ * small ones. No other process may use the file meanwhile.
  */
 import { openFile } from "./open.ts";
 
-/** What is wrong, in SQLite's words; empty if nothing is. Throws what opening the file throws. */
+/** The problems that SQLite reports; empty if there are none. Throws like opening the file. */
 export function checkSqliteFile(file: string): readonly string[] {
   const { database, lock } = openFile(file);
   try {

@@ -1,4 +1,6 @@
-/** Tests that the log is moved beside the writer and begins anew, and that a failure there is told. */
+/**
+ * Tests that a thread checkpoints the log, that the log restarts, and that a failure is reported.
+ */
 import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -23,7 +25,7 @@ function large() {
 }
 
 describe("the log of a SQLite file", () => {
-  it("is moved beside the writer, and begins anew each time", async () => {
+  it("is checkpointed by a thread, and restarts each time", async () => {
     const file = join(folder, "redrive.db");
     const store = sqliteStore(file);
     const moved = () => statSync(file).size;
@@ -43,7 +45,7 @@ describe("the log of a SQLite file", () => {
     await store.close();
   });
 
-  it("breaks the store if it cannot be moved, but not because the disk is full", () => {
+  it("breaks the store if a checkpoint fails, except for a full disk", () => {
     const database = new DatabaseSync(":memory:");
     const sql = createSql(database, "a file");
     const read = () => sql.read(() => 1);

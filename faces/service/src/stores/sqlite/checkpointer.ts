@@ -1,29 +1,34 @@
 /**
- * Checkpointer: moves committed pages from the log into the database in a thread of its own. On the
- * main thread each such move keeps everybody waiting for several milliseconds, which under load was
- * the longest of all pauses. The writer goes on meanwhile, so that a little is always left to move:
- * that is the writer's own to do, and only then can the log begin anew.
+ * Checkpointer: copies committed pages from the write-ahead log into the database on a worker
+ * thread. On the main thread each checkpoint blocked for several milliseconds, the longest pause
+ * under load. The writer continues meanwhile, so a few pages remain; the writer checkpoints those
+ * itself, and only then can the log restart.
  */
 import { createRequire } from "node:module";
 import { Worker } from "node:worker_threads";
 
-/** Pages of the log after which it is moved: 16 MiB, so that a page that changes often moves once. */
+/**
+ * Pages of the log that trigger a checkpoint: 16 MiB, so that a page that changes often is copied
+ * once.
+ */
 export const CHECKPOINT_PAGES = 4096;
 
-/** The writer moves everything itself from here on: the thread has failed or cannot keep up. */
+/** From here on the writer checkpoints by itself: the thread has failed or cannot keep up. */
 export const MAX_LOG_PAGES = 4 * CHECKPOINT_PAGES;
 
 const PAGE_BYTES = 4096;
 
 /**
- * The most pages that a transaction writes: some however little it changes, and some for each item.
- * Items that lie side by side share theirs, so that it may be a tenth of that: each move tells.
+ * Upper bound of the pages that a transaction writes: a fixed number plus some per item.
+ * Neighboring items share pages, so the true number may be a tenth; each checkpoint measures it.
  */
 const PAGES_EACH = 6;
 const PAGES_PER_ITEM = 3;
 const MIN_SHARE = 0.05;
 
-/** As text, because a worker needs a file that Node can run, and ours are compiled elsewhere. */
+/**
+ * As a string, because a worker needs a file that Node can run, and ours are compiled elsewhere.
+ */
 const WORKER = `
 const { parentPort, workerData } = require("node:worker_threads");
 const { DatabaseSync } = require(workerData.driver);
@@ -45,7 +50,7 @@ parentPort.on("message", (message) => {
 
 interface Reply {
   readonly logPages?: number;
-  /** SQLite's, if it failed. */
+  /** SQLite's error code, if it failed. */
   readonly errcode?: number;
   readonly text?: string;
 }
@@ -53,26 +58,26 @@ interface Reply {
 /** How much a transaction wrote. */
 export interface BatchSize {
   readonly items: number;
-  /** Of bodies. */
+  /** Bytes of bodies. */
   readonly bytes: number;
 }
 
 export interface Checkpointer {
-  /** A transaction of that size was committed. */
+  /** Call after a transaction of that size is committed. */
   committed(size: BatchSize): void;
-  /** Resolves once nothing is moved any more. Safe to call twice. */
+  /** Resolves once no checkpoint runs. Safe to call twice. */
   close(): Promise<void>;
 }
 
 export interface CheckpointerParts {
   readonly file: string;
-  /** Moves what was written since, on the writing connection. */
+  /** Checkpoints the remaining pages on the writing connection. */
   readonly checkpointRest: () => void;
-  /** Moving has failed, with an error of SQLite. */
+  /** Called with SQLite's error when a checkpoint fails. */
   readonly failed: (error: Error) => void;
 }
 
-/** The thread is started when there is something to move, and does not keep the process alive. */
+/** The thread starts with the first checkpoint and does not keep the process alive. */
 export function createCheckpointer({
   file,
   checkpointRest,
@@ -81,11 +86,14 @@ export function createCheckpointer({
   let worker: Worker | undefined;
   let isCheckpointing = false;
   let isClosed = false;
-  /** Pages of the log when that was last known; the most since, now and when a move was asked for. */
+  /**
+   * Pages of the log at the last measurement; the upper bound written since, now and when the
+   * running checkpoint was requested.
+   */
   let knownPages = 0;
   let maxPages = 0;
   let maxPagesAsked = 0;
-  /** Of the most, this share was true. */
+  /** The measured share of the upper bound. */
   let share = 1;
 
   function onReply({ logPages, errcode, text = "" }: Reply): void {
@@ -101,7 +109,7 @@ export function createCheckpointer({
     consider();
   }
 
-  /** By halves at most: a log that began anew by itself has grown by more than it shows. */
+  /** At most halved per measurement: a log that has restarted has grown by more than it shows. */
   function learn(logPages: number): void {
     const measured = Math.min(1, (logPages - knownPages) / maxPagesAsked);
     share = Math.max(measured, share / 2, MIN_SHARE);
@@ -120,7 +128,7 @@ export function createCheckpointer({
     const driver = createRequire(import.meta.url).resolve("@photostructure/sqlite");
     const started = new Worker(WORKER, { eval: true, workerData: { driver, file } });
     started.on("message", onReply);
-    // Without it the writer moves everything by itself, later.
+    // If the thread fails, the writer checkpoints by itself later.
     started.on("error", () => {});
     started.unref();
     return started;

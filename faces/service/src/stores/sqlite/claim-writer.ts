@@ -1,6 +1,6 @@
 /**
- * Claim writer: starts what is due in a lane. It reads a partial index that holds waiting tasks
- * only, so its cost does not grow with how many there are.
+ * Claim writer: claims the due tasks of a lane. It reads a partial index of waiting tasks, so its
+ * cost does not depend on how many tasks there are.
  */
 import type { ClaimRequest, ClaimResult, StartedTask } from "../../model/store.ts";
 import { type BatchContext, mayClaim } from "./batch-context.ts";

@@ -1,6 +1,6 @@
 /**
- * Create writer: new tasks and their idempotency keys. A task that is due at once may be inserted
- * already claimed, which saves a second write.
+ * Create writer: inserts new tasks and their idempotency keys. A task that is due at once may be
+ * inserted already claimed, which saves a second write.
  */
 import type { Create, CreateResult, StartedTask } from "../../model/store.ts";
 import type { NewTask } from "../../model/task.ts";
@@ -39,7 +39,7 @@ export function createWriter(
   };
 }
 
-/** The cells of a new row of `tasks`: waiting, or claimed by its context. */
+/** The cells of a new row of `tasks`: waiting, or claimed by the writing node. */
 function taskCells(task: NewTask, destinationId: number, claimant: BatchContext | null): Cell[] {
   const { tenantId, taskId, scheduledAt } = task;
   const started = claimant === null ? 0 : 1;
@@ -47,7 +47,7 @@ function taskCells(task: NewTask, destinationId: number, claimant: BatchContext 
   return [tenantId, taskId, destinationId, started, scheduledAt, started, started, node, now];
 }
 
-/** The first to bring a key has it: null, or what the key already stands for. */
+/** The first task with a key gets it: null, or the task that already has the key. */
 function keyTaker(sql: Sql): (create: Create) => CreateResult | null {
   const find = sql.prepare(
     "SELECT task_id, fingerprint FROM idempotency_keys WHERE tenant_id = ? AND idempotency_key = ?",
@@ -66,7 +66,7 @@ function keyTaker(sql: Sql): (create: Create) => CreateResult | null {
   };
 }
 
-/** A source is redriven once: null, or what it was redriven to. */
+/** A source is redriven once: null, or the task that it was redriven to. */
 function sourceMarker(sql: Sql): (task: NewTask) => CreateResult | null {
   const mark = sql.prepare(
     "UPDATE tasks SET redriven_to = ? WHERE tenant_id = ? AND task_id = ? AND redriven_to IS NULL",
@@ -80,7 +80,7 @@ function sourceMarker(sql: Sql): (task: NewTask) => CreateResult | null {
   };
 }
 
-/** Field by field: spread, every claim would have a hidden class of its own. */
+/** Field by field: with a spread, every claim would get its own hidden class. */
 function freshClaim(task: NewTask, ref: number, claimedAt: number): StartedTask {
   return {
     taskId: task.taskId,

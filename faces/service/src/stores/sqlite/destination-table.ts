@@ -1,6 +1,6 @@
 /**
- * Places: destinations, nodes and counts by their numbers. This process is the only writer, so
- * what has been read once is kept: a claim compares versions without asking the disk.
+ * Destination table: destinations, node numbers and task counts. This process is the only writer,
+ * so everything that was read is cached: a claim compares versions without reading the disk.
  */
 import { blankDestination, type DestinationRow, type DestinationWrite } from "../../model/store.ts";
 import type { TaskStatus } from "../../model/task.ts";
@@ -12,7 +12,7 @@ export interface StoredDestination {
   row: DestinationRow;
 }
 
-/** How counts have changed: by destination number times 8 plus status. */
+/** Changes of counts, by destination id times 8 plus status. */
 type CountChanges = Map<number, number>;
 
 export class DestinationTable {
@@ -27,7 +27,7 @@ export class DestinationTable {
     this.load();
   }
 
-  /** Reads everything anew: after a rollback, what was kept may never have happened. */
+  /** Reads everything again: after a rollback the cache may hold changes that were undone. */
   load(): void {
     this.#byName.clear();
     this.#byId.clear();
@@ -45,7 +45,7 @@ export class DestinationTable {
     return stored;
   }
 
-  /** The destination, numbered now if it is new. */
+  /** The destination; a new one is inserted. */
   getOrInsert(tenantId: string, name: string): StoredDestination {
     const known = this.#byName.get(`${tenantId}\n${name}`);
     if (known !== undefined) return known;
@@ -56,17 +56,18 @@ export class DestinationTable {
 
   byId(id: number): StoredDestination {
     const stored = this.#byId.get(id);
-    if (stored === undefined) throw new Error(`a task names destination ${id}, which is not there`);
+    if (stored === undefined)
+      throw new Error(`a task names destination ${id}, which does not exist`);
     return stored;
   }
 
-  /** Null if nobody has written a row for it. */
+  /** Null if no row was written for it. */
   row(tenantId: string, name: string): DestinationRow | null {
     const row = this.#byName.get(`${tenantId}\n${name}`)?.row;
     return row === undefined || row.version === 0 ? null : row;
   }
 
-  /** Null: written. Otherwise the row that stands; the stored is then among the `refused`. */
+  /** Null: written. Otherwise the current row, and the destination is added to `refused`. */
   write({ row }: DestinationWrite, refused: Set<StoredDestination>): DestinationRow | null {
     const stored = this.getOrInsert(row.tenantId, row.name);
     if (stored.row.version !== row.version - 1) {
@@ -83,7 +84,7 @@ export class DestinationTable {
     return rows.filter((row) => row.tenantId === tenantId && row.version > 0);
   }
 
-  /** The number of a node, given now if it is new. */
+  /** The number of a node; a new one is inserted. */
   nodeNumber(nodeId: string): number {
     const known = this.#nodes.get(nodeId);
     if (known !== undefined) return known;
@@ -94,7 +95,7 @@ export class DestinationTable {
     return number;
   }
 
-  /** Moves a task between states in the counts; written by `flush`, within the transaction. */
+  /** Moves a task between states in the counts; `flush` writes them, within the transaction. */
   tally(stored: StoredDestination, from: TaskStatus | null, to: TaskStatus | null): void {
     if (from !== null) this.#step(stored, from, -1);
     if (to !== null) this.#step(stored, to, 1);
@@ -125,7 +126,7 @@ function statementsOf(sql: Sql) {
   };
 }
 
-/** The columns that name a destination; its row is found by them and they never change. */
+/** The columns that identify a destination. They never change. */
 const DESTINATION_NAME = { tenantId: "tenant_id", name: "name" } as const;
 
 const DESTINATION_STATE = {
@@ -178,7 +179,7 @@ function destinationCells(row: DestinationRow): Cell[] {
   return DESTINATION_FIELDS.map((field) => row[field]);
 }
 
-/** The cells that a write changes. */
+/** The cells that an update changes. */
 function destinationState(row: DestinationRow): Cell[] {
   return STATE_FIELDS.map((field) => row[field]);
 }

@@ -1,7 +1,4 @@
-/**
- * Discard: removes dead letters that somebody has given up for good, with their payloads and
- * attempts, and keeps the counts in step.
- */
+/** Discard: removes dead letters with their payloads and attempts, and updates the counts. */
 import type { Store } from "../../model/store.ts";
 import type { DestinationTable } from "./destination-table.ts";
 import type { Sql } from "./sql.ts";

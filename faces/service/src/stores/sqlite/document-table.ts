@@ -1,6 +1,6 @@
 /**
- * Notes: the note table of the SQLite store. It came after the first files were written, so that it
- * is made at the next open where it is missing.
+ * Document table: the documents of the SQLite store, in the table `notes`. Files of earlier
+ * versions lack the table, so it is created at the next open.
  */
 import type { Note, NoteTable, NoteText } from "../../model/store.ts";
 import type { Cell } from "./codec.ts";
@@ -18,7 +18,7 @@ const CREATE_TABLE = `CREATE TABLE IF NOT EXISTS notes (
 const COLUMNS = "kind, tenant_id, id, version, text";
 const THIS_ONE = "kind = ? AND tenant_id = ? AND id = ?";
 
-/** Makes the table where it is missing, and returns what writes over whatever stands in it. */
+/** Creates the table if it is missing, and returns a function that overwrites a document. */
 export function documentWriter(sql: Sql): (document: NoteText) => void {
   sql.transaction(() => sql.prepare(CREATE_TABLE).run());
   const upsert = sql.prepare(`INSERT INTO notes VALUES (?, ?, ?, 1, ?)
@@ -26,7 +26,7 @@ export function documentWriter(sql: Sql): (document: NoteText) => void {
   return ({ kind, tenantId, id, text }) => void upsert.run(kind, tenantId, id, text);
 }
 
-/** The table is there: `noteWriter` has made it. */
+/** Requires the table, which `documentWriter` creates. */
 export function documentTable(sql: Sql): NoteTable {
   const insert = sql.prepare("INSERT OR IGNORE INTO notes VALUES (?, ?, ?, ?, ?)");
   const update = sql.prepare(

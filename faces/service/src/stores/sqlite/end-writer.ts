@@ -1,6 +1,6 @@
 /**
- * End writer: what ends a claim or a wait: settles, cancels, and wakes. A settle that carries an
- * old epoch finds no row and changes nothing.
+ * End writer: ends claims and waits: settle, cancel and retry now. A settle with an old epoch finds
+ * no row and changes nothing.
  */
 import {
   type Cancel,
@@ -34,10 +34,10 @@ export interface EndWriter {
   wake(item: TaskRef, now: number): WakeResult;
 }
 
-/** Keeps a key for its time after the end of its task. */
+/** Sets the expiry of an idempotency key when its task ends. */
 type ExpireKey = (item: TaskRef, key: Cell | undefined, now: number) => void;
 
-/** Creates the task that follows on an end. */
+/** Creates the task that follows the end of another. */
 type Follow = (task: NewTask | undefined, context: BatchContext) => void;
 
 export function endWriter(sql: Sql, destinations: DestinationTable, follow: Follow): EndWriter {
@@ -87,7 +87,7 @@ function settler(
   };
 }
 
-/** A cancel that was requested wins over everything but success. */
+/** A requested cancel wins over every result except success. */
 function endOf({ status }: Settle, isCancelled: boolean): Settle["status"] {
   return isCancelled && status !== "SUCCEEDED" ? "CANCELLED" : status;
 }

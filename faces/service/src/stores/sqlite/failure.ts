@@ -1,7 +1,7 @@
 /**
- * Failure: what an error of SQLite means for us. A full disk breaks nothing and may pass. An I/O
- * error, a failed fsync above all, leaves unknown what is on the disk: after it nothing may be
- * acknowledged any more, so the store declares itself broken and the process must start anew.
+ * Failure: classifies errors of SQLite. A full disk breaks nothing and may be temporary. After an
+ * I/O error, above all a failed fsync, the content of the disk is unknown. Nothing may be
+ * acknowledged then, so the store reports itself broken and the process must restart.
  */
 import { StoreBrokenError, StoreFullError } from "../../model/store.ts";
 
@@ -14,7 +14,7 @@ const FULL = 13;
 const CANTOPEN = 14;
 const NOTADB = 26;
 
-/** The primary code of an error of SQLite; 0 for any other error. */
+/** The primary code of a SQLite error; 0 for any other error. */
 export function sqliteCode(error: unknown): number {
   const code = (error as { readonly errcode?: unknown } | null)?.errcode;
   return typeof code === "number" ? code & 0xff : 0;
@@ -24,7 +24,7 @@ export function isBusy(error: unknown): boolean {
   return sqliteCode(error) === BUSY;
 }
 
-/** The error to throw for one of SQLite's. */
+/** The error to throw for an error of SQLite. */
 export function storeError(file: string, error: unknown): unknown {
   const text = error instanceof Error ? error.message : String(error);
   switch (sqliteCode(error)) {
@@ -34,9 +34,9 @@ export function storeError(file: string, error: unknown): unknown {
     case IOERR:
     case CORRUPT:
     case CANTOPEN:
-      return new StoreBrokenError(`${file} failed, stop and start anew: ${text}`, { cause: error });
+      return new StoreBrokenError(`${file} failed, restart the process: ${text}`, { cause: error });
     case NOTADB: {
-      const fix = "give Redrive a file of its own, or restore it from a backup";
+      const fix = "give Redrive a separate file, or restore it from a backup";
       return new StoreBrokenError(`${file} is not a database: ${fix}`, { cause: error });
     }
     default:

@@ -1,6 +1,6 @@
 /**
- * Open: brings a database file into a state that may be relied on, or refuses it in plain words.
- * One process per file; every commit is fsynced, which is set on each open and read back, because
+ * Open: opens a database file in a reliable state, or rejects it with a clear message. One process
+ * per file. Every commit is fsynced; the setting is written at each open and read back, because
  * drivers have been seen to drop it.
  */
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync, statSync } from "node:fs";
@@ -15,18 +15,20 @@ import type { Database } from "./sql.ts";
 /** `synchronous=FULL`: the log is fsynced before a commit returns. */
 const FULL_SYNC = 2;
 
-/** Checking a larger file would keep a boot waiting; `redrive doctor` checks those. */
+/** Checking a larger file would delay the boot; `redrive doctor` checks those. */
 const MAX_CHECKED_BYTES = 64 * 1024 * 1024;
 
 const CACHE_KIB = 32 * 1024;
 
 export interface OpenFile {
   readonly database: Database;
-  /** Holds the lock of the file for as long as it is open. */
+  /** Holds the lock on the file while it is open. */
   readonly lock: Database;
 }
 
-/** Opens or creates the file. Throws if it is in use, foreign, newer than us, or damaged. */
+/**
+ * Opens or creates the file. Throws if it is in use, foreign, newer than this version, or damaged.
+ */
 export function openFile(file: string): OpenFile {
   let lock: Database | undefined;
   try {
@@ -43,29 +45,34 @@ function isOfFileSystem(error: unknown): error is NodeJS.ErrnoException {
 }
 
 function unmakable(file: string, cause: NodeJS.ErrnoException): RedriveError {
-  const fix = FIXES[cause.code ?? ""] ?? "name a file that can be made";
-  const message = `store must be a file that can be made, got ${quote(file)} (${cause.message}): ${fix}`;
+  const fix = FIXES[cause.code ?? ""] ?? "name a file that can be created";
+  const message = `store must be a file that can be created, got ${quote(file)} (${cause.message}): ${fix}`;
   return causedError("INVALID_ARGUMENT", message, cause);
 }
 
-/** What helps, by what the file system says. */
+/** How to fix it, by error code of the file system. */
 const FIXES: Readonly<Record<string, string>> = {
   EISDIR: "name a file, as in sqlite:FOLDER/redrive.db",
   ENOTDIR: "name a file in a folder",
-  EACCES: "name a file that this user may write",
-  EPERM: "name a file that this user may write",
-  EROFS: "name a file on a disk that can be written",
-  ENOENT: "name a file in a folder that can be made",
+  EACCES: "name a file that this user can write",
+  EPERM: "name a file that this user can write",
+  EROFS: "name a file on a writable disk",
+  ENOENT: "name a file in a folder that can be created",
 };
 
-/** The log and its index take their mode from the file, so it is made before SQLite would. */
+/**
+ * The log and its index inherit the mode of the file, so the file is created before SQLite does.
+ */
 function makePrivate(file: string): void {
   makeFolder(dirname(file));
   closeSync(openSync(file, "a", 0o600));
   chmodSync(file, 0o600);
 }
 
-/** One by one: told to make them all, Node never returns where none can be made, as below /proc. */
+/**
+ * One folder at a time: with `recursive`, Node never returns if a folder cannot be created, as
+ * below /proc.
+ */
 function makeFolder(folder: string): void {
   if (existsSync(folder)) return;
   makeFolder(dirname(folder));
@@ -73,8 +80,8 @@ function makeFolder(folder: string): void {
 }
 
 /**
- * A lock of the operating system on a file beside the database: it ends with the process, however
- * that ends. SQLite's own exclusive mode would shut out our reader too.
+ * A lock of the operating system on a file next to the database. It ends with the process, however
+ * the process ends. SQLite's own exclusive mode would lock out our reader too.
  */
 function lockFile(file: string): Database {
   const path = `${file}.lock`;
@@ -86,7 +93,7 @@ function lockFile(file: string): Database {
   } catch (error) {
     lock.close();
     if (!isBusy(error)) throw storeError(path, error);
-    const advice = "one process per file: stop the other one, or give this one a file of its own";
+    const advice = "one process per file: stop the other process, or use another file";
     throw new Error(`${file} is in use by another process (${advice})`, { cause: error });
   }
 }
@@ -109,7 +116,7 @@ function openDatabase(file: string): Database {
 function configure(database: Database, file: string): void {
   database.exec("PRAGMA busy_timeout = 5000");
   const mode = pragma(database, "journal_mode = WAL");
-  if (mode !== "wal") throw new Error(`${file} cannot keep a write-ahead log, got ${mode}`);
+  if (mode !== "wal") throw new Error(`${file} does not support a write-ahead log, got ${mode}`);
   database.exec(`
     PRAGMA synchronous = FULL;
     PRAGMA cell_size_check = ON;
@@ -128,10 +135,10 @@ function checkOwner(database: Database, file: string): void {
   const version = Number(pragma(database, "user_version"));
   const isEmpty = Number(pragma(database, "schema_version")) === 0;
   if (owner !== APPLICATION_ID && !isEmpty) {
-    throw new Error(`${file} is a database of something else; give Redrive a file of its own`);
+    throw new Error(`${file} is a database of another program; give Redrive a separate file`);
   }
   if (version > SCHEMA_VERSION) {
-    const versions = `its schema is ${version}, this version knows up to ${SCHEMA_VERSION}`;
+    const versions = `its schema is ${version}, this version supports up to ${SCHEMA_VERSION}`;
     throw new Error(`${file} was written by a newer Redrive (${versions}); upgrade this one`);
   }
 }
@@ -141,7 +148,7 @@ function checkIntegrity(database: Database, file: string): void {
   if (found !== "ok") throw new Error(`${file} is damaged: ${found}; restore it from a backup`);
 }
 
-/** All or nothing: a crash at any statement leaves what was there before. */
+/** Atomic: a crash at any statement leaves the previous state. */
 function migrate(database: Database): void {
   if (Number(pragma(database, "user_version")) === SCHEMA_VERSION) return;
   database.exec(`

@@ -1,6 +1,6 @@
 /**
- * Reader: a read-only connection in a worker thread, so that a long list never keeps the writer
- * waiting. The worker knows nothing of tasks: it runs a statement and hands the rows back.
+ * Reader: a read-only connection in a worker thread, so that a long list never blocks the writer.
+ * The worker does not know tasks: it runs a statement and returns the rows.
  */
 import { createRequire } from "node:module";
 import { Worker } from "node:worker_threads";
@@ -11,7 +11,9 @@ export interface Reader {
   close(): Promise<void>;
 }
 
-/** As text, because a worker needs a file that Node can run, and ours are compiled elsewhere. */
+/**
+ * As a string, because a worker needs a file that Node can run, and ours are compiled elsewhere.
+ */
 const WORKER = `
 const { parentPort, workerData } = require("node:worker_threads");
 const { DatabaseSync } = require(workerData.driver);
@@ -47,7 +49,7 @@ interface Waiting {
   readonly reject: (error: Error) => void;
 }
 
-/** The worker is started with the first question and does not keep the process alive. */
+/** The worker starts with the first query and does not keep the process alive. */
 export function createReader(file: string): Reader {
   const waiting = new Map<number, Waiting>();
   let worker: Worker | undefined;

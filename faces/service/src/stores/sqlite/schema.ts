@@ -1,13 +1,13 @@
 /**
- * Schema: the tables of the SQLite store. STRICT, so that a column holds what it says; bytes are
- * BLOBs, because a text is cut at NUL. What changes with every attempt (`tasks`) is apart from what
- * never does (`payloads`): a claim rewrites two hundred bytes, not a body.
+ * Schema: the tables of the SQLite store. They are STRICT, so that a column holds its declared
+ * type. Bytes are BLOBs, because text is cut at NUL. `tasks` holds what every attempt changes,
+ * `payloads` what never changes, so a claim rewrites two hundred bytes and not a body.
  */
 
 /** "RDRV": marks a file as ours. */
 export const APPLICATION_ID = 0x52445256;
 
-/** One more with every change; a file with a higher one is refused. */
+/** Incremented with every change; a file with a higher version is rejected. */
 export const SCHEMA_VERSION = 1;
 
 export const SCHEMA = `

@@ -1,6 +1,6 @@
 /**
- * Sql: the one writing connection, its prepared statements and its transactions. Once SQLite has
- * reported that it cannot vouch for the file, every further use is refused.
+ * SQL: the only writing connection, its prepared statements and its transactions. After SQLite
+ * reports that the file is unreliable, every further use is rejected.
  */
 import type { DatabaseSync, StatementSync } from "@photostructure/sqlite";
 import { StoreBrokenError } from "../../model/store.ts";
@@ -11,20 +11,23 @@ export type Database = InstanceType<typeof DatabaseSync>;
 export type Statement = InstanceType<typeof StatementSync>;
 
 /**
- * A limit that is a parameter, in a prepared statement. SQLite looks at a bare `LIMIT ?` when it
- * plans and plans anew whenever it is bound, which costs a claim six times its own work.
+ * A limit as a parameter of a prepared statement. SQLite plans a bare `LIMIT ?` again whenever it
+ * is bound, which makes a claim six times as expensive.
  */
 export const ANY_LIMIT = "(? + 0)";
 
 export interface Sql {
   readonly file: string;
-  /** A statement whose rows come as arrays. */
+  /** Prepares a statement that returns rows as arrays. */
   prepare(text: string): Statement;
-  /** Runs `work` in a transaction; it is durable once this returns. Throws what `storeError` says. */
+  /**
+   * Runs `work` in a transaction, which is durable once this returns. Throws the error of
+   * `storeError`.
+   */
   transaction<T>(work: () => T, onRollback?: () => void): T;
-  /** Reading outside a transaction, with the same refusals. */
+  /** Reads outside of a transaction; a broken store is rejected here too. */
   read<T>(work: () => T): T;
-  /** Another connection to the file has failed: what that means for it holds for this one too. */
+  /** Reports the failure of another connection to the same file; it applies to this one too. */
   fail(error: unknown): void;
 }
 

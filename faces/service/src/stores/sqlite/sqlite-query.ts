@@ -1,6 +1,6 @@
 /**
- * SQLite query: the looking half of the SQLite store. One task is read on the writing connection,
- * so that a caller sees what it has just been told; everything longer goes to the reader.
+ * SQLite query: the queries of the SQLite store. A single task is read on the writing connection,
+ * so that a caller sees what it has just written; lists go to the reader.
  */
 import type { Page, TaskFilter, TaskPage, TaskQuery } from "../../model/store.ts";
 import { ATTEMPT_COLUMNS, attemptOf } from "./attempt-rows.ts";
@@ -82,7 +82,9 @@ function is(sql: string, ...params: readonly Cell[]): Condition {
   return { sql, params };
 }
 
-/** The status goes in as a number, not as a parameter: only so are the partial indexes used. */
+/**
+ * The status is inserted as a number, not as a parameter: SQLite uses partial indexes only then.
+ */
 function conditionsOf(filter: TaskFilter): Condition[] {
   const { status, label, idempotencyKey } = filter;
   const conditions: Condition[] = [];

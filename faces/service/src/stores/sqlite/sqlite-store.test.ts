@@ -1,4 +1,4 @@
-/** The SQLite store is held to the conformance suite, and its file to what a file must survive. */
+/** Runs the conformance suite on the SQLite store, and tests what its file must survive. */
 import {
   closeSync,
   mkdtempSync,
@@ -38,7 +38,7 @@ describe("a SQLite file", () => {
     await again.close();
   });
 
-  it("is for its owner's eyes only", async () => {
+  it("is readable by its owner only", async () => {
     const file = nextFile();
     const store = sqliteStore(file);
     await store.commit(batch({ creates: [create()] }));
@@ -56,7 +56,7 @@ describe("a SQLite file", () => {
     await sqliteStore(file).close();
   });
 
-  it("is refused if it was written by a newer version", async () => {
+  it("is rejected if it was written by a newer version", async () => {
     const file = nextFile();
     await sqliteStore(file).close();
     const database = new DatabaseSync(file);
@@ -65,15 +65,15 @@ describe("a SQLite file", () => {
     expect(() => sqliteStore(file)).toThrow(/written by a newer Redrive .*upgrade/);
   });
 
-  it("is refused if it belongs to something else", () => {
+  it("is rejected if it belongs to another program", () => {
     const file = join(folder, "foreign.db");
     const database = new DatabaseSync(file);
     database.exec("CREATE TABLE t (x)");
     database.close();
-    expect(() => sqliteStore(file)).toThrow(/database of something else/);
+    expect(() => sqliteStore(file)).toThrow(/database of another program/);
   });
 
-  it("is refused if it is damaged", async () => {
+  it("is rejected if it is damaged", async () => {
     const file = nextFile();
     const store = sqliteStore(file);
     for (let n = 0; n < 20; n++) {
@@ -87,10 +87,10 @@ describe("a SQLite file", () => {
       writeSync(handle, new Uint8Array(64).fill(0xaa), 0, 64, at + 8);
     }
     closeSync(handle);
-    expect(() => sqliteStore(file)).toThrow(/damaged|malformed|stop and start anew/);
+    expect(() => sqliteStore(file)).toThrow(/damaged|malformed|restart the process/);
   });
 
-  // /proc: nothing can be made there, and making folders there in one go never returns.
+  // Nothing can be created in /proc, and creating folders there recursively never returns.
   it.each(["/proc/redrive/redrive.db", "/dev/null/redrive.db", folder])(
     "is refused by name if it cannot be made: %s",
     (file) => {
@@ -103,7 +103,7 @@ describe("a SQLite file", () => {
     },
   );
 
-  it("is refused if it is no database at all", () => {
+  it("is rejected if it is not a database", () => {
     const file = join(folder, "text.db");
     writeFileSync(file, "this is not a database, but it is long enough to look at".repeat(50));
     expect(() => sqliteStore(file)).toThrow(/not a database/);

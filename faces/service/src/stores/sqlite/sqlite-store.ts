@@ -1,6 +1,6 @@
 /**
- * SQLite store: the default, for one machine. One process per file, one transaction per turn of the
- * event loop, fsynced before anybody is told.
+ * SQLite store: the default, for one machine. One process per file, one transaction per batch,
+ * fsynced before any result is returned.
  */
 import type {
   Batch,
@@ -22,7 +22,9 @@ import { sqliteQuery } from "./sqlite-query.ts";
 import { STARTED_CELLS, STARTED_COLUMNS, startedOf } from "./task-rows.ts";
 import { batchWriter } from "./writer.ts";
 
-/** Opens or creates the file. Throws if it is in use, foreign, newer than this version, or damaged. */
+/**
+ * Opens or creates the file. Throws if it is in use, foreign, newer than this version, or damaged.
+ */
 export function sqliteStore(file: string): Store {
   const { database, lock } = openFile(file);
   const sql = createSql(database, file);
@@ -72,29 +74,29 @@ function sizeOf(batch: Batch, { claims }: CommitResult): BatchSize {
   return { items, bytes };
 }
 
-/** What fails there is told by the next use of the store. */
+/** The next use of the store reports a failure of the checkpoint. */
 function checkpointerOf(sql: Sql): Checkpointer {
   const move = sql.prepare("PRAGMA wal_checkpoint(PASSIVE)");
   const checkpointRest = () => {
     try {
       sql.read(() => move.get());
     } catch {
-      // Told by the next use, if it is worth telling.
+      // The next use of the store reports it if it matters.
     }
   };
   return createCheckpointer({ file: sql.file, checkpointRest, failed: (error) => sql.fail(error) });
 }
 
-/** Leaves one plain file behind. Only a courtesy: whatever it cannot do, the next open does. */
+/** Leaves a single file behind. Best effort: the next open does the rest. */
 function tidyLog(database: Database): void {
   try {
     database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
   } catch {
-    // A file that fails is replayed from its log at the next open.
+    // The next open replays the log.
   }
 }
 
-/** Asks the index once per lane: its cost grows with destinations, not with waiting tasks. */
+/** One index lookup per lane: the cost grows with destinations, not with waiting tasks. */
 function dueTable(sql: Sql, destinations: DestinationTable): Pick<Store, "nextDue"> {
   const select = sql.prepare(`
     SELECT d.destination_id, lanes.column1, (
@@ -199,7 +201,7 @@ function policyOf(cells: readonly Cell[]): PolicyRow {
   return { tenantId, policyId, version, document, createdAt } as PolicyRow;
 }
 
-/** In small slices, so that nobody waits for it. */
+/** In small slices, so that it does not block other work. */
 function sweeper(sql: Sql, destinations: DestinationTable): Store["sweep"] {
   const old = sql.prepare(`SELECT ref, destination_id FROM tasks
     WHERE status = ? AND finished_at < ? ORDER BY finished_at LIMIT ${ANY_LIMIT}`);

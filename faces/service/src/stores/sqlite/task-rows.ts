@@ -87,7 +87,7 @@ const STARTED = {
 
 export const STARTED_COLUMNS = columnList(STARTED);
 
-/** The number of cells that `startedOf` reads; a query may add columns behind them. */
+/** The number of cells that `startedOf` reads; a query may add columns after them. */
 export const STARTED_CELLS = Object.keys(STARTED).length;
 
 const startedPositions = positionsOf(STARTED);

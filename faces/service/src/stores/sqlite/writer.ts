@@ -1,6 +1,6 @@
 /**
- * Writer: carries out a batch, inside the one transaction of a turn and on the main thread (a
- * worker that wrote was slower). Each kind of item has a file of its own.
+ * Writer: writes a batch in one transaction on the main thread (a worker thread was slower). Each
+ * kind of item has its own file.
  */
 import type { Batch, CommitResult, NoteText } from "../../model/store.ts";
 import type { BatchContext } from "./batch-context.ts";
