@@ -1,6 +1,6 @@
 /**
- * Cycles: finds files that import themselves through other files. Type-only imports do not count:
- * the compiler erases them, so they do not affect the load order.
+ * Cycles: no file imports itself through other files. Imports of types count: two files whose types
+ * need each other cannot be read one after the other.
  */
 import { posix } from "node:path";
 import { type Finding, isCode, type Source } from "./source.ts";
@@ -11,19 +11,22 @@ type Graph = ReadonlyMap<string, readonly string[]>;
 export function cycles(sources: readonly Source[]): Finding[] {
   const graph = graphOf(sources.filter(isCode));
   const done = new Set<string>();
-  return [...graph.keys()].flatMap((path) => {
+  const found = new Map<string, Finding>();
+  for (const path of graph.keys()) {
     const cycle = cycleFrom(graph, done, [], path);
-    if (cycle === undefined) return [];
-    return [{ path: cycle[0] ?? path, line: 1, message: `import cycle: ${cycle.join(" -> ")}` }];
-  });
+    if (cycle === undefined) continue;
+    const message = `import cycle: ${cycle.join(" -> ")}`;
+    // One cycle is found from each of its files, and from each file that leads to it.
+    const key = [...new Set(cycle)].sort().join();
+    if (!found.has(key)) found.set(key, { path: cycle[0] ?? path, line: 1, message });
+  }
+  return [...found.values()];
 }
 
 function graphOf(sources: readonly Source[]): Graph {
   return new Map(
     sources.map(({ path, text }) => {
-      const relative = importsOf(text).filter(
-        ({ specifier, isType }) => specifier.startsWith(".") && !isType,
-      );
+      const relative = importsOf(text).filter(({ specifier }) => specifier.startsWith("."));
       return [path, relative.map(({ specifier }) => posix.join(posix.dirname(path), specifier))];
     }),
   );

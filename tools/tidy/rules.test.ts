@@ -3,13 +3,14 @@ import { describe, expect, test } from "vitest";
 import { completed } from "../lockfile.mjs";
 import { ambient } from "./ambient.ts";
 import { cycles } from "./cycles.ts";
+import { fullFolders, mutualFolders } from "./folders.ts";
 import { guardSteps } from "./guard-steps.ts";
 import { importDirection } from "./import-direction.ts";
 import { silencedTests, traces } from "./leftovers.ts";
 import { lockfile } from "./lockfile.ts";
 import { names } from "./names.ts";
 import { purpose } from "./purpose.ts";
-import { sizes } from "./sizes.ts";
+import { longFiles, sizes } from "./sizes.ts";
 import type { Finding, Rule, Source } from "./source.ts";
 
 /** Runs a rule on one file. */
@@ -121,10 +122,18 @@ describe("cycles", () => {
     expect(cycles(sources).map(({ message }) => message)).toContain(`import cycle: ${path}`);
   });
 
-  test("do not include type imports, and two paths to one file are no cycle", () => {
+  test("go through types as well", () => {
+    const sources = tree(
+      ["core/src/a.ts", 'import type { B } from "./b.ts";'],
+      ["core/src/b.ts", 'import { a } from "./a.ts";'],
+    );
+    expect(cycles(sources)).toHaveLength(1);
+  });
+
+  test("need a way back: two ways to one file are no cycle", () => {
     const sources = tree(
       ["core/src/a.ts", 'import type { B } from "./b.ts";\nimport { c } from "./c.ts";'],
-      ["core/src/b.ts", 'import { a } from "./a.ts";\nimport { c } from "./c.ts";'],
+      ["core/src/b.ts", 'import { c } from "./c.ts";'],
       ["core/src/c.ts", "export const c = 1;"],
     );
     expect(cycles(sources)).toEqual([]);
@@ -182,21 +191,52 @@ describe("ambient time and random numbers", () => {
 describe("sizes", () => {
   const long = (lines: number) => "a;\n".repeat(lines);
 
-  test("a file has at most 400 lines, a test at most 600", () => {
-    expect(findingsIn(sizes, "core/src/a.ts", long(400))).toEqual([]);
-    expect(findingsIn(sizes, "core/src/a.ts", long(401))).toHaveLength(1);
-    expect(findingsIn(sizes, "core/src/a.test.ts", long(600))).toEqual([]);
-    expect(findingsIn(sizes, "core/src/a.test.ts", long(601))).toHaveLength(1);
+  test("a file has at most 400 lines, and so has a test", () => {
+    for (const path of ["core/src/a.ts", "core/src/a.test.ts"]) {
+      expect(findingsIn(sizes, path, long(400))).toEqual([]);
+      expect(findingsIn(sizes, path, long(401))).toHaveLength(1);
+    }
   });
 
-  test("a listed file may only shrink, and must leave the list when it is short enough", () => {
-    const ratchet = { "core/src/a.ts": 500 };
-    const say = (lines: number) =>
-      sizes([{ path: "core/src/a.ts", text: long(lines) }], ratchet).map(({ message }) => message);
-    expect(say(500)).toEqual([]);
-    expect(say(501)).toEqual([expect.stringContaining("may only shrink")]);
-    expect(say(499)).toEqual([expect.stringContaining("lower the ratchet")]);
-    expect(say(400)).toEqual([expect.stringContaining("take it out")]);
+  test("few production files have more than 250 lines", () => {
+    const files = (...lines: number[]) =>
+      lines.map((count, index) => ({ path: `core/src/a${index}.ts`, text: long(count) }));
+    expect(longFiles(files(251, 250, 250), 1)).toEqual([]);
+    expect(longFiles(files(251, 251, 250), 1).map(({ path }) => path)).toEqual([
+      "core/src/a0.ts",
+      "core/src/a1.ts",
+    ]);
+    expect(longFiles([{ path: "core/src/a.test.ts", text: long(300) }], 0)).toEqual([]);
+  });
+});
+
+describe("folders", () => {
+  const files = (count: number, ending = ".ts") =>
+    Array.from({ length: count }, (_, index) => ({
+      path: `core/src/guards/a${index}${ending}`,
+      text: "",
+    }));
+
+  test("have at most twenty production files, tests and subfolders not counted", () => {
+    expect(fullFolders([...files(20), ...files(9, ".test.ts")])).toEqual([]);
+    expect(fullFolders([...files(20), { path: "core/src/guards/b/c.ts", text: "" }])).toEqual([]);
+    const [finding, ...others] = fullFolders(files(21));
+    expect(finding).toMatchObject({
+      path: "core/src/guards",
+      message: expect.stringContaining("21 production files, at most 20"),
+    });
+    expect(others).toEqual([]);
+  });
+
+  test("do not import each other, not even types, and not through a subfolder", () => {
+    const down = { path: "core/src/a/one.ts", text: 'import { two } from "./b/two.ts";' };
+    const up = { path: "core/src/a/b/three.ts", text: 'import type { X } from "../four.ts";' };
+    expect(mutualFolders([down])).toEqual([]);
+    expect(mutualFolders([down, up])).toEqual([
+      { path: down.path, line: 1, message: expect.stringContaining("import each other") },
+      { path: up.path, line: 1, message: expect.stringContaining("import each other") },
+    ]);
+    expect(mutualFolders([down, { ...up, path: "core/src/a/b/three.test.ts" }])).toEqual([]);
   });
 });
 

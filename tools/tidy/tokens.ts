@@ -13,8 +13,6 @@ export interface Token {
 export interface Import {
   readonly specifier: string;
   readonly line: number;
-  /** True if the compiler erases it: `import type` and `export type`. */
-  readonly isType: boolean;
 }
 
 const BLANK = new Set(["WhiteSpace", "LineTerminatorSequence"]);
@@ -46,17 +44,5 @@ function importAt(tokens: readonly Token[], index: number, token: Token): Import
   const before = tokens[index - 1]?.value;
   const isCall = before === "(" && tokens[index - 2]?.value === "import";
   if (before !== "from" && before !== "import" && !isCall) return [];
-  const isType = before === "from" && isTypeStatement(tokens, index);
-  return [{ specifier: token.value.slice(1, -1), line: token.line, isType }];
-}
-
-/** Looks back to the statement's `import` or `export` for the word `type` right after it. */
-function isTypeStatement(tokens: readonly Token[], from: number): boolean {
-  for (let index = from - 1; index >= 0; index--) {
-    const word = tokens[index]?.value;
-    if (word !== "import" && word !== "export") continue;
-    const next = tokens[index + 1]?.value;
-    return next === "type" && tokens[index + 2]?.value !== "from";
-  }
-  return false;
+  return [{ specifier: token.value.slice(1, -1), line: token.line }];
 }

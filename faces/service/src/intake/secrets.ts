@@ -80,7 +80,7 @@ export async function openSecrets(
   }
   const document = stored === null ? undefined : (JSON.parse(stored.text) as KeyDocument);
   const fingerprintKey =
-    document === undefined ? randomBytes(fill, KEY_BYTES) : openFingerprintKey(keys, document);
+    document === undefined ? newBytes(fill, KEY_BYTES) : openFingerprintKey(keys, document);
   if (document?.keyId !== key.id) {
     const sealed = sealBytes(key, fill, fingerprintKey, KEY_DOCUMENT.id);
     const next: KeyDocument = { keyId: key.id, fingerprintKey: sealed };
@@ -153,7 +153,7 @@ function additionalData({ tenantId, taskId }: NewTask, name: string): string {
 }
 
 function sealBytes(key: Key, fill: FillRandom, bytes: Buffer, context: string): string {
-  const nonce = randomBytes(fill, NONCE_BYTES);
+  const nonce = newBytes(fill, NONCE_BYTES);
   const cipher = createCipheriv("aes-256-gcm", key.bytes, nonce).setAAD(Buffer.from(context));
   const sealed = Buffer.concat([cipher.update(bytes), cipher.final()]);
   const payload = Buffer.concat([nonce, cipher.getAuthTag(), sealed]);
@@ -182,7 +182,7 @@ function openBytes(keys: readonly Key[], value: string, context: string): Buffer
   }
 }
 
-function randomBytes(fill: FillRandom, length: number): Buffer {
+function newBytes(fill: FillRandom, length: number): Buffer {
   const bytes = Buffer.alloc(length);
   fill(bytes);
   return bytes;
