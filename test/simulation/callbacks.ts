@@ -2,7 +2,7 @@
  * Callbacks: what a node of the simulation makes follow on the ends of tasks: the service's own
  * callbacks, under a policy that is short enough to end with the seed, to a destination of the world.
  */
-import type { Follow } from "../../faces/service/src/engine/followers.ts";
+import type { Follow } from "../../faces/service/src/engine/run/follow-up-tasks.ts";
 import type { NewId } from "../../faces/service/src/model/ids.ts";
 import type { Cancel, OnEnd } from "../../faces/service/src/model/store.ts";
 import type { NewTask, RetryTask } from "../../faces/service/src/model/task.ts";

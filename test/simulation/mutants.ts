@@ -3,8 +3,8 @@
  * so that no line of it knows. The suite is worth something if it finds every one of them.
  */
 import type { PolicyDocument } from "@redrive/core";
-import type { Deliver } from "../../faces/service/src/engine/delivery.ts";
-import { releaseOf } from "../../faces/service/src/engine/settling.ts";
+import type { Deliver } from "../../faces/service/src/engine/run/delivery.ts";
+import { releaseOf } from "../../faces/service/src/engine/run/settlement.ts";
 import {
   type Batch,
   type ClaimResult,

@@ -4,8 +4,8 @@
  */
 import { type Policy, type PolicyDocument, type Random, resolvePolicy } from "@redrive/core";
 import { type AttemptResult, unstarted } from "../../faces/service/src/deliver/attempt-result.ts";
-import type { Deliver } from "../../faces/service/src/engine/delivery.ts";
-import { GUARD_NOTE } from "../../faces/service/src/engine/guard-notes.ts";
+import type { Deliver } from "../../faces/service/src/engine/run/delivery.ts";
+import { GUARD_NOTE } from "../../faces/service/src/engine/destination/guard-saver.ts";
 import { type NewId, uuidV7 } from "../../faces/service/src/model/ids.ts";
 import type {
   Batch,

@@ -22,7 +22,7 @@ import {
   type ListenAddress,
   type TargetMode,
 } from "./deliver/target-policy.ts";
-import type { Deliver } from "./engine/delivery.ts";
+import type { Deliver } from "./engine/run/delivery.ts";
 import { Engine } from "./engine/engine.ts";
 import { openSecrets, type Secrets, sha256 } from "./intake/secrets.ts";
 import { codedStore } from "./model/coded-store.ts";

@@ -3,7 +3,7 @@
  */
 export { systemClock, systemRandom } from "@redrive/core";
 export { createRedrive, type RedriveOptions } from "./create-redrive.ts";
-export type { EngineEvent, EngineEventType } from "./engine/events.ts";
+export type { EngineEvent, EngineEventType } from "./engine/events/engine-events.ts";
 export { assertEncryptionKey } from "./intake/secrets.ts";
 export type { TaskInput } from "./intake/task-input.ts";
 export {

@@ -15,8 +15,8 @@ import {
 } from "@redrive/core";
 import type { RefusedTarget, Target } from "./deliver/target.ts";
 import type { Engine } from "./engine/engine.ts";
-import type { EngineEvent } from "./engine/events.ts";
-import { historyOf, requestOf } from "./engine/settling.ts";
+import type { EngineEvent } from "./engine/events/engine-events.ts";
+import { historyOf, requestOf } from "./engine/run/settlement.ts";
 import { asAsked, DestinationPolicies } from "./intake/destination-policies.ts";
 import { type Digest, Policies, type PolicyChoice } from "./intake/policies.ts";
 import type { Secrets } from "./intake/secrets.ts";

@@ -4,7 +4,7 @@
  * all together. On a store of its own a node goes on from what an earlier one wrote down, so the
  * bound holds across its boots, but for the retries that nobody had written down yet.
  */
-import { GUARD_NOTE, WHOLE_NOTE } from "../../../faces/service/src/engine/guard-notes.ts";
+import { GUARD_NOTE, WHOLE_NOTE } from "../../../faces/service/src/engine/destination/guard-saver.ts";
 import type { NoteText } from "../../../faces/service/src/model/store.ts";
 import { documentOf } from "../documents.ts";
 import { assertThat, type Checker, type Sent } from "../history.ts";

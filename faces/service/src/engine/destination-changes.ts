@@ -4,11 +4,11 @@
  */
 import { serviceError } from "../model/errors.ts";
 import { type DestinationRow, NO_ITEMS, type Store } from "../model/store.ts";
-import type { EngineTime } from "./engine-time.ts";
-import type { EngineEvents } from "./events.ts";
-import type { FindDestination } from "./followers.ts";
-import type { Scheduler } from "./scheduler.ts";
-import type { Turn } from "./turn.ts";
+import type { EngineTime } from "./node/engine-time.ts";
+import type { EngineEvents } from "./events/engine-events.ts";
+import type { FindDestination } from "./run/follow-up-tasks.ts";
+import type { Scheduler } from "./schedule/scheduler.ts";
+import type { Turn } from "./commit/commit-loop.ts";
 
 export interface DestinationChangesParts {
   readonly store: Pick<Store, "getDestination" | "commit">;

@@ -3,7 +3,7 @@ import { resolvePolicy, seededRandom } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { DESTINATION, TENANT } from "../stores/store.testing.ts";
 import { FAILED, OK, setup } from "./engine.testing.ts";
-import { GuardedDestination } from "./guarded-destination.ts";
+import { GuardedDestination } from "./destination/destination-runtime.ts";
 
 /** Every first attempt fails until the breaker of the destination opens. */
 async function opened(engine: Awaited<ReturnType<typeof setup>>) {

@@ -12,7 +12,7 @@ import { type Store, StoreFullError } from "../model/store.ts";
 import { isEnded } from "../model/task.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { newTask, T0, TENANT } from "../stores/store.testing.ts";
-import type { Deliver } from "./delivery.ts";
+import type { Deliver } from "./run/delivery.ts";
 import { Engine } from "./engine.ts";
 
 const SEEDS = 20;

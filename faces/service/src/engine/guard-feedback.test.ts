@@ -8,7 +8,7 @@ import {
   type Throttle,
 } from "@redrive/core";
 import { describe, expect, it } from "vitest";
-import { GuardedDestination } from "./guarded-destination.ts";
+import { GuardedDestination } from "./destination/destination-runtime.ts";
 
 const NOW = 1_000_000;
 const policy = resolvePolicy({});

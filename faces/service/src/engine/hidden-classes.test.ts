@@ -15,7 +15,7 @@ import type { Batch, CommitResult, Store } from "../model/store.ts";
 import { sqliteStore } from "../stores/sqlite/sqlite-store.ts";
 import { newTask, T0, TENANT } from "../stores/store.testing.ts";
 import { Engine } from "./engine.ts";
-import type { EngineEvent } from "./events.ts";
+import type { EngineEvent } from "./events/engine-events.ts";
 
 /** V8 itself tells: there is no other way to ask. */
 setFlagsFromString("--allow-natives-syntax");

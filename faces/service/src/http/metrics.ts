@@ -3,7 +3,7 @@
  * events. No label has a URL, a destination or a tenant: those are data of callers.
  */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
-import type { AttemptSummary, EngineEvent } from "../engine/events.ts";
+import type { AttemptSummary, EngineEvent } from "../engine/events/engine-events.ts";
 import type { CommitListener } from "../model/metered-store.ts";
 import type { DestinationRow, TaskCount } from "../model/store.ts";
 import { TASK_STATUSES } from "../model/task.ts";

@@ -3,7 +3,7 @@
  * registration, and a policy that comes with a task is kept under the digest of its document.
  */
 import { type PolicyDocument, presets, resolvePolicy } from "@redrive/core";
-import { type PolicyBook, PRESET_VERSION } from "../engine/policy-book.ts";
+import { type PolicyBook, PRESET_VERSION } from "../engine/policies/policy-cache.ts";
 import { serviceError } from "../model/errors.ts";
 import type { PolicyRow, Store } from "../model/store.ts";
 import { DEFAULT_TENANT } from "../model/task.ts";

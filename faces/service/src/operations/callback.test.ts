@@ -1,6 +1,6 @@
 /** Tests of what a callback says of a task that ended without another attempt. */
 import { expect, test } from "vitest";
-import { expiryOf, releaseOf } from "../engine/settling.ts";
+import { expiryOf, releaseOf } from "../engine/run/settlement.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { batch, claimFirst, create } from "../stores/store.testing.ts";
 import { callbacksOf } from "./callback.ts";

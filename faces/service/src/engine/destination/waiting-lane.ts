@@ -1,7 +1,7 @@
 /** Waiting lane: the tasks of a destination that wait in one lane, as far as this node knows. */
 import type { HoldReason } from "@redrive/core";
-import type { Lane } from "../model/task.ts";
-import type { GuardedDestination } from "./guarded-destination.ts";
+import type { Lane } from "../../model/task.ts";
+import type { GuardedDestination } from "./destination-runtime.ts";
 
 export interface WaitingLane {
   readonly destination: GuardedDestination;

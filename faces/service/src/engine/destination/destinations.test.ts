@@ -1,14 +1,14 @@
 /** Tests of what a node keeps of its destinations: all that matters, and nothing of the idle ones. */
 import { resolveDestination, seededRandom, statusOutcome, virtualClock } from "@redrive/core";
 import { expect, it } from "vitest";
-import { unstarted } from "../deliver/attempt-result.ts";
-import { blankDestination, NO_ITEMS, type Store } from "../model/store.ts";
-import type { NewTask } from "../model/task.ts";
-import { type MemoryStore, memoryStore } from "../stores/memory/memory-store.ts";
-import { newTask, T0, TENANT } from "../stores/store.testing.ts";
+import { unstarted } from "../../deliver/attempt-result.ts";
+import { blankDestination, NO_ITEMS, type Store } from "../../model/store.ts";
+import type { NewTask } from "../../model/task.ts";
+import { type MemoryStore, memoryStore } from "../../stores/memory/memory-store.ts";
+import { newTask, T0, TENANT } from "../../stores/store.testing.ts";
 import { IDLE_MS } from "./destinations.ts";
-import { Engine } from "./engine.ts";
-import { GUARD_NOTE } from "./guard-notes.ts";
+import { Engine } from "../engine.ts";
+import { GUARD_NOTE } from "./guard-saver.ts";
 
 const MINUTE_MS = 60_000;
 

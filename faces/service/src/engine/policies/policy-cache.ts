@@ -3,7 +3,7 @@
  * changes, so what is in the book stays true.
  */
 import { type Policy, type PolicyDocument, presets, resolvePolicy } from "@redrive/core";
-import type { Store } from "../model/store.ts";
+import type { Store } from "../../model/store.ts";
 
 /** More are dropped and read again. */
 const MAX_POLICIES = 10_000;

@@ -14,19 +14,19 @@ import {
   type Random,
   remainingMs,
 } from "@redrive/core";
-import type { AttemptResult } from "../deliver/attempt-result.ts";
-import { createLightSignal, type LightSignal } from "../deliver/light-signal.ts";
-import type { Settle, SettleResult, StartedTask, TaskRef } from "../model/store.ts";
-import type { AttemptLog } from "../model/task.ts";
+import type { AttemptResult } from "../../deliver/attempt-result.ts";
+import { createLightSignal, type LightSignal } from "../../deliver/light-signal.ts";
+import type { Settle, SettleResult, StartedTask, TaskRef } from "../../model/store.ts";
+import type { AttemptLog } from "../../model/task.ts";
 import type { Deliver } from "./delivery.ts";
-import { Departures } from "./departures.ts";
-import type { EngineTime } from "./engine-time.ts";
-import type { AttemptSummary, EngineEventBody, EngineEvents } from "./events.ts";
-import { type FindDestination, type Follow, noteFollower, withFollowers } from "./followers.ts";
-import type { GuardedDestination } from "./guarded-destination.ts";
+import { Departures } from "../schedule/send-queue.ts";
+import type { EngineTime } from "../node/engine-time.ts";
+import type { AttemptSummary, EngineEventBody, EngineEvents } from "../events/engine-events.ts";
+import { type FindDestination, type Follow, noteFollower, withFollowers } from "./follow-up-tasks.ts";
+import type { GuardedDestination } from "../destination/destination-runtime.ts";
 import { heldText } from "./held-text.ts";
-import type { PolicyBook } from "./policy-book.ts";
-import type { Scheduler } from "./scheduler.ts";
+import type { PolicyBook } from "../policies/policy-cache.ts";
+import type { Scheduler } from "../schedule/scheduler.ts";
 import {
   abandonedLogOf,
   attemptLogOf,
@@ -39,9 +39,9 @@ import {
   releaseOf,
   requestOf,
   settleOf,
-} from "./settling.ts";
-import type { Turn } from "./turn.ts";
-import { guardAt, type Hold } from "./waiting-lane.ts";
+} from "./settlement.ts";
+import type { Turn } from "../commit/commit-loop.ts";
+import { guardAt, type Hold } from "../destination/waiting-lane.ts";
 
 /** What the runner works with. */
 export interface RunnerParts {

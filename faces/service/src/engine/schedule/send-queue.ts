@@ -3,9 +3,9 @@
  * the earliest.
  */
 import type { Cancel, Clock } from "@redrive/core";
-import { createHeap } from "../collections/heap.ts";
-import type { StartedTask } from "../model/store.ts";
-import type { EngineTime } from "./engine-time.ts";
+import { createHeap } from "../../collections/heap.ts";
+import type { StartedTask } from "../../model/store.ts";
+import type { EngineTime } from "../node/engine-time.ts";
 
 /** A claim that may wait here. */
 export interface Departing {

@@ -4,9 +4,9 @@
  */
 import type { Cancel, Clock } from "@redrive/core";
 import type { Store } from "../model/store.ts";
-import type { EngineTime } from "./engine-time.ts";
-import { type NodeLease, RENEW_EVERY_MS } from "./node-lease.ts";
-import type { Rescuer } from "./rescuer.ts";
+import type { EngineTime } from "./node/engine-time.ts";
+import { type NodeLease, RENEW_EVERY_MS } from "./node/node-lease.ts";
+import type { Rescuer } from "./run/rescuer.ts";
 
 export interface UpkeepParts {
   readonly clock: Clock;

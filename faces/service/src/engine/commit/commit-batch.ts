@@ -13,11 +13,11 @@ import type {
   StartedTask,
   TaskRef,
   WakeResult,
-} from "../model/store.ts";
-import type { GuardNotes } from "./guard-notes.ts";
-import type { GuardedDestination } from "./guarded-destination.ts";
-import { type Pick, requestOf } from "./scheduler.ts";
-import type { Hold } from "./waiting-lane.ts";
+} from "../../model/store.ts";
+import type { GuardNotes } from "../destination/guard-saver.ts";
+import type { GuardedDestination } from "../destination/destination-runtime.ts";
+import { type Pick, requestOf } from "../schedule/scheduler.ts";
+import type { Hold } from "../destination/waiting-lane.ts";
 
 export interface CreateItem {
   readonly create: Omit<Create, "claimVersion">;

@@ -2,10 +2,10 @@
  * Followers: tasks that follow on the end of another (callbacks), put into the settle that may end
  * it, so that both are one commit.
  */
-import type { OnEnd, Settle, SettleResult, StartedTask } from "../model/store.ts";
-import type { NewTask } from "../model/task.ts";
-import type { GuardedDestination } from "./guarded-destination.ts";
-import type { Scheduler } from "./scheduler.ts";
+import type { OnEnd, Settle, SettleResult, StartedTask } from "../../model/store.ts";
+import type { NewTask } from "../../model/task.ts";
+import type { GuardedDestination } from "../destination/destination-runtime.ts";
+import type { Scheduler } from "../schedule/scheduler.ts";
 
 /** What follows on each end that this settle may be; undefined: nothing. */
 export type Follow = (task: StartedTask, settle: Settle, now: number) => OnEnd | undefined;

@@ -3,8 +3,8 @@
  * stand in for the network; in production it is `deliver/`.
  */
 import type { AbortSignalLike } from "@redrive/core";
-import type { AttemptResult } from "../deliver/attempt-result.ts";
-import type { StartedTask } from "../model/store.ts";
+import type { AttemptResult } from "../../deliver/attempt-result.ts";
+import type { StartedTask } from "../../model/store.ts";
 
 export interface DeliveryLimits {
   /** Wall to wall; the deliverer keeps it whatever the target does. */

@@ -12,14 +12,14 @@ import {
   virtualClock,
 } from "@redrive/core";
 import { describe, expect, it } from "vitest";
-import { unstarted } from "../deliver/attempt-result.ts";
-import type { Batch } from "../model/store.ts";
-import { memoryStore } from "../stores/memory/memory-store.ts";
-import { newTask, T0, TENANT } from "../stores/store.testing.ts";
-import { Engine } from "./engine.ts";
-import { GUARD_NOTE, GuardNotes } from "./guard-notes.ts";
-import { GuardedDestination } from "./guarded-destination.ts";
-import { guardsOf, guardsText } from "./saved-guards.ts";
+import { unstarted } from "../../deliver/attempt-result.ts";
+import type { Batch } from "../../model/store.ts";
+import { memoryStore } from "../../stores/memory/memory-store.ts";
+import { newTask, T0, TENANT } from "../../stores/store.testing.ts";
+import { Engine } from "../engine.ts";
+import { GUARD_NOTE, GuardNotes } from "./guard-saver.ts";
+import { GuardedDestination } from "./destination-runtime.ts";
+import { guardsOf, guardsText } from "./guard-codec.ts";
 
 const PLACE = "https://example.com";
 const FAILED = statusOutcome(500);

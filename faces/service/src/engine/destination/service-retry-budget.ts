@@ -9,7 +9,7 @@ import {
   type RetryBudgetOptions,
   resolveDestination,
 } from "@redrive/core";
-import { budgetOf } from "./saved-guards.ts";
+import { budgetOf } from "./guard-codec.ts";
 
 /**
  * Larger than a destination's by default, so that it limits retries when many destinations fail and

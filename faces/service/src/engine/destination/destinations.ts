@@ -3,8 +3,8 @@
  * have been idle and would be the same if made anew: callers may name without end.
  */
 import type { Random, RetryBudget } from "@redrive/core";
-import type { EngineTime } from "./engine-time.ts";
-import { GuardedDestination } from "./guarded-destination.ts";
+import type { EngineTime } from "../node/engine-time.ts";
+import { GuardedDestination } from "./destination-runtime.ts";
 
 /** Longer than any window of the default guards, so that time has healed what they had learnt. */
 export const IDLE_MS = 600_000;

@@ -9,10 +9,10 @@
  * another's: its first attempts would be counted by both, and together they would retry too much.
  */
 import type { RetryBudget } from "@redrive/core";
-import { NO_ITEMS, type NoteText, type Store } from "../model/store.ts";
-import type { GuardedDestination } from "./guarded-destination.ts";
-import { budgetText } from "./saved-guards.ts";
-import type { LoadAuthor } from "./turn-load.ts";
+import { NO_ITEMS, type NoteText, type Store } from "../../model/store.ts";
+import type { GuardedDestination } from "./destination-runtime.ts";
+import { budgetText } from "./guard-codec.ts";
+import type { LoadAuthor } from "../commit/commit-batch.ts";
 
 /** The kind of a destination's note; its id is the destination's name. */
 export const GUARD_NOTE = "guards";

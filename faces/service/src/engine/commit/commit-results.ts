@@ -3,11 +3,11 @@
  * waits for an answer.
  */
 import type { Permit } from "@redrive/core";
-import type { CommitResult, CreateResult, DestinationRow } from "../model/store.ts";
-import type { GuardedDestination } from "./guarded-destination.ts";
-import type { Scheduler } from "./scheduler.ts";
-import type { CreateItem, Load, TurnHost } from "./turn-load.ts";
-import { holdOf } from "./waiting-lane.ts";
+import type { CommitResult, CreateResult, DestinationRow } from "../../model/store.ts";
+import type { GuardedDestination } from "../destination/destination-runtime.ts";
+import type { Scheduler } from "../schedule/scheduler.ts";
+import type { CreateItem, Load, TurnHost } from "./commit-batch.ts";
+import { holdOf } from "../destination/waiting-lane.ts";
 
 /** Who is told. */
 export interface Told {

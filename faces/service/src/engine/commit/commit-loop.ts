@@ -7,11 +7,11 @@
  * from happening twice), whoever waits is told, and permits go back.
  */
 import type { Cancel, Clock, Permit } from "@redrive/core";
-import type { CancelResult, CommitResult, Store, WakeResult } from "../model/store.ts";
-import type { EngineTime } from "./engine-time.ts";
-import type { GuardNotes } from "./guard-notes.ts";
-import type { GuardedDestination } from "./guarded-destination.ts";
-import type { Scheduler } from "./scheduler.ts";
+import type { CancelResult, CommitResult, Store, WakeResult } from "../../model/store.ts";
+import type { EngineTime } from "../node/engine-time.ts";
+import type { GuardNotes } from "../destination/guard-saver.ts";
+import type { GuardedDestination } from "../destination/destination-runtime.ts";
+import type { Scheduler } from "../schedule/scheduler.ts";
 import {
   type CreateItem,
   type Load,
@@ -19,8 +19,8 @@ import {
   type RefItem,
   type SettleItem,
   type TurnHost,
-} from "./turn-load.ts";
-import { tellCommitted, tellFailed } from "./turn-results.ts";
+} from "./commit-batch.ts";
+import { tellCommitted, tellFailed } from "./commit-results.ts";
 
 /** One transaction takes at most this many items, and claims what is left of it, or a few. */
 const MAX_ITEMS = 256;

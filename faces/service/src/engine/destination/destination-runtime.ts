@@ -31,10 +31,10 @@ import {
   retryGates,
   skipGateRamp,
 } from "@redrive/core";
-import { blankDestination, type DestinationRow } from "../model/store.ts";
-import type { Lane } from "../model/task.ts";
+import { blankDestination, type DestinationRow } from "../../model/store.ts";
+import type { Lane } from "../../model/task.ts";
 import { keepOpen, keepUnchanged } from "./changed-guards.ts";
-import { guardsOf, guardsText } from "./saved-guards.ts";
+import { guardsOf, guardsText } from "./guard-codec.ts";
 import { lanesOf, type WaitingLane } from "./waiting-lane.ts";
 
 const DEFAULTS = resolveDestination({}, "service");

@@ -4,15 +4,15 @@
  * claims in this node's own name that its memory does not know: a commit whose answer was lost.
  */
 import type { Random } from "@redrive/core";
-import type { Settle, StartedTask, Store } from "../model/store.ts";
-import type { EngineTime } from "./engine-time.ts";
-import type { EngineEvents } from "./events.ts";
-import { type FindDestination, type Follow, withFollowers } from "./followers.ts";
-import type { PolicyBook } from "./policy-book.ts";
+import type { Settle, StartedTask, Store } from "../../model/store.ts";
+import type { EngineTime } from "../node/engine-time.ts";
+import type { EngineEvents } from "../events/engine-events.ts";
+import { type FindDestination, type Follow, withFollowers } from "./follow-up-tasks.ts";
+import type { PolicyBook } from "../policies/policy-cache.ts";
 import { announce, type Runner } from "./runner.ts";
-import type { Scheduler } from "./scheduler.ts";
-import { abandonedLogOf, decideOn, expiryOf, releaseOf, settleOf } from "./settling.ts";
-import type { Turn } from "./turn.ts";
+import type { Scheduler } from "../schedule/scheduler.ts";
+import { abandonedLogOf, decideOn, expiryOf, releaseOf, settleOf } from "./settlement.ts";
+import type { Turn } from "../commit/commit-loop.ts";
 
 export interface RescuerParts {
   readonly nodeId: string;

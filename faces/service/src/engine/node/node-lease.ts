@@ -2,7 +2,7 @@
  * Node lease: this node's sign of life, one row for all it does. Renewed at a fifth of its length;
  * a node that could not renew it in time stops its attempts, since others may take them over.
  */
-import type { Store } from "../model/store.ts";
+import type { Store } from "../../model/store.ts";
 import type { EngineTime } from "./engine-time.ts";
 
 export const LEASE_MS = 10_000;

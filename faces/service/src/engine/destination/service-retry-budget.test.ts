@@ -7,10 +7,10 @@ import {
 } from "@redrive/core";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { DESTINATION, T0, TENANT } from "../stores/store.testing.ts";
-import { FAILED, OK, setup } from "./engine.testing.ts";
-import { GuardedDestination } from "./guarded-destination.ts";
-import { createWholeBudget, wholeBudgetOptions } from "./whole-budget.ts";
+import { DESTINATION, T0, TENANT } from "../../stores/store.testing.ts";
+import { FAILED, OK, setup } from "../engine.testing.ts";
+import { GuardedDestination } from "./destination-runtime.ts";
+import { createWholeBudget, wholeBudgetOptions } from "./service-retry-budget.ts";
 
 const AT = 1_800_000_000_000;
 const TOKENS = {

@@ -5,11 +5,11 @@
  * others nothing.
  */
 import { assertRange, type Permit } from "@redrive/core";
-import { createHeap } from "../collections/heap.ts";
-import type { ClaimRequest, ClaimResult } from "../model/store.ts";
-import { LANES } from "../model/task.ts";
-import { ALONE, claimRoomOf } from "./claim-room.ts";
-import type { GuardedDestination } from "./guarded-destination.ts";
+import { createHeap } from "../../collections/heap.ts";
+import type { ClaimRequest, ClaimResult } from "../../model/store.ts";
+import { LANES } from "../../model/task.ts";
+import { ALONE, claimRoomOf } from "./claim-capacity.ts";
+import type { GuardedDestination } from "../destination/destination-runtime.ts";
 import {
   endHold,
   holdLane,
@@ -17,7 +17,7 @@ import {
   isReady,
   siblingOf,
   type WaitingLane,
-} from "./waiting-lane.ts";
+} from "../destination/waiting-lane.ts";
 
 /** A claim to be made: permits in hand first, then the question to the store. */
 export interface Pick {

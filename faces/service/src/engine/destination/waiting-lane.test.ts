@@ -1,7 +1,7 @@
 /** Tests of what is remembered of the guards that held a lane. */
 import { seededRandom } from "@redrive/core";
 import { describe, expect, it } from "vitest";
-import { GuardedDestination } from "./guarded-destination.ts";
+import { GuardedDestination } from "./destination-runtime.ts";
 import { endHold, guardAt, holdLane, holdOf } from "./waiting-lane.ts";
 
 function laneDueAt(dueAt: number) {
