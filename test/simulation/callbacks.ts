@@ -2,9 +2,9 @@
  * Callbacks: what a node of the simulation makes follow on the ends of tasks: the service's own
  * callbacks, under a policy that is short enough to end with the seed, to a destination of the world.
  */
-import type { Follow } from "../../faces/service/src/engine/run/follow-up-tasks.ts";
+import type { FollowUp } from "../../faces/service/src/engine/run/follow-up-tasks.ts";
 import type { NewId } from "../../faces/service/src/model/ids.ts";
-import type { Cancel, OnEnd } from "../../faces/service/src/model/store.ts";
+import type { CancelRequest, OnEnd } from "../../faces/service/src/model/store.ts";
 import type { NewTask, RetryTask } from "../../faces/service/src/model/task.ts";
 import { callbackOf, callbacksOf } from "../../faces/service/src/operations/callback.ts";
 
@@ -16,7 +16,7 @@ function ofThisWorld(task: NewTask): NewTask {
   return { ...task, destination, policyId: "callback", policyVersion: 1 };
 }
 
-export function followWith(newId: NewId): Follow {
+export function followWith(newId: NewId): FollowUp {
   return (task, settle, now) => {
     const onEnd = callbacksOf(task, settle, now, newId);
     if (onEnd === undefined) return undefined;
@@ -26,7 +26,7 @@ export function followWith(newId: NewId): Follow {
 }
 
 /** What a client's cancel brings along, as the service does it. */
-export function cancelOf(task: RetryTask, now: number, newId: NewId): Cancel {
+export function cancelOf(task: RetryTask, now: number, newId: NewId): CancelRequest {
   const { tenantId, taskId } = task;
   if (task.callbackUrl === null) return { tenantId, taskId };
   const end = { ...task, status: "CANCELLED", reason: "aborted", finishedAt: now } as const;

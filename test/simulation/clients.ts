@@ -131,7 +131,7 @@ export class Clients {
 
   #hurry(taskId: string): void {
     this.#engine()
-      ?.wake({ tenantId: TENANT, taskId })
+      ?.retryNow({ tenantId: TENANT, taskId })
       .catch(() => {});
   }
 }

@@ -37,10 +37,10 @@ export class Coverage {
       const follows = isEnd && before.callbackUrl ? ", with a callback" : "";
       this.#count(before?.status ?? "(none)", `cancel: ${kind}${follows}`);
     }
-    for (const [index, { taskId }] of batch.wakes.entries()) {
+    for (const [index, { taskId }] of batch.retryNows.entries()) {
       this.#count(
         tasksBefore.get(taskId)?.status ?? "(none)",
-        `wake: ${result.wakes[index]?.kind}`,
+        `retry now: ${result.retryNows[index]?.kind}`,
       );
     }
     for (const [index, { lane }] of batch.claims.entries()) {
@@ -63,7 +63,7 @@ export class Coverage {
         this.#count(state, `${row.pausedAt === null ? "resume" : "pause"} ${put}`);
       } else this.#count(state, `circuit or gate ${put}`);
     }
-    if (batch.notes.length > 0) this.#count("(guards)", "written down");
+    if (batch.documents.length > 0) this.#count("(guards)", "written down");
   }
 
   #countCreates({ batch, result, tasksBefore }: Committed): void {

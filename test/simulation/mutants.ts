@@ -11,7 +11,7 @@ import {
   type CommitResult,
   type Create,
   type DestinationRow,
-  NO_ITEMS,
+  EMPTY_BATCH,
   type Settle,
   type StartedTask,
 } from "../../faces/service/src/model/store.ts";
@@ -107,7 +107,7 @@ export const mutants: readonly Mutant[] = [
     caughtBy: "retry budget kept",
     wrapMemory: (memory) => ({
       ...memory,
-      notes: { ...memory.notes, get: async () => null, list: async () => [] },
+      documents: { ...memory.documents, get: async () => null, list: async () => [] },
     }),
   },
   {
@@ -116,7 +116,7 @@ export const mutants: readonly Mutant[] = [
     wrapStore: (observed) => ({
       ...observed,
       commitNow: (batch) =>
-        observed.commitNow({ ...batch, notes: isNotesOnly(batch) ? [] : batch.notes }),
+        observed.commitNow({ ...batch, documents: isNotesOnly(batch) ? [] : batch.documents }),
     }),
   },
   {
@@ -184,8 +184,15 @@ export const mutants: readonly Mutant[] = [
 ];
 
 /** Is it made for the notes alone? */
-function isNotesOnly({ destinations, creates, settles, cancels, wakes, claims }: Batch): boolean {
-  const parts = [destinations, creates, settles, cancels, wakes, claims];
+function isNotesOnly({
+  destinations,
+  creates,
+  settles,
+  cancels,
+  retryNows,
+  claims,
+}: Batch): boolean {
+  const parts = [destinations, creates, settles, cancels, retryNows, claims];
   return parts.every(({ length }) => length === 0);
 }
 
@@ -203,7 +210,7 @@ function unread(row: DestinationRow | null): DestinationRow | null {
 
 /** The batch's author, and nothing to do. */
 function alone({ now, nodeId }: Batch): Batch {
-  return { now, nodeId, ...NO_ITEMS };
+  return { now, nodeId, ...EMPTY_BATCH };
 }
 
 /** What is claimed ahead, told as if it were due. */

@@ -4,15 +4,15 @@
  */
 import { type Policy, type PolicyDocument, type Random, resolvePolicy } from "@redrive/core";
 import { type AttemptResult, unstarted } from "../../faces/service/src/deliver/attempt-result.ts";
+import { GUARD_DOCUMENT } from "../../faces/service/src/engine/destination/guard-saver.ts";
 import type { Deliver } from "../../faces/service/src/engine/run/delivery.ts";
-import { GUARD_NOTE } from "../../faces/service/src/engine/destination/guard-saver.ts";
 import { type NewId, uuidV7 } from "../../faces/service/src/model/ids.ts";
 import type {
   Batch,
   CommitResult,
   DestinationRow,
-  Note,
   Store,
+  StoredDocument,
 } from "../../faces/service/src/model/store.ts";
 import { isEnded } from "../../faces/service/src/model/task.ts";
 import { REDRIVE_NOTE, storedOf } from "../../faces/service/src/operations/redrive-job.ts";
@@ -103,8 +103,8 @@ export class World {
     const mutated = mutant?.wrapMemory?.(this.#memory) ?? this.#memory;
     const observed: MemoryStore = {
       ...mutated,
-      notes: {
-        ...mutated.notes,
+      documents: {
+        ...mutated.documents,
         put: (note) => this.#putNote(note, mutated),
         list: (kind) => this.#listNotes(kind, mutated),
       },
@@ -138,8 +138,8 @@ export class World {
     return this.#openJobs.size === 0 && this.truth.all().every(({ status }) => isEnded(status));
   }
 
-  async #putNote(note: Note, store: MemoryStore): Promise<boolean> {
-    const isWritten = await store.notes.put(note);
+  async #putNote(note: StoredDocument, store: MemoryStore): Promise<boolean> {
+    const isWritten = await store.documents.put(note);
     if (!isWritten || note.kind !== REDRIVE_NOTE) return isWritten;
     const { job } = storedOf(note);
     if (job.status === "RUNNING") this.#openJobs.add(note.id);
@@ -151,9 +151,9 @@ export class World {
     return isWritten;
   }
 
-  async #listNotes(kind: string, store: MemoryStore): Promise<readonly Note[]> {
-    const notes = await store.notes.list(kind);
-    if (kind === GUARD_NOTE && notes.length > 0) this.#coverage.recalled();
+  async #listNotes(kind: string, store: MemoryStore): Promise<readonly StoredDocument[]> {
+    const notes = await store.documents.list(kind);
+    if (kind === GUARD_DOCUMENT && notes.length > 0) this.#coverage.recalled();
     return notes;
   }
 
@@ -193,7 +193,9 @@ export class World {
       [...destinations].map((name) => [name, this.#memory.peekDestination(TENANT, name)]),
     );
     const tasksBefore = new Map<string, NonNullable<ReturnType<MemoryStore["peek"]>>>();
-    const named = [...batch.settles, ...batch.cancels, ...batch.wakes].map(({ taskId }) => taskId);
+    const named = [...batch.settles, ...batch.cancels, ...batch.retryNows].map(
+      ({ taskId }) => taskId,
+    );
     const sources = batch.creates.flatMap(({ task }) => task.redrivenFrom ?? []);
     for (const taskId of [...named, ...sources]) {
       const task = this.#memory.peek(TENANT, taskId);

@@ -22,8 +22,8 @@ import {
   type ListenAddress,
   type TargetMode,
 } from "./deliver/target-policy.ts";
-import type { Deliver } from "./engine/run/delivery.ts";
 import { Engine } from "./engine/engine.ts";
+import type { Deliver } from "./engine/run/delivery.ts";
 import { openSecrets, type Secrets, sha256 } from "./intake/secrets.ts";
 import { codedStore } from "./model/coded-store.ts";
 import { uuidV7 } from "./model/ids.ts";
@@ -76,7 +76,7 @@ export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
   const { clock = systemClock, random = systemRandom } = options;
   const fill = (bytes: Uint8Array) => getRandomValues(bytes);
   const { store, onCommit } = meteredStore(clock, openStore(options.store));
-  const secrets = await openSecrets(store.notes, fill, options.encryptionKey).catch(
+  const secrets = await openSecrets(store.documents, fill, options.encryptionKey).catch(
     async (error: unknown) => {
       await store.close();
       throw error;
@@ -95,7 +95,7 @@ export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
     random,
     store,
     deliver: deliverThrough(deliverer, secrets),
-    follow: (task, settle, now) => callbacksOf(task, settle, now, newId),
+    followUp: (task, settle, now) => callbacksOf(task, settle, now, newId),
     nodeId: newId(clock.now()),
     ...(options.retryBudget !== undefined && { retryBudget: options.retryBudget }),
     ...(options.retentionMs !== undefined && { retentionMs: options.retentionMs }),

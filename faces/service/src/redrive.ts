@@ -28,7 +28,7 @@ import type { CommitListener, MeteredStore } from "./model/metered-store.ts";
 import {
   type AttemptPage,
   blankDestination,
-  type Cancel,
+  type CancelRequest,
   type CreateResult,
   type DestinationRow,
   type Page,
@@ -89,7 +89,7 @@ export class Redrive {
 
   constructor(parts: RedriveParts) {
     const { clock, store, engine, digest } = parts;
-    const { notes, exclusive } = store;
+    const { documents: notes, exclusive } = store;
     this.#parts = parts;
     this.jobs = new RedriveJobs({ clock, notes, exclusive, nodeId: engine.nodeId, source: this });
     const now = () => engine.now();
@@ -206,7 +206,7 @@ export class Redrive {
   }
 
   /** With the callback that its cancelling is to make: where that goes never changes. */
-  async #cancelOf(tenantId: string, taskId: string): Promise<Cancel> {
+  async #cancelOf(tenantId: string, taskId: string): Promise<CancelRequest> {
     const task = await this.get(taskId, tenantId);
     if (task === null || task.callbackUrl === null) return { tenantId, taskId };
     const { engine, newId } = this.#parts;
@@ -217,9 +217,9 @@ export class Redrive {
 
   /** Runs a waiting task now rather than when it is due. It passes no guard. */
   async retryNow(taskId: string, tenantId: string = DEFAULT_TENANT): Promise<void> {
-    const result = await this.#parts.engine.wake({ tenantId, taskId });
+    const result = await this.#parts.engine.retryNow({ tenantId, taskId });
     if (result.kind === "unknown") throw taskNotFound(taskId);
-    if (result.kind === "woken") return;
+    if (result.kind === "rescheduled") return;
     throw serviceError("TASK_STATE_CONFLICT", `task ${taskId} is ${result.status}, not PENDING`);
   }
 
@@ -281,7 +281,7 @@ export class Redrive {
     const stored = await store.getDestination(tenantId, destination);
     const row = stored ?? blankDestination(tenantId, destination);
     const now = engine.now();
-    const { wholeBudget } = engine;
+    const { serviceBudget: wholeBudget } = engine;
     const noRetries = wholeBudget !== undefined && !budgetAllows(wholeBudget, now, false);
     const isOver = await this.#isOver(task, now);
     return explainTask(task, this.#healthOf(row, [], now), now, { noRetries, isOver });

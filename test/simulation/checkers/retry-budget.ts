@@ -4,8 +4,11 @@
  * all together. On a store of its own a node goes on from what an earlier one wrote down, so the
  * bound holds across its boots, but for the retries that nobody had written down yet.
  */
-import { GUARD_NOTE, WHOLE_NOTE } from "../../../faces/service/src/engine/destination/guard-saver.ts";
-import type { NoteText } from "../../../faces/service/src/model/store.ts";
+import {
+  GUARD_DOCUMENT,
+  SERVICE_BUDGET_DOCUMENT,
+} from "../../../faces/service/src/engine/destination/guard-saver.ts";
+import type { UnversionedDocument } from "../../../faces/service/src/model/store.ts";
 import { documentOf } from "../documents.ts";
 import { assertThat, type Checker, type Sent } from "../history.ts";
 
@@ -96,10 +99,10 @@ export function retryBudget({ whole, isSingle }: BudgetWorld): Checker {
     assertThat(name, spent <= most, () => `${place}: ${spent} tokens spent, ${most} to be had`);
   }
 
-  function noteNotes(notes: readonly NoteText[], now: number): void {
+  function noteNotes(notes: readonly UnversionedDocument[], now: number): void {
     for (const { kind, id } of notes) {
-      if (kind === GUARD_NOTE) trafficOf(id).notedAt = now;
-      if (kind === WHOLE_NOTE.kind) trafficOf(WHOLE).notedAt = now;
+      if (kind === GUARD_DOCUMENT) trafficOf(id).notedAt = now;
+      if (kind === SERVICE_BUDGET_DOCUMENT.kind) trafficOf(WHOLE).notedAt = now;
     }
   }
 
@@ -107,7 +110,7 @@ export function retryBudget({ whole, isSingle }: BudgetWorld): Checker {
     name,
     committed({ batch }) {
       noteBoot(batch.nodeId);
-      if (isSingle) noteNotes(batch.notes, batch.now);
+      if (isSingle) noteNotes(batch.documents, batch.now);
     },
     sent(event) {
       const { at, nodeId, task, document } = event;

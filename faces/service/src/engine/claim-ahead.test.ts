@@ -18,8 +18,8 @@ import type { EngineOptions } from "./engine.ts";
 const DUE_IN_MS = 1000;
 
 /** A task that is claimed, and due in two milliseconds. */
-async function claimed(document?: string, follow?: EngineOptions["follow"]) {
-  const tools = await setup({}, T0, follow && { follow });
+async function claimed(document?: string, follow?: EngineOptions["followUp"]) {
+  const tools = await setup({}, T0, follow && { followUp: follow });
   const { clock, engine, enqueue, get } = tools;
   if (document !== undefined) await engine.changeDestination(TENANT, DESTINATION, { document });
   const dueAt = clock.now() + DUE_IN_MS;

@@ -3,19 +3,19 @@
  * that stands. Whoever else writes that row first wins, and the change is tried again on top.
  */
 import { serviceError } from "../model/errors.ts";
-import { type DestinationRow, NO_ITEMS, type Store } from "../model/store.ts";
-import type { EngineTime } from "./node/engine-time.ts";
+import { type DestinationRow, EMPTY_BATCH, type Store } from "../model/store.ts";
+import type { CommitLoop } from "./commit/commit-loop.ts";
 import type { EngineEvents } from "./events/engine-events.ts";
+import type { EngineTime } from "./node/engine-time.ts";
 import type { FindDestination } from "./run/follow-up-tasks.ts";
 import type { Scheduler } from "./schedule/scheduler.ts";
-import type { Turn } from "./commit/commit-loop.ts";
 
 export interface DestinationChangesParts {
   readonly store: Pick<Store, "getDestination" | "commit">;
   readonly time: EngineTime;
   readonly nodeId: string;
   readonly scheduler: Scheduler;
-  readonly turn: Turn;
+  readonly turn: CommitLoop;
   readonly events: EngineEvents;
   readonly destinationOf: FindDestination;
 }
@@ -57,7 +57,7 @@ export class DestinationChanges {
     const before = destinationOf(tenantId, name);
     if (stored !== null) before.adopt(stored, time.now());
     const row = { ...before.row, ...change, version: before.row.version + 1 };
-    const batch = { now: time.now(), nodeId, ...NO_ITEMS };
+    const batch = { now: time.now(), nodeId, ...EMPTY_BATCH };
     const { destinations } = await store.commit({ ...batch, destinations: [{ row }] });
     const standing = destinations[0] ?? null;
     // Looked for anew: it may have been dropped for idling meanwhile.

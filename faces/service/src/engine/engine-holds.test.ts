@@ -2,8 +2,8 @@
 import { resolvePolicy, seededRandom } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { DESTINATION, TENANT } from "../stores/store.testing.ts";
+import { DestinationRuntime } from "./destination/destination-runtime.ts";
 import { FAILED, OK, setup } from "./engine.testing.ts";
-import { GuardedDestination } from "./destination/destination-runtime.ts";
 
 /** Every first attempt fails until the breaker of the destination opens. */
 async function opened(engine: Awaited<ReturnType<typeof setup>>) {
@@ -106,8 +106,11 @@ describe("an attempt whose claim is being stored", () => {
   const NOW = 1_000_000;
   const place = { tenantId: TENANT, name: DESTINATION };
   const held = () => {
-    const destination = new GuardedDestination(seededRandom(1), place, NOW, undefined);
-    const [first, second] = [destination.take(false, NOW), destination.take(false, NOW)];
+    const destination = new DestinationRuntime(seededRandom(1), place, NOW, undefined);
+    const [first, second] = [
+      destination.takePermit(false, NOW),
+      destination.takePermit(false, NOW),
+    ];
     if (!first || !second) throw new Error("no permit was to be had");
     return { destination, first, second };
   };
@@ -115,31 +118,31 @@ describe("an attempt whose claim is being stored", () => {
   it("does not leave once the destination has asked for time", () => {
     const { destination, first, second } = held();
     const asks = { kind: "status", status: 429, retryAfterMs: 5000 } as const;
-    destination.leave(first, NOW + 3, resolvePolicy({}), asks, 3);
-    expect(destination.mayLeave(second, NOW + 4, false)).toBe(false);
-    expect(destination.mayLeave(second, NOW + 5003, false)).toBe(true);
+    destination.recordOutcome(first, NOW + 3, resolvePolicy({}), asks, 3);
+    expect(destination.maySend(second, NOW + 4, false)).toBe(false);
+    expect(destination.maySend(second, NOW + 5003, false)).toBe(true);
   });
 
   it("keeps the other nodes out as a probe, and no longer once it was given back", () => {
     const { destination, first, second } = held();
     const refused = { kind: "error", errorClass: "connect", sent: false } as const;
-    for (const permit of [first, second]) destination.giveBack(permit, NOW);
+    for (const permit of [first, second]) destination.returnPermit(permit, NOW);
     for (let n = 0; n < 20; n++) {
-      const permit = destination.take(false, NOW);
-      if (permit) destination.leave(permit, NOW, resolvePolicy({}), refused, 1);
+      const permit = destination.takePermit(false, NOW);
+      if (permit) destination.recordOutcome(permit, NOW, resolvePolicy({}), refused, 1);
     }
     const openUntil = destination.guards.breaker?.openUntil ?? 0;
     expect(openUntil).toBeGreaterThan(NOW);
-    expect(destination.wantedRow()).toMatchObject({ breakerState: "OPEN", openUntil });
-    const probe = destination.take(false, openUntil);
-    expect(destination.wantedRow()).toMatchObject({ openUntil: openUntil + 5000 });
-    if (probe) destination.giveBack(probe, openUntil + 1);
-    expect(destination.wantedRow()).toMatchObject({ breakerState: "OPEN", openUntil });
+    expect(destination.changedRow()).toMatchObject({ breakerState: "OPEN", openUntil });
+    const probe = destination.takePermit(false, openUntil);
+    expect(destination.changedRow()).toMatchObject({ openUntil: openUntil + 5000 });
+    if (probe) destination.returnPermit(probe, openUntil + 1);
+    expect(destination.changedRow()).toMatchObject({ breakerState: "OPEN", openUntil });
   });
 
   it("does not leave once the destination is paused", () => {
     const { destination, second } = held();
     destination.adopt({ ...destination.row, version: 1, pausedAt: NOW + 3 }, NOW + 3);
-    expect(destination.mayLeave(second, NOW + 4, false)).toBe(false);
+    expect(destination.maySend(second, NOW + 4, false)).toBe(false);
   });
 });

@@ -12,8 +12,8 @@ import { type Store, StoreFullError } from "../model/store.ts";
 import { isEnded } from "../model/task.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { newTask, T0, TENANT } from "../stores/store.testing.ts";
-import type { Deliver } from "./run/delivery.ts";
 import { Engine } from "./engine.ts";
+import type { Deliver } from "./run/delivery.ts";
 
 const SEEDS = 20;
 const STEPS = 250;
@@ -116,7 +116,7 @@ async function meddle({ clock, engine }: Awaited<ReturnType<typeof setup>>, seed
       taskIds.push(task.taskId);
       engine.create(task, null, quiet, quiet);
     } else if (what < 12) engine.cancel({ tenantId: TENANT, taskId }).catch(quiet);
-    else if (what < 13) engine.wake({ tenantId: TENANT, taskId }).catch(quiet);
+    else if (what < 13) engine.retryNow({ tenantId: TENANT, taskId }).catch(quiet);
     else if (what < 14) change({ pausedAt: draw(2) === 0 ? engine.now() : null });
     else if (what < 15) change({ document: DOCUMENTS[draw(DOCUMENTS.length)] ?? null });
     await clock.advance(draw(6));
@@ -126,7 +126,7 @@ async function meddle({ clock, engine }: Awaited<ReturnType<typeof setup>>, seed
 /** What the engine still keeps for attempts, where all have ended. */
 function keptBy(engine: Engine) {
   return NAMES.map((name) => {
-    const { holders, guards } = engine.destination(TENANT, name);
+    const { users: holders, guards } = engine.destination(TENANT, name);
     const { inFlight, retriesInFlight } = guards.concurrency ?? {};
     return { holders, inFlight, retriesInFlight, underWay: engine.underWay() };
   });

@@ -29,7 +29,8 @@ describe("an engine", () => {
     const retryBudget = { kind: "TOKENS" } as const;
     const policy = { jitterType: "NONE" } as const;
     const { clock, engine, enqueue, script } = await setup(policy, T0, { retryBudget });
-    const tokens = () => (engine.wholeBudget?.kind === "TOKENS" ? engine.wholeBudget.tokens : 0);
+    const tokens = () =>
+      engine.serviceBudget?.kind === "TOKENS" ? engine.serviceBudget.tokens : 0;
     script.push(FAILED, statusOutcome(429));
     enqueue();
     await clock.advance(110);

@@ -23,7 +23,7 @@ export interface Sent {
 export async function setup(
   policyFields: Parameters<typeof resolvePolicy>[0] = {},
   startAt = T0,
-  options: Pick<EngineOptions, "retentionMs" | "retryBudget" | "follow" | "claimAheadMs"> = {},
+  options: Pick<EngineOptions, "retentionMs" | "retryBudget" | "followUp" | "claimAheadMs"> = {},
 ) {
   const clock = virtualClock(startAt);
   const store = memoryStore();

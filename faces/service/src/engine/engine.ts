@@ -13,36 +13,36 @@ import {
 import { codedStore, storeFailure } from "../model/coded-store.ts";
 import { serviceError, stopped, unansweredStop } from "../model/errors.ts";
 import {
-  type Cancel,
+  type CancelRequest,
   type CancelResult,
   type CreateResult,
   type DestinationRow,
+  type RetryNowResult,
   type StartedTask,
   type Store,
   StoreBrokenError,
   type TaskRef,
-  type WakeResult,
 } from "../model/store.ts";
 import type { NewTask } from "../model/task.ts";
 import { endsWithin } from "../time/settles-within.ts";
-import type { Deliver } from "./run/delivery.ts";
-import { type DestinationChange, DestinationChanges } from "./destination-changes.ts";
+import type { TurnHost } from "./commit/commit-batch.ts";
+import { CommitLoop } from "./commit/commit-loop.ts";
+import type { DestinationRuntime } from "./destination/destination-runtime.ts";
 import { Destinations } from "./destination/destinations.ts";
-import { EngineTime } from "./node/engine-time.ts";
+import { GUARD_DOCUMENT, GuardSaver, SERVICE_BUDGET_DOCUMENT } from "./destination/guard-saver.ts";
+import { createServiceBudget, serviceBudgetOptions } from "./destination/service-retry-budget.ts";
+import type { Hold } from "./destination/waiting-lane.ts";
+import { type DestinationChange, DestinationChanges } from "./destination-changes.ts";
 import { EngineEvents } from "./events/engine-events.ts";
-import { type Follow, noteFollower } from "./run/follow-up-tasks.ts";
-import { GUARD_NOTE, GuardNotes, WHOLE_NOTE } from "./destination/guard-saver.ts";
-import type { GuardedDestination } from "./destination/destination-runtime.ts";
+import { Maintenance } from "./maintenance.ts";
+import { EngineTime } from "./node/engine-time.ts";
 import { NodeLease } from "./node/node-lease.ts";
-import { PolicyBook } from "./policies/policy-cache.ts";
+import { PolicyCache } from "./policies/policy-cache.ts";
+import type { Deliver } from "./run/delivery.ts";
+import { type FollowUp, scheduleFollowUp } from "./run/follow-up-tasks.ts";
 import { Rescuer } from "./run/rescuer.ts";
 import { Runner } from "./run/runner.ts";
 import { Scheduler } from "./schedule/scheduler.ts";
-import { Turn } from "./commit/commit-loop.ts";
-import type { TurnHost } from "./commit/commit-batch.ts";
-import { Upkeep } from "./maintenance.ts";
-import type { Hold } from "./destination/waiting-lane.ts";
-import { createWholeBudget, wholeBudgetOptions } from "./destination/service-retry-budget.ts";
 
 export interface EngineOptions {
   readonly clock: Clock;
@@ -60,7 +60,7 @@ export interface EngineOptions {
   /** Dead letters are kept this long. Default: 30 days. */
   readonly deadLetterRetentionMs?: number;
   /** Tasks that follow on the end of others. Default: none. */
-  readonly follow?: Follow;
+  readonly followUp?: FollowUp;
   /** The store can no longer be relied on: the process is to end. */
   readonly onFatal?: (error: unknown) => void;
 }
@@ -73,28 +73,28 @@ type Phase = "new" | "running" | "stopping" | "stopped";
 export class Engine implements TurnHost {
   readonly nodeId: string;
   readonly events: EngineEvents;
-  readonly policies: PolicyBook;
+  readonly policies: PolicyCache;
   readonly #options: EngineOptions;
   readonly #changes: DestinationChanges;
   readonly destinations: Destinations;
   readonly #scheduler: Scheduler;
   /** The retry budget of all destinations together; undefined: off. */
-  readonly wholeBudget: RetryBudget | undefined;
+  readonly serviceBudget: RetryBudget | undefined;
   readonly #time: EngineTime;
-  readonly #turn: Turn;
+  readonly #turn: CommitLoop;
   readonly #runner: Runner;
   readonly #rescuer: Rescuer;
   readonly #lease: NodeLease;
-  readonly #upkeep: Upkeep;
-  readonly #notes: GuardNotes;
+  readonly #upkeep: Maintenance;
+  readonly #notes: GuardSaver;
   #phase: Phase = "new";
   #whenDrained: (() => void) | undefined;
 
   /** Opens an engine on a store; it lives no earlier than what the store has seen. */
   static async open(options: EngineOptions): Promise<Engine> {
     const { store } = options;
-    const { kind, tenantId, id } = WHOLE_NOTE;
-    const whole = store.exclusive ? await store.notes.get(kind, tenantId, id) : null;
+    const { kind, tenantId, id } = SERVICE_BUDGET_DOCUMENT;
+    const whole = store.exclusive ? await store.documents.get(kind, tenantId, id) : null;
     return new Engine(options, await store.latestAt(), whole?.text);
   }
 
@@ -106,29 +106,29 @@ export class Engine implements TurnHost {
     const scheduler = new Scheduler(options.claimAheadMs);
     this.#scheduler = scheduler;
     const events = new EngineEvents(nodeId);
-    const policies = new PolicyBook(store);
+    const policies = new PolicyCache(store);
     this.#time = time;
-    const budget = wholeBudgetOptions(options.retryBudget);
-    this.wholeBudget = createWholeBudget(budget, time.now(), whole);
-    this.destinations = new Destinations(time, random, this.wholeBudget);
-    const notes = new GuardNotes(store.exclusive, this.wholeBudget);
+    const budget = serviceBudgetOptions(options.retryBudget);
+    this.serviceBudget = createServiceBudget(budget, time.now(), whole);
+    this.destinations = new Destinations(time, random, this.serviceBudget);
+    const notes = new GuardSaver(store.exclusive, this.serviceBudget);
     this.#notes = notes;
     this.events = events;
     this.policies = policies;
     const destinationOf = (tenantId: string, name: string) => this.destination(tenantId, name);
-    const { follow = () => undefined } = options;
+    const { followUp: follow = () => undefined } = options;
     const shared = { clock, time, random, policies, scheduler, events, destinationOf, follow };
     const mayStart = (now: number, claimedAt: number) =>
       this.#isActive(now) && claimedAt >= this.#lease.heldSince();
     this.#runner = new Runner({ ...shared, deliver, turn: () => this.#turn, mayStart });
-    this.#turn = new Turn({ clock, time, store, scheduler, notes, host: this });
+    this.#turn = new CommitLoop({ clock, time, store, scheduler, notes, host: this });
     const runner = this.#runner;
     const turn = this.#turn;
     this.#rescuer = new Rescuer({ ...shared, nodeId, store, turn, runner });
     const coded = codedStore(store, (error) => this.failed(error));
     this.#changes = new DestinationChanges({ ...shared, nodeId, store: coded, turn });
     this.#lease = new NodeLease(store, time, nodeId);
-    this.#upkeep = new Upkeep({
+    this.#upkeep = new Maintenance({
       clock,
       time,
       store,
@@ -141,7 +141,7 @@ export class Engine implements TurnHost {
       noteOthers: () => this.#noteOthers(),
       noteGuards: () => this.#notes.isWaiting() && this.#turn.request(),
       dropIdle: () => this.destinations.dropIdle(),
-      failed: (error) => this.failed(error),
+      storeFailed: (error) => this.failed(error),
     });
   }
 
@@ -160,14 +160,14 @@ export class Engine implements TurnHost {
 
   async #recallGuards(): Promise<void> {
     if (!this.#options.store.exclusive) return;
-    for (const { tenantId, id, text } of await this.#options.store.notes.list(GUARD_NOTE)) {
-      this.destination(tenantId, id).recall(text);
+    for (const { tenantId, id, text } of await this.#options.store.documents.list(GUARD_DOCUMENT)) {
+      this.destination(tenantId, id).restoreGuards(text);
     }
   }
 
   async #noteDue(): Promise<void> {
     for (const { tenantId, destination, lane, dueAt } of await this.#options.store.nextDue()) {
-      this.#scheduler.note(this.destination(tenantId, destination).lanes[lane], dueAt);
+      this.#scheduler.expectDueAt(this.destination(tenantId, destination).lanes[lane], dueAt);
     }
     if (this.#phase === "running") this.#turn.request();
   }
@@ -197,8 +197,8 @@ export class Engine implements TurnHost {
     return this.#time.now();
   }
 
-  destination(tenantId: string, name: string): GuardedDestination {
-    return this.destinations.of(tenantId, name);
+  destination(tenantId: string, name: string): DestinationRuntime {
+    return this.destinations.getOrCreate(tenantId, name);
   }
 
   /** Calls back once the task is durable, or the key's own task is known. */
@@ -213,14 +213,14 @@ export class Engine implements TurnHost {
       return;
     }
     const destination = this.destination(task.tenantId, task.destination);
-    destination.holders++;
+    destination.users++;
     const told = (result: CreateResult) => {
-      destination.holders--;
+      destination.users--;
       if (result.kind === "created") this.#tellCreated(task);
       done(result);
     };
     const refused = (error: unknown) => {
-      destination.holders--;
+      destination.users--;
       failed(storeFailure(error));
     };
     this.#turn.addCreate({
@@ -235,17 +235,18 @@ export class Engine implements TurnHost {
     this.events.emit(this.#time.now(), { type: "task.created", tenantId, taskId, destination });
   }
 
-  async cancel(ref: Cancel): Promise<CancelResult> {
+  async cancel(ref: CancelRequest): Promise<CancelResult> {
     const ask = () =>
       this.#ask<CancelResult>((done, failed) => this.#turn.addCancel({ ref, done, failed }));
     const result = await ask();
     // It was claimed ahead and has not left: it ends, and says so itself, before this is asked again.
     // Should asking fail, what was answered stands: the request is stored.
-    if (result.kind === "requested" && this.#runner.callBack(ref)) return ask().catch(() => result);
+    if (result.kind === "requested" && this.#runner.recallClaim(ref))
+      return ask().catch(() => result);
     if (result.kind === "cancelled") {
       const { tenantId, taskId, onEnd } = ref;
       const destinationOf = (tenant: string, name: string) => this.destination(tenant, name);
-      noteFollower(this.#scheduler, destinationOf, onEnd, "CANCELLED");
+      scheduleFollowUp(this.#scheduler, destinationOf, onEnd, "CANCELLED");
       this.#turn.request();
       this.events.emit(this.#time.now(), { type: "task.cancelled", tenantId, taskId });
     }
@@ -253,13 +254,13 @@ export class Engine implements TurnHost {
   }
 
   /** Runs a waiting task now. It passes no guard. */
-  async wake(ref: TaskRef): Promise<WakeResult> {
-    const result = await this.#ask<WakeResult>((done, failed) =>
+  async retryNow(ref: TaskRef): Promise<RetryNowResult> {
+    const result = await this.#ask<RetryNowResult>((done, failed) =>
       this.#turn.addWake({ ref, done, failed }),
     );
-    if (result.kind === "woken") {
+    if (result.kind === "rescheduled") {
       const { lanes } = this.destination(ref.tenantId, result.destination);
-      this.#scheduler.note(lanes[result.lane], this.#time.now());
+      this.#scheduler.expectDueAt(lanes[result.lane], this.#time.now());
       this.#turn.request();
     }
     return result;
@@ -303,7 +304,7 @@ export class Engine implements TurnHost {
 
   carryOut(
     task: StartedTask,
-    destination: GuardedDestination,
+    destination: DestinationRuntime,
     permit: Permit,
     hold: Hold | undefined,
   ): void {

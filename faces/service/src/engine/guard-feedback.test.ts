@@ -8,20 +8,20 @@ import {
   type Throttle,
 } from "@redrive/core";
 import { describe, expect, it } from "vitest";
-import { GuardedDestination } from "./destination/destination-runtime.ts";
+import { DestinationRuntime } from "./destination/destination-runtime.ts";
 
 const NOW = 1_000_000;
 const policy = resolvePolicy({});
 
 function destinationWith(document: object) {
   const place = { tenantId: "t", name: "d" };
-  const destination = new GuardedDestination(seededRandom(1), place, NOW, undefined);
+  const destination = new DestinationRuntime(seededRandom(1), place, NOW, undefined);
   const row = { ...destination.row, version: 1, document: JSON.stringify(document) };
   destination.adopt(row, NOW);
   const attempt = (outcome: Outcome, durationMs = 10) => {
-    const permit = destination.take(false, NOW);
+    const permit = destination.takePermit(false, NOW);
     if (permit === undefined) throw new Error("no permit was to be had");
-    destination.leave(permit, NOW, policy, outcome, durationMs);
+    destination.recordOutcome(permit, NOW, policy, outcome, durationMs);
   };
   const change = (next: object) => {
     const { version } = destination.row;
@@ -32,7 +32,7 @@ function destinationWith(document: object) {
 }
 
 /** Has its retry budget something left? */
-function hasRetries({ guards }: GuardedDestination): boolean {
+function hasRetries({ guards }: DestinationRuntime): boolean {
   return guards.retryBudget !== undefined && budgetAllows(guards.retryBudget, NOW, false);
 }
 
@@ -78,28 +78,28 @@ describe("a Retry-After", () => {
     const retryAfterGate = { maxGateMs: 5000 };
     const { destination, attempt } = destinationWith({ retryAfterGate });
     attempt(asks);
-    expect(destination.wantedRow()).toMatchObject({ gateUntil: NOW + 5000 });
-    expect(destination.take(false, NOW + 4999)).toBeUndefined();
+    expect(destination.changedRow()).toMatchObject({ gateUntil: NOW + 5000 });
+    expect(destination.takePermit(false, NOW + 4999)).toBeUndefined();
     expect(destination).toMatchObject({ heldBy: "retry-after", readyAt: NOW + 5000 });
-    expect(destination.take(false, NOW + 5000)).toBeDefined();
+    expect(destination.takePermit(false, NOW + 5000)).toBeDefined();
     // One goes first, and the others follow one by one.
-    expect(destination.take(false, NOW + 5000)).toBeUndefined();
+    expect(destination.takePermit(false, NOW + 5000)).toBeUndefined();
     expect(destination.heldBy).toBe("concurrency");
   });
 
   it("holds nobody else where the document has no gate, and is lifted by such a document", () => {
     const { destination, attempt } = destinationWith({ retryAfterGate: false });
     attempt(asks);
-    expect(destination.wantedRow()).toBeNull();
-    expect(destination.take(false, NOW)).toBeDefined();
+    expect(destination.changedRow()).toBeNull();
+    expect(destination.takePermit(false, NOW)).toBeDefined();
     const other = destinationWith({});
     other.attempt(asks);
-    const written = other.destination.wantedRow();
-    if (written) other.destination.wrote(written);
-    expect(other.destination.take(false, NOW)).toBeUndefined();
+    const written = other.destination.changedRow();
+    if (written) other.destination.recordWrite(written);
+    expect(other.destination.takePermit(false, NOW)).toBeUndefined();
     other.change({ retryAfterGate: false });
-    expect(other.destination.take(false, NOW)).toBeDefined();
-    expect(other.destination.wantedRow()).toMatchObject({ gateUntil: 0 });
+    expect(other.destination.takePermit(false, NOW)).toBeDefined();
+    expect(other.destination.changedRow()).toMatchObject({ gateUntil: 0 });
   });
 });
 
@@ -145,7 +145,7 @@ describe("under another document", () => {
   it("what is in flight counts on, and an open circuit stays open, when both are changed", () => {
     const { breaker, concurrency } = parts;
     const { destination, change } = destinationWith({ breaker, concurrency });
-    for (let n = 0; n < 3; n++) destination.take(false, NOW);
+    for (let n = 0; n < 3; n++) destination.takePermit(false, NOW);
     destination.adopt(
       { ...destination.row, version: 2, breakerState: "OPEN", openUntil: NOW + 5000, openCount: 1 },
       NOW,

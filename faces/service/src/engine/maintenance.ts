@@ -5,7 +5,7 @@
 import type { Cancel, Clock } from "@redrive/core";
 import type { Store } from "../model/store.ts";
 import type { EngineTime } from "./node/engine-time.ts";
-import { type NodeLease, RENEW_EVERY_MS } from "./node/node-lease.ts";
+import { type NodeLease, RENEW_INTERVAL_MS } from "./node/node-lease.ts";
 import type { Rescuer } from "./run/rescuer.ts";
 
 export interface UpkeepParts {
@@ -24,7 +24,7 @@ export interface UpkeepParts {
   readonly noteGuards: () => void;
   /** Forgets destinations that nobody uses. */
   readonly dropIdle: () => void;
-  readonly failed: (error: unknown) => void;
+  readonly storeFailed: (error: unknown) => void;
 }
 
 const DAY_MS = 86_400_000;
@@ -33,7 +33,7 @@ const DAY_MS = 86_400_000;
 const SWEEP_LIMIT = 200;
 const SWEEP_PAUSE_MS = 20;
 
-export class Upkeep {
+export class Maintenance {
   readonly #parts: UpkeepParts;
   #cancel: Cancel | undefined;
   #isStopped = false;
@@ -58,7 +58,7 @@ export class Upkeep {
 
   #arm(): void {
     if (this.#isStopped) return;
-    this.#cancel = this.#parts.clock.alarm(RENEW_EVERY_MS, () => void this.runOnce(), true);
+    this.#cancel = this.#parts.clock.alarm(RENEW_INTERVAL_MS, () => void this.runOnce(), true);
   }
 
   /** One round. Never rejects: a store that is away now is asked again next time. */
@@ -79,7 +79,7 @@ export class Upkeep {
       if (!this.#isSweeping) await this.#sweep();
     } catch (error) {
       this.#noteLease();
-      if (!this.#isStopped) this.#parts.failed(error);
+      if (!this.#isStopped) this.#parts.storeFailed(error);
     } finally {
       this.#isBusy = false;
     }
@@ -99,7 +99,7 @@ export class Upkeep {
 
   /** A full slice is followed soon, so that removing keeps up with what is taken in. */
   async #sweep(): Promise<void> {
-    const { clock, failed } = this.#parts;
+    const { clock, storeFailed: failed } = this.#parts;
     this.#isSweeping = true;
     try {
       this.#isSweeping = (await this.#removeSlice()) === SWEEP_LIMIT && !this.#isStopped;

@@ -3,7 +3,7 @@
  * registration, and a policy that comes with a task is kept under the digest of its document.
  */
 import { type PolicyDocument, presets, resolvePolicy } from "@redrive/core";
-import { type PolicyBook, PRESET_VERSION } from "../engine/policies/policy-cache.ts";
+import { type PolicyCache, PRESET_VERSION } from "../engine/policies/policy-cache.ts";
 import { serviceError } from "../model/errors.ts";
 import type { PolicyRow, Store } from "../model/store.ts";
 import { DEFAULT_TENANT } from "../model/task.ts";
@@ -24,7 +24,7 @@ const MAX_TRIES = 100;
 
 export class Policies {
   readonly #store: Store;
-  readonly #book: PolicyBook;
+  readonly #book: PolicyCache;
   readonly #digest: Digest;
   readonly #now: () => number;
   /** The newest version of each, as far as this process knows. */
@@ -33,7 +33,7 @@ export class Policies {
   readonly #pins = new Map<string, number>();
   readonly #removals = new Map<string, Promise<boolean>>();
 
-  constructor(store: Store, book: PolicyBook, digest: Digest, now: () => number) {
+  constructor(store: Store, book: PolicyCache, digest: Digest, now: () => number) {
     this.#store = store;
     this.#book = book;
     this.#digest = digest;
@@ -205,7 +205,7 @@ export class Policies {
 
   #note({ tenantId, policyId, version, document }: PolicyRow): PolicyChoice {
     const choice = { policyId, policyVersion: version };
-    this.#book.keep({ tenantId, ...choice }, JSON.parse(document) as PolicyDocument);
+    this.#book.add({ tenantId, ...choice }, JSON.parse(document) as PolicyDocument);
     // Policies that come with tasks may be without number.
     if (this.#newest.size >= MAX_KNOWN) this.#newest.clear();
     this.#newest.set(keyOf(tenantId, policyId), choice);

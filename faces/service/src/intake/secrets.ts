@@ -9,7 +9,7 @@
 import { createCipheriv, createDecipheriv, createHash, createHmac } from "node:crypto";
 import { quote, RedriveError } from "@redrive/core";
 import type { FillRandom } from "../model/ids.ts";
-import type { NoteTable } from "../model/store.ts";
+import type { DocumentTable } from "../model/store.ts";
 import type { Headers, NewTask } from "../model/task.ts";
 import { isHarmlessHeader } from "../model/task-headers.ts";
 import type { Digest } from "./policies.ts";
@@ -63,7 +63,7 @@ export function assertEncryptionKey(text: string): string {
 
 /** Checks the keys against the store's note, and throws `INVALID_ARGUMENT` if they are not its own. */
 export async function openSecrets(
-  notes: NoteTable,
+  notes: DocumentTable,
   fill: FillRandom,
   text: string | undefined,
 ): Promise<Secrets> {

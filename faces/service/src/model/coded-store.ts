@@ -21,8 +21,12 @@ export function codedStore(inner: Store, failed: (error: unknown) => void): Stor
     failed(error);
     throw storeFailure(error);
   };
-  const { query, notes } = inner;
-  return { ...coded(inner, refuse), query: coded(query, refuse), notes: coded(notes, refuse) };
+  const { query, documents } = inner;
+  return {
+    ...coded(inner, refuse),
+    query: coded(query, refuse),
+    documents: coded(documents, refuse),
+  };
 }
 
 type Ask = (...args: readonly unknown[]) => Promise<unknown>;

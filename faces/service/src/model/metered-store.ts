@@ -6,7 +6,7 @@ import type { Batch, Store } from "./store.ts";
 
 /** A commit that has succeeded. */
 export interface CommitSample {
-  /** Tasks created, settled, cancelled, woken and claimed, and rows of destinations. */
+  /** Tasks created, settled, cancelled, rescheduled and claimed, and rows of destinations. */
   readonly items: number;
   readonly durationMs: number;
 }
@@ -41,6 +41,6 @@ export function meteredStore(clock: Clock, inner: Store): MeteredStore {
   };
 }
 
-function itemsOf({ destinations, creates, settles, cancels, wakes }: Batch): number {
-  return destinations.length + creates.length + settles.length + cancels.length + wakes.length;
+function itemsOf({ destinations, creates, settles, cancels, retryNows }: Batch): number {
+  return destinations.length + creates.length + settles.length + cancels.length + retryNows.length;
 }

@@ -60,7 +60,7 @@ export interface Store {
   discard(tenantId: string, taskIds: readonly string[]): Promise<number>;
 
   readonly query: TaskQuery;
-  readonly notes: NoteTable;
+  readonly documents: DocumentTable;
 
   /** Safe to call twice. */
   close(): Promise<void>;
@@ -74,23 +74,23 @@ export interface Batch {
   readonly destinations: readonly DestinationWrite[];
   readonly creates: readonly Create[];
   readonly settles: readonly Settle[];
-  readonly cancels: readonly Cancel[];
+  readonly cancels: readonly CancelRequest[];
   /** Tasks to run now rather than when they are due. */
-  readonly wakes: readonly TaskRef[];
+  readonly retryNows: readonly TaskRef[];
   readonly claims: readonly ClaimRequest[];
   /** Written over whatever stands, one version on. They have no result. */
-  readonly notes: readonly NoteText[];
+  readonly documents: readonly UnversionedDocument[];
 }
 
 /** A batch with nothing in it, to be filled. */
-export const NO_ITEMS: Omit<Batch, "now" | "nodeId"> = {
+export const EMPTY_BATCH: Omit<Batch, "now" | "nodeId"> = {
   destinations: [],
   creates: [],
   settles: [],
   cancels: [],
-  wakes: [],
+  retryNows: [],
   claims: [],
-  notes: [],
+  documents: [],
 };
 
 /** A result per item, at its index. */
@@ -100,7 +100,7 @@ export interface CommitResult {
   readonly creates: readonly CreateResult[];
   readonly settles: readonly SettleResult[];
   readonly cancels: readonly CancelResult[];
-  readonly wakes: readonly WakeResult[];
+  readonly retryNows: readonly RetryNowResult[];
   readonly claims: readonly ClaimResult[];
 }
 
@@ -205,7 +205,7 @@ export interface Settle extends TaskRef {
 /** Tasks that are created with the end of another, by how that ends: they share its commit. */
 export type OnEnd = Readonly<Partial<Record<EndedStatus, NewTask>>>;
 
-export interface Cancel extends TaskRef {
+export interface CancelRequest extends TaskRef {
   /** Created if this cancel is what ends it. */
   readonly onEnd?: OnEnd;
 }
@@ -220,8 +220,8 @@ export type CancelResult =
   | { readonly kind: "ended"; readonly status: TaskStatus }
   | { readonly kind: "unknown" };
 
-export type WakeResult =
-  | { readonly kind: "woken"; readonly destination: string; readonly lane: Lane }
+export type RetryNowResult =
+  | { readonly kind: "rescheduled"; readonly destination: string; readonly lane: Lane }
   | { readonly kind: "not-pending"; readonly status: TaskStatus }
   | { readonly kind: "unknown" };
 
@@ -288,22 +288,22 @@ export interface Retention {
  * Small documents that outlive a process and belong to no task: redrives under way, the check of the
  * encryption key, what guards have learnt. A kind says whose they are.
  */
-export interface NoteTable {
+export interface DocumentTable {
   /**
    * Durable once it resolves. False, changing nothing, unless the stored version is `version - 1`
    * (0: none is stored): of two that write over one version, one does.
    */
-  put(note: Note): Promise<boolean>;
-  get(kind: string, tenantId: string, id: string): Promise<Note | null>;
+  put(note: StoredDocument): Promise<boolean>;
+  get(kind: string, tenantId: string, id: string): Promise<StoredDocument | null>;
   /** Of all tenants, by id. */
-  list(kind: string): Promise<readonly Note[]>;
+  list(kind: string): Promise<readonly StoredDocument[]>;
   /** False if there was none. */
   remove(kind: string, tenantId: string, id: string): Promise<boolean>;
 }
 
-export type NoteText = Omit<Note, "version">;
+export type UnversionedDocument = Omit<StoredDocument, "version">;
 
-export interface Note {
+export interface StoredDocument {
   readonly kind: string;
   readonly tenantId: string;
   readonly id: string;

@@ -4,7 +4,7 @@
  * letters themselves: whatever a crash took of its progress is counted again.
  */
 import { createHash } from "node:crypto";
-import type { Note, TaskFilter } from "../model/store.ts";
+import type { StoredDocument, TaskFilter } from "../model/store.ts";
 import type { RetryTask } from "../model/task.ts";
 import type { Skips } from "./skips.ts";
 
@@ -63,13 +63,13 @@ export interface StoredJob {
 
 export const REDRIVE_NOTE = "redrive";
 
-export function noteOf({ job, version, runBy, runUntil }: StoredJob): Note {
+export function noteOf({ job, version, runBy, runUntil }: StoredJob): StoredDocument {
   const { tenantId, redriveId } = job;
   const text = JSON.stringify({ job, runBy, runUntil });
   return { kind: REDRIVE_NOTE, tenantId, id: redriveId, version, text };
 }
 
-export function storedOf({ text, version }: Note): StoredJob {
+export function storedOf({ text, version }: StoredDocument): StoredJob {
   const stored = JSON.parse(text) as Omit<StoredJob, "version">;
   const { skips = [], targets = null } = stored.job as Partial<RedriveJob>;
   // Redrives of earlier versions tell no reasons, and were begun without a look at targets.

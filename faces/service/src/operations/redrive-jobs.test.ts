@@ -5,7 +5,7 @@ import { serviceError } from "../model/errors.ts";
 import {
   blankDestination,
   type DestinationRow,
-  type NoteTable,
+  type DocumentTable,
   type TaskFilter,
 } from "../model/store.ts";
 import type { RetryTask } from "../model/task.ts";
@@ -17,7 +17,7 @@ import type { RedriveSource } from "./redrive-run.ts";
 /** A service with so many dead letters, that outlives the processes that work on it. */
 class World {
   readonly clock: VirtualClock = virtualClock();
-  readonly notes: NoteTable = memoryNotes();
+  readonly notes: DocumentTable = memoryNotes();
   readonly tasks: Map<string, RetryTask>;
   readonly made: { readonly taskId: string; readonly atMs: number }[] = [];
   readonly filters: TaskFilter[] = [];

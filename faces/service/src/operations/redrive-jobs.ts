@@ -5,7 +5,7 @@
  */
 import { type Clock, RedriveError } from "@redrive/core";
 import { serviceError } from "../model/errors.ts";
-import type { NoteTable } from "../model/store.ts";
+import type { DocumentTable } from "../model/store.ts";
 import { assertBounds, REDRIVE_BOUNDS } from "./redrive-bounds.ts";
 import {
   type DeadFilter,
@@ -22,7 +22,7 @@ import { type Counts, membersOf, RedriveRun, type RedriveSource } from "./redriv
 
 export interface RedriveJobsParts {
   readonly clock: Clock;
-  readonly notes: NoteTable;
+  readonly notes: DocumentTable;
   readonly source: RedriveSource;
   readonly nodeId: string;
   /** No other process can use the store: what nobody runs here, nobody runs. */

@@ -2,15 +2,15 @@
  * Conformance of notes, and of tasks that follow on the end of others.
  */
 import { describe, expect, it } from "vitest";
-import type { Note, Store } from "../model/store.ts";
+import type { Store, StoredDocument } from "../model/store.ts";
 import { batch, claimFirst, create, newTask, settle, T0, TENANT } from "./store.testing.ts";
 
-const note: Note = { kind: "redrive", tenantId: TENANT, id: "b", version: 1, text: "{}" };
+const note: StoredDocument = { kind: "redrive", tenantId: TENANT, id: "b", version: 1, text: "{}" };
 
 export function noteConformance(open: () => Store): void {
   describe("notes", () => {
     it("writes a note only over the version before it", async () => {
-      const { notes } = open();
+      const { documents: notes } = open();
       expect(await notes.put({ ...note, version: 2 })).toBe(false);
       expect(await notes.put(note)).toBe(true);
       expect(await notes.put({ ...note, text: "rival" })).toBe(false);
@@ -25,25 +25,25 @@ export function noteConformance(open: () => Store): void {
     it("writes those of a batch over whatever stands, one version on", async () => {
       const store = open();
       const { version, ...bare } = note;
-      await store.commit(batch({ notes: [bare] }));
-      expect(await store.notes.get("redrive", TENANT, "b")).toEqual(note);
+      await store.commit(batch({ documents: [bare] }));
+      expect(await store.documents.get("redrive", TENANT, "b")).toEqual(note);
       await store.commit(
         batch({
-          notes: [
+          documents: [
             { ...bare, text: "next" },
             { ...bare, id: "c" },
           ],
         }),
       );
-      expect(await store.notes.list("redrive")).toEqual([
+      expect(await store.documents.list("redrive")).toEqual([
         { ...note, version: version + 1, text: "next" },
         { ...note, id: "c" },
       ]);
-      expect(await store.notes.put({ ...note, version: 3, text: "put" })).toBe(true);
+      expect(await store.documents.put({ ...note, version: 3, text: "put" })).toBe(true);
     });
 
     it("keeps kinds and tenants apart, and lists a kind by id", async () => {
-      const { notes } = open();
+      const { documents: notes } = open();
       const others = [
         { ...note, id: "a", tenantId: "zeta" },
         { ...note, kind: "encryption" },

@@ -289,8 +289,10 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         await store.commit(batch({ now: T0 + 3, settles: [done] }));
         expect(await get(claim.taskId)).toMatchObject({ status: "SUCCEEDED", finishedAt: T0 + 3 });
         expect(await store.nextDue()).toEqual([]);
-        const { wakes, cancels } = await store.commit(batch({ wakes: [claim], cancels: [claim] }));
-        expect(wakes).toEqual([{ kind: "not-pending", status: "SUCCEEDED" }]);
+        const { retryNows, cancels } = await store.commit(
+          batch({ retryNows: [claim], cancels: [claim] }),
+        );
+        expect(retryNows).toEqual([{ kind: "not-pending", status: "SUCCEEDED" }]);
         expect(cancels).toEqual([{ kind: "ended", status: "SUCCEEDED" }]);
       });
 
@@ -316,20 +318,22 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
       it("does not know what belongs to another tenant", async () => {
         const claim = await claimOne();
         const foreign = { tenantId: "zeta", taskId: claim.taskId };
-        const { cancels, wakes } = await store.commit(
-          batch({ cancels: [foreign], wakes: [foreign] }),
+        const { cancels, retryNows } = await store.commit(
+          batch({ cancels: [foreign], retryNows: [foreign] }),
         );
-        expect([cancels[0]?.kind, wakes[0]?.kind]).toEqual(["unknown", "unknown"]);
+        expect([cancels[0]?.kind, retryNows[0]?.kind]).toEqual(["unknown", "unknown"]);
         expect(await get(claim.taskId, "zeta")).toBeNull();
         const page = await store.query.attempts("zeta", claim.taskId, { limit: 10 });
         expect(page.attempts).toEqual([]);
       });
 
-      it("wakes a waiting task", async () => {
+      it("retryNows a waiting task", async () => {
         const { task } = create({ scheduledAt: T0 + 1000 });
         await store.commit(batch({ creates: [{ task, fingerprint: null, claimVersion: null }] }));
-        const { wakes } = await store.commit(batch({ wakes: [task] }));
-        expect(wakes).toEqual([{ kind: "woken", destination: DESTINATION, lane: "first" }]);
+        const { retryNows } = await store.commit(batch({ retryNows: [task] }));
+        expect(retryNows).toEqual([
+          { kind: "rescheduled", destination: DESTINATION, lane: "first" },
+        ]);
         expect(await claimFirst(store)).toHaveLength(1);
       });
     });

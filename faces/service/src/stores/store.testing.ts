@@ -5,7 +5,7 @@ import {
   type Batch,
   type ClaimRequest,
   type Create,
-  NO_ITEMS,
+  EMPTY_BATCH,
   type Settle,
   type StartedTask,
   type Store,
@@ -51,7 +51,7 @@ export function batch(parts: Partial<Batch> = {}): Batch {
   return {
     now: T0,
     nodeId: "node-1",
-    ...NO_ITEMS,
+    ...EMPTY_BATCH,
     ...parts,
   };
 }

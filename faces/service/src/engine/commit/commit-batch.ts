@@ -8,27 +8,27 @@ import type {
   Create,
   CreateResult,
   DestinationRow,
+  RetryNowResult,
   Settle,
   SettleResult,
   StartedTask,
   TaskRef,
-  WakeResult,
 } from "../../model/store.ts";
-import type { GuardNotes } from "../destination/guard-saver.ts";
-import type { GuardedDestination } from "../destination/destination-runtime.ts";
-import { type Pick, requestOf } from "../schedule/scheduler.ts";
+import type { DestinationRuntime } from "../destination/destination-runtime.ts";
+import type { GuardSaver } from "../destination/guard-saver.ts";
 import type { Hold } from "../destination/waiting-lane.ts";
+import { claimRequestOf, type PlannedClaim } from "../schedule/scheduler.ts";
 
 export interface CreateItem {
   readonly create: Omit<Create, "claimVersion">;
-  readonly destination: GuardedDestination;
+  readonly destination: DestinationRuntime;
   readonly done: (result: CreateResult) => void;
   readonly failed: (error: unknown) => void;
 }
 
 export interface SettleItem {
   readonly settle: Settle;
-  readonly destination: GuardedDestination;
+  readonly destination: DestinationRuntime;
   readonly done: (result: SettleResult) => void;
 }
 
@@ -50,7 +50,7 @@ export interface TurnHost {
   /** Carries out a claim that is committed. `hold`: what held the task after it was due, if anything. */
   carryOut(
     task: StartedTask,
-    destination: GuardedDestination,
+    destination: DestinationRuntime,
     permit: Permit,
     hold: Hold | undefined,
   ): void;
@@ -62,20 +62,20 @@ export interface TurnHost {
 }
 
 /** What goes into one commit. */
-export interface Load extends Taken {
+export interface PendingCommit extends CommitItems {
   readonly batch: Batch;
   /** At the index of its create: the permit it is to start with. */
   readonly permits: readonly (Permit | undefined)[];
-  readonly picks: readonly Pick[];
-  readonly written: readonly GuardedDestination[];
+  readonly picks: readonly PlannedClaim[];
+  readonly written: readonly DestinationRuntime[];
 }
 
 /** Items that were taken out of the queues. */
-export interface Taken {
+export interface CommitItems {
   readonly creates: readonly CreateItem[];
   readonly settles: readonly SettleItem[];
   readonly cancels: readonly RefItem<CancelResult>[];
-  readonly wakes: readonly RefItem<WakeResult>[];
+  readonly wakes: readonly RefItem<RetryNowResult>[];
 }
 
 /** Who writes, and when. */
@@ -87,19 +87,19 @@ export interface LoadAuthor {
 /** Makes a batch; undefined if there is nothing to tell the store. */
 export function loadOf(
   author: LoadAuthor,
-  taken: Taken,
+  taken: CommitItems,
   permits: readonly (Permit | undefined)[],
-  picks: readonly Pick[],
-  changed: Set<GuardedDestination>,
-  guardNotes: GuardNotes,
-): Load | undefined {
+  picks: readonly PlannedClaim[],
+  changed: Set<DestinationRuntime>,
+  guardNotes: GuardSaver,
+): PendingCommit | undefined {
   const rows = changedRows(taken, permits, picks, changed);
   for (const destination of changed) guardNotes.changed(destination);
   const notes = guardNotes.take(author.now);
   const { creates, settles, cancels, wakes } = taken;
   const items = creates.length + settles.length + cancels.length + wakes.length;
   if (items + picks.length + rows.size + notes.length === 0) return undefined;
-  const versionOf = (destination: GuardedDestination) =>
+  const versionOf = (destination: DestinationRuntime) =>
     (rows.get(destination) ?? destination.row).version;
   // Field by field: spreading would give every batch a hidden class of its own.
   const batch: Batch = {
@@ -113,9 +113,9 @@ export function loadOf(
     })),
     settles: settles.map(({ settle }) => settle),
     cancels: cancels.map(({ ref }) => ref),
-    wakes: wakes.map(({ ref }) => ref),
-    claims: picks.map((pick) => requestOf(pick, versionOf(pick.lane.destination))),
-    notes,
+    retryNows: wakes.map(({ ref }) => ref),
+    claims: picks.map((pick) => claimRequestOf(pick, versionOf(pick.lane.destination))),
+    documents: notes,
   };
   const written = [...rows.keys()];
   return { creates, settles, cancels, wakes, batch, permits, picks, written };
@@ -123,20 +123,20 @@ export function loadOf(
 
 /** Only who settled, was asked for a permit, or said so can have changed: they are put in `changed`. */
 function changedRows(
-  { settles, creates }: Taken,
+  { settles, creates }: CommitItems,
   permits: readonly (Permit | undefined)[],
-  picks: readonly Pick[],
-  changed: Set<GuardedDestination>,
-): Map<GuardedDestination, DestinationRow> {
+  picks: readonly PlannedClaim[],
+  changed: Set<DestinationRuntime>,
+): Map<DestinationRuntime, DestinationRow> {
   const touched = changed;
   for (const { destination } of settles) touched.add(destination);
   for (const [index, { destination }] of creates.entries()) {
     if (permits[index] !== undefined) touched.add(destination);
   }
   for (const { lane } of picks) touched.add(lane.destination);
-  const rows = new Map<GuardedDestination, DestinationRow>();
+  const rows = new Map<DestinationRuntime, DestinationRow>();
   for (const destination of touched) {
-    const row = destination.wantedRow();
+    const row = destination.changedRow();
     if (row !== null) rows.set(destination, row);
   }
   return rows;

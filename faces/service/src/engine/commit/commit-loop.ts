@@ -7,15 +7,15 @@
  * from happening twice), whoever waits is told, and permits go back.
  */
 import type { Cancel, Clock, Permit } from "@redrive/core";
-import type { CancelResult, CommitResult, Store, WakeResult } from "../../model/store.ts";
+import type { CancelResult, CommitResult, RetryNowResult, Store } from "../../model/store.ts";
+import type { DestinationRuntime } from "../destination/destination-runtime.ts";
+import type { GuardSaver } from "../destination/guard-saver.ts";
 import type { EngineTime } from "../node/engine-time.ts";
-import type { GuardNotes } from "../destination/guard-saver.ts";
-import type { GuardedDestination } from "../destination/destination-runtime.ts";
 import type { Scheduler } from "../schedule/scheduler.ts";
 import {
   type CreateItem,
-  type Load,
   loadOf,
+  type PendingCommit,
   type RefItem,
   type SettleItem,
   type TurnHost,
@@ -40,23 +40,23 @@ export interface TurnParts {
   readonly time: EngineTime;
   readonly store: Store;
   readonly scheduler: Scheduler;
-  readonly notes: GuardNotes;
+  readonly notes: GuardSaver;
   readonly host: TurnHost;
 }
 
-export class Turn {
+export class CommitLoop {
   readonly #clock: Clock;
   readonly #time: EngineTime;
   readonly #store: Store;
   readonly #scheduler: Scheduler;
   readonly #host: TurnHost;
-  readonly #notes: GuardNotes;
+  readonly #notes: GuardSaver;
 
   #creates: CreateItem[] = [];
   #settles: SettleItem[] = [];
   #cancels: RefItem<CancelResult>[] = [];
-  #wakes: RefItem<WakeResult>[] = [];
-  #changed = new Set<GuardedDestination>();
+  #wakes: RefItem<RetryNowResult>[] = [];
+  #changed = new Set<DestinationRuntime>();
   #isRequested = false;
   #isBusy = false;
   #isClosed = false;
@@ -92,13 +92,13 @@ export class Turn {
     this.request();
   }
 
-  addWake(item: RefItem<WakeResult>): void {
+  addWake(item: RefItem<RetryNowResult>): void {
     this.#wakes.push(item);
     this.request();
   }
 
   /** The destination's row may have to be written. */
-  addChange(destination: GuardedDestination): void {
+  addChange(destination: DestinationRuntime): void {
     this.#changed.add(destination);
     this.request();
   }
@@ -182,7 +182,7 @@ export class Turn {
     return lingers;
   }
 
-  #gather(now: number): Load | undefined {
+  #gather(now: number): PendingCommit | undefined {
     const settles = this.#settles.splice(0, MAX_ITEMS);
     const cancels = this.#cancels.splice(0, MAX_ITEMS - settles.length);
     const wakes = this.#wakes.splice(0, MAX_ITEMS - settles.length - cancels.length);
@@ -193,7 +193,7 @@ export class Turn {
     const started = permits.filter((permit) => permit !== undefined).length;
     const room = Math.max(MIN_ROOM, MAX_ITEMS - ended - creates.length);
     const running = this.#host.underWay() + started;
-    const picks = mayClaim ? this.#scheduler.pick(now, room, running) : [];
+    const picks = mayClaim ? this.#scheduler.planClaims(now, room, running) : [];
     const changed = this.#changed;
     this.#changed = new Set();
     const author = { now, nodeId: this.#host.nodeId };
@@ -206,14 +206,14 @@ export class Turn {
     const { scheduledAt } = create.task;
     if (scheduledAt > now) return undefined;
     if (!this.#scheduler.mayStartNow(destination, scheduledAt, now)) return undefined;
-    return destination.take(false, now);
+    return destination.takePermit(false, now);
   }
 
   #told() {
     return { scheduler: this.#scheduler, host: this.#host, now: this.#time.now() };
   }
 
-  #succeed(load: Load, result: CommitResult): void {
+  #succeed(load: PendingCommit, result: CommitResult): void {
     this.#isBusy = false;
     if (this.#isClosed) {
       this.#tellClosed(load);
@@ -227,11 +227,11 @@ export class Turn {
   }
 
   /** The commit was under way when this closed: it may have happened, and nobody may rely on it. */
-  #tellClosed({ creates, cancels, wakes }: Load): void {
+  #tellClosed({ creates, cancels, wakes }: PendingCommit): void {
     for (const item of [...creates, ...cancels, ...wakes]) item.failed(this.#closedBy);
   }
 
-  #fail(load: Load, error: unknown): void {
+  #fail(load: PendingCommit, error: unknown): void {
     if (this.#isClosed) {
       this.#tellClosed(load);
       return;

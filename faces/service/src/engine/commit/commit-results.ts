@@ -4,10 +4,10 @@
  */
 import type { Permit } from "@redrive/core";
 import type { CommitResult, CreateResult, DestinationRow } from "../../model/store.ts";
-import type { GuardedDestination } from "../destination/destination-runtime.ts";
-import type { Scheduler } from "../schedule/scheduler.ts";
-import type { CreateItem, Load, TurnHost } from "./commit-batch.ts";
+import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import { holdOf } from "../destination/waiting-lane.ts";
+import type { Scheduler } from "../schedule/scheduler.ts";
+import type { CreateItem, PendingCommit, TurnHost } from "./commit-batch.ts";
 
 /** Who is told. */
 export interface Told {
@@ -17,23 +17,23 @@ export interface Told {
 }
 
 /** Everything in the load has happened, as `result` says. */
-export function tellCommitted(told: Told, load: Load, result: CommitResult): void {
+export function tellCommitted(told: Told, load: PendingCommit, result: CommitResult): void {
   for (const [index, destination] of load.written.entries()) {
     const standing = result.destinations[index] ?? null;
     const row = load.batch.destinations[index]?.row;
     if (standing !== null) adopt(told, destination, standing);
-    else if (row !== undefined) destination.wrote(row);
+    else if (row !== undefined) destination.recordWrite(row);
   }
   tellEach(load.settles, result.settles);
   for (const [index, item] of load.creates.entries()) {
     tellCreated(told, item, load.permits[index], result.creates[index] as CreateResult);
   }
   tellEach(load.cancels, result.cancels);
-  tellEach(load.wakes, result.wakes);
+  tellEach(load.wakes, result.retryNows);
   tellClaims(told, load, result.claims);
 }
 
-function tellClaims(told: Told, { picks }: Load, claims: CommitResult["claims"]): void {
+function tellClaims(told: Told, { picks }: PendingCommit, claims: CommitResult["claims"]): void {
   for (const [index, pick] of picks.entries()) {
     const claim = claims[index];
     if (claim === undefined) continue;
@@ -60,7 +60,7 @@ function tellCreated(
   const started = result.kind === "created" ? result.started : null;
   if (result.kind === "created" && started === null) {
     if (result.row !== null) adopt(told, destination, result.row);
-    told.scheduler.note(destination.lanes.first, create.task.scheduledAt);
+    told.scheduler.expectDueAt(destination.lanes.first, create.task.scheduledAt);
   }
   item.done(result);
   if (permit === undefined) return;
@@ -69,7 +69,7 @@ function tellCreated(
 }
 
 /** Nobody knows what of the load has happened. Its settles are to be tried again by the caller. */
-export function tellFailed(told: Told, load: Load, error: unknown): void {
+export function tellFailed(told: Told, load: PendingCommit, error: unknown): void {
   for (const [index, item] of load.creates.entries()) {
     const permit = load.permits[index];
     if (permit !== undefined) giveBack(told, item.destination, [permit]);
@@ -84,7 +84,7 @@ export function tellFailed(told: Told, load: Load, error: unknown): void {
 
 function adopt(
   { scheduler, now }: Told,
-  destination: GuardedDestination,
+  destination: DestinationRuntime,
   row: DestinationRow,
 ): void {
   destination.adopt(row, now);
@@ -93,12 +93,13 @@ function adopt(
 
 function giveBack(
   { scheduler, now }: Told,
-  destination: GuardedDestination,
+  destination: DestinationRuntime,
   permits: readonly Permit[],
 ): void {
   if (permits.length === 0) return;
   // The latest first: the throttle's draws are then used again in the order in which they were made.
-  for (let at = permits.length - 1; at >= 0; at--) destination.giveBack(permits[at] as Permit, now);
+  for (let at = permits.length - 1; at >= 0; at--)
+    destination.returnPermit(permits[at] as Permit, now);
   scheduler.unblock(destination, now);
 }
 

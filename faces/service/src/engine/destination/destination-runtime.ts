@@ -34,8 +34,8 @@ import {
 import { blankDestination, type DestinationRow } from "../../model/store.ts";
 import type { Lane } from "../../model/task.ts";
 import { keepOpen, keepUnchanged } from "./changed-guards.ts";
-import { guardsOf, guardsText } from "./guard-codec.ts";
-import { lanesOf, type WaitingLane } from "./waiting-lane.ts";
+import { decodeGuards, encodeGuards } from "./guard-codec.ts";
+import { createLanes, type WaitingLane } from "./waiting-lane.ts";
 
 const DEFAULTS = resolveDestination({}, "service");
 
@@ -44,7 +44,7 @@ const FIRST: AdmissionRequest = { kind: "first", patient: true, throttled: false
 const RETRY: AdmissionRequest = { kind: "retry", patient: true, throttled: false };
 const THROTTLED_RETRY: AdmissionRequest = { kind: "retry", patient: true, throttled: true };
 
-export class GuardedDestination {
+export class DestinationRuntime {
   readonly tenantId: string;
   readonly name: string;
   readonly lanes: Readonly<Record<Lane, WaitingLane>>;
@@ -58,10 +58,10 @@ export class GuardedDestination {
   /** What an earlier process wrote down of its guards, until ours and the row are known. */
   #note: string | undefined;
   /** For `GuardNotes`: are the guards to be written down, and when were they last. */
-  isNoteWanted = false;
-  notedAt = 0;
+  isSavePending = false;
+  savedAt = 0;
   /** Those who keep it over a wait: tasks on their way into the store, and claims. */
-  holders = 0;
+  users = 0;
   #usedAt: number;
   readonly #whole: RetryBudget | undefined;
   /** Until when the probe of a half-open breaker keeps the others of the fleet out. */
@@ -81,7 +81,7 @@ export class GuardedDestination {
     this.row = blankDestination(place.tenantId, place.name);
     this.#madeAt = now;
     this.#usedAt = now;
-    this.lanes = lanesOf(this);
+    this.lanes = createLanes(this);
   }
 
   /** Created when first used: ten thousand destinations that only wait cost little. */
@@ -103,17 +103,17 @@ export class GuardedDestination {
     const options = guardOptionsOf(this.document);
     return this.#note === undefined
       ? createGuards(options, now)
-      : guardsOf(options, this.#note, now);
+      : decodeGuards(options, this.#note, now);
   }
 
   /** The guards go on from what an earlier process wrote down, unless they are in use already. */
-  recall(text: string): void {
+  restoreGuards(text: string): void {
     if (this.#admission === undefined) this.#note = text;
   }
 
   /** To be written down. Until the row is known, what was written down before stays. */
-  guardsText(): string {
-    return this.#note ?? guardsText(this.guards);
+  savedGuards(): string {
+    return this.#note ?? encodeGuards(this.guards);
   }
 
   /**
@@ -122,7 +122,7 @@ export class GuardedDestination {
    */
   isIdleSince(at: number): boolean {
     const { row } = this;
-    if (this.holders > 0 || this.#usedAt > at || this.isNoteWanted) return false;
+    if (this.users > 0 || this.#usedAt > at || this.isSavePending) return false;
     if (row.document !== null || row.pausedAt !== null) return false;
     const gateUntil = Math.max(row.gateUntil, this.#admission?.gateUntil ?? 0);
     if (row.breakerState !== "CLOSED" || gateUntil > at) return false;
@@ -135,7 +135,7 @@ export class GuardedDestination {
   }
 
   /** A permit for one attempt; undefined with `heldBy` and `readyAt` set. */
-  take(isRetry: boolean, now: number): Permit | undefined {
+  takePermit(isRetry: boolean, now: number): Permit | undefined {
     this.#usedAt = now;
     const { breaker } = this.guards;
     const permit = this.admission.enter(this.#applicantOf(isRetry), breaker, now);
@@ -187,7 +187,7 @@ export class GuardedDestination {
    * time, and meanwhile a gate was shut, the breaker has changed, or the retry tokens are gone. A
    * retry after a throttling response (`throttled`) may have another price, which is known only now.
    */
-  mayLeave(permit: Permit, now: number, throttled: boolean): boolean {
+  maySend(permit: Permit, now: number, throttled: boolean): boolean {
     // It was claimed, so the row is the one that we know.
     this.#note = undefined;
     const applicant = permit.kind === "first" ? FIRST : retryOf(throttled);
@@ -203,7 +203,13 @@ export class GuardedDestination {
   }
 
   /** An attempt ended. */
-  leave(permit: Permit, now: number, policy: Policy, outcome: Outcome, durationMs: number): void {
+  recordOutcome(
+    permit: Permit,
+    now: number,
+    policy: Policy,
+    outcome: Outcome,
+    durationMs: number,
+  ): void {
     this.#usedAt = now;
     const { breaker } = this.guards;
     const verdict = classifyOutcome(policy, outcome);
@@ -211,7 +217,7 @@ export class GuardedDestination {
   }
 
   /** Nothing was sent: everything that was taken is returned. */
-  giveBack(permit: Permit, now: number): void {
+  returnPermit(permit: Permit, now: number): void {
     this.admission.handBack(permit, this.guards.breaker, now);
   }
 
@@ -221,7 +227,7 @@ export class GuardedDestination {
   }
 
   /** The row that is to be written, if what the fleet shares has changed; otherwise null. */
-  wantedRow(): DestinationRow | null {
+  changedRow(): DestinationRow | null {
     const { row } = this;
     const { gateUntil } = this.admission;
     const columns = this.#breakerColumns();
@@ -248,7 +254,7 @@ export class GuardedDestination {
   }
 
   /** The row was written, by us. */
-  wrote(row: DestinationRow): void {
+  recordWrite(row: DestinationRow): void {
     this.row = row;
   }
 

@@ -2,13 +2,13 @@
 import { resolveDestination, seededRandom, statusOutcome, virtualClock } from "@redrive/core";
 import { expect, it } from "vitest";
 import { unstarted } from "../../deliver/attempt-result.ts";
-import { blankDestination, NO_ITEMS, type Store } from "../../model/store.ts";
+import { blankDestination, EMPTY_BATCH, type Store } from "../../model/store.ts";
 import type { NewTask } from "../../model/task.ts";
 import { type MemoryStore, memoryStore } from "../../stores/memory/memory-store.ts";
 import { newTask, T0, TENANT } from "../../stores/store.testing.ts";
-import { IDLE_MS } from "./destinations.ts";
 import { Engine } from "../engine.ts";
-import { GUARD_NOTE } from "./guard-saver.ts";
+import { IDLE_MS } from "./destinations.ts";
+import { GUARD_DOCUMENT } from "./guard-saver.ts";
 
 const MINUTE_MS = 60_000;
 
@@ -47,7 +47,7 @@ it("drops those that are idle, and they come back fresh", async () => {
   await clock.advance(3 * MINUTE_MS);
   expect(engine.destinations.size).toBe(0);
   // What was written down of them stays, for a process that starts now.
-  expect(await store.notes.list(GUARD_NOTE)).toHaveLength(1000);
+  expect(await store.documents.list(GUARD_DOCUMENT)).toHaveLength(1000);
   send("https://7.example.com", 200);
   await clock.advance(1000);
   expect(engine.destination(TENANT, "https://7.example.com")).not.toBe(before);
@@ -108,7 +108,7 @@ function contended(times: number) {
       const standing = await store.getDestination(tenantId, name);
       const base = standing ?? blankDestination(tenantId, name);
       const row = { ...base, gateUntil: base.gateUntil + 1, version };
-      await commit({ now: T0, nodeId: "node-2", ...NO_ITEMS, destinations: [{ row }] });
+      await commit({ now: T0, nodeId: "node-2", ...EMPTY_BATCH, destinations: [{ row }] });
     }
     return commit(batch);
   };

@@ -4,7 +4,7 @@
  */
 import type { Random, RetryBudget } from "@redrive/core";
 import type { EngineTime } from "../node/engine-time.ts";
-import { GuardedDestination } from "./destination-runtime.ts";
+import { DestinationRuntime } from "./destination-runtime.ts";
 
 /** Longer than any window of the default guards, so that time has healed what they had learnt. */
 export const IDLE_MS = 600_000;
@@ -14,7 +14,7 @@ export class Destinations {
   readonly #time: EngineTime;
   readonly #random: Random;
   readonly #whole: RetryBudget | undefined;
-  readonly #known = new Map<string, GuardedDestination>();
+  readonly #known = new Map<string, DestinationRuntime>();
   #lookAt = 0;
 
   /** `whole`: the retry budget of the whole service; undefined: it has none. */
@@ -28,18 +28,18 @@ export class Destinations {
     return this.#known.size;
   }
 
-  values(): Iterable<GuardedDestination> {
+  values(): Iterable<DestinationRuntime> {
     return this.#known.values();
   }
 
   /** Whoever keeps it over a wait holds it meanwhile (`holders`). */
-  of(tenantId: string, name: string): GuardedDestination {
+  getOrCreate(tenantId: string, name: string): DestinationRuntime {
     const key = `${tenantId}\n${name}`;
     let destination = this.#known.get(key);
     if (destination === undefined) {
       const random = this.#random.fork(`destination/${key}`);
       const now = this.#time.now();
-      destination = new GuardedDestination(random, { tenantId, name }, now, this.#whole);
+      destination = new DestinationRuntime(random, { tenantId, name }, now, this.#whole);
       this.#known.set(key, destination);
     }
     return destination;

@@ -22,14 +22,14 @@ interface Packed {
   readonly filled: readonly number[];
 }
 
-export function guardsText(guards: Guards): string {
+export function encodeGuards(guards: Guards): string {
   const { latency, ...saved } = saveGuards(guards);
   const packed = latency && { ...latency, counts: pack(latency.counts) };
   return JSON.stringify({ ...saved, latency: packed, breaker: null });
 }
 
 /** Guards as they were; fresh ones if the text cannot be read, because no note may stop a start. */
-export function guardsOf(options: GuardOptions, text: string, now: number): Guards {
+export function decodeGuards(options: GuardOptions, text: string, now: number): Guards {
   try {
     const { latency, ...saved } = JSON.parse(text);
     const unpacked = latency && { ...latency, counts: unpack(latency.counts) };
@@ -39,12 +39,12 @@ export function guardsOf(options: GuardOptions, text: string, now: number): Guar
   }
 }
 
-export function budgetText(budget: RetryBudget): string {
+export function encodeBudget(budget: RetryBudget): string {
   return JSON.stringify(saveRetryBudget(budget));
 }
 
 /** A budget as it was; a full one without a text, or with one that cannot be read. */
-export function budgetOf(
+export function decodeBudget(
   options: RetryBudgetOptions,
   text: string | undefined,
   now: number,

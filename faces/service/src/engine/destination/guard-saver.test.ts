@@ -17,9 +17,9 @@ import type { Batch } from "../../model/store.ts";
 import { memoryStore } from "../../stores/memory/memory-store.ts";
 import { newTask, T0, TENANT } from "../../stores/store.testing.ts";
 import { Engine } from "../engine.ts";
-import { GUARD_NOTE, GuardNotes } from "./guard-saver.ts";
-import { GuardedDestination } from "./destination-runtime.ts";
-import { guardsOf, guardsText } from "./guard-codec.ts";
+import { DestinationRuntime } from "./destination-runtime.ts";
+import { decodeGuards, encodeGuards } from "./guard-codec.ts";
+import { GUARD_DOCUMENT, GuardSaver } from "./guard-saver.ts";
 
 const PLACE = "https://example.com";
 const FAILED = statusOutcome(500);
@@ -139,24 +139,24 @@ describe("what guards have learnt", () => {
     enqueue(engine, 5);
     await clock.advance(500);
     await clock.run(engine.stop());
-    const { wholeBudget } = await boot("node-2");
+    const { serviceBudget: wholeBudget } = await boot("node-2");
     if (wholeBudget?.kind !== "RATIO") throw new Error("the default is RATIO");
     expect(wholeBudget.window.totals[1]).toBeGreaterThan(0);
-    expect(await store.notes.list("retry-budget")).toHaveLength(1);
+    expect(await store.documents.list("retry-budget")).toHaveLength(1);
   });
 
   it("has the whole service's budget written though no destination waits to be", () => {
     const options = guardOptionsOf(resolveDestination({}, "service"));
-    const notes = new GuardNotes(true, createGuards(options, T0).retryBudget);
+    const notes = new GuardSaver(true, createGuards(options, T0).retryBudget);
     const [one, other] = ["one", "other"].map(
-      (name) => new GuardedDestination(seededRandom(1), { tenantId: TENANT, name }, T0, undefined),
+      (name) => new DestinationRuntime(seededRandom(1), { tenantId: TENANT, name }, T0, undefined),
     );
     const kinds = (now: number) => notes.take(now).map(({ kind }) => kind);
     if (one === undefined || other === undefined) throw new Error("two were made");
     notes.changed(one);
-    expect(kinds(T0)).toEqual([GUARD_NOTE, "retry-budget"]);
+    expect(kinds(T0)).toEqual([GUARD_DOCUMENT, "retry-budget"]);
     notes.changed(other);
-    expect(kinds(T0 + 500)).toEqual([GUARD_NOTE]);
+    expect(kinds(T0 + 500)).toEqual([GUARD_DOCUMENT]);
     expect(notes.isWaiting()).toBe(true);
     expect(kinds(T0 + 1000)).toEqual(["retry-budget"]);
     notes.lost();
@@ -170,7 +170,9 @@ describe("what guards have learnt", () => {
       enqueue(engine, 20);
       await clock.advance(1000);
     }
-    const carriers = batches.filter(({ notes }) => notes.some(({ kind }) => kind === GUARD_NOTE));
+    const carriers = batches.filter(({ documents: notes }) =>
+      notes.some(({ kind }) => kind === GUARD_DOCUMENT),
+    );
     expect(carriers.length).toBeGreaterThanOrEqual(5);
     expect(carriers.length).toBeLessThanOrEqual(11);
     const alone = carriers.filter(({ settles, claims, creates }) =>
@@ -189,10 +191,10 @@ describe("what guards have learnt", () => {
       engine.create(newTask({ ...times, destination }), null, nothing, nothing);
     }
     await clock.advance(500 / 0.32 + 3000);
-    const written = await store.notes.list(GUARD_NOTE);
+    const written = await store.documents.list(GUARD_DOCUMENT);
     expect(new Set(written.map(({ id }) => id))).toEqual(new Set(destinations));
-    const notes = batches.flatMap(({ now, notes: all }) =>
-      all.filter(({ kind }) => kind === GUARD_NOTE).map(() => now),
+    const notes = batches.flatMap(({ now, documents: all }) =>
+      all.filter(({ kind }) => kind === GUARD_DOCUMENT).map(() => now),
     );
     // At most 320 a second: of any 321, the last came a second or more after the first.
     const spans = notes.slice(320).map((at, index) => at - (notes[index] ?? at));
@@ -204,8 +206,8 @@ describe("what guards have learnt", () => {
     enqueue(engine, 5);
     await clock.advance(3000);
     await clock.run(engine.stop());
-    expect(await store.notes.list(GUARD_NOTE)).toEqual([]);
-    expect(await store.notes.list("retry-budget")).toEqual([]);
+    expect(await store.documents.list(GUARD_DOCUMENT)).toEqual([]);
+    expect(await store.documents.list("retry-budget")).toEqual([]);
   });
 
   it("starts anew when people change the budget, and goes on when they change something else", async () => {
@@ -232,19 +234,19 @@ describe("a note of guards", () => {
   it("brings back what was put in, in few bytes", () => {
     const guards = createGuards(options, T0);
     for (const ms of [1, 5, 5, 90, 2000]) recordLatency(guards.latency, T0, ms);
-    const text = guardsText(guards);
+    const text = encodeGuards(guards);
     expect(text.length).toBeLessThan(1500);
-    const back = guardsOf(options, text, T0);
-    expect(guardsText(back)).toBe(text);
+    const back = decodeGuards(options, text, T0);
+    expect(encodeGuards(back)).toBe(text);
     expect([...back.latency.counts]).toEqual([...guards.latency.counts]);
   });
 
   it("that cannot be read gives fresh guards, and stops nothing", () => {
-    const fresh = guardsText(createGuards(options, T0));
+    const fresh = encodeGuards(createGuards(options, T0));
     for (const text of ["", "{}", "[]", "null", '{"version":2}', fresh.replace("1", "-1")]) {
-      expect(guardsText(guardsOf(options, text, T0))).toBe(fresh);
+      expect(encodeGuards(decodeGuards(options, text, T0))).toBe(fresh);
     }
     const huge = fresh.replace(/"size":\d+/u, '"size":1e9');
-    expect(guardsText(guardsOf(options, huge, T0))).toBe(fresh);
+    expect(encodeGuards(decodeGuards(options, huge, T0))).toBe(fresh);
   });
 });

@@ -9,16 +9,16 @@
  * another's: its first attempts would be counted by both, and together they would retry too much.
  */
 import type { RetryBudget } from "@redrive/core";
-import { NO_ITEMS, type NoteText, type Store } from "../../model/store.ts";
-import type { GuardedDestination } from "./destination-runtime.ts";
-import { budgetText } from "./guard-codec.ts";
+import { EMPTY_BATCH, type Store, type UnversionedDocument } from "../../model/store.ts";
 import type { LoadAuthor } from "../commit/commit-batch.ts";
+import type { DestinationRuntime } from "./destination-runtime.ts";
+import { encodeBudget } from "./guard-codec.ts";
 
 /** The kind of a destination's note; its id is the destination's name. */
-export const GUARD_NOTE = "guards";
+export const GUARD_DOCUMENT = "guards";
 
 /** The note of the retry budget of all destinations together. It is no tenant's. */
-export const WHOLE_NOTE = { kind: "retry-budget", tenantId: "", id: "whole" } as const;
+export const SERVICE_BUDGET_DOCUMENT = { kind: "retry-budget", tenantId: "", id: "whole" } as const;
 
 const EVERY_MS = 1000;
 
@@ -26,13 +26,13 @@ const EVERY_MS = 1000;
 const SLICE = 8;
 const SLICE_MS = 25;
 
-export class GuardNotes {
+export class GuardSaver {
   readonly #isOwn: boolean;
   readonly #whole: RetryBudget | undefined;
   /** Those whose `isNoteWanted` is set, in the order in which they changed. */
-  #waiting: GuardedDestination[] = [];
+  #waiting: DestinationRuntime[] = [];
   /** Those that `take` gave last. */
-  #given: readonly GuardedDestination[] = [];
+  #given: readonly DestinationRuntime[] = [];
   #nextSliceAt = 0;
   #isWholeWanted = false;
   /** With what `take` gave last. */
@@ -46,11 +46,11 @@ export class GuardNotes {
   }
 
   /** Its guards may have changed. */
-  changed(destination: GuardedDestination): void {
+  changed(destination: DestinationRuntime): void {
     if (!this.#isOwn) return;
     this.#isWholeWanted = this.#whole !== undefined;
-    if (destination.isNoteWanted) return;
-    destination.isNoteWanted = true;
+    if (destination.isSavePending) return;
+    destination.isSavePending = true;
     this.#waiting.push(destination);
   }
 
@@ -64,19 +64,19 @@ export class GuardNotes {
    */
   nextAt(): number {
     if (this.#waiting.length <= SLICE) return Number.POSITIVE_INFINITY;
-    const notedAt = Math.min(...this.#waiting.slice(0, SLICE).map((one) => one.notedAt));
+    const notedAt = Math.min(...this.#waiting.slice(0, SLICE).map((one) => one.savedAt));
     return Math.max(this.#nextSliceAt, notedAt + EVERY_MS);
   }
 
   /** What is to go with a commit that is made now. */
-  take(now: number): readonly NoteText[] {
+  take(now: number): readonly UnversionedDocument[] {
     this.#given = NOBODY;
     this.#isWholeGiven = false;
     if (now < this.#nextSliceAt || !this.isWaiting()) return NONE;
     this.#nextSliceAt = now + SLICE_MS;
     const seen = this.#waiting.splice(0, SLICE);
-    const due = seen.filter(({ notedAt }) => now - notedAt >= EVERY_MS);
-    const early = seen.filter(({ notedAt }) => now - notedAt < EVERY_MS);
+    const due = seen.filter(({ savedAt: notedAt }) => now - notedAt >= EVERY_MS);
+    const early = seen.filter(({ savedAt: notedAt }) => now - notedAt < EVERY_MS);
     this.#waiting.push(...early);
     this.#given = due;
     this.#isWholeGiven = this.#isWholeWanted && now - this.#wholeNotedAt >= EVERY_MS;
@@ -87,7 +87,7 @@ export class GuardNotes {
   /** The commit that was made with what `take` gave last has failed. */
   lost(): void {
     for (const destination of this.#given) {
-      destination.notedAt = 0;
+      destination.savedAt = 0;
       this.changed(destination);
     }
     this.#given = NOBODY;
@@ -103,27 +103,27 @@ export class GuardNotes {
     this.#waiting = [];
     const notes = [...waiting.map((one) => noteOf(one, now)), ...this.#wholeNote(now)];
     while (notes.length > 0) {
-      await store.commit({ now, nodeId, ...NO_ITEMS, notes: notes.splice(0, MAX_NOTES) });
+      await store.commit({ now, nodeId, ...EMPTY_BATCH, documents: notes.splice(0, MAX_NOTES) });
     }
   }
 
-  #wholeNote(now: number): NoteText[] {
+  #wholeNote(now: number): UnversionedDocument[] {
     if (this.#whole === undefined || !this.#isWholeWanted) return [];
     this.#isWholeWanted = false;
     this.#wholeNotedAt = now;
-    return [{ ...WHOLE_NOTE, text: budgetText(this.#whole) }];
+    return [{ ...SERVICE_BUDGET_DOCUMENT, text: encodeBudget(this.#whole) }];
   }
 }
 
 /** Notes that share a commit when the engine stops. */
 const MAX_NOTES = 256;
 
-const NONE: readonly NoteText[] = [];
-const NOBODY: readonly GuardedDestination[] = [];
+const NONE: readonly UnversionedDocument[] = [];
+const NOBODY: readonly DestinationRuntime[] = [];
 
-function noteOf(destination: GuardedDestination, now: number): NoteText {
-  destination.isNoteWanted = false;
-  destination.notedAt = now;
+function noteOf(destination: DestinationRuntime, now: number): UnversionedDocument {
+  destination.isSavePending = false;
+  destination.savedAt = now;
   const { tenantId, name } = destination;
-  return { kind: GUARD_NOTE, tenantId, id: name, text: destination.guardsText() };
+  return { kind: GUARD_DOCUMENT, tenantId, id: name, text: destination.savedGuards() };
 }

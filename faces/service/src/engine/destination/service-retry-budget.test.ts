@@ -9,8 +9,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { DESTINATION, T0, TENANT } from "../../stores/store.testing.ts";
 import { FAILED, OK, setup } from "../engine.testing.ts";
-import { GuardedDestination } from "./destination-runtime.ts";
-import { createWholeBudget, wholeBudgetOptions } from "./service-retry-budget.ts";
+import { DestinationRuntime } from "./destination-runtime.ts";
+import { createServiceBudget, serviceBudgetOptions } from "./service-retry-budget.ts";
 
 const AT = 1_800_000_000_000;
 const TOKENS = {
@@ -25,7 +25,7 @@ const left = (budget: RetryBudget | undefined) => (budget?.kind === "TOKENS" ? b
 /** A destination with only a retry budget of its own, beside that of the whole service. */
 function destinationWith(retryBudget: object | false, whole: RetryBudget | undefined) {
   const place = { tenantId: "t", name: "shop" };
-  const shop = new GuardedDestination(seededRandom("shop"), place, AT, whole);
+  const shop = new DestinationRuntime(seededRandom("shop"), place, AT, whole);
   const put = (budget: object | false) => {
     const document = { breaker: false, concurrency: false, retryBudget: budget };
     const version = shop.row.version + 1;
@@ -63,7 +63,7 @@ describe("a retry's tickets", () => {
           expect(left(second)).toBe(before[1] - (isGiven && isPaid[1] ? price : 0));
           return permit;
         });
-        for (const permit of got) if (permit) shop.giveBack(permit, AT);
+        for (const permit of got) if (permit) shop.returnPermit(permit, AT);
         expect([left(first), left(second)]).toEqual([own + 2, whole + 2]);
       }),
     );
@@ -71,13 +71,13 @@ describe("a retry's tickets", () => {
 
   it("are not waited for without end at an empty bucket: one a second finds out", () => {
     const { shop } = destinationWith({ ...TOKENS, maxTokens: 2 }, undefined);
-    const takenAt = (ms: number) => shop.take(true, AT + ms);
+    const takenAt = (ms: number) => shop.takePermit(true, AT + ms);
     const taken = [takenAt(0), takenAt(0), takenAt(999)].map((permit) => permit !== undefined);
     expect(taken).toEqual([true, true, false]);
     expect(shop.retryReadyAt(AT + 999, false)).toBe(AT + 1000);
     const second = takenAt(1000);
     expect(second).toBeDefined();
-    if (second) shop.giveBack(second, AT + 1001);
+    if (second) shop.returnPermit(second, AT + 1001);
     expect(takenAt(1001)).toBeDefined();
     expect(takenAt(1002)).toBeUndefined();
     expect(left(shop.guards.retryBudget)).toBe(0);
@@ -85,13 +85,13 @@ describe("a retry's tickets", () => {
 
   it("go back to the budget they came from, and to none that a later document brought", () => {
     const { shop, put } = destinationWith({}, undefined);
-    const permit = shop.take(true, AT);
+    const permit = shop.takePermit(true, AT);
     put({ ...TOKENS, maxTokens: 10 });
     const later = shop.guards.retryBudget;
-    const spent = shop.take(true, AT);
-    if (permit) shop.giveBack(permit, AT);
+    const spent = shop.takePermit(true, AT);
+    if (permit) shop.returnPermit(permit, AT);
     expect(left(later)).toBe(8);
-    if (spent) shop.giveBack(spent, AT);
+    if (spent) shop.returnPermit(spent, AT);
     expect(left(later)).toBe(10);
   });
 
@@ -118,46 +118,46 @@ describe("a retry's tickets", () => {
   );
 
   it("are refused to every destination once the service's budget is spent", () => {
-    const whole = createWholeBudget(wholeBudgetOptions({ ratio: 0, minPerSecond: 0.3 }), AT);
+    const whole = createServiceBudget(serviceBudgetOptions({ ratio: 0, minPerSecond: 0.3 }), AT);
     const make = (name: string) =>
-      new GuardedDestination(seededRandom(name), { tenantId: "t", name }, AT, whole);
+      new DestinationRuntime(seededRandom(name), { tenantId: "t", name }, AT, whole);
     const [one, other] = [make("one"), make("other")];
-    const permits = [one, other, one].map((destination) => destination.take(true, AT));
+    const permits = [one, other, one].map((destination) => destination.takePermit(true, AT));
     expect(permits.every((permit) => permit !== undefined)).toBe(true);
-    expect(other.take(true, AT)).toBeUndefined();
+    expect(other.takePermit(true, AT)).toBeUndefined();
     expect(other.readyAt).toBeGreaterThan(AT);
-    expect(other.take(false, AT)).toBeDefined();
+    expect(other.takePermit(false, AT)).toBeDefined();
     expect(other.gates(AT, false).retryBudgetUntil).toBeGreaterThan(AT);
     const [permit] = permits;
-    if (permit) one.giveBack(permit, AT);
-    expect(other.take(true, AT)).toBeDefined();
+    if (permit) one.returnPermit(permit, AT);
+    expect(other.takePermit(true, AT)).toBeDefined();
   });
 
   it("and places are counted while a document limits none, for the next one that does", () => {
     const random = seededRandom("places");
-    const shop = new GuardedDestination(random, { tenantId: "t", name: "shop" }, AT, undefined);
+    const shop = new DestinationRuntime(random, { tenantId: "t", name: "shop" }, AT, undefined);
     const put = (version: number, document: object) =>
       shop.adopt({ ...shop.row, version, document: JSON.stringify(document) }, AT);
     put(1, { concurrency: false });
-    const permits = [false, true, false].map((isRetry) => shop.take(isRetry, AT));
+    const permits = [false, true, false].map((isRetry) => shop.takePermit(isRetry, AT));
     put(2, { concurrency: { max: 2, algorithm: "FIXED" } });
     const [first, second] = permits;
-    expect(shop.take(false, AT)).toBeUndefined();
-    if (first) shop.giveBack(first, AT);
-    expect(shop.take(false, AT)).toBeUndefined();
-    if (second) shop.giveBack(second, AT);
-    expect(shop.take(false, AT)).toBeDefined();
+    expect(shop.takePermit(false, AT)).toBeUndefined();
+    if (first) shop.returnPermit(first, AT);
+    expect(shop.takePermit(false, AT)).toBeUndefined();
+    if (second) shop.returnPermit(second, AT);
+    expect(shop.takePermit(false, AT)).toBeDefined();
   });
 
   it("have sane bounds by default, may be turned off, and are refused if they make no sense", () => {
-    expect(wholeBudgetOptions()).toEqual({
+    expect(serviceBudgetOptions()).toEqual({
       kind: "RATIO",
       ratio: 0.2,
       minPerSecond: 100,
       windowMs: 10_000,
     });
-    expect(wholeBudgetOptions({ kind: "GRPC" })).toMatchObject({ kind: "GRPC", maxTokens: 10 });
-    expect(wholeBudgetOptions(false)).toBeUndefined();
-    expect(() => wholeBudgetOptions({ ratio: -1 })).toThrow(/retryBudget\.ratio/);
+    expect(serviceBudgetOptions({ kind: "GRPC" })).toMatchObject({ kind: "GRPC", maxTokens: 10 });
+    expect(serviceBudgetOptions(false)).toBeUndefined();
+    expect(() => serviceBudgetOptions({ ratio: -1 })).toThrow(/retryBudget\.ratio/);
   });
 });

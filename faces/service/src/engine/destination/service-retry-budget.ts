@@ -9,7 +9,7 @@ import {
   type RetryBudgetOptions,
   resolveDestination,
 } from "@redrive/core";
-import { budgetOf } from "./guard-codec.ts";
+import { decodeBudget } from "./guard-codec.ts";
 
 /**
  * Larger than a destination's by default, so that it limits retries when many destinations fail and
@@ -18,7 +18,7 @@ import { budgetOf } from "./guard-codec.ts";
 const WHOLE_DEFAULTS = { ratio: 0.2, minPerSecond: 100 } as const;
 
 /** Throws `INVALID_DESTINATION` with what is wrong; undefined: off. */
-export function wholeBudgetOptions(
+export function serviceBudgetOptions(
   document: RetryBudgetDocument | false = {},
 ): RetryBudgetOptions | undefined {
   const isRatio = document !== false && (document.kind ?? "RATIO") === "RATIO";
@@ -27,10 +27,10 @@ export function wholeBudgetOptions(
 }
 
 /** `text`: what an earlier process saved of it. Default: nothing. */
-export function createWholeBudget(
+export function createServiceBudget(
   options: RetryBudgetOptions | undefined,
   now: number,
   text?: string,
 ): RetryBudget | undefined {
-  return options && budgetOf(options, text, now);
+  return options && decodeBudget(options, text, now);
 }

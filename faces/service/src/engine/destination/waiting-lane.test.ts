@@ -1,12 +1,12 @@
 /** Tests of what is remembered of the guards that held a lane. */
 import { seededRandom } from "@redrive/core";
 import { describe, expect, it } from "vitest";
-import { GuardedDestination } from "./destination-runtime.ts";
+import { DestinationRuntime } from "./destination-runtime.ts";
 import { endHold, guardAt, holdLane, holdOf } from "./waiting-lane.ts";
 
 function laneDueAt(dueAt: number) {
   const place = { tenantId: "t", name: "d" };
-  const { lanes } = new GuardedDestination(seededRandom(1), place, 0, undefined);
+  const { lanes } = new DestinationRuntime(seededRandom(1), place, 0, undefined);
   lanes.retry.dueAt = dueAt;
   return lanes.retry;
 }

@@ -1,10 +1,10 @@
 /** Waiting lane: the tasks of a destination that wait in one lane, as far as this node knows. */
 import type { HoldReason } from "@redrive/core";
 import type { Lane } from "../../model/task.ts";
-import type { GuardedDestination } from "./destination-runtime.ts";
+import type { DestinationRuntime } from "./destination-runtime.ts";
 
 export interface WaitingLane {
-  readonly destination: GuardedDestination;
+  readonly destination: DestinationRuntime;
   readonly lane: Lane;
   /** When the earliest of them is due; Infinity when none waits. */
   dueAt: number;
@@ -80,7 +80,7 @@ export function guardAt(hold: Hold, at: number): HoldReason {
 }
 
 /** The lanes of a destination that nothing is known to wait for. */
-export function lanesOf(destination: GuardedDestination): Readonly<Record<Lane, WaitingLane>> {
+export function createLanes(destination: DestinationRuntime): Readonly<Record<Lane, WaitingLane>> {
   const lane = (name: Lane): WaitingLane => ({
     destination,
     lane: name,

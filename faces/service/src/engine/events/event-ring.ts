@@ -3,7 +3,12 @@
  * attempt that all live for seconds, and the collector's pauses to move them were most of the lag
  * under load; as columns they are numbers in place and one text.
  */
-import type { AttemptSummary, EngineEvent, EngineEventBody, EngineEventType } from "./engine-events.ts";
+import type {
+  AttemptSummary,
+  EngineEvent,
+  EngineEventBody,
+  EngineEventType,
+} from "./engine-events.ts";
 
 /** Numbers of an event that may be absent, and of its attempt that may be null: NaN for either. */
 const NUMBERS = ["attemptNumber", "nextAttemptAt", "createdAt", "lagMs"] as const;

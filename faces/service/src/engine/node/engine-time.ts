@@ -6,7 +6,7 @@
 import type { Clock } from "@redrive/core";
 
 /** How often the anchor is taken anew. */
-export const ANCHOR_EVERY_MS = 10_000;
+export const ANCHOR_INTERVAL_MS = 10_000;
 
 /** What rounding can make engine time trail by; more is drift, and followed at leisure. */
 const MAX_TRAIL_MS = 2;
@@ -29,7 +29,7 @@ export class EngineTime {
   /** Epoch ms, whole. */
   now(): number {
     const now = this.#anchorAt + Math.floor(this.#clock.monotonicMs() - this.#anchorMs);
-    if (now - this.#anchorAt >= ANCHOR_EVERY_MS) this.#retake(now);
+    if (now - this.#anchorAt >= ANCHOR_INTERVAL_MS) this.#retake(now);
     return now;
   }
 

@@ -6,7 +6,7 @@ import type { Store } from "../../model/store.ts";
 import type { EngineTime } from "./engine-time.ts";
 
 export const LEASE_MS = 10_000;
-export const RENEW_EVERY_MS = 2000;
+export const RENEW_INTERVAL_MS = 2000;
 
 export class NodeLease {
   readonly #store: Store;

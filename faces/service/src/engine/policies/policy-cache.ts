@@ -17,7 +17,7 @@ export interface PolicyRef {
   readonly policyVersion: number;
 }
 
-export class PolicyBook {
+export class PolicyCache {
   readonly #store: Store;
   readonly #policies = new Map<string, Policy>();
 
@@ -36,16 +36,16 @@ export class PolicyBook {
     if (known !== undefined) return known;
     if (ref.policyVersion === PRESET_VERSION) return this.#preset(ref);
     const row = await this.#store.getPolicy(ref.tenantId, ref.policyId, ref.policyVersion);
-    return row === null ? null : this.keep(ref, JSON.parse(row.document) as PolicyDocument);
+    return row === null ? null : this.add(ref, JSON.parse(row.document) as PolicyDocument);
   }
 
   #preset(ref: PolicyRef): Policy | null {
     const { policyId } = ref;
     if (!Object.hasOwn(presets, policyId)) return null;
-    return this.keep(ref, presets[policyId as keyof typeof presets]);
+    return this.add(ref, presets[policyId as keyof typeof presets]);
   }
 
-  keep(ref: PolicyRef, document: PolicyDocument): Policy {
+  add(ref: PolicyRef, document: PolicyDocument): Policy {
     if (this.#policies.size >= MAX_POLICIES) this.#policies.clear();
     const policy = resolvePolicy(document);
     this.#policies.set(keyOf(ref), policy);

@@ -4,16 +4,16 @@
  */
 import type { OnEnd, Settle, SettleResult, StartedTask } from "../../model/store.ts";
 import type { NewTask } from "../../model/task.ts";
-import type { GuardedDestination } from "../destination/destination-runtime.ts";
+import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import type { Scheduler } from "../schedule/scheduler.ts";
 
 /** What follows on each end that this settle may be; undefined: nothing. */
-export type Follow = (task: StartedTask, settle: Settle, now: number) => OnEnd | undefined;
+export type FollowUp = (task: StartedTask, settle: Settle, now: number) => OnEnd | undefined;
 
-export type FindDestination = (tenantId: string, name: string) => GuardedDestination;
+export type FindDestination = (tenantId: string, name: string) => DestinationRuntime;
 
-export function withFollowers(
-  follow: Follow,
+export function withFollowUps(
+  follow: FollowUp,
   task: StartedTask,
   settle: Settle,
   now: number,
@@ -23,7 +23,7 @@ export function withFollowers(
 }
 
 /** The scheduler is told of the task that was created with this end. */
-export function noteFollower(
+export function scheduleFollowUp(
   scheduler: Scheduler,
   destinationOf: FindDestination,
   onEnd: OnEnd | undefined,
@@ -33,5 +33,5 @@ export function noteFollower(
   const next: NewTask | undefined = onEnd[result];
   if (next === undefined) return;
   const { lanes } = destinationOf(next.tenantId, next.destination);
-  scheduler.note(lanes.first, next.scheduledAt);
+  scheduler.expectDueAt(lanes.first, next.scheduledAt);
 }

@@ -5,27 +5,27 @@
  */
 import type { Random } from "@redrive/core";
 import type { Settle, StartedTask, Store } from "../../model/store.ts";
-import type { EngineTime } from "../node/engine-time.ts";
+import type { CommitLoop } from "../commit/commit-loop.ts";
 import type { EngineEvents } from "../events/engine-events.ts";
-import { type FindDestination, type Follow, withFollowers } from "./follow-up-tasks.ts";
-import type { PolicyBook } from "../policies/policy-cache.ts";
-import { announce, type Runner } from "./runner.ts";
+import type { EngineTime } from "../node/engine-time.ts";
+import type { PolicyCache } from "../policies/policy-cache.ts";
 import type { Scheduler } from "../schedule/scheduler.ts";
-import { abandonedLogOf, decideOn, expiryOf, releaseOf, settleOf } from "./settlement.ts";
-import type { Turn } from "../commit/commit-loop.ts";
+import { type FindDestination, type FollowUp, withFollowUps } from "./follow-up-tasks.ts";
+import { announce, type Runner } from "./runner.ts";
+import { abandonedLogOf, decideEnding, expirationOf, releaseOf, settleOf } from "./settlement.ts";
 
 export interface RescuerParts {
   readonly nodeId: string;
   readonly store: Store;
   readonly time: EngineTime;
   readonly random: Random;
-  readonly policies: PolicyBook;
+  readonly policies: PolicyCache;
   readonly scheduler: Scheduler;
   readonly events: EngineEvents;
-  readonly turn: Turn;
+  readonly turn: CommitLoop;
   readonly runner: Runner;
   readonly destinationOf: FindDestination;
-  readonly follow: Follow;
+  readonly follow: FollowUp;
 }
 
 /** Claims looked at in one go. */
@@ -71,11 +71,11 @@ export class Rescuer {
     const { policies, time, random, destinationOf } = this.#parts;
     const policy = await policies.load(task);
     if (!this.#isFree(task)) return;
-    if (policy === null) return this.#settle(task, expiryOf(task, "not-retryable"));
+    if (policy === null) return this.#settle(task, expirationOf(task, "not-retryable"));
     const now = time.now();
     const gates = destinationOf(task.tenantId, task.destination).gates(now, false);
     const ending = { task, policy, outcome: { kind: "abandoned" } as const, gates, now, random };
-    this.#settle(task, settleOf(ending, decideOn(ending), abandonedLogOf(task, now)));
+    this.#settle(task, settleOf(ending, decideEnding(ending), abandonedLogOf(task, now)));
   }
 
   /** Those that are known come up too, and must not hide the others. */
@@ -93,15 +93,15 @@ export class Rescuer {
     const { turn, time, destinationOf, follow } = this.#parts;
     const destination = destinationOf(task.tenantId, task.destination);
     const endedAt = time.now();
-    const settle = withFollowers(follow, task, settled, endedAt);
+    const settle = withFollowUps(follow, task, settled, endedAt);
     this.#settling.add(task.ref);
-    destination.holders++;
+    destination.users++;
     turn.addSettle({
       settle,
       destination,
       done: (result) => {
         this.#settling.delete(task.ref);
-        destination.holders--;
+        destination.users--;
         announce(this.#parts, { task, destination, settle, result, endedAt });
         if (this.#isMore && this.#settling.size === 0) this.#goOn();
       },

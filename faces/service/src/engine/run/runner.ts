@@ -18,30 +18,35 @@ import type { AttemptResult } from "../../deliver/attempt-result.ts";
 import { createLightSignal, type LightSignal } from "../../deliver/light-signal.ts";
 import type { Settle, SettleResult, StartedTask, TaskRef } from "../../model/store.ts";
 import type { AttemptLog } from "../../model/task.ts";
-import type { Deliver } from "./delivery.ts";
-import { Departures } from "../schedule/send-queue.ts";
-import type { EngineTime } from "../node/engine-time.ts";
+import type { CommitLoop } from "../commit/commit-loop.ts";
+import type { DestinationRuntime } from "../destination/destination-runtime.ts";
+import { guardAt, type Hold } from "../destination/waiting-lane.ts";
 import type { AttemptSummary, EngineEventBody, EngineEvents } from "../events/engine-events.ts";
-import { type FindDestination, type Follow, noteFollower, withFollowers } from "./follow-up-tasks.ts";
-import type { GuardedDestination } from "../destination/destination-runtime.ts";
-import { heldText } from "./held-text.ts";
-import type { PolicyBook } from "../policies/policy-cache.ts";
+import type { EngineTime } from "../node/engine-time.ts";
+import type { PolicyCache } from "../policies/policy-cache.ts";
 import type { Scheduler } from "../schedule/scheduler.ts";
+import { SendQueue } from "../schedule/send-queue.ts";
+import type { Deliver } from "./delivery.ts";
+import {
+  type FindDestination,
+  type FollowUp,
+  scheduleFollowUp,
+  withFollowUps,
+} from "./follow-up-tasks.ts";
+import { heldText } from "./held-text.ts";
 import {
   abandonedLogOf,
   attemptLogOf,
   CUT_OFF,
-  decideOn,
+  decideEnding,
   entryHistoryOf,
-  expiryOf,
+  expirationOf,
   historyOf,
   isThrottled,
   releaseOf,
   requestOf,
   settleOf,
 } from "./settlement.ts";
-import type { Turn } from "../commit/commit-loop.ts";
-import { guardAt, type Hold } from "../destination/waiting-lane.ts";
 
 /** What the runner works with. */
 export interface RunnerParts {
@@ -49,19 +54,19 @@ export interface RunnerParts {
   readonly time: EngineTime;
   readonly random: Random;
   readonly deliver: Deliver;
-  readonly policies: PolicyBook;
+  readonly policies: PolicyCache;
   readonly scheduler: Scheduler;
   readonly events: EngineEvents;
   readonly destinationOf: FindDestination;
-  readonly follow: Follow;
-  readonly turn: () => Turn;
+  readonly follow: FollowUp;
+  readonly turn: () => CommitLoop;
   /** May the attempt of a claim made at that instant be started now? */
   readonly mayStart: (now: number, claimedAt: number) => boolean;
 }
 
 interface Held {
   readonly task: StartedTask;
-  readonly destination: GuardedDestination;
+  readonly destination: DestinationRuntime;
   readonly permit: Permit;
   /** What held it after it was due; undefined: nothing did. */
   readonly hold: Hold | undefined;
@@ -83,14 +88,14 @@ export class Runner {
    * collected young.
    */
   readonly #held: Held[] = [];
-  readonly #departures: Departures<Held>;
+  readonly #departures: SendQueue<Held>;
   #running = 0;
   #underWay = 0;
   #alone = 0;
 
   constructor(parts: RunnerParts) {
     this.#parts = parts;
-    this.#departures = new Departures(parts.clock, parts.time, (held) => this.#prepare(held));
+    this.#departures = new SendQueue(parts.clock, parts.time, (held) => this.#prepare(held));
   }
 
   /** Attempts on the wire. */
@@ -119,7 +124,7 @@ export class Runner {
   /** The claim is committed: carry it out. */
   start(
     task: StartedTask,
-    destination: GuardedDestination,
+    destination: DestinationRuntime,
     permit: Permit,
     hold: Hold | undefined,
   ): void {
@@ -141,14 +146,14 @@ export class Runner {
     };
     this.#held.push(held);
     this.#underWay++;
-    destination.holders++;
+    destination.users++;
     if (runsAlone) this.#alone++;
     if (task.nextAttemptAt > this.#parts.time.now()) this.#departures.add(held);
     else this.#prepare(held);
   }
 
   /** A task that is cancelled goes back if it waits to leave; true if it did. */
-  callBack({ tenantId, taskId }: TaskRef): boolean {
+  recallClaim({ tenantId, taskId }: TaskRef): boolean {
     for (const held of this.#held) {
       const { task, isWaiting } = held;
       if (!isWaiting || task.taskId !== taskId || task.tenantId !== tenantId) continue;
@@ -184,7 +189,7 @@ export class Runner {
     else if (decision.kind === "stop")
       this.#expire(held, decision.reason, heldBy(held, policy, now));
     else if (destination.refusesRetries && task.attemptNumber > 1) this.#expire(held, "overload");
-    else if (destination.mayLeave(permit, now, throttled)) this.#send(held, policy, now);
+    else if (destination.maySend(permit, now, throttled)) this.#send(held, policy, now);
     else this.#release(held, throttled ? payableAt(held, now) : undefined);
   }
 
@@ -211,7 +216,7 @@ export class Runner {
     this.#running--;
     this.#underWay--;
     held.signal = undefined;
-    destination.leave(permit, now, policy, result.outcome, result.durationMs);
+    destination.recordOutcome(permit, now, policy, result.outcome, result.durationMs);
     this.#parts.scheduler.unblock(destination, now);
     // What this node aborted itself is a call whose outcome nobody saw.
     const isLost = result.outcome.kind === "aborted";
@@ -219,7 +224,7 @@ export class Runner {
     const gates = destination.gates(now, isThrottled(policy, outcome));
     const ending = { task, policy, outcome, gates, now, random, isCutOff: isLost };
     const log = isLost ? abandonedLogOf(task, now, CUT_OFF) : attemptLogOf(task, startedAt, result);
-    const decision = decideOn(ending);
+    const decision = decideEnding(ending);
     this.#settle(held, settleOf(ending, named(decision, result.errorClass), log));
   }
 
@@ -232,20 +237,20 @@ export class Runner {
   #expire(held: Held, reason: NonNullable<Settle["reason"]>, by?: HoldReason): void {
     this.#unused(held);
     const why = reason === "held" && by !== undefined ? heldText(by) : undefined;
-    this.#settle(held, expiryOf(held.task, reason, why), by);
+    this.#settle(held, expirationOf(held.task, reason, why), by);
   }
 
   #unused({ destination, permit }: Held): void {
     const now = this.#parts.time.now();
     this.#underWay--;
-    destination.giveBack(permit, now);
+    destination.returnPermit(permit, now);
     this.#parts.scheduler.unblock(destination, now);
   }
 
   #settle(held: Held, settled: Settle, by?: HoldReason): void {
     const { destination, task } = held;
     const endedAt = this.#parts.time.now();
-    const settle = withFollowers(this.#parts.follow, task, settled, endedAt);
+    const settle = withFollowUps(this.#parts.follow, task, settled, endedAt);
     this.#parts.turn().addSettle({
       settle,
       destination,
@@ -260,7 +265,7 @@ export class Runner {
     const last = this.#held.pop() as Held;
     if (last !== held) this.#held[held.slot] = last;
     last.slot = held.slot;
-    held.destination.holders--;
+    held.destination.users--;
     if (held.runsAlone) this.#alone--;
   }
 
@@ -310,7 +315,7 @@ function payableAt({ task, destination }: Held, now: number): number {
 
 interface Announcement {
   readonly task: StartedTask;
-  readonly destination: GuardedDestination;
+  readonly destination: DestinationRuntime;
   readonly settle: Settle;
   readonly result: SettleResult;
   /** When the attempt ended. */
@@ -332,8 +337,9 @@ export function announce(
   { task, destination, settle, result, endedAt, by }: Announcement,
 ): void {
   const { scheduler, events, time } = parts;
-  noteFollower(scheduler, parts.destinationOf, settle.onEnd, result);
-  if (result === "PENDING") scheduler.note(destination.lanes[settle.lane], settle.nextAttemptAt);
+  scheduleFollowUp(scheduler, parts.destinationOf, settle.onEnd, result);
+  if (result === "PENDING")
+    scheduler.expectDueAt(destination.lanes[settle.lane], settle.nextAttemptAt);
   const type = eventType(settle, result);
   if (type === undefined) return;
   const { tenantId, taskId, attemptNumber, policyId, createdAt } = task;

@@ -73,7 +73,7 @@ function deathsOf({ task, outcome, isCutOff = false }: Ending): number {
 }
 
 /** Decides on a task whose attempt has ended. */
-export function decideOn(ending: Ending): Decision {
+export function decideEnding(ending: Ending): Decision {
   const { task, policy, outcome, gates, now, random } = ending;
   if (deathsOf(ending) >= MAX_ABANDONED) {
     return { kind: "stop", status: "EXHAUSTED", reason: "poison" };
@@ -156,7 +156,7 @@ export function releaseOf(task: StartedTask, nextAttemptAt: number): Settle {
 }
 
 /** A claim of a task whose time is over: it ends without another attempt. `why`: its last error. */
-export function expiryOf(task: StartedTask, reason: StopReason, why?: string): Settle {
+export function expirationOf(task: StartedTask, reason: StopReason, why?: string): Settle {
   const ended = { ...releaseOf(task, task.nextAttemptAt), status: "EXHAUSTED", reason } as const;
   return why === undefined ? ended : { ...ended, lastError: why };
 }

@@ -8,8 +8,7 @@ import { assertRange, type Permit } from "@redrive/core";
 import { createHeap } from "../../collections/heap.ts";
 import type { ClaimRequest, ClaimResult } from "../../model/store.ts";
 import { LANES } from "../../model/task.ts";
-import { ALONE, claimRoomOf } from "./claim-capacity.ts";
-import type { GuardedDestination } from "../destination/destination-runtime.ts";
+import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import {
   endHold,
   holdLane,
@@ -18,9 +17,10 @@ import {
   siblingOf,
   type WaitingLane,
 } from "../destination/waiting-lane.ts";
+import { ALONE, claimCapacity } from "./claim-capacity.ts";
 
 /** A claim to be made: permits in hand first, then the question to the store. */
-export interface Pick {
+export interface PlannedClaim {
   readonly lane: WaitingLane;
   readonly permits: Permit[];
   /** Of what falls due soon, so much is claimed with what is due. */
@@ -74,7 +74,7 @@ export class Scheduler {
   }
 
   /** A task of the lane is due at that instant. */
-  note(lane: WaitingLane, dueAt: number): void {
+  expectDueAt(lane: WaitingLane, dueAt: number): void {
     if (dueAt >= lane.dueAt) return;
     lane.dueAt = dueAt;
     this.#expect(lane);
@@ -84,15 +84,15 @@ export class Scheduler {
    * May a new task that was due at `dueAt` start at once, or do older ones wait for the same place?
    * A retry that a guard holds is not in its way.
    */
-  mayStartNow({ lanes }: GuardedDestination, dueAt: number, now: number): boolean {
+  mayStartNow({ lanes }: DestinationRuntime, dueAt: number, now: number): boolean {
     const { first, retry, alone } = lanes;
     if (this.waitsForAlone || first.dueAt <= now || alone.dueAt <= now) return false;
     return retry.dueAt >= Math.min(dueAt, now) || retry.blocked || retry.parked;
   }
 
   /** Takes permits for what is due or soon is, for at most `room` tasks; `running` are under way. */
-  pick(now: number, room: number, running: number): readonly Pick[] {
-    const picks: Pick[] = [];
+  planClaims(now: number, room: number, running: number): readonly PlannedClaim[] {
+    const picks: PlannedClaim[] = [];
     const postponed: WaitingLane[] = [];
     let left = room;
     let next = this.#nextLane(now, running);
@@ -134,8 +134,8 @@ export class Scheduler {
   }
 
   /** What is due takes any place, what soon will be only those that are to spare. */
-  #pickFrom(lane: WaitingLane, left: number, now: number): Pick | undefined {
-    const room = lane.lane === "alone" ? ALONE : claimRoomOf(lane.destination.guards);
+  #pickFrom(lane: WaitingLane, left: number, now: number): PlannedClaim | undefined {
+    const room = lane.lane === "alone" ? ALONE : claimCapacity(lane.destination.guards);
     const { due } = room;
     const aheadMs = this.#claimAheadMs;
     const ahead = aheadMs === 0 ? 0 : room.ahead;
@@ -159,7 +159,7 @@ export class Scheduler {
   #permits(lane: WaitingLane, most: number, now: number): Permit[] {
     const permits: Permit[] = [];
     while (permits.length < most) {
-      const permit = lane.destination.take(lane.lane !== "first", now);
+      const permit = lane.destination.takePermit(lane.lane !== "first", now);
       if (permit === undefined) break;
       permits.push(permit);
     }
@@ -183,14 +183,14 @@ export class Scheduler {
   }
 
   /** What the store answered; the next task of the lane is due then. */
-  claimed({ lane }: Pick, { nextDueAt }: ClaimResult): void {
+  claimed({ lane }: PlannedClaim, { nextDueAt }: ClaimResult): void {
     lane.isClaimed = false;
     lane.dueAt = nextDueAt ?? Number.POSITIVE_INFINITY;
     this.#expect(lane);
   }
 
   /** The claim was not made. */
-  unclaimed({ lane }: Pick): void {
+  unclaimed({ lane }: PlannedClaim): void {
     lane.isClaimed = false;
     this.#expect(lane);
   }
@@ -200,7 +200,7 @@ export class Scheduler {
    * those that wait for an instant need wait no longer if they would be let through now (the probe
    * of a breaker has succeeded, a guard was taken away).
    */
-  unblock(destination: GuardedDestination, now: number): void {
+  unblock(destination: DestinationRuntime, now: number): void {
     for (const lane of Object.values(destination.lanes)) {
       const isHeld = lane.parked && !destination.wouldAdmit(lane.lane !== "first", now);
       // What holds it, and until when, may have changed as well.
@@ -242,11 +242,14 @@ export class Scheduler {
  * for whichever lane is then due first.
  */
 function isOutOfTurn(lane: WaitingLane): boolean {
-  const isOneByOne = claimRoomOf(lane.destination.guards).due === 1;
+  const isOneByOne = claimCapacity(lane.destination.guards).due === 1;
   return isOneByOne && siblingOf(lane)?.isClaimed === true;
 }
 
-export function requestOf({ lane, permits, ahead, aheadMs }: Pick, version: number): ClaimRequest {
+export function claimRequestOf(
+  { lane, permits, ahead, aheadMs }: PlannedClaim,
+  version: number,
+): ClaimRequest {
   const { tenantId, name } = lane.destination;
   return {
     tenantId,

@@ -14,7 +14,7 @@ export interface Departing {
   isWaiting: boolean;
 }
 
-export class Departures<Claim extends Departing> {
+export class SendQueue<Claim extends Departing> {
   readonly #clock: Clock;
   readonly #time: EngineTime;
   readonly #leave: (claim: Claim) => void;

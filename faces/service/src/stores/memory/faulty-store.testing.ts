@@ -90,9 +90,9 @@ const PARTS = [
   "creates",
   "settles",
   "cancels",
-  "wakes",
+  "retryNows",
   "claims",
-  "notes",
+  "documents",
 ] as const;
 
 /** The first items of a batch, in the order in which they are carried out. */

@@ -1,16 +1,16 @@
 /**
  * Memory notes: the note table of the memory store, a map.
  */
-import type { Note, NoteTable, NoteText } from "../../model/store.ts";
+import type { DocumentTable, StoredDocument, UnversionedDocument } from "../../model/store.ts";
 import { keyOf } from "./rows.ts";
 
-export interface MemoryNotes extends NoteTable {
+export interface MemoryNotes extends DocumentTable {
   /** Writes over whatever stands. */
-  write(note: NoteText): void;
+  write(note: UnversionedDocument): void;
 }
 
 export function memoryNotes(): MemoryNotes {
-  const notes = new Map<string, Note>();
+  const notes = new Map<string, StoredDocument>();
   return {
     write(note) {
       const key = keyOf(note.kind, note.tenantId, note.id);

@@ -54,10 +54,10 @@ export function memoryStore({ exclusive = true }: MemoryStoreOptions = {}): Memo
       creates: batch.creates.map((create) => applyCreate(tables, create, writer)),
       settles: batch.settles.map((settle) => applySettle(tables, settle, writer)),
       cancels: batch.cancels.map((ref) => applyCancel(tables, ref, writer)),
-      wakes: batch.wakes.map((ref) => applyWake(tables, ref, writer)),
+      retryNows: batch.retryNows.map((ref) => applyWake(tables, ref, writer)),
       claims: batch.claims.map((request) => applyClaim(tables, request, writer)),
     };
-    for (const note of batch.notes) notes.write(note);
+    for (const note of batch.documents) notes.write(note);
     return result;
   }
 
@@ -107,7 +107,7 @@ export function memoryStore({ exclusive = true }: MemoryStoreOptions = {}): Memo
     sweep: async (retention) => sweep(tables, retention),
     discard: async (tenantId, taskIds) => discard(tables, tenantId, taskIds),
     query: memoryQuery(tables.rows),
-    notes,
+    documents: notes,
     async close() {},
   };
 }

@@ -1,15 +1,15 @@
 /**
- * End writer: what ends a claim or a wait: settles, cancels, and wakes. A settle that carries an
+ * End writer: what ends a claim or a wait: settles, cancels, and retryNows. A settle that carries an
  * old epoch finds no row and changes nothing.
  */
 import {
-  type Cancel,
+  type CancelRequest,
   type CancelResult,
   KEY_RETENTION_MS,
+  type RetryNowResult,
   type Settle,
   type SettleResult,
   type TaskRef,
-  type WakeResult,
 } from "../../model/store.ts";
 import type { NewTask } from "../../model/task.ts";
 import type { Author } from "./author.ts";
@@ -31,8 +31,8 @@ import type { Sql } from "./sql.ts";
 
 export interface EndWriter {
   settle(item: Settle, author: Author): SettleResult;
-  cancel(item: Cancel, author: Author): CancelResult;
-  wake(item: TaskRef, now: number): WakeResult;
+  cancel(item: CancelRequest, author: Author): CancelResult;
+  retryNow(item: TaskRef, now: number): RetryNowResult;
 }
 
 /** Keeps a key for its time after the end of its task. */
@@ -114,7 +114,7 @@ function waitEnder(
   places: Places,
   expireKey: ExpireKey,
   follow: Follow,
-): Pick<EndWriter, "cancel" | "wake"> {
+): Pick<EndWriter, "cancel" | "retryNow"> {
   const find = sql.prepare(`SELECT t.ref, t.status, t.destination_id, t.lane, t.cancel_requested_at,
     p.idempotency_key FROM tasks t JOIN payloads p ON p.ref = t.ref
     WHERE t.tenant_id = ? AND t.task_id = ?`);
@@ -122,7 +122,7 @@ function waitEnder(
   const cancelNow = sql.prepare(
     "UPDATE tasks SET status = 4, reason = 'aborted', finished_at = ? WHERE ref = ?",
   );
-  const wakeAt = sql.prepare(
+  const retryAt = sql.prepare(
     "UPDATE tasks SET next_attempt_at = min(next_attempt_at, ?) WHERE ref = ?",
   );
   const findCells = ({ tenantId, taskId }: TaskRef) =>
@@ -150,14 +150,14 @@ function waitEnder(
       follow(item.onEnd?.CANCELLED, author);
       return { kind: "cancelled" };
     },
-    wake(item, now) {
+    retryNow(item, now) {
       const found = findCells(item);
       if (found === undefined) return { kind: "unknown" };
       const [ref = 0, status, destinationId, lane] = found;
       if (status !== PENDING) return { kind: "not-pending", status: statusName(status as number) };
-      wakeAt.run(now, ref);
+      retryAt.run(now, ref);
       const { name } = placeOf(destinationId).row;
-      return { kind: "woken", destination: name, lane: laneName(lane as number) };
+      return { kind: "rescheduled", destination: name, lane: laneName(lane as number) };
     },
   };
 }

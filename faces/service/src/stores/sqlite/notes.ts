@@ -2,7 +2,7 @@
  * Notes: the note table of the SQLite store. It came after the first files were written, so that it
  * is made at the next open where it is missing.
  */
-import type { Note, NoteTable, NoteText } from "../../model/store.ts";
+import type { DocumentTable, StoredDocument, UnversionedDocument } from "../../model/store.ts";
 import type { Cell } from "./codec.ts";
 import type { Sql } from "./sql.ts";
 
@@ -19,7 +19,7 @@ const COLUMNS = "kind, tenant_id, id, version, text";
 const THIS_ONE = "kind = ? AND tenant_id = ? AND id = ?";
 
 /** Makes the table where it is missing, and returns what writes over whatever stands in it. */
-export function noteWriter(sql: Sql): (note: NoteText) => void {
+export function noteWriter(sql: Sql): (note: UnversionedDocument) => void {
   sql.transaction(() => sql.prepare(NOTES).run());
   const upsert = sql.prepare(`INSERT INTO notes VALUES (?, ?, ?, 1, ?)
     ON CONFLICT DO UPDATE SET version = version + 1, text = excluded.text`);
@@ -27,7 +27,7 @@ export function noteWriter(sql: Sql): (note: NoteText) => void {
 }
 
 /** The table is there: `noteWriter` has made it. */
-export function noteTable(sql: Sql): NoteTable {
+export function noteTable(sql: Sql): DocumentTable {
   const insert = sql.prepare("INSERT OR IGNORE INTO notes VALUES (?, ?, ?, ?, ?)");
   const update = sql.prepare(
     `UPDATE notes SET version = ?, text = ? WHERE ${THIS_ONE} AND version = ?`,
@@ -36,7 +36,7 @@ export function noteTable(sql: Sql): NoteTable {
   const selectKind = sql.prepare(`SELECT ${COLUMNS} FROM notes WHERE kind = ? ORDER BY id`);
   const remove = sql.prepare(`DELETE FROM notes WHERE ${THIS_ONE}`);
 
-  function put({ kind, tenantId, id, version, text }: Note): boolean {
+  function put({ kind, tenantId, id, version, text }: StoredDocument): boolean {
     const { changes } =
       version === 1
         ? insert.run(kind, tenantId, id, version, text)
@@ -58,6 +58,6 @@ export function noteTable(sql: Sql): NoteTable {
   };
 }
 
-function noteOf([kind, tenantId, id, version, text]: readonly Cell[]): Note {
-  return { kind, tenantId, id, version, text } as Note;
+function noteOf([kind, tenantId, id, version, text]: readonly Cell[]): StoredDocument {
+  return { kind, tenantId, id, version, text } as StoredDocument;
 }

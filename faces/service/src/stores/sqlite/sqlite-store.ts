@@ -57,7 +57,7 @@ export function sqliteStore(file: string): Store {
     sweep: sweeper(sql, places),
     discard: discarder(sql, places),
     query: sqliteQuery(sql, reader),
-    notes: noteTable(sql),
+    documents: noteTable(sql),
     async close() {
       if (closed) return;
       closed = true;
@@ -72,7 +72,7 @@ export function sqliteStore(file: string): Store {
 
 /** What a batch writes: rows, and the bytes of bodies. */
 function sizeOf(batch: Batch, { claims }: CommitResult): BatchSize {
-  const { creates, settles, cancels, notes } = batch;
+  const { creates, settles, cancels, documents: notes } = batch;
   let items = creates.length + settles.length + cancels.length + notes.length;
   let bytes = 0;
   for (const { tasks } of claims) items += tasks.length;

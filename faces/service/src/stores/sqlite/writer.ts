@@ -2,7 +2,7 @@
  * Writer: carries out a batch, inside the one transaction of a turn and on the main thread (a
  * worker that wrote was slower). Each kind of item has a file of its own.
  */
-import type { Batch, CommitResult, NoteText } from "../../model/store.ts";
+import type { Batch, CommitResult, UnversionedDocument } from "../../model/store.ts";
 import type { Author } from "./author.ts";
 import { claimWriter } from "./claim-writer.ts";
 import { createWriter } from "./create-writer.ts";
@@ -13,10 +13,10 @@ import type { Sql } from "./sql.ts";
 export function batchWriter(
   sql: Sql,
   places: Places,
-  writeNote: (note: NoteText) => void,
+  writeNote: (note: UnversionedDocument) => void,
 ): (batch: Batch) => CommitResult {
   const create = createWriter(sql, places);
-  const { settle, cancel, wake } = endWriter(sql, places, (task, author) => {
+  const { settle, cancel, retryNow } = endWriter(sql, places, (task, author) => {
     if (task !== undefined) create({ task, fingerprint: null, claimVersion: null }, author);
   });
   const claim = claimWriter(sql, places);
@@ -32,10 +32,10 @@ export function batchWriter(
       creates: batch.creates.map((item) => create(item, author)),
       settles: batch.settles.map((item) => settle(item, author)),
       cancels: batch.cancels.map((item) => cancel(item, author)),
-      wakes: batch.wakes.map((item) => wake(item, author.now)),
+      retryNows: batch.retryNows.map((item) => retryNow(item, author.now)),
       claims: batch.claims.map((item) => claim(item, author)),
     };
-    for (const note of batch.notes) writeNote(note);
+    for (const note of batch.documents) writeNote(note);
     places.flush();
     return result;
   };
