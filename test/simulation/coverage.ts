@@ -2,7 +2,7 @@
  * Coverage: which events have met a task in which state. A simulation that never cancels a running
  * task proves nothing about cancelling one.
  */
-import type { SettleResult } from "../../faces/service/src/model/store.ts";
+import type { SettleResult } from "../../faces/service/src/model/batch.ts";
 import type { Committed } from "./history.ts";
 
 export class Coverage {

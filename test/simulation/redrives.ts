@@ -3,7 +3,7 @@
  * service's own redrive jobs, which outlive the node that runs them.
  */
 import type { Random } from "@redrive/core";
-import type { CreateResult } from "../../faces/service/src/model/store.ts";
+import type { CreateResult } from "../../faces/service/src/model/batch.ts";
 import type { RetryTask } from "../../faces/service/src/model/task.ts";
 import { againOf } from "../../faces/service/src/operations/redriven-task.ts";
 import { engineUp, type SimNode } from "./sim-node.ts";

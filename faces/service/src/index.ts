@@ -6,17 +6,10 @@ export { createRedrive, type RedriveOptions } from "./create-redrive.ts";
 export type { EngineEvent, EngineEventType } from "./engine/events/engine-events.ts";
 export { assertEncryptionKey } from "./intake/secrets.ts";
 export type { TaskInput } from "./intake/task-input.ts";
-export {
-  type AttemptPage,
-  type DestinationRow,
-  type Page,
-  type Store,
-  StoreBrokenError,
-  StoreFullError,
-  type TaskCount,
-  type TaskFilter,
-  type TaskPage,
-} from "./model/store.ts";
+export type { Store } from "./model/store.ts";
+export { StoreBrokenError, StoreFullError } from "./model/store-errors.ts";
+export type { AttemptPage, Page, TaskCount, TaskFilter, TaskPage } from "./model/task-query.ts";
+export type { DestinationRow } from "./model/destination-row.ts";
 export {
   type AttemptLog,
   type AttemptPhases,

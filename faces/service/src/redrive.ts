@@ -25,18 +25,10 @@ import { hedgeRefused, serviceError, taskNotFound } from "./model/errors.ts";
 import { withHops } from "./model/hop.ts";
 import type { NewId } from "./model/ids.ts";
 import type { CommitListener, MeteredStore } from "./model/metered-store.ts";
-import {
-  type AttemptPage,
-  blankDestination,
-  type CancelRequest,
-  type CreateResult,
-  type DestinationRow,
-  type Page,
-  type Store,
-  type TaskCount,
-  type TaskFilter,
-  type TaskPage,
-} from "./model/store.ts";
+import type { Store } from "./model/store.ts";
+import type { AttemptPage, Page, TaskCount, TaskFilter, TaskPage } from "./model/task-query.ts";
+import { blankDestination, type DestinationRow } from "./model/destination-row.ts";
+import type { CancelRequest, CreateResult } from "./model/batch.ts";
 import { DEFAULT_TENANT, type NewTask, type RetryTask } from "./model/task.ts";
 import { callbackOf } from "./operations/callback.ts";
 import {

@@ -1,7 +1,8 @@
 /** Tests of a store that refuses outside of a task's commits: whoever asked is told by a code. */
 import { afterEach, describe, expect, it } from "vitest";
 import { createRedrive } from "./create-redrive.ts";
-import { type Store, StoreBrokenError, StoreFullError } from "./model/store.ts";
+import type { Store } from "./model/store.ts";
+import { StoreBrokenError, StoreFullError } from "./model/store-errors.ts";
 import type { Redrive } from "./redrive.ts";
 import { memoryStore } from "./stores/memory/memory-store.ts";
 

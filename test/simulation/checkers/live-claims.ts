@@ -2,7 +2,7 @@
  * Live claims: at any instant at most one claim of a task lives; epochs strictly increase; a write
  * that carries an older epoch changes nothing.
  */
-import type { StartedTask } from "../../../faces/service/src/model/store.ts";
+import type { StartedTask } from "../../../faces/service/src/model/batch.ts";
 import { assertThat, type Checker } from "../history.ts";
 
 export function liveClaims(): Checker {

@@ -8,7 +8,7 @@ import {
   GUARD_DOCUMENT,
   SERVICE_BUDGET_DOCUMENT,
 } from "../../../faces/service/src/engine/destination/guard-saver.ts";
-import type { UnversionedDocument } from "../../../faces/service/src/model/store.ts";
+import type { UnversionedDocument } from "../../../faces/service/src/model/document-table.ts";
 import { documentOf } from "../documents.ts";
 import { assertThat, type Checker, type Sent } from "../history.ts";
 

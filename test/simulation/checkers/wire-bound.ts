@@ -2,7 +2,7 @@
  * Wire bound: a request leaves only for a claim that is committed, once per claim, and at most
  * `maxAttempts` of them leave for a task, crashes included.
  */
-import type { StartedTask } from "../../../faces/service/src/model/store.ts";
+import type { StartedTask } from "../../../faces/service/src/model/batch.ts";
 import { assertThat, type Checker } from "../history.ts";
 
 export function wireBound(maxAttemptsOf: (policyId: string) => number): Checker {

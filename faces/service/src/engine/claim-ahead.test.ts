@@ -1,7 +1,7 @@
 /** Tests of claims that are committed a little before their tasks are due. */
 import { statusOutcome } from "@redrive/core";
 import { describe, expect, it } from "vitest";
-import { StoreFullError } from "../model/store.ts";
+import { StoreFullError } from "../model/store-errors.ts";
 import {
   batch,
   claimFirst,

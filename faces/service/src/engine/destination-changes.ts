@@ -3,7 +3,9 @@
  * that stands. Whoever else writes that row first wins, and the change is tried again on top.
  */
 import { serviceError } from "../model/errors.ts";
-import { type DestinationRow, EMPTY_BATCH, type Store } from "../model/store.ts";
+import type { Store } from "../model/store.ts";
+import type { DestinationRow } from "../model/destination-row.ts";
+import { EMPTY_BATCH } from "../model/batch.ts";
 import type { CommitLoop } from "./commit/commit-loop.ts";
 import type { EngineEvents } from "./events/engine-events.ts";
 import type { EngineTime } from "./node/engine-time.ts";

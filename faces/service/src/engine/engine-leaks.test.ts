@@ -8,7 +8,8 @@ import {
 } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { unstarted } from "../deliver/attempt-result.ts";
-import { type Store, StoreFullError } from "../model/store.ts";
+import type { Store } from "../model/store.ts";
+import { StoreFullError } from "../model/store-errors.ts";
 import { isEnded } from "../model/task.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { newTask, T0, TENANT } from "../stores/store.testing.ts";

@@ -7,7 +7,7 @@ import {
   virtualClock,
 } from "@redrive/core";
 import { type AttemptResult, unstarted } from "../deliver/attempt-result.ts";
-import type { CreateResult, StartedTask } from "../model/store.ts";
+import type { CreateResult, StartedTask } from "../model/batch.ts";
 import type { NewTask } from "../model/task.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { newTask, T0, TENANT } from "../stores/store.testing.ts";

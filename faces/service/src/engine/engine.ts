@@ -12,17 +12,10 @@ import {
 } from "@redrive/core";
 import { codedStore, storeFailure } from "../model/coded-store.ts";
 import { serviceError, stopped, unansweredStop } from "../model/errors.ts";
-import {
-  type CancelRequest,
-  type CancelResult,
-  type CreateResult,
-  type DestinationRow,
-  type RetryNowResult,
-  type StartedTask,
-  type Store,
-  StoreBrokenError,
-  type TaskRef,
-} from "../model/store.ts";
+import type { Store } from "../model/store.ts";
+import { StoreBrokenError } from "../model/store-errors.ts";
+import type { DestinationRow } from "../model/destination-row.ts";
+import type { CancelRequest, CancelResult, CreateResult, RetryNowResult, StartedTask, TaskRef } from "../model/batch.ts";
 import type { NewTask } from "../model/task.ts";
 import { endsWithin } from "../time/settles-within.ts";
 import type { TurnHost } from "./commit/commit-batch.ts";

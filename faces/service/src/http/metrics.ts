@@ -5,7 +5,8 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { AttemptSummary, EngineEvent } from "../engine/events/engine-events.ts";
 import type { CommitListener } from "../model/metered-store.ts";
-import type { DestinationRow, TaskCount } from "../model/store.ts";
+import type { TaskCount } from "../model/task-query.ts";
+import type { DestinationRow } from "../model/destination-row.ts";
 import { TASK_STATUSES } from "../model/task.ts";
 
 /** Policies with series of their own. */

@@ -1,5 +1,5 @@
 /** Task filter: the fields of a query as the filter that a store understands. */
-import type { TaskFilter } from "../model/store.ts";
+import type { TaskFilter } from "../model/task-query.ts";
 import type { DeadFilterFields, ListQuery } from "./schemas/task-schemas.ts";
 
 /** Pages are another matter, and left out. */

@@ -4,7 +4,8 @@
  */
 import { RedriveError } from "@redrive/core";
 import { serviceError } from "./errors.ts";
-import { type Store, StoreFullError } from "./store.ts";
+import type { Store } from "./store.ts";
+import { StoreFullError } from "./store-errors.ts";
 
 /** What a failure of the store is to whoever asked for something. */
 export function storeFailure(error: unknown): RedriveError {

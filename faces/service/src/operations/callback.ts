@@ -3,7 +3,7 @@
  * the end that it tells of, goes through the same guards as any other, and has no callback itself.
  */
 import type { StopReason } from "@redrive/core";
-import type { OnEnd, Settle, StartedTask } from "../model/store.ts";
+import type { OnEnd, Settle, StartedTask } from "../model/batch.ts";
 import type { EndedStatus, NewTask, RetryTask } from "../model/task.ts";
 
 /** Hours of patience, as senders of webhooks have. Version 0 is the preset itself. */

@@ -2,7 +2,7 @@
  * Dead letter groups: how many dead letters there are by destination and reason, so that an outage
  * of ten thousand tasks is one line.
  */
-import type { Page, TaskFilter, TaskPage } from "../model/store.ts";
+import type { Page, TaskFilter, TaskPage } from "../model/task-query.ts";
 import type { RetryTask } from "../model/task.ts";
 
 export interface DeadLetterGroup {

@@ -13,7 +13,8 @@ import {
   quantileMs,
   rateReadyAt,
 } from "@redrive/core";
-import type { DestinationRow, TaskCount } from "../model/store.ts";
+import type { TaskCount } from "../model/task-query.ts";
+import type { DestinationRow } from "../model/destination-row.ts";
 import type { TaskStatus } from "../model/task.ts";
 
 export interface DestinationHealth {

@@ -2,12 +2,9 @@
 import { type VirtualClock, virtualClock } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { serviceError } from "../model/errors.ts";
-import {
-  blankDestination,
-  type DestinationRow,
-  type DocumentTable,
-  type TaskFilter,
-} from "../model/store.ts";
+import type { TaskFilter } from "../model/task-query.ts";
+import type { DocumentTable } from "../model/document-table.ts";
+import { blankDestination, type DestinationRow } from "../model/destination-row.ts";
 import type { RetryTask } from "../model/task.ts";
 import { memoryNotes } from "../stores/memory/memory-notes.ts";
 import { markOf } from "./redrive-job.ts";

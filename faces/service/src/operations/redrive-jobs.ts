@@ -5,7 +5,7 @@
  */
 import { type Clock, RedriveError } from "@redrive/core";
 import { serviceError } from "../model/errors.ts";
-import type { DocumentTable } from "../model/store.ts";
+import type { DocumentTable } from "../model/document-table.ts";
 import { assertBounds, REDRIVE_BOUNDS } from "./redrive-bounds.ts";
 import {
   type DeadFilter,

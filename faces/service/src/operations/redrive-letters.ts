@@ -8,7 +8,7 @@ import { assertKeyTargets } from "../intake/key-targets.ts";
 import type { Policies } from "../intake/policies.ts";
 import type { Secrets } from "../intake/secrets.ts";
 import type { NewId } from "../model/ids.ts";
-import type { TaskFilter, TaskPage, TaskQuery } from "../model/store.ts";
+import type { TaskFilter, TaskPage, TaskQuery } from "../model/task-query.ts";
 import type { NewTask } from "../model/task.ts";
 import { markOf, type RedriveJob } from "./redrive-job.ts";
 import { againOf } from "./redriven-task.ts";

@@ -2,18 +2,8 @@
  * Turn load: the items that callers hand to a turn, and what of them goes into one commit.
  */
 import type { Permit } from "@redrive/core";
-import type {
-  Batch,
-  CancelResult,
-  Create,
-  CreateResult,
-  DestinationRow,
-  RetryNowResult,
-  Settle,
-  SettleResult,
-  StartedTask,
-  TaskRef,
-} from "../../model/store.ts";
+import type { DestinationRow } from "../../model/destination-row.ts";
+import type { Batch, CancelResult, Create, CreateResult, RetryNowResult, Settle, SettleResult, StartedTask, TaskRef } from "../../model/batch.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import type { GuardSaver } from "../destination/guard-saver.ts";
 import type { Hold } from "../destination/waiting-lane.ts";

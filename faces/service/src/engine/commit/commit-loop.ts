@@ -7,7 +7,8 @@
  * from happening twice), whoever waits is told, and permits go back.
  */
 import type { Cancel, Clock, Permit } from "@redrive/core";
-import type { CancelResult, CommitResult, RetryNowResult, Store } from "../../model/store.ts";
+import type { Store } from "../../model/store.ts";
+import type { CancelResult, CommitResult, RetryNowResult } from "../../model/batch.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import type { GuardSaver } from "../destination/guard-saver.ts";
 import type { EngineTime } from "../node/engine-time.ts";

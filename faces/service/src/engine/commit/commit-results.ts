@@ -3,7 +3,8 @@
  * waits for an answer.
  */
 import type { Permit } from "@redrive/core";
-import type { CommitResult, CreateResult, DestinationRow } from "../../model/store.ts";
+import type { DestinationRow } from "../../model/destination-row.ts";
+import type { CommitResult, CreateResult } from "../../model/batch.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import { holdOf } from "../destination/waiting-lane.ts";
 import type { Scheduler } from "../schedule/scheduler.ts";

@@ -31,7 +31,7 @@ import {
   retryGates,
   skipGateRamp,
 } from "@redrive/core";
-import { blankDestination, type DestinationRow } from "../../model/store.ts";
+import { blankDestination, type DestinationRow } from "../../model/destination-row.ts";
 import type { Lane } from "../../model/task.ts";
 import { keepOpen, keepUnchanged } from "./changed-guards.ts";
 import { decodeGuards, encodeGuards } from "./guard-codec.ts";

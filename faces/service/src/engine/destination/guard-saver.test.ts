@@ -13,7 +13,7 @@ import {
 } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { unstarted } from "../../deliver/attempt-result.ts";
-import type { Batch } from "../../model/store.ts";
+import type { Batch } from "../../model/batch.ts";
 import { memoryStore } from "../../stores/memory/memory-store.ts";
 import { newTask, T0, TENANT } from "../../stores/store.testing.ts";
 import { Engine } from "../engine.ts";

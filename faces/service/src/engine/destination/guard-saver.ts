@@ -9,7 +9,9 @@
  * another's: its first attempts would be counted by both, and together they would retry too much.
  */
 import type { RetryBudget } from "@redrive/core";
-import { EMPTY_BATCH, type Store, type UnversionedDocument } from "../../model/store.ts";
+import type { Store } from "../../model/store.ts";
+import type { UnversionedDocument } from "../../model/document-table.ts";
+import { EMPTY_BATCH } from "../../model/batch.ts";
 import type { LoadAuthor } from "../commit/commit-batch.ts";
 import type { DestinationRuntime } from "./destination-runtime.ts";
 import { encodeBudget } from "./guard-codec.ts";

@@ -4,7 +4,7 @@
  */
 import type { AbortSignalLike } from "@redrive/core";
 import type { AttemptResult } from "../../deliver/attempt-result.ts";
-import type { StartedTask } from "../../model/store.ts";
+import type { StartedTask } from "../../model/batch.ts";
 
 export interface DeliveryLimits {
   /** Wall to wall; the deliverer keeps it whatever the target does. */

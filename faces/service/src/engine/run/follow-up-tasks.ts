@@ -2,7 +2,7 @@
  * Followers: tasks that follow on the end of another (callbacks), put into the settle that may end
  * it, so that both are one commit.
  */
-import type { OnEnd, Settle, SettleResult, StartedTask } from "../../model/store.ts";
+import type { OnEnd, Settle, SettleResult, StartedTask } from "../../model/batch.ts";
 import type { NewTask } from "../../model/task.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import type { Scheduler } from "../schedule/scheduler.ts";

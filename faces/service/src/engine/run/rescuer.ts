@@ -4,7 +4,8 @@
  * claims in this node's own name that its memory does not know: a commit whose answer was lost.
  */
 import type { Random } from "@redrive/core";
-import type { Settle, StartedTask, Store } from "../../model/store.ts";
+import type { Store } from "../../model/store.ts";
+import type { Settle, StartedTask } from "../../model/batch.ts";
 import type { CommitLoop } from "../commit/commit-loop.ts";
 import type { EngineEvents } from "../events/engine-events.ts";
 import type { EngineTime } from "../node/engine-time.ts";

@@ -16,7 +16,7 @@ import {
 } from "@redrive/core";
 import type { AttemptResult } from "../../deliver/attempt-result.ts";
 import { createLightSignal, type LightSignal } from "../../deliver/light-signal.ts";
-import type { Settle, SettleResult, StartedTask, TaskRef } from "../../model/store.ts";
+import type { Settle, SettleResult, StartedTask, TaskRef } from "../../model/batch.ts";
 import type { AttemptLog } from "../../model/task.ts";
 import type { CommitLoop } from "../commit/commit-loop.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";

@@ -17,7 +17,7 @@ import {
   type StopReason,
 } from "@redrive/core";
 import type { AttemptResult } from "../../deliver/attempt-result.ts";
-import type { Settle, StartedTask } from "../../model/store.ts";
+import type { Settle, StartedTask } from "../../model/batch.ts";
 import { type AttemptLog, laneOf } from "../../model/task.ts";
 
 /** Claims in a row that may die without an outcome; one more is taken for the task's own doing. */

@@ -6,7 +6,7 @@
  */
 import { assertRange, type Permit } from "@redrive/core";
 import { createHeap } from "../../collections/heap.ts";
-import type { ClaimRequest, ClaimResult } from "../../model/store.ts";
+import type { ClaimRequest, ClaimResult } from "../../model/batch.ts";
 import { LANES } from "../../model/task.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import {

@@ -4,7 +4,7 @@
  */
 import type { Cancel, Clock } from "@redrive/core";
 import { createHeap } from "../../collections/heap.ts";
-import type { StartedTask } from "../../model/store.ts";
+import type { StartedTask } from "../../model/batch.ts";
 import type { EngineTime } from "../node/engine-time.ts";
 
 /** A claim that may wait here. */

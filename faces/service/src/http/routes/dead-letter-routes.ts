@@ -3,7 +3,7 @@
  */
 import { DocumentError } from "@redrive/core";
 import type { FastifyRequest } from "fastify";
-import type { TaskFilter, TaskPage } from "../../model/store.ts";
+import type { TaskFilter, TaskPage } from "../../model/task-query.ts";
 import { groupDeadLetters } from "../../operations/dead-letter-groups.ts";
 import { type AddRoutes, type Front, tenantOf } from "../front.ts";
 import { DeadLetterGroupList, DeadLetterQuery, Discarded } from "../schemas/operation-schemas.ts";

@@ -2,24 +2,9 @@
  * Apply: what each item of a batch does to the memory store's rows. Items are applied one by one
  * and each either happens or does not, which is what the fault injection around it relies on.
  */
-import {
-  blankDestination,
-  type CancelRequest,
-  type CancelResult,
-  type ClaimRequest,
-  type ClaimResult,
-  type Create,
-  type CreateResult,
-  type DestinationRow,
-  type DestinationWrite,
-  KEY_RETENTION_MS,
-  type OnEnd,
-  type RetryNowResult,
-  type Settle,
-  type SettleResult,
-  type StartedTask,
-  type TaskRef,
-} from "../../model/store.ts";
+import { KEY_RETENTION_MS } from "../../model/store.ts";
+import { blankDestination, type DestinationRow } from "../../model/destination-row.ts";
+import type { CancelRequest, CancelResult, ClaimRequest, ClaimResult, Create, CreateResult, DestinationWrite, OnEnd, RetryNowResult, Settle, SettleResult, StartedTask, TaskRef } from "../../model/batch.ts";
 import { isEnded, laneOf, type NewTask, type TaskState } from "../../model/task.ts";
 import { keyOf, type Row, type Rows } from "./rows.ts";
 

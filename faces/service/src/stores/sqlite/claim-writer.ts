@@ -2,7 +2,7 @@
  * Claim writer: starts what is due in a lane. It reads a partial index that holds waiting tasks
  * only, so its cost does not grow with how many there are.
  */
-import type { ClaimRequest, ClaimResult, StartedTask } from "../../model/store.ts";
+import type { ClaimRequest, ClaimResult, StartedTask } from "../../model/batch.ts";
 import { type Author, mayClaim } from "./author.ts";
 import { type Cell, laneNumber, STARTED_COLUMNS, startedOf } from "./codec.ts";
 import type { Places } from "./places.ts";

@@ -3,7 +3,7 @@
  * error, a failed fsync above all, leaves unknown what is on the disk: after it nothing may be
  * acknowledged any more, so the store declares itself broken and the process must start anew.
  */
-import { StoreBrokenError, StoreFullError } from "../../model/store.ts";
+import { StoreBrokenError, StoreFullError } from "../../model/store-errors.ts";
 
 /** Primary result codes, https://sqlite.org/rescode.html. */
 const BUSY = 5;

@@ -3,7 +3,7 @@
  * reported that it cannot vouch for the file, every further use is refused.
  */
 import type { DatabaseSync, StatementSync } from "@photostructure/sqlite";
-import { StoreBrokenError } from "../../model/store.ts";
+import { StoreBrokenError } from "../../model/store-errors.ts";
 import { storeError } from "./failure.ts";
 
 /** The driver exports its classes as values only. */

@@ -2,7 +2,7 @@
  * SQLite query: the looking half of the SQLite store. One task is read on the writing connection,
  * so that a caller sees what it has just been told; everything longer goes to the reader.
  */
-import type { Page, TaskFilter, TaskPage, TaskQuery } from "../../model/store.ts";
+import type { Page, TaskFilter, TaskPage, TaskQuery } from "../../model/task-query.ts";
 import {
   ATTEMPT_COLUMNS,
   attemptOf,

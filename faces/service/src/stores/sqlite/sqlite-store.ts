@@ -2,14 +2,8 @@
  * SQLite store: the default, for one machine. One process per file, one transaction per turn of the
  * event loop, fsynced before anybody is told.
  */
-import type {
-  Batch,
-  CommitResult,
-  LaneDue,
-  PolicyRow,
-  Retention,
-  Store,
-} from "../../model/store.ts";
+import type { LaneDue, PolicyRow, Retention, Store } from "../../model/store.ts";
+import type { Batch, CommitResult } from "../../model/batch.ts";
 import { type BatchSize, type Checkpointer, createCheckpointer } from "./checkpointer.ts";
 import {
   type Cell,
