@@ -4,9 +4,9 @@
  * process dies within the commit, which has then happened or not.
  */
 import type { Random } from "@redrive/core";
+import type { Batch, CommitResult } from "../../faces/service/src/model/batch.ts";
 import type { Store } from "../../faces/service/src/model/store.ts";
 import { StoreBrokenError, StoreFullError } from "../../faces/service/src/model/store-errors.ts";
-import type { Batch, CommitResult } from "../../faces/service/src/model/batch.ts";
 import type { MemoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";
 
 type BrittleFault = "full" | "broken" | "killed";

@@ -3,8 +3,8 @@
  * callbacks, under a policy that is short enough to end with the seed, to a destination of the world.
  */
 import type { FollowUp } from "../../faces/service/src/engine/run/follow-up-tasks.ts";
-import type { NewId } from "../../faces/service/src/model/ids.ts";
 import type { CancelRequest, OnEnd } from "../../faces/service/src/model/batch.ts";
+import type { NewId } from "../../faces/service/src/model/ids.ts";
 import type { NewTask, RetryTask } from "../../faces/service/src/model/task.ts";
 import { callbackOf, callbacksOf } from "../../faces/service/src/operations/callback.ts";
 

@@ -3,8 +3,14 @@
  * out, every request on the wire, and everything a client was told.
  */
 import type { Policy } from "@redrive/core";
+import type {
+  Batch,
+  CancelResult,
+  CommitResult,
+  CreateResult,
+  StartedTask,
+} from "../../faces/service/src/model/batch.ts";
 import type { DestinationRow } from "../../faces/service/src/model/destination-row.ts";
-import type { Batch, CancelResult, CommitResult, CreateResult, StartedTask } from "../../faces/service/src/model/batch.ts";
 import type { RetryTask } from "../../faces/service/src/model/task.ts";
 import type { RedriveJob } from "../../faces/service/src/operations/redrive-job.ts";
 import type { MemoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";

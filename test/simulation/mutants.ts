@@ -5,8 +5,16 @@
 import type { PolicyDocument } from "@redrive/core";
 import type { Deliver } from "../../faces/service/src/engine/run/delivery.ts";
 import { releaseOf } from "../../faces/service/src/engine/run/settlement.ts";
+import {
+  type Batch,
+  type ClaimResult,
+  type CommitResult,
+  type Create,
+  EMPTY_BATCH,
+  type Settle,
+  type StartedTask,
+} from "../../faces/service/src/model/batch.ts";
 import type { DestinationRow } from "../../faces/service/src/model/destination-row.ts";
-import { type Batch, type ClaimResult, type CommitResult, type Create, EMPTY_BATCH, type Settle, type StartedTask } from "../../faces/service/src/model/batch.ts";
 import type { NewTask } from "../../faces/service/src/model/task.ts";
 import type { MemoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";
 

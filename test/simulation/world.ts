@@ -6,11 +6,11 @@ import { type Policy, type PolicyDocument, type Random, resolvePolicy } from "@r
 import { type AttemptResult, unstarted } from "../../faces/service/src/deliver/attempt-result.ts";
 import { GUARD_DOCUMENT } from "../../faces/service/src/engine/destination/guard-saver.ts";
 import type { Deliver } from "../../faces/service/src/engine/run/delivery.ts";
+import type { Batch, CommitResult } from "../../faces/service/src/model/batch.ts";
+import type { DestinationRow } from "../../faces/service/src/model/destination-row.ts";
+import type { StoredDocument } from "../../faces/service/src/model/document-table.ts";
 import { type NewId, uuidV7 } from "../../faces/service/src/model/ids.ts";
 import type { Store } from "../../faces/service/src/model/store.ts";
-import type { StoredDocument } from "../../faces/service/src/model/document-table.ts";
-import type { DestinationRow } from "../../faces/service/src/model/destination-row.ts";
-import type { Batch, CommitResult } from "../../faces/service/src/model/batch.ts";
 import { isEnded } from "../../faces/service/src/model/task.ts";
 import { REDRIVE_NOTE, storedOf } from "../../faces/service/src/operations/redrive-job.ts";
 import {

@@ -114,7 +114,7 @@ export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
   });
   const redrive = new Redrive({
     clock,
-    store: codedStore(store, (error) => engine.failed(error)),
+    store: codedStore(store, (error) => engine.recordStoreFailure(error)),
     engine,
     newId,
     digest: sha256,

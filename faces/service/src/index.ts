@@ -3,13 +3,12 @@
  */
 export { systemClock, systemRandom } from "@redrive/core";
 export { createRedrive, type RedriveOptions } from "./create-redrive.ts";
-export type { EngineEvent, EngineEventType } from "./engine/events/engine-events.ts";
+export type { EngineEvent, EngineEventType } from "./engine/events/engine-event.ts";
 export { assertEncryptionKey } from "./intake/secrets.ts";
 export type { TaskInput } from "./intake/task-input.ts";
+export type { DestinationRow } from "./model/destination-row.ts";
 export type { Store } from "./model/store.ts";
 export { StoreBrokenError, StoreFullError } from "./model/store-errors.ts";
-export type { AttemptPage, Page, TaskCount, TaskFilter, TaskPage } from "./model/task-query.ts";
-export type { DestinationRow } from "./model/destination-row.ts";
 export {
   type AttemptLog,
   type AttemptPhases,
@@ -17,6 +16,7 @@ export {
   type RetryTask,
   type TaskStatus,
 } from "./model/task.ts";
+export type { AttemptPage, Page, TaskCount, TaskFilter, TaskPage } from "./model/task-query.ts";
 export type { DestinationHealth } from "./operations/destination-health.ts";
 export type { RedriveCount } from "./operations/redrive-letters.ts";
 export type { Skips } from "./operations/skips.ts";

@@ -15,21 +15,21 @@ import {
 } from "@redrive/core";
 import type { RefusedTarget, Target } from "./deliver/target.ts";
 import type { Engine } from "./engine/engine.ts";
-import type { EngineEvent } from "./engine/events/engine-events.ts";
+import type { EngineEvent } from "./engine/events/engine-event.ts";
 import { historyOf, requestOf } from "./engine/run/settlement.ts";
 import { asAsked, DestinationPolicies } from "./intake/destination-policies.ts";
 import { type Digest, Policies, type PolicyChoice } from "./intake/policies.ts";
 import type { Secrets } from "./intake/secrets.ts";
 import { checkInput, fingerprintParts, type TaskInput, taskOf } from "./intake/task-input.ts";
+import type { CancelRequest, CreateResult } from "./model/batch.ts";
+import { blankDestination, type DestinationRow } from "./model/destination-row.ts";
 import { hedgeRefused, serviceError, taskNotFound } from "./model/errors.ts";
 import { withHops } from "./model/hop.ts";
 import type { NewId } from "./model/ids.ts";
 import type { CommitListener, MeteredStore } from "./model/metered-store.ts";
 import type { Store } from "./model/store.ts";
-import type { AttemptPage, Page, TaskCount, TaskFilter, TaskPage } from "./model/task-query.ts";
-import { blankDestination, type DestinationRow } from "./model/destination-row.ts";
-import type { CancelRequest, CreateResult } from "./model/batch.ts";
 import { DEFAULT_TENANT, type NewTask, type RetryTask } from "./model/task.ts";
+import type { AttemptPage, Page, TaskCount, TaskFilter, TaskPage } from "./model/task-query.ts";
 import { callbackOf } from "./operations/callback.ts";
 import {
   byDestination,

@@ -2,9 +2,9 @@
 import { seededRandom, virtualClock } from "@redrive/core";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { unstarted } from "../deliver/attempt-result.ts";
+import type { CreateResult } from "../model/batch.ts";
 import type { Store } from "../model/store.ts";
 import { StoreBrokenError, StoreFullError } from "../model/store-errors.ts";
-import type { CreateResult } from "../model/batch.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { newTask, T0, TENANT } from "../stores/store.testing.ts";
 import { Engine } from "./engine.ts";

@@ -11,12 +11,12 @@ import { runInThisContext } from "node:vm";
 import { seededRandom, statusOutcome, virtualClock } from "@redrive/core";
 import { afterAll, describe, expect, it } from "vitest";
 import { unstarted } from "../deliver/attempt-result.ts";
-import type { Store } from "../model/store.ts";
 import type { Batch, CommitResult } from "../model/batch.ts";
+import type { Store } from "../model/store.ts";
 import { sqliteStore } from "../stores/sqlite/sqlite-store.ts";
 import { newTask, T0, TENANT } from "../stores/store.testing.ts";
 import { Engine } from "./engine.ts";
-import type { EngineEvent } from "./events/engine-events.ts";
+import type { EngineEvent } from "./events/engine-event.ts";
 
 /** V8 itself tells: there is no other way to ask. */
 setFlagsFromString("--allow-natives-syntax");

@@ -3,11 +3,11 @@
  * events. No label has a URL, a destination or a tenant: those are data of callers.
  */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
-import type { AttemptSummary, EngineEvent } from "../engine/events/engine-events.ts";
-import type { CommitListener } from "../model/metered-store.ts";
-import type { TaskCount } from "../model/task-query.ts";
+import type { AttemptSummary, EngineEvent } from "../engine/events/engine-event.ts";
 import type { DestinationRow } from "../model/destination-row.ts";
+import type { CommitListener } from "../model/metered-store.ts";
 import { TASK_STATUSES } from "../model/task.ts";
+import type { TaskCount } from "../model/task-query.ts";
 
 /** Policies with series of their own. */
 const MAX_POLICIES = 100;

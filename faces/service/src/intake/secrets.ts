@@ -8,8 +8,8 @@
  */
 import { createCipheriv, createDecipheriv, createHash, createHmac } from "node:crypto";
 import { quote, RedriveError } from "@redrive/core";
-import type { FillRandom } from "../model/ids.ts";
 import type { DocumentTable } from "../model/document-table.ts";
+import type { FillRandom } from "../model/ids.ts";
 import type { Headers, NewTask } from "../model/task.ts";
 import { isHarmlessHeader } from "../model/task-headers.ts";
 import type { Digest } from "./policies.ts";

@@ -2,8 +2,8 @@
  * Metered store: any store, with the size and the time of its commits told to whoever listens.
  */
 import type { Clock } from "@redrive/core";
-import type { Store } from "./store.ts";
 import type { Batch } from "./batch.ts";
+import type { Store } from "./store.ts";
 
 /** A commit that has succeeded. */
 export interface CommitSample {

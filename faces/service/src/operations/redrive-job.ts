@@ -4,9 +4,9 @@
  * letters themselves: whatever a crash took of its progress is counted again.
  */
 import { createHash } from "node:crypto";
-import type { TaskFilter } from "../model/task-query.ts";
 import type { StoredDocument } from "../model/document-table.ts";
 import type { RetryTask } from "../model/task.ts";
+import type { TaskFilter } from "../model/task-query.ts";
 import type { Skips } from "./skips.ts";
 
 export type DeadFilter = Omit<TaskFilter, "status">;

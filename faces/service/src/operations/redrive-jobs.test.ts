@@ -1,11 +1,11 @@
 /** Redrive jobs, on a virtual clock: their pace, their set, their ends, and what outlives a process. */
 import { type VirtualClock, virtualClock } from "@redrive/core";
 import { describe, expect, it } from "vitest";
-import { serviceError } from "../model/errors.ts";
-import type { TaskFilter } from "../model/task-query.ts";
-import type { DocumentTable } from "../model/document-table.ts";
 import { blankDestination, type DestinationRow } from "../model/destination-row.ts";
+import type { DocumentTable } from "../model/document-table.ts";
+import { serviceError } from "../model/errors.ts";
 import type { RetryTask } from "../model/task.ts";
+import type { TaskFilter } from "../model/task-query.ts";
 import { memoryNotes } from "../stores/memory/memory-notes.ts";
 import { markOf } from "./redrive-job.ts";
 import { RedriveJobs } from "./redrive-jobs.ts";

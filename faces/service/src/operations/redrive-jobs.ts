@@ -4,8 +4,8 @@
  * shared store a node runs what it began; another takes it when that node has been silent.
  */
 import { type Clock, RedriveError } from "@redrive/core";
-import { serviceError } from "../model/errors.ts";
 import type { DocumentTable } from "../model/document-table.ts";
+import { serviceError } from "../model/errors.ts";
 import { assertBounds, REDRIVE_BOUNDS } from "./redrive-bounds.ts";
 import {
   type DeadFilter,

@@ -4,9 +4,9 @@
  * pauses by itself when the first ones fail or a circuit opens.
  */
 import { type Clock, RedriveError } from "@redrive/core";
-import type { Page, TaskFilter, TaskPage } from "../model/task-query.ts";
 import type { DestinationRow } from "../model/destination-row.ts";
 import type { RetryTask } from "../model/task.ts";
+import type { Page, TaskFilter, TaskPage } from "../model/task-query.ts";
 import { type RedriveJob, standingOf } from "./redrive-job.ts";
 import type { RedriveOf } from "./redrive-letters.ts";
 import { REDRIVEN, type Skip, type Skips, skipOf, skippedIn, withSkip } from "./skips.ts";

@@ -2,8 +2,8 @@
  * Conformance of notes, and of tasks that follow on the end of others.
  */
 import { describe, expect, it } from "vitest";
-import type { Store } from "../model/store.ts";
 import type { StoredDocument } from "../model/document-table.ts";
+import type { Store } from "../model/store.ts";
 import { batch, claimFirst, create, newTask, settle, T0, TENANT } from "./store.testing.ts";
 
 const note: StoredDocument = { kind: "redrive", tenantId: TENANT, id: "b", version: 1, text: "{}" };

@@ -3,9 +3,9 @@
  * store that is empty; a skip must give a reason.
  */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { Store } from "../model/store.ts";
-import { blankDestination, type DestinationRow } from "../model/destination-row.ts";
 import type { Settle } from "../model/batch.ts";
+import { blankDestination, type DestinationRow } from "../model/destination-row.ts";
+import type { Store } from "../model/store.ts";
 import { noteConformance } from "./conformance-notes.testing.ts";
 import { queryConformance } from "./conformance-queries.testing.ts";
 import {

@@ -1,8 +1,16 @@
 /**
  * What tests of stores share: tasks with every field filled, and batches with most of it empty.
  */
+
+import {
+  type Batch,
+  type ClaimRequest,
+  type Create,
+  EMPTY_BATCH,
+  type Settle,
+  type StartedTask,
+} from "../model/batch.ts";
 import type { Store } from "../model/store.ts";
-import { type Batch, type ClaimRequest, type Create, EMPTY_BATCH, type Settle, type StartedTask } from "../model/batch.ts";
 import type { AttemptLog, Lane, NewTask } from "../model/task.ts";
 
 export const T0 = 1_800_000_000_000;

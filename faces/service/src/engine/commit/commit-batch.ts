@@ -1,97 +1,40 @@
-/**
- * Turn load: the items that callers hand to a turn, and what of them goes into one commit.
- */
+/** Commit batch: builds the batch of one commit from items, planned claims and changed rows. */
 import type { Permit } from "@redrive/core";
+import type { Batch } from "../../model/batch.ts";
 import type { DestinationRow } from "../../model/destination-row.ts";
-import type { Batch, CancelResult, Create, CreateResult, RetryNowResult, Settle, SettleResult, StartedTask, TaskRef } from "../../model/batch.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import type { GuardSaver } from "../destination/guard-saver.ts";
-import type { Hold } from "../destination/waiting-lane.ts";
 import { claimRequestOf, type PlannedClaim } from "../schedule/scheduler.ts";
+import type { CommitItems } from "./commit-queue.ts";
 
-export interface CreateItem {
-  readonly create: Omit<Create, "claimVersion">;
-  readonly destination: DestinationRuntime;
-  readonly done: (result: CreateResult) => void;
-  readonly failed: (error: unknown) => void;
-}
-
-export interface SettleItem {
-  readonly settle: Settle;
-  readonly destination: DestinationRuntime;
-  readonly done: (result: SettleResult) => void;
-}
-
-export interface RefItem<Result> {
-  readonly ref: TaskRef;
-  readonly done: (result: Result) => void;
-  readonly failed: (error: unknown) => void;
-}
-
-/** What the turn asks of the engine around it. */
-export interface TurnHost {
-  readonly nodeId: string;
-  /** May attempts be started now? */
-  mayClaim(now: number): boolean;
-  /** Attempts on the wire. */
-  running(): number;
-  /** Those, and claims whose tasks are about to be due. */
-  underWay(): number;
-  /** Carries out a claim that is committed. `hold`: what held the task after it was due, if anything. */
-  carryOut(
-    task: StartedTask,
-    destination: DestinationRuntime,
-    permit: Permit,
-    hold: Hold | undefined,
-  ): void;
-  /** The store works again after a failure. */
-  committed(): void;
-  failed(error: unknown): void;
-  /** Everything that was put in is committed. */
-  idle(): void;
-}
-
-/** What goes into one commit. */
+/** A commit that is under way: its batch, and what is needed to handle its result. */
 export interface PendingCommit extends CommitItems {
   readonly batch: Batch;
-  /** At the index of its create: the permit it is to start with. */
+  /** At the index of each create: the permit to start with, if any. */
   readonly permits: readonly (Permit | undefined)[];
-  readonly picks: readonly PlannedClaim[];
+  readonly claims: readonly PlannedClaim[];
+  /** The destinations whose rows are written, in the order of the batch. */
   readonly written: readonly DestinationRuntime[];
 }
 
-/** Items that were taken out of the queues. */
-export interface CommitItems {
-  readonly creates: readonly CreateItem[];
-  readonly settles: readonly SettleItem[];
-  readonly cancels: readonly RefItem<CancelResult>[];
-  readonly wakes: readonly RefItem<RetryNowResult>[];
-}
-
-/** Who writes, and when. */
-export interface LoadAuthor {
-  readonly now: number;
-  readonly nodeId: string;
-}
-
-/** Makes a batch; undefined if there is nothing to tell the store. */
-export function loadOf(
-  author: LoadAuthor,
-  taken: CommitItems,
+/** Builds a commit; undefined if there is nothing to write. */
+export function buildCommit(
+  author: Pick<Batch, "now" | "nodeId">,
+  items: CommitItems,
   permits: readonly (Permit | undefined)[],
-  picks: readonly PlannedClaim[],
+  claims: readonly PlannedClaim[],
   changed: Set<DestinationRuntime>,
-  guardNotes: GuardSaver,
+  guardSaver: GuardSaver,
 ): PendingCommit | undefined {
-  const rows = changedRows(taken, permits, picks, changed);
-  for (const destination of changed) guardNotes.changed(destination);
-  const notes = guardNotes.take(author.now);
-  const { creates, settles, cancels, wakes } = taken;
-  const items = creates.length + settles.length + cancels.length + wakes.length;
-  if (items + picks.length + rows.size + notes.length === 0) return undefined;
+  const rows = changedRows(items, permits, claims, changed);
+  for (const destination of changed) guardSaver.recordChange(destination);
+  const documents = guardSaver.take(author.now);
+  const { creates, settles, cancels, retryNows } = items;
+  const count = creates.length + settles.length + cancels.length + retryNows.length;
+  if (count + claims.length + rows.size + documents.length === 0) return undefined;
   const versionOf = (destination: DestinationRuntime) =>
     (rows.get(destination) ?? destination.row).version;
-  // Field by field: spreading would give every batch a hidden class of its own.
+  // Field by field: spread would create a new hidden class for every batch.
   const batch: Batch = {
     now: author.now,
     nodeId: author.nodeId,
@@ -102,30 +45,32 @@ export function loadOf(
       claimVersion: permits[index] === undefined ? null : versionOf(destination),
     })),
     settles: settles.map(({ settle }) => settle),
-    cancels: cancels.map(({ ref }) => ref),
-    retryNows: wakes.map(({ ref }) => ref),
-    claims: picks.map((pick) => claimRequestOf(pick, versionOf(pick.lane.destination))),
-    documents: notes,
+    cancels: cancels.map(({ request }) => request),
+    retryNows: retryNows.map(({ request }) => request),
+    claims: claims.map((claim) => claimRequestOf(claim, versionOf(claim.lane.destination))),
+    documents,
   };
   const written = [...rows.keys()];
-  return { creates, settles, cancels, wakes, batch, permits, picks, written };
+  return { creates, settles, cancels, retryNows, batch, permits, claims, written };
 }
 
-/** Only who settled, was asked for a permit, or said so can have changed: they are put in `changed`. */
+/**
+ * The rows to write. Only a destination that settled or gave a permit can have changed; those are
+ * added to `changed`.
+ */
 function changedRows(
   { settles, creates }: CommitItems,
   permits: readonly (Permit | undefined)[],
-  picks: readonly PlannedClaim[],
+  claims: readonly PlannedClaim[],
   changed: Set<DestinationRuntime>,
 ): Map<DestinationRuntime, DestinationRow> {
-  const touched = changed;
-  for (const { destination } of settles) touched.add(destination);
+  for (const { destination } of settles) changed.add(destination);
   for (const [index, { destination }] of creates.entries()) {
-    if (permits[index] !== undefined) touched.add(destination);
+    if (permits[index] !== undefined) changed.add(destination);
   }
-  for (const { lane } of picks) touched.add(lane.destination);
+  for (const { lane } of claims) changed.add(lane.destination);
   const rows = new Map<DestinationRuntime, DestinationRow>();
-  for (const destination of touched) {
+  for (const destination of changed) {
     const row = destination.changedRow();
     if (row !== null) rows.set(destination, row);
   }

@@ -1,58 +1,67 @@
 /**
- * Turn results: what a commit that has ended means for destinations, lanes, permits and whoever
- * waits for an answer.
+ * Commit results: applies the result of a commit to destinations, lanes and permits, starts the
+ * claims, and reports to everyone who waits.
  */
 import type { Permit } from "@redrive/core";
-import type { DestinationRow } from "../../model/destination-row.ts";
 import type { CommitResult, CreateResult } from "../../model/batch.ts";
+import type { DestinationRow } from "../../model/destination-row.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";
-import { holdOf } from "../destination/waiting-lane.ts";
+import { holdOf } from "../destination/lane-hold.ts";
 import type { Scheduler } from "../schedule/scheduler.ts";
-import type { CreateItem, PendingCommit, TurnHost } from "./commit-batch.ts";
+import type { ClaimRunner } from "./claim-runner.ts";
+import type { PendingCommit } from "./commit-batch.ts";
+import { type CreateItem, failItems } from "./commit-queue.ts";
 
-/** Who is told. */
-export interface Told {
+export interface CommitContext {
   readonly scheduler: Scheduler;
-  readonly host: TurnHost;
+  readonly runner: ClaimRunner;
   readonly now: number;
 }
 
-/** Everything in the load has happened, as `result` says. */
-export function tellCommitted(told: Told, load: PendingCommit, result: CommitResult): void {
-  for (const [index, destination] of load.written.entries()) {
-    const standing = result.destinations[index] ?? null;
-    const row = load.batch.destinations[index]?.row;
-    if (standing !== null) adopt(told, destination, standing);
+/** The commit succeeded with this result. */
+export function applyResult(
+  context: CommitContext,
+  commit: PendingCommit,
+  result: CommitResult,
+): void {
+  for (const [index, destination] of commit.written.entries()) {
+    const stored = result.destinations[index] ?? null;
+    const row = commit.batch.destinations[index]?.row;
+    if (stored !== null) adopt(context, destination, stored);
     else if (row !== undefined) destination.recordWrite(row);
   }
-  tellEach(load.settles, result.settles);
-  for (const [index, item] of load.creates.entries()) {
-    tellCreated(told, item, load.permits[index], result.creates[index] as CreateResult);
+  reportEach(commit.settles, result.settles);
+  for (const [index, item] of commit.creates.entries()) {
+    applyCreate(context, item, commit.permits[index], result.creates[index] as CreateResult);
   }
-  tellEach(load.cancels, result.cancels);
-  tellEach(load.wakes, result.retryNows);
-  tellClaims(told, load, result.claims);
+  reportEach(commit.cancels, result.cancels);
+  reportEach(commit.retryNows, result.retryNows);
+  applyClaims(context, commit, result.claims);
 }
 
-function tellClaims(told: Told, { picks }: PendingCommit, claims: CommitResult["claims"]): void {
-  for (const [index, pick] of picks.entries()) {
-    const claim = claims[index];
-    if (claim === undefined) continue;
-    told.scheduler.claimed(pick, claim);
-    const { destination } = pick.lane;
-    if (claim.row !== null) adopt(told, destination, claim.row);
-    // The first ones took a retry token each; the last one may be a trial without a token.
-    const used = pick.permits.splice(0, claim.tasks.length);
-    for (const [at, task] of claim.tasks.entries()) {
-      const hold = holdOf(pick.lane, task.nextAttemptAt);
-      told.host.carryOut(task, destination, used[at] as Permit, hold);
+function applyClaims(
+  context: CommitContext,
+  { claims }: PendingCommit,
+  results: CommitResult["claims"],
+): void {
+  for (const [index, claim] of claims.entries()) {
+    const result = results[index];
+    if (result === undefined) continue;
+    context.scheduler.recordClaimed(claim, result);
+    const { destination } = claim.lane;
+    if (result.row !== null) adopt(context, destination, result.row);
+    // The first permits took a retry token each; the last one may be a trial without a token.
+    const used = claim.permits.splice(0, result.tasks.length);
+    for (const [at, task] of result.tasks.entries()) {
+      const hold = holdOf(claim.lane, task.nextAttemptAt);
+      context.runner.start(task, destination, used[at] as Permit, hold);
     }
-    giveBack(told, destination, pick.permits);
+    returnPermits(context, destination, claim.permits);
   }
 }
 
-function tellCreated(
-  told: Told,
+function applyCreate(
+  context: CommitContext,
   item: CreateItem,
   permit: Permit | undefined,
   result: CreateResult,
@@ -60,31 +69,32 @@ function tellCreated(
   const { destination, create } = item;
   const started = result.kind === "created" ? result.started : null;
   if (result.kind === "created" && started === null) {
-    if (result.row !== null) adopt(told, destination, result.row);
-    told.scheduler.expectDueAt(destination.lanes.first, create.task.scheduledAt);
+    if (result.row !== null) adopt(context, destination, result.row);
+    context.scheduler.expectDueAt(destination.lanes.first, create.task.scheduledAt);
   }
   item.done(result);
   if (permit === undefined) return;
-  if (started !== null) told.host.carryOut(started, destination, permit, undefined);
-  else giveBack(told, destination, [permit]);
+  if (started !== null) context.runner.start(started, destination, permit, undefined);
+  else returnPermits(context, destination, [permit]);
 }
 
-/** Nobody knows what of the load has happened. Its settles are to be tried again by the caller. */
-export function tellFailed(told: Told, load: PendingCommit, error: unknown): void {
-  for (const [index, item] of load.creates.entries()) {
-    const permit = load.permits[index];
-    if (permit !== undefined) giveBack(told, item.destination, [permit]);
+/** The commit failed, and its effect is unknown. The caller repeats the settles. */
+export function applyFailure(context: CommitContext, commit: PendingCommit, error: unknown): void {
+  for (const [index, item] of commit.creates.entries()) {
+    const permit = commit.permits[index];
+    if (permit !== undefined) returnPermits(context, item.destination, [permit]);
     item.failed(error);
   }
-  for (const item of [...load.cancels, ...load.wakes]) item.failed(error);
-  for (const pick of load.picks) {
-    giveBack(told, pick.lane.destination, pick.permits);
-    told.scheduler.unclaimed(pick);
+  const { cancels, retryNows } = commit;
+  failItems({ creates: [], cancels, retryNows }, error);
+  for (const claim of commit.claims) {
+    returnPermits(context, claim.lane.destination, claim.permits);
+    context.scheduler.recordUnclaimed(claim);
   }
 }
 
 function adopt(
-  { scheduler, now }: Told,
+  { scheduler, now }: CommitContext,
   destination: DestinationRuntime,
   row: DestinationRow,
 ): void {
@@ -92,19 +102,20 @@ function adopt(
   scheduler.unblock(destination, now);
 }
 
-function giveBack(
-  { scheduler, now }: Told,
+function returnPermits(
+  { scheduler, now }: CommitContext,
   destination: DestinationRuntime,
   permits: readonly Permit[],
 ): void {
   if (permits.length === 0) return;
-  // The latest first: the throttle's draws are then used again in the order in which they were made.
-  for (let at = permits.length - 1; at >= 0; at--)
+  // The latest first, so that the throttle reuses its random draws in their original order.
+  for (let at = permits.length - 1; at >= 0; at--) {
     destination.returnPermit(permits[at] as Permit, now);
+  }
   scheduler.unblock(destination, now);
 }
 
-function tellEach<Result>(
+function reportEach<Result>(
   items: readonly { readonly done: (result: Result) => void }[],
   results: readonly Result[],
 ): void {

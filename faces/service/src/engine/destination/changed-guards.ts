@@ -1,22 +1,20 @@
 /**
- * Changed guards: a destination's guards under another document. A guard whose options are the same
- * goes on with what it has learnt; only one whose options changed starts anew. A circuit that is open
- * stays so either way: it is the destination that is not well.
+ * Changed guards: the guards of a destination after its document has changed. A guard with unchanged
+ * options keeps its state; a guard with changed options starts fresh. An open circuit stays open in
+ * both cases, because the destination is still failing.
  */
 import { adoptBreaker, type GuardOptions, type Guards } from "@redrive/core";
 
-/** Guards, and what they were made by. */
-export interface MadeGuards {
+/** Guards, and the options that created them. */
+export interface ConfiguredGuards {
   readonly guards: Guards;
   readonly options: GuardOptions;
 }
 
-/** `fresh`, but for those of `standing` that were made by the same options. */
-export function keepUnchanged(standing: MadeGuards, fresh: MadeGuards): Guards {
+/** The guards of `next`, except that a guard with the same options is taken from `current`. */
+export function keepUnchanged(current: ConfiguredGuards, next: ConfiguredGuards): Guards {
   const kept = <Name extends keyof GuardOptions>(name: Name): Guards[Name] =>
-    isSame(standing.options[name], fresh.options[name])
-      ? standing.guards[name]
-      : fresh.guards[name];
+    isSame(current.options[name], next.options[name]) ? current.guards[name] : next.guards[name];
   return {
     retryBudget: kept("retryBudget"),
     breaker: kept("breaker"),
@@ -24,24 +22,24 @@ export function keepUnchanged(standing: MadeGuards, fresh: MadeGuards): Guards {
     rate: kept("rate"),
     adaptiveRate: kept("adaptiveRate"),
     throttle: kept("throttle"),
-    // It has no options.
-    latency: standing.guards.latency,
+    // The latency histogram has no options.
+    latency: current.guards.latency,
   };
 }
 
-/** What no new guard may forget: a circuit that is open. */
+/** Copies an open circuit to a new breaker. */
 export function keepOpen(from: Guards, to: Guards, now: number): void {
   if (from.breaker && to.breaker && from.breaker !== to.breaker) {
     adoptBreaker(to.breaker, now, from.breaker);
   }
 }
 
-/** Options are flat; the order in which a document names them means nothing. */
+/** Options are flat. The order of the fields in a document has no meaning. */
 function isSame(one: object | undefined, other: object | undefined): boolean {
-  return spelled(one) === spelled(other);
+  return canonical(one) === canonical(other);
 }
 
-function spelled(options: object | undefined): string {
+function canonical(options: object | undefined): string {
   const entries = Object.entries(options ?? {}).map(([name, value]) =>
     JSON.stringify([name, value]),
   );

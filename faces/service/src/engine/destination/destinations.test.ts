@@ -2,9 +2,9 @@
 import { resolveDestination, seededRandom, statusOutcome, virtualClock } from "@redrive/core";
 import { expect, it } from "vitest";
 import { unstarted } from "../../deliver/attempt-result.ts";
-import type { Store } from "../../model/store.ts";
-import { blankDestination } from "../../model/destination-row.ts";
 import { EMPTY_BATCH } from "../../model/batch.ts";
+import { blankDestination } from "../../model/destination-row.ts";
+import type { Store } from "../../model/store.ts";
 import type { NewTask } from "../../model/task.ts";
 import { type MemoryStore, memoryStore } from "../../stores/memory/memory-store.ts";
 import { newTask, T0, TENANT } from "../../stores/store.testing.ts";

@@ -1,6 +1,6 @@
 /**
- * Saved guards: what the guards of a destination have learnt as a text, and back. Its circuit is not
- * in it: that is the fleet's, and stands in the destination's row.
+ * Guard codec: writes the state of a destination's guards as text, and reads it back. The text does
+ * not contain the circuit, which all nodes share in the destination's row.
  */
 import {
   createGuards,
@@ -16,11 +16,14 @@ import {
   saveRetryBudget,
 } from "@redrive/core";
 
-/** The histogram is nearly all zeroes: a bucket's number and its count, one after the other. */
-interface Packed {
+/** Most counts of the histogram are zero, so only pairs of bucket number and count are stored. */
+interface PackedCounts {
   readonly size: number;
   readonly filled: readonly number[];
 }
+
+/** A text with a larger size was not written by this file. */
+const MAX_SIZE = 4096;
 
 export function encodeGuards(guards: Guards): string {
   const { latency, ...saved } = saveGuards(guards);
@@ -28,7 +31,7 @@ export function encodeGuards(guards: Guards): string {
   return JSON.stringify({ ...saved, latency: packed, breaker: null });
 }
 
-/** Guards as they were; fresh ones if the text cannot be read, because no note may stop a start. */
+/** The saved guards. New guards if the text is unreadable, so that it cannot prevent a start. */
 export function decodeGuards(options: GuardOptions, text: string, now: number): Guards {
   try {
     const { latency, ...saved } = JSON.parse(text);
@@ -43,7 +46,7 @@ export function encodeBudget(budget: RetryBudget): string {
   return JSON.stringify(saveRetryBudget(budget));
 }
 
-/** A budget as it was; a full one without a text, or with one that cannot be read. */
+/** The saved budget. A full budget if there is no text or the text is unreadable. */
 export function decodeBudget(
   options: RetryBudgetOptions,
   text: string | undefined,
@@ -57,17 +60,14 @@ export function decodeBudget(
   }
 }
 
-function pack(counts: readonly number[]): Packed {
+function pack(counts: readonly number[]): PackedCounts {
   const filled = counts.flatMap((count, index) => (count > 0 ? [index, count] : []));
   return { size: counts.length, filled };
 }
 
-/** Whether the size is right is the histogram's to say. */
-function unpack({ size, filled }: Packed): readonly number[] {
+/** The histogram itself checks that the size is right. */
+function unpack({ size, filled }: PackedCounts): readonly number[] {
   const counts = new Array<number>(Math.min(size, MAX_SIZE)).fill(0);
   for (let at = 0; at + 1 < filled.length; at += 2) counts[filled[at] ?? 0] = filled[at + 1] ?? 0;
   return counts;
 }
-
-/** A note that claims more is not one of ours. */
-const MAX_SIZE = 4096;

@@ -153,15 +153,15 @@ describe("what guards have learnt", () => {
     );
     const kinds = (now: number) => notes.take(now).map(({ kind }) => kind);
     if (one === undefined || other === undefined) throw new Error("two were made");
-    notes.changed(one);
+    notes.recordChange(one);
     expect(kinds(T0)).toEqual([GUARD_DOCUMENT, "retry-budget"]);
-    notes.changed(other);
+    notes.recordChange(other);
     expect(kinds(T0 + 500)).toEqual([GUARD_DOCUMENT]);
-    expect(notes.isWaiting()).toBe(true);
+    expect(notes.isPending()).toBe(true);
     expect(kinds(T0 + 1000)).toEqual(["retry-budget"]);
-    notes.lost();
+    notes.recordFailure();
     expect(kinds(T0 + 1030)).toEqual(["retry-budget"]);
-    expect(notes.isWaiting()).toBe(false);
+    expect(notes.isPending()).toBe(false);
   });
 
   it("is written once a second at most, with commits that are made anyway", async () => {

@@ -1,129 +1,137 @@
 /**
- * Guard notes: which destinations' guards are to be written down, so that a process that comes back
- * has neither a full retry budget again nor forgotten how much a destination takes. A note goes with
- * a commit that happens anyway, at most once a second for each destination and a few at a time (a
- * commit of their own is made only while many wait): a crash loses what was learnt since, a second
- * or two, more with many destinations, and time heals a note by the guards' own arithmetic.
+ * Guard saver: selects which destinations save their guard state, so that a restarted process has
+ * neither a full retry budget nor forgotten limits. The state is written in commits that happen
+ * anyway, at most once a second per destination and a few destinations at a time. Only while many
+ * wait is a commit made for it alone. A crash loses the last second or two of state, or more with
+ * many destinations. Restored state ages normally.
  *
- * Only in a store of its own does a node find its own past. Where several share one, a note would be
- * another's: its first attempts would be counted by both, and together they would retry too much.
+ * Only an exclusive store is used. In a shared store, two nodes would both count the same saved
+ * first attempts, and together they would retry too much.
  */
 import type { RetryBudget } from "@redrive/core";
-import type { Store } from "../../model/store.ts";
+import { type Batch, EMPTY_BATCH } from "../../model/batch.ts";
 import type { UnversionedDocument } from "../../model/document-table.ts";
-import { EMPTY_BATCH } from "../../model/batch.ts";
-import type { LoadAuthor } from "../commit/commit-batch.ts";
+import type { Store } from "../../model/store.ts";
 import type { DestinationRuntime } from "./destination-runtime.ts";
 import { encodeBudget } from "./guard-codec.ts";
 
-/** The kind of a destination's note; its id is the destination's name. */
+/** The kind of a destination's document. Its id is the destination's name. */
 export const GUARD_DOCUMENT = "guards";
 
-/** The note of the retry budget of all destinations together. It is no tenant's. */
-export const SERVICE_BUDGET_DOCUMENT = { kind: "retry-budget", tenantId: "", id: "whole" } as const;
+/** The document of the service retry budget. It belongs to no tenant. */
+export const SERVICE_BUDGET_DOCUMENT = {
+  kind: "retry-budget",
+  tenantId: "",
+  id: "whole",
+} as const;
 
-const EVERY_MS = 1000;
+const INTERVAL_MS = 1000;
 
-/** At most 320 notes a second, however many destinations there are: a hundredth of a core. */
+/** At most 320 documents a second for any number of destinations: a hundredth of a core. */
 const SLICE = 8;
-const SLICE_MS = 25;
+const SLICE_INTERVAL_MS = 25;
+
+/** The number of documents per commit when the engine stops. */
+const MAX_DOCUMENTS = 256;
+
+const NO_DOCUMENTS: readonly UnversionedDocument[] = [];
+const NO_DESTINATIONS: readonly DestinationRuntime[] = [];
 
 export class GuardSaver {
-  readonly #isOwn: boolean;
-  readonly #whole: RetryBudget | undefined;
-  /** Those whose `isNoteWanted` is set, in the order in which they changed. */
-  #waiting: DestinationRuntime[] = [];
-  /** Those that `take` gave last. */
-  #given: readonly DestinationRuntime[] = [];
+  readonly #isExclusive: boolean;
+  readonly #serviceBudget: RetryBudget | undefined;
+  /** The destinations whose `isSavePending` is set, in the order in which they changed. */
+  #pending: DestinationRuntime[] = [];
+  /** The destinations in the last result of `take`. */
+  #taken: readonly DestinationRuntime[] = [];
   #nextSliceAt = 0;
-  #isWholeWanted = false;
-  /** With what `take` gave last. */
-  #isWholeGiven = false;
-  #wholeNotedAt = 0;
+  #isBudgetPending = false;
+  /** The last result of `take` included the service budget. */
+  #isBudgetTaken = false;
+  #budgetSavedAt = 0;
 
-  /** `isOwn`: nobody else uses the store; otherwise nothing is written down. */
-  constructor(isOwn: boolean, whole: RetryBudget | undefined) {
-    this.#isOwn = isOwn;
-    this.#whole = whole;
+  /** `isExclusive`: no other process uses the store. Otherwise nothing is saved. */
+  constructor(isExclusive: boolean, serviceBudget: RetryBudget | undefined) {
+    this.#isExclusive = isExclusive;
+    this.#serviceBudget = serviceBudget;
   }
 
-  /** Its guards may have changed. */
-  changed(destination: DestinationRuntime): void {
-    if (!this.#isOwn) return;
-    this.#isWholeWanted = this.#whole !== undefined;
+  /** The guards of the destination may have changed. */
+  recordChange(destination: DestinationRuntime): void {
+    if (!this.#isExclusive) return;
+    this.#isBudgetPending = this.#serviceBudget !== undefined;
     if (destination.isSavePending) return;
     destination.isSavePending = true;
-    this.#waiting.push(destination);
+    this.#pending.push(destination);
   }
 
-  isWaiting(): boolean {
-    return this.#waiting.length > 0 || this.#isWholeWanted;
+  isPending(): boolean {
+    return this.#pending.length > 0 || this.#isBudgetPending;
   }
 
   /**
-   * When a commit is to be made for the notes alone: at the next slice while more than one waits, so
-   * that a quiet engine writes as fast as a busy one. The last slice has time for company.
+   * When to make a commit for the documents alone: at the next slice while more than one slice
+   * waits, so that an idle engine saves as fast as a busy one. The last slice waits for a commit
+   * that happens anyway.
    */
   nextAt(): number {
-    if (this.#waiting.length <= SLICE) return Number.POSITIVE_INFINITY;
-    const notedAt = Math.min(...this.#waiting.slice(0, SLICE).map((one) => one.savedAt));
-    return Math.max(this.#nextSliceAt, notedAt + EVERY_MS);
+    if (this.#pending.length <= SLICE) return Number.POSITIVE_INFINITY;
+    const savedAt = Math.min(...this.#pending.slice(0, SLICE).map((one) => one.savedAt));
+    return Math.max(this.#nextSliceAt, savedAt + INTERVAL_MS);
   }
 
-  /** What is to go with a commit that is made now. */
+  /** The documents for a commit that is made now. */
   take(now: number): readonly UnversionedDocument[] {
-    this.#given = NOBODY;
-    this.#isWholeGiven = false;
-    if (now < this.#nextSliceAt || !this.isWaiting()) return NONE;
-    this.#nextSliceAt = now + SLICE_MS;
-    const seen = this.#waiting.splice(0, SLICE);
-    const due = seen.filter(({ savedAt: notedAt }) => now - notedAt >= EVERY_MS);
-    const early = seen.filter(({ savedAt: notedAt }) => now - notedAt < EVERY_MS);
-    this.#waiting.push(...early);
-    this.#given = due;
-    this.#isWholeGiven = this.#isWholeWanted && now - this.#wholeNotedAt >= EVERY_MS;
-    const whole = this.#isWholeGiven ? this.#wholeNote(now) : [];
-    return [...due.map((one) => noteOf(one, now)), ...whole];
+    this.#taken = NO_DESTINATIONS;
+    this.#isBudgetTaken = false;
+    if (now < this.#nextSliceAt || !this.isPending()) return NO_DOCUMENTS;
+    this.#nextSliceAt = now + SLICE_INTERVAL_MS;
+    const slice = this.#pending.splice(0, SLICE);
+    const due = slice.filter(({ savedAt }) => now - savedAt >= INTERVAL_MS);
+    const early = slice.filter(({ savedAt }) => now - savedAt < INTERVAL_MS);
+    this.#pending.push(...early);
+    this.#taken = due;
+    this.#isBudgetTaken = this.#isBudgetPending && now - this.#budgetSavedAt >= INTERVAL_MS;
+    const budget = this.#isBudgetTaken ? this.#budgetDocument(now) : [];
+    return [...due.map((one) => guardDocument(one, now)), ...budget];
   }
 
-  /** The commit that was made with what `take` gave last has failed. */
-  lost(): void {
-    for (const destination of this.#given) {
+  /** The commit with the last result of `take` failed, so its documents are pending again. */
+  recordFailure(): void {
+    for (const destination of this.#taken) {
       destination.savedAt = 0;
-      this.changed(destination);
+      this.recordChange(destination);
     }
-    this.#given = NOBODY;
-    if (!this.#isWholeGiven) return;
-    this.#isWholeGiven = false;
-    this.#isWholeWanted = true;
-    this.#wholeNotedAt = 0;
+    this.#taken = NO_DESTINATIONS;
+    if (!this.#isBudgetTaken) return;
+    this.#isBudgetTaken = false;
+    this.#isBudgetPending = true;
+    this.#budgetSavedAt = 0;
   }
 
-  /** Writes down everything that no commit has taken along, before the process ends. */
-  async writeAll(store: Store, { now, nodeId }: LoadAuthor): Promise<void> {
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    const notes = [...waiting.map((one) => noteOf(one, now)), ...this.#wholeNote(now)];
-    while (notes.length > 0) {
-      await store.commit({ now, nodeId, ...EMPTY_BATCH, documents: notes.splice(0, MAX_NOTES) });
+  /** Saves everything that is pending, before the process ends. */
+  async saveAll(store: Store, { now, nodeId }: Pick<Batch, "now" | "nodeId">): Promise<void> {
+    const pending = this.#pending;
+    this.#pending = [];
+    const documents = [
+      ...pending.map((one) => guardDocument(one, now)),
+      ...this.#budgetDocument(now),
+    ];
+    while (documents.length > 0) {
+      const slice = documents.splice(0, MAX_DOCUMENTS);
+      await store.commit({ now, nodeId, ...EMPTY_BATCH, documents: slice });
     }
   }
 
-  #wholeNote(now: number): UnversionedDocument[] {
-    if (this.#whole === undefined || !this.#isWholeWanted) return [];
-    this.#isWholeWanted = false;
-    this.#wholeNotedAt = now;
-    return [{ ...SERVICE_BUDGET_DOCUMENT, text: encodeBudget(this.#whole) }];
+  #budgetDocument(now: number): UnversionedDocument[] {
+    if (this.#serviceBudget === undefined || !this.#isBudgetPending) return [];
+    this.#isBudgetPending = false;
+    this.#budgetSavedAt = now;
+    return [{ ...SERVICE_BUDGET_DOCUMENT, text: encodeBudget(this.#serviceBudget) }];
   }
 }
 
-/** Notes that share a commit when the engine stops. */
-const MAX_NOTES = 256;
-
-const NONE: readonly UnversionedDocument[] = [];
-const NOBODY: readonly DestinationRuntime[] = [];
-
-function noteOf(destination: DestinationRuntime, now: number): UnversionedDocument {
+function guardDocument(destination: DestinationRuntime, now: number): UnversionedDocument {
   destination.isSavePending = false;
   destination.savedAt = now;
   const { tenantId, name } = destination;

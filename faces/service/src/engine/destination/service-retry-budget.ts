@@ -1,7 +1,7 @@
 /**
- * Whole budget: the retry budget of all destinations of the service together, from its options. It
- * keeps many destinations that fail at once from turning the service into a source of nothing but
- * retries. Core's `RetryTokens` takes from it and from the destination's own, both or neither.
+ * Service retry budget: one retry budget for all destinations of the service together. When many
+ * destinations fail at once, it prevents the service from sending mostly retries. Core's
+ * `RetryTokens` takes from this budget and the destination's own budget, both or neither.
  */
 import {
   type RetryBudget,
@@ -12,21 +12,21 @@ import {
 import { decodeBudget } from "./guard-codec.ts";
 
 /**
- * Larger than a destination's by default, so that it limits retries when many destinations fail and
- * not when one does: a fifth of the first attempts, and 100 per second.
+ * By default larger than a destination's budget: a fifth of the first attempts, and 100 per second.
+ * It then limits retries when many destinations fail, and not when one does.
  */
-const WHOLE_DEFAULTS = { ratio: 0.2, minPerSecond: 100 } as const;
+const SERVICE_DEFAULTS = { ratio: 0.2, minPerSecond: 100 } as const;
 
-/** Throws `INVALID_DESTINATION` with what is wrong; undefined: off. */
+/** Throws `INVALID_DESTINATION` for an invalid document. Undefined: off. */
 export function serviceBudgetOptions(
   document: RetryBudgetDocument | false = {},
 ): RetryBudgetOptions | undefined {
   const isRatio = document !== false && (document.kind ?? "RATIO") === "RATIO";
-  const retryBudget = isRatio ? { ...WHOLE_DEFAULTS, ...document } : document;
+  const retryBudget = isRatio ? { ...SERVICE_DEFAULTS, ...document } : document;
   return resolveDestination({ retryBudget } as object, "service").retryBudget;
 }
 
-/** `text`: what an earlier process saved of it. Default: nothing. */
+/** `text`: the state that an earlier process saved. Default: none. */
 export function createServiceBudget(
   options: RetryBudgetOptions | undefined,
   now: number,

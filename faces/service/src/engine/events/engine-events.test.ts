@@ -1,7 +1,8 @@
 /** Tests that a reader who was away gets exactly what was told meanwhile, as long as it is kept. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type EngineEvent, type EngineEventBody, EngineEvents } from "./engine-events.ts";
+import type { EngineEvent, EngineEventBody } from "./engine-event.ts";
+import { EngineEvents } from "./engine-events.ts";
 
 const maybe = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { nil: undefined });
 const summaries = fc.record({

@@ -1,64 +1,9 @@
 /**
- * Events: what happens in the engine, told to whoever listens and kept in a ring, so that a reader
- * who was away can go on where it stopped.
+ * Engine events: publishes what happens in the engine to listeners, and keeps the latest events in
+ * a ring, so that a reader that was disconnected can continue where it stopped.
  */
-import type { HoldReason } from "@redrive/core";
+import type { EngineEvent, EngineEventBody } from "./engine-event.ts";
 import { EventRing } from "./event-ring.ts";
-
-export type EngineEventType =
-  | "task.created"
-  | "task.succeeded"
-  | "task.exhausted"
-  | "task.cancelled"
-  | "attempt.started"
-  | "attempt.failed"
-  | "attempt.fenced"
-  | "attempt.abandoned"
-  | "destination.changed"
-  | "store.failed"
-  | "store.recovered"
-  | "node.lease-lost"
-  | "node.failed";
-
-export interface EngineEvent {
-  /** `<node>-<number>`, in order within a node. */
-  readonly id: string;
-  readonly at: number;
-  readonly type: EngineEventType;
-  readonly tenantId?: string;
-  readonly taskId?: string;
-  readonly destination?: string;
-  readonly attemptNumber?: number;
-  /** Why: a stop reason, a gate, an error's message. */
-  readonly reason?: string;
-  /** With the reason `held`: the guard that held the task until its time was over. */
-  readonly by?: HoldReason;
-  /** Epoch ms. */
-  readonly nextAttemptAt?: number;
-  readonly policyId?: string;
-  /** When the task was created; epoch ms. */
-  readonly createdAt?: number;
-  /** Of an attempt that is about to start: how long after it was due. */
-  readonly lagMs?: number;
-  /** Of an attempt that is about to start: the guard that held it after it was due, if one did. */
-  readonly heldBy?: HoldReason;
-  /** Of an attempt that has ended. */
-  readonly attempt?: AttemptSummary;
-}
-
-export interface AttemptSummary {
-  /** The kind of core's `Outcome`. */
-  readonly outcome: string;
-  readonly responseStatus: number | null;
-  readonly errorClass: string | null;
-  readonly durationMs: number;
-  readonly nextDelayMs: number | null;
-  readonly delaySource: string | null;
-  /** From the answer to the commit of what follows from it. */
-  readonly settleMs: number;
-}
-
-export type EngineEventBody = Omit<EngineEvent, "id" | "at">;
 
 const RING_SIZE = 10_000;
 
@@ -73,8 +18,8 @@ export class EngineEvents {
   }
 
   /**
-   * The body becomes the event, and is no longer its maker's: a copy with two fields more, made by
-   * spreading, would leave a hidden class of its own behind for every event (docs/decisions/0012).
+   * The body itself becomes the event, so the caller must not use it again. A copy made by spread
+   * would create a new hidden class for every event (docs/decisions/0012).
    */
   emit(at: number, body: EngineEventBody): void {
     this.#ring.put(++this.#count, at, body);
@@ -85,13 +30,13 @@ export class EngineEvents {
     for (const listener of this.#listeners) notify(listener, event);
   }
 
-  /** Returns what ends the listening. */
+  /** Returns a function that removes the listener. */
   listen(listener: (event: EngineEvent) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** What came after the event of that id; undefined if the ring no longer knows it. */
+  /** The events after the given id; undefined if the ring no longer has that event. */
   after(id: string): readonly EngineEvent[] | undefined {
     const number = Number(id.slice(id.lastIndexOf("-") + 1));
     const isKnown = number > Math.max(0, this.#count - RING_SIZE) && number <= this.#count;
@@ -108,8 +53,8 @@ export class EngineEvents {
 }
 
 /**
- * What a listener throws must not keep the engine from its work, nor be lost: it becomes an
- * unhandled rejection, which hosts report.
+ * An error in a listener must not stop the engine and must not be lost. It becomes an unhandled
+ * rejection, which the runtime reports.
  */
 function notify(listener: (event: EngineEvent) => void, event: EngineEvent): void {
   try {

@@ -1,16 +1,16 @@
 /**
- * Event ring: the latest events, in columns. As objects they would be some dozen young things an
- * attempt that all live for seconds, and the collector's pauses to move them were most of the lag
- * under load; as columns they are numbers in place and one text.
+ * Event ring: the latest events, stored in columns. As objects, each attempt would keep about a
+ * dozen young objects alive for seconds, and moving them caused most of the garbage collector's
+ * pauses under load. In columns they are numbers in place and a few strings.
  */
 import type {
   AttemptSummary,
   EngineEvent,
   EngineEventBody,
   EngineEventType,
-} from "./engine-events.ts";
+} from "./engine-event.ts";
 
-/** Numbers of an event that may be absent, and of its attempt that may be null: NaN for either. */
+/** Numbers that may be absent (event) or null (attempt). NaN stands for both. */
 const NUMBERS = ["attemptNumber", "nextAttemptAt", "createdAt", "lagMs"] as const;
 const ATTEMPT_NUMBERS = ["responseStatus", "durationMs", "nextDelayMs", "settleMs"] as const;
 const TEXTS = ["tenantId", "taskId", "destination", "reason", "by", "heldBy", "policyId"] as const;
@@ -27,7 +27,7 @@ export class EventRing {
   readonly #texts: Columns<(typeof TEXTS)[number], (string | undefined)[]>;
   readonly #attemptTexts: Columns<(typeof ATTEMPT_TEXTS)[number], (string | null | undefined)[]>;
 
-  /** `size`: how many events are kept. */
+  /** `size`: the number of events to keep. */
   constructor(size: number) {
     const numbers = () => new Float64Array(size);
     const texts = () => new Array(size).fill(undefined);
@@ -40,7 +40,7 @@ export class EventRing {
     this.#attemptTexts = columnsOf(ATTEMPT_TEXTS, texts);
   }
 
-  /** Puts event `number`, from 1, in the place of the one that is `size` older. */
+  /** Writes event `number`, from 1, over the event that is `size` older. */
   put(number: number, at: number, event: EngineEventBody): void {
     const slot = number % this.#size;
     this.#at[slot] = at;
@@ -73,7 +73,7 @@ export class EventRing {
     numbers.settleMs[slot] = attempt.settleMs;
   }
 
-  /** The event of that number, which must be one of the latest `size`. */
+  /** The event with that number, which must be one of the latest `size`. */
   get(number: number, id: string): EngineEvent {
     const slot = number % this.#size;
     const event: Record<string, unknown> = { id, at: this.#at[slot], type: this.#types[slot] };

@@ -1,17 +1,17 @@
 /**
- * Engine time: an anchor plus what has passed on the monotonic clock, so that a jump of the wall
- * clock moves nothing: no lease lapses, no task runs early, none is put off. The anchor is taken
- * anew every ten seconds to follow the wall's small drifts. Never backwards.
+ * Engine time: an anchor plus the time that has passed on the monotonic clock. A jump of the wall
+ * clock therefore moves nothing: no lease lapses, and no task runs early or late. A new anchor
+ * every ten seconds follows the small drift of the wall clock. Engine time never goes backwards.
  */
 import type { Clock } from "@redrive/core";
 
-/** How often the anchor is taken anew. */
+/** How often a new anchor is taken. */
 export const ANCHOR_INTERVAL_MS = 10_000;
 
-/** What rounding can make engine time trail by; more is drift, and followed at leisure. */
+/** Rounding can delay engine time by at most this much. A larger delay is drift. */
 const MAX_TRAIL_MS = 2;
 
-/** The wall being further off than this has jumped; less is drift, and followed. */
+/** A larger difference is a jump of the wall clock; a smaller one is drift, which is followed. */
 const MAX_DRIFT_MS = 1000;
 
 export class EngineTime {
@@ -19,37 +19,37 @@ export class EngineTime {
   #anchorAt: number;
   #anchorMs: number;
 
-  /** `latestAt`: the highest instant stored; the engine never lives before it. */
+  /** `latestAt`: the latest stored instant. Engine time never starts before it. */
   constructor(clock: Clock, latestAt: number) {
     this.#clock = clock;
     this.#anchorAt = Math.max(clock.now(), latestAt);
     this.#anchorMs = clock.monotonicMs();
   }
 
-  /** Epoch ms, whole. */
+  /** Whole epoch ms. */
   now(): number {
     const now = this.#anchorAt + Math.floor(this.#clock.monotonicMs() - this.#anchorMs);
-    if (now - this.#anchorAt >= ANCHOR_INTERVAL_MS) this.#retake(now);
+    if (now - this.#anchorAt >= ANCHOR_INTERVAL_MS) this.#renewAnchor(now);
     return now;
   }
 
-  /** How long until that instant, not rounded; 0 if it has come. */
+  /** The time until that instant, not rounded; 0 if the instant has passed. */
   msUntil(at: number): number {
-    this.#align();
+    this.#catchUp();
     const sinceMs = this.#clock.monotonicMs() - this.#anchorMs;
     return Math.max(0, at - this.#anchorAt - sinceMs);
   }
 
-  /** How far the wall is ahead of engine time. */
+  /** How far the wall clock is ahead of engine time. */
   skewMs(): number {
     return this.#clock.now() - this.now();
   }
 
   /**
-   * The anchor was a whole millisecond of a wall that stood somewhere within it, so engine time may
-   * trail by up to one. Seen from a later instant the wall shows it, and is caught up with.
+   * The wall clock rounds to whole milliseconds, so the anchor may be up to one millisecond late. A
+   * later reading of the wall clock reveals the delay, and engine time catches up.
    */
-  #align(): void {
+  #catchUp(): void {
     const now = this.now();
     const behindMs = Math.floor(this.#clock.now()) - now;
     if (behindMs <= 0 || behindMs > MAX_TRAIL_MS) return;
@@ -57,7 +57,7 @@ export class EngineTime {
     this.#anchorAt = now + behindMs;
   }
 
-  #retake(now: number): void {
+  #renewAnchor(now: number): void {
     const driftMs = this.#clock.now() - now;
     this.#anchorMs = this.#clock.monotonicMs();
     this.#anchorAt = driftMs > 0 && driftMs <= MAX_DRIFT_MS ? now + driftMs : now;

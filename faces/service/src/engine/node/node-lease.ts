@@ -1,6 +1,7 @@
 /**
- * Node lease: this node's sign of life, one row for all it does. Renewed at a fifth of its length;
- * a node that could not renew it in time stops its attempts, since others may take them over.
+ * Node lease: one row that shows that this node is alive. The node renews it at a fifth of its
+ * length. A node that fails to renew it in time aborts its attempts, because other nodes may take
+ * them over.
  */
 import type { Store } from "../../model/store.ts";
 import type { EngineTime } from "./engine-time.ts";
@@ -21,17 +22,17 @@ export class NodeLease {
     this.#nodeId = nodeId;
   }
 
-  /** In a store of its own a node has nobody to lose it to. */
+  /** In an exclusive store no other node exists, so the lease cannot be lost. */
   isHeld(now: number): boolean {
     return now < this.#leaseUntil || (this.#store.exclusive && this.#leaseUntil > 0);
   }
 
-  /** Since when it has been held without a gap: an older claim may have been taken over. */
+  /** Since when the lease is held without a gap. Another node may have taken over older claims. */
   heldSince(): number {
     return this.#heldSince;
   }
 
-  /** Counts from when the renewal was asked for, so that the store never sees it end earlier. */
+  /** The lease counts from the request, so the store never sees it end earlier than this node. */
   async renew(): Promise<void> {
     const now = this.#time.now();
     const leaseUntil = now + LEASE_MS;

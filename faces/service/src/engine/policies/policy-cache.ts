@@ -1,14 +1,14 @@
 /**
- * Policy book: the policies that tasks are pinned to, read once and kept resolved. A version never
- * changes, so what is in the book stays true.
+ * Policy cache: the policies that tasks refer to, read once and kept resolved. A version of a policy
+ * never changes, so an entry stays valid.
  */
 import { type Policy, type PolicyDocument, presets, resolvePolicy } from "@redrive/core";
 import type { Store } from "../../model/store.ts";
 
-/** More are dropped and read again. */
+/** A full cache is cleared, and its policies are read again. */
 const MAX_POLICIES = 10_000;
 
-/** Internal tasks are pinned to a preset as it is, which needs no row. */
+/** Internal tasks use a preset unchanged, which needs no row. */
 export const PRESET_VERSION = 0;
 
 export interface PolicyRef {
@@ -25,21 +25,21 @@ export class PolicyCache {
     this.#store = store;
   }
 
-  /** The policy, if it is in the book. */
+  /** The policy, if it is in the cache. */
   get(ref: PolicyRef): Policy | undefined {
     return this.#policies.get(keyOf(ref));
   }
 
-  /** The policy, from the store if need be; null if there is no such version. */
+  /** The policy, from the cache or the store; null if that version does not exist. */
   async load(ref: PolicyRef): Promise<Policy | null> {
-    const known = this.get(ref);
-    if (known !== undefined) return known;
-    if (ref.policyVersion === PRESET_VERSION) return this.#preset(ref);
+    const cached = this.get(ref);
+    if (cached !== undefined) return cached;
+    if (ref.policyVersion === PRESET_VERSION) return this.#addPreset(ref);
     const row = await this.#store.getPolicy(ref.tenantId, ref.policyId, ref.policyVersion);
     return row === null ? null : this.add(ref, JSON.parse(row.document) as PolicyDocument);
   }
 
-  #preset(ref: PolicyRef): Policy | null {
+  #addPreset(ref: PolicyRef): Policy | null {
     const { policyId } = ref;
     if (!Object.hasOwn(presets, policyId)) return null;
     return this.add(ref, presets[policyId as keyof typeof presets]);

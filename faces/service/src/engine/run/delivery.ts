@@ -1,22 +1,22 @@
 /**
- * Delivery: how the engine has an attempt carried out. A capability, so that the simulation can
- * stand in for the network; in production it is `deliver/`.
+ * Delivery: the function through which the engine sends an attempt. In production `deliver/`
+ * implements it; the simulation replaces it with a simulated network.
  */
 import type { AbortSignalLike } from "@redrive/core";
 import type { AttemptResult } from "../../deliver/attempt-result.ts";
 import type { StartedTask } from "../../model/batch.ts";
 
 export interface DeliveryLimits {
-  /** Wall to wall; the deliverer keeps it whatever the target does. */
+  /** From start to end. The deliverer enforces it, whatever the target does. */
   readonly attemptTimeoutMs: number;
   readonly connectTimeoutMs: number;
   /** Engine time at the start. */
   readonly now: number;
-  /** Ends the attempt on the wire; its result is then not asked for. */
+  /** Aborts the request. */
   readonly signal: AbortSignalLike;
 }
 
-/** Calls `done` exactly once, never before it returns. */
+/** Calls `done` exactly once, and never before it returns. */
 export type Deliver = (
   task: StartedTask,
   limits: DeliveryLimits,

@@ -1,67 +1,57 @@
 /**
- * Rescuer: settles claims whose node is gone. Each is an attempt with the outcome `abandoned`, put
- * to `decide` like any other, so the bound on attempts holds across crashes. It also gives back
- * claims in this node's own name that its memory does not know: a commit whose answer was lost.
+ * Rescuer: settles claims whose node is gone. Each one is an attempt with the outcome `abandoned`,
+ * and `decide` handles it like any other, so the limit on attempts holds across crashes. It also
+ * releases claims in this node's name that the node does not know, because the result of their
+ * commit was lost.
  */
 import type { Random } from "@redrive/core";
-import type { Store } from "../../model/store.ts";
 import type { Settle, StartedTask } from "../../model/batch.ts";
+import type { Store } from "../../model/store.ts";
 import type { CommitLoop } from "../commit/commit-loop.ts";
-import type { EngineEvents } from "../events/engine-events.ts";
-import type { EngineTime } from "../node/engine-time.ts";
+import type { CommitQueue } from "../commit/commit-queue.ts";
+import type { NodeState } from "../node/node-state.ts";
+import type { StoreHealth } from "../node/store-health.ts";
 import type { PolicyCache } from "../policies/policy-cache.ts";
-import type { Scheduler } from "../schedule/scheduler.ts";
-import { type FindDestination, type FollowUp, withFollowUps } from "./follow-up-tasks.ts";
-import { announce, type Runner } from "./runner.ts";
+import { type FollowUp, withFollowUps } from "./follow-up-tasks.ts";
+import type { Runner } from "./runner.ts";
+import { applySettled, type SettledTaskParts } from "./settled-task.ts";
 import { abandonedLogOf, decideEnding, expirationOf, releaseOf, settleOf } from "./settlement.ts";
 
-export interface RescuerParts {
-  readonly nodeId: string;
+export interface RescuerParts extends SettledTaskParts {
   readonly store: Store;
-  readonly time: EngineTime;
   readonly random: Random;
+  readonly node: NodeState;
+  readonly health: StoreHealth;
+  readonly queue: CommitQueue;
+  readonly commitLoop: CommitLoop;
   readonly policies: PolicyCache;
-  readonly scheduler: Scheduler;
-  readonly events: EngineEvents;
-  readonly turn: CommitLoop;
   readonly runner: Runner;
-  readonly destinationOf: FindDestination;
-  readonly follow: FollowUp;
+  readonly followUp: FollowUp;
 }
 
-/** Claims looked at in one go. */
+/** The number of claims per check. */
 const SLICE = 128;
-
-/** How long after a failed commit its claims are looked for: it may still come to pass. */
-const SUSPECT_MS = 60_000;
 
 export class Rescuer {
   readonly #parts: RescuerParts;
-  /** Claims whose settle is on its way. */
+  /** Claims whose settle is not committed yet. */
   readonly #settling = new Set<number>();
-  /** Claims may have been made that nobody here knows of; until a look after then has found none. */
-  #isSuspect = false;
-  #suspectUntil = 0;
-  /** The latest look found as many as it asked for. */
-  #isMore = false;
+  /** The last check found a full slice. */
+  #hasMore = false;
 
   constructor(parts: RescuerParts) {
     this.#parts = parts;
   }
 
-  /** A commit failed: claims may have been made that nobody here knows of. */
-  suspect(now: number): void {
-    this.#isSuspect = true;
-    this.#suspectUntil = now + SUSPECT_MS;
-  }
-
-  /** Looks once. Resolves when what was found is on its way to be settled. */
+  /** Checks once. Resolves when the settles of the found claims are queued. */
   async runOnce(now: number): Promise<void> {
-    const { store, nodeId, turn } = this.#parts;
-    const claims = await store.lapsed({ now, nodeId, limit: SLICE });
-    this.#isMore = claims.length === SLICE;
+    const { store, node, health, commitLoop } = this.#parts;
+    const claims = await store.lapsed({ now, nodeId: node.nodeId, limit: SLICE });
+    this.#hasMore = claims.length === SLICE;
     for (const claim of claims) if (this.#isFree(claim)) await this.#rescue(claim);
-    if (this.#isSuspect) turn.betweenCommits(() => this.#releaseUnknown(now));
+    if (health.mayHaveUnknownClaims()) {
+      commitLoop.betweenCommits(() => this.#releaseUnknown(now));
+    }
   }
 
   #isFree({ ref }: StartedTask): boolean {
@@ -69,50 +59,50 @@ export class Rescuer {
   }
 
   async #rescue(task: StartedTask): Promise<void> {
-    const { policies, time, random, destinationOf } = this.#parts;
+    const { policies, time, random, destinations } = this.#parts;
     const policy = await policies.load(task);
     if (!this.#isFree(task)) return;
     if (policy === null) return this.#settle(task, expirationOf(task, "not-retryable"));
     const now = time.now();
-    const gates = destinationOf(task.tenantId, task.destination).gates(now, false);
+    const gates = destinations.getOrCreate(task.tenantId, task.destination).gates(now, false);
     const ending = { task, policy, outcome: { kind: "abandoned" } as const, gates, now, random };
     this.#settle(task, settleOf(ending, decideEnding(ending), abandonedLogOf(task, now)));
   }
 
-  /** Those that are known come up too, and must not hide the others. */
+  /** The limit covers the known claims too, so that they cannot hide the unknown ones. */
   async #releaseUnknown(now: number): Promise<void> {
-    const { store, nodeId, runner } = this.#parts;
-    const limit = SLICE + runner.held() + this.#settling.size;
-    const claims = await store.claimsOf(nodeId, limit);
+    const { store, node, health, runner } = this.#parts;
+    const limit = SLICE + runner.heldCount() + this.#settling.size;
+    const claims = await store.claimsOf(node.nodeId, limit);
     for (const claim of claims) {
       if (this.#isFree(claim)) this.#settle(claim, releaseOf(claim, claim.nextAttemptAt));
     }
-    if (now >= this.#suspectUntil && claims.length < limit) this.#isSuspect = false;
+    if (claims.length < limit) health.recordClaimCheck(now);
   }
 
   #settle(task: StartedTask, settled: Settle): void {
-    const { turn, time, destinationOf, follow } = this.#parts;
-    const destination = destinationOf(task.tenantId, task.destination);
+    const { queue, time, destinations, followUp } = this.#parts;
+    const destination = destinations.getOrCreate(task.tenantId, task.destination);
     const endedAt = time.now();
-    const settle = withFollowUps(follow, task, settled, endedAt);
+    const settle = withFollowUps(followUp, task, settled, endedAt);
     this.#settling.add(task.ref);
     destination.users++;
-    turn.addSettle({
+    queue.addSettle({
       settle,
       destination,
       done: (result) => {
         this.#settling.delete(task.ref);
         destination.users--;
-        announce(this.#parts, { task, destination, settle, result, endedAt });
-        if (this.#isMore && this.#settling.size === 0) this.#goOn();
+        applySettled(this.#parts, { task, destination, settle, result, endedAt });
+        if (this.#hasMore && this.#settling.size === 0) this.#continue();
       },
     });
   }
 
-  /** A slice is done and there were more: they do not wait for the next round of upkeep. */
-  #goOn(): void {
-    this.#isMore = false;
-    // What fails here is looked at again then.
+  /** The slice is done and there are more claims: they do not wait for the next maintenance. */
+  #continue(): void {
+    this.#hasMore = false;
+    // A failure here is harmless: the next maintenance checks again.
     this.runOnce(this.#parts.time.now()).catch(() => {});
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Settling: from the end of an attempt to what is written about it. Whether and when there is a
- * next attempt is core's `decide`; here its answer becomes a row.
+ * Settlement: turns the end of an attempt into the settle that is written to the store. Core's
+ * `decide` decides whether and when there is a next attempt; this file turns the decision into a row.
  */
 import {
   type CallHistory,
@@ -20,10 +20,10 @@ import type { AttemptResult } from "../../deliver/attempt-result.ts";
 import type { Settle, StartedTask } from "../../model/batch.ts";
 import { type AttemptLog, laneOf } from "../../model/task.ts";
 
-/** Claims in a row that may die without an outcome; one more is taken for the task's own doing. */
+/** After this many consecutive claims without an outcome, the task itself is considered the cause. */
 const MAX_ABANDONED = 3;
 
-/** What `decide` and `admit` need to know of a task. */
+/** The task as `decide` and `admit` see it. */
 export function requestOf(
   task: Pick<StartedTask, "method" | "idempotent" | "idempotencyKey" | "deadlineAt">,
 ): CallRequest {
@@ -36,7 +36,7 @@ export function requestOf(
   };
 }
 
-/** `attempts`: how many have been made. */
+/** `attempts`: the number of attempts made so far. */
 export function historyOf(
   task: Pick<StartedTask, "scheduledAt" | "lastDelayMs">,
   attempts: number,
@@ -44,7 +44,7 @@ export function historyOf(
   return { attempt: attempts, startedAt: task.scheduledAt, previousDelayMs: task.lastDelayMs };
 }
 
-/** For `admit`, about the attempt of a claim. */
+/** The history for `admit`, before the attempt of a claim. */
 export function entryHistoryOf(task: StartedTask, heldBy: HoldReason | undefined): CallHistory {
   return {
     attempt: task.attemptNumber - 1,
@@ -54,7 +54,7 @@ export function entryHistoryOf(task: StartedTask, heldBy: HoldReason | undefined
   };
 }
 
-/** What there is to decide on. */
+/** The end of an attempt, as input of a decision. */
 export interface Ending {
   readonly task: StartedTask;
   readonly policy: Policy;
@@ -62,20 +62,20 @@ export interface Ending {
   readonly gates: Gates;
   readonly now: number;
   readonly random: Random;
-  /** This node ended the call itself, as it stops or lost its lease: no fault of the task's. */
+  /** This node aborted the call because it stops or lost its lease. The task is not the cause. */
   readonly isCutOff?: boolean;
 }
 
-/** Claims in a row that died with this one. */
-function deathsOf({ task, outcome, isCutOff = false }: Ending): number {
+/** The number of consecutive claims without an outcome, including this one. */
+function abandonedCountOf({ task, outcome, isCutOff = false }: Ending): number {
   if (outcome.kind !== "abandoned") return 0;
   return task.abandonedCount + (isCutOff ? 0 : 1);
 }
 
-/** Decides on a task whose attempt has ended. */
+/** Decides what happens to a task whose attempt has ended. */
 export function decideEnding(ending: Ending): Decision {
   const { task, policy, outcome, gates, now, random } = ending;
-  if (deathsOf(ending) >= MAX_ABANDONED) {
+  if (abandonedCountOf(ending) >= MAX_ABANDONED) {
     return { kind: "stop", status: "EXHAUSTED", reason: "poison" };
   }
   const stream = streamOf(random, policy, task);
@@ -86,8 +86,8 @@ export function decideEnding(ending: Ending): Decision {
 }
 
 /**
- * The task's own stream of chance, as far on as its earlier decisions have brought it: the same
- * draws as a call in process gets that keeps its stream in memory.
+ * The task's own random stream, advanced past the draws of its earlier decisions. A call in the
+ * library, which keeps its stream in memory, gets the same draws.
  */
 function streamOf(random: Random, policy: Policy, task: StartedTask): Random {
   const stream = random.fork(task.taskId);
@@ -100,12 +100,12 @@ export function isThrottled(policy: Policy, outcome: Outcome): boolean {
 }
 
 /**
- * The row of an attempt that has ended with this decision. Written out field by field, as it is
- * made for every attempt: spread together from parts it cost a hundred times as much.
+ * The settle of an attempt that ended with this decision. It is written field by field because it is
+ * built for every attempt: building it by spread took a hundred times as long.
  */
 export function settleOf(ending: Ending, decision: Decision, attempt: AttemptLog): Settle {
   const { task, now } = ending;
-  const abandonedCount = deathsOf(ending);
+  const abandonedCount = abandonedCountOf(ending);
   const isEnd = decision.kind === "stop";
   return {
     tenantId: task.tenantId,
@@ -118,7 +118,7 @@ export function settleOf(ending: Ending, decision: Decision, attempt: AttemptLog
     reason: isEnd ? decision.reason : null,
     nextAttemptAt: nextAttemptAt(task, decision, now),
     lastDelayMs: isEnd ? task.lastDelayMs : decision.ownDelayMs,
-    attempt: isEnd ? attempt : withWait(attempt, decision, now),
+    attempt: isEnd ? attempt : withDelay(attempt, decision, now),
   };
 }
 
@@ -127,7 +127,7 @@ function nextAttemptAt(task: StartedTask, decision: Decision, now: number): numb
   return decision.kind === "retry" ? now + decision.delayMs : decision.until;
 }
 
-function withWait(
+function withDelay(
   attempt: AttemptLog,
   decision: Exclude<Decision, { kind: "stop" }>,
   now: number,
@@ -141,7 +141,7 @@ function claimOf({ tenantId, taskId, ref, claimEpoch }: StartedTask) {
   return { tenantId, taskId, ref, claimEpoch };
 }
 
-/** A claim that goes back as if it had not been made. */
+/** The settle that returns a claim as if it had not been made. */
 export function releaseOf(task: StartedTask, nextAttemptAt: number): Settle {
   return {
     ...claimOf(task),
@@ -155,10 +155,10 @@ export function releaseOf(task: StartedTask, nextAttemptAt: number): Settle {
   };
 }
 
-/** A claim of a task whose time is over: it ends without another attempt. `why`: its last error. */
-export function expirationOf(task: StartedTask, reason: StopReason, why?: string): Settle {
+/** The settle that ends a task without another attempt. `lastError`: its new last error. */
+export function expirationOf(task: StartedTask, reason: StopReason, lastError?: string): Settle {
   const ended = { ...releaseOf(task, task.nextAttemptAt), status: "EXHAUSTED", reason } as const;
-  return why === undefined ? ended : { ...ended, lastError: why };
+  return lastError === undefined ? ended : { ...ended, lastError };
 }
 
 export function attemptLogOf(
@@ -182,13 +182,20 @@ export function attemptLogOf(
   };
 }
 
-/** Why nobody saw the end of an attempt. */
+/** Why the outcome of an attempt is unknown. */
 const NODE_LOST = "the node that ran the attempt was lost";
 export const CUT_OFF =
   "the service ended the attempt before its answer: it was stopping, or had lost its lease";
 
-/** The log of an attempt that nobody saw the end of. It left, if it did, once claimed and due. */
-export function abandonedLogOf(task: StartedTask, now: number, why = NODE_LOST): AttemptLog {
+/**
+ * The log of an attempt whose outcome is unknown. If it was sent, it was sent when it was both
+ * claimed and due.
+ */
+export function abandonedLogOf(
+  task: StartedTask,
+  now: number,
+  errorMessage = NODE_LOST,
+): AttemptLog {
   const startedAt = Math.max(task.claimedAt, task.nextAttemptAt);
   return {
     attemptNumber: task.attemptNumber,
@@ -198,7 +205,7 @@ export function abandonedLogOf(task: StartedTask, now: number, why = NODE_LOST):
     outcome: "abandoned",
     responseStatus: null,
     errorClass: null,
-    errorMessage: why,
+    errorMessage,
     responseHeaders: null,
     responseBody: null,
     nextDelayMs: null,

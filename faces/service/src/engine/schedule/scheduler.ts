@@ -1,88 +1,63 @@
 /**
- * Scheduler: which lanes to claim from, and when to look again. It keeps no tasks, only lanes by
- * the instant at which their earliest task is due and permitted, so its memory grows with
- * destinations and its work with what is due: a destination that is slow, dead or held costs the
- * others nothing.
+ * Scheduler: decides which lanes to claim from, and when to check again. It stores no tasks, only
+ * lanes by the instant at which their earliest task is due and permitted. Its memory grows with the
+ * number of destinations and its work with the number of due lanes, so a slow, failing or held
+ * destination costs the other destinations nothing.
  */
 import { assertRange, type Permit } from "@redrive/core";
-import { createHeap } from "../../collections/heap.ts";
 import type { ClaimRequest, ClaimResult } from "../../model/batch.ts";
-import { LANES } from "../../model/task.ts";
-import type { DestinationRuntime } from "../destination/destination-runtime.ts";
-import {
-  endHold,
-  holdLane,
-  isDueBefore,
-  isReady,
-  siblingOf,
-  type WaitingLane,
-} from "../destination/waiting-lane.ts";
+import type { DestinationLane, DestinationRuntime } from "../destination/destination-runtime.ts";
+import { endHold, holdLane } from "../destination/lane-hold.ts";
+import { isDueBefore, isReady, siblingOf } from "../destination/waiting-lane.ts";
 import { ALONE, claimCapacity } from "./claim-capacity.ts";
+import { LaneHeap } from "./lane-heap.ts";
 
-/** A claim to be made: permits in hand first, then the question to the store. */
+/** A claim to make: its permits are already taken. */
 export interface PlannedClaim {
-  readonly lane: WaitingLane;
+  readonly lane: DestinationLane;
   readonly permits: Permit[];
-  /** Of what falls due soon, so much is claimed with what is due. */
+  /** How many tasks that are due soon may be claimed together with the due tasks. */
   readonly ahead: number;
-  /** How soon. Negative: only what has been due for so long, because another lane is next. */
+  /** How soon. Negative: only tasks that have been due for this long, as another lane is next. */
   readonly aheadMs: number;
 }
 
-interface Entry {
-  readonly at: number;
-  /** Of its lane, when the entry was made. */
-  readonly dueAt: number;
-  readonly lane: WaitingLane;
-  readonly stamp: number;
-  readonly sequence: number;
-}
-
-/** More lanes than this wait for the next turn. */
+/** Further lanes wait for the next commit. */
 const MAX_LANES = 64;
 
 /**
- * A lane is looked at so long before its earliest task is due that the commit of the claim, a slow
- * fsync included, is over by then; and what falls due soon after is claimed with it, so that there is
- * a commit every few milliseconds and not for each of them.
+ * A lane is checked this long before its earliest task is due, so that the commit of the claim,
+ * including a slow fsync, ends in time. Tasks that are due soon after are claimed in the same
+ * commit, so that there is a commit every few milliseconds and not one per task.
  */
-const LOOK_AHEAD_MS = 5;
+const CHECK_AHEAD_MS = 5;
 const CLAIM_AHEAD_MS = 8;
 const MAX_CLAIM_AHEAD_MS = 1000;
 
-/** Of the lanes of one instant, the one whose task was due first; first attempts before retries. */
-function isBefore(a: Entry, b: Entry): boolean {
-  if (a.at !== b.at) return a.at < b.at;
-  if (a.dueAt !== b.dueAt) return a.dueAt < b.dueAt;
-  const rank = LANES.indexOf(a.lane.lane) - LANES.indexOf(b.lane.lane);
-  return rank === 0 ? a.sequence < b.sequence : rank < 0;
-}
-
 export class Scheduler {
-  readonly #heap = createHeap<Entry>(isBefore);
-  readonly #lookAheadMs: number;
+  readonly #heap = new LaneHeap();
+  readonly #checkAheadMs: number;
   readonly #claimAheadMs: number;
-  #sequence = 0;
-  /** A task that must run alone is due: nothing else is started until what runs has ended. */
+  /** A task that must run alone is due: nothing else starts until the running attempts end. */
   waitsForAlone = false;
 
-  /** `claimAheadMs`: how long before they are due tasks may be claimed. 0 to 1000; 0: when due. */
+  /** `claimAheadMs`: how long before its due instant a task may be claimed. 0 to 1000. */
   constructor(claimAheadMs = CLAIM_AHEAD_MS) {
     assertRange("claimAheadMs", claimAheadMs, 0, MAX_CLAIM_AHEAD_MS);
     this.#claimAheadMs = claimAheadMs;
-    this.#lookAheadMs = Math.min(LOOK_AHEAD_MS, claimAheadMs);
+    this.#checkAheadMs = Math.min(CHECK_AHEAD_MS, claimAheadMs);
   }
 
   /** A task of the lane is due at that instant. */
-  expectDueAt(lane: WaitingLane, dueAt: number): void {
+  expectDueAt(lane: DestinationLane, dueAt: number): void {
     if (dueAt >= lane.dueAt) return;
     lane.dueAt = dueAt;
-    this.#expect(lane);
+    this.#schedule(lane);
   }
 
   /**
-   * May a new task that was due at `dueAt` start at once, or do older ones wait for the same place?
-   * A retry that a guard holds is not in its way.
+   * May a new task that is due at `dueAt` start at once, or do older tasks wait for the same permit?
+   * A retry that a guard holds does not block it.
    */
   mayStartNow({ lanes }: DestinationRuntime, dueAt: number, now: number): boolean {
     const { first, retry, alone } = lanes;
@@ -90,40 +65,40 @@ export class Scheduler {
     return retry.dueAt >= Math.min(dueAt, now) || retry.blocked || retry.parked;
   }
 
-  /** Takes permits for what is due or soon is, for at most `room` tasks; `running` are under way. */
-  planClaims(now: number, room: number, running: number): readonly PlannedClaim[] {
-    const picks: PlannedClaim[] = [];
-    const postponed: WaitingLane[] = [];
-    let left = room;
+  /** Takes permits for tasks that are due now or soon, at most `limit`; `running` are under way. */
+  planClaims(now: number, limit: number, running: number): readonly PlannedClaim[] {
+    const claims: PlannedClaim[] = [];
+    const postponed: DestinationLane[] = [];
+    let left = limit;
     let next = this.#nextLane(now, running);
-    while (next !== undefined && left > 0 && picks.length < MAX_LANES) {
+    while (next !== undefined && left > 0 && claims.length < MAX_LANES) {
       this.#heap.pop();
       const lane = this.#firstOf(next, now);
       lane.parked = false;
-      const taken = isOutOfTurn(lane) ? undefined : this.#pickFrom(lane, left, now);
-      if (taken !== undefined) picks.push(taken);
-      else if (isOutOfTurn(lane)) postponed.push(lane);
-      left -= taken?.permits.length ?? 0;
-      if (lane.lane === "alone" && taken !== undefined) break;
-      next = this.#nextLane(now, running + picks.length);
+      const claim = mustWaitForSibling(lane) ? undefined : this.#planClaim(lane, left, now);
+      if (claim !== undefined) claims.push(claim);
+      else if (mustWaitForSibling(lane)) postponed.push(lane);
+      left -= claim?.permits.length ?? 0;
+      if (lane.lane === "alone" && claim !== undefined) break;
+      next = this.#nextLane(now, running + claims.length);
     }
-    for (const lane of postponed) this.#push(lane, now);
-    return picks;
+    for (const lane of postponed) this.#heap.push(lane, now);
+    return claims;
   }
 
-  /** Of two lanes of a destination that are ready, the one whose task was due first. */
-  #firstOf(lane: WaitingLane, now: number): WaitingLane {
+  /** If both lanes of a destination are ready, the one whose task was due first. */
+  #firstOf(lane: DestinationLane, now: number): DestinationLane {
     const sibling = siblingOf(lane);
     if (sibling === undefined || sibling.isClaimed || !isReady(sibling, now)) return lane;
     if (!isDueBefore(sibling, lane)) return lane;
-    this.#push(lane, now);
+    this.#heap.push(lane, now);
     sibling.stamp++;
     return sibling;
   }
 
-  /** The next lane that is due. One that must be alone waits for all others, and they for it. */
-  #nextLane(now: number, running: number): WaitingLane | undefined {
-    const entry = this.#next();
+  /** The next lane that is due. A task that must run alone and all others wait for each other. */
+  #nextLane(now: number, running: number): DestinationLane | undefined {
+    const entry = this.#heap.peek();
     this.waitsForAlone = false;
     if (entry === undefined || entry.at > now) return undefined;
     const { lane } = entry;
@@ -133,32 +108,31 @@ export class Scheduler {
     return this.waitsForAlone ? undefined : lane;
   }
 
-  /** What is due takes any place, what soon will be only those that are to spare. */
-  #pickFrom(lane: WaitingLane, left: number, now: number): PlannedClaim | undefined {
-    const room = lane.lane === "alone" ? ALONE : claimCapacity(lane.destination.guards);
-    const { due } = room;
+  /** Due tasks may take every permit; tasks that are due soon take only spare ones. */
+  #planClaim(lane: DestinationLane, left: number, now: number): PlannedClaim | undefined {
+    const capacity = lane.lane === "alone" ? ALONE : claimCapacity(lane.destination.guards);
     const aheadMs = this.#claimAheadMs;
-    const ahead = aheadMs === 0 ? 0 : room.ahead;
-    const places = lane.dueAt <= now ? due : ahead;
-    if (places === 0) {
-      this.#push(lane, lane.dueAt);
+    const ahead = aheadMs === 0 ? 0 : capacity.ahead;
+    const available = lane.dueAt <= now ? capacity.due : ahead;
+    if (available === 0) {
+      this.#heap.push(lane, lane.dueAt);
       return undefined;
     }
-    const wanted = Math.min(left, places);
-    const permits = this.#permits(lane, wanted, now);
+    const wanted = Math.min(left, available);
+    const permits = this.#takePermits(lane, wanted, now);
     if (permits.length === 0) return undefined;
     lane.isClaimed = true;
     const sibling = siblingOf(lane);
     const isScarce = permits.length < wanted && sibling !== undefined && isReady(sibling, now);
     if (!isScarce) return { lane, permits, ahead, aheadMs };
-    // Permits are scarce: no task of this lane may pass an older one of the other.
+    // Permits are scarce: no task of this lane may overtake an older task of the other lane.
     const dueBy = lane.lane === "first" ? sibling.dueAt : sibling.dueAt - 1;
     return { lane, permits, ahead: 0, aheadMs: Math.min(0, dueBy - now) };
   }
 
-  #permits(lane: WaitingLane, most: number, now: number): Permit[] {
+  #takePermits(lane: DestinationLane, max: number, now: number): Permit[] {
     const permits: Permit[] = [];
-    while (permits.length < most) {
+    while (permits.length < max) {
       const permit = lane.destination.takePermit(lane.lane !== "first", now);
       if (permit === undefined) break;
       permits.push(permit);
@@ -168,11 +142,11 @@ export class Scheduler {
     return permits;
   }
 
-  #park(lane: WaitingLane, now: number): void {
+  #park(lane: DestinationLane, now: number): void {
     const { readyAt, heldBy } = lane.destination;
     holdLane(lane, heldBy, now);
     if (Number.isFinite(readyAt)) {
-      if (!lane.parked || lane.parkedUntil !== readyAt) this.#push(lane, readyAt);
+      if (!lane.parked || lane.parkedUntil !== readyAt) this.#heap.push(lane, readyAt);
       lane.parked = true;
       lane.parkedUntil = readyAt;
     } else {
@@ -182,66 +156,50 @@ export class Scheduler {
     }
   }
 
-  /** What the store answered; the next task of the lane is due then. */
-  claimed({ lane }: PlannedClaim, { nextDueAt }: ClaimResult): void {
+  /** The claim was committed. The result says when the next task of the lane is due. */
+  recordClaimed({ lane }: PlannedClaim, { nextDueAt }: ClaimResult): void {
     lane.isClaimed = false;
     lane.dueAt = nextDueAt ?? Number.POSITIVE_INFINITY;
-    this.#expect(lane);
+    this.#schedule(lane);
   }
 
   /** The claim was not made. */
-  unclaimed({ lane }: PlannedClaim): void {
+  recordUnclaimed({ lane }: PlannedClaim): void {
     lane.isClaimed = false;
-    this.#expect(lane);
+    this.#schedule(lane);
   }
 
   /**
-   * Something changed at a destination: lanes that nothing but that could help are looked at, and
-   * those that wait for an instant need wait no longer if they would be let through now (the probe
-   * of a breaker has succeeded, a guard was taken away).
+   * Something changed at a destination. Blocked lanes are checked again. Lanes that wait for an
+   * instant are released if they would be admitted now, for example after the probe of a breaker
+   * succeeded or a guard was removed.
    */
   unblock(destination: DestinationRuntime, now: number): void {
     for (const lane of Object.values(destination.lanes)) {
       const isHeld = lane.parked && !destination.wouldAdmit(lane.lane !== "first", now);
-      // What holds it, and until when, may have changed as well.
+      // The guard that holds the lane, and its end, may have changed too.
       if (isHeld) this.#park(lane, now);
-      else if (lane.blocked || lane.parked) this.#expect(lane);
+      else if (lane.blocked || lane.parked) this.#schedule(lane);
     }
   }
 
-  /** When there is something to do again; undefined when nothing waits. */
+  /** When the next lane is to be checked; undefined when no lane waits. */
   nextAt(): number | undefined {
-    return this.#next()?.at;
+    return this.#heap.peek()?.at;
   }
 
-  /** The earliest entry that still holds. */
-  #next(): Entry | undefined {
-    for (let top = this.#heap.peek(); top !== undefined; top = this.#heap.peek()) {
-      if (top.stamp === top.lane.stamp) return top;
-      this.#heap.pop();
-    }
-    return undefined;
-  }
-
-  /** Its earliest task is known. One that must be alone keeps the others waiting, so not before. */
-  #expect(lane: WaitingLane): void {
+  /** A lane with a task that must run alone is not checked early: it makes the others wait. */
+  #schedule(lane: DestinationLane): void {
     if (!Number.isFinite(lane.dueAt)) return;
-    this.#push(lane, lane.lane === "alone" ? lane.dueAt : lane.dueAt - this.#lookAheadMs);
-  }
-
-  #push(lane: WaitingLane, at: number): void {
-    lane.blocked = false;
-    lane.parked = false;
-    const { dueAt } = lane;
-    this.#heap.push({ at, dueAt, lane, stamp: ++lane.stamp, sequence: ++this.#sequence });
+    this.#heap.push(lane, lane.lane === "alone" ? lane.dueAt : lane.dueAt - this.#checkAheadMs);
   }
 }
 
 /**
- * Where each call has its instant (rates, a throttle), permits are taken one by one, and the next is
- * for whichever lane is then due first.
+ * Where each call has its own instant (rates, a throttle), permits are taken one by one. The next
+ * permit goes to the lane that is then due first, so a lane waits while its sibling is claimed.
  */
-function isOutOfTurn(lane: WaitingLane): boolean {
+function mustWaitForSibling(lane: DestinationLane): boolean {
   const isOneByOne = claimCapacity(lane.destination.guards).due === 1;
   return isOneByOne && siblingOf(lane)?.isClaimed === true;
 }

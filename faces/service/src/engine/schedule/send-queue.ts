@@ -1,35 +1,35 @@
 /**
- * Departures: claims that were committed a little ahead, until their tasks are due. One alarm, for
- * the earliest.
+ * Send queue: claims that were committed a little ahead of time, until their tasks are due. It uses
+ * one alarm, for the earliest claim.
  */
 import type { Cancel, Clock } from "@redrive/core";
 import { createHeap } from "../../collections/heap.ts";
 import type { StartedTask } from "../../model/batch.ts";
 import type { EngineTime } from "../node/engine-time.ts";
 
-/** A claim that may wait here. */
-export interface Departing {
+/** A claim that can wait in the queue. */
+export interface QueuedClaim {
   readonly task: StartedTask;
-  /** True while it waits. Whoever makes it false calls it back: it does not leave. */
+  /** True while it waits. Setting it to false recalls the claim: it is not sent. */
   isWaiting: boolean;
 }
 
-export class SendQueue<Claim extends Departing> {
+export class SendQueue<Claim extends QueuedClaim> {
   readonly #clock: Clock;
   readonly #time: EngineTime;
-  readonly #leave: (claim: Claim) => void;
-  /** Those called back stay in it until they come up. */
+  readonly #send: (claim: Claim) => void;
+  /** Recalled claims stay in the heap until they reach the top. */
   readonly #heap = createHeap<Claim>(({ task: a }, { task: b }) =>
     a.nextAttemptAt === b.nextAttemptAt ? a.ref < b.ref : a.nextAttemptAt < b.nextAttemptAt,
   );
   #cancelAlarm: Cancel | undefined;
   #alarmAt = Number.POSITIVE_INFINITY;
 
-  /** `leave` is called when the task is due. */
-  constructor(clock: Clock, time: EngineTime, leave: (claim: Claim) => void) {
+  /** `send` is called when the task is due. */
+  constructor(clock: Clock, time: EngineTime, send: (claim: Claim) => void) {
     this.#clock = clock;
     this.#time = time;
-    this.#leave = leave;
+    this.#send = send;
   }
 
   add(claim: Claim): void {
@@ -46,8 +46,8 @@ export class SendQueue<Claim extends Departing> {
     this.#cancelAlarm = this.#clock.alarm(this.#time.msUntil(at), this.#ring);
   }
 
-  /** An alarm counts in whole milliseconds; whoever is awake anyway may look before it rings. */
-  look(now: number): void {
+  /** Alarms have a resolution of one millisecond. A caller that runs anyway may check earlier. */
+  runOnce(now: number): void {
     if (this.#alarmAt > now) return;
     this.#cancelAlarm?.();
     this.#ring();
@@ -56,15 +56,15 @@ export class SendQueue<Claim extends Departing> {
   readonly #ring = (): void => {
     this.#alarmAt = Number.POSITIVE_INFINITY;
     const now = this.#time.now();
-    for (let claim = this.#due(now); claim !== undefined; claim = this.#due(now)) {
+    for (let claim = this.#popDue(now); claim !== undefined; claim = this.#popDue(now)) {
       if (!claim.isWaiting) continue;
       claim.isWaiting = false;
-      this.#leave(claim);
+      this.#send(claim);
     }
     this.#arm();
   };
 
-  #due(now: number): Claim | undefined {
+  #popDue(now: number): Claim | undefined {
     const first = this.#heap.peek();
     return first !== undefined && first.task.nextAttemptAt <= now ? this.#heap.pop() : undefined;
   }

@@ -2,9 +2,24 @@
  * Apply: what each item of a batch does to the memory store's rows. Items are applied one by one
  * and each either happens or does not, which is what the fault injection around it relies on.
  */
-import { KEY_RETENTION_MS } from "../../model/store.ts";
+
+import type {
+  CancelRequest,
+  CancelResult,
+  ClaimRequest,
+  ClaimResult,
+  Create,
+  CreateResult,
+  DestinationWrite,
+  OnEnd,
+  RetryNowResult,
+  Settle,
+  SettleResult,
+  StartedTask,
+  TaskRef,
+} from "../../model/batch.ts";
 import { blankDestination, type DestinationRow } from "../../model/destination-row.ts";
-import type { CancelRequest, CancelResult, ClaimRequest, ClaimResult, Create, CreateResult, DestinationWrite, OnEnd, RetryNowResult, Settle, SettleResult, StartedTask, TaskRef } from "../../model/batch.ts";
+import { KEY_RETENTION_MS } from "../../model/store.ts";
 import { isEnded, laneOf, type NewTask, type TaskState } from "../../model/task.ts";
 import { keyOf, type Row, type Rows } from "./rows.ts";
 

@@ -3,8 +3,8 @@
  * its first items happen), unknown (it happens, but the answer says otherwise) or late.
  */
 import type { Clock, Random } from "@redrive/core";
-import type { Store } from "../../model/store.ts";
 import type { Batch, CommitResult } from "../../model/batch.ts";
+import type { Store } from "../../model/store.ts";
 import type { MemoryStore } from "./memory-store.ts";
 
 export type StoreFault = "lost" | "torn" | "unknown" | "late";

@@ -1,7 +1,11 @@
 /**
  * Memory notes: the note table of the memory store, a map.
  */
-import type { DocumentTable, StoredDocument, UnversionedDocument } from "../../model/document-table.ts";
+import type {
+  DocumentTable,
+  StoredDocument,
+  UnversionedDocument,
+} from "../../model/document-table.ts";
 import { keyOf } from "./rows.ts";
 
 export interface MemoryNotes extends DocumentTable {

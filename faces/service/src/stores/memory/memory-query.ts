@@ -2,8 +2,9 @@
  * Memory query: the looking half of the memory store. Plain filters over all rows: it is for tests
  * and small trials, where clarity is worth more than speed.
  */
-import type { Page, TaskFilter, TaskPage, TaskQuery } from "../../model/task-query.ts";
+
 import type { RetryTask } from "../../model/task.ts";
+import type { Page, TaskFilter, TaskPage, TaskQuery } from "../../model/task-query.ts";
 import type { Row, Rows } from "./rows.ts";
 
 export function memoryQuery(rows: Rows): TaskQuery {

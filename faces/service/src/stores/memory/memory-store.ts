@@ -2,9 +2,10 @@
  * Memory store: maps and heaps. For tests and the simulation, where several nodes of one process
  * share it; what it holds ends with the process.
  */
-import type { PolicyRow, Retention, Store } from "../../model/store.ts";
-import type { DestinationRow } from "../../model/destination-row.ts";
+
 import type { Batch, CommitResult } from "../../model/batch.ts";
+import type { DestinationRow } from "../../model/destination-row.ts";
+import type { PolicyRow, Retention, Store } from "../../model/store.ts";
 import { isEnded, type RetryTask } from "../../model/task.ts";
 import {
   applyCancel,

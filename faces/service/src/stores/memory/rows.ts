@@ -4,8 +4,8 @@
  */
 
 import { createHeap, type Heap } from "../../collections/heap.ts";
-import type { TaskCount } from "../../model/task-query.ts";
 import type { AttemptLog, Lane, NewTask, TaskState, TaskStatus } from "../../model/task.ts";
+import type { TaskCount } from "../../model/task-query.ts";
 
 /** A task as it is held. Mutable: only this folder sees it. */
 export interface Row {

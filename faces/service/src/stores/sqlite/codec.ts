@@ -3,8 +3,8 @@
  * here, because naming columns costs more than reading them.
  */
 import type { StopReason } from "@redrive/core";
-import type { DestinationRow } from "../../model/destination-row.ts";
 import type { StartedTask } from "../../model/batch.ts";
+import type { DestinationRow } from "../../model/destination-row.ts";
 import {
   type AttemptLog,
   type Headers,

@@ -2,8 +2,16 @@
  * End writer: what ends a claim or a wait: settles, cancels, and retryNows. A settle that carries an
  * old epoch finds no row and changes nothing.
  */
+
+import type {
+  CancelRequest,
+  CancelResult,
+  RetryNowResult,
+  Settle,
+  SettleResult,
+  TaskRef,
+} from "../../model/batch.ts";
 import { KEY_RETENTION_MS } from "../../model/store.ts";
-import type { CancelRequest, CancelResult, RetryNowResult, Settle, SettleResult, TaskRef } from "../../model/batch.ts";
 import type { NewTask } from "../../model/task.ts";
 import type { Author } from "./author.ts";
 import {

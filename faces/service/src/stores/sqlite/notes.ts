@@ -2,7 +2,11 @@
  * Notes: the note table of the SQLite store. It came after the first files were written, so that it
  * is made at the next open where it is missing.
  */
-import type { DocumentTable, StoredDocument, UnversionedDocument } from "../../model/document-table.ts";
+import type {
+  DocumentTable,
+  StoredDocument,
+  UnversionedDocument,
+} from "../../model/document-table.ts";
 import type { Cell } from "./codec.ts";
 import type { Sql } from "./sql.ts";
 

@@ -2,8 +2,9 @@
  * Places: destinations, nodes and counts by their numbers. This process is the only writer, so
  * what has been read once is kept: a claim compares versions without asking the disk.
  */
-import { blankDestination, type DestinationRow } from "../../model/destination-row.ts";
+
 import type { DestinationWrite } from "../../model/batch.ts";
+import { blankDestination, type DestinationRow } from "../../model/destination-row.ts";
 import type { TaskStatus } from "../../model/task.ts";
 import {
   type Cell,

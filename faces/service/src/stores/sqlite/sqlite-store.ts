@@ -2,8 +2,9 @@
  * SQLite store: the default, for one machine. One process per file, one transaction per turn of the
  * event loop, fsynced before anybody is told.
  */
-import type { LaneDue, PolicyRow, Retention, Store } from "../../model/store.ts";
+
 import type { Batch, CommitResult } from "../../model/batch.ts";
+import type { LaneDue, PolicyRow, Retention, Store } from "../../model/store.ts";
 import { type BatchSize, type Checkpointer, createCheckpointer } from "./checkpointer.ts";
 import {
   type Cell,

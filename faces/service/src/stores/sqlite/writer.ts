@@ -2,8 +2,9 @@
  * Writer: carries out a batch, inside the one transaction of a turn and on the main thread (a
  * worker that wrote was slower). Each kind of item has a file of its own.
  */
-import type { UnversionedDocument } from "../../model/document-table.ts";
+
 import type { Batch, CommitResult } from "../../model/batch.ts";
+import type { UnversionedDocument } from "../../model/document-table.ts";
 import type { Author } from "./author.ts";
 import { claimWriter } from "./claim-writer.ts";
 import { createWriter } from "./create-writer.ts";

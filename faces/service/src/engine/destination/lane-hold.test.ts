@@ -2,7 +2,7 @@
 import { seededRandom } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { DestinationRuntime } from "./destination-runtime.ts";
-import { endHold, guardAt, holdLane, holdOf } from "./waiting-lane.ts";
+import { endHold, guardAt, holdLane, holdOf } from "./lane-hold.ts";
 
 function laneDueAt(dueAt: number) {
   const place = { tenantId: "t", name: "d" };
