@@ -6,6 +6,7 @@ export { createRedrive, type RedriveOptions } from "./create-redrive.ts";
 export type { EngineEvent, EngineEventType } from "./engine/events/engine-event.ts";
 export { assertEncryptionKey } from "./intake/secrets.ts";
 export type { TaskInput } from "./intake/task-input.ts";
+export type { Accepted } from "./intake/task-intake.ts";
 export type { DestinationRow } from "./model/destination-row.ts";
 export type { Store } from "./model/store.ts";
 export { StoreBrokenError, StoreFullError } from "./model/store-errors.ts";
@@ -20,7 +21,7 @@ export type { AttemptPage, Page, TaskCount, TaskFilter, TaskPage } from "./model
 export type { DestinationHealth } from "./operations/destination-health.ts";
 export type { RedriveCount } from "./operations/redrive-letters.ts";
 export type { Skips } from "./operations/skips.ts";
-export type { Accepted, Cancelled, Redrive } from "./redrive.ts";
+export type { Cancelled, Redrive } from "./redrive.ts";
 export { type MemoryStore, memoryStore } from "./stores/memory/memory-store.ts";
 export { checkSqliteFile } from "./stores/sqlite/check-file.ts";
 export { sqliteStore } from "./stores/sqlite/sqlite-store.ts";
