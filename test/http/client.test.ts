@@ -83,7 +83,7 @@ test("a refusal is an error with its code and its fields", async () => {
   });
   const stranger = createClient({ url: `${front.url}/`, apiKey: "rdv_x_y" });
   await expect(stranger.listTasks()).rejects.toMatchObject({ code: "UNAUTHENTICATED" });
-  await expect(client.retryTask("nothing")).rejects.toMatchObject({ code: "TASK_NOT_FOUND" });
+  await expect(client.retryNow("nothing")).rejects.toMatchObject({ code: "TASK_NOT_FOUND" });
   expect(() => createClient({ url: "nonsense" })).toThrow(/got "nonsense"/);
   const other = createClient({
     url: front.url,

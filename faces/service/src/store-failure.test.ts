@@ -1,4 +1,4 @@
-/** Tests of a store that refuses outside of a task's commits: whoever asked is told by a code. */
+/** Tests of a store that fails outside the commits of tasks: the caller gets an error code. */
 import { afterEach, describe, expect, it } from "vitest";
 import { createRedrive } from "./create-redrive.ts";
 import type { Store } from "./model/store.ts";
@@ -20,8 +20,8 @@ async function redriveOn(broken: Partial<Store>): Promise<{ readonly fatal: read
 const full = () => Promise.reject(new StoreFullError("no space left for a.db"));
 const broken = () => Promise.reject(new StoreBrokenError("a.db failed"));
 
-describe("a store that refuses", () => {
-  it("to keep a policy makes the task that brings it STORE_FULL", async () => {
+describe("a store that fails", () => {
+  it("to add a policy rejects the task that brings it with STORE_FULL", async () => {
     await redriveOn({ addPolicy: full });
     const task = redrive.enqueue({ targetUrl, policy: { maxAttempts: 2 } });
     await expect(task).rejects.toMatchObject({ code: "STORE_FULL" });
@@ -29,12 +29,12 @@ describe("a store that refuses", () => {
     await expect(policy).rejects.toMatchObject({ code: "STORE_FULL" });
   });
 
-  it("to write a destination makes its pause STORE_FULL", async () => {
+  it("to write a destination rejects its pause with STORE_FULL", async () => {
     await redriveOn({ commit: full });
     await expect(redrive.pause("there")).rejects.toMatchObject({ code: "STORE_FULL" });
   });
 
-  it("to list makes the list STORE_UNAVAILABLE, and a redrive too", async () => {
+  it("to list rejects the list and a redrive with STORE_UNAVAILABLE", async () => {
     const { query } = memoryStore();
     const list = () => Promise.reject(new Error("reading a.db failed: disk I/O error"));
     await redriveOn({ query: { ...query, list } });
@@ -43,7 +43,7 @@ describe("a store that refuses", () => {
     await expect(job).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
   });
 
-  it("because it is broken ends the service at once, whoever found out", async () => {
+  it("because it is broken ends the service at once, whoever finds out", async () => {
     const { fatal } = await redriveOn({ addPolicy: broken });
     const task = redrive.enqueue({ targetUrl, policy: { maxAttempts: 2 } });
     await expect(task).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });

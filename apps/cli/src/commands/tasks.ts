@@ -98,7 +98,7 @@ function addRetry(parent: Command, screen: Screen): void {
   addExamples(command, "redrive tasks retry 01a1e1b6-b1b2-7000-83d9-6258b3c1903d");
   command.action((taskId: string, flags: RemoteFlags) =>
     askService(screen, flags, async (client) => {
-      const receipt = await client.retryTask(taskId);
+      const receipt = await client.retryNow(taskId);
       return { json: receipt, text: () => [`${taskId} runs as soon as its destination lets it.`] };
     }),
   );

@@ -49,7 +49,7 @@ export interface Client {
   getTask(taskId: string, options?: { readonly include?: readonly Include[] }): Promise<TaskView>;
   listTasks(query?: ListQuery): Promise<TaskList>;
   cancelTask(taskId: string): Promise<CancelView>;
-  retryTask(taskId: string): Promise<TaskReceipt>;
+  retryNow(taskId: string): Promise<TaskReceipt>;
   listAttempts(taskId: string, query?: AttemptQuery): Promise<AttemptList>;
 
   registerPolicy(document: PolicyDocument): Promise<PolicyView>;
@@ -113,7 +113,7 @@ type TaskCalls = Pick<
   | "getTask"
   | "listTasks"
   | "cancelTask"
-  | "retryTask"
+  | "retryNow"
   | "listAttempts"
 >;
 
@@ -133,7 +133,7 @@ function taskCalls({ ask, send }: Transport, url: string): TaskCalls {
     },
     listTasks: (query = {}) => ask({ method: "GET", path: [root], query }),
     cancelTask: (taskId) => ask({ method: "DELETE", path: [root, taskId] }),
-    retryTask: (taskId) => ask({ method: "POST", path: [root, taskId, "retry"] }),
+    retryNow: (taskId) => ask({ method: "POST", path: [root, taskId, "retry"] }),
     listAttempts: (taskId, query = {}) =>
       ask({ method: "GET", path: [root, taskId, "attempts"], query: { ...query } }),
   };

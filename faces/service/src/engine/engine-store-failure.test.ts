@@ -1,4 +1,4 @@
-/** Tests of the engine in trouble: a store that fails while it stops or runs, listeners that throw. */
+/** Tests of the engine when the store fails while it runs or stops, and when listeners throw. */
 import { seededRandom, virtualClock } from "@redrive/core";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { unstarted } from "../deliver/attempt-result.ts";
@@ -28,7 +28,7 @@ async function setup() {
       store,
       nodeId,
       onFatal: (error) => fatal.push(error),
-      // No attempt ends by itself.
+      // No attempt ends on its own.
       deliver: (_, { signal }, done) =>
         signal.addEventListener("abort", () => done(unstarted({ kind: "aborted" }, null))),
     });
@@ -43,7 +43,7 @@ async function setup() {
   return { clock, inner, store, engine, create, fatal, boot };
 }
 
-/** What a promise has come to within a few turns; "waiting" if nothing. */
+/** The state of a promise after a few turns of the event loop; "waiting" if it is not settled. */
 async function stateOf(promise: Promise<unknown>): Promise<unknown> {
   let state: unknown = "waiting";
   promise.then(
@@ -61,8 +61,8 @@ async function stateOf(promise: Promise<unknown>): Promise<unknown> {
 const silent = () => new Promise<never>(() => {});
 const full = () => Promise.reject(new StoreFullError("no space"));
 
-describe("an engine in trouble", () => {
-  it("stops within its grace and two seconds though the store takes nothing any more", async () => {
+describe("an engine with a failing store", () => {
+  it("stops within its grace period and two seconds although the store rejects every write", async () => {
     const { clock, store, engine, create } = await setup();
     await clock.run(create());
     store.commit = full;
@@ -83,7 +83,7 @@ describe("an engine in trouble", () => {
   it.each([
     ["while an attempt runs", true],
     ["with nothing left to do", false],
-  ])("stops, complaining, though the store never answers %s", async (_, isBusy) => {
+  ])("stops and reports a failure although the store never responds %s", async (_, isBusy) => {
     const { clock, inner, store, engine, create, boot } = await setup();
     const reasons: (string | undefined)[] = [];
     engine.events.listen(({ type, reason }) => type === "store.failed" && reasons.push(reason));
@@ -100,7 +100,7 @@ describe("an engine in trouble", () => {
     expect(reasons).toEqual([expect.stringMatching(/^STORE_UNAVAILABLE: it did not answer/u)]);
     expect(clock.pending()).toBe(0);
     if (created?.kind !== "created") return;
-    // What could not be settled is not lost: the next process takes it up.
+    // An attempt that was not settled is not lost: the next process rescues it.
     Object.assign(store, inner);
     await boot("node-2");
     await clock.advance(60_000);
@@ -108,7 +108,7 @@ describe("an engine in trouble", () => {
     expect(task).toMatchObject({ abandonedCount: 1, status: "IN_FLIGHT", attemptNumber: 2 });
   });
 
-  it("tells whoever waits for a commit that was under way when the store broke", async () => {
+  it("reports to everyone who waits for the commit that was running when the store broke", async () => {
     const { clock, store, create, fatal } = await setup();
     const { commit } = store;
     const held: (() => void)[] = [];
@@ -127,7 +127,7 @@ describe("an engine in trouble", () => {
     expect(await stateOf(created)).toBe("STORE_UNAVAILABLE");
   });
 
-  it("goes on when a listener throws, and leaves the error to the host", async () => {
+  it("continues when a listener throws, and leaves the error to the runtime", async () => {
     const { clock, engine, create } = await setup();
     const known = process.listeners("unhandledRejection");
     process.removeAllListeners("unhandledRejection");
@@ -147,7 +147,7 @@ describe("an engine in trouble", () => {
     expect(await reported).toMatchObject({ message: "mine" });
   });
 
-  it("removes what is past its time at one pace, however much there is", async () => {
+  it("removes expired tasks at a constant pace, however many there are", async () => {
     const { clock, store } = await setup();
     let sweeps = 0;
     store.sweep = async ({ limit }) => {

@@ -1,4 +1,4 @@
-/** What tests of the engine share: one on virtual time, with attempts ended by hand or by a script. */
+/** Test setup of the engine: an engine on virtual time whose attempts a test or a script ends. */
 import {
   type Outcome,
   type resolvePolicy,
@@ -19,7 +19,7 @@ export interface Sent {
   readonly finish: (outcome: Outcome) => void;
 }
 
-/** An engine on virtual time whose attempts a test ends by hand, or by a script of outcomes. */
+/** An engine on virtual time. A test ends each attempt, or a script of outcomes does. */
 export async function setup(
   policyFields: Parameters<typeof resolvePolicy>[0] = {},
   startAt = T0,

@@ -1,4 +1,4 @@
-/** Tests of what a node keeps of its destinations: all that matters, and nothing of the idle ones. */
+/** Tests of which destinations a node keeps, and of changes to their rows. */
 import { resolveDestination, seededRandom, statusOutcome, virtualClock } from "@redrive/core";
 import { expect, it } from "vitest";
 import { unstarted } from "../../deliver/attempt-result.ts";
@@ -14,7 +14,7 @@ import { GUARD_DOCUMENT } from "./guard-saver.ts";
 
 const MINUTE_MS = 60_000;
 
-/** An engine whose attempts end with 200, or as their target's path says. */
+/** An engine whose attempts end with the status in the path of their target. */
 async function setup(store: MemoryStore = memoryStore()) {
   const clock = virtualClock(T0);
   const policy = { tenantId: TENANT, policyId: "background", version: 1, createdAt: T0 };
@@ -40,7 +40,7 @@ async function setup(store: MemoryStore = memoryStore()) {
   return { clock, store, engine, send };
 }
 
-it("drops those that are idle, and they come back fresh", async () => {
+it("drops idle destinations, and creates them again on use", async () => {
   const { clock, store, engine, send } = await setup();
   for (let n = 0; n < 1000; n++) send(`https://${n}.example.com`, 200);
   await clock.advance(9 * MINUTE_MS);
@@ -48,7 +48,7 @@ it("drops those that are idle, and they come back fresh", async () => {
   const before = engine.destination(TENANT, "https://7.example.com");
   await clock.advance(3 * MINUTE_MS);
   expect(engine.destinations.size).toBe(0);
-  // What was written down of them stays, for a process that starts now.
+  // Their saved guard state stays, for a process that starts now.
   expect(await store.documents.list(GUARD_DOCUMENT)).toHaveLength(1000);
   send("https://7.example.com", 200);
   await clock.advance(1000);
@@ -58,7 +58,7 @@ it("drops those that are idle, and they come back fresh", async () => {
   );
 });
 
-it("keeps those that have something to remember, or something to do", async () => {
+it("keeps destinations that have state or waiting tasks", async () => {
   const { clock, engine, send } = await setup();
   await engine.changeDestination(TENANT, "paused", { pausedAt: T0 });
   await engine.changeDestination(TENANT, "configured", { document: "{}" });
@@ -73,31 +73,31 @@ it("keeps those that have something to remember, or something to do", async () =
   expect(names.every((name, at) => engine.destination(TENANT, name) === before[at])).toBe(true);
 });
 
-it("keeps one whose task is still on its way into the store", async () => {
+it("keeps a destination whose task is being stored", async () => {
   const { clock, store, engine, send } = await setup();
   const { commit } = store;
   const before = engine.destination(TENANT, "slow");
-  let letGo = () => {};
+  let release = () => {};
   const held = new Promise<void>((resolve) => {
-    letGo = resolve;
+    release = resolve;
   });
   Object.assign(store, { commit: (batch: never) => held.then(() => commit(batch)) });
   send("slow", 200);
   await clock.advance(30 * MINUTE_MS);
   expect(engine.destination(TENANT, "slow")).toBe(before);
-  letGo();
+  release();
   await clock.advance(1000);
   expect(engine.destination(TENANT, "slow")).toBe(before);
 });
 
-it("is idle for longer than any window of the guards that it has by default", () => {
+it("waits longer than every window of the default guards", () => {
   const { breaker, retryBudget, retryAfterGate } = resolveDestination({}, "service");
   if (retryAfterGate === undefined) throw new Error("the service has no gate by default");
   const windows = [breaker, retryBudget].map((part) => (part as { windowMs: number }).windowMs);
   expect(Math.max(retryAfterGate.maxGateMs, ...windows)).toBeLessThan(IDLE_MS);
 });
 
-/** A node that writes the row of a destination just before each of the first `times` changes. */
+/** Another node writes the row of the destination just before each of the first `times` changes. */
 function contended(times: number) {
   const store = memoryStore();
   const { commit } = store;
@@ -107,8 +107,8 @@ function contended(times: number) {
     if (write !== undefined && left > 0) {
       left--;
       const { tenantId, name, version } = write.row;
-      const standing = await store.getDestination(tenantId, name);
-      const base = standing ?? blankDestination(tenantId, name);
+      const stored = await store.getDestination(tenantId, name);
+      const base = stored ?? blankDestination(tenantId, name);
       const row = { ...base, gateUntil: base.gateUntil + 1, version };
       await commit({ now: T0, nodeId: "node-2", ...EMPTY_BATCH, destinations: [{ row }] });
     }
@@ -117,7 +117,7 @@ function contended(times: number) {
   return { store: { ...store, commit: interfering }, interfered: () => times - left };
 }
 
-it("gives up a change, changing nothing, when others write the row each time", async () => {
+it("gives up a change, without an effect, when another node writes the row each time", async () => {
   const { store, interfered } = contended(1000);
   const { engine } = await setup(store);
   const change = engine.changeDestination(TENANT, "contended", { pausedAt: T0 });
@@ -126,7 +126,7 @@ it("gives up a change, changing nothing, when others write the row each time", a
   expect(await store.getDestination(TENANT, "contended")).toMatchObject({ pausedAt: null });
 });
 
-it("makes a change on top of what others wrote meanwhile", async () => {
+it("applies a change on top of the writes of another node", async () => {
   const { store } = contended(9);
   const { engine } = await setup(store);
   await engine.changeDestination(TENANT, "contended", { pausedAt: T0 });

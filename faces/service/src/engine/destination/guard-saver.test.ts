@@ -1,4 +1,4 @@
-/** Tests that what the guards have learnt outlives the process, by a stop and by a kill, and heals. */
+/** Tests that the guard state survives a stop and a kill of the process, and ages normally. */
 import {
   concurrencyLimit,
   createGuards,
@@ -21,10 +21,10 @@ import { DestinationRuntime } from "./destination-runtime.ts";
 import { decodeGuards, encodeGuards } from "./guard-codec.ts";
 import { GUARD_DOCUMENT, GuardSaver } from "./guard-saver.ts";
 
-const PLACE = "https://example.com";
+const NAME = "https://example.com";
 const FAILED = statusOutcome(500);
 
-/** Engines on one store, one after the other; what they send is answered after 10 ms. */
+/** Engines on one store, one after the other. Their attempts end after 10 ms. */
 async function setup(document: object = {}, exclusive = true) {
   const clock = virtualClock(T0);
   const store = memoryStore({ exclusive });
@@ -62,7 +62,7 @@ async function setup(document: object = {}, exclusive = true) {
     return engine;
   };
   const engine = await boot("node-1");
-  await engine.changeDestination(TENANT, PLACE, {
+  await engine.changeDestination(TENANT, NAME, {
     document: JSON.stringify({ breaker: false, ...document }),
   });
   const enqueue = (by: Engine, count: number) => {
@@ -83,12 +83,12 @@ async function setup(document: object = {}, exclusive = true) {
   return { clock, store, engine, boot, enqueue, batches, retriesSince, answerWith };
 }
 
-/** A fixed ten retries in ten seconds, so that what a restart would add is plain to see. */
+/** Exactly ten retries in ten seconds, so that extra retries after a restart are visible. */
 const TEN = { retryBudget: { kind: "RATIO", ratio: 0, minPerSecond: 1, windowMs: 10_000 } };
 
-describe("what guards have learnt", () => {
+describe("the guard state", () => {
   for (const ending of ["a stop", "a kill"] as const) {
-    it(`outlives ${ending}: the retry budget is not refilled by it, and heals with time`, async () => {
+    it(`survives ${ending}: the retry budget is not refilled, and recovers with time`, async () => {
       const { clock, engine, boot, enqueue, retriesSince } = await setup(TEN);
       enqueue(engine, 5);
       await clock.advance(3000);
@@ -97,7 +97,7 @@ describe("what guards have learnt", () => {
       const bootedAt = clock.now();
       await boot("node-2");
       await clock.advance(4000);
-      // A kill takes what was running along; abandoned attempts draw like any others.
+      // A kill ends the running attempts; abandoned attempts take from the budget like any others.
       expect(retriesSince(bootedAt)).toBe(0);
       await clock.advance(8000);
       expect(retriesSince(bootedAt)).toBeGreaterThan(0);
@@ -105,7 +105,7 @@ describe("what guards have learnt", () => {
     });
   }
 
-  it("has the limit and the latency that were found, under the document that stands", async () => {
+  it("contains the limit and the latency, under the stored document", async () => {
     const concurrency = { algorithm: "AIMD", max: 40 };
     const { clock, engine, boot, enqueue, answerWith } = await setup({
       concurrency,
@@ -115,63 +115,63 @@ describe("what guards have learnt", () => {
     enqueue(engine, 20);
     await clock.advance(1000);
     answerWith(statusOutcome(503));
-    // The limit is cut once per round trip, so the failures come one after the other.
+    // The limit is reduced once per round trip, so the failures come one after the other.
     for (let wave = 0; wave < 15; wave++) {
       enqueue(engine, 2);
       await clock.advance(150);
     }
-    const { guards } = engine.destination(TENANT, PLACE);
+    const { guards } = engine.destination(TENANT, NAME);
     const limit = guards.concurrency && concurrencyLimit(guards.concurrency);
     expect(limit).toBeLessThan(10);
     await clock.run(engine.stop());
     const next = await boot("node-2");
-    // The row is learnt with the first claim, for which the budget has to let a retry through.
+    // The first claim loads the row, and the budget must first allow a retry.
     await clock.advance(12_000);
-    const after = next.destination(TENANT, PLACE);
+    const after = next.destination(TENANT, NAME);
     expect(after.document.concurrency?.max).toBe(40);
     expect(after.guards.concurrency?.estimate.limit).toBeLessThan(10);
     const known = [guards, after.guards].map(({ latency }) => latencyCalls(latency, next.now()));
     expect(known).toEqual([20, 20]);
   });
 
-  it("is the whole service's budget too", async () => {
+  it("includes the service retry budget", async () => {
     const { clock, store, engine, boot, enqueue } = await setup();
     enqueue(engine, 5);
     await clock.advance(500);
     await clock.run(engine.stop());
-    const { serviceBudget: wholeBudget } = await boot("node-2");
-    if (wholeBudget?.kind !== "RATIO") throw new Error("the default is RATIO");
-    expect(wholeBudget.window.totals[1]).toBeGreaterThan(0);
+    const { serviceBudget } = await boot("node-2");
+    if (serviceBudget?.kind !== "RATIO") throw new Error("the default is RATIO");
+    expect(serviceBudget.window.totals[1]).toBeGreaterThan(0);
     expect(await store.documents.list("retry-budget")).toHaveLength(1);
   });
 
-  it("has the whole service's budget written though no destination waits to be", () => {
+  it("includes the service retry budget also when no destination is pending", () => {
     const options = guardOptionsOf(resolveDestination({}, "service"));
-    const notes = new GuardSaver(true, createGuards(options, T0).retryBudget);
+    const saver = new GuardSaver(true, createGuards(options, T0).retryBudget);
     const [one, other] = ["one", "other"].map(
       (name) => new DestinationRuntime(seededRandom(1), { tenantId: TENANT, name }, T0, undefined),
     );
-    const kinds = (now: number) => notes.take(now).map(({ kind }) => kind);
-    if (one === undefined || other === undefined) throw new Error("two were made");
-    notes.recordChange(one);
+    const kinds = (now: number) => saver.take(now).map(({ kind }) => kind);
+    if (one === undefined || other === undefined) throw new Error("two were created");
+    saver.recordChange(one);
     expect(kinds(T0)).toEqual([GUARD_DOCUMENT, "retry-budget"]);
-    notes.recordChange(other);
+    saver.recordChange(other);
     expect(kinds(T0 + 500)).toEqual([GUARD_DOCUMENT]);
-    expect(notes.isPending()).toBe(true);
+    expect(saver.isPending()).toBe(true);
     expect(kinds(T0 + 1000)).toEqual(["retry-budget"]);
-    notes.recordFailure();
+    saver.recordFailure();
     expect(kinds(T0 + 1030)).toEqual(["retry-budget"]);
-    expect(notes.isPending()).toBe(false);
+    expect(saver.isPending()).toBe(false);
   });
 
-  it("is written once a second at most, with commits that are made anyway", async () => {
+  it("is saved at most once a second, in commits that happen anyway", async () => {
     const { clock, engine, enqueue, batches } = await setup();
     for (let second = 0; second < 10; second++) {
       enqueue(engine, 20);
       await clock.advance(1000);
     }
-    const carriers = batches.filter(({ documents: notes }) =>
-      notes.some(({ kind }) => kind === GUARD_DOCUMENT),
+    const carriers = batches.filter(({ documents }) =>
+      documents.some(({ kind }) => kind === GUARD_DOCUMENT),
     );
     expect(carriers.length).toBeGreaterThanOrEqual(5);
     expect(carriers.length).toBeLessThanOrEqual(11);
@@ -181,7 +181,7 @@ describe("what guards have learnt", () => {
     expect(alone.length).toBeLessThanOrEqual(5);
   });
 
-  it("is written of many destinations soon after they went quiet, and never above its pace", async () => {
+  it("is saved for many destinations soon after they become idle, within the rate limit", async () => {
     const { clock, store, engine, batches, answerWith } = await setup();
     answerWith(statusOutcome(200));
     const destinations = Array.from({ length: 500 }, (_, n) => `https://${n}.example.com`);
@@ -193,15 +193,15 @@ describe("what guards have learnt", () => {
     await clock.advance(500 / 0.32 + 3000);
     const written = await store.documents.list(GUARD_DOCUMENT);
     expect(new Set(written.map(({ id }) => id))).toEqual(new Set(destinations));
-    const notes = batches.flatMap(({ now, documents: all }) =>
-      all.filter(({ kind }) => kind === GUARD_DOCUMENT).map(() => now),
+    const savedAts = batches.flatMap(({ now, documents }) =>
+      documents.filter(({ kind }) => kind === GUARD_DOCUMENT).map(() => now),
     );
-    // At most 320 a second: of any 321, the last came a second or more after the first.
-    const spans = notes.slice(320).map((at, index) => at - (notes[index] ?? at));
-    expect(Math.min(...spans)).toBeGreaterThanOrEqual(1000);
+    // At most 320 a second: of any 321, the last comes at least a second after the first.
+    const durations = savedAts.slice(320).map((at, index) => at - (savedAts[index] ?? at));
+    expect(Math.min(...durations)).toBeGreaterThanOrEqual(1000);
   });
 
-  it("is kept to a node's own store: another's past would be counted by both", async () => {
+  it("is saved only in an exclusive store, because two nodes would both count shared state", async () => {
     const { clock, store, engine, enqueue } = await setup(TEN, false);
     enqueue(engine, 5);
     await clock.advance(3000);
@@ -210,17 +210,17 @@ describe("what guards have learnt", () => {
     expect(await store.documents.list("retry-budget")).toEqual([]);
   });
 
-  it("starts anew when people change the budget, and goes on when they change something else", async () => {
+  it("of the budget starts fresh when a user changes the budget, and stays when another part changes", async () => {
     const { clock, engine, enqueue } = await setup(TEN);
     const retries = () => {
-      const { retryBudget } = engine.destination(TENANT, PLACE).guards;
+      const { retryBudget } = engine.destination(TENANT, NAME).guards;
       return retryBudget?.kind === "RATIO" ? retryBudget.window.totals[1] : undefined;
     };
     enqueue(engine, 5);
     await clock.advance(3000);
     expect(retries()).toBe(10);
     const change = (document: object) =>
-      engine.changeDestination(TENANT, PLACE, { document: JSON.stringify(document) });
+      engine.changeDestination(TENANT, NAME, { document: JSON.stringify(document) });
     await change({ ...TEN, breaker: false, policy: { maxAttempts: 50 } });
     expect(retries()).toBe(10);
     await change({ ...TEN, breaker: false, retryBudget: { ...TEN.retryBudget, minPerSecond: 2 } });
@@ -228,10 +228,10 @@ describe("what guards have learnt", () => {
   });
 });
 
-describe("a note of guards", () => {
+describe("the text of guard state", () => {
   const options = guardOptionsOf(resolveDestination({}, "service"));
 
-  it("brings back what was put in, in few bytes", () => {
+  it("restores the same state, in few bytes", () => {
     const guards = createGuards(options, T0);
     for (const ms of [1, 5, 5, 90, 2000]) recordLatency(guards.latency, T0, ms);
     const text = encodeGuards(guards);
@@ -241,7 +241,7 @@ describe("a note of guards", () => {
     expect([...back.latency.counts]).toEqual([...guards.latency.counts]);
   });
 
-  it("that cannot be read gives fresh guards, and stops nothing", () => {
+  it("gives new guards if it is unreadable, and prevents no start", () => {
     const fresh = encodeGuards(createGuards(options, T0));
     for (const text of ["", "{}", "[]", "null", '{"version":2}', fresh.replace("1", "-1")]) {
       expect(encodeGuards(decodeGuards(options, text, T0))).toBe(fresh);

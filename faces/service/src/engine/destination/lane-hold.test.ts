@@ -1,18 +1,18 @@
-/** Tests of what is remembered of the guards that held a lane. */
+/** Tests of the record of guards that held a lane. */
 import { seededRandom } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { DestinationRuntime } from "./destination-runtime.ts";
 import { endHold, guardAt, holdLane, holdOf } from "./lane-hold.ts";
 
 function laneDueAt(dueAt: number) {
-  const place = { tenantId: "t", name: "d" };
-  const { lanes } = new DestinationRuntime(seededRandom(1), place, 0, undefined);
+  const key = { tenantId: "t", name: "d" };
+  const { lanes } = new DestinationRuntime(seededRandom(1), key, 0, undefined);
   lanes.retry.dueAt = dueAt;
   return lanes.retry;
 }
 
 describe("a lane that a guard held", () => {
-  it("says so of tasks that were due before the hold ended, and of no others", () => {
+  it("reports the hold for tasks that were due before it ended, and for no others", () => {
     const lane = laneDueAt(100);
     expect(holdOf(lane, 100)).toBeUndefined();
     holdLane(lane, "rate", 100);
@@ -26,7 +26,7 @@ describe("a lane that a guard held", () => {
     ]);
   });
 
-  it("knows the guard before, for a task whose time was over by then", () => {
+  it("remembers the previous guard, for a task whose time ran out under it", () => {
     const lane = laneDueAt(100);
     holdLane(lane, "pause", 100);
     holdLane(lane, "pause", 150);
@@ -40,7 +40,7 @@ describe("a lane that a guard held", () => {
     expect(hold && [199, 200].map((at) => guardAt(hold, at))).toEqual(["pause", "concurrency"]);
   });
 
-  it("forgets a hold that ended at once, and one that ended before its tasks were due", () => {
+  it("ignores a hold that ended at once, and one that ended before its tasks were due", () => {
     const lane = laneDueAt(100);
     holdLane(lane, "retry-budget", 100);
     endHold(lane, 200);

@@ -1,4 +1,4 @@
-/** Tests that a retry needs both budgets, its destination's and the service's, or takes from neither. */
+/** Tests that a retry takes from both budgets, its destination's and the service's, or from neither. */
 import {
   type AdmissionRequest,
   createRetryBudget,
@@ -22,10 +22,10 @@ const TOKENS = {
 const tokens = (maxTokens: number) => createRetryBudget({ ...TOKENS, maxTokens }, AT);
 const left = (budget: RetryBudget | undefined) => (budget?.kind === "TOKENS" ? budget.tokens : 0);
 
-/** A destination with only a retry budget of its own, beside that of the whole service. */
-function destinationWith(retryBudget: object | false, whole: RetryBudget | undefined) {
-  const place = { tenantId: "t", name: "shop" };
-  const shop = new DestinationRuntime(seededRandom("shop"), place, AT, whole);
+/** A destination whose only guard is a retry budget, beside the service retry budget. */
+function destinationWith(retryBudget: object | false, serviceBudget: RetryBudget | undefined) {
+  const key = { tenantId: "t", name: "shop" };
+  const shop = new DestinationRuntime(seededRandom("shop"), key, AT, serviceBudget);
   const put = (budget: object | false) => {
     const document = { breaker: false, concurrency: false, retryBudget: budget };
     const version = shop.row.version + 1;
@@ -42,14 +42,14 @@ const retry = (throttled: boolean): AdmissionRequest => ({
 });
 
 describe("a retry's tickets", () => {
-  it("come from both budgets or from neither, and all go back", () => {
+  it("come from both budgets or from neither, and can all be returned", () => {
     fc.assert(
-      fc.property(fc.nat(30), fc.nat(30), fc.array(fc.boolean()), (own, whole, asks) => {
-        const second = tokens(whole + 2);
+      fc.property(fc.nat(30), fc.nat(30), fc.array(fc.boolean()), (own, service, asks) => {
+        const second = tokens(service + 2);
         const { shop } = destinationWith({ ...TOKENS, maxTokens: own + 2 }, second);
         const { admission } = shop;
         const first = admission.guards.retryBudget;
-        // Of one instant, each bucket lets one through without a token.
+        // At one instant, each bucket allows one trial without a token.
         const mayTry = [true, true];
         const got = asks.map((throttled) => {
           const before = [left(first), left(second)] as const;
@@ -64,12 +64,12 @@ describe("a retry's tickets", () => {
           return permit;
         });
         for (const permit of got) if (permit) shop.returnPermit(permit, AT);
-        expect([left(first), left(second)]).toEqual([own + 2, whole + 2]);
+        expect([left(first), left(second)]).toEqual([own + 2, service + 2]);
       }),
     );
   });
 
-  it("are not waited for without end at an empty bucket: one a second finds out", () => {
+  it("become available at an empty bucket once a second, as a trial", () => {
     const { shop } = destinationWith({ ...TOKENS, maxTokens: 2 }, undefined);
     const takenAt = (ms: number) => shop.takePermit(true, AT + ms);
     const taken = [takenAt(0), takenAt(0), takenAt(999)].map((permit) => permit !== undefined);
@@ -83,7 +83,7 @@ describe("a retry's tickets", () => {
     expect(left(shop.guards.retryBudget)).toBe(0);
   });
 
-  it("go back to the budget they came from, and to none that a later document brought", () => {
+  it("return to the budget that they came from, and not to the budget of a later document", () => {
     const { shop, put } = destinationWith({}, undefined);
     const permit = shop.takePermit(true, AT);
     put({ ...TOKENS, maxTokens: 10 });
@@ -100,7 +100,7 @@ describe("a retry's tickets", () => {
     ["TOKENS", { ...TOKENS, maxTokens: 1, costPerRetry: 1 }],
     ["GRPC", { kind: "GRPC", maxTokens: 1 }],
   ] as const)(
-    "are not refused for ever by the service's budget with %s",
+    "are not refused forever by the service retry budget with %s",
     async (_, retryBudget) => {
       const policy = { initialDelayMs: 100, jitterType: "NONE" } as const;
       const { clock, engine, enqueue, sent, script, get } = await setup(policy, T0, {
@@ -117,10 +117,13 @@ describe("a retry's tickets", () => {
     },
   );
 
-  it("are refused to every destination once the service's budget is spent", () => {
-    const whole = createServiceBudget(serviceBudgetOptions({ ratio: 0, minPerSecond: 0.3 }), AT);
+  it("are refused to every destination once the service retry budget is spent", () => {
+    const serviceBudget = createServiceBudget(
+      serviceBudgetOptions({ ratio: 0, minPerSecond: 0.3 }),
+      AT,
+    );
     const make = (name: string) =>
-      new DestinationRuntime(seededRandom(name), { tenantId: "t", name }, AT, whole);
+      new DestinationRuntime(seededRandom(name), { tenantId: "t", name }, AT, serviceBudget);
     const [one, other] = [make("one"), make("other")];
     const permits = [one, other, one].map((destination) => destination.takePermit(true, AT));
     expect(permits.every((permit) => permit !== undefined)).toBe(true);
@@ -133,7 +136,7 @@ describe("a retry's tickets", () => {
     expect(other.takePermit(true, AT)).toBeDefined();
   });
 
-  it("and places are counted while a document limits none, for the next one that does", () => {
+  it("and slots are counted while the document sets no limit, for a later document that does", () => {
     const random = seededRandom("places");
     const shop = new DestinationRuntime(random, { tenantId: "t", name: "shop" }, AT, undefined);
     const put = (version: number, document: object) =>
@@ -149,7 +152,7 @@ describe("a retry's tickets", () => {
     expect(shop.takePermit(false, AT)).toBeDefined();
   });
 
-  it("have sane bounds by default, may be turned off, and are refused if they make no sense", () => {
+  it("have default bounds, can be turned off, and reject invalid options", () => {
     expect(serviceBudgetOptions()).toEqual({
       kind: "RATIO",
       ratio: 0.2,

@@ -1,4 +1,4 @@
-/** Tests that a reader who was away gets exactly what was told meanwhile, as long as it is kept. */
+/** Tests that a reader that reconnects gets exactly the events that it missed, while they are kept. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { EngineEvent, EngineEventBody } from "./engine-event.ts";
@@ -30,21 +30,25 @@ const bodies = fc.record({
   attempt: maybe(summaries),
 });
 
-describe("the ring of events", () => {
-  it("gives back every event as it was told, in order", () => {
+describe("the event ring", () => {
+  it("returns every event as it was emitted, in order", () => {
     fc.assert(
-      fc.property(fc.array(bodies, { minLength: 1, maxLength: 30 }), fc.nat(29), (told, draw) => {
-        const events = new EngineEvents("node-7");
-        const heard: EngineEvent[] = [];
-        events.listen((event) => heard.push(event));
-        for (const [at, body] of told.entries()) events.emit(at, body as EngineEventBody);
-        const from = draw % told.length;
-        expect(events.after(heard[from]?.id ?? "")).toEqual(heard.slice(from + 1));
-      }),
+      fc.property(
+        fc.array(bodies, { minLength: 1, maxLength: 30 }),
+        fc.nat(29),
+        (emitted, draw) => {
+          const events = new EngineEvents("node-7");
+          const heard: EngineEvent[] = [];
+          events.listen((event) => heard.push(event));
+          for (const [at, body] of emitted.entries()) events.emit(at, body as EngineEventBody);
+          const from = draw % emitted.length;
+          expect(events.after(heard[from]?.id ?? "")).toEqual(heard.slice(from + 1));
+        },
+      ),
     );
   });
 
-  it("keeps the latest ten thousand and knows no other", () => {
+  it("keeps the latest ten thousand events and no others", () => {
     const events = new EngineEvents("n");
     const ids: string[] = [];
     events.listen(({ id }) => ids.push(id));

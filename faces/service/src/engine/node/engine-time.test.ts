@@ -1,10 +1,10 @@
-/** Tests of engine time: it never runs backwards, whatever the wall clock does. */
+/** Tests of engine time: it never goes backwards, whatever the wall clock does. */
 import { describe, expect, it } from "vitest";
 import { EngineTime } from "./engine-time.ts";
 
 const T0 = 1_800_000_000_000;
 
-/** A machine whose wall clock and monotonic clock are set by hand. */
+/** A machine whose wall clock and monotonic clock the test sets. */
 function machine() {
   const state = { wall: T0, monotonic: 500 };
   const clock = {
@@ -22,7 +22,7 @@ function machine() {
 }
 
 describe("engine time", () => {
-  it("is the wall's, as it passes", () => {
+  it("follows the wall clock", () => {
     const { clock, pass } = machine();
     const time = new EngineTime(clock, 0);
     pass(1234.7);
@@ -30,7 +30,7 @@ describe("engine time", () => {
     expect(time.msUntil(T0 + 1235)).toBeCloseTo(0.3);
   });
 
-  it("catches up with a wall that stood within a millisecond when it was first looked at", () => {
+  it("catches up if the wall clock was within a millisecond when the anchor was taken", () => {
     const { state, clock } = machine();
     const time = new EngineTime(clock, 0);
     state.wall += 1;
@@ -42,13 +42,13 @@ describe("engine time", () => {
     expect(time.msUntil(T0 + 3)).toBeCloseTo(2);
   });
 
-  it("starts no earlier than what has been stored", () => {
+  it("starts no earlier than the latest stored instant", () => {
     const { clock } = machine();
     expect(new EngineTime(clock, T0 + 86_400_000).now()).toBe(T0 + 86_400_000);
   });
 
   it.each([3_600_000, -3_600_000, -86_400_000])(
-    "is not moved by a wall that jumps %d ms",
+    "ignores a jump of the wall clock by %d ms",
     (jump) => {
       const { clock, state, pass } = machine();
       const time = new EngineTime(clock, 0);
@@ -62,7 +62,7 @@ describe("engine time", () => {
     },
   );
 
-  it("follows a small drift ahead, and never goes back", () => {
+  it("follows a small forward drift, and never goes backwards", () => {
     const { clock, state, pass } = machine();
     const time = new EngineTime(clock, 0);
     let last = time.now();

@@ -79,7 +79,7 @@ export const addTaskRoutes: AddRoutes = (app, front) => {
         response: { 202: TaskReceipt },
       },
     },
-    (request, reply) => retryTask(front, request, reply),
+    (request, reply) => retryNow(front, request, reply),
   );
   app.get<{ Params: TaskParams; Querystring: PageQuery }>(
     "/retry-tasks/:taskId/attempts",
@@ -149,7 +149,7 @@ async function cancelTask(
   return { taskId, ...cancelled };
 }
 
-async function retryTask(
+async function retryNow(
   { redrive }: Front,
   request: TaskRequest,
   reply: FastifyReply,

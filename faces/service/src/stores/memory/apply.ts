@@ -220,7 +220,7 @@ export function applyCancel(tables: Tables, ref: CancelRequest, { now }: Writer)
   return { kind: "requested", cancelRequestedAt: requestedAt };
 }
 
-export function applyWake(tables: Tables, ref: TaskRef, { now }: Writer): RetryNowResult {
+export function applyRetryNow(tables: Tables, ref: TaskRef, { now }: Writer): RetryNowResult {
   const row = tables.rows.find(ref.tenantId, ref.taskId);
   if (row === undefined) return { kind: "unknown" };
   const { status, nextAttemptAt, attemptNumber, abandonedCount } = row.state;

@@ -12,8 +12,8 @@ import {
   applyClaim,
   applyCreate,
   applyDestination,
+  applyRetryNow,
   applySettle,
-  applyWake,
   startedTask,
   type Tables,
 } from "./apply.ts";
@@ -50,7 +50,7 @@ export function memoryStore({ exclusive = true }: MemoryStoreOptions = {}): Memo
       creates: batch.creates.map((create) => applyCreate(tables, create, writer)),
       settles: batch.settles.map((settle) => applySettle(tables, settle, writer)),
       cancels: batch.cancels.map((ref) => applyCancel(tables, ref, writer)),
-      retryNows: batch.retryNows.map((ref) => applyWake(tables, ref, writer)),
+      retryNows: batch.retryNows.map((ref) => applyRetryNow(tables, ref, writer)),
       claims: batch.claims.map((request) => applyClaim(tables, request, writer)),
     };
     for (const note of batch.documents) notes.write(note);
