@@ -1,7 +1,7 @@
 /**
- * Brittle store: a memory store that fails as a file of one's own does. The disk is full (nothing of
- * the commit happens); it breaks (nobody knows what happened, and the process must end); or the
- * process dies within the commit, which has then happened or not.
+ * Brittle store: a memory store that fails like a local file. The disk is full (nothing of the commit
+ * happens), the disk breaks (the effect is unknown, and the process must end), or the process dies
+ * during the commit (which may or may not have happened).
  */
 import type { Random } from "@redrive/core";
 import type { Batch, CommitResult } from "../../faces/service/src/model/batch.ts";
@@ -17,7 +17,7 @@ export interface BrittleFaults {
   readonly counts: Record<BrittleFault, number>;
 }
 
-/** Shares of the faults. The others end the process, so they are rarer. */
+/** Shares of the faults. These two end the process, so they are rare. */
 const BROKEN = 0.017;
 const KILLED = 0.017;
 
@@ -30,7 +30,7 @@ function kindOf(draw: number): BrittleFault {
   return draw < BROKEN + KILLED ? "killed" : "full";
 }
 
-/** `die` ends the process that asks. */
+/** `die` ends the calling process. */
 export function brittleStore(
   inner: MemoryStore,
   random: Random,
@@ -43,7 +43,7 @@ export function brittleStore(
     faults.counts[kind]++;
     return kind;
   };
-  const perhaps = (batch: Batch) => {
+  const maybeCommit = (batch: Batch) => {
     if (random.next() < 0.5) inner.commitNow(batch);
   };
 
@@ -54,10 +54,10 @@ export function brittleStore(
       case "full":
         return Promise.reject(new StoreFullError("the disk is full"));
       case "broken":
-        perhaps(batch);
-        return Promise.reject(new StoreBrokenError("the disk cannot be relied on"));
+        maybeCommit(batch);
+        return Promise.reject(new StoreBrokenError("the disk cannot be trusted"));
       case "killed":
-        perhaps(batch);
+        maybeCommit(batch);
         die();
         return new Promise(() => {});
     }

@@ -1,17 +1,17 @@
 /**
- * Clients: who hands tasks over, and cancels, hurries and repeats itself. A client that was told
- * nothing asks again with the same key, at whatever node is up.
+ * Clients: submit tasks, cancel them, retry them now, and repeat requests. A client that gets no
+ * result repeats its request with the same key, at any node that is up.
  */
 import type { Random } from "@redrive/core";
 import type { Engine } from "../../faces/service/src/engine/engine.ts";
 import type { NewTask } from "../../faces/service/src/model/task.ts";
-import { cancelOf } from "./callbacks.ts";
+import { cancelRequestOf } from "./callbacks.ts";
 import { engineUp, type SimNode } from "./sim-node.ts";
 import { POLICIES, TENANT, type World } from "./world.ts";
 
 const POLICY_IDS = Object.keys(POLICIES).filter((policyId) => policyId !== "callback");
 
-/** A client gives up after so many answers that say nothing. */
+/** A client gives up after this many requests without a result. */
 const MAX_TRIES = 40;
 
 export class Clients {
@@ -38,10 +38,10 @@ export class Clients {
     this.#world.clock.set(ms, fn);
   }
 
-  /** Plans `count` tasks over the span, each with what its client will do to it. */
-  plan(count: number, spanMs: number): void {
+  /** Plans `count` tasks over the duration, each with the actions of its client. */
+  plan(count: number, durationMs: number): void {
     for (let n = 0; n < count; n++) {
-      this.#later(this.#draw(spanMs), () => this.#handOver(this.#newTask(), 0));
+      this.#later(this.#draw(durationMs), () => this.#submit(this.#newTask(), 0));
     }
   }
 
@@ -71,22 +71,22 @@ export class Clients {
     };
   }
 
-  /** To one of the destinations that tasks go to, whose guards it shares. */
+  /** At one of the destinations of the tasks, so that they share its guards. */
   #callbackUrl(): string | null {
     if (!this.#world.kinds.callbacks || this.#random.next() < 0.6) return null;
     return `https://${this.#world.destinationName(this.#random.next())}/`;
   }
 
-  #handOver(task: NewTask, tries: number): void {
-    const again = () => {
+  #submit(task: NewTask, tries: number): void {
+    const retry = () => {
       if (task.idempotencyKey === null || tries >= MAX_TRIES) return;
-      // The same key, under the new id that a new request gets.
+      // The same key, with the new id of a new request.
       const taskId = `${task.taskId}.${tries + 1}`;
-      this.#later(100 + this.#draw(900), () => this.#handOver({ ...task, taskId }, tries + 1));
+      this.#later(100 + this.#draw(900), () => this.#submit({ ...task, taskId }, tries + 1));
     };
     const engine = this.#engine();
     if (engine === undefined) {
-      again();
+      retry();
       return;
     }
     engine.create(
@@ -97,39 +97,39 @@ export class Clients {
         const stored = this.#world.truth.peek(TENANT, taskId);
         const at = this.#world.clock.now();
         this.#world.check((one) => one.created?.(at, stored, task.idempotencyKey, result));
-        this.#meddle(taskId, task, again);
+        this.#interfere(taskId, task, retry);
       },
-      again,
+      retry,
     );
   }
 
-  /** What else clients do: cancel, hurry, and repeat what has already been acknowledged. */
-  #meddle(taskId: string, task: NewTask, again: () => void): void {
+  /** Further actions of clients: cancel, retry now, and repeat a confirmed request. */
+  #interfere(taskId: string, task: NewTask, retry: () => void): void {
     const draw = this.#random.next();
     if (draw < 0.12) this.#later(this.#draw(6000), () => this.#cancel(taskId, 0));
-    else if (draw < 0.18) this.#later(this.#draw(4000), () => this.#hurry(taskId));
-    else if (draw < 0.24 && task.idempotencyKey !== null) this.#later(this.#draw(5000), again);
+    else if (draw < 0.18) this.#later(this.#draw(4000), () => this.#retryNow(taskId));
+    else if (draw < 0.24 && task.idempotencyKey !== null) this.#later(this.#draw(5000), retry);
   }
 
   #cancel(taskId: string, tries: number): void {
-    const again = () => {
+    const retry = () => {
       if (tries < MAX_TRIES) this.#later(500, () => this.#cancel(taskId, tries + 1));
     };
     const engine = this.#engine();
     if (engine === undefined) {
-      again();
+      retry();
       return;
     }
     const task = this.#world.truth.peek(TENANT, taskId);
     const now = this.#world.clock.now();
-    const ref = task && cancelOf(task, now, this.#world.newId);
-    engine.cancel(ref ?? { tenantId: TENANT, taskId }).then((result) => {
+    const request = task && cancelRequestOf(task, now, this.#world.newId);
+    engine.cancel(request ?? { tenantId: TENANT, taskId }).then((result) => {
       const at = this.#world.clock.now();
       this.#world.check((checker) => checker.cancelled?.(at, taskId, result));
-    }, again);
+    }, retry);
   }
 
-  #hurry(taskId: string): void {
+  #retryNow(taskId: string): void {
     this.#engine()
       ?.retryNow({ tenantId: TENANT, taskId })
       .catch(() => {});

@@ -1,6 +1,6 @@
 /**
- * Coverage: which events have met a task in which state. A simulation that never cancels a running
- * task proves nothing about cancelling one.
+ * Coverage: which events occurred for a task in which state. A simulation that never cancels a
+ * running task proves nothing about such a cancel.
  */
 import type { SettleResult } from "../../faces/service/src/model/batch.ts";
 import type { Committed } from "./history.ts";
@@ -21,21 +21,21 @@ export class Coverage {
     this.#countCreates(event);
     for (const [index, { taskId, attempt }] of batch.settles.entries()) {
       const before = tasksBefore.get(taskId);
-      const how = attempt === null ? "given back" : attempt.outcome;
-      const cancelling = before?.cancelRequestedAt === null ? "" : ", cancel requested";
+      const how = attempt === null ? "released" : attempt.outcome;
+      const canceling = before?.cancelRequestedAt === null ? "" : ", cancel requested";
       const settled = result.settles[index] as SettleResult;
-      const follows =
+      const callback =
         settled !== "fenced" && settled !== "PENDING" && before?.callbackUrl
           ? ", with a callback"
           : "";
-      this.#count(before?.status ?? "(none)", `settle ${how}${cancelling}: ${settled}${follows}`);
+      this.#count(before?.status ?? "(none)", `settle ${how}${canceling}: ${settled}${callback}`);
     }
     for (const [index, { taskId }] of batch.cancels.entries()) {
       const before = tasksBefore.get(taskId);
       const kind = result.cancels[index]?.kind;
       const isEnd = kind === "cancelled" && before?.status === "PENDING";
-      const follows = isEnd && before.callbackUrl ? ", with a callback" : "";
-      this.#count(before?.status ?? "(none)", `cancel: ${kind}${follows}`);
+      const callback = isEnd && before.callbackUrl ? ", with a callback" : "";
+      this.#count(before?.status ?? "(none)", `cancel: ${kind}${callback}`);
     }
     for (const [index, { taskId }] of batch.retryNows.entries()) {
       this.#count(
@@ -50,7 +50,7 @@ export class Coverage {
     }
   }
 
-  /** Changes of what people may change, by the state of the destination's circuit. */
+  /** Writes of destination rows, by the state of the destination's circuit. */
   #countRows({ batch, result, rowsBefore }: Committed): void {
     for (const [index, { row }] of batch.destinations.entries()) {
       const before = rowsBefore.get(row.name);
@@ -63,7 +63,7 @@ export class Coverage {
         this.#count(state, `${row.pausedAt === null ? "resume" : "pause"} ${put}`);
       } else this.#count(state, `circuit or gate ${put}`);
     }
-    if (batch.documents.length > 0) this.#count("(guards)", "written down");
+    if (batch.documents.length > 0) this.#count("(guards)", "saved");
   }
 
   #countCreates({ batch, result, tasksBefore }: Committed): void {
@@ -76,14 +76,14 @@ export class Coverage {
     }
   }
 
-  /** A redrive job was written down with this status. */
+  /** A redrive job was stored with this status. */
   redrive(status: string): void {
     this.#count("(job)", status);
   }
 
-  /** A process took up what an earlier one wrote down of its guards. */
-  recalled(): void {
-    this.#count("(guards)", "recalled");
+  /** A process restored the guard state of an earlier one. */
+  guardsRestored(): void {
+    this.#count("(guards)", "restored");
   }
 
   addFaults(counts: Readonly<Record<string, number>>): void {

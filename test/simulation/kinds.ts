@@ -1,17 +1,18 @@
 /**
- * Kinds: what a seed has beside tasks that are created, cancelled and woken. Drawn per seed, so that
- * each kind meets the others in some seeds and has others to itself, and a thousand seeds stay cheap.
+ * Kinds: what a seed contains besides tasks that are created, canceled and retried. Each seed draws
+ * its kinds, so that a kind occurs alone in some seeds and with others in other seeds, and a thousand
+ * seeds stay cheap.
  */
 import type { Random } from "@redrive/core";
 
 export interface Kinds {
-  /** One node on a store of its own, as SQLite is, rather than three that share one. */
+  /** One node on an exclusive store, like SQLite, instead of three that share one. */
   readonly isSingle: boolean;
-  /** Destinations' documents are changed while tasks run. */
+  /** The documents of destinations change while tasks run. */
   readonly documents: boolean;
-  /** Tasks ask to be told of their end. */
+  /** Tasks have callback URLs. */
   readonly callbacks: boolean;
-  /** Dead letters are made into new tasks. */
+  /** Dead letters are redriven. */
   readonly redrives: boolean;
 }
 

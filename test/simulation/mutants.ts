@@ -1,6 +1,6 @@
 /**
- * Mutants: Redrive with one safeguard taken out, each put around the production code from outside,
- * so that no line of it knows. The suite is worth something if it finds every one of them.
+ * Mutants: Redrive with one safeguard removed. Each mutant wraps the production code from outside,
+ * so that no line of it changes. The suite is useful if it finds every mutant.
  */
 import type { PolicyDocument } from "@redrive/core";
 import type { Deliver } from "../../faces/service/src/engine/run/delivery.ts";
@@ -24,10 +24,10 @@ export interface Mutant {
   readonly caughtBy: string;
   /** Changes what the store does. */
   readonly wrapMemory?: (memory: MemoryStore) => MemoryStore;
-  /** Changes what nodes are told; `memory` is what lies below the observer. */
+  /** Changes the results that nodes get. `memory` is the store below the observer. */
   readonly wrapStore?: (observed: MemoryStore, memory: MemoryStore) => MemoryStore;
   readonly wrapDeliver?: (deliver: Deliver) => Deliver;
-  /** What nodes are given for all destinations together. */
+  /** The service retry budget of the nodes. */
   readonly retryBudget?: false;
 }
 
@@ -56,7 +56,7 @@ export const mutants: readonly Mutant[] = [
       ...observed,
       commitNow: (batch) => ({
         ...observed.commitNow({ ...batch, claims: [] }),
-        claims: foretold(memory, batch),
+        claims: predicted(memory, batch),
       }),
     }),
   },
@@ -111,12 +111,12 @@ export const mutants: readonly Mutant[] = [
     }),
   },
   {
-    name: "a stop that writes no notes",
+    name: "a stop that saves no guard state",
     caughtBy: "retry budget kept",
     wrapStore: (observed) => ({
       ...observed,
       commitNow: (batch) =>
-        observed.commitNow({ ...batch, documents: isNotesOnly(batch) ? [] : batch.documents }),
+        observed.commitNow({ ...batch, documents: hasOnlyDocuments(batch) ? [] : batch.documents }),
     }),
   },
   {
@@ -130,7 +130,7 @@ export const mutants: readonly Mutant[] = [
         const creates = fenced.flatMap(({ status, onEnd }) =>
           status === "PENDING" ? [] : createOf(onEnd?.[status]),
         );
-        memory.commitNow({ ...alone(batch), creates });
+        memory.commitNow({ ...emptied(batch), creates });
         return result;
       },
     }),
@@ -167,24 +167,24 @@ export const mutants: readonly Mutant[] = [
     caughtBy: "limits kept",
     wrapStore: (observed) => ({
       ...observed,
-      getDestination: async (...place) => unread(await observed.getDestination(...place)),
+      getDestination: async (...key) => withoutDocument(await observed.getDestination(...key)),
       commitNow(batch) {
         const { destinations, creates, claims, ...result } = observed.commitNow(batch);
         return {
           ...result,
-          destinations: destinations.map(unread),
+          destinations: destinations.map(withoutDocument),
           creates: creates.map((one) =>
-            one.kind === "created" ? { ...one, row: unread(one.row) } : one,
+            one.kind === "created" ? { ...one, row: withoutDocument(one.row) } : one,
           ),
-          claims: claims.map((claim) => ({ ...claim, row: unread(claim.row) })),
+          claims: claims.map((claim) => ({ ...claim, row: withoutDocument(claim.row) })),
         };
       },
     }),
   },
 ];
 
-/** Is it made for the notes alone? */
-function isNotesOnly({
+/** Does the batch contain only documents? */
+function hasOnlyDocuments({
   destinations,
   creates,
   settles,
@@ -199,21 +199,21 @@ function isNotesOnly({
 /** The same task under another id. */
 function createOf(task: NewTask | undefined): readonly Create[] {
   if (task === undefined) return [];
-  const again = { ...task, taskId: `${task.taskId}-again` };
-  return [{ task: again, fingerprint: null, claimVersion: null }];
+  const copy = { ...task, taskId: `${task.taskId}-again` };
+  return [{ task: copy, fingerprint: null, claimVersion: null }];
 }
 
 /** The row without its document. */
-function unread(row: DestinationRow | null): DestinationRow | null {
+function withoutDocument(row: DestinationRow | null): DestinationRow | null {
   return row && { ...row, document: null };
 }
 
-/** The batch's author, and nothing to do. */
-function alone({ now, nodeId }: Batch): Batch {
+/** An empty batch of the same author. */
+function emptied({ now, nodeId }: Batch): Batch {
   return { now, nodeId, ...EMPTY_BATCH };
 }
 
-/** What is claimed ahead, told as if it were due. */
+/** Reports tasks that are claimed ahead of time as due. */
 function dueBy(claim: ClaimResult, now: number): ClaimResult {
   const isDue = (task: StartedTask) => ({
     ...task,
@@ -222,13 +222,13 @@ function dueBy(claim: ClaimResult, now: number): ClaimResult {
   return { ...claim, tasks: claim.tasks.map(isDue) };
 }
 
-/** What the claims would start, told before any of it is stored. */
-function foretold(memory: MemoryStore, batch: Batch): CommitResult["claims"] {
-  const { claims } = memory.commitNow({ ...alone(batch), claims: batch.claims });
+/** The tasks that the claims would start, reported before they are stored. */
+function predicted(memory: MemoryStore, batch: Batch): CommitResult["claims"] {
+  const { claims } = memory.commitNow({ ...emptied(batch), claims: batch.claims });
   const settles = claims.flatMap(({ tasks }) =>
     tasks.map((task) => releaseOf(task, task.nextAttemptAt)),
   );
-  memory.commitNow({ ...alone(batch), settles });
+  memory.commitNow({ ...emptied(batch), settles });
   return claims;
 }
 

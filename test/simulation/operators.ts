@@ -1,16 +1,16 @@
 /**
- * Operators: who pauses and resumes destinations and changes their documents while tasks run, and
- * asks again, at whatever node is up, if told nothing.
+ * Operators: pause and resume destinations and change their documents while tasks run. An operator
+ * that gets no result repeats the request at any node that is up.
  */
 import type { Random } from "@redrive/core";
 import { drawDocument } from "./documents.ts";
 import { engineUp, type SimNode } from "./sim-node.ts";
 import { TENANT, type World } from "./world.ts";
 
-/** An operator gives up after so many answers that say nothing. */
+/** An operator gives up after this many requests without a result. */
 const MAX_TRIES = 40;
 
-/** What is to be put: worked out when it is, since no two puts are alike. */
+/** Builds the change when it is made, because no two documents are equal. */
 type Change = () => { readonly pausedAt: number | null } | { readonly document: string };
 
 export class Operators {
@@ -48,20 +48,20 @@ export class Operators {
   }
 
   #change(name: string, change: Change, tries = 0): void {
-    const again = () => {
+    const retry = () => {
       if (tries < MAX_TRIES) this.#later(300, () => this.#change(name, change, tries + 1));
     };
     const engine = engineUp(this.#nodes, this.#random);
     if (engine === undefined) {
-      again();
+      retry();
       return;
     }
     engine.changeDestination(TENANT, name, change()).then((row) => {
       this.#world.check((checker) => checker.changed?.(this.#world.clock.now(), row));
-    }, again);
+    }, retry);
   }
 
-  /** Resumes what is still paused, because whoever was asked to died. */
+  /** Resumes destinations that are still paused because the node died that was asked to resume. */
   release(): void {
     for (const { name, pausedAt } of this.#world.destinationRows()) {
       if (pausedAt === null) continue;

@@ -1,6 +1,6 @@
 /**
- * Redrive source: what the redrive jobs of a node work on, as `Redrive` does it, but for the sealing
- * of secrets.
+ * Redrive source: the operations that the redrive jobs of a node use. It does the same as `Redrive`,
+ * except that it seals no secrets.
  */
 import type { Engine } from "../../faces/service/src/engine/engine.ts";
 import type { CreateResult } from "../../faces/service/src/model/batch.ts";
@@ -22,9 +22,9 @@ export function redriveSource(engine: Engine, store: Store, newId: NewId): Redri
       if (source?.status !== "EXHAUSTED" || source.redrivenTo !== null) return;
       const now = engine.now();
       const marked = newId(now).slice(0, 19) + markOf(redriveId, taskId);
-      const again = againOf(source, undefined, marked, now);
+      const redriven = againOf(source, undefined, marked, now);
       await new Promise<CreateResult>((resolve, reject) => {
-        engine.create(again, null, resolve, reject);
+        engine.create(redriven, null, resolve, reject);
       });
     },
   };

@@ -1,6 +1,6 @@
 /**
- * Redrives: dead letters made into new tasks, one by one by clients that race each other, and as the
- * service's own redrive jobs, which outlive the node that runs them.
+ * Redrives: turn dead letters into new tasks, one by one by racing clients, and as redrive jobs of
+ * the service, which survive the node that runs them.
  */
 import type { Random } from "@redrive/core";
 import type { CreateResult } from "../../faces/service/src/model/batch.ts";
@@ -24,7 +24,7 @@ export class Redrivers {
     return Math.floor(this.#random.next() * below);
   }
 
-  /** Looks for dead letters at that instant and redrives some, often twice at once. */
+  /** Finds dead letters at that instant and redrives some, often twice at once. */
   plan(atMs: number): void {
     this.#world.clock.set(atMs, () => {
       const dead = this.#world.truth.all().filter(({ status }) => status === "EXHAUSTED");
@@ -37,22 +37,22 @@ export class Redrivers {
     });
   }
 
-  /** The source is what it was when it was read: meanwhile another may have redriven it. */
+  /** The source may be stale: another client may have redriven it meanwhile. */
   #redrive(source: RetryTask): void {
     const engine = engineUp(this.#nodes, this.#random);
     if (engine === undefined) return;
     const now = this.#world.clock.now();
-    const again = againOf(source, undefined, this.#world.newId(now), now);
-    const told = (result: CreateResult) => {
-      const taskId = result.kind === "created" ? again.taskId : result.taskId;
+    const redriven = againOf(source, undefined, this.#world.newId(now), now);
+    const done = (result: CreateResult) => {
+      const taskId = result.kind === "created" ? redriven.taskId : result.taskId;
       const stored = this.#world.truth.peek(TENANT, taskId);
       const at = this.#world.clock.now();
       this.#world.check((checker) => checker.created?.(at, stored, null, result));
     };
-    engine.create(again, null, told, () => {});
+    engine.create(redriven, null, done, () => {});
   }
 
-  /** Has a node begin a job; a client that was told nothing does not ask again. */
+  /** Starts a job at a node. A client that gets no result does not repeat it. */
   job(atMs: number): void {
     this.#world.clock.set(atMs, () => {
       const up = this.#nodes.map((node) => node.jobs()).filter((jobs) => jobs !== undefined);

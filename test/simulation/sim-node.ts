@@ -6,8 +6,8 @@ import type { Random } from "@redrive/core";
 import { Engine } from "../../faces/service/src/engine/engine.ts";
 import type { Store } from "../../faces/service/src/model/store.ts";
 import { RedriveJobs } from "../../faces/service/src/operations/redrive-jobs.ts";
-import { followWith } from "./callbacks.ts";
-import { WHOLE_BUDGET } from "./checkers/all-checkers.ts";
+import { followUpWith } from "./callbacks.ts";
+import { SERVICE_BUDGET } from "./checkers/all-checkers.ts";
 import { redriveSource } from "./redrive-source.ts";
 import { NodeClock } from "./sim-clock.ts";
 import { TENANT, type World } from "./world.ts";
@@ -44,7 +44,7 @@ export class SimNode {
 
   boot(): void {
     const world = this.#world;
-    // A store of one's own is held by a lock: who boots on it has no other beside him.
+    // A lock protects an exclusive store, so no other process runs at boot.
     if (world.store.exclusive) this.kill();
     const clock = new NodeClock(world.clock);
     const nodeId = `${this.#name}-${++this.#boots}`;
@@ -64,8 +64,8 @@ export class SimNode {
     let opened: Engine | undefined;
     const rowOf = (name: string) => opened?.destination(TENANT, name).row;
     const deliver = world.deliverFrom(nodeId, clock, rowOf);
-    const retryBudget = world.mutant?.retryBudget ?? WHOLE_BUDGET;
-    const follow = followWith((now) => world.newId(now));
+    const retryBudget = world.mutant?.retryBudget ?? SERVICE_BUDGET;
+    const followUp = followUpWith((now) => world.newId(now));
     Engine.open({
       clock,
       random,
@@ -73,7 +73,7 @@ export class SimNode {
       deliver,
       nodeId,
       retryBudget,
-      followUp: follow,
+      followUp,
       onFatal: die,
     })
       .then(async (engine) => {
@@ -106,7 +106,7 @@ export class SimNode {
     this.#jobs = undefined;
   }
 
-  /** As a deployment would: what runs may end for that long, and the next boot follows at once. */
+  /** Like a deployment: running attempts may end within the grace period, then the node reboots. */
   stop(graceMs: number): void {
     const clock = this.#clock;
     const goneBy = () => {
@@ -140,7 +140,7 @@ export class SimNode {
   }
 }
 
-/** A dead node hears nothing any more, and writes nothing. */
+/** A dead node gets no results and writes nothing. */
 function silentWhenDead(store: Store, clock: NodeClock): Store {
   const unlessDead = <T>(work: () => Promise<T>): Promise<T> =>
     clock.isDead() ? new Promise(() => {}) : work();
@@ -148,7 +148,10 @@ function silentWhenDead(store: Store, clock: NodeClock): Store {
     ...store,
     commit: (batch) => unlessDead(() => store.commit(batch)),
     renew: (lease) => unlessDead(() => store.renew(lease)),
-    documents: { ...store.documents, put: (note) => unlessDead(() => store.documents.put(note)) },
+    documents: {
+      ...store.documents,
+      put: (document) => unlessDead(() => store.documents.put(document)),
+    },
   };
 }
 

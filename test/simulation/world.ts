@@ -1,6 +1,6 @@
 /**
- * World: everything around the nodes of one seed: time, store, targets, and the observer that tells
- * the checkers what happens.
+ * World: everything around the nodes of one seed: time, store, targets, and the observer that
+ * reports to the checkers.
  */
 import { type Policy, type PolicyDocument, type Random, resolvePolicy } from "@redrive/core";
 import { type AttemptResult, unstarted } from "../../faces/service/src/deliver/attempt-result.ts";
@@ -34,7 +34,7 @@ import { Targets } from "./targets.ts";
 export const START_AT = 1_800_000_000_000;
 export const TENANT = "tenant";
 
-/** Short enough that whatever is left ends soon after the faults have stopped. */
+/** Short, so that the remaining tasks end soon after the faults have stopped. */
 export const POLICIES: Readonly<Record<string, PolicyDocument>> = {
   curve: { maxAttempts: 4, maxDelayMs: 2000, attemptTimeoutMs: 2000, totalBudgetMs: 60_000 },
   eager: {
@@ -47,7 +47,7 @@ export const POLICIES: Readonly<Record<string, PolicyDocument>> = {
   },
   list: { delaysMs: [1000, 4000], attemptTimeoutMs: 3000, totalBudgetMs: 40_000 },
   once: { maxAttempts: 1, attemptTimeoutMs: 1500, totalBudgetMs: 30_000 },
-  /** Of callbacks; no client asks for it. */
+  /** The policy of callbacks. No client uses it. */
   callback: { delaysMs: [500, 2000, 5000], attemptTimeoutMs: 1500, totalBudgetMs: 60_000 },
 };
 
@@ -55,11 +55,11 @@ const RESOLVED = new Map<string, Policy>(
   Object.entries(POLICIES).map(([id, document]) => [id, resolvePolicy(document)]),
 );
 
-/** Each destination stays in one mood for this long. */
+/** How long a destination keeps one behavior. */
 const PHASE_MS = 7000;
 const DESTINATIONS = 4;
 
-/** Late answers of the store take up to this long; longer than a lease. */
+/** Late results of the store take up to this long. */
 const LATEST_ANSWER_MS = 4000;
 
 export interface WorldOptions {
@@ -72,18 +72,18 @@ export class World {
   readonly targets: Targets;
   readonly checkers: readonly Checker[];
   readonly faults: Faults;
-  /** Of a store of one's own. */
+  /** The faults of an exclusive store. */
   readonly brittle: BrittleFaults;
-  /** What nodes talk to, through their faults. */
+  /** The store that nodes use, through their faults. */
   readonly store: MemoryStore;
   readonly kinds: Kinds;
   readonly mutant: Mutant | undefined;
   readonly newId: NewId;
   readonly #memory: MemoryStore;
   readonly #coverage: Coverage;
-  /** Redrive jobs that have not come to an end. */
+  /** Redrive jobs that have not ended. */
   readonly #openJobs = new Set<string>();
-  /** The first violation; it may be found within the engine's own callbacks. */
+  /** The first violation. A checker may find it inside a callback of the engine. */
   violation: unknown;
 
   constructor(random: Random, faultRate: number, kinds: Kinds, options: WorldOptions) {
@@ -102,45 +102,45 @@ export class World {
       ...mutated,
       documents: {
         ...mutated.documents,
-        put: (note) => this.#putNote(note, mutated),
-        list: (kind) => this.#listNotes(kind, mutated),
+        put: (document) => this.#putDocument(document, mutated),
+        list: (kind) => this.#listDocuments(kind, mutated),
       },
       commitNow: (batch) => this.#commitNow(batch, mutated),
     };
     this.store = mutant?.wrapStore?.(observed, this.#memory) ?? observed;
   }
 
-  /** The store as one boot of a node sees it; `die` ends that boot. */
+  /** The store as one boot of a node sees it. `die` ends that boot. */
   storeOf(clock: NodeClock, random: Random, die: () => void): Store {
     return this.kinds.isSingle
       ? brittleStore(this.store, random, this.brittle, die)
       : faultyStore(this.store, clock, random, this.faults);
   }
 
-  /** How many faults have struck. */
+  /** The number of faults so far. */
   faultCount(): number {
     const counts = [...Object.values(this.faults.counts), ...Object.values(this.brittle.counts)];
     return counts.reduce((sum, count) => sum + count, 0);
   }
 
-  /** From now on the store does as it is told, and the targets are well. */
+  /** Ends all faults of the store and the targets. */
   heal(): void {
     this.faults.rate = 0;
     this.brittle.rate = 0;
     this.targets.isHealed = true;
   }
 
-  /** Has everything come to its end? */
+  /** Have all tasks and jobs ended? */
   isOver(): boolean {
     return this.#openJobs.size === 0 && this.truth.all().every(({ status }) => isEnded(status));
   }
 
-  async #putNote(note: StoredDocument, store: MemoryStore): Promise<boolean> {
-    const isWritten = await store.documents.put(note);
-    if (!isWritten || note.kind !== REDRIVE_NOTE) return isWritten;
-    const { job } = storedOf(note);
-    if (job.status === "RUNNING") this.#openJobs.add(note.id);
-    else this.#openJobs.delete(note.id);
+  async #putDocument(document: StoredDocument, store: MemoryStore): Promise<boolean> {
+    const isWritten = await store.documents.put(document);
+    if (!isWritten || document.kind !== REDRIVE_NOTE) return isWritten;
+    const { job } = storedOf(document);
+    if (job.status === "RUNNING") this.#openJobs.add(document.id);
+    else this.#openJobs.delete(document.id);
     this.#coverage.redrive(job.status);
     if (job.status === "DONE") {
       this.check((checker) => checker.redriveDone?.(job, this.#memory));
@@ -148,10 +148,10 @@ export class World {
     return isWritten;
   }
 
-  async #listNotes(kind: string, store: MemoryStore): Promise<readonly StoredDocument[]> {
-    const notes = await store.documents.list(kind);
-    if (kind === GUARD_DOCUMENT && notes.length > 0) this.#coverage.recalled();
-    return notes;
+  async #listDocuments(kind: string, store: MemoryStore): Promise<readonly StoredDocument[]> {
+    const documents = await store.documents.list(kind);
+    if (kind === GUARD_DOCUMENT && documents.length > 0) this.#coverage.guardsRestored();
+    return documents;
   }
 
   async prepare(): Promise<void> {
@@ -170,7 +170,7 @@ export class World {
     return `d${Math.floor(draw * DESTINATIONS)}`;
   }
 
-  /** Those that have a row. */
+  /** The rows of all destinations that have one. */
   destinationRows(): readonly DestinationRow[] {
     const names = Array.from({ length: DESTINATIONS }, (_, index) => `d${index}`);
     return names.flatMap((name) => this.#memory.peekDestination(TENANT, name) ?? []);
@@ -206,11 +206,11 @@ export class World {
     return result;
   }
 
-  /** Tells the checkers; what they find ends the seed. */
-  check(tell: (checker: Checker) => void): void {
+  /** Reports to the checkers. A violation ends the seed. */
+  check(report: (checker: Checker) => void): void {
     if (this.violation !== undefined) return;
     try {
-      for (const checker of this.checkers) tell(checker);
+      for (const checker of this.checkers) report(checker);
     } catch (error) {
       this.violation = error;
     }

@@ -17,7 +17,7 @@ import { terminalStates } from "./terminal-states.ts";
 import { wireBound } from "./wire-bound.ts";
 
 /** What the nodes of the simulation were given for all destinations: tight, so that it bites. */
-export const WHOLE_BUDGET = { ratio: 0.2, minPerSecond: 2 } as const;
+export const SERVICE_BUDGET = { ratio: 0.2, minPerSecond: 2 } as const;
 
 export function allCheckers(
   { isSingle, documents: hasDocuments }: Kinds,
@@ -31,7 +31,7 @@ export function allCheckers(
     terminalStates(),
     noEarlyAttempt(),
     heldDestinations(hasDocuments),
-    retryBudget({ whole: WHOLE_BUDGET, isSingle }),
+    retryBudget({ service: SERVICE_BUDGET, isSingle }),
     cancels(),
     limits(),
     callbacks(),

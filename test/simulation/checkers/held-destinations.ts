@@ -1,12 +1,12 @@
 /**
- * Held destinations: nothing is claimed while the destination's row says paused, gated or open; and
- * of a half-open one, no more are claimed at once than its document says (one, unless told), by the
- * node that announced it in the row.
+ * Held destinations: nothing is claimed while the destination's row is paused, gated or open. For a
+ * half-open destination, only the node that announced the probe in the row claims, and at most as
+ * many at once as the document says (default: one).
  */
 import { documentOf } from "../documents.ts";
 import { assertThat, type Checker, type Committed } from "../history.ts";
 
-/** In place of a node that probes: the breaker was turned off since, and whoever turns it on begins anew. */
+/** Instead of a probing node: the breaker was turned off meanwhile, so any node may start again. */
 const ANYBODY = "anybody";
 
 /**
@@ -24,7 +24,7 @@ export function heldDestinations(shortOpen: boolean): Checker {
    * Who opens a breaker claims nothing, and counts it as one opening more; a write that comes with a
    * claim announces a probe, and so does one of the same opening, whose claim a torn commit has lost.
    */
-  function noteWrites(event: Committed): void {
+  function recordWrites(event: Committed): void {
     const { batch, result, rowsBefore, at } = event;
     for (const [index, { row }] of batch.destinations.entries()) {
       if (result.destinations[index] !== null) continue;
@@ -65,7 +65,7 @@ export function heldDestinations(shortOpen: boolean): Checker {
         const most = breaker.halfOpenProbes;
         assertThat(name, tasks <= most, () => `${destination}: ${tasks} probes at once`);
       }
-      noteWrites(event);
+      recordWrites(event);
     },
   };
 }
