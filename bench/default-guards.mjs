@@ -7,7 +7,7 @@
  * `node bench/default-guards.mjs '{"retryBudget":{"ratio":0.5}}'`.
  */
 import { seededRandom, statusOutcome, virtualClock } from "@redrive/core";
-import { unstarted } from "../faces/service/dist/deliver/attempt-result.js";
+import { notStarted } from "../faces/service/dist/deliver/attempt-result.js";
 import { Engine } from "../faces/service/dist/engine/engine.js";
 import { memoryStore } from "../faces/service/dist/stores/memory/memory-store.js";
 
@@ -93,7 +93,7 @@ async function run(perSecond, outcomeOf, document, seed = "default-guards") {
       if (task.attemptNumber === 1) counts.firsts++;
       const outcome = outcomeOf(target);
       const status = outcome.kind === "status" ? outcome.status : null;
-      const result = { ...unstarted(outcome, null), status, durationMs: CALL_MS };
+      const result = { ...notStarted(outcome, null), status, durationMs: CALL_MS };
       clock.alarm(CALL_MS, () => done(result));
     },
   });

@@ -18,8 +18,17 @@ export default class TallyReporter {
   onTestRunEnd(modules, strayErrors) {
     const tally = { passed: 0, failed: strayErrors.length, skipped: 0 };
     for (const module of modules) addModule(tally, module);
+    // Vitest reports a worker that died, but not the file that it was running.
+    for (const module of modules.filter(isUnfinished)) {
+      process.stderr.write(`no result: ${module.relativeModuleId} (its worker ended early)\n`);
+    }
     if (TALLY_FILE !== undefined) writeFileSync(TALLY_FILE, JSON.stringify(tally));
   }
+}
+
+/** @param {import("vitest/node").TestModule} module */
+function isUnfinished(module) {
+  return module.state() === "queued" || module.state() === "pending";
 }
 
 /**

@@ -1,6 +1,6 @@
 /**
- * Vite: one bundle with relative paths, so that the same files work under /ui/ and in any folder.
- * Each page is a copy of `index.html` under its own name, which static hosts serve without a rule.
+ * Vite configuration: builds one bundle with relative paths, so that the same files work under /ui/
+ * and in any folder. Each page is a copy of `index.html`, so that static hosts need no rewrite rule.
  */
 import { copyFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -9,7 +9,7 @@ import { pageNames } from "./src/app/pages.ts";
 
 const DIST = fileURLToPath(new URL("dist/", import.meta.url));
 
-/** As the service sends it; here for static hosts, which send no header of ours. */
+/** The same policy as the service's header. Static hosts do not send that header. */
 const CONTENT_POLICY =
   "default-src 'self'; img-src 'self' blob: data:; object-src 'none'; base-uri 'none'; form-action 'none'";
 
@@ -32,20 +32,25 @@ function pages(): Plugin {
 
 export default defineConfig({
   base: "./",
-  // Ours first: the packages' sources, so that only what is used is bundled.
+  // Resolve to the sources of our packages first, so that only used code is bundled.
   resolve: { conditions: ["redrive-source", "module", "browser", "development|production"] },
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   build: {
     target: "es2022",
-    // Small files stay files: a data: URL would need a hole in the content policy.
+    // Never inline small files: data: URLs would need an exception in the content policy.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
     rolldownOptions: {
       output: {
-        // What every view uses as one file: it compresses better, and is one request.
+        // The code that every view uses is one file: it compresses better and needs one request.
         codeSplitting: {
-          groups: [{ name: "parts", test: /src\/(?:app|chart|parts|worker\/(?:answer|client))/u }],
+          groups: [
+            {
+              name: "parts",
+              test: /src\/(?:app|chart|parts|panels\/(?:policy\/(?!catalog)|lint\/lint-panel-height)|views\/(?:seed|view)\.|worker\/(?:query|client))/u,
+            },
+          ],
         },
       },
     },

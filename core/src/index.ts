@@ -1,8 +1,8 @@
 /**
- * The public surface of `@redrive/core`, in the order in which a reader meets it: the policy, the
- * decision, the destination with its guards, then time, errors and text. `@redrive/core/interop`
- * has the configurations of other systems. Guards are stepped by `Admission` alone, so the
- * functions that step a single guard are not listed, except those of the standalone limiters.
+ * The public API of `@redrive/core`, in reading order: the policy, the decision, the destination with
+ * its guards, then time, errors and text. `@redrive/core/interop` has the configurations of other
+ * systems. Only `Admission` changes guards, so this list has no functions that change a single
+ * guard, except those of the standalone limiters.
  */
 
 // The decision about one attempt.
@@ -159,7 +159,14 @@ export {
 export { policySchema } from "./policy/policy-schema.ts";
 export { type PresetName, policyDocumentOf } from "./policy/preset-policies.ts";
 export { preset, presets } from "./policy/presets.ts";
-export { formatDuration, formatInteger, formatNumber } from "./text/format.ts";
+export {
+  formatCount,
+  formatDuration,
+  formatInteger,
+  formatNumber,
+  formatPercent,
+  formatSignificant,
+} from "./text/format.ts";
 // Time and randomness.
 export type { AbortSignalLike } from "./time/abort.ts";
 export type { Cancel, Clock, TimeSource } from "./time/clock.ts";

@@ -1,11 +1,11 @@
 /**
- * Redrive inside a Node process. Run it, kill it with `kill -9`, run it again: every order that was
- * acknowledged is delivered, and none is lost. The command is `node docs/examples/embedded.mjs`.
+ * Example: Redrive inside a Node process. Run it with `node docs/examples/embedded.mjs`, kill it with
+ * `kill -9` and run it again: every stored order is delivered, and none is lost.
  */
 import { createServer } from "node:http";
 import { createRedrive } from "@redrive/service";
 
-// A target that fails a third of its calls, to have something to retry.
+// A target that fails a third of its calls, so there is something to retry.
 let calls = 0;
 const target = createServer((request, response) => {
   request.resume();
@@ -18,7 +18,7 @@ redrive.onEvent(({ type, taskId, reason = "" }) => {
   if (type === "task.succeeded" || type === "task.exhausted") console.log(type, taskId, reason);
 });
 
-// The key makes handing over safe to repeat: after a crash in mid-call, ask again.
+// The key makes it safe to repeat `enqueue` after a crash during the call.
 const run = process.pid;
 for (let order = 1; order <= 20; order++) {
   const { taskId } = await redrive.enqueue({
@@ -30,7 +30,7 @@ for (let order = 1; order <= 20; order++) {
   console.log("stored", taskId);
 }
 
-// Done when nothing is left to do; then let what runs end, and close.
+// Wait until every task has ended, then stop.
 for (;;) {
   const counts = await redrive.count();
   const open = counts.filter(({ status }) => status === "PENDING" || status === "IN_FLIGHT");

@@ -18,7 +18,7 @@ import fc from "fast-check";
 import { RedriveError, retry } from "redrive";
 import { describe, expect, test } from "vitest";
 import { anyDocument } from "../../core/src/policy/policy.testing.ts";
-import { unstarted } from "../../faces/service/src/deliver/attempt-result.ts";
+import { notStarted } from "../../faces/service/src/deliver/attempt-result.ts";
 import { Engine } from "../../faces/service/src/engine/engine.ts";
 import { isEnded } from "../../faces/service/src/model/task.ts";
 import { memoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";
@@ -39,7 +39,7 @@ interface Run {
 interface Face {
   readonly name: string;
   /** No single wait is longer than this: a service renews its lease all the while. Default: none. */
-  readonly longestWaitMs?: number;
+  readonly maxWaitMs?: number;
   /** Default: 400. */
   readonly runs?: number;
   run(document: PolicyDocument, seed: number, script: readonly Step[]): Promise<Run> | Run;
@@ -124,7 +124,7 @@ const NO_GUARDS = JSON.stringify({ retryBudget: false, breaker: false, concurren
 
 const service: Face = {
   name: "service",
-  longestWaitMs: 20_000,
+  maxWaitMs: 20_000,
   runs: 60,
   async run(document, seed, script) {
     const clock = virtualClock(START_AT);
@@ -142,7 +142,7 @@ const service: Face = {
       deliver: ({ attemptNumber }, _, done) => {
         attemptsAt.push(clock.now() - START_AT);
         const { outcome, tookMs } = stepOf(script, attemptNumber);
-        clock.alarm(tookMs, () => done({ ...unstarted(outcome, null), durationMs: tookMs }));
+        clock.alarm(tookMs, () => done({ ...notStarted(outcome, null), durationMs: tookMs }));
       },
     });
     await engine.start();
@@ -187,13 +187,13 @@ const anyScript = fc.array(
 );
 
 /** Down for good, so that the policy itself has to end it. */
-const hopeless = fc.record({
+const anyPermanentFailure = fc.record({
   outcome: fc.constantFrom<Outcome>({ kind: "thrown" }, { kind: "status", status: 429 }),
   tookMs: fc.integer({ min: 0, max: MAX_CALL_MS }),
 });
 
 /** Any policy that leaves room for a call. A thousand attempts are no more telling than thirty. */
-const anyRoomyPolicy = anyDocument.map((document): PolicyDocument => {
+const anyPolicyWithTimeForACall = anyDocument.map((document): PolicyDocument => {
   const { delaysMs, maxAttempts = 5, minCallMs = 1, totalBudgetMs = 30_000 } = document;
   return {
     ...document,
@@ -204,17 +204,17 @@ const anyRoomyPolicy = anyDocument.map((document): PolicyDocument => {
 });
 
 const anyCase = fc.record({
-  policy: anyRoomyPolicy,
+  policy: anyPolicyWithTimeForACall,
   seed: fc.nat(),
   script: fc.oneof(
     anyScript,
-    fc.tuple(anyScript, hopeless).map(([script, last]) => [...script, last]),
+    fc.tuple(anyScript, anyPermanentFailure).map(([script, last]) => [...script, last]),
   ),
 });
 
 /** The same policy with shorter waits. */
-function within(longestMs: number, document: PolicyDocument): PolicyDocument {
-  const shorter = (ms: number | undefined) => Math.min(ms ?? 0, longestMs);
+function withShorterWaits(maxMs: number, document: PolicyDocument): PolicyDocument {
+  const shorter = (ms: number | undefined) => Math.min(ms ?? 0, maxMs);
   const { delaysMs, initialDelayMs, maxDelayMs, throttleDelayMs, ...rest } = document;
   const maxRetryAfterMs = shorter(rest.maxRetryAfterMs);
   if (delaysMs !== undefined) {
@@ -231,9 +231,9 @@ function within(longestMs: number, document: PolicyDocument): PolicyDocument {
 }
 
 describe.each(FACES)("$name", (face) => {
-  const { longestWaitMs = Number.POSITIVE_INFINITY, runs = 400 } = face;
+  const { maxWaitMs = Number.POSITIVE_INFINITY, runs = 400 } = face;
   const bounded = (policy: PolicyDocument) =>
-    longestWaitMs === Number.POSITIVE_INFINITY ? policy : within(longestWaitMs, policy);
+    maxWaitMs === Number.POSITIVE_INFINITY ? policy : withShorterWaits(maxWaitMs, policy);
 
   test("makes the reference's attempts at the reference's instants, and ends as it does", async () => {
     await fc.assert(

@@ -22,36 +22,36 @@ function* seeds(): Generator<number> {
 }
 
 /** The first so many cases that have one right answer, with what the library makes of them. */
-export async function* comparable(
+export async function* comparableCases(
   count: number,
   change: (given: GuardCase) => GuardCase,
-  isOne: (given: GuardCase, library: LibraryRun) => boolean,
+  isIncluded: (given: GuardCase, library: LibraryRun) => boolean,
 ): AsyncGenerator<{ readonly given: GuardCase; readonly library: LibraryRun }> {
   let left = count;
   for (const seed of seeds()) {
     const given = change(guardCase(seed));
     const library = await runLibrary(given);
-    if (!isOne(given, library)) continue;
+    if (!isIncluded(given, library)) continue;
     yield { given, library };
     if (--left === 0) return;
   }
 }
 
-export const asGiven = (given: GuardCase) => given;
-export const hasOneAnswer = (given: GuardCase, library: LibraryRun) =>
+export const unchanged = (given: GuardCase) => given;
+export const hasOneResult = (given: GuardCase, library: LibraryRun) =>
   isComparable(given, library, runSimulator(given));
 
 /** The service always waits, and refuses hedges (decision 0010). */
-const asInService = (given: GuardCase): GuardCase => ({
+const asServiceRunsIt = (given: GuardCase): GuardCase => ({
   ...given,
   patience: "wait",
   document: { ...given.document, hedge: false },
 });
 
-const hasOneAnswerInService = (given: GuardCase, library: LibraryRun) =>
+const hasOneResultInService = (given: GuardCase, library: LibraryRun) =>
   isComparable(given, library) && !hasExpiryUnderThrottle(given, library);
 
-export const seen = ({ attempts, ends }: GuardedRun): GuardedRun => ({ attempts, ends });
+export const resultOf = ({ attempts, ends }: GuardedRun): GuardedRun => ({ attempts, ends });
 export const replay = ({ seed }: GuardCase) => `replay it with REDRIVE_SEED=${seed}`;
 
 /** A task whose time runs out while it is held ends when its lane is next served: never earlier. */
@@ -66,10 +66,14 @@ function withLateEnds(service: GuardedRun, library: GuardedRun): GuardedRun {
 }
 
 export async function compareService(count: number, open: () => Promise<Store> | Store) {
-  for await (const { given, library } of comparable(count, asInService, hasOneAnswerInService)) {
+  for await (const { given, library } of comparableCases(
+    count,
+    asServiceRunsIt,
+    hasOneResultInService,
+  )) {
     const store = await open();
     const service = await runService(given, store);
     await store.close();
-    expect(withLateEnds(service, library), replay(given)).toEqual(seen(library));
+    expect(withLateEnds(service, library), replay(given)).toEqual(resultOf(library));
   }
 }

@@ -9,14 +9,14 @@ import { describe, expect, test } from "vitest";
 import { hasSlot } from "../../core/src/guards/concurrency.ts";
 import { memoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";
 import {
-  asGiven,
-  comparable,
+  comparableCases,
   compareService,
   DOCUMENTS,
-  hasOneAnswer,
+  hasOneResult,
   REDRIVE_SEED,
   replay,
-  seen,
+  resultOf,
+  unchanged,
 } from "./compare.ts";
 import { guardCase } from "./guard-cases.ts";
 import { runLibrary } from "./library-run.ts";
@@ -25,8 +25,8 @@ import { runSimulator } from "./simulator-run.ts";
 test(`the simulator makes what the library makes of ${DOCUMENTS} documents`, async () => {
   const reasons = new Set<string>();
   const holds = new Set<string>();
-  for await (const { given, library } of comparable(DOCUMENTS, asGiven, hasOneAnswer)) {
-    expect(runSimulator(given), replay(given)).toEqual(seen(library));
+  for await (const { given, library } of comparableCases(DOCUMENTS, unchanged, hasOneResult)) {
+    expect(runSimulator(given), replay(given)).toEqual(resultOf(library));
     for (const { reason } of library.ends) reasons.add(reason);
     for (const { heldBy } of library.attempts) if (heldBy) holds.add(heldBy);
   }
@@ -92,8 +92,8 @@ describe.skipIf(REDRIVE_SEED !== undefined)("a face that swaps two guards is cau
     for (let seed = 1; seed <= 400; seed++) {
       const given = guardCase(seed);
       const library = await withEnter(mutant, () => runLibrary(given));
-      if (!hasOneAnswer(given, library)) continue;
-      const same = JSON.stringify(runSimulator(given)) === JSON.stringify(seen(library));
+      if (!hasOneResult(given, library)) continue;
+      const same = JSON.stringify(runSimulator(given)) === JSON.stringify(resultOf(library));
       if (!same) caught++;
     }
     expect(caught).toBeGreaterThan(0);

@@ -31,7 +31,7 @@ export async function runLibrary(given: GuardCase): Promise<LibraryRun> {
   const ends: RunEnd[] = [];
   const retries: RunRetry[] = [];
   const dueAt = [...given.arrivals];
-  const holds = watchHolds();
+  const holds = recordHolds();
   const shop = destination(NAME, {
     ...given.document,
     clock,
@@ -91,7 +91,7 @@ export function keyOf(call: number): string {
 }
 
 /** The library tells when a hold begins; which guard held last is known to the queue alone. */
-function watchHolds() {
+function recordHolds() {
   const latest = new Map<string, HoldReason>();
   const { remove } = WaitingCalls.prototype;
   WaitingCalls.prototype.remove = function (entry) {

@@ -1,6 +1,6 @@
 /** Service run: a guard case through the service's engine on a virtual clock. */
 import { type DestinationDocument, type Random, seededRandom, virtualClock } from "@redrive/core";
-import { unstarted } from "../../faces/service/src/deliver/attempt-result.ts";
+import { notStarted } from "../../faces/service/src/deliver/attempt-result.ts";
 import { Engine } from "../../faces/service/src/engine/engine.ts";
 import type { Store } from "../../faces/service/src/model/store.ts";
 import { newTask } from "../../faces/service/src/stores/store.testing.ts";
@@ -30,7 +30,7 @@ export async function runService(given: GuardCase, store: Store): Promise<Guarde
     retryBudget: false,
     deliver: ({ taskId, attemptNumber }, _, done) => {
       const { outcome, durationMs } = given.outcomeOf(callOf(taskId), attemptNumber, 0);
-      clock.alarm(durationMs, () => done({ ...unstarted(outcome, null), durationMs }));
+      clock.alarm(durationMs, () => done({ ...notStarted(outcome, null), durationMs }));
     },
   });
   engine.events.listen((event) => {

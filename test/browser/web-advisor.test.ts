@@ -2,7 +2,7 @@
 // needs: chromium, build
 import { type Answers, advise } from "@redrive/simulator";
 import { encodeRun } from "@redrive/simulator/share";
-import { policyWords } from "@redrive/simulator/words";
+import { policySummary } from "@redrive/simulator/text";
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import {
@@ -53,7 +53,7 @@ describe("a link of the command line", () => {
       "--url",
     );
     const { page, complaints } = await openPage(opened.browser, onSite(opened.site, url));
-    expect(await headline(page)).toBe(policyWords(told.policy));
+    expect(await headline(page)).toBe(policySummary(told.policy));
     const { name, body } = await exported(page, "JSON");
     expect(name).toBe("redrive-advice.json");
     expect(JSON.parse(body.toString())).toEqual(told);
@@ -103,7 +103,7 @@ describe("the conversation", () => {
       tiers: 1,
       shards: 1,
     };
-    expect(await headline(page)).toBe(policyWords(advise(answers).policy));
+    expect(await headline(page)).toBe(policySummary(advise(answers).policy));
     expect(await page.evaluate(() => document.activeElement?.className)).toBe("headline");
     expect(await page.locator(".question").count()).toBe(0);
     await page.context().close();
@@ -133,7 +133,7 @@ describe("the conversation", () => {
     await page.getByLabel("or exactly").fill("2");
     await page.getByLabel("Unit").selectOption({ label: "min" });
     await page.getByRole("button", { name: "Use this" }).click();
-    const told = policyWords(advise({ waits: "service", outageMs: 120_000 }).policy);
+    const told = policySummary(advise({ waits: "service", outageMs: 120_000 }).policy);
     expect(await headline(page)).toBe(told);
     expect(await page.evaluate(() => document.activeElement?.getAttribute("aria-label"))).toContain(
       "Change: What is the longest outage",
@@ -159,7 +159,7 @@ describe("the conversation", () => {
     await page.getByRole("button", { name: /^Assume what is usual/u }).click();
     await headline(page);
     expect(await page.locator(".answer.assumed").count()).toBe(8);
-    expect(await headline(page)).toBe(policyWords(advise({}).policy));
+    expect(await headline(page)).toBe(policySummary(advise({}).policy));
     await page.context().close();
   });
 });

@@ -1,8 +1,8 @@
 /** The curve in a real browser: what it opens with, that chance and only chance moves it, and that it says what the command line says. */
 // needs: chromium, build
+import { formatDuration, formatInteger, formatPercent } from "@redrive/core";
 import type { Schedule } from "@redrive/simulator";
 import { decodeRun, encodeRun } from "@redrive/simulator/share";
-import { formatDuration, formatInteger, percent } from "@redrive/simulator/words";
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import {
@@ -62,7 +62,7 @@ describe("it opens", () => {
     expect(await page.locator(".chart .wait circle").count()).toBe(7);
     expect(await page.locator(".chart .wait rect").count()).toBe(7);
     expect(await page.locator(".chart .wait path").count()).toBe(7);
-    expect(await coverageOf(page)).toBe(percent(printed.coverage));
+    expect(await coverageOf(page)).toBe(formatPercent(printed.coverage));
     await page.context().close();
   });
 
@@ -78,7 +78,7 @@ describe("it opens", () => {
       "0",
       ...printed.schedule.waits.map((one) => formatInteger(one.delayMs)),
     ]);
-    expect(await coverageOf(page)).toBe(percent(printed.coverage));
+    expect(await coverageOf(page)).toBe(formatPercent(printed.coverage));
     expect(complaints).toEqual([]);
     await page.context().close();
   });

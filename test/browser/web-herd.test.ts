@@ -1,8 +1,8 @@
 /** The herd in a real browser: the command line's counts, up to a million clients, and a page that never stops answering. */
 // needs: chromium, build
+import { formatDuration, formatInteger, formatPercent } from "@redrive/core";
 import { type Herd, herd } from "@redrive/simulator";
 import { decodeRun, encodeRun } from "@redrive/simulator/share";
-import { formatDuration, formatInteger, percent } from "@redrive/simulator/words";
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import {
@@ -44,7 +44,7 @@ function spelt({ strategies }: Printed): readonly (readonly string[])[] {
   return strategies.map(({ name, herd: { peak, retries, lastAtMs } }) => [
     name,
     formatInteger(peak.count),
-    percent(peak.share),
+    formatPercent(peak.share),
     formatDuration(peak.atMs),
     formatInteger(retries),
     formatDuration(lastAtMs),

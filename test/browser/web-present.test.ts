@@ -1,9 +1,10 @@
 /** Figures and what they are of: one that belongs to another question is marked, and never given away as if it did not. */
 // needs: chromium, build
+
 import { readFileSync } from "node:fs";
+import { formatPercent } from "@redrive/core";
 import { advise, type CallsDocument, type Report, scenarios, simulate } from "@redrive/simulator";
 import { encodeRun, type SharedRun } from "@redrive/simulator/share";
-import { percent } from "@redrive/simulator/words";
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import {
@@ -53,7 +54,7 @@ describe("until the answer comes, a figure is marked, and its file waits", () =>
     const flags = "schedule --full -n 5 --base 100ms --cap 30s".split(" ");
     const { coverage } = printedJson<{ readonly coverage: number }>(opened.site, ...flags);
     expect([given.policy.maxAttempts, given.coverage]).toEqual([5, coverage]);
-    expect(await page.locator(".coverage strong").textContent()).toBe(percent(coverage));
+    expect(await page.locator(".coverage strong").textContent()).toBe(formatPercent(coverage));
     expect(await isBusy(page, ".coverage")).toBe("false");
     await page.context().close();
   });

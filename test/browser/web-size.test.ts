@@ -40,9 +40,9 @@ test("opening the simulator loads at most 45 kB, gzipped, worker and all", async
   expect(bytes, spelt.join("\n")).toBeLessThan(MAX_BYTES);
 });
 
-test("what few need is not among it: labs, worlds, the catalogue, code for others", async () => {
+test("what few need is not among it: labs, worlds, the catalog, code for others", async () => {
   const names = [...(await loadedBy(opened.site.url)).keys()].join(" ");
-  for (const part of ["lab-requests", "scenario-requests", "catalogue", "code-dialog", "herd-"]) {
+  for (const part of ["lab-requests", "scenario-requests", "catalog", "code-dialog", "herd-"]) {
     expect(names).not.toContain(part);
   }
 });

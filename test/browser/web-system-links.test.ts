@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type CallsDocument, checkScenario, type Report, scenarios } from "@redrive/simulator";
 import { decodeRun, encodeRun, type SharedRun } from "@redrive/simulator/share";
-import { reportRows } from "@redrive/simulator/words";
+import { reportRows } from "@redrive/simulator/text";
 import type { Page } from "playwright-core";
 import { afterAll, describe, expect, test } from "vitest";
 import {

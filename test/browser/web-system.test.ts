@@ -1,8 +1,8 @@
 /** The System view in a real browser: the verdict, the guards, the track of trouble, by mouse, finger and keys. */
 // needs: chromium, build
+import { formatInteger } from "@redrive/core";
 import { type CallsDocument, type PhaseDocument, scenarios, simulate } from "@redrive/simulator";
 import { decodeRun } from "@redrive/simulator/share";
-import { formatInteger } from "@redrive/simulator/words";
 import type { BrowserContextOptions, Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import {

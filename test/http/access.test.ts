@@ -1,14 +1,14 @@
 /** Access: who may do what, what strangers learn, and what is never told. */
-import { createKey, type KeyBook, memoryKeyBook, type Scope } from "@redrive/service/http";
+import { createKey, type KeyStore, memoryKeyStore, type Scope } from "@redrive/service/http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Answer, type Front, openFront, type Sent } from "./front.ts";
+import { type Answer, type Front, openFront, type Sent } from "./test-server.ts";
 
 let drawn = 0;
 const fill = (bytes: Uint8Array) => {
   bytes.set(bytes.map((_, at) => (drawn++ * 7 + at * 13) % 256));
 };
 
-const book: KeyBook = memoryKeyBook();
+const book: KeyStore = memoryKeyStore();
 function keyFor(tenantId: string, ...scopes: Scope[]): string {
   const { key, record } = createKey(fill, { tenantId, scopes, now: 0 });
   book.add(record);

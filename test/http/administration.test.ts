@@ -1,6 +1,6 @@
 /** Administration over HTTP: policies with their versions, destinations, the description of it all. */
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { endings, type Front, openFront } from "./front.ts";
+import { endings, type Front, openFront } from "./test-server.ts";
 
 let front: Front;
 beforeEach(async () => {

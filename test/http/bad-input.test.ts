@@ -1,8 +1,8 @@
 /** Bad input: every row of reliability.md 4A that is one request. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Answer, type Front, openFront } from "./front.ts";
 import type { Row } from "./row.ts";
 import { ROWS } from "./rows.ts";
+import { type Answer, type Front, openFront } from "./test-server.ts";
 
 let front: Front;
 beforeAll(async () => {

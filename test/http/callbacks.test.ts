@@ -2,7 +2,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { endings, type Front, openFront, openTarget, type Target } from "./front.ts";
+import { endings, type Front, openFront, openTarget, type Target } from "./test-server.ts";
 
 let front: Front;
 let hook: Target;

@@ -1,6 +1,6 @@
 /** Cancelling: it wins or says who did, and after it has won nothing more is sent. */
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { endings, type Front, openFront } from "./front.ts";
+import { endings, type Front, openFront } from "./test-server.ts";
 
 let front: Front;
 beforeEach(async () => {

@@ -1,9 +1,9 @@
 /** The typed client against a real service: every call, and refusals as errors with their code. */
 
 import { type Client, createClient } from "@redrive/service/client";
-import { createKey, memoryKeyBook } from "@redrive/service/http";
+import { createKey, memoryKeyStore } from "@redrive/service/http";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { endings, type Front, openFront } from "./front.ts";
+import { endings, type Front, openFront } from "./test-server.ts";
 
 type Created = ReturnType<typeof createKey>;
 
@@ -15,7 +15,7 @@ beforeAll(async () => {
   const [acme, other] = ["acme", "default"].map((tenantId, n) =>
     createKey((bytes) => bytes.fill(7 + n), { tenantId, scopes: ["admin"], now: 0 }),
   ) as [Created, Created];
-  front = await openFront({ keys: memoryKeyBook([acme.record, other.record]) });
+  front = await openFront({ keys: memoryKeyStore([acme.record, other.record]) });
   client = createClient({ url: front.url, apiKey: acme.key });
   own = createClient({ url: front.url, apiKey: other.key });
 });

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { createApp } from "@redrive/service/http";
 import { afterEach, describe, expect, test } from "vitest";
-import { type Front, openFront } from "./front.ts";
+import { type Front, openFront } from "./test-server.ts";
 
 let front: Front;
 afterEach(() => front.close());

@@ -1,6 +1,6 @@
 /** Dead letters over HTTP: found, grouped, redriven at a pace and once, discarded. */
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { endings, type Front, openFront } from "./front.ts";
+import { endings, type Front, openFront } from "./test-server.ts";
 
 let front: Front;
 beforeEach(async () => {

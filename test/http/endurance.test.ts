@@ -7,10 +7,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { type Caller, callerOn, openTarget, type Target } from "./front.ts";
 import { ROWS } from "./rows.ts";
+import { type Caller, callerOn, openTarget, type Target } from "./test-server.ts";
 
-const SCRIPT = fileURLToPath(new URL("./served-child.mjs", import.meta.url));
+const SCRIPT = fileURLToPath(new URL("./child-server-process.mjs", import.meta.url));
 const MAX_GROWTH = 20 * 1024 * 1024;
 const KILLS = 5;
 

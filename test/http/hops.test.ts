@@ -1,6 +1,6 @@
 /** Hops: services that hand tasks to each other in a circle notice, and everybody else is let be. */
 import { afterEach, expect, test } from "vitest";
-import { type Front, openFront } from "./front.ts";
+import { type Front, openFront } from "./test-server.ts";
 
 let front: Front;
 afterEach(() => front.close());

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createRedrive, memoryStore, type Store } from "@redrive/service";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
-import { type Front, openFront } from "./front.ts";
+import { type Front, openFront } from "./test-server.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-http-"));
 let front: Front;

@@ -5,10 +5,10 @@ import {
   createKey,
   type KeyLimits,
   listenApp,
-  memoryKeyBook,
+  memoryKeyStore,
 } from "@redrive/service/http";
 import { afterEach, expect, test } from "vitest";
-import { type Front, openFront } from "./front.ts";
+import { type Front, openFront } from "./test-server.ts";
 
 let front: Front;
 afterEach(() => front.close());
@@ -18,7 +18,7 @@ const fill = (bytes: Uint8Array) => {
   bytes.set(bytes.map((_, at) => (drawn++ * 17 + at) % 256));
 };
 
-const keys = memoryKeyBook();
+const keys = memoryKeyStore();
 function keyWith(limits: KeyLimits) {
   const { key, record } = createKey(fill, { tenantId: "acme", scopes: ["admin"], now: 0, limits });
   keys.add(record);
@@ -70,7 +70,7 @@ test("a rate that is changed while the service runs holds at once", async () => 
 test("waiting tasks of its tenant", async () => {
   front = await openFront({ keys });
   await front.redrive.pause(front.target.origin, "acme");
-  const headers = keyWith({ mostWaiting: 2 });
+  const headers = keyWith({ maxWaiting: 2 });
   const create = () => front.call({ headers, body: { targetUrl: front.target.url } });
   let answer = await create();
   while (answer.status === 202) answer = await create();

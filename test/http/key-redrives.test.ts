@@ -2,12 +2,12 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createKey, memoryKeyBook } from "@redrive/service/http";
+import { createKey, memoryKeyStore } from "@redrive/service/http";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { type Front, openFront, openTarget, type Target } from "./front.ts";
+import { type Front, openFront, openTarget, type Target } from "./test-server.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-key-redrives-"));
-const keys = memoryKeyBook();
+const keys = memoryKeyStore();
 let drawn = 0;
 function keyWith(limits: { readonly targets?: string }) {
   const fill = (bytes: Uint8Array) => void bytes.fill(++drawn);

@@ -2,9 +2,9 @@
 
 import { virtualClock } from "@redrive/core";
 import { memoryStore, type Store, StoreBrokenError, StoreFullError } from "@redrive/service";
-import { createKey, memoryKeyBook } from "@redrive/service/http";
+import { createKey, memoryKeyStore } from "@redrive/service/http";
 import { afterEach, describe, expect, test } from "vitest";
-import { type Answer, type Front, openFront } from "./front.ts";
+import { type Answer, type Front, openFront } from "./test-server.ts";
 
 let front: Front;
 afterEach(() => front.close());
@@ -15,7 +15,7 @@ const fill = (bytes: Uint8Array) => {
 };
 
 test("row 60: a key that sends too much gets 429, others are not touched", async () => {
-  const keys = memoryKeyBook();
+  const keys = memoryKeyStore();
   const [noisy, quiet] = ["a", "b"].map((tenantId) => {
     const { key, record } = createKey(fill, { tenantId, scopes: ["admin"], now: 0 });
     keys.add(record);
@@ -33,7 +33,7 @@ test("row 60: a key that sends too much gets 429, others are not touched", async
 });
 
 test("row 61: a full queue takes no more, with 429", async () => {
-  front = await openFront({ mostWaiting: 3 });
+  front = await openFront({ maxWaiting: 3 });
   await front.redrive.pause(front.target.origin);
   const create = () => front.call({ body: { targetUrl: front.target.url } });
   const answers: Answer[] = [];

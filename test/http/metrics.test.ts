@@ -1,6 +1,6 @@
 /** Metrics: every one that is promised, by its name and labels, after tasks have really run. */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { endings, type Front, openFront } from "./front.ts";
+import { endings, type Front, openFront } from "./test-server.ts";
 
 let front: Front;
 let text = "";

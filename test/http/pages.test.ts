@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { createRedrive, type Redrive } from "@redrive/service";
-import { createApp, memoryKeyBook } from "@redrive/service/http";
+import { createApp, memoryKeyStore } from "@redrive/service/http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-pages-"));
@@ -121,7 +121,7 @@ describe("pages", () => {
   test("pages need no key, since they hold nothing", async () => {
     const app = createApp(redrive, {
       pagesFolder: join(folder, "pages"),
-      keys: memoryKeyBook([]),
+      keys: memoryKeyStore([]),
     });
     const { statusCode } = await app.inject({ url: "/ui/", headers: { host: "localhost" } });
     await app.close();

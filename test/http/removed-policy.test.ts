@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, expect, test } from "vitest";
-import { endings, type Front, openFront } from "./front.ts";
+import { endings, type Front, openFront } from "./test-server.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-removed-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

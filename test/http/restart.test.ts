@@ -4,8 +4,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { type Caller, openTarget, type Target } from "./front.ts";
-import { allTasks as all, Served } from "./served.ts";
+import { allTasks as all, Served } from "./child-server.ts";
+import { type Caller, openTarget, type Target } from "./test-server.ts";
 
 const SET = 150;
 const KILLS = 3;

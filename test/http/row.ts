@@ -2,7 +2,7 @@
  * Row: one line of reliability.md 4A: what is sent, and what must come back; and the ways to write
  * one down.
  */
-import type { Sent, Front as WholeFront } from "./front.ts";
+import type { Sent, Front as WholeFront } from "./test-server.ts";
 
 /** What a row needs to know of where it is sent. */
 export type Front = Pick<WholeFront, "port" | "target">;

@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createRedrive } from "@redrive/service";
 import { afterAll, afterEach, expect, test } from "vitest";
-import { endings, type Front, openFront } from "./front.ts";
+import { endings, type Front, openFront } from "./test-server.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-secrets-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -3,7 +3,7 @@
 import { virtualClock } from "@redrive/core";
 import { memoryStore, type Store } from "@redrive/service";
 import { afterEach, expect, test } from "vitest";
-import { type Front, openFront } from "./front.ts";
+import { type Front, openFront } from "./test-server.ts";
 
 let front: Front | undefined;
 afterEach(() => front?.close());

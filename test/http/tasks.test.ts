@@ -1,6 +1,6 @@
 /** Tasks over HTTP: handed over, looked at, waited for, run now; and what reaches the target. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { endings, type Front, openFront } from "./front.ts";
+import { endings, type Front, openFront } from "./test-server.ts";
 
 let front: Front;
 beforeAll(async () => {

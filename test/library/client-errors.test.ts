@@ -15,7 +15,12 @@ import { type CallEvent, destination, type RunOptions, retry } from "redrive";
 import { Agent, interceptors, request } from "undici";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type PostgresServer, startPostgres } from "../servers/postgres.ts";
-import { type Answer, type ScriptedServer, script, scriptedServer } from "./scripted-server.ts";
+import {
+  type ScriptedResponse,
+  type ScriptedServer,
+  script,
+  scriptedServer,
+} from "./scripted-server.ts";
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
@@ -58,11 +63,11 @@ async function planOf(run: (options: RunOptions<unknown>) => Promise<unknown>): 
 
 async function expectPlan(operation: Operation, expected: Plan): Promise<void> {
   expect(await planOf((options) => retry(operation, { ...POLICY, ...options }))).toEqual(expected);
-  const place = destination("place", { policy: POLICY, retryBudget: false });
-  expect(await planOf((options) => place.run(operation, options))).toEqual(expected);
+  const shop = destination("place", { policy: POLICY, retryBudget: false });
+  expect(await planOf((options) => shop.run(operation, options))).toEqual(expected);
 }
 
-async function answering(answer: Answer): Promise<ScriptedServer> {
+async function serverWith(answer: ScriptedResponse): Promise<ScriptedServer> {
   const server = await scriptedServer(script(answer));
   closers.push(() => server.close());
   return server;
@@ -98,7 +103,7 @@ const clients: Readonly<
 const inAnHour = new Date(Math.ceil(Date.now() / 1000) * 1000 + 1_800_000);
 const halfAMinuteBefore = new Date(inAnHour.getTime() - 30_000);
 
-const answers: readonly (readonly [string, Answer, Plan])[] = [
+const responses: readonly (readonly [string, ScriptedResponse, Plan])[] = [
   [
     "503 with Retry-After: 30",
     { status: 503, headers: { "Retry-After": "30" } },
@@ -139,8 +144,8 @@ const answers: readonly (readonly [string, Answer, Plan])[] = [
 describe.each(Object.keys(clients))("%s", (name) => {
   const call = clients[name]!;
 
-  test.each(answers)("%s", async (_, answer, expected) => {
-    const { origin } = await answering(answer);
+  test.each(responses)("%s", async (_, answer, expected) => {
+    const { origin } = await serverWith(answer);
     await expectPlan(() => call(origin), expected);
   });
 
@@ -162,7 +167,7 @@ describe("an attempt that its own signal aborts is not repeated", () => {
 });
 
 describe("AWS errors that say more than their status", () => {
-  const failing = (code: string, status = 400): Answer => ({
+  const failing = (code: string, status = 400): ScriptedResponse => ({
     status,
     headers: { "content-type": "text/xml" },
     body: `<ErrorResponse><Error><Type>Sender</Type><Code>${code}</Code><Message>no</Message></Error><RequestId>1</RequestId></ErrorResponse>`,
@@ -175,7 +180,7 @@ describe("AWS errors that say more than their status", () => {
     ["IDPCommunicationError", { delayMs: 100, source: "policy", verdict: "transient" }],
     ["ValidationError", { reason: "not-retryable", verdict: "terminal" }],
   ] as const)("%s with status 400", async (code, expected) => {
-    const { origin } = await answering(failing(code));
+    const { origin } = await serverWith(failing(code));
     await expectPlan(() => clients["aws"]!(origin), expected);
   });
 });

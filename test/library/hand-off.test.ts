@@ -8,7 +8,7 @@ import {
 } from "redrive";
 import { type HandOffOptions, handOff, type Ticket } from "redrive/hand-off";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { endings, type Front, type FrontOptions, openFront } from "../http/front.ts";
+import { endings, type Front, type FrontOptions, openFront } from "../http/test-server.ts";
 import { scriptedServer } from "./scripted-server.ts";
 
 const FAST = { initialDelayMs: 1, maxAttempts: 2 } as const;

@@ -12,7 +12,7 @@ export interface Received {
   readonly body: Buffer;
 }
 
-export interface Answer {
+export interface ScriptedResponse {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
@@ -23,7 +23,7 @@ export type Responder = (
   received: Received,
   index: number,
   response: ServerResponse,
-) => Answer | undefined;
+) => ScriptedResponse | undefined;
 
 export interface ScriptedServer {
   readonly origin: string;
@@ -37,7 +37,7 @@ export interface ScriptedServer {
 }
 
 /** Answers by the list, one a request; the last is repeated. */
-export function script(...answers: readonly Answer[]): Responder {
+export function script(...answers: readonly ScriptedResponse[]): Responder {
   return (_, index) => answers[Math.min(index, answers.length - 1)];
 }
 

@@ -1,17 +1,17 @@
 /**
- * Clients: submit tasks, cancel them, retry them now, and repeat requests. A client that gets no
- * result repeats its request with the same key, at any node that is up.
+ * Clients: who hands tasks over, and cancels, hurries and repeats itself. A client that was told
+ * nothing asks again with the same key, at whatever node is up.
  */
 import type { Random } from "@redrive/core";
 import type { Engine } from "../../faces/service/src/engine/engine.ts";
 import type { NewTask } from "../../faces/service/src/model/task.ts";
-import { cancelRequestOf } from "./callbacks.ts";
-import { engineUp, type SimNode } from "./sim-node.ts";
+import { cancelWithCallback } from "./callbacks.ts";
+import { pickEngine, type SimNode } from "./sim-node.ts";
 import { POLICIES, TENANT, type World } from "./world.ts";
 
 const POLICY_IDS = Object.keys(POLICIES).filter((policyId) => policyId !== "callback");
 
-/** A client gives up after this many requests without a result. */
+/** A client gives up after so many answers that say nothing. */
 const MAX_TRIES = 40;
 
 export class Clients {
@@ -31,17 +31,17 @@ export class Clients {
   }
 
   #engine(): Engine | undefined {
-    return engineUp(this.#nodes, this.#random);
+    return pickEngine(this.#nodes, this.#random);
   }
 
-  #later(ms: number, fn: () => void): void {
+  #schedule(ms: number, fn: () => void): void {
     this.#world.clock.set(ms, fn);
   }
 
-  /** Plans `count` tasks over the duration, each with the actions of its client. */
+  /** Plans `count` tasks over the span, each with what its client will do to it. */
   plan(count: number, durationMs: number): void {
     for (let n = 0; n < count; n++) {
-      this.#later(this.#draw(durationMs), () => this.#submit(this.#newTask(), 0));
+      this.#schedule(this.#draw(durationMs), () => this.#create(this.#newTask(), 0));
     }
   }
 
@@ -71,18 +71,18 @@ export class Clients {
     };
   }
 
-  /** At one of the destinations of the tasks, so that they share its guards. */
+  /** To one of the destinations that tasks go to, whose guards it shares. */
   #callbackUrl(): string | null {
-    if (!this.#world.kinds.callbacks || this.#random.next() < 0.6) return null;
+    if (!this.#world.features.callbacks || this.#random.next() < 0.6) return null;
     return `https://${this.#world.destinationName(this.#random.next())}/`;
   }
 
-  #submit(task: NewTask, tries: number): void {
+  #create(task: NewTask, tries: number): void {
     const retry = () => {
       if (task.idempotencyKey === null || tries >= MAX_TRIES) return;
-      // The same key, with the new id of a new request.
+      // The same key, under the new id that a new request gets.
       const taskId = `${task.taskId}.${tries + 1}`;
-      this.#later(100 + this.#draw(900), () => this.#submit({ ...task, taskId }, tries + 1));
+      this.#schedule(100 + this.#draw(900), () => this.#create({ ...task, taskId }, tries + 1));
     };
     const engine = this.#engine();
     if (engine === undefined) {
@@ -94,38 +94,40 @@ export class Clients {
       task.idempotencyKey === null ? null : "fingerprint",
       (result) => {
         const taskId = result.kind === "replayed" ? result.taskId : task.taskId;
-        const stored = this.#world.truth.peek(TENANT, taskId);
+        const stored = this.#world.rawStore.peek(TENANT, taskId);
         const at = this.#world.clock.now();
-        this.#world.check((one) => one.created?.(at, stored, task.idempotencyKey, result));
-        this.#interfere(taskId, task, retry);
+        this.#world.check((one) =>
+          one.createAcknowledged?.(at, stored, task.idempotencyKey, result),
+        );
+        this.#planFollowUp(taskId, task, retry);
       },
       retry,
     );
   }
 
-  /** Further actions of clients: cancel, retry now, and repeat a confirmed request. */
-  #interfere(taskId: string, task: NewTask, retry: () => void): void {
+  /** What else clients do: cancel, hurry, and repeat what has already been acknowledged. */
+  #planFollowUp(taskId: string, task: NewTask, retry: () => void): void {
     const draw = this.#random.next();
-    if (draw < 0.12) this.#later(this.#draw(6000), () => this.#cancel(taskId, 0));
-    else if (draw < 0.18) this.#later(this.#draw(4000), () => this.#retryNow(taskId));
-    else if (draw < 0.24 && task.idempotencyKey !== null) this.#later(this.#draw(5000), retry);
+    if (draw < 0.12) this.#schedule(this.#draw(6000), () => this.#cancel(taskId, 0));
+    else if (draw < 0.18) this.#schedule(this.#draw(4000), () => this.#retryNow(taskId));
+    else if (draw < 0.24 && task.idempotencyKey !== null) this.#schedule(this.#draw(5000), retry);
   }
 
   #cancel(taskId: string, tries: number): void {
     const retry = () => {
-      if (tries < MAX_TRIES) this.#later(500, () => this.#cancel(taskId, tries + 1));
+      if (tries < MAX_TRIES) this.#schedule(500, () => this.#cancel(taskId, tries + 1));
     };
     const engine = this.#engine();
     if (engine === undefined) {
       retry();
       return;
     }
-    const task = this.#world.truth.peek(TENANT, taskId);
+    const task = this.#world.rawStore.peek(TENANT, taskId);
     const now = this.#world.clock.now();
-    const request = task && cancelRequestOf(task, now, this.#world.newId);
-    engine.cancel(request ?? { tenantId: TENANT, taskId }).then((result) => {
+    const ref = task && cancelWithCallback(task, now, this.#world.newId);
+    engine.cancel(ref ?? { tenantId: TENANT, taskId }).then((result) => {
       const at = this.#world.clock.now();
-      this.#world.check((checker) => checker.cancelled?.(at, taskId, result));
+      this.#world.check((checker) => checker.cancelAcknowledged?.(at, taskId, result));
     }, retry);
   }
 

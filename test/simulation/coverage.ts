@@ -1,6 +1,6 @@
 /**
- * Coverage: which events occurred for a task in which state. A simulation that never cancels a
- * running task proves nothing about such a cancel.
+ * Coverage: which events have met a task in which state. A simulation that never cancels a running
+ * task proves nothing about cancelling one.
  */
 import type { SettleResult } from "../../faces/service/src/model/batch.ts";
 import type { Committed } from "./history.ts";
@@ -21,14 +21,14 @@ export class Coverage {
     this.#countCreates(event);
     for (const [index, { taskId, attempt }] of batch.settles.entries()) {
       const before = tasksBefore.get(taskId);
-      const how = attempt === null ? "released" : attempt.outcome;
-      const canceling = before?.cancelRequestedAt === null ? "" : ", cancel requested";
+      const how = attempt === null ? "given back" : attempt.outcome;
+      const cancelling = before?.cancelRequestedAt === null ? "" : ", cancel requested";
       const settled = result.settles[index] as SettleResult;
       const callback =
         settled !== "fenced" && settled !== "PENDING" && before?.callbackUrl
           ? ", with a callback"
           : "";
-      this.#count(before?.status ?? "(none)", `settle ${how}${canceling}: ${settled}${callback}`);
+      this.#count(before?.status ?? "(none)", `settle ${how}${cancelling}: ${settled}${callback}`);
     }
     for (const [index, { taskId }] of batch.cancels.entries()) {
       const before = tasksBefore.get(taskId);
@@ -50,7 +50,7 @@ export class Coverage {
     }
   }
 
-  /** Writes of destination rows, by the state of the destination's circuit. */
+  /** Changes of what people may change, by the state of the destination's circuit. */
   #countRows({ batch, result, rowsBefore }: Committed): void {
     for (const [index, { row }] of batch.destinations.entries()) {
       const before = rowsBefore.get(row.name);
@@ -63,7 +63,7 @@ export class Coverage {
         this.#count(state, `${row.pausedAt === null ? "resume" : "pause"} ${put}`);
       } else this.#count(state, `circuit or gate ${put}`);
     }
-    if (batch.documents.length > 0) this.#count("(guards)", "saved");
+    if (batch.documents.length > 0) this.#count("(guards)", "written down");
   }
 
   #countCreates({ batch, result, tasksBefore }: Committed): void {
@@ -76,14 +76,14 @@ export class Coverage {
     }
   }
 
-  /** A redrive job was stored with this status. */
+  /** A redrive job was written down with this status. */
   redrive(status: string): void {
     this.#count("(job)", status);
   }
 
-  /** A process restored the guard state of an earlier one. */
+  /** A process took up what an earlier one wrote down of its guards. */
   guardsRestored(): void {
-    this.#count("(guards)", "restored");
+    this.#count("(guards)", "recalled");
   }
 
   addFaults(counts: Readonly<Record<string, number>>): void {

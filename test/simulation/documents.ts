@@ -1,6 +1,6 @@
 /**
- * Documents: the destination documents that operators write. Every text is unique, so that it
- * identifies its write; two texts may have the same meaning.
+ * Documents: what operators put as a destination's document. No text is put twice, so that whoever
+ * sees one knows which put it was; what it says may well be the same.
  */
 import {
   type Destination,
@@ -11,7 +11,7 @@ import {
 
 type Parts<Part extends keyof DestinationDocument> = readonly DestinationDocument[Part][];
 
-/** Small limits, so that each one takes effect. Undefined: the default. */
+/** Tight, so that each of them bites. Undefined: the default. */
 const CONCURRENCY: Parts<"concurrency"> = [
   undefined,
   false,
@@ -39,7 +39,7 @@ const RETRY_BUDGET: Parts<"retryBudget"> = [
   { kind: "TOKENS", maxTokens: 20, costPerRetry: 5, costPerThrottle: 5 },
 ];
 
-/** `serial` makes the text unique. */
+/** `serial` makes the text unlike every other. */
 export function drawDocument(random: Random, serial: number): string {
   const pick = <Part>(parts: readonly Part[]) => parts[Math.floor(random.next() * parts.length)];
   const document = {
@@ -54,7 +54,7 @@ export function drawDocument(random: Random, serial: number): string {
 
 const resolved = new Map<string | null, Destination>();
 
-/** A stored document, resolved with the defaults of the service. */
+/** What a stored document says, with the service's defaults. */
 export function documentOf(text: string | null): Destination {
   let document = resolved.get(text);
   if (document === undefined) {

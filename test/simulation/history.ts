@@ -1,6 +1,6 @@
 /**
- * History: the events that the observer reports to the checkers: every commit of the store, every
- * request on the wire, and every result that a client gets.
+ * History: what an observer who sees everything tells the checkers: every commit the store carried
+ * out, every request on the wire, and everything a client was told.
  */
 import type { Policy } from "@redrive/core";
 import type {
@@ -35,24 +35,29 @@ export interface Sent {
   readonly document: string | null;
 }
 
-/** A checker sees each event of the history, and its end. It throws a violation. */
+/** A checker looks at the history as it is made, and once more at its end. It throws what it finds. */
 export interface Checker {
   readonly name: string;
   committed?(event: Committed): void;
   sent?(event: Sent): void;
-  /** The attempt ended: with a response, by its timeout, or aborted. */
-  ended?(event: Sent, endedAt: number, succeeded: boolean): void;
-  /** The node learned of that end. */
-  left?(event: Sent): void;
-  /** A node has stopped without a fault. */
-  stopped?(nodeId: string): void;
-  /** An operator got this row as the result of a change. */
-  changed?(at: number, row: DestinationRow): void;
-  /** A client learned that its task is stored. */
-  created?(at: number, task: RetryTask | undefined, key: string | null, result: CreateResult): void;
-  /** A client got the result of its cancel. */
-  cancelled?(at: number, taskId: string, result: CancelResult): void;
-  /** A redrive job is done. */
+  /** The attempt ended on this side: answered, timed out or aborted. */
+  attemptEnded?(event: Sent, endedAt: number, succeeded: boolean): void;
+  /** The node was told of that end. */
+  resultReceived?(event: Sent): void;
+  /** A node has stopped, and nothing went wrong while it did. */
+  nodeStopped?(nodeId: string): void;
+  /** An operator was told that this is the row now. */
+  destinationChanged?(at: number, row: DestinationRow): void;
+  /** A client was told that its task is stored. */
+  createAcknowledged?(
+    at: number,
+    task: RetryTask | undefined,
+    key: string | null,
+    result: CreateResult,
+  ): void;
+  /** A client was told what came of its cancel. */
+  cancelAcknowledged?(at: number, taskId: string, result: CancelResult): void;
+  /** A redrive job said that it is done. */
   redriveDone?(job: RedriveJob, store: MemoryStore): void;
   finished?(store: MemoryStore): void;
 }

@@ -1,6 +1,6 @@
 /**
- * Mutants: Redrive with one safeguard removed. Each mutant wraps the production code from outside,
- * so that no line of it changes. The suite is useful if it finds every mutant.
+ * Mutants: Redrive with one safeguard taken out, each put around the production code from outside,
+ * so that no line of it knows. The suite is worth something if it finds every one of them.
  */
 import type { PolicyDocument } from "@redrive/core";
 import type { Deliver } from "../../faces/service/src/engine/run/delivery.ts";
@@ -24,10 +24,10 @@ export interface Mutant {
   readonly caughtBy: string;
   /** Changes what the store does. */
   readonly wrapMemory?: (memory: MemoryStore) => MemoryStore;
-  /** Changes the results that nodes get. `memory` is the store below the observer. */
+  /** Changes what nodes are told; `memory` is what lies below the observer. */
   readonly wrapStore?: (observed: MemoryStore, memory: MemoryStore) => MemoryStore;
   readonly wrapDeliver?: (deliver: Deliver) => Deliver;
-  /** The service retry budget of the nodes. */
+  /** What nodes are given for all destinations together. */
   readonly retryBudget?: false;
 }
 
@@ -56,7 +56,7 @@ export const mutants: readonly Mutant[] = [
       ...observed,
       commitNow: (batch) => ({
         ...observed.commitNow({ ...batch, claims: [] }),
-        claims: predicted(memory, batch),
+        claims: claimsBeforeCommit(memory, batch),
       }),
     }),
   },
@@ -67,7 +67,7 @@ export const mutants: readonly Mutant[] = [
       ...observed,
       commitNow(batch) {
         const { claims, ...result } = observed.commitNow(batch);
-        return { ...result, claims: claims.map((claim) => dueBy(claim, batch.now)) };
+        return { ...result, claims: claims.map((claim) => asIfDue(claim, batch.now)) };
       },
     }),
   },
@@ -111,12 +111,12 @@ export const mutants: readonly Mutant[] = [
     }),
   },
   {
-    name: "a stop that saves no guard state",
+    name: "a stop that writes no notes",
     caughtBy: "retry budget kept",
     wrapStore: (observed) => ({
       ...observed,
       commitNow: (batch) =>
-        observed.commitNow({ ...batch, documents: hasOnlyDocuments(batch) ? [] : batch.documents }),
+        observed.commitNow({ ...batch, documents: isNotesOnly(batch) ? [] : batch.documents }),
     }),
   },
   {
@@ -128,9 +128,9 @@ export const mutants: readonly Mutant[] = [
         const result = memory.commitNow(batch);
         const fenced = batch.settles.filter((_, index) => result.settles[index] === "fenced");
         const creates = fenced.flatMap(({ status, onEnd }) =>
-          status === "PENDING" ? [] : createOf(onEnd?.[status]),
+          status === "PENDING" ? [] : duplicateCreate(onEnd?.[status]),
         );
-        memory.commitNow({ ...emptied(batch), creates });
+        memory.commitNow({ ...emptyBatch(batch), creates });
         return result;
       },
     }),
@@ -167,7 +167,7 @@ export const mutants: readonly Mutant[] = [
     caughtBy: "limits kept",
     wrapStore: (observed) => ({
       ...observed,
-      getDestination: async (...key) => withoutDocument(await observed.getDestination(...key)),
+      getDestination: async (...ref) => withoutDocument(await observed.getDestination(...ref)),
       commitNow(batch) {
         const { destinations, creates, claims, ...result } = observed.commitNow(batch);
         return {
@@ -183,8 +183,8 @@ export const mutants: readonly Mutant[] = [
   },
 ];
 
-/** Does the batch contain only documents? */
-function hasOnlyDocuments({
+/** Is it made for the notes alone? */
+function isNotesOnly({
   destinations,
   creates,
   settles,
@@ -197,10 +197,10 @@ function hasOnlyDocuments({
 }
 
 /** The same task under another id. */
-function createOf(task: NewTask | undefined): readonly Create[] {
+function duplicateCreate(task: NewTask | undefined): readonly Create[] {
   if (task === undefined) return [];
-  const copy = { ...task, taskId: `${task.taskId}-again` };
-  return [{ task: copy, fingerprint: null, claimVersion: null }];
+  const duplicate = { ...task, taskId: `${task.taskId}-again` };
+  return [{ task: duplicate, fingerprint: null, claimVersion: null }];
 }
 
 /** The row without its document. */
@@ -208,27 +208,27 @@ function withoutDocument(row: DestinationRow | null): DestinationRow | null {
   return row && { ...row, document: null };
 }
 
-/** An empty batch of the same author. */
-function emptied({ now, nodeId }: Batch): Batch {
+/** The batch's author, and nothing to do. */
+function emptyBatch({ now, nodeId }: Batch): Batch {
   return { now, nodeId, ...EMPTY_BATCH };
 }
 
-/** Reports tasks that are claimed ahead of time as due. */
-function dueBy(claim: ClaimResult, now: number): ClaimResult {
-  const isDue = (task: StartedTask) => ({
+/** What is claimed ahead, told as if it were due. */
+function asIfDue(claim: ClaimResult, now: number): ClaimResult {
+  const markDue = (task: StartedTask) => ({
     ...task,
     nextAttemptAt: Math.min(task.nextAttemptAt, now),
   });
-  return { ...claim, tasks: claim.tasks.map(isDue) };
+  return { ...claim, tasks: claim.tasks.map(markDue) };
 }
 
-/** The tasks that the claims would start, reported before they are stored. */
-function predicted(memory: MemoryStore, batch: Batch): CommitResult["claims"] {
-  const { claims } = memory.commitNow({ ...emptied(batch), claims: batch.claims });
+/** What the claims would start, told before any of it is stored. */
+function claimsBeforeCommit(memory: MemoryStore, batch: Batch): CommitResult["claims"] {
+  const { claims } = memory.commitNow({ ...emptyBatch(batch), claims: batch.claims });
   const settles = claims.flatMap(({ tasks }) =>
     tasks.map((task) => releaseOf(task, task.nextAttemptAt)),
   );
-  memory.commitNow({ ...emptied(batch), settles });
+  memory.commitNow({ ...emptyBatch(batch), settles });
   return claims;
 }
 

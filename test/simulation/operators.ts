@@ -1,16 +1,16 @@
 /**
- * Operators: pause and resume destinations and change their documents while tasks run. An operator
- * that gets no result repeats the request at any node that is up.
+ * Operators: who pauses and resumes destinations and changes their documents while tasks run, and
+ * asks again, at whatever node is up, if told nothing.
  */
 import type { Random } from "@redrive/core";
 import { drawDocument } from "./documents.ts";
-import { engineUp, type SimNode } from "./sim-node.ts";
+import { pickEngine, type SimNode } from "./sim-node.ts";
 import { TENANT, type World } from "./world.ts";
 
-/** An operator gives up after this many requests without a result. */
+/** An operator gives up after so many answers that say nothing. */
 const MAX_TRIES = 40;
 
-/** Builds the change when it is made, because no two documents are equal. */
+/** What is to be put: worked out when it is, since no two puts are alike. */
 type Change = () => { readonly pausedAt: number | null } | { readonly document: string };
 
 export class Operators {
@@ -25,48 +25,48 @@ export class Operators {
     this.#nodes = nodes;
   }
 
-  #later(ms: number, fn: () => void): void {
+  #schedule(ms: number, fn: () => void): void {
     this.#world.clock.set(ms, fn);
   }
 
-  #name(): string {
+  #drawName(): string {
     return this.#world.destinationName(this.#random.next());
   }
 
   /** Pauses a destination for a while. */
   pause(atMs: number, forMs: number): void {
-    const name = this.#name();
-    this.#later(atMs, () => this.#change(name, () => ({ pausedAt: this.#world.clock.now() })));
-    this.#later(atMs + forMs, () => this.#change(name, () => ({ pausedAt: null })));
+    const name = this.#drawName();
+    this.#schedule(atMs, () => this.#change(name, () => ({ pausedAt: this.#world.clock.now() })));
+    this.#schedule(atMs + forMs, () => this.#change(name, () => ({ pausedAt: null })));
   }
 
   /** Puts a document. */
-  put(atMs: number): void {
-    const name = this.#name();
+  putDocument(atMs: number): void {
+    const name = this.#drawName();
     const draw = () => drawDocument(this.#random, ++this.#puts);
-    this.#later(atMs, () => this.#change(name, () => ({ document: draw() })));
+    this.#schedule(atMs, () => this.#change(name, () => ({ document: draw() })));
   }
 
   #change(name: string, change: Change, tries = 0): void {
     const retry = () => {
-      if (tries < MAX_TRIES) this.#later(300, () => this.#change(name, change, tries + 1));
+      if (tries < MAX_TRIES) this.#schedule(300, () => this.#change(name, change, tries + 1));
     };
-    const engine = engineUp(this.#nodes, this.#random);
+    const engine = pickEngine(this.#nodes, this.#random);
     if (engine === undefined) {
       retry();
       return;
     }
     engine.changeDestination(TENANT, name, change()).then((row) => {
-      this.#world.check((checker) => checker.changed?.(this.#world.clock.now(), row));
+      this.#world.check((checker) => checker.destinationChanged?.(this.#world.clock.now(), row));
     }, retry);
   }
 
-  /** Resumes destinations that are still paused because the node died that was asked to resume. */
-  release(): void {
+  /** Resumes what is still paused, because whoever was asked to died. */
+  resumeAll(): void {
     for (const { name, pausedAt } of this.#world.destinationRows()) {
       if (pausedAt === null) continue;
       this.#change(name, () => ({ pausedAt: null }));
-      this.#later(3000, () => this.release());
+      this.#schedule(3000, () => this.resumeAll());
     }
   }
 }

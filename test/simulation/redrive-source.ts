@@ -1,6 +1,6 @@
 /**
- * Redrive source: the operations that the redrive jobs of a node use. It does the same as `Redrive`,
- * except that it seals no secrets.
+ * Redrive source: what the redrive jobs of a node work on, as `Redrive` does it, but for the sealing
+ * of secrets.
  */
 import type { Engine } from "../../faces/service/src/engine/engine.ts";
 import type { CreateResult } from "../../faces/service/src/model/batch.ts";
@@ -8,7 +8,7 @@ import type { NewId } from "../../faces/service/src/model/ids.ts";
 import type { Store } from "../../faces/service/src/model/store.ts";
 import { markOf } from "../../faces/service/src/operations/redrive-job.ts";
 import type { RedriveSource } from "../../faces/service/src/operations/redrive-run.ts";
-import { againOf } from "../../faces/service/src/operations/redriven-task.ts";
+import { redrivenTask } from "../../faces/service/src/operations/redriven-task.ts";
 
 export function redriveSource(engine: Engine, store: Store, newId: NewId): RedriveSource {
   return {
@@ -22,7 +22,7 @@ export function redriveSource(engine: Engine, store: Store, newId: NewId): Redri
       if (source?.status !== "EXHAUSTED" || source.redrivenTo !== null) return;
       const now = engine.now();
       const marked = newId(now).slice(0, 19) + markOf(redriveId, taskId);
-      const redriven = againOf(source, undefined, marked, now);
+      const redriven = redrivenTask(source, undefined, marked, now);
       await new Promise<CreateResult>((resolve, reject) => {
         engine.create(redriven, null, resolve, reject);
       });

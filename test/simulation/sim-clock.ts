@@ -13,9 +13,9 @@ interface SimEvent {
 }
 
 /** Enough for a commit's answer to reach the engine; whatever takes more goes on later. */
-const TURNS = 6;
+const MICROTASKS_PER_EVENT = 6;
 /** And so many more before time goes on: a boot asks the store one thing after the other. */
-const TURNS_OF_AN_INSTANT = 30;
+const MICROTASKS_PER_INSTANT = 30;
 
 export class SimClock {
   readonly startAt: number;
@@ -54,9 +54,9 @@ export class SimClock {
       this.#now = event.at;
       this.steps++;
       event.fn();
-      for (let turn = 0; turn < TURNS; turn++) await undefined;
+      for (let turn = 0; turn < MICROTASKS_PER_EVENT; turn++) await undefined;
       if (this.#events.peek()?.at === event.at) continue;
-      for (let turn = 0; turn < TURNS_OF_AN_INSTANT; turn++) await undefined;
+      for (let turn = 0; turn < MICROTASKS_PER_INSTANT; turn++) await undefined;
     }
     if (!isDone()) this.#now = Math.max(this.#now, endAt);
   }

@@ -6,7 +6,7 @@ import type { Random } from "@redrive/core";
 import { Engine } from "../../faces/service/src/engine/engine.ts";
 import type { Store } from "../../faces/service/src/model/store.ts";
 import { RedriveJobs } from "../../faces/service/src/operations/redrive-jobs.ts";
-import { followUpWith } from "./callbacks.ts";
+import { createFollow } from "./callbacks.ts";
 import { SERVICE_BUDGET } from "./checkers/all-checkers.ts";
 import { redriveSource } from "./redrive-source.ts";
 import { NodeClock } from "./sim-clock.ts";
@@ -44,7 +44,7 @@ export class SimNode {
 
   boot(): void {
     const world = this.#world;
-    // A lock protects an exclusive store, so no other process runs at boot.
+    // A store of one's own is held by a lock: who boots on it has no other beside him.
     if (world.store.exclusive) this.kill();
     const clock = new NodeClock(world.clock);
     const nodeId = `${this.#name}-${++this.#boots}`;
@@ -65,7 +65,7 @@ export class SimNode {
     const rowOf = (name: string) => opened?.destination(TENANT, name).row;
     const deliver = world.deliverFrom(nodeId, clock, rowOf);
     const retryBudget = world.mutant?.retryBudget ?? SERVICE_BUDGET;
-    const followUp = followUpWith((now) => world.newId(now));
+    const follow = createFollow((now) => world.newId(now));
     Engine.open({
       clock,
       random,
@@ -73,7 +73,7 @@ export class SimNode {
       deliver,
       nodeId,
       retryBudget,
-      followUp,
+      followUp: follow,
       onFatal: die,
     })
       .then(async (engine) => {
@@ -92,10 +92,16 @@ export class SimNode {
     store: Store,
     clock: NodeClock,
   ): Promise<RedriveJobs | undefined> {
-    if (!this.#world.kinds.redrives) return undefined;
+    if (!this.#world.features.redrives) return undefined;
     const { exclusive, documents: notes } = store;
     const source = redriveSource(engine, store, (now) => this.#world.newId(now));
-    const jobs = new RedriveJobs({ clock, notes, source, nodeId: engine.nodeId, exclusive });
+    const jobs = new RedriveJobs({
+      clock,
+      documents: notes,
+      source,
+      nodeId: engine.nodeId,
+      exclusive,
+    });
     await jobs.open();
     return jobs;
   }
@@ -106,10 +112,10 @@ export class SimNode {
     this.#jobs = undefined;
   }
 
-  /** Like a deployment: running attempts may end within the grace period, then the node reboots. */
+  /** As a deployment would: what runs may end for that long, and the next boot follows at once. */
   stop(graceMs: number): void {
     const clock = this.#clock;
-    const goneBy = () => {
+    const killAndBoot = () => {
       if (clock.isDead()) return;
       this.kill();
       this.boot();
@@ -123,11 +129,11 @@ export class SimNode {
     const stopped = () => {
       const isOnTime = !wasFrozen && this.#freezes === freezesBefore && !clock.isDead();
       const isCalm = isOnTime && this.#world.faultCount() === faultsBefore;
-      if (isFirst && isCalm) this.#world.check((checker) => checker.stopped?.(engine.nodeId));
-      goneBy();
+      if (isFirst && isCalm) this.#world.check((checker) => checker.nodeStopped?.(engine.nodeId));
+      killAndBoot();
     };
     void this.#jobs?.stop();
-    engine.stop(graceMs).then(stopped, goneBy);
+    engine.stop(graceMs).then(stopped, killAndBoot);
   }
 
   isUp(): boolean {
@@ -140,7 +146,7 @@ export class SimNode {
   }
 }
 
-/** A dead node gets no results and writes nothing. */
+/** A dead node hears nothing any more, and writes nothing. */
 function silentWhenDead(store: Store, clock: NodeClock): Store {
   const unlessDead = <T>(work: () => Promise<T>): Promise<T> =>
     clock.isDead() ? new Promise(() => {}) : work();
@@ -148,15 +154,12 @@ function silentWhenDead(store: Store, clock: NodeClock): Store {
     ...store,
     commit: (batch) => unlessDead(() => store.commit(batch)),
     renew: (lease) => unlessDead(() => store.renew(lease)),
-    documents: {
-      ...store.documents,
-      put: (document) => unlessDead(() => store.documents.put(document)),
-    },
+    documents: { ...store.documents, put: (note) => unlessDead(() => store.documents.put(note)) },
   };
 }
 
 /** Some engine that is up. */
-export function engineUp(nodes: readonly SimNode[], random: Random): Engine | undefined {
+export function pickEngine(nodes: readonly SimNode[], random: Random): Engine | undefined {
   const up = nodes.map((node) => node.engine()).filter((engine) => engine !== undefined);
   return up[Math.floor(random.next() * up.length)];
 }

@@ -6,9 +6,9 @@
 import { type Random, seededRandom } from "@redrive/core";
 import { Clients } from "./clients.ts";
 import type { Coverage } from "./coverage.ts";
-import { kindsOf } from "./kinds.ts";
+import { drawFeatures } from "./features.ts";
 import { Operators } from "./operators.ts";
-import { Redrivers } from "./redrives.ts";
+import { Redrivers } from "./redrivers.ts";
 import { SimNode } from "./sim-node.ts";
 import { START_AT, World, type WorldOptions } from "./world.ts";
 
@@ -22,7 +22,7 @@ const FAULT_RATE = 0.1;
 /** Throws the first violation, in whose message the seed and the command to replay it are. */
 export async function simulateSeed(seed: number, options: WorldOptions): Promise<void> {
   const random = seededRandom(seed);
-  const world = new World(random, FAULT_RATE, kindsOf(random.fork("kinds")), options);
+  const world = new World(random, FAULT_RATE, drawFeatures(random.fork("kinds")), options);
   try {
     await runSeed(world, random.fork("plan"), options.coverage);
   } catch (error) {
@@ -38,7 +38,7 @@ function failureText(seed: number, error: unknown): string {
 
 async function runSeed(world: World, random: Random, coverage: Coverage): Promise<void> {
   await world.prepare();
-  const nodes = Array.from({ length: world.kinds.isSingle ? 1 : NODES }, (_, index) => {
+  const nodes = Array.from({ length: world.features.isSingle ? 1 : NODES }, (_, index) => {
     const name = `n${index}`;
     return new SimNode(world, random.fork(name), name);
   });
@@ -55,16 +55,16 @@ async function runSeed(world: World, random: Random, coverage: Coverage): Promis
 
   await world.clock.runUntil(START_AT + SAFETY_MS, () => world.violation !== undefined);
   heal(world, nodes);
-  operators.release();
-  let nextLook = 0;
+  operators.resumeAll();
+  let nextCheckAt = 0;
   const isDone = () => {
     if (world.violation !== undefined) return true;
-    if (world.clock.now() < nextLook) return false;
-    nextLook = world.clock.now() + 1000;
-    return world.isOver();
+    if (world.clock.now() < nextCheckAt) return false;
+    nextCheckAt = world.clock.now() + 1000;
+    return world.isFinished();
   };
   await world.clock.runUntil(START_AT + SAFETY_MS + LIVENESS_MS, isDone);
-  world.check((checker) => checker.finished?.(world.truth));
+  world.check((checker) => checker.finished?.(world.rawStore));
   if (world.violation !== undefined) throw world.violation;
   const { totals } = coverage;
   totals.seeds++;
@@ -73,17 +73,17 @@ async function runSeed(world: World, random: Random, coverage: Coverage): Promis
   totals.pauses += pauses;
   totals.stops += stops;
   totals.steps += world.clock.steps;
-  if (world.kinds.isSingle) totals.singles++;
+  if (world.features.isSingle) totals.singles++;
   coverage.addFaults(world.faults.counts);
-  coverage.addFaults(world.brittle.counts);
+  coverage.addFaults(world.diskFaults.counts);
 }
 
 function planOperators(world: World, random: Random, nodes: readonly SimNode[]): Operators {
   const operators = new Operators(world, random.fork("draws"), nodes);
   const draw = (below: number) => Math.floor(random.next() * below);
   if (random.next() < 0.5) operators.pause(draw(20_000), 1000 + draw(8000));
-  if (!world.kinds.documents) return operators;
-  for (let puts = 3 + draw(6); puts > 0; puts--) operators.put(draw(SAFETY_MS));
+  if (!world.features.documents) return operators;
+  for (let puts = 3 + draw(6); puts > 0; puts--) operators.putDocument(draw(SAFETY_MS));
   for (let pauses = draw(3); pauses > 0; pauses--) {
     operators.pause(draw(SAFETY_MS - 10_000), 300 + draw(3000));
   }
@@ -91,13 +91,14 @@ function planOperators(world: World, random: Random, nodes: readonly SimNode[]):
 }
 
 function planRedrives(world: World, random: Random, nodes: readonly SimNode[]): void {
-  if (!world.kinds.redrives) return;
+  if (!world.features.redrives) return;
   const redrivers = new Redrivers(world, random.fork("draws"), nodes);
   const draw = (below: number) => Math.floor(random.next() * below);
-  for (let looks = 4 + draw(6); looks > 0; looks--) {
-    redrivers.plan(5000 + draw(SAFETY_MS - 5000));
+  for (let rounds = 4 + draw(6); rounds > 0; rounds--) {
+    redrivers.planRedrives(5000 + draw(SAFETY_MS - 5000));
   }
-  for (let jobs = 1 + draw(2); jobs > 0; jobs--) redrivers.job(10_000 + draw(SAFETY_MS - 10_000));
+  for (let jobs = 1 + draw(2); jobs > 0; jobs--)
+    redrivers.planJob(10_000 + draw(SAFETY_MS - 10_000));
 }
 
 /** At least five in every seed. */

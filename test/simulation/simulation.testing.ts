@@ -1,18 +1,18 @@
 /**
- * Simulation: runs a share of the seeds. Two test files run half each, so that both cores work.
+ * Runs a share of the seeds. Two test files take half each, so that both cores work.
  */
 import { expect } from "vitest";
 import { Coverage } from "./coverage.ts";
 import { simulateSeed } from "./simulate.ts";
 
-/** `npm run test:long` runs ten times as many. */
+/** `npm run test:long` asks for ten times as many. */
 const SEEDS = Number(process.env["REDRIVE_SEEDS"] ?? 1000);
 
-/** With fewer seeds, rare events may not occur. */
-const ENOUGH_SEEDS = 400;
+/** With fewer, rare events may not have come up. */
+const MIN_SEEDS_FOR_COVERAGE = 400;
 
-/** The events that must occur; otherwise the simulation proves nothing about them. */
-const WANTED = [
+/** What must have come up, or the simulation proves nothing about it. */
+const REQUIRED_EVENTS = [
   ["PENDING", "claim first"],
   ["PENDING", "claim retry"],
   ["PENDING", "claim alone"],
@@ -23,8 +23,8 @@ const WANTED = [
   ["IN_FLIGHT", "settle error, cancel requested: CANCELLED"],
   ["IN_FLIGHT", "settle abandoned: PENDING"],
   ["IN_FLIGHT", "settle abandoned: EXHAUSTED"],
-  ["IN_FLIGHT", "settle released: PENDING"],
-  ["IN_FLIGHT", "settle released: EXHAUSTED"],
+  ["IN_FLIGHT", "settle given back: PENDING"],
+  ["IN_FLIGHT", "settle given back: EXHAUSTED"],
   ["IN_FLIGHT", "settle success: fenced"],
   ["PENDING", "settle status: fenced"],
   ["SUCCEEDED", "settle success: fenced"],
@@ -43,7 +43,7 @@ const WANTED = [
   ["EXHAUSTED", "redrive: created claimed"],
   ["EXHAUSTED", "redrive: redriven"],
   ["(job)", "DONE"],
-  ["(guards)", "restored"],
+  ["(guards)", "recalled"],
   ["(none)", "created claimed"],
   ["(none)", "replayed"],
 ] as const;
@@ -58,6 +58,7 @@ export async function runShare(share: number, shares: number): Promise<void> {
   for (const kind of ["lost", "torn", "unknown", "late", "full"]) {
     expect(coverage.faults[kind]).toBeGreaterThan(seeds);
   }
-  if (seeds < ENOUGH_SEEDS) return;
-  for (const [state, event] of WANTED) expect(coverage.has(state, event), event).toBe(true);
+  if (seeds < MIN_SEEDS_FOR_COVERAGE) return;
+  for (const [state, event] of REQUIRED_EVENTS)
+    expect(coverage.has(state, event), event).toBe(true);
 }

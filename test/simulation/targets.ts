@@ -4,22 +4,22 @@
  */
 import type { Outcome, Random } from "@redrive/core";
 
-type Mood = "well" | "flaky" | "down" | "slow" | "throttling" | "silent";
+type Health = "well" | "flaky" | "down" | "slow" | "throttling" | "silent";
 
-const MOODS: readonly Mood[] = ["well", "flaky", "down", "slow", "throttling", "silent"];
+const HEALTHS: readonly Health[] = ["well", "flaky", "down", "slow", "throttling", "silent"];
 
 /** How a request will end if nobody ends it before. */
-export interface Answer {
+export interface TargetResponse {
   readonly afterMs: number;
   readonly outcome: Outcome;
 }
 
 /** Longer than any attempt is given. */
-const FOR_EVER_MS = 600_000;
+const NO_RESPONSE_MS = 600_000;
 
 export class Targets {
   readonly #random: Random;
-  readonly #phases: readonly (readonly Mood[])[];
+  readonly #phases: readonly (readonly Health[])[];
   readonly #startAt: number;
   readonly #phaseMs: number;
   isHealed = false;
@@ -29,24 +29,24 @@ export class Targets {
     this.#startAt = startAt;
     this.#phaseMs = phaseMs;
     this.#phases = Array.from({ length: destinations }, () =>
-      Array.from({ length: 16 }, () => (random.next() < 0.4 ? "well" : this.#mood())),
+      Array.from({ length: 16 }, () => (random.next() < 0.4 ? "well" : this.#drawHealth())),
     );
   }
 
-  #mood(): Mood {
-    return MOODS[Math.floor(this.#random.next() * MOODS.length)] ?? "well";
+  #drawHealth(): Health {
+    return HEALTHS[Math.floor(this.#random.next() * HEALTHS.length)] ?? "well";
   }
 
-  answer(destination: string, now: number): Answer {
+  respond(destination: string, now: number): TargetResponse {
     const phases = this.#phases[Number(destination.slice(1))] ?? [];
     const phase = Math.floor((now - this.#startAt) / this.#phaseMs) % phases.length;
-    return this.#answerIn(this.isHealed ? "well" : (phases[phase] ?? "well"));
+    return this.#responseFor(this.isHealed ? "well" : (phases[phase] ?? "well"));
   }
 
-  #answerIn(mood: Mood): Answer {
+  #responseFor(health: Health): TargetResponse {
     const draw = this.#random.next();
     const afterMs = 5 + Math.floor(this.#random.next() * 40);
-    switch (mood) {
+    switch (health) {
       case "well":
         return { afterMs, outcome: { kind: "success", status: 200 } };
       case "flaky":
@@ -60,7 +60,7 @@ export class Targets {
         return { afterMs, outcome: { kind: "status", status: 429, retryAfterMs } };
       }
       case "silent":
-        return { afterMs: draw < 0.5 ? FOR_EVER_MS : afterMs, outcome: SUCCESS };
+        return { afterMs: draw < 0.5 ? NO_RESPONSE_MS : afterMs, outcome: SUCCESS };
     }
   }
 }

@@ -1,9 +1,9 @@
 /**
- * World: everything around the nodes of one seed: time, store, targets, and the observer that
- * reports to the checkers.
+ * World: everything around the nodes of one seed: time, store, targets, and the observer that tells
+ * the checkers what happens.
  */
 import { type Policy, type PolicyDocument, type Random, resolvePolicy } from "@redrive/core";
-import { type AttemptResult, unstarted } from "../../faces/service/src/deliver/attempt-result.ts";
+import { type AttemptResult, notStarted } from "../../faces/service/src/deliver/attempt-result.ts";
 import { GUARD_DOCUMENT } from "../../faces/service/src/engine/destination/guard-saver.ts";
 import type { Deliver } from "../../faces/service/src/engine/run/delivery.ts";
 import type { Batch, CommitResult } from "../../faces/service/src/model/batch.ts";
@@ -12,7 +12,7 @@ import type { StoredDocument } from "../../faces/service/src/model/document-tabl
 import { type NewId, uuidV7 } from "../../faces/service/src/model/ids.ts";
 import type { Store } from "../../faces/service/src/model/store.ts";
 import { isEnded } from "../../faces/service/src/model/task.ts";
-import { REDRIVE_NOTE, storedOf } from "../../faces/service/src/operations/redrive-job.ts";
+import { REDRIVE_KIND, readJob } from "../../faces/service/src/operations/redrive-job.ts";
 import {
   createFaults,
   type Faults,
@@ -22,11 +22,11 @@ import {
   type MemoryStore,
   memoryStore,
 } from "../../faces/service/src/stores/memory/memory-store.ts";
-import { type BrittleFaults, brittleStore, createBrittleFaults } from "./brittle-store.ts";
 import { allCheckers } from "./checkers/all-checkers.ts";
 import type { Coverage } from "./coverage.ts";
+import { createDiskFaults, type DiskFaults, faultyDiskStore } from "./faulty-disk-store.ts";
+import type { SeedFeatures } from "./features.ts";
 import type { Checker, Committed, Sent } from "./history.ts";
-import type { Kinds } from "./kinds.ts";
 import type { Mutant } from "./mutants.ts";
 import { type NodeClock, SimClock } from "./sim-clock.ts";
 import { Targets } from "./targets.ts";
@@ -34,7 +34,7 @@ import { Targets } from "./targets.ts";
 export const START_AT = 1_800_000_000_000;
 export const TENANT = "tenant";
 
-/** Short, so that the remaining tasks end soon after the faults have stopped. */
+/** Short enough that whatever is left ends soon after the faults have stopped. */
 export const POLICIES: Readonly<Record<string, PolicyDocument>> = {
   curve: { maxAttempts: 4, maxDelayMs: 2000, attemptTimeoutMs: 2000, totalBudgetMs: 60_000 },
   eager: {
@@ -47,20 +47,20 @@ export const POLICIES: Readonly<Record<string, PolicyDocument>> = {
   },
   list: { delaysMs: [1000, 4000], attemptTimeoutMs: 3000, totalBudgetMs: 40_000 },
   once: { maxAttempts: 1, attemptTimeoutMs: 1500, totalBudgetMs: 30_000 },
-  /** The policy of callbacks. No client uses it. */
+  /** Of callbacks; no client asks for it. */
   callback: { delaysMs: [500, 2000, 5000], attemptTimeoutMs: 1500, totalBudgetMs: 60_000 },
 };
 
-const RESOLVED = new Map<string, Policy>(
+const RESOLVED_POLICIES = new Map<string, Policy>(
   Object.entries(POLICIES).map(([id, document]) => [id, resolvePolicy(document)]),
 );
 
-/** How long a destination keeps one behavior. */
+/** Each destination stays in one mood for this long. */
 const PHASE_MS = 7000;
 const DESTINATIONS = 4;
 
-/** Late results of the store take up to this long. */
-const LATEST_ANSWER_MS = 4000;
+/** Late answers of the store take up to this long; longer than a lease. */
+const MAX_STORE_DELAY_MS = 4000;
 
 export interface WorldOptions {
   readonly coverage: Coverage;
@@ -72,75 +72,75 @@ export class World {
   readonly targets: Targets;
   readonly checkers: readonly Checker[];
   readonly faults: Faults;
-  /** The faults of an exclusive store. */
-  readonly brittle: BrittleFaults;
-  /** The store that nodes use, through their faults. */
+  /** Of a store of one's own. */
+  readonly diskFaults: DiskFaults;
+  /** What nodes talk to, through their faults. */
   readonly store: MemoryStore;
-  readonly kinds: Kinds;
+  readonly features: SeedFeatures;
   readonly mutant: Mutant | undefined;
   readonly newId: NewId;
   readonly #memory: MemoryStore;
   readonly #coverage: Coverage;
-  /** Redrive jobs that have not ended. */
+  /** Redrive jobs that have not come to an end. */
   readonly #openJobs = new Set<string>();
-  /** The first violation. A checker may find it inside a callback of the engine. */
+  /** The first violation; it may be found within the engine's own callbacks. */
   violation: unknown;
 
-  constructor(random: Random, faultRate: number, kinds: Kinds, options: WorldOptions) {
+  constructor(random: Random, faultRate: number, features: SeedFeatures, options: WorldOptions) {
     const { coverage, mutant } = options;
     this.targets = new Targets(random.fork("targets"), DESTINATIONS, START_AT, PHASE_MS);
-    this.checkers = allCheckers(kinds, (policyId) => policyNamed(policyId).maxAttempts);
-    this.faults = createFaults(faultRate, LATEST_ANSWER_MS);
-    this.brittle = createBrittleFaults(faultRate);
-    this.kinds = kinds;
+    this.checkers = allCheckers(features, (policyId) => policyNamed(policyId).maxAttempts);
+    this.faults = createFaults(faultRate, MAX_STORE_DELAY_MS);
+    this.diskFaults = createDiskFaults(faultRate);
+    this.features = features;
     this.mutant = mutant;
-    this.newId = uuidV7(filledBy(random.fork("ids")));
+    this.newId = uuidV7(fillWith(random.fork("ids")));
     this.#coverage = coverage;
-    this.#memory = memoryStore({ exclusive: kinds.isSingle });
+    this.#memory = memoryStore({ exclusive: features.isSingle });
     const mutated = mutant?.wrapMemory?.(this.#memory) ?? this.#memory;
     const observed: MemoryStore = {
       ...mutated,
       documents: {
         ...mutated.documents,
-        put: (document) => this.#putDocument(document, mutated),
-        list: (kind) => this.#listDocuments(kind, mutated),
+        put: (note) => this.#putNote(note, mutated),
+        list: (kind) => this.#listNotes(kind, mutated),
       },
       commitNow: (batch) => this.#commitNow(batch, mutated),
     };
     this.store = mutant?.wrapStore?.(observed, this.#memory) ?? observed;
   }
 
-  /** The store as one boot of a node sees it. `die` ends that boot. */
+  /** The store as one boot of a node sees it; `die` ends that boot. */
   storeOf(clock: NodeClock, random: Random, die: () => void): Store {
-    return this.kinds.isSingle
-      ? brittleStore(this.store, random, this.brittle, die)
+    return this.features.isSingle
+      ? faultyDiskStore(this.store, random, this.diskFaults, die)
       : faultyStore(this.store, clock, random, this.faults);
   }
 
-  /** The number of faults so far. */
+  /** How many faults have struck. */
   faultCount(): number {
-    const counts = [...Object.values(this.faults.counts), ...Object.values(this.brittle.counts)];
+    const counts = [...Object.values(this.faults.counts), ...Object.values(this.diskFaults.counts)];
     return counts.reduce((sum, count) => sum + count, 0);
   }
 
-  /** Ends all faults of the store and the targets. */
+  /** From now on the store does as it is told, and the targets are well. */
   heal(): void {
     this.faults.rate = 0;
-    this.brittle.rate = 0;
+    this.diskFaults.rate = 0;
     this.targets.isHealed = true;
   }
 
-  /** Have all tasks and jobs ended? */
-  isOver(): boolean {
-    return this.#openJobs.size === 0 && this.truth.all().every(({ status }) => isEnded(status));
+  /** Has everything come to its end? */
+  isFinished(): boolean {
+    return this.#openJobs.size === 0 && this.rawStore.all().every(({ status }) => isEnded(status));
   }
 
-  async #putDocument(document: StoredDocument, store: MemoryStore): Promise<boolean> {
-    const isWritten = await store.documents.put(document);
-    if (!isWritten || document.kind !== REDRIVE_NOTE) return isWritten;
-    const { job } = storedOf(document);
-    if (job.status === "RUNNING") this.#openJobs.add(document.id);
-    else this.#openJobs.delete(document.id);
+  async #putNote(note: StoredDocument, store: MemoryStore): Promise<boolean> {
+    const isWritten = await store.documents.put(note);
+    if (!isWritten || note.kind !== REDRIVE_KIND) return isWritten;
+    const { job } = readJob(note);
+    if (job.status === "RUNNING") this.#openJobs.add(note.id);
+    else this.#openJobs.delete(note.id);
     this.#coverage.redrive(job.status);
     if (job.status === "DONE") {
       this.check((checker) => checker.redriveDone?.(job, this.#memory));
@@ -148,10 +148,10 @@ export class World {
     return isWritten;
   }
 
-  async #listDocuments(kind: string, store: MemoryStore): Promise<readonly StoredDocument[]> {
-    const documents = await store.documents.list(kind);
-    if (kind === GUARD_DOCUMENT && documents.length > 0) this.#coverage.guardsRestored();
-    return documents;
+  async #listNotes(kind: string, store: MemoryStore): Promise<readonly StoredDocument[]> {
+    const notes = await store.documents.list(kind);
+    if (kind === GUARD_DOCUMENT && notes.length > 0) this.#coverage.guardsRestored();
+    return notes;
   }
 
   async prepare(): Promise<void> {
@@ -170,13 +170,13 @@ export class World {
     return `d${Math.floor(draw * DESTINATIONS)}`;
   }
 
-  /** The rows of all destinations that have one. */
+  /** Those that have a row. */
   destinationRows(): readonly DestinationRow[] {
     const names = Array.from({ length: DESTINATIONS }, (_, index) => `d${index}`);
     return names.flatMap((name) => this.#memory.peekDestination(TENANT, name) ?? []);
   }
 
-  get truth(): MemoryStore {
+  get rawStore(): MemoryStore {
     return this.#memory;
   }
 
@@ -206,11 +206,11 @@ export class World {
     return result;
   }
 
-  /** Reports to the checkers. A violation ends the seed. */
-  check(report: (checker: Checker) => void): void {
+  /** Tells the checkers; what they find ends the seed. */
+  check(notify: (checker: Checker) => void): void {
     if (this.violation !== undefined) return;
     try {
-      for (const checker of this.checkers) report(checker);
+      for (const checker of this.checkers) notify(checker);
     } catch (error) {
       this.violation = error;
     }
@@ -226,24 +226,24 @@ export class World {
       const document = rowOf(task.destination)?.document ?? null;
       const event: Sent = { at, nodeId, task, policy, timeoutMs, document };
       this.check((checker) => checker.sent?.(event));
-      const answer = this.targets.answer(task.destination, at);
-      const isLate = answer.afterMs > limits.attemptTimeoutMs;
-      const afterMs = isLate ? limits.attemptTimeoutMs : answer.afterMs;
-      const outcome = isLate ? TIMED_OUT : answer.outcome;
+      const response = this.targets.respond(task.destination, at);
+      const isLate = response.afterMs > limits.attemptTimeoutMs;
+      const afterMs = isLate ? limits.attemptTimeoutMs : response.afterMs;
+      const outcome = isLate ? TIMED_OUT : response.outcome;
       const succeeded = outcome.kind === "success";
-      let isOver = false;
+      let hasEnded = false;
       const end = (result: AttemptResult) => {
-        if (isOver) return;
-        isOver = true;
-        this.check((checker) => checker.left?.(event));
+        if (hasEnded) return;
+        hasEnded = true;
+        this.check((checker) => checker.resultReceived?.(event));
         done(result);
       };
       this.clock.set(afterMs, () => {
-        this.check((checker) => checker.ended?.(event, this.clock.now(), succeeded));
+        this.check((checker) => checker.attemptEnded?.(event, this.clock.now(), succeeded));
       });
       nodeClock.alarm(afterMs, () => end(resultOf(outcome, afterMs)));
       limits.signal.addEventListener("abort", () => {
-        nodeClock.alarm(0, () => end(unstarted({ kind: "aborted" }, null)));
+        nodeClock.alarm(0, () => end(notStarted({ kind: "aborted" }, null)));
       });
     };
     return this.mutant?.wrapDeliver?.(deliver) ?? deliver;
@@ -253,7 +253,7 @@ export class World {
 /** The row of a destination as a node knows it. */
 type RowOf = (name: string) => DestinationRow | undefined;
 
-function filledBy(random: Random): (bytes: Uint8Array) => void {
+function fillWith(random: Random): (bytes: Uint8Array) => void {
   return (bytes) => {
     for (let at = 0; at < bytes.length; at++) bytes[at] = Math.floor(random.next() * 256);
   };
@@ -264,11 +264,11 @@ const TIMED_OUT = { kind: "error", errorClass: "timeout", sent: true } as const;
 function resultOf(outcome: AttemptResult["outcome"], durationMs: number): AttemptResult {
   const status =
     outcome.kind === "status" || outcome.kind === "success" ? (outcome.status ?? null) : null;
-  return { ...unstarted(outcome, null), status, durationMs };
+  return { ...notStarted(outcome, null), status, durationMs };
 }
 
 function policyNamed(policyId: string): Policy {
-  const policy = RESOLVED.get(policyId);
+  const policy = RESOLVED_POLICIES.get(policyId);
   if (policy === undefined) throw new Error(`no policy ${policyId}`);
   return policy;
 }

@@ -5,14 +5,14 @@
 import { describe, expect, test } from "vitest";
 import { type Bundle, bundle } from "./bundle.ts";
 
-const WORLD = "./faces/simulator/src/world";
+const WORLDS = "./faces/simulator/src/worlds";
 const ENGINE_BYTES = 8000;
 
 const engines = [
-  ["calls", `export { runCalls } from "${WORLD}/calls.ts";`],
-  ["fleet", `export { runFleet } from "${WORLD}/fleet.ts";`],
-  ["contention", `export { runContention } from "${WORLD}/contention.ts";`],
-  ["queue", `export { runQueue } from "${WORLD}/queue.ts";`],
+  ["calls", `export { runCalls } from "${WORLDS}/calls/calls.ts";`],
+  ["fleet", `export { runFleet } from "${WORLDS}/fleet/fleet.ts";`],
+  ["contention", `export { runContention } from "${WORLDS}/contention.ts";`],
+  ["queue", `export { runQueue } from "${WORLDS}/queue.ts";`],
 ] as const;
 
 /** Not engines: these hold several worlds, or the engine's surroundings. A ratchet, as for the library. */
@@ -43,13 +43,13 @@ describe("minified and gzipped, without core", () => {
 
 /** What each export may bring of the simulator's own folders. */
 const alone = [
-  ["schedule", ["world", "labs", "lint", "advise", "measure", "engine"]],
-  ["coverage", ["world", "labs", "lint", "advise", "measure"]],
-  ["herd", ["world", "labs", "lint", "advise"]],
-  ["lint", ["world", "labs", "advise"]],
-  ["advise", ["world", "labs"]],
+  ["schedule", ["worlds", "labs", "lint", "advise", "measure", "events"]],
+  ["coverage", ["worlds", "labs", "lint", "advise", "measure"]],
+  ["herd", ["worlds", "labs", "lint", "advise"]],
+  ["lint", ["worlds", "labs", "advise"]],
+  ["advise", ["worlds", "labs"]],
   ["simulate", ["labs", "lint", "advise"]],
-  ["scenarios", ["world", "labs", "lint", "advise", "engine", "measure"]],
+  ["scenarios", ["worlds", "labs", "lint", "advise", "events", "measure"]],
 ] as const;
 
 describe("imported from the index", () => {

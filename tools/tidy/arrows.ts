@@ -23,7 +23,7 @@ const DOORS = [
   "@redrive/service/http",
   "@redrive/simulator/export",
   "@redrive/simulator/share",
-  "@redrive/simulator/words",
+  "@redrive/simulator/text",
 ];
 
 const FACES = ["faces/library", "faces/service", "faces/simulator"];
@@ -44,7 +44,7 @@ const NO_NODE = ["core", "faces/simulator"];
 
 /** A door of its own whose users bring this package along: an optional peer. */
 const PEERS: Readonly<Record<string, string>> = {
-  "faces/library/src/otel.ts": "@opentelemetry/api",
+  "faces/library/src/extras/otel.ts": "@opentelemetry/api",
 };
 
 /** What a store may know of the service: its contract, the data in it, and plain containers. */

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** Redrive's command: a file that is there before the build, so that npm can link to it. */
+/** The `redrive` command. This file exists before the build, so that npm can link to it. */
 import { existsSync } from "node:fs";
 
 const main = new URL("../dist/main.js", import.meta.url);

@@ -1,12 +1,12 @@
-/** What docs/cli.md shows is what the commands print, on a terminal of 80 columns. */
+/** The examples in docs/cli.md match the output of the commands on a terminal of 80 columns. */
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { redrive } from "./screen.testing.ts";
+import { redrive } from "./program.testing.ts";
 
 const page = readFileSync(new URL("../../../docs/cli.md", import.meta.url), "utf8");
 const shown = [...page.matchAll(/^```console\n\$ redrive (.*)\n([\s\S]*?)^```$/gmu)];
 
-test("the page shows commands", () => {
+test("the page has examples", () => {
   expect(shown.length).toBeGreaterThan(1);
 });
 

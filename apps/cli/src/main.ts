@@ -1,4 +1,4 @@
-/** Redrive's command line: the words after `redrive`, and what answers them. */
+/** Main: the entry point of the `redrive` command. */
 import { program } from "./program.ts";
 
 await program().parseAsync();

@@ -1,64 +1,62 @@
 /**
- * Program: the commands, their options and their exit codes (0 ok, 1 failed, 2 wrong use, 3
- * partial). A mistyped command is answered with the nearest one.
+ * Program: all commands of `redrive` and their exit codes (0 ok, 1 failed, 2 wrong usage, 3
+ * partial). For a mistyped command, commander suggests the nearest one.
  */
 import { readFileSync } from "node:fs";
 import { Command, type CommanderError } from "commander";
-import { addAdvise } from "./commands/advise.ts";
-import { addCompletion } from "./commands/completion.ts";
-import { addDestinations } from "./commands/destinations.ts";
-import { addDev } from "./commands/dev.ts";
-import { addDlq } from "./commands/dlq.ts";
-import { addDoctor } from "./commands/doctor.ts";
-import { addExport } from "./commands/export.ts";
-import { addImport } from "./commands/import.ts";
-import { addKeys } from "./commands/keys.ts";
-import { addPolicies } from "./commands/policies.ts";
-import { addSchedule } from "./commands/schedule.ts";
-import { addSend } from "./commands/send.ts";
-import { addServe } from "./commands/serve.ts";
-import { addSim } from "./commands/sim.ts";
-import { addTasks } from "./commands/tasks.ts";
-import { type Screen, systemScreen } from "./screen.ts";
+import { addCompletion } from "./completion.ts";
+import { addPolicies } from "./policies/policies.ts";
+import { FAILED, USAGE_ERROR } from "./print/presentation.ts";
+import { systemTerminal, type Terminal } from "./print/terminal.ts";
+import { addDev } from "./serve/dev.ts";
+import { addDoctor } from "./serve/doctor.ts";
+import { addKeys } from "./serve/keys.ts";
+import { addServe } from "./serve/serve.ts";
+import { addDestinations } from "./service/destinations.ts";
+import { addDlq } from "./service/dlq.ts";
+import { addExport } from "./service/export.ts";
+import { addImport } from "./service/import.ts";
+import { addSend } from "./service/send.ts";
+import { addTasks } from "./service/tasks.ts";
+import { addAdvise } from "./simulate/advise.ts";
+import { addSchedule } from "./simulate/schedule.ts";
+import { addSim } from "./simulate/sim.ts";
 
-const FAILED = 1;
-const WRONG_USE = 2;
-
-export function program(screen: Screen = systemScreen()): Command {
+export function program(terminal: Terminal = systemTerminal()): Command {
   const redrive = new Command("redrive")
-    .description("Retries that heal instead of hurt.")
+    .description("Run the retry service, manage its tasks, and simulate retry policies.")
     .version(ownVersion())
     .exitOverride(exit);
-  addDev(redrive, screen);
-  addServe(redrive, screen);
-  addSend(redrive, screen);
-  addTasks(redrive, screen);
-  addDlq(redrive, screen);
-  addDestinations(redrive, screen);
-  addExport(redrive, screen);
-  addImport(redrive, screen);
-  addKeys(redrive, screen);
-  addDoctor(redrive, screen);
-  addSchedule(redrive, screen);
-  addSim(redrive, screen);
-  addAdvise(redrive, screen);
-  addPolicies(redrive, screen);
-  addCompletion(redrive, screen);
+  addDev(redrive, terminal);
+  addServe(redrive, terminal);
+  addSend(redrive, terminal);
+  addTasks(redrive, terminal);
+  addDlq(redrive, terminal);
+  addDestinations(redrive, terminal);
+  addExport(redrive, terminal);
+  addImport(redrive, terminal);
+  addKeys(redrive, terminal);
+  addDoctor(redrive, terminal);
+  addSchedule(redrive, terminal);
+  addSim(redrive, terminal);
+  addAdvise(redrive, terminal);
+  addPolicies(redrive, terminal);
+  addCompletion(redrive, terminal);
   pointToHelp(redrive, "redrive");
   return redrive;
 }
 
-/** Wrong use is answered with where the right one is told: by the command that was meant. */
+/** After a usage error, points to the help of the command that the user meant. */
 function pointToHelp(command: Command, path: string): void {
   const { commands } = command;
-  const told = commands.length > 0 ? "lists the commands" : "shows how it is used";
-  command.showHelpAfterError(`(${path} --help ${told})`);
+  const purpose = commands.length > 0 ? "lists the commands" : "shows the usage";
+  command.showHelpAfterError(`(${path} --help ${purpose})`);
   for (const child of commands) pointToHelp(child, `${path} ${child.name()}`);
 }
 
-/** Commander ends with 1 for wrong use; scripts must be able to tell that from a failure. */
+/** Commander exits with 1 after a usage error; scripts must be able to distinguish it from a failure. */
 function exit(error: CommanderError): never {
-  process.exit(error.exitCode === FAILED ? WRONG_USE : error.exitCode);
+  process.exit(error.exitCode === FAILED ? USAGE_ERROR : error.exitCode);
 }
 
 function ownVersion(): string {

@@ -1,2 +1,2 @@
-/** Style sheets are imported for what they do; the builder takes them out of the code. */
+/** Style sheets: imported for their side effect; the bundler extracts them. */
 declare module "*.css";

@@ -1,4 +1,4 @@
-/** The pages under /ui/: starts the app in the document, and marks the document as alive. */
+/** Entry point of the pages under /ui/: starts the app and marks the document as ready. */
 import { render } from "preact";
 import { startNavigation } from "./app/navigation.ts";
 import { Shell } from "./app/shell.tsx";

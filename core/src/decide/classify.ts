@@ -1,7 +1,7 @@
 /**
  * Classify: turns a thrown value into an outcome, by the fields that HTTP clients, Node, fetch, gRPC,
- * the AWS SDK and SQL drivers put on their errors. Fields come first and messages last, since every
- * host words its messages differently.
+ * the AWS SDK and SQL drivers put on their errors. Fields come first and messages last, because
+ * messages differ between runtimes.
  */
 
 import { ERROR_CLASSES, type ErrorClass, GRPC_CODES } from "../policy/error-classes.ts";
@@ -10,11 +10,11 @@ import type { Outcome } from "./outcome.ts";
 type Kind = ErrorClass | "aborted" | "fault";
 
 /**
- * Which codes, names and messages stand for what. The first match counts. `!` marks the classes at
- * which no byte has left yet. Patterns are short, because every program that retries loads them:
- * some codes are known by their first letters alone. SQL states are codes of five characters. Of
- * those, only the classes that repeat on every attempt are named: bad data (22), a violated
- * constraint (23), failed authorization (28), and syntax or missing rights (42).
+ * Maps codes, names and messages to classes. The first match counts. `!` marks classes for which no
+ * byte was sent. Every program that retries loads these patterns, so they are short: some codes are
+ * matched by their first letters only. SQL states are codes of five characters. Only the classes that
+ * fail on every attempt are listed: bad data (22), a violated constraint (23), failed authorization
+ * (28), and syntax or missing rights (42).
  */
 const PATTERNS: readonly (readonly [Kind | `${ErrorClass}!`, RegExp])[] = [
   ["connect!", /^(ECONNREF|E(HOST|NET)[UD]|EADDRN|UND_ERR_CONN)/],
@@ -28,7 +28,7 @@ const PATTERNS: readonly (readonly [Kind | `${ErrorClass}!`, RegExp])[] = [
   ["fault", /^((Type|Reference|Syntax|Range|URI|Assertion)Error|(2[238]|42)[\dA-Z]{3})$/],
 ];
 
-/** What an error may carry. Anything may have been thrown, so every type here is a guess. */
+/** Fields that an error may have. Anything can be thrown, so all types are guesses. */
 interface Fields {
   readonly name?: unknown;
   readonly message?: unknown;
@@ -42,14 +42,14 @@ interface Fields {
   readonly $retryable?: { readonly throttling?: unknown } | null;
 }
 
-/** How fetch says "network failure" where it gives no cause: browsers, Deno, Bun, workers. */
+/** Messages of fetch for a network failure without a cause: browsers, Deno, Bun, workers. */
 const NETWORK_MESSAGE =
   /fetch failed|failed to fetch|network ?(error|request failed)|load failed|connection (lost|reset|refused|closed)|socket hang ?up/i;
 
 const THROWN: Outcome = { kind: "thrown" };
 const RESET: Outcome = { kind: "error", errorClass: "reset", sent: true };
 
-/** The outcome that a thrown value stands for. Never throws, whatever was thrown. */
+/** The outcome of a thrown value. Never throws. */
 export function classifyError(error: unknown): Outcome {
   try {
     const fields: Fields = Object(error);
@@ -70,26 +70,26 @@ export function classifyError(error: unknown): Outcome {
       classifyCode(fields) ?? classifyCode(Object(fields.cause)) ?? classifyName(fields) ?? THROWN
     );
   } catch {
-    // A getter or proxy that throws leaves no field that could be read.
+    // A getter or proxy throws, so no field can be read.
     return THROWN;
   }
 }
 
 function classifyCode({ code, details }: Fields): Outcome | undefined {
-  // grpc-js numbers its codes and always adds `details`.
+  // grpc-js uses numeric codes and always adds `details`.
   const name = typeof details === "string" && GRPC_CODES[code as number];
   if (!name) return classifyText(code);
   return name === "CANCELLED" ? { kind: "aborted" } : { kind: "grpc", code: name };
 }
 
-/** 0 if it is no status of a failure. */
+/** 0 if the value is not an error status. */
 function statusOf(value: unknown): number {
   return typeof value === "number" && value >= 300 && value <= 999 && value % 1 === 0 ? value : 0;
 }
 
-/** Browsers throw a network failure as a TypeError: then the message counts. */
+/** Browsers throw a network failure as a TypeError; then the message decides. */
 function classifyName({ name, message }: Fields): Outcome | undefined {
-  // Most errors are called just that.
+  // The name of most errors is just "Error".
   const named = name === "Error" ? undefined : classifyText(name);
   const isNetwork = typeof message === "string" && (!named || named.kind === "fault");
   return isNetwork && NETWORK_MESSAGE.test(message) ? RESET : named;

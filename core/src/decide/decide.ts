@@ -1,6 +1,6 @@
 /**
- * Decide: what happens after an attempt. The one place in Redrive where retrying is decided; it
- * never waits, stores or looks at a clock, so that three faces can carry out the same decision.
+ * Decide: what happens after an attempt. Only this file decides about retries. It never waits, stores
+ * or reads a clock, so library, service and simulator can carry out the same decision.
  */
 
 import type { StopReason } from "../errors/stop-reason.ts";
@@ -19,48 +19,48 @@ import type {
 import { classifyOutcome, type Outcome } from "./outcome.ts";
 import { type CallRequest, isRepeatable, mayHaveTakenEffect } from "./repeatable.ts";
 
-/** What is remembered of a call between attempts. */
+/** The state of a call between attempts. */
 export interface CallHistory {
-  /** Attempts made so far: after the first attempt, 1. */
+  /** Attempts made so far; 1 after the first attempt. */
   readonly attempt: number;
-  /** When the total budget began to run; epoch ms. */
+  /** When the total budget started; epoch ms. */
   readonly startedAt: number;
   /** The policy's own wait before this attempt, without hints; 0 before the first retry. */
   readonly previousDelayMs: number;
-  /** The guard that has held the attempt since it was due. Default: none has. */
+  /** The guard that has held the attempt since it was due. Default: none. */
   readonly heldBy?: HoldReason | undefined;
 }
 
-/** The state of the destination's guards now. A gate that is absent is open. */
+/** The current state of the destination's guards. An absent gate is open. */
 export interface Gates {
-  /** The circuit lets nothing through before this instant. */
+  /** The circuit refuses calls before this instant. */
   readonly circuitOpenUntil?: number;
-  /** The retry budget is empty; asking again earlier than this is useless. */
+  /** The retry budget is empty; an earlier check is useless. */
   readonly retryBudgetUntil?: number;
-  /** The destination has asked every caller to wait until then (Retry-After). */
+  /** The destination asked all callers to wait until then (Retry-After). */
   readonly retryAfterUntil?: number;
-  /** Paused by a person. Infinity: until somebody resumes it. */
+  /** Paused by a person. Infinity: until a person resumes it. */
   readonly pausedUntil?: number;
   /** The destination allows no retries at all (`maxRetries` 0). */
   readonly refusesRetries?: boolean;
-  /** How long a call is likely to take: the destination's median. */
+  /** Expected duration of a call: the destination's median. */
   readonly estimatedCallMs?: number;
 }
 
-/** What holds an attempt that is due: the guard that holds it for the longest, of all that do. */
+/** The guard that holds a due attempt the longest. */
 export interface EntryGate {
   readonly heldBy: HoldReason;
-  /** Infinity: until something changes. Not after now: nothing holds it. */
+  /** Infinity: until something changes. If it is not after now, nothing holds the attempt. */
   readonly heldUntil: number;
-  /** It will be held until then at least, whatever happens: the rest may end at any time. */
+  /** The attempt is held at least until then, whatever happens. The rest of the hold may end at any time. */
   readonly heldAtLeastUntil: number;
 }
 
 export const OPEN_GATES: Gates = {};
 
 /**
- * Decides what follows attempt number `history.attempt`. Draws once from `random` for a retry, not
- * at all where the policy leaves nothing to chance.
+ * Decides what follows attempt number `history.attempt`. Draws once from `random` for a retry, and not
+ * at all if the policy uses no random numbers.
  */
 export function decide(
   policy: Policy,
@@ -78,7 +78,7 @@ export function decide(
 
 /**
  * The same for a call without a destination, where no guard holds a retry. A program without
- * destinations need not carry what holds are decided by.
+ * destinations does not include the code for holds.
  */
 export function decideUnguarded(
   policy: Policy,
@@ -103,10 +103,10 @@ export function decideUnguarded(
   if (askedMs !== undefined && hintMs > mostMs) return stop("retry-after");
   const throttled = verdict === "throttled";
   const curve = delayCurveOf(policy);
-  // Without jitter nothing is drawn, for a hint either: a stream is as long as its retries, or unused.
+  // Without jitter nothing is drawn, not even for a hint. So the stream depends only on the retries.
   const draw = curve.draws ? random.next() : 0;
   const ownDelayMs = curve.delayMs(attempt, previousDelayMs, draw, throttled);
-  // Never earlier than asked and, unless jitter is NONE, never all at one instant: spread on top.
+  // Never earlier than asked and, unless jitter is NONE, not all at one instant: the spread is added.
   const spreadMs = Math.max(curve.ceilingMs(attempt, throttled), Math.floor(hintMs / 10));
   const isAsked = askedMs !== undefined;
   const delayMs = isAsked ? hintMs + uniformInteger(0, spreadMs, draw) : ownDelayMs;
@@ -118,7 +118,7 @@ function stop(reason: StopReason, status: EndStatus = "EXHAUSTED"): StopDecision
   return { kind: "stop", status, reason };
 }
 
-/** No call waits past its budget, or for an attempt that its guards would refuse. */
+/** No call waits longer than its budget, or for an attempt that its guards would refuse. */
 function passGates(
   retry: RetryDecision,
   request: CallRequest,
@@ -133,7 +133,7 @@ function passGates(
     if (gates.retryBudgetUntil !== undefined) return stop("retry-budget");
   }
   let decision: Decision = retry;
-  // The guard that holds for the longest; of equals the first, in the admission's order.
+  // The guard that holds longest; among equals the first in the admission's order.
   for (const [by, until = 0] of holdsOf(gates)) {
     if (until > longestUntil) decision = { kind: "hold", by, until, ownDelayMs };
     longestUntil = Math.max(longestUntil, until);
@@ -141,10 +141,10 @@ function passGates(
   return longestUntil - now > mostMs ? stop("budget") : decision;
 }
 
-/** In the order of the admission. */
+/** In the admission's order. */
 function holdsOf(gates: Gates): readonly (readonly [HoldReason, number | undefined])[] {
   return [
-    // Nobody knows when a person resumes it: the retry is due when it is due.
+    // It is unknown when a person resumes it, so the retry keeps its time.
     ["pause", gates.pausedUntil === Number.POSITIVE_INFINITY ? 0 : gates.pausedUntil],
     ["retry-after", gates.retryAfterUntil],
     ["circuit-open", gates.circuitOpenUntil],
@@ -152,7 +152,7 @@ function holdsOf(gates: Gates): readonly (readonly [HoldReason, number | undefin
   ];
 }
 
-/** How long the next attempt may be put off if it is still to end in time. */
+/** How long the next attempt can be delayed and still end in time. */
 function leftMs(
   policy: Policy,
   request: CallRequest,
@@ -164,7 +164,7 @@ function leftMs(
   return remainingMs(policy, request, history, now) - callMs;
 }
 
-/** What is left of the total budget and before the deadline. A clock set back gives nothing extra. */
+/** The rest of the total budget and of the time before the deadline. A clock set back adds nothing. */
 export function remainingMs(
   policy: Policy,
   request: CallRequest,
@@ -176,19 +176,19 @@ export function remainingMs(
   return deadlineAt === undefined ? budgetMs : Math.min(budgetMs, deadlineAt - now);
 }
 
-/** Nothing stands in the way of the next attempt. */
+/** The next attempt may start. */
 export interface GoDecision {
   readonly kind: "go";
 }
 
-/** What `admit` can answer: never a wait of the policy's own. */
+/** The results of `admit`: never a wait of the policy itself. */
 export type AdmitDecision = GoDecision | HoldDecision | StopDecision;
 
 const GO: GoDecision = { kind: "go" };
 
 /**
- * Decides whether the attempt after `history.attempt` may start now, or waits for the guard that
- * holds it. No call waits for a guard that holds it for longer than it has time.
+ * Decides whether the attempt after `history.attempt` may start now or waits for the guard that holds
+ * it. A call does not wait for a guard that holds it longer than its remaining time.
  */
 export function admit(
   policy: Policy,
@@ -205,7 +205,7 @@ export function admit(
   return { kind: "hold", by: heldBy, until: heldUntil, ownDelayMs: history.previousDelayMs };
 }
 
-/** Nothing holds an attempt. */
+/** The gate when nothing holds an attempt. */
 export const OPEN_ENTRY: EntryGate = { heldBy: "pause", heldUntil: 0, heldAtLeastUntil: 0 };
 
 function outOfTime({ attempt }: CallHistory, by: HoldReason | undefined): StopDecision {

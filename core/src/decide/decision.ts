@@ -1,6 +1,6 @@
 /**
- * Decision: what can be decided about a call, as plain values. A face carries these out: the
- * library awaits them, the service writes them to a row, the simulator pushes them on a queue.
+ * Decision: the possible decisions about a call, as plain values. The library awaits them, the service
+ * writes them to a row, and the simulator puts them on its event queue.
  */
 
 import type { StopReason } from "../errors/stop-reason.ts";
@@ -18,28 +18,28 @@ export type HoldReason =
   | "throttle"
   | "concurrency";
 
-/** Where a wait came from: the policy's own curve, or the other side's hint. */
+/** Where a wait comes from: the policy's own curve, or the server's hint. */
 export type DelaySource = "policy" | "retry-after";
 
 export interface RetryDecision {
   readonly kind: "retry";
   /** How long to wait before the next attempt; whole ms. */
   readonly delayMs: number;
-  /** The policy's own wait, without any hint: the next call's `previousDelayMs`. */
+  /** The policy's own wait without any hint: the next call's `previousDelayMs`. */
   readonly ownDelayMs: number;
   readonly source: DelaySource;
 }
 
-/** A gate is shut and the caller is patient: wait without using an attempt, then ask again. */
+/** A gate is closed and the caller is patient: wait without using an attempt, then check again. */
 export interface HoldDecision {
   readonly kind: "hold";
   readonly by: HoldReason;
   /**
-   * Epoch ms; never before the wait the policy itself asks for. Infinity: until something changes
-   * (a slot becomes free, a person resumes the destination).
+   * Epoch ms; never earlier than the policy's own wait. Infinity: until something changes (a slot
+   * becomes free, a person resumes the destination).
    */
   readonly until: number;
-  /** As in a retry: what the policy itself would have waited. */
+  /** As in a retry: the policy's own wait. */
   readonly ownDelayMs: number;
 }
 

@@ -72,7 +72,7 @@ test.each([
   [
     { kind: "fault" },
     stop("not-retryable"),
-    "Attempt 2 of 5 threw an error that is no transient failure: repeating it would not help, so it is not retried.",
+    "Attempt 2 of 5 threw an error that is not a transient failure: repeating it would not help, so it is not retried.",
   ],
   [{ kind: "aborted" }, stop("aborted"), "Attempt 2 of 5 was aborted: the caller aborted it."],
 ] as const satisfies readonly (readonly [Outcome, Decision, string])[])(

@@ -1,6 +1,6 @@
 /**
- * Explain: a decision told in one sentence, for logs, dashboards and whoever asks "why was this not
- * retried?".
+ * Explain: describes a decision in one sentence, for logs, dashboards and the question "why was this
+ * not retried?".
  */
 
 import type { ServiceReason, StopReason } from "../errors/stop-reason.ts";
@@ -10,7 +10,7 @@ import type { CallHistory } from "./decide.ts";
 import type { Decision, HoldReason } from "./decision.ts";
 import type { Outcome } from "./outcome.ts";
 
-/** What was known when the decision was made. */
+/** The facts that the decision was based on. */
 export interface ExplainedDecision {
   readonly policy: Policy;
   readonly history: CallHistory;
@@ -20,7 +20,7 @@ export interface ExplainedDecision {
   readonly now: number;
 }
 
-/** One whole sentence: which attempt ended how, and what follows from it. */
+/** One sentence: how the attempt ended, and what follows. */
 export function explain(explained: ExplainedDecision): string {
   const { policy, history, outcome } = explained;
   const which = `Attempt ${history.attempt} of ${policy.maxAttempts}`;
@@ -40,7 +40,7 @@ function describeOutcome(outcome: Outcome): string {
     case "thrown":
       return "threw an error";
     case "fault":
-      return "threw an error that is no transient failure";
+      return "threw an error that is not a transient failure";
     case "aborted":
       return "was aborted";
     case "abandoned":
@@ -67,7 +67,7 @@ function describeDecision({ policy, history, decision, outcome, now }: Explained
   }
 }
 
-/** Each guard that can hold an attempt, in words. */
+/** A description of each guard that can hold an attempt. */
 export const holdDescriptions: Readonly<Record<HoldReason, string>> = {
   "circuit-open": "the open circuit",
   "retry-budget": "the empty retry budget",
@@ -86,7 +86,7 @@ function describeStop(reason: StopReason, policy: Policy, elapsedMs: number): st
   return timely ? clause + figures : clause;
 }
 
-/** Ends that any call can come to, apart: who keeps no tasks need not carry the words of the others. */
+/** Reasons that any call can have. Separate, so a program without tasks does not include the others. */
 export const callReasonTexts: Readonly<Record<Exclude<StopReason, ServiceReason>, string>> = {
   succeeded: "the call is done",
   attempts: "no attempts are left",
@@ -110,7 +110,7 @@ const taskReasonTexts: Readonly<Record<ServiceReason, string>> = {
   "target-denied": "its target is not allowed",
 };
 
-/** Why a call ended, where nothing but the reason is known: a clause without figures. */
+/** Why a call ended, if only the reason is known: a clause without figures. */
 export function explainReason(reason: StopReason): string {
   const words: Readonly<Partial<Record<StopReason, string>>> =
     reason in callReasonTexts ? callReasonTexts : taskReasonTexts;

@@ -1,6 +1,6 @@
 /**
- * Outcome: how one attempt ended, in the words every face uses, and the judgement of it under a
- * policy. Thrown errors become outcomes in `classify.ts`.
+ * Outcome: how one attempt ended, and how a policy classifies it. Library, service and simulator use
+ * the same type. `classify.ts` turns thrown errors into outcomes.
  */
 import type { ErrorClass, GrpcCode } from "../policy/error-classes.ts";
 import type { Policy } from "../policy/policy.ts";
@@ -9,13 +9,13 @@ import type { Policy } from "../policy/policy.ts";
 export type Verdict = "success" | "transient" | "throttled" | "terminal" | "aborted";
 
 interface OutcomeHints {
-  /** The wait the other side asked for, in ms from its answer. */
+  /** The wait that the server asked for, in ms from its response. */
   readonly retryAfterMs?: number;
-  /** The other side said not to come back (gRPC pushback, `x-should-retry: false`). */
+  /** The server asked not to retry (gRPC pushback, `x-should-retry: false`). */
   readonly refused?: boolean;
-  /** The id the other side gave its own side of the request. */
+  /** The id that the server gave to the request. */
   readonly requestId?: string;
-  /** The judgement of the caller, or of a client that knows more than its status; wins over lists. */
+  /** A classification by the caller, or by a client that knows more than the status; overrides the lists. */
   readonly verdict?: Verdict;
 }
 
@@ -23,23 +23,23 @@ export type Outcome =
   | ({ readonly kind: "success"; readonly status?: number } & OutcomeHints)
   | ({ readonly kind: "status"; readonly status: number } & OutcomeHints)
   | ({ readonly kind: "grpc"; readonly code: GrpcCode } & OutcomeHints)
-  /** Nothing came back. `sent` is false only when it is certain that no byte left. */
+  /** There was no response. `sent` is false only if it is certain that no byte was sent. */
   | ({
       readonly kind: "error";
       readonly errorClass: ErrorClass;
       readonly sent: boolean;
     } & OutcomeHints)
-  /** An error without marks: whoever wrapped the call asked for it to be repeated. */
+  /** An error without a known code or status. The caller wrapped the call to retry it. */
   | ({ readonly kind: "thrown" } & OutcomeHints)
-  /** An error that is a mistake in a program, or the caller's own refusal. */
+  /** A bug in the program, or a refusal by the caller. */
   | ({ readonly kind: "fault" } & OutcomeHints)
   | ({ readonly kind: "aborted" } & OutcomeHints)
-  /** A crash took the outcome: the call may or may not have taken effect. */
+  /** A crash lost the outcome: the call may or may not have taken effect. */
   | ({ readonly kind: "abandoned" } & OutcomeHints);
 
 export const SUCCESS: Outcome = { kind: "success" };
 
-/** The outcome of an HTTP answer: 2xx is success, everything else is up to the policy. */
+/** The outcome of an HTTP response: 2xx is a success, the policy decides about everything else. */
 export function statusOutcome(status: number, retryAfterMs?: number): Outcome {
   if (status >= 200 && status <= 299) return { kind: "success", status };
   return { kind: "status", status, ...(retryAfterMs !== undefined && { retryAfterMs }) };
@@ -53,7 +53,7 @@ export function grpcOutcome(code: GrpcCode, pushback?: number | "refused"): Outc
   return { kind: "grpc", code, ...(pushback !== undefined && { retryAfterMs: pushback }) };
 }
 
-/** What an outcome means under a policy. */
+/** Classifies an outcome under a policy. */
 export function classifyOutcome(policy: Policy, outcome: Outcome): Verdict {
   if (outcome.verdict !== undefined) return outcome.verdict;
   if (outcome.refused && outcome.kind !== "success") return "terminal";
@@ -69,7 +69,7 @@ export function classifyOutcome(policy: Policy, outcome: Outcome): Verdict {
   }
 }
 
-/** Of the outcomes that no list of the policy names. */
+/** Verdicts of the outcomes that are in no list of the policy. */
 const VERDICTS = {
   success: "success",
   aborted: "aborted",

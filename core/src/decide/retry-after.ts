@@ -1,16 +1,16 @@
 /**
- * Retry-After: the wait that the other side asks for, read strictly: a wrong reading either hammers
- * a server that asked for rest or waits for years. What is no legal hint is no hint.
+ * Retry-After: parses the wait that a server asks for. It is strict, because a wrong value either
+ * overloads the server or makes the client wait for years. An illegal hint is ignored.
  */
 import { parseHttpDate } from "../time/http-date.ts";
 
-/** No hint is longer than this, so that sums with it stay exact whole numbers. */
+/** Maximum of a hint, so sums with it stay exact integers. */
 const MAX_HINT_MS = 10 ** 15;
 
 /**
- * A `Retry-After` header in ms from now: `1*DIGIT` seconds or an HTTP-date, nothing else. The date
- * is read against the answer's own `Date` if that is legal, else against `now`. Several headers
- * (a list, or joined by a comma) contradict each other and count as none.
+ * A `Retry-After` header in ms from now: `1*DIGIT` seconds or an HTTP-date, nothing else. A date is
+ * relative to the response's own `Date` if that is legal, otherwise to `now`. Several headers (a list,
+ * or joined by a comma) contradict each other and are ignored.
  */
 export function parseRetryAfter(
   value: unknown,
@@ -23,15 +23,15 @@ export function parseRetryAfter(
 }
 
 /**
- * gRPC's `grpc-retry-pushback-ms` (gRFC A6): a whole number of ms; a negative or unreadable one
- * means "do not retry".
+ * gRPC's `grpc-retry-pushback-ms` (gRFC A6): an integer in ms. A negative or unreadable value means
+ * "do not retry".
  */
 export function parsePushback(value: unknown): number | "refused" | undefined {
   if (value === null || value === undefined) return undefined;
   return parseDigits(value, 1) ?? "refused";
 }
 
-/** `1*DIGIT` of a unit, in ms. A list of one counts as its entry; a longer one has commas. */
+/** `1*DIGIT` of a unit, in ms. A list with one entry counts as that entry; a longer list has commas. */
 export function parseDigits(value: unknown, unitMs: number): number | undefined {
   return /^\d+$/.test(value as string) ? Math.min(Number(value) * unitMs, MAX_HINT_MS) : undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * Thrown hint: what the other side says about the next attempt, read from the error that a client
- * throws: Retry-After in its headers, gRPC pushback in its metadata, or a field of the error itself.
+ * Thrown hint: the server's hint about the next attempt, read from the error that a client throws:
+ * Retry-After in its headers, gRPC pushback in its metadata, or a field of the error.
  */
 import type { Outcome } from "./outcome.ts";
 import { parseDigits, parsePushback, parseRetryAfter } from "./retry-after.ts";
@@ -13,7 +13,7 @@ interface Source {
   readonly headers?: Iterable<Entry> | Readonly<Record<string, unknown>> | null;
 }
 
-/** What an error may carry. Anything may have been thrown, so every type here is a guess. */
+/** Fields that an error may have. Anything can be thrown, so all types are guesses. */
 interface Fields extends Source {
   readonly response?: Source | null;
   /** AWS SDK. */
@@ -26,14 +26,14 @@ interface Fields extends Source {
 }
 
 /**
- * The hint on a thrown value, if it carries one: pushback before ms before Retry-After, and the
- * error's own field before the header. Never throws, whatever was thrown.
+ * The hint on a thrown value, if it has one. Pushback takes precedence over ms, and ms over
+ * Retry-After; the error's own field takes precedence over the header. Never throws.
  */
 export function retryHintOf(error: unknown, now: number): Hint | undefined {
   try {
     const fields: Fields = Object(error);
     const { response, $response, metadata, retryAfter, retryAfterMs } = fields;
-    // Most errors carry nothing of all this.
+    // Most errors have none of these fields.
     const found = fields.headers ?? response ?? $response ?? metadata ?? retryAfter;
     if ((found ?? retryAfterMs) === undefined) return undefined;
     const headers = Object.fromEntries(
@@ -41,7 +41,7 @@ export function retryHintOf(error: unknown, now: number): Hint | undefined {
         .flatMap(entriesOf)
         .map(([name, value]) => [name.toLowerCase(), value]),
     );
-    // grpc-js returns a list, other clients return one value or none.
+    // grpc-js returns a list; other clients return one value or none.
     const pushback = [metadata?.get?.("grpc-retry-pushback-ms")].flat()[0];
     const hint =
       parsePushback(pushback) ??
@@ -50,7 +50,8 @@ export function retryHintOf(error: unknown, now: number): Hint | undefined {
     if (hint === "refused") return { refused: true };
     return hint === undefined ? undefined : { retryAfterMs: hint };
   } catch {
-    // A getter or proxy that throws gives no hint.
+    // A getter or proxy throws, so there is no hint.
+
     return undefined;
   }
 }

@@ -1,30 +1,30 @@
 /**
- * Document: reads JSON documents against a table of fields and says what is wrong with them, field
- * by field, quoting the bad value. Policy and destination are both read by it, so that every face
- * refuses the same documents in the same words.
+ * Document: checks a JSON document against a table of fields and reports every problem, with the
+ * field's name and the bad value. Policies and destinations both use it, so the library, the service
+ * and the simulator refuse the same documents with the same messages.
  */
 import { quote } from "../errors/assert.ts";
 import { type ErrorCode, RedriveError } from "../errors/errors.ts";
 
-/** One thing wrong with a document. */
+/** One problem of a document. */
 export interface FieldProblem {
   /** Path of the field, e.g. `maxAttempts` or `breaker.openMs`; empty for the document itself. */
   readonly field: string;
   readonly value: unknown;
-  /** A whole sentence that names the field and quotes the value. */
+  /** A full sentence that names the field and quotes the value. */
   readonly message: string;
 }
 
-/** Says what a value should be; undefined when it is that. */
+/** Returns a description of the expected value, or undefined if the value is good. */
 export interface Rule {
   (value: unknown): string | undefined;
-  /** What it was made of, for whoever writes it down in another form (`rule-schema.ts`). */
+  /** The arguments the rule was made from. `rule-schema.ts` writes them as JSON Schema. */
   readonly parts?: readonly unknown[];
 }
 
 export type Fields = Readonly<Record<string, Rule>>;
 
-/** Thrown for a document that is refused; `problems` has all of them, the message the first. */
+/** Thrown for a document that is refused. `problems` has all problems; the message is the first one. */
 export class DocumentError extends RedriveError {
   readonly problems: readonly FieldProblem[];
 
@@ -34,7 +34,7 @@ export class DocumentError extends RedriveError {
   }
 }
 
-/** A number from `min` to `max`, whole unless `fraction`. */
+/** A number from `min` to `max`; an integer unless `fraction`. */
 export function numberRule(min: number, max: number, fraction = false): Rule {
   const wanted = `a ${fraction ? "" : "whole "}number from ${min} to ${max}`;
   const isGood = (value: unknown) =>
@@ -74,12 +74,12 @@ function ruleOf(
   return Object.assign(check, { parts });
 }
 
-/** True for what JSON calls an object. */
+/** True for a JSON object. */
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Checks each field by its own rule. `undefined` counts as left out. `prefix` ends in a dot. */
+/** Checks each field with its own rule. `undefined` counts as absent. `prefix` ends in a dot. */
 export function checkFields(document: unknown, fields: Fields, prefix = ""): FieldProblem[] {
   if (!isObject(document)) {
     const name = prefix.slice(0, -1);
@@ -100,17 +100,17 @@ export function checkFields(document: unknown, fields: Fields, prefix = ""): Fie
   return problems;
 }
 
-/** A problem whose message ends by quoting the value. */
+/** A problem whose message quotes the value at the end. */
 export function fieldProblem(field: string, value: unknown, text: string): FieldProblem {
   return { field, value, message: `${text}, got ${quote(value)}` };
 }
 
-/** A problem of a field that is not what it must be. */
+/** A problem of a field that does not have the expected value. */
 export function mustBeProblem(field: string, value: unknown, wanted: string): FieldProblem {
   return fieldProblem(field, value, `${field} must be ${wanted}`);
 }
 
-/** The known name closest to a misspelt one, if any is close enough to be meant. */
+/** The known name that is closest to a misspelled one, if one is close enough. */
 export function nearestName(name: string, known: readonly string[]): string | undefined {
   let best: string | undefined;
   let bestDistance = Number.POSITIVE_INFINITY;
@@ -122,7 +122,7 @@ export function nearestName(name: string, known: readonly string[]): string | un
   return best;
 }
 
-/** Levenshtein's distance, one row at a time. */
+/** Levenshtein distance, computed one row at a time. */
 function editDistance(from: string, to: string): number {
   let row = Array.from(to, (_, index) => index + 1);
   for (let i = 0; i < from.length; i++) {

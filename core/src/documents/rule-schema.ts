@@ -1,13 +1,13 @@
 /**
- * Rule schema: a rule of a document as JSON Schema, for the service's API and the web form. Apart
- * from the rules, so that a program that only has its documents checked does not carry it.
+ * Rule schema: a rule of a document as JSON Schema, for the service's API and the web form. It is a
+ * separate file, so a program that only checks documents does not include it.
  */
 import type { Rule } from "./document.ts";
 
-/** As much of JSON Schema (2020-12) as rules need. */
+/** The part of JSON Schema (2020-12) that rules need. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
-/** A rule is known by the first of its parts: each kind begins with another type. */
+/** The first argument of a rule identifies its kind: each kind starts with another type. */
 export function schemaOf({ parts = [] }: Rule): JsonSchema {
   const [first, min, max] = parts;
   switch (typeof first) {

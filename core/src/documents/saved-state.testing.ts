@@ -1,4 +1,4 @@
-/** Feeds a guard's reader with garbage: every field spoilt in every way must be refused by name. */
+/** Feeds garbage to a guard's reader: every bad value in every field must be refused by name. */
 import { expect } from "vitest";
 import { RedriveError } from "../errors/errors.ts";
 
@@ -12,7 +12,7 @@ const GARBAGE: readonly unknown[] = [
   () => 0,
 ];
 
-/** What `act` throws; fails if it throws nothing or anything but a refusal. */
+/** Returns the message of the refusal that `act` throws; fails if it throws nothing or another error. */
 export function refusalOf(act: () => unknown): string {
   try {
     act();
@@ -24,7 +24,7 @@ export function refusalOf(act: () => unknown): string {
   throw new Error("was not refused");
 }
 
-/** Spoils each field of `saved` in turn, then adds a field and puts garbage in its place. */
+/** Replaces each field of `saved` by bad values, then adds a field, then replaces the whole value. */
 export function expectGarbageRefused(
   name: string,
   saved: object,

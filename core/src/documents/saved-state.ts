@@ -1,7 +1,6 @@
 /**
- * Saved: reads what a guard saved. The value may come from a row that an older version, or
- * anybody, has written; each guard states its fields as a table, and what does not fit is refused
- * by name.
+ * Saved state: reads the saved state of a guard. The value may come from an older version or from
+ * anybody. Each guard declares its fields in a table; a value that does not fit is refused by name.
  */
 import {
   checkFields,
@@ -12,28 +11,28 @@ import {
   type Rule,
 } from "./document.ts";
 
-/** Saved numbers reach no further than whole numbers are exact. */
+/** Saved numbers stay within the range in which integers are exact. */
 const LARGEST = Number.MAX_SAFE_INTEGER;
 
 /** An instant: whole epoch ms. */
 export const instantRule: Rule = numberRule(0, LARGEST);
 
-/** A tally that only grows. */
+/** A counter that only grows. */
 export const countRule: Rule = numberRule(0, LARGEST);
 
-/** A measured amount, not necessarily whole. */
+/** A measured amount; may be fractional. */
 export const amountRule: Rule = numberRule(0, LARGEST, true);
 
-/** A part that has a reader of its own. */
+/** A nested part that has its own reader. */
 export const partRule: Rule = () => undefined;
 
-/** Every saved guard is of this version; a later shape gets a later number. */
+/** The version of every saved guard. A new format gets a new number. */
 export const versionRule: Rule = numberRule(1, 1);
 
-/** The rules of a saved value of type `T`: all of its fields, no others. */
+/** The rules of a saved value of type `T`: exactly its fields. */
 export type SavedFields<T> = { readonly [field in keyof T]: Rule };
 
-/** Returns `saved` as a `T`, or throws `INVALID_ARGUMENT` naming each bad, unknown or absent field. */
+/** Returns `saved` as a `T`, or throws `INVALID_ARGUMENT` that names each bad, unknown or absent field. */
 export function readSavedState<T>(name: string, saved: unknown, fields: SavedFields<T>): T {
   const problems = checkFields(saved, fields, `${name}.`);
   if (isObject(saved)) {

@@ -1,6 +1,6 @@
 /**
- * Assert: bounds that are stated are bounds that are checked, in the same words. For arguments
- * of functions; documents have `document.ts`.
+ * Assert: checks the bounds of function arguments, with messages that state the bounds. Documents
+ * are checked by `document.ts`.
  */
 import { RedriveError } from "./errors.ts";
 
@@ -10,12 +10,12 @@ export function assertRange(name: string, value: number, min: number, max: numbe
   throw invalidArgument(`${name} must be ${min} to ${max}`, value);
 }
 
-/** An error of use. Its message is `text`, and then the value. */
+/** An error for incorrect use. Its message is `text` and then the value. */
 export function invalidArgument(text: string, value: unknown): RedriveError {
   return new RedriveError("INVALID_ARGUMENT", `${text}, got ${quote(value)}`);
 }
 
-/** A value as a reader of an error message would write it, never longer than a line. */
+/** A value as it is shown in an error message, at most one line long. */
 export function quote(value: unknown): string {
   const text = typeof value === "number" ? String(value) : spell(value);
   return text.length > 80 ? `${text.slice(0, 77)}...` : text;

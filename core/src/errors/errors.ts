@@ -1,10 +1,10 @@
 /**
- * Errors: the one error class of Redrive. Its `code` says what kind of trouble it is, for programs;
- * its message says what was wrong, for people. Expected ends are values, not errors.
+ * Errors: the only error class of Redrive. Programs read its `code`, and people read its message.
+ * Expected outcomes are values, not errors.
  */
 import type { StopReason } from "./stop-reason.ts";
 
-/** Every code any face may throw. Never reused, and kept equal to `docs/errors.md` by a test. */
+/** Every code that Redrive throws. Codes are never reused. A test compares them with `docs/errors.md`. */
 export type ErrorCode =
   | "INVALID_ARGUMENT"
   | "INVALID_POLICY"
@@ -41,24 +41,24 @@ export type ErrorCode =
   | "LOOP_DETECTED"
   | "INTERNAL";
 
-/** One attempt of a call that failed, as it is told to people. */
+/** One failed attempt of a call, for reports. */
 export interface AttemptRecord {
   /** From 1. */
   readonly attempt: number;
-  /** Which hedged copy of it, from 1; absent for the original. */
+  /** The number of the hedged copy, from 1; absent for the original. */
   readonly copy?: number;
   /** Epoch ms. */
   readonly startedAt: number;
   readonly durationMs: number;
-  /** What the attempt threw, if it threw. */
+  /** The error that the attempt threw, if any. */
   readonly error?: unknown;
-  /** What the other side answered, if it answered. */
+  /** The status of the response, if there was one. */
   readonly status?: number;
-  /** How the outcome was judged. */
+  /** How the outcome was classified. */
   readonly verdict: string;
   /** The wait that followed; absent after the last attempt. */
   readonly waitMs?: number;
-  /** The id the other side gave its own side of the request, if it told. */
+  /** The id that the server gave to the request, if it sent one. */
   readonly requestId?: string;
 }
 
@@ -71,9 +71,9 @@ export interface RedriveErrorDetails {
 export class RedriveError extends Error {
   override readonly name: string = "RedriveError";
   readonly code: ErrorCode;
-  /** Why a call was given up; undefined on errors of use, such as a bad document. */
+  /** Why a call was given up; undefined for errors of incorrect use, such as a bad document. */
   readonly reason: StopReason | undefined;
-  /** The attempts of the call that was given up; empty on errors of use. */
+  /** The attempts of the call that was given up; empty for errors of incorrect use. */
   readonly attempts: readonly AttemptRecord[];
 
   constructor(code: ErrorCode, message: string, details: RedriveErrorDetails = {}) {
@@ -85,8 +85,8 @@ export class RedriveError extends Error {
 }
 
 /**
- * An error with the one behind it, for who catches one and throws another: linters look for a cause
- * in the second argument of `new`, and ours has its code there.
+ * An error with a cause. Linters look for the cause in the second argument of `new`, but our
+ * constructor has the code there.
  */
 export function causedError(code: ErrorCode, message: string, cause: unknown): RedriveError {
   return new RedriveError(code, message, { cause });

@@ -1,15 +1,15 @@
-/** Stop reasons: why a call ended. Errors, decisions and metrics all use these words. */
+/** Stop reasons: why a call ended. Errors, decisions and metrics all use these values. */
 
-/** Why a call came to its end. A closed union: every face and every metric uses these words. */
+/** Why a call ended. A closed union: library, service, simulator and metrics all use these values. */
 export type StopReason =
   | "succeeded"
-  /** `maxAttempts` calls were made. */
+  /** All `maxAttempts` attempts were made. */
   | "attempts"
   /** The next attempt cannot end within `totalBudgetMs` or before `deadlineAt`. */
   | "budget"
-  /** The same, before any attempt was made: a guard held the call for all of its time. */
+  /** A guard held the call for all of its time, and no attempt was made. */
   | "held"
-  /** The outcome will not get better by repeating. */
+  /** Another attempt would have the same outcome. */
   | "not-retryable"
   /** The call may have taken effect, and nothing makes repeating it safe. */
   | "not-idempotent"
@@ -18,12 +18,12 @@ export type StopReason =
   | "circuit-open"
   /** The destination's own limit (concurrency and its queue, or throttling) refused the call. */
   | "overload"
-  /** The other side asked for a wait that the total budget does not hold. */
+  /** The server asked for a wait that does not fit into the total budget. */
   | "retry-after"
   | "aborted"
   | ServiceReason;
 
-/** Ends that only a durable task can come to. */
+/** Reasons that only durable tasks have. */
 export type ServiceReason =
   | "abandoned"
   | "poison"

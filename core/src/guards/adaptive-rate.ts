@@ -1,7 +1,7 @@
 /**
- * Adaptive rate: slows down when the other side throttles, and speeds up again along a cubic curve
- * (as TCP CUBIC does) through the rate at which it was throttled. After DefaultRateLimiter of
- * @smithy/core 3.40, the "adaptive" mode of the AWS SDKs. Free until the first throttling answer.
+ * Adaptive rate: slows down when the server throttles, and speeds up again along a cubic curve (as TCP
+ * CUBIC does) through the rate at which it was throttled. After DefaultRateLimiter of @smithy/core
+ * 3.40, the "adaptive" mode of the AWS SDKs. It limits nothing before the first throttling response.
  */
 import { booleanRule } from "../documents/document.ts";
 import {
@@ -14,15 +14,15 @@ import {
 import { steadyAt } from "../time/steady-time.ts";
 
 export interface AdaptiveRateOptions {
-  /** A throttling answer multiplies the rate by this. 0.1 to 0.99. Default: 0.7. */
+  /** A throttling response multiplies the rate by this. 0.1 to 0.99. Default: 0.7. */
   readonly beta: number;
-  /** Steepness of the curve up. 0.01 to 10. Default: 0.4. */
+  /** Steepness of the rising curve. 0.01 to 10. Default: 0.4. */
   readonly scaleConstant: number;
   /** Weight of the newest half second in the measured rate. 0.01 to 1. Default: 0.8. */
   readonly smooth: number;
-  /** The rate falls no lower, in calls a second. 0.01 to 1000. Default: 0.5. */
+  /** Minimum rate, in calls per second. 0.01 to 1000. Default: 0.5. */
   readonly minFillRate: number;
-  /** Calls that may go at once, at least. 1 to 1000. Default: 1. */
+  /** Minimum number of calls that may start at once. 1 to 1000. Default: 1. */
   readonly minCapacity: number;
 }
 
@@ -34,31 +34,31 @@ export const ADAPTIVE_RATE_DEFAULTS: AdaptiveRateOptions = {
   minCapacity: 1,
 };
 
-/** Rates are in calls a second. */
+/** Rates are in calls per second. */
 export interface AdaptiveRate {
   readonly options: AdaptiveRateOptions;
   /** The latest instant seen. */
   at: number;
-  /** False until the first throttling answer: until then every call may go. */
+  /** False until the first throttling response; until then no call waits. */
   enabled: boolean;
   /** Invariant: `0 <= tokens <= capacity`. */
   tokens: number;
   capacity: number;
   fillRate: number;
-  /** The rate at the latest throttling answer, when that was, and when the curve is back at it. */
+  /** The rate at the latest throttling response, its instant, and when the curve reaches it again. */
   lastMaxRate: number;
   throttledAt: number;
   plateauSeconds: number;
-  /** Answers a second, smoothed; and those since the half second it was last measured in. */
+  /** Responses per second, smoothed; and the responses since the half second of the last measurement. */
   measuredRate: number;
   answers: number;
   measuredAt: number;
 }
 
-/** What rounding may add up to, however often the tokens are refilled on the way. */
+/** Upper limit of the rounding error, however often the tokens are refilled. */
 const ROUNDING = 1e-9;
 
-/** The rate is measured anew in every half second that has an answer. */
+/** The rate is measured again in every half second that has a response. */
 const MEASURE_MS = 500;
 
 export function createAdaptiveRate(options: AdaptiveRateOptions, now: number): AdaptiveRate {
@@ -74,12 +74,12 @@ export function createAdaptiveRate(options: AdaptiveRateOptions, now: number): A
     plateauSeconds: 0,
     measuredRate: 0,
     answers: 0,
-    // As in the original, which starts at a whole second.
+    // As in the original, which starts at a full second.
     measuredAt: now - (now % 1000),
   };
 }
 
-/** Lets one call go, or answers false. */
+/** Takes a token for one call, or returns false. */
 export function takeAdaptiveRate(rate: AdaptiveRate, now: number): boolean {
   if (!rate.enabled) return true;
   refill(rate, now);
@@ -89,8 +89,8 @@ export function takeAdaptiveRate(rate: AdaptiveRate, now: number): boolean {
 }
 
 /**
- * Returns the token of a call that was never sent, less what time has returned already. A call that
- * was let go before the latest throttling answer took no token, or one of a bucket since cut down.
+ * Returns the token of a call that was never sent, minus the part that time has already refilled. A
+ * call that started before the latest throttling response took no token, or one from a larger bucket.
  */
 export function returnAdaptiveRate(rate: AdaptiveRate, takenAt: number, now: number): void {
   if (!rate.enabled || takenAt < rate.throttledAt) return;
@@ -99,7 +99,7 @@ export function returnAdaptiveRate(rate: AdaptiveRate, takenAt: number, now: num
   rate.tokens = Math.min(rate.capacity, rate.tokens + Math.max(0, 1 - passed));
 }
 
-/** The earliest whole ms at which a call may go: `now` if it may go at once. */
+/** The earliest whole ms at which a call may start; `now` if it may start at once. */
 export function adaptiveRateReadyAt(rate: AdaptiveRate, now: number): number {
   if (!rate.enabled) return now;
   refill(rate, now);
@@ -107,7 +107,7 @@ export function adaptiveRateReadyAt(rate: AdaptiveRate, now: number): number {
   return now - Math.floor((-missing * 1000) / rate.fillRate);
 }
 
-/** An answer came. `throttled`: it asked for fewer calls (429, RESOURCE_EXHAUSTED and the like). */
+/** Records a response. `throttled`: it asked for fewer calls (429, RESOURCE_EXHAUSTED and similar). */
 export function recordAdaptiveRateResponse(
   rate: AdaptiveRate,
   now: number,
@@ -116,7 +116,7 @@ export function recordAdaptiveRateResponse(
   refill(rate, now);
   measure(rate);
   const wanted = throttled ? slowDown(rate) : cubicRate(rate);
-  // Unused speed is not earned: twice what is really sent is the most.
+  // The rate is at most twice what is really sent: unused speed does not count.
   setFillRate(rate, Math.min(wanted, 2 * rate.measuredRate));
 }
 
@@ -130,7 +130,7 @@ function slowDown(rate: AdaptiveRate): number {
   return rate.lastMaxRate * beta;
 }
 
-/** Steep at first, flat around the rate that was too much, then steep again to find a new one. */
+/** Steep at first, flat around the rate that was too high, then steep again to find a new one. */
 function cubicRate({
   options,
   at,
@@ -148,7 +148,7 @@ function setFillRate(rate: AdaptiveRate, perSecond: number): void {
   rate.tokens = Math.min(rate.tokens, rate.capacity);
 }
 
-/** Follows the clock. One that was set back takes the limiter's own instants along. */
+/** Follows the clock. If the clock was set back, the limiter's own instants move with it. */
 function refill(rate: AdaptiveRate, now: number): void {
   const at = steadyAt(rate.at, now);
   const passedMs = at - rate.at;
@@ -172,10 +172,10 @@ function measure(rate: AdaptiveRate): void {
   rate.measuredAt = halfSecondAt;
 }
 
-/** By Newton's method, because engines may round `Math.cbrt` differently. Of a number >= 0. */
+/** Cube root by Newton's method, because engines may round `Math.cbrt` differently. For values >= 0. */
 export function cubeRoot(value: number): number {
   let root = Math.max(1, value);
-  // From above it only ever falls, by a third at least until it is near: 80 steps reach 10^-14.
+  // From above it only falls, by at least a third until it is close: 80 steps reach 10^-14.
   for (let step = 0; step < 200; step++) {
     const next = (2 * root + value / (root * root)) / 3;
     if (next >= root) break;
@@ -209,6 +209,6 @@ export function restoreAdaptiveRate(options: AdaptiveRateOptions, value: unknown
     answers: countRule,
     measuredAt: instantRule,
   });
-  // A floor that was raised since then holds at once.
+  // A minimum that was raised since then applies at once.
   return { options, ...saved, fillRate: Math.max(saved.fillRate, options.minFillRate) };
 }

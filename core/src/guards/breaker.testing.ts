@@ -1,6 +1,6 @@
 /**
- * A naive breaker for model-based tests: it keeps every outcome in a list, recounts the list at
- * each call and spells its rules out one by one. Slow and plain, so that it can be believed.
+ * A naive breaker for model-based tests: it keeps every outcome in a list, recounts the list at each
+ * call and states its rules one by one. It is slow and simple, so it is easy to trust.
  */
 import type { BreakerOptions, BreakerOutcome, BreakerState } from "./breaker.ts";
 

@@ -1,10 +1,10 @@
 /**
- * Breaker: stops calling a destination that fails, and finds out with a few probes when it is
- * well again. It counts attempts. What a fleet must share is three columns, `state`, `openUntil`
- * and `openCount`: a node compares and sets them in a row and `adoptBreaker`s what it reads.
+ * Breaker: stops calling a destination that fails, and probes it until it recovers. It counts attempts.
+ * Nodes share three columns, `state`, `openUntil` and `openCount`: a node compares and sets them in a
+ * row, and `adoptBreaker` takes over what it reads.
  *
- * Who enters gets a *pass*, the number of the breaker's generation, which changes with its state:
- * an outcome with an older pass began under another state and says nothing about this one.
+ * A call that enters gets a *pass*, the number of the breaker's generation, which changes with its
+ * state. An outcome with an older pass started in another state and says nothing about this one.
  */
 import { uniformInteger } from "../policy/jitter.ts";
 import { steadyAt } from "../time/steady-time.ts";
@@ -22,22 +22,22 @@ import {
 export interface BreakerOptions {
   /** Share of failed calls in the window that opens it. 0.01 to 1. Default: 0.5. */
   readonly failureRate: number;
-  /** A call that takes longer is slow. 1 to 600 000 ms; undefined: no call is. Default: undefined. */
+  /** A call that takes longer is slow. 1 to 600 000 ms; undefined: no call is slow. Default: undefined. */
   readonly slowCallMs: number | undefined;
   /** Share of slow calls in the window that opens it. 0.01 to 1. Default: 1. */
   readonly slowRate: number;
-  /** Span of the window, in tenths of which calls leave it. 100 to 3 600 000 ms. Default: 10 000. */
+  /** Length of the window; calls leave it in tenths. 100 to 3 600 000 ms. Default: 10 000. */
   readonly windowMs: number;
-  /** With fewer calls in the window no rate opens it. 1 to 1 000 000. Default: 20. */
+  /** With fewer calls in the window it does not open. 1 to 1 000 000. Default: 20. */
   readonly minCalls: number;
   /**
-   * How long it stays open the first time, give or take a fifth, and never longer than `maxOpenMs`.
+   * Duration of the first opening, plus or minus a fifth, and never longer than `maxOpenMs`.
    * 1 to `maxOpenMs`. Default: 5000.
    */
   readonly openMs: number;
-  /** Each re-opening doubles the span; none exceeds this. `openMs` to 86 400 000 ms. Default: 60 000. */
+  /** Each re-opening doubles the duration, up to this. `openMs` to 86 400 000 ms. Default: 60 000. */
   readonly maxOpenMs: number;
-  /** Calls let through at once while half open, and successes that close it. 1 to 10. Default: 1. */
+  /** Concurrent calls while half open, and successes that close it. 1 to 10. Default: 1. */
   readonly halfOpenProbes: number;
 }
 
@@ -54,14 +54,14 @@ export const BREAKER_DEFAULTS: BreakerOptions = {
 
 export type BreakerState = "CLOSED" | "OPEN" | "HALF_OPEN";
 
-/** `ignored`: the call said nothing about the destination's health (aborted, never left). */
+/** `ignored`: the call says nothing about the destination's health (aborted, never sent). */
 export type BreakerOutcome = "success" | "failure" | "ignored";
 
-/** What a fleet shares of a breaker. */
+/** The columns that nodes share. */
 export interface BreakerColumns {
   /** OPEN means HALF_OPEN from `openUntil` on. */
   readonly state: BreakerState;
-  /** Epoch ms; 0 while it has not been open yet. */
+  /** Epoch ms; 0 if it has never been open. */
   readonly openUntil: number;
   /** Openings since it last closed. */
   readonly openCount: number;
@@ -72,9 +72,9 @@ export interface Breaker {
   state: BreakerState;
   openUntil: number;
   openCount: number;
-  /** From 1; one more with every change of state. */
+  /** Starts at 1; grows by one with every change of state. */
   generation: number;
-  /** Probes under way, and when the latest of them entered. */
+  /** Probes in flight, and when the latest of them entered. */
   probes: number;
   probeAt: number;
   /** Probes of this generation that succeeded. */
@@ -110,7 +110,7 @@ export function createBreaker(options: BreakerOptions, now: number): Breaker {
   };
 }
 
-/** Follows the clock. One that was set back takes the breaker's own instants along. */
+/** Follows the clock. If the clock was set back, the breaker's own instants move with it. */
 function follow(breaker: Breaker, now: number): void {
   const at = steadyAt(breaker.at, now);
   const backMs = breaker.at - at;
@@ -126,12 +126,12 @@ export function breakerState(breaker: Breaker, now: number): BreakerState {
   return breaker.state === "OPEN" && breaker.at >= breaker.openUntil ? "HALF_OPEN" : breaker.state;
 }
 
-/** Until when it lets nothing through; undefined unless it is open. */
+/** Until when it refuses calls; undefined unless it is open. */
 export function openUntil(breaker: Breaker, now: number): number | undefined {
   return breakerState(breaker, now) === "OPEN" ? breaker.openUntil : undefined;
 }
 
-/** When entering is worth a try: at once, when it half opens, or when a silent probe is given up. */
+/** When to try to enter: at once, when it becomes half open, or when a lost probe is given up. */
 export function breakerReadyAt(breaker: Breaker, now: number): number {
   const state = breakerState(breaker, now);
   if (state === "OPEN") return breaker.openUntil;
@@ -139,7 +139,7 @@ export function breakerReadyAt(breaker: Breaker, now: number): number {
   return breaker.probeAt + spanMs(breaker.options, breaker.openCount);
 }
 
-/** Asks to make a call: a pass, or 0 when it is refused. A pass must be left with, exactly once. */
+/** Requests a pass; 0 if the call is refused. Each pass must be left with exactly once. */
 export function enterBreaker(breaker: Breaker, now: number): number {
   const state = breakerState(breaker, now);
   if (state === "CLOSED") return breaker.generation;
@@ -156,17 +156,17 @@ function hasProbeSlot(breaker: Breaker): boolean {
 }
 
 /**
- * Probes that have been silent for as long as a failed one would have kept the breaker open are
- * given up, or a lost one would keep it half open for ever. Should they still report, they count.
+ * Gives up probes that have not ended for as long as a failed probe would have kept the breaker open.
+ * Otherwise a lost probe would keep it half open forever. A late result of such a probe still counts.
  */
 function probesUnderWay({ options, probes, probeAt, openCount, at }: Breaker): number {
   return probes > 0 && at - probeAt >= spanMs(options, openCount) ? 0 : probes;
 }
 
 /**
- * A call that had a pass ended. `draw` gives a number in [0, 1) that spreads the open span; it is
- * called only if the breaker opens. True if the breaker is closed and holds nothing bad: further
- * successes at this instant then change no state.
+ * A call with a pass ended. `draw` gives a number in [0, 1) that spreads the open duration; it is
+ * called only if the breaker opens. True if the breaker is closed and its window has no failure:
+ * further successes at this instant then change no state.
  */
 export function leaveBreaker(
   breaker: Breaker,
@@ -185,12 +185,12 @@ export function leaveBreaker(
   return false;
 }
 
-/** Counts so many successes more, at the instant of a `leaveBreaker` that was true. */
+/** Counts further successes, at the instant of a `leaveBreaker` that returned true. */
 export function countSuccesses({ window }: Breaker, calls: number): void {
   countEvent(window, CALLS, calls);
 }
 
-/** One bad probe re-opens, `halfOpenProbes` good ones close. Slow is bad: it would trip again. */
+/** One bad probe re-opens it, and `halfOpenProbes` good ones close it. Slow counts as bad: it would open again. */
 function leaveProbe(
   breaker: Breaker,
   outcome: BreakerOutcome,
@@ -215,7 +215,7 @@ function countCall(breaker: Breaker, failed: boolean, slow: boolean, draw: () =>
   countEvent(window, CALLS);
   if (failed) countEvent(window, FAILURES);
   if (slow) countEvent(window, SLOW);
-  // No rate is below 0.01: where nothing failed there is nothing to work out.
+  // No rate is below 0.01: without a failure there is nothing to compute.
   const isWell = totalOf(window, FAILURES) === 0 && totalOf(window, SLOW) === 0;
   if (!isWell && isTripped(breaker)) open(breaker, draw);
   return isWell;
@@ -224,7 +224,7 @@ function countCall(breaker: Breaker, failed: boolean, slow: boolean, draw: () =>
 function isTripped({ options, window }: Breaker): boolean {
   const calls = totalOf(window, CALLS);
   if (calls < options.minCalls) return false;
-  // Divided, not multiplied: 7 of 100 is then exactly the 0.07 that a document says.
+  // Divided, not multiplied: 7 of 100 is then exactly the 0.07 of a document.
   const failing = totalOf(window, FAILURES) / calls >= options.failureRate;
   return failing || totalOf(window, SLOW) / calls >= options.slowRate;
 }
@@ -238,7 +238,7 @@ function open(breaker: Breaker, draw: () => number): void {
   breaker.openUntil = breaker.at + uniformInteger(middleMs - spreadMs, topMs, draw());
 }
 
-/** What was counted and who was let in belong to the state that ends. */
+/** Counts and passes belong to the state that ends. */
 function changeState(breaker: Breaker, state: BreakerState): void {
   breaker.state = state;
   breaker.generation++;
@@ -248,8 +248,8 @@ function changeState(breaker: Breaker, state: BreakerState): void {
 }
 
 /**
- * The open span before jitter. A doubled span is capped so that its jitter ends at `maxOpenMs`. The
- * first is always `openMs`: where less than a fifth is left above it, `open` draws from less.
+ * The open duration before jitter. A doubled duration is capped so its jitter ends at `maxOpenMs`. The
+ * first one is always `openMs`: if less than a fifth is left above it, `open` uses a smaller jitter.
  */
 function spanMs({ openMs, maxOpenMs }: BreakerOptions, openCount: number): number {
   const ceilingMs = Math.max(openMs, maxOpenMs / (1 + OPEN_JITTER));
@@ -258,7 +258,7 @@ function spanMs({ openMs, maxOpenMs }: BreakerOptions, openCount: number): numbe
   return Math.max(1, Math.floor(Math.min(span, ceilingMs)));
 }
 
-/** Takes over what another node wrote, unless it is what this one has. */
+/** Takes over the columns that another node wrote, unless they are equal. */
 export function adoptBreaker(breaker: Breaker, now: number, columns: BreakerColumns): void {
   follow(breaker, now);
   const { state, openUntil, openCount } = columns;

@@ -1,6 +1,6 @@
 /**
- * A destination to try a concurrency limit on: it serves so many calls at once, first come first
- * served, queues or refuses the rest, and always has a caller waiting. In virtual time.
+ * A simulated destination for concurrency limits: it serves a number of calls at once, first come first
+ * served, queues or refuses the rest, and always has a caller waiting. It runs in virtual time.
  */
 
 import { seededRandom } from "../time/virtual.ts";
@@ -12,13 +12,13 @@ import {
 } from "./concurrency.ts";
 
 export interface Destination {
-  /** Calls it works on at once, by seconds since the start. */
+  /** Calls that it serves at once, by seconds since the start. */
   readonly capacity: (second: number) => number;
-  /** Calls it queues beyond that; the rest is refused at once. */
+  /** Calls that it queues beyond that; it refuses the rest at once. */
   readonly queue: number;
 }
 
-/** What a call takes that need not wait. */
+/** Duration of a call that does not wait. */
 export const SERVICE_MS = 100;
 
 export interface LoadReport {
@@ -28,7 +28,7 @@ export interface LoadReport {
   readonly served: number[];
 }
 
-/** Keeps the destination as busy as the limit lets, for so many seconds. */
+/** Keeps the destination as busy as the limit allows, for a number of seconds. */
 export function saturate(
   concurrency: Concurrency,
   destination: Destination,
@@ -52,7 +52,7 @@ export function saturate(
       underWay.push({ startAt: now, endAt: lastEndAt });
     }
     const next = underWay.shift();
-    if (next === undefined) throw new Error("the limit let nobody in");
+    if (next === undefined) throw new Error("the limit admitted no call");
     for (; next.endAt >= 1000 * (limits.length + 1); done = 0) {
       limits.push(concurrencyLimit(concurrency));
       served.push(done);

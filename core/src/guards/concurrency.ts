@@ -1,9 +1,9 @@
 /**
- * Concurrency: how many calls to a destination may be under way at once. The limit is fixed or
- * found by an algorithm of `limit-algorithms.ts`; retries have a cap of their own within it.
+ * Concurrency: limits the calls in flight to a destination. The limit is fixed, or an algorithm of
+ * `limit-algorithms.ts` finds it. Retries have their own limit within it.
  *
- * After a stop (an open breaker, a pause) the limit is *ramped*: it restarts at 1 and grows by one
- * per success up to where it was, so that nobody who waited storms the destination.
+ * After a stop (an open breaker, a pause) the limit is *ramped*: it restarts at 1 and grows by one per
+ * success up to its old value, so waiting calls do not overload the destination.
  */
 import { choiceRule, numberRule } from "../documents/document.ts";
 import {
@@ -23,11 +23,11 @@ import {
 export interface ConcurrencyOptions {
   /** How the limit is found. Default: AIMD. */
   readonly algorithm: LimitAlgorithm;
-  /** Calls under way at once, at most. 1 to 100 000. Default: 64. */
+  /** Maximum number of calls in flight. 1 to 100 000. Default: 64. */
   readonly max: number;
-  /** Retries under way at once, at most. 0 to `max`. Default: `max`. */
+  /** Maximum number of retries in flight. 0 to `max`. Default: `max`. */
   readonly maxRetries: number;
-  /** Calls that may wait for a slot; the waiting itself is the face's. 0 to 1 000 000. Default: 0. */
+  /** Calls that may wait for a slot. 0 to 1 000 000. Default: 0. */
   readonly queue: number;
 }
 
@@ -46,7 +46,7 @@ export interface Concurrency {
   readonly estimate: LimitEstimate;
   /** The limit while it is ramped; 0 when it is not. */
   ramp: number;
-  /** Calls under way, retries included. */
+  /** Calls in flight, including retries. */
   inFlight: number;
   retriesInFlight: number;
 }
@@ -56,7 +56,7 @@ export function createConcurrency(options: ConcurrencyOptions, now: number): Con
   return { options, estimate, ramp: 0, inFlight: 0, retriesInFlight: 0 };
 }
 
-/** Calls that may be under way now; whole, 1 to `max`. */
+/** The current limit of calls in flight; an integer from 1 to `max`. */
 export function concurrencyLimit({ estimate, ramp }: Concurrency): number {
   const limit = Math.floor(estimate.limit);
   return ramp > 0 ? Math.min(ramp, limit) : limit;
@@ -68,7 +68,7 @@ export function hasSlot(concurrency: Concurrency, isRetry: boolean): boolean {
   return !isRetry || concurrency.retriesInFlight < concurrency.options.maxRetries;
 }
 
-/** Takes a slot, or answers false. Whoever has a slot must leave exactly once. */
+/** Takes a slot, or returns false. Each slot must be left exactly once. */
 export function enterConcurrency(concurrency: Concurrency, isRetry: boolean): boolean {
   if (!hasSlot(concurrency, isRetry)) return false;
   concurrency.inFlight++;
@@ -76,7 +76,7 @@ export function enterConcurrency(concurrency: Concurrency, isRetry: boolean): bo
   return true;
 }
 
-/** Gives the slot back. `rttMs` is how long the call took; it need not be whole. */
+/** Returns the slot. `rttMs` is the duration of the call; may be fractional. */
 export function leaveConcurrency(
   concurrency: Concurrency,
   now: number,
@@ -93,18 +93,18 @@ export function leaveConcurrency(
   if (isRetry) concurrency.retriesInFlight = Math.max(0, concurrency.retriesInFlight - 1);
 }
 
-/** Call it when a breaker closes or a gate or pause lifts. Calls under way keep their slots. */
+/** Call it when a breaker closes or a gate or pause ends. Calls in flight keep their slots. */
 export function restartRamp(concurrency: Concurrency): void {
   concurrency.ramp = 1;
 }
 
-/** A success is a step up, a drop a step down; at the limit it had the ramp is over. */
+/** A success is a step up, and a drop is a step down. At its old limit the ramp is over. */
 function stepRamp(concurrency: Concurrency, dropped: boolean): void {
   concurrency.ramp = dropped ? Math.max(1, concurrency.ramp - 1) : concurrency.ramp + 1;
   if (concurrency.ramp >= concurrency.estimate.limit) concurrency.ramp = 0;
 }
 
-/** The limit and what it rests on, as JSON. Calls under way belong to the process and are not in it. */
+/** The limit and its measurements, as JSON. Calls in flight belong to the process and are not included. */
 export interface SavedConcurrency extends Omit<LimitEstimate, "max"> {
   readonly version: 1;
   readonly ramp: number;
@@ -115,7 +115,7 @@ export function saveConcurrency({ estimate, ramp }: Concurrency): SavedConcurren
   return { version: 1, ramp, ...saved };
 }
 
-/** An algorithm starts anew from what another one has found; a lower `max` holds at once. */
+/** A new algorithm starts from the limit that the other one has found; a lower `max` applies at once. */
 export function restoreConcurrency(
   options: ConcurrencyOptions,
   value: unknown,

@@ -1,6 +1,6 @@
 /**
- * Destination fields: the ranges of a destination document's parts, and what binds them together.
- * Apart from `destination.ts`, which says what the document means.
+ * Destination fields: the ranges of a destination document's parts, and the rules that involve several
+ * fields. `destination.ts` defines the meaning of the document.
  */
 
 import {
@@ -26,7 +26,7 @@ import { TOKEN_BUDGET_DEFAULTS } from "./retry-budget.ts";
 const DAY_MS = 86_400_000;
 const MILLION = 1_000_000;
 
-/** Parts are looked into by `checkParts`; here they only have to be there. */
+/** `checkParts` checks the content of parts; this rule only checks that they are objects or false. */
 const partRule: Rule = (value) =>
   value === false || isObject(value) ? undefined : "an object, or false";
 
@@ -67,7 +67,7 @@ const grpcFields: Fields = {
   tokenRatio: numberRule(0.001, 1000, true),
 };
 
-/** What a budget of unknown kind is read by: the message then lists the kinds. */
+/** The fields for a budget of unknown kind: the message then lists the kinds. */
 const kindFields: Fields = { ...ratioFields, kind: choiceRule("RATIO", "TOKENS", "GRPC") };
 
 const breakerFields: Fields = {
@@ -116,12 +116,12 @@ function isQuantile(value: unknown): boolean {
   return typeof value === "string" && /^p([5-9]\d)(\.\d)?$/.test(value);
 }
 
-/** Fields of the policy, which people write beside it. */
+/** Fields of the policy that people sometimes write next to it. */
 const MISPLACED_FIELDS: Fields = Object.fromEntries(
   Object.keys(POLICY_FIELDS).map((name) => [name, () => `in policy: { ${name} }`]),
 );
 
-/** Checks the document's own fields, then each part by its own table. */
+/** Checks the document's own fields, then each part with its own table. */
 export function checkParts(document: unknown): FieldProblem[] {
   const problems = checkFields(document, { ...MISPLACED_FIELDS, ...DESTINATION_FIELDS });
   if (!isObject(document)) return problems;
@@ -163,7 +163,7 @@ function budgetFields(part: unknown): Fields {
   return (isKnown ? budgetFieldsByKind[kind] : undefined) ?? kindFields;
 }
 
-/** A number of the part, or what it is by default. */
+/** A number of the part, or its default. */
 function numberOf(part: Part, name: string, fallback: number): number {
   const value = part[name];
   return typeof value === "number" ? value : fallback;

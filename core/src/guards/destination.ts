@@ -1,7 +1,7 @@
 /**
- * Destination: the document that describes a collision domain, everything that contends for one
- * dependency, and the guards it has. The same JSON goes to `destination()` in the library, to the
- * service's `PUT /destinations/{name}` and into a scenario of the simulator.
+ * Destination: the document that describes one dependency and its guards. All calls that compete for
+ * the dependency share it. The same JSON is an argument of `destination()` in the library, the body of
+ * the service's `PUT /destinations/{name}` and a part of a simulator scenario.
  */
 
 import { DocumentError, type FieldProblem } from "../documents/document.ts";
@@ -32,13 +32,13 @@ export type RetryBudgetDocument =
   | ({ readonly kind: "GRPC" } & Partial<Omit<GrpcBudgetOptions, "kind">>);
 
 export interface RateDocument {
-  /** Calls a second that may leave. 0.001 to 1 000 000. Default: no limit. */
+  /** Calls per second that may start. 0.001 to 1 000 000. Default: no limit. */
   readonly perSecond?: number;
-  /** Calls that may leave at once after a pause. 1 to 1 000 000. Default: `perSecond`, at least 1. */
+  /** Calls that may start at once after an idle time. 1 to 1 000 000. Default: `perSecond`, at least 1. */
   readonly burst?: number;
-  /** Slow down on throttling answers as the AWS SDKs do. Default: false. */
+  /** Slow down after throttling responses, as the AWS SDKs do. Default: false. */
   readonly adaptive?: boolean;
-  /** Refuse calls locally by the SRE book's formula: `true`, or its own fields. Default: false. */
+  /** Refuse calls locally by the SRE book's formula: `true`, or an object with its options. Default: false. */
   readonly throttle?: boolean | Partial<ThrottleOptions>;
 }
 
@@ -50,9 +50,9 @@ type BreakerDocument = {
 export interface DestinationDocument {
   /** Why these numbers. At most 500 characters. */
   readonly description?: string;
-  /** A policy's document, or a preset's name. Default: `default`; in the service `background`. */
+  /** A policy document, or a preset's name. Default: `default`; in the service `background`. */
   readonly policy?: PolicyDocument | PresetName;
-  /** Every call here may be repeated, whatever its method. */
+  /** Every call to this destination may be repeated, whatever its method. */
   readonly idempotent?: boolean;
   readonly retryBudget?: RetryBudgetDocument | false;
   readonly breaker?: BreakerDocument | false;
@@ -62,7 +62,7 @@ export interface DestinationDocument {
   readonly retryAfterGate?: Partial<GateOptions> | false;
 }
 
-/** What the rate part comes to: up to three limiters. */
+/** The limiters of the rate part, up to three. */
 export interface DestinationRate {
   readonly limit: RateOptions | undefined;
   readonly adaptive: boolean;
@@ -81,7 +81,7 @@ export interface Destination {
   readonly retryAfterGate: GateOptions | undefined;
 }
 
-/** Which guards are on when the document does not say, and which policy. */
+/** Selects the guards and the policy for documents that do not name them. */
 export type DestinationDefaults = "library" | "service" | "simulator";
 
 const DEFAULT_POLICY: Readonly<Record<DestinationDefaults, PresetName>> = {
@@ -90,10 +90,10 @@ const DEFAULT_POLICY: Readonly<Record<DestinationDefaults, PresetName>> = {
   simulator: "default",
 };
 
-/** Everything wrong with a destination document; an empty list means it will be taken. */
+/** All problems of a destination document; an empty list means that it is valid. */
 export const checkDestination: (document: unknown) => readonly FieldProblem[] = checkParts;
 
-/** Checks a document and fills in its defaults; throws `INVALID_DESTINATION` with what is wrong. */
+/** Checks a document and fills in its defaults; throws `INVALID_DESTINATION` with all problems. */
 export function resolveDestination(
   document: DestinationDocument = {},
   defaults: DestinationDefaults = "library",
@@ -116,7 +116,7 @@ export function resolveDestination(
   };
 }
 
-/** The part with its defaults; fields given as undefined count as left out. */
+/** The part with its defaults; fields with the value undefined count as absent. */
 function withDefaults<T extends object>(
   part: { readonly [field in keyof T]?: T[field] | undefined } | false,
   defaults: T,
@@ -164,8 +164,8 @@ function rateOf(part: RateDocument | false): DestinationRate | undefined {
 }
 
 /**
- * After a gate has lifted, one call goes first and the others follow one by one. The concurrency
- * limit does that; a gate without one gets a limit that no traffic reaches.
+ * After a gate ends, one call starts first and the others follow one by one. The concurrency limit does
+ * that, so a gate without one gets a limit that no traffic reaches.
  */
 const GATE_RAMP: ConcurrencyOptions = {
   algorithm: "FIXED",
@@ -174,7 +174,7 @@ const GATE_RAMP: ConcurrencyOptions = {
   queue: 1_000_000,
 };
 
-/** The guards of a destination, as `createGuards` takes them. */
+/** The guards of a destination, in the form that `createGuards` takes. */
 export function guardOptionsOf({
   retryBudget,
   breaker,

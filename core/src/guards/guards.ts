@@ -1,7 +1,6 @@
 /**
- * Guards: what stands between a caller and one destination (or one key of it), made and saved
- * together. A guard that is not asked for is undefined; the latency is always kept. `admission.ts`
- * enters and leaves them.
+ * Guards: all guards of one destination (or of one key of it), created and saved together. A guard that
+ * is off is undefined; the latency is always recorded. `admission.ts` enters and leaves them.
  */
 
 import { partRule, readSavedState, versionRule } from "../documents/saved-state.ts";
@@ -79,7 +78,7 @@ export function createGuards(options: GuardOptions, now: number, shared?: RetryB
   return assemble(options, {}, now, shared);
 }
 
-/** Guards as JSON; null for one that was not on. */
+/** Guards as JSON; null for a guard that was off. */
 export interface SavedGuards {
   readonly version: 1;
   readonly retryBudget: SavedRetryBudget | null;
@@ -91,7 +90,7 @@ export interface SavedGuards {
   readonly latency: SavedLatency | null;
 }
 
-/** A part that is absent counts as null. */
+/** An absent part counts as null. */
 type KnownGuards = { readonly [part in keyof SavedGuards]?: unknown };
 
 export function saveGuards(guards: Guards): SavedGuards {
@@ -108,7 +107,7 @@ export function saveGuards(guards: Guards): SavedGuards {
   };
 }
 
-/** Restores the guards that are on now: one that was off when saved starts fresh. */
+/** Restores the guards that are on now. A guard that was off when saved starts fresh. */
 export function restoreGuards(
   options: GuardOptions,
   value: unknown,
@@ -128,7 +127,7 @@ export function restoreGuards(
   return assemble(options, saved, now, shared);
 }
 
-/** A `shared` budget serves several destinations; its owner made it, and saves it. */
+/** A `shared` budget serves several destinations; its owner creates and saves it. */
 function assemble(
   options: GuardOptions,
   saved: KnownGuards,

@@ -1,13 +1,13 @@
 /**
- * Health: what an outcome says about the destination rather than about the call. A refused request
- * is no sign of sickness, a mistake in the caller's program no sign at all.
+ * Health: what an outcome says about the destination's health. A refused request is not a sign of a
+ * failing destination, and a bug in the caller's program says nothing at all.
  */
 
 import type { Outcome, Verdict } from "../decide/outcome.ts";
 import type { BreakerOutcome } from "./breaker.ts";
 import type { ConcurrencyOutcome } from "./concurrency.ts";
 
-/** What the breaker counts an outcome as. */
+/** How the breaker counts an outcome. */
 export function breakerOutcomeOf(outcome: Outcome, verdict: Verdict): BreakerOutcome {
   if (verdict === "success") return "success";
   if (verdict === "transient" || verdict === "throttled") return "failure";
@@ -15,7 +15,7 @@ export function breakerOutcomeOf(outcome: Outcome, verdict: Verdict): BreakerOut
   return finalHealth(outcome);
 }
 
-/** Of what is not worth repeating, an answer below 500 shows a destination that is well. */
+/** Among outcomes that are not retried, a response below 500 shows that the destination works. */
 function finalHealth(outcome: Outcome): BreakerOutcome {
   switch (outcome.kind) {
     case "status":
@@ -29,7 +29,7 @@ function finalHealth(outcome: Outcome): BreakerOutcome {
   }
 }
 
-/** What a limit on calls under way learns: only overload and silence are signs of too many. */
+/** How the concurrency limit counts an outcome: only overload and timeouts are signs of too many calls. */
 export function concurrencyOutcomeOf(outcome: Outcome, verdict: Verdict): ConcurrencyOutcome {
   if (verdict === "success") return "success";
   if (verdict === "throttled") return "dropped";
@@ -37,7 +37,7 @@ export function concurrencyOutcomeOf(outcome: Outcome, verdict: Verdict): Concur
   return outcome.kind === "error" && outcome.errorClass === "timeout" ? "dropped" : "ignored";
 }
 
-/** What a throttle counts as accepted: an answer, even a failed one, that is no refusal for overload. */
+/** Whether the throttle counts a call as accepted: any response, even a failed one, except a refusal for overload. */
 export function isAccepted(outcome: Outcome, verdict: Verdict): boolean {
   if (breakerOutcomeOf(outcome, verdict) === "success") return true;
   return outcome.kind === "status" && concurrencyOutcomeOf(outcome, verdict) === "ignored";

@@ -1,32 +1,32 @@
 /**
- * Hedge: when a second copy of a slow call may leave. Only the question of when is settled here:
- * whether it may is the retry budget's to say, and racing the copies is the face's.
+ * Hedge: when a second copy of a slow call may be sent. The retry budget decides whether it may, and
+ * library or simulator race the copies.
  */
 import { type Latency, latencyCalls, quantileMs } from "./latency.ts";
 
-/** A fixed span, or a quantile of the destination's own latencies such as "p95". */
+/** A fixed duration, or a quantile of the destination's own latencies such as "p95". */
 export type HedgeAfter = number | `p${number}`;
 
 export interface HedgeOptions {
-  /** Wait before the copy leaves. 1 to 600 000 ms, or p50 to p99.9. Default: "p95". */
+  /** Wait before the copy is sent. 1 to 600 000 ms, or p50 to p99.9. Default: "p95". */
   readonly after: HedgeAfter;
-  /** Copies beside the first. 1 to 10. Default: 1. */
+  /** Additional copies. 1 to 10. Default: 1. */
   readonly max: number;
-  /** Where copies go, in turn; without any, to the same place. At most 10. Default: none. */
+  /** Targets of the copies, in turn; by default the same target. At most 10. Default: none. */
   readonly endpoints: readonly string[];
 }
 
 export const HEDGE_DEFAULTS: HedgeOptions = { after: "p95", max: 1, endpoints: [] };
 
-/** Until this many latencies are known a quantile says little, and nothing is hedged. */
+/** With fewer latencies a quantile is unreliable, and nothing is hedged. */
 export const HEDGE_MIN_SAMPLES = 20;
 
-/** The share that `after` names ("p95" is 0.95), or undefined for a fixed span. */
+/** The quantile of `after` ("p95" is 0.95), or undefined for a fixed duration. */
 export function hedgeQuantile(after: HedgeAfter): number | undefined {
   return typeof after === "number" ? undefined : Number(after.slice(1)) / 100;
 }
 
-/** How long an attempt runs before its next copy may leave; undefined while too little is known. */
+/** How long an attempt runs before its next copy; undefined while too few latencies are known. */
 export function hedgeAfterMs(
   { after }: HedgeOptions,
   latency: Latency,

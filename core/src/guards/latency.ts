@@ -1,44 +1,44 @@
 /**
- * Latency: how long calls to a destination take, as quantiles, from a histogram of fixed size.
- * For the hedging delay, the estimated call and dashboards.
+ * Latency: how long calls to a destination take, as quantiles of a histogram of fixed size. Used for
+ * the hedging delay, the estimated duration of a call and dashboards.
  *
- * Its buckets are HdrHistogram's, 16 to each power of two, so that a quantile is off by at most
- * 1/32. Two halves take turns and the older is dropped every 30 s: an answer rests on the last 30
- * to 60 s.
+ * Its buckets are those of HdrHistogram, 16 per power of two, so the error of a quantile is at most
+ * 1/32. It has two halves that alternate. The older one is dropped every 30 s, so a quantile covers the
+ * last 30 to 60 s.
  */
 import { listRule, numberRule } from "../documents/document.ts";
 import { instantRule, readSavedState, versionRule } from "../documents/saved-state.ts";
 import { steadyAt } from "../time/steady-time.ts";
 
-/** Buckets to a power of two, and its logarithm. */
+/** Buckets per power of two, and its logarithm. */
 const SUB_BUCKETS = 16;
 const SUB_BITS = 4;
 
-/** About 35 minutes; what takes longer counts as this. */
+/** About 35 minutes; longer durations count as this. */
 const MAX_MS = 2_097_151;
 const BUCKETS = bucketOf(MAX_MS) + 1;
 
 const HALF_MS = 30_000;
 
-/** A quantile is worked out anew after this, or once an eighth more calls are in. */
+/** A quantile is computed again after this time, or after an eighth more calls. */
 const FRESH_MS = 250;
 const FRESH_SHARE = 8;
 
-/** Quantiles that are remembered side by side. */
+/** Number of cached quantiles. */
 const CACHE_SIZE = 4;
 
 export interface Latency {
   /** The latest instant seen. */
   at: number;
-  /** When the half that is being filled began. */
+  /** When the current half started. */
   halfAt: number;
-  /** Where the half that is being filled lies in `counts`: 0 or BUCKETS. */
+  /** Index of the current half in `counts`: 0 or BUCKETS. */
   filling: number;
   /** Calls by bucket: one half after the other. */
   readonly counts: Uint32Array;
   /** Invariant: the sum of `counts`. */
   total: number;
-  /** Quantiles worked out since `cachedAt` (-1: none), when `cachedTotal` calls were in. */
+  /** Quantiles computed since `cachedAt` (-1: none), when there were `cachedTotal` calls. */
   readonly cachedQuantiles: Float64Array;
   readonly cachedMs: Float64Array;
   cacheNext: number;
@@ -62,7 +62,7 @@ export function createLatency(now: number): Latency {
 }
 
 /**
- * A call took `ms`, or several did; less than one counts as one, so that nothing is ever hedged
+ * Records that one or several calls took `ms`. Less than one counts as one, so nothing is ever hedged
  * after 0 ms.
  */
 export function recordLatency(latency: Latency, now: number, ms: number, calls = 1): void {
@@ -73,7 +73,7 @@ export function recordLatency(latency: Latency, now: number, ms: number, calls =
   latency.total += calls;
 }
 
-/** The bucket of a span below 2^31 ms: exact below 16 ms, then by its leading five bits. */
+/** The bucket of a duration below 2^31 ms: exact below 16 ms, then by its leading five bits. */
 function bucketOf(ms: number): number {
   const shift = Math.max(0, 31 - SUB_BITS - Math.clz32(ms));
   return shift * SUB_BUCKETS + (ms >> shift);
@@ -85,7 +85,7 @@ function middleOf(bucket: number): number {
   return ((bucket - shift * SUB_BUCKETS) << shift) + ((1 << shift) >> 1);
 }
 
-/** The time within which a share `quantile` (0 to 1) of the calls was done; undefined without calls. */
+/** The time within which a share `quantile` (0 to 1) of the calls ended; undefined without calls. */
 export function quantileMs(latency: Latency, now: number, quantile: number): number | undefined {
   advance(latency, now);
   const { total } = latency;
@@ -100,18 +100,18 @@ export function quantileMs(latency: Latency, now: number, quantile: number): num
   return ms;
 }
 
-/** How long a call usually takes; undefined without calls. */
+/** The median duration of a call; undefined without calls. */
 export function medianMs(latency: Latency, now: number): number | undefined {
   return quantileMs(latency, now, 0.5);
 }
 
-/** Calls that the quantiles rest on now. */
+/** The number of calls behind the quantiles. */
 export function latencyCalls(latency: Latency, now: number): number {
   advance(latency, now);
   return latency.total;
 }
 
-/** The first bucket by which `rank` calls are counted: the nearest-rank quantile. */
+/** The first bucket at which `rank` calls are counted: the nearest-rank quantile. */
 function scan(counts: Uint32Array, rank: number): number {
   let bucket = 0;
   let seen = 0;
@@ -134,7 +134,7 @@ function startCache(latency: Latency, total: number): void {
   latency.cachedTotal = total;
 }
 
-/** Follows the clock and drops what is too old. A clock set back takes the halves along. */
+/** Follows the clock and drops old counts. If the clock was set back, the halves move with it. */
 function advance(latency: Latency, now: number): void {
   const at = steadyAt(latency.at, now);
   if (at < latency.at) latency.halfAt = Math.max(0, latency.halfAt + at - latency.at);
@@ -155,7 +155,7 @@ export interface SavedLatency {
   readonly version: 1;
   readonly at: number;
   readonly halfAt: number;
-  /** Calls by bucket: the half that is being filled, then the older one. */
+  /** Calls by bucket: the current half, then the older one. */
   readonly counts: readonly number[];
 }
 

@@ -1,47 +1,47 @@
 /**
- * Limit algorithms: how many calls at once a destination takes, guessed from how long they last
- * and which are refused. After Netflix concurrency-limits 0.5 (Gradient2Limit, VegasLimit,
- * AIMDLimit and WindowedLimit, with their constants); `concurrency.ts` lets calls in by the guess.
+ * Limit algorithms: estimate how many calls at once a destination can handle, from latencies and
+ * refusals. After Netflix concurrency-limits 0.5 (Gradient2Limit, VegasLimit, AIMDLimit and
+ * WindowedLimit, with their constants). `concurrency.ts` applies the limit.
  *
  * Invariant: `1 <= limit <= max`.
  */
 
 export type LimitAlgorithm = "FIXED" | "GRADIENT" | "VEGAS" | "AIMD";
 
-/** A guess and what it rests on. One shape for all algorithms; each uses the fields it needs. */
+/** An estimate and its measurements. One type for all algorithms; each uses the fields that it needs. */
 export interface LimitEstimate {
   readonly algorithm: LimitAlgorithm;
   readonly max: number;
-  /** Not necessarily whole. */
+  /** May be fractional. */
   limit: number;
-  /** GRADIENT and VEGAS: the sample that is being gathered, and since when. AIMD: its last cut. */
+  /** GRADIENT and VEGAS: the current sample, and when it started. AIMD: the last cut. */
   sampleAt: number;
   samples: number;
   drops: number;
   rttSumMs: number;
   peakInFlight: number;
-  /** GRADIENT: what a call usually takes, and how many samples that rests on, up to the warm-up. */
+  /** GRADIENT: the usual duration of a call, and the number of samples behind it, up to the warm-up. */
   longRttMs: number;
   longSamples: number;
-  /** VEGAS: what a call takes without company; 0 while it is not known. */
+  /** VEGAS: the duration of a call without load; 0 while it is unknown. */
   noLoadRttMs: number;
-  /** VEGAS: samples since `noLoadRttMs` was last measured anew, and by what share it is hurried. */
+  /** VEGAS: samples since the last measurement of `noLoadRttMs`, and the share of the interval to wait. */
   probeCount: number;
   probeShare: number;
 }
 
 const INITIAL_LIMIT = 20;
 
-/** WindowedLimit: the limit moves at most once a second, by the mean of at least ten calls. */
+/** WindowedLimit: the limit moves at most once per second, by the mean of at least ten calls. */
 const SAMPLE_MS = 1000;
 const SAMPLE_CALLS = 10;
 
-/** WindowedLimit: an answer this quick says nothing about load. */
+/** WindowedLimit: such a quick response says nothing about the load. */
 const MIN_RTT_MS = 0.1;
 
 /**
- * A sample of which this share was refused shrinks the limit. Netflix takes a single refusal, but
- * then one in ten thousand calls a second would grind the limit down to 1.
+ * A sample with this share of refusals lowers the limit. Netflix uses a single refusal, but then one
+ * refusal in ten thousand calls per second would reduce the limit to 1.
  */
 const DROP_SHARE = 0.1;
 
@@ -63,7 +63,7 @@ export function createEstimate(algorithm: LimitAlgorithm, max: number, now: numb
     algorithm,
     max,
     limit: algorithm === "FIXED" ? max : Math.min(INITIAL_LIMIT, max),
-    // AIMD has not cut yet.
+    // AIMD has made no cut yet.
     sampleAt: algorithm === "AIMD" ? 0 : now,
     samples: 0,
     drops: 0,
@@ -77,7 +77,7 @@ export function createEstimate(algorithm: LimitAlgorithm, max: number, now: numb
   };
 }
 
-/** A call ended while `inFlight` were under way, itself included. `dropped`: refused, timed out. */
+/** A call ended while `inFlight` calls were in flight, including itself. `dropped`: refused or timed out. */
 export function noteCall(
   estimate: LimitEstimate,
   now: number,
@@ -99,8 +99,8 @@ export function noteCall(
 
 /**
  * One cut per round trip, as in TCP (NewReno, RFC 6582): a call that was sent before the last cut was
- * sent under the old limit and is no news about the new one. With a cut per refusal, a destination
- * that fails three calls in ten at random would get a handful of slots, whatever it can take.
+ * sent under the old limit and says nothing about the new one. With a cut per refusal, a destination
+ * that fails three calls in ten at random would get only a few slots, whatever its capacity.
  */
 function moveAimd(
   estimate: LimitEstimate,
@@ -122,7 +122,7 @@ function setLimit(estimate: LimitEstimate, limit: number): void {
   estimate.limit = Math.max(1, Math.min(estimate.max, limit));
 }
 
-/** A refused call counts as refused; how fast it was refused is no news about the load. */
+/** A refused call counts as refused; its duration says nothing about the load. */
 function gather(estimate: LimitEstimate, inFlight: number, rttMs: number, dropped: boolean): void {
   estimate.peakInFlight = Math.max(estimate.peakInFlight, inFlight);
   if (dropped) {
@@ -133,7 +133,7 @@ function gather(estimate: LimitEstimate, inFlight: number, rttMs: number, droppe
   }
 }
 
-/** Unlike WindowedLimit, a sample too small is gathered on, so that a quiet destination learns too. */
+/** Unlike WindowedLimit, a sample that is too small continues, so a quiet destination is measured too. */
 function isSampleDue(estimate: LimitEstimate, now: number): boolean {
   if (now < estimate.sampleAt) estimate.sampleAt = now;
   return now - estimate.sampleAt >= SAMPLE_MS && estimate.samples + estimate.drops >= SAMPLE_CALLS;
@@ -152,20 +152,20 @@ function closeSample(estimate: LimitEstimate, now: number): void {
   estimate.peakInFlight = 0;
 }
 
-/** Gradient2 itself ignores refusals, to which quick ones look like an idle server. */
+/** Gradient2 itself ignores refusals: to it, quick refusals look like an idle server. */
 function shrink(estimate: LimitEstimate): void {
   const { algorithm, limit } = estimate;
   setLimit(estimate, algorithm === "VEGAS" ? limit - logOf(limit) : limit * BACKOFF_RATIO);
 }
 
 /**
- * Grows by a small queue while calls take at most `GRADIENT_TOLERANCE` times as long as usual. At a
- * destination that is saturated for many minutes and queues without end, the usual follows, and
- * the limit with it; a destination that refuses, or VEGAS, ends that.
+ * Grows by a small queue while calls take at most `GRADIENT_TOLERANCE` times as long as usual. If a
+ * destination is saturated for many minutes and queues without limit, the usual duration grows, and the
+ * limit with it. A destination that refuses calls, or VEGAS, prevents that.
  */
 function moveGradient(estimate: LimitEstimate, rttMs: number, inFlight: number): void {
   const longRttMs = noteLongRtt(estimate, rttMs);
-  // After a long overload the usual is too high to be of use; it comes down faster than it went up.
+  // After a long overload the usual duration is too high to be useful; it falls faster than it rose.
   if (longRttMs / rttMs > 2) estimate.longRttMs *= LONG_DECAY;
   const { limit } = estimate;
   if (inFlight < limit / 2) return;
@@ -174,7 +174,7 @@ function moveGradient(estimate: LimitEstimate, rttMs: number, inFlight: number):
   setLimit(estimate, limit * (1 - GRADIENT_SMOOTHING) + wanted * GRADIENT_SMOOTHING);
 }
 
-/** A plain mean while warming up, an exponential one after. */
+/** A plain mean during warm-up, an exponential one afterwards. */
 function noteLongRtt(estimate: LimitEstimate, rttMs: number): number {
   const warming = estimate.longSamples < LONG_WARMUP;
   if (warming) estimate.longSamples++;
@@ -183,7 +183,7 @@ function noteLongRtt(estimate: LimitEstimate, rttMs: number): number {
   return estimate.longRttMs;
 }
 
-/** Keeps between alpha and beta calls queueing at the other side, as TCP Vegas does. */
+/** Keeps between alpha and beta calls in the server's queue, as TCP Vegas does. */
 function moveVegas(estimate: LimitEstimate, now: number, rttMs: number, inFlight: number): void {
   const { limit } = estimate;
   estimate.probeCount++;
@@ -201,7 +201,7 @@ function moveVegas(estimate: LimitEstimate, now: number, rttMs: number, inFlight
   setLimit(estimate, limit + vegasStep(limit, limit * (1 - estimate.noLoadRttMs / rttMs)));
 }
 
-/** Alpha is 3 logarithms, beta 6, and up to 1 the queue counts as empty. */
+/** Alpha is 3 logarithms, beta is 6, and a queue of up to 1 counts as empty. */
 function vegasStep(limit: number, queue: number): number {
   const log = logOf(limit);
   if (queue <= log) return 6 * log;
@@ -209,7 +209,7 @@ function vegasStep(limit: number, queue: number): number {
   return queue <= 3 * log - 1 ? log : 0;
 }
 
-/** The whole part of log10, at least 1: Netflix's Log10RootFunction without the logarithm. */
+/** The integer part of log10, at least 1: Netflix's Log10RootFunction without the logarithm. */
 function logOf(limit: number): number {
   let log = 1;
   for (let rest = limit; rest >= 100; rest /= 10) log++;
@@ -217,8 +217,8 @@ function logOf(limit: number): number {
 }
 
 /**
- * A probe comes after 0.5 to 1 times its interval, so that many clients do not probe together.
- * The milliseconds of the instant stand in for a draw.
+ * A probe comes after 0.5 to 1 times its interval, so many clients do not probe together. The
+ * milliseconds of the instant replace a random number.
  */
 function probeShareAt(now: number): number {
   return 0.5 + (now % 1000) / 2000;

@@ -1,6 +1,6 @@
 /**
- * Ratio budget: retries as a share of first attempts, with a floor. The form of retry budget that
- * follows the traffic; `retry-budget.ts` offers it beside the token forms.
+ * Ratio budget: limits retries to a share of first attempts, plus a minimum. This kind of budget follows
+ * the traffic; `retry-budget.ts` has the kinds with tokens.
  *
  * Invariant: in every window that ends at a retry,
  * retries <= ratio x first attempts + minPerSecond x windowMs / 1000.
@@ -23,9 +23,9 @@ export interface RatioBudgetOptions {
   readonly kind: "RATIO";
   /** Retries allowed per first attempt. 0 to 10. Default: 0.2. */
   readonly ratio: number;
-  /** Retries allowed per second on top, for quiet destinations. 0 to 1000. Default: 1. */
+  /** Additional retries per second, for quiet destinations. 0 to 1000. Default: 1. */
   readonly minPerSecond: number;
-  /** Span over which both are counted. 100 to 3 600 000 ms. Default: 10 000. */
+  /** Window of both counts. 100 to 3 600 000 ms. Default: 10 000. */
   readonly windowMs: number;
 }
 
@@ -69,7 +69,7 @@ export function uncountRatioFirstAttempt({ window }: RatioBudget, ticket: number
   uncountEvent(window, FIRSTS, ticket - 1);
 }
 
-/** True if the floor alone never allows a retry, however long nothing happens. */
+/** True if the minimum alone never allows a retry, however long nothing happens. */
 export function hasNoFloor({ minPerSecond, windowMs }: RatioBudgetOptions): boolean {
   return minPerSecond * windowMs < 1000;
 }
@@ -80,26 +80,26 @@ export function ratioAllows(budget: RatioBudget, now: number): boolean {
 }
 
 /**
- * Retries are counted over all buckets, at least `windowMs`, and first attempts over all but the
- * oldest, at most `windowMs`: cutting time into buckets never loosens the bound.
+ * Retries are counted over all buckets (at least `windowMs`), and first attempts over all but the oldest
+ * (at most `windowMs`). So the division into buckets never exceeds the limit.
  */
 function allowedRetries({ options, window }: RatioBudget): number {
   const firsts = totalOf(window, FIRSTS) - countOfAge(window, FIRSTS, BUCKETS_PER_WINDOW);
   return options.ratio * firsts + (options.minPerSecond * options.windowMs) / 1000;
 }
 
-/** Counts a retry that `ratioAllows` let through. The ticket names its bucket. */
+/** Counts a retry that `ratioAllows` has allowed. The ticket names its bucket. */
 export function takeRatioToken({ window }: RatioBudget): number {
   countEvent(window, RETRIES);
   return window.tick + 1;
 }
 
-/** Takes a retry out of the bucket it was counted in, so that no other window is loosened. */
+/** Removes a retry from the bucket in which it was counted, so no other window allows more. */
 export function returnRatioToken({ window }: RatioBudget, ticket: number): void {
   uncountEvent(window, RETRIES, ticket - 1);
 }
 
-/** When enough retries will have left the window if first attempts keep coming as they do. */
+/** When enough retries will have left the window if first attempts continue at the same rate. */
 export function ratioRefillAt(budget: RatioBudget, now: number): number {
   const { window } = budget;
   advanceWindow(window, now);

@@ -1,12 +1,12 @@
 /**
- * Retry budget: how many retries and hedges a destination may get beside its first attempts, so
- * that retrying cannot become the load. Jitter spreads retries; only a budget makes them fewer.
+ * Retry budget: limits the retries and hedges of a destination, so retries cannot overload it. Jitter
+ * spreads retries; only a budget reduces their number.
  *
- * A retry that is granted gets a *ticket*, a number that is not 0. The ticket is handed back: to
- * `noteSuccess` if the retry succeeded, to `giveBack` if it was never sent.
+ * A granted retry gets a *ticket*, a number other than 0. The ticket is handed back: to
+ * `recordBudgetSuccess` if the retry succeeded, to `returnRetryToken` if it was never sent.
  *
- * Successes alone refill a bucket. A patient caller whose bucket is empty, and whose destination
- * gets no first attempts, would wait forever: it is granted one *trial* retry per second.
+ * Only successes refill a bucket. A patient caller with an empty bucket and a destination without first
+ * attempts would wait forever, so it is granted one *trial* retry per second.
  */
 import { choiceRule } from "../documents/document.ts";
 import { amountRule, partRule, readSavedState, versionRule } from "../documents/saved-state.ts";
@@ -25,16 +25,16 @@ import {
 } from "./ratio-budget.ts";
 import { type SavedWindow, saveWindow } from "./sliding-window.ts";
 
-/** The bucket of the AWS SDKs (retry behaviour 2.1): only success refills it, time does not. */
+/** The bucket of the AWS SDKs (retry behavior 2.1): only successes refill it, time does not. */
 export interface TokenBudgetOptions {
   readonly kind: "TOKENS";
   /** Size of the bucket, which starts full. 1 to 1 000 000. Default: 500. */
   readonly maxTokens: number;
   /** Taken by a retry or hedge. 1 to `maxTokens`. Default: 14. */
   readonly costPerRetry: number;
-  /** Taken by a retry after a throttling answer. 1 to `maxTokens`. Default: 5. */
+  /** Taken by a retry after a throttling response. 1 to `maxTokens`. Default: 5. */
   readonly costPerThrottle: number;
-  /** Added by a first attempt's success; a retry's returns its cost. 0 to `maxTokens`. Default: 1. */
+  /** Added by the success of a first attempt; that of a retry returns its cost. 0 to `maxTokens`. Default: 1. */
   readonly refillPerSuccess: number;
 }
 
@@ -77,16 +77,16 @@ export interface TokenBudget {
 export interface GrpcBudget {
   readonly kind: "GRPC";
   readonly options: GrpcBudgetOptions;
-  /** Thousandths, so that ten times 0.1 is exactly 1. Invariant: 0 to 1000 x `maxTokens`. */
+  /** Thousandths, so ten times 0.1 is exactly 1. Invariant: 0 to 1000 x `maxTokens`. */
   milliTokens: number;
   /** When the last trial retry was granted. */
   trialAt: number;
 }
 
-/** One value may serve several destinations: they then share what it allows. */
+/** Several destinations may share one value; they then share its tokens. */
 export type RetryBudget = RatioBudget | TokenBudget | GrpcBudget;
 
-/** Time does not refill a bucket of tokens, but by then another call may have. */
+/** Time does not refill a token bucket, but another call may have done so by then. */
 export const RECHECK_MS = 1000;
 
 /** A patient caller is granted one trial retry in this time while the budget is empty. */
@@ -105,7 +105,7 @@ export function createRetryBudget(options: RetryBudgetOptions, now: number): Ret
   }
 }
 
-/** Counts a first attempt that starts. The ticket is for `uncountFirst`. */
+/** Counts a first attempt that starts. The ticket is for `uncountFirstAttempt`. */
 export function countFirstAttempt(budget: RetryBudget, now: number): number {
   return budget.kind === "RATIO" ? countRatioFirstAttempt(budget, now) : 0;
 }
@@ -115,7 +115,7 @@ export function uncountFirstAttempt(budget: RetryBudget, ticket: number): void {
   if (budget.kind === "RATIO") uncountRatioFirstAttempt(budget, ticket);
 }
 
-/** Would a retry or hedge be let through? Takes nothing. */
+/** True if a retry or hedge would be allowed. Takes nothing. */
 export function budgetAllows(budget: RetryBudget, now: number, throttled: boolean): boolean {
   switch (budget.kind) {
     case "RATIO":
@@ -127,7 +127,7 @@ export function budgetAllows(budget: RetryBudget, now: number, throttled: boolea
   }
 }
 
-/** Takes a token for one retry or hedge: a ticket, or 0 when the budget is empty. */
+/** Takes a token for one retry or hedge. Returns a ticket, or 0 if the budget is empty. */
 export function takeRetryToken(
   budget: RetryBudget,
   now: number,
@@ -154,12 +154,12 @@ function takeTrial(budget: RetryBudget, now: number): number {
   return ticketOfTrial(now);
 }
 
-/** Below 0: a trial cost nothing, so its success returns nothing. It names its instant. */
+/** Negative: a trial costs nothing, so its success returns nothing. The number is its instant. */
 function ticketOfTrial(trialAt: number): number {
   return -1 - trialAt;
 }
 
-/** A RATIO budget with a floor refills by time and needs no trials. A clock set back is followed. */
+/** A RATIO budget with a minimum refills by time and needs no trials. A clock set back is followed. */
 function trialReadyAt(budget: RetryBudget, now: number): number {
   if (budget.kind === "RATIO" && !hasNoFloor(budget.options)) return Number.POSITIVE_INFINITY;
   if (budget.trialAt > now) budget.trialAt = now;
@@ -171,8 +171,8 @@ function costOf(options: TokenBudgetOptions, throttled: boolean): number {
 }
 
 /**
- * An attempt succeeded; `ticket` is 0 for a first attempt. For a `patient` caller the budget is to
- * bite only while retries fail, so RATIO too forgets a retry that succeeded.
+ * An attempt succeeded; `ticket` is 0 for a first attempt. For a `patient` caller the budget limits
+ * retries only while they fail, so RATIO too forgets a retry that succeeded.
  */
 export function recordBudgetSuccess(budget: RetryBudget, ticket: number, patient: boolean): void {
   switch (budget.kind) {
@@ -187,7 +187,7 @@ export function recordBudgetSuccess(budget: RetryBudget, ticket: number, patient
   }
 }
 
-/** An attempt, first or not, failed in a way that is worth repeating. */
+/** An attempt, first or not, failed in a way that is retried. */
 export function recordBudgetFailure(budget: RetryBudget): void {
   if (budget.kind === "GRPC") addMilliTokens(budget, -1000);
 }
@@ -195,7 +195,7 @@ export function recordBudgetFailure(budget: RetryBudget): void {
 /** Returns the token of a retry that was never sent. */
 export function returnRetryToken(budget: RetryBudget, ticket: number): void {
   if (ticket < 0) {
-    // A later trial has been granted meanwhile: it is the one that counts.
+    // If a later trial has been granted since then, that one counts.
     if (ticket === ticketOfTrial(budget.trialAt)) budget.trialAt = NEVER;
     return;
   }
@@ -212,7 +212,7 @@ function addMilliTokens(budget: GrpcBudget, milliTokens: number): void {
   budget.milliTokens = Math.min(1000 * budget.options.maxTokens, sum);
 }
 
-/** `now` if a retry may be sent; otherwise when asking again is worthwhile. */
+/** `now` if a retry may be sent; otherwise when to check again. */
 export function budgetReadyAt(
   budget: RetryBudget,
   now: number,
@@ -224,7 +224,7 @@ export function budgetReadyAt(
   return patient ? Math.min(refillAt, trialReadyAt(budget, now)) : refillAt;
 }
 
-/** When an empty budget is worth asking again. Always after `now`. */
+/** When to check an empty budget again. Always after `now`. */
 export function budgetRefillAt(budget: RetryBudget, now: number): number {
   return budget.kind === "RATIO" ? ratioRefillAt(budget, now) : now + RECHECK_MS;
 }
@@ -250,7 +250,7 @@ export function saveRetryBudget(budget: RetryBudget): SavedRetryBudget {
   }
 }
 
-/** A budget that was of another kind when it was saved starts anew; a smaller bucket overflows. */
+/** A budget of another kind starts fresh; tokens beyond a smaller bucket are lost. */
 export function restoreRetryBudget(
   options: RetryBudgetOptions,
   value: unknown,

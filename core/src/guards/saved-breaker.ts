@@ -1,6 +1,6 @@
 /**
- * Saved breaker: a breaker as JSON and back. All instants are absolute, so that a breaker restored
- * after an hour is as open as its saved self would be by then.
+ * Saved breaker: a breaker as JSON and back. All instants are absolute, so a breaker that is restored
+ * after an hour has the state that it would have reached by then.
  */
 
 import { choiceRule, numberRule } from "../documents/document.ts";

@@ -1,25 +1,25 @@
 /**
- * Window: counts of the last so many milliseconds, in a ring of buckets with running totals. It
- * expires by time, not by calls, so that what happened a minute ago never weighs in a window of
- * five seconds; a step costs the same however much the window holds.
+ * Sliding window: counts the events of the last milliseconds, in a ring of buckets with running totals.
+ * It expires by time, not by calls, so an event from a minute ago never counts in a window of five
+ * seconds. The cost of a step does not depend on the number of events.
  */
 import { listRule } from "../documents/document.ts";
 import { countRule, instantRule, readSavedState } from "../documents/saved-state.ts";
 import { steadyAt } from "../time/steady-time.ts";
 
-/** A window is cut into this many buckets, so that an event leaves it at most a tenth early. */
+/** A window has this many buckets, so an event leaves it at most a tenth early. */
 export const BUCKETS_PER_WINDOW = 10;
 
-/** What a window is made of; fixed for its life. */
+/** The fixed dimensions of a window. */
 export interface WindowShape {
   /** Length of the window. At least 1. */
   readonly windowMs: number;
   /**
-   * Buckets that are kept. BUCKETS_PER_WINDOW of them reach back at most `windowMs` (the newest
-   * is still filling), one more at least `windowMs`.
+   * Number of buckets. BUCKETS_PER_WINDOW of them cover at most `windowMs`, because the newest is still
+   * being filled; one more covers at least `windowMs`.
    */
   readonly slots: number;
-  /** Kinds of events that are counted side by side, numbered from 0. */
+  /** Kinds of events that are counted separately, numbered from 0. */
   readonly kinds: number;
 }
 
@@ -29,7 +29,7 @@ export interface CountWindow {
   at: number;
   /** Number of the newest bucket, counted from the epoch. */
   tick: number;
-  /** Where in the ring the newest bucket lies. */
+  /** Index of the newest bucket in the ring. */
   head: number;
   /** The ring, bucket by bucket, kind by kind. */
   readonly counts: Float64Array;
@@ -48,7 +48,7 @@ export function createWindow(shape: WindowShape, now: number): CountWindow {
   };
 }
 
-/** Exact: the quotient of two whole numbers this small never rounds up to the next tick. */
+/** Exact: the quotient of two such small integers never rounds up to the next tick. */
 function tickOf(shape: WindowShape, at: number): number {
   return Math.floor((at * BUCKETS_PER_WINDOW) / shape.windowMs);
 }
@@ -58,13 +58,13 @@ export function tickAt(shape: WindowShape, tick: number): number {
   return -Math.floor(-(tick * shape.windowMs) / BUCKETS_PER_WINDOW);
 }
 
-/** Lets go of what is too old. Call it before counting or reading. */
+/** Drops old events. Call it before counting or reading. */
 export function advanceWindow(window: CountWindow, now: number): void {
   const at = steadyAt(window.at, now);
   if (at === window.at) return;
   const tick = tickOf(window.shape, at);
   const { slots } = window.shape;
-  // After a gap longer than the ring every bucket is stale, and once round clears them all.
+  // After a gap longer than the ring every bucket is old, and one round clears all of them.
   for (let step = Math.min(tick - window.tick, slots); step > 0; step--) {
     window.head = (window.head + 1) % slots;
     clearHead(window);
@@ -88,12 +88,12 @@ export function countEvent(window: CountWindow, kind: number, count = 1): void {
   add(window.totals, kind, count);
 }
 
-/** Indices come from the shape, so that none is out of bounds. */
+/** Indices come from the shape, so none is out of bounds. */
 function add(counts: Float64Array, index: number, count: number): void {
   counts[index] = (counts[index] as number) + count;
 }
 
-/** Takes back one event counted in the bucket `tick`, if the window still holds it. */
+/** Removes one event counted in the bucket `tick`, if it is still in the window. */
 export function uncountEvent(window: CountWindow, kind: number, tick: number): void {
   const age = window.tick - tick;
   if (age < 0 || countOfAge(window, kind, age) === 0) return;
@@ -102,7 +102,7 @@ export function uncountEvent(window: CountWindow, kind: number, tick: number): v
   add(window.totals, kind, -1);
 }
 
-/** Events of a kind in the whole ring. */
+/** Events of a kind in all buckets. */
 export function totalOf(window: CountWindow, kind: number): number {
   return window.totals[kind] as number;
 }
@@ -138,7 +138,7 @@ export function saveWindow(window: CountWindow): SavedWindow {
   return { windowMs: shape.windowMs, at, counts };
 }
 
-/** Restores a window. Counts over another span than `shape` has now mean nothing and are dropped. */
+/** Restores a window. If `shape` has another length now, the old counts are dropped. */
 export function restoreWindow(
   name: string,
   shape: WindowShape,

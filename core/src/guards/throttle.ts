@@ -1,12 +1,12 @@
 /**
- * Throttle: refuses calls locally once the server accepts too few of them. Client-side adaptive
- * throttling after Google's "Site Reliability Engineering", chapter 21. In the steady state it
- * sends K times what is accepted, which is enough to notice at once that the server has recovered.
+ * Throttle: refuses calls locally when the server accepts too few of them. Client-side adaptive
+ * throttling after Google's "Site Reliability Engineering", chapter 21. In the steady state it sends K
+ * times the accepted calls, which is enough to detect at once that the server has recovered.
  *
- * A request that is sent counts when its result is known, together with whether it was accepted,
- * as in Envoy's admission control filter. The book counts it when it is sent: a cold throttle then
- * refuses parallel calls to a healthy server, because no accept can have arrived yet. A request
- * that is refused locally counts at once, as in the book.
+ * A sent request counts when its result is known, together with whether it was accepted, as in Envoy's
+ * admission control filter. The book counts it when it is sent. A cold throttle then refuses parallel
+ * calls to a healthy server, because no accept can have arrived yet. A request that is refused locally
+ * counts at once, as in the book.
  */
 import { partRule, readSavedState, versionRule } from "../documents/saved-state.ts";
 import {
@@ -23,9 +23,9 @@ import {
 } from "./sliding-window.ts";
 
 export interface ThrottleOptions {
-  /** Calls sent per call accepted before any is refused here: lower is stricter. 1 to 100. Default: 2. */
+  /** Calls sent per accepted call before any is refused: lower is stricter. 1 to 100. Default: 2. */
   readonly k: number;
-  /** Span of both counts. 100 to 3 600 000 ms. Default: 120 000. */
+  /** Window of both counts. 100 to 3 600 000 ms. Default: 120 000. */
   readonly windowMs: number;
 }
 
@@ -47,7 +47,7 @@ export function createThrottle(options: ThrottleOptions, now: number): Throttle 
   return { options, window: createWindow(shapeOf(options), now) };
 }
 
-/** The chance that the next call is refused here. From 0 to below 1. */
+/** The probability that the next call is refused. From 0 to below 1. */
 export function rejectShare({ options, window }: Throttle, now: number): number {
   advanceWindow(window, now);
   const requests = totalOf(window, REQUESTS);
@@ -55,7 +55,7 @@ export function rejectShare({ options, window }: Throttle, now: number): number 
   return Math.max(0, (requests - options.k * accepts) / (requests + 1));
 }
 
-/** Asks to make a call; true means send it. `draw` is in [0, 1). A refused call counts as a request. */
+/** Decides about a call; true means send it. `draw` is in [0, 1). A refused call counts as a request. */
 export function enterThrottle(throttle: Throttle, now: number, draw: number): boolean {
   const isSent = draw >= rejectShare(throttle, now);
   if (!isSent) countEvent(throttle.window, REQUESTS);
@@ -63,8 +63,9 @@ export function enterThrottle(throttle: Throttle, now: number, draw: number): bo
 }
 
 /**
- * The result of a call that was sent is known, or its timeout has passed. `accepted`: the server
- * worked on it, whatever the result; a refusal for overload is not accepted.
+ * The result of a sent call is known, or its timeout has passed. `accepted`: the server processed it,
+ * whatever the result; a refusal for overload is not accepted.
+
  */
 export function recordThrottleResponse({ window }: Throttle, now: number, accepted: boolean): void {
   advanceWindow(window, now);

@@ -1,14 +1,13 @@
 /**
- * Backoff: how long a retry may wait, before chance has its say. It gives the *ceiling* of a wait;
- * `jitter.ts` picks the wait below it. Capping first and drawing after keeps calls spread even
- * once they have reached the cap.
+ * Backoff: computes the *ceiling* of a wait before jitter. `jitter.ts` picks the wait below it. The
+ * cap applies to the ceiling, so waits stay spread even when they have reached the cap.
  */
 import type { Policy } from "./policy.ts";
 
-/** Maps the attempt that failed (1, 2, 3, ...) to a ceiling in whole ms. */
+/** Maps the number of the failed attempt (1, 2, 3, ...) to a ceiling in whole ms. */
 export type Backoff = (attempt: number, throttled: boolean) => number;
 
-/** Invariant: `0 <= ceiling <= maxDelayMs`, whole, and no ceiling is below the one before it. */
+/** Invariant: `0 <= ceiling <= maxDelayMs`, whole, and no ceiling is lower than the previous one. */
 export function backoffOf(policy: Policy): Backoff {
   if (policy.delaysMs) {
     const { delaysMs } = policy;
@@ -17,7 +16,7 @@ export function backoffOf(policy: Policy): Backoff {
   const { backoff, initialDelayMs, throttleDelayMs, multiplier, maxDelayMs } = policy;
   return (attempt, throttled) => {
     const firstMs = throttled ? throttleDelayMs : initialDelayMs;
-    // Zero grows to nothing; it must not meet the infinity of a huge power.
+    // 0 stays 0. Without this check, 0 times the infinity of a huge power would be NaN.
     if (firstMs === 0 || backoff === "FIXED") return firstMs;
     const growth = backoff === "LINEAR" ? attempt : power(multiplier, attempt - 1);
     return Math.floor(Math.min(maxDelayMs, firstMs * growth));
@@ -25,8 +24,8 @@ export function backoffOf(policy: Policy): Backoff {
 }
 
 /**
- * `base` to a whole power by squaring: a handful of products even for attempt 10^6. By hand,
- * because engines may round `**` differently, and a seed must replay alike everywhere.
+ * `base` to an integer power by squaring: a few multiplications even for attempt 10^6. Engines may
+ * round `**` differently, and a seed must give the same result everywhere.
  */
 export function power(base: number, exponent: number): number {
   let result = 1;

@@ -1,12 +1,12 @@
 /**
- * Kernel: a policy compiled to arithmetic. Its curve is the one that `decide` wraps, and the
- * simulator's inner loop calls it, so that what is simulated is what runs; a property test holds the
- * two equal.
+ * Compiled policy: a policy as arithmetic. `decide` uses the same delay curve, and the simulator's
+ * inner loop calls this, so the simulation matches production. A property test checks that both are
+ * equal.
  */
 import { type DelayCurve, delayCurveOf } from "./delay-curve.ts";
 import type { Policy } from "./policy.ts";
 
-/** `next` answers these instead of a wait. */
+/** `next` returns these instead of a wait. */
 export const STOP_ATTEMPTS = -1;
 export const STOP_BUDGET = -2;
 
@@ -24,7 +24,7 @@ export interface CompiledPolicy extends DelayCurve {
   ): number;
 }
 
-/** Compiles a policy. Costs a few closures: keep the result. */
+/** Compiles a policy. This creates a few closures, so keep the result. */
 export function compilePolicy(policy: Policy): CompiledPolicy {
   const { draws, ceilingMs, delayMs } = delayCurveOf(policy);
   const { maxAttempts, totalBudgetMs, minCallMs } = policy;
@@ -44,7 +44,7 @@ export function compilePolicy(policy: Policy): CompiledPolicy {
 
 const kernels = new WeakMap<Policy, CompiledPolicy>();
 
-/** The kernel of a policy, compiled once. */
+/** The compiled form of a policy, made once. */
 export function compiledPolicyOf(policy: Policy): CompiledPolicy {
   let kernel = kernels.get(policy);
   if (kernel === undefined) {

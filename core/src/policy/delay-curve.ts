@@ -1,19 +1,19 @@
 /**
- * Curve: how long a policy waits after each attempt, compiled to arithmetic. Apart from the kernel,
- * because who only decides needs no stop codes.
+ * Delay curve: how long a policy waits after each attempt, compiled to arithmetic. It is separate
+ * from the compiled policy, because `decide` needs no stop codes.
  */
 import { backoffOf } from "./backoff.ts";
 import { jitterOf } from "./jitter.ts";
 import type { Policy } from "./policy.ts";
 
 export interface DelayCurve {
-  /** False if the policy never looks at a draw. */
+  /** False if the policy uses no random numbers. */
   readonly draws: boolean;
 
-  /** The most the policy's own wait after `attempt` can be, in whole ms (before PROPORTIONAL's spread). */
+  /** Maximum of the policy's own wait after `attempt`, in whole ms (before PROPORTIONAL's spread). */
   ceilingMs(attempt: number, throttled?: boolean): number;
 
-  /** The policy's own wait after `attempt`. `previousMs` is 0 before the first. */
+  /** The policy's own wait after `attempt`. `previousMs` is the previous wait, 0 before the first. */
   delayMs(attempt: number, previousMs: number, draw: number, throttled?: boolean): number;
 }
 

@@ -1,4 +1,4 @@
-/** Error classes: the failures that a policy can name besides HTTP status codes. */
+/** Error classes: the failures that a policy can name in addition to HTTP status codes. */
 
 /** Classes of failure below HTTP. */
 export type ErrorClass = "timeout" | "connect" | "reset" | "dns" | "tls" | "protocol";

@@ -1,10 +1,10 @@
 /**
- * Jitter: where chance picks a wait below its ceiling. All picks are uniform over whole
- * milliseconds, ends included, so that a herd is spread without holes and without piles.
+ * Jitter: picks a random wait below the ceiling. All picks are uniform over whole milliseconds,
+ * including both ends, so clients are spread evenly.
  */
 import type { Policy } from "./policy.ts";
 
-/** Picks a wait; `draw` is in [0, 1), `firstMs` the curve's first ceiling, `previousMs` the wait before. */
+/** Picks a wait. `draw` is in [0, 1), `firstMs` the curve's first ceiling, `previousMs` the previous wait. */
 export type Jitter = (
   ceilingMs: number,
   draw: number,
@@ -12,7 +12,7 @@ export type Jitter = (
   previousMs: number,
 ) => number;
 
-/** Invariant: a whole wait from 0 to the ceiling; PROPORTIONAL alone may reach (1 + ratio) times it. */
+/** Invariant: a whole wait from 0 to the ceiling; only PROPORTIONAL may reach (1 + ratio) times it. */
 export function jitterOf({ jitterType, jitterRatio, maxDelayMs = 0 }: Policy): Jitter {
   return (ceilingMs, draw, firstMs, previousMs) => {
     const spreadMs = Math.floor(ceilingMs * jitterRatio);
@@ -26,7 +26,7 @@ export function jitterOf({ jitterType, jitterRatio, maxDelayMs = 0 }: Policy): J
       case "PROPORTIONAL":
         return uniformInteger(ceilingMs - spreadMs, ceilingMs + spreadMs, draw);
       case "DECORRELATED": {
-        // The cap bounds the range that is drawn from, not the draw: no pile on the cap.
+        // The cap limits the range, not the picked value, so waits do not accumulate at the cap.
         const topMs = Math.min(maxDelayMs, Math.max(firstMs, previousMs) * 3);
         return uniformInteger(firstMs, Math.max(firstMs, topMs), draw);
       }
@@ -34,7 +34,7 @@ export function jitterOf({ jitterType, jitterRatio, maxDelayMs = 0 }: Policy): J
   };
 }
 
-/** Uniform over the whole numbers from `low` to `high`, both included. */
+/** Uniform over the integers from `low` to `high`, including both. */
 export function uniformInteger(low: number, high: number, draw: number): number {
   return Math.min(high, low + Math.floor(draw * (high - low + 1)));
 }

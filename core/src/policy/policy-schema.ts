@@ -1,42 +1,41 @@
 /**
  * Policy schema: the policy document as JSON Schema, for the service's API description and the web
- * form. Ranges come from the table that validates and defaults from the code that completes, so
- * none can drift; only the sentences are written here. Documentation: `checkPolicy` alone judges.
+ * form. Ranges come from the validation table and defaults from `resolvePolicy`, so they always
+ * agree. Only the descriptions are written here. Only `checkPolicy` decides what is valid.
  */
 
 import { type JsonSchema, schemaOf } from "../documents/rule-schema.ts";
 import { POLICY_FIELDS, type PolicyDocument, resolvePolicy } from "./policy.ts";
 
-const SENTENCES: Readonly<Record<keyof PolicyDocument, string>> = {
+const DESCRIPTIONS: Readonly<Record<keyof PolicyDocument, string>> = {
   policyId: "Name of the policy; required in the service.",
   description: "Why these numbers, and for which operations.",
-  maxAttempts: "Calls in total: the first counts too.",
+  maxAttempts: "Total number of calls, including the first.",
   backoff: "How the ceiling of the wait grows from attempt to attempt.",
   initialDelayMs: "Ceiling of the wait after the first failure, in ms.",
-  multiplier: "Growth of the exponential per attempt.",
-  maxDelayMs: "No ceiling exceeds this, in ms; at least initialDelayMs.",
-  jitterType:
-    "How chance picks the wait below its ceiling. DECORRELATED goes only with EXPONENTIAL.",
+  multiplier: "Growth factor of EXPONENTIAL per attempt.",
+  maxDelayMs: "Maximum of every ceiling, in ms; at least initialDelayMs.",
+  jitterType: "How the random wait is picked below its ceiling. DECORRELATED requires EXPONENTIAL.",
   jitterRatio: "For PROPORTIONAL: the wait is uniform in ceiling x (1 - r .. 1 + r).",
-  delaysMs: "Ceilings one by one instead of a curve, in ms; maxAttempts is then entries + 1.",
+  delaysMs: "Explicit ceilings instead of a curve, in ms; maxAttempts is then entries + 1.",
   totalBudgetMs:
-    "All attempts and waits together, in ms. Runs on through pauses and open breakers.",
-  attemptTimeoutMs: "One attempt, wall to wall, in ms.",
+    "All attempts and waits together, in ms. Keeps running during pauses and open breakers.",
+  attemptTimeoutMs: "One attempt, from start to end, in ms.",
   connectTimeoutMs: "Connecting, within the attempt, in ms.",
-  minCallMs: "Floor of the estimated call in the check of the total budget, in ms.",
-  retryableStatusCodes: "HTTP statuses worth repeating.",
-  retryableGrpcCodes: "Codes of gRPC worth repeating.",
-  retryableErrors: "Classes of errors worth repeating.",
-  throttleDelayMs: "First ceiling after a throttling answer (429, RESOURCE_EXHAUSTED), in ms.",
+  minCallMs: "Minimum duration of a call that the budget check assumes, in ms.",
+  retryableStatusCodes: "HTTP statuses that are retried.",
+  retryableGrpcCodes: "gRPC codes that are retried.",
+  retryableErrors: "Classes of errors that are retried.",
+  throttleDelayMs: "First ceiling after a throttling response (429, RESOURCE_EXHAUSTED), in ms.",
   requireIdempotencyKey: "Refuse a call or task that has no idempotency key.",
-  respectRetryAfter: "Wait as long as the other side asks.",
-  maxRetryAfterMs: "A longer hint is unreasonable and counts as this, in ms.",
+  respectRetryAfter: "Wait as long as the server asks.",
+  maxRetryAfterMs: "Longer hints are clamped to this, in ms.",
 };
 
 /** The policy document as JSON Schema (2020-12). */
 export function policySchema(): JsonSchema {
   const defaults: Readonly<Record<string, unknown>> = { ...resolvePolicy({}) };
-  const properties = Object.entries(SENTENCES).map(([name, description]) => {
+  const properties = Object.entries(DESCRIPTIONS).map(([name, description]) => {
     const fallback = name in defaults ? { default: defaults[name] } : {};
     const rule = POLICY_FIELDS[name as keyof PolicyDocument];
     return [name, { description, ...schemaOf(rule), ...fallback }] as const;

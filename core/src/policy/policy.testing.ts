@@ -1,12 +1,12 @@
 /**
- * Policies drawn by chance for property tests: any legal document, from the ends of every range.
+ * Random policies for property tests: any legal document, including the ends of every range.
  */
 import fc from "fast-check";
 import { type Policy, type PolicyDocument, resolvePolicy } from "./policy.ts";
 
 const DAY_MS = 86_400_000;
 
-/** Any legal curve: the first wait always fits, because the budget is drawn above it. */
+/** Any legal curve. The first wait always fits, because the budget is chosen above it. */
 const curve: fc.Arbitrary<PolicyDocument> = fc
   .record({
     maxAttempts: fc.integer({ min: 1, max: 1000 }),
@@ -50,7 +50,7 @@ export const anyDocument: fc.Arbitrary<PolicyDocument> = fc.oneof(
 
 export const anyPolicy: fc.Arbitrary<Policy> = anyDocument.map(resolvePolicy);
 
-/** A draw as a `Random` gives it, both ends of the range included. */
+/** A draw as `Random` returns it, including both ends of the range. */
 export const anyDraw: fc.Arbitrary<number> = fc.oneof(
   fc.constantFrom(0, 1 - Number.EPSILON / 2),
   fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),

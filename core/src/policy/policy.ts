@@ -1,6 +1,6 @@
 /**
- * Policy: the document that says how a call is repeated. The same JSON is an option of the library,
- * a row of the service and an input of the simulator; it is checked and completed here alone.
+ * Policy: the document that says how a call is retried. The same JSON is an option of the library, a
+ * row of the service and an input of the simulator. Only this file checks and completes it.
  */
 import {
   booleanRule,
@@ -20,56 +20,56 @@ import { ERROR_CLASSES, type ErrorClass, GRPC_CODES, type GrpcCode } from "./err
 export type BackoffKind = "EXPONENTIAL" | "LINEAR" | "FIXED";
 export type JitterType = "FULL" | "EQUAL" | "DECORRELATED" | "PROPORTIONAL" | "NONE";
 
-/** A policy as people write it: every field may be left out. */
+/** A policy as people write it. Every field is optional. */
 export interface PolicyDocument {
   /** Name; required in the service. `[A-Za-z0-9._-]`, 1 to 64 characters. */
   readonly policyId?: string;
   /** Why these numbers, and for which operations. At most 500 characters. */
   readonly description?: string;
-  /** Calls in total: the first counts too. 1 to 1000. Default: 5. */
+  /** Total number of calls, including the first. 1 to 1000. Default: 5. */
   readonly maxAttempts?: number;
   /** How the ceiling of the wait grows. Default: EXPONENTIAL. */
   readonly backoff?: BackoffKind;
   /** Ceiling of the wait after the first failure. 0 to 86 400 000 ms. Default: 100. */
   readonly initialDelayMs?: number;
-  /** Growth of the exponential. 1 to 10. Default: 2. */
+  /** Growth factor of EXPONENTIAL. 1 to 10. Default: 2. */
   readonly multiplier?: number;
-  /** No ceiling exceeds it. `initialDelayMs` to 30 days. Default: 30 000, or the initial delay. */
+  /** Maximum of every ceiling. `initialDelayMs` to 30 days. Default: 30 000, or the initial delay. */
   readonly maxDelayMs?: number;
-  /** How chance picks the wait below its ceiling. DECORRELATED goes only with EXPONENTIAL. Default: FULL. */
+  /** How the random wait is picked. DECORRELATED requires EXPONENTIAL. Default: FULL. */
   readonly jitterType?: JitterType;
   /** For PROPORTIONAL: the wait is uniform in ceiling x (1 - r .. 1 + r). 0 to 1. Default: 0.2. */
   readonly jitterRatio?: number;
-  /** Ceilings one by one instead of a curve; `maxAttempts` is then entries + 1. 1 to 999 entries. */
+  /** Explicit ceilings instead of a curve; `maxAttempts` is then entries + 1. 1 to 999 entries. */
   readonly delaysMs?: readonly number[];
   /** All attempts and waits together. 1 ms to 365 days. Default: 30 000. */
   readonly totalBudgetMs?: number;
-  /** One attempt, wall to wall. 100 to 600 000 ms. Default: 10 000. */
+  /** One attempt, from start to end. 100 to 600 000 ms. Default: 10 000. */
   readonly attemptTimeoutMs?: number;
   /** Connecting, within the attempt. 100 to 60 000 ms. Default: 3000, or the attempt's if shorter. */
   readonly connectTimeoutMs?: number;
-  /** Floor of the estimated call in the check of the total budget. 0 to 600 000 ms. Default: 1. */
+  /** Minimum duration of a call that the budget check assumes. 0 to 600 000 ms. Default: 1. */
   readonly minCallMs?: number;
-  /** HTTP statuses worth repeating. 300 to 599. Default: 408 425 429 500 502 503 504. */
+  /** HTTP statuses that are retried. 300 to 599. Default: 408 425 429 500 502 503 504. */
   readonly retryableStatusCodes?: readonly number[];
-  /** gRPC codes worth repeating. Default: UNAVAILABLE RESOURCE_EXHAUSTED. */
+  /** gRPC codes that are retried. Default: UNAVAILABLE RESOURCE_EXHAUSTED. */
   readonly retryableGrpcCodes?: readonly GrpcCode[];
-  /** Classes of errors worth repeating. Default: all but `tls`. */
+  /** Classes of errors that are retried. Default: all but `tls`. */
   readonly retryableErrors?: readonly ErrorClass[];
-  /** First ceiling after a throttling answer. `initialDelayMs` to `maxDelayMs`. Default: the initial delay. */
+  /** First ceiling after a throttling response. `initialDelayMs` to `maxDelayMs`. Default: the initial delay. */
   readonly throttleDelayMs?: number;
   /** Refuse a call or task that has no idempotency key. Default: false. */
   readonly requireIdempotencyKey?: boolean;
-  /** Wait as long as the other side asks. Default: true. */
+  /** Wait as long as the server asks. Default: true. */
   readonly respectRetryAfter?: boolean;
-  /** A longer hint counts as this. 0 to 365 days. Default: 24 h. */
+  /** Longer hints are clamped to this. 0 to 365 days. Default: 24 h. */
   readonly maxRetryAfterMs?: number;
 }
 
 type Named = "policyId" | "description";
 type CurveField = "backoff" | "initialDelayMs" | "multiplier" | "maxDelayMs" | "throttleDelayMs";
 
-/** What every completed policy has, whether its waits follow a curve or a list. */
+/** The fields of every completed policy, with a curve or a list of waits. */
 type CommonPolicy = Pick<PolicyDocument, Named> &
   Required<Omit<PolicyDocument, Named | CurveField | "delaysMs">>;
 
@@ -79,7 +79,7 @@ export type CurvePolicy = CommonPolicy &
 export type ListPolicy = CommonPolicy &
   Required<Pick<PolicyDocument, "delaysMs">> & { readonly [field in CurveField]?: undefined };
 
-/** A policy with every default filled in: itself a legal document. Made by `resolve` alone. */
+/** A policy with all defaults filled in; also a legal document. Only `resolvePolicy` makes it. */
 export type Policy = CurvePolicy | ListPolicy;
 
 const DAY_MS = 86_400_000;
@@ -94,7 +94,7 @@ const CURVE_FIELDS: readonly CurveField[] = [
   "throttleDelayMs",
 ];
 
-/** One rule a field; what binds several fields together is in `checkTogether`. */
+/** One rule per field. `checkTogether` has the rules that involve several fields. */
 export const POLICY_FIELDS: Fields & Readonly<Record<keyof PolicyDocument, Rule>> = {
   policyId: textRule(/^[\w.-]{1,64}$/, "1 to 64 characters of A-Z a-z 0-9 . _ -"),
   description: textRule(/^.{0,500}$/s, "at most 500 characters"),
@@ -119,12 +119,12 @@ export const POLICY_FIELDS: Fields & Readonly<Record<keyof PolicyDocument, Rule>
   maxRetryAfterMs: numberRule(0, MAX_BUDGET_MS),
 };
 
-/** Everything wrong with a policy document; an empty list means `resolve` will take it. */
+/** All problems of a policy document. If the list is empty, `resolvePolicy` accepts the document. */
 export function checkPolicy(document: unknown, prefix = ""): readonly FieldProblem[] {
   return examine(document, prefix).problems;
 }
 
-/** Checks a document and fills in its defaults; throws `INVALID_POLICY` with what is wrong. */
+/** Checks a document and fills in its defaults; throws `INVALID_POLICY` with all problems. */
 export function resolvePolicy(document: PolicyDocument | Policy = {}): Policy {
   const { problems, policy } = examine(document, "");
   if (policy === undefined || problems.length > 0) {
@@ -133,7 +133,7 @@ export function resolvePolicy(document: PolicyDocument | Policy = {}): Policy {
   return policy;
 }
 
-/** What is wrong, and the completed policy where every field is good by itself. */
+/** The problems and, if every field is good by itself, the completed policy. */
 function examine(
   document: unknown,
   prefix: string,
@@ -159,7 +159,7 @@ const DEFAULTS = {
   maxRetryAfterMs: DAY_MS,
 } as const satisfies PolicyDocument;
 
-/** Default of `maxDelayMs` unless the first wait is longer, and default of `connectTimeoutMs`. */
+/** Default of `maxDelayMs` unless the first wait is longer. */
 const DEFAULT_MAX_DELAY_MS = 30_000;
 const DEFAULT_CONNECT_TIMEOUT_MS = 3000;
 
@@ -171,7 +171,7 @@ function complete(document: PolicyDocument): Policy {
     : { ...common, maxAttempts: delaysMs.length + 1, delaysMs };
 }
 
-/** Without the curve's fields: an object that grows past V8's room for fields is ten times as slow. */
+/** Without the curve's fields: an object with more fields than V8 stores inline is ten times slower. */
 function completeCommon(document: PolicyDocument): CommonPolicy {
   const given = Object.entries(document).filter(
     ([name, value]) =>
@@ -190,7 +190,7 @@ function completeCurve(document: PolicyDocument): Required<Pick<PolicyDocument, 
   return { backoff, initialDelayMs, multiplier, maxDelayMs, throttleDelayMs };
 }
 
-/** What binds fields together. Each field is known to be good by itself. */
+/** Checks the rules that involve several fields. Each field is already known to be good by itself. */
 function checkTogether(policy: Policy, document: PolicyDocument, prefix: string): FieldProblem[] {
   const { delaysMs, jitterType, connectTimeoutMs, attemptTimeoutMs, minCallMs } = policy;
   const problems: FieldProblem[] = [];
@@ -231,7 +231,7 @@ function checkCurve(
   refuse("backoff", isOdd, "EXPONENTIAL with jitterType DECORRELATED");
 }
 
-/** The same policy without retries: for a layer that yields to one above it. */
+/** The same policy without retries, for a layer that yields to an outer one. */
 export function singleAttempt(policy: Policy): Policy {
   return { ...policy, maxAttempts: 1 };
 }

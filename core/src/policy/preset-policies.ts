@@ -1,6 +1,6 @@
 /**
- * Preset policies: the numbers of the presets, apart from the sentences that explain them, which a
- * program that only follows a preset need not carry.
+ * Preset policies: the numbers of the presets, without their descriptions. A program that only uses a
+ * preset does not include the descriptions.
  */
 import { ERROR_CLASSES } from "./error-classes.ts";
 import type { PolicyDocument } from "./policy.ts";
@@ -78,7 +78,7 @@ export const presetPolicies: Readonly<Record<PresetName, PolicyDocument>> = {
   },
 };
 
-/** The document that a policy or a preset's name stands for. */
+/** The document of a policy or of a preset's name. */
 export function policyDocumentOf(policy: PolicyDocument | PresetName): PolicyDocument {
   return typeof policy === "string" ? presetPolicies[policy] : policy;
 }

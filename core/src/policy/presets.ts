@@ -1,6 +1,6 @@
 /**
- * Presets: policies for the common kinds of operations, so that a good choice is one word. They are
- * plain documents and ship as such: copy one, change a number, give it a name of your own.
+ * Presets: policies for common kinds of operations, selected by one word. They are plain documents:
+ * copy one, change a number and give it your own name.
  */
 
 import { nearestName } from "../documents/document.ts";
@@ -11,16 +11,16 @@ import { type PresetName, presetPolicies } from "./preset-policies.ts";
 
 const DESCRIPTIONS: Readonly<Record<PresetName, string>> = {
   default:
-    "Calls between services that nobody has thought about yet: the table's own defaults. Five attempts from 100 ms on outlast most hiccups of half a second; 30 s in all end the rest.",
+    "Calls between services without special needs: all defaults. Five attempts from 100 ms outlast most failures of half a second; the call ends after 30 s at most.",
   interactive:
-    "Calls a person is waiting for. Three attempts of at most 1.5 s and both waits fit into 5 s, after which an honest error serves better than patience.",
-  read: "Reads that cost little to repeat and change nothing. One attempt more than interactive and room for a slow replica: four attempts of at most 3 s and all waits fit into 15 s.",
+    "Calls that a person waits for. Three attempts of at most 1.5 s and both waits fit into 5 s; after that, an error is better than a longer wait.",
+  read: "Reads that are cheap to repeat and change nothing. One attempt more than interactive and time for a slow replica: four attempts of at most 3 s and all waits fit into 15 s.",
   payment:
-    "Writes that must not happen twice: charges, orders, transfers. Refused without an idempotency key. Slow networks get 15 s an attempt; three attempts fit into 60 s. 409 is retried, because it is how a server says that the same key is still at work.",
+    "Writes that must not happen twice: charges, orders, transfers. Refused without an idempotency key. Slow networks get 15 s per attempt; three attempts fit into 60 s. 409 is retried, because servers send it while a request with the same key is in progress.",
   background:
-    "Work nobody waits for: what the service uses when told nothing. Ceilings triple from 1 s and reach 1 h by the ninth wait; as no wait is below half its ceiling, 1 h 57 min pass at least before the twelfth attempt. 24 h leave room for holds and Retry-After.",
+    "Work that nobody waits for; the service's default. Ceilings triple from 1 s and reach 1 h at the ninth wait. No wait is below half its ceiling, so at least 1 h 57 min pass before the twelfth attempt. 24 h leave time for holds and Retry-After.",
   webhook:
-    "Notices to a receiver somebody else runs. The schedule of Standard Webhooks: ten attempts over three days, in which people can repair it. Jitter is 10 % either way: FULL would turn a wait of ten hours into one of minutes. All but 2xx and 410 (Gone) is retried.",
+    "Webhooks to a receiver that somebody else runs. The schedule of Standard Webhooks: ten attempts over three days, in which people can repair it. Jitter is plus or minus 10 %: FULL could turn a wait of ten hours into minutes. Everything except 2xx and 410 (Gone) is retried.",
 };
 
 export const presets: Readonly<Record<PresetName, PolicyDocument>> = Object.fromEntries(

@@ -1,6 +1,13 @@
-/** Figures read as people say them, with units and two decimals at most. */
+/** Durations, numbers, shares and counts are formatted with units, and no remainder is rounded away. */
 import { expect, test } from "vitest";
-import { formatDuration, formatInteger, formatNumber } from "./format.ts";
+import {
+  formatCount,
+  formatDuration,
+  formatInteger,
+  formatNumber,
+  formatPercent,
+  formatSignificant,
+} from "./format.ts";
 
 test.each([
   [0, "0 ms"],
@@ -18,10 +25,30 @@ test.each([
   [94_608_000_000, "3 years"],
 ])("%i ms are %j", (ms, text) => expect(formatDuration(ms)).toBe(text));
 
-test("numbers have their thousands apart, and no more digits than count", () => {
+test("numbers have commas between thousands and at most two decimals", () => {
   expect([formatInteger(1_234_567), formatNumber(12.345), formatNumber(12_345.6)]).toEqual([
     "1,234,567",
     "12.35",
     "12,346",
   ]);
+});
+
+test("a share is 0 % or 100 % only if it is exactly that", () => {
+  expect([0, 1, 0.5, 0.00001, 0.99999].map(formatPercent)).toEqual([
+    "0 %",
+    "100 %",
+    "50 %",
+    "< 0.1 %",
+    "> 99.9 %",
+  ]);
+});
+
+test("measured values have only significant digits, and counts have their noun", () => {
+  expect([812.97, 0.065_14, 2419.4, 0].map(formatSignificant)).toEqual([
+    "813",
+    "0.0651",
+    "2,419",
+    "0",
+  ]);
+  expect([formatCount(1, "wait"), formatCount(2, "wait")]).toEqual(["1 wait", "2 waits"]);
 });

@@ -1,4 +1,7 @@
-/** Figures: spans and numbers as people read them, for every sentence that Redrive says. */
+/**
+ * Format: durations, numbers and shares as text with units, for every message and report. A share
+ * is never rounded to "0 %" or "100 %" unless it is exactly that: one lost call in a million counts.
+ */
 
 const UNITS = [
   { unit: "years", ms: 31_536_000_000 },
@@ -8,7 +11,7 @@ const UNITS = [
   { unit: "s", ms: 1000 },
 ] as const;
 
-/** A span as people say it: 250 ms, 90 s, 1.5 s, 8 h; a larger unit from two of it on, or if it is whole. */
+/** A duration: 250 ms, 90 s, 1.5 s, 8 h. The unit is the largest that gives 2 or more, or a whole number. */
 export function formatDuration(ms: number): string {
   if (ms === 31_536_000_000) return "1 year";
   const fit = UNITS.find((one) => ms >= 2 * one.ms || (ms >= one.ms && isWhole(ms, one)));
@@ -17,18 +20,37 @@ export function formatDuration(ms: number): string {
 
 type Unit = (typeof UNITS)[number];
 
-/** Seconds are told with decimals; 24 h say more than 1 d. */
+/** Seconds have decimals. "24 h" is clearer than "1 d". */
 function isWhole(ms: number, { unit, ms: unitMs }: Unit): boolean {
   return unit === "s" || (unit !== "d" && ms % unitMs === 0);
 }
 
-/** A whole number with its thousands apart. */
+/** An integer with a comma between thousands. */
 export function formatInteger(value: number): string {
   return String(Math.round(value)).replace(/\B(?=(?:\d{3})+$)/gu, ",");
 }
 
-/** Two digits after the point at most; thousands apart from 1,000 on. */
+/** At most two decimals; from 1,000 on an integer with commas. */
 export function formatNumber(value: number): string {
   if (Math.abs(value) >= 1000) return formatInteger(value);
   return String(Math.round(value * 100) / 100);
+}
+
+/** Four significant digits, three below 1: 2,419, 812.9, 0.0651. */
+export function formatSignificant(value: number): string {
+  if (Math.abs(value) >= 1000) return formatInteger(value);
+  return String(Number(value.toPrecision(Math.abs(value) >= 1 ? 4 : 3)));
+}
+
+/** A share of 1 as a percentage with at most one decimal. */
+export function formatPercent(share: number): string {
+  const tenths = Math.round(share * 1000) / 10;
+  if (tenths === 100 && share < 1) return "> 99.9 %";
+  if (tenths === 0 && share > 0) return "< 0.1 %";
+  return `${tenths} %`;
+}
+
+/** A count with its noun: "1 attempt", "2 attempts". */
+export function formatCount(count: number, noun: string): string {
+  return `${formatInteger(count)} ${noun}${count === 1 ? "" : "s"}`;
 }

@@ -1,6 +1,6 @@
 /**
- * Abort: the part of the host's `AbortSignal` that core relies on, so that core compiles without
- * host types. A real `AbortSignal` is one of these.
+ * Abort: the part of `AbortSignal` that core uses, so core compiles without DOM or Node types. A real
+ * `AbortSignal` fits this type.
  */
 
 export interface AbortSignalLike {

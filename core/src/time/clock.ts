@@ -1,31 +1,31 @@
 /**
- * Clock: time as a capability. Everything in Redrive that waits or looks at the time is handed
- * one of these, which is why the same code runs in production, in tests and in the simulator.
+ * Clock: time as a capability. Code that waits or reads the time gets a clock as an argument, so the
+ * same code runs in production, in tests and in the simulator.
  */
 import type { AbortSignalLike } from "./abort.ts";
 
-/** Ends an alarm before it rings. Calling it late or twice does nothing. */
+/** Cancels an alarm. A late or second call has no effect. */
 export type Cancel = () => void;
 
 export interface Clock {
-  /** Epoch milliseconds, whole. May jump when the machine's clock is set: for what is stored. */
+  /** Whole epoch milliseconds. May jump when the machine's clock is set. Use it for stored instants. */
   now(): number;
 
-  /** Milliseconds since an unnamed start, never backwards: for measuring. */
+  /** Milliseconds since an unspecified start; never goes back. Use it to measure durations. */
   monotonicMs(): number;
 
   /** Resolves after `ms`, or rejects with the signal's reason as soon as it is aborted. */
   sleep(ms: number, signal?: AbortSignalLike): Promise<void>;
 
   /**
-   * Calls `fn` once after `ms` (any span: longer than the host's timers reach is re-armed).
-   * A `background` alarm does not keep the process alive.
+   * Calls `fn` once after `ms`. Any duration is allowed: an alarm beyond the range of the runtime's
+   * timers is re-armed. A `background` alarm does not keep the process alive.
    */
   alarm(ms: number, fn: () => void, background?: boolean): Cancel;
 
-  /** Calls `fn` once the work of this turn of the event loop is done. */
+  /** Calls `fn` at the end of the current turn of the event loop. */
   endOfTurn(fn: () => void): void;
 }
 
-/** A clock without `sleep`: enough for code that waits by alarms alone. */
+/** A clock without `sleep`, for code that only uses alarms. */
 export type TimeSource = Omit<Clock, "sleep">;

@@ -1,6 +1,6 @@
 /**
- * Duration: spans of time as people and other systems write them ("0.1s", "100ms", "2h"), read
- * once, at the edge. Inside Redrive a span is a whole number of milliseconds.
+ * Duration: parses durations as people and other systems write them ("0.1s", "100ms", "2h"), once, at
+ * the edge. Inside Redrive a duration is a whole number of milliseconds.
  */
 
 const UNIT_MS: Readonly<Record<string, number>> = {
@@ -11,12 +11,12 @@ const UNIT_MS: Readonly<Record<string, number>> = {
   d: 86_400_000,
 };
 
-/** Digits with at most one point among them, and the unit right after: no sign, blank or exponent. */
+/** Digits with at most one point among them, directly followed by the unit; no sign, blank or exponent. */
 const DURATION = /^(?=\.?\d)(\d{0,15})(?:\.(\d{1,9}))?(ms|s|m|h|d)$/;
 
 /**
- * The span in whole ms, or undefined if the text is no duration, is finer than a millisecond, or
- * is longer than a number can count exactly.
+ * The duration in whole ms, or undefined if the text is not a duration, is finer than a millisecond,
+ * or is too long for an exact number.
  */
 export function parseDuration(text: string): number | undefined {
   const [, whole = "", fraction = "", unit = ""] = DURATION.exec(text) ?? [];
@@ -27,12 +27,12 @@ export function parseDuration(text: string): number | undefined {
   return Number.isSafeInteger(spanMs) ? spanMs : undefined;
 }
 
-/** Product first and division last: whole numbers throughout, so that 0.1 s is 100 ms exactly. */
+/** Multiplies first and divides last. All values are integers, so 0.1 s is exactly 100 ms. */
 function fractionMs(digits: string, unitMs: number): number {
   return (Number(digits) * unitMs) / Number(`1${"0".repeat(digits.length)}`);
 }
 
-/** A span the way protocol buffers write it in JSON: seconds, at most three decimals, then `s`. */
+/** A duration as protocol buffers write it in JSON: seconds, at most three decimals, then `s`. */
 export function formatSeconds(spanMs: number): string {
   const decimals = String(spanMs % 1000)
     .padStart(3, "0")

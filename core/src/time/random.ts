@@ -1,12 +1,12 @@
 /**
- * Random: chance as a capability. Each consumer forks a stream of its own by name, so that adding
- * one shifts nobody else's draws and a seed replays alike.
+ * Random: randomness as a capability. Each consumer forks its own stream by name, so a new consumer
+ * does not change the draws of others, and a seed always gives the same results.
  */
 
 export interface Random {
   /** The next draw, uniform in [0, 1). */
   next(): number;
 
-  /** A stream of its own, fixed by this stream's seed and the name, not by draws made so far. */
+  /** An independent stream. It depends on this stream's seed and the name, not on earlier draws. */
   fork(name: string): Random;
 }

@@ -1,11 +1,11 @@
 /**
- * Sleep: waiting that ends early when its signal is aborted, built on any clock's alarm. Apart,
- * because the system's clock and the virtual one must leave no listener behind in the same way.
+ * Sleep: waits on a clock's alarm and ends early when its signal is aborted. The system clock and the
+ * virtual clock share it, so both remove their listeners in the same way.
  */
 import type { AbortSignalLike } from "./abort.ts";
 import type { Cancel } from "./clock.ts";
 
-/** Resolves after `ms`; rejects with the signal's reason at once if it is, or gets, aborted. */
+/** Resolves after `ms`; rejects at once with the signal's reason if the signal is or becomes aborted. */
 export function sleepOn(
   alarm: (ms: number, fn: () => void) => Cancel,
   ms: number,

@@ -1,6 +1,6 @@
 /**
- * System: the real clock and real chance. The one file that reads `Date`, timers and
- * `Math.random`; the host functions it needs are declared here, since core has no host types.
+ * System: the real clock and real randomness. Only this file reads `Date`, timers and `Math.random`.
+ * Core has no DOM or Node types, so this file declares the functions that it needs.
  */
 import type { Cancel, Clock, TimeSource } from "./clock.ts";
 import type { Random } from "./random.ts";
@@ -16,20 +16,20 @@ declare function clearTimeout(timer: Timer | undefined): void;
 declare const globalThis: { setImmediate?: (fn: () => void) => void };
 declare const crypto: { getRandomValues(bytes: Uint8Array): Uint8Array };
 
-/** Hosts keep spans in 32 bits and fire longer ones at once: longer alarms are re-armed. */
+/** Runtimes store timer durations in 32 bits and fire longer ones at once. Longer alarms are re-armed. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 function startTimer(ms: number, background: boolean, fn: () => void): Timer {
   const timer = setTimeout(fn, Math.min(Math.floor(ms), MAX_TIMER_MS));
-  // Browsers number their timers, and a number has no `unref`.
+  // In browsers a timer is a number, which has no `unref`.
   if (background) timer.unref?.();
   return timer;
 }
 
 /**
- * Timers count in whole milliseconds and may wake a little early: what is left below one is waited
- * out turn by turn, so that no alarm rings before its time and none is late for being rounded up.
- * A span that is no number counts as 0: it must neither wait for ever nor spin.
+ * Timers count whole milliseconds and may fire a little early. The last fraction of a millisecond is
+ * waited out turn by turn, so no alarm fires early and none is late because of rounding. A duration
+ * that is not a number counts as 0: it must neither wait forever nor spin.
  */
 function alarm(ms: number, fn: () => void, background = false): Cancel {
   const spanMs = Math.max(0, ms) || 0;
@@ -55,10 +55,10 @@ const endOfTurn = (fn: () => void): void => {
   (globalThis.setImmediate ?? setTimeout)(fn);
 };
 
-/** The machine's own time for code that never sleeps: a bundle of it does not contain `sleep`. */
+/** The machine's time for code that never sleeps: a bundle with it does not contain `sleep`. */
 export const systemTime: TimeSource = { now, monotonicMs, alarm, endOfTurn };
 
-/** The machine's own time. */
+/** The machine's time. */
 export const systemClock: Clock = {
   now,
   monotonicMs,
@@ -67,18 +67,18 @@ export const systemClock: Clock = {
   endOfTurn,
 };
 
-/** The machine's own chance. Its forks are as independent as its draws. */
+/** The machine's random numbers. Forks are as independent as draws. */
 export const systemRandom: Random = {
   next: () => Math.random(),
   fork: () => systemRandom,
 };
 
-/** Bytes that nobody can guess. */
+/** Cryptographically random bytes. */
 export function systemBytes(count: number): Uint8Array {
   return crypto.getRandomValues(new Uint8Array(count));
 }
 
-/** An id that nobody else will draw and nobody can guess: a UUID, version 4 (RFC 9562). */
+/** A unique, unguessable id: a UUID, version 4 (RFC 9562). */
 export function systemId(): string {
   const bytes = systemBytes(16);
   bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;

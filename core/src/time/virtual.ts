@@ -1,6 +1,6 @@
 /**
- * Virtual: a clock moved by hand and chance from a seed. Tests, the simulator and the simulation
- * of the service run on these: the same seed gives the same instants in every engine.
+ * Virtual: a clock that tests move by hand, and random numbers from a seed. Tests, the simulator and
+ * the simulation of the service use them: the same seed gives the same instants in every engine.
  */
 import { assertRange } from "../errors/assert.ts";
 import type { Cancel, Clock } from "./clock.ts";
@@ -14,26 +14,26 @@ interface Alarm {
 }
 
 export interface VirtualClock extends Clock {
-  /** Moves time on by `ms`, ringing what falls due in order and letting promises run in between. */
+  /** Advances by `ms`, fires due alarms in order and lets promises run in between. */
   advance(ms: number): Promise<void>;
 
-  /** Rings the next alarm, moving time to it. False when none is set. */
+  /** Advances to the next alarm and fires it. False if none is set. */
   step(): Promise<boolean>;
 
-  /** Runs until `done` settles, ringing alarms as they come; throws if it can never settle. */
+  /** Fires alarms until `done` settles; throws if it can never settle. */
   run<T>(done: Promise<T>): Promise<T>;
 
-  /** When the next alarm rings, or undefined. */
+  /** When the next alarm fires, or undefined. */
   nextAt(): number | undefined;
 
-  /** How many alarms are set: a test can show that none is left behind. */
+  /** How many alarms are set. A test can check that none is left. */
   pending(): number;
 }
 
 /** Enough microtask turns for any chain of awaits between two alarms. */
 const TURNS_PER_STEP = 64;
 
-/** A clock that stands still until moved. `startAt` is epoch ms; default 0. */
+/** A clock that moves only when told to. `startAt` is epoch ms; default 0. */
 export function virtualClock(startAt = 0): VirtualClock {
   assertRange("startAt", startAt, 0, Number.MAX_SAFE_INTEGER);
   const alarms: Alarm[] = [];
@@ -101,7 +101,7 @@ export function virtualClock(startAt = 0): VirtualClock {
   };
 }
 
-/** Keeps alarms in order of time, ties by order of setting. */
+/** Keeps alarms ordered by time, and by insertion for equal times. */
 function insert(alarms: Alarm[], entry: Alarm): void {
   let index = alarms.length;
   while (index > 0 && (alarms[index - 1]?.at ?? 0) > entry.at) index--;
@@ -112,7 +112,7 @@ async function settlePromises(): Promise<void> {
   for (let turn = 0; turn < TURNS_PER_STEP; turn++) await undefined;
 }
 
-/** Chance from a seed (sfc32, Chris Doty-Humphrey's PractRand): fast, 128 bits of state. */
+/** Random numbers from a seed (sfc32, Chris Doty-Humphrey's PractRand): fast, 128 bits of state. */
 export function seededRandom(seed: number | string): Random {
   return streamOf(String(seed));
 }
@@ -132,16 +132,16 @@ function streamOf(name: string): Random {
     c = (c + sum) | 0;
     return sum >>> 0;
   }
-  // The first outputs still resemble the seed; the author's recipe discards twelve.
+  // The first outputs still resemble the seed. The author recommends discarding twelve.
   for (let i = 0; i < 12; i++) nextUint32();
   return {
-    // 53 bits, so that a span of 365 days in ms has no holes.
+    // 53 bits, so a duration of 365 days in ms has no gaps.
     next: () => ((nextUint32() >>> 5) * 67_108_864 + (nextUint32() >>> 6)) / 9_007_199_254_740_992,
     fork: (child) => streamOf(`${name}/${child}`),
   };
 }
 
-/** MurmurHash3's mixing over UTF-16 units, salted: names that differ by one letter part at once. */
+/** MurmurHash3's mixing over UTF-16 units, salted. Names that differ by one letter diverge at once. */
 function hashText(text: string): (salt: number) => number {
   return (salt) => {
     let hash = 0x9e3779b9 ^ Math.imul(salt, 0x85ebca6b) ^ text.length;

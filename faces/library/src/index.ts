@@ -1,5 +1,5 @@
 /**
- * The public surface of `redrive`: what a program that makes calls may use.
+ * The public API of `redrive`: everything that a program that makes calls can import.
  */
 export {
   type AttemptRecord,
@@ -14,41 +14,37 @@ export {
   type StopReason,
   type Verdict,
 } from "@redrive/core";
-export type { Body } from "./body.ts";
+export type { CallEvent, CallEventType, CallListener } from "./call/call-event.ts";
+export { explain } from "./call/explain.ts";
+export { NonRetryableError } from "./call/non-retryable-error.ts";
+export type {
+  AttemptContext,
+  AttemptResult,
+  Body,
+  CallableRequest,
+  CallOptions,
+  Classify,
+  Fallback,
+  FallbackContext,
+  HandOff,
+  Operation,
+  RetryOptions,
+  RunOptions,
+} from "./call/options.ts";
+export { retry } from "./call/retry.ts";
 export {
   type Destination,
   type DestinationInput,
   type DestinationWiring,
   destination,
-} from "./destination.ts";
-export type { CallEvent, CallEventType, CallListener } from "./events.ts";
-export { explain } from "./explain.ts";
-export { type LastGoodOptions, lastGood } from "./fallback.ts";
-export {
-  createFetch,
-  type FetchOptions,
-  type RedriveFetch,
-  type RedriveInit,
-} from "./fetch.ts";
-export { type HedgeOptions, hedge } from "./hedge.ts";
-export type { HeadersLike } from "./hop-headers.ts";
-export { incoming, outside } from "./incoming.ts";
-export type {
-  AttemptContext,
-  Attempted,
-  CallableRequest,
-  CallOptions,
-  Classify,
-  Ending,
-  Fallback,
-  FallbackContext,
-  HandOver,
-  RetryOptions,
-  RunOptions,
-} from "./options.ts";
-export { retry } from "./retry.ts";
-export type { SavedState } from "./saved-state.ts";
-export { sharedBudget } from "./shared-budget.ts";
-export type { DestinationStats } from "./stats.ts";
-export { Stop } from "./stop.ts";
-export type { Wrapped } from "./wrapped.ts";
+} from "./destination/destination.ts";
+export { type HedgeOptions, hedge } from "./destination/hedge.ts";
+export { type LastGoodOptions, lastGood } from "./destination/last-good.ts";
+export type { SavedState } from "./destination/saved-state.ts";
+export { sharedBudget } from "./destination/shared-budget.ts";
+export type { DestinationStats } from "./destination/stats.ts";
+export type { WrappedFunction } from "./destination/wrapped-function.ts";
+export { createFetch } from "./http/fetch.ts";
+export type { FetchOptions, RedriveFetch, RedriveInit } from "./http/fetch-options.ts";
+export type { HeadersLike } from "./http/hop-headers.ts";
+export { incoming, outside } from "./http/incoming.ts";

@@ -12,16 +12,16 @@ import {
   systemClock,
   systemRandom,
 } from "@redrive/core";
-import { remembered } from "./collections/bounded-cache.ts";
-import { parseAllowlist } from "./deliver/allowlist.ts";
-import { unstarted } from "./deliver/attempt-result.ts";
-import { createDeliverer, type Deliverer } from "./deliver/deliver.ts";
-import { checkTarget } from "./deliver/target.ts";
+import { memoize } from "./collections/bounded-cache.ts";
+import { parseAllowlist } from "./deliver/address-guard/allowlist.ts";
+import { checkTarget } from "./deliver/address-guard/target.ts";
 import {
   createTargetPolicy,
   type ListenAddress,
   type TargetMode,
-} from "./deliver/target-policy.ts";
+} from "./deliver/address-guard/target-policy.ts";
+import { notStarted } from "./deliver/attempt-result.ts";
+import { createDeliverer, type Deliverer } from "./deliver/deliverer.ts";
 import { Engine } from "./engine/engine.ts";
 import type { Deliver } from "./engine/run/delivery.ts";
 import { openSecrets, type Secrets, sha256 } from "./intake/secrets.ts";
@@ -120,7 +120,7 @@ export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
     digest: sha256,
     secrets,
     onCommit,
-    checkTarget: remembered(CACHED_TARGETS, (url) => checkTarget(url, targets)),
+    checkTarget: memoize(CACHED_TARGETS, (url) => checkTarget(url, targets)),
     close,
   });
   await redrive.jobs.open();
@@ -143,13 +143,13 @@ function deliverThrough(deliverer: Deliverer, secrets: Secrets): Deliver {
   return (task, limits, done) => {
     const opened = secrets.open(task);
     if (opened === null) {
-      void Promise.resolve(unstarted({ kind: "fault" }, NO_SECRET)).then(done);
+      void Promise.resolve(notStarted({ kind: "fault" }, NO_SECRET)).then(done);
       return;
     }
     // It rejects only for an invalid request, which a retry would not change.
     const fail = (error: unknown) => {
       const errorMessage = error instanceof Error ? error.message : String(error);
-      done(unstarted({ kind: "fault" }, { errorClass: "invalid-request", errorMessage }));
+      done(notStarted({ kind: "fault" }, { errorClass: "invalid-request", errorMessage }));
     };
     void deliverer.deliver(opened, limits).then(done, fail);
   };

@@ -1,5 +1,5 @@
 /**
- * Index: the public API of `@redrive/service`.
+ * Redrive as a durable service: the public surface of `@redrive/service`.
  */
 export { systemClock, systemRandom } from "@redrive/core";
 export { createRedrive, type RedriveOptions } from "./create-redrive.ts";
@@ -18,8 +18,8 @@ export {
   type TaskStatus,
 } from "./model/task.ts";
 export type { AttemptPage, Page, TaskCount, TaskFilter, TaskPage } from "./model/task-query.ts";
+export type { RedriveCount } from "./operations/dead-letter-redriver.ts";
 export type { DestinationHealth } from "./operations/destination-health.ts";
-export type { RedriveCount } from "./operations/redrive-letters.ts";
 export type { Skips } from "./operations/skips.ts";
 export type { Cancelled, Redrive } from "./redrive.ts";
 export { type MemoryStore, memoryStore } from "./stores/memory/memory-store.ts";

@@ -3,7 +3,7 @@
  * embeds the service. Every operation is here, for one tenant at a time.
  */
 import type { Clock, DestinationDocument } from "@redrive/core";
-import type { RefusedTarget, Target } from "./deliver/target.ts";
+import type { RefusedTarget, Target } from "./deliver/address-guard/target.ts";
 import type { Engine } from "./engine/engine.ts";
 import type { EngineEvent } from "./engine/events/engine-event.ts";
 import { DestinationPolicies } from "./intake/destination-policies.ts";
@@ -20,11 +20,15 @@ import type { Store } from "./model/store.ts";
 import { DEFAULT_TENANT, type NewTask, type RetryTask } from "./model/task.ts";
 import type { AttemptPage, Page, TaskFilter, TaskPage } from "./model/task-query.ts";
 import { callbackOf } from "./operations/callback.ts";
+import {
+  DeadLetterRedriver,
+  type RedriveCount,
+  type RedriveScope,
+} from "./operations/dead-letter-redriver.ts";
 import type { DestinationHealth } from "./operations/destination-health.ts";
 import { DestinationOperations } from "./operations/destination-operations.ts";
 import { RedriveJobs } from "./operations/redrive-jobs.ts";
-import { type RedriveCount, RedriveLetters, type RedriveOf } from "./operations/redrive-letters.ts";
-import { endsWithin } from "./time/settles-within.ts";
+import { settlesWithin } from "./time/settles-within.ts";
 
 /** What `createRedrive` connects. */
 export interface RedriveParts {
@@ -55,15 +59,21 @@ export class Redrive {
   readonly jobs: RedriveJobs;
   readonly #intake: TaskIntake;
   readonly #destinations: DestinationOperations;
-  readonly #letters: RedriveLetters;
+  readonly #deadLetters: DeadLetterRedriver;
   readonly #parts: RedriveParts;
   #stopping: Promise<void> | undefined;
 
   constructor(parts: RedriveParts) {
     const { clock, store, engine, digest } = parts;
-    const { documents: notes, exclusive } = store;
+    const { documents, exclusive } = store;
     this.#parts = parts;
-    this.jobs = new RedriveJobs({ clock, notes, exclusive, nodeId: engine.nodeId, source: this });
+    this.jobs = new RedriveJobs({
+      clock,
+      documents,
+      exclusive,
+      nodeId: engine.nodeId,
+      source: this,
+    });
     const now = () => engine.now();
     const policies = new Policies(store, engine.policies, digest, now);
     this.policies = policies;
@@ -71,7 +81,13 @@ export class Redrive {
     const intake = new TaskIntake({ ...parts, policies, destinationPolicies });
     const create = async (task: NewTask) => (await intake.create(task, null)).kind === "created";
     this.#intake = intake;
-    this.#letters = new RedriveLetters({ ...parts, query: store.query, policies, now, create });
+    this.#deadLetters = new DeadLetterRedriver({
+      ...parts,
+      query: store.query,
+      policies,
+      now,
+      create,
+    });
     this.#destinations = new DestinationOperations({ store, engine, destinationPolicies });
   }
 
@@ -209,9 +225,9 @@ export class Redrive {
   redriveTask(
     taskId: string,
     tenantId: string = DEFAULT_TENANT,
-    redrive?: RedriveOf,
+    redrive?: RedriveScope,
   ): Promise<boolean> {
-    return this.#letters.one(taskId, tenantId, redrive);
+    return this.#deadLetters.redriveOne(taskId, tenantId, redrive);
   }
 
   /** Creates a new task from every dead letter that matches. Each is redriven once. */
@@ -219,7 +235,7 @@ export class Redrive {
     filter: Omit<TaskFilter, "status"> = {},
     tenantId: string = DEFAULT_TENANT,
   ): Promise<RedriveCount> {
-    return this.#letters.all(filter, tenantId);
+    return this.#deadLetters.redriveAll(filter, tenantId);
   }
 
   /** Calls the listener after every commit of the store. Returns a function that removes it. */
@@ -245,10 +261,10 @@ export class Redrive {
     const { clock, engine, close } = this.#parts;
     const startMs = clock.monotonicMs();
     const jobs = this.jobs.stop();
-    const haveEnded = await endsWithin(clock, graceMs, jobs);
+    const haveEnded = await settlesWithin(clock, graceMs, jobs);
     await engine.stop(Math.max(0, graceMs - (clock.monotonicMs() - startMs)));
     const closing = close();
-    if (await endsWithin(clock, CLOSE_TIMEOUT_MS, closing)) await closing;
+    if (await settlesWithin(clock, CLOSE_TIMEOUT_MS, closing)) await closing;
     // Awaited last, so that a failure of a job keeps neither the engine nor the store open.
     if (haveEnded) await jobs;
   }

@@ -1,6 +1,6 @@
 /**
- * The public surface of `@redrive/simulator`: see what a policy does to a dependency that fails,
- * before production does. Runs in Node and in a browser's worker, on core alone.
+ * The public API of `@redrive/simulator`: shows what a retry policy does to a failing dependency
+ * before production does. Runs in Node and in a web worker, and depends only on core.
  */
 export { type Advice, advise, type UsualDifference } from "./advise/advise.ts";
 export {
@@ -11,10 +11,7 @@ export {
   type QuestionId,
   questions,
 } from "./advise/questions.ts";
-export type { SpanDocument } from "./chance/spans.ts";
-export { COVERAGE_SAMPLES, type CoverageOptions, coverage } from "./coverage.ts";
-export type { OnProgress } from "./engine/progress.ts";
-export { type Herd, type HerdOptions, herd } from "./herd.ts";
+export type { OnProgress } from "./events/progress.ts";
 export type {
   Basis,
   Lab,
@@ -24,8 +21,8 @@ export type {
   Tolerance,
 } from "./labs/lab.ts";
 export { labs, runLab } from "./labs/labs.ts";
+export { fixFinding } from "./lint/fix-finding.ts";
 export { lint, lintRules, passesLint } from "./lint/lint.ts";
-export { mend } from "./lint/mend.ts";
 export type { Finding, Severity } from "./lint/rule.ts";
 export {
   LINT_CLIENTS,
@@ -35,14 +32,16 @@ export {
   type LintTiers,
 } from "./lint/subject.ts";
 export type { PeakReport, Report, Series } from "./measure/report.ts";
+export type { DurationDocument } from "./random/durations.ts";
 export {
   type Replay,
   type ReplayOptions,
+  type ReplayResult,
   type ReplaySeries,
-  type ReplaySide,
   replay,
-} from "./replay.ts";
-export type { LoggedAttempt } from "./replay-log.ts";
+} from "./replay/replay.ts";
+export type { LoggedAttempt } from "./replay/replay-log.ts";
+export { checkScenario } from "./scenario/check-scenario.ts";
 export type {
   CallsDocument,
   ClosedClients,
@@ -54,28 +53,34 @@ export type {
   ScenarioDocument,
   ServerDocument,
   TierDocument,
-} from "./scenario.ts";
-export { checkScenario } from "./scenario-fields.ts";
-export { scenarios } from "./scenarios.ts";
-export { type Schedule, type ScheduledWait, type ScheduleOptions, schedule } from "./schedule.ts";
-export { type SimulateOptions, simulate, traceHash } from "./simulate.ts";
+} from "./scenario/scenario-document.ts";
+export { scenarios } from "./scenario/scenarios.ts";
+export { COVERAGE_SAMPLES, type CoverageOptions, coverage } from "./schedule/coverage.ts";
+export { type Herd, type HerdOptions, herd } from "./schedule/herd.ts";
+export {
+  type Schedule,
+  type ScheduledWait,
+  type ScheduleOptions,
+  schedule,
+} from "./schedule/schedule.ts";
+export {
+  assertStrategyCount,
+  MAX_STRATEGIES,
+  strategyDocument,
+  strategyNames,
+} from "./schedule/strategies.ts";
+export { tierLoad } from "./schedule/tier-load.ts";
+export { type SimulateOptions, simulate, traceHash } from "./simulate/simulate.ts";
 export {
   type CallOptions,
   type ScriptedOutcome,
   type SimulatedCall,
   simulateCall,
-} from "./simulate-call.ts";
+} from "./simulate/simulate-call.ts";
 export {
   type CallsOptions,
   type SimulatedAttempt,
   type SimulatedCalls,
   type SimulatedEnd,
   simulateCalls,
-} from "./simulate-calls.ts";
-export {
-  assertStrategyCount,
-  MAX_STRATEGIES,
-  strategyDocument,
-  strategyNames,
-} from "./strategies.ts";
-export { tierLoad } from "./tier-load.ts";
+} from "./simulate/simulate-calls.ts";

@@ -1,8 +1,9 @@
 /**
  * All checkers: what every seed is held to.
  */
+
+import type { SeedFeatures } from "../features.ts";
 import type { Checker } from "../history.ts";
-import type { Kinds } from "../kinds.ts";
 import { callbacks } from "./callbacks.ts";
 import { cancels } from "./cancels.ts";
 import { documents } from "./documents.ts";
@@ -20,7 +21,7 @@ import { wireBound } from "./wire-bound.ts";
 export const SERVICE_BUDGET = { ratio: 0.2, minPerSecond: 2 } as const;
 
 export function allCheckers(
-  { isSingle, documents: hasDocuments }: Kinds,
+  { isSingle, documents: hasDocuments }: SeedFeatures,
   maxAttemptsOf: (policyId: string) => number,
 ): readonly Checker[] {
   return [

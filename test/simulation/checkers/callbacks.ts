@@ -26,30 +26,42 @@ export function callbacks(): Checker {
     },
     sent({ task }) {
       const cause = task.labels[CAUSE_LABEL];
-      const isFirst = cause === undefined || ended.has(cause);
-      assertThat(name, isFirst, () => `${task.taskId} left before ${cause} had ended`);
+      const isAllowed = cause === undefined || ended.has(cause);
+      assertThat(name, isAllowed, () => `${task.taskId} left before ${cause} had ended`);
     },
     finished(store) {
       const all = store.all();
-      const told = new Map<string, RetryTask[]>();
+      const callbacksByCause = new Map<string, RetryTask[]>();
       for (const task of all) {
         const cause = task.labels[CAUSE_LABEL];
         // A callback that died and was redriven is the same one again.
         if (cause !== undefined && task.redrivenFrom === null)
-          told.set(cause, [...(told.get(cause) ?? []), task]);
+          callbacksByCause.set(cause, [...(callbacksByCause.get(cause) ?? []), task]);
       }
       for (const { taskId, status, callbackUrl } of all) {
-        const made = told.get(taskId) ?? [];
-        told.delete(taskId);
-        const wanted = callbackUrl !== null && isEnded(status) ? 1 : 0;
-        const found = made.length;
-        assertThat(name, found === wanted, () => `${taskId} has ${found} callbacks, not ${wanted}`);
-        for (const one of made) {
-          const said = statusIn(one);
-          assertThat(name, said === status, () => `${taskId} ended ${status}, told as ${said}`);
+        const created = callbacksByCause.get(taskId) ?? [];
+        callbacksByCause.delete(taskId);
+        const expected = callbackUrl !== null && isEnded(status) ? 1 : 0;
+        const found = created.length;
+        assertThat(
+          name,
+          found === expected,
+          () => `${taskId} has ${found} callbacks, not ${expected}`,
+        );
+        for (const callback of created) {
+          const reported = statusIn(callback);
+          assertThat(
+            name,
+            reported === status,
+            () => `${taskId} ended ${status}, told as ${reported}`,
+          );
         }
       }
-      assertThat(name, told.size === 0, () => `callbacks without a cause: ${[...told.keys()]}`);
+      assertThat(
+        name,
+        callbacksByCause.size === 0,
+        () => `callbacks without a cause: ${[...callbacksByCause.keys()]}`,
+      );
     },
   };
 }

@@ -7,7 +7,7 @@ import { assertThat, type Checker } from "../history.ts";
 
 export function cancels(): Checker {
   const name = "cancel is linearizable";
-  const cancelled = new Set<string>();
+  const canceled = new Set<string>();
   const requested = new Set<string>();
   const conflicts = new Map<string, string>();
   return {
@@ -15,23 +15,23 @@ export function cancels(): Checker {
     committed({ result }) {
       for (const { tasks } of result.claims) {
         for (const { taskId } of tasks) {
-          const isOver = cancelled.has(taskId) || requested.has(taskId);
+          const isOver = canceled.has(taskId) || requested.has(taskId);
           assertThat(name, !isOver, () => `${taskId} was claimed after its cancel`);
         }
       }
     },
     sent({ task }) {
-      assertThat(name, !cancelled.has(task.taskId), () => `${task.taskId} left after its cancel`);
+      assertThat(name, !canceled.has(task.taskId), () => `${task.taskId} left after its cancel`);
     },
-    cancelled(_at, taskId, result) {
-      if (result.kind === "cancelled") cancelled.add(taskId);
+    cancelAcknowledged(_at, taskId, result) {
+      if (result.kind === "cancelled") canceled.add(taskId);
       if (result.kind === "requested") requested.add(taskId);
       if (result.kind === "ended") conflicts.set(taskId, result.status);
     },
     finished(store) {
       for (const { taskId, status } of store.all()) {
         const isWrong =
-          (cancelled.has(taskId) && status !== "CANCELLED") ||
+          (canceled.has(taskId) && status !== "CANCELLED") ||
           (requested.has(taskId) && status !== "CANCELLED" && status !== "SUCCEEDED") ||
           (conflicts.get(taskId) ?? status) !== status;
         assertThat(name, !isWrong, () => `${taskId} ended ${status}`);

@@ -6,27 +6,27 @@ import { assertThat, type Checker } from "../history.ts";
 
 export function documents(): Checker {
   const name = "documents stand";
-  const standing = new Map<string, string>();
+  const current = new Map<string, string>();
   const replaced = new Set<string>();
-  const everPut = new Set<string>();
+  const stored = new Set<string>();
   return {
     name,
     committed({ batch, result }) {
       for (const [index, { row }] of batch.destinations.entries()) {
         if (result.destinations[index] !== null) continue;
-        const before = standing.get(row.name);
+        const before = current.get(row.name);
         if (before === (row.document ?? undefined)) continue;
         const text = row.document ?? "none";
         const isNew = row.document !== null && !replaced.has(text);
         assertThat(name, isNew, () => `${row.name}: ${text} came back over ${before}`);
         if (before !== undefined) replaced.add(before);
-        standing.set(row.name, text);
-        everPut.add(text);
+        current.set(row.name, text);
+        stored.add(text);
       }
     },
-    changed(_at, { document, name: destination }) {
-      const isThere = document === null || everPut.has(document);
-      assertThat(name, isThere, () => `${destination}: told ${document}, which never stood`);
+    destinationChanged(_at, { document, name: destination }) {
+      const wasStored = document === null || stored.has(document);
+      assertThat(name, wasStored, () => `${destination}: told ${document}, which never stood`);
     },
   };
 }

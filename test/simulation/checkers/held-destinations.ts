@@ -1,24 +1,24 @@
 /**
- * Held destinations: nothing is claimed while the destination's row is paused, gated or open. For a
- * half-open destination, only the node that announced the probe in the row claims, and at most as
- * many at once as the document says (default: one).
+ * Held destinations: nothing is claimed while the destination's row says paused, gated or open; and
+ * of a half-open one, no more are claimed at once than its document says (one, unless told), by the
+ * node that announced it in the row.
  */
 import { documentOf } from "../documents.ts";
 import { assertThat, type Checker, type Committed } from "../history.ts";
 
-/** Instead of a probing node: the breaker was turned off meanwhile, so any node may start again. */
-const ANYBODY = "anybody";
+/** In place of a node that probes: the breaker was turned off since, and whoever turns it on begins anew. */
+const ANY_NODE = "anybody";
 
 /**
  * `shortOpen`: documents make open spans so short that one is over before a commit gets through; a
  * torn one may then bring the announcement of a probe without its claim, as if it were an opening.
  */
-export function heldDestinations(shortOpen: boolean): Checker {
+export function heldDestinations(hasShortOpenTimes: boolean): Checker {
   const name = "breaker open means no traffic";
   /** Who may probe an open destination before its time is up: the node whose probe it waits for. */
-  const announcers = new Map<string, string>();
-  const isAnnouncer = (destination: string, nodeId: string) =>
-    [nodeId, ANYBODY].includes(announcers.get(destination) ?? "");
+  const probingNodes = new Map<string, string>();
+  const mayNodeProbe = (destination: string, nodeId: string) =>
+    [nodeId, ANY_NODE].includes(probingNodes.get(destination) ?? "");
 
   /**
    * Who opens a breaker claims nothing, and counts it as one opening more; a write that comes with a
@@ -29,19 +29,20 @@ export function heldDestinations(shortOpen: boolean): Checker {
     for (const [index, { row }] of batch.destinations.entries()) {
       if (result.destinations[index] !== null) continue;
       const before = rowsBefore.get(row.name);
-      if (documentOf(row.document).breaker === undefined) announcers.set(row.name, ANYBODY);
+      if (documentOf(row.document).breaker === undefined) probingNodes.set(row.name, ANY_NODE);
       if (before?.openUntil === row.openUntil && before.breakerState === row.breakerState) continue;
       const isEarly = before?.breakerState === "OPEN" && before.openUntil > at;
       const closes = row.breakerState === "CLOSED" && isEarly;
-      const mayClose = !closes || isAnnouncer(row.name, batch.nodeId);
+      const mayClose = !closes || mayNodeProbe(row.name, batch.nodeId);
       assertThat(name, mayClose, () => `${row.name} is closed by ${batch.nodeId}, without a probe`);
-      const asks =
+      const claims =
         batch.claims.some(({ destination }) => destination === row.name) ||
         batch.creates.some((one) => one.claimVersion !== null && one.task.destination === row.name);
       const isSameOpening = before?.breakerState === "OPEN" && row.openCount === before.openCount;
-      const announces = row.breakerState === "OPEN" && (asks || isSameOpening || shortOpen);
-      if (announces) announcers.set(row.name, batch.nodeId);
-      else announcers.delete(row.name);
+      const announcesProbe =
+        row.breakerState === "OPEN" && (claims || isSameOpening || hasShortOpenTimes);
+      if (announcesProbe) probingNodes.set(row.name, batch.nodeId);
+      else probingNodes.delete(row.name);
     }
   }
 
@@ -60,10 +61,10 @@ export function heldDestinations(shortOpen: boolean): Checker {
         const { breaker } = documentOf(row.document);
         if (row.breakerState !== "OPEN" || isClosed || breaker === undefined) continue;
         const mayProbe =
-          isAnnouncer(destination, batch.nodeId) || (row.openUntil <= at && isWritten);
+          mayNodeProbe(destination, batch.nodeId) || (row.openUntil <= at && isWritten);
         assertThat(name, mayProbe, () => `${destination} is open, ${tasks} claimed`);
-        const most = breaker.halfOpenProbes;
-        assertThat(name, tasks <= most, () => `${destination}: ${tasks} probes at once`);
+        const maxProbes = breaker.halfOpenProbes;
+        assertThat(name, tasks <= maxProbes, () => `${destination}: ${tasks} probes at once`);
       }
       recordWrites(event);
     },

@@ -30,10 +30,10 @@ export function noEarlyAttempt(): Checker {
       const latestEnd = at + timeoutMs;
       assertThat(name, latestEnd <= endAt, () => `${taskId} may end ${latestEnd - endAt} ms late`);
     },
-    ended({ at, task, policy }, endedAt) {
+    attemptEnded({ at, task, policy }, endedAt) {
       const tookMs = endedAt - at;
-      const most = policy.attemptTimeoutMs;
-      assertThat(name, tookMs <= most, () => `${task.taskId} took ${tookMs} ms, of ${most}`);
+      const maxMs = policy.attemptTimeoutMs;
+      assertThat(name, tookMs <= maxMs, () => `${task.taskId} took ${tookMs} ms, of ${maxMs}`);
     },
   };
 }

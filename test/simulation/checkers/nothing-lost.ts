@@ -7,15 +7,15 @@ import { assertThat, type Checker } from "../history.ts";
 
 export function nothingLost(): Checker {
   const name = "nothing lost";
-  const told = new Set<string>();
+  const acknowledged = new Set<string>();
   const byKey = new Map<string, string>();
   return {
     name,
-    created(_at, task, key, result) {
+    createAcknowledged(_at, task, key, result) {
       if (result.kind === "conflict" || result.kind === "redriven") return;
       const taskId = result.kind === "replayed" ? result.taskId : (task?.taskId ?? "");
       assertThat(name, task !== undefined, () => `${taskId} was acknowledged and is not there`);
-      told.add(taskId);
+      acknowledged.add(taskId);
       if (key === null) return;
       const known = byKey.get(key) ?? taskId;
       byKey.set(key, known);
@@ -24,7 +24,8 @@ export function nothingLost(): Checker {
     finished(store) {
       const all = store.all();
       const ids = new Map(all.map((task) => [task.taskId, task]));
-      for (const taskId of told) assertThat(name, ids.has(taskId), () => `${taskId} is gone`);
+      for (const taskId of acknowledged)
+        assertThat(name, ids.has(taskId), () => `${taskId} is gone`);
       const keys = new Map<string, string>();
       for (const { taskId, status, idempotencyKey, redrivenFrom, labels } of all) {
         assertThat(name, isEnded(status), () => `${taskId} has not ended: ${status}`);

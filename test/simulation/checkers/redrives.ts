@@ -6,7 +6,7 @@ import { assertThat, type Checker } from "../history.ts";
 
 export function redrives(): Checker {
   const name = "redriven once";
-  const madeOf = new Map<string, string>();
+  const redrivenTasks = new Map<string, string>();
   /** When each dead letter was one in the store. */
   const deadAt = new Map<string, number>();
   return {
@@ -20,17 +20,21 @@ export function redrives(): Checker {
         if (source === null || result.creates[index]?.kind !== "created") continue;
         const status = tasksBefore.get(source)?.status;
         assertThat(name, status === "EXHAUSTED", () => `${source} was redriven ${status}`);
-        const other = madeOf.get(source);
+        const other = redrivenTasks.get(source);
         assertThat(name, other === undefined, () => `${source} is ${other} and ${taskId} again`);
-        madeOf.set(source, taskId);
+        redrivenTasks.set(source, taskId);
       }
     },
-    created(_at, task, _key, result) {
+    createAcknowledged(_at, task, _key, result) {
       if (result.kind !== "redriven") return;
       const { taskId } = result;
       const source = task?.redrivenFrom ?? "";
-      const isIt = madeOf.get(source) === taskId;
-      assertThat(name, isIt, () => `told ${taskId} for ${source}, not ${madeOf.get(source)}`);
+      const isSame = redrivenTasks.get(source) === taskId;
+      assertThat(
+        name,
+        isSame,
+        () => `told ${taskId} for ${source}, not ${redrivenTasks.get(source)}`,
+      );
     },
     finished(store) {
       const all = new Map(store.all().map((task) => [task.taskId, task]));

@@ -1,8 +1,8 @@
 /**
- * Retry budget: in every window that ends at a retry, the retries of a node that have not succeeded
- * are at most a share of its first attempts plus a floor. This holds per destination and document,
- * and for all destinations together. On an exclusive store a node continues from saved guard state,
- * so the bound holds across boots, except for retries that were not saved yet.
+ * Retry budget: in every window that ends at a retry, a node's retries that have not succeeded are
+ * at most a share of its first attempts, and a floor: those to one destination under one document, and
+ * all together. On a store of its own a node goes on from what an earlier one wrote down, so the
+ * bound holds across its boots, but for the retries that nobody had written down yet.
  */
 import {
   GUARD_DOCUMENT,
@@ -20,87 +20,87 @@ interface Ratio {
 
 interface Retry {
   readonly at: number;
-  readonly attempt: string;
+  readonly key: string;
   readonly document: string | null;
 }
 
-/** The traffic to one destination, or to all. */
+/** What goes to one destination, or to all. */
 interface Traffic {
   readonly firsts: number[];
   retries: Retry[];
   firstsSucceeded: number;
-  /** When its guard state was saved last. */
+  /** When it was last written down. */
   savedAt: number;
 }
 
-export interface BudgetWorld {
-  /** The service retry budget of the nodes. */
+export interface RetryBudgetOptions {
+  /** What the nodes were given for all destinations. */
   readonly service: Pick<Ratio, "ratio" | "minPerSecond">;
-  /** Guard state is saved and restored. */
+  /** Guards are written down and taken up again. */
   readonly isSingle: boolean;
 }
 
 const SERVICE_WINDOW_MS = 10_000;
-const SERVICE = "(service)";
+const SERVICE = "(whole)";
 
-const attemptKeyOf = ({ task }: Sent) => `${task.taskId}/${task.attemptNumber}`;
+const retryKeyOf = ({ task }: Sent) => `${task.taskId}/${task.attemptNumber}`;
 
-export function retryBudget({ service, isSingle }: BudgetWorld): Checker {
+export function retryBudget({ service, isSingle }: RetryBudgetOptions): Checker {
   const name = "retry budget kept";
   const serviceRatio: Ratio = { ...service, windowMs: SERVICE_WINDOW_MS };
   const traffic = new Map<string, Traffic>();
   const succeeded = new Set<string>();
-  let bootedAs = "";
+  let currentNodeId = "";
   let boots = 0;
 
-  const keyOf = (nodeId: string, rest: string) => (isSingle ? rest : `${nodeId}/${rest}`);
+  const scopeKey = (nodeId: string, rest: string) => (isSingle ? rest : `${nodeId}/${rest}`);
 
-  function trafficOf(key: string): Traffic {
-    let one = traffic.get(key);
+  function trafficOf(scope: string): Traffic {
+    let one = traffic.get(scope);
     if (one === undefined) {
       one = { firsts: [], retries: [], firstsSucceeded: 0, savedAt: 0 };
-      traffic.set(key, one);
+      traffic.set(scope, one);
     }
     return one;
   }
 
-  /** A new process knows only the saved state. */
+  /** A new process knows what was written down, and no more. */
   function recordBoot(nodeId: string): void {
-    if (!isSingle || nodeId === bootedAs) return;
-    bootedAs = nodeId;
+    if (!isSingle || nodeId === currentNodeId) return;
+    currentNodeId = nodeId;
     boots++;
     for (const one of traffic.values()) {
       one.retries = one.retries.filter(({ at }) => at < one.savedAt);
     }
   }
 
-  const outstanding = (retries: readonly Retry[]) =>
-    retries.filter(({ attempt }) => !succeeded.has(attempt)).length;
+  const countUnsuccessful = (retries: readonly Retry[]) =>
+    retries.filter(({ key }) => !succeeded.has(key)).length;
 
-  function checkRatio(key: string, at: number, retries: readonly Retry[], bound: Ratio): void {
+  function checkRatio(scope: string, at: number, retries: readonly Retry[], bound: Ratio): void {
     const since = at - bound.windowMs;
-    const firsts = trafficOf(key).firsts.filter((first) => first > since).length;
-    const counted = outstanding(retries.filter((retry) => retry.at > since));
-    const most = bound.ratio * firsts + (bound.minPerSecond * bound.windowMs) / 1000;
-    assertThat(name, counted <= most, () => `${key}: ${counted} retries, ${most} allowed`);
+    const firsts = trafficOf(scope).firsts.filter((first) => first > since).length;
+    const counted = countUnsuccessful(retries.filter((retry) => retry.at > since));
+    const max = bound.ratio * firsts + (bound.minPerSecond * bound.windowMs) / 1000;
+    assertThat(name, counted <= max, () => `${scope}: ${counted} retries, ${max} allowed`);
   }
 
-  function checkOwn(key: string, event: Sent): void {
-    const { retryBudget: own } = documentOf(event.document);
-    const { retries, firstsSucceeded } = trafficOf(key);
+  function checkDestination(scope: string, event: Sent): void {
+    const { retryBudget: budget } = documentOf(event.document);
+    const { retries, firstsSucceeded } = trafficOf(scope);
     const under = retries.filter(({ document }) => document === event.document);
-    if (own?.kind === "RATIO") checkRatio(key, event.at, under, own);
-    if (own?.kind !== "TOKENS") return;
-    // One retry a second, and one at each boot, is sent as a trial without a token.
-    const lastedMs = event.at - (under[0]?.at ?? event.at);
-    const free = 1 + boots + Math.floor(lastedMs / 1000);
-    const spent = own.costPerRetry * Math.max(0, outstanding(under) - free);
-    const most = own.maxTokens + own.refillPerSuccess * firstsSucceeded;
-    assertThat(name, spent <= most, () => `${key}: ${spent} tokens spent, ${most} available`);
+    if (budget?.kind === "RATIO") checkRatio(scope, event.at, under, budget);
+    if (budget?.kind !== "TOKENS") return;
+    // One a second leaves without a token, and one at each boot, to find out.
+    const elapsedMs = event.at - (under[0]?.at ?? event.at);
+    const free = 1 + boots + Math.floor(elapsedMs / 1000);
+    const spent = budget.costPerRetry * Math.max(0, countUnsuccessful(under) - free);
+    const max = budget.maxTokens + budget.refillPerSuccess * firstsSucceeded;
+    assertThat(name, spent <= max, () => `${scope}: ${spent} tokens spent, ${max} to be had`);
   }
 
-  function recordSaved(documents: readonly UnversionedDocument[], now: number): void {
-    for (const { kind, id } of documents) {
+  function recordSaves(notes: readonly UnversionedDocument[], now: number): void {
+    for (const { kind, id } of notes) {
       if (kind === GUARD_DOCUMENT) trafficOf(id).savedAt = now;
       if (kind === SERVICE_BUDGET_DOCUMENT.kind) trafficOf(SERVICE).savedAt = now;
     }
@@ -110,35 +110,35 @@ export function retryBudget({ service, isSingle }: BudgetWorld): Checker {
     name,
     committed({ batch }) {
       recordBoot(batch.nodeId);
-      if (isSingle) recordSaved(batch.documents, batch.now);
+      if (isSingle) recordSaves(batch.documents, batch.now);
     },
     sent(event) {
       const { at, nodeId, task, document } = event;
       recordBoot(nodeId);
-      const keys = [keyOf(nodeId, task.destination), keyOf(nodeId, SERVICE)] as const;
+      const scopes = [scopeKey(nodeId, task.destination), scopeKey(nodeId, SERVICE)] as const;
       const isRetry = task.attemptNumber > 1;
-      for (const key of keys) {
-        const { firsts, retries } = trafficOf(key);
-        if (isRetry) retries.push({ at, attempt: attemptKeyOf(event), document });
+      for (const scope of scopes) {
+        const { firsts, retries } = trafficOf(scope);
+        if (isRetry) retries.push({ at, key: retryKeyOf(event), document });
         else firsts.push(at);
       }
       if (!isRetry) return;
-      checkOwn(keys[0], event);
-      checkRatio(keys[1], at, trafficOf(keys[1]).retries, serviceRatio);
+      checkDestination(scopes[0], event);
+      checkRatio(scopes[1], at, trafficOf(scopes[1]).retries, serviceRatio);
     },
-    ended(event, _endedAt, isSuccess) {
+    attemptEnded(event, _endedAt, isSuccess) {
       if (!isSuccess) return;
       const { nodeId, task } = event;
-      if (task.attemptNumber > 1) succeeded.add(attemptKeyOf(event));
-      else trafficOf(keyOf(nodeId, task.destination)).firstsSucceeded++;
+      if (task.attemptNumber > 1) succeeded.add(retryKeyOf(event));
+      else trafficOf(scopeKey(nodeId, task.destination)).firstsSucceeded++;
     },
-    stopped() {
+    nodeStopped() {
       if (!isSingle) return;
-      for (const [key, { retries, savedAt }] of traffic) {
+      for (const [scope, { retries, savedAt }] of traffic) {
         const last = retries.at(-1)?.at ?? 0;
-        // Without a service retry budget there is nothing to save.
-        if (key === SERVICE && savedAt === 0) continue;
-        assertThat(name, last <= savedAt, () => `${key}: stopped without saving its retries`);
+        // Who has no budget for all of them has nothing to write down of it.
+        if (scope === SERVICE && savedAt === 0) continue;
+        assertThat(name, last <= savedAt, () => `${scope}: stopped without a note of its retries`);
       }
     },
   };

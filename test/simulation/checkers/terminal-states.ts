@@ -7,7 +7,7 @@ import { assertThat, type Checker } from "../history.ts";
 export function terminalStates(): Checker {
   const name = "terminal states absorb";
   const ended = new Map<string, TaskStatus>();
-  const note = (taskId: string, status: TaskStatus) => {
+  const record = (taskId: string, status: TaskStatus) => {
     const before = ended.get(taskId);
     assertThat(
       name,
@@ -21,17 +21,17 @@ export function terminalStates(): Checker {
     committed({ batch, result }) {
       for (const [index, { taskId }] of batch.settles.entries()) {
         const status = result.settles[index];
-        if (status !== undefined && status !== "fenced") note(taskId, status);
+        if (status !== undefined && status !== "fenced") record(taskId, status);
       }
       for (const [index, { taskId }] of batch.cancels.entries()) {
-        if (result.cancels[index]?.kind === "cancelled") note(taskId, "CANCELLED");
+        if (result.cancels[index]?.kind === "cancelled") record(taskId, "CANCELLED");
       }
       for (const { tasks } of result.claims) {
-        for (const { taskId } of tasks) note(taskId, "IN_FLIGHT");
+        for (const { taskId } of tasks) record(taskId, "IN_FLIGHT");
       }
     },
     finished(store) {
-      for (const { taskId, status } of store.all()) note(taskId, status);
+      for (const { taskId, status } of store.all()) record(taskId, status);
     },
   };
 }

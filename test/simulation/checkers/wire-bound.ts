@@ -23,8 +23,12 @@ export function wireBound(maxAttemptsOf: (policyId: string) => number): Checker 
       assertThat(name, committed.delete(key), () => `${key} left without a claim of its own`);
       const count = (sent.get(task.taskId) ?? 0) + 1;
       sent.set(task.taskId, count);
-      const most = maxAttemptsOf(task.policyId);
-      assertThat(name, count <= most, () => `${task.taskId} was sent ${count} times, of ${most}`);
+      const maxAttempts = maxAttemptsOf(task.policyId);
+      assertThat(
+        name,
+        count <= maxAttempts,
+        () => `${task.taskId} was sent ${count} times, of ${maxAttempts}`,
+      );
       const { attemptNumber } = task;
       assertThat(
         name,

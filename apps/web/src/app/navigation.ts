@@ -1,76 +1,77 @@
 /**
- * Navigation: the part of the address after `#` as the open view and its state, both ways. Empty is
- * the first view, `#herd` a view as it opens, `#1.<state>` any state of any view (a link that the
- * command line prints). The address follows the state; whatever it cannot hold is told in a sentence.
+ * Navigation: maps the part of the address after `#` to the open view and its state, and back. An
+ * empty hash opens the first view, `#herd` opens a view in its initial state, and `#1.<state>` opens
+ * any state of any view (the command line prints such links). The address follows the state. A link
+ * that cannot be opened produces an error message.
  */
 import { batch, effect, type ReadonlySignal, signal } from "@preact/signals";
 import { systemClock } from "@redrive/core";
 import { decodeRun, encodeRun, type SharedRun } from "@redrive/simulator/share";
-import type { AnyView, Fill, ViewId } from "./view.ts";
-import { entryOf, viewEntries } from "./views.ts";
+import type { AnyView, ApplyState, ViewId } from "../views/view.ts";
+import { entryOf, viewEntries } from "./view-list.ts";
 
 const FIRST: ViewId = "curve";
 
-/** Browsers allow few changes of the address a second, and a slider makes many. */
+/** Browsers limit address changes per second, and a slider makes many. */
 const ADDRESS_DELAY_MS = 250;
 
 const current = signal<AnyView | undefined>(undefined);
-const told = signal("");
+const problem = signal("");
 
-/** The view on the stage; undefined until its module is there. */
+/** The open view; undefined until its module has loaded. */
 export const openView: ReadonlySignal<AnyView | undefined> = current;
-/** What was wrong with the address, or empty. */
-export const addressProblem: ReadonlySignal<string> = told;
+/** The problem with the address, or empty. */
+export const addressProblem: ReadonlySignal<string> = problem;
 
-/** What each view's state is before anybody touches it: such a state needs no link. */
-const untouched = new Map<ViewId, string>();
+/** The initial state of each view, encoded. The address of such a state is just the view's id. */
+const initialStates = new Map<ViewId, string>();
 
 export function startNavigation(): void {
   addEventListener("hashchange", follow);
   follow();
   effect(() => {
-    if (current.value !== undefined) planAddress(hashOf(current.value));
+    if (current.value !== undefined) scheduleAddress(hashOf(current.value));
   });
 }
 
-let cancelPlan = () => {};
+let cancelScheduled = () => {};
 
-/** A link that could not be opened stays in sight. */
-function planAddress(hash: string): void {
-  cancelPlan();
-  cancelPlan = systemClock.alarm(ADDRESS_DELAY_MS, () => {
-    if (told.peek() !== "" || location.hash === hash) return;
+/** Leaves a link that could not be opened in the address bar. */
+function scheduleAddress(hash: string): void {
+  cancelScheduled();
+  cancelScheduled = systemClock.alarm(ADDRESS_DELAY_MS, () => {
+    if (problem.peek() !== "" || location.hash === hash) return;
     history.replaceState(null, "", hash === "" ? location.pathname : hash);
   });
 }
 
-/** Opens a view in the state it was left in. */
+/** Opens a view in its last state. */
 export function goTo(id: ViewId): void {
-  told.value = "";
+  problem.value = "";
   void show(id);
 }
 
-/** The address of what is on the stage, for others to open. */
+/** A link to the current state of the view. */
 export function shareAddress(view: AnyView): string {
   const { origin, pathname } = location;
   return `${origin === "null" ? "file://" : origin}${pathname}#${encodeRun(view.state())}`;
 }
 
 export function dismissProblem(): void {
-  told.value = "";
+  problem.value = "";
 }
 
 function hashOf(view: AnyView): string {
   const encoded = encodeRun(view.state());
-  if (encoded !== untouched.get(view.id)) return `#${encoded}`;
+  if (encoded !== initialStates.get(view.id)) return `#${encoded}`;
   return view.id === FIRST ? "" : `#${view.id}`;
 }
 
-/** Takes the address at its word. */
+/** Opens what the address says. */
 function follow(): void {
   const hash = location.hash.replace(/^#/u, "");
   if (current.peek() !== undefined && `#${hash}` === hashOf(current.peek() as AnyView)) return;
-  told.value = "";
+  problem.value = "";
   const named = viewEntries.find(({ id }) => id === hash);
   if (hash === "" || named !== undefined) {
     void show(named?.id ?? FIRST);
@@ -81,38 +82,39 @@ function follow(): void {
   else void show(FIRST, undefined, `This link cannot be opened: ${decoded.problem}.`);
 }
 
-let turn = 0;
+let lastRequest = 0;
 
-/** Whoever asked last is shown, however long the modules of those before take. */
-async function show(id: ViewId, run?: SharedRun, problem = ""): Promise<void> {
-  turn++;
-  const asked = turn;
+/** Shows a view. The last request wins, even if an earlier module loads later. */
+async function show(id: ViewId, run?: SharedRun, message = ""): Promise<void> {
+  lastRequest++;
+  const request = lastRequest;
   try {
     const view = await entryOf(id).load();
-    if (!untouched.has(id)) untouched.set(id, encodeRun(view.state()));
-    const [fill, wrong] = run === undefined ? [() => {}, problem] : await read(view, run);
-    if (asked !== turn) return;
-    // In one: nothing is asked or drawn of a state that is half another's.
+    if (!initialStates.has(id)) initialStates.set(id, encodeRun(view.state()));
+    const [apply, found] = run === undefined ? [() => {}, message] : await read(view, run);
+    if (request !== lastRequest) return;
+    // In one batch, so that nothing is requested or drawn for a mixed state.
     batch(() => {
-      fill();
-      told.value = wrong;
+      apply();
+      problem.value = found;
       current.value = view;
     });
-    planAddress(hashOf(view));
+    scheduleAddress(hashOf(view));
   } catch (error) {
-    if (asked === turn) told.value = `This view could not be loaded: ${(error as Error).message}`;
+    if (request !== lastRequest) return;
+    problem.value = `This view could not be loaded: ${(error as Error).message}`;
   }
 }
 
-/** What fills the view, and what was wrong. One that cannot open its run shows what it opens with. */
-async function read(view: AnyView, run: SharedRun): Promise<readonly [Fill, string]> {
+/** The state to apply and the problem. A view that cannot open the run shows its initial state. */
+async function read(view: AnyView, run: SharedRun): Promise<readonly [ApplyState, string]> {
   try {
     return [await view.open(run as never), ""];
   } catch (error) {
     const { message } = error as Error;
     return [
       () => view.reset(),
-      `This link cannot be opened: ${message}. Shown is what the view opens with.`,
+      `This link cannot be opened: ${message}. The view shows its defaults.`,
     ];
   }
 }

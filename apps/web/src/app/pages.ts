@@ -1,4 +1,4 @@
-/** Pages: the names under /ui/ that answer with the app; the builder writes a file for each. */
+/** Pages: the names under /ui/ that serve the app. The build writes one HTML file for each. */
 
-/** `simulator` now; the dashboard's pages are added here. */
+/** Only `simulator` so far; the pages of the dashboard go here. */
 export const pageNames = ["simulator"] as const;

@@ -1,13 +1,13 @@
-/** Shell: what stands around every view: header, tabs, toolbar, the controls beside the stage. */
-import { CodeHost } from "../exports/code-host.tsx";
+/** Shell: the frame around every view: header, tabs, toolbar, and the controls beside the stage. */
+import { LazyCodeDialog } from "../exports/lazy-code-dialog.tsx";
 import { Explanation } from "../parts/explanation.tsx";
 import { Notice } from "../parts/notice.tsx";
-import { Toolbar } from "../parts/toolbar.tsx";
+import type { AnyView } from "../views/view.ts";
 import { addressProblem, dismissProblem, openView } from "./navigation.ts";
-import { ShortcutSheet } from "./shortcut-sheet.tsx";
-import { isSheetOpen } from "./shortcuts.ts";
-import type { AnyView } from "./view.ts";
-import { entryOf, viewEntries } from "./views.ts";
+import { ShortcutDialog } from "./shortcut-dialog.tsx";
+import { isShortcutDialogOpen } from "./shortcuts.ts";
+import { Toolbar } from "./toolbar.tsx";
+import { entryOf, viewEntries } from "./view-list.ts";
 
 export function Shell() {
   const view = openView.value;
@@ -26,13 +26,13 @@ export function Shell() {
         )}
         {view === undefined ? <p class="loading">Loading…</p> : <Workbench view={view} />}
       </main>
-      <ShortcutSheet />
-      <CodeHost />
+      <ShortcutDialog />
+      <LazyCodeDialog />
     </>
   );
 }
 
-/** A button, because the hash of a link belongs to the state. */
+/** A button, not a link, because the hash holds the state of the view. */
 function skipToMain(): void {
   document.getElementById("main")?.focus();
 }
@@ -54,7 +54,7 @@ function Header() {
         class="button quiet"
         aria-haspopup="dialog"
         onClick={() => {
-          isSheetOpen.value = true;
+          isShortcutDialogOpen.value = true;
         }}
       >
         Keys <kbd>?</kbd>

@@ -1,28 +1,28 @@
-/** Shortcuts: the keys of the page, as a table that is both obeyed and shown. */
+/** Shortcuts: the keys of the page. One table drives both the key handler and the dialog. */
 import { signal } from "@preact/signals";
 import { goTo, openView } from "./navigation.ts";
-import { viewEntries } from "./views.ts";
+import { viewEntries } from "./view-list.ts";
 
 export interface Shortcut {
   readonly keys: string;
-  readonly does: string;
+  readonly action: string;
 }
 
-export const isSheetOpen = signal(false);
+export const isShortcutDialogOpen = signal(false);
 
 export const shortcuts: readonly Shortcut[] = [
   ...viewEntries.map(({ label, key }, index) => ({
     keys: `${index + 1} or g ${key}`,
-    does: `Open ${label}`,
+    action: `Open ${label}`,
   })),
-  { keys: "r", does: "Re-roll: the same policy with another seed" },
-  { keys: "← → on a slider", does: "Change it by a step; Page Up and Down by ten" },
-  { keys: "← → on the outage bar", does: "Make the outage shorter or longer" },
-  { keys: "?", does: "Show or hide this sheet" },
-  { keys: "Esc", does: "Close a menu or this sheet" },
+  { keys: "r", action: "Re-roll: same policy, new seed" },
+  { keys: "← → on a slider", action: "Change by one step; Page Up and Page Down by ten" },
+  { keys: "← → on the outage bar", action: "Make the outage shorter or longer" },
+  { keys: "?", action: "Show or hide this dialog" },
+  { keys: "Esc", action: "Close a menu or this dialog" },
 ];
 
-/** Set by `g` for the next key only. */
+/** True after `g`, for the next key only. */
 let isChord = false;
 
 export function startShortcuts(): void {
@@ -34,7 +34,7 @@ export function startShortcuts(): void {
   });
 }
 
-/** In a field a letter is a letter. */
+/** Keys typed into a field are not shortcuts. */
 function isTyping(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false;
   const isText =
@@ -48,10 +48,10 @@ function chord(key: string): boolean {
 
 function press(key: string): boolean {
   if (key === "?") {
-    isSheetOpen.value = !isSheetOpen.value;
+    isShortcutDialogOpen.value = !isShortcutDialogOpen.value;
     return true;
   }
-  if (isSheetOpen.value) return false;
+  if (isShortcutDialogOpen.value) return false;
   if (key === "r") {
     openView.value?.reroll?.();
     return true;

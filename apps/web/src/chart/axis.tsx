@@ -1,20 +1,20 @@
-/** Axis: ticks with their units at the left or the bottom of a chart, and rules through it. */
+/** Axis: ticks with units at the left or bottom of a chart, and grid lines. */
 import type { Scale } from "./scale.ts";
 
 interface AxisProps {
   readonly scale: Scale;
-  /** Where to put ticks; `scale.ticks(5)`, or those of a `timeAxis`. */
+  /** The values of the ticks, for example `scale.ticks(5)` or the ticks of a `timeAxis`. */
   readonly ticks: readonly number[];
-  readonly spell: (value: number) => string;
+  readonly format: (value: number) => string;
 }
 
 interface LeftAxisProps extends AxisProps {
   readonly left: number;
-  /** Where the rules end. */
+  /** Where the grid lines end. */
   readonly right: number;
 }
 
-export function LeftAxis({ scale, ticks, spell, left, right }: LeftAxisProps) {
+export function LeftAxis({ scale, ticks, format: spell, left, right }: LeftAxisProps) {
   return (
     <g class="axis">
       {ticks.map((value) => (
@@ -31,11 +31,11 @@ export function LeftAxis({ scale, ticks, spell, left, right }: LeftAxisProps) {
 
 interface BottomAxisProps extends AxisProps {
   readonly bottom: number;
-  /** Where the rules begin; left out: short ticks. */
+  /** Where the grid lines start. Absent: short ticks only. */
   readonly top?: number;
 }
 
-export function BottomAxis({ scale, ticks, spell, bottom, top }: BottomAxisProps) {
+export function BottomAxis({ scale, ticks, format: spell, bottom, top }: BottomAxisProps) {
   return (
     <g class="axis">
       {ticks.map((value) => (
@@ -50,13 +50,13 @@ export function BottomAxis({ scale, ticks, spell, bottom, top }: BottomAxisProps
   );
 }
 
-/** The words at the ends stay inside the picture. */
+/** Keeps the labels at both ends inside the chart. */
 function anchorOf(value: number, { domain: [low, high] }: Scale): string {
   if (value === high) return "end";
   return value === low ? "start" : "middle";
 }
 
-/** Half a pixel is as fine as a screen draws. */
+/** Rounds to hundredths of a pixel, to keep the SVG short. */
 export function round(pixel: number): number {
   return Math.round(pixel * 100) / 100;
 }

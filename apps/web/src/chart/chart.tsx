@@ -1,18 +1,18 @@
-/** Chart: an SVG that takes the width it is given, with a name and a text for who cannot see it. */
+/** Chart: an SVG that fills the available width, with a title and a description for screen readers. */
 import { type Signal, useSignal } from "@preact/signals";
 import type { ComponentChildren, Ref } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 
 interface ChartProps {
-  /** What it is: "Waits of 8 attempts". */
+  /** For example "Waits of 8 attempts". */
   readonly title: string;
-  /** What it shows, in words: the same figures that the marks have. */
+  /** The figures that the chart shows, as text. */
   readonly description: string;
-  /** In pixels; or of the width, where the text needs more room on narrow pages. */
+  /** In pixels, or as a function of the width, if narrow pages need more height. */
   readonly height: number | ((width: number) => number);
-  /** For exports: the drawing itself. */
+  /** The SVG element, for exports. */
   readonly svgRef?: Ref<SVGSVGElement>;
-  /** A chart with parts that can be moved is a group; others are pictures. */
+  /** True if parts of the chart can be moved. Its role is then "group" instead of "img". */
   readonly isInteractive?: boolean;
   readonly children: (width: number) => ComponentChildren;
 }

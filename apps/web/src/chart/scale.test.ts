@@ -1,8 +1,8 @@
-/** Scales go both ways, keep their order, and put ticks at round values inside the axis. */
+/** Scales are invertible and monotonic, and put ticks at round values inside the axis. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { linearScale, linearTicks, logScale, niceMax } from "./scale.ts";
-import { timeAxis } from "./time.ts";
+import { timeAxis } from "./time-axis.ts";
 
 const positive = fc.double({ min: 1e-3, max: 1e12, noNaN: true });
 
@@ -12,7 +12,7 @@ describe("scales", () => {
     ["log", logScale],
   ] as const;
 
-  test.each(makers)("a %s scale gives back the value it was asked for", (_, make) => {
+  test.each(makers)("a %s scale inverts to the original value", (_, make) => {
     fc.assert(
       fc.property(positive, fc.double({ min: 0, max: 1, noNaN: true }), (end, share) => {
         const scale = make([0, end], [300, 20]);
@@ -24,7 +24,7 @@ describe("scales", () => {
     );
   });
 
-  test.each(makers)("a %s scale keeps the order of values", (_, make) => {
+  test.each(makers)("a %s scale keeps values in order", (_, make) => {
     fc.assert(
       fc.property(positive, fc.float({ min: 0, max: 1, noNaN: true }), (end, share) => {
         const scale = make([0, end], [0, 100]);
@@ -33,19 +33,19 @@ describe("scales", () => {
     );
   });
 
-  test("ticks are inside, in order, and not too many", () => {
+  test("ticks are inside the domain, in order and limited in number", () => {
     fc.assert(
-      fc.property(positive, fc.integer({ min: 1, max: 12 }), (end, most) => {
-        const ticks = linearTicks([0, end], most);
+      fc.property(positive, fc.integer({ min: 1, max: 12 }), (end, maxTicks) => {
+        const ticks = linearTicks([0, end], maxTicks);
         expect(ticks[0]).toBe(0);
-        expect(ticks.length).toBeLessThanOrEqual(most + 1);
+        expect(ticks.length).toBeLessThanOrEqual(maxTicks + 1);
         expect(ticks.at(-1) ?? 0).toBeLessThanOrEqual(end * (1 + 1e-9));
         expect(ticks).toEqual(ticks.toSorted((a, b) => a - b));
       }),
     );
   });
 
-  test("an axis holds what it was made for", () => {
+  test("an axis contains its largest value", () => {
     fc.assert(
       fc.property(positive, (longest) => {
         expect(niceMax(longest)).toBeGreaterThanOrEqual(longest * (1 - 1e-9));
@@ -54,16 +54,16 @@ describe("scales", () => {
     );
   });
 
-  test("time is told in the unit that the longest calls for", () => {
-    expect(timeAxis(6400).ticks(4).map(timeAxis(6400).spell)).toEqual([
+  test("a time axis uses the unit that fits its longest duration", () => {
+    expect(timeAxis(6400).ticks(4).map(timeAxis(6400).format)).toEqual([
       "0 s",
       "2 s",
       "4 s",
       "6 s",
       "8 s",
     ]);
-    expect(timeAxis(90_000).spell(60_000)).toBe("60 s");
-    expect(timeAxis(36_000_000).spell(7_200_000)).toBe("2 h");
-    expect(timeAxis(40).spell(20)).toBe("0.02 s");
+    expect(timeAxis(90_000).format(60_000)).toBe("60 s");
+    expect(timeAxis(36_000_000).format(7_200_000)).toBe("2 h");
+    expect(timeAxis(40).format(20)).toBe("0.02 s");
   });
 });

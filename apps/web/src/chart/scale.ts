@@ -1,12 +1,12 @@
-/** Scale: from values to pixels, evenly or by logarithm, with ticks at round values. */
+/** Scale: maps values to pixels, linearly or logarithmically, with ticks at round values. */
 
 export interface Scale {
   (value: number): number;
-  /** The value at a pixel; within the domain. */
+  /** The value at a pixel, clamped to the domain. */
   invert(pixel: number): number;
   readonly domain: readonly [number, number];
   readonly range: readonly [number, number];
-  ticks(most: number): readonly number[];
+  ticks(maxTicks: number): readonly number[];
 }
 
 type Pair = readonly [number, number];
@@ -16,48 +16,50 @@ export function linearScale(domain: Pair, range: Pair): Scale {
     domain,
     range,
     (value) => value,
-    (way) => way,
+    (fraction) => fraction,
     linearTicks,
   );
 }
 
 /**
- * By logarithm, but with room for 0: below `from` (default 1) the way is even. Waits of 0 ms are
- * common with full jitter, and a chart that loses them lies.
+ * Logarithmic, but linear below `from` (default 1), so that 0 has a position. Full jitter often draws
+ * waits of 0 ms, and the chart must show them.
  */
 export function logScale(domain: Pair, range: Pair, from = 1): Scale {
-  const forth = (value: number) => (value <= from ? value / from : 1 + Math.log10(value / from));
-  const back = (way: number) => (way <= 1 ? way * from : from * 10 ** (way - 1));
-  return scaleOf(domain, range, forth, back, (pair) => logTicks(pair, from));
+  const transform = (value: number) =>
+    value <= from ? value / from : 1 + Math.log10(value / from);
+  const inverse = (fraction: number) =>
+    fraction <= 1 ? fraction * from : from * 10 ** (fraction - 1);
+  return scaleOf(domain, range, transform, inverse, (pair) => logTicks(pair, from));
 }
 
 function scaleOf(
   domain: Pair,
   range: Pair,
-  forth: (value: number) => number,
-  back: (way: number) => number,
-  ticks: (domain: Pair, most: number) => readonly number[],
+  transform: (value: number) => number,
+  inverse: (fraction: number) => number,
+  ticks: (domain: Pair, maxTicks: number) => readonly number[],
 ): Scale {
-  const [low, high] = [forth(domain[0]), forth(domain[1])];
+  const [low, high] = [transform(domain[0]), transform(domain[1])];
   const [start, end] = range;
   const scale = (value: number) =>
-    high === low ? start : start + ((forth(value) - low) / (high - low)) * (end - start);
+    high === low ? start : start + ((transform(value) - low) / (high - low)) * (end - start);
   const invert = (pixel: number) => {
-    const way = end === start ? 0 : (pixel - start) / (end - start);
-    return back(low + Math.min(1, Math.max(0, way)) * (high - low));
+    const fraction = end === start ? 0 : (pixel - start) / (end - start);
+    return inverse(low + Math.min(1, Math.max(0, fraction)) * (high - low));
   };
   return Object.assign(scale, {
     invert,
     domain,
     range,
-    ticks: (most: number) => ticks(domain, most),
+    ticks: (maxTicks: number) => ticks(domain, maxTicks),
   });
 }
 
 /** Multiples of 1, 2 or 5 times a power of ten. */
-export function linearTicks([low, high]: Pair, most: number): readonly number[] {
+export function linearTicks([low, high]: Pair, maxTicks: number): readonly number[] {
   if (!(high > low)) return [low];
-  const step = niceStep((high - low) / Math.max(1, most));
+  const step = niceStep((high - low) / Math.max(1, maxTicks));
   const first = Math.ceil(low / step - 1e-9);
   const last = Math.floor(high / step + 1e-9);
   return Array.from({ length: last - first + 1 }, (_, index) =>
@@ -77,7 +79,7 @@ function logTicks([low, high]: Pair, from: number): readonly number[] {
   return tens;
 }
 
-/** The domain's end rounded up, so that the highest mark has air above it. */
+/** The end of the domain, rounded up, so that there is space above the highest mark. */
 export function niceMax(value: number, steps = 4): number {
   if (!(value > 0)) return 1;
   const step = niceStep(value / steps);

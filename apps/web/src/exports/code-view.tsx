@@ -1,4 +1,4 @@
-/** Code view: a policy as code for one of several, with what that one does otherwise, to be copied. */
+/** Code view: a policy as code for a chosen library, with notes on the differences and a Copy button. */
 import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { copyText } from "../parts/clipboard.ts";
@@ -7,11 +7,11 @@ import "./code.css";
 
 interface CodeViewProps<Target extends string> {
   readonly targets: readonly CodeChoice<Target>[];
-  /** The one that is shown first. */
+  /** The target shown first. */
   readonly first: Target;
   codeOf(target: Target): { readonly text: string; readonly notes: readonly string[] };
-  /** Resolves when what is shown is what is meant; left out where it always is. */
-  readonly whenSettled?: () => Promise<void>;
+  /** Resolves when the shown code is current. Absent if it always is. */
+  readonly whenIdle?: () => Promise<void>;
 }
 
 export interface CodeChoice<Target extends string> {
@@ -20,15 +20,15 @@ export interface CodeChoice<Target extends string> {
 }
 
 export function CodeView<Target extends string>(props: CodeViewProps<Target>) {
-  const { targets, first, codeOf, whenSettled } = props;
+  const { targets, first, codeOf, whenIdle: whenSettled } = props;
   const shown = useSignal(first);
-  const said = useSignal("");
+  const status = useSignal("");
   const { text, notes } = codeOf(shown.value);
   const newest = useRef(text);
   newest.current = text;
   const copy = async () => {
     await whenSettled?.();
-    said.value = (await copyText(newest.current))
+    status.value = (await copyText(newest.current))
       ? "Copied"
       : "Select the code and copy it by hand";
   };
@@ -42,17 +42,17 @@ export function CodeView<Target extends string>(props: CodeViewProps<Target>) {
           options={targets}
           onChange={(target) => {
             shown.value = target;
-            said.value = "";
+            status.value = "";
           }}
         />
         <span class="code-tools">
-          <output aria-live="polite">{said.value}</output>
+          <output aria-live="polite">{status.value}</output>
           <button type="button" class="button small" onClick={copy}>
             Copy
           </button>
         </span>
       </div>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keys. */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling area must be reachable by keyboard. */}
       <section class="code" tabIndex={0} aria-label="Lines of code">
         <pre>
           <code>{text}</code>

@@ -1,8 +1,8 @@
-/** Files: hands the reader a file, and turns a drawing on the page into one that stands alone. */
+/** Files: downloads text and images, and converts a chart on the page to a standalone SVG or PNG. */
 import { systemClock } from "@redrive/core";
 
-/** Some browsers fetch the content well after the click. */
-const KEPT_MS = 60_000;
+/** Some browsers fetch the content long after the click. */
+const REVOKE_DELAY_MS = 60_000;
 
 function download(name: string, content: Blob): void {
   const url = URL.createObjectURL(content);
@@ -10,7 +10,7 @@ function download(name: string, content: Blob): void {
   link.href = url;
   link.download = name;
   link.click();
-  systemClock.alarm(KEPT_MS, () => URL.revokeObjectURL(url));
+  systemClock.alarm(REVOKE_DELAY_MS, () => URL.revokeObjectURL(url));
 }
 
 export function downloadText(name: string, type: string, text: string): void {
@@ -18,21 +18,21 @@ export function downloadText(name: string, type: string, text: string): void {
 }
 
 export async function downloadPng(name: string, drawing: SVGSVGElement | null): Promise<void> {
-  download(`${name}.png`, await pngOf(onPage(drawing)));
+  download(`${name}.png`, await pngOf(assertOnPage(drawing)));
 }
 
 export function downloadSvg(name: string, drawing: SVGSVGElement | null): void {
-  downloadText(`${name}.svg`, "image/svg+xml", svgText(onPage(drawing)));
+  downloadText(`${name}.svg`, "image/svg+xml", svgText(assertOnPage(drawing)));
 }
 
-/** A view that was left while its file was on the way has taken its drawing along. */
-function onPage(drawing: SVGSVGElement | null): SVGSVGElement {
-  if (drawing === null) throw new Error("the drawing is not on the page");
+/** The chart is gone if the reader has left the view in the meantime. */
+function assertOnPage(drawing: SVGSVGElement | null): SVGSVGElement {
+  if (drawing === null) throw new Error("the chart is not on the page");
   return drawing;
 }
 
-/** What style sheets do on the page, attributes do in a file. */
-const DRAWN = [
+/** Style properties that are copied into attributes, because a file has no style sheet. */
+const STYLE_PROPERTIES = [
   "fill",
   "fill-opacity",
   "stroke",
@@ -50,13 +50,13 @@ const DRAWN = [
   "stroke-linejoin",
 ] as const;
 
-/** The drawing with its styles written out, on the page's background: as it is seen now. */
+/** The chart as it looks now: with its styles as attributes and the page's background. */
 function svgText(drawing: SVGSVGElement): string {
   const copy = drawing.cloneNode(true) as SVGSVGElement;
   const originals = [drawing, ...drawing.querySelectorAll("*")];
   for (const [index, element] of [copy, ...copy.querySelectorAll("*")].entries()) {
     const style = getComputedStyle(originals[index] as Element);
-    for (const name of DRAWN) element.setAttribute(name, style.getPropertyValue(name));
+    for (const name of STYLE_PROPERTIES) element.setAttribute(name, style.getPropertyValue(name));
     element.removeAttribute("class");
     element.removeAttribute("style");
   }
@@ -68,18 +68,18 @@ function svgText(drawing: SVGSVGElement): string {
 
 function background(drawing: SVGSVGElement): SVGRectElement {
   const rect = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-  const colour = getComputedStyle(drawing.closest(".card") ?? document.body).backgroundColor;
+  const color = getComputedStyle(drawing.closest(".card") ?? document.body).backgroundColor;
   for (const [name, value] of [
     ["width", "100%"],
     ["height", "100%"],
-    ["fill", colour],
+    ["fill", color],
   ] as const) {
     rect.setAttribute(name, value);
   }
   return rect;
 }
 
-/** Twice as many pixels as on the page, for screens and slides. */
+/** Pixels per page pixel, for high-density screens and slides. */
 const PNG_SCALE = 2;
 
 async function pngOf(drawing: SVGSVGElement): Promise<Blob> {
@@ -102,7 +102,7 @@ async function pngOf(drawing: SVGSVGElement): Promise<Blob> {
 function blobOf(canvas: HTMLCanvasElement): Promise<Blob> {
   return new Promise((resolve, reject) => {
     canvas.toBlob((blob) => {
-      if (blob === null) reject(new Error("the browser could not draw the picture"));
+      if (blob === null) reject(new Error("the browser could not create the image"));
       else resolve(blob);
     }, "image/png");
   });

@@ -1,12 +1,12 @@
-/** Card: a titled part of the stage or of the controls. */
+/** Card: a titled section of the stage or the controls. */
 import type { ComponentChildren } from "preact";
 
 interface CardProps {
   readonly title?: string;
-  /** Beside the title, at the right: a unit, a toggle. */
+  /** To the right of the title, for example a unit or a toggle. */
   readonly aside?: ComponentChildren;
   readonly class?: string;
-  /** What it holds is not of what is shown now; what is comes. */
+  /** The content is outdated and will be replaced. */
   readonly isBusy?: boolean;
   readonly children: ComponentChildren;
 }

@@ -1,6 +1,6 @@
-/** Clipboard: takes a text, where the browser lets pages at it. */
+/** Clipboard: copies text, if the browser allows it. */
 
-/** False where the clipboard is closed to pages. */
+/** Returns false if the browser denies access. */
 export async function copyText(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);

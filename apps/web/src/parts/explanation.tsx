@@ -1,4 +1,4 @@
-/** Explanation: what one is looking at, in two sentences above the chart. */
+/** Explanation: two sentences above the chart that say what the view shows. */
 import type { ComponentChildren } from "preact";
 
 export function Explanation({ children }: { readonly children: ComponentChildren }) {

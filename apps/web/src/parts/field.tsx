@@ -1,17 +1,17 @@
-/** Field: a number with its name and unit, by slider or by typing; the slider may be logarithmic. */
+/** Field: a number with label and unit, set by slider or by typing. The slider can be logarithmic. */
 import { useId } from "preact/hooks";
 import { clamp, LOG_STEPS, positionOf, type SliderRange, valueAt } from "./slider-scale.ts";
 
 export interface FieldProps extends SliderRange {
   readonly label: string;
   readonly value: number;
-  /** "ms", "attempts": always shown. */
+  /** For example "ms" or "attempts"; always shown. */
   readonly unit: string;
-  /** The value as people say it, where that reads better than the bare number: "20 s". */
-  readonly spell?: (value: number) => string;
+  /** A readable form of the value, for example "20 s" for 20,000 ms. */
+  readonly format?: (value: number) => string;
   readonly hint?: string;
-  /** The most that may be typed; the slider ends at `max`. Default: `max`. */
-  readonly most?: number;
+  /** The largest value that can be typed; the slider ends at `max`. Default: `max`. */
+  readonly maxTyped?: number;
   readonly isDisabled?: boolean;
   onInput(value: number): void;
 }
@@ -24,30 +24,30 @@ export function Field(props: FieldProps) {
     min,
     max,
     step = 1,
-    spell,
+    format: spell,
     hint,
     isDisabled = false,
     onInput,
   } = props;
   const id = useId();
-  const spelt = spell === undefined ? `${value} ${unit}` : spell(value);
+  const formatted = spell === undefined ? `${value} ${unit}` : spell(value);
   return (
     <div class="field">
       <div class="field-head">
         <label for={id}>{label}</label>
-        {spelt !== `${value} ${unit}` && <small class="spelt">{spelt}</small>}
+        {formatted !== `${value} ${unit}` && <small class="formatted">{formatted}</small>}
         <span class="field-value">
           <input
             id={id}
             type="number"
             inputMode="decimal"
             min={min}
-            max={props.most ?? max}
+            max={props.maxTyped ?? max}
             step={step === 1 ? "any" : step}
             value={value}
             disabled={isDisabled}
             aria-describedby={hint === undefined ? undefined : `${id}-hint`}
-            onChange={(event) => typed(event.currentTarget, props)}
+            onChange={(event) => applyTyped(event.currentTarget, props)}
           />
           <span class="unit">{unit}</span>
         </span>
@@ -55,10 +55,10 @@ export function Field(props: FieldProps) {
       <input
         type="range"
         aria-label={label}
-        aria-valuetext={spelt}
+        aria-valuetext={formatted}
         disabled={isDisabled}
         {...sliderProps(props)}
-        onInput={(event) => onInput(slid(Number(event.currentTarget.value), props))}
+        onInput={(event) => onInput(fromSlider(Number(event.currentTarget.value), props))}
       />
       {hint !== undefined && (
         <p class="field-hint" id={`${id}-hint`}>
@@ -75,22 +75,22 @@ function sliderProps(props: FieldProps) {
   return { min, max, step, value };
 }
 
-function slid(position: number, props: FieldProps): number {
+function fromSlider(position: number, props: FieldProps): number {
   return props.scale === "log" ? valueAt(position, props) : position;
 }
 
-/** Whole numbers stay whole, whatever is typed. */
+/** Rounds typed values if the step is 1. */
 function rounded(value: number, { step = 1 }: FieldProps): number {
   return step === 1 ? Math.round(value) : value;
 }
 
-/** What is no number in range is put right where it stands, so that nobody wonders what counts. */
-function typed(input: HTMLInputElement, props: FieldProps): void {
+/** Corrects an invalid value in the input, so that the field shows what is used. */
+function applyTyped(input: HTMLInputElement, props: FieldProps): void {
   const { value, onInput } = props;
   const number =
     input.value === ""
       ? value
-      : clamp(rounded(Number(input.value), props), { ...props, max: props.most ?? props.max });
+      : clamp(rounded(Number(input.value), props), { ...props, max: props.maxTyped ?? props.max });
   input.value = String(number);
   onInput(number);
 }

@@ -1,7 +1,7 @@
-/** Legend: what the marks of a chart stand for. */
+/** Legend: explains the marks of a chart. */
 
 export interface LegendEntry {
-  /** A class of the chart: its colour and shape are drawn beside the word. */
+  /** A CSS class of the chart, which gives the color and shape. */
   readonly mark: string;
   readonly label: string;
 }

@@ -1,4 +1,4 @@
-/** Menu: a button that opens a short list of actions below it; Escape and leaving it close it. */
+/** Menu: a button that opens a list of actions. Escape and losing focus close it. */
 import type { ComponentChildren } from "preact";
 import { useId, useRef, useState } from "preact/hooks";
 
@@ -16,7 +16,7 @@ export function Menu({ label, children }: MenuProps) {
     button.current?.focus();
   };
   return (
-    // biome-ignore lint/a11y/noStaticElementInteractions: keys and focus of what is inside pass here.
+    // biome-ignore lint/a11y/noStaticElementInteractions: handles keys and focus of the elements inside.
     <div
       class="menu"
       onKeyDown={(event) => {

@@ -1,4 +1,4 @@
-/** Notice: a sentence that asks for attention: what went wrong, or what is worth knowing. */
+/** Notice: an error or a hint that needs attention. */
 import type { ComponentChildren } from "preact";
 
 interface NoticeProps {

@@ -1,11 +1,11 @@
-/** Segmented: one choice of a few, all in sight; radio buttons underneath, so that arrow keys work. */
+/** Segmented: a choice between a few visible options. Uses radio buttons, so that arrow keys work. */
 import { useId } from "preact/hooks";
 
 export interface Segment<T extends string> {
   readonly value: T;
   readonly label: string;
-  /** Why it cannot be chosen now. */
-  readonly refusal?: string;
+  /** Why the option is disabled. Absent if it is enabled. */
+  readonly disabledReason?: string;
 }
 
 interface SegmentedProps<T extends string> {
@@ -13,7 +13,7 @@ interface SegmentedProps<T extends string> {
   readonly value: T;
   readonly options: readonly Segment<T>[];
   readonly isLabelHidden?: boolean;
-  /** In two columns: for many options with long names. */
+  /** Two columns, for many options or long labels. */
   readonly isWide?: boolean;
   onChange(value: T): void;
 }
@@ -26,13 +26,13 @@ export function Segmented<T extends string>(props: SegmentedProps<T>) {
       <legend class={isLabelHidden ? "visually-hidden" : ""}>{label}</legend>
       <div class={isWide ? "segments wide" : "segments"}>
         {options.map((option) => (
-          <label key={option.value} title={option.refusal ?? ""}>
+          <label key={option.value} title={option.disabledReason ?? ""}>
             <input
               type="radio"
               name={name}
               value={option.value}
               checked={option.value === value}
-              disabled={option.refusal !== undefined}
+              disabled={option.disabledReason !== undefined}
               onChange={() => onChange(option.value)}
             />
             <span>{option.label}</span>

@@ -1,4 +1,4 @@
-/** Select: one choice of many, in groups. */
+/** Select: a menu of grouped options. */
 import { useId } from "preact/hooks";
 
 export interface SelectGroup {
@@ -10,12 +10,12 @@ interface SelectProps {
   readonly label: string;
   readonly value: string;
   readonly groups: readonly SelectGroup[];
-  /** Shown for the value "": nothing of the list. */
-  readonly none?: string;
+  /** The label of the empty value "". */
+  readonly emptyLabel?: string;
   onChange(value: string): void;
 }
 
-export function Select({ label, value, groups, none, onChange }: SelectProps) {
+export function Select({ label, value, groups, emptyLabel: none, onChange }: SelectProps) {
   const id = useId();
   return (
     <div class="select">

@@ -1,4 +1,4 @@
-/** A slider by logarithm: it reaches both ends, never leaves them, and never turns round. */
+/** A logarithmic slider reaches both ends, stays within them and is monotonic. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { LOG_STEPS, positionOf, valueAt } from "./slider-scale.ts";
@@ -19,7 +19,7 @@ test("the ends of the slider are the ends of the range", () => {
   );
 });
 
-test("further to the right is never less", () => {
+test("a position further right never gives a smaller value", () => {
   fc.assert(
     fc.property(ranges, position, position, (range, a, b) => {
       const [left, right] = [Math.min(a, b), Math.max(a, b)];
@@ -28,7 +28,7 @@ test("further to the right is never less", () => {
   );
 });
 
-test("a value stays in its range, and 0 is a place of its own", () => {
+test("a value stays in its range, and 0 and 1 have different positions", () => {
   fc.assert(
     fc.property(ranges, position, (range, at) => {
       const value = valueAt(at, range);

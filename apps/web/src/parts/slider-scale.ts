@@ -1,26 +1,26 @@
-/** Slider scale: where a value lies on a slider, evenly or by its logarithm, and back. */
+/** Slider scale: converts between a value and its position on a linear or logarithmic slider. */
 
 export interface SliderRange {
   readonly min: number;
   readonly max: number;
-  /** Evenly, or so that each tenfold takes the same way; from 0 on, the first step is 1. */
+  /** Default: linear. A logarithmic scale that starts at 0 goes to 1 with its first step. */
   readonly scale?: "linear" | "log";
-  /** Values are whole multiples of it. Default: 1. */
+  /** Values are multiples of it. Default: 1. */
   readonly step?: number;
 }
 
-/** Steps of a logarithmic slider from end to end. */
+/** The number of steps of a logarithmic slider. */
 export const LOG_STEPS = 1000;
 
-/** 0 to `LOG_STEPS` on a logarithmic slider. */
+/** The position on a logarithmic slider, 0 to `LOG_STEPS`. */
 export function positionOf(value: number, { min, max }: SliderRange): number {
   if (value <= min) return 0;
   const from = Math.log(Math.max(1, min));
-  const way = (Math.log(Math.max(1, value)) - from) / (Math.log(max) - from);
-  return Math.min(LOG_STEPS, Math.max(min === 0 ? 1 : 0, Math.round(way * LOG_STEPS)));
+  const fraction = (Math.log(Math.max(1, value)) - from) / (Math.log(max) - from);
+  return Math.min(LOG_STEPS, Math.max(min === 0 ? 1 : 0, Math.round(fraction * LOG_STEPS)));
 }
 
-/** The value there, with two digits that count: 1,200 rather than 1,187. */
+/** The value at a position, with two significant digits: 1,200 instead of 1,187. */
 export function valueAt(position: number, { min, max, step = 1 }: SliderRange): number {
   if (position <= 0) return min;
   if (position >= LOG_STEPS) return max;

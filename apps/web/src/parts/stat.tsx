@@ -1,4 +1,4 @@
-/** Stat: one figure with its name, its unit and what it means; several stand in a row. */
+/** Stat: one figure with label, unit and note. Stats: a row of them. */
 import type { ComponentChildren } from "preact";
 
 interface StatProps {
@@ -7,7 +7,7 @@ interface StatProps {
   readonly value: string;
   readonly note?: string;
   readonly tone?: "accent" | "bad" | "plain";
-  /** The figure is not of what is shown now; the one that is comes. */
+  /** The figure is outdated and will be replaced. */
   readonly isBusy?: boolean;
 }
 
@@ -22,9 +22,9 @@ export function Stat({ label, value, note, tone = "plain", isBusy = false }: Sta
 }
 
 interface StatsProps {
-  /** As of a single one, where all of them are of one answer. */
+  /** Like `isBusy` of a single stat, if all figures come from one result. */
   readonly isBusy?: boolean;
-  /** They are not of what is shown now, and no others come. */
+  /** The figures are outdated and will not be replaced. */
   readonly isStale?: boolean;
   readonly children: ComponentChildren;
 }

@@ -1,4 +1,4 @@
-/** Toggle: something that is on or off. */
+/** Toggle: a labeled checkbox. */
 import type { ComponentChildren } from "preact";
 
 interface ToggleProps {

@@ -1,23 +1,23 @@
-/** Advice requests: what the advisor comes to, and what each answer changed on the way there. */
+/** Advice requests: the advice for a set of answers, and what each answer changed. */
 import { type Advice, type Answers, advise, type QuestionId, questions } from "@redrive/simulator";
 
-/** Fields of the policy by name, parts of the destination by theirs; undefined where one went. */
+/** Fields of the policy and the destination by name; undefined if a field was removed. */
 export type Fields = Readonly<Record<string, unknown>>;
 
 export interface AdviceStep {
   readonly id: QuestionId;
-  /** What this answer set, after those before it. */
+  /** The fields that this answer changed, after all earlier answers. */
   readonly changes: Fields;
 }
 
-export interface Advised {
+export interface AdviceResult {
   readonly advice: Advice;
   readonly fields: Fields;
   readonly steps: readonly AdviceStep[];
 }
 
-/** The answers are taken in the order of the questions, each with those before it. */
-export function adviseInSteps(answers: Answers): Advised {
+/** Applies the answers one by one, in the order of the questions. */
+export function adviseInSteps(answers: Answers): AdviceResult {
   const steps: AdviceStep[] = [];
   let given: Answers = {};
   let before = fieldsOf(advise(given));

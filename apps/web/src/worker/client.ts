@@ -1,66 +1,78 @@
 /**
- * Client: asks the worker, and keeps only the newest question of each lane waiting. A slider asks a
- * hundred times; what is answered is what the worker can keep up with, and the last one always. An
- * answer that takes long is not waited for once a newer question of its lane has come, or nobody
- * wants it any more.
+ * Client: sends requests to the worker. Only the newest request of each lane waits: a slider sends a
+ * hundred, and the worker handles as many as it can and always the last. A long request that is
+ * superseded or canceled ends together with its worker.
  */
 import { systemClock } from "@redrive/core";
-import type { Ask, Input, Kind, Output, Reply, Tell } from "./requests.ts";
+import type {
+  Input,
+  OnProgress,
+  Output,
+  RequestKind,
+  WorkerRequest,
+  WorkerResponse,
+} from "./requests.ts";
 
-interface Waiting extends Omit<Ask, "id"> {
-  readonly onProgress: Tell | undefined;
+interface PendingRequest extends Omit<WorkerRequest, "id"> {
+  readonly onProgress: OnProgress | undefined;
   resolve(output: unknown): void;
   reject(error: Error): void;
 }
 
-/** The next question of each lane, in the order in which lanes came to wait. */
-const waiting = new Map<string, Waiting>();
-let inFlight: (Waiting & { readonly id: number; lane: string; sentMs: number }) | undefined;
+/** The waiting request of each lane, in order of arrival. */
+const waiting = new Map<string, PendingRequest>();
+let inFlight: (PendingRequest & { readonly id: number; lane: string; sentMs: number }) | undefined;
 let lastId = 0;
 let worker: Worker | undefined;
 
-/** A worker is quickly started anew; one that is this long at work that nobody wants is ended. */
-const PATIENCE_MS = 1000;
+/** A worker that has run a stale request for this long is terminated. Starting a new one is fast. */
+const MAX_STALE_MS = 1000;
 
 /**
- * Resolves with the answer, or with undefined if a newer question of the same lane took its place
- * before it was answered. Answers of a lane come in the order of its questions.
+ * Resolves with the result, or with undefined if a newer request of the same lane replaced it first.
+ * Results of a lane arrive in the order of its requests.
  */
-export function ask<K extends Kind>(
+export function sendRequest<K extends RequestKind>(
   lane: string,
   kind: K,
   input: Input<K>,
-  onProgress?: Tell,
+  onProgress?: OnProgress,
 ): Promise<Output<K> | undefined> {
   return new Promise((resolve, reject) => {
     waiting.get(lane)?.resolve(undefined);
-    waiting.set(lane, { kind, input, onProgress, resolve: resolve as Waiting["resolve"], reject });
-    hurry(lane);
+    waiting.set(lane, {
+      kind,
+      input,
+      onProgress,
+      resolve: resolve as PendingRequest["resolve"],
+      reject,
+    });
+    endStaleRequest(lane);
     sendNext();
   });
 }
 
-/** Nobody wants to know any more what was asked in this lane. */
-export function leave(lane: string): void {
+/** Cancels the requests of a lane; they resolve with undefined. */
+export function cancelRequests(lane: string): void {
   waiting.get(lane)?.resolve(undefined);
   waiting.delete(lane);
-  hurry(lane);
+  endStaleRequest(lane);
 }
 
-let cancelHurry = () => {};
+let cancelEnd = () => {};
 
-/** Ends the worker once it has long been at work on a question of the lane that is now the past. */
-function hurry(lane: string): void {
-  const past = inFlight;
-  if (past?.lane !== lane) return;
-  cancelHurry();
-  const leftMs = past.sentMs + PATIENCE_MS - systemClock.monotonicMs();
-  cancelHurry = systemClock.alarm(leftMs, () => {
-    if (inFlight !== past) return;
+/** Terminates the worker if it still runs a stale request of the lane after `MAX_STALE_MS`. */
+function endStaleRequest(lane: string): void {
+  const stale = inFlight;
+  if (stale?.lane !== lane) return;
+  cancelEnd();
+  const leftMs = stale.sentMs + MAX_STALE_MS - systemClock.monotonicMs();
+  cancelEnd = systemClock.alarm(leftMs, () => {
+    if (inFlight !== stale) return;
     worker?.terminate();
     worker = undefined;
     inFlight = undefined;
-    past.resolve(undefined);
+    stale.resolve(undefined);
     sendNext();
   });
 }
@@ -68,38 +80,44 @@ function hurry(lane: string): void {
 function sendNext(): void {
   const next = waiting.entries().next();
   if (inFlight !== undefined || next.done) return;
-  const [lane, question] = next.value;
+  const [lane, request] = next.value;
   waiting.delete(lane);
   lastId++;
-  inFlight = { ...question, id: lastId, lane, sentMs: systemClock.monotonicMs() };
-  theWorker().postMessage({ id: lastId, kind: question.kind, input: question.input } satisfies Ask);
+  inFlight = { ...request, id: lastId, lane, sentMs: systemClock.monotonicMs() };
+  getWorker().postMessage({
+    id: lastId,
+    kind: request.kind,
+    input: request.input,
+  } satisfies WorkerRequest);
 }
 
-function theWorker(): Worker {
+function getWorker(): Worker {
   worker ??= startWorker();
   return worker;
 }
 
 function startWorker(): Worker {
   const started = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
-  started.addEventListener("message", ({ data }: MessageEvent<Reply>) => settle(data));
+  started.addEventListener("message", ({ data }: MessageEvent<WorkerResponse>) =>
+    handleResponse(data),
+  );
   started.addEventListener("error", (event) => {
     worker = undefined;
     started.terminate();
-    settle({ id: lastId, problem: event.message || "the simulator could not be loaded" });
+    handleResponse({ id: lastId, problem: event.message || "the simulator could not be loaded" });
   });
   return started;
 }
 
-function settle({ id, progress, output, problem }: Reply): void {
-  const asked = inFlight;
-  if (asked?.id !== id) return;
+function handleResponse({ id, progress, output, problem }: WorkerResponse): void {
+  const request = inFlight;
+  if (request?.id !== id) return;
   if (progress !== undefined) {
-    asked.onProgress?.(progress);
+    request.onProgress?.(progress);
     return;
   }
   inFlight = undefined;
-  if (problem === undefined) asked.resolve(output);
-  else asked.reject(new Error(problem));
+  if (problem === undefined) request.resolve(output);
+  else request.reject(new Error(problem));
   sendNext();
 }

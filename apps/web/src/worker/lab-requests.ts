@@ -1,9 +1,9 @@
-/** Lab requests: the published results, apart because they are large and only one view needs them. */
+/** Lab requests: the labs, in their own module because they are large and only one view needs them. */
 import { labs } from "@redrive/simulator";
 
 export { runLab } from "@redrive/simulator";
 
-/** What is known of a lab before it has run. */
+/** What is known about a lab before it runs. */
 export interface LabEntry {
   readonly id: string;
   readonly title: string;

@@ -1,18 +1,24 @@
-/** Lint requests: what will hurt, each with the document that its fix would leave. */
-import { type Finding, type LintContext, type LintSubject, lint, mend } from "@redrive/simulator";
+/** Lint requests: the findings, each with the fixed document. */
+import {
+  type Finding,
+  fixFinding,
+  type LintContext,
+  type LintSubject,
+  lint,
+} from "@redrive/simulator";
 
-export interface MendableFinding extends Finding {
-  /** The subject with the fix carried out; left out where no change alone does it. */
-  readonly mended?: LintSubject;
+export interface FixableFinding extends Finding {
+  /** The subject with the fix applied. Absent if the fix cannot be automated. */
+  readonly fixed?: LintSubject;
 }
 
-export function lintAndMend(
+export function lintWithFixes(
   subject: LintSubject,
   context: LintContext,
-): readonly MendableFinding[] {
+): readonly FixableFinding[] {
   const findings = lint(subject, context);
   return findings.map((finding) => {
-    const mended = mend(subject, finding, context, findings);
-    return mended === undefined ? finding : { ...finding, mended };
+    const fixed = fixFinding(subject, finding, context, findings);
+    return fixed === undefined ? finding : { ...finding, fixed };
   });
 }

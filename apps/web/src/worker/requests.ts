@@ -1,4 +1,4 @@
-/** Requests: what the worker can be asked, by kind; a new kind is a line here and one in the worker. */
+/** Requests: the kinds of worker requests. A new kind needs an entry here and a handler in the worker. */
 import type { PolicyDocument } from "@redrive/core";
 import type {
   Answers,
@@ -11,14 +11,14 @@ import type {
   Report,
   ScenarioDocument,
 } from "@redrive/simulator";
-import type { Advised } from "./advice-requests.ts";
+import type { AdviceResult } from "./advice-requests.ts";
 import type { LabEntry } from "./lab-requests.ts";
-import type { MendableFinding } from "./lint-requests.ts";
-import type { StrategyMeasures, StrategyQuestion } from "./strategy-requests.ts";
+import type { FixableFinding } from "./lint-requests.ts";
+import type { StrategyInput, StrategyMeasures } from "./strategy-requests.ts";
 
 export interface Requests {
   readonly strategies: {
-    readonly input: StrategyQuestion;
+    readonly input: StrategyInput;
     readonly output: readonly StrategyMeasures[];
   };
   readonly herd: {
@@ -31,7 +31,7 @@ export interface Requests {
       readonly outageMs: number;
       readonly seed: number | string;
       readonly samples: number;
-      /** Every answer carries this hint. Default: 0, none does. */
+      /** The Retry-After hint of every response. Default: 0, no hint. */
       readonly retryAfterMs?: number;
     };
     readonly output: number;
@@ -46,7 +46,7 @@ export interface Requests {
   };
   readonly lint: {
     readonly input: { readonly subject: LintSubject; readonly context: LintContext };
-    readonly output: readonly MendableFinding[];
+    readonly output: readonly FixableFinding[];
   };
   readonly labs: {
     readonly input: Readonly<Record<string, never>>;
@@ -54,30 +54,33 @@ export interface Requests {
   };
   readonly advise: {
     readonly input: { readonly answers: Answers };
-    readonly output: Advised;
+    readonly output: AdviceResult;
   };
 }
 
-export type Kind = keyof Requests;
-export type Input<K extends Kind> = Requests[K]["input"];
-export type Output<K extends Kind> = Requests[K]["output"];
+export type RequestKind = keyof Requests;
+export type Input<K extends RequestKind> = Requests[K]["input"];
+export type Output<K extends RequestKind> = Requests[K]["output"];
 
-/** Tells the page how much of the work is done, 0 to 1. */
-export type Tell = (share: number) => void;
+/** Reports the share of the work that is done, 0 to 1. */
+export type OnProgress = (share: number) => void;
 
 export type Handlers = {
-  readonly [K in Kind]: (input: Input<K>, tell: Tell) => Output<K> | Promise<Output<K>>;
+  readonly [K in RequestKind]: (
+    input: Input<K>,
+    onProgress: OnProgress,
+  ) => Output<K> | Promise<Output<K>>;
 };
 
-/** What goes to the worker. */
-export interface Ask {
+/** The message to the worker. */
+export interface WorkerRequest {
   readonly id: number;
-  readonly kind: Kind;
+  readonly kind: RequestKind;
   readonly input: unknown;
 }
 
-/** What comes back: one of the three; `progress` any number of times before the others. */
-export interface Reply {
+/** The message from the worker: `progress` any number of times, then `output` or `problem`. */
+export interface WorkerResponse {
   readonly id: number;
   readonly progress?: number;
   readonly output?: unknown;

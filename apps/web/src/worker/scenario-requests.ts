@@ -1,2 +1,2 @@
-/** Scenario requests: the simulator of whole systems, apart because only one view needs it. */
+/** Scenario requests: the system simulator, in its own module because only one view needs it. */
 export { simulate } from "@redrive/simulator";

@@ -1,9 +1,9 @@
-/** Strategy requests: one curve in every way, each measured, where others write an adjective. */
+/** Strategy requests: measures of one policy under every backoff strategy. */
 import type { PolicyDocument } from "@redrive/core";
 import { coverage, herd, schedule, strategyDocument } from "@redrive/simulator";
 
-export interface StrategyQuestion {
-  /** Base, cap, attempts and total; its jitter and growth are what varies. */
+export interface StrategyInput {
+  /** Base, cap, attempts and total budget. Jitter and growth come from the strategy. */
   readonly curve: PolicyDocument;
   readonly outageMs: number;
   readonly seed: number | string;
@@ -14,24 +14,24 @@ export interface StrategyMeasures {
   readonly name: string;
   readonly clients: number;
   readonly windowMs: number;
-  /** The fullest window, as share of the clients. */
+  /** The arrivals in the fullest window, as a share of the clients. */
   readonly peakShare: number;
-  /** The sum of a call's waits: its mean, and where one call in twenty lies below and above. */
+  /** The sum of a call's waits: mean, 5th percentile and 95th percentile. */
   readonly meanMs: number;
   readonly lowMs: number;
   readonly highMs: number;
-  /** Jain's index over those sums: 1 is equal. */
+  /** Jain's fairness index over those sums; 1 means all are equal. */
   readonly fairness: number;
   readonly coverage: number;
 }
 
 const CLIENTS = 1000;
 
-export function measureStrategies(question: StrategyQuestion): readonly StrategyMeasures[] {
-  const windowMs = Math.max(1, Math.floor((question.curve.initialDelayMs ?? 100) / 10));
-  return question.names.flatMap((name) => {
-    const document = documentOf(name, question.curve);
-    return document === undefined ? [] : [measure(name, document, windowMs, question)];
+export function measureStrategies(input: StrategyInput): readonly StrategyMeasures[] {
+  const windowMs = Math.max(1, Math.floor((input.curve.initialDelayMs ?? 100) / 10));
+  return input.names.flatMap((name) => {
+    const document = documentOf(name, input.curve);
+    return document === undefined ? [] : [measure(name, document, windowMs, input)];
   });
 }
 
@@ -44,7 +44,7 @@ function measure(
   name: string,
   document: PolicyDocument,
   windowMs: number,
-  { outageMs, seed }: StrategyQuestion,
+  { outageMs, seed }: StrategyInput,
 ): StrategyMeasures {
   const sums = Float64Array.from(
     { length: CLIENTS },

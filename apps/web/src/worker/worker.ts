@@ -1,10 +1,10 @@
 /**
- * Worker: runs the simulator off the main thread, one request after another. Typed arrays are handed
- * over, not copied. What few views need is loaded when it is first asked for.
+ * Worker: runs the simulator off the main thread, one request at a time. Typed arrays are transferred,
+ * not copied. Modules that only some views need load on first use.
  */
 import type { PolicyDocument } from "@redrive/core";
 import { coverage, herd, schedule } from "@redrive/simulator";
-import type { Ask, Handlers, Reply, Tell } from "./requests.ts";
+import type { Handlers, OnProgress, WorkerRequest, WorkerResponse } from "./requests.ts";
 
 const handlers: Handlers = {
   herd: ({ policy, options }) => herd(policy, options),
@@ -12,20 +12,20 @@ const handlers: Handlers = {
     retryAfterMs === 0
       ? coverage(policy, outageMs, { seed, samples })
       : hintedCoverage(policy, outageMs, seed, samples, retryAfterMs),
-  strategies: async (question) => {
+  strategies: async (input) => {
     const { measureStrategies } = await import("./strategy-requests.ts");
-    return measureStrategies(question);
+    return measureStrategies(input);
   },
-  simulate: async ({ scenario, seed }, tell) => {
+  simulate: async ({ scenario, seed }, onProgress) => {
     const { simulate } = await import("./scenario-requests.ts");
-    return simulate(scenario, { seed, onProgress: tell });
+    return simulate(scenario, { seed, onProgress });
   },
   lab: async ({ id, options }) => {
     const { runLab } = await import("./lab-requests.ts");
     return runLab(id, options);
   },
   lint: async ({ subject, context }) => {
-    const { lintAndMend } = await import("./lint-requests.ts");
+    const { lintWithFixes: lintAndMend } = await import("./lint-requests.ts");
     return lintAndMend(subject, context);
   },
   advise: async ({ answers }) => {
@@ -35,7 +35,7 @@ const handlers: Handlers = {
   labs: async () => (await import("./lab-requests.ts")).listLabs(),
 };
 
-/** The share of calls, each with a stream of its own, that start an attempt after the outage. */
+/** The share of calls that start an attempt after the outage. Each call has its own random stream. */
 function hintedCoverage(
   policy: PolicyDocument,
   outageMs: number,
@@ -51,19 +51,22 @@ function hintedCoverage(
   return covered / samples;
 }
 
-addEventListener("message", ({ data }: MessageEvent<Ask>) => void answer(data));
+addEventListener("message", ({ data }: MessageEvent<WorkerRequest>) => void handleRequest(data));
 
-async function answer({ id, kind, input }: Ask): Promise<void> {
+async function handleRequest({ id, kind, input }: WorkerRequest): Promise<void> {
   try {
-    const tell: Tell = (progress) => reply({ id, progress }, []);
-    const output = await (handlers[kind] as (input: unknown, tell: Tell) => unknown)(input, tell);
-    reply({ id, output }, buffersIn(output));
+    const onProgress: OnProgress = (progress) => respond({ id, progress }, []);
+    const output = await (handlers[kind] as (input: unknown, onProgress: OnProgress) => unknown)(
+      input,
+      onProgress,
+    );
+    respond({ id, output }, buffersIn(output));
   } catch (error) {
-    reply({ id, problem: error instanceof Error ? error.message : String(error) }, []);
+    respond({ id, problem: error instanceof Error ? error.message : String(error) }, []);
   }
 }
 
-function reply(message: Reply, transfer: Transferable[]): void {
+function respond(message: WorkerResponse, transfer: Transferable[]): void {
   postMessage(message, { transfer });
 }
 

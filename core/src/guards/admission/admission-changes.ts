@@ -1,7 +1,7 @@
 /**
- * Admission changes: what happens to a destination's guards from outside its calls: another
- * document, a pause that ends, and the check just before the first byte of an attempt that was
- * claimed some time ago. The service alone needs these.
+ * Admission changes: changes to a destination's guards from outside its calls: another document, the
+ * end of a pause, and the check just before the first byte of an attempt that was claimed earlier.
+ * Only the service needs these.
  */
 
 import type { Breaker } from "../breaker.ts";
@@ -11,7 +11,7 @@ import type { GateOptions } from "../retry-after-gate.ts";
 import type { Admission } from "./admission.ts";
 import { type AdmissionRequest, maySendTrial, type Permit } from "./permit.ts";
 
-/** Goes on with other guards, for a document that changed. Attempts under way keep their slots. */
+/** Replaces the guards after the document has changed. Attempts in flight keep their slots. */
 export function replaceGuards(
   admission: Admission,
   guards: Guards,
@@ -23,20 +23,20 @@ export function replaceGuards(
   guards.concurrency.retriesInFlight = admission.retriesInFlight;
 }
 
-/** A pause was lifted, or another node closed the breaker: calls follow one by one. */
+/** A pause ended, or another node closed the breaker: calls follow one by one. */
 export function rampUp({ guards }: Admission): void {
   if (guards.concurrency !== undefined) restartRamp(guards.concurrency);
 }
 
-/** A gate that lifted at that instant has been followed by its ramp, here or on another node. */
+/** The gate that ended at that instant was already followed by a ramp, here or on another node. */
 export function skipGateRamp(admission: Admission, liftedAt: number): void {
   admission.rampedGate = Math.max(admission.rampedGate, liftedAt);
 }
 
 /**
- * The first byte is about to be sent, some time after the permit was taken. False if it must not:
- * meanwhile a gate was shut, the breaker has changed, or the retry tokens at the present price are
- * gone. The permit must then be given back.
+ * Checks a permit just before the first byte, some time after it was taken. False if the attempt must
+ * not be sent: a gate has closed, the breaker has changed, or the retry tokens at the current cost are
+ * gone. The caller must then hand the permit back.
  */
 export function recheckPermit(
   admission: Admission,

@@ -1,6 +1,6 @@
 /**
- * What tests of the admission share: guards of every kind, an admission with any history, and a
- * view of its state in which only what matters for later calls differs.
+ * Shared by the admission tests: guards of every kind, an admission with any history, and a view of its
+ * state that shows only what matters for later calls.
  */
 import fc from "fast-check";
 import { classifyOutcome, type Outcome, SUCCESS } from "../../decide/outcome.ts";
@@ -31,7 +31,7 @@ import { Admission, type AdmissionRequest, type Permit } from "./admission.ts";
 
 export const T0 = 1_700_000_000_000;
 
-/** Time for any hold: what is asked for here is not about deadlines. */
+/** Time for any hold: these tests are not about deadlines. */
 export const POLICY: Policy = resolvePolicy({ totalBudgetMs: 86_400_000 });
 
 export const FIRST: AdmissionRequest = { kind: "first", patient: false, throttled: false };
@@ -56,7 +56,7 @@ export const ALL_GUARDS: { [name in keyof GuardOptions]-?: NonNullable<GuardOpti
   throttle: THROTTLE_DEFAULTS,
 };
 
-/** The same number, always. 0.999999 passes any throttle, 0 passes none that refuses anything. */
+/** Always the same number. 0.999999 passes any throttle; 0 passes none that refuses anything. */
 export function always(draw: number): Random {
   const random: Random = { next: () => draw, fork: () => random };
   return random;
@@ -91,7 +91,7 @@ export function leave(
   admission.leave(permit, admission.guards.breaker, POLICY, outcome, verdict, durationMs, now);
 }
 
-/** How many may enter at one instant, at most `most`. */
+/** How many may enter at one instant, up to `most`. */
 export function drain(
   admission: Admission,
   applicant: AdmissionRequest,
@@ -116,7 +116,7 @@ export const anyApplicant: fc.Arbitrary<AdmissionRequest> = fc.record({
   throttled: fc.boolean(),
 });
 
-/** Small guards, so that each of them often holds. Any of them may be off. */
+/** Small guards, so each of them often holds. Each of them may be off. */
 const anyOptions: fc.Arbitrary<GuardOptions> = fc.record(
   {
     retryBudget: anyBudget,
@@ -153,7 +153,7 @@ export interface Setup {
 interface Step {
   readonly gapMs: number;
   readonly applicant: AdmissionRequest;
-  /** What becomes of an older permit, at the same instant. */
+  /** What happens to an older permit at the same instant. */
   readonly end: Outcome | "give back" | "nothing";
 }
 
@@ -188,7 +188,7 @@ export interface Played {
   readonly now: number;
 }
 
-/** An admission after the steps. The same setup gives the same state. */
+/** The admission after the steps. The same setup gives the same state. */
 export function play({ options, gate, whole, draws, steps }: Setup): Played {
   const random = {
     draws: 0,
@@ -211,7 +211,7 @@ export function play({ options, gate, whole, draws, steps }: Setup): Played {
   return { admission, whole: wholeBudget, random, now };
 }
 
-/** Everything that a permit can take from, as it is. */
+/** All state that a permit can take from. */
 export function stateOf({ admission, whole }: Pick<Played, "admission" | "whole">): object {
   const { guards, gateUntil } = admission;
   const { concurrency, retryBudget } = guards;
@@ -224,7 +224,7 @@ export function stateOf({ admission, whole }: Pick<Played, "admission" | "whole"
   };
 }
 
-/** The same, as of `now`: two states that let the same calls go from then on are equal. */
+/** The same as of `now`: two states that admit the same calls from then on are equal. */
 export function viewAt({ admission, whole }: Played, now: number): object {
   const { guards } = admission;
   const { retryBudget, breaker, concurrency, rate, adaptiveRate, throttle, latency } = guards;
@@ -240,13 +240,13 @@ export function viewAt({ admission, whole }: Played, now: number): object {
   };
 }
 
-/** A trial that is ready is ready, whenever the last one was. */
+/** If a trial is ready, it does not matter when the last one was. */
 function budgetView(budget: RetryBudget, now: number): object {
   budgetAllows(budget, now, false);
   return { ...saveRetryBudget(budget), trialAt: Math.max(budget.trialAt, now - 1000) };
 }
 
-/** OPEN from `openUntil` on is HALF_OPEN. */
+/** OPEN is HALF_OPEN from `openUntil` on. */
 function breakerView(breaker: Breaker, now: number): object {
   const { openCount, successes, openUntil } = breaker;
   const readyAt = breakerReadyAt(breaker, now);

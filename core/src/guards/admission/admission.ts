@@ -1,7 +1,7 @@
 /**
- * Admission: the one place that queries, enters and leaves the guards of a destination. The library,
- * the service and the simulator call it, and nothing else steps a guard. So one document, one seed
- * and the same arrivals give the same attempts, holds and refusals in all three.
+ * Admission: the only code that queries, enters and leaves the guards of a destination. The library,
+ * the service and the simulator call it, and no other code changes a guard. So the same document, seed
+ * and arrivals give the same attempts, holds and refusals in all three.
  *
  * Order: first everything that can refuse or hold without spending (pause, Retry-After gate,
  * breaker, rate, retry budget, concurrency), then the throttle's draw, then everything is taken
@@ -45,48 +45,48 @@ import { RetryTokens } from "./retry-tokens.ts";
 
 export type { AdmissionRequest, AttemptKind, Permit, Refusal } from "./permit.ts";
 
-/** A throttle that has refused a patient call is asked again after this. */
+/** After the throttle has refused a patient call, it decides again after this time. */
 export const THROTTLE_RECHECK_MS = 1000;
 
 const NO_DRAW = -1;
 
 export class Admission {
-  /** Why the latest `enter` or `check` gave nothing; undefined if it gave a permit. */
+  /** Why the latest `enter` or `check` gave no permit; undefined if it gave one. */
   refusal: Refusal | undefined = undefined;
   /** For a hold: which guard, and until when. Infinity: until something changes. */
   heldBy: HoldReason = "rate";
   heldUntil = 0;
-  /** Until then it is held whatever happens. An empty budget or a probe may change earlier. */
+  /** It is held at least until then. An empty budget or a probe may end the hold at any later time. */
   heldAtLeastUntil = 0;
   /** Infinity while a person has paused the destination. */
   pausedUntil = 0;
   /** A Retry-After holds every call until then. */
   gateUntil = 0;
-  /** The throttle has refused a patient call and is asked again then. */
+  /** The throttle has refused a patient call and decides again then. */
   throttleUntil = 0;
   /** True if the breaker is the only guard. */
   hasOnlyBreaker: boolean;
   readonly tokens: RetryTokens;
-  /** The gate whose end was followed by a ramp. */
+  /** The gate whose end was already followed by a ramp. */
   rampedGate = 0;
-  /** Attempts under way. Counted also without a limit: a later document may have one. */
+  /** Attempts in flight. Also counted without a limit, because a later document may have one. */
   inFlight = 0;
   retriesInFlight = 0;
   private currentGuards: Guards;
   private gate: GateOptions | undefined;
   private readonly draw: () => number;
-  /** Draws of permits that were handed back unused. They are used again, so that one seed gives one history. */
+  /** Draws of permits that were handed back unused. They are used again, so a seed gives one result. */
   private readonly unusedDraws: number[] = [];
   /** The latest instant seen. */
   private lastSeenAt = 0;
-  /** One permit that stays alive: V8 drops compiled code with the last instance of a shape. */
+  /** One permit that stays alive: V8 discards compiled code with the last instance of a hidden class. */
   private retainedPermit: Permit | undefined = undefined;
-  /** Successes of one instant that the breaker and the latency have not been told of. */
+  /** Successes of one instant that the breaker and the latency do not know yet. */
   private pendingSuccesses = 0;
   private steadyAt = -1;
   private steadyBreaker: Breaker | undefined = undefined;
 
-  /** `random` is the destination's own stream. `whole`: the retry budget of the whole service. */
+  /** `random` is the destination's own stream. `whole` is the retry budget of the whole service. */
   constructor(guards: Guards, gate: GateOptions | undefined, random: Random, whole?: RetryBudget) {
     this.currentGuards = guards;
     this.gate = gate;
@@ -101,7 +101,7 @@ export class Admission {
     return this.currentGuards;
   }
 
-  /** Goes on with these guards: at first, and after the document has changed. */
+  /** Uses these guards: at first, and after the document has changed. */
   setGuards(guards: Guards, gate: GateOptions | undefined): void {
     this.flushPendingSuccesses();
     const { rate, adaptiveRate, throttle, concurrency, retryBudget } = guards;
@@ -113,7 +113,7 @@ export class Admission {
     this.steadyAt = -1;
   }
 
-  /** A permit, or undefined with `refusal` set. */
+  /** Returns a permit, or undefined with `refusal` set. */
   enter(
     applicant: AdmissionRequest,
     breaker: Breaker | undefined,
@@ -132,7 +132,7 @@ export class Admission {
     return this.take(applicant, breaker, now, draw);
   }
 
-  /** What `enter` would be refused for, as far as that is known without the throttle's draw. */
+  /** The refusal that `enter` would give, as far as it is known without the throttle's draw. */
   check(
     applicant: AdmissionRequest,
     breaker: Breaker | undefined,
@@ -142,7 +142,7 @@ export class Admission {
     this.heldUntil = now;
     this.heldAtLeastUntil = now;
     const isRetry = applicant.kind !== "first";
-    // A retry that can never have a slot.
+    // This retry can never get a slot.
     const isHopeless = isRetry && this.currentGuards.concurrency?.options.maxRetries === 0;
     this.refusal = isHopeless ? "overload" : undefined;
     if (isHopeless) return this.refusal;
@@ -231,7 +231,7 @@ export class Admission {
     if (kind !== "first") this.retriesInFlight += step;
   }
 
-  /** Nothing was sent: everything that was taken is returned. */
+  /** Nothing was sent: returns everything that was taken. */
   handBack(permit: Permit, breaker: Breaker | undefined, now: number): void {
     const { kind, pass, takenAt, draw, guards } = permit;
     const { rate, adaptiveRate, concurrency } = this.guards;
@@ -247,7 +247,7 @@ export class Admission {
     this.tokens.handBack(permit, isRetry);
   }
 
-  /** An attempt ended: every guard learns how. */
+  /** An attempt ended: reports the result to every guard. */
   leave(
     permit: Permit,
     breaker: Breaker | undefined,
@@ -265,13 +265,13 @@ export class Admission {
       leaveConcurrency(concurrency, now, kind !== "first", load, durationMs);
     }
     if (breaker !== undefined) this.leaveBreaker(breaker, pass, outcome, verdict, durationMs, now);
-    // An attempt that was cut off has no response: it says nothing about the other side.
+    // An aborted attempt has no response, so it says nothing about the server.
     if (verdict === "aborted") return;
     if (verdict === "success") recordLatency(latency, now, durationMs);
     if (adaptiveRate !== undefined)
       recordAdaptiveRateResponse(adaptiveRate, now, verdict === "throttled");
     if (throttle !== undefined) recordThrottleResponse(throttle, now, isAccepted(outcome, verdict));
-    // A hedge that wins keeps its token: otherwise a bucket for two would pay for any number.
+    // A hedge that wins keeps its token. Otherwise a bucket for two hedges would pay for any number.
     if (verdict === "success") this.tokens.succeed(permit, kind === "retry", permit.patient);
     else if (verdict !== "terminal") this.tokens.fail();
     // A hint on a response that is not retried is ignored.
@@ -295,20 +295,20 @@ export class Admission {
     this.steadyAt = isSteady && this.hasOnlyBreaker ? now : -1;
     this.steadyBreaker = breaker;
     const closed = before !== "CLOSED" && breaker.state === "CLOSED";
-    // One shard that has recovered is no reason to admit calls to the others one by one.
+    // If one shard has recovered, the calls to the others need no ramp.
     if (closed && breaker === own && concurrency !== undefined) restartRamp(concurrency);
   }
 
   /**
-   * A first attempt that has only a closed breaker to pass needs no permit: its pass, or 0 if it
-   * must `enter`. It leaves by `leaveBare`.
+   * A first attempt needs no permit if a closed breaker is the only guard. Returns its pass, or 0 if
+   * the call must `enter`. It leaves by `leaveOnlyBreaker`.
    */
   enterOnlyBreaker(breaker: Breaker | undefined): number {
     if (!this.hasOnlyBreaker || this.pausedUntil > 0 || this.gateUntil > 0) return 0;
     return breaker?.state === "CLOSED" ? breaker.generation : 0;
   }
 
-  /** A success that took no time, at an instant at which the breaker was steady, is told later. */
+  /** A success that took no time, while the breaker was steady, is reported later. */
   leaveOnlyBreaker(
     pass: number,
     breaker: Breaker,
@@ -343,8 +343,8 @@ export class Admission {
   }
 
   /**
-   * Follows the clock; one that was set back takes the gate and the throttle's rest along. After a
-   * gate lifts, one call goes first and the others follow one by one.
+   * Follows the clock. If the clock was set back, the gate and the throttle's recheck move with it.
+   * After a gate ends, one call starts first and the others follow one by one.
    */
   private followClock(now: number): void {
     const at = steadyAt(this.lastSeenAt, now);

@@ -1,6 +1,6 @@
 /**
- * Admission gates: the state of a destination's guards as `decide` reads it, about a retry that is
- * not due yet. `admit` reads the admission itself. Reading spends nothing.
+ * Retry gates: the state of a destination's guards as `decide` reads it, for a retry that is not due
+ * yet. `admit` reads the admission itself. Reading spends nothing.
  */
 
 import type { Gates } from "../../decide/decide.ts";

@@ -1,7 +1,7 @@
 /**
- * Retry tokens: what attempts take from the retry budget of their destination and from the budget
- * of the whole service, both or neither. The second one keeps many destinations that fail at once
- * from turning a service into a source of nothing but retries.
+ * Retry tokens: the tokens that attempts take from the retry budget of their destination and from the
+ * budget of the whole service, both or neither. The service's budget limits retries when many
+ * destinations fail at once.
  */
 import {
   budgetReadyAt,
@@ -14,11 +14,11 @@ import {
   uncountFirstAttempt,
 } from "../retry-budget.ts";
 
-/** What one attempt holds: a ticket of each budget that is on, 0 from one that is off. */
+/** The tickets of one attempt: one from each budget that is on, 0 from one that is off. */
 export interface RetryTickets {
   ticket: number;
   serviceTicket: number;
-  /** The budget that gave `ticket`. A budget that replaced it knows nothing of the ticket. */
+  /** The budget that gave `ticket`. A budget that replaced it does not know the ticket. */
   budget: RetryBudget | undefined;
 }
 
@@ -32,14 +32,14 @@ export class RetryTokens {
     this.serviceBudget = whole;
   }
 
-  /** `now` if a retry may be sent; otherwise when asking again is worthwhile. */
+  /** `now` if a retry may be sent; otherwise when to check again. */
   readyAt(now: number, throttled: boolean, patient: boolean): number {
     const { budget: own, serviceBudget: whole } = this;
     const ownAt = own ? budgetReadyAt(own, now, throttled, patient) : now;
     return whole ? Math.max(ownAt, budgetReadyAt(whole, now, throttled, patient)) : ownAt;
   }
 
-  /** A first attempt is counted; a retry or hedge takes a token. `readyAt` has said that it may. */
+  /** Counts a first attempt, or takes a token for a retry or hedge. `readyAt` has allowed it. */
   take(
     holder: RetryTickets,
     isRetry: boolean,

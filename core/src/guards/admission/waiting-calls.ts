@@ -1,9 +1,9 @@
 /**
- * Waiting calls: the calls that the guards of one destination hold, in the order in which they came.
- * They wake one at a time, when there is capacity. First attempts and retries wait in separate
- * lanes, so a held retry never blocks a first attempt. So do patient and fail-fast calls, because a
- * guard that holds the one may refuse the other; and calls with breakers of their own (one per key).
- * The service keeps its waiting tasks in the store instead.
+ * Waiting calls: the calls that the guards of one destination hold, in order of arrival. They wake one
+ * at a time, when there is capacity. First attempts and retries wait in separate lanes, so a held retry
+ * never blocks a first attempt. Patient and fail-fast calls have separate lanes too, because a guard
+ * that holds one may refuse the other. So do calls with different breakers (one per key). The service
+ * keeps its waiting tasks in the store instead.
  */
 
 import type { HoldReason } from "../../decide/decision.ts";
@@ -11,7 +11,7 @@ import type { Breaker } from "../breaker.ts";
 import type { Admission } from "./admission.ts";
 import type { AdmissionRequest, Permit, Refusal } from "./permit.ts";
 
-/** A call in the queue. The caller keeps it, to take the call out when its time is over. */
+/** A call in the queue. The caller keeps it, to remove the call when its time is over. */
 export interface WaitingEntry<Call> {
   readonly call: Call;
   readonly applicant: AdmissionRequest;
@@ -20,7 +20,7 @@ export interface WaitingEntry<Call> {
   previous: WaitingEntry<Call> | undefined;
   next: WaitingEntry<Call> | undefined;
   isWaiting: boolean;
-  /** It counts against `queue`. */
+  /** True if it counts against `queue`. */
   readonly isQueued: boolean;
 }
 
@@ -31,18 +31,18 @@ export interface WaitingLane<Call> {
   readonly isPatient: boolean;
   first: WaitingEntry<Call> | undefined;
   last: WaitingEntry<Call> | undefined;
-  /** The pass through the lanes in which its first call was found to be held. */
+  /** The pass through the lanes in which its first call was held. */
   heldIn: number;
-  /** The guard that held its first call when it was last asked for, and until when. */
+  /** The guard that held its first call at the last check, and until when. */
   heldBy: HoldReason;
   heldUntil: number;
-  /** Of the breaker, when the first call was found to be held. */
+  /** The breaker's generation when the first call was held. */
   generation: number;
 }
 
-/** What a face does with a call that waits no longer. */
+/** How a caller handles a call that no longer waits. */
 export interface WaitingCallHandler<Call> {
-  /** False if the call's time is over; the host then ends it. */
+  /** False if the call's time is over; the caller of the queue then ends it. */
   mayStart(call: Call, now: number): boolean;
   admitted(call: Call, permit: Permit, now: number): void;
   refused(call: Call, reason: Exclude<Refusal, "hold">, now: number): void;
@@ -51,12 +51,12 @@ export interface WaitingCallHandler<Call> {
 export class WaitingCalls<Call> {
   /** Calls in the queue. */
   size = 0;
-  /** When to `wake` next; Infinity: when a guard changes. */
+  /** When to call `wake` next; Infinity: when a guard changes. */
   wakeAt: number = Number.POSITIVE_INFINITY;
   readonly #admission: Admission;
   readonly #host: WaitingCallHandler<Call>;
   readonly #lanes: WaitingLane<Call>[] = [];
-  /** Fail-fast calls that were held for want of a slot. */
+  /** Fail-fast calls that are held because no slot is free. */
   #queued = 0;
   #order = 0;
   #pass = 0;
@@ -69,8 +69,8 @@ export class WaitingCalls<Call> {
   }
 
   /**
-   * Asks for a permit; undefined with the admission's `refusal` set. A call that finds others
-   * waiting may not pass them: its refusal is then a hold, and it must `join`.
+   * Requests a permit; returns undefined with the admission's `refusal` set. A call may not pass
+   * others that wait: its refusal is then a hold, and it must `join`.
    */
   enter(
     applicant: AdmissionRequest,
@@ -86,14 +86,14 @@ export class WaitingCalls<Call> {
     return undefined;
   }
 
-  /** Puts a held call at the end; undefined if it may not wait for a slot. `wakeAt` may be now. */
+  /** Adds a held call at the end; undefined if it may not wait for a slot. `wakeAt` may be now. */
   join(
     call: Call,
     applicant: AdmissionRequest,
     breaker: Breaker | undefined,
   ): WaitingEntry<Call> | undefined {
     const { heldBy, heldUntil, guards } = this.#admission;
-    // A call that could have a slot, and only waits behind others, is held until now.
+    // A call that could get a slot and only waits behind others is held until now.
     const hasNoSlot = heldBy === "concurrency" && heldUntil === Number.POSITIVE_INFINITY;
     const isQueued = hasNoSlot && !applicant.patient;
     if (isQueued && this.#queued >= (guards.concurrency?.options.queue ?? 0)) return undefined;
@@ -140,7 +140,7 @@ export class WaitingCalls<Call> {
     return lane;
   }
 
-  /** Takes a call out: its time is over, it was aborted, or it goes. */
+  /** Removes a call: its time is over, it was aborted, or it starts. */
   remove(entry: WaitingEntry<Call>): void {
     if (!entry.isWaiting) return;
     entry.isWaiting = false;
@@ -155,8 +155,8 @@ export class WaitingCalls<Call> {
   }
 
   /**
-   * Admits, in order, whoever the guards admit now. Call it when a guard may have changed, and at
-   * `wakeAt`. A call that is admitted may end, and call this, before it returns.
+   * Admits, in order, all calls that the guards admit now. Call it when a guard may have changed, and
+   * at `wakeAt`. An admitted call may end, and call this again, before it returns.
    */
   wake(now: number): void {
     this.#isWakeAsked = true;
@@ -171,7 +171,7 @@ export class WaitingCalls<Call> {
     }
   }
 
-  /** Ends early if another wake is asked for: a lane that was held may not be any more. */
+  /** Ends early if another wake is requested, because a held lane may be free now. */
   #passLanes(now: number): void {
     this.#isWakeAsked = false;
     this.#pass++;
@@ -182,7 +182,7 @@ export class WaitingCalls<Call> {
     }
   }
 
-  /** The call that has waited longest, of the lanes that are not known to be held. */
+  /** The call that has waited longest in the lanes that are not known to be held. */
   #nextEntry(now: number): WaitingEntry<Call> | undefined {
     let oldest: WaitingEntry<Call> | undefined;
     for (const lane of this.#lanes) {
@@ -213,12 +213,12 @@ export class WaitingCalls<Call> {
     else if (refusal !== "hold") host.refused(call, refusal, now);
   }
 
-  /** The hold is shared by all lanes of the kind whose breakers are closed: none is asked again. */
+  /** All lanes of the kind with closed breakers share the hold, so none of them is checked again. */
   #recordHold(lane: WaitingLane<Call>, heldBy: HoldReason, heldUntil: number): void {
     const { breaker, isRetry, isPatient } = lane;
     lane.heldBy = heldBy;
     lane.generation = breaker?.generation ?? 0;
-    // Retries have more than one price: what one lane cannot pay, another may.
+    // Retries have several costs: one lane may be able to pay when another cannot.
     const isShared = isClosed(breaker) && heldBy !== "retry-budget";
     for (const other of isShared ? this.#lanes : [lane]) {
       const isSameKind = other.isRetry === isRetry && other.isPatient === isPatient;
@@ -234,8 +234,8 @@ function isClosed(breaker: Breaker | undefined): boolean {
 }
 
 /**
- * The breaker was open when the lane was last looked at, and has not changed since. An end that is
- * further away than any opening lasts comes from a clock that was set back.
+ * True if the breaker was open at the lane's last check and has not changed since. An end that is later
+ * than any opening lasts comes from a clock that was set back.
  */
 function isShut<Call>(
   { breaker, heldBy, heldUntil, generation }: WaitingLane<Call>,

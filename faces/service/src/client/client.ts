@@ -3,6 +3,7 @@
  * `RedriveError` with the code of the answer's problem document.
  */
 import type { DestinationDocument, PolicyDocument } from "@redrive/core";
+import type { TaskInput } from "../intake/task-input.ts";
 import type {
   DeadLetterGroupList,
   DestinationList,
@@ -13,7 +14,7 @@ import type {
   RedriveList,
   RedriveToStart,
   RedriveView,
-} from "../http/schemas/operation-schemas.ts";
+} from "../schemas/operation-schemas.ts";
 import type {
   AttemptList,
   BatchResult,
@@ -23,17 +24,16 @@ import type {
   TaskList,
   TaskReceipt,
   TaskView,
-} from "../http/schemas/task-schemas.ts";
-import type { TaskInput } from "../intake/task-input.ts";
+} from "../schemas/task-schemas.ts";
 import {
   type ClientOptions,
   createTransport,
-  jsonIn,
+  parseResponse,
   type Query,
   type Transport,
 } from "./transport.ts";
 
-export { REDRIVE_BOUNDS } from "../operations/redrive-bounds.ts";
+export { REDRIVE_BOUNDS } from "../model/redrive-bounds.ts";
 
 /** A task as HTTP takes it: bytes go as `bodyBase64`. */
 export type TaskToCreate = Omit<TaskInput, "body"> & { readonly body?: string };
@@ -117,25 +117,25 @@ type TaskCalls = Pick<
   | "listAttempts"
 >;
 
-function taskCalls({ ask, send }: Transport, url: string): TaskCalls {
+function taskCalls({ request, send }: Transport, url: string): TaskCalls {
   const root = "retry-tasks";
   return {
     async createTask(task, { waitSeconds = 0 } = {}) {
       const headers = waitSeconds > 0 ? { prefer: `wait=${waitSeconds}` } : {};
-      const answer = await send({ method: "POST", path: [root], body: task, headers });
-      const replayed = answer.headers.get("idempotent-replayed") === "true";
-      return { ...jsonIn<TaskReceipt>(url, answer.text), replayed };
+      const response = await send({ method: "POST", path: [root], body: task, headers });
+      const replayed = response.headers.get("idempotent-replayed") === "true";
+      return { ...parseResponse<TaskReceipt>(url, response.text), replayed };
     },
-    createTasks: (tasks) => ask({ method: "POST", path: [root, "batch"], body: tasks }),
+    createTasks: (tasks) => request({ method: "POST", path: [root, "batch"], body: tasks }),
     getTask(taskId, { include = [] } = {}) {
       const query: Query = include.length > 0 ? { include: include.join(",") } : {};
-      return ask({ method: "GET", path: [root, taskId], query });
+      return request({ method: "GET", path: [root, taskId], query });
     },
-    listTasks: (query = {}) => ask({ method: "GET", path: [root], query }),
-    cancelTask: (taskId) => ask({ method: "DELETE", path: [root, taskId] }),
-    retryNow: (taskId) => ask({ method: "POST", path: [root, taskId, "retry"] }),
+    listTasks: (query = {}) => request({ method: "GET", path: [root], query }),
+    cancelTask: (taskId) => request({ method: "DELETE", path: [root, taskId] }),
+    retryNow: (taskId) => request({ method: "POST", path: [root, taskId, "retry"] }),
     listAttempts: (taskId, query = {}) =>
-      ask({ method: "GET", path: [root, taskId, "attempts"], query: { ...query } }),
+      request({ method: "GET", path: [root, taskId, "attempts"], query: { ...query } }),
   };
 }
 
@@ -144,15 +144,15 @@ type PolicyCalls = Pick<
   "registerPolicy" | "replacePolicy" | "getPolicy" | "listPolicies" | "removePolicy"
 >;
 
-function policyCalls({ ask, send }: Transport): PolicyCalls {
+function policyCalls({ request, send }: Transport): PolicyCalls {
   const root = "retry-policies";
   return {
-    registerPolicy: (document) => ask({ method: "POST", path: [root], body: document }),
+    registerPolicy: (document) => request({ method: "POST", path: [root], body: document }),
     replacePolicy: (policyId, document) =>
-      ask({ method: "PUT", path: [root, policyId], body: document }),
+      request({ method: "PUT", path: [root, policyId], body: document }),
     getPolicy: (policyId, query = {}) =>
-      ask({ method: "GET", path: [root, policyId], query: { ...query } }),
-    listPolicies: () => ask({ method: "GET", path: [root] }),
+      request({ method: "GET", path: [root, policyId], query: { ...query } }),
+    listPolicies: () => request({ method: "GET", path: [root] }),
     async removePolicy(policyId) {
       await send({ method: "DELETE", path: [root, policyId] });
     },
@@ -172,19 +172,22 @@ type DeadLetterCalls = Pick<
   | "cancelRedrive"
 >;
 
-function deadLetterCalls({ ask }: Transport): DeadLetterCalls {
+function deadLetterCalls({ request }: Transport): DeadLetterCalls {
   const dead = ["dead-letters"];
   return {
-    listDeadLetters: (query = {}) => ask({ method: "GET", path: dead, query }),
+    listDeadLetters: (query = {}) => request({ method: "GET", path: dead, query }),
     groupDeadLetters: (filter = {}) =>
-      ask({ method: "GET", path: dead, query: { ...filter, group: true } }),
-    discardDeadLetters: (filter) => ask({ method: "DELETE", path: dead, query: filter }),
-    startRedrive: (redrive) => ask({ method: "POST", path: ["redrives"], body: redrive }),
-    getRedrive: (redriveId) => ask({ method: "GET", path: ["redrives", redriveId] }),
-    listRedrives: () => ask({ method: "GET", path: ["redrives"] }),
-    pauseRedrive: (redriveId) => ask({ method: "POST", path: ["redrives", redriveId, "pause"] }),
-    resumeRedrive: (redriveId) => ask({ method: "POST", path: ["redrives", redriveId, "resume"] }),
-    cancelRedrive: (redriveId) => ask({ method: "POST", path: ["redrives", redriveId, "cancel"] }),
+      request({ method: "GET", path: dead, query: { ...filter, group: true } }),
+    discardDeadLetters: (filter) => request({ method: "DELETE", path: dead, query: filter }),
+    startRedrive: (redrive) => request({ method: "POST", path: ["redrives"], body: redrive }),
+    getRedrive: (redriveId) => request({ method: "GET", path: ["redrives", redriveId] }),
+    listRedrives: () => request({ method: "GET", path: ["redrives"] }),
+    pauseRedrive: (redriveId) =>
+      request({ method: "POST", path: ["redrives", redriveId, "pause"] }),
+    resumeRedrive: (redriveId) =>
+      request({ method: "POST", path: ["redrives", redriveId, "resume"] }),
+    cancelRedrive: (redriveId) =>
+      request({ method: "POST", path: ["redrives", redriveId, "cancel"] }),
   };
 }
 
@@ -197,14 +200,14 @@ type DestinationCalls = Pick<
   | "resumeDestination"
 >;
 
-function destinationCalls({ ask }: Transport): DestinationCalls {
+function destinationCalls({ request }: Transport): DestinationCalls {
   const root = "destinations";
   return {
-    listDestinations: () => ask({ method: "GET", path: [root] }),
-    getDestination: (name) => ask({ method: "GET", path: [root, name] }),
+    listDestinations: () => request({ method: "GET", path: [root] }),
+    getDestination: (name) => request({ method: "GET", path: [root, name] }),
     configureDestination: (name, document) =>
-      ask({ method: "PUT", path: [root, name], body: document }),
-    pauseDestination: (name) => ask({ method: "POST", path: [root, name, "pause"] }),
-    resumeDestination: (name) => ask({ method: "POST", path: [root, name, "resume"] }),
+      request({ method: "PUT", path: [root, name], body: document }),
+    pauseDestination: (name) => request({ method: "POST", path: [root, name, "pause"] }),
+    resumeDestination: (name) => request({ method: "POST", path: [root, name, "resume"] }),
   };
 }

@@ -23,7 +23,7 @@ export interface ClientOptions {
 
 export type Query = Readonly<Record<string, string | number | boolean | undefined>>;
 
-export interface Call {
+export interface ApiCall {
   readonly method: "GET" | "POST" | "PUT" | "DELETE";
   /** Segments; each is encoded. */
   readonly path: readonly string[];
@@ -34,7 +34,7 @@ export interface Call {
   readonly accepts?: readonly number[];
 }
 
-export interface Answer {
+export interface ApiResponse {
   readonly status: number;
   readonly headers: globalThis.Headers;
   readonly text: string;
@@ -42,8 +42,8 @@ export interface Answer {
 
 export interface Transport {
   /** The answer's JSON; throws `RedriveError` for a refusal. */
-  ask<T>(call: Call): Promise<T>;
-  send(call: Call): Promise<Answer>;
+  request<T>(call: ApiCall): Promise<T>;
+  send(call: ApiCall): Promise<ApiResponse>;
 }
 
 /** Throws `INVALID_ARGUMENT` for a URL that is none. */
@@ -54,7 +54,7 @@ export function createTransport(options: ClientOptions): Transport {
     throw new RedriveError("INVALID_ARGUMENT", message);
   }
 
-  async function send(call: Call): Promise<Answer> {
+  async function send(call: ApiCall): Promise<ApiResponse> {
     const { method, body } = call;
     const response = await fetch(addressOf(url, call), {
       method,
@@ -67,11 +67,11 @@ export function createTransport(options: ClientOptions): Transport {
     return { status, headers, text };
   }
 
-  return { send, ask: async (call) => jsonIn(url, (await send(call)).text) };
+  return { send, request: async (call) => parseResponse(url, (await send(call)).text) };
 }
 
 /** Whatever answers 200 without JSON is no Redrive, or stands in front of one. */
-export function jsonIn<T>(url: string, text: string): T {
+export function parseResponse<T>(url: string, text: string): T {
   try {
     return JSON.parse(text) as T;
   } catch (cause) {
@@ -80,7 +80,7 @@ export function jsonIn<T>(url: string, text: string): T {
   }
 }
 
-function addressOf(url: string, { path, query = {} }: Call): string {
+function addressOf(url: string, { path, query = {} }: ApiCall): string {
   const address = new URL(path.map(encodeURIComponent).join("/"), url.replace(/\/*$/, "/"));
   for (const [name, value] of Object.entries(query)) {
     if (value !== undefined) address.searchParams.set(name, String(value));
@@ -88,7 +88,7 @@ function addressOf(url: string, { path, query = {} }: Call): string {
   return address.href;
 }
 
-function headersOf({ body, headers }: Call, apiKey: string | undefined): Record<string, string> {
+function headersOf({ body, headers }: ApiCall, apiKey: string | undefined): Record<string, string> {
   return {
     ...headers,
     ...(body !== undefined && { "content-type": "application/json" }),

@@ -1,10 +1,10 @@
 /** Remembered answers: asked once each, and never too many of them. */
 import { expect, it } from "vitest";
-import { remembered } from "./bounded-cache.ts";
+import { memoize } from "./bounded-cache.ts";
 
 it("asks once for each text, until it knows too many", () => {
   const asked: string[] = [];
-  const length = remembered(2, (text) => {
+  const length = memoize(2, (text) => {
     asked.push(text);
     return { length: text.length };
   });
@@ -16,6 +16,6 @@ it("asks once for each text, until it knows too many", () => {
 
 it("does not keep long texts", () => {
   let asked = 0;
-  const count = remembered(10, () => ++asked);
+  const count = memoize(10, () => ++asked);
   expect([count("x".repeat(3000)), count("x".repeat(3000))]).toEqual([1, 2]);
 });

@@ -1,24 +1,49 @@
 /**
- * Remembered: a pure function of one text that keeps its latest answers. Tasks go to a few targets
- * again and again; judging a URL costs more than anything else in taking a task in.
+ * Bounded cache: a map that is emptied when it is full, and a memoized function on top of it.
+ * Emptying is simple, and where keys repeat it is as good as evicting one by one.
  */
 
-/** Longer texts are not kept, so that nobody can fill the memory with them. */
-const LONGEST = 2048;
+/** Longer keys are not memoized, so that no caller can fill the memory with them. */
+const MAX_KEY_LENGTH = 2048;
 
-/** Forgets everything once it knows `most` answers: simple, and as good where texts repeat. */
-export function remembered<Answer>(
-  most: number,
-  answer: (text: string) => Answer,
-): (text: string) => Answer {
-  const known = new Map<string, Answer>();
+/** A map of at most `maxEntries` entries. */
+export class BoundedCache<Value> {
+  readonly #entries = new Map<string, Value>();
+  readonly #maxEntries: number;
+
+  constructor(maxEntries: number) {
+    this.#maxEntries = maxEntries;
+  }
+
+  get(key: string): Value | undefined {
+    return this.#entries.get(key);
+  }
+
+  /** Empties the cache first if it is full. */
+  set(key: string, value: Value): void {
+    if (this.#entries.size >= this.#maxEntries) this.#entries.clear();
+    this.#entries.set(key, value);
+  }
+
+  delete(key: string): void {
+    this.#entries.delete(key);
+  }
+}
+
+/**
+ * A pure function of one string that keeps its latest results. Tasks go to a few targets again and
+ * again, and checking a URL is the most expensive part of taking a task in.
+ */
+export function memoize<Value>(
+  maxEntries: number,
+  compute: (text: string) => Value,
+): (text: string) => Value {
+  const cache = new BoundedCache<Value>(maxEntries);
   return (text) => {
-    const found = known.get(text);
-    if (found !== undefined) return found;
-    const fresh = answer(text);
-    if (typeof text !== "string" || text.length > LONGEST) return fresh;
-    if (known.size >= most) known.clear();
-    known.set(text, fresh);
-    return fresh;
+    const cached = cache.get(text);
+    if (cached !== undefined) return cached;
+    const value = compute(text);
+    if (typeof text === "string" && text.length <= MAX_KEY_LENGTH) cache.set(text, value);
+    return value;
   };
 }

@@ -34,7 +34,7 @@ export interface AttemptResult {
 const NO_PHASES: AttemptPhases = { dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: null };
 
 /** The result of an attempt that ended before anything was tried. */
-export function unstarted(outcome: Outcome, failure: Failure | null): AttemptResult {
+export function notStarted(outcome: Outcome, failure: Failure | null): AttemptResult {
   return {
     outcome,
     status: null,
@@ -51,7 +51,7 @@ export function unstarted(outcome: Outcome, failure: Failure | null): AttemptRes
 }
 
 /** The outcome of an answer: its status, its hint, and whether it wants to be asked again. */
-export function answered(head: ResponseHead, now: number): Outcome {
+export function responseOutcome(head: ResponseHead, now: number): Outcome {
   const { status, headers, retryAfter } = head;
   const hintMs = parseRetryAfter(retryAfter, now, headers["date"]);
   const outcome = statusOutcome(status, hintMs);
@@ -60,7 +60,7 @@ export function answered(head: ResponseHead, now: number): Outcome {
 }
 
 /** The outcome of a failure below HTTP. What policy or grammar forbid is not worth repeating. */
-export function failed({ errorClass }: Failure, isSent: boolean): Outcome {
+export function failureOutcome({ errorClass }: Failure, isSent: boolean): Outcome {
   switch (errorClass) {
     case "target-denied":
     case "invalid-request":

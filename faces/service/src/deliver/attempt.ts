@@ -8,15 +8,15 @@ import type { AbortSignalLike, Cancel, Clock, Outcome } from "@redrive/core";
 import type { Dispatcher } from "undici";
 import type { AttemptPhases, Headers } from "../model/task.ts";
 import { isHarmlessHeader } from "../model/task-headers.ts";
-import { type AttemptResult, answered, failed } from "./attempt-result.ts";
+import type { DeadlineTimer, TimerEntry } from "../time/deadline-timer.ts";
+import { type AttemptResult, failureOutcome, responseOutcome } from "./attempt-result.ts";
 import type { Opener } from "./connector.ts";
-import type { Deadlines, Timed } from "./deadlines.ts";
-import { type Failure, failureOf, lateFailure } from "./failure.ts";
-import { spellingsOf } from "./redact.ts";
+import { type Failure, failureOf, timeoutFailure } from "./failure.ts";
+import { secretVariants } from "./redact.ts";
 import {
-  BODY_KEPT,
-  BODY_READ,
   BodyCapture,
+  MAX_READ_BODY,
+  MAX_STORED_BODY,
   type ResponseHead,
   readHead,
   redactHeaders,
@@ -46,9 +46,9 @@ export interface AttemptCall {
 const ABORTED: Outcome = { kind: "aborted" };
 
 /** Speaks undici's older handler interface, which hands over header bytes nobody has parsed yet. */
-export class Attempt implements Timed, Opener, Dispatcher.DispatchHandler {
+export class Attempt implements TimerEntry, Opener, Dispatcher.DispatchHandler {
   readonly #clock: Clock;
-  readonly #deadlines: Deadlines;
+  readonly #deadlines: DeadlineTimer;
   readonly #call: AttemptCall;
   readonly #startMs: number;
   readonly #stopListening: Cancel | undefined;
@@ -69,7 +69,7 @@ export class Attempt implements Timed, Opener, Dispatcher.DispatchHandler {
   #head: ResponseHead | undefined;
   #body: BodyCapture | undefined;
 
-  constructor(clock: Clock, deadlines: Deadlines, call: AttemptCall) {
+  constructor(clock: Clock, deadlines: DeadlineTimer, call: AttemptCall) {
     const { attemptTimeoutMs, connectTimeoutMs, signal } = call.options;
     this.#clock = clock;
     this.#deadlines = deadlines;
@@ -77,13 +77,13 @@ export class Attempt implements Timed, Opener, Dispatcher.DispatchHandler {
     this.#startMs = clock.monotonicMs();
     this.deadlineMs = this.#startMs + attemptTimeoutMs;
     this.connectTimeoutMs = Math.min(connectTimeoutMs, attemptTimeoutMs);
-    deadlines.join(this);
+    deadlines.add(this);
     this.#stopListening = signal && onAbort(signal, () => this.#endEarly(undefined));
   }
 
   /** The deadline has passed. */
   expire(): void {
-    this.#endEarly(lateFailure(this.#call.options.attemptTimeoutMs));
+    this.#endEarly(timeoutFailure(this.#call.options.attemptTimeoutMs));
   }
 
   /** undici is about to write: from here on bytes may have left. */
@@ -110,7 +110,7 @@ export class Attempt implements Timed, Opener, Dispatcher.DispatchHandler {
     if (this.#isOver) return true;
     this.#body ??= new BodyCapture();
     this.#body.add(chunk);
-    if (this.#body.length > BODY_READ) this.#endEarly(undefined);
+    if (this.#body.length > MAX_READ_BODY) this.#endEarly(undefined);
     return true;
   }
 
@@ -138,33 +138,33 @@ export class Attempt implements Timed, Opener, Dispatcher.DispatchHandler {
 
   #endAnswered(head: ResponseHead, isComplete: boolean): void {
     const elapsedMs = this.#clock.monotonicMs() - this.#startMs;
-    this.#end(answered(head, this.#call.now + Math.round(elapsedMs)), null, isComplete);
+    this.#end(responseOutcome(head, this.#call.now + Math.round(elapsedMs)), null, isComplete);
   }
 
   #endFailed(failure: Failure): void {
-    this.#end(failed(failure, this.#abort !== undefined), failure, false);
+    this.#end(failureOutcome(failure, this.#abort !== undefined), failure, false);
   }
 
   #end(outcome: Outcome, failure: Failure | null, isComplete: boolean): void {
     this.#isOver = true;
-    this.#deadlines.leave(this);
+    this.#deadlines.remove(this);
     this.#stopListening?.();
     this.#call.settle(this.#result(outcome, failure, isComplete));
   }
 
   #result(outcome: Outcome, failure: Failure | null, isComplete: boolean): AttemptResult {
     const head = this.#head;
-    const spellings = head ? spellingsOf(secretsOf(this.#call.request)) : NONE;
+    const variants = head ? secretVariants(secretsOf(this.#call.request)) : NONE;
     const body = this.#body;
-    const headers = head ? redactHeaders(head.headers, spellings) : null;
+    const headers = head ? redactHeaders(head.headers, variants) : null;
     return {
       outcome,
       status: head?.status ?? null,
       errorClass: failure?.errorClass ?? null,
       errorMessage: failure?.errorMessage ?? null,
       responseHeaders: headers,
-      responseBody: body?.stored(spellings, isComplete) ?? null,
-      truncated: head !== undefined && (!isComplete || (body?.length ?? 0) > BODY_KEPT),
+      responseBody: body?.stored(variants, isComplete) ?? null,
+      truncated: head !== undefined && (!isComplete || (body?.length ?? 0) > MAX_STORED_BODY),
       retryAfterMs: outcome.retryAfterMs ?? null,
       durationMs: Math.round(this.#clock.monotonicMs() - this.#startMs),
       phases: this.#phases(),

@@ -9,10 +9,10 @@ import { connect as connectTcp, type LookupFunction, type Socket } from "node:ne
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import type { Cancel, Clock } from "@redrive/core";
 import type { buildConnector } from "undici";
-import { parseAddress } from "./address.ts";
+import { parseAddress } from "./address-guard/address.ts";
+import type { ResolvedAddress, Resolver } from "./address-guard/resolver.ts";
+import { mayLookUp, mayReach, type TargetPolicy } from "./address-guard/target-policy.ts";
 import { ConnectTimeout, LookupFailed, TargetDenied } from "./failure.ts";
-import type { ResolvedAddress, Resolver } from "./resolver.ts";
-import { mayLookUp, mayReach, type TargetPolicy } from "./target-policy.ts";
 import type { TlsSessions } from "./tls-sessions.ts";
 
 /** At most this many addresses of one answer are tried: it may hold thousands. */
@@ -27,9 +27,9 @@ const DEFAULT_TIMEOUT_MS = 3000;
 /** Idle connections are probed by the system after this long, so that dead ones are found. */
 const KEEPALIVE_PROBE_MS = 60_000;
 
-export interface ConnectorTools {
+export interface ConnectorParts {
   readonly clock: Clock;
-  /** Asked at every check, so that a reload holds for connections being opened. */
+  /** Called at every check: before the lookup, after it, and once the socket is connected. */
   readonly policy: () => TargetPolicy;
   readonly resolve: Resolver;
   readonly sessions: TlsSessions;
@@ -55,7 +55,7 @@ interface Endpoint {
 }
 
 export class Connector {
-  readonly #tools: ConnectorTools;
+  readonly #parts: ConnectorParts;
 
   /**
    * Mutable state: whoever dispatches right now. undici opens a connection within `dispatch` and
@@ -63,8 +63,8 @@ export class Connector {
    */
   opener: Opener | undefined;
 
-  constructor(tools: ConnectorTools) {
-    this.#tools = tools;
+  constructor(parts: ConnectorParts) {
+    this.#parts = parts;
   }
 
   /** For undici: calls back with a socket that may be written to, or with why there is none. */
@@ -72,7 +72,7 @@ export class Connector {
     const isTls = options.protocol === "https:";
     const port = Number(options.port || (isTls ? 443 : 80));
     const endpoint = { name: options.hostname, port, isTls };
-    open(this.#tools, endpoint, this.opener).then(
+    open(this.#parts, endpoint, this.opener).then(
       (socket) => callback(null, socket),
       (error: Error) => callback(error, null),
     );
@@ -81,13 +81,13 @@ export class Connector {
 
 /** Races the opening against its timeout and its cancellation; a loser leaves no socket behind. */
 async function open(
-  tools: ConnectorTools,
+  parts: ConnectorParts,
   endpoint: Endpoint,
   opener: Opener | undefined,
 ): Promise<Socket> {
-  const opening = new Opening(tools, endpoint, opener);
+  const opening = new Opening(parts, endpoint, opener);
   const timeoutMs = opener?.connectTimeoutMs ?? DEFAULT_TIMEOUT_MS;
-  const cancelAlarm = tools.clock.alarm(timeoutMs, () => opening.end(opening.lateness()), true);
+  const cancelAlarm = parts.clock.alarm(timeoutMs, () => opening.end(opening.lateness()), true);
   if (opener) opener.cancelOpening = () => opening.end(new ConnectTimeout());
   try {
     return await Promise.race([opening.run(), opening.ended]);
@@ -102,7 +102,7 @@ async function open(
 
 /** One connection on its way, from name to socket. */
 class Opening {
-  readonly #tools: ConnectorTools;
+  readonly #parts: ConnectorParts;
   readonly #endpoint: Endpoint;
   readonly #opener: Opener | undefined;
   /** Rejects when the opening is ended from outside. */
@@ -113,8 +113,8 @@ class Opening {
   #socket: Socket | undefined;
   #reject: (error: unknown) => void = () => {};
 
-  constructor(tools: ConnectorTools, endpoint: Endpoint, opener: Opener | undefined) {
-    this.#tools = tools;
+  constructor(parts: ConnectorParts, endpoint: Endpoint, opener: Opener | undefined) {
+    this.#parts = parts;
     this.#endpoint = endpoint;
     this.#opener = opener;
     this.ended = new Promise((_, reject) => {
@@ -133,10 +133,10 @@ class Opening {
   }
 
   async run(): Promise<Socket> {
-    const startMs = this.#tools.clock.monotonicMs();
-    const addresses = await addressesOf(this.#tools, this.#endpoint);
+    const startMs = this.#parts.clock.monotonicMs();
+    const addresses = await addressesOf(this.#parts, this.#endpoint);
     if (this.#isOver) throw new ConnectTimeout();
-    const foundMs = this.#tools.clock.monotonicMs();
+    const foundMs = this.#parts.clock.monotonicMs();
     if (this.#opener && addresses) this.#opener.dnsMs = foundMs - startMs;
     const socket = this.#start(addresses);
     this.#socket = socket;
@@ -162,7 +162,7 @@ class Opening {
   #startTls(options: object): TLSSocket {
     const { name, port } = this.#endpoint;
     const key = `${name}:${port}`;
-    const { ca, sessions } = this.#tools;
+    const { ca, sessions } = this.#parts;
     const socket = connectTls({
       ...options,
       servername: parseAddress(name) ? "" : name.replace(/\.$/, ""),
@@ -172,11 +172,11 @@ class Opening {
       session: sessions.get(key),
       ...(ca === undefined ? {} : { ca }),
     });
-    return socket.on("session", (session) => sessions.keep(key, session));
+    return socket.on("session", (session) => sessions.set(key, session));
   }
 
   async #established(socket: Socket, startMs: number): Promise<void> {
-    const { clock } = this.#tools;
+    const { clock } = this.#parts;
     const secured = this.#endpoint.isTls ? once(socket, "secureConnect") : undefined;
     // Both fail together; without this the second rejection would be nobody's.
     secured?.catch(() => {});
@@ -191,37 +191,37 @@ class Opening {
   #checkReached(socket: Socket): void {
     const { name, port } = this.#endpoint;
     const place = { address: socket.remoteAddress, name, port };
-    if (!mayReach(this.#tools.policy(), place)) throw new TargetDenied(name);
+    if (!mayReach(this.#parts.policy(), place)) throw new TargetDenied(name);
   }
 }
 
 /** The addresses to try, all of them judged; undefined for a literal, which needs no lookup. */
 async function addressesOf(
-  tools: ConnectorTools,
+  parts: ConnectorParts,
   { name, port }: Endpoint,
 ): Promise<readonly ResolvedAddress[] | undefined> {
   if (parseAddress(name)) {
-    if (mayReach(tools.policy(), { address: name, name, port })) return undefined;
+    if (mayReach(parts.policy(), { address: name, name, port })) return undefined;
     throw new TargetDenied(name);
   }
-  if (!mayLookUp(tools.policy(), name, port)) throw new TargetDenied(name);
-  const answer = await inTime(tools.clock, tools.resolve(name));
-  if (answer.length === 0) throw new LookupFailed("EMPTY_ANSWER");
+  if (!mayLookUp(parts.policy(), name, port)) throw new TargetDenied(name);
+  const resolved = await withLookupDeadline(parts.clock, parts.resolve(name));
+  if (resolved.length === 0) throw new LookupFailed("EMPTY_ANSWER");
   // One forbidden address spoils the answer: honest names do not mix inside and outside.
-  const policy = tools.policy();
+  const policy = parts.policy();
   const isAllowed = ({ address }: ResolvedAddress) => mayReach(policy, { address, name, port });
-  if (!answer.every(isAllowed)) throw new TargetDenied(name);
-  return answer.slice(0, MAX_ADDRESSES);
+  if (!resolved.every(isAllowed)) throw new TargetDenied(name);
+  return resolved.slice(0, MAX_ADDRESSES);
 }
 
-function inTime<T>(clock: Clock, answer: Promise<T>): Promise<T> {
+function withLookupDeadline<T>(clock: Clock, resolved: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const cancel = clock.alarm(
       LOOKUP_DEADLINE_MS,
       () => reject(new LookupFailed("LOOKUP_TIMEOUT")),
       true,
     );
-    answer.then(resolve, reject).finally(cancel);
+    resolved.then(resolve, reject).finally(cancel);
   });
 }
 

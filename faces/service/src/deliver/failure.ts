@@ -4,7 +4,7 @@
  * know.
  */
 import { classifyError, type ErrorClass } from "@redrive/core";
-import { deniedText } from "./target.ts";
+import { deniedText } from "./address-guard/target.ts";
 
 /** Core's classes, and the two failures that are nobody's on the network. */
 export type FailureClass = ErrorClass | "target-denied" | "invalid-request" | "secret-unavailable";
@@ -68,11 +68,11 @@ export function failureOf(error: Error, isSent: boolean): Failure {
     return { errorClass: "invalid-request", errorMessage: error.message };
   }
   const errorClass = classOf(error, code, isSent);
-  return { errorClass, errorMessage: wordsFor(errorClass, code || parserReason(error)) };
+  return { errorClass, errorMessage: messageFor(errorClass, code || parserReason(error)) };
 }
 
 /** The failure of an attempt whose deadline passed. */
-export function lateFailure(timeoutMs: number): Failure {
+export function timeoutFailure(timeoutMs: number): Failure {
   return { errorClass: "timeout", errorMessage: `${TEXTS.timeout} (${timeoutMs} ms)` };
 }
 
@@ -96,7 +96,7 @@ function isBrokenProtocol(error: Error, code: string): boolean {
   return /^(HPE_|ERR_ASSERTION|UND_ERR_HEADERS_OVERFLOW|UND_ERR_RES_)/.test(code);
 }
 
-function wordsFor(errorClass: ErrorClass, code: string): string {
+function messageFor(errorClass: ErrorClass, code: string): string {
   const text = TEXTS[errorClass];
   if (code === "" || code.startsWith("UND_ERR_SOCKET")) return text;
   const hint = Object.hasOwn(HINTS, code) ? `: ${HINTS[code]}` : "";

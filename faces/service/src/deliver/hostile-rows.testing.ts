@@ -5,7 +5,7 @@
  */
 import type { Socket } from "node:net";
 import { afterAll, describe, expect, it } from "vitest";
-import { AMPLE, bodyOf, brief, requestTo, SHORT, testDeliverer } from "./deliver.testing.ts";
+import { AMPLE, bodyOf, brief, requestTo, SHORT, testDeliverer } from "./deliverer.testing.ts";
 import { type Behaviour, type HostileOptions, hostileServer } from "./hostile-server.testing.ts";
 
 export interface Row extends RowOptions {

@@ -1,8 +1,8 @@
 /** Tests of what is kept of an answer, and what is blacked out. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { redact, spellingsOf } from "./redact.ts";
-import { BODY_KEPT, BodyCapture, readHead, redactHeaders, requestIdOf } from "./response.ts";
+import { redact, secretVariants } from "./redact.ts";
+import { BodyCapture, MAX_STORED_BODY, readHead, redactHeaders, requestIdOf } from "./response.ts";
 
 const SECRET = "Bearer s3cr3t-t0ken";
 
@@ -13,28 +13,28 @@ describe("redaction", () => {
     ["every occurrence", "s3cr3t-t0ken s3cr3t-t0ken", "*** ***"],
     ["nothing else", "Bearer other", "Bearer other"],
   ])("masks %s", (_what, text, masked) => {
-    expect(redact(text, spellingsOf([SECRET]), false)).toBe(masked);
+    expect(redact(text, secretVariants([SECRET]), false)).toBe(masked);
   });
 
   it("masks a secret as JSON spells it", () => {
     const echoed = JSON.stringify({ sent: 'pass"word\\1' });
-    expect(redact(echoed, spellingsOf(['pass"word\\1']), false)).toBe('{"sent":"***"}');
+    expect(redact(echoed, secretVariants(['pass"word\\1']), false)).toBe('{"sent":"***"}');
   });
 
   it("masks a secret as a header has it, and as UTF-8", () => {
-    const spellings = spellingsOf(["cl\u00e9-secr\u00e8te"]);
+    const spellings = secretVariants(["cl\u00e9-secr\u00e8te"]);
     expect(redact("sent cl\u00e9-secr\u00e8te!", spellings, false)).toBe("sent ***!");
     expect(redact("sent cl\u00c3\u00a9-secr\u00c3\u00a8te!", spellings, false)).toBe("sent ***!");
   });
 
   it("masks a secret that is cut off at the end", () => {
-    const spellings = spellingsOf([SECRET]);
+    const spellings = secretVariants([SECRET]);
     expect(redact("you sent s3cr3t-t", spellings, true)).toBe("you sent ***");
     expect(redact("you sent s3cr3t-t", spellings, false)).toBe("you sent s3cr3t-t");
   });
 
   it("leaves values alone that are too short to be secrets", () => {
-    expect(spellingsOf(["abc", ""])).toEqual([]);
+    expect(secretVariants(["abc", ""])).toEqual([]);
   });
 
   it("leaves no secret standing, wherever it is", () => {
@@ -42,7 +42,7 @@ describe("redaction", () => {
     fc.assert(
       fc.property(fc.string(), secret, fc.string(), (before, value, after) => {
         const text = Buffer.from(before + value + after).toString("latin1");
-        const masked = redact(text, spellingsOf([value]), false);
+        const masked = redact(text, secretVariants([value]), false);
         fc.pre(!"***".includes(value) && !value.includes("*"));
         expect(masked).not.toContain(Buffer.from(value).toString("latin1"));
       }),
@@ -54,7 +54,7 @@ describe("the stored body", () => {
   const stored = (chunks: readonly string[], secrets: readonly string[] = []) => {
     const capture = new BodyCapture();
     for (const chunk of chunks) capture.add(Buffer.from(chunk, "latin1"));
-    return Buffer.from(capture.stored(spellingsOf(secrets), true)).toString("latin1");
+    return Buffer.from(capture.stored(secretVariants(secrets), true)).toString("latin1");
   };
 
   it("is the body itself while it is short", () => {
@@ -64,13 +64,13 @@ describe("the stored body", () => {
 
   it("is its beginning when it is long", () => {
     const body = "0123456789".repeat(10_000);
-    expect(stored([body])).toBe(body.slice(0, BODY_KEPT));
-    expect(stored(body.match(/.{1,999}/g) ?? [])).toBe(body.slice(0, BODY_KEPT));
+    expect(stored([body])).toBe(body.slice(0, MAX_STORED_BODY));
+    expect(stored(body.match(/.{1,999}/g) ?? [])).toBe(body.slice(0, MAX_STORED_BODY));
   });
 
   it("holds no part of a secret that lies across its end", () => {
     for (let shift = 0; shift <= SECRET.length; shift++) {
-      const body = `${"x".repeat(BODY_KEPT - shift)}${SECRET}${"y".repeat(100)}`;
+      const body = `${"x".repeat(MAX_STORED_BODY - shift)}${SECRET}${"y".repeat(100)}`;
       expect(stored([body], [SECRET])).not.toContain("s3cr");
     }
   });
@@ -104,7 +104,7 @@ describe("stored headers", () => {
   it("are cut, joined and redacted", () => {
     const { headers } = head("Server", "a".repeat(600), "Allow", "GET", "allow", `PUT ${SECRET}`);
     expect(headers["server"]).toHaveLength(512);
-    expect(redactHeaders(headers, spellingsOf([SECRET]))["allow"]).toBe("GET, PUT ***");
+    expect(redactHeaders(headers, secretVariants([SECRET]))["allow"]).toBe("GET, PUT ***");
   });
 
   it("tell the target's own request id", () => {

@@ -8,33 +8,33 @@
 const MASK = "***";
 
 /** Shorter values are words of any text: masking them would hide the answer, not the secret. */
-const MIN_SECRET = 4;
+const MIN_SECRET_LENGTH = 4;
 
 /** Every spelling of the secrets to look for: as sent, without its scheme, and as JSON has it. */
-export function spellingsOf(secrets: readonly string[]): readonly string[] {
+export function secretVariants(secrets: readonly string[]): readonly string[] {
   if (secrets.length === 0) return secrets;
-  const spellings = secrets.flatMap((secret) => {
+  const variants = secrets.flatMap((secret) => {
     const credentials = /^[\w-]+ +(\S.*)$/.exec(secret)?.[1] ?? secret;
     return [secret, credentials, inJson(secret), inJson(credentials)];
   });
-  const long = spellings.filter((spelling) => spelling.length >= MIN_SECRET);
+  const long = variants.filter((variant) => variant.length >= MIN_SECRET_LENGTH);
   // The longest first, so that no part of one is left standing by the mask of another.
   return [...new Set(long.flatMap(bytesOf))].sort((one, other) => other.length - one.length);
 }
 
 /** The text with every spelling masked. `isCut`: a spelling may also be cut off at the end. */
-export function redact(text: string, spellings: readonly string[], isCut: boolean): string {
+export function redact(text: string, variants: readonly string[], isCut: boolean): string {
   let masked = text;
-  for (const spelling of spellings) masked = masked.replaceAll(spelling, MASK);
+  for (const variant of variants) masked = masked.replaceAll(variant, MASK);
   if (!isCut) return masked;
-  const cut = Math.max(0, ...spellings.map((spelling) => cutLength(masked, spelling)));
+  const cut = Math.max(0, ...variants.map((variant) => cutLength(masked, variant)));
   return cut === 0 ? masked : masked.slice(0, -cut) + MASK;
 }
 
 /** How many characters at the end of the text begin the spelling. */
-function cutLength(text: string, spelling: string): number {
-  for (let length = spelling.length - 1; length >= MIN_SECRET; length--) {
-    if (text.endsWith(spelling.slice(0, length))) return length;
+function cutLength(text: string, variant: string): number {
+  for (let length = variant.length - 1; length >= MIN_SECRET_LENGTH; length--) {
+    if (text.endsWith(variant.slice(0, length))) return length;
   }
   return 0;
 }

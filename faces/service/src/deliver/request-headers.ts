@@ -20,7 +20,7 @@ export interface OwnHeaders {
 }
 
 /** A connection's own (RFC 9110 7.6.1), those undici writes, and those set here. */
-const LEFT_OUT = new Set([
+const OMITTED = new Set([
   "accept-encoding",
   "connection",
   "content-length",
@@ -43,30 +43,33 @@ const LEFT_OUT = new Set([
 ]);
 
 /** What of our own headers a task brings itself. */
-export interface GivenHeaders {
+export interface OverriddenHeaders {
   idempotencyKey?: string;
   requestId?: string;
   traceparent?: string;
 }
 
-const NOTHING_GIVEN: GivenHeaders = {};
+const NO_OVERRIDES: OverriddenHeaders = {};
 
 /** The caller's words win over ours: its trace goes on, and its key is known at the target. */
-export function givenBy(task: Headers): GivenHeaders {
-  let given = NOTHING_GIVEN;
+export function overridesIn(task: Headers): OverriddenHeaders {
+  let given = NO_OVERRIDES;
   for (const [name, value] of Object.entries(task)) {
-    const field = GIVEN[name.toLowerCase()];
+    const field = OVERRIDABLE[name.toLowerCase()];
     if (field === undefined || value === "") continue;
     if (field !== "traceparent" || isTraceparent(value)) given = { ...given, [field]: value };
   }
   return given;
 }
 
-const GIVEN: Readonly<Record<string, keyof GivenHeaders>> = Object.assign(Object.create(null), {
-  "idempotency-key": "idempotencyKey",
-  "x-request-id": "requestId",
-  traceparent: "traceparent",
-});
+const OVERRIDABLE: Readonly<Record<string, keyof OverriddenHeaders>> = Object.assign(
+  Object.create(null),
+  {
+    "idempotency-key": "idempotencyKey",
+    "x-request-id": "requestId",
+    traceparent: "traceparent",
+  },
+);
 
 /** Name, value, name, value: the form that undici takes without looking twice. */
 export function requestHeaders(task: Headers, own: OwnHeaders, signature?: Headers): string[] {
@@ -96,7 +99,7 @@ function appendTask(flat: string[], task: Headers): void {
   let hasAgent = false;
   for (const [name, value] of Object.entries(task)) {
     const lower = name.toLowerCase();
-    if (LEFT_OUT.has(lower) || lower.startsWith("redrive-")) continue;
+    if (OMITTED.has(lower) || lower.startsWith("redrive-")) continue;
     if (lower === "user-agent") hasAgent = true;
     flat.push(name, value);
   }

@@ -7,7 +7,7 @@ import type { Headers } from "../model/task.ts";
 import { redact } from "./redact.ts";
 
 /** Bytes of the body that are stored. */
-export const BODY_KEPT = 16_384;
+export const MAX_STORED_BODY = 16_384;
 
 /** Bytes that are read past them, so that a secret across the edge is found whole. */
 const BODY_MARGIN = 16_384;
@@ -16,10 +16,10 @@ const BODY_MARGIN = 16_384;
  * Bytes that are read at all. Up to here an answer is read to its end, which keeps its connection;
  * a longer one costs the connection. undici's own `dump` draws the line at the same length.
  */
-export const BODY_READ = 131_072;
+export const MAX_READ_BODY = 131_072;
 
 /** Characters of one header that are stored. */
-const HEADER_KEPT = 512;
+const MAX_STORED_HEADER = 512;
 
 const REQUEST_IDS = [
   "x-request-id",
@@ -30,7 +30,7 @@ const REQUEST_IDS = [
   "cf-ray",
 ];
 
-const SHOWN = new Set([
+const STORED_HEADERS = new Set([
   ...REQUEST_IDS,
   "allow",
   "content-encoding",
@@ -67,12 +67,12 @@ export function readHead(status: number, raw: readonly Buffer[]): ResponseHead {
   for (let index = 0; index + 1 < raw.length; index += 2) {
     // Finds the usual names in a table, without making a text of the bytes.
     const name = util.headerNameToString(raw[index] ?? EMPTY);
-    if (!SHOWN.has(name)) continue;
+    if (!STORED_HEADERS.has(name)) continue;
     const value = (raw[index + 1] ?? EMPTY).toString("latin1");
     if (name === "retry-after") retryAfter.push(value);
-    const shown = shownValue(name, value);
+    const shown = storedValue(name, value);
     const earlier = headers[name];
-    headers[name] = earlier === undefined ? shown : joined(earlier, shown);
+    headers[name] = earlier === undefined ? shown : joinValues(earlier, shown);
   }
   return { status, headers, retryAfter };
 }
@@ -83,10 +83,10 @@ export function requestIdOf(headers: Headers): string | null {
   return null;
 }
 
-export function redactHeaders(headers: Headers, spellings: readonly string[]): Headers {
-  if (spellings.length === 0) return headers;
+export function redactHeaders(headers: Headers, variants: readonly string[]): Headers {
+  if (variants.length === 0) return headers;
   const entries = Object.entries(headers).map(([name, value]) => {
-    return [name, redact(value, spellings, value.length >= HEADER_KEPT)];
+    return [name, redact(value, variants, value.length >= MAX_STORED_HEADER)];
   });
   return Object.fromEntries(entries);
 }
@@ -101,7 +101,7 @@ export class BodyCapture {
 
   add(chunk: Buffer): void {
     this.length += chunk.length;
-    const room = BODY_KEPT + BODY_MARGIN - this.#kept;
+    const room = MAX_STORED_BODY + BODY_MARGIN - this.#kept;
     if (room <= 0) return;
     // A copy: the chunk is a window on the socket's buffer, which is 64 KiB and reused.
     const copy = Buffer.from(chunk.length > room ? chunk.subarray(0, room) : chunk);
@@ -110,25 +110,25 @@ export class BodyCapture {
   }
 
   /** What is stored: at most `BODY_KEPT` bytes, with the secrets masked. */
-  stored(spellings: readonly string[], isComplete: boolean): Uint8Array {
+  stored(variants: readonly string[], isComplete: boolean): Uint8Array {
     const [first = EMPTY] = this.#chunks;
     const bytes = this.#chunks.length > 1 ? Buffer.concat(this.#chunks) : first;
-    if (spellings.length === 0) return bytes.subarray(0, BODY_KEPT);
+    if (variants.length === 0) return bytes.subarray(0, MAX_STORED_BODY);
     const isCut = !isComplete || this.length > this.#kept;
-    const text = redact(bytes.toString("latin1"), spellings, isCut);
-    return Buffer.from(text.slice(0, BODY_KEPT), "latin1");
+    const text = redact(bytes.toString("latin1"), variants, isCut);
+    return Buffer.from(text.slice(0, MAX_STORED_BODY), "latin1");
   }
 }
 
 const EMPTY = Buffer.alloc(0);
 
-function shownValue(name: string, value: string): string {
+function storedValue(name: string, value: string): string {
   if (name === "set-cookie") return "***";
   // A query may hold tokens, and the path is enough to see where it points.
   const safe = name === "location" ? value.replace(/[?#].*$/s, "") : value;
-  return safe.slice(0, HEADER_KEPT);
+  return safe.slice(0, MAX_STORED_HEADER);
 }
 
-function joined(earlier: string, shown: string): string {
-  return `${earlier}, ${shown}`.slice(0, HEADER_KEPT);
+function joinValues(earlier: string, shown: string): string {
+  return `${earlier}, ${shown}`.slice(0, MAX_STORED_HEADER);
 }

@@ -9,14 +9,14 @@ const MAX_SESSIONS = 256;
 export interface TlsSessions {
   get(key: string): Buffer | undefined;
   /** Keeps the latest session of a key, in place of the oldest one of all if there is no room. */
-  keep(key: string, session: Buffer): void;
+  set(key: string, session: Buffer): void;
 }
 
 export function createTlsSessions(): TlsSessions {
   const sessions = new Map<string, Buffer>();
   return {
     get: (key) => sessions.get(key),
-    keep: (key, session) => {
+    set: (key, session) => {
       sessions.delete(key);
       sessions.set(key, session);
       const [oldest] = sessions.keys();

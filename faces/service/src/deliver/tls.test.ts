@@ -4,7 +4,7 @@ import type { Socket } from "node:net";
 import type { SecureVersion, TLSSocket, TlsOptions } from "node:tls";
 import { afterAll, describe, expect, it } from "vitest";
 import { makeCertificate } from "./certificate.testing.ts";
-import { AMPLE, bodyOf, brief, requestTo, SHORT, testDeliverer } from "./deliver.testing.ts";
+import { AMPLE, bodyOf, brief, requestTo, SHORT, testDeliverer } from "./deliverer.testing.ts";
 import { hostileServer } from "./hostile-server.testing.ts";
 
 const authority = makeCertificate({ name: "Test Authority" });

@@ -7,7 +7,7 @@ import {
   virtualClock,
 } from "@redrive/core";
 import { describe, expect, it } from "vitest";
-import { unstarted } from "../deliver/attempt-result.ts";
+import { notStarted } from "../deliver/attempt-result.ts";
 import type { Store } from "../model/store.ts";
 import { StoreFullError } from "../model/store-errors.ts";
 import { isEnded } from "../model/task.ts";
@@ -73,7 +73,7 @@ function targets(clock: ReturnType<typeof virtualClock>, seed: number) {
     if (seen.has(claim)) wrong.push(`${claim} left twice`);
     if (state.isOver) wrong.push(`${claim} left after the stop`);
     seen.add(claim);
-    const end = (outcome: Outcome) => done({ ...unstarted(outcome, null), durationMs: 1 });
+    const end = (outcome: Outcome) => done({ ...notStarted(outcome, null), durationMs: 1 });
     const status = [200, 200, 500, 429][draw(4)] ?? 200;
     const cancel = clock.alarm(draw(12), () => end(statusOutcome(status)));
     signal.addEventListener("abort", () => {

@@ -1,7 +1,7 @@
 /** Tests of the engine when the store fails while it runs or stops, and when listeners throw. */
 import { seededRandom, virtualClock } from "@redrive/core";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { unstarted } from "../deliver/attempt-result.ts";
+import { notStarted } from "../deliver/attempt-result.ts";
 import type { CreateResult } from "../model/batch.ts";
 import type { Store } from "../model/store.ts";
 import { StoreBrokenError, StoreFullError } from "../model/store-errors.ts";
@@ -30,7 +30,7 @@ async function setup() {
       onFatal: (error) => fatal.push(error),
       // No attempt ends on its own.
       deliver: (_, { signal }, done) =>
-        signal.addEventListener("abort", () => done(unstarted({ kind: "aborted" }, null))),
+        signal.addEventListener("abort", () => done(notStarted({ kind: "aborted" }, null))),
     });
     await booted.start();
     return booted;

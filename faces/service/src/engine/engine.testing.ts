@@ -6,7 +6,7 @@ import {
   statusOutcome,
   virtualClock,
 } from "@redrive/core";
-import { type AttemptResult, unstarted } from "../deliver/attempt-result.ts";
+import { type AttemptResult, notStarted } from "../deliver/attempt-result.ts";
 import type { CreateResult, StartedTask } from "../model/batch.ts";
 import type { NewTask } from "../model/task.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
@@ -45,7 +45,7 @@ export async function setup(
           if (isOver) return;
           isOver = true;
           const durationMs = clock.monotonicMs() - startMs;
-          const result: AttemptResult = { ...unstarted(outcome, null), durationMs };
+          const result: AttemptResult = { ...notStarted(outcome, null), durationMs };
           done(outcome.kind === "status" ? { ...result, status: outcome.status } : result);
         };
         sent.push({ at: clock.now(), task, finish });

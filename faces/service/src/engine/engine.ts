@@ -16,10 +16,10 @@ import type {
 } from "../model/batch.ts";
 import { codedStore, storeFailure } from "../model/coded-store.ts";
 import type { DestinationRow } from "../model/destination-row.ts";
-import { serviceError, stopped, unansweredStop } from "../model/errors.ts";
+import { serviceError, stopped, stopTimedOut } from "../model/errors.ts";
 import type { Store } from "../model/store.ts";
 import type { NewTask } from "../model/task.ts";
-import { endsWithin } from "../time/settles-within.ts";
+import { settlesWithin } from "../time/settles-within.ts";
 import { CommitLoop } from "./commit/commit-loop.ts";
 import { CommitQueue } from "./commit/commit-queue.ts";
 import type { DestinationRuntime } from "./destination/destination-runtime.ts";
@@ -239,8 +239,8 @@ export class Engine {
     this.#maintenance.stop();
     if (this.#node.isStopped()) return;
     const leftMs = Math.min(LAST_COMMITS_MS, Math.max(0, lastMs - clock.monotonicMs()));
-    if (!(await endsWithin(clock, leftMs, this.#leave()))) {
-      this.#health.recordFailure(unansweredStop());
+    if (!(await settlesWithin(clock, leftMs, this.#leave()))) {
+      this.#health.recordFailure(stopTimedOut());
     }
     if (this.#node.isStopped()) return;
     this.#node.phase = "stopped";

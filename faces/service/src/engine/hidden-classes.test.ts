@@ -10,7 +10,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInThisContext } from "node:vm";
 import { seededRandom, statusOutcome, virtualClock } from "@redrive/core";
 import { afterAll, describe, expect, it } from "vitest";
-import { unstarted } from "../deliver/attempt-result.ts";
+import { notStarted } from "../deliver/attempt-result.ts";
 import type { Batch, CommitResult } from "../model/batch.ts";
 import type { Store } from "../model/store.ts";
 import { sqliteStore } from "../stores/sqlite/sqlite-store.ts";
@@ -61,7 +61,7 @@ async function run() {
     nodeId: "node-1",
     deliver: ({ attemptNumber, ref }, _limits, done) => {
       const status = attemptNumber === 1 && ref % 3 === 0 ? 503 : 200;
-      const result = { ...unstarted(statusOutcome(status), null), status };
+      const result = { ...notStarted(statusOutcome(status), null), status };
       clock.alarm(5, () => done(result));
     },
   });

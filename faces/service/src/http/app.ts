@@ -17,15 +17,16 @@ import {
 import { serviceError } from "../model/errors.ts";
 import { DEFAULT_TENANT } from "../model/task.ts";
 import type { Redrive } from "../redrive.ts";
-import { Access, type Caller, type RouteScope } from "./access.ts";
-import { answerError, answerSocket } from "./answer.ts";
-import { Backlog } from "./backlog.ts";
-import type { AddRoutes, Front } from "./front.ts";
-import { parseJson } from "./json-body.ts";
-import { type KeyBook, SCOPES } from "./keys.ts";
-import { KnownPaths } from "./known-paths.ts";
-import { Metrics } from "./metrics.ts";
-import { addPageRoutes } from "./pages.ts";
+import { Access, type Caller, type RouteScope } from "./access/access.ts";
+import { type KeyStore, SCOPES } from "./access/keys.ts";
+import { Backlog } from "./context/backlog.ts";
+import type { AddRoutes, HttpContext } from "./context/http-context.ts";
+import { Metrics } from "./context/metrics.ts";
+import { TaskWatch } from "./context/task-watch.ts";
+import { limitRoute, TimeLimit } from "./context/time-limit.ts";
+import { parseJson } from "./request/json-body.ts";
+import { sendError, sendSocketError } from "./response/error-response.ts";
+import { RouteMethods } from "./response/route-methods.ts";
 import { addCreateRoutes } from "./routes/create-routes.ts";
 import { addDeadLetterRoutes } from "./routes/dead-letter-routes.ts";
 import { addDestinationRoutes } from "./routes/destination-routes.ts";
@@ -33,12 +34,11 @@ import { addPolicyRoutes } from "./routes/policy-routes.ts";
 import { addRedriveRoutes } from "./routes/redrive-routes.ts";
 import { addServiceRoutes } from "./routes/service-routes.ts";
 import { addTaskRoutes } from "./routes/task-routes.ts";
-import { TaskWatch } from "./task-watch.ts";
-import { limitRoute, TimeLimit } from "./time-limit.ts";
+import { addWebPageRoutes } from "./routes/web-page-routes.ts";
 
 export interface AppOptions {
   /** Who may call. Default: anybody, and then only a loopback address may be listened on. */
-  readonly keys?: KeyBook;
+  readonly keys?: KeyStore;
   /** Names that `Host` may give besides localhost, 127.0.0.1 and [::1]. Default: none. */
   readonly hosts?: readonly string[];
   /** Requests a second that one key may send, 1 to 1 000 000. Default: 5000. */
@@ -48,9 +48,9 @@ export interface AppOptions {
   /** Anybody may call, from anywhere: told by `/healthz`. Default: false. */
   readonly insecureNoAuth?: boolean;
   /** Tasks of a tenant that may wait, at least 1. Default: 10 000 000. */
-  readonly mostWaiting?: number;
+  readonly maxWaiting?: number;
   /** Open connections, at least 1. Default: 10 000. */
-  readonly mostConnections?: number;
+  readonly maxConnections?: number;
   /** All of a request's headers must be there within this. Default: 10 s. */
   readonly headersTimeoutMs?: number;
   /** All of a request must be there within this. Default: 30 s. */
@@ -63,7 +63,7 @@ export interface AppOptions {
   readonly clock?: Clock;
 }
 
-const MAX_BODY = 1024 * 1024;
+const MAX_BODY_BYTES = 1024 * 1024;
 const KEEP_ALIVE_MS = 5000;
 const MAX_HEADERS = 100;
 /** Requests that are still coming in when the front closes have this long. */
@@ -81,7 +81,7 @@ const ROUTES: readonly AddRoutes[] = [
   addServiceRoutes,
 ];
 
-const NOBODY_IN_PARTICULAR: Caller = {
+const OPEN_CALLER: Caller = {
   tenantId: DEFAULT_TENANT,
   scopes: new Set(SCOPES),
   limits: {},
@@ -91,33 +91,33 @@ const NOBODY_IN_PARTICULAR: Caller = {
 export function createApp(redrive: Redrive, options: AppOptions = {}): FastifyInstance {
   const { clock = systemClock } = options;
   const app = fastify(serverOptions(options));
-  const front = frontOf(redrive, clock, options);
-  const paths = new KnownPaths();
-  app.server.maxConnections = options.mostConnections ?? 10_000;
+  const context = createContext(redrive, clock, options);
+  const paths = new RouteMethods();
+  app.server.maxConnections = options.maxConnections ?? 10_000;
   app.server.maxHeadersCount = MAX_HEADERS;
   app.addHook("onRoute", (route) => {
     paths.add(route.url, route.method);
-    limitRoute(front.limit, route);
+    limitRoute(context.limit, route);
   });
   addParsing(app);
   addAccess(app, clock, options);
-  addAnswers(app, paths);
-  addRoutes(app, front);
-  if (options.pagesFolder !== undefined) addPageRoutes(app, options.pagesFolder);
-  addClosing(app, front);
+  addErrorHandlers(app, paths);
+  addRoutes(app, context);
+  if (options.pagesFolder !== undefined) addWebPageRoutes(app, options.pagesFolder);
+  addClosing(app, context);
   return app;
 }
 
 /** Who waits is answered, who still sends is given a moment, and nobody can keep it from closing. */
-function addClosing(app: FastifyInstance, front: Front): void {
+function addClosing(app: FastifyInstance, context: HttpContext): void {
   let cancel: Cancel = () => {};
   app.addHook("preClose", async () => {
-    front.watch.stop();
-    cancel = front.clock.alarm(CLOSING_MS, () => app.server.closeAllConnections());
+    context.watch.stop();
+    cancel = context.clock.alarm(CLOSING_MS, () => app.server.closeAllConnections());
   });
   app.addHook("onClose", async () => {
     cancel();
-    front.metrics.stop();
+    context.metrics.stop();
   });
 }
 
@@ -126,7 +126,7 @@ function serverOptions(options: AppOptions): FastifyHttpOptions<Server> {
   return {
     logger,
     logController: new LogController({ disableRequestLogging: true }),
-    bodyLimit: MAX_BODY,
+    bodyLimit: MAX_BODY_BYTES,
     requestTimeout: requestTimeoutMs,
     keepAliveTimeout: KEEP_ALIVE_MS,
     routerOptions: { maxParamLength: MAX_PARAMETER },
@@ -135,12 +135,16 @@ function serverOptions(options: AppOptions): FastifyHttpOptions<Server> {
       connectionsCheckingInterval: Math.min(1000, headersTimeoutMs),
       insecureHTTPParser: false,
     },
-    clientErrorHandler: answerSocket,
-    frameworkErrors: (error, request, reply) => answerError(error, request, reply),
+    clientErrorHandler: sendSocketError,
+    frameworkErrors: (error, request, reply) => sendError(error, request, reply),
   };
 }
 
-function frontOf(redrive: Redrive, clock: Clock, { keys, mostWaiting }: AppOptions): Front {
+function createContext(
+  redrive: Redrive,
+  clock: Clock,
+  { keys, maxWaiting }: AppOptions,
+): HttpContext {
   const tenants = () =>
     new Set([DEFAULT_TENANT, ...(keys?.list() ?? []).map((key) => key.tenantId)]);
   const ofAll = async <T>(ask: (tenantId: string) => Promise<readonly T[]>) =>
@@ -154,7 +158,7 @@ function frontOf(redrive: Redrive, clock: Clock, { keys, mostWaiting }: AppOptio
       get: (taskId, tenantId) => limit.guard(redrive.get(taskId, tenantId)),
       onEvent: (listener) => redrive.onEvent(listener),
     }),
-    backlog: new Backlog(clock, (tenantId) => redrive.count(tenantId), mostWaiting ?? 10_000_000),
+    backlog: new Backlog(clock, (tenantId) => redrive.count(tenantId), maxWaiting ?? 10_000_000),
     metrics: new Metrics({
       onEvent: (listener) => redrive.onEvent(listener),
       onCommit: (listener) => redrive.onCommit(listener),
@@ -179,20 +183,25 @@ function addParsing(app: FastifyInstance): void {
   // Everything in a query is a text: there, and only there, "50" is a number.
   const ofTexts = new Ajv({ ...rules, coerceTypes: true });
   app.setValidatorCompiler(({ schema, httpPart, method, url }) => {
-    if (httpPart === "body" && isJudgedElsewhere(method, url)) return () => true;
+    if (httpPart === "body" && isValidatedElsewhere(method, url)) return () => true;
     return (httpPart === "querystring" ? ofTexts : strict).compile(schema as object);
   });
 }
 
 /** Tasks, policies and destinations: their schema is documentation, and one validator runs. */
-function isJudgedElsewhere(method: string, url: string): boolean {
+function isValidatedElsewhere(method: string, url: string): boolean {
   return !(method === "POST" && url === "/redrives");
 }
 
 function addAccess(app: FastifyInstance, clock: Clock, options: AppOptions): void {
   const { keys, hosts = [], requestsPerSecond = 5000, requestsAtOnce = 1000 } = options;
-  const open = NOBODY_IN_PARTICULAR;
-  const access = new Access(clock, { keys, hosts, requestsPerSecond, requestsAtOnce, open });
+  const access = new Access(clock, {
+    keys,
+    hosts,
+    requestsPerSecond,
+    requestsAtOnce,
+    openCaller: OPEN_CALLER,
+  });
   app.decorate("requiresKey", keys !== undefined);
   app.decorate("isOpenToAll", options.insecureNoAuth === true && keys === undefined);
   app.decorateRequest("caller", null);
@@ -212,12 +221,12 @@ function scopeOf({ is404, routeOptions }: FastifyRequest): RouteScope {
   return is404 ? "tasks:read" : (routeOptions.config.scope ?? "admin");
 }
 
-function addAnswers(app: FastifyInstance, paths: KnownPaths): void {
-  app.setErrorHandler(answerError);
+function addErrorHandlers(app: FastifyInstance, paths: RouteMethods): void {
+  app.setErrorHandler(sendError);
   app.setNotFoundHandler((request, reply) => {
     const methods = paths.methodsOf(request.url);
     if (methods.length === 0) {
-      return answerError(
+      return sendError(
         serviceError("NOT_FOUND", "there is no such path; see /docs"),
         request,
         reply,
@@ -225,11 +234,11 @@ function addAnswers(app: FastifyInstance, paths: KnownPaths): void {
     }
     reply.header("allow", methods.join(", "));
     const text = `this path has ${methods.join(", ")}, not ${request.method}`;
-    return answerError(serviceError("METHOD_NOT_ALLOWED", text), request, reply);
+    return sendError(serviceError("METHOD_NOT_ALLOWED", text), request, reply);
   });
 }
 
-function addRoutes(app: FastifyInstance, front: Front): void {
+function addRoutes(app: FastifyInstance, context: HttpContext): void {
   app.register(swagger, {
     openapi: {
       openapi: "3.1.0",
@@ -245,7 +254,7 @@ function addRoutes(app: FastifyInstance, front: Front): void {
   });
   // In a plugin, because routes are described only if they come after the describing one.
   app.register((scope, _options, done) => {
-    for (const add of ROUTES) add(scope, front);
+    for (const add of ROUTES) add(scope, context);
     done();
   });
 }

@@ -2,19 +2,20 @@
  * The HTTP front of the service: the surface of `@redrive/service/http`. Apart from the service
  * itself, so that whoever embeds that loads no web server.
  */
-export { type AppOptions, createApp } from "./app.ts";
+
 export {
   createKey,
-  fileKeyBook,
-  type KeyBook,
+  fileKeyStore,
   type KeyLimits,
   type KeyRecord,
-  memoryKeyBook,
+  type KeyStore,
+  memoryKeyStore,
   type NewKey,
   recordOfKey,
   SCOPES,
   type Scope,
-} from "./keys.ts";
+} from "./access/keys.ts";
+export { type AppOptions, createApp } from "./app.ts";
 export {
   assertMayListen,
   DEFAULT_HOST,

@@ -3,6 +3,7 @@
  * document, otherwise the default. The task is pinned to its version like any other.
  */
 import type { DestinationDocument } from "@redrive/core";
+import { BoundedCache } from "../collections/bounded-cache.ts";
 import type { Store } from "../model/store.ts";
 import type { NewTask } from "../model/task.ts";
 import type { Policies, PolicyChoice } from "./policies.ts";
@@ -17,7 +18,7 @@ export class DestinationPolicies {
   readonly #store: Store;
   readonly #policies: Policies;
   /** The policy's name, as far as this process knows; nothing where others may write too. */
-  readonly #asked = new Map<string, string>();
+  readonly #cached = new BoundedCache<string>(MAX_DESTINATIONS);
   #changes = 0;
 
   constructor(store: Store, policies: Policies) {
@@ -27,8 +28,8 @@ export class DestinationPolicies {
 
   /** What a task is pinned to, if that is known without asking the store. */
   known(tenantId: string, destination: string): PolicyChoice | undefined {
-    const asked = this.#asked.get(keyOf(tenantId, destination));
-    return asked === undefined ? undefined : this.#policies.known(tenantId, asked);
+    const policyId = this.#cached.get(keyOf(tenantId, destination));
+    return policyId === undefined ? undefined : this.#policies.known(tenantId, policyId);
   }
 
   async choose(tenantId: string, destination: string): Promise<PolicyChoice> {
@@ -42,24 +43,19 @@ export class DestinationPolicies {
         : await this.#policies.chooseInline(tenantId, policy);
     // What was read before a change is not kept past it.
     const isFresh = this.#store.exclusive && changes === this.#changes;
-    if (isFresh) this.#keep(tenantId, destination, choice.policyId);
+    if (isFresh) this.#cached.set(keyOf(tenantId, destination), choice.policyId);
     return choice;
-  }
-
-  #keep(tenantId: string, destination: string, asked: string): void {
-    if (this.#asked.size >= MAX_DESTINATIONS) this.#asked.clear();
-    this.#asked.set(keyOf(tenantId, destination), asked);
   }
 
   /** The destination's document has changed. */
   forget(tenantId: string, destination: string): void {
     this.#changes++;
-    this.#asked.delete(keyOf(tenantId, destination));
+    this.#cached.delete(keyOf(tenantId, destination));
   }
 }
 
 /** What a key stands for is what was asked: a destination's policy may change between two askings. */
-export function asAsked({ policyId, policy }: TaskInput, task: NewTask): NewTask {
+export function asRequested({ policyId, policy }: TaskInput, task: NewTask): NewTask {
   const isAsked = policyId !== undefined || policy !== undefined;
   return isAsked || task.policyId === DEFAULT_POLICY ? task : { ...task, policyId: DEFAULT_POLICY };
 }

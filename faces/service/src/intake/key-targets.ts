@@ -4,12 +4,12 @@
  * to is the business of the guard that judges every attempt.
  */
 
-import { remembered } from "../collections/bounded-cache.ts";
-import { isInBlock, parseAddress } from "../deliver/address.ts";
-import { type AllowRule, parseAllowlist } from "../deliver/allowlist.ts";
+import { memoize } from "../collections/bounded-cache.ts";
+import { isInBlock, parseAddress } from "../deliver/address-guard/address.ts";
+import { type AllowRule, parseAllowlist } from "../deliver/address-guard/allowlist.ts";
 import { serviceError } from "../model/errors.ts";
 
-const rulesOf = remembered(1000, parseAllowlist);
+const rulesOf = memoize(1000, parseAllowlist);
 
 /** Throws `TARGET_DENIED` for a URL that the list does not have. What is no URL is judged elsewhere. */
 export function assertKeyTargets(targets: string | undefined, urls: readonly unknown[]): void {

@@ -3,6 +3,7 @@
  * registration, and a policy that comes with a task is kept under the digest of its document.
  */
 import { type PolicyDocument, presets, resolvePolicy } from "@redrive/core";
+import { BoundedCache } from "../collections/bounded-cache.ts";
 import { type PolicyCache, PRESET_VERSION } from "../engine/policies/policy-cache.ts";
 import { serviceError } from "../model/errors.ts";
 import type { PolicyRow, Store } from "../model/store.ts";
@@ -28,7 +29,7 @@ export class Policies {
   readonly #digest: Digest;
   readonly #now: () => number;
   /** The newest version of each, as far as this process knows. */
-  readonly #newest = new Map<string, PolicyChoice>();
+  readonly #newest = new BoundedCache<PolicyChoice>(MAX_KNOWN);
   /** Tasks that are on their way into the store, by the policy that they will need there. */
   readonly #pins = new Map<string, number>();
   readonly #removals = new Map<string, Promise<boolean>>();
@@ -59,23 +60,23 @@ export class Policies {
 
   async #choose(tenantId: string, policyId: string): Promise<PolicyChoice> {
     const row = await this.#store.getPolicy(tenantId, policyId);
-    if (row !== null) return this.#note(row);
+    if (row !== null) return this.#cache(row);
     if (!Object.hasOwn(presets, policyId)) {
       throw serviceError("UNKNOWN_POLICY", `there is no policy ${JSON.stringify(policyId)}`);
     }
     const preset = presets[policyId as keyof typeof presets];
-    return this.#note(await this.#add(tenantId, policyId, preset));
+    return this.#cache(await this.#add(tenantId, policyId, preset));
   }
 
   /** Keeps a policy that came with a task. */
   async chooseInline(tenantId: string, document: PolicyDocument): Promise<PolicyChoice> {
     const policyId = `inline.${this.#digest([JSON.stringify(resolvePolicy(document))]).slice(0, 40)}`;
-    const add = async () => this.#note(await this.#add(tenantId, policyId, document));
+    const add = async () => this.#cache(await this.#add(tenantId, policyId, document));
     return this.known(tenantId, policyId) ?? this.#pinned(tenantId, policyId, add);
   }
 
   /** What an ended task was pinned to, for a new one; the newest version if that one is gone. */
-  chooseAgain(tenantId: string, { policyId, policyVersion }: PolicyChoice): Promise<PolicyChoice> {
+  rechoose(tenantId: string, { policyId, policyVersion }: PolicyChoice): Promise<PolicyChoice> {
     return this.#pinned(tenantId, policyId, async () => {
       const needsRow = policyVersion !== PRESET_VERSION;
       const row = needsRow && (await this.#store.getPolicy(tenantId, policyId, policyVersion));
@@ -115,7 +116,7 @@ export class Policies {
     const policyId = idOf(document);
     const choice = await this.#pinned(tenantId, policyId, async () => {
       const standing = await this.#add(tenantId, policyId, document);
-      if (standing.document === JSON.stringify(document)) return this.#note(standing);
+      if (standing.document === JSON.stringify(document)) return this.#cache(standing);
       const text = `policy ${JSON.stringify(policyId)} exists with another document; replace it`;
       throw serviceError("POLICY_CONFLICT", text);
     });
@@ -131,14 +132,14 @@ export class Policies {
     const policyId = idOf(document);
     const change = async () => {
       const standing = await this.#store.getPolicy(tenantId, policyId);
-      if (standing?.document === JSON.stringify(document)) return this.#note(standing);
+      if (standing?.document === JSON.stringify(document)) return this.#cache(standing);
       // Null: somebody else was first with that version, and this one comes after it.
       const version = (standing?.version ?? 0) + 1;
       const added = await this.#addVersion(tenantId, policyId, version, document);
-      return added && this.#note(added);
+      return added && this.#cache(added);
     };
-    const insist = () => this.#insist(policyId, change);
-    const choice = await this.#pinned(tenantId, policyId, insist);
+    const retried = () => this.#retryConflicts(policyId, change);
+    const choice = await this.#pinned(tenantId, policyId, retried);
     this.release(tenantId, policyId);
     return choice;
   }
@@ -173,7 +174,7 @@ export class Policies {
 
   /** Adds the first version; what stands under the id already is left and returned. */
   #add(tenantId: string, policyId: string, document: PolicyDocument): Promise<PolicyRow> {
-    return this.#insist(policyId, async () => {
+    return this.#retryConflicts(policyId, async () => {
       const added = await this.#addVersion(tenantId, policyId, 1, document);
       // Null: removed in between, and then it is new after all.
       return added ?? this.#store.getPolicy(tenantId, policyId);
@@ -181,7 +182,7 @@ export class Policies {
   }
 
   /** Tries until `change` is not overtaken by others, which it tells by null. */
-  async #insist<T>(policyId: string, change: () => Promise<T | null>): Promise<T> {
+  async #retryConflicts<T>(policyId: string, change: () => Promise<T | null>): Promise<T> {
     for (let tries = 1; tries <= MAX_TRIES; tries++) {
       const result = await change();
       if (result !== null) return result;
@@ -203,11 +204,9 @@ export class Policies {
     return (await this.#store.addPolicy(row)) ? row : null;
   }
 
-  #note({ tenantId, policyId, version, document }: PolicyRow): PolicyChoice {
+  #cache({ tenantId, policyId, version, document }: PolicyRow): PolicyChoice {
     const choice = { policyId, policyVersion: version };
     this.#book.add({ tenantId, ...choice }, JSON.parse(document) as PolicyDocument);
-    // Policies that come with tasks may be without number.
-    if (this.#newest.size >= MAX_KNOWN) this.#newest.clear();
     this.#newest.set(keyOf(tenantId, policyId), choice);
     return choice;
   }

@@ -1,7 +1,7 @@
 /** Secrets: what is sealed, what opens it, and which keys a store accepts. */
 import { randomBytes } from "node:crypto";
 import { expect, it } from "vitest";
-import { memoryNotes } from "../stores/memory/memory-notes.ts";
+import { memoryDocuments } from "../stores/memory/memory-documents.ts";
 import { newTask } from "../stores/store.testing.ts";
 import { openSecrets, parseEncryptionKeys } from "./secrets.ts";
 
@@ -13,7 +13,7 @@ const task = newTask({
 });
 
 it("seals every header that is not known to be harmless, and opens it again", async () => {
-  const secrets = await openSecrets(memoryNotes(), fill, key());
+  const secrets = await openSecrets(memoryDocuments(), fill, key());
   const sealed = secrets.seal(task);
   expect(sealed.headers["content-type"]).toBe("text/plain");
   expect(JSON.stringify(sealed.headers)).not.toMatch(/t0ps3cret|mine/);
@@ -23,7 +23,7 @@ it("seals every header that is not known to be harmless, and opens it again", as
 });
 
 it("opens nothing that was moved to another task, tenant or header, nor changed", async () => {
-  const secrets = await openSecrets(memoryNotes(), fill, key());
+  const secrets = await openSecrets(memoryDocuments(), fill, key());
   const sealed = secrets.seal(task);
   expect(secrets.open({ ...sealed, taskId: "other" })).toBeNull();
   expect(secrets.open({ ...sealed, tenantId: "other" })).toBeNull();
@@ -34,15 +34,15 @@ it("opens nothing that was moved to another task, tenant or header, nor changed"
 });
 
 it("without a key seals nothing, and opens nothing that is sealed", async () => {
-  const plain = await openSecrets(memoryNotes(), fill, undefined);
+  const plain = await openSecrets(memoryDocuments(), fill, undefined);
   expect(plain.seal(task)).toBe(task);
   expect(plain.open(task)).toBe(task);
-  const sealed = (await openSecrets(memoryNotes(), fill, key())).seal(task);
+  const sealed = (await openSecrets(memoryDocuments(), fill, key())).seal(task);
   expect(plain.open(sealed)).toBeNull();
 });
 
 it("refuses a wrong key and a missing one, and says what to do", async () => {
-  const notes = memoryNotes();
+  const notes = memoryDocuments();
   await openSecrets(notes, fill, key());
   await expect(openSecrets(notes, fill, key())).rejects.toThrow(
     /not the key of this store.*NEW,OLD/s,
@@ -51,7 +51,7 @@ it("refuses a wrong key and a missing one, and says what to do", async () => {
 });
 
 it("changes its key by NEW,OLD: fingerprints stay, old values open while the old one is there", async () => {
-  const notes = memoryNotes();
+  const notes = memoryDocuments();
   const [old, fresh] = [key(), key()];
   const before = await openSecrets(notes, fill, old);
   const sealed = before.seal(task);

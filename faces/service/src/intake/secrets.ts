@@ -36,9 +36,9 @@ const TAG_BYTES = 16;
 /** No header of a caller can hold it, so that a sealed value is known for certain. */
 const SEALED = "\u0001";
 
-const NOTE = { kind: "encryption", tenantId: "", id: "key" } as const;
+const KEY_DOCUMENT = { kind: "encryption", tenantId: "", id: "key" } as const;
 
-interface KeyNote {
+interface KeyDocument {
   readonly keyId: string;
   /** The key of the fingerprints, sealed. */
   readonly fingerprintKey: string;
@@ -68,24 +68,29 @@ export async function openSecrets(
   text: string | undefined,
 ): Promise<Secrets> {
   const keys = text === undefined || text === "" ? [] : parseEncryptionKeys(text);
-  const stored = await notes.get(NOTE.kind, NOTE.tenantId, NOTE.id);
+  const stored = await notes.get(KEY_DOCUMENT.kind, KEY_DOCUMENT.tenantId, KEY_DOCUMENT.id);
   const [key] = keys;
   if (key === undefined) {
-    if (stored === null) return { ...vault([], fill), fingerprint: sha256 };
-    throw noKey((JSON.parse(stored.text) as KeyNote).keyId);
+    if (stored === null) return { ...headerCipher([], fill), fingerprint: sha256 };
+    throw noKey((JSON.parse(stored.text) as KeyDocument).keyId);
   }
-  const note = stored === null ? undefined : (JSON.parse(stored.text) as KeyNote);
-  const fingerprintKey = note === undefined ? chance(fill, KEY_BYTES) : opened(keys, note);
-  if (note?.keyId !== key.id) {
-    const sealed = sealBytes(key, fill, fingerprintKey, NOTE.id);
-    const next: KeyNote = { keyId: key.id, fingerprintKey: sealed };
-    await notes.put({ ...NOTE, version: (stored?.version ?? 0) + 1, text: JSON.stringify(next) });
+  const document = stored === null ? undefined : (JSON.parse(stored.text) as KeyDocument);
+  const fingerprintKey =
+    document === undefined ? randomBytes(fill, KEY_BYTES) : openFingerprintKey(keys, document);
+  if (document?.keyId !== key.id) {
+    const sealed = sealBytes(key, fill, fingerprintKey, KEY_DOCUMENT.id);
+    const next: KeyDocument = { keyId: key.id, fingerprintKey: sealed };
+    await notes.put({
+      ...KEY_DOCUMENT,
+      version: (stored?.version ?? 0) + 1,
+      text: JSON.stringify(next),
+    });
   }
-  return { ...vault(keys, fill), fingerprint: hmac(fingerprintKey) };
+  return { ...headerCipher(keys, fill), fingerprint: hmac(fingerprintKey) };
 }
 
-function opened(keys: readonly Key[], { keyId, fingerprintKey }: KeyNote): Buffer {
-  const bytes = openBytes(keys, fingerprintKey, NOTE.id);
+function openFingerprintKey(keys: readonly Key[], { keyId, fingerprintKey }: KeyDocument): Buffer {
+  const bytes = openBytes(keys, fingerprintKey, KEY_DOCUMENT.id);
   if (bytes !== null) return bytes;
   const given = keys.map(({ id }) => id).join(", ");
   const message = `REDRIVE_ENCRYPTION_KEY is not the key of this store: its headers are encrypted under key ${keyId}, given was ${given}. Set it to that key; to change the key, set it to NEW,OLD`;
@@ -97,37 +102,37 @@ function noKey(keyId: string): Error {
   return new RedriveError("INVALID_ARGUMENT", message);
 }
 
-function vault(keys: readonly Key[], fill: FillRandom): Pick<Secrets, "seal" | "open"> {
+function headerCipher(keys: readonly Key[], fill: FillRandom): Pick<Secrets, "seal" | "open"> {
   const [key] = keys;
   return {
     seal(task) {
       if (key === undefined || !hasAny(task.headers, isSecret)) return task;
       const headers = mapValues(task.headers, (name, value) => {
         if (!isSecret(name, value)) return value;
-        return sealBytes(key, fill, Buffer.from(value, "utf8"), placeOf(task, name));
+        return sealBytes(key, fill, Buffer.from(value, "utf8"), additionalData(task, name));
       });
       return { ...task, headers };
     },
     open(task) {
       if (!hasAny(task.headers, isSealed)) return task;
-      let isWhole = true;
+      let isComplete = true;
       const headers = mapValues(task.headers, (name, value) => {
         if (!isSealed(name, value)) return value;
-        const bytes = openBytes(keys, value, placeOf(task, name));
-        if (bytes === null) isWhole = false;
+        const bytes = openBytes(keys, value, additionalData(task, name));
+        if (bytes === null) isComplete = false;
         return bytes?.toString("utf8") ?? "";
       });
-      return isWhole ? { ...task, headers } : null;
+      return isComplete ? { ...task, headers } : null;
     },
   };
 }
 
-type IsSuch = (name: string, value: string) => boolean;
+type HeaderTest = (name: string, value: string) => boolean;
 
-const isSealed: IsSuch = (_, value) => value.startsWith(SEALED);
-const isSecret: IsSuch = (name, value) => !isHarmlessHeader(name) && !isSealed(name, value);
+const isSealed: HeaderTest = (_, value) => value.startsWith(SEALED);
+const isSecret: HeaderTest = (name, value) => !isHarmlessHeader(name) && !isSealed(name, value);
 
-function hasAny(headers: Headers, isSuch: IsSuch): boolean {
+function hasAny(headers: Headers, isSuch: HeaderTest): boolean {
   for (const name in headers) if (isSuch(name, headers[name] ?? "")) return true;
   return false;
 }
@@ -139,33 +144,33 @@ function mapValues(headers: Headers, map: (name: string, value: string) => strin
 }
 
 /** A sealed value is worth nothing in another place. */
-function placeOf({ tenantId, taskId }: NewTask, name: string): string {
+function additionalData({ tenantId, taskId }: NewTask, name: string): string {
   return `${tenantId}\n${taskId}\n${name.toLowerCase()}`;
 }
 
-function sealBytes(key: Key, fill: FillRandom, bytes: Buffer, place: string): string {
-  const nonce = chance(fill, NONCE_BYTES);
-  const cipher = createCipheriv("aes-256-gcm", key.bytes, nonce).setAAD(Buffer.from(place));
+function sealBytes(key: Key, fill: FillRandom, bytes: Buffer, context: string): string {
+  const nonce = randomBytes(fill, NONCE_BYTES);
+  const cipher = createCipheriv("aes-256-gcm", key.bytes, nonce).setAAD(Buffer.from(context));
   const sealed = Buffer.concat([cipher.update(bytes), cipher.final()]);
-  const whole = Buffer.concat([nonce, cipher.getAuthTag(), sealed]);
-  return `${SEALED}${key.id}.${whole.toString("base64")}`;
+  const payload = Buffer.concat([nonce, cipher.getAuthTag(), sealed]);
+  return `${SEALED}${key.id}.${payload.toString("base64")}`;
 }
 
 /** Null if the key is not there, or the value is not what was sealed in this place. */
-function openBytes(keys: readonly Key[], value: string, place: string): Buffer | null {
+function openBytes(keys: readonly Key[], value: string, context: string): Buffer | null {
   const [id, text = ""] = value.slice(SEALED.length).split(".", 2);
   const key = keys.find((one) => one.id === id);
-  const whole = Buffer.from(text, "base64");
-  if (key === undefined || whole.length < NONCE_BYTES + TAG_BYTES) return null;
-  const nonce = whole.subarray(0, NONCE_BYTES);
-  const tag = whole.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES);
+  const payload = Buffer.from(text, "base64");
+  if (key === undefined || payload.length < NONCE_BYTES + TAG_BYTES) return null;
+  const nonce = payload.subarray(0, NONCE_BYTES);
+  const tag = payload.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES);
   const options = { authTagLength: TAG_BYTES };
   const decipher = createDecipheriv("aes-256-gcm", key.bytes, nonce, options)
-    .setAAD(Buffer.from(place))
+    .setAAD(Buffer.from(context))
     .setAuthTag(tag);
   try {
     return Buffer.concat([
-      decipher.update(whole.subarray(NONCE_BYTES + TAG_BYTES)),
+      decipher.update(payload.subarray(NONCE_BYTES + TAG_BYTES)),
       decipher.final(),
     ]);
   } catch {
@@ -173,7 +178,7 @@ function openBytes(keys: readonly Key[], value: string, place: string): Buffer |
   }
 }
 
-function chance(fill: FillRandom, length: number): Buffer {
+function randomBytes(fill: FillRandom, length: number): Buffer {
   const bytes = Buffer.alloc(length);
   fill(bytes);
   return bytes;

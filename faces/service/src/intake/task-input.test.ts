@@ -1,12 +1,12 @@
 /** Tests of tasks as people hand them over: what is refused, and in which words. */
 import { describe, expect, it } from "vitest";
-import { fingerprintParts, type TaskInput, taskOf } from "./task-input.ts";
+import { createTask, fingerprintParts, type TaskInput } from "./task-input.ts";
 
 const NOW = 1_800_000_000_000;
 const url = "https://example.com/hook?a=1";
 
 function make(input: Partial<TaskInput>) {
-  return taskOf(
+  return createTask(
     { targetUrl: url, ...input },
     {
       tenantId: "acme",

@@ -15,7 +15,7 @@ import {
   type Rule,
   textRule,
 } from "@redrive/core";
-import type { RefusedTarget, Target } from "../deliver/target.ts";
+import type { RefusedTarget, Target } from "../deliver/address-guard/target.ts";
 import { serviceError } from "../model/errors.ts";
 import type { Headers, NewTask } from "../model/task.ts";
 import { headerProblems } from "../model/task-headers.ts";
@@ -64,22 +64,22 @@ export const MAX_INLINE_BODY = 65_536;
 
 const MAX_TEXT = 1024;
 
-const FURTHEST_MS = 365 * 86_400_000;
-const LARGEST = Number.MAX_SAFE_INTEGER;
+const MAX_SCHEDULE_MS = 365 * 86_400_000;
+const MAX_INSTANT = Number.MAX_SAFE_INTEGER;
 
 const METHODS = /^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$/;
 
 const anything: Rule = () => undefined;
 
 /** An object of texts, with names that `pattern` allows. */
-function textsRule(pattern: RegExp, most: number): Rule {
-  const wanted = `an object of at most ${most} texts`;
+function textsRule(pattern: RegExp, max: number): Rule {
+  const wanted = `an object of at most ${max} texts`;
   return (value) => {
     if (!isObject(value)) return wanted;
     const entries = Object.entries(value);
     const isGood = ([name, text]: readonly [string, unknown]) =>
       pattern.test(name) && typeof text === "string" && isStorable(text);
-    return entries.length <= most && entries.every(isGood) ? undefined : wanted;
+    return entries.length <= max && entries.every(isGood) ? undefined : wanted;
   };
 }
 
@@ -100,14 +100,14 @@ const FIELDS: Fields & Readonly<Record<keyof TaskInput, unknown>> = {
   idempotencyKey: textRule(/^[\x21-\x7e]{1,255}$/, "1 to 255 visible ASCII characters"),
   destination: textRule(/^[\x21-\x7e]{1,255}$/, "1 to 255 visible ASCII characters"),
   idempotent: booleanRule,
-  scheduledAt: numberRule(0, LARGEST),
-  deadlineAt: numberRule(0, LARGEST),
+  scheduledAt: numberRule(0, MAX_INSTANT),
+  deadlineAt: numberRule(0, MAX_INSTANT),
   labels: textsRule(/^[\w.:/-]{1,64}$/, 32),
   callbackUrl: anything,
 };
 
 /** What making a task needs besides its input. */
-export interface TaskMaking {
+export interface TaskContext {
   readonly tenantId: string;
   readonly taskId: string;
   readonly now: number;
@@ -121,7 +121,7 @@ export function checkInput(input: unknown, now: number): readonly FieldProblem[]
   const problems = checkFields(input, FIELDS);
   if (problems.length > 0) return problems;
   const { scheduledAt = now, deadlineAt, policy, policyId, ...rest } = input as TaskInput;
-  if (scheduledAt > now + FURTHEST_MS) {
+  if (scheduledAt > now + MAX_SCHEDULE_MS) {
     problems.push(fieldProblem("scheduledAt", scheduledAt, "scheduledAt must be within 365 days"));
   }
   if (deadlineAt !== undefined && deadlineAt <= Math.max(now, scheduledAt)) {
@@ -162,7 +162,7 @@ function wrong(field: string, message: string): FieldProblem {
 }
 
 /** The task that an input asks for; throws `INVALID_ARGUMENT` or `TARGET_DENIED`. */
-export function taskOf(input: TaskInput, making: TaskMaking): NewTask {
+export function createTask(input: TaskInput, making: TaskContext): NewTask {
   const { now } = making;
   const problems = [...checkInput(input, now)];
   if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
@@ -198,7 +198,7 @@ export function taskOf(input: TaskInput, making: TaskMaking): NewTask {
 }
 
 /** Judged as a target, which it will be. */
-function callbackOf({ callbackUrl }: TaskInput, { checkTarget }: TaskMaking): string | null {
+function callbackOf({ callbackUrl }: TaskInput, { checkTarget }: TaskContext): string | null {
   if (callbackUrl === undefined) return null;
   const callback = checkTarget(callbackUrl);
   if (!callback.ok) throw refusal(callback, "callbackUrl");

@@ -3,17 +3,17 @@
  * input, seals secrets, and hands the task to the engine.
  */
 import { assertKey, DocumentError, isObject, resolvePolicy } from "@redrive/core";
-import type { RefusedTarget, Target } from "../deliver/target.ts";
+import type { RefusedTarget, Target } from "../deliver/address-guard/target.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { CreateResult } from "../model/batch.ts";
 import { serviceError } from "../model/errors.ts";
 import { withHops } from "../model/hop.ts";
 import type { NewId } from "../model/ids.ts";
 import type { NewTask } from "../model/task.ts";
-import { asAsked, type DestinationPolicies } from "./destination-policies.ts";
+import { asRequested, type DestinationPolicies } from "./destination-policies.ts";
 import type { Policies, PolicyChoice } from "./policies.ts";
 import type { Secrets } from "./secrets.ts";
-import { checkInput, fingerprintParts, type TaskInput, taskOf } from "./task-input.ts";
+import { checkInput, createTask, fingerprintParts, type TaskInput } from "./task-input.ts";
 
 export interface TaskIntakeParts {
   readonly engine: Engine;
@@ -47,7 +47,7 @@ export class TaskIntake {
       if (policy?.requireIdempotencyKey && task.idempotencyKey === null) assertKey(policy, {});
       const { idempotencyKey: key, taskId } = task;
       const fingerprint =
-        key === null ? null : secrets.fingerprint(fingerprintParts(asAsked(input, task)));
+        key === null ? null : secrets.fingerprint(fingerprintParts(asRequested(input, task)));
       const result = await this.create(secrets.seal(withHops(task, hops)), fingerprint);
       if (result.kind === "created") return { taskId, replayed: false };
       if (result.kind === "replayed") return { taskId: result.taskId, replayed: true };
@@ -89,7 +89,7 @@ export class TaskIntake {
   #newTask(input: TaskInput, tenantId: string, choice: PolicyChoice): NewTask {
     const { engine, newId, checkTarget } = this.#parts;
     const now = engine.now();
-    return taskOf(input, { tenantId, taskId: newId(now), now, ...choice, checkTarget });
+    return createTask(input, { tenantId, taskId: newId(now), now, ...choice, checkTarget });
   }
 
   create(task: NewTask, fingerprint: string | null): Promise<CreateResult> {

@@ -25,7 +25,7 @@ export function hedgeRefused({ hedge }: DestinationDocument): Error {
 }
 
 /** The store kept a stop waiting for too long. */
-export function unansweredStop(): Error {
+export function stopTimedOut(): Error {
   const text = "it did not answer in time while the service stopped: what runs is abandoned";
   return serviceError("STORE_UNAVAILABLE", `${text}, what the guards learnt last may be lost`);
 }

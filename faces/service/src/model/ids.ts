@@ -10,7 +10,7 @@ export type NewId = (now: number) => string;
 
 const POOL_BYTES = 8192;
 /** Of 128 bits, 48 are the instant and 18 the counter and marks; these are left to chance. */
-const CHANCE_BYTES = 8;
+const RANDOM_BYTES = 8;
 const COUNTER_END = 4096;
 
 const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
@@ -30,15 +30,15 @@ export function uuidV7(fill: FillRandom): NewId {
       lastAt++;
       counter = 0;
     }
-    if (used + CHANCE_BYTES > POOL_BYTES) {
+    if (used + RANDOM_BYTES > POOL_BYTES) {
       fill(pool);
       used = 0;
     }
     const time = lastAt.toString(16).padStart(12, "0");
     const sequence = (0x7000 + counter).toString(16);
-    const chance = tail(pool, used);
-    used += CHANCE_BYTES;
-    return `${time.slice(0, 8)}-${time.slice(8)}-${sequence}-${chance}`;
+    const random = tail(pool, used);
+    used += RANDOM_BYTES;
+    return `${time.slice(0, 8)}-${time.slice(8)}-${sequence}-${random}`;
   };
 }
 

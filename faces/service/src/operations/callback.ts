@@ -34,7 +34,7 @@ export function callbackOf(task: NewTask, end: End, taskId: string): NewTask {
     targetUrl: callbackUrl,
     method: "POST",
     headers: HEADERS,
-    body: Buffer.from(JSON.stringify(told(task, end)), "utf8"),
+    body: Buffer.from(JSON.stringify(callbackBody(task, end)), "utf8"),
     bodyRef: null,
     idempotent: true,
     deadlineAt: null,
@@ -47,7 +47,10 @@ export function callbackOf(task: NewTask, end: End, taskId: string): NewTask {
 }
 
 /** No payload and no header: whoever hears it may not be who may read those. */
-function told(task: NewTask, { status, reason, attemptNumber, lastStatus, finishedAt }: End) {
+function callbackBody(
+  task: NewTask,
+  { status, reason, attemptNumber, lastStatus, finishedAt }: End,
+) {
   const { taskId, idempotencyKey, destination, labels, createdAt } = task;
   return {
     type: `task.${status.toLowerCase()}`,

@@ -62,15 +62,15 @@ export interface StoredJob {
   readonly runUntil: number;
 }
 
-export const REDRIVE_NOTE = "redrive";
+export const REDRIVE_KIND = "redrive";
 
-export function noteOf({ job, version, runBy, runUntil }: StoredJob): StoredDocument {
+export function documentOf({ job, version, runBy, runUntil }: StoredJob): StoredDocument {
   const { tenantId, redriveId } = job;
   const text = JSON.stringify({ job, runBy, runUntil });
-  return { kind: REDRIVE_NOTE, tenantId, id: redriveId, version, text };
+  return { kind: REDRIVE_KIND, tenantId, id: redriveId, version, text };
 }
 
-export function storedOf({ text, version }: StoredDocument): StoredJob {
+export function readJob({ text, version }: StoredDocument): StoredJob {
   const stored = JSON.parse(text) as Omit<StoredJob, "version">;
   const { skips = [], targets = null } = stored.job as Partial<RedriveJob>;
   // Redrives of earlier versions tell no reasons, and were begun without a look at targets.
@@ -92,7 +92,7 @@ export function markOf(redriveId: string, taskId: string): string {
 }
 
 /** What a dead letter is to a redrive; undefined: it was redriven before and is not in the set. */
-export function standingOf(
+export function membershipOf(
   { redriveId, taskIds }: Pick<RedriveJob, "redriveId" | "taskIds">,
   { taskId, redrivenTo }: Pick<RetryTask, "taskId" | "redrivenTo">,
 ): "open" | "redriven" | "skipped" | undefined {

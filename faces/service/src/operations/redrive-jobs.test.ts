@@ -6,7 +6,7 @@ import type { DocumentTable } from "../model/document-table.ts";
 import { serviceError } from "../model/errors.ts";
 import type { RetryTask } from "../model/task.ts";
 import type { TaskFilter } from "../model/task-query.ts";
-import { memoryNotes } from "../stores/memory/memory-notes.ts";
+import { memoryDocuments } from "../stores/memory/memory-documents.ts";
 import { markOf } from "./redrive-job.ts";
 import { RedriveJobs } from "./redrive-jobs.ts";
 import type { RedriveSource } from "./redrive-run.ts";
@@ -14,7 +14,7 @@ import type { RedriveSource } from "./redrive-run.ts";
 /** A service with so many dead letters, that outlives the processes that work on it. */
 class World {
   readonly clock: VirtualClock = virtualClock();
-  readonly notes: DocumentTable = memoryNotes();
+  readonly notes: DocumentTable = memoryDocuments();
   readonly tasks: Map<string, RetryTask>;
   readonly made: { readonly taskId: string; readonly atMs: number }[] = [];
   readonly filters: TaskFilter[] = [];
@@ -37,7 +37,7 @@ class World {
 
   process(exclusive = true, nodeId = "node-1"): RedriveJobs {
     const { clock, notes } = this;
-    return new RedriveJobs({ clock, notes, nodeId, exclusive, source: this.#source() });
+    return new RedriveJobs({ clock, documents: notes, nodeId, exclusive, source: this.#source() });
   }
 
   #source(): RedriveSource {

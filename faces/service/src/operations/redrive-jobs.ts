@@ -6,23 +6,23 @@
 import { type Clock, RedriveError } from "@redrive/core";
 import type { DocumentTable } from "../model/document-table.ts";
 import { serviceError } from "../model/errors.ts";
-import { assertBounds, REDRIVE_BOUNDS } from "./redrive-bounds.ts";
+import { assertBounds, REDRIVE_BOUNDS } from "../model/redrive-bounds.ts";
 import {
   type DeadFilter,
+  documentOf,
   isOver,
-  noteOf,
-  REDRIVE_NOTE,
+  membershipOf,
+  REDRIVE_KIND,
   type RedriveJob,
   type RedriveOrder,
+  readJob,
   type StoredJob,
-  standingOf,
-  storedOf,
 } from "./redrive-job.ts";
 import { type Counts, membersOf, RedriveRun, type RedriveSource } from "./redrive-run.ts";
 
 export interface RedriveJobsParts {
   readonly clock: Clock;
-  readonly notes: DocumentTable;
+  readonly documents: DocumentTable;
   readonly source: RedriveSource;
   readonly nodeId: string;
   /** No other process can use the store: what nobody runs here, nobody runs. */
@@ -37,7 +37,7 @@ const MAX_ENDED = 100;
 /** Progress is written this often; what a crash takes of it is counted again. */
 const SAVE_MS = 1000;
 const LEASE_MS = 15_000;
-const LOOK_MS = 5000;
+const LOOK_INTERVAL_MS = 5000;
 
 export class RedriveJobs {
   readonly #parts: RedriveJobsParts;
@@ -51,8 +51,8 @@ export class RedriveJobs {
 
   /** Takes up what an earlier process left running, and looks for more from time to time. */
   async open(): Promise<void> {
-    await this.#takeUp();
-    this.#lookAgain();
+    await this.#adoptJobs();
+    this.#scheduleLook();
   }
 
   /**
@@ -60,7 +60,7 @@ export class RedriveJobs {
    * asked of the store on the way.
    */
   async start(order: RedriveOrder, limit: Limit = (step) => step): Promise<RedriveJob> {
-    const { source, notes } = this.#parts;
+    const { source, documents } = this.#parts;
     const { tenantId, dryRun = false } = order;
     const { ratePerSecond = REDRIVE_BOUNDS.ratePerSecond.default } = order;
     const { canary = REDRIVE_BOUNDS.canary.default } = order;
@@ -90,9 +90,9 @@ export class RedriveJobs {
     };
     if (dryRun) return job;
     const stored = this.#owned({ job, version: 1, runBy: null, runUntil: 0 });
-    await limit(notes.put(noteOf(stored)));
+    await limit(documents.put(documentOf(stored)));
     this.#run(stored);
-    await limit(this.#forget(tenantId));
+    await limit(this.#removeOldest(tenantId));
     return job;
   }
 
@@ -103,15 +103,15 @@ export class RedriveJobs {
 
   /** Newest first. */
   async list(tenantId: string): Promise<readonly RedriveJob[]> {
-    const notes = await this.#parts.notes.list(REDRIVE_NOTE);
-    const own = notes.filter((note) => note.tenantId === tenantId);
-    return own.map((note) => this.#latest(storedOf(note).job)).reverse();
+    const all = await this.#parts.documents.list(REDRIVE_KIND);
+    const own = all.filter((document) => document.tenantId === tenantId);
+    return own.map((document) => this.#latest(readJob(document).job)).reverse();
   }
 
   /** What has been redriven stays so. An ended redrive stays as it ended. */
   cancel(redriveId: string, tenantId: string): Promise<RedriveJob | undefined> {
     return this.#change(redriveId, tenantId, (job) =>
-      isOver(job) ? job : { ...job, ...this.#over("CANCELLED") },
+      isOver(job) ? job : { ...job, ...this.#ended("CANCELLED") },
     );
   }
 
@@ -133,12 +133,12 @@ export class RedriveJobs {
     targets?: string,
   ): Promise<RedriveJob | undefined> {
     const job = await this.#change(redriveId, tenantId, (found) => {
-      if (targets !== undefined && found.targets !== targets) throw wider(found);
+      if (targets !== undefined && found.targets !== targets) throw otherTargets(found);
       if (isOver(found) && found.status !== "FAILED") throw conflict(found, "resumed");
       const canary = found.error === null ? found.canary : 0;
       return { ...found, status: "RUNNING", error: null, canary, finishedAt: null };
     });
-    await this.#takeUp();
+    await this.#adoptJobs();
     return job;
   }
 
@@ -146,30 +146,30 @@ export class RedriveJobs {
   async stop(): Promise<void> {
     this.#isStopping = true;
     this.#cancelLook();
-    await Promise.all([...this.#running.values()].map((running) => running.leave()));
+    await Promise.all([...this.#running.values()].map((running) => running.abandon()));
   }
 
-  #lookAgain(): void {
+  #scheduleLook(): void {
     if (this.#isStopping) return;
-    const again = () => this.#lookAgain();
+    const again = () => this.#scheduleLook();
     this.#cancelLook = this.#parts.clock.alarm(
-      LOOK_MS,
-      () => void this.#takeUp().then(again, again),
+      LOOK_INTERVAL_MS,
+      () => void this.#adoptJobs().then(again, again),
       true,
     );
   }
 
   /** Of two nodes that want one, the first to write has it. */
-  async #takeUp(): Promise<void> {
-    const { notes, exclusive, source } = this.#parts;
-    for (const note of await notes.list(REDRIVE_NOTE)) {
+  async #adoptJobs(): Promise<void> {
+    const { documents, exclusive, source } = this.#parts;
+    for (const document of await documents.list(REDRIVE_KIND)) {
       if (this.#isStopping) return;
-      const stored = storedOf(note);
+      const stored = readJob(document);
       const isFree = exclusive || stored.runBy === null || stored.runUntil <= source.now();
       const { status, redriveId } = stored.job;
       if (status !== "RUNNING" || !isFree || this.#running.has(redriveId)) continue;
       const mine = this.#owned({ ...stored, version: stored.version + 1 });
-      if (await notes.put(noteOf(mine))) this.#run(mine);
+      if (await documents.put(documentOf(mine))) this.#run(mine);
     }
   }
 
@@ -181,24 +181,24 @@ export class RedriveJobs {
   #run(stored: StoredJob): void {
     const running = new Running(stored);
     this.#running.set(stored.job.redriveId, running);
-    running.ended = this.#carryOut(running).finally(() =>
+    running.ended = this.#execute(running).finally(() =>
       this.#running.delete(stored.job.redriveId),
     );
   }
 
-  async #carryOut(running: Running): Promise<void> {
+  async #execute(running: Running): Promise<void> {
     const { clock, source } = this.#parts;
     const run = new RedriveRun(clock, source, running.stored.job, {
-      isRunning: () => running.isWanted(),
+      isRunning: () => running.isActive(),
       progress: (counts) => this.#progress(running, counts),
       signal: running.signal,
     });
     try {
       const paused = await run.run();
-      const end = paused === null ? this.#over("DONE") : { status: "PAUSED" as const };
+      const end = paused === null ? this.#ended("DONE") : { status: "PAUSED" as const };
       await this.#save(running, { ...end, error: paused });
     } catch (error) {
-      if (!running.isWanted() || isStopped(error)) return;
+      if (!running.isActive() || isStopped(error)) return;
       const text = error instanceof Error ? error.message : String(error);
       const failed = { status: "FAILED", finishedAt: source.now(), error: text } as const;
       // If not even that can be written, it is taken up again at the next look.
@@ -207,7 +207,7 @@ export class RedriveJobs {
   }
 
   /** The names of its tasks are no longer needed. */
-  #over(status: "DONE" | "CANCELLED") {
+  #ended(status: "DONE" | "CANCELLED") {
     const { source } = this.#parts;
     return { status, finishedAt: source.now(), ...(status === "DONE" && { taskIds: null }) };
   }
@@ -225,16 +225,16 @@ export class RedriveJobs {
   /** One write at a time. Refused: somebody else changed it, and this run is over. */
   #save(running: Running, change: Partial<RedriveJob>): Promise<void> {
     const save = async () => {
-      if (!running.isWanted()) return;
+      if (!running.isActive()) return;
       const { job, version } = running.stored;
       const next = this.#owned({
         ...running.stored,
         job: { ...job, ...change },
         version: version + 1,
       });
-      const isWritten = await this.#parts.notes.put(noteOf(next));
+      const isWritten = await this.#parts.documents.put(documentOf(next));
       if (isWritten) running.stored = { ...next, job: { ...running.stored.job, ...change } };
-      else void running.leave();
+      else void running.abandon();
     };
     running.saving = running.saving.then(save, save);
     return running.saving;
@@ -252,15 +252,15 @@ export class RedriveJobs {
       const job = change(before);
       if (job === before || job.status === stored.job.status) return before;
       const next = { job, version: stored.version + 1, runBy: null, runUntil: 0 };
-      if (!(await this.#parts.notes.put(noteOf(next)))) continue;
-      await this.#running.get(redriveId)?.leave();
+      if (!(await this.#parts.documents.put(documentOf(next)))) continue;
+      await this.#running.get(redriveId)?.abandon();
       return job;
     }
   }
 
   async #stored(redriveId: string, tenantId: string): Promise<StoredJob | undefined> {
-    const note = await this.#parts.notes.get(REDRIVE_NOTE, tenantId, redriveId);
-    return note === null ? undefined : storedOf(note);
+    const document = await this.#parts.documents.get(REDRIVE_KIND, tenantId, redriveId);
+    return document === null ? undefined : readJob(document);
   }
 
   /** What runs here is further than what was last written. */
@@ -282,15 +282,15 @@ export class RedriveJobs {
     };
     let total = 0;
     for await (const member of membersOf(limited, set)) {
-      if (standingOf(set, member) === "open") total++;
+      if (membershipOf(set, member) === "open") total++;
     }
     return total;
   }
 
-  async #forget(tenantId: string): Promise<void> {
+  async #removeOldest(tenantId: string): Promise<void> {
     const ended = (await this.list(tenantId)).filter(isOver);
     for (const { redriveId } of ended.slice(MAX_ENDED)) {
-      await this.#parts.notes.remove(REDRIVE_NOTE, tenantId, redriveId);
+      await this.#parts.documents.remove(REDRIVE_KIND, tenantId, redriveId);
     }
   }
 }
@@ -312,12 +312,12 @@ class Running {
     return this.#abort.signal;
   }
 
-  isWanted(): boolean {
+  isActive(): boolean {
     return !this.signal.aborted;
   }
 
   /** It is to run no more; resolves once it has noticed. */
-  leave(): Promise<void> {
+  abandon(): Promise<void> {
     this.#abort.abort(new Error("the redrive is no longer run here"));
     return this.ended;
   }
@@ -331,7 +331,7 @@ function isStopped(error: unknown): boolean {
   return error instanceof RedriveError && error.code === "SERVICE_STOPPED";
 }
 
-function wider({ redriveId }: RedriveJob): Error {
+function otherTargets({ redriveId }: RedriveJob): Error {
   const text = `redrive ${redriveId} was begun with other targets than this API key has`;
   return serviceError("FORBIDDEN", text);
 }

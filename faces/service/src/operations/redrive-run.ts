@@ -7,8 +7,8 @@ import { type Clock, RedriveError } from "@redrive/core";
 import type { DestinationRow } from "../model/destination-row.ts";
 import type { RetryTask } from "../model/task.ts";
 import type { Page, TaskFilter, TaskPage } from "../model/task-query.ts";
-import { type RedriveJob, standingOf } from "./redrive-job.ts";
-import type { RedriveOf } from "./redrive-letters.ts";
+import type { RedriveScope } from "./dead-letter-redriver.ts";
+import { membershipOf, type RedriveJob } from "./redrive-job.ts";
 import { REDRIVEN, type Skip, type Skips, skipOf, skippedIn, withSkip } from "./skips.ts";
 
 /** What a redrive works on. */
@@ -22,11 +22,11 @@ export interface RedriveSource {
    * Makes a new task whose id has the redrive's mark, unless it was redriven before. What it throws
    * may be a reason to go on without it: see `skipOf`.
    */
-  redriveTask(taskId: string, tenantId: string, redrive: RedriveOf): Promise<unknown>;
+  redriveTask(taskId: string, tenantId: string, redrive: RedriveScope): Promise<unknown>;
 }
 
 /** What the run tells, and asks before each step. */
-export interface RunHost {
+export interface RunControl {
   /** False: the job is no longer this run's. */
   isRunning(): boolean;
   progress(counts: Counts): void;
@@ -48,7 +48,7 @@ const PAGE = 250;
 const STEP_MS = 100;
 const MAX_SLEEP_MS = 1000;
 /** The share of the canary that may fail. */
-const MAY_FAIL = 0.2;
+const MAX_FAILED_SHARE = 0.2;
 /** A store that does not answer is asked again so often. */
 const MAX_TRIES = 60;
 
@@ -69,7 +69,7 @@ export async function* membersOf(
       { limit: PAGE, ...(cursor !== undefined && { cursor }) },
       tenantId,
     );
-    for (const task of page.tasks) if (standingOf(job, task) !== undefined) yield task;
+    for (const task of page.tasks) if (membershipOf(job, task) !== undefined) yield task;
     cursor = page.cursor;
   }
 }
@@ -78,30 +78,30 @@ export class RedriveRun {
   readonly #clock: Clock;
   readonly #source: RedriveSource;
   readonly #job: RedriveJob;
-  readonly #host: RunHost;
+  readonly #control: RunControl;
   /** When the next one may leave. */
   #dueMs: number;
   /** How the circuits of its destinations were when they were last looked at. */
   #circuits: ReadonlyMap<string, DestinationRow> | undefined;
   readonly #destinations = new Set<string>();
   /** New tasks that go first. */
-  readonly #trial: string[] = [];
-  #lookedMs = Number.NEGATIVE_INFINITY;
+  readonly #canaryTasks: string[] = [];
+  #checkedMs = Number.NEGATIVE_INFINITY;
   #redriven = 0;
   #skips: readonly Skips[] = [];
 
-  constructor(clock: Clock, source: RedriveSource, job: RedriveJob, host: RunHost) {
+  constructor(clock: Clock, source: RedriveSource, job: RedriveJob, control: RunControl) {
     this.#clock = clock;
     this.#source = source;
     this.#job = job;
-    this.#host = host;
+    this.#control = control;
     this.#dueMs = clock.monotonicMs();
   }
 
   /** Resolves when it is done, pauses by itself, or is no longer wanted. */
   async run(): Promise<RunEnd> {
     for await (const member of membersOf(this.#source, this.#job)) {
-      if (!this.#host.isRunning()) return null;
+      if (!this.#control.isRunning()) return null;
       const why = (await this.#openCircuit(member)) ?? (await this.#redrive(member));
       if (why !== undefined) return why;
     }
@@ -110,34 +110,36 @@ export class RedriveRun {
 
   /** Why to pause after it, if there is a reason. */
   async #redrive(member: RetryTask): Promise<string | undefined> {
-    const isOpen = standingOf(this.#job, member) === "open";
-    const newId = isOpen ? await this.#make(member) : this.#count(member);
-    if (newId === null || this.#trial.length >= this.#job.canary) return undefined;
-    this.#trial.push(newId);
-    return this.#trial.length < this.#job.canary ? undefined : this.#judge(this.#trial);
+    const isOpen = membershipOf(this.#job, member) === "open";
+    const newId = isOpen ? await this.#createTask(member) : this.#count(member);
+    if (newId === null || this.#canaryTasks.length >= this.#job.canary) return undefined;
+    this.#canaryTasks.push(newId);
+    return this.#canaryTasks.length < this.#job.canary
+      ? undefined
+      : this.#checkCanary(this.#canaryTasks);
   }
 
   /** Counts one that was redriven before: its new task's id if that was this redrive's doing. */
   #count(member: RetryTask): string | null {
-    const isOurs = standingOf(this.#job, member) === "redriven";
+    const isOurs = membershipOf(this.#job, member) === "redriven";
     if (isOurs) this.#redriven++;
     else this.#skips = withSkip(this.#skips, REDRIVEN, member.taskId);
-    this.#tell();
+    this.#reportProgress();
     return isOurs ? member.redrivenTo : null;
   }
 
-  #tell(): void {
+  #reportProgress(): void {
     const skips = this.#skips;
-    this.#host.progress({ redriven: this.#redriven, skipped: skippedIn(skips), skips });
+    this.#control.progress({ redriven: this.#redriven, skipped: skippedIn(skips), skips });
   }
 
-  async #make(member: RetryTask): Promise<string | null> {
+  async #createTask(member: RetryTask): Promise<string | null> {
     await this.#pace();
-    if (!this.#host.isRunning()) return null;
+    if (!this.#control.isRunning()) return null;
     const { taskId } = member;
     const { tenantId } = this.#job;
     try {
-      const made = await this.#insist(async () => {
+      const made = await this.#retryStore(async () => {
         await this.#source.redriveTask(taskId, tenantId, this.#job);
         return this.#source.get(taskId, tenantId);
       });
@@ -153,40 +155,40 @@ export class RedriveRun {
     if (skip === undefined) throw error;
     this.#dueMs -= 1000 / this.#job.ratePerSecond;
     this.#skips = withSkip(this.#skips, skip, taskId);
-    this.#tell();
+    this.#reportProgress();
     return null;
   }
 
   /** The first one at once. Time that a canary or a store took is not made up for by a rush. */
   async #pace(): Promise<void> {
     const nowMs = () => this.#clock.monotonicMs();
-    while (this.#dueMs > nowMs() && this.#host.isRunning()) {
+    while (this.#dueMs > nowMs() && this.#control.isRunning()) {
       await this.#sleep(Math.min(MAX_SLEEP_MS, Math.max(STEP_MS, this.#dueMs - nowMs())));
     }
     this.#dueMs = Math.max(this.#dueMs, nowMs() - STEP_MS) + 1000 / this.#job.ratePerSecond;
   }
 
   /** A commit whose outcome is unknown is safe to repeat: the source is redriven once. */
-  async #insist<T>(work: () => Promise<T>): Promise<T> {
+  async #retryStore<T>(work: () => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
       try {
         return await work();
       } catch (error) {
         const code = error instanceof RedriveError ? error.code : "";
         const isPassing = code === "STORE_UNAVAILABLE" || code === "STORE_FULL";
-        if (!isPassing || tries >= MAX_TRIES || !this.#host.isRunning()) throw error;
+        if (!isPassing || tries >= MAX_TRIES || !this.#control.isRunning()) throw error;
         await this.#sleep(MAX_SLEEP_MS);
       }
     }
   }
 
   /** Waits until the first attempt of each is over, or enough of them have failed. */
-  async #judge(trial: readonly string[]): Promise<string | undefined> {
-    while (this.#host.isRunning()) {
-      const verdicts = await Promise.all(trial.map((taskId) => this.#verdict(taskId)));
+  async #checkCanary(taskIds: readonly string[]): Promise<string | undefined> {
+    while (this.#control.isRunning()) {
+      const verdicts = await Promise.all(taskIds.map((taskId) => this.#verdict(taskId)));
       const failed = verdicts.filter((verdict) => verdict === "failed").length;
-      if (failed > trial.length * MAY_FAIL) {
-        return `${failed} of the first ${trial.length} failed: resume it to go on with the rest`;
+      if (failed > taskIds.length * MAX_FAILED_SHARE) {
+        return `${failed} of the first ${taskIds.length} failed: resume it to go on with the rest`;
       }
       if (!verdicts.includes("open")) return undefined;
       await this.#sleep(STEP_MS);
@@ -206,8 +208,8 @@ export class RedriveRun {
   async #openCircuit({ destination }: RetryTask): Promise<string | undefined> {
     this.#destinations.add(destination);
     const nowMs = this.#clock.monotonicMs();
-    if (nowMs - this.#lookedMs < STEP_MS) return undefined;
-    this.#lookedMs = nowMs;
+    if (nowMs - this.#checkedMs < STEP_MS) return undefined;
+    this.#checkedMs = nowMs;
     const rows = await this.#source.destinations(this.#job.tenantId);
     const before = this.#circuits;
     this.#circuits = new Map(rows.map((row) => [row.name, row]));
@@ -219,7 +221,7 @@ export class RedriveRun {
   }
 
   #sleep(ms: number): Promise<void> {
-    return this.#clock.sleep(ms, this.#host.signal);
+    return this.#clock.sleep(ms, this.#control.signal);
   }
 }
 

@@ -2,7 +2,7 @@
 import type { NewTask, RetryTask } from "../model/task.ts";
 
 /** Under the key of its source, so that the target can tell; without a row in the key table. */
-export function againOf(
+export function redrivenTask(
   source: RetryTask,
   sentKey: string | undefined,
   taskId: string,

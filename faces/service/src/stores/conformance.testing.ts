@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Settle } from "../model/batch.ts";
 import { blankDestination, type DestinationRow } from "../model/destination-row.ts";
 import type { Store } from "../model/store.ts";
-import { noteConformance } from "./conformance-notes.testing.ts";
+import { noteConformance } from "./conformance-documents.testing.ts";
 import { queryConformance } from "./conformance-queries.testing.ts";
 import {
   attemptLog,

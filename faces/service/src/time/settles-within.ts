@@ -2,7 +2,7 @@
 import type { Clock } from "@redrive/core";
 
 /** True once `work` has ended, well or not; false if it has not after `ms`. It goes on by itself. */
-export function endsWithin(clock: Clock, ms: number, work: Promise<unknown>): Promise<boolean> {
+export function settlesWithin(clock: Clock, ms: number, work: Promise<unknown>): Promise<boolean> {
   return new Promise((resolve) => {
     const cancel = clock.alarm(ms, () => resolve(false));
     const ended = () => {

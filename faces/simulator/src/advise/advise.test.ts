@@ -1,8 +1,8 @@
 /** Advise: every path of the tree ends in a policy that passes lint, and says why. */
 import { checkDestination } from "@redrive/core";
 import { beforeAll, describe, expect, it } from "vitest";
-import { coverage } from "../coverage.ts";
 import { lint } from "../lint/lint.ts";
+import { coverage } from "../schedule/coverage.ts";
 import { type Advice, advise } from "./advise.ts";
 import { type Answers, questions } from "./questions.ts";
 

@@ -9,14 +9,16 @@ import {
   choiceRule,
   type DestinationDocument,
   DocumentError,
+  formatDuration,
+  formatInteger,
+  formatPercent,
   numberRule,
   type PolicyDocument,
   resolvePolicy,
 } from "@redrive/core";
-import { attemptsToOutlast, coverageOf } from "../coverage.ts";
 import type { LintContext } from "../lint/subject.ts";
-import { tierLoad } from "../tier-load.ts";
-import { formatDuration, formatInteger, percent } from "../words/figures.ts";
+import { attemptsToOutlast, coverageOf } from "../schedule/coverage.ts";
+import { tierLoad } from "../schedule/tier-load.ts";
 import type { Answers, ClientClass } from "./questions.ts";
 import { usualPolicy } from "./usual-policy.ts";
 
@@ -40,9 +42,9 @@ export interface Advice {
   readonly context: LintContext;
 }
 
-type Full = Required<Answers>;
+type AllAnswers = Required<Answers>;
 
-const DEFAULTS: Full = {
+const DEFAULTS: AllAnswers = {
   transient: true,
   idempotent: "yes",
   clients: "many",
@@ -74,14 +76,14 @@ function choiceOf(...values: readonly boolean[]): (value: unknown) => string | u
 export function advise(answers: Answers = {}): Advice {
   const problems = checkFields(answers, ANSWER_FIELDS);
   if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
-  const all: Full = { ...DEFAULTS, ...answers };
+  const all: AllAnswers = { ...DEFAULTS, ...answers };
   return all.transient ? adviseRetry(all) : adviseNone(all);
 }
 
-function adviseNone(answers: Full): Advice {
+function adviseNone(answers: AllAnswers): Advice {
   const policy: PolicyDocument = {
     maxAttempts: 1,
-    ...(isHurried(answers) && { totalBudgetMs: 5000, attemptTimeoutMs: 5000 }),
+    ...(isPersonWaiting(answers) && { totalBudgetMs: 5000, attemptTimeoutMs: 5000 }),
   };
   return {
     policy,
@@ -98,11 +100,11 @@ function adviseNone(answers: Full): Advice {
 const CLIENTS: Readonly<Record<ClientClass, number>> = { few: 5, many: 100, "very-many": 10_000 };
 
 /** Somebody looks on: work in the background is not waited for, whoever asked for it. */
-function isHurried({ waits, background }: Full): boolean {
+function isPersonWaiting({ waits, background }: AllAnswers): boolean {
   return waits === "person" && !background;
 }
 
-function contextOf(answers: Full): LintContext {
+function contextOf(answers: AllAnswers): LintContext {
   const { clients, waits, shards, outageMs, background, idempotent } = answers;
   return {
     clients: CLIENTS[clients],
@@ -110,11 +112,11 @@ function contextOf(answers: Full): LintContext {
     shards,
     breakerPerShard: shards > 1,
     idempotent: idempotent !== "no",
-    ...(!isHurried(answers) && { outageMs }),
+    ...(!isPersonWaiting(answers) && { outageMs }),
   };
 }
 
-function adviseRetry(answers: Full): Advice {
+function adviseRetry(answers: AllAnswers): Advice {
   const policy = policyFor(answers);
   const coverage = coverageOf(resolvePolicy(policy), answers.outageMs);
   const destination = destinationFor(answers, policy);
@@ -139,11 +141,11 @@ const NEVER_SENT: PolicyDocument = {
 /** No caller holds a connection open through a longer outage: that is work for a durable service. */
 const MAX_HELD_MS = 60_000;
 
-function isDurable({ background, waits, outageMs }: Full): boolean {
+function isDurable({ background, waits, outageMs }: AllAnswers): boolean {
   return background || waits === "job" || (waits === "service" && outageMs > MAX_HELD_MS);
 }
 
-function policyFor(answers: Full): PolicyDocument {
+function policyFor(answers: AllAnswers): PolicyDocument {
   const { idempotent, minimumWait, outageMs } = answers;
   const isJob = isDurable(answers);
   const jitterType = minimumWait || isJob ? "EQUAL" : "FULL";
@@ -151,7 +153,7 @@ function policyFor(answers: Full): PolicyDocument {
     ...(idempotent === "no" ? NEVER_SENT : {}),
     ...(idempotent === "key" ? { requireIdempotencyKey: true } : {}),
   };
-  if (isHurried(answers)) {
+  if (isPersonWaiting(answers)) {
     const quick = {
       maxAttempts: 3,
       initialDelayMs: 50,
@@ -161,7 +163,7 @@ function policyFor(answers: Full): PolicyDocument {
     };
     return { ...quick, connectTimeoutMs: 1000, jitterType, ...safety };
   }
-  return { ...enough(outageMs, isJob, jitterType), ...safety };
+  return { ...fewestAttempts(outageMs, isJob, jitterType), ...safety };
 }
 
 /** Attempts from which and up to which advice goes; lint calls 100 endless. */
@@ -170,20 +172,24 @@ const MAX_ATTEMPTS = 60;
 const WANTED_COVERAGE = 0.95;
 
 /** The fewest attempts, three at least, that outlast the outage in 95 % of the cases. */
-function enough(outageMs: number, isJob: boolean, jitterType: "EQUAL" | "FULL"): PolicyDocument {
+function fewestAttempts(
+  outageMs: number,
+  isJob: boolean,
+  jitterType: "EQUAL" | "FULL",
+): PolicyDocument {
   const initialDelayMs = isJob ? 1000 : 100;
-  const longestMs = isJob ? 3_600_000 : 30_000;
-  const maxDelayMs = Math.min(longestMs, Math.max(8 * initialDelayMs, Math.floor(outageMs / 2)));
+  const maxMs = isJob ? 3_600_000 : 30_000;
+  const maxDelayMs = Math.min(maxMs, Math.max(8 * initialDelayMs, Math.floor(outageMs / 2)));
   const attemptTimeoutMs = isJob ? 30_000 : 5000;
   const base = { initialDelayMs, maxDelayMs, jitterType, attemptTimeoutMs };
   const room = { ...base, maxAttempts: MAX_ATTEMPTS, totalBudgetMs: 31_536_000_000 };
   const needed = attemptsToOutlast(resolvePolicy(room), outageMs, WANTED_COVERAGE + 0.01);
   const maxAttempts = Math.max(MIN_ATTEMPTS, needed);
-  return { ...base, maxAttempts, totalBudgetMs: roomFor({ ...base, maxAttempts }) };
+  return { ...base, maxAttempts, totalBudgetMs: totalBudgetFor({ ...base, maxAttempts }) };
 }
 
 /** All ceilings and all timeouts: nothing ends for lack of time. */
-function roomFor(policy: {
+function totalBudgetFor(policy: {
   maxAttempts: number;
   initialDelayMs: number;
   maxDelayMs: number;
@@ -199,9 +205,9 @@ function roomFor(policy: {
   return Math.max(30_000, sumMs);
 }
 
-function destinationFor(answers: Full, policy: PolicyDocument): DestinationDocument {
+function destinationFor(answers: AllAnswers, policy: PolicyDocument): DestinationDocument {
   const { clients, shards, idempotent } = answers;
-  const isRead = isHurried(answers) && idempotent === "yes";
+  const isRead = isPersonWaiting(answers) && idempotent === "yes";
   const needsBreaker = clients === "very-many" || shards > 1;
   return {
     policy,
@@ -212,7 +218,7 @@ function destinationFor(answers: Full, policy: PolicyDocument): DestinationDocum
   };
 }
 
-function reasonsFor(answers: Full, policy: PolicyDocument, coverage: number): string[] {
+function reasonsFor(answers: AllAnswers, policy: PolicyDocument, coverage: number): string[] {
   const { idempotent, clients, minimumWait, waits, background, outageMs, tiers, shards } = answers;
   const attempts = policy.maxAttempts ?? 1;
   const outage = formatDuration(outageMs);
@@ -250,10 +256,10 @@ function reasonsFor(answers: Full, policy: PolicyDocument, coverage: number): st
 }
 
 /** When it gives up, and why then. */
-function endReasons(answers: Full, attempts: number, coverage: number): string[] {
+function endReasons(answers: AllAnswers, attempts: number, coverage: number): string[] {
   const outage = formatDuration(answers.outageMs);
-  const share = `${percent(coverage)} of the cases`;
-  if (!isHurried(answers)) {
+  const share = `${formatPercent(coverage)} of the cases`;
+  if (!isPersonWaiting(answers)) {
     const fewest = attempts > MIN_ATTEMPTS ? "are the fewest that outlast" : "outlast";
     return [`${attempts} attempts ${fewest} ${outage} (${share}).`];
   }
@@ -264,7 +270,7 @@ function endReasons(answers: Full, attempts: number, coverage: number): string[]
 }
 
 function differenceFrom(
-  answers: Full,
+  answers: AllAnswers,
   policy: PolicyDocument,
   ours: number,
 ): UsualDifference | undefined {

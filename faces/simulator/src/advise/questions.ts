@@ -61,10 +61,10 @@ const YES_NO: readonly Choice[] = [
   { value: false, label: "No" },
 ];
 
-type Asked = Omit<Question, "from" | "skipIf">;
+type BaseQuestion = Omit<Question, "from" | "skipIf">;
 
 /** The questions of the usual decision tree, in its order and with its thresholds. */
-const USUAL_QUESTIONS: readonly Asked[] = [
+const USUAL_QUESTIONS: readonly BaseQuestion[] = [
   {
     id: "transient",
     text: "Is the error transient (429, 408, 500, 502, 503, 504, network timeout)?",
@@ -116,7 +116,7 @@ const USUAL_QUESTIONS: readonly Asked[] = [
 ];
 
 /** Ours, after them. */
-const OF_REDRIVE: readonly Asked[] = [
+const REDRIVE_QUESTIONS: readonly BaseQuestion[] = [
   {
     id: "waits",
     text: "Who waits for the answer?",
@@ -179,7 +179,7 @@ const NOT_TRANSIENT = { id: "transient", value: false } as const;
 
 export const questions: readonly Question[] = [
   ...USUAL_QUESTIONS.map((asked): Question => ({ ...asked, from: "usual" })),
-  ...OF_REDRIVE.map((asked): Question => ({ ...asked, from: "redrive" })),
+  ...REDRIVE_QUESTIONS.map((asked): Question => ({ ...asked, from: "redrive" })),
 ].map((question) =>
   question.id === NOT_TRANSIENT.id ? question : { ...question, skipIf: NOT_TRANSIENT },
 );

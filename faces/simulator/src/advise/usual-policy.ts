@@ -13,13 +13,13 @@ export interface UsualChoice {
 export function usualPolicy(answers: Answers): UsualChoice {
   const jitterType = usualJitter(answers);
   const maxAttempts = answers.background === true ? 6 : 5;
-  const words = {
+  const names = {
     NONE: "no jitter",
     DECORRELATED: "decorrelated jitter",
     EQUAL: "equal jitter",
   } as const;
   const jitter =
-    jitterType === "FULL" || jitterType === "PROPORTIONAL" ? "full jitter" : words[jitterType];
+    jitterType === "FULL" || jitterType === "PROPORTIONAL" ? "full jitter" : names[jitterType];
   return {
     name: `${jitter}, ${maxAttempts} attempts from 1 s to 30 s`,
     policy: {

@@ -2,7 +2,7 @@
 import { presets, resolvePolicy } from "@redrive/core";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { anyPolicy } from "../policy.testing.ts";
+import { anyPolicy } from "../schedule/policy.testing.ts";
 import { codeFor, codeTargets } from "./code-targets.ts";
 
 /** Runs the code with its imports and `call` replaced, and returns what the library was given. */

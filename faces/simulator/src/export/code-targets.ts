@@ -3,9 +3,14 @@
  * JavaScript, for the AWS SDK and as a gRPC service config. What a target cannot say is told in
  * notes, since code that silently does something else is worse than none.
  */
-import { formatSeconds, type Policy, type PolicyDocument, resolvePolicy } from "@redrive/core";
+import {
+  formatCount,
+  formatSeconds,
+  type Policy,
+  type PolicyDocument,
+  resolvePolicy,
+} from "@redrive/core";
 import { exportAws, exportGrpc } from "@redrive/core/interop";
-import { counted } from "../words/figures.ts";
 import { literal, withKey } from "./code.ts";
 
 export type CodeTarget = "redrive" | "p-retry" | "cockatiel" | "aws" | "grpc";
@@ -46,12 +51,12 @@ const answer = await retry(({ signal }) => call({ signal }), ${literal(withKey(d
 
 function pRetryCode(document: PolicyDocument): TargetCode {
   const policy = resolvePolicy(document);
-  const { firstMs, factor, longestMs } = curveOf(policy);
+  const { firstMs, factor, maxMs } = curveOf(policy);
   const isRandom = policy.jitterType !== "NONE";
   const options = {
     retries: policy.maxAttempts - 1,
     minTimeout: firstMs,
-    maxTimeout: longestMs,
+    maxTimeout: maxMs,
     factor,
     randomize: isRandom,
     maxRetryTime: policy.totalBudgetMs,
@@ -105,7 +110,7 @@ function cockatielNotes(policy: Policy): readonly string[] {
     ...(isDrawn && jitterType !== "DECORRELATED" && policy.multiplier !== 2
       ? ["cockatiel always doubles with this jitter, whatever exponent says."]
       : []),
-    `cockatiel counts retries: maxAttempts ${maxAttempts - 1} makes ${counted(maxAttempts, "call")}.`,
+    `cockatiel counts retries: maxAttempts ${maxAttempts - 1} makes ${formatCount(maxAttempts, "call")}.`,
     `cockatiel bounds no total: wrap it in a timeout of ${formatSeconds(policy.totalBudgetMs)} if one is needed.`,
   ];
 }
@@ -118,13 +123,13 @@ const GENERATORS: Readonly<Record<string, string>> = {
 };
 
 function cockatielBackoff(policy: Policy): string {
-  const { firstMs, factor, longestMs } = curveOf(policy);
+  const { firstMs, factor, maxMs } = curveOf(policy);
   if (policy.backoff === "FIXED") return `new ConstantBackoff(${firstMs})`;
   const generator = GENERATORS[policy.jitterType] ?? "noJitterGenerator";
   return `new ExponentialBackoff({
     initialDelay: ${firstMs},
     exponent: ${factor},
-    maxDelay: ${longestMs},
+    maxDelay: ${maxMs},
     generator: ${generator},
   })`;
 }
@@ -152,19 +157,19 @@ function grpcCode(document: PolicyDocument): TargetCode {
 interface Curve {
   readonly firstMs: number;
   readonly factor: number;
-  readonly longestMs: number;
+  readonly maxMs: number;
 }
 
 /** The nearest exponential curve: exact for EXPONENTIAL and FIXED. */
 function curveOf(policy: Policy): Curve {
   if (policy.delaysMs !== undefined) {
-    const longestMs = policy.delaysMs.reduce((most, each) => Math.max(most, each), 0);
-    return { firstMs: policy.delaysMs[0] ?? 0, factor: 2, longestMs };
+    const maxMs = policy.delaysMs.reduce((max, each) => Math.max(max, each), 0);
+    return { firstMs: policy.delaysMs[0] ?? 0, factor: 2, maxMs };
   }
   const { backoff, initialDelayMs, multiplier, maxDelayMs } = policy;
-  if (backoff === "FIXED") return { firstMs: initialDelayMs, factor: 1, longestMs: initialDelayMs };
+  if (backoff === "FIXED") return { firstMs: initialDelayMs, factor: 1, maxMs: initialDelayMs };
   const factor = backoff === "LINEAR" ? 2 : multiplier;
-  return { firstMs: initialDelayMs, factor, longestMs: maxDelayMs };
+  return { firstMs: initialDelayMs, factor, maxMs: maxDelayMs };
 }
 
 function shapeNotes(name: string, policy: Policy): readonly string[] {

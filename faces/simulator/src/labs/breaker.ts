@@ -4,11 +4,12 @@
  * time, and stands beside.
  */
 import type { DestinationDocument } from "@redrive/core";
-import { drawsOf } from "../chance/draws.ts";
 import { type Figures, figuresOf } from "../measure/report.ts";
-import { type CallsDocument, resolveCalls } from "../scenario.ts";
-import type { OwnGuard } from "../world/caller.ts";
-import { runCalls } from "../world/calls.ts";
+import { drawsOf } from "../random/draws.ts";
+import { resolveCalls } from "../scenario/scenario.ts";
+import type { CallsDocument } from "../scenario/scenario-document.ts";
+import { runCalls } from "../worlds/calls/calls.ts";
+import type { CustomGuard } from "../worlds/tier/caller.ts";
 import {
   between,
   explained,
@@ -21,7 +22,7 @@ import {
   within,
 } from "./lab.ts";
 import { queueModel, recoveryS } from "./metastable.ts";
-import { bucketGuard, countBreaker } from "./own-guards.ts";
+import { bucketGuard, countBreaker } from "./published-guards.ts";
 
 const QUEUE = {
   capacity: 300,
@@ -35,14 +36,14 @@ const QUEUE = {
 function queueRun(
   seed: number | string,
   retries: number,
-  own?: () => OwnGuard,
+  own?: () => CustomGuard,
   destination?: DestinationDocument,
 ): Figures {
   const document = queueModel({ ...QUEUE, retries, ...(destination && { destination }) });
-  return figuresOf(runCalls(resolveCalls(document), seed, { ownGuard: own }));
+  return figuresOf(runCalls(resolveCalls(document), seed, { customGuard: own }));
 }
 
-function last20(seed: number | string): () => OwnGuard {
+function last20(seed: number | string): () => CustomGuard {
   const draws = drawsOf(seed, "breakers");
   return () =>
     countBreaker({
@@ -62,7 +63,7 @@ const ONE_OF_MANY =
   "near its boundary (280 of 300) the time varies by a tenth from seed to seed; the formula gives 125 s";
 
 function queueRows(seed: number | string, count: number): readonly LabRow[] {
-  const all = (retries: number, own?: (seed: string) => () => OwnGuard) =>
+  const all = (retries: number, own?: (seed: string) => () => CustomGuard) =>
     sample(count, (run) => queueRun(`${seed}/${run}`, retries, own?.(`${seed}/${run}`)));
   const breaker = all(1, last20);
   const budget = all(1, () => bucketOf5);
@@ -134,7 +135,7 @@ function shardRows(seed: number | string): readonly LabRow[] {
   const counting = (failureRate: number, window: number, perShard: boolean) =>
     figuresOf(
       runCalls(bare, seed, {
-        ownGuard: () =>
+        customGuard: () =>
           countBreaker({
             failureRate,
             window,

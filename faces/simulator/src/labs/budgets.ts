@@ -5,18 +5,18 @@
 
 import type { RetryBudgetDocument } from "@redrive/core";
 import { createThrottle, enterThrottle, recordThrottleResponse } from "@redrive/core";
-import { drawsOf } from "../chance/draws.ts";
-import type { CallsDocument } from "../scenario.ts";
-import { simulate } from "../simulate.ts";
+import { drawsOf } from "../random/draws.ts";
+import type { CallsDocument } from "../scenario/scenario-document.ts";
+import { simulate } from "../simulate/simulate.ts";
 import { atMost, type Lab, type LabRow, near, within } from "./lab.ts";
 
-const SPAN_S = 100;
+const DURATION_S = 100;
 const RATIO = { kind: "RATIO", minPerSecond: 0 } as const;
 
 /** One client, 100 calls a second for 100 s, everything fails: about 10,000 first tries. */
 function outage(retryBudget: RetryBudgetDocument): CallsDocument {
   return {
-    clients: { kind: "OPEN", ratePerSecond: 100, untilMs: 1000 * SPAN_S },
+    clients: { kind: "OPEN", ratePerSecond: 100, untilMs: 1000 * DURATION_S },
     horizonMs: 160_000,
     tiers: [
       {
@@ -51,7 +51,7 @@ function budgetRows(seed: number | string): readonly LabRow[] {
     load(
       "Finagle 20 % + 10/s: load at most 1.2 and 1,000 retries",
       { ...RATIO, ratio: 0.2, minPerSecond: 10 },
-      (calls) => 1.2 + (10 * SPAN_S) / calls,
+      (calls) => 1.2 + (10 * DURATION_S) / calls,
     ),
     // Nothing comes back while everything fails: 500 / 14 and 500 / 5.
     retries("AWS SDK, 500 tokens of 14", 35, { kind: "TOKENS" }),

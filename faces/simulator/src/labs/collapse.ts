@@ -4,15 +4,11 @@
  */
 import type { DestinationDocument, PolicyDocument } from "@redrive/core";
 import { type Figures, figuresOf } from "../measure/report.ts";
-import {
-  type CallsDocument,
-  type OpenClients,
-  type PhaseDocument,
-  resolveCalls,
-} from "../scenario.ts";
-import { runCalls } from "../world/calls.ts";
+import { resolveCalls } from "../scenario/scenario.ts";
+import type { CallsDocument, OpenClients, PhaseDocument } from "../scenario/scenario-document.ts";
+import { runCalls } from "../worlds/calls/calls.ts";
 import { between, type Lab, type LabRow, runs } from "./lab.ts";
-import { bucketGuard } from "./own-guards.ts";
+import { bucketGuard } from "./published-guards.ts";
 
 const AT_ONCE: PolicyDocument = {
   maxAttempts: 3,
@@ -58,13 +54,13 @@ const RAMP: PhaseDocument = { kind: "SPIKE", factor: 1000, ramp: true, atMs: 0, 
 
 type Load = "spike" | "ramp";
 
-function once(load: Load, policy: PolicyDocument, hasBudget: boolean, seed: string): boolean {
+function collapses(load: Load, policy: PolicyDocument, hasBudget: boolean, seed: string): boolean {
   const document =
     load === "spike"
       ? scenario({ kind: "OPEN", ratePerSecond: 40 }, SPIKE, 80_000, { policy })
       : scenario({ kind: "OPEN", ratePerSecond: 0.08 }, RAMP, 105_000, { policy });
   const own = hasBudget
-    ? { ownGuard: () => bucketGuard({ ratio: 0.1, size: 20, on: "success" }) }
+    ? { customGuard: () => bucketGuard({ ratio: 0.1, size: 20, on: "success" }) }
     : {};
   const figures = figuresOf(runCalls(resolveCalls(document), seed, own));
   return load === "spike"
@@ -92,7 +88,7 @@ function share(
 ) {
   let collapsed = 0;
   for (let run = 0; run < count; run++)
-    if (once(load, policy, hasBudget, `${seed}/${run}`)) collapsed++;
+    if (collapses(load, policy, hasBudget, `${seed}/${run}`)) collapsed++;
   return collapsed / count;
 }
 

@@ -1,6 +1,6 @@
 /** Coverage lab: does a policy outlast an outage of 8 s? */
 import type { PolicyDocument } from "@redrive/core";
-import { coverage } from "../coverage.ts";
+import { coverage } from "../schedule/coverage.ts";
 import { type Lab, type LabRow, within } from "./lab.ts";
 
 type Case = readonly [string, PolicyDocument, number];

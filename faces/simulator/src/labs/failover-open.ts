@@ -4,16 +4,16 @@
  */
 import type { DestinationDocument, PolicyDocument } from "@redrive/core";
 import { type Figures, figuresOf, type Report } from "../measure/report.ts";
-import {
-  type CallsDocument,
-  type PhaseDocument,
-  resolveCalls,
-  type ServerDocument,
-} from "../scenario.ts";
-import { simulate } from "../simulate.ts";
-import { runCalls } from "../world/calls.ts";
+import { resolveCalls } from "../scenario/scenario.ts";
+import type {
+  CallsDocument,
+  PhaseDocument,
+  ServerDocument,
+} from "../scenario/scenario-document.ts";
+import { simulate } from "../simulate/simulate.ts";
+import { runCalls } from "../worlds/calls/calls.ts";
 import { explained, type Lab, type LabRow, runs, same, sample, sampled } from "./lab.ts";
-import { type BucketOptions, bucketGuard } from "./own-guards.ts";
+import { type BucketOptions, bucketGuard } from "./published-guards.ts";
 
 /** Share lost and the unit of its last digit; or it never recovers. */
 type Published = readonly [share: number, unit: number] | "never";
@@ -151,7 +151,11 @@ function runOpen(one: OpenCase, mode: Mode, seed: number | string): Figures {
   const { bucket, policy, server } = one;
   const scenario = resolveCalls(openScenario({ policy }, server, mode));
   return figuresOf(
-    runCalls(scenario, seed, bucket === undefined ? {} : { ownGuard: () => bucketGuard(bucket) }),
+    runCalls(
+      scenario,
+      seed,
+      bucket === undefined ? {} : { customGuard: () => bucketGuard(bucket) },
+    ),
   );
 }
 

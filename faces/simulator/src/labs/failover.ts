@@ -4,8 +4,8 @@
  */
 import type { PolicyDocument } from "@redrive/core";
 import type { Report } from "../measure/report.ts";
-import type { CallsDocument, PhaseDocument } from "../scenario.ts";
-import { simulate } from "../simulate.ts";
+import type { CallsDocument, PhaseDocument } from "../scenario/scenario-document.ts";
+import { simulate } from "../simulate/simulate.ts";
 import { type Lab, type LabRow, meanOver, near, runs, within } from "./lab.ts";
 
 const OUTAGE: PhaseDocument = { kind: "OUTAGE", atMs: 0, forMs: 8000 };

@@ -1,11 +1,12 @@
 /** Hedging lab: a second copy after p95, against the exact law P(Y > t) = S(t) S(t - d). */
 
-import { power } from "../chance/numeric.ts";
-import type { SpanDocument } from "../chance/spans.ts";
 import { quantileOf } from "../measure/histogram.ts";
 import { type Figures, figuresOf } from "../measure/report.ts";
-import { type CallsDocument, resolveCalls } from "../scenario.ts";
-import { runCalls } from "../world/calls.ts";
+import type { DurationDocument } from "../random/durations.ts";
+import { power } from "../random/numeric.ts";
+import { resolveCalls } from "../scenario/scenario.ts";
+import type { CallsDocument } from "../scenario/scenario-document.ts";
+import { runCalls } from "../worlds/calls/calls.ts";
 import { type Lab, type LabRow, meanOver, runs, sample, sampled, within } from "./lab.ts";
 
 /** Latencies in units of 1000 ms, so that whole ms do not matter. */
@@ -20,7 +21,7 @@ interface Measured {
 }
 
 function measure(
-  latency: SpanDocument,
+  latency: DurationDocument,
   afterMs: number,
   calls: number,
   seed: number | string,
@@ -46,7 +47,7 @@ function measure(
 
 interface HedgeCase {
   readonly what: string;
-  readonly latency: SpanDocument;
+  readonly latency: DurationDocument;
   /** The 95th percentile, from the distribution. */
   readonly p95Ms: number;
   readonly p99: readonly [number, number];

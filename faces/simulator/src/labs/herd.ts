@@ -1,6 +1,6 @@
 /** Herd lab: peaks of a herd that fails at one instant, by jitter and by width of the window. */
 import type { PolicyDocument } from "@redrive/core";
-import { herd } from "../herd.ts";
+import { herd } from "../schedule/herd.ts";
 import { type Lab, type LabRow, near, runs, sample, sampled, within } from "./lab.ts";
 
 /** The base b; large, so that whole milliseconds do not matter. */

@@ -2,8 +2,8 @@
  * Lab: a published result and our own, side by side, with the tolerance and where it comes from.
  * Every lab is data and a function; a miss is a defect.
  */
-import { root } from "../chance/numeric.ts";
-import { percent } from "../words/figures.ts";
+import { formatPercent } from "@redrive/core";
+import { root } from "../random/numeric.ts";
 
 /** What may differ, and by how much. */
 export type Tolerance =
@@ -124,7 +124,7 @@ export function sampled(
   if (row.ok || off > BETWEEN_IMPLEMENTATIONS * Math.abs(published)) return row;
   return {
     ...row,
-    deviation: `${percent(off / published)} off: more than chance, less than the 3 % between the reference's own two implementations`,
+    deviation: `${formatPercent(off / published)} off: more than chance, less than the 3 % between the reference's own two implementations`,
   };
 }
 
@@ -141,9 +141,9 @@ export function sample<T>(count: number, measure: (run: number) => T): readonly 
   return Array.from({ length: count }, (_, run) => measure(run));
 }
 
-/** `count` runs scaled by effort, at least `least`. */
-export function runs(count: number, effort: number, least = 1): number {
-  return Math.max(least, Math.floor(count * effort));
+/** `count` runs scaled by effort, at least `min`. */
+export function runs(count: number, effort: number, min = 1): number {
+  return Math.max(min, Math.floor(count * effort));
 }
 
 /** The mean of `measure` over runs 0 to `count` - 1. */

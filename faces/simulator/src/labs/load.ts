@@ -3,11 +3,12 @@
  * (Brooker, February and August 2022). No capacity: the server fails by chance alone.
  */
 import type { DestinationDocument, PolicyDocument } from "@redrive/core";
-import { power } from "../chance/numeric.ts";
 import { type Figures, figuresOf } from "../measure/report.ts";
-import { type CallsDocument, resolveCalls } from "../scenario.ts";
-import type { OwnGuard } from "../world/caller.ts";
-import { runCalls } from "../world/calls.ts";
+import { power } from "../random/numeric.ts";
+import { resolveCalls } from "../scenario/scenario.ts";
+import type { CallsDocument } from "../scenario/scenario-document.ts";
+import { runCalls } from "../worlds/calls/calls.ts";
+import type { CustomGuard } from "../worlds/tier/caller.ts";
 import {
   between,
   explained,
@@ -20,7 +21,7 @@ import {
   sampled,
   within,
 } from "./lab.ts";
-import { bucketGuard, lifetimeGuard } from "./own-guards.ts";
+import { bucketGuard, lifetimeGuard } from "./published-guards.ts";
 
 const AT_ONCE: PolicyDocument = { initialDelayMs: 0, jitterType: "NONE", totalBudgetMs: 3_600_000 };
 
@@ -29,17 +30,17 @@ interface LoadModel {
   readonly retries: number;
   readonly clients?: number;
   readonly ratePerSecond?: number;
-  readonly spanMs?: number;
-  readonly own?: () => OwnGuard;
+  readonly durationMs?: number;
+  readonly customGuard?: () => CustomGuard;
   readonly destination?: DestinationDocument;
 }
 
 /** 100 clients of 10 calls a second for 10 s, one way Exp(10 ms), then drained. */
 function loadScenario(model: LoadModel): CallsDocument {
-  const { failureRate, retries, clients = 100, ratePerSecond = 1000, spanMs = 10_000 } = model;
+  const { failureRate, retries, clients = 100, ratePerSecond = 1000, durationMs = 10_000 } = model;
   return {
-    clients: { kind: "OPEN", count: clients, ratePerSecond, untilMs: spanMs },
-    horizonMs: spanMs + 60_000,
+    clients: { kind: "OPEN", count: clients, ratePerSecond, untilMs: durationMs },
+    horizonMs: durationMs + 60_000,
     tiers: [
       {
         destination: { policy: { ...AT_ONCE, maxAttempts: retries + 1 }, ...model.destination },
@@ -49,13 +50,15 @@ function loadScenario(model: LoadModel): CallsDocument {
   };
 }
 
-function run1(model: LoadModel, seed: number | string): Figures {
-  return figuresOf(runCalls(resolveCalls(loadScenario(model)), seed, { ownGuard: model.own }));
+function runModel(model: LoadModel, seed: number | string): Figures {
+  return figuresOf(
+    runCalls(resolveCalls(loadScenario(model)), seed, { customGuard: model.customGuard }),
+  );
 }
 
 function closedForms(seed: number | string): readonly LabRow[] {
   return [0.01, 0.05, 0.1, 0.2, 0.5, 1].flatMap((f) => {
-    const { amplification, goodput } = run1({ failureRate: f, retries: 3 }, seed);
+    const { amplification, goodput } = runModel({ failureRate: f, retries: 3 }, seed);
     const load = f === 1 ? 4 : (1 - power(f, 4)) / (1 - f);
     return [
       near(`3 retries, ${f * 100} % fail: load`, load, amplification, 0.02),
@@ -126,7 +129,7 @@ function tableRows(seed: number | string, count: number): readonly LabRow[] {
   return TABLE.flatMap(([name, model, cells]) =>
     cells.flatMap(([failureRate, ok, load, unit]) => {
       const what = `${name}, ${failureRate * 100} % fail`;
-      const all = sample(count, (run) => run1({ ...model, failureRate }, `${seed}/${run}`));
+      const all = sample(count, (run) => runModel({ ...model, failureRate }, `${seed}/${run}`));
       const success = all.map(({ goodput }) => 100 * goodput);
       const loads = all.map(({ amplification }) => amplification);
       return [
@@ -140,9 +143,9 @@ function tableRows(seed: number | string, count: number): readonly LabRow[] {
 /** In the long run, and for clients that do not live long. */
 function longAndShort(seed: number | string, count: number): readonly LabRow[] {
   const loads = (model: LoadModel) =>
-    sample(count, (run) => run1(model, `${seed}/${run}`).amplification);
+    sample(count, (run) => runModel(model, `${seed}/${run}`).amplification);
   const long = (own: Omit<LoadModel, "failureRate">) =>
-    loads({ ...own, failureRate: 1, spanMs: 100_000 });
+    loads({ ...own, failureRate: 1, durationMs: 100_000 });
   const ofClients = (own: Omit<LoadModel, "failureRate">) =>
     [10, 100, 1000].map((clients) =>
       loads({ ...own, failureRate: 0.5, clients, ratePerSecond: 100 }),
@@ -194,7 +197,8 @@ const NO_PAUSE_KNOWN =
 
 function backoffRows(seed: number | string, count: number): readonly LabRow[] {
   const open = (destination?: DestinationDocument) =>
-    run1({ failureRate: 0.5, retries: 3, ...(destination && { destination }) }, seed).amplification;
+    runModel({ failureRate: 0.5, retries: 3, ...(destination && { destination }) }, seed)
+      .amplification;
   const healthy = serial(0, seed).calls;
   const half = sample(count, (run) => serial(0.5, `${seed}/${run}`));
   const most = sample(count, (run) => serial(0.75, `${seed}/${run}`));

@@ -2,14 +2,18 @@
  * Metastable lab: a queue whose clients retry at once after a timeout, and a dip in capacity. The law:
  * it recovers if and only if offered load times attempts per call is below capacity.
  */
-import type { DestinationDocument, PolicyDocument } from "@redrive/core";
+
+import { type DestinationDocument, formatDuration, type PolicyDocument } from "@redrive/core";
 import type { Report } from "../measure/report.ts";
 import { figuresOf } from "../measure/report.ts";
-import type { CallsDocument, PhaseDocument, ServerDocument } from "../scenario.ts";
-import { resolveCalls } from "../scenario.ts";
-import { simulate } from "../simulate.ts";
-import { formatDuration } from "../words/figures.ts";
-import { runCalls } from "../world/calls.ts";
+import { resolveCalls } from "../scenario/scenario.ts";
+import type {
+  CallsDocument,
+  PhaseDocument,
+  ServerDocument,
+} from "../scenario/scenario-document.ts";
+import { simulate } from "../simulate/simulate.ts";
+import { runCalls } from "../worlds/calls/calls.ts";
 import {
   explained,
   type Lab,
@@ -21,7 +25,7 @@ import {
   sample,
   sampled,
 } from "./lab.ts";
-import { bucketGuard } from "./own-guards.ts";
+import { bucketGuard } from "./published-guards.ts";
 
 export interface QueueModel {
   readonly capacity: number;
@@ -151,7 +155,7 @@ function budgetRows(seed: number | string, count: number): readonly LabRow[] {
   const budget = (ratio: number, size: number, on: "success" | "first", run: number) =>
     figuresOf(
       runCalls(resolveCalls(queueModel(DIP_700)), `${seed}/${run}`, {
-        ownGuard: () => bucketGuard({ ratio, size, on }),
+        customGuard: () => bucketGuard({ ratio, size, on }),
       }),
     );
   const recovery = (size: number) =>

@@ -2,9 +2,9 @@
  * OCC lab: Brooker's contention model of 2015. His formula counts from n = 1 (the first wait is up to
  * 2b) and caps decorrelated jitter last; core's result, with the same first ceiling, stands beside.
  */
-import { power } from "../chance/numeric.ts";
-import type { ContentionWait } from "../world/contention.ts";
-import { runContention } from "../world/contention.ts";
+import { power } from "../random/numeric.ts";
+import type { ContentionWait } from "../worlds/contention.ts";
+import { runContention } from "../worlds/contention.ts";
 import { type Lab, type LabRow, near, runs, same } from "./lab.ts";
 
 const BASE_MS = 5;
@@ -37,7 +37,7 @@ function waitOf(strategy: Strategy, clientCount: number): ContentionWait {
 }
 
 /** Mean writes and mean time of `count` runs with `clientCount` writers. */
-export function occ(
+export function measureStrategy(
   strategy: Strategy,
   clientCount: number,
   count: number,
@@ -103,7 +103,7 @@ function run(seed: number | string, effort: number): readonly LabRow[] {
   for (const [name, [publishedCalls, publishedMs]] of Object.entries(PUBLISHED)) {
     const strategy = name as Strategy;
     const close = strategy === "full" || strategy === "decorrelated";
-    const measured = occ(strategy, 100, runs(close ? 400 : 200, effort, 20), seed);
+    const measured = measureStrategy(strategy, 100, runs(close ? 400 : 200, effort, 20), seed);
     const row = near(`${name}: writes of 100 clients`, publishedCalls, measured.calls, 0.03);
     rows.push(
       strategy === "none" ? row : { ...row, core: coreCalls(strategy, runs(40, effort, 5), seed) },

@@ -4,11 +4,12 @@
  * result is known (Envoy, and core).
  */
 import { SUCCESS } from "@redrive/core";
-import { type Draws, drawsOf } from "../chance/draws.ts";
 import { figuresOf } from "../measure/report.ts";
-import { type CallsDocument, resolveCalls } from "../scenario.ts";
-import { simulateCalls } from "../simulate-calls.ts";
-import { runCalls } from "../world/calls.ts";
+import { type Draws, drawsOf } from "../random/draws.ts";
+import { resolveCalls } from "../scenario/scenario.ts";
+import type { CallsDocument } from "../scenario/scenario-document.ts";
+import { simulateCalls } from "../simulate/simulate-calls.ts";
+import { runCalls } from "../worlds/calls/calls.ts";
 import { type Lab, type LabRow, near, runs, sample, sampled, within } from "./lab.ts";
 
 const K = 2;

@@ -1,7 +1,7 @@
 /** Tiers lab: nested layers that all retry multiply; one layer, or budgets, do not. */
 import type { PolicyDocument } from "@redrive/core";
-import type { CallsDocument, TierDocument } from "../scenario.ts";
-import { simulate } from "../simulate.ts";
+import type { CallsDocument, TierDocument } from "../scenario/scenario-document.ts";
+import { simulate } from "../simulate/simulate.ts";
 import { atMost, type Lab, type LabRow, runs, sample, sampled, within } from "./lab.ts";
 
 const AT_ONCE: PolicyDocument = {

@@ -1,17 +1,17 @@
 /** End rules: when a policy gives up, and whether that is too early, too late or never. */
 
-import { drawsOf, nextDraw } from "../chance/draws.ts";
-import { coverageOf } from "../coverage.ts";
-import { nextWait, waitsOf } from "../engine/waits.ts";
-import { formatDuration, formatInteger, percent } from "../words/figures.ts";
-import { callsTried, type Rule, SAMPLES } from "./rule.ts";
+import { formatDuration, formatInteger, formatPercent } from "@redrive/core";
+import { drawsOf, nextDraw } from "../random/draws.ts";
+import { coverageOf } from "../schedule/coverage.ts";
+import { nextWait, waitsOf } from "../schedule/waits.ts";
+import { type Rule, SAMPLES, sampleCalls } from "./rule.ts";
 import type { Target } from "./subject.ts";
 
 const DAY_MS = 86_400_000;
 
 const endless: Rule = {
   id: "endless",
-  stands: "Retries without a ceiling go on forever",
+  problem: "Retries without a ceiling go on forever",
   check({ policy }) {
     if (policy.maxAttempts < 100) return undefined;
     return {
@@ -54,7 +54,7 @@ function reachesLast({ policy }: Target): number {
 
 const waitsDoNotFit: Rule = {
   id: "waits-do-not-fit",
-  stands: "Always cap by deadline: eight doubling waits from 100 ms sum to 25.5 s",
+  problem: "Always cap by deadline: eight doubling waits from 100 ms sum to 25.5 s",
   check(target) {
     const { policy } = target;
     if (policy.maxAttempts === 1) return undefined;
@@ -63,7 +63,7 @@ const waitsDoNotFit: Rule = {
     return {
       severity: "warning",
       field: "totalBudgetMs",
-      sentence: `Only ${percent(share)} of the calls reach attempt ${policy.maxAttempts}: the waits do not fit into ${formatDuration(policy.totalBudgetMs)}.`,
+      sentence: `Only ${formatPercent(share)} of the calls reach attempt ${policy.maxAttempts}: the waits do not fit into ${formatDuration(policy.totalBudgetMs)}.`,
       fix: policy.delaysMs
         ? "Raise totalBudgetMs, or take entries out of delaysMs."
         : "Raise totalBudgetMs, or lower maxAttempts or maxDelayMs to what the budget holds.",
@@ -74,7 +74,7 @@ const waitsDoNotFit: Rule = {
 
 const attemptOutlivesBudget: Rule = {
   id: "attempt-outlives-budget",
-  stands: "One deadline covers all attempts",
+  problem: "One deadline covers all attempts",
   check({ policy, kernel }) {
     const neededMs = policy.attemptTimeoutMs + kernel.ceilingMs(1) + policy.minCallMs;
     if (policy.maxAttempts === 1 || neededMs <= policy.totalBudgetMs) return undefined;
@@ -90,27 +90,27 @@ const attemptOutlivesBudget: Rule = {
 
 const shortCover: Rule = {
   id: "short-cover",
-  stands: "Caps too short for the outage (what people get wrong most)",
+  problem: "Caps too short for the outage (what people get wrong most)",
   check({ policy, context }) {
     const { outageMs } = context;
     // Who makes a person wait gives up early on purpose.
     if (outageMs === undefined || context.waits === "person" || policy.maxAttempts === 1)
       return undefined;
-    const share = coverageOf(policy, outageMs, { samples: callsTried(policy) });
+    const share = coverageOf(policy, outageMs, { samples: sampleCalls(policy) });
     if (share >= 0.9) return undefined;
     return {
       severity: "warning",
       field: "maxAttempts",
-      sentence: `${percent(share)} of the calls outlast an outage of ${formatDuration(outageMs)}; the others spend ${policy.maxAttempts} attempts for nothing.`,
+      sentence: `${formatPercent(share)} of the calls outlast an outage of ${formatDuration(outageMs)}; the others spend ${policy.maxAttempts} attempts for nothing.`,
       fix: `Raise ${policy.delaysMs ? "the entries of delaysMs or add some" : "maxAttempts or initialDelayMs"} (ask advise for the fewest attempts with 95 %), or hand the call to the durable service.`,
       figures: { outageMs, coverage: share },
     };
   },
 };
 
-const impatientPerson: Rule = {
+const personWaits: Rule = {
   id: "person-waits",
-  stands: "A person gives up long before the retries do",
+  problem: "A person gives up long before the retries do",
   check({ policy, context }) {
     if (context.waits !== "person") return undefined;
     if (policy.totalBudgetMs <= 10_000 && policy.maxAttempts <= 5) return undefined;
@@ -126,7 +126,7 @@ const impatientPerson: Rule = {
 
 const poisonLoop: Rule = {
   id: "poison-loop",
-  stands: "A poison message is requeued forever",
+  problem: "A poison message is requeued forever",
   check({ kernel, context }) {
     const { maxReceives } = context;
     if (maxReceives === undefined || (maxReceives !== null && maxReceives <= 100)) return undefined;
@@ -154,16 +154,16 @@ const REPAIR_MS = 3_600_000;
 
 const permanentErrors: Rule = {
   id: "permanent-errors",
-  stands: "A permanent error (400, 401, 404) stays what it is",
+  problem: "A permanent error (400, 401, 404) stays what it is",
   check({ policy, kernel }) {
     const codes = policy.retryableStatusCodes.filter((code) => PERMANENT.includes(code));
-    let longestMs = 0;
-    for (let n = 1; n < policy.maxAttempts; n++) longestMs += kernel.ceilingMs(n);
-    if (policy.maxAttempts === 1 || codes.length === 0 || longestMs >= REPAIR_MS) return undefined;
+    let maxSumMs = 0;
+    for (let n = 1; n < policy.maxAttempts; n++) maxSumMs += kernel.ceilingMs(n);
+    if (policy.maxAttempts === 1 || codes.length === 0 || maxSumMs >= REPAIR_MS) return undefined;
     return {
       severity: "error",
       field: "retryableStatusCodes",
-      sentence: `Each answer of ${codes.join(", ")} is asked for ${policy.maxAttempts} times and stays what it is: ${policy.maxAttempts - 1} calls in vain, and ${formatDuration(longestMs)} of waiting.`,
+      sentence: `Each answer of ${codes.join(", ")} is asked for ${policy.maxAttempts} times and stays what it is: ${policy.maxAttempts - 1} calls in vain, and ${formatDuration(maxSumMs)} of waiting.`,
       fix: `Take ${codes.join(", ")} out of retryableStatusCodes; 401 needs a new token, not a retry.`,
       figures: { codes: codes.length, vainCalls: policy.maxAttempts - 1 },
     };
@@ -175,7 +175,7 @@ export const endRules: readonly Rule[] = [
   waitsDoNotFit,
   attemptOutlivesBudget,
   shortCover,
-  impatientPerson,
+  personWaits,
   poisonLoop,
   permanentErrors,
 ];

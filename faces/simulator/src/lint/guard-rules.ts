@@ -1,13 +1,19 @@
 /** Guard rules: what stands, or fails to stand, between retries and the server. */
-import { type CompiledPolicy, hedgeQuantile } from "@redrive/core";
-import { formatDuration, formatInteger, formatNumber, percent } from "../words/figures.ts";
-import { HERD, type Rule } from "./rule.ts";
+import {
+  type CompiledPolicy,
+  formatDuration,
+  formatInteger,
+  formatNumber,
+  formatPercent,
+  hedgeQuantile,
+} from "@redrive/core";
+import { MIN_HERD, type Rule } from "./rule.ts";
 
 const UNSAFE_METHODS = ["POST", "PATCH"];
 
 const unsafeRepeat: Rule = {
   id: "unsafe-repeat",
-  stands: "A POST that is retried after a timeout may charge twice",
+  problem: "A POST that is retried after a timeout may charge twice",
   check({ policy, destination, context }) {
     const { method = "", idempotent = destination?.idempotent } = context;
     const unsafe =
@@ -40,7 +46,7 @@ function earliestWithin(maxAttempts: number, kernel: CompiledPolicy, spanMs: num
 
 const ignoresRetryAfter: Rule = {
   id: "ignores-retry-after",
-  stands: "A server that asks for 60 s is called again after 2 s",
+  problem: "A server that asks for 60 s is called again after 2 s",
   check({ policy, kernel }) {
     const codes = policy.retryableStatusCodes.filter((code) => code === 429 || code === 503);
     if (policy.respectRetryAfter || codes.length === 0 || policy.maxAttempts === 1)
@@ -60,7 +66,7 @@ const ignoresRetryAfter: Rule = {
 
 const fastThrottle: Rule = {
   id: "fast-throttle",
-  stands: "A 429 is retried as fast as possible",
+  problem: "A 429 is retried as fast as possible",
   check({ policy, kernel }) {
     const retries429 = policy.retryableStatusCodes.includes(429) && policy.maxAttempts > 1;
     const firstMs = kernel.ceilingMs(1, true);
@@ -77,15 +83,15 @@ const fastThrottle: Rule = {
 
 const noBudget: Rule = {
   id: "no-budget",
-  stands: "Only a retry budget limits retries over all calls",
+  problem: "Only a retry budget limits retries over all calls",
   check({ policy, destination, clients }) {
-    if (!destination || destination.retryBudget || policy.maxAttempts === 1 || clients < HERD)
+    if (!destination || destination.retryBudget || policy.maxAttempts === 1 || clients < MIN_HERD)
       return undefined;
     const { maxAttempts } = policy;
     return {
       severity: "warning",
       field: "retryBudget",
-      sentence: `In an outage the load grows to ${maxAttempts} times: a server used to more than ${percent(1 / maxAttempts)} of its capacity never recovers by itself.`,
+      sentence: `In an outage the load grows to ${maxAttempts} times: a server used to more than ${formatPercent(1 / maxAttempts)} of its capacity never recovers by itself.`,
       fix: "Set retryBudget to { ratio: 0.1 }: the load then grows to 1.1 times at most.",
       figures: { amplification: maxAttempts, safeUtilisation: 1 / maxAttempts },
     };
@@ -94,7 +100,7 @@ const noBudget: Rule = {
 
 const largeBudget: Rule = {
   id: "large-budget",
-  stands:
+  problem:
     "Oversized budgets (lab metastable: a bucket of 10,000 takes 47 s to recover, of 100 13 s)",
   check({ destination, clients }) {
     const budget = destination?.retryBudget;
@@ -103,7 +109,7 @@ const largeBudget: Rule = {
       return {
         severity: "warning",
         field: "retryBudget.ratio",
-        sentence: `A budget of ${percent(budget.ratio)} lets the load grow to ${formatNumber(1 + budget.ratio)} times: it saves only servers used to less than ${percent(safe)}.`,
+        sentence: `A budget of ${formatPercent(budget.ratio)} lets the load grow to ${formatNumber(1 + budget.ratio)} times: it saves only servers used to less than ${formatPercent(safe)}.`,
         fix: "Set retryBudget.ratio to 0.1 or 0.2.",
         figures: { amplification: 1 + budget.ratio, safeUtilisation: safe },
       };
@@ -123,7 +129,7 @@ const largeBudget: Rule = {
 
 const noBreaker: Rule = {
   id: "no-breaker",
-  stands: "More than 1,000 clients need a circuit breaker",
+  problem: "More than 1,000 clients need a circuit breaker",
   check({ policy, destination, clients }) {
     if (!destination || destination.breaker || policy.maxAttempts === 1 || clients <= 1000)
       return undefined;
@@ -138,20 +144,20 @@ const noBreaker: Rule = {
 };
 
 /** Chance of at least `least` failures among `calls`, each failing with chance `share`. */
-function tripChance(calls: number, least: number, share: number): number {
-  let chance = 0;
+function tripProbability(calls: number, minFailures: number, share: number): number {
+  let probability = 0;
   let term = 1;
   for (let k = 0; k < calls; k++) term *= 1 - share;
   for (let k = 0; k <= calls; k++) {
-    if (k >= least) chance += term;
+    if (k >= minFailures) probability += term;
     term *= ((calls - k) / (k + 1)) * (share / (1 - share));
   }
-  return chance;
+  return probability;
 }
 
 const hastyBreaker: Rule = {
   id: "hasty-breaker",
-  stands:
+  problem:
     "Brooker 2022: one shard of three down, a breaker over 20 calls serves 28 % instead of 67 %",
   check({ destination, context }) {
     const { shards = 1, breakerPerShard = false } = context;
@@ -161,24 +167,24 @@ const hastyBreaker: Rule = {
     const needed = keyed ? 100 : 10;
     if (breaker.minCalls >= needed) return undefined;
     const share = keyed ? 1 / shards : 0.05;
-    const least = Math.max(1, -Math.floor(-breaker.failureRate * breaker.minCalls));
-    const chance = tripChance(breaker.minCalls, least, share);
+    const minFailures = Math.max(1, -Math.floor(-breaker.failureRate * breaker.minCalls));
+    const probability = tripProbability(breaker.minCalls, minFailures, share);
     const cause = keyed ? `one shard of ${shards} down` : "one call in twenty failing";
     return {
       severity: "warning",
       field: "breaker.minCalls",
-      sentence: `With ${cause}, ${breaker.minCalls} calls open the circuit for everybody with a chance of ${percent(chance)}.`,
+      sentence: `With ${cause}, ${breaker.minCalls} calls open the circuit for everybody with a chance of ${formatPercent(probability)}.`,
       fix: keyed
         ? "Keep one breaker per shard, or set minCalls to 100 or more."
         : "Set breaker.minCalls to 20 or more.",
-      figures: { minCalls: breaker.minCalls, tripChance: chance },
+      figures: { minCalls: breaker.minCalls, tripChance: probability },
     };
   },
 };
 
 const hedgeWithoutBudget: Rule = {
   id: "hedge-without-budget",
-  stands: "A hedge counts as a retry against the budget",
+  problem: "A hedge counts as a retry against the budget",
   check({ destination }) {
     if (!destination?.hedge || destination.retryBudget) return undefined;
     const copies = destination.hedge.max + 1;
@@ -194,7 +200,7 @@ const hedgeWithoutBudget: Rule = {
 
 const earlyHedge: Rule = {
   id: "early-hedge",
-  stands: "Early hedging adds load on a good day",
+  problem: "Early hedging adds load on a good day",
   check({ destination }) {
     const hedge = destination?.hedge;
     const quantile = hedge && hedgeQuantile(hedge.after);
@@ -203,7 +209,7 @@ const earlyHedge: Rule = {
     return {
       severity: "warning",
       field: "hedge.after",
-      sentence: `Hedging at ${hedge.after} sends ${percent(extra)} more calls on a good day; at p95 it would be 5 %.`,
+      sentence: `Hedging at ${hedge.after} sends ${formatPercent(extra)} more calls on a good day; at p95 it would be 5 %.`,
       fix: 'Set hedge.after to "p95".',
       figures: { extraLoad: extra },
     };

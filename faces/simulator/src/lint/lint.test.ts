@@ -2,9 +2,9 @@
 import { readFileSync } from "node:fs";
 import { type DestinationDocument, type PolicyDocument, presets } from "@redrive/core";
 import { describe, expect, it } from "vitest";
-import { coverage } from "../coverage.ts";
-import { budget, hurtOf, hurts } from "./hurts.testing.ts";
+import { coverage } from "../schedule/coverage.ts";
 import { lint, lintRules, passesLint } from "./lint.ts";
+import { budget, lintExample, lintExamples } from "./lint-examples.testing.ts";
 import type { LintContext, LintSubject } from "./subject.ts";
 
 type Case = readonly [id: string, good: LintSubject, goodContext?: LintContext];
@@ -62,7 +62,7 @@ describe("lint", () => {
   it.each(CASES.map((one) => ({ id: one[0], one })))(
     "$id is found where it hurts and not where it is mended",
     ({ one: [id, good, goodContext] }) => {
-      const [bad, context] = hurtOf(id);
+      const [bad, context] = lintExample(id);
       expect(idsOf(bad, context)).toContain(id);
       expect(idsOf(good, goodContext ?? context)).not.toContain(id);
     },
@@ -71,7 +71,7 @@ describe("lint", () => {
   it("has a case for each rule, and a section of docs/lint.md each, both ways", () => {
     const ids = lintRules.map((rule) => rule.id);
     expect(CASES.map(([id]) => id).sort()).toEqual([...ids].sort());
-    expect(Object.keys(hurts).sort()).toEqual([...ids].sort());
+    expect(Object.keys(lintExamples).sort()).toEqual([...ids].sort());
     const page = readFileSync(new URL("../../../../docs/lint.md", import.meta.url), "utf8");
     const sections = [...page.matchAll(/^### ([a-z-]+)$/gm)].map((match) => match[1]);
     expect(sections.sort()).toEqual([...ids].sort());
@@ -79,7 +79,7 @@ describe("lint", () => {
   });
 
   it("tells each finding in a sentence with its figures, a fix and a page", () => {
-    for (const [id, [bad, context]] of Object.entries(hurts)) {
+    for (const [id, [bad, context]] of Object.entries(lintExamples)) {
       const finding = lint(bad, context).find((one) => one.id === id);
       expect(finding?.sentence, id).toMatch(/\d.*\.$/);
       expect(finding?.fix, id).toMatch(/^[A-Z].*\.$/);

@@ -3,9 +3,9 @@
  * behind it. It passes when nothing worse than `info` is found.
  */
 
-import { policyOf } from "../scenario.ts";
-import { tierLoad } from "../tier-load.ts";
-import { formatInteger, formatNumber, percent } from "../words/figures.ts";
+import { formatInteger, formatNumber, formatPercent } from "@redrive/core";
+import { policyOf } from "../schedule/policy-of.ts";
+import { tierLoad } from "../schedule/tier-load.ts";
 import { endRules } from "./end-rules.ts";
 import { guardRules } from "./guard-rules.ts";
 import type { Finding, Found, Rule } from "./rule.ts";
@@ -17,10 +17,10 @@ const NESTED = "nested-layers";
 
 const RULES: readonly Rule[] = [...waitRules, ...endRules, ...guardRules];
 
-/** Every rule's id and what it stands for, in the order of findings. */
-export const lintRules: readonly { readonly id: string; readonly stands: string }[] = [
-  ...RULES.map(({ id, stands }) => ({ id, stands })),
-  { id: NESTED, stands: "Attempts of nested layers multiply: four layers of three make 81 calls" },
+/** Every rule's id and what it problem for, in the order of findings. */
+export const lintRules: readonly { readonly id: string; readonly problem: string }[] = [
+  ...RULES.map(({ id, problem }) => ({ id, problem })),
+  { id: NESTED, problem: "Attempts of nested layers multiply: four layers of three make 81 calls" },
 ];
 
 /** What will hurt, worst first. Throws like `resolve` for a document that is not legal. */
@@ -78,7 +78,7 @@ function nestedLayers(tiers: readonly LintTier[]): Finding | undefined {
     {
       severity: calls > 10 ? "error" : "warning",
       field: "tiers",
-      sentence: `${attempts.join(" x ")} = ${formatInteger(calls)}: one call of a client becomes ${formatInteger(calls)} at the last tier while that is down (${formatNumber(half)} while it fails ${percent(0.5)} of the calls).`,
+      sentence: `${attempts.join(" x ")} = ${formatInteger(calls)}: one call of a client becomes ${formatInteger(calls)} at the last tier while that is down (${formatNumber(half)} while it fails ${formatPercent(0.5)} of the calls).`,
       fix: `Let one layer retry, usually the outermost (${formatInteger(Math.max(outer, 3))} calls at most), and set maxAttempts to 1 at the others.`,
       figures: { layers: retrying.length, calls, callsAtHalf: half },
     },

@@ -1,6 +1,6 @@
 /** Rule: one thing that will hurt, how lint tells it, and the figure behind it. */
 import type { Policy } from "@redrive/core";
-import { COVERAGE_SAMPLES } from "../coverage.ts";
+import { COVERAGE_SAMPLES } from "../schedule/coverage.ts";
 import type { Target } from "./subject.ts";
 
 export type Severity = "error" | "warning" | "info";
@@ -31,23 +31,26 @@ export interface Found {
 export interface Rule {
   readonly id: string;
   /** Which failure mode or bad example it stands for. */
-  readonly stands: string;
+  readonly problem: string;
   check(target: Target): Found | undefined;
 }
 
 /** From this many clients on, chance alone no longer keeps them apart. */
-export const HERD = 10;
+export const MIN_HERD = 10;
 
 /** Enough samples for a figure in a sentence: +-2 points. */
 export const SAMPLES = 2000;
 
 /** Attempts that are tried for one figure, at most a fraction of a second of them. */
-const MAX_TRIED = 2_000_000;
+const MAX_SAMPLED_ATTEMPTS = 2_000_000;
 
 /**
  * Calls tried for the chance to outlast an outage: as many as `coverage` tries, so that lint tells
  * the figure that the curve shows. Fewer where a call makes more than a hundred attempts.
  */
-export function callsTried({ maxAttempts }: Policy): number {
-  return Math.max(SAMPLES, Math.min(COVERAGE_SAMPLES, Math.floor(MAX_TRIED / maxAttempts)));
+export function sampleCalls({ maxAttempts }: Policy): number {
+  return Math.max(
+    SAMPLES,
+    Math.min(COVERAGE_SAMPLES, Math.floor(MAX_SAMPLED_ATTEMPTS / maxAttempts)),
+  );
 }

@@ -13,7 +13,7 @@ import {
   type PresetName,
   resolveDestination,
 } from "@redrive/core";
-import { policyOf } from "../scenario.ts";
+import { policyOf } from "../schedule/policy-of.ts";
 
 /** Clients that are taken to fail at one instant where nobody says how many. */
 export const LINT_CLIENTS = 100;

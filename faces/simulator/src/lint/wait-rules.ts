@@ -1,9 +1,9 @@
 /** Wait rules: what is wrong with the curve of waits itself. */
-import type { PolicyDocument } from "@redrive/core";
-import { coverageOf } from "../coverage.ts";
-import { herd } from "../herd.ts";
-import { formatDuration, formatInteger, percent } from "../words/figures.ts";
-import { callsTried, HERD, type Rule } from "./rule.ts";
+
+import { formatDuration, formatInteger, formatPercent, type PolicyDocument } from "@redrive/core";
+import { coverageOf } from "../schedule/coverage.ts";
+import { herd } from "../schedule/herd.ts";
+import { MIN_HERD, type Rule, sampleCalls } from "./rule.ts";
 import type { Target } from "./subject.ts";
 
 const HOUR_MS = 3_600_000;
@@ -29,14 +29,14 @@ function herdShare(target: Target, change: object = {}): number {
 
 const noWait: Rule = {
   id: "no-wait",
-  stands: "Retries without a delay hammer a failing service",
+  problem: "Retries without a delay hammer a failing service",
   check(target) {
     if (!retries(target) || lastCeiling(target) > 0) return undefined;
     const { maxAttempts } = target.policy;
     return {
       severity: "error",
       field: target.policy.delaysMs ? "delaysMs" : "initialDelayMs",
-      sentence: `All ${maxAttempts} attempts leave at once: an outage of even 100 ms is outlasted by ${percent(coverageOf(target.policy, 100))} of the calls, and the server gets ${maxAttempts} times the load.`,
+      sentence: `All ${maxAttempts} attempts leave at once: an outage of even 100 ms is outlasted by ${formatPercent(coverageOf(target.policy, 100))} of the calls, and the server gets ${maxAttempts} times the load.`,
       fix: target.policy.delaysMs
         ? "Make the entries of delaysMs 100 or more."
         : "Set initialDelayMs to 100 or more.",
@@ -47,16 +47,16 @@ const noWait: Rule = {
 
 const noJitter: Rule = {
   id: "no-jitter",
-  stands: "Without jitter, clients that fail together come back together",
+  problem: "Without jitter, clients that fail together come back together",
   check(target) {
     const { policy, clients } = target;
-    if (!retries(target) || policy.jitterType !== "NONE" || clients < HERD) return undefined;
+    if (!retries(target) || policy.jitterType !== "NONE" || clients < MIN_HERD) return undefined;
     if (lastCeiling(target) === 0) return undefined;
     const jittered = herdShare(target, { jitterType: "FULL" });
     return {
       severity: "warning",
       field: "jitterType",
-      sentence: `All ${formatInteger(clients)} clients that fail together retry at one instant; with FULL at most ${percent(jittered)} of them would share a window of a tenth of the first wait.`,
+      sentence: `All ${formatInteger(clients)} clients that fail together retry at one instant; with FULL at most ${formatPercent(jittered)} of them would share a window of a tenth of the first wait.`,
       fix: "Set jitterType to FULL, or EQUAL where a minimum wait is needed.",
       figures: { clients, peakShare: 1, peakShareFull: jittered },
     };
@@ -65,17 +65,17 @@ const noJitter: Rule = {
 
 const narrowJitter: Rule = {
   id: "narrow-jitter",
-  stands: "A narrow spread keeps the second wave synchronized",
+  problem: "A narrow spread keeps the second wave synchronized",
   check(target) {
     const { policy, clients } = target;
-    if (!retries(target) || policy.jitterType !== "PROPORTIONAL" || clients < HERD)
+    if (!retries(target) || policy.jitterType !== "PROPORTIONAL" || clients < MIN_HERD)
       return undefined;
     if (policy.jitterRatio >= 0.1) return undefined;
     const share = herdShare(target);
     return {
       severity: "warning",
       field: "jitterRatio",
-      sentence: `A spread of ${percent(policy.jitterRatio)} leaves ${percent(share)} of the clients in one window of a tenth of the first wait.`,
+      sentence: `A spread of ${formatPercent(policy.jitterRatio)} leaves ${formatPercent(share)} of the clients in one window of a tenth of the first wait.`,
       fix: "Set jitterRatio to 0.2 (gRPC) or more, or jitterType to FULL.",
       figures: { jitterRatio: policy.jitterRatio, peakShare: share },
     };
@@ -84,7 +84,7 @@ const narrowJitter: Rule = {
 
 const fixedDelay: Rule = {
   id: "fixed-delay",
-  stands: "A fixed delay keeps up the pressure for the whole outage",
+  problem: "A fixed delay keeps up the pressure for the whole outage",
   check(target) {
     const { policy, kernel } = target;
     if (policy.backoff !== "FIXED" || policy.maxAttempts <= 3 || kernel.ceilingMs(1) === 0)
@@ -111,7 +111,7 @@ function doublings(sum: number): number {
 
 const flatCurve: Rule = {
   id: "flat-curve",
-  stands: "A cap that is too low turns the exponential into a fixed delay",
+  problem: "A cap that is too low turns the exponential into a fixed delay",
   check(target) {
     const { policy, kernel } = target;
     if (
@@ -134,7 +134,7 @@ const flatCurve: Rule = {
 
 const capTooLong: Rule = {
   id: "cap-too-long",
-  stands: "A wait of 2^20 s is twelve days",
+  problem: "A wait of 2^20 s is twelve days",
   check(target) {
     const { policy, context } = target;
     if (!retries(target) || policy.delaysMs !== undefined) return undefined;
@@ -153,7 +153,7 @@ const capTooLong: Rule = {
 
 const belowMinimum: Rule = {
   id: "below-minimum",
-  stands: "FULL jitter may pick a wait of 0",
+  problem: "FULL jitter may pick a wait of 0",
   check(target) {
     const { kernel, context } = target;
     const { minimumWaitMs = 0 } = context;
@@ -171,19 +171,19 @@ const belowMinimum: Rule = {
 
 const decorrelated: Rule = {
   id: "decorrelated",
-  stands: "Often recommended; the simulation shows that FULL covers more",
+  problem: "Often recommended; the simulation shows that FULL covers more",
   check(target) {
     const { policy, context } = target;
     if (!retries(target) || policy.jitterType !== "DECORRELATED") return undefined;
     const outageMs = context.outageMs ?? 8000;
-    const tried = { samples: callsTried(policy) };
+    const tried = { samples: sampleCalls(policy) };
     const own = coverageOf(policy, outageMs, tried);
     const full = coverageOf({ ...policy, jitterType: "FULL" }, outageMs, tried);
     if (own >= 0.95) return undefined;
     return {
       severity: full > own ? "warning" : "info",
       field: "jitterType",
-      sentence: `Decorrelated waits are a random walk: ${percent(1 - own)} of the calls give up before an outage of ${formatDuration(outageMs)} is over, with FULL ${percent(1 - full)}.`,
+      sentence: `Decorrelated waits are a random walk: ${formatPercent(1 - own)} of the calls give up before an outage of ${formatDuration(outageMs)} is over, with FULL ${formatPercent(1 - full)}.`,
       fix: "Set jitterType to FULL, or EQUAL for jobs.",
       figures: { outageMs, coverage: own, coverageFull: full },
     };

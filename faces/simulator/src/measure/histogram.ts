@@ -1,14 +1,17 @@
 /**
- * Histogram: spans counted in buckets of fixed number, for quantiles of millions of calls. 128
- * buckets to each power of two, and the quantile is interpolated inside its bucket: off by less
- * than 0.8 %, usually by far less.
+ * Histogram: counts durations in a fixed number of buckets, for quantiles of millions of calls.
+ * Each power of two has 128 buckets, and a quantile is interpolated within its bucket. The error is
+ * below 0.8 %, usually far below.
  */
 
 const SUB_BUCKETS = 128;
 const SUB_BITS = 7;
-/** Spans are counted in units of 1/64 ms, up to 2^31 of them: 9 hours. Longer ones count as that. */
+/**
+ * Durations are counted in units of 1/64 ms, up to 2^31 units (9 hours). Longer ones count as 9
+ * hours.
+ */
 const UNITS_PER_MS = 64;
-const LARGEST = 2_147_483_647;
+const MAX_UNITS = 2_147_483_647;
 const BUCKETS = (32 - SUB_BITS) * SUB_BUCKETS + SUB_BUCKETS;
 
 export interface Histogram {
@@ -23,8 +26,8 @@ export function createHistogram(): Histogram {
   return { counts: new Uint32Array(BUCKETS), total: 0, sumMs: 0, squareSum: 0, maxMs: 0 };
 }
 
-export function countSpan(histogram: Histogram, ms: number): void {
-  const bucket = bucketOf(Math.min(LARGEST, Math.floor(ms * UNITS_PER_MS)));
+export function countDuration(histogram: Histogram, ms: number): void {
+  const bucket = bucketOf(Math.min(MAX_UNITS, Math.floor(ms * UNITS_PER_MS)));
   histogram.counts[bucket] = (histogram.counts[bucket] as number) + 1;
   histogram.total++;
   histogram.sumMs += ms;
@@ -37,7 +40,7 @@ function bucketOf(units: number): number {
   return shift * SUB_BUCKETS + (units >> shift);
 }
 
-/** The span within which a share `quantile` of the calls was done; 0 without calls. */
+/** The duration within which the share `quantile` of the calls was done; 0 without calls. */
 export function quantileOf(histogram: Histogram, quantile: number): number {
   const rank = quantile * histogram.total;
   let seen = 0;

@@ -1,6 +1,9 @@
-/** Over time: counts by window brought to the columns of a chart, as rates or peaks. */
+/** Over time: converts counts per bin to the columns of a chart, as rates or peaks. */
 
-/** Counts in bins of `binMs` as a rate per second in `columns` columns from 0 to `endMs`. */
+/**
+ * The mean rate per second in each of `columns` columns from 0 to `endMs`, from counts in bins of
+ * `binMs`.
+ */
 export function ratesOver(
   counts: ArrayLike<number>,
   binMs: number,
@@ -21,18 +24,21 @@ export function peaksOver(
   columns: number,
 ): readonly number[] {
   return binsOver(values, binMs, endMs, columns).map((bins) =>
-    bins.reduce((most, value) => Math.max(most, value), 0),
+    bins.reduce((max, value) => Math.max(max, value), 0),
   );
 }
 
-/** The bins that begin within each column, at least one: a column narrower than a bin shows that bin. */
+/**
+ * The bins that begin within each column, at least one. A column narrower than a bin shows that
+ * bin.
+ */
 function binsOver(
   values: ArrayLike<number>,
   binMs: number,
   endMs: number,
   columns: number,
 ): readonly (readonly number[])[] {
-  // One division: the width of a column, rounded, would lose the last bin now and then.
+  // A single division: a rounded column width would sometimes lose the last bin.
   const binAt = (column: number) => Math.floor((column * endMs) / (columns * binMs));
   return Array.from({ length: columns }, (_, column) => {
     const from = binAt(column);

@@ -1,10 +1,8 @@
-/**
- * Report: what a run comes to, in numbers with units, and a verdict in one computed sentence.
- */
+/** Report: the measures of a run, with units, and a verdict in one computed sentence. */
 
-import type { WorldRun } from "../world/world-run.ts";
 import { quantileOf } from "./histogram.ts";
 import { ATTEMPTS, FAILED, OFFERED, QUEUE_MS, SUCCEEDED, type Tally } from "./tally.ts";
+import type { WorldRun } from "./world-run.ts";
 
 /** A count per window, and when that window began. */
 export interface PeakReport {
@@ -13,10 +11,10 @@ export interface PeakReport {
   readonly atMs: number;
 }
 
-/** Counts over time, one entry a bin of `binMs`; at most 4096 bins. */
+/** Counts over time: one entry per bin of `binMs`; at most 4096 bins. */
 export interface Series {
   readonly binMs: number;
-  /** First attempts: what clients want done. */
+  /** First attempts: the calls that clients make. */
   readonly offered: Float64Array;
   /** Attempts that reach the last tier. */
   readonly attempts: Float64Array;
@@ -30,41 +28,47 @@ export interface Report {
   readonly scenario: string;
   readonly seed: number | string;
   readonly engine: WorldRun["engine"];
-  /** What clients wanted done. */
+  /** Calls that clients made. */
   readonly calls: number;
   /** Attempts and hedges sent to the last tier. */
   readonly attempts: number;
   /** Attempts per call. */
   readonly amplification: number;
   readonly peak: PeakReport;
-  /** The peak once the trouble is over: what the recovering server has to take. */
+  /** The peak after the last phase: the load on the recovering server. */
   readonly peakAfter: PeakReport;
   readonly succeeded: number;
   readonly lost: number;
-  /** Neither done nor given up when the run ended. */
+  /** Calls that had not ended when the run ended. */
   readonly unfinished: number;
   /** Share of calls that succeeded. */
   readonly goodput: number;
   /** Lost calls by reason. */
   readonly reasons: Readonly<Record<string, number>>;
-  /** From the end of the trouble until clients are served again for good; null: never. Absent without trouble. */
+  /**
+   * Time from the end of the last phase until clients are served again permanently. Null if that
+   * never happens; absent without phases.
+   */
   readonly recoveryMs?: number | null;
   /** When the last call ended. */
   readonly doneAtMs: number;
-  /** Time to success as the client sees it, waits included. */
+  /** Time to success as the client sees it, including waits. */
   readonly latencyMs: {
     readonly mean: number;
     readonly p50: number;
     readonly p99: number;
     readonly max: number;
   };
-  /** Sum of all waits before a call's attempts; mean over calls. */
+  /** Sum of all waits of a call, as a mean over the calls. */
   readonly meanWaitMs: number;
-  /** Jain's index between clients, 0 to 1: see docs/simulator.md. */
+  /** Jain's fairness index of the clients, 0 to 1: see docs/simulator.md. */
   readonly fairness: number;
-  /** Chance that the waits of the first tier's policy outlast the longest outage; absent without one. */
+  /**
+   * Probability that the waits of the first tier's policy outlast the longest outage; absent
+   * without an outage.
+   */
   readonly coverage?: number;
-  /** Queue worlds: runs that did work which was already done, as share of all runs. */
+  /** Queue worlds: share of the runs that repeated finished work. */
   readonly duplicateShare?: number;
   /** Queue worlds: share of messages that ended as dead letters. */
   readonly deadLetterShare?: number;
@@ -72,7 +76,7 @@ export interface Report {
   readonly series: Series;
 }
 
-/** Everything but the verdict and coverage, which need the scenario. */
+/** The measures that do not need the scenario: all but verdict and coverage. */
 export type Figures = Omit<Report, "scenario" | "seed" | "verdict" | "coverage">;
 
 export function figuresOf(run: WorldRun): Figures {
@@ -110,8 +114,8 @@ export function figuresOf(run: WorldRun): Figures {
   };
 }
 
-export function ratio(part: number, whole: number): number {
-  return whole === 0 ? 0 : part / whole;
+export function ratio(part: number, total: number): number {
+  return total === 0 ? 0 : part / total;
 }
 
 function seriesOf(tally: Tally): Series {
@@ -129,10 +133,10 @@ function seriesOf(tally: Tally): Series {
 /** Goodput below this share of what is offered counts as not recovered. */
 const SERVED_SHARE = 0.9;
 
-/** Goodput is smoothed over this: chance alone must not look like a relapse. */
+/** Goodput is averaged over this time, so random variation does not look like a relapse. */
 const SMOOTH_MS = 3000;
 
-/** Undefined without trouble, null if it never ends. */
+/** Undefined without phases, null if the run never recovers. */
 function recoveryOf(run: WorldRun): number | null | undefined {
   if (run.triggerEndMs === 0) return undefined;
   const { tally } = run;
@@ -145,15 +149,16 @@ function recoveryOf(run: WorldRun): number | null | undefined {
 }
 
 /**
- * When the last stretch ends in which too little was served; null if the run ends before it. Of the
- * last window below the share, that share's complement was still bad, if goodput returns at once.
+ * When the last period with too little goodput ends; null if it lasts until the end of the run. If
+ * goodput returns at once, a share of 1 - `SERVED_SHARE` of the last window below the limit was
+ * still bad.
  */
 function lastBadMs(tally: Tally, fromMs: number): number | null {
   const width = Math.max(1, Math.floor(SMOOTH_MS / tally.binMs));
   const offered = tally.lanes[OFFERED] as Float64Array;
   const served = tally.lanes[SUCCEEDED] as Float64Array;
   const first = Math.floor(fromMs / tally.binMs);
-  // The last bin is cut short by the end of the run.
+  // The end of the run cuts the last bin short.
   const end = tally.bins - 1;
   for (let bin = end - width; bin >= first; bin--) {
     const wanted = sumOf(offered, bin, bin + width);
@@ -164,7 +169,7 @@ function lastBadMs(tally: Tally, fromMs: number): number | null {
   return 0;
 }
 
-/** Of the bins from `from` to before `end`. */
+/** The sum of the bins from `from` up to, but not including, `end`. */
 export function sumOf(counts: Float64Array, from = 0, end?: number): number {
   return counts.subarray(from, end).reduce((sum, count) => sum + count, 0);
 }

@@ -7,23 +7,23 @@ import {
   countLost,
   createTally,
   MAX_BINS,
-  noteQueue,
   OFFERED,
   QUEUE_MS,
+  recordQueue,
 } from "./tally.ts";
 
 describe("tally", () => {
   it("merges bins when a run outlasts its horizon, losing no count", () => {
     const tally = createTally({ horizonMs: 1000, windowMs: 100 });
     for (let at = 0; at < 2_000_000; at += 100) countAt(tally, OFFERED, at);
-    noteQueue(tally, 50, 7);
+    recordQueue(tally, 50, 7);
     expect(tally.bins).toBeLessThanOrEqual(MAX_BINS);
     expect(tally.lanes[OFFERED]?.reduce((sum, count) => sum + count, 0)).toBe(20_000);
     expect(tally.lanes[QUEUE_MS]?.[0]).toBe(7);
   });
 
   it("finds the fullest window, and the fullest once the trouble is over", () => {
-    const tally = createTally({ horizonMs: 10_000, windowMs: 100, troubleEndMs: 1000 });
+    const tally = createTally({ horizonMs: 10_000, windowMs: 100, triggerEndMs: 1000 });
     countArrivals(tally, 10, 50);
     countArrivals(tally, 90, 10);
     countArrivals(tally, 1200, 5);

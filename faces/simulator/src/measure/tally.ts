@@ -1,27 +1,30 @@
 /**
- * Tally: what a world counts while it runs. Worlds write it, `report.ts` reads it. Counts over time
- * are kept in bins; a run longer than foreseen has its bins merged two by two, so that there are
+ * Tally: the counters of a running world. Worlds write them, and `report.ts` reads them. Counts
+ * over time are in bins. If a run is longer than expected, pairs of bins are merged, so there are
  * never more than 4096.
  */
-import { twice } from "../engine/limits.ts";
-import { countSpan, createHistogram, type Histogram } from "./histogram.ts";
+import { doubleLength } from "../events/limits.ts";
+import { countDuration, createHistogram, type Histogram } from "./histogram.ts";
 
 export const MAX_BINS = 4096;
 
-/** Bins that a run of the foreseen length has at most, and those it starts with: many runs are short. */
+/**
+ * The maximum of bins for a run of the expected length, and the initial number: many runs are
+ * short.
+ */
 const WANTED_BINS = 1024;
 const FIRST_BINS = 64;
 
-/** What is counted over time. */
+/** Lanes: the counters over time. */
 export const OFFERED = 0;
 export const ATTEMPTS = 1;
 export const SUCCEEDED = 2;
 export const FAILED = 3;
-/** Not a count: the longest wait in the server's queue seen in the bin. */
+/** Not a count: the longest wait in the server's queue during the bin. */
 export const QUEUE_MS = 4;
 const LANES = 5;
 
-/** The fullest window, and when it began. */
+/** The window with the most arrivals, and when it began. */
 export interface Peak {
   count: number;
   atMs: number;
@@ -30,37 +33,37 @@ export interface Peak {
 export interface TallyOptions {
   readonly horizonMs: number;
   readonly windowMs: number;
-  readonly troubleEndMs?: number;
+  readonly triggerEndMs?: number;
 }
 
 export interface Tally {
   binMs: number;
-  /** Bins in use, lane by lane. */
+  /** One array of bins per lane. */
   readonly lanes: Float64Array[];
   bins: number;
-  /** Arrivals in windows of this width, for the peak. */
+  /** Arrivals are counted in windows of this width to find the peak. */
   readonly windowMs: number;
   window: number;
   windowCount: number;
   readonly peak: Peak;
-  /** The same once the trouble is over: what the recovering server sees. */
+  /** The peak after the last phase: the load on the recovering server. */
   readonly peakAfter: Peak;
-  readonly troubleEndMs: number;
-  /** Time to success, as the client sees it, first try to answer. */
+  readonly triggerEndMs: number;
+  /** Time to success as the client sees it, from the first attempt to the response. */
   readonly latency: Histogram;
-  /** All waits of all calls. */
+  /** The sum of all waits of all calls. */
   waitedMs: number;
   calls: number;
   attempts: number;
   succeeded: number;
   lost: number;
-  /** Lost calls by why. */
+  /** Lost calls by reason. */
   readonly reasons: Map<string, number>;
-  /** When the last call came to its end. */
+  /** When the last call ended. */
   doneAtMs: number;
 }
 
-export function createTally({ horizonMs, windowMs, troubleEndMs = 0 }: TallyOptions): Tally {
+export function createTally({ horizonMs, windowMs, triggerEndMs = 0 }: TallyOptions): Tally {
   return {
     binMs: binFor(horizonMs),
     lanes: Array.from({ length: LANES }, () => new Float64Array(FIRST_BINS)),
@@ -70,7 +73,7 @@ export function createTally({ horizonMs, windowMs, troubleEndMs = 0 }: TallyOpti
     windowCount: 0,
     peak: { count: 0, atMs: 0 },
     peakAfter: { count: 0, atMs: 0 },
-    troubleEndMs,
+    triggerEndMs,
     latency: createHistogram(),
     waitedMs: 0,
     calls: 0,
@@ -82,7 +85,7 @@ export function createTally({ horizonMs, windowMs, troubleEndMs = 0 }: TallyOpti
   };
 }
 
-/** The smallest of 1, 2, 5 x 10^k ms (100 ms at least) that gives fewer than 1024 bins. */
+/** The smallest of 1, 2, 5 x 10^k ms (at least 100 ms) that gives fewer than 1024 bins. */
 function binFor(horizonMs: number): number {
   for (let decade = 100; ; decade *= 10) {
     for (const step of [1, 2, 5])
@@ -90,14 +93,14 @@ function binFor(horizonMs: number): number {
   }
 }
 
-/** Counts an event of a lane at an instant, or `times` of them. */
+/** Counts one event, or `times` events, of a lane at an instant. */
 export function countAt(tally: Tally, lane: number, atMs: number, times = 1): void {
   const bin = binAt(tally, atMs);
   const counts = tally.lanes[lane] as Float64Array;
   counts[bin] = (counts[bin] as number) + times;
 }
 
-export function noteQueue(tally: Tally, atMs: number, queueMs: number): void {
+export function recordQueue(tally: Tally, atMs: number, queueMs: number): void {
   const bin = binAt(tally, atMs);
   const lane = tally.lanes[QUEUE_MS] as Float64Array;
   if (queueMs > (lane[bin] as number)) lane[bin] = queueMs;
@@ -115,7 +118,7 @@ function binAt(tally: Tally, atMs: number): number {
 }
 
 function addBins(tally: Tally): void {
-  for (const [lane, counts] of tally.lanes.entries()) tally.lanes[lane] = twice(counts);
+  for (const [lane, counts] of tally.lanes.entries()) tally.lanes[lane] = doubleLength(counts);
 }
 
 function mergeBins(tally: Tally): void {
@@ -131,7 +134,7 @@ function mergeBins(tally: Tally): void {
   tally.bins = Math.ceil(tally.bins / 2);
 }
 
-/** Counts attempts that reach the tier that is watched at one instant. Time never runs back. */
+/** Counts attempts that reach the last tier at one instant. Instants must not decrease. */
 export function countArrivals(tally: Tally, atMs: number, count: number): void {
   countAt(tally, ATTEMPTS, atMs, count);
   const window = Math.floor(atMs / tally.windowMs);
@@ -140,27 +143,27 @@ export function countArrivals(tally: Tally, atMs: number, count: number): void {
     tally.windowCount = 0;
   }
   tally.windowCount += count;
-  notePeak(tally.peak, tally.windowCount, window * tally.windowMs);
-  if (atMs >= tally.troubleEndMs)
-    notePeak(tally.peakAfter, tally.windowCount, window * tally.windowMs);
+  updatePeak(tally.peak, tally.windowCount, window * tally.windowMs);
+  if (atMs >= tally.triggerEndMs)
+    updatePeak(tally.peakAfter, tally.windowCount, window * tally.windowMs);
 }
 
-function notePeak(peak: Peak, count: number, atMs: number): void {
+function updatePeak(peak: Peak, count: number, atMs: number): void {
   if (count <= peak.count) return;
   peak.count = count;
   peak.atMs = atMs;
 }
 
-/** A call has succeeded, `tookMs` after it began. */
+/** Counts a call that succeeded `tookMs` after its start. */
 export function countSucceeded(tally: Tally, atMs: number, tookMs: number): void {
   tally.succeeded++;
   countAt(tally, SUCCEEDED, atMs);
-  countSpan(tally.latency, tookMs);
+  countDuration(tally.latency, tookMs);
   tally.doneAtMs = Math.max(tally.doneAtMs, atMs);
 }
 
-/** Jain's index between calls that succeeded, of the time it took them. */
-export function fairnessOfSpans({ latency: { total, sumMs, squareSum } }: Tally): number {
+/** Jain's fairness index of the durations of the calls that succeeded. */
+export function fairnessOfDurations({ latency: { total, sumMs, squareSum } }: Tally): number {
   return squareSum === 0 ? 1 : (sumMs * sumMs) / (total * squareSum);
 }
 

@@ -1,8 +1,8 @@
 /** Verdict: the numbers in the sentence are a reason for it, never against it. */
 import { expect, test } from "vitest";
-import type { CallsDocument } from "../scenario.ts";
-import { scenarios } from "../scenarios.ts";
-import { simulate } from "../simulate.ts";
+import type { CallsDocument } from "../scenario/scenario-document.ts";
+import { scenarios } from "../scenario/scenarios.ts";
+import { simulate } from "../simulate/simulate.ts";
 
 const classic = scenarios["metastable"] as CallsDocument;
 

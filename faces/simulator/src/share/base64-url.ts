@@ -1,7 +1,7 @@
 /** Base64url (RFC 4648, section 5) of a text in UTF-8, with what browsers and Node both have. */
 
 /** What every host of the simulator has, though its types are those of no host. */
-interface Host {
+interface Globals {
   btoa(binary: string): string;
   atob(encoded: string): string;
   readonly TextEncoder: new () => { encode(text: string): Uint8Array };
@@ -11,18 +11,18 @@ interface Host {
   ) => { decode(bytes: Uint8Array): string };
 }
 
-const host = globalThis as unknown as Host;
+const globals = globalThis as unknown as Globals;
 
 export function toBase64Url(text: string): string {
-  const bytes = new host.TextEncoder().encode(text);
+  const bytes = new globals.TextEncoder().encode(text);
   let binary = "";
   for (const byte of bytes) binary += String.fromCharCode(byte);
-  return host.btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  return globals.btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
 /** Throws for a text that is none. */
 export function fromBase64Url(encoded: string): string {
-  const binary = host.atob(encoded.replaceAll("-", "+").replaceAll("_", "/"));
+  const binary = globals.atob(encoded.replaceAll("-", "+").replaceAll("_", "/"));
   const bytes = Uint8Array.from(binary, (character) => character.charCodeAt(0));
-  return new host.TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  return new globals.TextDecoder("utf-8", { fatal: true }).decode(bytes);
 }

@@ -5,7 +5,7 @@
  */
 import { isObject, type PolicyDocument } from "@redrive/core";
 import type { Answers } from "../advise/questions.ts";
-import type { ScenarioDocument } from "../scenario.ts";
+import type { ScenarioDocument } from "../scenario/scenario-document.ts";
 import { fromBase64Url, toBase64Url } from "./base64-url.ts";
 
 /** A document, or the name of a preset or of an entry of the catalogue. */

@@ -1,24 +1,24 @@
-/** Use findings: what lint says of a subject now, asked of the worker whenever the subject changes. */
+/** Use findings: the lint findings of a subject, requested from the worker whenever it changes. */
 import { useSignal } from "@preact/signals";
 import type { LintContext, LintSubject } from "@redrive/simulator";
 import { useId, useLayoutEffect, useMemo } from "preact/hooks";
-import { type Answer, answerTo } from "../../worker/answer.ts";
+import { createWorkerQuery, type Query } from "../../worker/query.ts";
 import type { Input, Output } from "../../worker/requests.ts";
 
-/** The answer before stays until the next one comes, so that nothing flickers under a slider. */
+/** The last findings stay until new ones arrive, so that nothing flickers while a slider moves. */
 export function useFindings(
   subject: LintSubject,
   context: LintContext,
-): Answer<Input<"lint">, Output<"lint">> {
-  const question = JSON.stringify({ subject, context });
-  const asked = useSignal(question);
+): Query<Input<"lint">, Output<"lint">> {
+  const input = JSON.stringify({ subject, context });
+  const current = useSignal(input);
   const lane = useId();
-  const answer = useMemo(
-    () => answerTo(`lint ${lane}`, "lint", () => JSON.parse(asked.value)),
-    [lane, asked],
+  const query = useMemo(
+    () => createWorkerQuery(`lint ${lane}`, "lint", () => JSON.parse(current.value)),
+    [lane, current],
   );
   useLayoutEffect(() => {
-    asked.value = question;
-  }, [asked, question]);
-  return answer;
+    current.value = input;
+  }, [current, input]);
+  return query;
 }

@@ -1,16 +1,16 @@
-/** Advisor store: the answers so far, which question is open, and what the worker makes of them. */
+/** Advisor store: the answers, the open question, and the advice from the worker. */
 import { computed, type ReadonlySignal, signal } from "@preact/signals";
 import type { Answers, Question, QuestionId } from "@redrive/simulator";
-import { answerTo } from "../../worker/answer.ts";
+import { createWorkerQuery } from "../../worker/query.ts";
 import { askedQuestions, type Value } from "./answers.ts";
 
 export const answers = signal<Answers>({});
-/** A question that is answered and asked again. */
+/** The answered question that the reader is changing. */
 export const editing = signal<QuestionId | undefined>(undefined);
-/** The reader has heard enough, or came by a link: what is open is assumed. */
-export const isCut = signal(false);
+/** True if open questions use their defaults: the reader chose so, or opened a link. */
+export const isRestAssumed = signal(false);
 
-/** Where the keyboard goes after an answer; read once by the part that is meant. */
+/** Where focus moves after an answer. The target clears it. */
 export type Focus = { readonly at: "question" | "row"; readonly id: QuestionId } | "outcome";
 export const focusNext = signal<Focus | undefined>(undefined);
 
@@ -20,23 +20,25 @@ export const asked: ReadonlySignal<readonly Question[]> = computed(() =>
 
 const firstOpen = computed(() => asked.value.find(({ id }) => answers.value[id] === undefined)?.id);
 
-/** The one question in sight; none when all is said. */
+/** The question on screen; undefined when there is none left. */
 export const currentId: ReadonlySignal<QuestionId | undefined> = computed(
-  () => editing.value ?? (isCut.value ? undefined : firstOpen.value),
+  () => editing.value ?? (isRestAssumed.value ? undefined : firstOpen.value),
 );
 
 export const answeredCount: ReadonlySignal<number> = computed(
   () => asked.value.filter(({ id }) => answers.value[id] !== undefined).length,
 );
 
-/** The end of the conversation is in sight. */
-export const isOver: ReadonlySignal<boolean> = computed(
-  () => isCut.value || firstOpen.value === undefined,
+/** True if the result is shown. */
+export const isFinished: ReadonlySignal<boolean> = computed(
+  () => isRestAssumed.value || firstOpen.value === undefined,
 );
 
-export const advised = answerTo("advice", "advise", () => ({ answers: answers.value }));
+export const adviceQuery = createWorkerQuery("advice", "advise", () => ({
+  answers: answers.value,
+}));
 
-export function giveAnswer(id: QuestionId, value: Value): void {
+export function setAnswer(id: QuestionId, value: Value): void {
   const wasEdited = editing.peek() === id;
   answers.value = { ...answers.peek(), [id]: value } as Answers;
   editing.value = undefined;
@@ -51,13 +53,13 @@ export function editAnswer(id: QuestionId): void {
 }
 
 export function assumeRest(): void {
-  isCut.value = true;
+  isRestAssumed.value = true;
   focusNext.value = "outcome";
 }
 
-export function fillAnswers(given: Answers): void {
+export function setAnswers(given: Answers): void {
   answers.value = given;
   editing.value = undefined;
-  isCut.value = Object.keys(given).length > 0;
+  isRestAssumed.value = Object.keys(given).length > 0;
   focusNext.value = undefined;
 }

@@ -1,11 +1,11 @@
-/** Answers: what a link holds is checked as advise checks it, and told in the page's words. */
+/** Answers: a link is checked like `advise` checks its input, and answers get labels. */
 import { type Answers, advise, type Question, questions } from "@redrive/simulator";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { answerText, askedQuestions, checkAnswers, questionOf, questionText } from "./answers.ts";
 
 describe("answers", () => {
-  it("are refused exactly where advise refuses them", () => {
+  it("are rejected exactly if advise rejects them", () => {
     const value = fc.oneof(
       fc.constantFrom("yes", "no", "key", "few", "very-many", "person", "", null),
       fc.boolean(),
@@ -14,7 +14,7 @@ describe("answers", () => {
     );
     const ids = [...questions.map(({ id }) => id), "client"];
     const answers = fc.dictionary(fc.constantFrom(...ids), value, { maxKeys: 2 });
-    const refuses = (check: (those: Answers) => unknown, those: object) => {
+    const rejects = (check: (those: Answers) => unknown, those: object) => {
       try {
         check(those);
         return false;
@@ -24,27 +24,27 @@ describe("answers", () => {
     };
     fc.assert(
       fc.property(answers, (those) => {
-        expect(refuses(checkAnswers, those)).toBe(refuses(advise, those));
+        expect(rejects(checkAnswers, those)).toBe(rejects(advise, those));
       }),
       { numRuns: 60 },
     );
   });
 
-  it("are refused with what they should be", () => {
+  it("are rejected with a message that says what is valid", () => {
     expect(() => checkAnswers({ clientz: "few" })).toThrow('did you mean "clients"?');
     expect(() => checkAnswers({ tiers: 9 })).toThrow(
       "tiers must be a whole number from 1 to 8, got 9",
     );
     expect(() => checkAnswers({ waits: "nobody" })).toThrow("one of person, service, job");
-    expect(() => checkAnswers([])).toThrow("no object");
+    expect(() => checkAnswers([])).toThrow("must be an object");
   });
 
-  it("end the questions where the tree ends", () => {
+  it("skip the questions that the tree does not need", () => {
     expect(askedQuestions({ transient: false }).map(({ id }) => id)).toEqual(["transient"]);
     expect(askedQuestions({ transient: true })).toEqual(questions);
   });
 
-  it("are told with labels and spans", () => {
+  it("are shown with labels and durations", () => {
     const text = (id: Question["id"], value: Question["fallback"]) =>
       answerText(questionOf(id), value);
     expect([text("waits", "person"), text("outageMs", 90_000), text("tiers", 3)]).toEqual([

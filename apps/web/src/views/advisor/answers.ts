@@ -1,7 +1,6 @@
-/** Answers: checked against the questions when they come from a link, and told in words. */
-import { isObject, nearestName, quote, RedriveError } from "@redrive/core";
+/** Answers: validates the answers of a link and formats answers as text. */
+import { formatDuration, isObject, nearestName, quote, RedriveError } from "@redrive/core";
 import { type Answers, type Question, type QuestionId, questions } from "@redrive/simulator";
-import { formatDuration } from "@redrive/simulator/words";
 
 export type Value = Question["fallback"];
 
@@ -9,14 +8,14 @@ export function questionOf(id: QuestionId): Question {
   return questions.find((question) => question.id === id) as Question;
 }
 
-/** The questions that these answers leave to be asked: some end the tree. */
+/** The questions to ask, given these answers. Some answers end the tree early. */
 export function askedQuestions(answers: Answers): readonly Question[] {
   return questions.filter(
     ({ skipIf }) => skipIf === undefined || answers[skipIf.id] !== skipIf.value,
   );
 }
 
-/** As the page says it: the unit of a span is chosen, not prescribed. */
+/** The question without its unit, because the page lets the reader choose the unit. */
 export function questionText({ text }: Question): string {
   return text.replace(", in milliseconds", "");
 }
@@ -26,9 +25,10 @@ export function answerText(question: Question, value: Value): string {
   return question.choices.find((choice) => choice.value === value)?.label ?? String(value);
 }
 
-/** Throws `INVALID_ARGUMENT` for anything that is no answer to a question. */
+/** Throws `INVALID_ARGUMENT` for an unknown question or an invalid answer. */
 export function checkAnswers(answers: unknown): Answers {
-  if (!isObject(answers)) throw new RedriveError("INVALID_ARGUMENT", "the answers are no object");
+  if (!isObject(answers))
+    throw new RedriveError("INVALID_ARGUMENT", "the answers must be an object");
   for (const [id, value] of Object.entries(answers)) {
     const question = questions.find((one) => one.id === id);
     if (question === undefined) throw unknownQuestion(id);
@@ -46,15 +46,15 @@ function unknownQuestion(id: string): RedriveError {
     questions.map((question) => question.id),
   );
   const hint = near === undefined ? "" : `, did you mean ${quote(near)}?`;
-  return new RedriveError("INVALID_ARGUMENT", `there is no question ${quote(id)}${hint}`);
+  return new RedriveError("INVALID_ARGUMENT", `unknown question ${quote(id)}${hint}`);
 }
 
-/** What an answer must be, or undefined if it is. */
+/** What the answer must be; undefined if it is valid. */
 function expectedOf({ kind, choices, min = 0, max = 0 }: Question, value: unknown) {
   if (kind === "choice") {
     const values = choices.map((choice) => choice.value);
     return values.includes(value as Value) ? undefined : `one of ${values.join(", ")}`;
   }
-  const isFit = Number.isInteger(value) && Number(value) >= min && Number(value) <= max;
-  return isFit ? undefined : `a whole number from ${min} to ${max}`;
+  const isValid = Number.isInteger(value) && Number(value) >= min && Number(value) <= max;
+  return isValid ? undefined : `a whole number from ${min} to ${max}`;
 }

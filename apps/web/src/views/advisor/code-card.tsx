@@ -1,14 +1,14 @@
-/** Code card: the advised policy as code, for Redrive and for others, with what they do otherwise. */
+/** Code card: the advised policy as code for Redrive and other libraries. */
 import type { Advice } from "@redrive/simulator";
 import { adviceCode, type CodeTarget, codeFor, codeTargets } from "@redrive/simulator/export";
 import { type CodeChoice, CodeView } from "../../exports/code-view.tsx";
 import { Card } from "../../parts/card.tsx";
-import { whenSettled } from "../../worker/answer.ts";
-import { advised } from "./advisor-store.ts";
+import { whenIdle } from "../../worker/query.ts";
+import { adviceQuery } from "./advisor-store.ts";
 
 type Shown = CodeTarget | "destination";
 
-/** The destination first: it alone has the guards. */
+/** The destination comes first, because only it includes the guards. */
 const TARGETS: readonly CodeChoice<Shown>[] = [
   { value: "destination", label: "Redrive" },
   ...codeTargets.map(({ id, label }) => ({
@@ -19,12 +19,12 @@ const TARGETS: readonly CodeChoice<Shown>[] = [
 
 export function CodeCard({ advice }: { readonly advice: Advice }) {
   return (
-    <Card title="Code" isBusy={advised.isBusy.value}>
+    <Card title="Code" isBusy={adviceQuery.isBusy.value}>
       <CodeView
         first="destination"
         targets={TARGETS}
         codeOf={(target) => codeOf(advice, target)}
-        whenSettled={() => whenSettled(advised.isBusy)}
+        whenIdle={() => whenIdle(adviceQuery.isBusy)}
       />
     </Card>
   );

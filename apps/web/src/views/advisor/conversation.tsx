@@ -1,9 +1,9 @@
-/** Conversation: what was asked and answered, each answer open to change, and the next question. */
+/** Conversation: the questions and answers so far, each with a Change button, and the next question. */
 import type { Question } from "@redrive/simulator";
 import { useRef } from "preact/hooks";
-import { advised, answers, asked, currentId, editAnswer } from "./advisor-store.ts";
+import { adviceQuery, answers, asked, currentId, editAnswer } from "./advisor-store.ts";
 import { answerText, questionText } from "./answers.ts";
-import { fieldWords } from "./field-words.ts";
+import { describeField } from "./field-labels.ts";
 import { QuestionCard } from "./question-card.tsx";
 import { useFocus } from "./use-focus.ts";
 
@@ -26,7 +26,7 @@ export function Conversation() {
   );
 }
 
-/** Once nothing more is asked, what was left open is told as well. */
+/** At the end, unanswered questions are listed with their defaults. */
 function isAssumed(id: Question["id"]): boolean {
   return currentId.value === undefined && answers.value[id] === undefined;
 }
@@ -40,11 +40,11 @@ function AnswerRow({ question }: { readonly question: Question }) {
   return (
     <div class="answer-row">
       <p class="asked">{questionText(question)}</p>
-      <p class={given === undefined ? "answer assumed" : "answer"}>
+      <p class={given === undefined ? "answer default" : "answer"}>
         {answerText(question, given ?? fallback)}
-        {given === undefined && ", assumed"}
+        {given === undefined && ", default"}
       </p>
-      <p class={sets === NOTHING ? "sets faint" : "sets"} aria-busy={advised.isBusy.value}>
+      <p class={sets === NO_CHANGE ? "sets faint" : "sets"} aria-busy={adviceQuery.isBusy.value}>
         {sets}
       </p>
       <button
@@ -60,15 +60,15 @@ function AnswerRow({ question }: { readonly question: Question }) {
   );
 }
 
-const NOTHING = "changes nothing";
+const NO_CHANGE = "changes nothing";
 
-/** Empty until it is known. */
+/** Empty until the worker responds. */
 function changesOf(id: Question["id"]): string {
-  const step = advised.value.value?.steps.find((one) => one.id === id);
+  const step = adviceQuery.value.value?.steps.find((one) => one.id === id);
   if (step === undefined) return "";
   const changes = Object.entries(step.changes).map(([name, value]) => {
-    const { label, text } = fieldWords(name, value);
+    const { label, text } = describeField(name, value);
     return value === undefined ? `no ${label.toLowerCase()}` : `${label.toLowerCase()} ${text}`;
   });
-  return changes.length === 0 ? NOTHING : `sets ${changes.join(", ")}`;
+  return changes.length === 0 ? NO_CHANGE : `sets ${changes.join(", ")}`;
 }

@@ -1,25 +1,28 @@
-/** Number answer: any number in range, with its unit; a span in the unit that fits it. */
+/** Number answer: a typed number with its unit. The reader chooses the unit of a duration. */
 import { useSignal } from "@preact/signals";
+import { formatInteger } from "@redrive/core";
 import type { Question, QuestionId } from "@redrive/simulator";
-import { formatInteger } from "@redrive/simulator/words";
 import { useId } from "preact/hooks";
-import { answers, giveAnswer } from "./advisor-store.ts";
+import { answers, setAnswer } from "./advisor-store.ts";
 
-const SPANS = [
+const UNITS = [
   { unit: "ms", ms: 1 },
   { unit: "s", ms: 1000 },
   { unit: "min", ms: 60_000 },
   { unit: "h", ms: 3_600_000 },
 ] as const;
 
-/** What the other numbers count. */
-const COUNTS: Partial<Readonly<Record<QuestionId, string>>> = { tiers: "layers", shards: "parts" };
+/** The units of the other numbers. */
+const COUNT_UNITS: Partial<Readonly<Record<QuestionId, string>>> = {
+  tiers: "layers",
+  shards: "parts",
+};
 
 export function NumberAnswer({ question }: { readonly question: Question }) {
   const { id, fallback } = question;
   const value = Number(answers.value[id] ?? fallback);
-  const isSpan = id === "outageMs";
-  const factor = useSignal(isSpan ? factorOf(value) : 1);
+  const isDuration = id === "outageMs";
+  const factor = useSignal(isDuration ? factorOf(value) : 1);
   const field = useId();
   const problem = useSignal("");
   const use = (event: SubmitEvent) => {
@@ -28,11 +31,11 @@ export function NumberAnswer({ question }: { readonly question: Question }) {
       .elements[0] as HTMLInputElement;
     const number = Math.round(valueAsNumber * factor.value);
     problem.value = problemOf(question, number);
-    if (problem.value === "") giveAnswer(id, number);
+    if (problem.value === "") setAnswer(id, number);
   };
   return (
     <form class="number-answer" onSubmit={use} noValidate>
-      <label for={field}>or exactly</label>
+      <label for={field}>or enter a number</label>
       <input
         id={field}
         class="text-field"
@@ -43,10 +46,10 @@ export function NumberAnswer({ question }: { readonly question: Question }) {
         aria-invalid={problem.value !== ""}
         aria-describedby={`${field}-problem`}
       />
-      {isSpan ? (
+      {isDuration ? (
         <UnitChoice factor={factor.value} onChange={(next) => (factor.value = next)} />
       ) : (
-        <span class="unit">{COUNTS[id]}</span>
+        <span class="unit">{COUNT_UNITS[id]}</span>
       )}
       <button type="submit" class="button">
         Use this
@@ -58,16 +61,16 @@ export function NumberAnswer({ question }: { readonly question: Question }) {
   );
 }
 
-/** The largest unit of which it is whole. */
+/** The largest unit that divides the duration. */
 function factorOf(ms: number): number {
-  return SPANS.findLast((span) => ms >= span.ms && ms % span.ms === 0)?.ms ?? 1;
+  return UNITS.findLast((unit) => ms >= unit.ms && ms % unit.ms === 0)?.ms ?? 1;
 }
 
 function problemOf({ min = 0, max = 0, id }: Question, number: number): string {
   if (Number.isFinite(number) && number >= min && number <= max) return "";
   return id === "outageMs"
-    ? "From 0 ms to 24 h, please."
-    : `A whole number from ${formatInteger(min)} to ${formatInteger(max)}, please.`;
+    ? "Enter a duration from 0 ms to 24 h."
+    : `Enter a whole number from ${formatInteger(min)} to ${formatInteger(max)}.`;
 }
 
 interface UnitChoiceProps {
@@ -83,7 +86,7 @@ function UnitChoice({ factor, onChange }: UnitChoiceProps) {
       value={String(factor)}
       onChange={(event) => onChange(Number(event.currentTarget.value))}
     >
-      {SPANS.map(({ unit, ms }) => (
+      {UNITS.map(({ unit, ms }) => (
         <option key={unit} value={String(ms)}>
           {unit}
         </option>

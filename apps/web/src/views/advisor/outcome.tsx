@@ -1,26 +1,28 @@
-/** Outcome: the policy at the end of the conversation: what it covers, why, and what to do with it. */
+/** Outcome: the advised policy with its coverage, reasons, lint findings and code. */
+
+import { formatCount, formatDuration, formatPercent } from "@redrive/core";
 import type { Advice, Answers } from "@redrive/simulator";
 import { encodeRun } from "@redrive/simulator/share";
-import { counted, formatDuration, percent, policyWords } from "@redrive/simulator/words";
+import { policySummary } from "@redrive/simulator/text";
 import { useRef } from "preact/hooks";
-import { LintPanel } from "../../panels/lint.tsx";
+import { LintPanel } from "../../panels/lint/lint-panel.tsx";
 import { Card } from "../../parts/card.tsx";
 import { Stat, Stats } from "../../parts/stat.tsx";
-import { advised } from "./advisor-store.ts";
+import { adviceQuery } from "./advisor-store.ts";
 import { CodeCard } from "./code-card.tsx";
-import { openingsOf, outageOf } from "./openings.ts";
 import { useFocus } from "./use-focus.ts";
+import { outageOf, viewLinks } from "./view-links.ts";
 
 export function Outcome() {
-  const { question, value } = advised.latest.value ?? {};
-  if (question === undefined || value === undefined) return <p class="loading">Looking…</p>;
-  // With the answers it was given for: advice and question are of one kind, even while others come.
+  const { input, value } = adviceQuery.latest.value ?? {};
+  if (input === undefined || value === undefined) return <p class="loading">Loading…</p>;
+  // The answers of this advice, not the newest ones, which may still wait for a result.
   const { advice } = value;
-  const given = question.answers;
+  const given = input.answers;
   return (
     <>
       <PolicyCard advice={advice} given={given} />
-      <Card title="Why" isBusy={advised.isBusy.value}>
+      <Card title="Why" isBusy={adviceQuery.isBusy.value}>
         <ol class="reasons">
           {advice.reasons.map((reason) => (
             <li key={reason}>{reason}</li>
@@ -46,18 +48,22 @@ function PolicyCard({ advice, given }: PartProps) {
   const { maxAttempts = 1, totalBudgetMs } = policy;
   const isRetrying = maxAttempts > 1;
   return (
-    <Card title="Your policy" class="advised" isBusy={advised.isBusy.value}>
+    <Card title="Your policy" class="advised" isBusy={adviceQuery.isBusy.value}>
       <p class="headline" ref={title} tabIndex={-1}>
-        {policyWords(policy)}
+        {policySummary(policy)}
       </p>
       <Stats>
         <Stat
           label="Coverage"
-          value={percent(coverage)}
+          value={formatPercent(coverage)}
           note={`of the calls outlast ${formatDuration(outageOf(given))}`}
           tone="accent"
         />
-        <Stat label="At most" value={counted(maxAttempts, "attempt")} note="the first included" />
+        <Stat
+          label="At most"
+          value={formatCount(maxAttempts, "attempt")}
+          note="including the first"
+        />
         {totalBudgetMs !== undefined && (
           <Stat
             label="Gives up after"
@@ -67,10 +73,10 @@ function PolicyCard({ advice, given }: PartProps) {
         )}
       </Stats>
       {isRetrying && (
-        <div class="openings">
+        <div class="view-links">
           <span class="faint small-text">Open in</span>
-          {openingsOf(advice, given).map(({ label, run }) => (
-            <a key={label} class="button" href={`#${encodeRun(run())}`} onClick={stayWhileBusy}>
+          {viewLinks(advice, given).map(({ label, run }) => (
+            <a key={label} class="button" href={`#${encodeRun(run())}`} onClick={blockWhileBusy}>
               {label}
             </a>
           ))}
@@ -80,16 +86,16 @@ function PolicyCard({ advice, given }: PartProps) {
   );
 }
 
-/** What is opened is what the answers lead to, not what others led to a moment ago. */
-function stayWhileBusy(event: MouseEvent): void {
-  if (advised.isBusy.peek()) event.preventDefault();
+/** Prevents opening outdated advice. */
+function blockWhileBusy(event: MouseEvent): void {
+  if (adviceQuery.isBusy.peek()) event.preventDefault();
 }
 
 function DifferenceCard({ advice, given }: PartProps) {
   const { differsFromUsual: difference, policy } = advice;
   if (difference === undefined) return null;
   return (
-    <Card title="Where this differs from the usual decision tree" isBusy={advised.isBusy.value}>
+    <Card title="Difference from the usual decision tree" isBusy={adviceQuery.isBusy.value}>
       <div class="table-wrap">
         <table class="table">
           <thead>
@@ -105,12 +111,12 @@ function DifferenceCard({ advice, given }: PartProps) {
             <tr>
               <th scope="row">the usual tree</th>
               <td>{difference.usual}</td>
-              <td class="number">{percent(difference.usualCoverage)}</td>
+              <td class="number">{formatPercent(difference.usualCoverage)}</td>
             </tr>
             <tr>
               <th scope="row">this advice</th>
-              <td>{policyWords(policy)}</td>
-              <td class="number">{percent(difference.ourCoverage)}</td>
+              <td>{policySummary(policy)}</td>
+              <td class="number">{formatPercent(difference.ourCoverage)}</td>
             </tr>
           </tbody>
         </table>

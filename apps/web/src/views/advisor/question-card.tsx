@@ -1,8 +1,8 @@
-/** Question card: the one question in sight, answered by a button or a number. */
+/** Question card: the current question with buttons or a number field. */
 import type { Question } from "@redrive/simulator";
 import type { RefObject } from "preact";
 import { useRef } from "preact/hooks";
-import { answers, asked, assumeRest, editing, giveAnswer } from "./advisor-store.ts";
+import { answers, asked, assumeRest, editing, setAnswer } from "./advisor-store.ts";
 import { questionText } from "./answers.ts";
 import { NumberAnswer } from "./number-answer.tsx";
 import { useFocus } from "./use-focus.ts";
@@ -11,12 +11,12 @@ export function QuestionCard({ question }: { readonly question: Question }) {
   const first = useRef<HTMLButtonElement>(null);
   const { id, help, kind } = question;
   useFocus(first, (focus) => focus !== "outcome" && focus.at === "question" && focus.id === id);
-  const place = asked.value.findIndex((one) => one.id === id) + 1;
+  const position = asked.value.findIndex((one) => one.id === id) + 1;
   return (
     <fieldset class="card question">
       <legend>
-        <span class="question-place">
-          Question {place} of {asked.value.length}
+        <span class="question-position">
+          Question {position} of {asked.value.length}
         </span>{" "}
         {questionText(question)}
       </legend>
@@ -24,8 +24,8 @@ export function QuestionCard({ question }: { readonly question: Question }) {
       <Choices question={question} first={first} />
       {kind === "number" && <NumberAnswer key={id} question={question} />}
       {editing.value === undefined && (
-        <button type="button" class="button quiet assume" onClick={assumeRest}>
-          Assume what is usual for this and the rest
+        <button type="button" class="button quiet use-defaults" onClick={assumeRest}>
+          Use the defaults for this and the remaining questions
         </button>
       )}
     </fieldset>
@@ -48,10 +48,10 @@ function Choices({ question, first }: ChoicesProps) {
           type="button"
           class="button choice"
           aria-pressed={answers.value[id] === value}
-          onClick={() => giveAnswer(id, value)}
+          onClick={() => setAnswer(id, value)}
         >
           {label}
-          {value === fallback && <small>usual</small>}
+          {value === fallback && <small>default</small>}
         </button>
       ))}
     </div>

@@ -1,17 +1,18 @@
-/** Delay list: waits one by one as people type them, "100ms, 2s, 5m", read and written. */
+/** Delay list: parses and formats lists of waits such as "100ms, 2s, 5m". */
 import { parseDuration } from "@redrive/core";
 
 const MAX_ENTRIES = 999;
 const MAX_MS = 30 * 86_400_000;
 
-/** The waits, or what is wrong in a sentence. A bare number counts as milliseconds. */
-export function readDelays(text: string): readonly number[] | string {
+/** The waits, or an error message. A number without unit is in milliseconds. */
+export function parseDelays(text: string): readonly number[] | string {
   const words = text.split(/[\s,;]+/u).filter((word) => word !== "");
-  if (words.length === 0) return "The list is empty: type waits such as 100ms, 2s, 5m.";
-  if (words.length > MAX_ENTRIES) return `At most ${MAX_ENTRIES} waits, not ${words.length}.`;
+  if (words.length === 0) return "The list is empty: enter waits such as 100ms, 2s, 5m.";
+  if (words.length > MAX_ENTRIES) return `Enter at most ${MAX_ENTRIES} waits, not ${words.length}.`;
   const delays = words.map((word) => parseDuration(/^\d+$/u.test(word) ? `${word}ms` : word));
   const bad = delays.findIndex((delay) => delay === undefined || delay > MAX_MS);
-  if (bad >= 0) return `“${words[bad]}” is no wait: write 100ms, 2s, 5m or 1h, up to 30d.`;
+  if (bad >= 0)
+    return `“${words[bad]}” is not a wait: enter for example 100ms, 2s, 5m or 1h, up to 30d.`;
   return delays as readonly number[];
 }
 
@@ -21,8 +22,8 @@ const UNITS = [
   ["s", 1000],
 ] as const;
 
-/** Each in the largest unit that is exact. */
-export function spellDelays(delays: readonly number[]): string {
+/** Uses the largest unit that divides each wait. */
+export function formatDelays(delays: readonly number[]): string {
   return delays
     .map((ms) => {
       const [unit, unitMs] = UNITS.find(([, each]) => ms > 0 && ms % each === 0) ?? ["ms", 1];

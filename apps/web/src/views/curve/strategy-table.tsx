@@ -2,12 +2,18 @@
  * Strategy table: every way to wait with the numbers of the controls, each measured by the simulator
  * where such tables usually have adjectives. Loaded when its place comes into sight.
  */
-import type { PolicyDocument } from "@redrive/core";
-import { formatDuration, formatInteger, formatNumber, percent } from "@redrive/simulator/words";
+
+import {
+  formatDuration,
+  formatInteger,
+  formatNumber,
+  formatPercent,
+  type PolicyDocument,
+} from "@redrive/core";
 import { Card } from "../../parts/card.tsx";
-import { answerTo } from "../../worker/answer.ts";
+import { createWorkerQuery } from "../../worker/query.ts";
 import type { StrategyMeasures } from "../../worker/strategy-requests.ts";
-import { outageMs, resolved, seed } from "./store.ts";
+import { outageMs, resolved, seed } from "./curve-store.ts";
 
 interface StrategyRow {
   /** As `redrive sim herd --compare` knows it. */
@@ -69,14 +75,14 @@ const ROWS: readonly StrategyRow[] = [
   },
 ];
 
-const measured = answerTo("strategies", "strategies", () => ({
+const strategyQuery = createWorkerQuery("strategies", "strategies", () => ({
   curve: curveOfControls(),
   outageMs: outageMs.value,
   seed: seed.value,
   names: ROWS.map(({ name }) => name),
 }));
 
-/** A list has no base to vary; its place is taken by the policy document's own defaults. */
+/** A list of waits has no base, so the defaults of the policy document are used. */
 function curveOfControls(): PolicyDocument {
   const { initialDelayMs, maxDelayMs, multiplier, maxAttempts, totalBudgetMs } = resolved.value;
   return {
@@ -88,8 +94,8 @@ function curveOfControls(): PolicyDocument {
 
 export function StrategyTable() {
   return (
-    <Card title="Every strategy, with these numbers" aside={worldWords()}>
-      <div class="table-wrap" aria-busy={measured.isBusy.value}>
+    <Card title="All strategies with these settings" aside={inputText()}>
+      <div class="table-wrap" aria-busy={strategyQuery.isBusy.value}>
         <table class="table strategies">
           <thead>
             <tr>
@@ -115,28 +121,28 @@ export function StrategyTable() {
               <Row
                 key={row.name}
                 row={row}
-                measures={measured.value.value?.find(({ name }) => name === row.name)}
+                measures={strategyQuery.value.value?.find(({ name }) => name === row.name)}
               />
             ))}
           </tbody>
         </table>
       </div>
       <p class="faint table-note">
-        Herd peak: the fullest window, as share of the clients. Sum of waits: the mean, and where 90
-        % of the calls lie. Fairness: Jain's index over those sums, 1 is equal. A retry budget on
-        top is in System.
+        Herd peak: the arrivals in the fullest window, as a share of the clients. Sum of waits: the
+        mean, and the range of 90 % of the calls. Fairness: Jain's index over those sums; 1 means
+        all are equal. See System for a retry budget on top.
       </p>
-      {measured.problem.value !== "" && <p class="problem">{measured.problem.value}</p>}
+      {strategyQuery.problem.value !== "" && <p class="problem">{strategyQuery.problem.value}</p>}
     </Card>
   );
 }
 
-/** Of what is measured, whatever the controls say since. */
-function worldWords(): string {
-  const { question, value = [] } = measured.latest.value ?? {};
+/** Describes the input of the shown result, which can be older than the controls. */
+function inputText(): string {
+  const { input, value = [] } = strategyQuery.latest.value ?? {};
   const [first] = value;
-  if (first === undefined) return measured.isBusy.value ? "measuring…" : "";
-  return `${formatInteger(first.clients)} clients fail at once, windows of ${formatDuration(first.windowMs)}, seed ${question?.seed}`;
+  if (first === undefined) return strategyQuery.isBusy.value ? "measuring…" : "";
+  return `${formatInteger(first.clients)} clients fail at once, windows of ${formatDuration(first.windowMs)}, seed ${input?.seed}`;
 }
 
 interface RowProps {
@@ -149,7 +155,7 @@ function Row({ row, measures }: RowProps) {
     <tr>
       <th scope="row">{row.label}</th>
       <td class="formula">{row.formula}</td>
-      <td class="number">{measures === undefined ? "…" : percent(measures.peakShare)}</td>
+      <td class="number">{measures === undefined ? "…" : formatPercent(measures.peakShare)}</td>
       <td class="number">
         {measures === undefined ? "…" : formatDuration(Math.round(measures.meanMs))}
         {measures !== undefined && measures.highMs > measures.lowMs && (
@@ -159,7 +165,7 @@ function Row({ row, measures }: RowProps) {
         )}
       </td>
       <td class="number">{measures === undefined ? "…" : formatNumber(measures.fairness)}</td>
-      <td class="number">{measures === undefined ? "…" : percent(measures.coverage)}</td>
+      <td class="number">{measures === undefined ? "…" : formatPercent(measures.coverage)}</td>
       <td class="use">{row.use}</td>
     </tr>
   );

@@ -1,8 +1,8 @@
-/** Strategies and lists: a button pressed is the button shown, and what is typed is what is read. */
+/** Strategies and delay lists: both can be set and read back. */
 import { presets, resolvePolicy } from "@redrive/core";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { readDelays, spellDelays } from "./delay-list.ts";
+import { formatDelays, parseDelays } from "./delay-list.ts";
 import {
   type StrategyId,
   strategyLabels,
@@ -13,7 +13,7 @@ import {
 
 const ids = Object.keys(strategyLabels) as StrategyId[];
 
-test("a strategy that is chosen is the one that is shown, whatever was there before", () => {
+test("shows the chosen strategy, whatever the document was before", () => {
   for (const document of [
     ...Object.values(presets),
     { backoff: "LINEAR", jitterType: "FULL" } as const,
@@ -26,20 +26,20 @@ test("a strategy that is chosen is the one that is shown, whatever was there bef
   }
 });
 
-test("a mixture has no button, but a name", () => {
+test("a mixed strategy has a name but no button", () => {
   const mixed = { backoff: "LINEAR", jitterType: "FULL" } as const;
   expect(strategyOf(mixed)).toBeUndefined();
   expect(strategyName(mixed)).toBe("Linear, full jitter");
 });
 
-test("a list that is written is read again", () => {
+test("a formatted list parses to the same waits", () => {
   const delays = fc.array(fc.integer({ min: 0, max: 2_592_000_000 }), {
     minLength: 1,
     maxLength: 50,
   });
   fc.assert(
     fc.property(delays, (list) => {
-      expect(readDelays(spellDelays(list))).toEqual(list);
+      expect(parseDelays(formatDelays(list))).toEqual(list);
     }),
   );
 });
@@ -49,10 +49,10 @@ test.each([
   ["1s, two", "“two”"],
   ["31d", "“31d”"],
   ["-5s", "“-5s”"],
-])("%j is refused in a sentence", (text, word) => {
-  expect(readDelays(text)).toContain(word);
+])("%j is rejected with a message", (text, word) => {
+  expect(parseDelays(text)).toContain(word);
 });
 
-test("a bare number counts as milliseconds", () => {
-  expect(readDelays("100 2s;5m")).toEqual([100, 2000, 300_000]);
+test("a number without unit is in milliseconds", () => {
+  expect(parseDelays("100 2s;5m")).toEqual([100, 2000, 300_000]);
 });

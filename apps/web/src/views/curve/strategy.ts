@@ -1,4 +1,4 @@
-/** Strategy: the buttons of the curve as policy documents: which one a document is, and how to change it. */
+/** Strategy: maps the strategy buttons of the curve to policy documents and back. */
 import { type JitterType, type PolicyDocument, resolvePolicy } from "@redrive/core";
 
 export type StrategyId =
@@ -30,10 +30,10 @@ const JITTER_OF: Readonly<Record<string, JitterType>> = {
   exponential: "NONE",
 };
 
-/** What the list begins with when somebody switches to it. */
-const FIRST_LIST = [100, 500, 2000, 8000];
+/** The first list when the reader switches to a custom list. */
+const INITIAL_LIST = [100, 500, 2000, 8000];
 
-/** The button that stands for the document; undefined for a mixture, such as linear with full jitter. */
+/** The button for the document; undefined for a mix, such as linear with full jitter. */
 export function strategyOf(document: PolicyDocument): StrategyId | undefined {
   const { delaysMs, backoff, jitterType } = resolvePolicy(document);
   if (delaysMs !== undefined) return "list";
@@ -43,7 +43,7 @@ export function strategyOf(document: PolicyDocument): StrategyId | undefined {
   return ids.find((id) => JITTER_OF[id] === jitterType);
 }
 
-/** A name for people, whatever the mixture. */
+/** A readable name, for mixes too. */
 export function strategyName(document: PolicyDocument): string {
   const id = strategyOf(document);
   if (id !== undefined) return strategyLabels[id];
@@ -51,13 +51,13 @@ export function strategyName(document: PolicyDocument): string {
   return `${backoff === "LINEAR" ? "Linear" : "Fixed"}, ${jitterType.toLowerCase()} jitter`;
 }
 
-/** The document with another strategy; what the new one cannot say is left out. */
+/** The document with another strategy, without the fields that do not apply to it. */
 export function withStrategy(document: PolicyDocument, id: StrategyId): PolicyDocument {
   const { delaysMs, backoff, jitterType, jitterRatio, ...rest } = document;
   if (id === "list") {
     const { initialDelayMs, multiplier, maxDelayMs, throttleDelayMs, maxAttempts, ...common } =
       rest;
-    return { ...common, delaysMs: delaysMs ?? FIRST_LIST, jitterType: "NONE" };
+    return { ...common, delaysMs: delaysMs ?? INITIAL_LIST, jitterType: "NONE" };
   }
   const attempts = delaysMs === undefined ? {} : { maxAttempts: delaysMs.length + 1 };
   if (id === "linear" || id === "fixed") {

@@ -1,6 +1,7 @@
-/** Wait list: the same waits in milliseconds, with what each was drawn from. */
+/** Wait list: the waits in milliseconds, each with the range that it was drawn from. */
+
+import { formatInteger } from "@redrive/core";
 import type { Schedule } from "@redrive/simulator";
-import { formatInteger } from "@redrive/simulator/words";
 
 export function WaitList({ schedule }: { readonly schedule: Schedule }) {
   return (
@@ -28,7 +29,7 @@ export function WaitList({ schedule }: { readonly schedule: Schedule }) {
               1
             </th>
             <td class="number">0</td>
-            <td class="number">at once</td>
+            <td class="number">immediate</td>
             <td class="number">0</td>
           </tr>
           {schedule.waits.map(({ attempt, delayMs, lowMs, highMs, sumMs }) => (
@@ -38,9 +39,7 @@ export function WaitList({ schedule }: { readonly schedule: Schedule }) {
               </th>
               <td class="number strong">{formatInteger(delayMs)}</td>
               <td class="number">
-                {lowMs === highMs
-                  ? "exactly"
-                  : `${formatInteger(lowMs)} to ${formatInteger(highMs)}`}
+                {lowMs === highMs ? "exact" : `${formatInteger(lowMs)} to ${formatInteger(highMs)}`}
               </td>
               <td class="number">{formatInteger(sumMs)}</td>
             </tr>

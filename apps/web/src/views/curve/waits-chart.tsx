@@ -1,14 +1,14 @@
 /**
- * Waits chart: a bar with its dot and its exact wait for every attempt, and the range it was drawn
- * from as a whisker.
+ * Waits chart: a bar, a dot and the exact wait for every attempt, and a whisker for the range that the
+ * wait was drawn from.
  */
+import { formatDuration } from "@redrive/core";
 import type { Schedule, ScheduledWait } from "@redrive/simulator";
-import { formatDuration } from "@redrive/simulator/words";
 import type { Ref } from "preact";
 import { LeftAxis, round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";
 import { linearScale, logScale, type Scale } from "../../chart/scale.ts";
-import { type TimeAxis, timeAxis } from "../../chart/time.ts";
+import { type TimeAxis, timeAxis } from "../../chart/time-axis.ts";
 
 interface WaitsChartProps {
   readonly schedule: Schedule;
@@ -20,46 +20,46 @@ const HEIGHT = 320;
 const TOP = 28;
 const BOTTOM = HEIGHT - 30;
 const LEFT = 46;
-/** Below this many pixels a column, labels are small; below the other they would overlap. */
+/** Labels are small below `LABEL_PX` per column, and hidden below `SMALL_LABEL_PX`. */
 const LABEL_PX = 50;
 const SMALL_LABEL_PX = 34;
-/** More columns than these are lines: the list below has them all. */
+/** The table below has all attempts; the chart shows at most this many. */
 export const MAX_SHOWN = 60;
-/** Below this the logarithmic axis is even, so that waits of 0 have their place. */
+/** The logarithmic axis is linear below this, so that waits of 0 are visible. */
 const LOG_FROM_MS = 10;
 
 export function WaitsChart({ schedule, isLog, svgRef }: WaitsChartProps) {
   const waits = schedule.waits.slice(0, MAX_SHOWN - 1);
   const axis = timeAxis(Math.max(1, ...waits.map(({ highMs }) => highMs)));
   const scale = scaleOf(axis, isLog);
-  const spoken = waits.map(
+  const spokenWaits = waits.map(
     ({ attempt, delayMs }) => `attempt ${attempt + 1} after ${formatDuration(delayMs)}`,
   );
   return (
     <Chart
       title="The wait before each attempt"
-      description={`Attempt 1 at once, ${spoken.join(", ")}.`}
+      description={`Attempt 1 immediately, ${spokenWaits.join(", ")}.`}
       height={HEIGHT}
       svgRef={svgRef}
     >
       {(width) => {
         const column = (width - LEFT - 8) / (waits.length + 1);
-        const centre = (attempt: number) => LEFT + (attempt - 0.5) * column;
+        const center = (attempt: number) => LEFT + (attempt - 0.5) * column;
         return (
           <>
             <LeftAxis
               scale={scale}
               ticks={isLog ? scale.ticks(6) : axis.ticks(5)}
-              spell={axis.spell}
+              format={axis.format}
               left={LEFT}
               right={width}
             />
-            <First x={centre(1)} column={column} y={scale(0)} />
+            <First x={center(1)} column={column} y={scale(0)} />
             {waits.map((wait) => (
               <Wait
                 key={wait.attempt}
                 wait={wait}
-                x={centre(wait.attempt + 1)}
+                x={center(wait.attempt + 1)}
                 column={column}
                 scale={scale}
               />
@@ -95,7 +95,7 @@ function First({
       <circle cx={round(x)} cy={y} r="4" class="mark" />
       {column >= SMALL_LABEL_PX && (
         <text x={round(x)} y={y - 10} class={`middle faint-label ${sizeFor(column)}`}>
-          at once
+          immediate
         </text>
       )}
       <AttemptNumber x={x} column={column} attempt={1} />
@@ -147,7 +147,7 @@ function Wait({ wait, x, column, scale }: WaitProps) {
   );
 }
 
-/** The number of the attempt below the axis; every fifth where there are many. */
+/** The attempt number below the axis; only every fifth if columns are narrow. */
 function AttemptNumber(props: {
   readonly x: number;
   readonly column: number;

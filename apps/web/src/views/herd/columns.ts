@@ -1,5 +1,5 @@
-/** Columns: arrivals as one path, a column as high as the fullest window in it. */
-import { peaksOver } from "@redrive/simulator/words";
+/** Columns: arrivals as one SVG path. Each column has the height of the fullest window in it. */
+import { peaksOver } from "@redrive/simulator/text";
 import { round } from "../../chart/axis.tsx";
 
 export interface Frame {
@@ -9,8 +9,8 @@ export interface Frame {
   readonly height: number;
 }
 
-/** A column is this wide at least; narrower ones cannot be told apart. */
-const COLUMN_PX = 2;
+/** Narrower columns are hard to distinguish. */
+const MIN_COLUMN_PX = 2;
 
 /** The outline of all columns, for the `d` of a path. */
 export function columnsPath(
@@ -20,10 +20,10 @@ export function columnsPath(
   top: number,
   frame: Frame,
 ): string {
-  const room = frame.right - frame.left;
+  const width = frame.right - frame.left;
   const windows = Math.max(1, Math.ceil(endMs / windowMs));
-  const columns = Math.max(1, Math.min(windows, Math.floor(room / COLUMN_PX)));
-  const step = room / columns;
+  const columns = Math.max(1, Math.min(windows, Math.floor(width / MIN_COLUMN_PX)));
+  const step = width / columns;
   const gap = step > 3 ? 0.5 : 0;
   let path = "";
   for (const [index, value] of peaksOver(arrivals, windowMs, endMs, columns).entries()) {

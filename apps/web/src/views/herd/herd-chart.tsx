@@ -1,17 +1,17 @@
-/** Herd chart: the arrivals of each strategy above one another, on one scale and one line of time. */
-import { formatDuration, formatInteger, percent } from "@redrive/simulator/words";
+/** Herd chart: the arrivals of each strategy in stacked panels with one time axis. */
+import { formatDuration, formatInteger, formatPercent } from "@redrive/core";
 import type { Ref } from "preact";
 import { BottomAxis, round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";
 import { linearScale, niceMax, type Scale } from "../../chart/scale.ts";
-import { timeAxis } from "../../chart/time.ts";
+import { timeAxis } from "../../chart/time-axis.ts";
 import { columnsPath } from "./columns.ts";
-import { nameOf } from "./names.ts";
-import type { Side } from "./store.ts";
+import type { StrategyResult } from "./herd-store.ts";
+import { strategyLabel } from "./strategy-labels.ts";
 
 interface HerdChartProps {
-  readonly sides: readonly Side[];
-  readonly isShared: boolean;
+  readonly results: readonly StrategyResult[];
+  readonly isScaleShared: boolean;
   readonly svgRef: Ref<SVGSVGElement>;
 }
 
@@ -21,35 +21,35 @@ const HEAD = 34;
 const AXIS = 26;
 const LEFT = 58;
 
-export function HerdChart({ sides, isShared, svgRef }: HerdChartProps) {
-  const endMs = Math.max(1, ...sides.map(({ herd }) => herd.arrivals.length * herd.windowMs));
+export function HerdChart({ results, isScaleShared, svgRef }: HerdChartProps) {
+  const endMs = Math.max(1, ...results.map(({ herd }) => herd.arrivals.length * herd.windowMs));
   const axis = timeAxis(endMs);
-  const most = Math.max(1, ...sides.map(({ herd }) => herd.peak.count));
+  const maxPeak = Math.max(1, ...results.map(({ herd }) => herd.peak.count));
   return (
     <Chart
       title="Arrivals over time"
-      description={sides.map(spoken).join(" ")}
-      height={sides.length * PANEL + AXIS}
+      description={results.map(describePeak).join(" ")}
+      height={results.length * PANEL + AXIS}
       svgRef={svgRef}
     >
       {(width) => {
         const scale = linearScale([0, axis.endMs], [LEFT, width - 2]);
-        const bottom = sides.length * PANEL - (PANEL - PLOT - HEAD);
+        const bottom = results.length * PANEL - (PANEL - PLOT - HEAD);
         return (
           <>
-            {sides.map((side, index) => (
+            {results.map((result, index) => (
               <Panel
-                key={`${index}-${side.name}`}
-                side={side}
+                key={`${index}-${result.name}`}
+                result={result}
                 y={index * PANEL}
                 scale={scale}
-                top={niceMax(isShared ? most : side.herd.peak.count)}
+                top={niceMax(isScaleShared ? maxPeak : result.herd.peak.count)}
               />
             ))}
             <BottomAxis
               scale={scale}
               ticks={axis.ticks(width < 480 ? 4 : 8)}
-              spell={axis.spell}
+              format={axis.format}
               bottom={bottom}
             />
           </>
@@ -59,19 +59,19 @@ export function HerdChart({ sides, isShared, svgRef }: HerdChartProps) {
   );
 }
 
-function spoken({ name, herd: { peak } }: Side): string {
-  return `${nameOf(name)}: peak ${formatInteger(peak.count)}, ${percent(peak.share)} of the clients, at ${formatDuration(peak.atMs)}.`;
+function describePeak({ name, herd: { peak } }: StrategyResult): string {
+  return `${strategyLabel(name)}: peak ${formatInteger(peak.count)}, ${formatPercent(peak.share)} of the clients, at ${formatDuration(peak.atMs)}.`;
 }
 
 interface PanelProps {
-  readonly side: Side;
+  readonly result: StrategyResult;
   readonly y: number;
   readonly scale: Scale;
   readonly top: number;
 }
 
-function Panel({ side, y, scale, top }: PanelProps) {
-  const { name, herd } = side;
+function Panel({ result, y, scale, top }: PanelProps) {
+  const { name, herd } = result;
   const [left, right] = scale.range;
   const base = y + HEAD + PLOT;
   const frame = { left, right, base, height: PLOT };
@@ -83,11 +83,13 @@ function Panel({ side, y, scale, top }: PanelProps) {
   return (
     <g>
       <text x={left} y={y + 14} class="strong">
-        {nameOf(name)}
+        {strategyLabel(name)}
       </text>
       <text x={right} y={y + 14} class="caption end">
         peak {formatInteger(peak.count)} in {formatDuration(herd.windowMs)}
-        {isNarrow ? "" : `, ${percent(peak.share)} of the clients, at ${formatDuration(peak.atMs)}`}
+        {isNarrow
+          ? ""
+          : `, ${formatPercent(peak.share)} of the clients, at ${formatDuration(peak.atMs)}`}
       </text>
       <line x1={left} x2={right} y1={base - PLOT} y2={base - PLOT} class="rule" />
       <line x1={left} x2={right} y1={base} y2={base} class="rule base" />

@@ -1,18 +1,19 @@
 /**
- * Window handle: the width in which arrivals are counted, drawn to the chart's own scale, with an end
- * that can be dragged. A real slider underneath, so that touch and keys work too.
+ * Window handle: a draggable bar for the width of the counting window. It is a native slider, so that
+ * touch and keyboard work.
  */
+
 import { useSignal } from "@preact/signals";
-import { formatDuration } from "@redrive/simulator/words";
+import { formatDuration } from "@redrive/core";
 import { BottomAxis, round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";
 import { logScale } from "../../chart/scale.ts";
 import { LOG_STEPS, positionOf, valueAt } from "../../parts/slider-scale.ts";
-import { windowMs } from "./store.ts";
+import { windowMs } from "./herd-store.ts";
 
 const HEIGHT = 58;
 const LINE = 18;
-/** Half the handle. */
+/** Half the width of the handle. */
 const SIDE = 10;
 const RANGE = { min: 1, max: 1000, scale: "log" } as const;
 const TICKS = [1, 10, 100, 1000];
@@ -22,18 +23,23 @@ export function WindowHandle() {
   const width = windowMs.value;
   return (
     <div class={`window-handle ${isHeld.value ? "held" : ""}`}>
-      <p class="window-words">
+      <p class="window-text">
         counted in windows of <strong>{formatDuration(width)}</strong>
       </p>
       <div class="window-track">
         <Chart title="Width of the window" description={formatDuration(width)} height={HEIGHT}>
-          {(room) => {
-            const scale = logScale([1, 1000], [SIDE, room - SIDE]);
+          {(pixels) => {
+            const scale = logScale([1, 1000], [SIDE, pixels - SIDE]);
             const end = round(scale(Math.min(1000, width)));
             return (
               <>
-                <BottomAxis scale={scale} ticks={TICKS} spell={formatDuration} bottom={LINE + 14} />
-                <line x1={SIDE} x2={room - SIDE} y1={LINE} y2={LINE} class="rule base" />
+                <BottomAxis
+                  scale={scale}
+                  ticks={TICKS}
+                  format={formatDuration}
+                  bottom={LINE + 14}
+                />
+                <line x1={SIDE} x2={pixels - SIDE} y1={LINE} y2={LINE} class="rule base" />
                 <rect
                   x={SIDE}
                   y={LINE - 7}
@@ -48,7 +54,7 @@ export function WindowHandle() {
         <input
           type="range"
           class="track-handle"
-          aria-label="Window width, by dragging"
+          aria-label="Window width, draggable"
           aria-valuetext={formatDuration(width)}
           min={0}
           max={LOG_STEPS}

@@ -1,26 +1,27 @@
 /**
- * Lab chart: each result as a line: the tolerance as a band, the published value as a stroke in it,
- * ours as a dot. Results that count the same thing share an axis.
+ * Lab chart: one line per result: the tolerance as a band, the published value as a stroke, ours as a
+ * dot. Results with the same measure share an axis.
  */
 
-import { boundsOf, figure, rowVerdict } from "@redrive/simulator/words";
+import { formatSignificant } from "@redrive/core";
+import { boundsOf, rowVerdict } from "@redrive/simulator/text";
 import type { Ref } from "preact";
 import { BottomAxis, round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";
 import { linearScale, logScale, type Scale } from "../../chart/scale.ts";
 import type { LabRun } from "./lab-store.ts";
-import { type Measure, measuresOf, needsLog } from "./results.ts";
+import { type Measure, measuresOf, needsLog } from "./measures.ts";
 
 const HEAD = 22;
 const FOOT = 30;
 const GAP = 8;
 
-/** Room at the ends, so that dots and the last tick's text are whole. */
+/** Space at both ends, so that dots and the last tick label are not cut off. */
 const EDGE = 6;
 const RIGHT_EDGE = 22;
 const CHARACTER = 6.3;
 
-/** Where labels stand: in a column of their own, or above their marks where they are long. */
+/** Labels are in their own column, or above their marks if they are long. */
 interface Layout {
   readonly left: number;
   readonly row: number;
@@ -47,7 +48,7 @@ export function LabChart({ run, svgRef }: LabChartProps) {
   return (
     <Chart
       title={report.title}
-      description={wordsOf(measures)}
+      description={describe(measures)}
       height={heightAt}
       {...(svgRef && { svgRef })}
     >
@@ -89,7 +90,7 @@ function MeasurePlot({ measure, width, layout }: MeasurePlotProps) {
       <BottomAxis
         scale={scale}
         ticks={scale.ticks(Math.max(2, Math.floor((width - layout.left) / 70)))}
-        spell={figure}
+        format={formatSignificant}
         bottom={bottom}
         top={HEAD}
       />
@@ -102,7 +103,7 @@ function MeasurePlot({ measure, width, layout }: MeasurePlotProps) {
   );
 }
 
-/** Of a logarithm, a decade around all values; else from 0, so that lengths can be compared. */
+/** Logarithmic scales start at a power of ten; linear ones at 0, so that lengths are comparable. */
 function scaleOf(measure: Measure, range: readonly [number, number]): Scale {
   const values = measure.rows.flatMap((row) => [...boundsOf(row), row.ours]);
   const high = Math.max(...values);
@@ -114,7 +115,7 @@ function scaleOf(measure: Measure, range: readonly [number, number]): Scale {
   return logScale([from, Math.max(high * 1.2, from * 10)], range, from);
 }
 
-/** A band of no width is still there. */
+/** Keeps a band without width visible. */
 const MIN_BAND = 3;
 
 interface ResultMarksProps {
@@ -152,12 +153,12 @@ function ResultMarks({ row, scale, layout }: ResultMarksProps) {
   );
 }
 
-function wordsOf(measures: readonly Measure[]): string {
+function describe(measures: readonly Measure[]): string {
   return measures
     .flatMap(({ rows }) =>
       rows.map(
         ({ what, published, ours, ...row }) =>
-          `${what}: published ${figure(published)}, ours ${figure(ours)}, ${rowVerdict(row)}`,
+          `${what}: published ${formatSignificant(published)}, ours ${formatSignificant(ours)}, ${rowVerdict(row)}`,
       ),
     )
     .join("; ");

@@ -1,7 +1,7 @@
-/** Lab controls: the seed, how far the runs have come, and which labs stand on the stage. */
+/** Lab controls: the seed, the progress, and the choice of labs. */
 import { useId } from "preact/hooks";
-import type { Seed } from "../../app/seed.ts";
 import { Card } from "../../parts/card.tsx";
+import type { Seed } from "../seed.ts";
 import {
   doneRuns,
   entries,
@@ -10,7 +10,7 @@ import {
   labProblem,
   resume,
   runningId,
-  runningWords,
+  runningText,
   runOf,
   seed,
   shown,
@@ -47,7 +47,7 @@ export function LabControls() {
   );
 }
 
-/** The last one stays: none would stand for all. */
+/** The last lab cannot be unchecked, because an empty choice means all labs. */
 function isLast(id: string): boolean {
   return shown.value.length === 1 && shown.value[0]?.id === id;
 }
@@ -64,19 +64,19 @@ function SeedField() {
           value={String(seed.value)}
           maxLength={64}
           onChange={(event) => {
-            seed.value = seedOf(event.currentTarget.value);
+            seed.value = parseSeed(event.currentTarget.value);
             event.currentTarget.value = String(seed.value);
             resume();
           }}
         />
       </div>
-      <p class="field-hint">The same seed gives the same figures, here and at the prompt.</p>
+      <p class="field-hint">The same seed gives the same results here and on the command line.</p>
     </div>
   );
 }
 
-/** As the command line reads it: digits are a number, anything else a word. */
-function seedOf(text: string): Seed {
+/** Digits are a number, anything else a string, as on the command line. */
+function parseSeed(text: string): Seed {
   const trimmed = text.trim();
   if (trimmed === "") return seed.peek();
   return /^\d{1,15}$/u.test(trimmed) ? Number(trimmed) : trimmed;
@@ -88,8 +88,8 @@ function Progress() {
   const isRunning = runningId.value !== undefined;
   return (
     <div class="progress" aria-busy={isBusy.value}>
-      <progress max={Math.max(1, total)} value={done} aria-label="Labs that have run" />
-      <p aria-live="polite">{progressWords(done, total)}</p>
+      <progress max={Math.max(1, total)} value={done} aria-label="Finished labs" />
+      <p aria-live="polite">{progressText(done, total)}</p>
       {isRunning && (
         <button type="button" class="button" onClick={stop}>
           Stop
@@ -97,20 +97,20 @@ function Progress() {
       )}
       {!isRunning && done < total && (
         <button type="button" class="button accent" onClick={resume}>
-          Run the rest
+          Run the remaining labs
         </button>
       )}
     </div>
   );
 }
 
-function progressWords(done: number, total: number): string {
+function progressText(done: number, total: number): string {
   if (labProblem.value !== "") return `Stopped: ${labProblem.value}.`;
   if (total === 0) return "Loading…";
   if (runningId.value !== undefined)
-    return `${done} of ${total} labs, ${runningId.value} is running`;
-  if (done < total) return `${done} of ${total} labs${isStopped.value ? ", stopped" : ""}`;
-  return `${total} of ${total} labs have run`;
+    return `${done} of ${total} labs finished, ${runningId.value} is running`;
+  if (done < total) return `${done} of ${total} labs finished${isStopped.value ? ", stopped" : ""}`;
+  return `${total} of ${total} labs finished`;
 }
 
 function AllButton() {
@@ -130,18 +130,18 @@ function AllButton() {
 }
 
 function choose(id: string, isWanted: boolean): void {
-  const then = new Set(shown.peek().map((entry) => entry.id));
-  if (isWanted) then.add(id);
-  else then.delete(id);
+  const ids = new Set(shown.peek().map((entry) => entry.id));
+  if (isWanted) ids.add(id);
+  else ids.delete(id);
   const all = entries.peek().map((entry) => entry.id);
-  wanted.value = then.size === all.length ? [] : all.filter((one) => then.has(one));
+  wanted.value = ids.size === all.length ? [] : all.filter((one) => ids.has(one));
   resume();
 }
 
 function Mark({ id }: { readonly id: string }) {
   const run = runOf(id);
   if (run === undefined)
-    return <span class="lab-verdict">{runningId.value === id ? runningWords.value : ""}</span>;
+    return <span class="lab-verdict">{runningId.value === id ? runningText.value : ""}</span>;
   const { ok } = run.report;
   return <span class={ok ? "lab-verdict ok" : "lab-verdict missed"}>{ok ? "ok" : "missed"}</span>;
 }

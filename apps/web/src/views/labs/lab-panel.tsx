@@ -1,5 +1,5 @@
-/** Lab panel: one lab as a line that opens: its verdict, then lesson, sources, chart and figures. */
-import { formatDuration } from "@redrive/simulator/words";
+/** Lab panel: one lab with its verdict; expands to lesson, sources, chart and table. */
+import { formatDuration } from "@redrive/core";
 import { useRef } from "preact/hooks";
 import { Legend } from "../../parts/legend.tsx";
 import type { LabEntry } from "../../worker/lab-requests.ts";
@@ -7,10 +7,10 @@ import { LabChart } from "./lab-chart.tsx";
 import {
   type LabRun,
   resume,
-  runAlone,
   runningId,
-  runningWords,
+  runningText,
   runOf,
+  runOnly,
   seed,
   stop,
   wanted,
@@ -40,11 +40,11 @@ export function LabPanel({ entry, isOpen }: LabPanelProps) {
   );
 }
 
-/** What the line says while the lab waits, runs, and when it has come out. */
+/** The status of a lab: waiting, running or its verdict. */
 export function LabState({ id, run }: { readonly id: string; readonly run: LabRun | undefined }) {
   if (run === undefined) {
     return (
-      <span class="lab-verdict">{runningId.value === id ? runningWords.value : "not run yet"}</span>
+      <span class="lab-verdict">{runningId.value === id ? runningText.value : "not run yet"}</span>
     );
   }
   const { ok } = run.report;
@@ -104,8 +104,7 @@ function Outcome({ id, run }: { readonly id: string; readonly run: LabRun }) {
       <div>
         <LabTable report={run.report} />
         <p class="faint took">
-          Seed {seed.value}, {formatDuration(Math.round(run.tookMs))} on this machine. The same
-          figures:{" "}
+          Seed {seed.value}, {formatDuration(Math.round(run.tookMs))} on this machine. Same results:{" "}
           <code>
             redrive sim lab {id}
             {seed.value === 1 ? "" : ` --seed ${seed.value}`}
@@ -117,22 +116,22 @@ function Outcome({ id, run }: { readonly id: string; readonly run: LabRun }) {
   );
 }
 
-/** One lab is a matter of seconds; all of them take a minute or two. */
+/** One lab takes seconds; all labs take a minute or two. */
 function RunButton({ id }: { readonly id: string }) {
   const isRunning = runningId.value === id;
   return (
     <button
       type="button"
       class="button small"
-      aria-label={isRunning ? `Stop ${id}` : `Run ${id} alone`}
-      onClick={() => (isRunning ? stop() : runAlone(id))}
+      aria-label={isRunning ? `Stop ${id}` : `Run only ${id}`}
+      onClick={() => (isRunning ? stop() : runOnly(id))}
     >
-      {isRunning ? "Stop" : "Run this one alone"}
+      {isRunning ? "Stop" : "Run only this lab"}
     </button>
   );
 }
 
-/** So that a link can hold this lab and no other. */
+/** Lets a link open this lab only. */
 function OnlyButton({ id }: { readonly id: string }) {
   const isOnly = wanted.value.length === 1;
   return (

@@ -1,6 +1,8 @@
 /** Lab table: every result of a lab with its figures: published, ours, tolerance, verdict. */
+
+import { formatSignificant } from "@redrive/core";
 import type { LabReport, LabRow } from "@redrive/simulator";
-import { figure, rowVerdict, toleranceWords } from "@redrive/simulator/words";
+import { formatTolerance, rowVerdict } from "@redrive/simulator/text";
 
 export function LabTable({ report }: { readonly report: LabReport }) {
   return (
@@ -9,7 +11,7 @@ export function LabTable({ report }: { readonly report: LabReport }) {
         <caption class="visually-hidden">{`Results of ${report.id}, seed ${report.seed}`}</caption>
         <thead>
           <tr>
-            <th scope="col">what</th>
+            <th scope="col">result</th>
             <th scope="col" class="number">
               published
             </th>
@@ -30,7 +32,7 @@ export function LabTable({ report }: { readonly report: LabReport }) {
   );
 }
 
-/** Longer words would push the numbers of the other rows apart. */
+/** Longer text would push the numbers of the other rows apart. */
 const MAX_CELL = 20;
 
 function ResultRow({ row }: { readonly row: LabRow }) {
@@ -41,16 +43,16 @@ function ResultRow({ row }: { readonly row: LabRow }) {
     <tr class={verdict === "missed" ? "missed" : ""}>
       <th scope="row">
         {what}
-        {core !== undefined && <small> core’s own formula: {figure(core)}</small>}
-        {deviation !== undefined && <small> does not come out: {deviation}</small>}
+        {core !== undefined && <small>formula in core: {formatSignificant(core)}</small>}
+        {deviation !== undefined && <small>deviates: {deviation}</small>}
       </th>
       {isLong ? (
         <td colSpan={3}>{ok ? `${ours}, as published` : `published ${published}; ours ${ours}`}</td>
       ) : (
         <>
-          <td class="number">{spell(published)}</td>
-          <td class="number strong">{spell(ours)}</td>
-          <td class="tolerance">{toleranceWords(row)}</td>
+          <td class="number">{formatCell(published)}</td>
+          <td class="number strong">{formatCell(ours)}</td>
+          <td class="tolerance">{formatTolerance(row)}</td>
         </>
       )}
       <td>
@@ -60,6 +62,6 @@ function ResultRow({ row }: { readonly row: LabRow }) {
   );
 }
 
-function spell(value: number | string): string {
-  return typeof value === "string" ? value : figure(value);
+function formatCell(value: number | string): string {
+  return typeof value === "string" ? value : formatSignificant(value);
 }

@@ -1,8 +1,14 @@
 /**
- * Lab worker: a worker of the view's own. Labs take seconds and cannot be interrupted from within, so
- * ending one is ending its worker, which must then be nobody else's.
+ * Lab worker: a separate worker for the labs. A lab takes seconds and cannot be interrupted, so Stop
+ * terminates its worker, which must not run other requests.
  */
-import type { Ask, Input, Kind, Output, Reply } from "../../worker/requests.ts";
+import type {
+  Input,
+  Output,
+  RequestKind,
+  WorkerRequest,
+  WorkerResponse,
+} from "../../worker/requests.ts";
 
 interface Pending {
   readonly id: number;
@@ -14,18 +20,18 @@ let worker: Worker | undefined;
 let pending: Pending | undefined;
 let lastId = 0;
 
-/** One question at a time: the caller waits for its answer, or stops. */
-export function askLabs<K extends Kind>(kind: K, input: Input<K>): Promise<Output<K>> {
+/** Runs one request at a time: the caller waits for the response or terminates the worker. */
+export function requestLabs<K extends RequestKind>(kind: K, input: Input<K>): Promise<Output<K>> {
   return new Promise((resolve, reject) => {
     lastId++;
     pending = { id: lastId, resolve: resolve as Pending["resolve"], reject };
     worker ??= start();
-    worker.postMessage({ id: lastId, kind, input } satisfies Ask);
+    worker.postMessage({ id: lastId, kind, input } satisfies WorkerRequest);
   });
 }
 
-/** What was asked is never answered; the next question starts afresh. */
-export function stopLabs(): void {
+/** The pending request never settles; the next request starts a new worker. */
+export function terminateLabWorker(): void {
   worker?.terminate();
   worker = undefined;
   pending = undefined;
@@ -35,22 +41,22 @@ function start(): Worker {
   const started = new Worker(new URL("../../worker/worker.ts", import.meta.url), {
     type: "module",
   });
-  started.addEventListener("message", ({ data }: MessageEvent<Reply>) => {
-    if (worker === started) settle(data);
+  started.addEventListener("message", ({ data }: MessageEvent<WorkerResponse>) => {
+    if (worker === started) handleResponse(data);
   });
   started.addEventListener("error", (event) => {
-    const asked = pending;
-    if (worker === started) stopLabs();
-    asked?.reject(new Error(event.message || "the labs could not be loaded"));
+    const request = pending;
+    if (worker === started) terminateLabWorker();
+    request?.reject(new Error(event.message || "the labs could not be loaded"));
   });
   return started;
 }
 
-/** How far a lab is within itself is not told: labs are counted whole. */
-function settle({ id, progress, output, problem }: Reply): void {
-  const asked = pending;
-  if (asked?.id !== id || progress !== undefined) return;
+/** Ignores the progress within a lab: the page counts finished labs. */
+function handleResponse({ id, progress, output, problem }: WorkerResponse): void {
+  const request = pending;
+  if (request?.id !== id || progress !== undefined) return;
   pending = undefined;
-  if (problem === undefined) asked.resolve(output);
-  else asked.reject(new Error(problem));
+  if (problem === undefined) request.resolve(output);
+  else request.reject(new Error(problem));
 }

@@ -1,15 +1,10 @@
 /**
- * Overview chart: every result of every lab on one scale: how far ours lies from the published value,
- * in tolerances. Inside the band is ok, whatever the unit.
+ * Overview chart: the deviation of every result from the published value, in units of its tolerance,
+ * on one scale. A dot inside the band is ok.
  */
 
-import {
-  deviationOf,
-  figure,
-  isNumberRow,
-  type NumberRow,
-  rowVerdict,
-} from "@redrive/simulator/words";
+import { formatSignificant } from "@redrive/core";
+import { deviationOf, isNumberRow, type NumberRow, rowVerdict } from "@redrive/simulator/text";
 import type { Ref } from "preact";
 import { round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";
@@ -22,8 +17,8 @@ const TOP = 6;
 const FOOT = 26;
 const LABELS = 96;
 
-/** Farther off is drawn here, as missed. */
-const FARTHEST = 1.4;
+/** Larger deviations are drawn here. */
+const MAX_DEVIATION = 1.4;
 
 interface OverviewProps {
   readonly labs: readonly LabEntry[];
@@ -34,16 +29,16 @@ export function OverviewChart({ labs, svgRef }: OverviewProps) {
   const bottom = TOP + labs.length * ROW;
   return (
     <Chart
-      title="How far ours lies from the published value, in tolerances"
-      description={wordsOf(labs)}
+      title="Deviation from the published values, in tolerances"
+      description={describe(labs)}
       height={bottom + FOOT}
       svgRef={svgRef}
     >
       {(width) => {
-        const scale = linearScale([-FARTHEST, FARTHEST], [LABELS + 8, width - 8]);
+        const scale = linearScale([-MAX_DEVIATION, MAX_DEVIATION], [LABELS + 8, width - 8]);
         return (
           <>
-            <Band scale={scale} bottom={bottom} isNarrow={width < NARROW} />
+            <Band scale={scale} bottom={bottom} isNarrow={width < NARROW_PX} />
             {labs.map(({ id }, index) => (
               <g key={id} transform={`translate(0 ${TOP + (index + 0.5) * ROW})`}>
                 <LabLine id={id} scale={scale} />
@@ -62,8 +57,8 @@ const TICKS = [
   [1, "highest"],
 ] as const;
 
-/** Below this, the words would run into one another. */
-const NARROW = 480;
+/** Below this width in pixels, long labels would overlap. */
+const NARROW_PX = 480;
 
 interface BandProps {
   readonly scale: Scale;
@@ -114,23 +109,23 @@ function LabLine({ id, scale }: { readonly id: string; readonly scale: Scale }) 
 }
 
 function Dot({ row, scale }: { readonly row: NumberRow; readonly scale: Scale }) {
-  const off = Math.min(FARTHEST, Math.max(-FARTHEST, deviationOf(row)));
+  const off = Math.min(MAX_DEVIATION, Math.max(-MAX_DEVIATION, deviationOf(row)));
   return (
     <circle
       cx={round(scale(off))}
       r={3.5}
       class={rowVerdict(row) === "missed" ? "ours missed" : "ours faded"}
     >
-      <title>{`${row.what}: published ${figure(row.published)}, ours ${figure(row.ours)}`}</title>
+      <title>{`${row.what}: published ${formatSignificant(row.published)}, ours ${formatSignificant(row.ours)}`}</title>
     </circle>
   );
 }
 
-function wordsOf(labs: readonly LabEntry[]): string {
+function describe(labs: readonly LabEntry[]): string {
   return labs.map(({ id }) => `${id}: ${verdictOf(runOf(id))}`).join("; ");
 }
 
-/** "12 of 12 within tolerance". */
+/** For example "12 of 12 within tolerance". */
 export function verdictOf(run: LabRun | undefined): string {
   if (run === undefined) return "not run yet";
   const { rows } = run.report;

@@ -1,8 +1,8 @@
-/** Sources: where each lab's published result can be read. Links only: the page itself asks nobody. */
+/** Sources: links to the published results of each lab. The page itself makes no request to them. */
 
 export interface Source {
   readonly text: string;
-  /** Left out for what is in this repository. */
+  /** Absent for sources in this repository. */
   readonly url?: string;
 }
 
@@ -11,10 +11,10 @@ const BRONSON: Source = {
   url: "https://doi.org/10.1145/3458336.3465286",
 };
 
-/** No published figure: two implementations that know nothing of one another agree. */
-const OWN: Source = { text: "own reference, two independent implementations: docs/claims.md" };
+/** No published figure: two independent implementations agree. */
+const OWN: Source = { text: "our reference, two independent implementations: docs/claims.md" };
 
-/** By the lab's id. */
+/** By lab id. */
 export const sources: Readonly<Record<string, readonly Source[]>> = {
   occ: [
     {
@@ -48,7 +48,7 @@ export const sources: Readonly<Record<string, readonly Source[]>> = {
       url: "https://github.com/grpc/proposal/blob/master/A6-client-retries.md",
     },
     {
-      text: "AWS SDK, retry behaviour",
+      text: "AWS SDK, retry behavior",
       url: "https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html",
     },
     { text: "Envoy", url: "https://github.com/envoyproxy/envoy" },

@@ -1,7 +1,7 @@
 /** Tests of which destinations a node keeps, and of changes to their rows. */
 import { resolveDestination, seededRandom, statusOutcome, virtualClock } from "@redrive/core";
 import { expect, it } from "vitest";
-import { unstarted } from "../../deliver/attempt-result.ts";
+import { notStarted } from "../../deliver/attempt-result.ts";
 import { EMPTY_BATCH } from "../../model/batch.ts";
 import { blankDestination } from "../../model/destination-row.ts";
 import type { Store } from "../../model/store.ts";
@@ -27,7 +27,7 @@ async function setup(store: MemoryStore = memoryStore()) {
     nodeId: "node-1",
     deliver: ({ targetUrl }, _, done) => {
       const outcome = statusOutcome(Number(targetUrl.split("/").at(-1)));
-      clock.alarm(10, () => done({ ...unstarted(outcome, null), durationMs: 10 }));
+      clock.alarm(10, () => done({ ...notStarted(outcome, null), durationMs: 10 }));
     },
   });
   await engine.start();

@@ -12,7 +12,7 @@ import {
   virtualClock,
 } from "@redrive/core";
 import { describe, expect, it } from "vitest";
-import { unstarted } from "../../deliver/attempt-result.ts";
+import { notStarted } from "../../deliver/attempt-result.ts";
 import type { Batch } from "../../model/batch.ts";
 import { memoryStore } from "../../stores/memory/memory-store.ts";
 import { newTask, T0, TENANT } from "../../stores/store.testing.ts";
@@ -50,7 +50,7 @@ async function setup(document: object = {}, exclusive = true) {
       deliver: (task, { signal }, done) => {
         sent.push({ at: clock.now(), isRetry: task.attemptNumber > 1 });
         const ended = answer;
-        const end = (outcome: Outcome) => done({ ...unstarted(outcome, null), durationMs: 10 });
+        const end = (outcome: Outcome) => done({ ...notStarted(outcome, null), durationMs: 10 });
         const cancel = clock.alarm(10, () => end(ended));
         signal.addEventListener("abort", () => {
           cancel();

@@ -9,14 +9,20 @@ import type { TaskInput } from "../../intake/task-input.ts";
 import type { Accepted } from "../../intake/task-intake.ts";
 import { assertNoLoop } from "../../model/hop.ts";
 import { isEnded } from "../../model/task.ts";
-import type { Caller } from "../access.ts";
-import { logFault } from "../answer.ts";
-import { inputOf, inTask, preferredWait } from "../created-task.ts";
-import { type AddRoutes, callerOf, type Front, shownTo, tenantOf } from "../front.ts";
-import { elementsOf, linesOf, parseTaskJson } from "../json-body.ts";
-import { problemOf } from "../problem.ts";
-import { BatchResult, TaskReceipt, TaskToCreate, TaskView } from "../schemas/task-schemas.ts";
-import { viewTask } from "../views.ts";
+import { BatchResult, TaskReceipt, TaskToCreate, TaskView } from "../../schemas/task-schemas.ts";
+import type { Caller } from "../access/access.ts";
+import {
+  type AddRoutes,
+  callerOf,
+  type HttpContext,
+  tenantOf,
+  visibilityFor,
+} from "../context/http-context.ts";
+import { asTaskError, preferredWaitSeconds, readTaskInput } from "../request/create-request.ts";
+import { arrayElements, ndjsonLines, parseTaskJson } from "../request/json-body.ts";
+import { logServerError } from "../response/error-response.ts";
+import { problemOf } from "../response/problem.ts";
+import { viewTask } from "../response/views.ts";
 
 const MAX_IN_BATCH = 1000;
 const MAX_BATCH = 16 * 1024 * 1024;
@@ -42,22 +48,22 @@ const createMany = {
 /** Who prefers to wait may wait long, and of many tasks each is answered for itself. */
 const config = { scope: "tasks:create", limit: "own" } as const;
 
-export const addCreateRoutes: AddRoutes = (app, front) => {
+export const addCreateRoutes: AddRoutes = (app, context) => {
   app.register(async (scope) => {
     scope.removeContentTypeParser("application/json");
     addParser(scope, "application/json", parseTaskJson);
     scope.post("/retry-tasks", { schema: createOne, config }, (request, reply) =>
-      answerOne(front, request, reply),
+      createTask(context, request, reply),
     );
   });
   app.register(async (scope) => {
     scope.removeContentTypeParser("application/json");
-    addParser(scope, "application/json", elementsOf);
-    addParser(scope, "application/x-ndjson", linesOf);
+    addParser(scope, "application/json", arrayElements);
+    addParser(scope, "application/x-ndjson", ndjsonLines);
     scope.post<{ Body: readonly Buffer[] }>(
       "/retry-tasks/batch",
       { schema: createMany, bodyLimit: MAX_BATCH, config },
-      (request, reply) => answerMany(front, request, reply),
+      (request, reply) => createTasks(context, request, reply),
     );
   });
 };
@@ -72,50 +78,50 @@ function addParser(scope: FastifyInstance, type: string, parse: (body: Buffer) =
   });
 }
 
-async function answerOne(front: Front, request: FastifyRequest, reply: FastifyReply) {
+async function createTask(context: HttpContext, request: FastifyRequest, reply: FastifyReply) {
   const { headers } = request;
   const caller = callerOf(request);
   const hops = assertNoLoop(headers);
-  front.backlog.check(caller.tenantId, caller.limits.mostWaiting);
-  const input = inputOf(request.body, headers["idempotency-key"]);
-  const { taskId, replayed } = await enqueue(front, input, caller, hops);
+  context.backlog.check(caller.tenantId, caller.limits.maxWaiting);
+  const input = readTaskInput(request.body, headers["idempotency-key"]);
+  const { taskId, replayed } = await enqueue(context, input, caller, hops);
   reply.header("location", `/retry-tasks/${taskId}`);
-  const waitSeconds = preferredWait(headers["prefer"]);
+  const waitSeconds = preferredWaitSeconds(headers["prefer"]);
   if (waitSeconds === 0 && !replayed) return reply.code(202).send({ taskId, status: "PENDING" });
-  return answerKnown(front, request, reply, { taskId, replayed, waitSeconds });
+  return sendStoredTask(context, request, reply, { taskId, replayed, waitSeconds });
 }
 
-const NOT_SEEN = "A stored task could not be looked at";
+const READ_FAILED = "A stored task could not be looked at";
 
-interface Known extends Accepted {
+interface StoredTask extends Accepted {
   readonly waitSeconds: number;
 }
 
 /** A task that is to be looked at before the answer: it was there before, or its end is waited for. */
-async function answerKnown(
-  { watch, metrics }: Front,
+async function sendStoredTask(
+  { watch, metrics }: HttpContext,
   request: FastifyRequest,
   reply: FastifyReply,
-  { taskId, replayed, waitSeconds }: Known,
+  { taskId, replayed, waitSeconds }: StoredTask,
 ) {
   if (replayed) {
     metrics.duplicates.inc();
     reply.header("idempotent-replayed", "true");
   }
   if (waitSeconds > 0) reply.header("preference-applied", `wait=${waitSeconds}`);
-  const { task, trouble } = await watch.ended(taskId, tenantOf(request), waitSeconds * 1000);
+  const { task, error } = await watch.waitForEnd(taskId, tenantOf(request), waitSeconds * 1000);
   // It is stored, whatever became of looking at it: no 503 may say otherwise.
-  if (trouble !== undefined) logFault(trouble, NOT_SEEN, request, reply);
+  if (error !== undefined) logServerError(error, READ_FAILED, request, reply);
   if (task === undefined && !replayed) return reply.code(202).send({ taskId, status: "PENDING" });
   // A key outlives its task when that was discarded: then nothing but the id is known.
   if (task === null || task === undefined)
     return reply.code(200).serializer(JSON.stringify).send({ taskId });
-  if (replayed || isEnded(task.status)) return viewTask(task, shownTo(request, false));
+  if (replayed || isEnded(task.status)) return viewTask(task, visibilityFor(request, false));
   return reply.code(202).send({ taskId, status: task.status });
 }
 
 async function enqueue(
-  front: Front,
+  context: HttpContext,
   input: TaskInput,
   caller: Caller,
   hops: number,
@@ -123,14 +129,14 @@ async function enqueue(
   const { tenantId, limits } = caller;
   if (isObject(input)) assertKeyTargets(limits.targets, [input.targetUrl, input.callbackUrl]);
   try {
-    return await front.limit.guard(front.redrive.enqueue(input, tenantId, hops));
+    return await context.limit.guard(context.redrive.enqueue(input, tenantId, hops));
   } catch (error) {
-    throw inTask(error);
+    throw asTaskError(error);
   }
 }
 
-async function answerMany(
-  front: Front,
+async function createTasks(
+  context: HttpContext,
   request: FastifyRequest<{ Body: readonly Buffer[] }>,
   reply: FastifyReply,
 ): Promise<BatchResult> {
@@ -138,39 +144,41 @@ async function answerMany(
   const caller = callerOf(request);
   const hops = assertNoLoop(request.headers);
   const count = items?.length ?? 0;
-  if (count === 0 || count > MAX_IN_BATCH) throw wrongCount(count);
-  front.backlog.check(caller.tenantId, caller.limits.mostWaiting);
+  if (count === 0 || count > MAX_IN_BATCH) throw invalidBatchSize(count);
+  context.backlog.check(caller.tenantId, caller.limits.maxWaiting);
   // A store that is away is away for all of them: one line tells it.
-  const told = new Set<string>();
-  const fault = (error: unknown, title: string) => {
-    if (!told.has(title)) logFault(error, title, request, reply);
-    told.add(title);
+  const loggedTitles = new Set<string>();
+  const logOnce = (error: unknown, title: string) => {
+    if (!loggedTitles.has(title)) logServerError(error, title, request, reply);
+    loggedTitles.add(title);
   };
-  const take = (input: TaskInput) => enqueue(front, input, caller, hops);
-  const results = await Promise.all(items.map((item) => answerItem(front, item, take, fault)));
+  const enqueueItem = (input: TaskInput) => enqueue(context, input, caller, hops);
+  const results = await Promise.all(
+    items.map((item) => createBatchItem(context, item, enqueueItem, logOnce)),
+  );
   const accepted = results.filter(({ taskId }) => taskId !== undefined).length;
   return { accepted, refused: results.length - accepted, results };
 }
 
-async function answerItem(
-  front: Front,
+async function createBatchItem(
+  context: HttpContext,
   item: Buffer,
-  take: (input: TaskInput) => Promise<Accepted>,
-  fault: (error: unknown, title: string) => void,
+  enqueueItem: (input: TaskInput) => Promise<Accepted>,
+  logOnce: (error: unknown, title: string) => void,
 ): Promise<BatchResult["results"][number]> {
   try {
-    const input = inputOf(parseTaskJson(item), undefined);
-    const { taskId, replayed } = await take(input);
-    if (replayed) front.metrics.duplicates.inc();
+    const input = readTaskInput(parseTaskJson(item), undefined);
+    const { taskId, replayed } = await enqueueItem(input);
+    if (replayed) context.metrics.duplicates.inc();
     return { status: replayed ? 200 : 202, taskId, replayed };
   } catch (error) {
     const { status, title, code, detail, errors } = problemOf(error);
-    if (status >= 500) fault(error, title);
+    if (status >= 500) logOnce(error, title);
     return { status, code, detail, ...(errors && { errors: [...errors] }) };
   }
 }
 
-function wrongCount(count: number): Error {
+function invalidBatchSize(count: number): Error {
   const message = `a batch must have 1 to ${MAX_IN_BATCH} tasks, got ${count}`;
   return new DocumentError("INVALID_ARGUMENT", [{ field: "", value: undefined, message }]);
 }

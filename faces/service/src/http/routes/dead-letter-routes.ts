@@ -5,10 +5,14 @@ import { DocumentError } from "@redrive/core";
 import type { FastifyRequest } from "fastify";
 import type { TaskFilter, TaskPage } from "../../model/task-query.ts";
 import { groupDeadLetters } from "../../operations/dead-letter-groups.ts";
-import { type AddRoutes, type Front, tenantOf } from "../front.ts";
-import { DeadLetterGroupList, DeadLetterQuery, Discarded } from "../schemas/operation-schemas.ts";
-import { DeadFilterFields, TaskList } from "../schemas/task-schemas.ts";
-import { filterOf } from "../task-filter.ts";
+import {
+  DeadLetterGroupList,
+  DeadLetterQuery,
+  Discarded,
+} from "../../schemas/operation-schemas.ts";
+import { DeadFilterFields, TaskList } from "../../schemas/task-schemas.ts";
+import { type AddRoutes, type HttpContext, tenantOf } from "../context/http-context.ts";
+import { toTaskFilter } from "../request/task-filter.ts";
 import { listTasks } from "./task-routes.ts";
 
 const tags = ["dead letters"];
@@ -17,7 +21,7 @@ const redriving = { scope: "dlq:redrive" } as const;
 
 const PAGE = 250;
 
-export const addDeadLetterRoutes: AddRoutes = (app, front) => {
+export const addDeadLetterRoutes: AddRoutes = (app, context) => {
   app.get<{ Querystring: DeadLetterQuery }>(
     "/dead-letters",
     {
@@ -29,7 +33,7 @@ export const addDeadLetterRoutes: AddRoutes = (app, front) => {
         response: { 200: { anyOf: [TaskList, DeadLetterGroupList] } },
       },
     },
-    (request) => listDead(front, request),
+    (request) => listDead(context, request),
   );
   app.delete<{ Querystring: DeadFilterFields }>(
     "/dead-letters",
@@ -44,32 +48,32 @@ export const addDeadLetterRoutes: AddRoutes = (app, front) => {
         response: { 200: Discarded },
       },
     },
-    (request) => discard(front, request),
+    (request) => discard(context, request),
   );
 };
 
 async function listDead(
-  front: Front,
+  context: HttpContext,
   request: FastifyRequest<{ Querystring: DeadLetterQuery }>,
 ): Promise<TaskList | DeadLetterGroupList> {
   const { group, ...query } = request.query;
-  if (group !== true) return listTasks(front, request, { ...query, status: "EXHAUSTED" });
+  if (group !== true) return listTasks(context, request, { ...query, status: "EXHAUSTED" });
   const tenantId = tenantOf(request);
   const { limit: _, cursor: __, ...filter } = query;
   const { groups, complete } = await groupDeadLetters(
-    (wanted, page) => front.redrive.list(wanted, page, tenantId),
-    filterOf(filter),
+    (wanted, page) => context.redrive.list(wanted, page, tenantId),
+    toTaskFilter(filter),
   );
   return { groups: [...groups], complete };
 }
 
 /** From the newest on, a page at a time: what is gone no longer comes up. */
 async function discard(
-  { redrive, limit }: Front,
+  { redrive, limit }: HttpContext,
   request: FastifyRequest<{ Querystring: DeadFilterFields }>,
 ): Promise<Discarded> {
   const tenantId = tenantOf(request);
-  const filter = filterOf(request.query);
+  const filter = toTaskFilter(request.query);
   if (Object.keys(filter).length === 0) throw noFilter();
   const dead: TaskFilter = { ...filter, status: "EXHAUSTED" };
   let discarded = 0;

@@ -6,13 +6,13 @@ import { DocumentError, isObject } from "@redrive/core";
 import type { FastifyRequest } from "fastify";
 import { serviceError } from "../../model/errors.ts";
 import type { DestinationHealth } from "../../operations/destination-health.ts";
-import { type AddRoutes, type Front, tenantOf } from "../front.ts";
 import {
   DestinationList,
   DestinationParams,
   DestinationToStore,
   DestinationView,
-} from "../schemas/operation-schemas.ts";
+} from "../../schemas/operation-schemas.ts";
+import { type AddRoutes, type HttpContext, tenantOf } from "../context/http-context.ts";
 
 const tags = ["destinations"];
 const read = { scope: "tasks:read" } as const;
@@ -22,7 +22,7 @@ const NAME = /^[\x21-\x7e]{1,255}$/;
 
 type NamedRequest = FastifyRequest<{ Params: DestinationParams }>;
 
-export const addDestinationRoutes: AddRoutes = (app, front) => {
+export const addDestinationRoutes: AddRoutes = (app, context) => {
   app.get(
     "/destinations",
     {
@@ -30,7 +30,7 @@ export const addDestinationRoutes: AddRoutes = (app, front) => {
       schema: { tags, summary: "All destinations", response: { 200: DestinationList } },
     },
     async (request) => {
-      const all = await front.redrive.health(tenantOf(request));
+      const all = await context.redrive.health(tenantOf(request));
       return { destinations: all };
     },
   );
@@ -44,7 +44,7 @@ export const addDestinationRoutes: AddRoutes = (app, front) => {
   app.get<{ Params: DestinationParams }>(
     "/destinations/:name",
     { config: read, schema: one("How a destination does") },
-    (request) => find(front, request),
+    (request) => find(context, request),
   );
   app.put<{ Params: DestinationParams }>(
     "/destinations/:name",
@@ -52,42 +52,42 @@ export const addDestinationRoutes: AddRoutes = (app, front) => {
       config: write,
       schema: { ...one("Set a destination's guards"), body: DestinationToStore },
     },
-    (request) => configure(front, request),
+    (request) => configure(context, request),
   );
   app.post<{ Params: DestinationParams }>(
     "/destinations/:name/pause",
     { config: write, schema: one("Attempt nothing there until it is resumed") },
-    (request) => pause(front, request, true),
+    (request) => pause(context, request, true),
   );
   app.post<{ Params: DestinationParams }>(
     "/destinations/:name/resume",
     { config: write, schema: one("Go on there") },
-    (request) => pause(front, request, false),
+    (request) => pause(context, request, false),
   );
 };
 
-async function find({ redrive }: Front, request: NamedRequest): Promise<DestinationHealth> {
+async function find({ redrive }: HttpContext, request: NamedRequest): Promise<DestinationHealth> {
   const { name } = request.params;
   const [found] = await redrive.health(tenantOf(request), name);
   if (found !== undefined) return found;
   throw serviceError("NOT_FOUND", `there is no destination ${JSON.stringify(name)}`);
 }
 
-async function configure(front: Front, request: NamedRequest): Promise<DestinationHealth> {
+async function configure(context: HttpContext, request: NamedRequest): Promise<DestinationHealth> {
   const { name } = request.params;
   if (!NAME.test(name)) throw wrong("name", "name must be 1 to 255 visible ASCII characters");
   const body: unknown = request.body;
   if (!isObject(body)) throw wrong("", "the document must be an object");
-  await front.redrive.configure(name, body as DestinationDocument, tenantOf(request));
-  return find(front, request);
+  await context.redrive.configure(name, body as DestinationDocument, tenantOf(request));
+  return find(context, request);
 }
 
-async function pause(front: Front, request: NamedRequest, isPause: boolean) {
-  const { name } = await find(front, request);
+async function pause(context: HttpContext, request: NamedRequest, isPause: boolean) {
+  const { name } = await find(context, request);
   const tenantId = tenantOf(request);
-  if (isPause) await front.redrive.pause(name, tenantId);
-  else await front.redrive.resume(name, tenantId);
-  return find(front, request);
+  if (isPause) await context.redrive.pause(name, tenantId);
+  else await context.redrive.resume(name, tenantId);
+  return find(context, request);
 }
 
 function wrong(field: string, message: string): Error {

@@ -5,20 +5,20 @@ import { DocumentError, isObject, type PolicyDocument, presets } from "@redrive/
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { serviceError } from "../../model/errors.ts";
 import type { PolicyRow } from "../../model/store.ts";
-import { type AddRoutes, type Front, tenantOf } from "../front.ts";
 import {
   PolicyList,
   PolicyParams,
   PolicyToStore,
   PolicyView,
   VersionQuery,
-} from "../schemas/operation-schemas.ts";
+} from "../../schemas/operation-schemas.ts";
+import { type AddRoutes, type HttpContext, tenantOf } from "../context/http-context.ts";
 
 const tags = ["policies"];
 const read = { scope: "tasks:read" } as const;
 const write = { scope: "admin" } as const;
 
-export const addPolicyRoutes: AddRoutes = (app, front) => {
+export const addPolicyRoutes: AddRoutes = (app, context) => {
   app.post(
     "/retry-policies",
     {
@@ -32,7 +32,7 @@ export const addPolicyRoutes: AddRoutes = (app, front) => {
         response: { 200: PolicyView, 201: PolicyView },
       },
     },
-    (request, reply) => register(front, request, reply),
+    (request, reply) => register(context, request, reply),
   );
   app.put<{ Params: PolicyParams }>(
     "/retry-policies/:policyId",
@@ -47,7 +47,7 @@ export const addPolicyRoutes: AddRoutes = (app, front) => {
         response: { 200: PolicyView },
       },
     },
-    (request) => replace(front, request),
+    (request) => replace(context, request),
   );
   app.get<{ Params: PolicyParams; Querystring: VersionQuery }>(
     "/retry-policies/:policyId",
@@ -61,7 +61,7 @@ export const addPolicyRoutes: AddRoutes = (app, front) => {
         response: { 200: PolicyView },
       },
     },
-    (request) => find(front, tenantOf(request), request.params.policyId, request.query.version),
+    (request) => find(context, tenantOf(request), request.params.policyId, request.query.version),
   );
   app.get(
     "/retry-policies",
@@ -69,7 +69,7 @@ export const addPolicyRoutes: AddRoutes = (app, front) => {
       config: read,
       schema: { tags, summary: "All policies and presets", response: { 200: PolicyList } },
     },
-    (request) => list(front, tenantOf(request)),
+    (request) => list(context, tenantOf(request)),
   );
   app.delete<{ Params: PolicyParams }>(
     "/retry-policies/:policyId",
@@ -82,11 +82,11 @@ export const addPolicyRoutes: AddRoutes = (app, front) => {
         response: { 204: { type: "null" } },
       },
     },
-    (request, reply) => remove(front, request, reply),
+    (request, reply) => remove(context, request, reply),
   );
 };
 
-async function register({ redrive }: Front, request: FastifyRequest, reply: FastifyReply) {
+async function register({ redrive }: HttpContext, request: FastifyRequest, reply: FastifyReply) {
   const tenantId = tenantOf(request);
   const document = documentIn(request);
   if (document.policyId === undefined) {
@@ -99,7 +99,7 @@ async function register({ redrive }: Front, request: FastifyRequest, reply: Fast
 }
 
 async function replace(
-  { redrive }: Front,
+  { redrive }: HttpContext,
   request: FastifyRequest<{ Params: PolicyParams }>,
 ): Promise<PolicyView> {
   const { policyId } = request.params;
@@ -113,7 +113,7 @@ async function replace(
 }
 
 async function find(
-  { redrive }: Pick<Front, "redrive">,
+  { redrive }: Pick<HttpContext, "redrive">,
   tenantId: string,
   policyId: string,
   version?: number,
@@ -125,7 +125,7 @@ async function find(
 }
 
 /** Policies that came with tasks are left out: they have no name that anybody knows. */
-async function list({ redrive }: Front, tenantId: string): Promise<PolicyList> {
+async function list({ redrive }: HttpContext, tenantId: string): Promise<PolicyList> {
   const rows = (await redrive.policies.list(tenantId)).map(viewPolicy);
   const known = rows.filter(({ source }) => source !== "inline");
   const unused = Object.keys(presets).filter(
@@ -135,16 +135,16 @@ async function list({ redrive }: Front, tenantId: string): Promise<PolicyList> {
 }
 
 async function remove(
-  front: Front,
+  context: HttpContext,
   request: FastifyRequest<{ Params: PolicyParams }>,
   reply: FastifyReply,
 ): Promise<void> {
   const { policyId } = request.params;
   const tenantId = tenantOf(request);
-  if ((await front.redrive.policies.get(policyId, tenantId)) === null) {
+  if ((await context.redrive.policies.get(policyId, tenantId)) === null) {
     throw serviceError("NOT_FOUND", `there is no policy ${JSON.stringify(policyId)}`);
   }
-  if (!(await front.redrive.policies.remove(policyId, tenantId))) {
+  if (!(await context.redrive.policies.remove(policyId, tenantId))) {
     const text = `policy ${JSON.stringify(policyId)} is used by tasks that have not ended`;
     throw serviceError("POLICY_IN_USE", text);
   }

@@ -5,20 +5,20 @@ import { DocumentError } from "@redrive/core";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { serviceError, taskNotFound } from "../../model/errors.ts";
 import type { RedriveJob } from "../../operations/redrive-job.ts";
-import { type AddRoutes, callerOf, type Front, tenantOf } from "../front.ts";
 import {
   RedriveList,
   RedriveParams,
   RedriveToStart,
   RedriveView,
-} from "../schemas/operation-schemas.ts";
-import { filterOf } from "../task-filter.ts";
+} from "../../schemas/operation-schemas.ts";
+import { type AddRoutes, callerOf, type HttpContext, tenantOf } from "../context/http-context.ts";
+import { toTaskFilter } from "../request/task-filter.ts";
 
 const tags = ["dead letters"];
 const read = { scope: "tasks:read" } as const;
 const redriving = { scope: "dlq:redrive" } as const;
 
-export const addRedriveRoutes: AddRoutes = (app, front) => {
+export const addRedriveRoutes: AddRoutes = (app, context) => {
   app.post<{ Body: RedriveToStart }>(
     "/redrives",
     {
@@ -33,7 +33,7 @@ export const addRedriveRoutes: AddRoutes = (app, front) => {
         response: { 200: RedriveView, 202: RedriveView },
       },
     },
-    (request, reply) => startRedrive(front, request, reply),
+    (request, reply) => startRedrive(context, request, reply),
   );
   app.get(
     "/redrives",
@@ -42,7 +42,7 @@ export const addRedriveRoutes: AddRoutes = (app, front) => {
       schema: { tags, summary: "Redrives, newest first", response: { 200: RedriveList } },
     },
     async (request) => {
-      const jobs = await front.redrive.jobs.list(tenantOf(request));
+      const jobs = await context.redrive.jobs.list(tenantOf(request));
       return { redrives: jobs.map(viewJob) };
     },
   );
@@ -57,9 +57,9 @@ export const addRedriveRoutes: AddRoutes = (app, front) => {
         response: { 200: RedriveView },
       },
     },
-    (request) => known(front, request, "get"),
+    (request) => applyToRedrive(context, request, "get"),
   );
-  addChangeRoutes(app, front);
+  addChangeRoutes(app, context);
 };
 
 /** What can be done to a redrive that has begun. */
@@ -69,7 +69,7 @@ const CHANGES = {
   cancel: "End a redrive; what was redriven stays so",
 } as const;
 
-function addChangeRoutes(app: FastifyInstance, front: Front): void {
+function addChangeRoutes(app: FastifyInstance, context: HttpContext): void {
   for (const verb of ["pause", "resume", "cancel"] as const) {
     app.post<{ Params: RedriveParams }>(
       `/redrives/:redriveId/${verb}`,
@@ -82,13 +82,13 @@ function addChangeRoutes(app: FastifyInstance, front: Front): void {
           response: { 200: RedriveView },
         },
       },
-      (request) => known(front, request, verb),
+      (request) => applyToRedrive(context, request, verb),
     );
   }
 }
 
 async function startRedrive(
-  front: Front,
+  context: HttpContext,
   request: FastifyRequest<{ Body: RedriveToStart }>,
   reply: FastifyReply,
 ): Promise<RedriveView> {
@@ -96,24 +96,24 @@ async function startRedrive(
   const { targets } = limits;
   const { filter, taskIds, ratePerSecond, canary, dryRun } = request.body;
   if ((filter === undefined) === (taskIds === undefined)) throw noSet();
-  if (taskIds !== undefined) await assertDead(front, taskIds, tenantId);
+  if (taskIds !== undefined) await assertDead(context, taskIds, tenantId);
   const order = {
     tenantId,
-    filter: filterOf(filter ?? {}),
+    filter: toTaskFilter(filter ?? {}),
     ...(taskIds !== undefined && { taskIds }),
     ...(targets !== undefined && { targets }),
     ...(ratePerSecond !== undefined && { ratePerSecond }),
     ...(canary !== undefined && { canary }),
     ...(dryRun !== undefined && { dryRun }),
   };
-  const job = await front.redrive.jobs.start(order, (step) => front.limit.guard(step));
+  const job = await context.redrive.jobs.start(order, (step) => context.limit.guard(step));
   if (job.dryRun) return viewJob(job);
   reply.code(202).header("location", `/redrives/${job.redriveId}`);
   return viewJob(job);
 }
 
 async function assertDead(
-  { redrive, limit }: Front,
+  { redrive, limit }: HttpContext,
   taskIds: readonly string[],
   tenantId: string,
 ): Promise<void> {
@@ -126,8 +126,8 @@ async function assertDead(
   }
 }
 
-async function known(
-  { redrive }: Front,
+async function applyToRedrive(
+  { redrive }: HttpContext,
   request: FastifyRequest<{ Params: RedriveParams }>,
   verb: "get" | keyof typeof CHANGES,
 ): Promise<RedriveView> {
@@ -141,8 +141,8 @@ async function known(
   throw serviceError("NOT_FOUND", `there is no redrive ${JSON.stringify(redriveId)}`);
 }
 
-function viewJob(whole: RedriveJob): RedriveView {
-  const { tenantId: _, filter: __, taskIds: ___, targets: ____, ...job } = whole;
+function viewJob(stored: RedriveJob): RedriveView {
+  const { tenantId: _, filter: __, taskIds: ___, targets: ____, ...job } = stored;
   return { ...job, skips: job.skips.map((one) => ({ ...one, taskIds: [...one.taskIds] })) };
 }
 

@@ -6,8 +6,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { serviceError } from "../../model/errors.ts";
 import { DEFAULT_TENANT } from "../../model/task.ts";
-import { docsPage, docsStyle } from "../docs-page.ts";
-import { type AddRoutes, type Front, tenantOf } from "../front.ts";
+import { type AddRoutes, type HttpContext, tenantOf } from "../context/http-context.ts";
+import { docsPage, docsStyle } from "./docs-page.ts";
 
 const Health = Type.Object({
   status: Type.Enum(["ok", "unavailable"]),
@@ -23,7 +23,7 @@ const open = { scope: "public", limit: "own" } as const;
 const CONTENT_POLICY =
   "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-export const addServiceRoutes: AddRoutes = (app, front) => {
+export const addServiceRoutes: AddRoutes = (app, context) => {
   const health = (summary: string) => ({
     config: open,
     schema: { tags, summary, response: { 200: Health, 503: Health } },
@@ -33,14 +33,14 @@ export const addServiceRoutes: AddRoutes = (app, front) => {
     ...(app.isOpenToAll && OPEN_TO_ALL),
   }));
   app.get("/readyz", health("Does the store answer, so that tasks are taken?"), (_, reply) =>
-    ready(front, reply),
+    ready(context, reply),
   );
   app.get(
     "/metrics",
     { config: { scope: "metrics:read" }, schema: { tags, summary: "For Prometheus" } },
     async (request, reply) => {
       assertOperator(app, request);
-      const { registry } = front.metrics;
+      const { registry } = context.metrics;
       reply.type(registry.contentType);
       return registry.metrics();
     },
@@ -65,13 +65,13 @@ function addDocsRoutes(app: FastifyInstance): void {
   app.get("/docs/style.css", hide, async (_, reply) => reply.type("text/css").send(docsStyle));
 }
 
-async function ready(front: Front, reply: FastifyReply) {
-  if (await isReady(front)) return { status: "ok" };
+async function ready(context: HttpContext, reply: FastifyReply) {
+  if (await isReady(context)) return { status: "ok" };
   return reply.code(503).header("retry-after", "1").send({ status: "unavailable" });
 }
 
 /** Asks the store for something small that is never there. */
-async function isReady({ redrive, limit }: Front): Promise<boolean> {
+async function isReady({ redrive, limit }: HttpContext): Promise<boolean> {
   try {
     await limit.guard(redrive.get("ready?"));
     return redrive.isRunning();

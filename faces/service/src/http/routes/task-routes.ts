@@ -4,8 +4,6 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { serviceError, taskNotFound } from "../../model/errors.ts";
 import type { RetryTask } from "../../model/task.ts";
-import { type CursorPlace, readCursor, writeCursor } from "../cursor.ts";
-import { type AddRoutes, callerOf, type Front, shownTo, tenantOf } from "../front.ts";
 import {
   AttemptList,
   CancelView,
@@ -16,15 +14,23 @@ import {
   TaskParams,
   TaskReceipt,
   TaskView,
-} from "../schemas/task-schemas.ts";
-import { filterOf } from "../task-filter.ts";
-import { viewAttempt, viewTask } from "../views.ts";
+} from "../../schemas/task-schemas.ts";
+import {
+  type AddRoutes,
+  callerOf,
+  type HttpContext,
+  tenantOf,
+  visibilityFor,
+} from "../context/http-context.ts";
+import { type CursorScope, readCursor, writeCursor } from "../request/cursor.ts";
+import { toTaskFilter } from "../request/task-filter.ts";
+import { viewAttempt, viewTask } from "../response/views.ts";
 
 const tags = ["tasks"];
 const read = { scope: "tasks:read" } as const;
 const cancel = { scope: "tasks:cancel" } as const;
 
-export const addTaskRoutes: AddRoutes = (app, front) => {
+export const addTaskRoutes: AddRoutes = (app, context) => {
   app.get<{ Params: TaskParams; Querystring: Include }>(
     "/retry-tasks/:taskId",
     {
@@ -37,7 +43,7 @@ export const addTaskRoutes: AddRoutes = (app, front) => {
         response: { 200: TaskView },
       },
     },
-    (request) => getTask(front, request),
+    (request) => getTask(context, request),
   );
   app.get<{ Querystring: ListQuery }>(
     "/retry-tasks",
@@ -50,7 +56,7 @@ export const addTaskRoutes: AddRoutes = (app, front) => {
         response: { 200: TaskList },
       },
     },
-    (request) => listTasks(front, request, request.query),
+    (request) => listTasks(context, request, request.query),
   );
   app.delete<{ Params: TaskParams }>(
     "/retry-tasks/:taskId",
@@ -65,7 +71,7 @@ export const addTaskRoutes: AddRoutes = (app, front) => {
         response: { 200: CancelView, 202: CancelView },
       },
     },
-    (request, reply) => cancelTask(front, request, reply),
+    (request, reply) => cancelTask(context, request, reply),
   );
   app.post<{ Params: TaskParams }>(
     "/retry-tasks/:taskId/retry",
@@ -79,7 +85,7 @@ export const addTaskRoutes: AddRoutes = (app, front) => {
         response: { 202: TaskReceipt },
       },
     },
-    (request, reply) => retryNow(front, request, reply),
+    (request, reply) => retryNow(context, request, reply),
   );
   app.get<{ Params: TaskParams; Querystring: PageQuery }>(
     "/retry-tasks/:taskId/attempts",
@@ -93,13 +99,13 @@ export const addTaskRoutes: AddRoutes = (app, front) => {
         response: { 200: AttemptList },
       },
     },
-    (request) => listAttempts(front, request),
+    (request) => listAttempts(context, request),
   );
 };
 
 type TaskRequest = FastifyRequest<{ Params: TaskParams }>;
 
-async function taskOf({ redrive }: Front, request: TaskRequest): Promise<RetryTask> {
+async function taskOf({ redrive }: HttpContext, request: TaskRequest): Promise<RetryTask> {
   const { taskId } = request.params;
   const task = await redrive.get(taskId, tenantOf(request));
   if (task !== null) return task;
@@ -107,14 +113,14 @@ async function taskOf({ redrive }: Front, request: TaskRequest): Promise<RetryTa
 }
 
 async function getTask(
-  front: Front,
+  context: HttpContext,
   request: FastifyRequest<{ Params: TaskParams; Querystring: Include }>,
 ): Promise<TaskView> {
   const include = new Set(request.query.include?.split(","));
   if (include.has("body")) assertMayReadPayload(request);
-  const task = await taskOf(front, request);
-  const view = viewTask(task, shownTo(request, include.has("body")));
-  return include.has("explain") ? { ...view, explain: await front.redrive.explain(task) } : view;
+  const task = await taskOf(context, request);
+  const view = viewTask(task, visibilityFor(request, include.has("body")));
+  return include.has("explain") ? { ...view, explain: await context.redrive.explain(task) } : view;
 }
 
 function assertMayReadPayload(request: FastifyRequest): void {
@@ -125,21 +131,21 @@ function assertMayReadPayload(request: FastifyRequest): void {
 
 /** Also the list of dead letters, which are tasks. */
 export async function listTasks(
-  front: Front,
+  context: HttpContext,
   request: FastifyRequest,
   query: ListQuery,
 ): Promise<TaskList> {
   const { limit = 50, cursor } = query;
-  const place: CursorPlace = { tenantId: tenantOf(request), list: "tasks" };
-  const page = { limit, ...(cursor !== undefined && { cursor: readCursor(place, cursor) }) };
-  const found = await front.redrive.list(filterOf(query), page, place.tenantId);
+  const scope: CursorScope = { tenantId: tenantOf(request), list: "tasks" };
+  const page = { limit, ...(cursor !== undefined && { cursor: readCursor(scope, cursor) }) };
+  const found = await context.redrive.list(toTaskFilter(query), page, scope.tenantId);
   const { tasks, cursor: next } = found;
-  const shown = shownTo(request, false);
-  return { tasks: tasks.map((task) => viewTask(task, shown)), cursor: writeCursor(place, next) };
+  const shown = visibilityFor(request, false);
+  return { tasks: tasks.map((task) => viewTask(task, shown)), cursor: writeCursor(scope, next) };
 }
 
 async function cancelTask(
-  { redrive }: Front,
+  { redrive }: HttpContext,
   request: TaskRequest,
   reply: FastifyReply,
 ): Promise<CancelView> {
@@ -150,7 +156,7 @@ async function cancelTask(
 }
 
 async function retryNow(
-  { redrive }: Front,
+  { redrive }: HttpContext,
   request: TaskRequest,
   reply: FastifyReply,
 ): Promise<TaskReceipt> {
@@ -161,18 +167,18 @@ async function retryNow(
 }
 
 async function listAttempts(
-  front: Front,
+  context: HttpContext,
   request: FastifyRequest<{ Params: TaskParams; Querystring: PageQuery }>,
 ): Promise<AttemptList> {
   const { limit = 50, cursor, include } = request.query;
   if (include === "body") assertMayReadPayload(request);
-  const { taskId, tenantId } = await taskOf(front, request);
-  const place: CursorPlace = { tenantId, list: `attempts of ${taskId}` };
-  const page = { limit, ...(cursor !== undefined && { cursor: readCursor(place, cursor) }) };
-  const found = await front.redrive.attempts(taskId, page, tenantId);
-  const shown = shownTo(request, include === "body");
+  const { taskId, tenantId } = await taskOf(context, request);
+  const scope: CursorScope = { tenantId, list: `attempts of ${taskId}` };
+  const page = { limit, ...(cursor !== undefined && { cursor: readCursor(scope, cursor) }) };
+  const found = await context.redrive.attempts(taskId, page, tenantId);
+  const shown = visibilityFor(request, include === "body");
   return {
     attempts: found.attempts.map((attempt) => viewAttempt(attempt, shown)),
-    cursor: writeCursor(place, found.cursor),
+    cursor: writeCursor(scope, found.cursor),
   };
 }

@@ -60,14 +60,14 @@ export function applyDestination(
 }
 
 /** The row that forbids a claim made under `version`; null if it is the one. */
-function otherRow(tables: Tables, claim: ClaimPlace, { refused }: Writer): DestinationRow | null {
+function otherRow(tables: Tables, claim: ClaimTarget, { refused }: Writer): DestinationRow | null {
   const key = keyOf(claim.tenantId, claim.destination);
   const stored = tables.destinations.get(key);
   if (stored === undefined) return null;
   return stored.version === claim.version && !refused.has(key) ? null : stored;
 }
 
-interface ClaimPlace {
+interface ClaimTarget {
   readonly tenantId: string;
   readonly destination: string;
   readonly version: number;

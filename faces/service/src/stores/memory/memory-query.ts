@@ -5,18 +5,18 @@
 
 import type { RetryTask } from "../../model/task.ts";
 import type { Page, TaskFilter, TaskPage, TaskQuery } from "../../model/task-query.ts";
-import type { Row, Rows } from "./rows.ts";
+import { type Row, type Rows, taskOf } from "./rows.ts";
 
 export function memoryQuery(rows: Rows): TaskQuery {
   return {
     async get(tenantId, taskId) {
       const row = rows.find(tenantId, taskId);
-      return row ? whole(row) : null;
+      return row ? taskOf(row) : null;
     },
     async list(tenantId, filter, page) {
       const { cursor } = page;
       const found = [...rows.all()]
-        .filter((row) => row.task.tenantId === tenantId && matches(filter, whole(row)))
+        .filter((row) => row.task.tenantId === tenantId && matches(filter, taskOf(row)))
         .filter((row) => cursor === undefined || row.task.taskId < cursor)
         .sort((a, b) => (a.task.taskId < b.task.taskId ? 1 : -1));
       return paged(found, page, false);
@@ -41,14 +41,10 @@ export function memoryQuery(rows: Rows): TaskQuery {
   };
 }
 
-function whole({ task, state }: Row): RetryTask {
-  return { ...task, ...state };
-}
-
 function paged(found: readonly Row[], { limit }: Page, withBody: boolean): TaskPage {
   const tasks = found
     .slice(0, limit)
-    .map((row) => (withBody ? whole(row) : { ...whole(row), body: null }));
+    .map((row) => (withBody ? taskOf(row) : { ...taskOf(row), body: null }));
   const last = tasks.at(-1);
   return { tasks, cursor: last && found.length > limit ? last.taskId : null };
 }

@@ -17,9 +17,9 @@ import {
   startedTask,
   type Tables,
 } from "./apply.ts";
-import { memoryNotes } from "./memory-notes.ts";
+import { memoryDocuments } from "./memory-documents.ts";
 import { memoryQuery } from "./memory-query.ts";
-import { keyOf, type Row, Rows } from "./rows.ts";
+import { keyOf, type Row, Rows, taskOf } from "./rows.ts";
 
 export interface MemoryStoreOptions {
   /** False: several nodes share it, so a boot says nothing about the others. Default: true. */
@@ -38,7 +38,7 @@ export function memoryStore({ exclusive = true }: MemoryStoreOptions = {}): Memo
   const tables: Tables = { rows: new Rows(), keys: new Map(), destinations: new Map() };
   const policies = new Map<string, PolicyRow[]>();
   const leases = new Map<string, number>();
-  const notes = memoryNotes();
+  const notes = memoryDocuments();
   let latestAt = 0;
 
   function commitNow(batch: Batch): CommitResult {
@@ -112,14 +112,13 @@ function peeks({
   rows,
   destinations,
 }: Tables): Pick<MemoryStore, "peek" | "peekDestination" | "all"> {
-  const whole = ({ task, state }: Row): RetryTask => ({ ...task, ...state });
   return {
     peek(tenantId, taskId) {
       const row = rows.find(tenantId, taskId);
-      return row && whole(row);
+      return row && taskOf(row);
     },
     peekDestination: (tenantId, name) => destinations.get(keyOf(tenantId, name)),
-    all: () => [...rows.all()].map(whole),
+    all: () => [...rows.all()].map(taskOf),
   };
 }
 

@@ -4,7 +4,14 @@
  */
 
 import { createHeap, type Heap } from "../../collections/heap.ts";
-import type { AttemptLog, Lane, NewTask, TaskState, TaskStatus } from "../../model/task.ts";
+import type {
+  AttemptLog,
+  Lane,
+  NewTask,
+  RetryTask,
+  TaskState,
+  TaskStatus,
+} from "../../model/task.ts";
 import type { TaskCount } from "../../model/task-query.ts";
 
 /** A task as it is held. Mutable: only this folder sees it. */
@@ -27,6 +34,10 @@ export interface LaneQueue {
   readonly lane: Lane;
   /** Holds stale entries too: a task that has moved on is skipped when it comes up. */
   readonly waiting: Heap<Waiting>;
+}
+
+export function taskOf({ task, state }: Row): RetryTask {
+  return { ...task, ...state };
 }
 
 /** Parts are joined by what no tenant and no destination can contain. */

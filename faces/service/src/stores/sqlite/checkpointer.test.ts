@@ -7,7 +7,7 @@ import { DatabaseSync } from "@photostructure/sqlite";
 import { afterAll, describe, expect, it } from "vitest";
 import { StoreBrokenError } from "../../model/store-errors.ts";
 import { batch, create } from "../store.testing.ts";
-import { MOVED_PAGES } from "./checkpointer.ts";
+import { CHECKPOINT_PAGES } from "./checkpointer.ts";
 import { createSql } from "./sql.ts";
 import { sqliteStore } from "./sqlite-store.ts";
 
@@ -30,15 +30,15 @@ describe("the log of a SQLite file", () => {
     const rounds = 8;
     for (let round = 0; round < rounds; round++) {
       const before = moved();
-      for (let written = 0; written < MOVED_PAGES; written += 100 * 8) {
+      for (let written = 0; written < CHECKPOINT_PAGES; written += 100 * 8) {
         await store.commit(batch({ creates: Array.from({ length: 100 }, () => large()) }));
         await setImmediate();
       }
       while (moved() === before) await setImmediate();
     }
     const logPages = statSync(`${file}-wal`).size / PAGE_BYTES;
-    expect(logPages).toBeGreaterThan(MOVED_PAGES / 2);
-    expect(logPages).toBeLessThan((rounds / 2) * MOVED_PAGES);
+    expect(logPages).toBeGreaterThan(CHECKPOINT_PAGES / 2);
+    expect(logPages).toBeLessThan((rounds / 2) * CHECKPOINT_PAGES);
     await store.close();
     await store.close();
   });

@@ -8,10 +8,10 @@ import { createRequire } from "node:module";
 import { Worker } from "node:worker_threads";
 
 /** Pages of the log after which it is moved: 16 MiB, so that a page that changes often moves once. */
-export const MOVED_PAGES = 4096;
+export const CHECKPOINT_PAGES = 4096;
 
 /** The writer moves everything itself from here on: the thread has failed or cannot keep up. */
-export const MAX_LOG_PAGES = 4 * MOVED_PAGES;
+export const MAX_LOG_PAGES = 4 * CHECKPOINT_PAGES;
 
 const PAGE_BYTES = 4096;
 
@@ -59,7 +59,7 @@ export interface BatchSize {
 
 export interface Checkpointer {
   /** A transaction of that size was committed. */
-  note(size: BatchSize): void;
+  committed(size: BatchSize): void;
   /** Resolves once nothing is moved any more. Safe to call twice. */
   close(): Promise<void>;
 }
@@ -67,47 +67,51 @@ export interface Checkpointer {
 export interface CheckpointerParts {
   readonly file: string;
   /** Moves what was written since, on the writing connection. */
-  readonly moveRest: () => void;
+  readonly checkpointRest: () => void;
   /** Moving has failed, with an error of SQLite. */
   readonly failed: (error: Error) => void;
 }
 
 /** The thread is started when there is something to move, and does not keep the process alive. */
-export function createCheckpointer({ file, moveRest, failed }: CheckpointerParts): Checkpointer {
+export function createCheckpointer({
+  file,
+  checkpointRest,
+  failed,
+}: CheckpointerParts): Checkpointer {
   let worker: Worker | undefined;
-  let isMoving = false;
+  let isCheckpointing = false;
   let isClosed = false;
   /** Pages of the log when that was last known; the most since, now and when a move was asked for. */
-  let known = 0;
-  let most = 0;
-  let mostAsked = 0;
+  let knownPages = 0;
+  let maxPages = 0;
+  let maxPagesAsked = 0;
   /** Of the most, this share was true. */
   let share = 1;
 
-  function moved({ logPages, errcode, text = "" }: Reply): void {
-    isMoving = false;
+  function onReply({ logPages, errcode, text = "" }: Reply): void {
+    isCheckpointing = false;
     if (isClosed) return;
-    most = 0;
+    maxPages = 0;
     if (errcode !== undefined) failed(Object.assign(new Error(text), { errcode }));
     if (logPages !== undefined) learn(logPages);
-    if (known >= MOVED_PAGES / 2) {
-      moveRest();
-      known = 0;
+    if (knownPages >= CHECKPOINT_PAGES / 2) {
+      checkpointRest();
+      knownPages = 0;
     }
     consider();
   }
 
   /** By halves at most: a log that began anew by itself has grown by more than it shows. */
   function learn(logPages: number): void {
-    const measured = Math.min(1, (logPages - known) / mostAsked);
+    const measured = Math.min(1, (logPages - knownPages) / maxPagesAsked);
     share = Math.max(measured, share / 2, MIN_SHARE);
-    known = logPages;
+    knownPages = logPages;
   }
 
   function consider(): void {
-    if (known + most * share < MOVED_PAGES || isMoving || isClosed) return;
-    mostAsked = most;
-    isMoving = true;
+    if (knownPages + maxPages * share < CHECKPOINT_PAGES || isCheckpointing || isClosed) return;
+    maxPagesAsked = maxPages;
+    isCheckpointing = true;
     worker ??= start();
     worker.postMessage("move");
   }
@@ -115,7 +119,7 @@ export function createCheckpointer({ file, moveRest, failed }: CheckpointerParts
   function start(): Worker {
     const driver = createRequire(import.meta.url).resolve("@photostructure/sqlite");
     const started = new Worker(WORKER, { eval: true, workerData: { driver, file } });
-    started.on("message", moved);
+    started.on("message", onReply);
     // Without it the writer moves everything by itself, later.
     started.on("error", () => {});
     started.unref();
@@ -123,8 +127,8 @@ export function createCheckpointer({ file, moveRest, failed }: CheckpointerParts
   }
 
   return {
-    note({ items, bytes }) {
-      most += PAGES_EACH + PAGES_PER_ITEM * items + bytes / PAGE_BYTES;
+    committed({ items, bytes }) {
+      maxPages += PAGES_EACH + PAGES_PER_ITEM * items + bytes / PAGE_BYTES;
       consider();
     },
     async close() {

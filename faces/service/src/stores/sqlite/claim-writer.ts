@@ -3,15 +3,16 @@
  * only, so its cost does not grow with how many there are.
  */
 import type { ClaimRequest, ClaimResult, StartedTask } from "../../model/batch.ts";
-import { type Author, mayClaim } from "./author.ts";
-import { type Cell, laneNumber, STARTED_COLUMNS, startedOf } from "./codec.ts";
-import type { Places } from "./places.ts";
+import { type BatchContext, mayClaim } from "./batch-context.ts";
+import { type Cell, laneNumber } from "./codec.ts";
+import type { DestinationTable } from "./destination-table.ts";
 import { ANY_LIMIT, type Sql } from "./sql.ts";
+import { STARTED_COLUMNS, startedOf } from "./task-rows.ts";
 
 export function claimWriter(
   sql: Sql,
-  places: Places,
-): (request: ClaimRequest, author: Author) => ClaimResult {
+  destinations: DestinationTable,
+): (request: ClaimRequest, context: BatchContext) => ClaimResult {
   const due = sql.prepare(`SELECT ${STARTED_COLUMNS} FROM tasks t JOIN payloads p ON p.ref = t.ref
     WHERE t.destination_id = ? AND t.lane = ? AND t.status = 0 AND t.next_attempt_at <= ?
     ORDER BY t.next_attempt_at, t.ref LIMIT ${ANY_LIMIT}`);
@@ -20,21 +21,21 @@ export function claimWriter(
   const nextDue = sql.prepare(`SELECT next_attempt_at FROM tasks
     WHERE destination_id = ? AND lane = ? AND status = 0 ORDER BY next_attempt_at LIMIT 1`);
 
-  return ({ tenantId, destination, lane, limit, aheadMs, aheadLimit, version }, author) => {
-    const { now, node } = author;
-    const place = places.of(tenantId, destination);
+  return ({ tenantId, destination, lane, limit, aheadMs, aheadLimit, version }, context) => {
+    const { now, node } = context;
+    const stored = destinations.getOrInsert(tenantId, destination);
     const number = laneNumber(lane);
-    const current = mayClaim(author, place, version);
-    const rows = current ? due.all(place.id, number, now + aheadMs, limit) : [];
+    const current = mayClaim(context, stored, version);
+    const rows = current ? due.all(stored.id, number, now + aheadMs, limit) : [];
     const tasks: StartedTask[] = [];
     for (const cells of rows as unknown as readonly Cell[][]) {
       const task = startedOf(cells, { tenantId, destination }, now);
       if (task.nextAttemptAt > now && tasks.length >= aheadLimit) break;
       start.run(node, now, task.ref);
-      places.tally(place, "PENDING", "IN_FLIGHT");
+      destinations.tally(stored, "PENDING", "IN_FLIGHT");
       tasks.push(task);
     }
-    const next = nextDue.get(place.id, number) as unknown as readonly number[] | undefined;
-    return { tasks, nextDueAt: next?.[0] ?? null, row: current ? null : place.row };
+    const next = nextDue.get(stored.id, number) as unknown as readonly number[] | undefined;
+    return { tasks, nextDueAt: next?.[0] ?? null, row: current ? null : stored.row };
   };
 }

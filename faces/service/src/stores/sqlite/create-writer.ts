@@ -4,44 +4,43 @@
  */
 import type { Create, CreateResult, StartedTask } from "../../model/batch.ts";
 import type { NewTask } from "../../model/task.ts";
-import { type Author, mayClaim } from "./author.ts";
-import { type Cell, payloadCells } from "./codec.ts";
-import type { Places } from "./places.ts";
+import { type BatchContext, mayClaim } from "./batch-context.ts";
+import type { Cell } from "./codec.ts";
+import type { DestinationTable } from "./destination-table.ts";
 import type { Sql } from "./sql.ts";
+import { INSERT_PAYLOAD, payloadCells } from "./task-rows.ts";
 
 export function createWriter(
   sql: Sql,
-  places: Places,
-): (create: Create, author: Author) => CreateResult {
+  destinations: DestinationTable,
+): (create: Create, context: BatchContext) => CreateResult {
   const takeKey = keyTaker(sql);
   const markSource = sourceMarker(sql);
   const insertTask =
     sql.prepare(`INSERT INTO tasks (tenant_id, task_id, destination_id, status, lane,
     next_attempt_at, attempt_number, claim_epoch, claimed_by, claimed_at, last_delay_ms,
     abandoned_count) VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?, 0, 0)`);
-  const insertPayload = sql.prepare(
-    "INSERT INTO payloads VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-  );
+  const insertPayload = sql.prepare(INSERT_PAYLOAD);
 
-  return (create, author) => {
+  return (create, context) => {
     const { task, claimVersion } = create;
     const standing = takeKey(create) ?? markSource(task);
     if (standing !== null) return standing;
-    const place = places.of(task.tenantId, task.destination);
-    const claimed = claimVersion !== null && mayClaim(author, place, claimVersion);
+    const stored = destinations.getOrInsert(task.tenantId, task.destination);
+    const claimed = claimVersion !== null && mayClaim(context, stored, claimVersion);
     const { lastInsertRowid } = insertTask.run(
-      ...taskCells(task, place.id, claimed ? author : null),
+      ...taskCells(task, stored.id, claimed ? context : null),
     );
     const ref = Number(lastInsertRowid);
     insertPayload.run(...payloadCells(ref, task));
-    places.tally(place, null, claimed ? "IN_FLIGHT" : "PENDING");
-    if (claimed) return { kind: "created", started: freshClaim(task, ref, author.now), row: null };
-    return { kind: "created", started: null, row: claimVersion === null ? null : place.row };
+    destinations.tally(stored, null, claimed ? "IN_FLIGHT" : "PENDING");
+    if (claimed) return { kind: "created", started: freshClaim(task, ref, context.now), row: null };
+    return { kind: "created", started: null, row: claimVersion === null ? null : stored.row };
   };
 }
 
-/** The cells of a new row of `tasks`: waiting, or claimed by its author. */
-function taskCells(task: NewTask, destinationId: number, claimant: Author | null): Cell[] {
+/** The cells of a new row of `tasks`: waiting, or claimed by its context. */
+function taskCells(task: NewTask, destinationId: number, claimant: BatchContext | null): Cell[] {
   const { tenantId, taskId, scheduledAt } = task;
   const started = claimant === null ? 0 : 1;
   const { node = null, now = null } = claimant ?? {};

@@ -3,14 +3,14 @@
  * attempts, and keeps the counts in step.
  */
 import type { Store } from "../../model/store.ts";
-import type { Places } from "./places.ts";
+import type { DestinationTable } from "./destination-table.ts";
 import type { Sql } from "./sql.ts";
 
 const DELETES = ["attempts", "payloads", "tasks"].map(
   (table) => `DELETE FROM ${table} WHERE ref = ?`,
 );
 
-export function discarder(sql: Sql, places: Places): Store["discard"] {
+export function discarder(sql: Sql, destinations: DestinationTable): Store["discard"] {
   const select = sql.prepare(`SELECT ref, destination_id FROM tasks
     WHERE status = 3 AND tenant_id = ? AND task_id = ?`);
   const deletes = DELETES.map((text) => sql.prepare(text));
@@ -20,7 +20,7 @@ export function discarder(sql: Sql, places: Places): Store["discard"] {
     if (found === undefined) return 0;
     const [ref = 0, id = 0] = found;
     for (const statement of deletes) statement.run(ref);
-    places.tally(places.byId(id), "EXHAUSTED", null);
+    destinations.tally(destinations.byId(id), "EXHAUSTED", null);
     return 1;
   }
 
@@ -28,9 +28,9 @@ export function discarder(sql: Sql, places: Places): Store["discard"] {
     sql.transaction(
       () => {
         const removed = taskIds.reduce((sum, taskId) => sum + remove(tenantId, taskId), 0);
-        places.flush();
+        destinations.flush();
         return removed;
       },
-      () => places.load(),
+      () => destinations.load(),
     );
 }

@@ -13,10 +13,9 @@ import type {
 } from "../../model/batch.ts";
 import { KEY_RETENTION_MS } from "../../model/store.ts";
 import type { NewTask } from "../../model/task.ts";
-import type { Author } from "./author.ts";
+import { attemptCells, INSERT_ATTEMPT } from "./attempt-rows.ts";
+import type { BatchContext } from "./batch-context.ts";
 import {
-  ATTEMPT_COLUMNS,
-  attemptCells,
   CANCELLED,
   type Cell,
   IN_FLIGHT,
@@ -27,12 +26,12 @@ import {
   statusName,
   statusNumber,
 } from "./codec.ts";
-import type { Places } from "./places.ts";
+import type { DestinationTable } from "./destination-table.ts";
 import type { Sql } from "./sql.ts";
 
 export interface EndWriter {
-  settle(item: Settle, author: Author): SettleResult;
-  cancel(item: CancelRequest, author: Author): CancelResult;
+  settle(item: Settle, context: BatchContext): SettleResult;
+  cancel(item: CancelRequest, context: BatchContext): CancelResult;
   retryNow(item: TaskRef, now: number): RetryNowResult;
 }
 
@@ -40,23 +39,23 @@ export interface EndWriter {
 type ExpireKey = (item: TaskRef, key: Cell | undefined, now: number) => void;
 
 /** Creates the task that follows on an end. */
-type Follow = (task: NewTask | undefined, author: Author) => void;
+type Follow = (task: NewTask | undefined, context: BatchContext) => void;
 
-export function endWriter(sql: Sql, places: Places, follow: Follow): EndWriter {
+export function endWriter(sql: Sql, destinations: DestinationTable, follow: Follow): EndWriter {
   const expire = sql.prepare(`UPDATE idempotency_keys SET expires_at = ?
     WHERE tenant_id = ? AND idempotency_key = ? AND task_id = ?`);
   const expireKey: ExpireKey = ({ tenantId, taskId }, key, now) => {
     if (typeof key === "string") expire.run(now + KEY_RETENTION_MS, tenantId, key, taskId);
   };
   return {
-    settle: settler(sql, places, expireKey, follow),
-    ...waitEnder(sql, places, expireKey, follow),
+    settle: settler(sql, destinations, expireKey, follow),
+    ...waitEnder(sql, destinations, expireKey, follow),
   };
 }
 
 function settler(
   sql: Sql,
-  places: Places,
+  destinations: DestinationTable,
   expireKey: ExpireKey,
   follow: Follow,
 ): EndWriter["settle"] {
@@ -67,11 +66,10 @@ function settler(
     next_attempt_at = ifnull(?, next_attempt_at), attempt_number = attempt_number - ?,
     claim_epoch = claim_epoch + 1, claimed_by = NULL, claimed_at = NULL, last_delay_ms = ?,
     abandoned_count = ?, finished_at = ?, last_status = ?, last_error = ? WHERE ref = ?`);
-  const insertAttempt = sql.prepare(`INSERT INTO attempts (ref, ${ATTEMPT_COLUMNS})
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+  const insertAttempt = sql.prepare(INSERT_ATTEMPT);
 
-  return (item, author) => {
-    const { now } = author;
+  return (item, context) => {
+    const { now } = context;
     const found = find.get(item.ref, item.claimEpoch) as unknown as readonly Cell[] | undefined;
     if (found === undefined) return "fenced";
     const [destinationId, cancelRequestedAt, lastStatus = null, lastError = null, key] = found;
@@ -82,10 +80,10 @@ function settler(
       : [lastStatus, item.lastError ?? lastError];
     update.run(...settledCells(item, status, now), ...last, item.ref);
     if (attempt !== null) insertAttempt.run(...attemptCells(item.ref, attempt));
-    places.tally(places.byId(destinationId as number), "IN_FLIGHT", status);
+    destinations.tally(destinations.byId(destinationId as number), "IN_FLIGHT", status);
     if (status === "PENDING") return status;
     expireKey(item, key, now);
-    follow(item.onEnd?.[status], author);
+    follow(item.onEnd?.[status], context);
     return status;
   };
 }
@@ -112,7 +110,7 @@ function settledCells(item: Settle, status: Settle["status"], now: number): Cell
 
 function waitEnder(
   sql: Sql,
-  places: Places,
+  destinations: DestinationTable,
   expireKey: ExpireKey,
   follow: Follow,
 ): Pick<EndWriter, "cancel" | "retryNow"> {
@@ -128,11 +126,11 @@ function waitEnder(
   );
   const findCells = ({ tenantId, taskId }: TaskRef) =>
     find.get(tenantId, taskId) as unknown as readonly Cell[] | undefined;
-  const placeOf = (id: Cell | undefined) => places.byId(id as number);
+  const storedById = (id: Cell | undefined) => destinations.byId(id as number);
 
   return {
-    cancel(item, author) {
-      const { now } = author;
+    cancel(item, context) {
+      const { now } = context;
       const found = findCells(item);
       if (found === undefined) return { kind: "unknown" };
       const [ref = 0, status, destinationId, , requestedAt, key] = found;
@@ -146,9 +144,9 @@ function waitEnder(
         return { kind: "requested", cancelRequestedAt };
       }
       cancelNow.run(now, ref);
-      places.tally(placeOf(destinationId), "PENDING", "CANCELLED");
+      destinations.tally(storedById(destinationId), "PENDING", "CANCELLED");
       expireKey(item, key, now);
-      follow(item.onEnd?.CANCELLED, author);
+      follow(item.onEnd?.CANCELLED, context);
       return { kind: "cancelled" };
     },
     retryNow(item, now) {
@@ -157,7 +155,7 @@ function waitEnder(
       const [ref = 0, status, destinationId, lane] = found;
       if (status !== PENDING) return { kind: "not-pending", status: statusName(status as number) };
       retryAt.run(now, ref);
-      const { name } = placeOf(destinationId).row;
+      const { name } = storedById(destinationId).row;
       return { kind: "rescheduled", destination: name, lane: laneName(lane as number) };
     },
   };

@@ -54,11 +54,11 @@ export function createReader(file: string): Reader {
   let lastId = 0;
 
   function settle({ id, rows, error }: Reply): void {
-    const asker = waiting.get(id);
+    const request = waiting.get(id);
     waiting.delete(id);
     if (waiting.size === 0) worker?.unref();
-    if (rows !== undefined) asker?.resolve(rows);
-    else asker?.reject(new Error(`reading ${file} failed: ${error}`));
+    if (rows !== undefined) request?.resolve(rows);
+    else request?.reject(new Error(`reading ${file} failed: ${error}`));
   }
 
   function failAll(error: Error): void {

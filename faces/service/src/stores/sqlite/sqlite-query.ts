@@ -3,23 +3,14 @@
  * so that a caller sees what it has just been told; everything longer goes to the reader.
  */
 import type { Page, TaskFilter, TaskPage, TaskQuery } from "../../model/task-query.ts";
-import {
-  ATTEMPT_COLUMNS,
-  attemptOf,
-  type Cell,
-  PAYLOAD_COLUMNS,
-  PAYLOAD_COLUMNS_NO_BODY,
-  statusName,
-  statusNumber,
-  TASK_COLUMNS,
-  TASK_TABLES,
-  taskOf,
-} from "./codec.ts";
+import { ATTEMPT_COLUMNS, attemptOf } from "./attempt-rows.ts";
+import { type Cell, statusName, statusNumber } from "./codec.ts";
 import type { Reader } from "./reader.ts";
 import type { Sql } from "./sql.ts";
+import { TASK_COLUMNS, TASK_COLUMNS_NO_BODY, TASK_TABLES, taskOf } from "./task-rows.ts";
 
 export function sqliteQuery(sql: Sql, reader: Reader): TaskQuery {
-  const getTask = sql.prepare(`SELECT ${TASK_COLUMNS}, ${PAYLOAD_COLUMNS} FROM ${TASK_TABLES}
+  const getTask = sql.prepare(`SELECT ${TASK_COLUMNS} FROM ${TASK_TABLES}
     WHERE t.tenant_id = ? AND t.task_id = ?`);
 
   async function page(
@@ -29,7 +20,7 @@ export function sqliteQuery(sql: Sql, reader: Reader): TaskQuery {
     limit: number,
   ) {
     const where = conditions.map(({ sql }) => sql).join(" AND ");
-    const text = `SELECT ${TASK_COLUMNS}, ${columns} FROM ${TASK_TABLES} WHERE ${where}
+    const text = `SELECT ${columns} FROM ${TASK_TABLES} WHERE ${where}
       ORDER BY t.tenant_id ${order}, t.task_id ${order} LIMIT ?`;
     const params = [...conditions.flatMap(({ params }) => params), limit + 1];
     return pageOf(await reader.all(text, params), limit);
@@ -43,11 +34,11 @@ export function sqliteQuery(sql: Sql, reader: Reader): TaskQuery {
     list(tenantId, filter, { limit, cursor }) {
       const conditions = [is("t.tenant_id = ?", tenantId), ...conditionsOf(filter)];
       if (cursor !== undefined) conditions.push(is("t.task_id < ?", cursor));
-      return page(conditions, "DESC", PAYLOAD_COLUMNS_NO_BODY, limit);
+      return page(conditions, "DESC", TASK_COLUMNS_NO_BODY, limit);
     },
     export(tenantId, { limit, cursor = "" }) {
       const conditions = [is("t.tenant_id = ?", tenantId), is("t.task_id > ?", cursor)];
-      return page(conditions, "ASC", PAYLOAD_COLUMNS, limit);
+      return page(conditions, "ASC", TASK_COLUMNS, limit);
     },
     async count(tenantId) {
       const rows = await reader.all(

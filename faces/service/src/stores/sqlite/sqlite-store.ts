@@ -6,33 +6,25 @@
 import type { Batch, CommitResult } from "../../model/batch.ts";
 import type { LaneDue, PolicyRow, Retention, Store } from "../../model/store.ts";
 import { type BatchSize, type Checkpointer, createCheckpointer } from "./checkpointer.ts";
-import {
-  type Cell,
-  IN_FLIGHT,
-  laneName,
-  PENDING,
-  STARTED_CELLS,
-  STARTED_COLUMNS,
-  startedOf,
-  statusName,
-} from "./codec.ts";
+import { type Cell, IN_FLIGHT, laneName, PENDING, statusName } from "./codec.ts";
+import { DestinationTable } from "./destination-table.ts";
 import { discarder } from "./discard.ts";
-import { noteTable, noteWriter } from "./notes.ts";
+import { documentTable, documentWriter } from "./document-table.ts";
 import { openFile } from "./open.ts";
-import { Places } from "./places.ts";
 import { createReader } from "./reader.ts";
 import { ANY_LIMIT, createSql, type Database, type Sql } from "./sql.ts";
 import { sqliteQuery } from "./sqlite-query.ts";
+import { STARTED_CELLS, STARTED_COLUMNS, startedOf } from "./task-rows.ts";
 import { batchWriter } from "./writer.ts";
 
 /** Opens or creates the file. Throws if it is in use, foreign, newer than this version, or damaged. */
 export function sqliteStore(file: string): Store {
   const { database, lock } = openFile(file);
   const sql = createSql(database, file);
-  const writeNote = noteWriter(sql);
-  const places = new Places(sql);
-  const reload = () => places.load();
-  const write = batchWriter(sql, places, writeNote);
+  const writeDocument = documentWriter(sql);
+  const destinations = new DestinationTable(sql);
+  const reload = () => destinations.load();
+  const write = batchWriter(sql, destinations, writeDocument);
   const reader = createReader(file);
   const checkpointer = checkpointerOf(sql);
   let closed = false;
@@ -41,18 +33,18 @@ export function sqliteStore(file: string): Store {
     exclusive: true,
     async commit(batch) {
       const result = sql.transaction(() => write(batch), reload);
-      checkpointer.note(sizeOf(batch, result));
+      checkpointer.committed(sizeOf(batch, result));
       return result;
     },
-    ...dueTable(sql, places),
-    ...nodeTable(sql, places),
+    ...dueTable(sql, destinations),
+    ...nodeTable(sql, destinations),
     ...policyTable(sql),
-    getDestination: async (tenantId, name) => places.row(tenantId, name),
-    listDestinations: async (tenantId) => places.list(tenantId),
-    sweep: sweeper(sql, places),
-    discard: discarder(sql, places),
+    getDestination: async (tenantId, name) => destinations.row(tenantId, name),
+    listDestinations: async (tenantId) => destinations.list(tenantId),
+    sweep: sweeper(sql, destinations),
+    discard: discarder(sql, destinations),
     query: sqliteQuery(sql, reader),
-    documents: noteTable(sql),
+    documents: documentTable(sql),
     async close() {
       if (closed) return;
       closed = true;
@@ -78,14 +70,14 @@ function sizeOf(batch: Batch, { claims }: CommitResult): BatchSize {
 /** What fails there is told by the next use of the store. */
 function checkpointerOf(sql: Sql): Checkpointer {
   const move = sql.prepare("PRAGMA wal_checkpoint(PASSIVE)");
-  const moveRest = () => {
+  const checkpointRest = () => {
     try {
       sql.read(() => move.get());
     } catch {
       // Told by the next use, if it is worth telling.
     }
   };
-  return createCheckpointer({ file: sql.file, moveRest, failed: (error) => sql.fail(error) });
+  return createCheckpointer({ file: sql.file, checkpointRest, failed: (error) => sql.fail(error) });
 }
 
 /** Leaves one plain file behind. Only a courtesy: whatever it cannot do, the next open does. */
@@ -98,7 +90,7 @@ function tidyLog(database: Database): void {
 }
 
 /** Asks the index once per lane: its cost grows with destinations, not with waiting tasks. */
-function dueTable(sql: Sql, places: Places): Pick<Store, "nextDue"> {
+function dueTable(sql: Sql, destinations: DestinationTable): Pick<Store, "nextDue"> {
   const select = sql.prepare(`
     SELECT d.destination_id, lanes.column1, (
       SELECT next_attempt_at FROM tasks t
@@ -109,7 +101,7 @@ function dueTable(sql: Sql, places: Places): Pick<Store, "nextDue"> {
     async nextDue() {
       const rows = sql.read(() => select.all()) as unknown as readonly number[][];
       return rows.map(([id, lane, dueAt]): LaneDue => {
-        const { tenantId, name } = places.byId(id as number).row;
+        const { tenantId, name } = destinations.byId(id as number).row;
         return {
           tenantId,
           destination: name,
@@ -123,8 +115,8 @@ function dueTable(sql: Sql, places: Places): Pick<Store, "nextDue"> {
 
 type NodeTable = Pick<Store, "lapsed" | "claimsOf" | "renew" | "retire" | "latestAt">;
 
-function nodeTable(sql: Sql, places: Places): NodeTable {
-  const reload = () => places.load();
+function nodeTable(sql: Sql, destinations: DestinationTable): NodeTable {
+  const reload = () => destinations.load();
   const claimed = (condition: string) =>
     sql.prepare(`SELECT ${STARTED_COLUMNS}, t.destination_id
       FROM tasks t JOIN payloads p ON p.ref = t.ref
@@ -140,16 +132,17 @@ function nodeTable(sql: Sql, places: Places): NodeTable {
 
   const started = (rows: unknown) =>
     (rows as readonly Cell[][]).map((cells) => {
-      const { tenantId, name } = places.byId(cells[STARTED_CELLS] as number).row;
+      const { tenantId, name } = destinations.byId(cells[STARTED_CELLS] as number).row;
       return startedOf(cells, { tenantId, destination: name }, null);
     });
-  const setLease = (nodeId: string, until: number) => lease.run(until, places.nodeNumber(nodeId));
+  const setLease = (nodeId: string, until: number) =>
+    lease.run(until, destinations.nodeNumber(nodeId));
 
   return {
     lapsed: async ({ nodeId, limit }) =>
-      sql.transaction(() => started(ofOthers.all(places.nodeNumber(nodeId), limit)), reload),
+      sql.transaction(() => started(ofOthers.all(destinations.nodeNumber(nodeId), limit)), reload),
     claimsOf: async (nodeId, limit) =>
-      sql.transaction(() => started(ofNode.all(places.nodeNumber(nodeId), limit)), reload),
+      sql.transaction(() => started(ofNode.all(destinations.nodeNumber(nodeId), limit)), reload),
     async renew({ nodeId, now, leaseUntil }) {
       sql.transaction(() => {
         setLease(nodeId, leaseUntil);
@@ -202,7 +195,7 @@ function policyOf(cells: readonly Cell[]): PolicyRow {
 }
 
 /** In small slices, so that nobody waits for it. */
-function sweeper(sql: Sql, places: Places): Store["sweep"] {
+function sweeper(sql: Sql, destinations: DestinationTable): Store["sweep"] {
   const old = sql.prepare(`SELECT ref, destination_id FROM tasks
     WHERE status = ? AND finished_at < ? ORDER BY finished_at LIMIT ${ANY_LIMIT}`);
   const removals = [
@@ -217,19 +210,19 @@ function sweeper(sql: Sql, places: Places): Store["sweep"] {
     const found = old.all(status, before, limit) as unknown as readonly number[][];
     for (const [ref = 0, id = 0] of found) {
       for (const statement of removals) statement.run(ref);
-      places.tally(places.byId(id), statusName(status), null);
+      destinations.tally(destinations.byId(id), statusName(status), null);
     }
     return found.length;
   }
 
-  const reload = () => places.load();
+  const reload = () => destinations.load();
   return async ({ now, endedBefore, deadBefore, limit }: Retention) =>
     sql.transaction(() => {
       let removed = 0;
       for (const status of [2, 3, 4]) {
         removed += removeEnded(status, status === 3 ? deadBefore : endedBefore, limit - removed);
       }
-      places.flush();
+      destinations.flush();
       return removed + Number(removeKeys.run(now, limit - removed).changes);
     }, reload);
 }

@@ -5,40 +5,40 @@
 
 import type { Batch, CommitResult } from "../../model/batch.ts";
 import type { UnversionedDocument } from "../../model/document-table.ts";
-import type { Author } from "./author.ts";
+import type { BatchContext } from "./batch-context.ts";
 import { claimWriter } from "./claim-writer.ts";
 import { createWriter } from "./create-writer.ts";
+import type { DestinationTable } from "./destination-table.ts";
 import { endWriter } from "./end-writer.ts";
-import type { Places } from "./places.ts";
 import type { Sql } from "./sql.ts";
 
 export function batchWriter(
   sql: Sql,
-  places: Places,
-  writeNote: (note: UnversionedDocument) => void,
+  destinations: DestinationTable,
+  writeDocument: (note: UnversionedDocument) => void,
 ): (batch: Batch) => CommitResult {
-  const create = createWriter(sql, places);
-  const { settle, cancel, retryNow } = endWriter(sql, places, (task, author) => {
-    if (task !== undefined) create({ task, fingerprint: null, claimVersion: null }, author);
+  const create = createWriter(sql, destinations);
+  const { settle, cancel, retryNow } = endWriter(sql, destinations, (task, context) => {
+    if (task !== undefined) create({ task, fingerprint: null, claimVersion: null }, context);
   });
-  const claim = claimWriter(sql, places);
+  const claim = claimWriter(sql, destinations);
 
   return (batch) => {
-    const author: Author = {
+    const context: BatchContext = {
       now: batch.now,
-      node: places.nodeNumber(batch.nodeId),
+      node: destinations.nodeNumber(batch.nodeId),
       refused: new Set(),
     };
     const result = {
-      destinations: batch.destinations.map((item) => places.write(item, author.refused)),
-      creates: batch.creates.map((item) => create(item, author)),
-      settles: batch.settles.map((item) => settle(item, author)),
-      cancels: batch.cancels.map((item) => cancel(item, author)),
-      retryNows: batch.retryNows.map((item) => retryNow(item, author.now)),
-      claims: batch.claims.map((item) => claim(item, author)),
+      destinations: batch.destinations.map((item) => destinations.write(item, context.refused)),
+      creates: batch.creates.map((item) => create(item, context)),
+      settles: batch.settles.map((item) => settle(item, context)),
+      cancels: batch.cancels.map((item) => cancel(item, context)),
+      retryNows: batch.retryNows.map((item) => retryNow(item, context.now)),
+      claims: batch.claims.map((item) => claim(item, context)),
     };
-    for (const note of batch.documents) writeNote(note);
-    places.flush();
+    for (const note of batch.documents) writeDocument(note);
+    destinations.flush();
     return result;
   };
 }

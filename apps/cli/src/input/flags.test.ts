@@ -1,0 +1,64 @@
+/** Flags are parsed into values, and every error message says what is valid. */
+import { describe, expect, test } from "vitest";
+import { plainPaint } from "../print/paint.ts";
+import { replayCommandLines } from "../print/replay-command.ts";
+import { hasColor, terminalWidth } from "../print/terminal.ts";
+import { choiceFlag, durationFlag, integerFlag, numberFlag, seedFlag } from "./flags.ts";
+
+describe("flags", () => {
+  test("durations become milliseconds", () => {
+    expect(["200ms", "20s", "1.5h"].map(durationFlag)).toEqual([200, 20_000, 5_400_000]);
+  });
+
+  test("a number without a unit is refused with a suggestion", () => {
+    expect(() => durationFlag("20")).toThrow('Did you mean "20ms" or "20s"?');
+    expect(() => durationFlag("soon")).toThrow('such as "200ms"');
+  });
+
+  test("numbers have bounds and may contain thousands separators", () => {
+    expect(integerFlag(1, 20_000)("10,000")).toBe(10_000);
+    expect(integerFlag(1, 20_000)("10_000")).toBe(10_000);
+    expect(() => integerFlag(1, 10)("11")).toThrow("from 1 to 10");
+    expect(() => integerFlag(1, 10)("1e1")).toThrow("whole number");
+    expect(numberFlag(1, 10)("1.5")).toBe(1.5);
+    expect(() => numberFlag(1, 10)("-2")).toThrow("from 1 to 10");
+  });
+
+  test("a misspelled choice gets a suggestion", () => {
+    expect(() => choiceFlag("person", "service")("persn")).toThrow('Did you mean "person"?');
+  });
+
+  test("a seed is a number or a word", () => {
+    expect(["7", "monday"].map(seedFlag)).toEqual([7, "monday"]);
+    expect(() => seedFlag("two words")).toThrow("Must be a number");
+  });
+});
+
+describe("the terminal", () => {
+  test("takes its width from COLUMNS, within limits", () => {
+    expect(terminalWidth({ COLUMNS: "120" }, 80)).toBe(120);
+    expect(terminalWidth({ COLUMNS: "wide" }, 90)).toBe(90);
+    expect(terminalWidth({}, undefined)).toBe(80);
+    expect([terminalWidth({ COLUMNS: "1" }, 80), terminalWidth({}, 9999)]).toEqual([40, 240]);
+  });
+
+  test("uses colors only on a terminal that supports and allows them", () => {
+    expect(hasColor({}, true)).toBe(true);
+    expect(hasColor({}, false)).toBe(false);
+    expect(hasColor({ NO_COLOR: "1" }, true)).toBe(false);
+    expect(hasColor({ FORCE_COLOR: "1" }, false)).toBe(true);
+    expect(hasColor({ TERM: "dumb" }, true)).toBe(false);
+  });
+});
+
+test("the replay command adds the seed once and quotes for a shell", () => {
+  const line = (args: string[], width = 200) =>
+    replayCommandLines({ args, paint: plainPaint, width }, 7);
+  expect(line(["schedule", "--full"])).toEqual([
+    "seed 7   repeat: redrive schedule --full --seed 7",
+  ]);
+  expect(line(["sim", "run", "it's.json", "--seed=7"])).toEqual([
+    "seed 7   repeat: redrive sim run 'it'\\''s.json' --seed=7",
+  ]);
+  expect(line(["schedule"], 20)).toHaveLength(2);
+});

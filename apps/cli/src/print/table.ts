@@ -1,0 +1,101 @@
+/**
+ * Table: rows in aligned columns, within the width of the terminal. Numbers are aligned right and
+ * text left. If the table is too wide, columns that allow it wrap their text.
+ */
+import { type Paint, plainPaint, type Tone } from "./paint.ts";
+import { wrap } from "./wrap.ts";
+
+export interface Column {
+  readonly head: string;
+  /** Default: left. */
+  readonly align?: "left" | "right";
+  /** The column may get narrower and wrap its text. Default: false. */
+  readonly wraps?: boolean;
+}
+
+/** A text, with or without a color. */
+export type Cell = string | { readonly text: string; readonly tone: Tone };
+
+export interface TableOptions {
+  readonly width: number;
+  readonly paint?: Paint;
+}
+
+/** Spaces between two columns. */
+const GAP = 2;
+
+/** A wrapped column is at least this wide. */
+const MIN_WRAPPED_WIDTH = 16;
+
+export function table(
+  columns: readonly Column[],
+  rows: readonly (readonly Cell[])[],
+  { width, paint = plainPaint }: TableOptions,
+): readonly string[] {
+  const widths = fitWidths(columns, rows, width);
+  const head = columns.map((column) => ({ text: column.head, tone: "faint" as const }));
+  const lines = rows.flatMap((row) => rowLines(columns, widths, row, paint));
+  const hasHead = columns.some((column) => column.head !== "");
+  return [...(hasHead ? rowLines(columns, widths, head, paint) : []), ...lines];
+}
+
+function fitWidths(
+  columns: readonly Column[],
+  rows: readonly (readonly Cell[])[],
+  width: number,
+): readonly number[] {
+  const natural = columns.map(({ head }, index) =>
+    Math.max(head.length, ...rows.map((row) => cellText(row[index]).length)),
+  );
+  const widths = [...natural];
+  const total = () => widths.reduce((sum, each) => sum + each + GAP, -GAP);
+  for (let over = total() - width; over > 0; over--) {
+    const widest = widestWrapped(columns, widths);
+    if (widest === undefined) break;
+    widths[widest] = (widths[widest] ?? 0) - 1;
+  }
+  return widths;
+}
+
+/** Returns the index of the widest column that can still get narrower. */
+function widestWrapped(columns: readonly Column[], widths: readonly number[]): number | undefined {
+  let widest: number | undefined;
+  for (const [index, width] of widths.entries()) {
+    if (!columns[index]?.wraps || width <= MIN_WRAPPED_WIDTH) continue;
+    if (widest === undefined || width > (widths[widest] ?? 0)) widest = index;
+  }
+  return widest;
+}
+
+function rowLines(
+  columns: readonly Column[],
+  widths: readonly number[],
+  row: readonly Cell[],
+  paint: Paint,
+): readonly string[] {
+  const cells = columns.map(({ wraps: gives = false }, index) => {
+    const text = cellText(row[index]);
+    return gives ? wrap(text, widths[index] ?? text.length) : [text];
+  });
+  const height = Math.max(...cells.map((lines) => lines.length));
+  return Array.from({ length: height }, (_, line) =>
+    columns
+      .map((column, index) => {
+        const isLast = index === columns.length - 1;
+        const width = isLast && column.align !== "right" ? 0 : (widths[index] ?? 0);
+        const padded = pad(cells[index]?.[line] ?? "", width, column.align);
+        const cell = row[index];
+        return typeof cell === "object" ? paint(cell.tone, padded) : padded;
+      })
+      .join(" ".repeat(GAP))
+      .trimEnd(),
+  );
+}
+
+function pad(text: string, width: number, align: Column["align"]): string {
+  return align === "right" ? text.padStart(width) : text.padEnd(width);
+}
+
+function cellText(cell: Cell | undefined): string {
+  return typeof cell === "object" ? cell.text : (cell ?? "");
+}

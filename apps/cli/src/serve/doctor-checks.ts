@@ -1,0 +1,176 @@
+/**
+ * Doctor checks: checks whether a service can run on this machine, each with a fix. The checks
+ * create no store, key or port.
+ */
+import { accessSync, constants, existsSync, statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import process from "node:process";
+import { type Clock, formatDuration, systemClock } from "@redrive/core";
+import { assertEncryptionKey, checkSqliteFile } from "@redrive/service";
+import { acceptedKeys } from "./api-keys.ts";
+import { probePort } from "./ports.ts";
+import { isLoopback } from "./running-service.ts";
+import { type ServiceConfig, storePath } from "./service-config.ts";
+
+export interface Check {
+  readonly name: string;
+  readonly state: "ok" | "warn" | "fail";
+  readonly found: string;
+  /** How to fix the problem. Empty if there is none. */
+  readonly fix: string;
+}
+
+/** The environment variables that a service reads. */
+export interface ServiceSecrets {
+  readonly apiKey: string | undefined;
+  readonly encryptionKey: string | undefined;
+}
+
+export async function runChecks(
+  config: ServiceConfig,
+  { apiKey, encryptionKey }: ServiceSecrets,
+): Promise<readonly Check[]> {
+  const isRunning = await isServiceRunning(config);
+  return [
+    checkNode(process.versions.node),
+    checkStore(config.store, isRunning),
+    await checkPort(config, isRunning),
+    checkKey(config, apiKey),
+    checkEncryption(encryptionKey),
+    checkClock(systemClock, config.store),
+  ];
+}
+
+const ok = (name: string, found: string): Check => ({ name, state: "ok", found, fix: "" });
+
+export function checkNode(version: string): Check {
+  const [major = 0, minor = 0] = version.split(".").map(Number);
+  const isGood = major > 20 || (major === 20 && minor >= 19);
+  const name = "node";
+  if (isGood) return ok(name, version);
+  return { name, state: "fail", found: version, fix: "install Node.js 20.19 or later" };
+}
+
+/** Checks that the file is a Redrive store of a known version and is not damaged. */
+function checkStore(store: string, isRunning: boolean): Check {
+  const name = "store";
+  const path = storePath(store);
+  if (path === undefined) {
+    const fix = "data is lost when the process ends: use --store sqlite:PATH";
+    return { name, state: "warn", found: "in memory", fix };
+  }
+  const found = existsSync(path) ? statSync(path) : undefined;
+  if (found === undefined) return checkFolder(path);
+  try {
+    const [damage] = checkSqliteFile(path);
+    if (damage !== undefined) throw new Error(`${path} is damaged: ${damage}`);
+    return ok(name, `${path} opens and is not damaged, ${Math.ceil(found.size / 1024)} KB`);
+  } catch (error) {
+    const message = (error as Error).message;
+    if (isRunning && message.includes("is in use"))
+      return ok(name, `${path}: in use by the running service`);
+    return { name, state: "fail", found: message, fix: storeFix(message) };
+  }
+}
+
+/** Checks that the first start can create the file: the nearest existing folder must be writable. */
+function checkFolder(path: string): Check {
+  const name = "store";
+  let folder = dirname(resolve(path));
+  while (!existsSync(folder)) folder = dirname(folder);
+  try {
+    accessSync(folder, constants.W_OK);
+    if (!statSync(folder).isDirectory()) throw new Error(`${folder} is not a folder`);
+    return ok(name, `${path} does not exist yet; the first start creates it`);
+  } catch (error) {
+    const fix = "choose a folder that Redrive may write to";
+    return { name, state: "fail", found: (error as Error).message, fix };
+  }
+}
+
+function storeFix(message: string): string {
+  if (message.includes("is in use")) return "stop the other process, or choose another file";
+  if (message.includes("damaged")) return "stop the service and restore the file from a backup";
+  return "choose a file that Redrive may read and write";
+}
+
+/** A service responds within this time. */
+const PROBE_TIMEOUT_MS = 2000;
+
+async function isServiceRunning({ host, port }: ServiceConfig): Promise<boolean> {
+  const late = new AbortController();
+  const cancel = systemClock.alarm(PROBE_TIMEOUT_MS, () => late.abort());
+  try {
+    const name = /^(?:0\.0\.0\.0|::)$/u.test(host) ? "127.0.0.1" : host;
+    const response = await fetch(`http://${name}:${port}/openapi.json`, {
+      signal: late.signal,
+    });
+    const { info } = (await response.json()) as { info?: { title?: string } };
+    return info?.title === "Redrive";
+  } catch {
+    return false;
+  } finally {
+    cancel();
+  }
+}
+
+async function checkPort({ host, port }: ServiceConfig, isRunning: boolean): Promise<Check> {
+  const name = "port";
+  if (isRunning) return ok(name, `a Redrive service responds at ${host}:${port}`);
+  try {
+    if ((await probePort(host, port)) !== undefined) return ok(name, `${host}:${port} is free`);
+    const fix = "stop the process that listens there, or choose another --port";
+    return { name, state: "fail", found: `${host}:${port} is taken`, fix };
+  } catch (error) {
+    const fix = "choose an address of this machine with --host and a port above 1023";
+    return { name, state: "fail", found: (error as Error).message, fix };
+  }
+}
+
+/** Checks only the format. Whether it is the store's key is known only when the service opens the store. */
+export function checkEncryption(key: string | undefined): Check {
+  const name = "encryption";
+  if (!key) return ok(name, "no key: the store contains the headers of tasks in plain text");
+  try {
+    return ok(name, `the store encrypts the headers of tasks with key ${assertEncryptionKey(key)}`);
+  } catch (error) {
+    const fix = "create one with `openssl rand -base64 32`";
+    return { name, state: "fail", found: (error as Error).message, fix };
+  }
+}
+
+function checkKey(
+  { host, store, insecureNoAuth }: ServiceConfig,
+  apiKey: string | undefined,
+): Check {
+  const name = "key";
+  try {
+    const keys = acceptedKeys(store, apiKey);
+    if (keys !== undefined) return ok(name, `${keys.list().length} known: every call needs a key`);
+    if (isLoopback(host)) return ok(name, "none: loopback needs no key");
+    const fix = "create one with `redrive keys add`, or set REDRIVE_API_KEY";
+    if (insecureNoAuth) return { name, state: "warn", found: `none: ANYONE may call ${host}`, fix };
+    return { name, state: "fail", found: `none, but other machines can reach ${host}`, fix };
+  } catch (error) {
+    const fix = "create one with `redrive keys add`";
+    return { name, state: "fail", found: (error as Error).message, fix };
+  }
+}
+
+/** 2026-01-01: Redrive did not exist before, so an earlier clock is wrong. */
+const MIN_CLOCK_AT = 1_767_225_600_000;
+
+/** A store file written later than this from now means that the clock was set back. */
+const MAX_SKEW_MS = 5000;
+
+export function checkClock(clock: Clock, store: string): Check {
+  const name = "clock";
+  const now = clock.now();
+  const fix = "set the clock (NTP): delays and deadlines depend on it";
+  if (now < MIN_CLOCK_AT) return { name, state: "fail", found: "the clock is before 2026", fix };
+  const path = storePath(store);
+  const changedAt = path !== undefined && existsSync(path) && statSync(path).mtimeMs;
+  if (!changedAt || changedAt <= now + MAX_SKEW_MS) return ok(name, "the time is plausible");
+  const found = `the store was written ${formatDuration(changedAt - now)} from now`;
+  return { name, state: "warn", found, fix };
+}

@@ -1,0 +1,67 @@
+/** `redrive doctor`: checks whether a service can run on this machine and how to fix problems. */
+import process from "node:process";
+import type { Command } from "commander";
+import { addExamples } from "../input/flags.ts";
+import {
+  addOutputFlags,
+  FAILED,
+  OK,
+  type OutputOptions,
+  type Presentation,
+  presentResult,
+} from "../print/presentation.ts";
+import { table } from "../print/table.ts";
+import type { Terminal } from "../print/terminal.ts";
+import type { Check } from "./doctor-checks.ts";
+import { addListenFlags, addStoreFlag } from "./serve.ts";
+import type { ServiceFlags } from "./service-config.ts";
+
+interface DoctorFlags extends ServiceFlags, Pick<OutputOptions, "json"> {}
+
+export function addDoctor(parent: Command, terminal: Terminal): void {
+  const command = parent
+    .command("doctor")
+    .description(
+      "Check that a service can run here: Node.js, store, port, keys, encryption, clock.",
+    );
+  addStoreFlag(addListenFlags(command)).option(
+    "--config <file>",
+    "JSON configuration file, as for `redrive serve`",
+  );
+  addOutputFlags(command, "json");
+  addExamples(command, "redrive doctor", "redrive doctor --host 0.0.0.0 --store sqlite:redrive.db");
+  command.action((flags: DoctorFlags) => presentResult(terminal, flags, () => runDoctor(flags)));
+}
+
+async function runDoctor({ json: _, ...flags }: DoctorFlags): Promise<Presentation> {
+  const { serviceConfig } = await import("./service-config.ts");
+  const { runChecks } = await import("./doctor-checks.ts");
+  const secrets = {
+    apiKey: process.env["REDRIVE_API_KEY"],
+    encryptionKey: process.env["REDRIVE_ENCRYPTION_KEY"],
+  };
+  return presentChecks(await runChecks(serviceConfig(flags), secrets));
+}
+
+const TONES = { ok: "good", warn: "warn", fail: "bad" } as const;
+
+const COLUMNS = [
+  { head: "" },
+  { head: "" },
+  { head: "found", wraps: true },
+  { head: "fix", wraps: true },
+] as const;
+
+export function presentChecks(checks: readonly Check[]): Presentation {
+  const rows = checks.map(({ state, name, found, fix }) => [
+    { text: state, tone: TONES[state] },
+    name,
+    found,
+    fix,
+  ]);
+  return {
+    json: { checks },
+    text: (style) => table(COLUMNS, rows, style),
+    exitCode: checks.some(({ state }) => state === "fail") ? FAILED : OK,
+  };
+}

@@ -1,0 +1,134 @@
+/**
+ * `redrive serve`: runs the service in production. It logs JSON lines, checks the configuration
+ * before it opens anything, and never switches to another port.
+ */
+import process from "node:process";
+import { checkDestination, RedriveError } from "@redrive/core";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { addExamples, portFlag } from "../input/flags.ts";
+import { FAILED, USAGE_ERROR } from "../print/presentation.ts";
+import type { Terminal } from "../print/terminal.ts";
+import { isPortTaken } from "./ports.ts";
+import type { ServiceFlags } from "./service-config.ts";
+
+export function addServe(parent: Command, terminal: Terminal): void {
+  const command = parent.command("serve").description("Run the service.");
+  addStoreFlag(addListenFlags(command));
+  command.addOption(
+    new Option(
+      "--allow-targets <list>",
+      "allow more targets: cidr[:port] or name[:port], comma-separated",
+    ).env("REDRIVE_ALLOW_TARGETS"),
+  );
+  command.addOption(
+    new Option(
+      "--retry-budget <share>",
+      "retries of all destinations together, as a share of first attempts, or off (default: 0.2)",
+    )
+      .env("REDRIVE_RETRY_BUDGET")
+      .argParser(retryBudgetFlag),
+  );
+  command.option(
+    "--insecure-no-auth",
+    "accept calls without a key from anyone who can reach the address",
+  );
+  command.option(
+    "--config <file>",
+    "JSON file with any of these settings; flags and environment override it",
+  );
+  addExamples(
+    command,
+    "redrive serve",
+    "redrive serve --port 8080 --store sqlite:/var/lib/redrive/redrive.db",
+    "REDRIVE_API_KEY=rdv_... redrive serve --host 0.0.0.0",
+  );
+  command.addHelpText(
+    "after",
+    "\nEnvironment:\n  REDRIVE_API_KEY         an API key that is accepted in addition to those of `redrive keys`\n  REDRIVE_ENCRYPTION_KEY  32 bytes in Base64; encrypts the headers of stored tasks",
+  );
+  command.action((flags: ServiceFlags) => runServe(terminal, flags));
+}
+
+/** Checks the value with the rule for `ratio` in a destination document. */
+function retryBudgetFlag(text: string): number | "off" {
+  if (text === "off") return text;
+  const ratio = /^\d+(?:\.\d+)?$/u.test(text) ? Number(text) : text;
+  const [problem] = checkDestination({ retryBudget: { ratio } });
+  if (problem === undefined) return ratio as number;
+  throw new InvalidArgumentError(`Must be off or a share: ${problem.message}.`);
+}
+
+export function addListenFlags(command: Command): Command {
+  return command
+    .addOption(
+      new Option("--host <address>", "address to listen on (default: 127.0.0.1)").env(
+        "REDRIVE_HOST",
+      ),
+    )
+    .addOption(
+      new Option("--port <port>", "port to listen on; 0 for any free port (default: 7337)")
+        .env("REDRIVE_PORT")
+        .argParser(portFlag),
+    );
+}
+
+export function addStoreFlag(command: Command): Command {
+  const text = "sqlite:PATH, or memory: for tests (default: sqlite:redrive.db)";
+  return command.addOption(new Option("--store <store>", text).env("REDRIVE_STORE"));
+}
+
+export async function runServe(terminal: Terminal, flags: ServiceFlags): Promise<void> {
+  try {
+    await serve(terminal, flags);
+  } catch (error) {
+    const isUsageError = error instanceof RedriveError && error.code === "INVALID_ARGUMENT";
+    terminal.printError(`error: ${startErrorMessage(error)}\n`);
+    terminal.setExitCode(isUsageError ? USAGE_ERROR : FAILED);
+  }
+}
+
+/** Loads the web server only here, because other commands do not need it. */
+async function serve(terminal: Terminal, flags: ServiceFlags): Promise<void> {
+  const { serviceConfig } = await import("./service-config.ts");
+  const { onStopSignal, startService } = await import("./running-service.ts");
+  const config = serviceConfig(flags);
+  const service = await startService(config, {
+    apiKey: process.env["REDRIVE_API_KEY"],
+    encryptionKey: process.env["REDRIVE_ENCRYPTION_KEY"],
+    logger: { level: "info" },
+    onFatal: exitOnStoreFailure,
+  });
+  const { app, url } = service;
+  if (service.isUnauthenticated) app.log.warn({ host: config.host }, NO_AUTH_WARNING);
+  app.log.info({ url, store: config.store, pid: process.pid }, `Redrive is ready at ${url}/`);
+  service.redrive.onEvent(({ type, reason }) => {
+    if (type === "store.failed") app.log.error({ reason }, "the store failed");
+  });
+  onStopSignal(async (signal) => {
+    app.log.info({ signal }, "stopping: waiting for running attempts");
+    await service.stop();
+    app.log.info("stopped");
+    terminal.setExitCode(0);
+  });
+}
+
+const NO_AUTH_WARNING =
+  "insecure-no-auth: ANYONE who can reach this address may create, read and cancel tasks";
+
+/** Accepted tasks are on disk; the next start continues them. */
+function exitOnStoreFailure(error: unknown): void {
+  process.stderr.write(
+    `error: the store failed, so the service exits: ${startErrorMessage(error)}\n`,
+  );
+  process.exit(FAILED);
+}
+
+export function startErrorMessage(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  if (isPortTaken(error))
+    return `${message}: stop the process that listens there, or choose another --port`;
+  const { code, syscall } = error as NodeJS.ErrnoException;
+  if (code === "EADDRNOTAVAIL") return `${message}: --host must be an address of this machine`;
+  if (code === "EACCES" && syscall === "listen") return `${message}: choose a --port above 1023`;
+  return message;
+}

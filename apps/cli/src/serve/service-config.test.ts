@@ -1,0 +1,61 @@
+/** Service configuration: precedence, and error messages that say how to fix the problem. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { serviceConfig, storePath } from "./service-config.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "redrive-config-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+const file = (value: unknown) => {
+  const path = join(folder, "config.json");
+  writeFileSync(path, JSON.stringify(value));
+  return path;
+};
+
+test("flags override the file, and the file overrides the defaults", () => {
+  const config = file({ port: 8080, store: "memory:", retentionMs: 60_000 });
+  expect(serviceConfig({ config, port: 9090 })).toEqual({
+    host: "127.0.0.1",
+    port: 9090,
+    store: "memory:",
+    retentionMs: 60_000,
+  });
+});
+
+test("all errors of a file are reported, with suggestions for misspelled fields", () => {
+  const config = file({ prot: 1, port: "x", hosts: [1] });
+  expect(() => serviceConfig({ config })).toThrow(/did you mean "port"\?[\s\S]*port must be/u);
+});
+
+test("the retry budget of all destinations is a share, off, or a document", () => {
+  const retryBudget = { kind: "TOKENS", maxTokens: 50 };
+  expect(serviceConfig({ retryBudget: 0.5 }).retryBudget).toEqual({ ratio: 0.5 });
+  expect(serviceConfig({ config: file({ retryBudget }) }).retryBudget).toEqual(retryBudget);
+  const config = file({ retryBudget });
+  expect(serviceConfig({ config, retryBudget: "off" }).retryBudget).toBe(false);
+});
+
+test.each([
+  [{ retryBudget: 7 }, "retryBudget must be the fields of a retry budget, or false, got 7"],
+  [{ retryBudget: { ratoi: 1 } }, 'did you mean "ratio"'],
+  [{ retryBudget: { ratio: 11 } }, "retryBudget.ratio must be"],
+])("an invalid retry budget is refused with its field: %j", (document, fix) => {
+  const refused = { code: "INVALID_ARGUMENT", message: expect.stringContaining(fix) };
+  expect(() => serviceConfig({ config: file(document) })).toThrow(expect.objectContaining(refused));
+});
+
+describe("a store", () => {
+  test("is a file or in memory", () => {
+    expect([storePath("sqlite:a/b.db"), storePath("memory:")]).toEqual(["a/b.db", undefined]);
+  });
+
+  test.each([
+    ["redrive.db", 'did you mean "sqlite:redrive.db"?'],
+    ["memory", 'did you mean "memory:"?'],
+    ["postgres://localhost/x", "supports no other stores"],
+    ["sqlite:", "must be sqlite:PATH"],
+  ])("%s is refused with the fix", (store, fix) => {
+    expect(() => serviceConfig({ store })).toThrow(fix);
+  });
+});

@@ -1,0 +1,151 @@
+/**
+ * Service config: the configuration of `redrive serve` from flags, environment and file, in order
+ * of precedence. Errors are reported before anything is opened.
+ */
+import {
+  booleanRule,
+  causedError,
+  checkFields,
+  DocumentError,
+  type Fields,
+  isObject,
+  numberRule,
+  quote,
+  RedriveError,
+  type RetryBudgetDocument,
+  type Rule,
+  resolveDestination,
+  textRule,
+} from "@redrive/core";
+import { DEFAULT_HOST, DEFAULT_PORT } from "@redrive/service/http";
+import { readJson, withFileName } from "../input/documents.ts";
+
+/** A flag that is not set is undefined. Commander reads the environment variables of flags. */
+export interface ServiceFlags {
+  readonly host?: string;
+  readonly port?: number;
+  readonly store?: string;
+  readonly allowTargets?: string;
+  readonly insecureNoAuth?: boolean;
+  /** A share of first attempts, or "off". */
+  readonly retryBudget?: number | "off";
+  readonly config?: string;
+}
+
+/** The fields of the configuration file. All are optional. */
+export interface ServiceFile {
+  readonly host?: string;
+  readonly port?: number;
+  readonly store?: string;
+  readonly allowTargets?: string;
+  readonly hosts?: readonly string[];
+  readonly insecureNoAuth?: boolean;
+  readonly requestsPerSecond?: number;
+  readonly requestsAtOnce?: number;
+  readonly maxWaiting?: number;
+  /** The budget of all destinations together, as in a destination document. False for none. */
+  readonly retryBudget?: RetryBudgetDocument | false;
+  readonly retentionMs?: number;
+  readonly deadLetterRetentionMs?: number;
+}
+
+export interface ServiceConfig extends ServiceFile {
+  readonly host: string;
+  readonly port: number;
+  readonly store: string;
+}
+
+export const DEFAULT_STORE = "sqlite:redrive.db";
+
+const namesRule: Rule = (value) =>
+  Array.isArray(value) &&
+  value.every((one) => typeof one === "string" && /^[\w.:[\]-]+$/u.test(one))
+    ? undefined
+    : "a list of host names";
+
+/** Checks only the type. `checkBudget` checks the fields. */
+const budgetRule: Rule = (value) =>
+  value === false || isObject(value) ? undefined : "the fields of a retry budget, or false";
+
+const YEAR_MS = 365 * 86_400_000;
+
+const FIELDS: Fields & Readonly<Record<keyof ServiceFile, unknown>> = {
+  host: textRule(/^[\w.:[\]-]{1,255}$/u, "an address to listen on"),
+  port: numberRule(0, 65_535),
+  store: textRule(/^.{1,4096}$/u, "sqlite:PATH or memory:"),
+  allowTargets: textRule(/^.{0,10000}$/u, "cidr[:port] or name[:port], separated by commas"),
+  hosts: namesRule,
+  insecureNoAuth: booleanRule,
+  requestsPerSecond: numberRule(1, 1_000_000),
+  requestsAtOnce: numberRule(1, 1_000_000),
+  maxWaiting: numberRule(1, Number.MAX_SAFE_INTEGER),
+  retryBudget: budgetRule,
+  retentionMs: numberRule(1000, YEAR_MS),
+  deadLetterRetentionMs: numberRule(1000, 10 * YEAR_MS),
+};
+
+/** Throws `INVALID_ARGUMENT` for an invalid configuration. */
+export function serviceConfig(flags: ServiceFlags): ServiceConfig {
+  const { config: path, retryBudget, ...given } = flags;
+  const file = path === undefined ? {} : readServiceFile(path);
+  const known = Object.fromEntries(
+    Object.entries(given).filter(([name, value]) => value !== undefined && name in FIELDS),
+  );
+  const config = {
+    host: DEFAULT_HOST,
+    port: DEFAULT_PORT,
+    store: DEFAULT_STORE,
+    ...file,
+    ...known,
+    ...(retryBudget !== undefined && { retryBudget: retryBudgetFrom(retryBudget) }),
+  };
+  storePath(config.store);
+  if (config.insecureNoAuth && config.allowTargets) throw openRelayError();
+  return config;
+}
+
+function retryBudgetFrom(share: number | "off"): RetryBudgetDocument | false {
+  return share === "off" ? false : { ratio: share };
+}
+
+/** Both flags together would let anyone reach private targets through the service. */
+function openRelayError(): Error {
+  const message =
+    "--insecure-no-auth and --allow-targets must not be used together: create a key (`redrive keys add`), or allow no targets";
+  return new RedriveError("INVALID_ARGUMENT", message);
+}
+
+function readServiceFile(path: string): ServiceFile {
+  const file = readJson(path);
+  return withFileName(path, () => {
+    const problems = checkFields(file, FIELDS);
+    if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
+    checkBudget(file as ServiceFile);
+    return file as ServiceFile;
+  });
+}
+
+/** Uses the check for destination documents, but reports `INVALID_ARGUMENT`. */
+function checkBudget({ retryBudget = false }: ServiceFile): void {
+  try {
+    resolveDestination({ retryBudget });
+  } catch (error) {
+    if (!(error instanceof DocumentError)) throw error;
+    throw causedError("INVALID_ARGUMENT", error.message, error);
+  }
+}
+
+/** The path of a SQLite store, or undefined for a store in memory. Throws for any other store. */
+export function storePath(store: string): string | undefined {
+  if (store === "memory:") return undefined;
+  if (/^sqlite:./u.test(store)) return store.slice("sqlite:".length);
+  const message = `--store must be sqlite:PATH or memory:, got ${quote(store)}${storeHint(store)}`;
+  throw new RedriveError("INVALID_ARGUMENT", message);
+}
+
+function storeHint(store: string): string {
+  if (/^(?:postgres(?:ql)?|rediss?):/u.test(store))
+    return "; this version supports no other stores";
+  if (store === "memory") return '; did you mean "memory:"?';
+  return store.includes(":") || store === "" ? "" : `; did you mean ${quote(`sqlite:${store}`)}?`;
+}

@@ -1,0 +1,110 @@
+/** `redrive destinations`: lists the destinations of a running service, pauses and resumes them. */
+import { formatDuration, formatInteger, systemClock } from "@redrive/core";
+import type { Client } from "@redrive/service/client";
+import type { Command } from "commander";
+import { addExamples } from "../input/flags.ts";
+import type { Presentation } from "../print/presentation.ts";
+import { formatUntil } from "../print/relative-time.ts";
+import { type Cell, table } from "../print/table.ts";
+import type { Terminal } from "../print/terminal.ts";
+import { addServiceFlags, type ClientFlags, callService } from "./service-client.ts";
+
+type Destination = Awaited<ReturnType<Client["getDestination"]>>;
+
+export function addDestinations(parent: Command, terminal: Terminal): void {
+  const destinations = parent
+    .command("destinations")
+    .description("List, pause and resume destinations.");
+  addList(destinations, terminal);
+  addChange(destinations, terminal, {
+    verb: "pause",
+    description: "Stop attempts to a destination until it is resumed.",
+    message: (name) => `${name} is paused. Its tasks wait.`,
+    call: (client, name) => client.pauseDestination(name),
+  });
+  addChange(destinations, terminal, {
+    verb: "resume",
+    description: "Allow attempts to a paused destination again.",
+    message: (name) => `${name} is resumed.`,
+    call: (client, name) => client.resumeDestination(name),
+  });
+}
+
+function addList(parent: Command, terminal: Terminal): void {
+  const command = parent
+    .command("ls")
+    .description("List destinations with their state, backlog and latency.");
+  addServiceFlags(command);
+  addExamples(command, "redrive destinations ls");
+  command.action((flags: ClientFlags) =>
+    callService(terminal, flags, async (client) => presentAll(await client.listDestinations())),
+  );
+}
+
+const COLUMNS = [
+  { head: "destination" },
+  { head: "state" },
+  { head: "backlog", align: "right" },
+  { head: "dead", align: "right" },
+  { head: "p50", align: "right" },
+  { head: "p99", align: "right" },
+  { head: "in flight", align: "right" },
+] as const;
+
+function presentAll(list: Awaited<ReturnType<Client["listDestinations"]>>): Presentation {
+  const now = systemClock.now();
+  const rows = list.destinations.map((one) => rowOf(one, now));
+  return {
+    json: list,
+    text: (style) =>
+      rows.length === 0 ? ["There are no destinations yet."] : table(COLUMNS, rows, style),
+  };
+}
+
+function rowOf(one: Destination, now: number): readonly Cell[] {
+  const { name, backlog, tasks, latency, concurrency } = one;
+  return [
+    name,
+    stateOf(one, now),
+    formatInteger(backlog),
+    formatInteger(tasks["EXHAUSTED"] ?? 0),
+    latency === null ? "" : formatDuration(latency.p50Ms),
+    latency === null ? "" : formatDuration(latency.p99Ms),
+    concurrency === null ? "" : `${concurrency.inFlight} of ${concurrency.limit}`,
+  ];
+}
+
+/** The reason why tasks wait, in the same order of precedence as `explain` for one task. */
+function stateOf(one: Destination, now: number): Cell {
+  const { pausedAt, breakerState, gateUntil, rateUntil, retryBudget } = one;
+  if (pausedAt !== null) return { text: "paused", tone: "warn" };
+  if (breakerState !== "CLOSED") {
+    return { text: `breaker ${breakerState.toLowerCase()}`, tone: "bad" };
+  }
+  if (gateUntil > now) {
+    return { text: `waits ${formatUntil(gateUntil, now)} (Retry-After)`, tone: "warn" };
+  }
+  if (rateUntil > now) return { text: "rate limited", tone: "warn" };
+  if (retryBudget === "empty") return { text: "no retries left", tone: "warn" };
+  // Not "open", which means the opposite for a breaker.
+  return { text: "ok", tone: "good" };
+}
+
+interface DestinationChange {
+  readonly verb: "pause" | "resume";
+  readonly description: string;
+  readonly message: (name: string) => string;
+  readonly call: (client: Client, name: string) => Promise<Destination>;
+}
+
+function addChange(parent: Command, terminal: Terminal, change: DestinationChange): void {
+  const command = parent.command(`${change.verb} <name>`).description(change.description);
+  addServiceFlags(command);
+  addExamples(command, `redrive destinations ${change.verb} https://example.com`);
+  command.action((name: string, flags: ClientFlags) =>
+    callService(terminal, flags, async (client) => {
+      const destination = await change.call(client, name);
+      return { json: destination, text: () => [change.message(name)] };
+    }),
+  );
+}

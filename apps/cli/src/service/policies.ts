@@ -1,0 +1,141 @@
+/** `redrive policies ls|get|apply`: lists, shows and updates the policies of a running service. */
+import { isObject, type PolicyDocument, quote, RedriveError, resolvePolicy } from "@redrive/core";
+import type { Client } from "@redrive/service/client";
+import { policySummary } from "@redrive/simulator/text";
+import type { Command } from "commander";
+import { readJson, withFileName } from "../input/documents.ts";
+import { addExamples, integerFlag } from "../input/flags.ts";
+import { jsonLines } from "../print/json-lines.ts";
+import type { Presentation } from "../print/presentation.ts";
+import { table } from "../print/table.ts";
+import type { Terminal } from "../print/terminal.ts";
+import { wrap } from "../print/wrap.ts";
+import { addServiceFlags, type ClientFlags, callService } from "./service-client.ts";
+
+type Policy = Awaited<ReturnType<Client["getPolicy"]>>;
+
+export function addServicePolicies(parent: Command, terminal: Terminal): void {
+  addList(parent, terminal);
+  addGet(parent, terminal);
+  addApply(parent, terminal);
+}
+
+function addList(parent: Command, terminal: Terminal): void {
+  const command = parent.command("ls").description("List the policies of a running service.");
+  addServiceFlags(command);
+  addExamples(command, "redrive policies ls");
+  command.action((flags: ClientFlags) =>
+    callService(terminal, flags, async (client) => {
+      const list = await client.listPolicies();
+      return { json: list, text: (style) => table(COLUMNS, list.policies.map(rowOf), style) };
+    }),
+  );
+}
+
+const COLUMNS = [
+  { head: "id" },
+  { head: "version", align: "right" },
+  { head: "source" },
+  { head: "policy", wraps: true },
+] as const;
+
+function rowOf({ policyId, version, source, document }: Policy): readonly string[] {
+  return [policyId, String(version), source, policySummary(document as PolicyDocument)];
+}
+
+interface GetFlags extends ClientFlags {
+  readonly policyVersion?: number;
+}
+
+function addGet(parent: Command, terminal: Terminal): void {
+  const command = parent
+    .command("get <policyId>")
+    .description("Show a policy of a running service.")
+    .option(
+      "--policy-version <number>",
+      "version to show (default: the newest)",
+      integerFlag(1, 1_000_000),
+    );
+  addServiceFlags(command);
+  addExamples(command, "redrive policies get demo", "redrive policies get demo --json");
+  command.action((policyId: string, { policyVersion, ...flags }: GetFlags) =>
+    callService(terminal, flags, async (client) =>
+      presentPolicy(
+        await client.getPolicy(policyId, {
+          ...(policyVersion !== undefined && { version: policyVersion }),
+        }),
+      ),
+    ),
+  );
+}
+
+function presentPolicy(policy: Policy): Presentation {
+  const { policyId, version, source, document } = policy;
+  return {
+    json: policy,
+    text: ({ width, paint }) => [
+      paint("strong", `${policyId}, version ${version} (${source})`),
+      ...wrap(policySummary(document as PolicyDocument), width),
+      "",
+      ...jsonLines(document),
+    ],
+  };
+}
+
+interface ApplyFlags extends ClientFlags {
+  readonly dryRun?: boolean;
+}
+
+function addApply(parent: Command, terminal: Terminal): void {
+  const command = parent
+    .command("apply <file>")
+    .description(
+      "Register a document as the newest version of its policyId. Existing tasks keep their version.",
+    )
+    .option("--dry-run", "only show what would change");
+  addServiceFlags(command);
+  addExamples(
+    command,
+    "redrive policies apply orders.json",
+    "redrive policies apply - < orders.json",
+  );
+  command.action((file: string, flags: ApplyFlags) =>
+    callService(terminal, flags, (client) => apply(client, file, flags.dryRun ?? false)),
+  );
+}
+
+async function apply(client: Client, file: string, dryRun: boolean): Promise<Presentation> {
+  const document = readPolicy(file);
+  const { policyId } = document;
+  const before = await newestOf(client, policyId);
+  if (dryRun) return presentDryRun(before, document);
+  const policy = await client.replacePolicy(policyId, document);
+  const earlier = before === undefined ? "new" : `was ${before.version}`;
+  const change = before?.version === policy.version ? "unchanged" : earlier;
+  return { json: policy, text: () => [`${policyId} is at version ${policy.version} (${change}).`] };
+}
+
+function presentDryRun(before: Policy | undefined, document: PolicyDocument): Presentation {
+  const isSame = JSON.stringify(before?.document) === JSON.stringify(document);
+  const next = isSame ? "stay unchanged" : `become version ${(before?.version ?? 0) + 1}`;
+  return {
+    json: { before: before ?? null, document, changes: !isSame },
+    text: () => [`${document.policyId} would ${next}.`],
+  };
+}
+
+async function newestOf(client: Client, policyId: string): Promise<Policy | undefined> {
+  const { policies } = await client.listPolicies();
+  return policies.find((policy) => policy.policyId === policyId && policy.version > 0);
+}
+
+function readPolicy(file: string): PolicyDocument & { readonly policyId: string } {
+  const document = readJson(file);
+  return withFileName(file, () => {
+    resolvePolicy(document as PolicyDocument);
+    const policyId = isObject(document) ? document["policyId"] : undefined;
+    if (typeof policyId === "string") return document as PolicyDocument & { policyId: string };
+    const message = `the policy must have a policyId, got ${quote(policyId)}`;
+    throw new RedriveError("INVALID_POLICY", message);
+  });
+}

@@ -1,0 +1,70 @@
+/**
+ * Service client: what all commands that call a running service share: the address, the API key,
+ * the output, and a clear error if the service does not respond.
+ */
+import { type Client, createClient } from "@redrive/service/client";
+import { type Command, Option } from "commander";
+import { FAILED, type Presentation, presentResult, reportError } from "../print/presentation.ts";
+import type { Terminal } from "../print/terminal.ts";
+
+export interface ClientFlags {
+  readonly url: string;
+  readonly apiKey?: string;
+  readonly json?: boolean;
+}
+
+export const DEFAULT_URL = "http://127.0.0.1:7337";
+
+/** Adds the flags for the address and the API key. */
+export function addConnectionFlags(command: Command): Command {
+  return command
+    .addOption(
+      new Option("--url <url>", "URL of the service").env("REDRIVE_URL").default(DEFAULT_URL),
+    )
+    .addOption(new Option("--api-key <key>", "API key: rdv_...").env("REDRIVE_API_KEY"));
+}
+
+export function addServiceFlags(command: Command): Command {
+  return addConnectionFlags(command).option("--json", "print the result as JSON");
+}
+
+export function createServiceClient({ url, apiKey }: ClientFlags): Client {
+  return createClient({ url, ...(apiKey && { apiKey }) });
+}
+
+/** Calls the service and writes the result. */
+export function callService(
+  terminal: Terminal,
+  flags: ClientFlags,
+  make: (client: Client) => Promise<Presentation>,
+): Promise<void> {
+  return withErrorReport(terminal, flags, () =>
+    presentResult(terminal, { json: flags.json ?? false }, () => make(createServiceClient(flags))),
+  );
+}
+
+/** Runs `work` and reports its error. If the service does not respond, the exit code is 1. */
+export async function withErrorReport(
+  terminal: Terminal,
+  { url }: ClientFlags,
+  work: () => Promise<void>,
+): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    const reason = connectionError(error);
+    if (reason === undefined) return reportError(terminal, error);
+    terminal.printError(
+      `error: no Redrive service responds at ${url} (${reason}): start it with \`redrive dev\` or \`redrive serve\`, or set its URL with --url\n`,
+    );
+    terminal.setExitCode(FAILED);
+  }
+}
+
+/** Returns why `fetch` could not connect, or undefined for any other error. */
+export function connectionError(error: unknown): string | undefined {
+  if (!(error instanceof TypeError) || error.message !== "fetch failed") return undefined;
+  const { code, message } = (error.cause ?? {}) as NodeJS.ErrnoException;
+  if (code === "ECONNREFUSED") return "connection refused";
+  return code ?? message ?? "no connection";
+}

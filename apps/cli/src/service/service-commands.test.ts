@@ -1,0 +1,224 @@
+/** The commands that call a service, against a real service in this process. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { redrive } from "../program.testing.ts";
+import { type RunningService, startService } from "../serve/running-service.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "redrive-commands-"));
+const target = createServer((request, response) => {
+  response.writeHead(request.url === "/well" ? 200 : 400).end();
+});
+let service: RunningService;
+let targetUrl: string;
+
+beforeAll(async () => {
+  service = await startService({ host: "127.0.0.1", port: 0, store: "memory:" });
+  await new Promise<void>((resolve) => target.listen(0, "127.0.0.1", resolve));
+  targetUrl = `http://127.0.0.1:${(target.address() as AddressInfo).port}`;
+});
+afterAll(async () => {
+  await service.stop();
+  target.closeAllConnections();
+  target.close();
+  rmSync(folder, { recursive: true });
+});
+
+const run = (line: string) => redrive(`${line} --url ${service.url}`);
+
+async function send(path: string): Promise<string> {
+  const { out } = await run(`send ${targetUrl}${path} --policy default --wait 5s`);
+  return out.split(" ")[0] ?? "";
+}
+
+describe("send and tasks", () => {
+  test("send creates a task and waits for it, and tasks get shows its attempts", async () => {
+    const { out, code } = await run(`send ${targetUrl}/well --json {"a":1} --key k --wait 5s`);
+    expect([out, code]).toEqual([expect.stringMatching(/^\S+ {2}SUCCEEDED, attempt 1\n$/u), 0]);
+    const repeated = await run(`send ${targetUrl}/well --json {"a":1} --key k --output json`);
+    expect(JSON.parse(repeated.out)).toMatchObject({ replayed: true, status: "SUCCEEDED" });
+    const taskId = out.split(" ")[0];
+    expect((await run(`tasks get ${taskId}`)).out).toMatch(/SUCCEEDED {2}1 attempt\n/u);
+    const listed = JSON.parse((await run("tasks ls --status succeeded --json")).out);
+    expect(listed.tasks[0].taskId).toBe(taskId);
+  });
+
+  test("a task that fails permanently exits with 1", async () => {
+    expect((await run(`send ${targetUrl}/ill --wait 5s`)).code).toBe(1);
+  });
+
+  test("a waiting task is canceled once, and tail shows it", async () => {
+    const { out } = await run(`send ${targetUrl}/well --in 1h`);
+    const taskId = out.split(" ")[0];
+    expect((await run(`tasks cancel ${taskId}`)).out).toBe(`${taskId} is canceled.\n`);
+    expect(await run(`tasks retry ${taskId}`)).toMatchObject({ code: 1 });
+    const lines = (await run("tasks tail --for 1ms --json")).out.trimEnd().split("\n");
+    expect(lines.map((line) => JSON.parse(line).taskId)).toContain(taskId);
+  });
+
+  test.each([
+    ["tasks get nothing", 1, 'there is no task "nothing"'],
+    ["send http://127.0.0.1:1/x --policy nothing", 1, 'there is no policy "nothing"'],
+    ["send nowhere", 2, "targetUrl"],
+    ["send http://127.0.0.1:1/x --json {a", 2, "--json must be JSON"],
+  ])("`%s` exits with %i and says why", async (line, code, text) => {
+    expect(await run(line)).toMatchObject({ code, err: expect.stringContaining(text) });
+  });
+
+  test("an unreachable service is reported with what to do", async () => {
+    await service.app.ready();
+    const { err, code } = await redrive("tasks ls --url http://127.0.0.1:9");
+    expect(err).toMatch(
+      /^error: no Redrive service responds at \S+ \(.*\): start it with `redrive dev`/u,
+    );
+    expect(code).toBe(1);
+  });
+});
+
+describe("dlq", () => {
+  test("counts, asks for confirmation, redrives, and purges only with a filter", async () => {
+    await send("/ill");
+    expect((await run("dlq ls --group")).out).toContain(targetUrl);
+    expect((await run("dlq redrive --dry-run")).out).toMatch(/dead letters? would be redriven/u);
+    expect(await run("dlq redrive")).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("--yes"),
+    });
+    const { out, code } = await run("dlq redrive --yes --rate 1000");
+    expect([out, code]).toEqual([
+      expect.stringMatching(/^\d+ of \d+ dead letters? redriven\.\n/u),
+      0,
+    ]);
+    expect((await run("dlq ls")).out).toContain("redriven");
+    expect(await run("dlq purge")).toMatchObject({ code: 2 });
+    expect(JSON.parse((await run("dlq purge --all --yes --json")).out).discarded).toBeGreaterThan(
+      0,
+    );
+  });
+});
+
+test("dlq redrive lists the dead letters that it skipped and exits with 3", async () => {
+  await service.redrive.policies.register({ policyId: "gone", maxAttempts: 1 });
+  const sent = await run(`send ${targetUrl}/ill --policy gone --wait 5s`);
+  const taskId = sent.out.split(" ")[0] ?? "";
+  await service.redrive.policies.remove("gone");
+  const { out, code } = await run(`dlq redrive ${taskId} --yes`);
+  expect(out.split("\n").slice(0, 2)).toEqual([
+    "0 of 1 dead letter redriven.",
+    `1 dead letter skipped (there is no policy "gone"): ${taskId}`,
+  ]);
+  expect(code).toBe(3);
+  expect((await run("dlq redrives")).out).toContain("1 skipped: there");
+});
+
+describe("policies and destinations", () => {
+  test("a document becomes the newest version of its id", async () => {
+    const path = join(folder, "mine.json");
+    writeFileSync(path, '{"policyId":"mine","maxAttempts":3}');
+    expect((await run(`policies apply ${path} --dry-run`)).out).toBe(
+      "mine would become version 1.\n",
+    );
+    expect((await run(`policies apply ${path}`)).out).toBe("mine is at version 1 (new).\n");
+    expect((await run(`policies apply ${path}`)).out).toBe("mine is at version 1 (unchanged).\n");
+    writeFileSync(path, '{"policyId":"mine","maxAttempts":4}');
+    expect((await run(`policies apply ${path}`)).out).toBe("mine is at version 2 (was 1).\n");
+    expect((await run("policies get mine")).out).toContain('"maxAttempts": 4');
+    expect((await run("policies ls")).out).toMatch(/\nmine +2 +registered/u);
+  });
+
+  test("a destination is paused and resumed", async () => {
+    await send("/well");
+    await run(`destinations pause ${targetUrl}`);
+    expect((await run("destinations ls")).out).toMatch(new RegExp(`${targetUrl} +paused`, "u"));
+    await run(`destinations resume ${targetUrl}`);
+    expect((await run("destinations ls")).out).toMatch(new RegExp(`${targetUrl} +ok `, "u"));
+  });
+
+  test("a destination that sent Retry-After is listed with the remaining wait", async () => {
+    const busy = createServer((_, response) => {
+      response.writeHead(503, { "retry-after": "3600" }).end();
+    });
+    await new Promise<void>((resolve) => void busy.listen(0, "127.0.0.1", resolve));
+    const url = `http://127.0.0.1:${(busy.address() as AddressInfo).port}`;
+    await run(`send ${url}/busy --policy default --wait 5s`);
+    busy.close();
+    const { out } = await run("destinations ls");
+    expect(out).toMatch(new RegExp(`${url} +waits [^(]+ \\(Retry-After\\)`, "u"));
+  });
+});
+
+describe("keys and doctor", () => {
+  test("a key is created, listed without its secret, and revoked", async () => {
+    const store = `--store sqlite:${join(folder, "keys.db")}`;
+    const key = (await redrive(`keys add --name ops ${store}`)).out.trim();
+    const keyId = key.split("_")[1];
+    const listed = (await redrive(`keys ls ${store} --json`)).out;
+    expect(listed).toContain(keyId);
+    expect(listed).not.toContain("secretHash");
+    expect((await redrive(`keys revoke ${keyId} ${store}`)).code).toBe(0);
+    expect((await redrive(`keys revoke ${keyId} ${store}`)).code).toBe(1);
+    expect(await redrive(`keys add --scopes all ${store}`)).toMatchObject({ code: 2 });
+  });
+
+  test("doctor reports what is wrong and how to fix it", async () => {
+    const port = new URL(targetUrl).port;
+    const well = await redrive(`doctor --port 0 --store sqlite:${folder}/none.db`);
+    expect(well).toMatchObject({ code: 0, out: expect.not.stringContaining("fail") });
+    const ill = await redrive(`doctor --port ${port} --store sqlite:${folder}/none.db --json`);
+    expect(ill.code).toBe(1);
+    expect(JSON.parse(ill.out).checks).toContainEqual(
+      expect.objectContaining({
+        name: "port",
+        state: "fail",
+        fix: expect.stringContaining("--port"),
+      }),
+    );
+  });
+});
+
+describe("export and import", () => {
+  test("unfinished tasks are imported once, and refused lines are reported by number", async () => {
+    await run(`send ${targetUrl}/well --in 1h --key kept --json {"n":1}`);
+    await run(`send ${targetUrl}/well --in 1h --header x-token:${"s3cret"} --key masked`);
+    const { out, code } = await run("export --status PENDING");
+    expect(code).toBe(0);
+    expect(out).not.toContain("s3cret");
+    const file = join(folder, "tasks.ndjson");
+    writeFileSync(file, `${out}not json\n`);
+    const other = await startService({ host: "127.0.0.1", port: 0, store: "memory:" });
+    const into = async (line: string) => {
+      const ended = await redrive(`import ${file} --json --url ${other.url} ${line}`);
+      return { code: ended.code, ...JSON.parse(ended.out) };
+    };
+    const count = out.trimEnd().split("\n").length;
+    expect(await into("--dry-run")).toMatchObject({ code: 3, imported: count - 1, dryRun: true });
+    expect((await other.redrive.list()).tasks).toEqual([]);
+    expect(await into("--yes")).toMatchObject({ code: 3, imported: count - 1, known: 0 });
+    const all = await into("--yes --header x-token:s3cret");
+    expect(all).toMatchObject({ code: 3, imported: 1, known: count - 1 });
+    const why = 'must be JSON, got "not json"';
+    expect(all.refused).toEqual([{ line: count + 1, code: "INVALID_IMPORT", why }]);
+    const { tasks } = await other.redrive.list({ idempotencyKey: "kept" });
+    const [kept] = tasks;
+    const stored = await other.redrive.get(kept?.taskId ?? "");
+    expect(Buffer.from(stored?.body ?? []).toString()).toBe('{"n":1}');
+    expect(kept?.headers).toMatchObject({ "content-type": "application/json" });
+    await other.stop();
+  });
+});
+
+test("redrives are listed, paused, resumed and canceled by id", async () => {
+  expect((await run("dlq cancel nothing")).code).toBe(1);
+  for (let n = 0; n < 4; n++) await send("/ill");
+  await run("dlq redrive --yes --rate 0.1 --no-wait");
+  const { redrives } = JSON.parse((await run("dlq redrives --json")).out);
+  const { redriveId } = redrives[0];
+  expect((await run(`dlq pause ${redriveId}`)).out).toContain("is PAUSED");
+  expect((await run(`dlq resume ${redriveId}`)).out).toContain("is RUNNING");
+  expect((await run(`dlq cancel ${redriveId}`)).out).toContain("is CANCELLED");
+  expect(await run(`dlq resume ${redriveId}`)).toMatchObject({ code: 1 });
+  expect((await run("dlq redrives")).out).toMatch(/CANCELLED/u);
+});

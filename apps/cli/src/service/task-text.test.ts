@@ -1,0 +1,80 @@
+/** Tasks are shown with their result and with times relative to now. */
+import { describe, expect, test } from "vitest";
+import { plainPaint } from "../print/paint.ts";
+import { formatAgo } from "../print/relative-time.ts";
+import { type Task, taskDetail, taskTable, timingText } from "./task-text.ts";
+
+const style = { width: 80, paint: plainPaint };
+
+const task: Task = {
+  taskId: "01a1e1b6-b1b2-7000-83d9-6258b3c1903d",
+  tenantId: "default",
+  status: "PENDING",
+  reason: null,
+  idempotencyKey: "order-42",
+  destination: "http://127.0.0.1:7437",
+  targetUrl: "http://127.0.0.1:7437/orders",
+  method: "POST",
+  headers: {},
+  policyId: "demo",
+  policyVersion: 1,
+  idempotent: true,
+  attemptNumber: 2,
+  nextAttemptAt: 5000,
+  createdAt: 0,
+  scheduledAt: 0,
+  deadlineAt: null,
+  lastDelayMs: 0,
+  cancelRequestedAt: null,
+  lastStatus: 503,
+  lastError: null,
+  labels: {},
+  callbackUrl: null,
+  redrivenFrom: null,
+  redrivenTo: null,
+  finishedAt: null,
+};
+
+describe("timing of a task that", () => {
+  test.each([
+    ["waits for its next attempt", task, "next in 4 s"],
+    ["is due", { ...task, nextAttemptAt: 900 }, "due"],
+    ["is being attempted", { ...task, status: "IN_FLIGHT" as const }, "now"],
+    ["ended", { ...task, finishedAt: 0 }, "1 s ago"],
+    ["was redriven", { ...task, finishedAt: 0, redrivenTo: "x" }, "redriven"],
+  ])("%s", (_, one, text) => {
+    expect(timingText(one, 1000)).toBe(text);
+  });
+
+  test("a longer time is rounded more", () => {
+    const texts = [900, 5840, 95_400, 353_000, 90_000_000].map((ms) => formatAgo(0, ms));
+    expect(texts).toEqual(["just now", "5.8 s ago", "95 s ago", "6 min ago", "25 h ago"]);
+  });
+});
+
+test("a list has one line per task with the complete target", () => {
+  expect(taskTable([], style)).toEqual(["There are no matching tasks."]);
+  const [head, line] = taskTable([{ ...task, method: "PUT" }], style);
+  expect(head).toMatch(/^task +status +attempts +last +when +target$/u);
+  expect(line).toMatch(/PENDING +2 +503 +due +PUT http:\/\/127\.0\.0\.1:7437\/orders$/u);
+});
+
+test("the details of a task include its attempts and why it waits", () => {
+  const attempt = {
+    attemptNumber: 1,
+    startedAt: 0,
+    durationMs: 12,
+    phases: null,
+    outcome: "error",
+    responseStatus: null,
+    errorClass: "connect",
+    errorMessage: "refused",
+    responseHeaders: null,
+    nextDelayMs: 500,
+    delaySource: null,
+  };
+  const text = taskDetail({ ...task, explain: "It waits." }, [attempt], style).join("\n");
+  expect(text).toMatch(/^01a1e1b6\S+ {2}PENDING {2}2 attempts\n/u);
+  expect(text).toContain("why          It waits.");
+  expect(text).toMatch(/12 ms +error +connect: refused +500 ms$/u);
+});

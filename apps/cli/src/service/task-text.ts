@@ -1,0 +1,139 @@
+/**
+ * Task text: formats tasks and their attempts. Instants are shown relative to now; only the list of
+ * attempts shows the time of day.
+ */
+import { formatCount, formatDuration, systemClock } from "@redrive/core";
+import type { Client } from "@redrive/service/client";
+import type { Tone } from "../print/paint.ts";
+import { formatAgo, formatTimeOfDay, formatUntil } from "../print/relative-time.ts";
+import { type Cell, type Column, table } from "../print/table.ts";
+import type { TextStyle } from "../print/terminal.ts";
+import { wrapWithPrefix } from "../print/wrap.ts";
+
+export type Task = Awaited<ReturnType<Client["getTask"]>>;
+export type Attempt = Awaited<ReturnType<Client["listAttempts"]>>["attempts"][number];
+
+const TONES: Readonly<Record<Task["status"], Tone>> = {
+  PENDING: "accent",
+  IN_FLIGHT: "accent",
+  SUCCEEDED: "good",
+  EXHAUSTED: "bad",
+  CANCELLED: "warn",
+};
+
+/** The target never wraps, even on a narrow terminal, so that people can search for it. */
+const COLUMNS: readonly Column[] = [
+  { head: "task" },
+  { head: "status" },
+  { head: "attempts", align: "right" },
+  { head: "last" },
+  { head: "when" },
+  { head: "target" },
+];
+
+export function taskTable(tasks: readonly Task[], style: TextStyle): readonly string[] {
+  if (tasks.length === 0) return ["There are no matching tasks."];
+  const now = systemClock.now();
+  return table(
+    COLUMNS,
+    tasks.map((task) => taskRow(task, now)),
+    style,
+  );
+}
+
+function taskRow(task: Task, now: number): readonly Cell[] {
+  const { taskId, status, attemptNumber, method, targetUrl } = task;
+  return [
+    taskId,
+    statusCell(status),
+    String(attemptNumber),
+    lastResultText(task),
+    timingText(task, now),
+    method === "POST" ? targetUrl : `${method} ${targetUrl}`,
+  ];
+}
+
+export function statusCell(status: Task["status"]): Cell {
+  return { text: status, tone: TONES[status] };
+}
+
+/** The status or the error of the last attempt. */
+export function lastResultText({ lastStatus, lastError }: Task): string {
+  return lastStatus === null ? (lastError ?? "") : String(lastStatus);
+}
+
+/** When the task ended or is due, or that a redrive replaced it. */
+export function timingText(task: Task, now: number): string {
+  const { finishedAt, nextAttemptAt, status, redrivenTo } = task;
+  if (redrivenTo !== null) return "redriven";
+  if (finishedAt !== null) return formatAgo(finishedAt, now);
+  if (status === "IN_FLIGHT" || nextAttemptAt === null) return "now";
+  return nextAttemptAt > now ? `next in ${formatUntil(nextAttemptAt, now)}` : "due";
+}
+
+const ATTEMPT_COLUMNS: readonly Column[] = [
+  { head: "attempt", align: "right" },
+  { head: "at" },
+  { head: "duration", align: "right" },
+  { head: "outcome" },
+  { head: "response", wraps: true },
+  { head: "next delay", align: "right" },
+];
+
+export function taskDetail(
+  task: Task,
+  attempts: readonly Attempt[],
+  style: TextStyle,
+): readonly string[] {
+  const now = systemClock.now();
+  const { paint, width } = style;
+  const lines = detailFields(task, now).flatMap(([name, text]) =>
+    wrapWithPrefix(name.padEnd(13), text, width),
+  );
+  const status = paint(TONES[task.status], task.status);
+  return [
+    `${paint("strong", task.taskId)}  ${status}  ${formatCount(task.attemptNumber, "attempt")}`,
+    ...lines,
+    ...(attempts.length === 0 ? [] : ["", ...attemptTable(attempts, style)]),
+  ];
+}
+
+function detailFields(task: Task, now: number): readonly (readonly [string, string])[] {
+  const { idempotencyKey, explain, redrivenFrom, redrivenTo, reason } = task;
+  return [
+    ["target", `${task.method} ${task.targetUrl}`],
+    ["destination", task.destination],
+    ["policy", `${task.policyId}, version ${task.policyVersion}`],
+    ...(idempotencyKey === null ? [] : [["key", idempotencyKey] as const]),
+    ["created", formatAgo(task.createdAt, now)],
+    [task.finishedAt === null ? "next" : "ended", endText(task, now)],
+    ...(reason === null ? [] : [["reason", reason] as const]),
+    ...(redrivenFrom === null ? [] : [["redrives", redrivenFrom] as const]),
+    ...(redrivenTo === null ? [] : [["redriven as", redrivenTo] as const]),
+    ...(explain === undefined ? [] : [["why", explain] as const]),
+  ];
+}
+
+function endText(task: Task, now: number): string {
+  const { finishedAt } = task;
+  return finishedAt === null
+    ? timingText(task, now).replace("next ", "")
+    : formatAgo(finishedAt, now);
+}
+
+function attemptTable(attempts: readonly Attempt[], style: TextStyle): readonly string[] {
+  const rows = attempts.map((one) => [
+    String(one.attemptNumber),
+    formatTimeOfDay(one.startedAt),
+    formatDuration(one.durationMs),
+    one.outcome,
+    responseText(one),
+    one.nextDelayMs === null ? "" : formatDuration(one.nextDelayMs),
+  ]);
+  return table(ATTEMPT_COLUMNS, rows, style);
+}
+
+function responseText({ responseStatus, errorClass, errorMessage }: Attempt): string {
+  if (responseStatus !== null) return String(responseStatus);
+  return [errorClass, errorMessage].filter((text) => text !== null).join(": ");
+}

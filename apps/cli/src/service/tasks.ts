@@ -1,0 +1,130 @@
+/** `redrive tasks`: lists, shows, retries, cancels and follows the tasks of a running service. */
+import type { Client } from "@redrive/service/client";
+import type { Command } from "commander";
+import { addExamples, choiceFlag, integerFlag } from "../input/flags.ts";
+import type { Presentation } from "../print/presentation.ts";
+import type { Terminal } from "../print/terminal.ts";
+import { addServiceFlags, type ClientFlags, callService } from "./service-client.ts";
+import { addFilterFlags, type FilterFlags, taskFilter } from "./task-filter.ts";
+import { type Task, taskDetail, taskTable } from "./task-text.ts";
+import { addTail } from "./tasks-tail.ts";
+
+export interface ListFlags extends ClientFlags, FilterFlags {
+  readonly status?: Task["status"];
+  readonly limit: number;
+  readonly cursor?: string;
+}
+
+const STATUSES = ["PENDING", "IN_FLIGHT", "SUCCEEDED", "EXHAUSTED", "CANCELLED"] as const;
+
+export function addTasks(parent: Command, terminal: Terminal): void {
+  const tasks = parent.command("tasks").description("List, show, retry, cancel and follow tasks.");
+  addList(tasks, terminal);
+  addGet(tasks, terminal);
+  addRetry(tasks, terminal);
+  addCancel(tasks, terminal);
+  addTail(tasks, terminal);
+}
+
+function addList(parent: Command, terminal: Terminal): void {
+  const command = parent.command("ls").description("List tasks, newest first.");
+  addPagingFlags(addStatusFlag(addFilterFlags(command)));
+  addServiceFlags(command);
+  addExamples(command, "redrive tasks ls --status PENDING", "redrive tasks ls --since 2h --json");
+  command.action((flags: ListFlags) =>
+    callService(terminal, flags, async (client) =>
+      presentTasks(await client.listTasks(listQuery(flags))),
+    ),
+  );
+}
+
+export function addStatusFlag(command: Command): Command {
+  const parse = (text: string) => choiceFlag(...STATUSES)(text.toUpperCase());
+  return command.option(
+    "--status <status>",
+    `only tasks with this status: ${STATUSES.join(", ")}`,
+    parse,
+  );
+}
+
+export function addPagingFlags(command: Command): Command {
+  return command
+    .option("--limit <count>", "maximum number of tasks", integerFlag(1, 250), 50)
+    .option("--cursor <cursor>", "continue a list: the cursor that the previous page printed");
+}
+
+export function listQuery(flags: ListFlags) {
+  const { status, limit, cursor } = flags;
+  return {
+    ...taskFilter(flags),
+    limit,
+    ...(status !== undefined && { status }),
+    ...(cursor !== undefined && { cursor }),
+  };
+}
+
+export function presentTasks(list: Awaited<ReturnType<Client["listTasks"]>>): Presentation {
+  const { tasks, cursor } = list;
+  return {
+    json: list,
+    text: (style) => taskTable(tasks, style),
+    ...(cursor !== null && { notes: [`there may be more; continue with --cursor ${cursor}`] }),
+  };
+}
+
+function addGet(parent: Command, terminal: Terminal): void {
+  const command = parent
+    .command("get <taskId>")
+    .description("Show a task, its attempts, and why it waits.");
+  addServiceFlags(command);
+  addExamples(command, "redrive tasks get 01a1e1b6-b1b2-7000-83d9-6258b3c1903d");
+  command.action((taskId: string, flags: ClientFlags) =>
+    callService(terminal, flags, (client) => presentTask(client, taskId)),
+  );
+}
+
+/** The details list at most this many attempts; the total is always shown. */
+const MAX_ATTEMPTS = 250;
+
+export async function presentTask(client: Client, taskId: string): Promise<Presentation> {
+  const [task, { attempts }] = await Promise.all([
+    client.getTask(taskId, { include: ["explain"] }),
+    client.listAttempts(taskId, { limit: MAX_ATTEMPTS }),
+  ]);
+  return { json: { ...task, attempts }, text: (style) => taskDetail(task, attempts, style) };
+}
+
+function addRetry(parent: Command, terminal: Terminal): void {
+  const command = parent.command("retry <taskId>").description("Attempt a waiting task now.");
+  addServiceFlags(command);
+  addExamples(command, "redrive tasks retry 01a1e1b6-b1b2-7000-83d9-6258b3c1903d");
+  command.action((taskId: string, flags: ClientFlags) =>
+    callService(terminal, flags, async (client) => {
+      const receipt = await client.retryNow(taskId);
+      return {
+        json: receipt,
+        text: () => [`${taskId} runs as soon as its destination allows it.`],
+      };
+    }),
+  );
+}
+
+function addCancel(parent: Command, terminal: Terminal): void {
+  const command = parent
+    .command("cancel <taskId>")
+    .description("Cancel a task. An attempt in flight may still succeed.");
+  addServiceFlags(command);
+  addExamples(command, "redrive tasks cancel 01a1e1b6-b1b2-7000-83d9-6258b3c1903d");
+  command.action((taskId: string, flags: ClientFlags) =>
+    callService(terminal, flags, async (client) => {
+      const view = await client.cancelTask(taskId);
+      return { json: view, text: () => [cancelText(taskId, view.status)] };
+    }),
+  );
+}
+
+function cancelText(taskId: string, status: "CANCELLED" | "IN_FLIGHT"): string {
+  return status === "CANCELLED"
+    ? `${taskId} is canceled.`
+    : `${taskId} is being attempted. It is canceled unless the attempt succeeds.`;
+}

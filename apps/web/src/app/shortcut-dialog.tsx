@@ -1,0 +1,37 @@
+/** Shortcut dialog: lists the keyboard shortcuts of the page. */
+import { useEffect, useRef } from "preact/hooks";
+import { isShortcutDialogOpen, shortcuts } from "./shortcuts.ts";
+
+export function ShortcutDialog() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const isOpen = isShortcutDialogOpen.value;
+  useEffect(() => {
+    if (isOpen && !dialog.current?.open) dialog.current?.showModal();
+    if (!isOpen && dialog.current?.open) dialog.current.close();
+  }, [isOpen]);
+  return (
+    <dialog
+      ref={dialog}
+      class="sheet"
+      aria-labelledby="sheet-title"
+      onClose={() => {
+        isShortcutDialogOpen.value = false;
+      }}
+    >
+      <h2 id="sheet-title">Keyboard</h2>
+      <dl class="shortcuts">
+        {shortcuts.map(({ keys, action: does }) => (
+          <div key={keys}>
+            <dt>{keys}</dt>
+            <dd>{does}</dd>
+          </div>
+        ))}
+      </dl>
+      <form method="dialog">
+        <button type="submit" class="button">
+          Close
+        </button>
+      </form>
+    </dialog>
+  );
+}

@@ -1,0 +1,119 @@
+/** Lint panel: live findings about a policy, a destination or a set of tiers, beside its controls. */
+import { useSignal } from "@preact/signals";
+import type { DestinationDocument, PolicyDocument } from "@redrive/core";
+import type { LintContext, LintSubject, LintTiers, Severity } from "@redrive/simulator";
+import { useRef } from "preact/hooks";
+import { Card } from "../../parts/card.tsx";
+import type { FixableFinding } from "../../worker/lint-requests.ts";
+import { whenIdle } from "../../worker/query.ts";
+import { FindingItem } from "./finding-item.tsx";
+import { useFindings } from "./use-findings.ts";
+import "./lint.css";
+
+interface LintFacts {
+  /** The number of clients that share the destination, if known. */
+  readonly clients?: number;
+  readonly outageMs?: number;
+  /** Other facts about the calls. */
+  readonly context?: LintContext;
+  /** Default: "Lint". */
+  readonly title?: string;
+}
+
+/** `onFix` gets the fixed document, of the same kind. Without it there are no Fix buttons. */
+type LintPanelProps = LintFacts &
+  (
+    | {
+        readonly policy: PolicyDocument;
+        readonly subject?: never;
+        onFix?(fixed: PolicyDocument): void;
+      }
+    | {
+        readonly policy?: never;
+        readonly subject: DestinationDocument | LintTiers;
+        onFix?(fixed: DestinationDocument | LintTiers): void;
+      }
+  );
+
+export function LintPanel(props: LintPanelProps) {
+  const { clients, outageMs, context, title = "Lint" } = props;
+  const query = useFindings(props.subject ?? props.policy, {
+    ...context,
+    ...(clients !== undefined && { clients }),
+    ...(outageMs !== undefined && { outageMs }),
+  });
+  const findings = query.value.value ?? [];
+  const isBusy = query.isBusy.value;
+  const isOpen = useSignal(false);
+  const summary = useRef<HTMLParagraphElement>(null);
+  const fix = props.onFix as ((fixed: LintSubject) => void) | undefined;
+  // The button disappears with its finding, so focus moves to the summary.
+  const applyFix = async (finding: FixableFinding) => {
+    summary.current?.focus();
+    // Fix the current document, even if the click came before its findings.
+    await whenIdle(query.isBusy);
+    const now = query.value.peek()?.find((one) => isSame(one, finding));
+    if (now?.fixed !== undefined) fix?.(now.fixed);
+  };
+  return (
+    <Card title={title} class="lint">
+      <p
+        ref={summary}
+        class={findings.length === 0 ? "lint-summary clean" : "lint-summary"}
+        tabIndex={-1}
+        aria-live="polite"
+        aria-busy={isBusy}
+      >
+        {summaryOf(query.value.value, query.problem.value)}
+      </p>
+      <button
+        type="button"
+        class="button small lint-toggle"
+        aria-expanded={isOpen.value}
+        disabled={findings.length === 0}
+        onClick={() => {
+          isOpen.value = !isOpen.value;
+        }}
+      >
+        {isOpen.value ? "Hide findings" : "Show findings"}
+      </button>
+      {findings.length > 0 && (
+        <ul class={isOpen.value ? "findings" : "findings folded"} aria-busy={isBusy}>
+          {findings.map((finding) => (
+            <FindingItem
+              key={`${finding.id} ${finding.field}`}
+              finding={finding}
+              onFix={fix && (() => void applyFix(finding))}
+            />
+          ))}
+        </ul>
+      )}
+    </Card>
+  );
+}
+
+const NOUNS: readonly (readonly [Severity, string, string])[] = [
+  ["error", "error", "errors"],
+  ["warning", "warning", "warnings"],
+  ["info", "note", "notes"],
+];
+
+function isSame(one: FixableFinding, other: FixableFinding): boolean {
+  return one.id === other.id && one.field === other.field;
+}
+
+function summaryOf(findings: readonly FixableFinding[] | undefined, problem: string): string {
+  if (problem !== "") return `Lint cannot check this: ${problem}.`;
+  if (findings === undefined) return "Checking…";
+  if (findings.length === 0) return "No findings.";
+  const counts = NOUNS.map(([severity, one, many]) => {
+    const count = findings.filter((finding) => finding.severity === severity).length;
+    return count === 0 ? "" : `${count} ${count === 1 ? one : many}`;
+  });
+  return `${counts.filter(Boolean).join(", ")}: ${namesOf(findings)}.`;
+}
+
+/** The same rule can apply to several tiers. */
+function namesOf(findings: readonly FixableFinding[]): string {
+  return [...new Set(findings.map(({ id }) => id))].join(", ");
+}

@@ -1,7 +1,0 @@
-/** Span field: a field of milliseconds, logarithmic, that says below what they are in people's units. */
-import { formatDuration } from "@redrive/simulator/words";
-import { Field, type FieldProps } from "./field.tsx";
-
-export function SpanField(props: Omit<FieldProps, "unit" | "scale" | "spell">) {
-  return <Field {...props} unit="ms" scale="log" spell={formatDuration} />;
-}

@@ -1,7 +1,0 @@
-/** The curve's lint: what will hurt in the policy of the controls, and the button that mends it. */
-import { LintPanel } from "../../panels/lint.tsx";
-import { change, outageMs, policy } from "./store.ts";
-
-export function CurveLint() {
-  return <LintPanel policy={policy.value} outageMs={outageMs.value} onFix={change} />;
-}

@@ -1,0 +1,75 @@
+/** Tests of misuse: wrong arguments are refused with an error that has a code and quotes them. */
+import { RedriveError } from "@redrive/core";
+import { describe, expect, test } from "vitest";
+import { destination } from "../destination/destination.ts";
+import { retry } from "./retry.ts";
+import { rejectionOf } from "./world.testing.ts";
+
+const anyRetry = retry as (...args: unknown[]) => Promise<unknown>;
+const anyDestination = destination as (...args: unknown[]) => unknown;
+
+async function refusalOf(call: Promise<unknown>): Promise<[string, string]> {
+  const error = await rejectionOf(call);
+  expect(error).toBeInstanceOf(RedriveError);
+  const { code, message } = error as RedriveError;
+  return [code, message];
+}
+
+describe("retry", () => {
+  test.each([5, "x", null, true, [], () => 1])("refuses %j as options", async (options) => {
+    // Options without a field must have been seen: they are found again by their fields.
+    await retry(() => 1, {});
+    const [code, message] = await refusalOf(anyRetry(() => 1, options));
+    expect(code).toBe("INVALID_POLICY");
+    const quoted = typeof options === "function" ? "function" : JSON.stringify(options);
+    expect(message).toBe(`the document must be an object, got ${quoted}`);
+  });
+
+  test.each([
+    [5, "5"],
+    [undefined, "undefined"],
+    [null, "null"],
+    ["fetch", '"fetch"'],
+    [{ run: 1 }, '{"run":1}'],
+  ])("refuses %j as the function", async (fn, quoted) => {
+    const refusal = ["INVALID_ARGUMENT", `fn must be a function, got ${quoted}`];
+    expect(await refusalOf(anyRetry(fn))).toEqual(refusal);
+    const run = destination("api").run as (fn: unknown) => Promise<unknown>;
+    expect(await refusalOf(run.call(destination("api"), fn))).toEqual(refusal);
+  });
+
+  test("does not mistake an error of the function for a wrong function", async () => {
+    const own = new TypeError("x is not a function");
+    const fn = () => {
+      throw own;
+    };
+    expect(await rejectionOf(retry(fn))).toBe(own);
+  });
+});
+
+describe("destination", () => {
+  test.each([
+    ["", '""'],
+    [undefined, "undefined"],
+    [null, "null"],
+    [5, "5"],
+    [{}, "{}"],
+  ])("refuses %j as its name", (name, quoted) => {
+    const refused = () => anyDestination(name);
+    expect(refused).toThrow(RedriveError);
+    expect(refused).toThrow(`name must be a string, got ${quoted}`);
+  });
+
+  test.each([5, "x", null, [], true])("refuses %j as its options", (options) => {
+    const refused = () => anyDestination("api", options);
+    expect(refused).toThrow(RedriveError);
+    expect(refused).toThrow(`options must be an object, got ${JSON.stringify(options)}`);
+  });
+
+  test("points to the policy for a field that belongs there", () => {
+    const refused = () => anyDestination("api", { maxAttempts: 3 });
+    expect(refused).toThrow("maxAttempts must be in policy: { maxAttempts }, got 3");
+    expect(refused).toThrow(expect.objectContaining({ code: "INVALID_DESTINATION" }));
+    expect(() => anyDestination("api", { policy: { maxAttempts: 3 } })).not.toThrow();
+  });
+});

@@ -1,0 +1,132 @@
+/** Tests of the ticker: no timeout ends early, none late by more than a sixteenth and a turn. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { retry } from "./retry.ts";
+import { SharedTimer, sharedTimerOf, type TimeoutEntry } from "./shared-timer.ts";
+import { rejectionOf, START_AT, untilAborted, world } from "./world.testing.ts";
+
+interface Timeout extends TimeoutEntry {
+  startedAt: number;
+  expiredAt: number | undefined;
+}
+
+function timeoutOn(clock: { now(): number }, ticker: SharedTimer, timeoutMs: number): Timeout {
+  ticker.clock.monotonicMs();
+  const timed: Timeout = {
+    timeoutMs,
+    startedAt: clock.now(),
+    expiredAt: undefined,
+    expiresMs: undefined,
+    list: undefined,
+    index: 0,
+    expire() {
+      timed.expiredAt = clock.now();
+      ticker.remove(timed);
+    },
+  };
+  ticker.add(timed);
+  return timed;
+}
+
+function expectInTime({ startedAt, expiredAt, timeoutMs }: Timeout): void {
+  expect(expiredAt).toBeDefined();
+  const tookMs = (expiredAt ?? 0) - startedAt;
+  expect(tookMs).toBeGreaterThanOrEqual(timeoutMs);
+  expect(tookMs).toBeLessThanOrEqual(timeoutMs + Math.max(1, timeoutMs / 16));
+}
+
+const anyTimeout = fc.record({
+  afterMs: fc.integer({ min: 0, max: 500 }),
+  timeoutMs: fc.oneof(fc.integer({ min: 1, max: 64 }), fc.integer({ min: 1, max: 600_000 })),
+});
+
+describe("timeouts", () => {
+  test("end never early, and late by at most a sixteenth, whoever shares the ticker", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(anyTimeout, { minLength: 1, maxLength: 40 }), async (plan) => {
+        const { clock } = world();
+        const ticker = new SharedTimer(clock);
+        const all: Timeout[] = [];
+        for (const { afterMs, timeoutMs } of plan) {
+          await clock.advance(afterMs);
+          all.push(timeoutOn(clock, ticker, timeoutMs));
+        }
+        while (await clock.step());
+        for (const timed of all) expectInTime(timed);
+        expect(clock.pending()).toBe(0);
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  test("of what was removed never end", async () => {
+    const { clock } = world();
+    const ticker = new SharedTimer(clock);
+    const all = Array.from({ length: 10 }, (_, n) => timeoutOn(clock, ticker, 100 + n));
+    await clock.advance(50);
+    for (const [n, timed] of all.entries()) if (n % 3 !== 0) ticker.remove(timed);
+    while (await clock.step());
+    expect(all.filter(({ expiredAt }) => expiredAt !== undefined)).toHaveLength(4);
+    expect(clock.pending()).toBe(0);
+  });
+
+  test("that end together may take each other away", async () => {
+    const { clock } = world();
+    const controller = new AbortController();
+    const reason = new Error("the other one failed");
+    const handed: AbortSignal[] = [];
+    const hang = ({ signal }: { signal: AbortSignal }) => {
+      handed.push(signal);
+      return new Promise(() => undefined);
+    };
+    const options = { clock, maxAttempts: 1, attemptTimeoutMs: 100 };
+    const aborted = rejectionOf(retry(hang, { ...options, signal: controller.signal }));
+    const timedOut = rejectionOf(retry(hang, options));
+    handed[1]?.addEventListener("abort", () => controller.abort(reason));
+    await clock.run(Promise.all([aborted, timedOut]));
+    expect(await aborted).toBe(reason);
+    expect(handed[0]?.reason).toBe(reason);
+    expect(await timedOut).toMatchObject({ reason: "attempts" });
+    await clock.advance(0);
+    expect(clock.pending()).toBe(0);
+  });
+});
+
+test("hundreds of calls with different timeouts each end in their own time", async () => {
+  const { clock } = world();
+  const ends = await clock.run(
+    Promise.all(
+      Array.from({ length: 400 }, async (_, n) => {
+        const attemptTimeoutMs = 100 + ((n * 137) % 9900);
+        await clock.sleep(n % 50);
+        const startedAt = clock.now();
+        const call = retry(untilAborted, { clock, maxAttempts: 1, attemptTimeoutMs });
+        await rejectionOf(call);
+        return { attemptTimeoutMs, tookMs: clock.now() - startedAt };
+      }),
+    ),
+  );
+  for (const { attemptTimeoutMs, tookMs } of ends) {
+    expect(tookMs).toBeGreaterThanOrEqual(attemptTimeoutMs);
+    expect(tookMs).toBeLessThanOrEqual(attemptTimeoutMs * (1 + 1 / 16));
+  }
+  await clock.advance(0);
+  expect(clock.pending()).toBe(0);
+});
+
+test("many attempts under way cost one alarm a size, not one each", async () => {
+  const { clock } = world();
+  const calls = Array.from({ length: 100 }, () =>
+    rejectionOf(retry(untilAborted, { clock, maxAttempts: 1, attemptTimeoutMs: 1000 })),
+  );
+  await clock.advance(1);
+  expect(clock.pending()).toBe(1);
+  await clock.run(Promise.all(calls));
+  expect(clock.now()).toBeGreaterThanOrEqual(START_AT + 1000);
+});
+
+test("calls on one clock share one ticker", () => {
+  const [one, other] = [world().clock, world().clock];
+  expect(sharedTimerOf(one)).toBe(sharedTimerOf(one));
+  expect(sharedTimerOf(one)).not.toBe(sharedTimerOf(other));
+});

@@ -1,0 +1,73 @@
+/**
+ * Hop headers: headers that tell a server that its caller retries, and how much time the caller has
+ * left. We send our own, and read those of the AWS SDKs, gRPC, Envoy and Stainless as well.
+ */
+import type { RetryLayer } from "../call/retry-layer.ts";
+
+export const ATTEMPT_HEADER = "Redrive-Attempt";
+export const REMAINING_HEADER = "Redrive-Remaining-Ms";
+
+/** Headers in any of the forms that servers provide. */
+export type HeadersLike =
+  | { get(name: string): string | null | undefined }
+  | Readonly<Record<string, string | readonly string[] | undefined>>;
+
+/** Reads one header from any form. Plain objects must have lowercase names. */
+export function readHeader(headers: HeadersLike, name: string): string | undefined {
+  if (isGetter(headers)) return headers.get(name) ?? undefined;
+  const value = headers[name.toLowerCase()];
+  return typeof value === "string" || value === undefined ? value : value[0];
+}
+
+function isGetter(headers: HeadersLike): headers is Extract<HeadersLike, { get: unknown }> {
+  return typeof (headers as { get?: unknown }).get === "function";
+}
+
+/** The layer that sent a request, as its headers describe it. */
+export function callerLayer(headers: HeadersLike, now: number): RetryLayer {
+  const leftMs = remainingMs(headers);
+  return {
+    location: "caller",
+    retries: isRetried(headers),
+    deadlineAt: leftMs === undefined ? undefined : now + leftMs,
+  };
+}
+
+/** Only clients that retry by themselves send these. */
+const RETRY_HEADERS: readonly string[] = [
+  ATTEMPT_HEADER,
+  "grpc-previous-rpc-attempts",
+  "x-envoy-attempt-count",
+  "x-stainless-retry-count",
+];
+
+function isRetried(headers: HeadersLike): boolean {
+  const has = (name: string) => readHeader(headers, name) !== undefined;
+  if (RETRY_HEADERS.some(has)) return true;
+  // "attempt=1; max=3": an AWS SDK that makes only one attempt sends max=1.
+  const aws = readHeader(headers, "amz-sdk-request");
+  return aws !== undefined && !/\bmax=1\b/.test(aws);
+}
+
+/** gRPC's time units in ms. */
+const GRPC_UNITS: Readonly<Record<string, number>> = {
+  H: 3_600_000,
+  M: 60_000,
+  S: 1000,
+  m: 1,
+  u: 0.001,
+  n: 0.000001,
+};
+
+function remainingMs(headers: HeadersLike): number | undefined {
+  const own = parseMs(readHeader(headers, REMAINING_HEADER));
+  if (own !== undefined) return own;
+  const grpc = /^(\d{1,8})([HMSmun])$/.exec(readHeader(headers, "grpc-timeout") ?? "");
+  if (grpc) return Math.floor(Number(grpc[1]) * (GRPC_UNITS[grpc[2] ?? ""] ?? 0));
+  return parseMs(readHeader(headers, "x-envoy-expected-rq-timeout-ms"));
+}
+
+/** At most eleven digits (three years), so that a sum with an instant stays exact. */
+function parseMs(text: string | undefined): number | undefined {
+  return text !== undefined && /^\d{1,11}$/.test(text) ? Number(text) : undefined;
+}

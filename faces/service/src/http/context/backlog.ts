@@ -1,0 +1,62 @@
+/**
+ * Backlog: refuses tasks of a tenant that has too many waiting, so that no caller can fill the disk
+ * for all. The count is read apart from the requests and may be a second old.
+ */
+import type { Clock } from "@redrive/core";
+import { serviceError } from "../../model/errors.ts";
+import type { TaskCount } from "../../model/task-query.ts";
+
+export type CountTasks = (tenantId: string) => Promise<readonly TaskCount[]>;
+
+interface CachedCount {
+  waiting: number;
+  readMs: number;
+}
+
+const REFRESH_MS = 1000;
+
+export class Backlog {
+  readonly #clock: Clock;
+  readonly #count: CountTasks;
+  readonly #maxWaiting: number;
+  readonly #cached = new Map<string, CachedCount>();
+
+  constructor(clock: Clock, count: CountTasks, maxWaiting: number) {
+    this.#clock = clock;
+    this.#count = count;
+    this.#maxWaiting = maxWaiting;
+  }
+
+  /** Throws `QUEUE_FULL` if the tenant had too many when it was last looked. */
+  check(tenantId: string, maxWaiting: number = this.#maxWaiting): void {
+    const cached = this.#cachedFor(tenantId);
+    if (this.#clock.monotonicMs() - cached.readMs >= REFRESH_MS)
+      void this.#refresh(tenantId, cached);
+    if (cached.waiting < maxWaiting) return;
+    throw serviceError(
+      "QUEUE_FULL",
+      `${cached.waiting} tasks are waiting; at most ${maxWaiting} may`,
+    );
+  }
+
+  #cachedFor(tenantId: string): CachedCount {
+    let cached = this.#cached.get(tenantId);
+    if (cached === undefined) {
+      cached = { waiting: 0, readMs: Number.NEGATIVE_INFINITY };
+      this.#cached.set(tenantId, cached);
+    }
+    return cached;
+  }
+
+  /** A count that fails leaves the one before: the store's own trouble is told elsewhere. */
+  async #refresh(tenantId: string, cached: CachedCount): Promise<void> {
+    cached.readMs = this.#clock.monotonicMs();
+    try {
+      const counts = await this.#count(tenantId);
+      const open = counts.filter(({ status }) => status === "PENDING" || status === "IN_FLIGHT");
+      cached.waiting = open.reduce((sum, { count }) => sum + count, 0);
+    } catch {
+      return;
+    }
+  }
+}

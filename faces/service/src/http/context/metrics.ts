@@ -1,0 +1,191 @@
+/**
+ * Metrics: what the service has done, for Prometheus, in a registry of its own. Fed by the engine's
+ * events. No label has a URL, a destination or a tenant: those are data of callers.
+ */
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { AttemptSummary, EngineEvent } from "../../engine/events/engine-event.ts";
+import type { DestinationRow } from "../../model/destination-row.ts";
+import type { CommitListener } from "../../model/metered-store.ts";
+import { TASK_STATUSES } from "../../model/task.ts";
+import type { TaskCount } from "../../model/task-query.ts";
+
+/** Policies with series of their own. */
+const MAX_POLICIES = 100;
+
+/** What is looked up when somebody asks for the metrics. */
+export interface MetricsSource {
+  onEvent(listener: (event: EngineEvent) => void): () => void;
+  onCommit(listener: CommitListener): () => void;
+  counts(): Promise<readonly TaskCount[]>;
+  destinations(): Promise<readonly DestinationRow[]>;
+}
+
+const SECONDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300];
+const COMMIT_SECONDS = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5];
+const COMMIT_ITEMS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
+const LONG_SECONDS = [0.1, 1, 10, 60, 300, 1800, 3600, 21_600, 86_400];
+
+export class Metrics {
+  readonly registry = new Registry();
+  /** Creates that were answered with the task that their key stands for. */
+  readonly duplicates: Counter;
+  readonly #attempts: Counter<"outcome" | "policy">;
+  readonly #durations: Histogram<"outcome" | "policy">;
+  readonly #exhausted: Counter<"reason" | "policy">;
+  readonly #ages: Histogram;
+  readonly #delays: Histogram;
+  readonly #lags: Histogram;
+  readonly #settles: Histogram;
+  readonly #budgetExhausted: Counter;
+  readonly #stops: readonly (() => void)[];
+  readonly #policies = new Set<string>();
+
+  constructor(source: MetricsSource) {
+    const registers = [this.registry];
+    const counter = <Label extends string>(name: string, help: string, labelNames: Label[] = []) =>
+      new Counter({ name, help, labelNames, registers });
+    const histogram = <Label extends string>(
+      name: string,
+      help: string,
+      buckets: number[],
+      labelNames: Label[] = [],
+    ) => new Histogram({ name, help, buckets, labelNames, registers });
+    const byPolicy: ("outcome" | "policy")[] = ["outcome", "policy"];
+
+    this.#attempts = counter("retry_attempts_total", "Attempts that ended.", byPolicy);
+    this.#durations = histogram(
+      "retry_attempt_duration_seconds",
+      "Attempts, wall to wall.",
+      SECONDS,
+      byPolicy,
+    );
+    this.#exhausted = counter("retry_exhausted_total", "Tasks that became dead letters.", [
+      "reason",
+      "policy",
+    ]);
+    this.#ages = histogram(
+      "retry_task_age_seconds",
+      "Tasks, from creation to their end.",
+      LONG_SECONDS,
+    );
+    this.#delays = histogram(
+      "retry_backoff_delay_seconds",
+      "Waits before a next attempt.",
+      LONG_SECONDS,
+    );
+    this.#lags = histogram("retry_schedule_lag_seconds", "From due to the first byte.", SECONDS);
+    this.#settles = histogram("retry_settle_seconds", "From the answer to its commit.", SECONDS);
+    this.#budgetExhausted = counter(
+      "retry_budget_exhausted_total",
+      "Retries held by an empty budget.",
+    );
+    this.duplicates = counter("retry_duplicates_total", "Creates under a key that was known.");
+    this.#gauges(source);
+    const commits = histogram(
+      "retry_store_commit_seconds",
+      "Commits of the store, until they are durable.",
+      COMMIT_SECONDS,
+    );
+    const items = histogram(
+      "retry_store_commit_items",
+      "Tasks and rows of one commit.",
+      COMMIT_ITEMS,
+    );
+    this.#stops = [
+      source.onEvent((event) => this.#onEvent(event)),
+      source.onCommit((commit) => {
+        commits.observe(commit.durationMs / 1000);
+        items.observe(commit.items);
+      }),
+    ];
+  }
+
+  stop(): void {
+    for (const stop of this.#stops) stop();
+  }
+
+  #gauges(source: MetricsSource): void {
+    const registers = [this.registry];
+    new Gauge({
+      name: "retry_tasks",
+      help: "Tasks by status.",
+      labelNames: ["status"],
+      registers,
+      async collect() {
+        const counts = await source.counts();
+        for (const status of TASK_STATUSES) this.set({ status }, sumOf(counts, status));
+      },
+    });
+    new Gauge({
+      name: "retry_destinations",
+      help: "Destinations by the state of their circuit, and paused ones.",
+      labelNames: ["state"],
+      registers,
+      async collect() {
+        const rows = await source.destinations();
+        const count = (isCounted: (row: DestinationRow) => boolean) =>
+          rows.filter(isCounted).length;
+        this.set(
+          { state: "open" },
+          count((row) => row.breakerState !== "CLOSED"),
+        );
+        this.set(
+          { state: "closed" },
+          count((row) => row.breakerState === "CLOSED"),
+        );
+        this.set(
+          { state: "paused" },
+          count((row) => row.pausedAt !== null),
+        );
+      },
+    });
+  }
+
+  #onEvent(event: EngineEvent): void {
+    if (event.type === "attempt.started") {
+      this.#lags.observe((event.lagMs ?? 0) / 1000);
+      return;
+    }
+    const policy = this.#policyLabel(event.policyId);
+    if (event.attempt !== undefined) this.#recordAttempt(event.attempt, policy);
+    if (event.type === "task.exhausted") {
+      this.#exhausted.inc({ reason: event.reason ?? "unknown", policy });
+    }
+    const isEnd = event.type === "task.succeeded" || event.type === "task.exhausted";
+    if (isEnd && event.createdAt !== undefined) {
+      this.#ages.observe(Math.max(0, event.at - event.createdAt) / 1000);
+    }
+  }
+
+  /**
+   * Policies that came with tasks are told apart by digests, which would make a series each; and of
+   * registered ones only so many get a series of their own.
+   */
+  #policyLabel(policyId: string | undefined): string {
+    if (policyId === undefined) return "unknown";
+    if (policyId.startsWith("inline.")) return "inline";
+    if (this.#policies.has(policyId)) return policyId;
+    if (this.#policies.size >= MAX_POLICIES) return "other";
+    this.#policies.add(policyId);
+    return policyId;
+  }
+
+  #recordAttempt(attempt: AttemptSummary, policy: string): void {
+    const outcome = outcomeLabel(attempt);
+    this.#attempts.inc({ outcome, policy });
+    this.#durations.observe({ outcome, policy }, attempt.durationMs / 1000);
+    this.#settles.observe(Math.max(0, attempt.settleMs) / 1000);
+    if (attempt.nextDelayMs !== null) this.#delays.observe(attempt.nextDelayMs / 1000);
+    if (attempt.delaySource === "retry-budget") this.#budgetExhausted.inc();
+  }
+}
+
+function outcomeLabel({ outcome, responseStatus, errorClass }: AttemptSummary): string {
+  if (outcome === "status" && responseStatus !== null)
+    return `${Math.floor(responseStatus / 100)}xx`;
+  return errorClass ?? outcome;
+}
+
+function sumOf(counts: readonly TaskCount[], status: string): number {
+  return counts.reduce((sum, one) => (one.status === status ? sum + one.count : sum), 0);
+}

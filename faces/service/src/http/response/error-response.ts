@@ -1,0 +1,125 @@
+/**
+ * Answer: how anything that goes wrong is answered, wherever it was found: by a route, by Fastify,
+ * or by Node's parser before there was a request.
+ */
+import { STATUS_CODES } from "node:http";
+import type { Socket } from "node:net";
+import { DocumentError, type FieldProblem, nearestName, RedriveError } from "@redrive/core";
+import type { FastifyError, FastifyReply, FastifyRequest } from "fastify";
+import { serviceError } from "../../model/errors.ts";
+import { PROBLEM_TYPE, problemOf, RETRY_AFTER_SECONDS } from "./problem.ts";
+
+/** Answers an error of any kind. What is the service's own fault is logged whole. */
+export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  const known = codedError(error);
+  const problem = problemOf(known);
+  const { status } = problem;
+  if (status >= 500) logServerError(error, problem.title, request, reply);
+  const seconds = RETRY_AFTER_SECONDS[status];
+  if (seconds !== undefined) reply.header("retry-after", String(seconds));
+  if (status === 401) reply.header("www-authenticate", 'Bearer realm="redrive"');
+  // Closing on a caller who still sends would take the answer from it; the rest of its body is read
+  // and dropped, for as long as a request may take.
+  if (status === 413) reply.removeHeader("connection");
+  const text = JSON.stringify(problem);
+  void reply.code(status).header("content-type", PROBLEM_TYPE).serializer(unchanged).send(text);
+}
+
+/** The answer names the request as the log does: whoever got it can ask the operator. */
+export function logServerError(
+  error: unknown,
+  title: string,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): void {
+  request.log.error({ err: error }, title);
+  reply.header("x-request-id", request.id);
+}
+
+const unchanged = (payload: unknown) => payload as string;
+
+/** Fastify's own codes in ours. */
+const FASTIFY_CODES: Readonly<Record<string, (message: string) => Error>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: () =>
+    serviceError("BODY_TOO_LARGE", "the body may be at most 1 MiB, a batch 16 MiB"),
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: () =>
+    serviceError(
+      "UNSUPPORTED_MEDIA_TYPE",
+      "the body must be application/json; with curl use `curl --json '{...}'`, not -d",
+    ),
+  FST_ERR_MAX_PARAM_LENGTH: () => serviceError("NOT_FOUND", "there is no such path"),
+};
+
+function codedError(error: unknown): unknown {
+  if (error instanceof RedriveError) return error;
+  const { code = "", validation, statusCode = 500, message } = error as Partial<FastifyError>;
+  if (validation !== undefined)
+    return new DocumentError("INVALID_ARGUMENT", fieldProblems(validation));
+  const coded = FASTIFY_CODES[code];
+  if (coded !== undefined) return coded(message ?? "");
+  if (statusCode >= 500) return error;
+  return serviceError("INVALID_REQUEST", "the request is not legal", error);
+}
+
+type Validation = NonNullable<FastifyError["validation"]>;
+
+/** What a schema found, in the words of the house. */
+function fieldProblems(validation: Validation): readonly FieldProblem[] {
+  return validation.map(({ keyword, instancePath, params, message = "" }) => {
+    const path = instancePath.slice(1).replaceAll("/", ".");
+    const { additionalProperty, missingProperty } = params as Record<string, unknown>;
+    if (keyword === "additionalProperties") return unknownField(path, String(additionalProperty));
+    const field = keyword === "required" ? joinPath(path, String(missingProperty)) : path;
+    return {
+      field,
+      value: undefined,
+      message: `${field || "the body"} ${describeKeyword(message, params)}`,
+    };
+  });
+}
+
+function describeKeyword(message: string, params: object): string {
+  const { allowedValues } = params as { allowedValues?: readonly unknown[] };
+  return allowedValues === undefined ? message : `must be one of ${allowedValues.join(", ")}`;
+}
+
+function unknownField(path: string, name: string): FieldProblem {
+  const field = joinPath(path, name);
+  const near = nearestName(name, FIELD_NAMES);
+  const hint = near === undefined ? "" : `, did you mean ${JSON.stringify(near)}?`;
+  const message = `unknown field ${JSON.stringify(field.slice(0, 100))}${hint}`;
+  return { field: field.slice(0, 100), value: undefined, message };
+}
+
+/** Names that people misspell in queries and redrives. */
+const FIELD_NAMES = [
+  ...["status", "policyId", "destination", "label", "idempotencyKey", "reason", "lastStatus"],
+  ...["createdFrom", "createdTo", "finishedFrom", "finishedTo", "limit", "cursor", "include"],
+  ...["group", "filter", "taskIds", "ratePerSecond", "canary", "dryRun", "version"],
+];
+
+function joinPath(path: string, name: string): string {
+  return path === "" ? name : `${path}.${name}`;
+}
+
+/** Answers what Node's parser refused: there is no request, only a socket. */
+export function sendSocketError(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === "ECONNRESET" || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const isLate = error.code === "ERR_HTTP_REQUEST_TIMEOUT";
+  const problem = problemOf(
+    isLate
+      ? serviceError("REQUEST_TIMEOUT", "the request did not arrive in time")
+      : serviceError("INVALID_REQUEST", "this is not legal HTTP/1.1"),
+  );
+  const text = JSON.stringify(problem);
+  const head = [
+    `HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}`,
+    `content-type: ${PROBLEM_TYPE}`,
+    `content-length: ${Buffer.byteLength(text)}`,
+    "connection: close",
+  ];
+  socket.end(`${head.join("\r\n")}\r\n\r\n${text}`);
+}

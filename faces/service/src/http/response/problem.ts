@@ -1,0 +1,108 @@
+/**
+ * Problem: the one place where an error becomes an answer: its code a status, its message an
+ * `application/problem+json` document (RFC 9457). Whatever has no code is a 500 that tells nothing.
+ */
+import { DocumentError, type ErrorCode, RedriveError } from "@redrive/core";
+
+export const PROBLEM_TYPE = "application/problem+json; charset=utf-8";
+
+export interface ProblemDocument {
+  /** Where the code is told: on the service's own page, which says the same as `docs/errors.md`. */
+  readonly type: string;
+  readonly title: string;
+  readonly status: number;
+  /** Stable, for programs. */
+  readonly code: ErrorCode;
+  /** For people: what was wrong, and what to do. */
+  readonly detail: string;
+  /** Which fields were wrong; left out where none is to blame. */
+  readonly errors?: readonly FieldError[];
+}
+
+export interface FieldError {
+  /** Path of the field, e.g. `policy.maxAttempts`. */
+  readonly field: string;
+  readonly message: string;
+}
+
+/** Seconds after which asking again is worthwhile, by status. */
+export const RETRY_AFTER_SECONDS: Readonly<Record<number, number>> = { 429: 1, 503: 1, 507: 10 };
+
+const MAX_FIELDS = 20;
+
+/** By code. Codes that only a process of your own can meet are a 500 here. */
+const STATUSES: Readonly<Partial<Record<ErrorCode, readonly [status: number, title: string]>>> = {
+  INVALID_REQUEST: [400, "The request cannot be read"],
+  INVALID_ARGUMENT: [400, "A field is wrong"],
+  INVALID_POLICY: [400, "The policy is wrong"],
+  INVALID_DESTINATION: [400, "The destination is wrong"],
+  IDEMPOTENCY_KEY_REQUIRED: [400, "The policy requires an idempotency key"],
+  UNAUTHENTICATED: [401, "An API key is required"],
+  FORBIDDEN: [403, "The API key may not do this"],
+  CROSS_ORIGIN: [403, "Pages of other origins may not do this"],
+  NOT_FOUND: [404, "There is no such thing"],
+  TASK_NOT_FOUND: [404, "There is no such task"],
+  METHOD_NOT_ALLOWED: [405, "The path has no such method"],
+  REQUEST_TIMEOUT: [408, "The request did not arrive in time"],
+  POLICY_CONFLICT: [409, "The policy exists with another document"],
+  POLICY_IN_USE: [409, "The policy is in use"],
+  TASK_STATE_CONFLICT: [409, "The task is in another state"],
+  BODY_TOO_LARGE: [413, "The body is too large"],
+  UNSUPPORTED_MEDIA_TYPE: [415, "The body must be plain JSON"],
+  WRONG_HOST: [421, "This is not that host"],
+  IDEMPOTENCY_CONFLICT: [422, "The key stands for another payload"],
+  UNKNOWN_POLICY: [422, "There is no such policy"],
+  TARGET_DENIED: [422, "The target is not allowed"],
+  TOO_MANY_REQUESTS: [429, "Too many requests"],
+  QUEUE_FULL: [429, "Too many tasks are waiting"],
+  INTERNAL: [500, "Something went wrong"],
+  DESTINATION_BUSY: [503, "The destination is being changed by others"],
+  STORE_UNAVAILABLE: [503, "The store is not available"],
+  SERVICE_STOPPED: [503, "The service is stopping"],
+  STORE_FULL: [507, "The store is full"],
+  LOOP_DETECTED: [508, "The task goes in a circle"],
+};
+
+/** Every code that an answer can have, for the page that tells them. */
+export function problemCatalog(): readonly Pick<ProblemDocument, "code" | "status" | "title">[] {
+  return Object.entries(STATUSES).map(([code, [status, title]]) => {
+    return { code: code as ErrorCode, status, title };
+  });
+}
+
+/** The answer to an error. */
+export function problemOf(error: unknown): ProblemDocument {
+  if (!(error instanceof RedriveError)) return internal();
+  const { code } = error;
+  const [status, title] = STATUSES[code] ?? [];
+  if (status === undefined || title === undefined || status === 500) return internal();
+  const base = { type: typeOf(code), title, status, code, detail: detailOf(error) };
+  return error instanceof DocumentError ? { ...base, errors: fieldsOf(error) } : base;
+}
+
+/** What the store says of itself stays in the log. */
+function detailOf({ code, message }: RedriveError): string {
+  if (code === "STORE_FULL") return "nothing was stored: make room, or hand it over again later";
+  return code === "STORE_UNAVAILABLE"
+    ? "it is not known what was stored: ask again with the same idempotency key"
+    : message;
+}
+
+function fieldsOf({ problems }: DocumentError): readonly FieldError[] {
+  return problems.slice(0, MAX_FIELDS).map(({ field, message }) => ({ field, message }));
+}
+
+function internal(): ProblemDocument {
+  const detail = "the service's log has the whole of it, under the id in x-request-id";
+  return {
+    type: typeOf("INTERNAL"),
+    title: "Something went wrong",
+    status: 500,
+    code: "INTERNAL",
+    detail,
+  };
+}
+
+function typeOf(code: ErrorCode): string {
+  return `/docs#${code}`;
+}

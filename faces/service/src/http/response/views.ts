@@ -1,0 +1,87 @@
+/**
+ * Views: tasks and attempts as callers see them. Headers are shown by allowlist and everything else
+ * is masked, so that a header nobody thought of stays hidden; payloads only where they were asked
+ * for and the caller may have them.
+ */
+import { isUtf8 } from "node:buffer";
+import { withoutHops } from "../../model/hop.ts";
+import { type AttemptLog, type Headers, isEnded, type RetryTask } from "../../model/task.ts";
+import { isHarmlessHeader } from "../../model/task-headers.ts";
+import type { AttemptView, TaskView } from "../../schemas/task-schemas.ts";
+
+const MASK = "***";
+
+/** What of a payload is to be shown. */
+export interface Visibility {
+  /** The caller has `payload:read`. */
+  readonly mayReadPayload: boolean;
+  /** It asked for bodies. */
+  readonly withBody: boolean;
+}
+
+export function viewTask(task: RetryTask, { mayReadPayload, withBody }: Visibility): TaskView {
+  const { status, body } = task;
+  const url = (text: string) => (mayReadPayload ? text : maskQuery(text));
+  return {
+    taskId: task.taskId,
+    tenantId: task.tenantId,
+    status,
+    reason: task.reason,
+    idempotencyKey: task.idempotencyKey,
+    destination: task.destination,
+    targetUrl: url(task.targetUrl),
+    method: task.method,
+    headers: maskHeaders(withoutHops(task.headers)),
+    policyId: task.policyId,
+    policyVersion: task.policyVersion,
+    idempotent: task.idempotent,
+    attemptNumber: task.attemptNumber,
+    nextAttemptAt: isEnded(status) ? null : task.nextAttemptAt,
+    createdAt: task.createdAt,
+    scheduledAt: task.scheduledAt,
+    deadlineAt: task.deadlineAt,
+    lastDelayMs: task.lastDelayMs,
+    cancelRequestedAt: task.cancelRequestedAt,
+    lastStatus: task.lastStatus,
+    lastError: task.lastError,
+    labels: task.labels,
+    callbackUrl: task.callbackUrl === null ? null : url(task.callbackUrl),
+    redrivenFrom: task.redrivenFrom,
+    redrivenTo: task.redrivenTo,
+    finishedAt: task.finishedAt,
+    ...(withBody && mayReadPayload && body !== null && bodyFields(body)),
+  };
+}
+
+export function viewAttempt(
+  attempt: AttemptLog,
+  { mayReadPayload, withBody }: Visibility,
+): AttemptView {
+  const { responseBody, ...rest } = attempt;
+  if (!withBody || !mayReadPayload || responseBody === null) return rest;
+  return isUtf8(responseBody)
+    ? { ...rest, responseBody: Buffer.from(responseBody).toString("utf8") }
+    : { ...rest, responseBodyBase64: Buffer.from(responseBody).toString("base64") };
+}
+
+function bodyFields(body: Uint8Array): Pick<TaskView, "body" | "bodyBase64"> {
+  const bytes = Buffer.from(body);
+  return isUtf8(bytes)
+    ? { body: bytes.toString("utf8") }
+    : { bodyBase64: bytes.toString("base64") };
+}
+
+function maskHeaders(headers: Headers): Record<string, string> {
+  const masked = Object.entries(headers).map(([name, value]) => {
+    return [name, isHarmlessHeader(name) ? value : MASK] as const;
+  });
+  return Object.fromEntries(masked);
+}
+
+/** Keys of a query say what a request is, its values may be tokens. */
+export function maskQuery(url: string): string {
+  const [path = "", query] = url.split("?", 2);
+  if (query === undefined) return url;
+  const masked = query.split("&").map((pair) => pair.replace(/=.*$/s, `=${MASK}`));
+  return `${path}?${masked.join("&")}`;
+}

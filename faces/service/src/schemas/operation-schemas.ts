@@ -1,0 +1,161 @@
+/**
+ * Operation schemas: what the API takes and gives of policies, dead letters, redrives and
+ * destinations, and its problems. Policies and destinations are judged by core alone.
+ */
+import { policySchema } from "@redrive/core";
+import { type Static, Type } from "typebox";
+import { REDRIVE_BOUNDS } from "../model/redrive-bounds.ts";
+import { DeadFilterFields, filterFields } from "./task-schemas.ts";
+
+const NullableText = Type.Union([Type.String(), Type.Null()]);
+const NullableInteger = Type.Union([Type.Integer(), Type.Null()]);
+
+/** Documentation: core judges. */
+export const PolicyToStore = Type.Unsafe<object>({ ...policySchema() });
+
+export const PolicyView = Type.Object({
+  policyId: Type.String(),
+  version: Type.Integer({ description: "From 1; 0 for a preset that nobody has used yet." }),
+  source: Type.Enum(["registered", "preset", "inline"]),
+  createdAt: NullableInteger,
+  document: Type.Unknown({ description: "As it was registered." }),
+});
+export type PolicyView = Static<typeof PolicyView>;
+
+export const PolicyList = Type.Object({ policies: Type.Array(PolicyView) });
+export type PolicyList = Static<typeof PolicyList>;
+
+export const PolicyParams = Type.Object({ policyId: Type.String() });
+export type PolicyParams = Static<typeof PolicyParams>;
+
+export const VersionQuery = Type.Object(
+  { version: Type.Optional(Type.Integer({ minimum: 1 })) },
+  { additionalProperties: false },
+);
+export type VersionQuery = Static<typeof VersionQuery>;
+
+export const DeadLetterQuery = Type.Object(
+  {
+    ...filterFields,
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 250, default: 50 })),
+    cursor: Type.Optional(Type.String({ maxLength: 200 })),
+    group: Type.Optional(
+      Type.Boolean({ description: "Counts by destination and reason instead." }),
+    ),
+  },
+  { additionalProperties: false },
+);
+export type DeadLetterQuery = Static<typeof DeadLetterQuery>;
+
+export const DeadLetterGroupList = Type.Object({
+  groups: Type.Array(
+    Type.Object({
+      destination: Type.String(),
+      reason: NullableText,
+      count: Type.Integer(),
+      firstFinishedAt: Type.Integer(),
+      lastFinishedAt: Type.Integer(),
+    }),
+  ),
+  complete: Type.Boolean({ description: "False: there are more than were counted." }),
+});
+export type DeadLetterGroupList = Static<typeof DeadLetterGroupList>;
+
+export const Discarded = Type.Object({ discarded: Type.Integer() });
+export type Discarded = Static<typeof Discarded>;
+
+export const RedriveToStart = Type.Object(
+  {
+    filter: Type.Optional(DeadFilterFields),
+    taskIds: Type.Optional(Type.Array(Type.String({ maxLength: 64 }), REDRIVE_BOUNDS.taskIds)),
+    ratePerSecond: Type.Optional(Type.Number(REDRIVE_BOUNDS.ratePerSecond)),
+    canary: Type.Optional(
+      Type.Integer({
+        ...REDRIVE_BOUNDS.canary,
+        description: "So many go first; the rest follows once their first attempts went well.",
+      }),
+    ),
+    dryRun: Type.Optional(
+      Type.Boolean({ default: false, description: "Only count; nothing is kept." }),
+    ),
+  },
+  { additionalProperties: false },
+);
+export type RedriveToStart = Static<typeof RedriveToStart>;
+
+export const RedriveView = Type.Object({
+  redriveId: Type.String(),
+  status: Type.Enum(["RUNNING", "PAUSED", "DONE", "CANCELLED", "FAILED"]),
+  ratePerSecond: Type.Number(),
+  canary: Type.Integer(),
+  dryRun: Type.Boolean(),
+  total: Type.Integer({ description: "Dead letters that had not been redriven when it began." }),
+  redriven: Type.Integer(),
+  skipped: Type.Integer({ description: "Left as they are; `skips` says why." }),
+  skips: Type.Array(
+    Type.Object({
+      reason: Type.Enum(["redriven", "unknown-policy", "target-denied"], {
+        description:
+          "Redriven by somebody else; no version of its policy is left; the API key may not send there.",
+      }),
+      count: Type.Integer(),
+      detail: Type.String({ description: "What kept the first of them back." }),
+      taskIds: Type.Array(Type.String(), { description: "The first of them, 20 at most." }),
+    }),
+  ),
+  createdAt: Type.Integer(),
+  finishedAt: NullableInteger,
+  error: Type.Union([Type.String(), Type.Null()], {
+    description: "Why it failed, or paused by itself.",
+  }),
+});
+export type RedriveView = Static<typeof RedriveView>;
+
+export const RedriveList = Type.Object({ redrives: Type.Array(RedriveView) });
+export type RedriveList = Static<typeof RedriveList>;
+
+export const RedriveParams = Type.Object({ redriveId: Type.String() });
+export type RedriveParams = Static<typeof RedriveParams>;
+
+/** Documentation: core judges. */
+export const DestinationToStore = Type.Unsafe<object>({
+  type: "object",
+  description: "A destination document; false turns a guard off.",
+  properties: {
+    description: { type: "string", maxLength: 500 },
+    policy: { anyOf: [{ type: "string" }, policySchema()] },
+    idempotent: { type: "boolean" },
+    retryBudget: {},
+    breaker: {},
+    concurrency: {},
+    rate: {},
+    hedge: {},
+    retryAfterGate: {},
+  },
+});
+
+export const DestinationView = Type.Object({
+  name: Type.String(),
+  document: Type.Unknown({ description: "As it was set; null: all defaults." }),
+  pausedAt: NullableInteger,
+  gateUntil: Type.Integer(),
+  breakerState: Type.String(),
+  openUntil: Type.Integer(),
+  rateUntil: Type.Integer(),
+  retryBudget: Type.Enum(["off", "empty", "open"]),
+  concurrency: Type.Union([
+    Type.Object({ inFlight: Type.Integer(), limit: Type.Integer() }),
+    Type.Null(),
+  ]),
+  latency: Type.Union([Type.Object({ p50Ms: Type.Number(), p99Ms: Type.Number() }), Type.Null()]),
+  tasks: Type.Record(Type.String(), Type.Integer()),
+  backlog: Type.Integer({ description: "Waiting and in flight." }),
+  nextDueAt: Type.Union([Type.Integer(), Type.Null()], { description: "Of the first that waits." }),
+});
+export type DestinationView = Static<typeof DestinationView>;
+
+export const DestinationList = Type.Object({ destinations: Type.Array(DestinationView) });
+export type DestinationList = Static<typeof DestinationList>;
+
+export const DestinationParams = Type.Object({ name: Type.String() });
+export type DestinationParams = Static<typeof DestinationParams>;

@@ -1,0 +1,223 @@
+/**
+ * Task schemas: what the API takes and gives of tasks, as JSON Schema and as types. Answers are
+ * spelled by them, queries judged by them; the task to create is judged by `task-input.ts` alone,
+ * and its schema here is documentation.
+ */
+import { policySchema } from "@redrive/core";
+import { type Static, Type } from "typebox";
+import { TASK_STATUSES } from "../model/task.ts";
+
+export const Status = Type.Enum([...TASK_STATUSES]);
+const NullableText = Type.Union([Type.String(), Type.Null()]);
+const NullableInteger = Type.Union([Type.Integer(), Type.Null()]);
+const Texts = Type.Record(Type.String(), Type.String());
+
+const instant = (description: string) =>
+  Type.Integer({ description: `${description} Epoch milliseconds.` });
+
+/** Documentation: `checkInput` judges. */
+export const TaskToCreate = Type.Object(
+  {
+    targetUrl: Type.String({
+      description: "Where the request goes. http or https, at most 2048 bytes.",
+    }),
+    method: Type.Optional(
+      Type.Enum(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"], { default: "POST" }),
+    ),
+    headers: Type.Optional(
+      Type.Record(Type.String(), Type.String(), { description: "At most 100, 16 KiB together." }),
+    ),
+    body: Type.Optional(Type.String({ description: "Sent as it is, in UTF-8. At most 64 KiB." })),
+    bodyBase64: Type.Optional(Type.String({ description: "The same for any bytes." })),
+    json: Type.Optional(
+      Type.Unknown({ description: "Sent byte for byte as received, as application/json." }),
+    ),
+    policyId: Type.Optional(
+      Type.String({ default: "background", description: "A registered policy, or a preset." }),
+    ),
+    policy: Type.Optional(
+      Type.Unsafe<object>({ ...policySchema(), description: "A policy of its own instead." }),
+    ),
+    idempotencyKey: Type.Optional(
+      Type.String({ maxLength: 255, description: "As the header Idempotency-Key. Visible ASCII." }),
+    ),
+    destination: Type.Optional(
+      Type.String({ description: "What it contends for. Default: the origin of the URL." }),
+    ),
+    idempotent: Type.Optional(
+      Type.Boolean({
+        default: true,
+        description: "False: an attempt that may have taken effect is not repeated.",
+      }),
+    ),
+    scheduledAt: Type.Optional(instant("Not before this instant, within 365 days.")),
+    deadlineAt: Type.Optional(instant("No attempt ends after this instant.")),
+    labels: Type.Optional(
+      Type.Record(Type.String(), Type.String(), { description: "At most 32, to find it by." }),
+    ),
+    callbackUrl: Type.Optional(Type.String()),
+  },
+  { additionalProperties: false },
+);
+
+export const TaskReceipt = Type.Object({ taskId: Type.String(), status: Status });
+export type TaskReceipt = Static<typeof TaskReceipt>;
+
+export const TaskView = Type.Object({
+  taskId: Type.String(),
+  tenantId: Type.String(),
+  status: Status,
+  reason: Type.Union([Type.String(), Type.Null()], { description: "Why it ended." }),
+  idempotencyKey: NullableText,
+  destination: Type.String(),
+  targetUrl: Type.String({
+    description: "Values of its query are masked without the scope payload:read.",
+  }),
+  method: Type.String(),
+  headers: Type.Record(Type.String(), Type.String(), {
+    description: "Values are masked unless known to be harmless.",
+  }),
+  policyId: Type.String(),
+  policyVersion: Type.Integer(),
+  idempotent: Type.Boolean(),
+  attemptNumber: Type.Integer({ description: "Attempts started so far." }),
+  nextAttemptAt: Type.Union([Type.Integer(), Type.Null()], {
+    description: "Null once it has ended.",
+  }),
+  createdAt: Type.Integer(),
+  scheduledAt: Type.Integer(),
+  deadlineAt: NullableInteger,
+  lastDelayMs: Type.Integer(),
+  cancelRequestedAt: NullableInteger,
+  lastStatus: NullableInteger,
+  lastError: Type.Union([Type.String(), Type.Null()], {
+    description: "Of the last attempt; with the reason held, the guard that held the task.",
+  }),
+  labels: Texts,
+  callbackUrl: NullableText,
+  redrivenFrom: NullableText,
+  redrivenTo: NullableText,
+  finishedAt: NullableInteger,
+  body: Type.Optional(Type.String({ description: "With include=body, if it is text." })),
+  bodyBase64: Type.Optional(Type.String({ description: "With include=body, if it is not." })),
+  explain: Type.Optional(
+    Type.String({ description: "With include=explain: why it is not running now." }),
+  ),
+});
+export type TaskView = Static<typeof TaskView>;
+
+export const TaskList = Type.Object({
+  tasks: Type.Array(TaskView),
+  cursor: Type.Union([Type.String(), Type.Null()], {
+    description: "For the next page; null on the last.",
+  }),
+});
+export type TaskList = Static<typeof TaskList>;
+
+export const CancelView = Type.Object({
+  taskId: Type.String(),
+  status: Type.Enum(["CANCELLED", "IN_FLIGHT"]),
+  cancelRequestedAt: NullableInteger,
+});
+export type CancelView = Static<typeof CancelView>;
+
+const Phases = Type.Object({
+  dnsMs: Type.Union([Type.Number(), Type.Null()]),
+  connectMs: Type.Union([Type.Number(), Type.Null()]),
+  tlsMs: Type.Union([Type.Number(), Type.Null()]),
+  firstByteMs: Type.Union([Type.Number(), Type.Null()]),
+});
+
+export const AttemptView = Type.Object({
+  attemptNumber: Type.Integer(),
+  startedAt: Type.Integer(),
+  durationMs: Type.Integer(),
+  phases: Type.Union([Phases, Type.Null()]),
+  outcome: Type.String(),
+  responseStatus: NullableInteger,
+  errorClass: NullableText,
+  errorMessage: NullableText,
+  responseHeaders: Type.Union([Texts, Type.Null()]),
+  responseBody: Type.Optional(Type.String()),
+  responseBodyBase64: Type.Optional(Type.String()),
+  nextDelayMs: NullableInteger,
+  delaySource: NullableText,
+});
+export type AttemptView = Static<typeof AttemptView>;
+
+export const AttemptList = Type.Object({
+  attempts: Type.Array(AttemptView),
+  cursor: NullableText,
+});
+export type AttemptList = Static<typeof AttemptList>;
+
+export const TaskParams = Type.Object({ taskId: Type.String() });
+export type TaskParams = Static<typeof TaskParams>;
+
+export const Include = Type.Object(
+  {
+    include: Type.Optional(
+      Type.String({
+        pattern: "^(body|explain)(,(body|explain))*$",
+        description: "body (needs payload:read), explain, or both with a comma.",
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
+export type Include = Static<typeof Include>;
+
+const pageFields = {
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 250, default: 50 })),
+  cursor: Type.Optional(Type.String({ maxLength: 200, description: "From the page before." })),
+};
+
+export const PageQuery = Type.Object(
+  { ...pageFields, include: Type.Optional(Type.Enum(["body"])) },
+  { additionalProperties: false },
+);
+export type PageQuery = Static<typeof PageQuery>;
+
+/** What narrows a set of tasks; all that are given must hold. */
+export const filterFields = {
+  policyId: Type.Optional(Type.String({ maxLength: 64 })),
+  destination: Type.Optional(Type.String({ maxLength: 255 })),
+  label: Type.Optional(
+    Type.String({ maxLength: 1100, pattern: "^[\\w.:/-]{1,64}=", description: "As name=value." }),
+  ),
+  idempotencyKey: Type.Optional(Type.String({ maxLength: 255 })),
+  reason: Type.Optional(Type.String({ maxLength: 40 })),
+  lastStatus: Type.Optional(Type.Integer({ minimum: 100, maximum: 999 })),
+  createdFrom: Type.Optional(instant("Created at or after.")),
+  createdTo: Type.Optional(instant("Created before.")),
+  finishedFrom: Type.Optional(instant("Ended at or after.")),
+  finishedTo: Type.Optional(instant("Ended before.")),
+};
+
+export const ListQuery = Type.Object(
+  { status: Type.Optional(Status), ...filterFields, ...pageFields },
+  { additionalProperties: false },
+);
+export type ListQuery = Static<typeof ListQuery>;
+
+export const DeadFilterFields = Type.Object(filterFields, { additionalProperties: false });
+export type DeadFilterFields = Static<typeof DeadFilterFields>;
+
+export const BatchResult = Type.Object({
+  accepted: Type.Integer(),
+  refused: Type.Integer(),
+  results: Type.Array(
+    Type.Object({
+      status: Type.Integer({ description: "What the task would have been answered with alone." }),
+      taskId: Type.Optional(Type.String()),
+      replayed: Type.Optional(Type.Boolean()),
+      code: Type.Optional(Type.String()),
+      detail: Type.Optional(Type.String()),
+      errors: Type.Optional(
+        Type.Array(Type.Object({ field: Type.String(), message: Type.String() })),
+      ),
+    }),
+    { description: "In the order of the tasks." },
+  ),
+});
+export type BatchResult = Static<typeof BatchResult>;

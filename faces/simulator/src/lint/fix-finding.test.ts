@@ -1,0 +1,166 @@
+/** Mend: what it proposes is legal, ends the finding it answers, and makes nothing worse. */
+import { presets } from "@redrive/core";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { anyPolicy } from "../schedule/policy.testing.ts";
+import { fixFinding } from "./fix-finding.ts";
+import { lint, lintRules } from "./lint.ts";
+import { budget, lintExample } from "./lint-examples.testing.ts";
+import type { LintContext, LintSubject } from "./subject.ts";
+
+type Case = readonly [id: string, mended: object, hurt?: readonly [LintSubject, LintContext]];
+
+/** For each rule that has one, what its fix makes of the rule's subject, or of another that says more. */
+const CASES: readonly Case[] = [
+  ["no-wait", { initialDelayMs: 100 }],
+  ["no-jitter", { jitterType: "FULL" }, [{ jitterType: "NONE" }, {}]],
+  ["narrow-jitter", { jitterType: "PROPORTIONAL", jitterRatio: 0.2 }],
+  ["fixed-delay", { backoff: "EXPONENTIAL", initialDelayMs: 1000 }],
+  [
+    "flat-curve",
+    { initialDelayMs: 500, maxDelayMs: 4000, maxAttempts: 6 },
+    [{ initialDelayMs: 500, maxDelayMs: 700, maxAttempts: 6 }, {}],
+  ],
+  [
+    "cap-too-long",
+    {
+      initialDelayMs: 1000,
+      maxAttempts: 15,
+      maxDelayMs: 3_600_000,
+      totalBudgetMs: 31_536_000_000,
+    },
+    [
+      {
+        initialDelayMs: 1000,
+        maxAttempts: 15,
+        maxDelayMs: 86_400_000,
+        totalBudgetMs: 31_536_000_000,
+      },
+      {},
+    ],
+  ],
+  ["below-minimum", { jitterType: "EQUAL", initialDelayMs: 100 }],
+  [
+    "decorrelated",
+    { jitterType: "FULL", maxAttempts: 12, totalBudgetMs: 600_000 },
+    [{ jitterType: "DECORRELATED", maxAttempts: 12, totalBudgetMs: 600_000 }, {}],
+  ],
+  ["endless", { maxAttempts: 20, totalBudgetMs: 31_536_000_000 }],
+  ["short-cover", { maxAttempts: 10, totalBudgetMs: 151_100 }, [{}, { outageMs: 8000 }]],
+  [
+    "attempt-outlives-budget",
+    { totalBudgetMs: 8000, attemptTimeoutMs: 1333, connectTimeoutMs: 1333 },
+  ],
+  [
+    "waits-do-not-fit",
+    { maxAttempts: 10, jitterType: "NONE", totalBudgetMs: 61_100, attemptTimeoutMs: 1000 },
+    [
+      { maxAttempts: 10, jitterType: "NONE", totalBudgetMs: 5000, attemptTimeoutMs: 1000 },
+      { clients: 1 },
+    ],
+  ],
+  [
+    "person-waits",
+    { maxAttempts: 3, totalBudgetMs: 5000, attemptTimeoutMs: 1250, connectTimeoutMs: 1250 },
+  ],
+  ["permanent-errors", { retryableStatusCodes: [503] }],
+  ["unsafe-repeat", { requireIdempotencyKey: true }],
+  ["ignores-retry-after", { respectRetryAfter: true }],
+  ["fast-throttle", { initialDelayMs: 1, maxDelayMs: 5000, throttleDelayMs: 500 }],
+  ["no-budget", { policy: {}, retryBudget: { kind: "RATIO", ratio: 0.1 } }],
+  ["large-budget", { retryBudget: { kind: "RATIO", ratio: 0.1 } }],
+  ["no-breaker", { ...budget, breaker: { minCalls: 20 } }],
+  ["hasty-breaker", { ...budget, breaker: { minCalls: 100 } }],
+  [
+    "hedge-without-budget",
+    { hedge: {}, retryBudget: { kind: "RATIO", ratio: 0.1 } },
+    [{ hedge: {} }, { clients: 1 }],
+  ],
+  ["early-hedge", { hedge: { after: "p95" }, ...budget }],
+  [
+    "nested-layers",
+    {
+      tiers: [
+        { name: "client", policy: { maxAttempts: 3 } },
+        { name: "gateway", policy: { maxAttempts: 1 } },
+      ],
+    },
+    [
+      {
+        tiers: [
+          { name: "client", policy: { maxAttempts: 3 } },
+          { name: "gateway", policy: { maxAttempts: 4 } },
+        ],
+      },
+      {},
+    ],
+  ],
+];
+
+function mended(id: string, subject: LintSubject, context: LintContext = {}) {
+  const finding = lint(subject, context).find((one) => one.id === id);
+  return finding && fixFinding(subject, finding, context);
+}
+
+describe("mend", () => {
+  it.each(CASES.map((one) => ({ id: one[0], one })))(
+    "$id becomes what its fix says",
+    ({ one: [id, expected, hurt = lintExample(id)] }) => {
+      expect(mended(id, ...hurt)).toEqual(expected);
+    },
+  );
+
+  it("has a change for every rule but the one that no document can answer", () => {
+    const known = CASES.map(([id]) => id);
+    expect(lintRules.map(({ id }) => id).filter((id) => !known.includes(id))).toEqual([
+      "poison-loop",
+    ]);
+    expect(mended("poison-loop", {}, { maxReceives: null })).toBeUndefined();
+  });
+
+  it("leaves a legal document that lint likes better, for any policy", () => {
+    const context = { clients: 1000, outageMs: 8000 };
+    fc.assert(
+      fc.property(anyPolicy, (policy) => {
+        for (const finding of lint(policy, context)) {
+          const better = fixFinding(policy, finding, context);
+          if (better === undefined) continue;
+          expect(lint(better, context).map(({ id }) => id)).not.toContain(finding.id);
+        }
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  it("raises what must not be shorter than a longer first wait", () => {
+    expect(mended("below-minimum", {}, { minimumWaitMs: 100_000 })).toEqual({
+      jitterType: "EQUAL",
+      initialDelayMs: 200_000,
+      maxDelayMs: 1_600_000,
+      throttleDelayMs: 200_000,
+      totalBudgetMs: 3_050_000,
+    });
+  });
+
+  it("changes no curve where the waits are a list", () => {
+    expect(mended("no-wait", { delaysMs: [0, 0] })).toBeUndefined();
+    expect(mended("no-jitter", { delaysMs: [1000, 2000], jitterType: "NONE" })).toEqual({
+      delaysMs: [1000, 2000],
+      jitterType: "FULL",
+    });
+  });
+
+  it("mends one tier of several, and presets by what they stand for", () => {
+    const tiers = [
+      { name: "client", policy: { maxAttempts: 1 } },
+      { name: "gateway", policy: { jitterType: "NONE" as const } },
+    ];
+    expect(mended("no-jitter", { tiers })).toEqual({
+      tiers: [tiers[0], { name: "gateway", policy: { jitterType: "FULL" } }],
+    });
+    expect(mended("unsafe-repeat", "interactive", { method: "POST" })).toEqual({
+      ...presets.interactive,
+      requireIdempotencyKey: true,
+    });
+  });
+});

@@ -1,0 +1,234 @@
+/**
+ * Mend: a finding's advice carried out. The change is proposed by a table and then tried: what comes
+ * out is a legal document in which lint finds less than before, or nothing.
+ */
+import {
+  compiledPolicyOf,
+  type DestinationDocument,
+  isObject,
+  type Policy,
+  type PolicyDocument,
+  type PresetName,
+  preset,
+  RedriveError,
+  type RetryBudgetDocument,
+} from "@redrive/core";
+import { attemptsToOutlast } from "../schedule/coverage.ts";
+import { lint } from "./lint.ts";
+import type { Finding, Severity } from "./rule.ts";
+import {
+  isTiers,
+  type LintContext,
+  type LintSubject,
+  type LintTier,
+  type LintTiers,
+  targetOf,
+} from "./subject.ts";
+
+/**
+ * The subject with the finding's advice carried out, or undefined where no change alone does it.
+ * `findings` is what lint found in the subject, for callers that have it already.
+ */
+export function fixFinding(
+  subject: LintSubject,
+  finding: Finding,
+  context: LintContext = {},
+  findings: readonly Finding[] = lint(subject, context),
+): LintSubject | undefined {
+  const fixed = isTiers(subject)
+    ? fixTiers(subject, finding, context)
+    : fixOne(subject, finding, context);
+  if (fixed === undefined) return undefined;
+  return isBetter(fixed, finding, context, findings) ? fixed : undefined;
+}
+
+const WEIGHTS: Readonly<Record<Severity, number>> = { error: 100, warning: 10, info: 1 };
+
+/** A change that only moves the trouble elsewhere is no fix. */
+function isBetter(
+  fixed: LintSubject,
+  { id, field }: Finding,
+  context: LintContext,
+  findings: readonly Finding[],
+): boolean {
+  const weight = (those: readonly Finding[]) =>
+    those.reduce((sum, { severity }) => sum + WEIGHTS[severity], 0);
+  try {
+    const after = lint(fixed, context);
+    const isGone = after.every((one) => one.id !== id || one.field !== field);
+    return isGone && weight(after) < weight(findings);
+  } catch (error) {
+    if (error instanceof RedriveError) return false;
+    throw error;
+  }
+}
+
+type One = Exclude<LintSubject, LintTiers>;
+
+/** What to set: fields of the policy, and parts of the destination around it. */
+interface Change {
+  readonly policy?: PolicyDocument;
+  readonly guards?: Omit<DestinationDocument, "policy">;
+}
+
+function fixOne(subject: One, finding: Finding, context: LintContext): One | undefined {
+  const { policy, destination } = targetOf(subject, context);
+  const change =
+    POLICY_CHANGES[finding.id]?.(policy, context, finding.figures) ??
+    guardChange(finding.id, subject, context);
+  if (change === undefined) return undefined;
+  if (destination === undefined)
+    return change.policy && { ...documentOf(subject as PolicyDocument), ...change.policy };
+  const document = subject as DestinationDocument;
+  return {
+    ...document,
+    ...(change.policy && { policy: { ...documentOf(document.policy), ...change.policy } }),
+    ...change.guards,
+  };
+}
+
+function documentOf(policy: PolicyDocument | PresetName = {}): PolicyDocument {
+  return typeof policy === "string" ? preset(policy) : policy;
+}
+
+type PolicyChange = (
+  policy: Policy,
+  context: LintContext,
+  figures: Finding["figures"],
+) => Change | undefined;
+
+/** By rule; each says in a document what the rule's `fix` says in words. */
+const POLICY_CHANGES: Readonly<Record<string, PolicyChange>> = {
+  "no-wait": () => set({ initialDelayMs: 100 }),
+  "no-jitter": () => set({ jitterType: "FULL" }),
+  "narrow-jitter": () => set({ jitterRatio: 0.2 }),
+  "fixed-delay": () => set({ backoff: "EXPONENTIAL" }),
+  "flat-curve": ({ multiplier = 2, initialDelayMs = 0 }) =>
+    set({
+      maxDelayMs: Math.min(MAX_WAIT_MS, 8 * initialDelayMs),
+      ...(multiplier < 1.5 && { multiplier: 2 }),
+    }),
+  "cap-too-long": (_policy, _context, { limitMs }) =>
+    limitMs === undefined ? undefined : set({ maxDelayMs: limitMs }),
+  "below-minimum": (policy, { minimumWaitMs = 0 }) => withFirstWait(policy, 2 * minimumWaitMs),
+  decorrelated: () => set({ jitterType: "FULL" }),
+  endless: () => set({ maxAttempts: 20 }),
+  "waits-do-not-fit": (policy) =>
+    set({ totalBudgetMs: totalBudgetFor(policy, policy.maxAttempts) }),
+  "attempt-outlives-budget": (policy) => set(timeoutsFor(policy)),
+  "short-cover": (policy, { outageMs }) =>
+    outageMs === undefined ? undefined : attemptsFor(policy, outageMs),
+  "person-waits": (policy) => {
+    const quick = { maxAttempts: 3, totalBudgetMs: 5000 };
+    return set({ ...quick, ...timeoutsFor({ ...policy, ...quick }) });
+  },
+  "permanent-errors": ({ retryableStatusCodes }) =>
+    set({
+      retryableStatusCodes: retryableStatusCodes.filter(
+        (code) => code >= 500 || [408, 425, 429].includes(code),
+      ),
+    }),
+  "unsafe-repeat": () => set({ requireIdempotencyKey: true }),
+  "ignores-retry-after": () => set({ respectRetryAfter: true }),
+  "fast-throttle": () => set({ throttleDelayMs: 500 }),
+};
+
+const MAX_WAIT_MS = 30 * 86_400_000;
+const MAX_TOTAL_MS = 365 * 86_400_000;
+
+function set(policy: PolicyDocument): Change {
+  return { policy };
+}
+
+/** The first wait at least this long, and everything that must not be shorter than it. */
+function withFirstWait(policy: Policy, initialDelayMs: number): Change | undefined {
+  const { maxDelayMs, throttleDelayMs, totalBudgetMs, maxAttempts } = policy;
+  if (policy.delaysMs !== undefined) return undefined;
+  const longer = {
+    jitterType: "EQUAL",
+    initialDelayMs,
+    ...((maxDelayMs ?? 0) < initialDelayMs && {
+      maxDelayMs: Math.min(MAX_WAIT_MS, 8 * initialDelayMs),
+    }),
+    ...((throttleDelayMs ?? 0) < initialDelayMs && { throttleDelayMs: initialDelayMs }),
+  } as const;
+  const roomMs = totalBudgetFor({ ...policy, ...longer } as Policy, maxAttempts);
+  return set({ ...longer, ...(totalBudgetMs < initialDelayMs && { totalBudgetMs: roomMs }) });
+}
+
+/** All ceilings of the waits and all timeouts, as advise reckons it. */
+function totalBudgetFor(policy: Policy, maxAttempts: number): number {
+  const kernel = compiledPolicyOf(policy);
+  let sumMs = maxAttempts * policy.attemptTimeoutMs;
+  for (let n = 1; n < maxAttempts; n++) sumMs += kernel.ceilingMs(n);
+  return Math.min(MAX_TOTAL_MS, Math.max(policy.totalBudgetMs, Math.floor(sumMs)));
+}
+
+/** So that every attempt may time out once and still be repeated. */
+function timeoutsFor(policy: Policy): PolicyDocument {
+  const share = Math.floor(policy.totalBudgetMs / (policy.maxAttempts + 1));
+  const attemptTimeoutMs = Math.max(100, Math.min(policy.attemptTimeoutMs, share));
+  return {
+    attemptTimeoutMs,
+    connectTimeoutMs: Math.min(policy.connectTimeoutMs, attemptTimeoutMs),
+  };
+}
+
+/** Lint calls 100 attempts endless; advise goes up to 60. */
+const MAX_ATTEMPTS = 60;
+
+/** The fewest attempts that outlast the outage in 96 % of the cases, and the time they need. */
+function attemptsFor(policy: Policy, outageMs: number): Change | undefined {
+  if (policy.delaysMs !== undefined) return undefined;
+  const room = { ...policy, maxAttempts: MAX_ATTEMPTS, totalBudgetMs: MAX_TOTAL_MS };
+  const maxAttempts = attemptsToOutlast(room, outageMs, 0.96);
+  return set({ maxAttempts, totalBudgetMs: totalBudgetFor(policy, maxAttempts) });
+}
+
+const RATIO_BUDGET: RetryBudgetDocument = { kind: "RATIO", ratio: 0.1 };
+
+function guardChange(id: string, subject: One, context: LintContext): Change | undefined {
+  if (!isObject(subject)) return undefined;
+  const { breaker, hedge } = subject as DestinationDocument;
+  switch (id) {
+    case "no-budget":
+    case "hedge-without-budget":
+    case "large-budget":
+      return { guards: { retryBudget: RATIO_BUDGET } };
+    case "no-breaker":
+      return { guards: { breaker: { minCalls: (context.shards ?? 1) > 1 ? 100 : 20 } } };
+    case "hasty-breaker":
+      return {
+        guards: { breaker: { ...breaker, minCalls: (context.shards ?? 1) > 1 ? 100 : 20 } },
+      };
+    case "early-hedge":
+      return { guards: { hedge: { ...hedge, after: "p95" } } };
+    default:
+      return undefined;
+  }
+}
+
+function fixTiers(
+  { tiers }: LintTiers,
+  finding: Finding,
+  context: LintContext,
+): LintTiers | undefined {
+  if (finding.id === "nested-layers") {
+    return { tiers: tiers.map((tier, index) => (index === 0 ? tier : onceOnly(tier))) };
+  }
+  const index = tiers.findIndex(({ name }, at) =>
+    finding.field.startsWith(`${name ?? `tiers[${at}]`}.`),
+  );
+  const tier = tiers[index];
+  if (tier === undefined) return undefined;
+  const { policy = {}, retryBudget } = tier;
+  const subject = { policy, ...(retryBudget !== undefined && { retryBudget }) };
+  const fixed = fixOne(subject, finding, context) as LintTier | undefined;
+  return fixed && { tiers: tiers.with(index, { ...tier, ...fixed }) };
+}
+
+/** A list of waits says by itself how many attempts there are. */
+function onceOnly(tier: LintTier): LintTier {
+  const { delaysMs, ...policy } = documentOf(tier.policy);
+  return { ...tier, policy: { ...policy, maxAttempts: 1 } };
+}

@@ -1,0 +1,89 @@
+/** Trouble: phases that overlap, hang, hit one shard or lower the load do what the document says. */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type {
+  CallsDocument,
+  PhaseDocument,
+  ServerDocument,
+} from "../../scenario/scenario-document.ts";
+import { simulate } from "../../simulate/simulate.ts";
+
+const ONCE = { maxAttempts: 1, attemptTimeoutMs: 1000, connectTimeoutMs: 1000 } as const;
+
+/** 100 calls a second for 20 s that are made once, and a server in trouble. */
+function inTrouble(
+  server: ServerDocument,
+  timeline: readonly PhaseDocument[],
+  rest: Partial<CallsDocument> = {},
+) {
+  return simulate({
+    clients: { kind: "OPEN", ratePerSecond: 100 },
+    horizonMs: 20_000,
+    tiers: [{ destination: { policy: ONCE }, server }],
+    timeline,
+    ...rest,
+  });
+}
+
+/** Calls that had ended by an instant, lost. */
+function lostBy(report: ReturnType<typeof simulate>, atMs: number): number {
+  const { binMs, failed } = report.series;
+  return failed.slice(0, Math.floor(atMs / binMs)).reduce((sum, count) => sum + count, 0);
+}
+
+describe("trouble", () => {
+  it("comes to the same in whatever order its phases are written", () => {
+    const phase = fc.record({
+      kind: fc.constantFrom("OUTAGE", "FAILOVER"),
+      mode: fc.constantFrom("FAIL_FAST", "HANG"),
+      atMs: fc.integer({ min: 0, max: 3000 }),
+      forMs: fc.integer({ min: 1, max: 3000 }),
+    }) as fc.Arbitrary<PhaseDocument>;
+    fc.assert(
+      fc.property(fc.array(phase, { minLength: 2, maxLength: 4 }), (timeline) => {
+        const figures = (phases: readonly PhaseDocument[]) => {
+          const { series: _, ...rest } = inTrouble({ capacityPerSecond: 300 }, phases);
+          return rest;
+        };
+        expect(figures(timeline.toReversed())).toEqual(figures(timeline));
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  it("answers nothing at all while it hangs, not even the share that fails by itself", () => {
+    const hang = [{ kind: "OUTAGE", mode: "HANG", atMs: 0, forMs: 10_000 }] as const;
+    for (const server of [{ failureRate: 1 }, { failureRate: 1, capacityPerSecond: 1000 }]) {
+      expect(lostBy(inTrouble(server, hang), 1000)).toBe(0);
+    }
+  });
+
+  it("hangs in a failover that hangs, whether or not the server has a queue to lose", () => {
+    const away = [{ kind: "FAILOVER", mode: "HANG", atMs: 0, forMs: 10_000 }] as const;
+    for (const server of [{}, { capacityPerSecond: 1000 }]) {
+      const report = inTrouble(server, away);
+      expect(lostBy(report, 1000)).toBe(0);
+      expect(report.goodput).toBeCloseTo(0.5, 1);
+    }
+  });
+
+  it.each([
+    [0, 0],
+    [0.25, 0.25],
+    [3, 3],
+  ])("takes %d times the load for a spike of that factor", (factor, times) => {
+    const quiet = inTrouble({}, []).calls;
+    const { calls } = inTrouble({}, [{ kind: "SPIKE", factor, atMs: 0, forMs: 20_000 }]);
+    expect(Math.abs(calls / quiet - times)).toBeLessThan(0.1);
+  });
+
+  it("lets time pass though calls that take none follow one another", () => {
+    // Refused at once, by the server or by a breaker, and nothing to think about.
+    const away = [{ kind: "OUTAGE", atMs: 100, forMs: 200 }] as const;
+    const server = { latency: 10 };
+    const clients = { kind: "CLOSED", count: 2 } as const;
+    const refused = inTrouble(server, away, { clients, horizonMs: 1000 });
+    expect(refused.calls).toBe(2 * (10 + 200 + 71));
+    expect(inTrouble({}, [], { clients, horizonMs: 100 }).calls).toBe(202);
+  });
+});

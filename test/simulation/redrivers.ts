@@ -1,0 +1,65 @@
+/**
+ * Redrives: dead letters made into new tasks, one by one by clients that race each other, and as the
+ * service's own redrive jobs, which outlive the node that runs them.
+ */
+import type { Random } from "@redrive/core";
+import type { CreateResult } from "../../faces/service/src/model/batch.ts";
+import type { RetryTask } from "../../faces/service/src/model/task.ts";
+import { redrivenTask } from "../../faces/service/src/operations/redriven-task.ts";
+import { pickEngine, type SimNode } from "./sim-node.ts";
+import { TENANT, type World } from "./world.ts";
+
+export class Redrivers {
+  readonly #world: World;
+  readonly #random: Random;
+  readonly #nodes: readonly SimNode[];
+
+  constructor(world: World, random: Random, nodes: readonly SimNode[]) {
+    this.#world = world;
+    this.#random = random;
+    this.#nodes = nodes;
+  }
+
+  #draw(below: number): number {
+    return Math.floor(this.#random.next() * below);
+  }
+
+  /** Looks for dead letters at that instant and redrives some, often twice at once. */
+  planRedrives(atMs: number): void {
+    this.#world.clock.set(atMs, () => {
+      const dead = this.#world.rawStore.all().filter(({ status }) => status === "EXHAUSTED");
+      for (let n = Math.min(dead.length, 4); n > 0; n--) {
+        const source = dead[this.#draw(dead.length)] as RetryTask;
+        for (let times = 1 + this.#draw(2); times > 0; times--) {
+          this.#world.clock.set(this.#draw(3), () => this.#redrive(source));
+        }
+      }
+    });
+  }
+
+  /** The source is what it was when it was read: meanwhile another may have redriven it. */
+  #redrive(source: RetryTask): void {
+    const engine = pickEngine(this.#nodes, this.#random);
+    if (engine === undefined) return;
+    const now = this.#world.clock.now();
+    const redriven = redrivenTask(source, undefined, this.#world.newId(now), now);
+    const onResult = (result: CreateResult) => {
+      const taskId = result.kind === "created" ? redriven.taskId : result.taskId;
+      const stored = this.#world.rawStore.peek(TENANT, taskId);
+      const at = this.#world.clock.now();
+      this.#world.check((checker) => checker.createAcknowledged?.(at, stored, null, result));
+    };
+    engine.create(redriven, null, onResult, () => {});
+  }
+
+  /** Has a node begin a job; a client that was told nothing does not ask again. */
+  planJob(atMs: number): void {
+    this.#world.clock.set(atMs, () => {
+      const up = this.#nodes.map((node) => node.jobs()).filter((jobs) => jobs !== undefined);
+      const jobs = up[this.#draw(up.length)];
+      const order = { tenantId: TENANT, filter: {}, ratePerSecond: 5 + this.#draw(50) };
+      const canary = this.#draw(2) * this.#draw(4);
+      jobs?.start({ ...order, canary }).catch(() => {});
+    });
+  }
+}
