@@ -16,7 +16,7 @@ function inSimulation(task: NewTask): NewTask {
   return { ...task, destination, policyId: "callback", policyVersion: 1 };
 }
 
-export function createFollow(newId: NewId): FollowUp {
+export function createFollowUp(newId: NewId): FollowUp {
   return (task, settle, now) => {
     const onEnd = callbacksOf(task, settle, now, newId);
     if (onEnd === undefined) return undefined;

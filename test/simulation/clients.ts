@@ -105,7 +105,7 @@ export class Clients {
     );
   }
 
-  /** What else clients do: cancel, hurry, and repeat what has already been acknowledged. */
+  /** Further actions of clients: cancel, retry now, and repeat a confirmed request. */
   #planFollowUp(taskId: string, task: NewTask, retry: () => void): void {
     const draw = this.#random.next();
     if (draw < 0.12) this.#schedule(this.#draw(6000), () => this.#cancel(taskId, 0));

@@ -6,7 +6,7 @@ import type { Random } from "@redrive/core";
 import { Engine } from "../../faces/service/src/engine/engine.ts";
 import type { Store } from "../../faces/service/src/model/store.ts";
 import { RedriveJobs } from "../../faces/service/src/operations/redrive-jobs.ts";
-import { createFollow } from "./callbacks.ts";
+import { createFollowUp } from "./callbacks.ts";
 import { SERVICE_BUDGET } from "./checkers/all-checkers.ts";
 import { redriveSource } from "./redrive-source.ts";
 import { NodeClock } from "./sim-clock.ts";
@@ -65,7 +65,7 @@ export class SimNode {
     const rowOf = (name: string) => opened?.destination(TENANT, name).row;
     const deliver = world.deliverFrom(nodeId, clock, rowOf);
     const retryBudget = world.mutant?.retryBudget ?? SERVICE_BUDGET;
-    const follow = createFollow((now) => world.newId(now));
+    const followUp = createFollowUp((now) => world.newId(now));
     Engine.open({
       clock,
       random,
@@ -73,7 +73,7 @@ export class SimNode {
       deliver,
       nodeId,
       retryBudget,
-      followUp: follow,
+      followUp,
       onFatal: die,
     })
       .then(async (engine) => {

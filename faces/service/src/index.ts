@@ -1,5 +1,5 @@
 /**
- * Redrive as a durable service: the public surface of `@redrive/service`.
+ * Index: the public API of `@redrive/service`.
  */
 export { systemClock, systemRandom } from "@redrive/core";
 export { createRedrive, type RedriveOptions } from "./create-redrive.ts";

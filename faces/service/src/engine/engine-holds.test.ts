@@ -79,7 +79,7 @@ describe("a task", () => {
     await clock.advance(1);
     expect(await get(task.taskId)).toMatchObject({ status: "SUCCEEDED" });
     const { attempts } = await store.query.attempts(TENANT, task.taskId, { limit: 10 });
-    expect(attempts[0]?.errorMessage).toMatch(/^the service ended the attempt/u);
+    expect(attempts[0]?.errorMessage).toMatch(/^the service aborted the attempt/u);
   });
 });
 

@@ -185,7 +185,7 @@ export function attemptLogOf(
 /** Why the outcome of an attempt is unknown. */
 const NODE_LOST = "the node that ran the attempt was lost";
 export const CUT_OFF =
-  "the service ended the attempt before its answer: it was stopping, or had lost its lease";
+  "the service aborted the attempt because it was stopping or had lost its lease";
 
 /**
  * The log of an attempt whose outcome is unknown. If it was sent, it was sent when it was both
