@@ -3,7 +3,7 @@
  * so tests run on sources with no build in between.
  */
 import { defineConfig } from "vitest/config";
-import { LongestFirst } from "./tools/longest-first.mjs";
+import { SlowestFirst } from "./tools/slowest-first.mjs";
 import { globsOf, suites } from "./tools/suites.mjs";
 
 /** Ours first, then what Node itself would take. Bundlers have "module", whose files Node cannot load. */
@@ -22,7 +22,7 @@ export default defineConfig({
     maxWorkers: "100%",
     restoreMocks: true,
     unstubGlobals: true,
-    sequence: { sequencer: LongestFirst },
+    sequence: { sequencer: SlowestFirst },
     coverage: {
       provider: "v8",
       include: ["core/src/**/*.ts", "faces/*/src/**/*.ts"],

@@ -1,6 +1,6 @@
 /**
- * `node --expose-gc bench/after-collection.mjs [checkout]`: what calls cost right after a full
- * collection, batch by batch. Shows whether compiled code survives it; see docs/decisions/0015.
+ * `node --expose-gc bench/after-collection.mjs [checkout]`: measures calls directly after a full
+ * garbage collection, in batches. Shows whether compiled code survives it; see docs/decisions/0015.
  */
 import { setImmediate as endOfTurn } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
@@ -23,7 +23,7 @@ for (const rowsOf of [retryRows, breakerRows, stackRows]) {
 }
 
 /**
- * In time of the processor.
+ * Measures CPU time.
  * @param {() => Promise<unknown>} call
  */
 async function nsPerCall(call) {

@@ -1,13 +1,13 @@
 /**
- * Bars: what a benchmark promises, held against what it measured. A miss makes the program end with
- * exit code 1, so that a promise cannot rot.
+ * Bars: compares the results of a benchmark with its limits. If a result misses its limit, the
+ * program exits with 1.
  */
 
 /**
  * @typedef {object} Bar
  * @property {string} of name of the contender
  * @property {number} [ratio] at most this many times the baseline
- * @property {readonly string[]} [below] and no more than any of these
+ * @property {readonly string[]} [below] at most as much as each of these
  * @property {number} [ns] at most this many nanoseconds
  * @property {number} [bytes] at most this many bytes allocated per operation
  */
@@ -43,7 +43,7 @@ function judgeOne({ results, baseline }, { of, ratio, below, ns, bytes }) {
   const rivals = (below ?? []).map((name) => find(results, name));
   const best = rivals.toSorted((a, b) => a.ratio - b.ratio)[0];
   if (best !== undefined) {
-    const bar = `${of}: no more than any peer, of which the best is ${best.name} at ${best.ratio.toFixed(2)}`;
+    const bar = `${of}: at most the best peer, ${best.name} at ${best.ratio.toFixed(2)}`;
     verdicts.push({ bar, got: own.ratio.toFixed(2), ok: own.ratio <= best.ratio });
   }
   return verdicts;
@@ -60,7 +60,7 @@ function atMost(bar, got, most) {
 }
 
 /**
- * Whether contenders cost the same: the dearest at most `factor` times the cheapest.
+ * Checks that contenders cost about the same: the most expensive at most `factor` times the cheapest.
  * @param {Report} report
  * @param {readonly string[]} names
  * @param {number} factor
@@ -79,12 +79,12 @@ export function flat({ results }, names, factor) {
  */
 function find(results, name) {
   const found = results.find((result) => result.name === name);
-  if (found === undefined) throw new Error(`no contender is called ${JSON.stringify(name)}`);
+  if (found === undefined) throw new Error(`there is no contender ${JSON.stringify(name)}`);
   return found;
 }
 
 /**
- * Prints the verdicts, or one line of JSON when the program was given `--json`.
+ * Prints the verdicts, or one line of JSON with `--json`.
  * @param {string} name
  * @param {readonly Verdict[]} verdicts
  */

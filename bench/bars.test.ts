@@ -1,4 +1,4 @@
-/** A benchmark's promises are held against its figures, and a missed one is called that. */
+/** The results of a benchmark are compared with its limits. */
 import { expect, test } from "vitest";
 import { flat, judge } from "./bars.mjs";
 import type { Report } from "./harness.mjs";
@@ -19,24 +19,24 @@ const report: Report = {
 const verdictsOf = (bar: Parameters<typeof judge>[1][number]) =>
   judge(report, [bar]).map(({ ok }) => ok);
 
-test("ratio, nanoseconds and bytes each have their own verdict", () => {
+test("ratio, nanoseconds and bytes each have a verdict", () => {
   expect(verdictsOf({ of: "ours", ratio: 5, ns: 150, bytes: 900 })).toEqual([true, false, true]);
 });
 
-test("no more than any peer means no more than the best of them", () => {
+test("a limit below several peers is the best of them", () => {
   expect(verdictsOf({ of: "ours", below: ["others"] })).toEqual([true]);
   expect(verdictsOf({ of: "ours", below: ["others", "theirs"] })).toEqual([false]);
 });
 
-test("bytes that were not measured are not judged", () => {
+test("bytes that were not measured have no verdict", () => {
   expect(verdictsOf({ of: "others", bytes: 1 })).toEqual([]);
 });
 
-test("flat compares the dearest with the cheapest", () => {
+test("flat compares the most expensive with the cheapest", () => {
   expect(flat(report, ["ours", "theirs"], 1.2).ok).toBe(true);
   expect(flat(report, ["ours", "others"], 1.1)).toMatchObject({ got: "4.50", ok: false });
 });
 
-test("a contender that is not there is a mistake", () => {
+test("an unknown contender is an error", () => {
   expect(() => judge(report, [{ of: "nobody", ratio: 1 }])).toThrow('"nobody"');
 });

@@ -1,7 +1,7 @@
 /**
- * `npm run bench -- core [--node 24] [--json]`: what core's decisions and guard steps cost, in
- * nanoseconds and bytes. Each is a handful of arithmetic on every call of every face, so each has a
- * bar; and since guards live as long as the process, none may keep memory that grows with calls.
+ * `npm run bench -- core [--node 24] [--json]`: measures the cost of core's decisions and guard
+ * steps in nanoseconds and bytes. They run on every call of every face, so each has a limit. Guards
+ * live as long as the process, so their memory must not grow with the number of calls.
  */
 import {
   Admission,
@@ -55,10 +55,10 @@ import { sink } from "./harness.mjs";
 const ROUNDS = 31;
 const ROUND_MS = 20;
 const BAR_NS = 200;
-/** Seven guards, entered and left. */
+/** Entering and leaving seven guards. */
 const ADMISSION_BAR_NS = 1_000;
 
-/** A tenth of a millisecond a call: windows turn over while they are measured. */
+/** A tenth of a millisecond per call, so that windows roll over during the measurement. */
 const CALLS_PER_MS = 10;
 const START_AT = 1_700_000_000_000;
 
@@ -66,7 +66,7 @@ const START_AT = 1_700_000_000_000;
 const at = (i) => START_AT + Math.floor(i / CALLS_PER_MS);
 
 /**
- * Time goes on from turn to turn, as a guard's own would.
+ * Time advances from run to run, as for a real guard.
  * @param {string} name
  * @param {(i: number, now: number) => unknown} step
  * @returns {Contender}
@@ -85,7 +85,7 @@ function steps(name, step) {
   return { name, run };
 }
 
-/** The cheapest thing there is, so that ratios have a measure. */
+/** The cheapest operation, as the baseline of the ratios. */
 const nothing = steps("nothing", (i, now) => i + now);
 
 function decisions() {
@@ -135,7 +135,7 @@ function breakerAndBudgets() {
 
 /** @param {import("@redrive/core").RetryBudgetOptions | undefined} options */
 function budgetSteps(options) {
-  if (options === undefined) throw new Error("a budget was asked for");
+  if (options === undefined) throw new Error("expected a budget");
   const budget = createRetryBudget(options, START_AT);
   return steps(`budget ${options.kind}: first, take, success`, (_, now) => {
     countFirstAttempt(budget, now);
@@ -203,7 +203,7 @@ function admissionOf(document) {
   return { admission, policy, breaker: guards.breaker, applicant };
 }
 
-/** A call passes every guard of its destination, and all of them learn how it ended. */
+/** A call passes all guards of its destination, and all of them learn its result. */
 function admissions() {
   const breakerOnly = admissionOf({ retryBudget: false, breaker: {} });
   const all = admissionOf({
@@ -234,7 +234,7 @@ function passed({ admission, policy, breaker, applicant }, now) {
   admission.leave(permit, breaker, policy, SUCCESS, "success", 5, now);
 }
 
-/** Once per document, not per call: for information. */
+/** Runs once per document, not per call: for information. */
 function documents() {
   const policy = { maxAttempts: 3, initialDelayMs: 50, totalBudgetMs: 8_000 };
   const document = { policy, breaker: {}, concurrency: { algorithm: "GRADIENT" } };
@@ -264,7 +264,7 @@ const KEEP_OPERATIONS = 200_000;
 const KEEP_MOST_BYTES = 64_000;
 
 /**
- * After many steps, and a collection, no more memory is held than before: only with --expose-gc.
+ * Checks that memory does not grow after many steps and a garbage collection. Only with --expose-gc.
  * @param {Contender} contender
  */
 function keepsNothing({ name, run }) {

@@ -1,7 +1,7 @@
 /**
- * CPU time: the harness with the processor's time in place of the wall's. On a machine that others
- * use too, what the scheduler gives to them is no cost of ours; on a quiet one the two agree. The
- * engine's own threads (collection, compilation) count: they are a cost.
+ * CPU time: the harness with CPU time instead of wall time. On a shared machine, time of other
+ * processes does not count; on an idle one, both are equal. The threads of the JavaScript engine
+ * (garbage collection, compilation) count, because they are a cost.
  */
 import { measure } from "./harness.mjs";
 import { spellReport } from "./report.mjs";
@@ -17,11 +17,11 @@ const CPU = {
   collect: globalThis.gc,
 };
 
-/** Enough for the engine to have compiled what it will; the harness then sizes its turns undisturbed. */
+/** Warms up until the engine has compiled the code, so that the harness can choose the length of its runs. */
 const WARM_UP_OPERATIONS = 5_000;
 
 /**
- * As the harness's `compare`: prints a table, or JSON when the program was given `--json`.
+ * Like `compare` of the harness: prints a table, or JSON with `--json`.
  * @param {import("./harness.mjs").Comparison} comparison
  * @returns {Promise<import("./harness.mjs").Report>}
  */

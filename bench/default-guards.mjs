@@ -1,9 +1,9 @@
 /**
- * Default guards: what the service's default guards cost a destination that has spare capacity but
- * fails some attempts at random, and how much load they leave in a full outage. The engine runs on
- * virtual time and a memory store, so that the figures depend on the seed alone.
+ * Default guards: measures how the service's default guards affect a destination that has spare
+ * capacity but fails some attempts at random, and the load that they allow in a full outage. The
+ * engine runs on virtual time and a memory store, so the results depend only on the seed.
  *
- * Build first: `npx tsc -b faces/service`. A document of guards may be given as JSON:
+ * Build first: `npx tsc -b faces/service`. Other guards can be passed as JSON:
  * `node bench/default-guards.mjs '{"retryBudget":{"ratio":0.5}}'`.
  */
 import { seededRandom, statusOutcome, virtualClock } from "@redrive/core";
@@ -15,7 +15,7 @@ const TENANT = "default";
 const DESTINATION = "https://example.com";
 const START_AT = 1_800_000_000_000;
 const RUN_MS = 60_000;
-/** Longer than the total budget: afterwards every task has ended. */
+/** Longer than the total budget, so that every task has ended. */
 const REST_MS = 120_000;
 const POLICY = {
   maxAttempts: 6,

@@ -1,15 +1,15 @@
 /**
- * Harness: compares ways of doing one thing, fairly. Contenders take turns in rounds, in a new order
- * each round, so that a warm cache or a busy minute favours nobody; medians make one bad round
- * harmless. Times are per operation, ratios are taken round by round against the baseline.
+ * Harness: compares several implementations of the same operation. Contenders run in rounds, in a new
+ * order each round, so that a warm cache or a busy minute favors none. Medians make one bad round
+ * harmless. Times are per operation; ratios to the baseline are computed per round.
  */
 import { spellReport } from "./report.mjs";
 
 /**
  * @typedef {object} Contender
  * @property {string} name
- * @property {(operations: number) => unknown} run does that many operations in a loop of its own;
- *   may return a promise. What it returns is kept, so that the work is not optimised away.
+ * @property {(operations: number) => unknown} run does that many operations in its own loop; may
+ *   return a promise. The result is kept, so that the engine cannot optimize the work away.
  */
 
 /**
@@ -18,23 +18,23 @@ import { spellReport } from "./report.mjs";
  * @property {string} [baseline] name of the contender the others are compared with; default: the first
  * @property {readonly Contender[]} contenders
  * @property {number} [rounds] default 21
- * @property {number} [roundMs] how long one contender's turn takes, about; default 20
- * @property {boolean} [collects] begin each round with a full collection; only with --expose-gc
+ * @property {number} [roundMs] approximate time of a contender per round; default 20
+ * @property {boolean} [collects] start each round with a full garbage collection; only with --expose-gc
  */
 
 /**
  * @typedef {object} Result
  * @property {string} name
  * @property {number} nsPerOp median over the rounds
- * @property {number} nsLow the tenth percentile
- * @property {number} nsHigh the ninetieth
- * @property {number} ratio to the baseline, median of the rounds' ratios; below 1 is faster
- * @property {number | undefined} bytesPerOp allocated; only with --expose-gc
+ * @property {number} nsLow 10th percentile
+ * @property {number} nsHigh 90th percentile
+ * @property {number} ratio to the baseline, median over the rounds; below 1 is faster
+ * @property {number | undefined} bytesPerOp allocated bytes; only with --expose-gc
  */
 
 /** @typedef {{ name: string, baseline: string, node: string, rounds: number, results: Result[] }} Report */
 
-/** Time and chance, as a capability like everywhere else: the self-check passes its own. */
+/** Time and random numbers, injected so that the test can pass its own. */
 /** @typedef {{ nowNs(): number, draw(): number, heapBytes(): number, collect?: (() => void) | undefined }} Host */
 
 /** @type {Host} */
@@ -49,11 +49,11 @@ const MAX_OPERATIONS = 2 ** 30;
 const BYTE_SAMPLES = 9;
 const BYTE_OPERATIONS = 2_000;
 
-/** What contenders returned last: reachable, so the engine must compute it. */
+/** The last results of the contenders: reachable, so that the engine must compute them. */
 export const sink = { last: /** @type {unknown} */ (undefined) };
 
 /**
- * Compares and prints a table, or JSON when the program was given `--json`.
+ * Compares and prints a table, or JSON with `--json`.
  * @param {Comparison} comparison
  * @returns {Promise<Report>}
  */
@@ -117,7 +117,7 @@ async function resultOf({ contender, ns }, base, host) {
 }
 
 /**
- * Doubles the operations until a turn takes long enough, which also warms the code up.
+ * Doubles the number of operations until a run takes long enough. This also warms up the code.
  * @param {Contender} contender
  * @param {number} roundMs
  * @param {Host} host
@@ -145,8 +145,8 @@ async function timeOf(contender, operations, host) {
 }
 
 /**
- * Bytes allocated per operation: the heap's growth over few enough operations that no collection
- * falls in between.
+ * Allocated bytes per operation: the growth of the heap over so few operations that no garbage
+ * collection happens meanwhile.
  * @param {Contender} contender
  * @param {Host} host
  */
@@ -163,7 +163,7 @@ async function bytesOf(contender, host) {
 }
 
 /**
- * A new order (Fisher and Yates).
+ * Shuffles the items (Fisher-Yates).
  * @template T
  * @param {readonly T[]} items
  * @param {Host} host
@@ -181,7 +181,7 @@ function shuffled(items, host) {
 }
 
 /**
- * The value below which the share `q` of the values lies; the nearest one, no interpolation.
+ * The quantile `q` of the values: the nearest value, without interpolation.
  * @param {readonly number[]} values
  * @param {number} q
  */

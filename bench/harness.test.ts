@@ -1,9 +1,9 @@
-/** The benchmark harness tells the truth about contenders whose cost is known. */
+/** The benchmark harness measures contenders with a known cost correctly. */
 import { describe, expect, test } from "vitest";
 import { type Host, measure, quantile } from "./harness.mjs";
 import { spellReport } from "./report.mjs";
 
-/** A host whose time passes only when a contender says so. */
+/** An environment whose time passes only when a contender advances it. */
 function fakeHost() {
   const state = { ns: 0, bytes: 0, turn: 0 };
   const host: Host = {
@@ -25,7 +25,7 @@ function fakeHost() {
 }
 
 describe("measure", () => {
-  test("gives cost, ratio to the baseline and bytes of each contender", async () => {
+  test("returns cost, ratio to the baseline and bytes of each contender", async () => {
     const { host, contender } = fakeHost();
     const contenders = [contender("ours", () => 50, 16), contender("theirs", () => 150)];
     const { results } = await measure({ name: "x", contenders, rounds: 5, roundMs: 1 }, host);
@@ -35,7 +35,7 @@ describe("measure", () => {
     ]);
   });
 
-  test("one bad round moves no median", async () => {
+  test("one bad round does not change the median", async () => {
     const { host, contender } = fakeHost();
     let calls = 0;
     const contenders = [
@@ -46,7 +46,7 @@ describe("measure", () => {
     expect(results.map(({ ratio }) => ratio)).toEqual([1, 2]);
   });
 
-  test("contenders take turns in every round, each as often", async () => {
+  test("every contender runs once in every round", async () => {
     const { host } = fakeHost();
     let ns = 0;
     const order: string[] = [];
@@ -69,7 +69,7 @@ describe("measure", () => {
     expect(rounds.slice(0, 3)).not.toEqual(["a1", "b1", "c1"]);
   });
 
-  test("begins each round with a collection, if asked to", async () => {
+  test("starts each round with a garbage collection on request", async () => {
     const { host, contender } = fakeHost();
     const steps: string[] = [];
     const run = (operations: number) => {
@@ -82,7 +82,7 @@ describe("measure", () => {
     expect(steps.slice(0, 5)).toEqual(["run", "collect", "run", "collect", "run"]);
   });
 
-  test("waits for contenders that are asynchronous", async () => {
+  test("waits for asynchronous contenders", async () => {
     const { host, contender } = fakeHost();
     const slow = contender("slow", () => 100);
     const contenders = [{ name: "slow", run: async (n: number) => slow.run(n) }];
@@ -90,7 +90,7 @@ describe("measure", () => {
     expect(results[0]?.nsPerOp).toBe(100);
   });
 
-  test("refuses a baseline that does not take part", async () => {
+  test("refuses a baseline that is not a contender", async () => {
     const { host, contender } = fakeHost();
     const contenders = [contender("a", () => 1)];
     await expect(measure({ name: "x", baseline: "b", contenders }, host)).rejects.toThrow(
@@ -99,13 +99,13 @@ describe("measure", () => {
   });
 });
 
-test("quantiles are values that occurred", () => {
+test("quantiles are values of the list", () => {
   expect(quantile([3, 1, 2], 0.5)).toBe(2);
   expect(quantile([1, 2, 3, 4], 0.9)).toBe(4);
   expect(quantile([], 0.5)).toBeNaN();
 });
 
-test("the table puts the fastest first", () => {
+test("the table lists the fastest first", () => {
   const row = { nsLow: 1, nsHigh: 2, bytesPerOp: undefined };
   const text = spellReport({
     name: "decide",

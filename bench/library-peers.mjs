@@ -1,20 +1,20 @@
 /**
- * Library peers: the same work done with other libraries and by hand, one function a contender, so
- * that `library.bench.mjs` reads as a list. Peers are loaded by name: they are nobody's dependencies,
- * bring no types of their own worth having here, and one that does not run on this Node is left out.
+ * Library peers: the same work with other libraries and without one, one function per contender, for
+ * `library.bench.mjs`. Peers are loaded by name, because they are not dependencies of a package. A
+ * peer that does not run on this Node is skipped.
  */
 
 /** @typedef {() => Promise<unknown>} Work */
 /** @typedef {{ name: string, call: Work }} Peer */
 
-/** The wrapped function, wherever nothing goes wrong. */
+/** The wrapped function for calls that succeed. */
 export async function noop() {
   return 1;
 }
 
 export const failure = new Error("the other side is down");
 
-/** The wrapped function, wherever everything goes wrong. */
+/** The wrapped function for calls that fail. */
 export async function failing() {
   throw failure;
 }
@@ -23,7 +23,7 @@ const ATTEMPTS = 3;
 const ATTEMPT_MS = 2_000;
 const TOTAL_MS = 8_000;
 
-/** More failures than any benchmark makes: breakers that must stay closed get this as their bound. */
+/** More failures than any benchmark makes: the threshold of breakers that must stay closed. */
 const NEVER = 1_000_000_000;
 
 /** @param {string} name */
@@ -45,7 +45,7 @@ const effect = await load("effect");
 const persistence = await load("effect/persistence");
 
 /**
- * The contenders whose library is there.
+ * Returns the contenders whose library is installed.
  * @param {readonly [unknown, () => Peer | Promise<Peer>][]} offers
  * @returns {Promise<Peer[]>}
  */
@@ -95,7 +95,7 @@ function effectRetry() {
 }
 
 /**
- * Breaker only, around `fn`. The breakers of `breakersThatStay` never open, whatever happens.
+ * Breaker only, around `fn`. The breakers of `breakersThatStay` never open.
  * @param {() => Promise<unknown>} fn
  * @param {boolean} stays
  */
@@ -164,7 +164,7 @@ async function effectBreaker(fn, stays) {
 }
 
 /**
- * A breaker with its memory store, in a scope that lasts as long as the process.
+ * A breaker with its memory store, in a scope that lives as long as the process.
  * @param {boolean} stays
  */
 function openEffectBreaker(stays) {
@@ -186,7 +186,7 @@ function openEffectBreaker(stays) {
   );
 }
 
-/** Retry, breaker, a timeout for each attempt and a deadline for all of them. */
+/** Retry, breaker, a timeout per attempt and a total deadline. */
 export const stackPeers = await available([
   [pRetry && Opossum, pRetryAroundOpossum],
   [cockatiel, () => cockatielStack("cockatiel wrap, cooperative", "cooperative")],
@@ -227,7 +227,7 @@ async function effectStack() {
   };
 }
 
-/** What one would write in an hour, without a library: a loop. */
+/** A retry loop, as someone would write it in an hour without a library. */
 export async function handWrittenRetry() {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -241,7 +241,7 @@ export async function handWrittenRetry() {
 
 const handWritten = { failures: 0, openUntil: 0 };
 
-/** What one would write in a day: the loop, a count of failures, a timer and a signal an attempt. */
+/** What someone would write in a day: the loop, a failure count, and a timer and a signal per attempt. */
 export async function handWrittenStack() {
   const endAt = Date.now() + TOTAL_MS;
   for (let attempt = 1; ; attempt++) {

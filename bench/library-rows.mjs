@@ -1,5 +1,5 @@
 /**
- * Library rows: what is measured of `redrive`, made from one built checkout, so that two checkouts
+ * Library rows: the contenders of `redrive`, created from one built checkout, so that two checkouts
  * can be measured in one run.
  */
 import { join } from "node:path";
@@ -17,7 +17,7 @@ import { failing, noop } from "./library-peers.mjs";
  */
 
 /**
- * The packages of a checkout that has been built.
+ * Loads the packages of a built checkout.
  * @param {string} path of its root
  * @returns {Promise<Checkout>}
  */
@@ -34,7 +34,7 @@ const STACK = { maxAttempts: 3, attemptTimeoutMs: 2_000, totalBudgetMs: 8_000 };
 const LITERALS = 100;
 
 /**
- * Option literals as different places of a program write them.
+ * Option literals, as in different places of a program.
  * @type {readonly ((n: number) => object)[]}
  */
 const WRITERS = [
@@ -104,10 +104,10 @@ async function readSignal({ signal }) {
 
 const WINDOW_MS = 10_000;
 
-/** Calls that the breaker's window holds. */
+/** Number of calls in the breaker's window. */
 export const WINDOW_SIZES = [1_000, 10_000, 50_000];
 
-/** One success in so many calls, the first among them, keeps a breaker closed that opens when all fail. */
+/** One success in this many calls, starting with the first, keeps a breaker closed that opens if all fail. */
 const SUCCESS_EVERY = 50;
 
 /** @param {Checkout} checkout */
@@ -116,8 +116,8 @@ export function failingRows(checkout) {
 }
 
 /**
- * A destination whose window holds about so many calls, whatever the machine's speed: its clock
- * moves on by a fixed span a call.
+ * A destination whose window contains about this many calls on any machine, because its clock
+ * advances by a fixed time per call.
  * @param {Checkout} checkout
  * @param {number} size
  */
@@ -146,14 +146,14 @@ function failingRow({ destination, systemClock }, size) {
 }
 
 /**
- * A saved window has three counts a bucket, of which the first is of calls.
+ * A saved window has three counts per bucket; the first is the number of calls.
  * @param {readonly number[]} counts
  */
 function callsIn(counts) {
   return counts.reduce((sum, count, index) => (index % 3 === 0 ? sum + count : sum), 0);
 }
 
-/** Ends in a later turn of the event loop, as every call over a network does. */
+/** Ends in a later turn of the event loop, like every call over a network. */
 export const wait = () => endOfTurn();
 
 /**

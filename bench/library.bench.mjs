@@ -1,10 +1,9 @@
 /**
- * `npm run bench -- library [--node 24] [--json] [--only=a,d] [--against <checkout>]`: what a call
- * through `redrive` costs, beside its peers: sequential awaited calls of an async no-op, as ratios to
- * calling it plainly, in time of the processor. Each round begins with a full collection, as a
- * program has one now and then: a library whose compiled code does not survive it pays in every
- * round. Timeouts are enforced in all of ours; a peer is given the nearest it has. With `--against`
- * the rows of this checkout are compared with those of another one instead.
+ * `npm run bench -- library [--node 24] [--json] [--only=a,d] [--against <checkout>]`: measures the
+ * cost of a call through `redrive` and its peers: sequential awaited calls of an async no-op, in CPU
+ * time, as ratios to a plain call. Each round starts with a full garbage collection, as programs have
+ * from time to time, so a library whose compiled code does not survive it pays in every round. Ours
+ * always enforce timeouts; a peer uses its nearest option. `--against` compares two checkouts.
  */
 import { setImmediate as endOfTurn } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
@@ -38,18 +37,18 @@ import {
 /** @typedef {import("./bars.mjs").Bar} Bar */
 
 const ROUNDS = 31;
-/** Two checkouts differ by less than two libraries do. */
+/** Two checkouts differ by less than two libraries. */
 const ROUNDS_AGAINST = 61;
 const ROUND_MS = 30;
 const PLAIN = "plain await fn()";
 const otherPath = otherCheckout();
 
-/** On Node 20 making a signal costs forty times what it costs on 24; see library-anchors. */
+/** On Node 20, creating a signal costs forty times as much as on Node 24. */
 const isNode20 = process.version.startsWith("v20.");
 
 /**
- * Calls one after the other; then the turn of the event loop ends, as it would in a program, so that
- * timers and whatever a contender has put off get their due.
+ * Makes calls one after the other. Then the turn of the event loop ends, as in a program, so that
+ * timers and deferred work of a contender run.
  * @param {Peer} peer
  */
 function sequential({ name, call }) {
@@ -61,7 +60,7 @@ function sequential({ name, call }) {
 }
 
 /**
- * The same for calls that reject, each of which is caught.
+ * Does the same with calls that reject, and catches each.
  * @param {Peer} peer
  */
 function sequentialFailures({ name, call }) {
@@ -158,13 +157,13 @@ async function everyCallFails(checkout) {
   const filled = ours.map(({ name, samples }, index) => {
     const held = samples();
     const ok = held > 0.7 * (WINDOW_SIZES[index] ?? 0);
-    return { bar: `${name}: that many are in it`, got: `${held}`, ok };
+    return { bar: `${name}: the window contains that many`, got: `${held}`, ok };
   });
   printVerdicts("(d) windows", filled);
 }
 
 /**
- * What a call costs that ends in a later turn. For information.
+ * The cost of a call that ends in a later turn. For information.
  * @param {Checkout} checkout
  */
 async function acrossTurns(checkout) {
@@ -180,7 +179,7 @@ async function acrossTurns(checkout) {
 }
 
 /**
- * Last, since options of many shapes make reading them dearer for every call after: by about 50 ns.
+ * Runs last, because options of many shapes make every later call about 50 ns slower.
  * @param {Checkout} checkout
  */
 async function manyLiterals(checkout) {
@@ -203,7 +202,7 @@ async function withTimer(fn) {
 }
 
 /**
- * Each row of this checkout beside the same row of the other one.
+ * Compares each row of this checkout with the same row of the other one.
  * @param {string} letter
  * @param {(checkout: Checkout) => readonly Peer[]} rowsOf
  * @param {Checkout} before
@@ -231,7 +230,7 @@ const sections = {
   f: { run: manyLiterals, rowsOf: literalRows },
 };
 
-/** `--only=a,d` runs these sections alone. */
+/** `--only=a,d` runs only these sections. */
 const only = process.argv.find((word) => word.startsWith("--only="))?.slice("--only=".length);
 const ours = await loadCheckout(fileURLToPath(new URL("..", import.meta.url)));
 const other = otherPath === undefined ? undefined : await loadCheckout(otherPath);
@@ -240,5 +239,5 @@ for (const [letter, { run, rowsOf }] of Object.entries(sections)) {
   if (other === undefined) await run(ours);
   else await againstOther(letter, rowsOf, other, ours);
 }
-// Peers keep timers of their own.
+// Peers leave timers running.
 process.exit();

@@ -1,4 +1,4 @@
-/** Report: a comparison as a table for people. */
+/** Report: formats a comparison as a table. */
 
 /**
  * @param {import("./harness.mjs").Report} report

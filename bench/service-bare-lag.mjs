@@ -1,7 +1,7 @@
 /**
- * Bare lag: what the machine allows just now. The least that could be called a durable retrier (a
- * timer, an fsynced row before the call, one after it, undici; no guards, no lanes, no leases, no
- * attempts) under the same load as the service, against the same sink.
+ * Bare lag: measures what the machine can do at the moment: a minimal durable retrier under the same
+ * load and against the same sink as the service. It has a timer, an fsynced row before and after the
+ * call, and undici, but no guards, lanes, leases or attempts.
  */
 import { join } from "node:path";
 import { DatabaseSync } from "@photostructure/sqlite";
@@ -37,7 +37,7 @@ function openRows(folder) {
 }
 
 /**
- * Tasks fall due evenly for some seconds.
+ * Tasks become due evenly over some seconds.
  * @param {string} folder
  * @param {string} origin
  * @param {number} perSecond

@@ -1,8 +1,8 @@
 /**
- * `node bench/service-drain.mjs [--against <checkout>]`: how fast the service delivers due tasks, as
- * a share of a bare undici pool that sends the same bytes to the same sink. fsync on, all guards on.
- * Bar: 0.30. With `--against`, rounds alternate between this checkout and another one that has been
- * built, and the ratio of their speeds is printed.
+ * `node bench/service-drain.mjs [--against <checkout>]`: measures how fast the service delivers due
+ * tasks, as a share of a bare undici pool that sends the same bytes to the same sink, with fsync and
+ * all guards. Limit: 0.30. With `--against`, rounds alternate between this checkout and another built
+ * one, and the ratio of their speeds is printed.
  */
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -68,7 +68,7 @@ async function besideRaw(ours) {
 }
 
 /**
- * Ratios are times, as in the other benchmarks: above 1 is slower.
+ * Ratios are of times, as in the other benchmarks: above 1 is slower.
  * @param {Redrive} before
  * @param {Redrive} after
  */

@@ -1,6 +1,7 @@
 /**
- * Enqueue: how fast tasks are taken in, in process, as a share of a bare SQLite loop that commits
- * the same rows in the same batch sizes. By 64 callers one each, and in batches of 500. Bar: 0.5.
+ * Enqueue: measures how fast the service accepts tasks in-process, as a share of a bare SQLite loop
+ * that commits the same rows in the same batches: 64 callers with one task each, and batches of 500.
+ * Limit: 0.5.
  */
 import { join } from "node:path";
 import { createRedrive, sqliteStore } from "@redrive/service";
@@ -100,7 +101,7 @@ await inFolder(async (folder) => {
       console.log(
         `${name}: bare ${base.toFixed(0)}/s, ours ${own.toFixed(0)}/s, share ${(own / base).toFixed(2)}`,
       );
-      // The first round warms up.
+      // The first round is a warmup.
       if (round > 0) shares[name]?.push(own / base);
     }
   }

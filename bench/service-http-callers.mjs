@@ -1,6 +1,6 @@
 /**
- * Callers: 64 connections in a process of their own that POST tasks one at a time, each waiting for
- * its answer. Told over IPC what to send and how often; answers how long it took.
+ * Callers: 64 connections in a separate process that POST tasks one at a time and wait for each
+ * response. Gets the request and the count over IPC and replies with the time it took.
  */
 import { Pool } from "undici";
 

@@ -1,8 +1,8 @@
 /**
- * `npm run bench -- service-http`: what the HTTP front costs. **Enqueue**: tasks over HTTP by 64
- * callers, as a share of the same service on a store that keeps nothing (bar 0.5).
- * **Live**: tasks POSTed one at a time while they are delivered, as a share of a bare undici pool
- * that sends the same bytes to the same sink (bar 0.15). fsync on, all guards on.
+ * `npm run bench -- service-http`: measures the cost of the HTTP server, with fsync and all guards.
+ * **Enqueue**: 64 callers create tasks over HTTP, as a share of the same service with a store that
+ * keeps nothing (limit 0.5). **Live**: tasks are created one at a time while others are delivered, as
+ * a share of a bare undici pool that sends the same bytes to the same sink (limit 0.15).
  */
 import { fork } from "node:child_process";
 import { once } from "node:events";
@@ -30,7 +30,7 @@ async function post(url, task) {
   return TASKS / seconds;
 }
 
-/** Opens the front of a service for as long as `work` takes. @template T
+/** Runs `work` with the HTTP server of a service. @template T
  * @param {Redrive} redrive @param {(url: string) => Promise<T>} work @returns {Promise<T>} */
 async function fronted(redrive, work) {
   const app = createApp(redrive);
@@ -43,8 +43,8 @@ async function fronted(redrive, work) {
 }
 
 /**
- * A store that takes every task and keeps none: the service before it is the very same, so that what
- * is left between the two is what storing costs.
+ * A store that accepts every task and keeps none. The rest of the service is the same, so the
+ * difference is the cost of storing.
  * @returns {import("@redrive/service").Store}
  */
 function keepsNothing() {
@@ -120,7 +120,7 @@ await inFolder(async (folder) => {
     enqueue.push(await enqueueShare(folder, round));
     live.push(await liveShare(folder, sink.origin, round));
   }
-  // The first round warms up.
+  // The first round is a warmup.
   const shares = { enqueue: median(enqueue.slice(1)), live: median(live.slice(1)) };
   printVerdicts("service-http", [
     {

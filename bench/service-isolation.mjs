@@ -1,6 +1,7 @@
 /**
- * Isolation: with one destination that hangs, another's time from hand-over to success may grow by
- * at most 10 % in the middle and by half at the 99th percentile. Nine interleaved pairs, medians.
+ * Isolation: measures how a hanging destination affects another one. The time from creation to
+ * success may grow by at most 10 % at the median and by half at the 99th percentile. Medians of nine
+ * interleaved pairs.
  */
 import { join } from "node:path";
 import { createRedrive } from "@redrive/service";

@@ -1,11 +1,11 @@
 /**
- * Lag: how late the first byte of an attempt leaves. Idle, against a bare timer for the same kind of
- * instant in the same run (bar: + 0.7 ms in the middle, + 2.5 ms at the 99th percentile); and at
- * half the drain rate measured in the same run, lag and settling together (bar: 5 ms at the 99th
- * percentile; the median of the rounds, each beside a bare design under the same load).
+ * Lag: measures how late the first byte of an attempt is sent. Idle: compared with a bare timer in
+ * the same run (limit: 0.7 ms more at the median, 2.5 ms more at the 99th percentile). Loaded: at half
+ * of the measured drain rate, lag and settling together (limit: 5 ms at the 99th percentile, median of
+ * the rounds, each with a bare design under the same load).
  *
- * The first byte is undici's own word that the request's head was handed to the socket, the answer
- * its word that the response is complete. Settling is from there to the commit being told.
+ * The first byte is when undici has written the request head to the socket. Settling is from the
+ * complete response to the confirmed commit.
  */
 import { subscribe } from "node:diagnostics_channel";
 import { existsSync, readFileSync } from "node:fs";
@@ -19,20 +19,20 @@ import { BODY, inFolder, median, quantile, setting, startSink } from "./service-
 const IDLE = setting("BENCH_IDLE", 300);
 const LOAD_SECONDS = setting("BENCH_SECONDS", 5);
 const DRAIN_TASKS = setting("BENCH_TASKS", 60_000);
-/** 0: half of what is measured. */
+/** 0: half of the measured rate. */
 const GIVEN_RATE = setting("BENCH_RATE", 0);
 const AHEAD_MS = 30;
-/** The first of the idle ones warm both up and are not counted. */
+/** The first idle tasks are a warmup and are not counted. */
 const WARM = 20;
-/** Tasks handed over at once: what falls due in a tenth of a second or so. */
+/** Tasks created at once: about those that become due within a tenth of a second. */
 const CHUNK = 500;
 const ROUNDS = setting("BENCH_ROUNDS", 5);
 
 const now = () => performance.timeOrigin + performance.now();
 
 /**
- * When things happened, in columns: an object for each task would be the collector's work, and its
- * pauses would be measured as ours.
+ * The timestamps, in columns. An object per task would cause garbage collections, and the pauses
+ * would distort the measurement.
  */
 const MOST = 200_000;
 const sentAt = new Float64Array(MOST);
@@ -54,7 +54,7 @@ subscribe("undici:request:trailers", (message) => {
 });
 
 /**
- * A bare timer for a whole millisecond, as every due instant is.
+ * A bare timer for a whole millisecond, like every due time.
  * @param {number} at epoch ms @returns {Promise<number>} how late it rang
  */
 const bareTimer = (at) =>
@@ -103,18 +103,18 @@ const ending = (redrive) =>
     });
   });
 
-/** Processor time in ms: of the whole machine, without that of this process. */
+/** CPU time of the whole machine in ms, without this process. */
 function elsewhereMs() {
   const { user, system } = process.cpuUsage();
   const busy = cpus().map(({ times }) => times.user + times.nice + times.sys + times.irq);
   return busy.reduce((sum, ms) => sum + ms, 0) - (user + system) / 1000;
 }
 
-/** In `/proc/stat`: of a line's columns, in ticks of 10 ms, the one that others had. */
+/** The column of `/proc/stat` with the stolen time, in ticks of 10 ms. */
 const STOLEN = 8;
 const TICK_MS = 10;
 
-/** Processor time that the machine below a virtual one gave to others, in ms; 0 where nobody says. */
+/** CPU time in ms that the hypervisor gave to other machines; 0 if unknown. */
 function stolenMs() {
   if (!existsSync("/proc/stat")) return 0;
   const [all = ""] = readFileSync("/proc/stat", "utf8").split("\n", 1);
@@ -122,9 +122,8 @@ function stolenMs() {
 }
 
 /**
- * Tasks fall due evenly. What the machine did beside this process is printed too: the sink's part is
- * small (0.15 of a core at 4,000/s), and whatever is more is somebody who disturbs the measurement,
- * as does what was stolen.
+ * Tasks become due evenly. Also prints the CPU time of other processes: the sink needs little (0.15
+ * of a core at 4,000/s), so more than that, or stolen time, disturbs the measurement.
  * @param {import("@redrive/service").Redrive} redrive
  * @param {string} targetUrl
  * @param {number} perSecond
@@ -147,7 +146,7 @@ async function loaded(redrive, targetUrl, perSecond) {
       numberOf.set(result.value.taskId, made + index);
     }
   }
-  if (Date.now() > firstAt) throw new Error("the tasks were not handed over in time");
+  if (Date.now() > firstAt) throw new Error("the tasks were not created in time");
   const settledAt = new Float64Array(total);
   await bareTimer(Math.floor(firstAt) - 1);
   const startMs = performance.now();

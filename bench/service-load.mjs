@@ -1,5 +1,5 @@
 /**
- * Load: a backlog at a paused destination, and how fast it drains once it is resumed.
+ * Load: builds a backlog at a paused destination and measures how fast it drains after the resume.
  */
 import { BODY } from "./service-parts.mjs";
 

@@ -1,6 +1,7 @@
 /**
- * Memory: a million waiting tasks. Idle after boot under 300 MiB of RSS, boot under 2 s, and a claim
- * that takes as long with 10^6 waiting as with 10^3, with 10,000 destinations as with 10.
+ * Memory: measures a service with a million waiting tasks. Limits: 300 MiB of RSS after the start, 2 s
+ * to start, and a claim that takes as long with 10^6 tasks as with 10^3, and with 10,000 destinations
+ * as with 10.
  */
 import { fork } from "node:child_process";
 import { once } from "node:events";

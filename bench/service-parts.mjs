@@ -1,6 +1,6 @@
 /**
- * What the benchmarks of the service share: a sink, the raw client they are measured against, and
- * medians.
+ * Service parts: shared by the benchmarks of the service: a sink, the raw client that they are
+ * compared with, and medians.
  */
 import { fork } from "node:child_process";
 import { once } from "node:events";
@@ -11,7 +11,7 @@ import { Agent } from "undici";
 
 export const BODY = Buffer.alloc(512, "x");
 
-/** Attempts under way at once, ours and raw. */
+/** Concurrent attempts, of the service and of the raw client. */
 export const IN_FLIGHT = 64;
 
 export async function startSink() {

@@ -1,6 +1,6 @@
 /**
- * Sink: an HTTP server in a process of its own that answers 200 to everything, and hangs on /hang.
- * Prints its port. It is what both the raw client and the service send to.
+ * Sink: an HTTP server in a separate process that responds with 200 to everything and hangs on /hang.
+ * Prints its port. The raw client and the service both send to it.
  */
 import { createServer } from "node:http";
 

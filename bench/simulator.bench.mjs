@@ -1,8 +1,8 @@
 /**
- * `npm run bench -- simulator`: the simulator's promises. A failover of 10,000 clients within one
- * frame, of a million within half a second and 150 MB, the contention model at ten times the speed
- * of plain Python, and engines below 8 kB each. A miss ends with exit code 1. Times are the
- * processor's, as in cpu-time.mjs: what the scheduler gives to others is no cost of ours.
+ * `npm run bench -- simulator`: checks the limits of the simulator: a failover of 10,000 clients
+ * within one frame, and of a million within half a second and 150 MB; the contention model at ten
+ * times the speed of plain Python; engines below 8 kB each. Exits with 1 on a miss. Times are CPU
+ * times, as in cpu-time.mjs.
  */
 import { spawnSync } from "node:child_process";
 import { gzipSync } from "node:zlib";
@@ -18,7 +18,7 @@ const ROUNDS = 15;
 const OCC_RUNS = 100;
 
 /**
- * The failover scenario with another number of clients; its shape does not depend on it.
+ * The failover scenario with another number of clients.
  * @param {number} count
  */
 function failover(count) {
@@ -33,7 +33,7 @@ function failover(count) {
 }
 
 /**
- * Processor time in ms of `rounds` runs after `warm` others.
+ * CPU time in ms of `rounds` runs, after `warm` warmup runs.
  * @param {number} warm
  * @param {number} rounds
  * @param {(round: number) => unknown} run
@@ -83,7 +83,7 @@ function fleets() {
 }
 
 /**
- * The most memory a Node of its own ever held, the engine's own included, for one run of a scenario.
+ * The peak memory of a separate Node process for one run of a scenario.
  * @param {import("@redrive/simulator").ScenarioDocument} scenario
  */
 function peakMegabytes(scenario) {
@@ -97,7 +97,7 @@ function peakMegabytes(scenario) {
 
 const PYTHON = ["python3", [inRoot("bench", "occ.py"), "100", String(OCC_RUNS)]];
 
-/** Events per second of the contention model in Python; undefined without one. */
+/** Events per second of the contention model in Python. Undefined without Python. */
 function pythonSpeed() {
   const [command, args] = /** @type {[string, string[]]} */ (PYTHON);
   const { status, stdout } = spawnSync(command, args, { encoding: "utf8" });
@@ -108,7 +108,7 @@ function pythonSpeed() {
   return events / seconds;
 }
 
-/** The same of ours: four events of the model a write, of which our engine folds two into the others. */
+/** The same for our engine: a write has four events in the model, and our engine merges two of them. */
 function ourSpeed() {
   const scenario = /** @type {import("@redrive/simulator").ContentionDocument} */ (
     scenarios["contention"]
@@ -143,7 +143,7 @@ function contention() {
 }
 
 /**
- * Sizes without core. The two engines alone, and `simulate` with every world, checks and report.
+ * Sizes without core: of each engine, and of `simulate` with every world, checks and report.
  * @returns {Promise<Verdict[]>}
  */
 async function sizes() {

@@ -1,7 +1,7 @@
 /**
- * `node tools/api-reference.mjs`: writes docs/library/api.md from the declarations that `tsc -b`
- * emits for `redrive`: each exported name, what its comment says, and its declaration. Read as text:
- * the compiler of TypeScript 7 has no interface to ask.
+ * `node tools/api-reference.mjs`: writes docs/library/api.md from the declaration files that `tsc
+ * -b` emits for `redrive`: each exported name, its comment and its declaration. It parses the files
+ * as text, because TypeScript 7 has no compiler API.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -18,39 +18,39 @@ export const API_PAGE = inRoot("docs", "library", "api.md");
 const LIBRARY = inRoot("faces", "library", "dist");
 const CORE_INDEX = inRoot("core", "dist", "index.d.ts");
 
-/** The package's doors, as its manifest names them. */
+/** The entry points in the package's manifest. */
 function entryPoints() {
   const manifest = JSON.parse(readFileSync(inRoot("faces", "library", "package.json"), "utf8"));
-  return Object.entries(manifest.exports).map(([door, { types }]) => ({
-    name: `redrive${door.slice(1)}`,
+  return Object.entries(manifest.exports).map(([subpath, { types }]) => ({
+    name: `redrive${subpath.slice(1)}`,
     file: join(dirname(LIBRARY), types),
   }));
 }
 
-/** The page, as it should be. */
+/** Returns the text of the page. */
 export function apiReference() {
-  const parts = entryPoints().map(({ name, file }) => spellEntryPoint(name, file));
+  const parts = entryPoints().map(({ name, file }) => formatEntryPoint(name, file));
   return `${HEAD}\n${parts.join("\n")}`;
 }
 
 const HEAD = `# API reference
 
-Made from the types by \`node tools/api-reference.mjs\`; do not edit. What each feature is for is told
-in the [guides](README.md).
+\`node tools/api-reference.mjs\` generates this page from the types; do not edit it. The
+[guides](README.md) explain each feature.
 `;
 
 /**
  * @param {string} name
  * @param {string} file
  */
-function spellEntryPoint(name, file) {
+function formatEntryPoint(name, file) {
   const declarations = exportsOf(file).toSorted((a, b) => rankOf(a) - rankOf(b));
   const purpose = leadingDoc(readFileSync(file, "utf8"));
-  return [`## \`${name}\`\n`, `${purpose}\n`, ...declarations.map(spellDeclaration)].join("\n");
+  return [`## \`${name}\`\n`, `${purpose}\n`, ...declarations.map(formatDeclaration)].join("\n");
 }
 
 /**
- * Functions first, then classes and values, then types; otherwise as the index lists them.
+ * Functions come first, then classes and values, then types. Within a group, the order of the index is kept.
  * @param {Declaration} declaration
  */
 function rankOf({ text }) {
@@ -59,22 +59,22 @@ function rankOf({ text }) {
 }
 
 /** @param {Declaration} declaration */
-function spellDeclaration({ name, doc, text }) {
+function formatDeclaration({ name, doc, text }) {
   const prose = doc === "" ? "" : `${doc}\n\n`;
   return `### ${name}\n\n${prose}\`\`\`typescript\n${text}\n\`\`\`\n`;
 }
 
 /**
- * What a declaration file exports, its own and what it passes on, in its own order.
+ * Lists the exports of a declaration file, including re-exports, in the order of the file.
  * @param {string} file
  * @returns {Declaration[]}
  */
 export function exportsOf(file) {
   return statementsOf(readFileSync(file, "utf8")).flatMap(({ doc, text }) => {
     const list = /^export (?:type )?\{(?<names>[^}]*)\} from "(?<from>[^"]+)"/u.exec(text)?.groups;
-    if (list?.["names"] !== undefined) return passedOn(file, list["names"], list["from"] ?? "");
+    if (list?.["names"] !== undefined) return reexports(file, list["names"], list["from"] ?? "");
     const name = nameOf(text);
-    return name === undefined ? [] : [{ name, doc, text: bare(text) }];
+    return name === undefined ? [] : [{ name, doc, text: withoutExportKeywords(text) }];
   });
 }
 
@@ -83,7 +83,7 @@ export function exportsOf(file) {
  * @param {string} names
  * @param {string} from
  */
-function passedOn(file, names, from) {
+function reexports(file, names, from) {
   const found = new Map(exportsOf(targetOf(file, from)).map((entry) => [entry.name, entry]));
   return names
     .split(",")
@@ -114,11 +114,11 @@ function nameOf(text) {
 }
 
 /**
- * A declaration without the words that only a declaration file needs, indented by two.
+ * Removes the keywords that only a declaration file needs, and indents by two spaces.
  * @param {string} text
  */
-function bare(text) {
-  const shown = text.replace(/^export (?:declare )?/u, "").replace(/^ +/gmu, halved);
+function withoutExportKeywords(text) {
+  const shown = text.replace(/^export (?:declare )?/u, "").replace(/^ +/gmu, halveIndent);
   return shown
     .split("\n")
     .filter((line) => !/^\s*private /u.test(line))
@@ -126,13 +126,13 @@ function bare(text) {
 }
 
 /** @param {string} indent */
-function halved(indent) {
-  // A comment's lines begin one column further in than its first.
+function halveIndent(indent) {
+  // The lines of a comment are indented by one column more than its first line.
   return " ".repeat(Math.floor(indent.length / 4) * 2 + (indent.length % 4));
 }
 
 /**
- * The statements of a declaration file, each with the comment right above it.
+ * Splits a declaration file into statements, each with the comment directly above it.
  * @param {string} source
  * @returns {{ doc: string, text: string }[]}
  */
@@ -156,8 +156,8 @@ export function statementsOf(source) {
 }
 
 /**
- * At the outermost level a statement ends with a semicolon, or with the brace of an interface or
- * class; the brace of a type may be followed by more.
+ * At the top level, a statement ends with a semicolon or with the closing brace of an interface or
+ * class. The closing brace of a type alias may be followed by more.
  * @param {string} value
  * @param {string} text
  */
@@ -174,7 +174,7 @@ function isBlank(type) {
 }
 
 /**
- * The words of a doc comment; any other comment says nothing.
+ * The text of a doc comment. Empty for any other comment.
  * @param {string} comment
  */
 function docOf(comment) {

@@ -1,4 +1,4 @@
-/** docs/library/api.md is what the types say now; run `node tools/api-reference.mjs` if not. */
+/** docs/library/api.md matches the types. Run `node tools/api-reference.mjs` to update it. */
 // needs: build
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
@@ -17,7 +17,7 @@ test("every name of every entry point is on the page, once", () => {
 });
 
 describe("statements of a declaration file", () => {
-  test("end where they end, each with its comment", () => {
+  test("are split correctly, each with its comment", () => {
     const source = [
       "/** File. */",
       'import type { A } from "a";',

@@ -1,6 +1,6 @@
 /**
- * `npm run check`: format, lint, types and house rules, each with its verdict and its time. Runs
- * them all, shows the output of those that failed, and exits 1 if any did.
+ * `npm run check`: checks format, lint, types and house rules. Prints the result and time of each
+ * check and the output of failed ones, and exits with 1 if any failed.
  */
 import { nodeScript, spawnAndCollect } from "./setup/command.mjs";
 import { exitOnFailure } from "./setup/failure.mjs";

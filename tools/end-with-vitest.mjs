@@ -1,15 +1,15 @@
 /**
- * End with Vitest: loaded into each worker before its tests. A worker outlives a Vitest that is
- * killed for as long as a test keeps it busy, and with it every server that the test has started;
- * the closing of its channel to Vitest is the sign to end at once.
+ * End with Vitest: ends a test worker when Vitest is killed. Otherwise a busy worker would continue
+ * to run, with every server that its test started. Each worker loads this before its tests and exits
+ * when its channel to Vitest closes.
  */
 
 const MARK = Symbol.for("redrive.endsWithVitest");
 const marked = /** @type {{ [MARK]?: boolean }} */ (globalThis);
 
-// Files may share a worker, and this is loaded before each of them.
+// Several test files may share a worker, which loads this file before each of them.
 if (process.connected && marked[MARK] !== true) {
   marked[MARK] = true;
-  // Vitest turns process.exit into a failed test, and nobody is left to read of it.
+  // Vitest turns process.exit into a failed test, so the worker kills itself instead.
   process.once("disconnect", () => process.kill(process.pid, "SIGKILL"));
 }

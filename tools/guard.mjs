@@ -1,8 +1,8 @@
 /**
- * Guard: a small process between a test and what it starts (a server, a temporary folder). It
- * lives as long as its standard input is open, and the kernel closes that however its parent ends,
- * `kill -9` included. Then it stops the server, ends the processes it was told of, and removes the
- * folder. Run as `node tools/guard.mjs '<spec as JSON>'`.
+ * Guard: a process that cleans up after a test, even if the test is killed with `kill -9`. It waits
+ * until its standard input closes, which the kernel does when the parent ends. Then it stops the
+ * server, ends the registered processes and removes the folder. Usage: `node tools/guard.mjs
+ * '<spec as JSON>'`.
  */
 import { spawn } from "node:child_process";
 import { readdirSync, rmSync } from "node:fs";
@@ -12,29 +12,29 @@ import { setTimeout as sleep } from "node:timers/promises";
 /**
  * @typedef {object} GuardSpec
  * @property {string} folder removed at the end
- * @property {string} [program] the server; none to guard a folder only
+ * @property {string} [program] the server; omit it to guard only a folder
  * @property {readonly string[]} [args]
- * @property {NodeJS.Signals} [stopSignal] asks the server to stop; default SIGTERM
- * @property {number} [uid] the user to run it as, when this one is root
+ * @property {NodeJS.Signals} [stopSignal] stops the server; default SIGTERM
+ * @property {number} [uid] the user to run the server as, if this process runs as root
  * @property {number} [gid]
- * @property {number} [patienceMs] how long it may take before it is killed; default 5000
- * @property {string} [inner] prefix of folders that have guards of their own, waited for
+ * @property {number} [patienceMs] time to stop before the server is killed; default 5000
+ * @property {string} [inner] prefix of folders that have their own guards, which finish first
  */
 
-const PATIENCE_MS = 5_000;
-const INNER_PATIENCE_MS = 10_000;
-const REMOVAL_PATIENCE_MS = 15_000;
+const STOP_TIMEOUT_MS = 5_000;
+const INNER_TIMEOUT_MS = 10_000;
+const REMOVAL_TIMEOUT_MS = 15_000;
 const POLL_MS = 50;
 
 /** @type {GuardSpec} */
 const spec = JSON.parse(process.argv[2] ?? "{}");
-/** Processes to end with the folder: a line `123` on standard input adds one, `-123` takes it out. */
+/** Processes to end at cleanup. A line `123` on standard input adds one, and `-123` removes it. */
 /** @type {Set<number>} */
 const watched = new Set();
 
-// A terminal's Ctrl-C goes to everyone; the guard must outlive its parent to clean up after it.
+// Ctrl-C in a terminal signals every process, but the guard must outlive its parent to clean up.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => {});
-// Its parent's end of these pipes may be gone; what is written then is for nobody.
+// The parent's end of these pipes may be closed; the output is then lost.
 process.stdout.on("error", () => {});
 process.stderr.on("error", () => {});
 
@@ -43,7 +43,7 @@ createInterface(process.stdin)
   .on("line", (line) => watch(Number(line)))
   .on("close", () => void cleanUp());
 
-/** @param {number} pid negative to forget it */
+/** @param {number} pid negative to remove it */
 function watch(pid) {
   if (pid > 0) watched.add(pid);
   else watched.delete(-pid);
@@ -62,15 +62,19 @@ function startServer(program) {
   return child;
 }
 
-/** Stops everything, hard when asking did not help; the server's own end then ends this process. */
+/** Stops all processes, and kills those that do not stop. The end of the server ends this process. */
 async function cleanUp() {
   const pids = [...watched, ...(server?.pid === undefined ? [] : [server.pid])];
   for (const pid of pids) send(pid, spec.stopSignal ?? "SIGTERM");
-  if (!(await within(spec.patienceMs ?? PATIENCE_MS, () => pids.every((pid) => !isAlive(pid))))) {
+  if (
+    !(await becomesTrue(spec.patienceMs ?? STOP_TIMEOUT_MS, () =>
+      pids.every((pid) => !isAlive(pid)),
+    ))
+  ) {
     for (const pid of pids) send(pid, "SIGKILL");
   }
   if (server !== undefined) return;
-  await within(INNER_PATIENCE_MS, () => innerFolders() === 0);
+  await becomesTrue(INNER_TIMEOUT_MS, () => innerFolders() === 0);
   await removeFolder();
   process.exit(0);
 }
@@ -81,9 +85,9 @@ function innerFolders() {
   return readdirSync(spec.folder).filter((name) => name.startsWith(prefix)).length;
 }
 
-/** Again and again for a while: a browser that is closing still writes to its profile. */
+/** Repeats for a while, because a closing browser still writes to its profile. */
 async function removeFolder() {
-  await within(REMOVAL_PATIENCE_MS, () => {
+  await becomesTrue(REMOVAL_TIMEOUT_MS, () => {
     try {
       rmSync(spec.folder, { recursive: true, force: true });
       return true;
@@ -94,11 +98,11 @@ async function removeFolder() {
 }
 
 /**
- * True as soon as `holds`, false when it still does not after `ms`.
+ * Resolves to true when `holds` is true, or to false after `ms`.
  * @param {number} ms
  * @param {() => boolean} holds
  */
-async function within(ms, holds) {
+async function becomesTrue(ms, holds) {
   const endMs = performance.now() + ms;
   while (!holds()) {
     if (performance.now() > endMs) return false;

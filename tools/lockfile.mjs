@@ -1,7 +1,7 @@
 /**
- * `npm run lockfile`: completes package-lock.json after `npm install`. A registry that lacks a
- * package's builds for other platforms makes npm leave them out, and `npm ci` then refuses the
- * lockfile everywhere. The names say what they are for, so their entries can be written without them.
+ * `npm run lockfile`: completes package-lock.json after `npm install`. If the registry lacks builds
+ * of a package for other platforms, npm omits them, and `npm ci` then rejects the lockfile. The
+ * names of the builds contain the platform, so this tool can write their entries.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { argv } from "node:process";
@@ -17,7 +17,7 @@ const PLATFORM =
 const LIBC = /** @type {Readonly<Record<string, string>>} */ ({ musl: "musl", gnu: "glibc" });
 
 /**
- * What entries name and the lockfile does not have: the name, the version asked for, and who asks.
+ * Lists dependencies without an entry: the name, the requested version, and the package that needs it.
  * @param {Lockfile} lockfile
  * @returns {{ name: string, range: string, by: string, isOptional: boolean }[]}
  */
@@ -32,7 +32,7 @@ export function missingEntries({ packages }) {
 }
 
 /**
- * The lockfile with an entry for every optional package it names.
+ * Returns the lockfile with an entry for every optional dependency.
  * @param {Lockfile} lockfile
  * @returns {Lockfile}
  */
@@ -51,7 +51,7 @@ export function completed(lockfile) {
 }
 
 /**
- * npm's way up: the package's own node_modules, then its parents'.
+ * Searches like npm: first the package's own node_modules, then those of its parents.
  * @param {Record<string, Entry>} packages
  * @param {string} by
  * @param {string} name
@@ -75,7 +75,8 @@ function entryFor(name, range, dev) {
   const common = { version, ...(dev ? { dev } : {}), optional: true };
   if (name.endsWith("-wasm32-wasi")) return { ...common, cpu: ["wasm32"] };
   const { os, cpu, libc = "" } = PLATFORM.exec(name)?.groups ?? {};
-  if (os === undefined) throw new Error(`which platform is ${name} for? Teach tools/lockfile.mjs`);
+  if (os === undefined)
+    throw new Error(`cannot tell the platform of ${name}: extend tools/lockfile.mjs`);
   const libcName = LIBC[libc];
   return {
     ...common,

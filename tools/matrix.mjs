@@ -1,13 +1,13 @@
 /**
- * `npm run test:matrix`: the unit and browser suites on the newer Nodes we promise, each brought by
- * npm. `npm test` covers the Node it is run with. Ends in a table.
+ * `npm run test:matrix`: runs the unit and browser suites on the newer Node versions that we support,
+ * which npm installs, and prints a table. `npm test` covers the current Node.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { exitOnFailure } from "./setup/failure.mjs";
 import { installPackages } from "./setup/install.mjs";
 import { requireNode } from "./setup/node-version.mjs";
-import { nodeOf } from "./setup/other-node.mjs";
+import { nodeProgram } from "./setup/other-node.mjs";
 import { say } from "./setup/progress.mjs";
 import { inRoot } from "./setup/root.mjs";
 
@@ -19,11 +19,11 @@ await exitOnFailure(installPackages);
 /** @type {{ version: string, closing: string, code: number }[]} */
 const rows = [];
 for (const major of MAJORS) {
-  const program = await exitOnFailure(() => nodeOf(major));
+  const program = await exitOnFailure(() => nodeProgram(major));
   const version = (await collect(program, ["--version"], false)).output.trim();
   say(`\nNode ${version}: ${SUITES.join(" and ")} suites`);
-  const words = process.argv.length > 2 ? process.argv.slice(2) : SUITES;
-  const { code, output } = await collect(program, [inRoot("tools", "test.mjs"), ...words], true);
+  const args = process.argv.length > 2 ? process.argv.slice(2) : SUITES;
+  const { code, output } = await collect(program, [inRoot("tools", "test.mjs"), ...args], true);
   rows.push({ version, closing: output.trimEnd().split("\n").at(-1) ?? "", code });
 }
 say("");
@@ -33,7 +33,7 @@ for (const { version, closing, code } of rows) {
 process.exitCode = rows.every(({ code }) => code === 0) ? 0 : 1;
 
 /**
- * Runs to the end, keeping the output and, if `isShown`, showing it too.
+ * Runs a program and returns its output. If `isShown`, also shows it.
  * @param {string} program
  * @param {readonly string[]} args
  * @param {boolean} isShown

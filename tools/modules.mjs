@@ -58,7 +58,7 @@ function describePackage({ folder, title }) {
   return `## ${title}\n\n${parts.join("\n")}`;
 }
 
-/** The page as it should be now. */
+/** Returns the text of the page. */
 export function modulesPage() {
   return `${INTRODUCTION}\n${PACKAGES.map(describePackage).join("\n")}`;
 }

@@ -1,8 +1,7 @@
 /**
- * Needs: what a test file may ask for beyond npm packages, in a line `// needs: redis, chromium`
- * near its top. A need is met only when a file of the selected suites declares it: system packages
- * are installed when we are root on a machine with apt-get; elsewhere the files that need a missing
- * one are left out, and the reader is told the command that would bring it.
+ * Needs: programs beyond npm packages that a test file needs, declared in a line `// needs: redis,
+ * chromium` near its top. Only the needs of selected files are installed, as root on a machine with
+ * apt-get. Elsewhere, files with a missing need are excluded, and the install command is printed.
  */
 import { readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,7 +12,7 @@ import { findProgram, runCommand, SetupFailed } from "./setup/command.mjs";
 import { withLock } from "./setup/lock.mjs";
 import { say } from "./setup/progress.mjs";
 
-/** Needs that a system package meets: the program to look for, under all its names. */
+/** Needs that a system package provides, with all names of the program. */
 export const systemPrograms = {
   redis: { programs: ["redis-server"], package: "redis-server" },
   chromium: {
@@ -23,27 +22,27 @@ export const systemPrograms = {
   strace: { programs: ["strace"], package: "strace" },
 };
 
-/** Needs that come with the clone: `postgres` is an npm package, `build` is `npm run build`. */
-const ownNeeds = ["postgres", "build"];
+/** Needs without a system package: `postgres` is an npm package, `build` is `npm run build`. */
+const npmNeeds = ["postgres", "build"];
 
-/** How many lines from the top of a file the `needs` line is looked for in. */
+/** The `needs` line must be within this many lines of the top. */
 const DECLARATION_LINES = 12;
 
-/** apt's own wait for the lock of its database, in seconds. */
+/** How long apt waits for the lock of its database. */
 const APT_LOCK_SECONDS = 600;
 
-/** apt's own repetitions of a download that failed. */
-const APT_DOWNLOADS = 5;
+/** How often apt retries a failed download. */
+const APT_DOWNLOAD_RETRIES = 5;
 
-/** A machine that has just started may be refreshing its package lists itself, and apt does not wait. */
-const APT_TRIES = 3;
+/** A freshly started machine may be refreshing its package lists, and apt does not wait for that lock. */
+const APT_MAX_TRIES = 3;
 const APT_PAUSE_MS = 5000;
 
 /** @typedef {{ file: string, needs: readonly string[] }} Declaration */
 /** @typedef {{ need: string, command: string, files: readonly string[] }} Missing */
 
 /**
- * The needs a test file declares. Throws on a name this table does not have.
+ * Returns the declared needs of a test file. Throws for an unknown need.
  * @param {string} text
  * @param {string} file for the message
  * @returns {string[]}
@@ -53,7 +52,7 @@ export function declaredNeeds(text, file) {
   const list = /^\/\/ needs: (.*)$/mu.exec(head)?.[1];
   if (list === undefined) return [];
   const names = list.split(",").map((name) => name.trim());
-  const known = [...Object.keys(systemPrograms), ...ownNeeds];
+  const known = [...Object.keys(systemPrograms), ...npmNeeds];
   const unknown = names.find((name) => !known.includes(name));
   if (unknown === undefined) return names;
   throw new SetupFailed(
@@ -62,7 +61,7 @@ export function declaredNeeds(text, file) {
 }
 
 /**
- * Meets what the files declare and returns what could not be met.
+ * Installs the declared needs and returns those that are still missing.
  * @param {readonly string[]} files absolute paths of test files
  * @returns {Promise<Missing[]>}
  */
@@ -82,7 +81,7 @@ export async function meetNeeds(files) {
 }
 
 /**
- * Where the program that meets a need is. Throws, with the command that installs it, if nowhere.
+ * Returns the path of a need's program. If it is missing, throws with the install command.
  * @param {keyof typeof systemPrograms} need
  * @returns {string}
  */
@@ -113,17 +112,21 @@ async function installMissing(missing) {
   if (missing.length === 0 || process.getuid?.() !== 0 || findProgram(["apt-get"]) === undefined) {
     return;
   }
-  // apt has no wait for the lock of its package lists, so clones on one machine queue up here.
-  await withLock(join(tmpdir(), "redrive-apt.lock"), "another clone's apt-get", async () => {
-    const packages = missing
-      .filter((need) => findProgram(systemPrograms[need].programs) === undefined)
-      .map((need) => systemPrograms[need].package);
-    if (packages.length > 0) await aptInstall(packages).catch(sayFailure);
-  });
+  // apt does not wait for the lock of its package lists, so checkouts on one machine wait here.
+  await withLock(
+    join(tmpdir(), "redrive-apt.lock"),
+    "the apt-get of another checkout",
+    async () => {
+      const packages = missing
+        .filter((need) => findProgram(systemPrograms[need].programs) === undefined)
+        .map((need) => systemPrograms[need].package);
+      if (packages.length > 0) await aptInstall(packages).catch(sayFailure);
+    },
+  );
 }
 
 /**
- * A machine without the network's package archive is one where installing is not possible.
+ * Without a package archive, installing is not possible. Only prints the failure.
  * @param {unknown} error
  */
 function sayFailure(error) {
@@ -147,25 +150,30 @@ async function aptInstall(packages) {
  * @param {readonly string[]} args
  */
 async function aptGet(label, args) {
-  const patience = [`DPkg::Lock::Timeout=${APT_LOCK_SECONDS}`, `Acquire::Retries=${APT_DOWNLOADS}`];
-  const options = patience.flatMap((option) => ["-o", option]);
+  const waits = [
+    `DPkg::Lock::Timeout=${APT_LOCK_SECONDS}`,
+    `Acquire::Retries=${APT_DOWNLOAD_RETRIES}`,
+  ];
+  const options = waits.flatMap((option) => ["-o", option]);
   const env = { DEBIAN_FRONTEND: "noninteractive", LC_ALL: "C" };
-  await again(() => runCommand({ label, program: "apt-get", args: [...options, ...args], env }));
+  await retryStep(() =>
+    runCommand({ label, program: "apt-get", args: [...options, ...args], env }),
+  );
 }
 
 /**
- * Runs `step` until it succeeds, a few times at most: what another apt or the network spoils now
- * and then must not cost a whole run of the tests. The last failure is thrown.
+ * Runs `step` until it succeeds, a few times at most, because another apt or the network can make it
+ * fail. Throws the last failure.
  * @param {() => Promise<unknown>} step
  * @param {number} pauseMs
  */
-export async function again(step, pauseMs = APT_PAUSE_MS) {
+export async function retryStep(step, pauseMs = APT_PAUSE_MS) {
   for (let tried = 1; ; tried++) {
     try {
       await step();
       return;
     } catch (error) {
-      if (!(error instanceof SetupFailed) || tried === APT_TRIES) throw error;
+      if (!(error instanceof SetupFailed) || tried === APT_MAX_TRIES) throw error;
       await sleep(pauseMs);
     }
   }

@@ -1,17 +1,17 @@
-/** Property seed: which inputs the properties are tried on. */
+/** Property seed: the seed for the inputs of property tests. */
 
-/** A whole number; `npm run test:long` draws one, and a failing run is repeated by setting it. */
+/** Environment variable with a whole number. `npm run test:long` draws one; set it to repeat a run. */
 export const PROPERTY_SEED_VARIABLE = "REDRIVE_PROPERTY_SEED";
 
-/** The seed of every run that names none. */
-const USUAL_SEED = "1";
+/** The seed of a run without the variable. */
+const DEFAULT_SEED = "1";
 
 export function propertySeed() {
-  const word = process.env[PROPERTY_SEED_VARIABLE] ?? USUAL_SEED;
-  if (!/^-?\d{1,10}$/u.test(word)) {
+  const text = process.env[PROPERTY_SEED_VARIABLE] ?? DEFAULT_SEED;
+  if (!/^-?\d{1,10}$/u.test(text)) {
     throw new Error(
-      `${PROPERTY_SEED_VARIABLE} must be a whole number, got ${JSON.stringify(word)}`,
+      `${PROPERTY_SEED_VARIABLE} must be a whole number, got ${JSON.stringify(text)}`,
     );
   }
-  return Number(word);
+  return Number(text);
 }

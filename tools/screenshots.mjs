@@ -1,6 +1,6 @@
 /**
- * `npm run screenshots`: draws every view of the pages in light, dark and on a phone into
- * docs/pictures, from the real service and a real browser, so that papers show what there is.
+ * `npm run screenshots`: takes screenshots of every view in light mode, in dark mode and on a phone,
+ * with the real service and a real browser, and writes them to docs/pictures.
  */
 import { mkdirSync } from "node:fs";
 import { chromium } from "playwright-core";
@@ -13,7 +13,7 @@ import { inRoot } from "./setup/root.mjs";
 
 const FOLDER = inRoot("docs", "pictures");
 
-/** What is drawn: the state of each view as it opens, but of the advisor where it leads to. */
+/** The views. Each is shown in its initial state, except those in `LINKS`. */
 const VIEWS = ["curve", "herd", "system", "labs", "advisor"];
 
 /** @type {readonly { name: string, options: import("playwright-core").BrowserContextOptions }[]} */
@@ -40,7 +40,7 @@ const { createRedrive } = await import("../faces/service/dist/index.js");
 const { createApp, listenApp } = await import("../faces/service/dist/http/index.js");
 const { encodeRun } = await import("../faces/simulator/dist/share/index.js");
 const wanted = process.argv.slice(2);
-/** Views that are drawn in a state other than the one they open with. @type {Record<string, () => string>} */
+/** Views that are shown in another state than the initial one. @type {Record<string, () => string>} */
 const LINKS = { labs: labsLink, advisor: advisorLink };
 const redrive = await createRedrive({ store: "memory:" });
 const app = createApp(redrive, { pagesFolder: inRoot("apps", "web", "dist") });
@@ -61,7 +61,7 @@ try {
   await redrive.stop(0);
 }
 
-/** The labs that take a second or two; all of them take a minute and a half. */
+/** Only labs that take a second or two; all labs take a minute and a half. */
 function labsLink() {
   return encodeRun({
     view: "labs",
@@ -85,7 +85,7 @@ async function draw(view, { name, options }) {
   await page.goto(`${url}/ui/simulator#${LINKS[view]?.() ?? view}`);
   await page.locator("main .stage").waitFor();
   await page.waitForLoadState("networkidle");
-  // Until nothing is left to be computed: a view marks itself busy while its worker is.
+  // Waits for the end of all computations: a view is marked busy while its worker is.
   await page.waitForFunction(() => document.querySelector("[aria-busy=true]") === null);
   const path = `${FOLDER}/${view}-${name}.png`;
   await page.screenshot({ path });

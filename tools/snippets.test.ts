@@ -1,7 +1,7 @@
 /**
- * Snippets: every code block of README.md and docs/ is true. TypeScript compiles under our own
- * flags and, unless its fence gives a reason not to, runs; its `// => value` claims hold; JSON
- * parses; npm scripts exist.
+ * Snippets: every code block of README.md and docs/ is correct. TypeScript compiles with our flags
+ * and runs, unless its fence has a reason not to; its `// => value` claims are true; JSON parses; npm
+ * scripts exist.
  */
 import { readFileSync } from "node:fs";
 import { relative, sep } from "node:path";
@@ -9,7 +9,7 @@ import { afterAll, expect, test } from "vitest";
 import { filesBelow } from "./setup/fingerprint.mjs";
 import { inRoot, root } from "./setup/root.mjs";
 import { compileSnippets } from "./snippets/compile.ts";
-import { placeOf, type Snippet, snippetsOf } from "./snippets/markdown.ts";
+import { locationOf, type Snippet, snippetsOf } from "./snippets/markdown.ts";
 import { shellProblems } from "./snippets/shell.ts";
 
 const documents = [...filesBelow(inRoot("README.md")), ...filesBelow(inRoot("docs"))];
@@ -22,22 +22,22 @@ const snippets = documents
 const compiled = await compileSnippets(snippets);
 afterAll(compiled.remove);
 
-const placed = (list: readonly Snippet[]) =>
-  list.map((snippet) => [placeOf(snippet), snippet] as const);
+const located = (list: readonly Snippet[]) =>
+  list.map((snippet) => [locationOf(snippet), snippet] as const);
 const inLanguage = (...languages: string[]) =>
-  placed(snippets.filter(({ language }) => languages.includes(language)));
+  located(snippets.filter(({ language }) => languages.includes(language)));
 
 test("every block of code compiles", () => {
   expect(compiled.problems).toEqual([]);
 });
 
 test("a block that is not run says why", () => {
-  const silent = snippets.filter(({ noRun }) => noRun === "").map(placeOf);
+  const silent = snippets.filter(({ noRun }) => noRun === "").map(locationOf);
   expect(silent).toEqual([]);
 });
 
 const runnable = [...compiled.files.keys()].filter(({ noRun }) => noRun === undefined);
-test.for(placed(runnable))("runs: %s", async ([, snippet]) => {
+test.for(located(runnable))("runs: %s", async ([, snippet]) => {
   await import(/* @vite-ignore */ compiled.files.get(snippet) ?? "");
 });
 

@@ -1,6 +1,6 @@
 /**
- * `npm start`: from a fresh clone to a running product. Installs and builds what is missing, then
- * hands over to `redrive dev`, whose last line says where it listens.
+ * `npm start`: installs and builds what is missing, then runs `redrive dev`, whose last line says
+ * where it listens.
  */
 import { spawn } from "node:child_process";
 import { buildPackages } from "./setup/build.mjs";
@@ -15,14 +15,14 @@ await exitOnFailure(async () => {
   await installPackages();
   await buildPackages();
 });
-handOver([inRoot("apps", "cli", "dist", "main.js"), "dev", ...process.argv.slice(2)]);
+runDev([inRoot("apps", "cli", "dist", "main.js"), "dev", ...process.argv.slice(2)]);
 
 /**
- * Runs the product with this terminal, passes signals on, and ends as it ends. A Ctrl-C reaches it
- * from the terminal by itself; a second copy does no harm, since stopping twice is stopping once.
+ * Runs `redrive dev` in this terminal, forwards signals, and exits with its exit code. Ctrl-C
+ * reaches it from the terminal too, which is harmless because it ignores a second signal.
  * @param {readonly string[]} args
  */
-function handOver(args) {
+function runDev(args) {
   const child = spawn(process.execPath, args, { stdio: "inherit" });
   for (const signal of /** @type {const} */ (["SIGINT", "SIGTERM", "SIGHUP"])) {
     process.on(signal, () => child.kill(signal));

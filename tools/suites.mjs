@@ -1,6 +1,6 @@
 /**
- * Suites: which test files belong together. Vitest's projects and the set-up both read this table,
- * so that what is set up is what is run.
+ * Suites: groups the test files into suites. Vitest's projects and the setup read the same table, so
+ * the setup installs exactly what the tests need.
  */
 import { relative, sep } from "node:path";
 import { filesBelow } from "./setup/fingerprint.mjs";
@@ -11,7 +11,7 @@ import { inRoot, root } from "./setup/root.mjs";
  * @property {string} name
  * @property {readonly string[]} roots folders whose `*.test.ts` files belong to it
  * @property {readonly string[]} except folders below those that belong to another suite
- * @property {boolean} isolated a process for each file: slower, but what a file leaves running ends
+ * @property {boolean} isolated one process per file: slower, but ends what a file leaves running
  */
 
 /** @type {readonly Suite[]} */
@@ -32,21 +32,23 @@ export const suites = [
   { name: "browser", roots: ["test/browser"], except: [], isolated: true },
 ];
 
-/** Set by `tools/test.mjs`: files whose needs could not be met, one a line. */
-export const LEFT_OUT_VARIABLE = "REDRIVE_LEFT_OUT";
+/** Set by `tools/test.mjs`: files with missing needs, one per line. */
+export const EXCLUDED_FILES_VARIABLE = "REDRIVE_LEFT_OUT";
 
 /** @param {Suite} suite */
 export function globsOf(suite) {
-  const leftOut = (process.env[LEFT_OUT_VARIABLE] ?? "").split("\n").filter((file) => file !== "");
+  const excluded = (process.env[EXCLUDED_FILES_VARIABLE] ?? "")
+    .split("\n")
+    .filter((file) => file !== "");
   const others = suite.except.map((folder) => `${folder}/**`);
   return {
     include: suite.roots.map((folder) => `${folder}/**/*.test.ts`),
-    exclude: ["**/node_modules/**", "**/dist/**", ...others, ...leftOut],
+    exclude: ["**/node_modules/**", "**/dist/**", ...others, ...excluded],
   };
 }
 
 /**
- * The test files of a suite, as absolute paths.
+ * Returns the test files of a suite as absolute paths.
  * @param {Suite} suite
  * @returns {string[]}
  */

@@ -1,15 +1,15 @@
 /**
- * Tally reporter: counts the tests of a Vitest run for the closing line of `npm test`. A file that
+ * Tally reporter: counts the tests of a Vitest run for the last line of `npm test`. A file that
  * does not load and an error outside any test count as one failure each, or they would be lost.
  */
 import { writeFileSync } from "node:fs";
 
 /** @typedef {{ passed: number, failed: number, skipped: number }} Tally */
 
-/** Where the counts go: `tools/test.mjs` names the file and reads it when Vitest has ended. */
+/** The file for the counts. `tools/test.mjs` sets it and reads the file when Vitest has ended. */
 const TALLY_FILE = process.env["REDRIVE_TALLY_FILE"];
 
-/** Vitest finds a reporter by the default export of its file. */
+/** Vitest loads the default export of a reporter's file. */
 export default class TallyReporter {
   /**
    * @param {readonly import("vitest/node").TestModule[]} modules

@@ -1,6 +1,6 @@
 /**
- * Test run: one temporary folder for everything a run of the tests writes, and Vitest in it. A
- * guard watches this process: if it is killed, Vitest is ended and the folder removed all the same.
+ * Test run: runs Vitest with one temporary folder for everything that the tests write. If this
+ * process is killed, a guard ends Vitest and removes the folder.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -12,7 +12,7 @@ import { whenOrphaned } from "./setup/orphan.mjs";
 import { say } from "./setup/progress.mjs";
 import { inRoot, root } from "./setup/root.mjs";
 
-/** Folders of this name have a guard of their own, which this run's guard lets finish first. */
+/** Folders with this prefix have their own guard, which finishes before the guard of this run. */
 export const GUARDED_PREFIX = "redrive-guarded-";
 
 /**
@@ -28,7 +28,7 @@ export const GUARDED_PREFIX = "redrive-guarded-";
  */
 export async function withRunFolder(work) {
   const folder = mkdtempSync(join(temporaryFolder(), "redrive-test-"));
-  // PostgreSQL refuses to run as root; as another user it must be able to reach its own folder.
+  // PostgreSQL refuses to run as root, so another user must be able to reach its folder.
   chmodSync(folder, 0o711);
   const guard = startGuard(folder);
   try {
@@ -39,7 +39,7 @@ export async function withRunFolder(work) {
   }
 }
 
-/** Without a blank in its path where there is such a one: tests spell command lines with it. */
+/** Prefers a path without spaces, because tests use it in command lines. */
 function temporaryFolder() {
   const folders = [tmpdir(), "/tmp", "/var/tmp"];
   return folders.find((folder) => !/\s/u.test(folder) && existsSync(folder)) ?? tmpdir();
@@ -55,8 +55,8 @@ function startGuard(folder) {
 }
 
 /**
- * Runs Vitest with this terminal and returns its exit code. A signal ends Vitest, not this process,
- * which still has to clean up and to print the closing line.
+ * Runs Vitest in this terminal and returns its exit code. A signal ends Vitest, but not this process,
+ * which still cleans up and prints the last line.
  * @param {ReturnType<typeof startGuard>} guard
  * @param {string} folder
  * @param {readonly string[]} args
@@ -76,7 +76,7 @@ async function runVitest(guard, folder, args, env) {
   }
   whenOrphaned(() => child.kill("SIGTERM"));
   const [code, signal] = await once(child, "exit");
-  if (signal !== null) say(`Vitest was ended by ${signal} before it was done.`);
+  if (signal !== null) say(`${signal} ended Vitest before it was done.`);
   guard.stdin.write(`-${child.pid}\n`);
   return code ?? 1;
 }

@@ -1,6 +1,6 @@
 /**
- * `npm test`: from a fresh clone to one line `N passed, N failed`. Takes names of suites, files and
- * Vitest's own options; with none it runs every suite.
+ * `npm test`: installs what is missing, runs the tests, and ends with one line `N passed, N failed`.
+ * Takes names of suites, files and options of Vitest. Without arguments it runs every suite.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
@@ -10,19 +10,19 @@ import { installPackages } from "./setup/install.mjs";
 import { requireNode } from "./setup/node-version.mjs";
 import { say } from "./setup/progress.mjs";
 import { root } from "./setup/root.mjs";
-import { filesOf, LEFT_OUT_VARIABLE, suites } from "./suites.mjs";
+import { EXCLUDED_FILES_VARIABLE, filesOf, suites } from "./suites.mjs";
 import { withRunFolder } from "./test-run.mjs";
 
 /** @typedef {import("./tally-reporter.mjs").Tally} Tally */
 /** @typedef {import("./needs.mjs").Missing} Missing */
 
-/** Options of Vitest whose value is a test's name rather than a file's. */
+/** Options of Vitest whose value is the name of a test, not of a file. */
 const NAME_OPTIONS = new Set(["-t", "--testNamePattern"]);
 
-/** Vitest takes it for a mistake when nothing is left to run; here it is not. */
-const ALL_LEFT_OUT = { code: 0, tally: { passed: 0, failed: 0, skipped: 0 } };
+/** Vitest fails if there is nothing to run, but excluded files are not a failure. */
+const ALL_EXCLUDED = { code: 0, tally: { passed: 0, failed: 0, skipped: 0 } };
 
-/** Nothing ran, and that is a failure. */
+/** Counts as a failure: nothing ran. */
 const NOTHING_RUN = { passed: 0, failed: 1, skipped: 0 };
 
 requireNode();
@@ -32,8 +32,8 @@ let missing = [];
 try {
   await installPackages();
   missing = await meetNeeds(selectedFiles());
-  const isAllLeftOut = missing.length > 0 && leftOutFiles().length === selectedFiles().length;
-  const { code, tally } = isAllLeftOut ? ALL_LEFT_OUT : await runTests();
+  const isAllExcluded = missing.length > 0 && excludedFiles().length === selectedFiles().length;
+  const { code, tally } = isAllExcluded ? ALL_EXCLUDED : await runTests();
   close(code, tally);
 } catch (error) {
   if (!(error instanceof SetupFailed)) throw error;
@@ -42,20 +42,20 @@ try {
 }
 
 /**
- * Words that name a suite select it; the rest is for Vitest: files, or options of its own.
- * @param {readonly string[]} words
+ * Arguments that name a suite select it. The others, files and options, go to Vitest.
+ * @param {readonly string[]} args
  */
-function select(words) {
+function select(args) {
   const names = suites.map((suite) => suite.name);
   return {
-    suites: words.filter((word) => names.includes(word)),
-    rest: words.filter((word) => !names.includes(word)),
+    suites: args.filter((arg) => names.includes(arg)),
+    rest: args.filter((arg) => !names.includes(arg)),
   };
 }
 
 /**
- * The test files that will run; the needs of others are none of ours. Vitest takes a word as part
- * of a path, so a word that is part of no path is an option's value, and narrows nothing.
+ * Returns the test files that will run. Vitest treats an argument as part of a path, so an argument
+ * that matches no path is the value of an option and does not filter.
  */
 function selectedFiles() {
   const chosen = selection.suites.length === 0 ? suites.map(({ name }) => name) : selection.suites;
@@ -75,14 +75,14 @@ async function runTests() {
     const tallyFile = join(run.folder, "tally.json");
     const code = await run.vitest(vitestArgs(), {
       REDRIVE_TALLY_FILE: tallyFile,
-      [LEFT_OUT_VARIABLE]: leftOutFiles().join("\n"),
+      [EXCLUDED_FILES_VARIABLE]: excludedFiles().join("\n"),
     });
     return { code, tally: readTally(tallyFile) };
   });
 }
 
-/** Each once, though it may lack several things. */
-function leftOutFiles() {
+/** The files with missing needs, without duplicates. */
+function excludedFiles() {
   return [...new Set(missing.flatMap(({ files }) => files))].map((file) => relative(root, file));
 }
 
@@ -105,20 +105,22 @@ function readTally(path) {
 }
 
 /**
- * Says what was left out, then the one line that counts, and sets the exit code to agree with it.
+ * Prints the excluded files and the final counts, and sets the exit code.
  * @param {number} code
  * @param {Tally} tally
  */
 function close(code, tally) {
   const isStrict = ["true", "1"].includes(process.env["CI"] ?? "");
-  const leftOut = leftOutFiles().length;
+  const excluded = excludedFiles().length;
   for (const { need, command, files } of missing) {
-    say(`${isStrict ? "Failed" : "Skipped"} for want of ${need} (install it with: ${command}):`);
+    say(
+      `${isStrict ? "Failed" : "Skipped"} because ${need} is missing (install it with: ${command}):`,
+    );
     for (const file of files) say(`  ${relative(root, file)}`);
   }
-  const skipped = tally.skipped + (isStrict ? 0 : leftOut);
-  // Vitest can fail without a failing test: a coverage threshold, a crash of its own.
-  const failed = Math.max(tally.failed + (isStrict ? leftOut : 0), code === 0 ? 0 : 1);
+  const skipped = tally.skipped + (isStrict ? 0 : excluded);
+  // Vitest can fail without a failing test, for example because of a coverage threshold or a crash.
+  const failed = Math.max(tally.failed + (isStrict ? excluded : 0), code === 0 ? 0 : 1);
   process.exitCode = failed === 0 ? 0 : 1;
   say(`${tally.passed} passed, ${failed} failed${skipped === 0 ? "" : `, ${skipped} skipped`}`);
 }

@@ -1,10 +1,10 @@
 /**
- * Tidy: the house rules hold for the tree as it is. That each rule catches a violation is shown
- * beside it, in `tools/tidy/*.test.ts`.
+ * Tidy: the tree follows the house rules. `tools/tidy/*.test.ts` shows that each rule finds a
+ * violation.
  */
 import { describe, expect, test } from "vitest";
 import { RULES } from "./tidy/rules.ts";
-import { readTree, spellFinding } from "./tidy/source.ts";
+import { formatFinding, readTree } from "./tidy/source.ts";
 
 const tree = readTree();
 
@@ -16,6 +16,6 @@ test("the tree is read", () => {
 
 describe("the tree", () => {
   test.each(Object.entries(RULES))("%s", (_, rule) => {
-    expect(rule(tree).map(spellFinding)).toEqual([]);
+    expect(rule(tree).map(formatFinding)).toEqual([]);
   });
 });

@@ -1,4 +1,4 @@
-/** The page of `redrive dev` in a real browser: shown, styled, and clean under its own policy. */
+/** The page of `redrive dev` in a real browser: content, colors, and no violation of its content policy. */
 // needs: chromium, build
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -36,15 +36,15 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-test("lists every preset, with no complaint from the browser", async () => {
+test("lists every preset without console messages", async () => {
   const page = await browser.newPage();
-  const complaints: string[] = [];
-  page.on("console", (message) => complaints.push(message.text()));
-  page.on("pageerror", (error) => complaints.push(error.message));
+  const messages: string[] = [];
+  page.on("console", (message) => messages.push(message.text()));
+  page.on("pageerror", (error) => messages.push(error.message));
   await page.goto(url);
   expect(await page.title()).toBe("Redrive");
   expect(await page.locator("tbody tr").count()).toBe(Object.keys(presets).length);
-  expect(complaints).toEqual([]);
+  expect(messages).toEqual([]);
 });
 
 test.each(["light", "dark"] as const)("follows the system's %s scheme", async (colorScheme) => {
@@ -54,7 +54,7 @@ test.each(["light", "dark"] as const)("follows the system's %s scheme", async (c
   expect(ink).toBe(colorScheme === "light" ? "rgb(0, 0, 0)" : "rgb(255, 255, 255)");
 });
 
-test("leads to the simulator, which stands under /ui/", async () => {
+test("links to the simulator under /ui/", async () => {
   const page = await browser.newPage();
   await page.goto(url);
   await page.getByRole("link", { name: "the simulator" }).click();
@@ -62,7 +62,7 @@ test("leads to the simulator, which stands under /ui/", async () => {
   expect(new URL(page.url()).pathname).toBe("/ui/simulator");
 });
 
-test("fits a phone: nothing but the table scrolls sideways", async () => {
+test("fits a phone: only the table scrolls horizontally", async () => {
   const page = await browser.newPage({ viewport: { width: 360, height: 640 } });
   await page.goto(url);
   expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(360);

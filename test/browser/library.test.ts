@@ -1,4 +1,4 @@
-/** `redrive` in a real browser, against a real server, with nothing of Node's in reach. */
+/** The library `redrive` in a real browser against a real server, without Node globals. */
 // needs: chromium
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -15,41 +15,41 @@ window.redrive = redrive;
 document.title = "ready";
 </script>`;
 
-/** What the page puts on its window. */
+/** The global that the page sets. */
 type Library = typeof import("redrive");
 declare const redrive: Library;
 
-/** What the server saw of a request. */
-interface Seen {
+/** A request as the server received it. */
+interface ReceivedRequest {
   readonly method: string;
   readonly url: string;
   readonly body: string;
   readonly headers: IncomingMessage["headers"];
 }
 
-const seen: Seen[] = [];
+const received: ReceivedRequest[] = [];
 let script = "";
-const server = createServer((request, response) => void answer(request, response));
+const server = createServer((request, response) => void handle(request, response));
 
-/** `/flaky` fails twice with 503, `/slow` never answers, `/post` takes a body at the second try. */
-async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+/** `/flaky` fails twice with 503, `/slow` never responds, `/post` succeeds at the second attempt. */
+async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const { method = "", url = "", headers } = request;
-  if (url === "/") return reply(response, 200, PAGE, "text/html");
-  if (url === "/redrive.js") return reply(response, 200, script, "text/javascript");
-  seen.push({ method, url, body: await text(request), headers });
+  if (url === "/") return send(response, 200, PAGE, "text/html");
+  if (url === "/redrive.js") return send(response, 200, script, "text/javascript");
+  received.push({ method, url, body: await text(request), headers });
   if (url === "/slow") return;
   const failures = url === "/flaky" ? 2 : 1;
-  if (seen.length <= failures) return reply(response, 503, "not yet", "text/plain");
-  reply(response, 200, "done", "text/plain");
+  if (received.length <= failures) return send(response, 503, "not yet", "text/plain");
+  send(response, 200, "done", "text/plain");
 }
 
-function reply(response: ServerResponse, status: number, body: string, type: string): void {
+function send(response: ServerResponse, status: number, body: string, type: string): void {
   response.writeHead(status, { "content-type": type }).end(body);
 }
 
 let browser: Browser;
 let page: Page;
-const complaints: string[] = [];
+const messages: string[] = [];
 
 beforeAll(async () => {
   ({ code: script } = await bundle('export * from "redrive";'));
@@ -57,7 +57,7 @@ beforeAll(async () => {
   await once(server, "listening");
   browser = await launchChromium();
   page = await browser.newPage();
-  page.on("pageerror", (error) => complaints.push(error.message));
+  page.on("pageerror", (error) => messages.push(error.message));
   await page.goto(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
   await page.waitForFunction(() => document.title === "ready");
 });
@@ -69,19 +69,19 @@ afterAll(async () => {
 });
 
 beforeEach(() => {
-  seen.length = 0;
+  received.length = 0;
 });
 
-test("loads without a global of Node's, and complains of nothing", async () => {
+test("loads without Node globals and without errors", async () => {
   const found = await page.evaluate(() =>
     ["process", "Buffer", "global", "setImmediate"].filter((name) => name in globalThis),
   );
   expect(found).toEqual([]);
-  expect(complaints).toEqual([]);
+  expect(messages).toEqual([]);
   expect(script).not.toMatch(/\bBuffer\b|\brequire\(|from\s*["'`]node:/u);
 });
 
-test("retry calls again until the function succeeds", async () => {
+test("retry repeats the call until the function succeeds", async () => {
   const attempts = await page.evaluate(() =>
     redrive.retry(
       ({ attempt }) => {
@@ -95,28 +95,28 @@ test("retry calls again until the function succeeds", async () => {
 });
 
 test("createFetch retries 503 until 200", async () => {
-  const answered = await page.evaluate(async () => {
-    const fetchWell = redrive.createFetch({ initialDelayMs: 1 });
-    const response = await fetchWell("/flaky");
+  const result = await page.evaluate(async () => {
+    const retryingFetch = redrive.createFetch({ initialDelayMs: 1 });
+    const response = await retryingFetch("/flaky");
     return [response.status, await response.text()];
   });
-  expect(answered).toEqual([200, "done"]);
-  expect(seen.map(({ headers }) => headers["redrive-attempt"])).toEqual(["1", "2", "3"]);
+  expect(result).toEqual([200, "done"]);
+  expect(received.map(({ headers }) => headers["redrive-attempt"])).toEqual(["1", "2", "3"]);
 });
 
-test("a body is sent again, byte for byte, under one idempotency key", async () => {
+test("a body is resent unchanged with the same idempotency key", async () => {
   const status = await page.evaluate(async () => {
-    const fetchWell = redrive.createFetch({ initialDelayMs: 1 }, { idempotencyKey: "auto" });
-    return (await fetchWell("/post", { method: "POST", body: "grüße" })).status;
+    const retryingFetch = redrive.createFetch({ initialDelayMs: 1 }, { idempotencyKey: "auto" });
+    return (await retryingFetch("/post", { method: "POST", body: "grüße" })).status;
   });
   expect(status).toBe(200);
-  expect(seen.map(({ body }) => body)).toEqual(["grüße", "grüße"]);
-  const [first, second] = seen.map(({ headers }) => headers["idempotency-key"]);
+  expect(received.map(({ body }) => body)).toEqual(["grüße", "grüße"]);
+  const [first, second] = received.map(({ headers }) => headers["idempotency-key"]);
   expect(first).toMatch(/^[\da-f-]{36}$/u);
   expect(second).toBe(first);
 });
 
-test("an abort ends the wait at once, with the signal's reason", async () => {
+test("an abort ends the wait immediately with the reason of the signal", async () => {
   const ended = await page.evaluate(async () => {
     const controller = new AbortController();
     const startMs = performance.now();
@@ -128,22 +128,22 @@ test("an abort ends the wait at once, with the signal's reason", async () => {
       jitterType: "NONE",
     });
     const message = await call.catch((error: Error) => error.message);
-    return { message, isBeforeItsEnd: performance.now() - startMs < 20_000 };
+    return { message, endedEarly: performance.now() - startMs < 20_000 };
   });
-  expect(ended).toEqual({ message: "the user left", isBeforeItsEnd: true });
+  expect(ended).toEqual({ message: "the user left", endedEarly: true });
 });
 
-test("an attempt that takes too long is cut off on the wire", async () => {
+test("an attempt that exceeds its timeout is aborted", async () => {
   const ended = await page.evaluate(async () => {
-    const fetchWell = redrive.createFetch({ maxAttempts: 1, attemptTimeoutMs: 100 });
-    const error: unknown = await fetchWell("/slow").catch((reason: unknown) => reason);
-    const isOurs = error instanceof redrive.RedriveError;
-    return isOurs ? [error.code, (error.cause as { code: string }).code] : String(error);
+    const retryingFetch = redrive.createFetch({ maxAttempts: 1, attemptTimeoutMs: 100 });
+    const error: unknown = await retryingFetch("/slow").catch((reason: unknown) => reason);
+    const isRedriveError = error instanceof redrive.RedriveError;
+    return isRedriveError ? [error.code, (error.cause as { code: string }).code] : String(error);
   });
   expect(ended).toEqual(["GAVE_UP", "ATTEMPT_TIMEOUT"]);
 });
 
-test("a breaker opens and refuses without a request", async () => {
+test("an open breaker rejects without a request", async () => {
   const reason = await page.evaluate(async () => {
     const api = redrive.destination("api", {
       policy: { maxAttempts: 1 },
@@ -158,7 +158,7 @@ test("a breaker opens and refuses without a request", async () => {
   expect(reason).toBe("circuit-open");
 });
 
-test("incoming runs its function where there is no async context to enter", async () => {
+test("incoming runs its function without async context", async () => {
   const attempts = await page.evaluate(() =>
     redrive.incoming({ "redrive-attempt": "1" }, () =>
       redrive.retry(

@@ -1,4 +1,4 @@
-/** The simulator in a real browser's worker: the same seed gives the same trace as here, bit for bit. */
+/** The simulator in a worker of a real browser: the same seed gives the same trace as in Node. */
 // needs: chromium
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -6,17 +6,17 @@ import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
 import { launchChromium } from "../servers/chromium.ts";
 import { bundle } from "../size/bundle.ts";
-import { answers, hashes } from "./simulator-answers.ts";
+import { hashes, results } from "./simulator-results.ts";
 
-const WORKER = `import { answers, hashes } from "./test/browser/simulator-answers.ts";
-postMessage({ hashes: hashes(), answers: answers() });`;
+const WORKER = `import { results, hashes } from "./test/browser/simulator-results.ts";
+postMessage({ hashes: hashes(), results: results() });`;
 
 interface Posted {
   readonly hashes: Record<string, string>;
-  readonly answers: Record<string, string>;
+  readonly results: Record<string, string>;
 }
 
-/** A page, and the worker it starts. */
+/** Serves a page and the worker that it starts. */
 async function serve(worker: string) {
   const server = createServer(({ url }, response) => {
     const isWorker = url === "/worker.js";
@@ -36,11 +36,11 @@ function runWorker(): Promise<Posted> {
   });
 }
 
-/** All of it twice, on machines that may have other work: a limit for what hangs. */
+/** A limit for hangs: everything runs twice, possibly on a busy machine. */
 const MAX_MS = 300_000;
 
 test(
-  "every shipped scenario, lab and answer is the same in Chromium as in Node",
+  "every shipped scenario and every result is the same in Chromium and in Node",
   async () => {
     const { server, url } = await serve((await bundle(WORKER)).code);
     const browser = await launchChromium();
@@ -50,7 +50,7 @@ test(
       const posted = await page.evaluate(runWorker);
       expect(posted.hashes).toEqual(hashes());
       expect(Object.keys(posted.hashes).length).toBeGreaterThan(10);
-      expect(posted.answers).toEqual(answers());
+      expect(posted.results).toEqual(results());
     } finally {
       await browser.close();
       server.closeAllConnections();

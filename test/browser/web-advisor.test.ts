@@ -1,4 +1,4 @@
-/** The advisor in a real browser: a conversation by keyboard that ends where `redrive advise` does. */
+/** Advisor in a real browser: works by keyboard and gives the result of `redrive advise`. */
 // needs: chromium, build
 import { type Answers, advise } from "@redrive/simulator";
 import { encodeRun } from "@redrive/simulator/share";
@@ -24,7 +24,7 @@ const linkOf = (answers: Answers) =>
 
 const question = (page: Page) => page.locator(".question legend");
 
-/** The policy at the end in words, once it is what the answers lead to. */
+/** The text of the advised policy, once it is current. */
 async function headline(page: Page): Promise<string | null> {
   await settled(page);
   return await page.locator(".advised .headline").textContent();
@@ -38,7 +38,7 @@ function fieldsOn(page: Page): Promise<readonly string[]> {
     );
 }
 
-describe("a link of the command line", () => {
+describe("a link from the command line", () => {
   const cases = [
     "--idempotent key --clients 400 --waits service --outage 8s",
     "--background yes --outage 2h --shards 3",
@@ -46,22 +46,22 @@ describe("a link of the command line", () => {
   ];
 
   test.each(cases)("opens the same answers and gives the same policy: %s", async (flags) => {
-    const { url, ...told } = printedJson<{ readonly url: string; readonly policy: object }>(
+    const { url, ...printed } = printedJson<{ readonly url: string; readonly policy: object }>(
       opened.site,
       "advise",
       ...flags.split(" "),
       "--url",
     );
-    const { page, complaints } = await openPage(opened.browser, onSite(opened.site, url));
-    expect(await headline(page)).toBe(policySummary(told.policy));
+    const { page, messages } = await openPage(opened.browser, onSite(opened.site, url));
+    expect(await headline(page)).toBe(policySummary(printed.policy));
     const { name, body } = await exported(page, "JSON");
     expect(name).toBe("redrive-advice.json");
-    expect(JSON.parse(body.toString())).toEqual(told);
-    expect(complaints).toEqual([]);
+    expect(JSON.parse(body.toString())).toEqual(printed);
+    expect(messages).toEqual([]);
     await page.context().close();
   });
 
-  test("that answers no question is told in a sentence", async () => {
+  test("with an invalid answer shows an error", async () => {
     const bad = linkOf({ tiers: 9 });
     const { page } = await openPage(opened.browser, bad);
     expect(await page.getByRole("alert").first().textContent()).toContain(
@@ -72,8 +72,8 @@ describe("a link of the command line", () => {
 });
 
 describe("the conversation", () => {
-  /** The keyboard comes to the first answer of each question by itself. */
-  test("goes by keyboard alone, one question at a time, and ends at the policy", async () => {
+  /** Focus moves to the first answer of each question automatically. */
+  test("works with the keyboard only, one question at a time, and ends at the policy", async () => {
     const { page } = await openPage(opened.browser, `${opened.site.url}#advisor`);
     expect(await page.locator(".question").count()).toBe(1);
     await page.getByRole("button", { name: "Yes" }).first().focus();
@@ -87,9 +87,9 @@ describe("the conversation", () => {
       "layers",
       "parts that fail",
     ];
-    for (const words of expected) {
+    for (const text of expected) {
       await page.keyboard.press("Enter");
-      await page.locator(".question legend", { hasText: words }).waitFor();
+      await page.locator(".question legend", { hasText: text }).waitFor();
     }
     await page.keyboard.press("Enter");
     const answers: Answers = {
@@ -109,7 +109,7 @@ describe("the conversation", () => {
     await page.context().close();
   });
 
-  test("shows what each answer set, and grows the policy beside", async () => {
+  test("shows what each answer sets, and previews the policy", async () => {
     const { page } = await openPage(opened.browser, `${opened.site.url}#advisor`);
     await settled(page);
     expect(await page.locator(".so-far .usual").count()).toBeGreaterThan(0);
@@ -126,80 +126,80 @@ describe("the conversation", () => {
     await page.context().close();
   });
 
-  test("an answer can be changed above, and the policy follows", async () => {
+  test("changing an answer changes the policy", async () => {
     const { page } = await openPage(opened.browser, linkOf({ waits: "service", outageMs: 8000 }));
     await headline(page);
     await page.getByRole("button", { name: /^Change: What is the longest outage/u }).click();
-    await page.getByLabel("or exactly").fill("2");
+    await page.getByLabel("or enter a number").fill("2");
     await page.getByLabel("Unit").selectOption({ label: "min" });
     await page.getByRole("button", { name: "Use this" }).click();
-    const told = policySummary(advise({ waits: "service", outageMs: 120_000 }).policy);
-    expect(await headline(page)).toBe(told);
+    const expected = policySummary(advise({ waits: "service", outageMs: 120_000 }).policy);
+    expect(await headline(page)).toBe(expected);
     expect(await page.evaluate(() => document.activeElement?.getAttribute("aria-label"))).toContain(
       "Change: What is the longest outage",
     );
     await page.context().close();
   });
 
-  test("a number out of range is refused with its range, and the question stays", async () => {
+  test("a number out of range shows the valid range, and the question stays open", async () => {
     const { page } = await openPage(opened.browser, linkOf({ tiers: 2 }));
     await page.getByRole("button", { name: /^Change: How many layers/u }).click();
-    await page.getByLabel("or exactly").fill("9");
+    await page.getByLabel("or enter a number").fill("9");
     await page.keyboard.press("Enter");
     await eventually(() => page.locator(".number-answer .problem").textContent()).toBe(
-      "A whole number from 1 to 8, please.",
+      "Enter a whole number from 1 to 8.",
     );
     expect(await question(page).textContent()).toContain("How many layers");
     await page.context().close();
   });
 
-  test("the rest can be left to what is usual, and is told as assumed", async () => {
+  test("the remaining questions can use their defaults, which are listed", async () => {
     const { page } = await openPage(opened.browser, `${opened.site.url}#advisor`);
     await page.getByRole("button", { name: "Yes" }).first().click();
-    await page.getByRole("button", { name: /^Assume what is usual/u }).click();
+    await page.getByRole("button", { name: /^Use the defaults/u }).click();
     await headline(page);
-    expect(await page.locator(".answer.assumed").count()).toBe(8);
+    expect(await page.locator(".answer.default").count()).toBe(8);
     expect(await headline(page)).toBe(policySummary(advise({}).policy));
     await page.context().close();
   });
 });
 
-describe("what comes of it", () => {
+describe("the result", () => {
   const ANSWERS: Answers = { clients: "very-many", waits: "service", outageMs: 8000 };
 
-  test("stands with reasons, the difference from the usual tree, lint and code", async () => {
+  test("has reasons, the difference from the usual tree, lint and code", async () => {
     const { page } = await openPage(opened.browser, linkOf(ANSWERS));
     const advice = advise(ANSWERS);
     await settled(page);
-    expect(await page.locator(".lint-summary").textContent()).toContain("nothing that hurts");
+    expect(await page.locator(".lint-summary").textContent()).toContain("No findings");
     expect(await page.locator(".reasons li").allTextContents()).toEqual(advice.reasons);
     const difference = page.locator(".card", { hasText: "usual decision tree" });
     expect(await difference.textContent()).toContain(advice.differsFromUsual?.usual);
     const code = page.locator(".code");
     expect(await code.textContent()).toContain("destination(");
-    for (const [label, words] of [
+    for (const [label, text] of [
       ["p-retry", "pRetry("],
       ["cockatiel", "ExponentialBackoff"],
       ["AWS SDK", "maxAttempts"],
       ["gRPC", "retryPolicy"],
     ] as const) {
       await page.getByRole("radio", { name: label }).check({ force: true });
-      await eventually(() => code.textContent()).toContain(words);
+      await eventually(() => code.textContent()).toContain(text);
     }
     await page.context().close();
   });
 
   test.each(["Curve", "Herd", "System"])("opens in %s", async (view) => {
-    const { page, complaints } = await openPage(opened.browser, linkOf(ANSWERS));
+    const { page, messages } = await openPage(opened.browser, linkOf(ANSWERS));
     await settled(page);
-    await page.locator(".openings a", { hasText: view }).click();
+    await page.locator(".view-links a", { hasText: view }).click();
     await page.locator(`nav a[aria-current=page]:has-text("${view}")`).waitFor();
     expect(await page.getByRole("alert").count()).toBe(0);
-    expect(complaints).toEqual([]);
+    expect(messages).toEqual([]);
     await page.context().close();
   });
 
-  test("its code is a file", async () => {
+  test("exports its code as a file", async () => {
     const { page } = await openPage(opened.browser, linkOf(ANSWERS));
     await headline(page);
     const { name, body } = await exported(page, "Code");
@@ -213,7 +213,7 @@ describe("what comes of it", () => {
     ["dark", 1280],
     ["light", 390],
   ] as const)(
-    "axe finds nothing serious in %s at %i px, and nothing scrolls sideways",
+    "axe finds nothing serious in %s at %i px, and there is no horizontal scrolling",
     async (colorScheme, width) => {
       const options = { colorScheme, viewport: { width, height: 844 } };
       const { page } = await openPage(opened.browser, linkOf(ANSWERS), options);

@@ -1,4 +1,4 @@
-/** The curve in a real browser: what it opens with, that chance and only chance moves it, and that it says what the command line says. */
+/** Curve in a real browser: its initial state, re-rolling, and the numbers of the command line. */
 // needs: chromium, build
 import { formatDuration, formatInteger, formatPercent } from "@redrive/core";
 import type { Schedule } from "@redrive/simulator";
@@ -25,12 +25,12 @@ interface Printed {
 
 const redrive = (...args: readonly string[]) => printedJson<Printed>(opened.site, ...args);
 
-/** What the page opens with, as flags. */
-const OPENING = "schedule --full --base 100ms --cap 20s -n 8".split(" ");
+/** The initial state of the page, as flags. */
+const INITIAL = "schedule --full --base 100ms --cap 20s -n 8".split(" ");
 
 const opened = siteInChromium(serveByService);
 
-/** The waits in the list below the chart, as they are written. */
+/** The text of the waits in the table below the chart. */
 async function waitsOf(page: Page): Promise<readonly string[]> {
   return await page.locator(".waits tbody tr td:nth-child(2)").allTextContents();
 }
@@ -49,7 +49,7 @@ async function stat(page: Page, label: string): Promise<string> {
 describe("it opens", () => {
   test("on full jitter, base 100 ms, 8 attempts, with a dot, a bar and a label for each", async () => {
     const { page } = await openPage(opened.browser, opened.site.url);
-    const printed = redrive(...OPENING);
+    const printed = redrive(...INITIAL);
     expect(await stat(page, "Strategy")).toBe("Full jitter");
     expect(await stat(page, "Attempts")).toBe("8");
     expect(await stat(page, "Sum of waits")).toBe(formatDuration(printed.schedule.sumMs));
@@ -69,23 +69,23 @@ describe("it opens", () => {
   test.each([
     ["a preset", ["--preset", "webhook", "--outage", "10h", "--seed", "7"]],
     ["a decorrelated curve", ["--decorrelated", "--base", "50ms", "-n", "9", "--seed", "abc"]],
-    ["one that its total ends", ["--none", "--base", "5s", "-n", "9"]],
-    ["the catalogue", ["--preset", "aws-standard", "--seed", "3"]],
-  ])("%s by the link that the command line prints, with its numbers", async (_, flags) => {
+    ["a curve that its total budget ends", ["--none", "--base", "5s", "-n", "9"]],
+    ["a catalog entry", ["--preset", "aws-standard", "--seed", "3"]],
+  ])("%s from a link of the command line, with its numbers", async (_, flags) => {
     const printed = redrive("schedule", ...flags, "--url");
-    const { page, complaints } = await openPage(opened.browser, printed.url);
+    const { page, messages } = await openPage(opened.browser, printed.url);
     expect(await waitsOf(page)).toEqual([
       "0",
       ...printed.schedule.waits.map((one) => formatInteger(one.delayMs)),
     ]);
     expect(await coverageOf(page)).toBe(formatPercent(printed.coverage));
-    expect(complaints).toEqual([]);
+    expect(messages).toEqual([]);
     await page.context().close();
   });
 });
 
 describe("re-roll", () => {
-  test("moves a jittered curve, and not a plain one", async () => {
+  test("changes a curve with jitter, and not one without", async () => {
     const { page } = await openPage(opened.browser, opened.site.url);
     const before = await waitsOf(page);
     await page.getByRole("button", { name: "Re-roll" }).click();
@@ -101,7 +101,7 @@ describe("re-roll", () => {
     await page.context().close();
   });
 
-  test("is shared: the link in a new page shows the same numbers", async () => {
+  test("is part of the link: a new page shows the same numbers", async () => {
     const { page } = await openPage(opened.browser, opened.site.url);
     await page.getByRole("button", { name: "Re-roll" }).click();
     await page.getByRole("spinbutton", { name: "Attempts" }).fill("6");
@@ -124,7 +124,7 @@ describe("the outage bar", () => {
   const seconds = async (page: Page) =>
     Number(await page.getByRole("spinbutton", { name: "Outage" }).inputValue()) / 1000;
 
-  test("is dragged by the mouse, and the chance follows", async () => {
+  test("can be dragged by mouse, and the coverage follows", async () => {
     const { page } = await openPage(opened.browser, opened.site.url);
     const coverage = await coverageOf(page);
     const handle = page.getByRole("slider", { name: "End of the outage" });
@@ -142,7 +142,7 @@ describe("the outage bar", () => {
     await page.context().close();
   });
 
-  test("is moved by keys, and told by its value in words", async () => {
+  test("can be moved by keyboard, and has a value text", async () => {
     const { page } = await openPage(opened.browser, opened.site.url);
     const handle = page.getByRole("slider", { name: "End of the outage" });
     await handle.focus();
@@ -155,13 +155,13 @@ describe("the outage bar", () => {
     await page.context().close();
   });
 
-  test("is dragged by a finger", async () => {
+  test("can be dragged by touch", async () => {
     const { page } = await openPage(opened.browser, opened.site.url, {
       hasTouch: true,
       viewport: { width: 390, height: 844 },
     });
     const handle = page.getByRole("slider", { name: "End of the outage" });
-    // On a phone the lint stands above it, and moves it when it comes.
+    // On a phone the lint panel is above it and moves it when it loads.
     await page.locator(".controls > :last-child").scrollIntoViewIfNeeded();
     await page.locator(".lint-summary").waitFor();
     await settled(page);
@@ -185,31 +185,31 @@ describe("the outage bar", () => {
 });
 
 describe("the controls", () => {
-  test("a list is typed, refused in a sentence where it is none, and drawn where it is", async () => {
+  test("a typed list is drawn if it is valid, and shows an error if not", async () => {
     const { page } = await openPage(opened.browser, opened.site.url);
     await page.getByRole("radio", { name: "Custom list" }).check();
-    const list = page.getByRole("textbox", { name: "Waits, one by one" });
+    const list = page.getByRole("textbox", { name: "List of waits" });
     await list.fill("1s, 2 parsecs");
     await list.blur();
-    await page.getByRole("alert").filter({ hasText: "is no wait" }).waitFor();
+    await page.getByRole("alert").filter({ hasText: "is not a wait" }).waitFor();
     await list.fill("1s, 2s, 500ms");
     await list.blur();
     await eventually(() => waitsOf(page)).toEqual(["0", "1,000", "2,000", "500"]);
     await page.context().close();
   });
 
-  test("a hint is a floor under every wait", async () => {
+  test("a Retry-After hint is the minimum of every wait", async () => {
     const { page } = await openPage(opened.browser, opened.site.url);
     const field = page.getByRole("spinbutton", { name: "Retry-After floor" });
     await field.fill("1000");
     await field.press("Enter");
-    const shortest = async () =>
+    const minWait = async () =>
       Math.min(...(await waitsOf(page)).slice(1).map((text) => Number(text.replace(",", ""))));
-    await eventually(shortest).toBeGreaterThanOrEqual(1000);
+    await eventually(minWait).toBeGreaterThanOrEqual(1000);
     await page.context().close();
   });
 
-  test("a preset fills them", async () => {
+  test("a preset sets them", async () => {
     const { page } = await openPage(opened.browser, opened.site.url);
     await page.getByRole("combobox", { name: "Preset" }).selectOption("interactive");
     const value = (name: string) => page.getByRole("spinbutton", { name }).inputValue();
@@ -218,7 +218,7 @@ describe("the controls", () => {
     await page.context().close();
   });
 
-  test("all can be reached and used by keys alone", async () => {
+  test("all can be reached and used with the keyboard only", async () => {
     const { page } = await openPage(opened.browser, opened.site.url);
     const base = page.getByRole("slider", { name: "Base" });
     for (let presses = 0; presses < 60; presses++) {
@@ -246,8 +246,8 @@ test("the logarithmic scale is part of the link", async () => {
   await other.page.context().close();
 });
 
-describe("below it", () => {
-  test("every strategy is measured, not described", async () => {
+describe("the strategy table", () => {
+  test("measures every strategy", async () => {
     const { page } = await openPage(opened.browser, opened.site.url);
     await page.locator(".waits").scrollIntoViewIfNeeded();
     await page.mouse.wheel(0, 5000);
@@ -265,9 +265,9 @@ describe("below it", () => {
 });
 
 describe("exports", () => {
-  test("are files of their kind, with the numbers of the page", async () => {
-    const printed = redrive(...OPENING);
-    const { page, complaints } = await openPage(opened.browser, opened.site.url);
+  test("are valid files with the numbers of the page", async () => {
+    const printed = redrive(...INITIAL);
+    const { page, messages } = await openPage(opened.browser, opened.site.url);
     const png = await exported(page, "PNG");
     expect(png.name).toBe("redrive-curve.png");
     expect(png.body.subarray(1, 4).toString()).toBe("PNG");
@@ -287,11 +287,11 @@ describe("exports", () => {
     ]);
     const json = JSON.parse((await exported(page, "JSON")).body.toString());
     expect(json).toEqual(printed);
-    expect(complaints).toEqual([]);
+    expect(messages).toEqual([]);
     await page.context().close();
   });
 
-  test("include code for everybody", async () => {
+  test("include code for other libraries", async () => {
     const { page } = await openPage(opened.browser, opened.site.url);
     await page.getByRole("button", { name: "Export" }).click();
     await page.locator(".menu-item", { hasText: "Code" }).click();
@@ -318,7 +318,7 @@ test.each([
   ["an outage", { outageMs: 1e99 }],
   ["a name", { policy: "no such preset" }],
   ["a list", { policy: { delaysMs: [] } }],
-])("%s that nothing can be made of leaves a page that works", async (_, part) => {
+])("the page works after a link with an invalid value: %s", async (_, part) => {
   const hash = encodeRun({ view: "curve", seed: 1, policy: {}, ...part });
   const { page } = await openPage(opened.browser, `${opened.site.url}#${hash}`);
   await page.getByRole("button", { name: "Re-roll" }).click();
@@ -326,7 +326,7 @@ test.each([
   await page.context().close();
 });
 
-test("a link whose policy is wrong is told, and the view opens as usual", async () => {
+test("a link with an invalid policy shows an error, and the view opens with its defaults", async () => {
   const hash = encodeRun({ view: "curve", seed: 1, policy: { maxAttempts: -3 } });
   const { page } = await openPage(opened.browser, `${opened.site.url}#${hash}`);
   expect(await page.getByRole("alert").textContent()).toContain("maxAttempts");

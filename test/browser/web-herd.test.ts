@@ -1,4 +1,4 @@
-/** The herd in a real browser: the command line's counts, up to a million clients, and a page that never stops answering. */
+/** Herd in a real browser: the counts of the command line, up to a million clients, without blocking the page. */
 // needs: chromium, build
 import { formatDuration, formatInteger, formatPercent } from "@redrive/core";
 import { type Herd, herd } from "@redrive/simulator";
@@ -27,7 +27,7 @@ const opened = siteInChromium(serveByService);
 const redrive = (...args: readonly string[]) =>
   printedJson<Printed>(opened.site, "sim", "herd", ...args, "--url");
 
-/** The table of peaks, as it is written, once the worker has answered. */
+/** The text of the table of peaks, once the worker has responded. */
 async function peaksOf(page: Page): Promise<readonly (readonly string[])[]> {
   await settled(page);
   return await page
@@ -40,7 +40,7 @@ async function peaksOf(page: Page): Promise<readonly (readonly string[])[]> {
     );
 }
 
-function spelt({ strategies }: Printed): readonly (readonly string[])[] {
+function rowsOf({ strategies }: Printed): readonly (readonly string[])[] {
   return strategies.map(({ name, herd: { peak, retries, lastAtMs } }) => [
     name,
     formatInteger(peak.count),
@@ -57,31 +57,31 @@ async function type(page: Page, label: string, value: number): Promise<void> {
   await field.press("Enter");
 }
 
-describe("the counts are those of the command line", () => {
-  test("as it opens: four strategies, one seed, one window", async () => {
+describe("the counts equal those of the command line", () => {
+  test("in the initial state: four strategies, one seed, one window", async () => {
     const printed = redrive("-N", "10000", "--compare", "none,equal,full,decorrelated");
     const { page } = await openPage(opened.browser, `${opened.site.url}#herd`);
-    expect(await peaksOf(page)).toEqual(spelt(printed));
+    expect(await peaksOf(page)).toEqual(rowsOf(printed));
     await page.context().close();
   });
 
-  test("by the link it prints, whatever is compared", async () => {
+  test("from a link that it prints", async () => {
     const flags = ["-N", "2500", "--compare", "immediate,full,aws-standard", "--seed", "7"];
     const printed = redrive(...flags, "--window", "25ms");
-    const { page, complaints } = await openPage(opened.browser, printed.url);
-    expect(await peaksOf(page)).toEqual(spelt(printed));
+    const { page, messages } = await openPage(opened.browser, printed.url);
+    expect(await peaksOf(page)).toEqual(rowsOf(printed));
     expect(await page.getByRole("spinbutton", { name: "Window" }).inputValue()).toBe("25");
-    expect(complaints).toEqual([]);
+    expect(messages).toEqual([]);
     await page.context().close();
   });
 
-  test("in its files", async () => {
+  test("in the exported files", async () => {
     const printed = redrive("-N", "10000", "--compare", "none,equal,full,decorrelated");
     const { page } = await openPage(opened.browser, `${opened.site.url}#herd`);
     await peaksOf(page);
     const json = JSON.parse((await exported(page, "JSON")).body.toString());
-    const { url: _, ...told } = printed;
-    expect(json).toEqual(told);
+    const { url: _, ...expected } = printed;
+    expect(json).toEqual(expected);
     const csv = (await exported(page, "CSV")).body.toString().trim().split("\n");
     expect(csv[0]).toBe("atMs,none,equal,full,decorrelated");
     expect(csv).toHaveLength(
@@ -93,8 +93,8 @@ describe("the counts are those of the command line", () => {
   });
 });
 
-describe("what is compared", () => {
-  test("is removed and added, six at most, and shared", async () => {
+describe("the compared strategies", () => {
+  test("can be removed and added, up to six, and are part of the link", async () => {
     const names = "none,equal,full,decorrelated,linear,fixed";
     const full = await openPage(opened.browser, redrive("-N", "1000", "--compare", names).url);
     expect((await peaksOf(full.page)).map(([name]) => name)).toEqual(names.split(","));
@@ -116,7 +116,7 @@ describe("what is compared", () => {
     await other.page.context().close();
   });
 
-  test("keeps a document of its own in the link, even one that is named like its policyId", async () => {
+  test("include custom documents in the link, even one whose name equals its policyId", async () => {
     const policy = { policyId: "orders", maxAttempts: 3, initialDelayMs: 70 };
     const strategies = [{ name: "orders", policy }];
     const run = { view: "herd", seed: 4, strategies, clients: 500, windowMs: 10 } as const;
@@ -129,25 +129,25 @@ describe("what is compared", () => {
     await page.context().close();
   });
 
-  test("is re-rolled: jitter moves, no jitter does not", async () => {
+  test("change with a re-roll only if they have jitter", async () => {
     const { page } = await openPage(opened.browser, `${opened.site.url}#herd`);
     const before = await peaksOf(page);
     await page.keyboard.press("r");
     const after = await peaksOf(page);
-    const world = await page.locator(".card-aside", { hasText: "windows of" }).textContent();
-    const seed = /^seed (\d+),/u.exec(world ?? "")?.[1] ?? "";
+    const aside = await page.locator(".card-aside", { hasText: "windows of" }).textContent();
+    const seed = /^seed (\d+),/u.exec(aside ?? "")?.[1] ?? "";
     expect(seed).not.toBe("1");
     const names = "none,equal,full,decorrelated";
-    expect(after).toEqual(spelt(redrive("-N", "10000", "--compare", names, "--seed", seed)));
+    expect(after).toEqual(rowsOf(redrive("-N", "10000", "--compare", names, "--seed", seed)));
     expect(after[0]).toEqual(before[0]);
     await page.context().close();
   });
 });
 
-test("the window is dragged, and the peak grows with it", async () => {
+test("dragging the window changes the peak", async () => {
   const { page } = await openPage(opened.browser, `${opened.site.url}#herd`);
   const before = await peaksOf(page);
-  const handle = page.getByRole("slider", { name: "Window width, by dragging" });
+  const handle = page.getByRole("slider", { name: "Window width, draggable" });
   await handle.scrollIntoViewIfNeeded();
   const box = (await handle.boundingBox()) ?? { x: 0, y: 0, width: 0, height: 0 };
   const at = (share: number) => 10 + box.x + (box.width - 20) * share;
@@ -163,18 +163,18 @@ test("the window is dragged, and the peak grows with it", async () => {
   await page.context().close();
 });
 
-/** Starts to note the gaps between frames, as the page itself feels them. */
+/** Starts to measure the gaps between frames in the page. */
 async function watchFrames(page: Page): Promise<void> {
   await page.evaluate(() => {
-    const before = (globalThis as { noted?: { isOver: boolean } }).noted;
+    const before = (globalThis as { frameGaps?: { isOver: boolean } }).frameGaps;
     if (before !== undefined) before.isOver = true;
-    const noted = { longest: 0, last: performance.now(), isOver: false };
-    Object.assign(globalThis, { noted });
+    const frameGaps = { longest: 0, last: performance.now(), isOver: false };
+    Object.assign(globalThis, { frameGaps });
     const look = () => {
       const now = performance.now();
-      noted.longest = Math.max(noted.longest, now - noted.last);
-      noted.last = now;
-      if (!noted.isOver) setTimeout(look, 1);
+      frameGaps.longest = Math.max(frameGaps.longest, now - frameGaps.last);
+      frameGaps.last = now;
+      if (!frameGaps.isOver) setTimeout(look, 1);
     };
     look();
   });
@@ -182,11 +182,11 @@ async function watchFrames(page: Page): Promise<void> {
 
 async function longestGap(page: Page): Promise<number> {
   return await page.evaluate(
-    () => (globalThis as unknown as { noted: { longest: number } }).noted.longest,
+    () => (globalThis as unknown as { frameGaps: { longest: number } }).frameGaps.longest,
   );
 }
 
-/** Sets a number and measures, in the page, until the worker's answer for it is drawn. */
+/** Sets a number and measures in the page how long it takes until the result is drawn. */
 async function timeToDraw(page: Page, clients: number): Promise<number> {
   return await page.evaluate(async (wanted) => {
     const input = [...document.querySelectorAll<HTMLInputElement>("input[type=number]")][0];
@@ -209,7 +209,7 @@ async function timeToDraw(page: Page, clients: number): Promise<number> {
   }, clients);
 }
 
-/** The same counts in this process. */
+/** Measures the same counts in this process. */
 function timeHere(clients: number): number {
   const curve = { maxAttempts: 6, initialDelayMs: 100, maxDelayMs: 3000 };
   const started = performance.now();
@@ -219,7 +219,7 @@ function timeHere(clients: number): number {
   return performance.now() - started;
 }
 
-/** Starts a worker that does nothing but answer. */
+/** Starts a worker that only responds. */
 async function startEcho(page: Page): Promise<void> {
   await page.route("**/echo.js", (route) =>
     route.fulfill({
@@ -237,7 +237,7 @@ async function startEcho(page: Page): Promise<void> {
   });
 }
 
-/** What four strategies take in the same page if nothing is counted or drawn: four answers, and a frame. */
+/** Measures four worker responses and a frame in the same page, without counting or drawing. */
 function timeToEcho(page: Page): Promise<number> {
   return page.evaluate(async () => {
     const { echo } = globalThis as unknown as { readonly echo: Worker };
@@ -254,23 +254,23 @@ function timeToEcho(page: Page): Promise<number> {
 }
 
 /**
- * Others share this machine. Each round measures the page and, right after it, what the page could
- * be measured by; what it can do it does in one round of several, and what it cannot in none.
+ * Test machines are shared. Each round measures the page and then a reference. A fast page passes in
+ * at least one of several rounds, a slow page in none.
  */
-async function inSomeRound(most: number, round: (index: number) => Promise<boolean>) {
-  for (let index = 0; index < most; index++) if (await round(index)) return true;
+async function inSomeRound(rounds: number, round: (index: number) => Promise<boolean>) {
+  for (let index = 0; index < rounds; index++) if (await round(index)) return true;
   return false;
 }
 
 describe("speed", () => {
-  test("a million clients: answered within a second, and the page never stops", async () => {
+  test("a million clients are counted within a second, and the page stays responsive", async () => {
     const { page } = await openPage(opened.browser, `${opened.site.url}#herd`);
     await peaksOf(page);
     const isQuick = await inSomeRound(10, async (index) => {
       await watchFrames(page);
       const tookMs = await timeToDraw(page, 999_980 + index);
       const gapMs = await longestGap(page);
-      // A machine that others keep busy is slow here too, and then the page may be as slow.
+      // On a busy machine Node is slow too, and then the page may be as slow.
       const hereMs = timeHere(1_000_000);
       process.stdout.write(
         `1,000,000 clients, four strategies: ${Math.round(tookMs)} ms (${Math.round(hereMs)} in Node), longest gap ${Math.round(gapMs)} ms\n`,
@@ -281,7 +281,7 @@ describe("speed", () => {
     await page.context().close();
   });
 
-  test("ten thousand follow the slider: counts of four strategies come frame by frame", async () => {
+  test("ten thousand clients follow the slider: four strategies are counted per frame", async () => {
     const { page } = await openPage(opened.browser, `${opened.site.url}#herd`);
     await peaksOf(page);
     await startEcho(page);
@@ -292,14 +292,14 @@ describe("speed", () => {
       process.stdout.write(
         `10,000 clients, four strategies: ${Math.round(tookMs)} ms until drawn (${Math.round(echoMs)} for nothing, ${Math.round(hereMs)} in Node)\n`,
       );
-      // Counted within one frame of 16.7 ms, and on the screen with the next.
+      // Counted within one frame of 16.7 ms and drawn with the next.
       return tookMs < Math.max(34, echoMs + 17 + 1.5 * hereMs);
     });
     expect(isQuick).toBe(true);
     await page.context().close();
   });
 
-  test("only the newest question waits: a slider dragged to and fro ends where it was let go", async () => {
+  test("only the newest request waits: a slider shows the result of its last position", async () => {
     const { page } = await openPage(opened.browser, `${opened.site.url}#herd`);
     await peaksOf(page);
     await page.evaluate(() => {
@@ -312,7 +312,7 @@ describe("speed", () => {
     });
     await type(page, "Clients", 300);
     const printed = redrive("-N", "300", "--compare", "none,equal,full,decorrelated");
-    expect(await peaksOf(page)).toEqual(spelt(printed));
+    expect(await peaksOf(page)).toEqual(rowsOf(printed));
     await page.context().close();
   });
 });

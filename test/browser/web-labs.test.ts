@@ -1,4 +1,4 @@
-/** The labs in a real browser: the command line's figures, run in a worker that can be stopped. */
+/** Labs in a real browser: the same results as the command line, from a worker that can be stopped. */
 // needs: chromium, build
 import { labs } from "@redrive/simulator";
 import { encodeRun } from "@redrive/simulator/share";
@@ -14,10 +14,10 @@ import {
   siteInChromium,
 } from "./web-pages.ts";
 
-/** Quick ones. */
+/** Fast labs. */
 const IDS = ["budgets", "coverage"];
 
-/** Labs make many runs, and machines that test have other work. */
+/** Labs make many runs, and test machines are busy. */
 const MAX_MS = 120_000;
 vi.setConfig({ testTimeout: 2 * MAX_MS });
 
@@ -30,15 +30,15 @@ const progress = (page: Page) => page.locator(".progress p");
 
 async function allDone(page: Page, count = IDS.length): Promise<void> {
   await progress(page)
-    .filter({ hasText: `${count} of ${count} labs have run` })
+    .filter({ hasText: `${count} of ${count} labs finished` })
     .waitFor({ timeout: MAX_MS });
 }
 
 const cli = (...args: readonly string[]) => printed(opened.site, "sim", "lab", ...args);
 
 describe("a link", () => {
-  test("opens its labs, runs them, and comes to the figures of the command line", async () => {
-    const { page, complaints } = await openPage(opened.browser, linkOf(7, IDS));
+  test("opens and runs its labs, with the results of the command line", async () => {
+    const { page, messages } = await openPage(opened.browser, linkOf(7, IDS));
     await allDone(page);
     const { name, body } = await exported(page, "JSON");
     expect(name).toBe("redrive-labs.json");
@@ -46,11 +46,11 @@ describe("a link", () => {
     const csv = await exported(page, "CSV");
     expect(csv.body.toString()).toBe(cli(...IDS, "--seed", "7", "--csv"));
     expect(await page.locator("details.lab h2").count()).toBe(IDS.length);
-    expect(complaints).toEqual([]);
+    expect(messages).toEqual([]);
     await page.context().close();
   });
 
-  test("of the command line opens the same", async () => {
+  test("from the command line opens the same labs", async () => {
     const { url } = JSON.parse(cli("tiers", "--seed", "3", "--json", "--url")) as { url: string };
     const { page } = await openPage(opened.browser, onSite(opened.site, url));
     await allDone(page, 1);
@@ -59,11 +59,11 @@ describe("a link", () => {
     await page.context().close();
   });
 
-  test("to a lab that does not exist says so, with a guess", async () => {
+  test("to an unknown lab shows an error with a suggestion", async () => {
     const { page } = await openPage(opened.browser, linkOf(1, ["budgets", "ocd"]));
     const alert = page.getByRole("alert");
     await alert.waitFor();
-    expect(await alert.textContent()).toContain('There is no lab "ocd". Did you mean "occ"?');
+    expect(await alert.textContent()).toContain('Unknown lab "ocd". Did you mean "occ"?');
     await page.context().close();
   });
 });
@@ -86,7 +86,7 @@ describe("a lab", () => {
     await page.context().close();
   });
 
-  test("gives its chart as a picture, and the overview as another", async () => {
+  test("exports its chart and the overview as images", async () => {
     const { page } = await openPage(opened.browser, linkOf(1, IDS));
     await allDone(page);
     const [file] = await Promise.all([
@@ -105,40 +105,40 @@ describe("a lab", () => {
 });
 
 describe("running", () => {
-  test("can be stopped and goes on where it was, while the page answers", async () => {
+  test("can be stopped and resumed", async () => {
     const { page } = await openPage(opened.browser, `${opened.site.url}#labs`);
     const stop = page.getByRole("button", { name: "Stop", exact: true });
     await stop.waitFor();
     await stop.click();
     await progress(page)
-      .filter({ hasText: new RegExp(`^\\d+ of ${labs.length} labs, stopped$`, "u") })
+      .filter({ hasText: new RegExp(`^\\d+ of ${labs.length} labs finished, stopped$`, "u") })
       .waitFor();
     const done = await page.locator(".lab-list .lab-verdict.ok").count();
     expect(done).toBeLessThan(labs.length);
-    await page.getByRole("button", { name: "Run the rest" }).click();
+    await page.getByRole("button", { name: "Run the remaining labs" }).click();
     await page.locator(".lab-list .lab-verdict.ok").nth(done).waitFor({ timeout: MAX_MS });
     await page.getByRole("button", { name: "Stop", exact: true }).click();
     await page.context().close();
   });
 
-  test("of one lab alone ends when it is done, and tells how long it takes", async () => {
+  test("only one lab ends after that lab and shows its run time", async () => {
     const { page } = await openPage(opened.browser, linkOf(1, ["metastable", "coverage"]));
     await page
       .locator("#lab-metastable summary .lab-verdict", { hasText: /^running, \d+ s$/u })
       .waitFor({ timeout: MAX_MS });
-    await page.getByRole("button", { name: "Run coverage alone" }).click();
+    await page.getByRole("button", { name: "Run only coverage" }).click();
     await page.locator("#lab-coverage summary .lab-verdict.ok").waitFor({ timeout: MAX_MS });
-    await progress(page).filter({ hasText: "1 of 2 labs, stopped" }).waitFor();
+    await progress(page).filter({ hasText: "1 of 2 labs finished, stopped" }).waitFor();
     expect(await page.locator("#lab-metastable summary .lab-verdict").textContent()).toBe(
       "not run yet",
     );
-    await page.getByRole("button", { name: "Run metastable alone" }).click();
+    await page.getByRole("button", { name: "Run only metastable" }).click();
     await page.getByRole("button", { name: "Stop metastable" }).click();
-    await page.getByRole("button", { name: "Run metastable alone" }).waitFor();
+    await page.getByRole("button", { name: "Run only metastable" }).waitFor();
     await page.context().close();
   });
 
-  test("again with another seed comes to other figures, and back to those kept", async () => {
+  test("with another seed gives other results, and the first results are kept", async () => {
     const { page } = await openPage(opened.browser, linkOf(1, ["coverage"]));
     await allDone(page, 1);
     const ours = () => page.locator("#lab-coverage td:nth-of-type(2)").allTextContents();
@@ -157,7 +157,7 @@ describe("running", () => {
     await page.context().close();
   });
 
-  test("is chosen and opened by keyboard alone", async () => {
+  test("works with the keyboard only", async () => {
     const { page } = await openPage(opened.browser, linkOf(1, IDS));
     await allDone(page);
     await page.locator("#lab-budgets summary").focus();
@@ -172,13 +172,13 @@ describe("running", () => {
   });
 });
 
-describe("looks", () => {
+describe("appearance", () => {
   test.each([
     ["light", 1440],
     ["dark", 1440],
     ["dark", 390],
   ] as const)(
-    "%s at %i px: axe finds nothing serious, and nothing scrolls sideways",
+    "%s at %i px: axe finds nothing serious, and there is no horizontal scrolling",
     async (colorScheme, width) => {
       const options = { colorScheme, viewport: { width, height: 844 } };
       const { page } = await openPage(opened.browser, linkOf(1, IDS), options);
@@ -189,7 +189,7 @@ describe("looks", () => {
     },
   );
 
-  test("who wants less motion gets none", async () => {
+  test("reduced motion disables all transitions and animations", async () => {
     const { page } = await openPage(opened.browser, linkOf(1, IDS), { reducedMotion: "reduce" });
     await allDone(page);
     const durations = await page.evaluate(() =>

@@ -1,4 +1,4 @@
-/** The lint panel in a real browser: findings beside the controls, mended by a button, told politely. */
+/** The lint panel in a real browser: findings beside the controls, each with a Fix button. */
 // needs: chromium, build
 import { type CallsDocument, lint } from "@redrive/simulator";
 import { encodeRun, type SharedRun } from "@redrive/simulator/share";
@@ -6,7 +6,7 @@ import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import {
   eventually,
-  holdQuestions,
+  holdRequests,
   openPage,
   seriousFindings,
   serveStatically,
@@ -14,9 +14,9 @@ import {
   siteInChromium,
 } from "./web-pages.ts";
 
-/** No jitter, no budget, and waits that end long before the outage does. */
-const HURTS: CallsDocument = {
-  name: "hurts",
+/** No jitter, no budget, and waits that end long before the outage. */
+const FLAWED: CallsDocument = {
+  name: "flawed",
   horizonMs: 20_000,
   clients: { kind: "OPEN", count: 50, ratePerSecond: 50 },
   tiers: [
@@ -34,16 +34,16 @@ const HURTS: CallsDocument = {
   ],
   timeline: [{ kind: "OUTAGE", atMs: 5000, forMs: 8000 }],
 };
-const SUBJECT = { policy: HURTS.tiers?.[0]?.destination?.policy ?? {} };
+const SUBJECT = { policy: FLAWED.tiers?.[0]?.destination?.policy ?? {} };
 const CONTEXT = { clients: 50, outageMs: 8000, shards: 1, breakerPerShard: false };
 
 const opened = siteInChromium(serveStatically);
 const addressOf = (run: SharedRun) => `${opened.site.url}#${encodeRun(run)}`;
-const address = () => addressOf({ view: "system", seed: 1, scenarios: [HURTS] });
+const address = () => addressOf({ view: "system", seed: 1, scenarios: [FLAWED] });
 
 const summary = (page: Page) => page.locator(".lint .lint-summary");
 
-/** The ids in the summary, once lint has spoken. */
+/** The rule ids in the summary, once lint has finished. */
 async function idsOn(page: Page): Promise<readonly string[]> {
   await summary(page).waitFor();
   await settled(page);
@@ -52,8 +52,8 @@ async function idsOn(page: Page): Promise<readonly string[]> {
 }
 
 describe("lint beside the controls", () => {
-  test("says what lint says of the same documents, worst first", async () => {
-    const { page, complaints } = await openPage(opened.browser, address());
+  test("shows the findings of lint for the same documents, most severe first", async () => {
+    const { page, messages } = await openPage(opened.browser, address());
     const expected = lint(SUBJECT, CONTEXT);
     expect(await idsOn(page)).toEqual(expected.map(({ id }) => id));
     const sentences = await page.locator(".finding > p:nth-of-type(2)").allTextContents();
@@ -62,11 +62,11 @@ describe("lint beside the controls", () => {
       `docs/lint.md#${expected[0]?.id}`,
     );
     expect(await summary(page).getAttribute("aria-live")).toBe("polite");
-    expect(complaints).toEqual([]);
+    expect(messages).toEqual([]);
     await page.context().close();
   });
 
-  test("a fix is one key press, changes the controls and ends the finding", async () => {
+  test("a fix takes one key press, changes the controls and removes the finding", async () => {
     const { page } = await openPage(opened.browser, address());
     expect(await idsOn(page)).toContain("no-jitter");
     await page.getByRole("button", { name: /^Fix no-jitter/u }).focus();
@@ -78,27 +78,27 @@ describe("lint beside the controls", () => {
     await page.context().close();
   });
 
-  test("a fix mends what stands there, even if lint has not seen it yet", async () => {
+  test("a fix applies to the current document, even before lint has checked it", async () => {
     const { page } = await openPage(opened.browser, address());
     await idsOn(page);
-    const letGo = await holdQuestions(page);
+    const release = await holdRequests(page);
     const attempts = page.getByRole("spinbutton", { name: "Attempts" });
     await attempts.fill("7");
     await attempts.press("Enter");
     expect(await summary(page).getAttribute("aria-busy")).toBe("true");
     await page.getByRole("button", { name: /^Fix no-jitter/u }).click();
-    await letGo();
+    await release();
     await page.locator(".finding", { hasText: "no-jitter" }).waitFor({ state: "detached" });
     expect(await page.getByLabel("Strategy").inputValue()).toBe("full");
     expect(await attempts.inputValue()).toBe("7");
     await page.context().close();
   });
 
-  test("every fix in turn leaves nothing that a button could mend", async () => {
+  test("applying every fix leaves no Fix button", async () => {
     const { page } = await openPage(opened.browser, address());
     await idsOn(page);
     const fixes = page.getByRole("button", { name: /^Fix /u });
-    for (let most = 8; most > 0 && (await fixes.count()) > 0; most--) {
+    for (let left = 8; left > 0 && (await fixes.count()) > 0; left--) {
       const before = await summary(page).textContent();
       await fixes.first().click();
       await eventually(() => summary(page).textContent()).not.toBe(before);
@@ -109,7 +109,7 @@ describe("lint beside the controls", () => {
   });
 });
 
-test("the curve's policy is mended where it is drawn", async () => {
+test("a fix changes the policy of Curve", async () => {
   const policy = { jitterType: "NONE", maxAttempts: 4, initialDelayMs: 100 } as const;
   const curve = encodeRun({ view: "curve", seed: 1, policy, outageMs: 100 });
   const { page } = await openPage(opened.browser, `${opened.site.url}#${curve}`);
@@ -133,7 +133,7 @@ test.each(["light", "dark"] as const)("axe finds nothing serious in %s", async (
 
 const PHONE = { viewport: { width: 390, height: 844 }, reducedMotion: "reduce" } as const;
 
-test("findings fit a phone, unfolded by whoever wants them", async () => {
+test("findings fit a phone and start collapsed", async () => {
   const { page } = await openPage(opened.browser, address(), PHONE);
   await idsOn(page);
   expect(await page.locator(".finding").first().isVisible()).toBe(false);
@@ -143,7 +143,7 @@ test("findings fit a phone, unfolded by whoever wants them", async () => {
   await page.context().close();
 });
 
-test("on a phone nothing moves when lint comes", async () => {
+test("on a phone nothing moves when lint loads", async () => {
   const policy = { jitterType: "NONE", maxAttempts: 4, initialDelayMs: 100 } as const;
   const curve = encodeRun({ view: "curve", seed: 1, policy, outageMs: 8000 });
   const { page } = await openPage(opened.browser, `${opened.site.url}#${curve}`, PHONE);

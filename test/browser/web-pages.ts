@@ -1,6 +1,6 @@
 /**
- * Web pages: the built pages in real Chromium, from a plain static server or from the real service,
- * with what the browser complained about. The caller closes what it opened.
+ * Web pages: opens the built pages in real Chromium, from a static server or from the real service,
+ * and collects the browser's messages. The caller closes what it opened.
  */
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -19,7 +19,7 @@ import { launchChromium } from "../servers/chromium.ts";
 export const PAGES_FOLDER = fileURLToPath(new URL("../../apps/web/dist", import.meta.url));
 
 export interface Site {
-  /** Of the simulator's page, without a hash. */
+  /** The URL of the simulator page, without a hash. */
   readonly url: string;
   close(): Promise<void>;
 }
@@ -43,7 +43,7 @@ export interface Opened {
   readonly site: Site;
 }
 
-/** One browser and one site for all tests of a file: there before the first, gone after the last. */
+/** One browser and one site for all tests of a file. */
 export function siteInChromium(serve: () => Promise<Site>): Opened {
   const opened: { browser?: Browser; site?: Site } = {};
   beforeAll(async () => {
@@ -54,15 +54,15 @@ export function siteInChromium(serve: () => Promise<Site>): Opened {
     await opened.browser?.close();
     await opened.site?.close();
   });
-  // Filled before any test can look.
+  // Set before the first test runs.
   return opened as Opened;
 }
 
 const MAIN = fileURLToPath(new URL("../../apps/cli/dist/main.js", import.meta.url));
 
 /**
- * What the built command line prints, also where it exits with 1 because a lab missed. Its links
- * lead to the site, if the service serves that.
+ * The output of the built command line, even if it exits with 1 because a lab missed. Its links lead
+ * to the site if the service serves it.
  */
 export function printed(site: Site, ...args: readonly string[]): string {
   const env = { ...process.env, REDRIVE_UI_URL: site.url.replace(/simulator$/u, "") };
@@ -76,7 +76,7 @@ export function printedJson<T>(site: Site, ...args: readonly string[]): T {
   return JSON.parse(printed(site, ...args, "--json")) as T;
 }
 
-/** A link that the command line prints for the service, on this site. */
+/** Rewrites a link of the command line to this site. */
 export function onSite(site: Site, url: string): string {
   return `${site.url}${new URL(url).hash}`;
 }
@@ -88,7 +88,7 @@ const TYPES: Readonly<Record<string, string>> = {
   ".svg": "image/svg+xml",
 };
 
-/** A server that knows files and nothing else, in some folder, as any static host is. */
+/** A plain file server for one folder, like a static host. */
 export async function serveStatically(prefix = "/some/folder"): Promise<Site> {
   const server: Server = createServer(({ url = "" }, response) => {
     const path = url.split("?")[0] ?? "";
@@ -115,24 +115,24 @@ export async function serveStatically(prefix = "/some/folder"): Promise<Site> {
   };
 }
 
-/** What takes longer than this in a page is broken, however busy the machine is. */
-const PATIENCE_MS = 45_000;
+/** Anything in a page that takes longer is broken, even on a busy machine. */
+const TIMEOUT_MS = 45_000;
 
-/** `REDRIVE_SLOWDOWN=6`: the page's main thread at a sixth of its speed, to look for races. */
+/** `REDRIVE_SLOWDOWN=6` runs the main thread of the page at a sixth of its speed, to find races. */
 const SLOWDOWN = Number(process.env["REDRIVE_SLOWDOWN"] ?? 1);
 
-/** As `expect`, asked again until it holds: a page draws when it can. */
-export function eventually<T>(ask: () => T | Promise<T>) {
-  return expect.poll(ask, { timeout: PATIENCE_MS });
+/** Like `expect`, but polls until the assertion holds. */
+export function eventually<T>(read: () => T | Promise<T>) {
+  return expect.poll(read, { timeout: TIMEOUT_MS });
 }
 
 export interface OpenPage {
   readonly page: Page;
-  /** What the browser had to say: errors, warnings, refused resources. Empty is good. */
-  readonly complaints: readonly string[];
+  /** Errors, warnings and failed requests of the browser. Should be empty. */
+  readonly messages: readonly string[];
 }
 
-/** Opens an address and waits until the view is on the stage. */
+/** Opens an address and waits until the view is shown. */
 export async function openPage(
   browser: Browser,
   url: string,
@@ -140,23 +140,23 @@ export async function openPage(
 ): Promise<OpenPage> {
   const context = await browser.newContext({ acceptDownloads: true, ...options });
   const page = await context.newPage();
-  page.setDefaultTimeout(PATIENCE_MS);
-  const complaints: string[] = [];
-  page.on("console", (message) => complaints.push(message.text()));
-  page.on("pageerror", (error) => complaints.push(error.message));
-  page.on("requestfailed", (request) => complaints.push(`${request.url()} failed`));
+  page.setDefaultTimeout(TIMEOUT_MS);
+  const messages: string[] = [];
+  page.on("console", (message) => messages.push(message.text()));
+  page.on("pageerror", (error) => messages.push(error.message));
+  page.on("requestfailed", (request) => messages.push(`${request.url()} failed`));
   if (SLOWDOWN > 1) {
     const cdp = await context.newCDPSession(page);
     await cdp.send("Emulation.setCPUThrottlingRate", { rate: SLOWDOWN });
   }
   await page.goto(url);
   await page.locator("main .stage").waitFor();
-  return { page, complaints };
+  return { page, messages };
 }
 
 /**
- * Waits until every figure on the page is of what the page shows: what is still to be answered is
- * marked as busy. Labs are not waited for: their progress is a figure of its own.
+ * Waits until every figure on the page is current: pending figures are marked as busy. Does not wait
+ * for labs, because their progress is a figure too.
  */
 export async function settled(page: Page): Promise<void> {
   await page.waitForFunction(
@@ -164,8 +164,8 @@ export async function settled(page: Page): Promise<void> {
   );
 }
 
-/** Keeps from the worker whatever the page asks from now on, until it is let go. */
-export async function holdQuestions(page: Page): Promise<() => Promise<void>> {
+/** Holds back all requests to the worker from now on. Returns a function that releases them. */
+export async function holdRequests(page: Page): Promise<() => Promise<void>> {
   await page.evaluate(() => {
     const { prototype } = Worker;
     const post = prototype.postMessage;
@@ -173,39 +173,39 @@ export async function holdQuestions(page: Page): Promise<() => Promise<void>> {
     prototype.postMessage = function (this: Worker, message: unknown) {
       held.push(() => post.call(this, message));
     };
-    const letGo = () => {
+    const release = () => {
       prototype.postMessage = post;
       for (const send of held) send();
     };
-    Object.assign(globalThis, { letGo });
+    Object.assign(globalThis, { release });
   });
-  return () => page.evaluate(() => (globalThis as unknown as { letGo(): void }).letGo());
+  return () => page.evaluate(() => (globalThis as unknown as { release(): void }).release());
 }
 
-/** Counts what the page asks its worker from now on, of one kind. */
-export async function countedQuestions(page: Page, kind: string): Promise<() => Promise<number>> {
+/** Counts the worker requests of one kind from now on. */
+export async function countRequests(page: Page, kind: string): Promise<() => Promise<number>> {
   await page.evaluate((wanted) => {
     const { prototype } = Worker;
     const post = prototype.postMessage;
-    const counted = { questions: 0 };
+    const counted = { requests: 0 };
     prototype.postMessage = function (this: Worker, message: { readonly kind: string }) {
-      if (message.kind === wanted) counted.questions++;
+      if (message.kind === wanted) counted.requests++;
       post.call(this, message);
     };
     Object.assign(globalThis, { counted });
   }, kind);
   return () =>
     page.evaluate(
-      () => (globalThis as unknown as { counted: { questions: number } }).counted.questions,
+      () => (globalThis as unknown as { counted: { requests: number } }).counted.requests,
     );
 }
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** What axe-core finds serious or critical, a line each, once nothing is dimmed. */
+/** Serious and critical axe-core findings, one line each, once nothing is dimmed. */
 export async function seriousFindings(page: Page): Promise<readonly string[]> {
   await settled(page);
-  // Through the debugger, because the page's own policy lets no other script in.
+  // Through the debugger, because the content policy of the page blocks other scripts.
   await page.evaluate(AXE);
   return await page.evaluate(async () => {
     const { axe } = globalThis as unknown as {
@@ -225,7 +225,7 @@ export async function seriousFindings(page: Page): Promise<readonly string[]> {
   });
 }
 
-/** The bytes of the file that an entry of the Export menu gives, with its name. */
+/** The name and content of the file from an item of the Export menu. */
 export async function exported(
   page: Page,
   label: string,

@@ -1,4 +1,4 @@
-/** What the simulator's page loads when it is opened: a promise in bytes, kept here. */
+/** The size of what the simulator page loads when it opens. */
 // needs: chromium, build
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -6,12 +6,12 @@ import { gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { openPage, PAGES_FOLDER, serveStatically, settled, siteInChromium } from "./web-pages.ts";
 
-/** Of everything: page, style, scripts, the worker and its scripts. uPlot is not among them. */
+/** The sum of page, style, scripts, worker and worker scripts. uPlot is not included. */
 const MAX_BYTES = 45_000;
 
 const opened = siteInChromium(serveStatically);
 
-/** The files that opening an address asks for, by name in the built folder, gzipped. */
+/** The gzipped size of each file that an address loads, by name in the built folder. */
 async function loadedBy(url: string): Promise<ReadonlyMap<string, number>> {
   const context = await opened.browser.newContext();
   const names = new Set<string>();
@@ -31,24 +31,24 @@ async function loadedBy(url: string): Promise<ReadonlyMap<string, number>> {
   );
 }
 
-test("opening the simulator loads at most 45 kB, gzipped, worker and all", async () => {
+test("opening the simulator loads at most 45 kB gzipped, including the worker", async () => {
   const loaded = await loadedBy(opened.site.url);
   const bytes = [...loaded.values()].reduce((sum, each) => sum + each, 0);
-  const spelt = [...loaded].map(([name, each]) => `${String(each).padStart(6)}  ${name}`);
-  process.stdout.write(`${bytes} bytes of at most ${MAX_BYTES}:\n${spelt.join("\n")}\n`);
+  const lines = [...loaded].map(([name, each]) => `${String(each).padStart(6)}  ${name}`);
+  process.stdout.write(`${bytes} bytes of at most ${MAX_BYTES}:\n${lines.join("\n")}\n`);
   expect([...loaded.keys()].some((name) => name.includes("worker"))).toBe(true);
-  expect(bytes, spelt.join("\n")).toBeLessThan(MAX_BYTES);
+  expect(bytes, lines.join("\n")).toBeLessThan(MAX_BYTES);
 });
 
-test("what few need is not among it: labs, worlds, the catalog, code for others", async () => {
+test("the first load excludes labs, scenarios, the catalog and the code dialog", async () => {
   const names = [...(await loadedBy(opened.site.url)).keys()].join(" ");
   for (const part of ["lab-requests", "scenario-requests", "catalog", "code-dialog", "herd-"]) {
     expect(names).not.toContain(part);
   }
 });
 
-test("a page that is only opened draws without a complaint", async () => {
-  const { page, complaints } = await openPage(opened.browser, opened.site.url);
-  expect(complaints).toEqual([]);
+test("opening the page causes no console messages", async () => {
+  const { page, messages } = await openPage(opened.browser, opened.site.url);
+  expect(messages).toEqual([]);
   await page.context().close();
 });

@@ -1,4 +1,4 @@
-/** Runs of systems as links and files: the page shows the command line's numbers, and gives them away again. */
+/** Links and exports of System: the page shows and exports the numbers of the command line. */
 // needs: chromium, build
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,7 +9,7 @@ import { reportRows } from "@redrive/simulator/text";
 import type { Page } from "playwright-core";
 import { afterAll, describe, expect, test } from "vitest";
 import {
-  countedQuestions,
+  countRequests,
   eventually,
   exported,
   openPage,
@@ -27,15 +27,15 @@ afterAll(() => {
   rmSync(folder, { recursive: true });
 });
 
-/** What the command line prints as JSON, with a link into our service. */
+/** The JSON output of the command line, with a link to the test service. */
 function redrive<T = Report>(...args: readonly string[]) {
   return printedJson<T & { readonly url: string }>(opened.site, ...args, "--url");
 }
 
-/** Measure and value of every row of the full table. */
+/** Every row of the table of all measures. */
 async function measuresOf(page: Page): Promise<readonly string[]> {
   await settled(page);
-  await page.getByText("Every measure").click();
+  await page.getByText("All measures").click();
   return await page
     .locator(".run-card .table tbody tr")
     .evaluateAll((rows) =>
@@ -66,23 +66,23 @@ const mine: CallsDocument = {
   ],
 };
 
-describe("a link of the command line", () => {
-  test("from sim run FILE shows its numbers, every one", async () => {
+describe("a link from the command line", () => {
+  test("from sim run FILE shows all its numbers", async () => {
     const file = join(folder, "mine.json");
     writeFileSync(file, JSON.stringify(mine));
     const { url, ...report } = redrive("sim", "run", file, "--seed", "7");
-    const { page, complaints } = await openPage(opened.browser, url);
+    const { page, messages } = await openPage(opened.browser, url);
     await settled(page);
     expect(await page.locator(".verdict").textContent()).toBe(report.verdict);
     expect(await page.getByLabel("Seed").inputValue()).toBe("7");
     expect(await measuresOf(page)).toEqual(reportRows(report).map((row) => row.join(" | ")));
     const { body } = await exported(page, "JSON");
     expect(JSON.parse(body.toString())).toEqual(report);
-    expect(complaints).toEqual([]);
+    expect(messages).toEqual([]);
     await page.context().close();
   });
 
-  test("from sim failover sets its strategies side by side", async () => {
+  test("from sim failover compares its strategies", async () => {
     const { strategies, url } = redrive<{
       readonly strategies: readonly { readonly name: string; readonly report: Report }[];
     }>("sim", "failover", "-N", "2000", "--seed", "3");
@@ -100,7 +100,7 @@ describe("a link of the command line", () => {
     await page.context().close();
   });
 
-  test("from sim ladder opens all its rungs", async () => {
+  test("from sim ladder opens all its scenarios", async () => {
     const { url } = redrive("sim", "ladder");
     const { page } = await openPage(opened.browser, url);
     const names = page.locator(".compare .row-name");
@@ -122,9 +122,9 @@ describe("a shared link", () => {
     await page.keyboard.press("r");
     await page.locator(".line-attempts.ghost").waitFor();
     const before = await measuresOf(page);
-    // The address follows a quarter of a second behind; Share writes it at once where the clipboard is closed.
+    // The address follows after 250 ms; Share writes it immediately if the clipboard is denied.
     await page.getByRole("button", { name: "Share" }).click();
-    await page.locator(".said", { hasText: /address bar|copied/u }).waitFor();
+    await page.locator(".toolbar-status", { hasText: /address bar|copied/u }).waitFor();
     const seed = Number(await page.getByLabel("Seed").inputValue());
     await eventually(() => decodeRun(new URL(page.url()).hash)).toMatchObject({ run: { seed } });
     const second = await openPage(opened.browser, page.url());
@@ -135,7 +135,7 @@ describe("a shared link", () => {
     await second.page.context().close();
   });
 
-  test("with a bad scenario is told by its problem, and the classic is shown", async () => {
+  test("with an invalid scenario shows the error and the initial scenario", async () => {
     const bad = { ...mine, clients: { kind: "OPEN", ratePerSecond: -3 } } as CallsDocument;
     const [problem] = checkScenario(bad);
     const run: SharedRun = { view: "system", seed: 1, scenarios: [bad] };
@@ -148,7 +148,7 @@ describe("a shared link", () => {
 });
 
 describe("exports", () => {
-  test("are files that others can read", async () => {
+  test("are valid files", async () => {
     const { page } = await openPage(opened.browser, `${opened.site.url}#system`);
     await settled(page);
     const png = await exported(page, "PNG");
@@ -170,11 +170,11 @@ describe("exports", () => {
   });
 });
 
-describe("the document itself", () => {
-  test("can be edited as JSON, and refuses what is wrong in a sentence", async () => {
+describe("the scenario document", () => {
+  test("can be edited as JSON, and errors are shown", async () => {
     const { page } = await openPage(opened.browser, `${opened.site.url}#system`);
     await settled(page);
-    await page.getByText("The scenario as JSON").click();
+    await page.getByText("Scenario as JSON").click();
     const area = page.getByLabel("Scenario document");
     await area.fill('{ "clients": { "kind": "OPEN", "ratePerSecnd": 5 } }');
     await page.getByRole("button", { name: "Apply" }).click();
@@ -191,22 +191,22 @@ describe("the document itself", () => {
 });
 
 describe("a long run", () => {
-  /** As many calls as a run may have: long work for any machine. */
+  /** The maximum number of calls of a run: slow on any machine. */
   const endless: CallsDocument = {
     name: "endless",
     horizonMs: 86_400_000,
     clients: { kind: "OPEN", ratePerSecond: 1150 },
-    // So that another endless run stands behind it.
+    // A guard, so that the run without guards is a second long run.
     tiers: [{ destination: { retryBudget: { ratio: 0.1 } } }],
   };
 
-  test("shows its progress, leaves the page free, and makes way for the next", async () => {
+  test("shows its progress, does not block the page, and stops for the next run", async () => {
     const run: SharedRun = { view: "system", seed: 1, scenarios: [endless] };
     const { page } = await openPage(opened.browser, `${opened.site.url}#${encodeRun(run)}`);
     const bar = page.locator("progress");
     await bar.waitFor();
     await page.waitForFunction(() => (document.querySelector("progress")?.value ?? 0) > 0);
-    // A page that is free draws frames while the run goes on; one that is blocked draws none before its end.
+    // A page that is not blocked draws frames during the run.
     const shares = await page.evaluate(async () => {
       const share = () => document.querySelector("progress")?.value ?? 1;
       const before = share();
@@ -220,7 +220,7 @@ describe("a long run", () => {
     await page.context().close();
   });
 
-  test("is left behind with its view: the next one gets its answers", async () => {
+  test("stops when its view is closed, so that the next view gets its results", async () => {
     const run: SharedRun = { view: "system", seed: 1, scenarios: [endless] };
     const { page } = await openPage(opened.browser, `${opened.site.url}#${encodeRun(run)}`);
     await page.waitForFunction(() => (document.querySelector("progress")?.value ?? 0) > 0);
@@ -231,32 +231,32 @@ describe("a long run", () => {
     await page.context().close();
   });
 
-  test("that is left and wanted again at once goes on, and is not begun again and again", async () => {
+  test("that is closed and reopened immediately restarts only once", async () => {
     const { page } = await openPage(opened.browser, `${opened.site.url}#curve`);
     await settled(page);
-    // The page's clock stands, its worker's does not: nothing here depends on how quick we click.
+    // Only the clock of the page is paused, so the speed of the clicks does not matter.
     await page.clock.install({ time: 0 });
     await page.clock.pauseAt(60_000);
-    const begun = await countedQuestions(page, "simulate");
+    const started = await countRequests(page, "simulate");
     const run: SharedRun = { view: "system", seed: 1, scenarios: [endless] };
     await page.evaluate((hash) => {
       location.hash = hash;
     }, encodeRun(run));
-    await eventually(begun).toBe(1);
+    await eventually(started).toBe(1);
     await page.getByRole("link", { name: "Curve" }).click();
     await page.locator(".coverage").waitFor();
     await page.getByRole("link", { name: "System" }).click();
     await page.locator(".run-card").waitFor();
-    // The worker that was left is ended, and another begins the run. A page that asks over and over
-    // does not come back from here.
+    // The old worker is terminated, and a new one starts the run. A page that sends requests in a
+    // loop would hang here.
     await page.clock.runFor(1000);
-    await eventually(begun).toBe(2);
+    await eventually(started).toBe(2);
     await page.clock.runFor(10_000);
     const share = () => page.locator("progress").evaluate((bar: HTMLProgressElement) => bar.value);
     await eventually(share).toBeGreaterThan(0);
     const before = await share();
     await eventually(share).toBeGreaterThan(before);
-    expect(await begun()).toBe(2);
+    expect(await started()).toBe(2);
     await page.context().close();
   });
 });

@@ -1,4 +1,4 @@
-/** The System view in a real browser: the verdict, the guards, the track of trouble, by mouse, finger and keys. */
+/** System in a real browser: the verdict, the guards and the phase track, by mouse, touch and keyboard. */
 // needs: chromium, build
 import { formatInteger } from "@redrive/core";
 import { type CallsDocument, type PhaseDocument, scenarios, simulate } from "@redrive/simulator";
@@ -18,39 +18,39 @@ const opened = siteInChromium(serveByService);
 
 const metastable = scenarios["metastable"] as CallsDocument;
 
-/** The view with its first run on the stage. */
+/** Opens the view and waits for its first run. */
 async function openSystem(options: BrowserContextOptions = {}, hash = "system") {
   const shown = await openPage(opened.browser, `${opened.site.url}#${hash}`, options);
   await settled(shown.page);
   return shown;
 }
 
-/** The scenario that the address holds, once it holds what is wanted of it. */
-async function documentWith(page: Page, isIt: (document: CallsDocument) => boolean) {
+/** The scenario in the address, once it matches. */
+async function documentWith(page: Page, matches: (document: CallsDocument) => boolean) {
   for (;;) {
     const url = page.url();
     const decoded = decodeRun(new URL(url).hash);
     const entry =
       "run" in decoded && decoded.run.view === "system" ? decoded.run.scenarios[0] : "metastable";
     const document = typeof entry === "string" ? scenarios[entry] : entry;
-    if (document !== undefined && "clients" in document && isIt(document)) return document;
+    if (document !== undefined && "clients" in document && matches(document)) return document;
     await page.waitForFunction((before) => location.href !== before, url);
   }
 }
 
-function phaseWith(page: Page, isIt: (phase: PhaseDocument) => boolean): Promise<CallsDocument> {
-  return documentWith(page, ({ timeline = [] }) => timeline.some(isIt));
+function phaseWith(page: Page, matches: (phase: PhaseDocument) => boolean): Promise<CallsDocument> {
+  return documentWith(page, ({ timeline = [] }) => timeline.some(matches));
 }
 
-/** Of the run on the stage, once it is that of the scenario. */
+/** The verdict, once it belongs to the current scenario. */
 async function verdict(page: Page): Promise<string | null> {
   await settled(page);
   return await page.locator(".verdict").textContent();
 }
 
-describe("the classic", () => {
-  test("opens on the verdict that the simulator computes, with its figures", async () => {
-    const { page, complaints } = await openSystem();
+describe("the initial scenario", () => {
+  test("opens with the verdict and figures of the simulator", async () => {
+    const { page, messages } = await openSystem();
     const report = simulate(metastable, { seed: 1 });
     expect(await verdict(page)).toBe("never recovers: 700 x 4 > 1,000");
     expect(await verdict(page)).toBe(report.verdict);
@@ -60,11 +60,11 @@ describe("the classic", () => {
     expect(await stat("Recovers")).toBe("never");
     expect(await stat("Goodput after")).toBe("0/s");
     expect(await page.locator(".explanation").textContent()).toMatch(/^[^.]+\. [^.]+\.$/u);
-    expect(complaints).toEqual([]);
+    expect(messages).toEqual([]);
     await page.context().close();
   });
 
-  test("each guard acts at once, and the run without guards is drawn behind it", async () => {
+  test("each guard takes effect immediately, and the run without guards is drawn behind", async () => {
     const { page } = await openSystem();
     const verdicts = new Map<string, string | null>();
     for (const name of ["Retry budget", "Circuit breaker", "Adaptive concurrency", "Hedge"]) {
@@ -82,7 +82,7 @@ describe("the classic", () => {
     await page.context().close();
   });
 
-  test("nested layers multiply: the verdict counts them", async () => {
+  test("nested layers multiply in the verdict", async () => {
     const { page } = await openSystem();
     await page.getByRole("radio", { name: "2 nested" }).check();
     await page.getByText("700 x 16 > 1,000").waitFor();
@@ -92,7 +92,7 @@ describe("the classic", () => {
     await page.context().close();
   });
 
-  test("a re-roll is another seed and other figures; the verdict stands", async () => {
+  test("a re-roll changes the seed and the figures, but not the verdict", async () => {
     const { page } = await openSystem();
     await page.keyboard.press("r");
     expect(await verdict(page)).toBe("never recovers: 700 x 4 > 1,000");
@@ -107,8 +107,8 @@ describe("the classic", () => {
 });
 
 describe("every shipped scenario", () => {
-  test("opens from the menu with the simulator's verdict", async () => {
-    const { page, complaints } = await openSystem();
+  test("opens from the menu with the verdict of the simulator", async () => {
+    const { page, messages } = await openSystem();
     const names = await page
       .getByLabel("Preset")
       .locator("option")
@@ -119,27 +119,27 @@ describe("every shipped scenario", () => {
       const { verdict: wanted } = simulate(scenarios[name] as CallsDocument, { seed: 1 });
       expect(await verdict(page)).toBe(wanted);
     }
-    expect(complaints).toEqual([]);
+    expect(messages).toEqual([]);
     await page.context().close();
   });
 });
 
-/** The middle of an element on the page. */
-async function middleOf(page: Page, name: RegExp) {
+/** The center of a slider on the page. */
+async function centerOf(page: Page, name: RegExp) {
   const box = await page.getByRole("slider", { name }).boundingBox();
-  if (box === null) throw new Error(`nothing is called ${name}`);
+  if (box === null) throw new Error(`no slider is named ${name}`);
   return { x: box.x + box.width / 2, y: box.y + box.height / 2 };
 }
 
-describe("trouble", () => {
-  test("is moved and resized with the mouse", async () => {
+describe("a fault", () => {
+  test("can be moved and resized by mouse", async () => {
     const { page } = await openSystem({ viewport: { width: 1280, height: 1400 } });
     const track = await page.locator(".track").boundingBox();
     const second = (track?.width ?? 0) / 60;
     const drag = async (name: RegExp, seconds: number) => {
-      // A longer verdict would move the track away from under the mouse.
+      // A longer verdict would move the track.
       await settled(page);
-      const { x, y } = await middleOf(page, name);
+      const { x, y } = await centerOf(page, name);
       await page.mouse.move(x, y);
       await page.mouse.down();
       await page.mouse.move(x + (seconds * second) / 2, y, { steps: 3 });
@@ -150,16 +150,16 @@ describe("trouble", () => {
     await phaseWith(page, ({ atMs, forMs }) => atMs === 30_000 && forMs === 10_000);
     await drag(/end$/u, -5);
     await phaseWith(page, ({ atMs, forMs }) => atMs === 30_000 && forMs === 5000);
-    await drag(/begin$/u, -10);
+    await drag(/start$/u, -10);
     await phaseWith(page, ({ atMs, forMs }) => atMs === 20_000 && forMs === 15_000);
     await page.context().close();
   });
 
-  test("is moved with a finger", async () => {
+  test("can be moved by touch", async () => {
     const { page } = await openSystem({ hasTouch: true, viewport: { width: 390, height: 844 } });
     await page.locator(".track").scrollIntoViewIfNeeded();
     const width = (await page.locator(".track").boundingBox())?.width ?? 0;
-    const { x, y } = await middleOf(page, /move$/u);
+    const { x, y } = await centerOf(page, /move$/u);
     const finger = await page.context().newCDPSession(page);
     const touch = (type: "touchStart" | "touchMove" | "touchEnd", at?: number) =>
       finger.send("Input.dispatchTouchEvent", {
@@ -173,7 +173,7 @@ describe("trouble", () => {
     await page.context().close();
   });
 
-  test("is moved, resized, deleted and added by keys alone", async () => {
+  test("can be moved, resized, deleted and added with the keyboard only", async () => {
     const { page } = await openSystem();
     await page.getByRole("slider", { name: /move$/u }).focus();
     await page.keyboard.press("ArrowRight");
@@ -186,7 +186,7 @@ describe("trouble", () => {
     await phaseWith(page, ({ atMs, forMs }) => atMs === 8200 && forMs === 11_800);
     await page.keyboard.press("Delete");
     await documentWith(page, ({ timeline = [] }) => timeline.length === 0);
-    await page.getByText("no trouble: add some below").waitFor();
+    await page.getByText("no faults; add one below").waitFor();
     await page.getByRole("button", { name: "Load spike" }).focus();
     await page.keyboard.press("Enter");
     await phaseWith(page, ({ kind }) => kind === "SPIKE");
@@ -194,7 +194,7 @@ describe("trouble", () => {
     await page.context().close();
   });
 
-  test("takes exact numbers in a form", async () => {
+  test("has a form for exact numbers", async () => {
     const { page } = await openSystem();
     await page.getByRole("button", { name: "Partial outage" }).click();
     await page.getByLabel("From").fill("33.5");
@@ -213,32 +213,32 @@ describe("trouble", () => {
     await page.context().close();
   });
 
-  test("is added of every kind, and simulated", async () => {
-    const { page, complaints } = await openSystem();
-    for (const name of ["Full outage", "Partial outage", "Slow answers", "Failover"]) {
+  test("of every kind can be added and is simulated", async () => {
+    const { page, messages } = await openSystem();
+    for (const name of ["Full outage", "Partial outage", "Slow responses", "Failover"]) {
       await page.getByRole("button", { name }).click();
     }
     const changed = await documentWith(page, ({ timeline = [] }) => timeline.length === 5);
     const { verdict: wanted } = simulate(changed, { seed: 1 });
     await page.locator(".verdict", { hasText: wanted }).waitFor();
-    expect(await page.locator("rect.trouble").count()).toBe(5);
-    expect(complaints).toEqual([]);
+    expect(await page.locator("rect.fault").count()).toBe(5);
+    expect(messages).toEqual([]);
     await page.context().close();
   });
 });
 
-describe("the read-out", () => {
-  test("tells what the simulator counted, under the mouse and by keys", async () => {
+describe("the readout", () => {
+  test("shows the counts of the simulator, by mouse and keyboard", async () => {
     const { page } = await openSystem();
     const { series } = simulate(metastable, { seed: 1 });
-    // 600 bins of 100 ms in columns of 500 ms: the 51st column begins at 25 s.
+    // 600 bins of 100 ms in columns of 500 ms: the 51st column starts at 25 s.
     const attempts = series.attempts.subarray(250, 255).reduce((sum, count) => sum + count, 0) * 2;
     const slider = page.getByRole("slider", { name: "Read the chart at" });
     await slider.focus();
     for (let press = 0; press < 50; press++) await page.keyboard.press("ArrowRight");
-    const said = await slider.getAttribute("aria-valuetext");
-    expect(said).toContain("25 s to 25.5 s");
-    expect(said).toContain(`attempts ${attempts.toLocaleString("en")}/s`);
+    const valueText = await slider.getAttribute("aria-valuetext");
+    expect(valueText).toContain("25 s to 25.5 s");
+    expect(valueText).toContain(`attempts ${attempts.toLocaleString("en")}/s`);
     await slider.blur();
     const area = page.locator(".pointer-area");
     const width = (await area.boundingBox())?.width ?? 0;
@@ -252,12 +252,12 @@ describe("the read-out", () => {
   });
 });
 
-describe("everybody", () => {
-  test("can use it by keyboard alone: a preset, a switch, a slider", async () => {
+describe("accessibility", () => {
+  test("a preset, a switch and a slider work with the keyboard only", async () => {
     const { page } = await openSystem();
     const preset = page.getByLabel("Preset");
     await preset.focus();
-    // Two entries above the one it opens with. Typed letters would have to come within a second.
+    // Two entries above the initial one. Typed letters would have to arrive within a second.
     await page.keyboard.press("ArrowUp");
     await page.keyboard.press("ArrowUp");
     await eventually(() => preset.inputValue()).toBe("open-bounded");
@@ -280,9 +280,9 @@ describe("everybody", () => {
     ["light", 390],
     ["dark", 390],
   ] as const)(
-    "finds nothing serious with axe in %s at %i px, all parts open",
+    "axe finds nothing serious in %s at %i px with all parts open",
     async (colorScheme, width) => {
-      const { page, complaints } = await openSystem({
+      const { page, messages } = await openSystem({
         colorScheme,
         viewport: { width, height: 844 },
       });
@@ -293,12 +293,12 @@ describe("everybody", () => {
       await settled(page);
       expect(await seriousFindings(page)).toEqual([]);
       expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(width);
-      expect(complaints).toEqual([]);
+      expect(messages).toEqual([]);
       await page.context().close();
     },
   );
 
-  test("gets no motion who wants none", async () => {
+  test("reduced motion disables all transitions and animations", async () => {
     const { page } = await openSystem({ reducedMotion: "reduce" });
     const moving = await page.evaluate(
       () =>

@@ -1,4 +1,4 @@
-/** The simulator's commands as a person runs them: built, in a process of their own, on a pipe. */
+/** The built simulation commands, each in its own process, with pipes for output. */
 // needs: build
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -35,7 +35,7 @@ async function redrive(line: string, env: NodeJS.ProcessEnv = {}, input = ""): P
   return { ...written, code };
 }
 
-test("schedule prints the simulator's numbers, and the command it prints repeats them", async () => {
+test("schedule prints the simulator's numbers, and the printed command repeats them", async () => {
   const line = "schedule --equal --base 200ms --cap 20s -n 6 --outage 5s --seed 7";
   const policy = {
     jitterType: "EQUAL",
@@ -50,11 +50,11 @@ test("schedule prints the simulator's numbers, and the command it prints repeats
     coverage: coverage(policy, 5000, { seed: 7 }),
   });
   const first = await redrive(line);
-  const again = /again: redrive (.*)/u.exec(first.out)?.[1] ?? "";
-  expect((await redrive(again)).out).toBe(first.out);
+  const replayCommand = /repeat: redrive (.*)/u.exec(first.out)?.[1] ?? "";
+  expect((await redrive(replayCommand)).out).toBe(first.out);
 });
 
-test("a pipe gets no colours unless it asks for them, and the width it asks for", async () => {
+test("output to a pipe has no colors unless forced, and takes its width from COLUMNS", async () => {
   const line = "sim run load-spike";
   const { out, err } = await redrive(line, { COLUMNS: "60" });
   expect(err).toBe("");
@@ -64,7 +64,7 @@ test("a pipe gets no colours unless it asks for them, and the width it asks for"
   expect((await redrive(line, { FORCE_COLOR: "1", NO_COLOR: "1" })).out).not.toContain("\u001b");
 });
 
-test("labs run on threads, with a line each for logs, and their misses are exit code 1", async () => {
+test("labs run on threads and print one line each to a log", async () => {
   const { out, err, code } = await redrive("sim lab coverage budgets");
   expect(code).toBe(0);
   expect(out).toContain("17 results, all within tolerance.");
@@ -75,8 +75,8 @@ test("labs run on threads, with a line each for logs, and their misses are exit 
 });
 
 test.each([
-  ["schedule --base 20", "option '--base <span>' argument '20' is invalid"],
-  ["schedule --preset read --base 1s", "cannot be used with option '--base <span>'"],
+  ["schedule --base 20", "option '--base <duration>' argument '20' is invalid"],
+  ["schedule --preset read --base 1s", "cannot be used with option '--base <duration>'"],
   ["schedule --preset intractive", 'Did you mean "interactive"?'],
   ["schedule --base 30s --cap 20s", "--cap: maxDelayMs must be at least initialDelayMs"],
   ["sim run failovr", 'Did you mean "failover"?'],
@@ -90,14 +90,14 @@ test.each([
   expect([code, out]).toEqual([2, ""]);
 });
 
-test("lint exits with 1 on errors and with 3 when only some files could be read", async () => {
+test("lint exits with 1 on errors and with 3 if some files could not be read", async () => {
   const path = join(folder, "tiers.json");
   writeFileSync(path, '{"tiers":[{"policy":{"maxAttempts":4}},{"policy":{"maxAttempts":4}}]}');
   expect((await redrive(`policies lint ${path}`)).code).toBe(1);
   expect((await redrive(`policies lint ${path} ${folder}/none.json`)).code).toBe(3);
 });
 
-test("a policy may come from standard input, and a picture go into a file", async () => {
+test("a policy can come from standard input, and a chart goes to a file", async () => {
   const svg = join(folder, "schedule.svg");
   const line = `schedule --policy - --svg ${svg}`;
   const { out, code } = await redrive(line, {}, '{"policyId":"mine","maxAttempts":3}');
@@ -106,7 +106,7 @@ test("a policy may come from standard input, and a picture go into a file", asyn
   expect(readFileSync(svg, "utf8")).toContain("</svg>");
 });
 
-/** Runs a command of which nobody reads one stream; what it writes to the other. */
+/** Runs a command with one stream closed. Returns the exit code and the text of the other stream. */
 async function unread(line: string, stream: "stdout" | "stderr"): Promise<[number, string]> {
   const child = spawn(process.execPath, [MAIN, ...line.split(" ")]);
   onTestFinished(() => void child.kill("SIGKILL"));
@@ -119,7 +119,7 @@ async function unread(line: string, stream: "stdout" | "stderr"): Promise<[numbe
   return [code, text];
 }
 
-test("a reader that leaves early is no failure, and hides none", async () => {
+test("a closed pipe is not a failure and does not change the exit code", async () => {
   expect(await unread("sim run failover --csv", "stdout")).toEqual([0, ""]);
   const path = join(folder, "nested.json");
   writeFileSync(path, '{"tiers":[{"policy":{"maxAttempts":4}},{"policy":{"maxAttempts":4}}]}');

@@ -1,4 +1,4 @@
-/** The built command as a person runs it: starts, answers, stops, and says what it did not get. */
+/** The built `redrive dev`: starts, responds, stops, and reports wrong usage. */
 // needs: build
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -31,17 +31,17 @@ function redrive(...args: string[]) {
 
 const READY = /^Redrive is ready at (http:\/\/127\.0\.0\.1:\d+\/)$/u;
 
-/** The address of the ready line, which is the last. */
+/** Returns the URL of the ready line, which is the last. */
 async function untilReady({ child }: ReturnType<typeof redrive>): Promise<string> {
   for await (const line of createInterface({ input: child.stdout })) {
     const url = READY.exec(line)?.[1];
     if (url !== undefined) return url;
   }
-  throw new Error("it ended before it was ready");
+  throw new Error("the process ended before it was ready");
 }
 
 test.each(["SIGTERM", "SIGINT"] as const)(
-  "dev ends in one ready line, answers there, and ends with 0 on %s",
+  "dev prints one ready line last, responds at its URL, and exits with 0 on %s",
   async (signal) => {
     const dev = redrive("dev", "--port", "0");
     const url = await untilReady(dev);
@@ -53,7 +53,7 @@ test.each(["SIGTERM", "SIGINT"] as const)(
   },
 );
 
-test("what dev shows can be pasted: its task is taken, its destination breaks and mends", async () => {
+test("the commands that dev prints work: its task is accepted, its destination breaks and repairs", async () => {
   const dev = redrive("dev", "--port", "0");
   const url = await untilReady(dev);
   const [, task = "", address = ""] = /curl --json '(.*)' (\S+)/u.exec(dev.output.text) ?? [];
@@ -68,30 +68,30 @@ test("what dev shows can be pasted: its task is taken, its destination breaks an
   expect(await (await fetch(broken)).json()).toMatchObject({ broken: false });
 });
 
-test("two of them in one folder run side by side", async () => {
+test("two dev servers run in one folder at the same time", async () => {
   const urls = await Promise.all(
     [0, 0].map((port) => untilReady(redrive("dev", "--port", `${port}`))),
   );
   for (const url of urls) expect((await fetch(`${url}readyz`)).status).toBe(200);
 });
 
-test("a mistyped command exits with 2 and the nearest one", async () => {
+test("a mistyped command exits with 2 and suggests the nearest one", async () => {
   const { output, ended } = redrive("dve");
   expect(await ended).toEqual([2, null]);
   expect(output.text).toContain("Did you mean dev?");
 });
 
-test("a bad port exits with 2 and is quoted", async () => {
+test("an invalid port exits with 2 and is quoted", async () => {
   const { output, ended } = redrive("dev", "--port", "http");
   expect(await ended).toEqual([2, null]);
   expect(output.text).toContain("'http'");
 });
 
-test("wrong use points to the help of the command that was meant", async () => {
+test("wrong usage points to the help of the right command", async () => {
   const { output, ended } = redrive("tasks", "ls", "--staus", "PENDING");
   expect(await ended).toEqual([2, null]);
   expect(output.text).toContain("(Did you mean --status?)");
-  expect(output.text).toContain("(redrive tasks ls --help shows how it is used)");
+  expect(output.text).toContain("(redrive tasks ls --help shows the usage)");
 });
 
 test("--help lists the commands", async () => {

@@ -1,4 +1,4 @@
-/** The packages as they would be published: packed, installed into an empty folder, and used there. */
+/** The packages as published: packed, installed into an empty folder, and used there. */
 // needs: build
 import { execFile, spawn } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
@@ -11,7 +11,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { nodeScript, npm } from "../../tools/setup/command.mjs";
 import { builtWorkspaces, root } from "../../tools/setup/root.mjs";
 
-/** Ten seconds by itself; several npms in a row feel a machine that has other work. */
+/** Takes ten seconds on an idle machine; several runs of npm take much longer on a busy one. */
 const SET_UP_MS = 180_000;
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-packed-"));
@@ -20,12 +20,12 @@ const app = join(folder, "app");
 const copy = join(folder, "clone");
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** Not what `npm test` tells its own children about this clone. */
+/** Without the variables that `npm test` sets for this checkout. */
 const env = Object.fromEntries(
   Object.entries(process.env).filter(([name]) => !/^(?:npm_|NODE_OPTIONS$)/u.test(name)),
 );
 
-/** What the program printed; a failure throws with what it said. */
+/** Returns the output of the program. Throws with its output on failure. */
 async function run(
   { program, args }: { readonly program: string; readonly args: readonly string[] },
   cwd = app,
@@ -37,8 +37,8 @@ const node = (...args: readonly string[]) => ({ program: process.execPath, args 
 const workspaces = builtWorkspaces.flatMap((name) => ["--workspace", name]);
 
 /**
- * Packing lends the packages what lies elsewhere in the clone and takes it out again; in a copy
- * nobody stumbles over that, neither who reads the tree meanwhile nor another run of this test.
+ * Packing copies files from elsewhere in the checkout into the packages and removes them again. In a
+ * copy this disturbs neither readers of the tree nor another run of this test.
  */
 function copyClone(): void {
   const filter = (path: string) => basename(path) !== "node_modules";
@@ -47,7 +47,7 @@ function copyClone(): void {
   }
 }
 
-/** Packages of others are copied from the clone first: npm finds them there, and needs no network. */
+/** Copies third-party packages from the checkout, so that npm needs no network. */
 async function copyDependencies(): Promise<void> {
   const list = await run(npm(["ls", "--omit=dev", "--all", "--parseable", ...workspaces]), root);
   for (const path of new Set(list.trim().split("\n"))) {
@@ -75,7 +75,7 @@ beforeAll(async () => {
   await run(npm(["install", "--offline", "--no-audit", "--no-fund", "--ignore-scripts", ...files]));
 }, SET_UP_MS);
 
-test("redrive serve answers, with its pages and everything they load", async () => {
+test("redrive serve responds and serves its pages with everything they load", async () => {
   const bin = join(app, "node_modules", ".bin", "redrive");
   const child = spawn(bin, ["serve", "--port", "0", "--store", "sqlite:packed.db"], {
     cwd: app,
@@ -85,10 +85,10 @@ test("redrive serve answers, with its pages and everything they load", async () 
   const url = await new Promise<string>((resolve, reject) => {
     const lines = createInterface({ input: child.stdout });
     lines.on("line", (line) => {
-      const { msg, url: told } = JSON.parse(line) as { msg: string; url?: string };
-      if (msg.startsWith("Redrive is ready at ")) resolve(told ?? "");
+      const { msg, url: readyUrl } = JSON.parse(line) as { msg: string; url?: string };
+      if (msg.startsWith("Redrive is ready at ")) resolve(readyUrl ?? "");
     });
-    lines.on("close", () => reject(new Error("it ended before it was ready")));
+    lines.on("close", () => reject(new Error("the process ended before it was ready")));
   });
   const health = await fetch(`${url}/healthz`);
   expect([health.status, await health.json()]).toEqual([200, { status: "ok" }]);
@@ -105,13 +105,13 @@ test("redrive serve answers, with its pages and everything they load", async () 
   }
 });
 
-test("the command line simulates there, on its threads too", async () => {
+test("the command line simulates, also on threads", async () => {
   const bin = join(app, "node_modules", "@redrive", "cli", "bin", "redrive.mjs");
   const report = JSON.parse(await run(node(bin, "sim", "lab", "coverage", "--json")));
   expect(report.ok).toBe(true);
 });
 
-/** Everything that a package says can be imported. */
+/** All entry points of a package. */
 function entriesOf(name: string): readonly string[] {
   const manifest = createRequire(import.meta.url)(join(root, name, "package.json")) as {
     readonly name: string;
@@ -123,21 +123,21 @@ function entriesOf(name: string): readonly string[] {
 
 const entries = builtWorkspaces.flatMap(entriesOf);
 
-/** Bundlers that look for sources set `source`; ours are not published, and go by another name. */
+/** Some bundlers set the condition `source`. Our sources are not published and use another condition. */
 test.each(["node", "source"])("every entry can be imported under %s", async (condition) => {
   const lines = entries.map((entry) => `await import("${entry}");`);
   writeFileSync(join(app, "all.js"), `${lines.join("\n")}\nconsole.log("all there");\n`);
   expect(await run(node("--conditions", condition, "all.js"))).toBe("all there\n");
 });
 
-test("types come along, and are the right ones", async () => {
+test("the packages include correct types", async () => {
   const names = entries.map((entry, index) => `import * as part${index} from "${entry}";`);
   const uses = entries.map((_, index) => `part${index}`).join(", ");
   const text = `${names.join("\n")}
 import { schedule } from "@redrive/simulator";
 export const all: readonly object[] = [${uses}];
 export const sumMs: number = schedule({ maxAttempts: 3 }, { seed: 7 }).sumMs;
-// @ts-expect-error: it is a number, and known to be one.
+// @ts-expect-error: it is a number.
 export const wrong: string = schedule({ maxAttempts: 3 }).sumMs;
 `;
   writeFileSync(join(app, "use.ts"), text);

@@ -1,4 +1,4 @@
-/** The service as a person runs it: built, in a process of its own, killed, started again, stopped. */
+/** The built `redrive serve` in its own process: started, killed, restarted, stopped. */
 // needs: build
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -42,7 +42,7 @@ async function redrive(line: string, env: NodeJS.ProcessEnv = {}) {
 interface Served {
   readonly child: ChildProcess;
   readonly url: string;
-  /** Every line of its log, as it was parsed. */
+  /** Every line of its log, parsed. */
   readonly log: readonly { readonly msg: string }[];
   readonly ended: Promise<unknown[]>;
 }
@@ -58,28 +58,28 @@ async function serve(args: string, env: NodeJS.ProcessEnv = {}): Promise<Served>
       log.push(entry);
       if (entry.msg.startsWith("Redrive is ready at ")) resolve(entry.url);
     });
-    lines.on("close", () => reject(new Error("it ended before it was ready")));
+    lines.on("close", () => reject(new Error("the process ended before it was ready")));
   });
   return { child, url, log, ended };
 }
 
-/** Fails so many times, then succeeds. */
+/** Starts a target that fails this many times and then succeeds. */
 async function openTarget(failures: number) {
-  const asked = { count: 0 };
+  const requests = { count: 0 };
   const server = createServer((request, response) => {
     request.resume();
-    asked.count += 1;
-    response.writeHead(asked.count <= failures ? 503 : 200).end();
+    requests.count += 1;
+    response.writeHead(requests.count <= failures ? 503 : 200).end();
   });
   await once(server.listen(0, "127.0.0.1"), "listening");
   onTestFinished(() => {
     server.closeAllConnections();
     server.close();
   });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/orders`, asked };
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/orders`, requests };
 }
 
-test("a task arrives after two failures, and one that waits outlives a killed service", async () => {
+test("a task succeeds after two failures, and a waiting task survives a killed service", async () => {
   const store = `sqlite:${join(folder, "service.db")}`;
   const target = await openTarget(2);
   const first = await serve(`--port 0 --store ${store}`);
@@ -94,15 +94,15 @@ test("a task arrives after two failures, and one that waits outlives a killed se
   const { out } = await redrive(`tasks get ${taskId}`, at(first.url));
   expect(out).toMatch(/SUCCEEDED {2}3 attempts\n/u);
   expect(out).toMatch(/\n +1 .* 503 .*\n +2 .* 503 .*\n +3 .*success +200\n/u);
-  expect(target.asked.count).toBe(3);
+  expect(target.requests.count).toBe(3);
 
   const waiting = (await redrive(`send ${target.url} --in 1h`, at(first.url))).out.split(" ")[0];
   first.child.kill("SIGKILL");
   await first.ended;
 
   const second = await serve(`--port 0 --store ${store}`);
-  const again = JSON.parse((await redrive("tasks ls --json", at(second.url))).out);
-  const statuses = again.tasks.map((task: { taskId: string; status: string }) => [
+  const listed = JSON.parse((await redrive("tasks ls --json", at(second.url))).out);
+  const statuses = listed.tasks.map((task: { taskId: string; status: string }) => [
     task.taskId,
     task.status,
   ]);
@@ -122,7 +122,7 @@ test("no task may call the service itself", async () => {
   expect(code).toBe(1);
 });
 
-test("with a key every call needs it, and any address may be listened on", async () => {
+test("with a key, every call needs it, and the service may listen on any address", async () => {
   const store = `sqlite:${join(folder, "keyed.db")}`;
   const REDRIVE_API_KEY = (await redrive(`keys add --store ${store}`)).out.trim();
   const served = await serve(`--host 0.0.0.0 --port 0 --store ${store}`);
@@ -143,17 +143,17 @@ test.each<[string, NodeJS.ProcessEnv, string]>([
   ["--host 0.0.0.0", {}, "make one with `redrive keys add`, or set REDRIVE_API_KEY"],
   ["--store redrive.db", {}, 'did you mean "sqlite:redrive.db"?'],
   [`--config ${config}`, {}, 'did you mean "port"?'],
-  ["--store memory:", { REDRIVE_PORT: "http" }, "Must be 0 to 65535."],
+  ["--store memory:", { REDRIVE_PORT: "http" }, "Must be a port from 0 to 65535."],
   ["--store memory:", { REDRIVE_API_KEY: "secret" }, "make one with `redrive keys add`"],
   ["--store memory: --port 0", { REDRIVE_ENCRYPTION_KEY: "short" }, "openssl rand -base64 32"],
-  ["--retry-budget 11", {}, "'--retry-budget <share>' argument '11' is invalid. Must be off, or"],
+  ["--retry-budget 11", {}, "'--retry-budget <share>' argument '11' is invalid. Must be off or"],
   [
     "",
     { REDRIVE_RETRY_BUDGET: "1e3" },
     'retryBudget.ratio must be a number from 0 to 10, got "1e3"',
   ],
   ["", { REDRIVE_RETRY_BUDGET: "-1" }, "from env 'REDRIVE_RETRY_BUDGET' is invalid"],
-  ["--insecure-no-auth --allow-targets 10.0.0.0/8", {}, "must not be together"],
+  ["--insecure-no-auth --allow-targets 10.0.0.0/8", {}, "must not be used together"],
   ["--store memory: --port 0", { REDRIVE_ALLOW_TARGETS: "10.0.0.0/99" }, "a block like 10.0.0.0/8"],
 ])("`redrive serve %s` with %o exits with 2 and the fix", async (args, env, fix) => {
   const { err, code } = await redrive(`serve ${args}`, env);
@@ -165,29 +165,29 @@ test.each([
   [`sqlite:${folder}`, "name a file, as in sqlite:FOLDER/redrive.db", 2],
   [`sqlite:${config}/x.db`, "name a file in a folder", 2],
   [`sqlite:${config}`, "is not a database: give Redrive a file of its own", 1],
-])("a store at %s that cannot be is refused with the fix", async (store, fix, expected) => {
+])("an invalid store %s is refused with the fix", async (store, fix, expected) => {
   const { err, code } = await redrive(`serve --port 0 --store ${store}`);
   expect(err).toContain(fix);
   expect(code).toBe(expected);
 });
 
-test("keys can be made before the first start, and a doctor looks where the store will be", async () => {
+test("keys can be created before the first start, and doctor checks the folder of the store", async () => {
   const store = `sqlite:${join(folder, "later", "deep", "redrive.db")}`;
   expect(await redrive(`keys add --store ${store}`)).toMatchObject({ code: 0 });
   const { out, code } = await redrive(`doctor --json --port 0 --store sqlite:${config}/x.db`);
-  expect(out).toContain("is no folder");
+  expect(out).toContain("is not a folder");
   expect(code).toBe(1);
 });
 
-test("open to all by its own flag only, and loud about it", async () => {
+test("an address without keys needs its own flag and logs a warning", async () => {
   const served = await serve("--host 0.0.0.0 --port 0 --store memory: --insecure-no-auth");
-  expect(served.log.map(({ msg }) => msg).join("\n")).toContain("ANYBODY");
+  expect(served.log.map(({ msg }) => msg).join("\n")).toContain("ANYONE");
   const REDRIVE_URL = served.url.replace("0.0.0.0", "127.0.0.1");
   const { err } = await redrive("send http://127.0.0.1:7999/x", { REDRIVE_URL });
   expect(err).toContain("is not allowed");
 });
 
-test("headers are encrypted with a key, and no start goes without it again", async () => {
+test("headers are encrypted with a key, and the next start requires it", async () => {
   const store = `sqlite:${join(folder, "sealed.db")}`;
   const REDRIVE_ENCRYPTION_KEY = "a".repeat(64);
   const { url, child, ended } = await serve(`--port 0 --store ${store}`, {
@@ -207,7 +207,7 @@ test("headers are encrypted with a key, and no start goes without it again", asy
   });
 });
 
-test("a taken port is never left for another", async () => {
+test("the service never switches to another port", async () => {
   const { url } = await serve("--port 0 --store memory:");
   const { err, code } = await redrive(`serve --store memory: --port ${new URL(url).port}`);
   expect(err).toContain("choose another --port");

@@ -1,6 +1,6 @@
-/** Postpack: run by npm once the tarball is made; takes out again what `prepack.mjs` put in. */
+/** Postpack: removes the files that `prepack.mjs` copied. npm runs it after creating the tarball. */
 import { rmSync } from "node:fs";
 import process from "node:process";
-import { lentParts } from "./lent-parts.mjs";
+import { packedFiles } from "./packed-files.mjs";
 
-for (const { to } of lentParts(process.cwd())) rmSync(to, { recursive: true, force: true });
+for (const { to } of packedFiles(process.cwd())) rmSync(to, { recursive: true, force: true });

@@ -1,6 +1,6 @@
 /**
- * Build: compiles the packages and bundles the pages when a source differs from the last build.
- * `tsc -b` would find out by itself; the stamps spare its start on every `npm start`.
+ * Build: compiles the packages and bundles the pages if a source has changed since the last build.
+ * `tsc -b` could detect that too; the stamps avoid starting it on every `npm start`.
  */
 import { existsSync } from "node:fs";
 import { nodeScript, runCommand } from "./command.mjs";
@@ -12,7 +12,7 @@ import { builtWorkspaces, inRoot } from "./root.mjs";
 const STAMP = inRoot("node_modules", ".cache", "redrive", "build");
 const PAGES_STAMP = inRoot("node_modules", ".cache", "redrive", "pages");
 
-/** Builds every package and the pages, unless their sources are those of the last build. */
+/** Builds the packages and the pages, unless they are up to date. */
 export async function buildPackages() {
   await buildWorkspaces();
   await buildPages();
@@ -20,7 +20,7 @@ export async function buildPackages() {
 
 async function buildWorkspaces() {
   if (isBuilt(sourcesStamp())) return;
-  await withLock(SETUP_LOCK, "another set-up of this clone", async () => {
+  await withLock(SETUP_LOCK, "another setup of this checkout", async () => {
     const stamp = sourcesStamp();
     if (isBuilt(stamp)) return;
     await runCommand({ label: "Building (tsc -b)", ...nodeScript("typescript/bin/tsc", ["-b"]) });
@@ -28,10 +28,10 @@ async function buildWorkspaces() {
   });
 }
 
-/** The pages are bundled from the sources of what they import, so that tsc need not run first. */
+/** The pages are bundled from the sources of their imports, so tsc need not run first. */
 async function buildPages() {
   if (arePagesBuilt(pagesStamp())) return;
-  await withLock(SETUP_LOCK, "another set-up of this clone", async () => {
+  await withLock(SETUP_LOCK, "another setup of this checkout", async () => {
     const stamp = pagesStamp();
     if (arePagesBuilt(stamp)) return;
     const vite = nodeScript("vite/bin/vite.js", ["build", inRoot("apps", "web")]);

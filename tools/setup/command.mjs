@@ -1,6 +1,6 @@
 /**
- * Command: runs a program on behalf of the set-up. Quiet while it works, with progress; when it
- * fails, what it printed is shown and `SetupFailed` is thrown.
+ * Command: runs a program during the setup. Shows only progress while it runs. If it fails, shows
+ * its output and throws `SetupFailed`.
  */
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -8,11 +8,11 @@ import { delimiter, join } from "node:path";
 import { say, startProgress } from "./progress.mjs";
 import { inRoot, root } from "./root.mjs";
 
-/** Of a failed command, this much is shown: where it began to go wrong, and where it ended. */
+/** How many lines of a failed command's output are shown from its start and its end. */
 const HEAD_LINES = 12;
 const TAIL_LINES = 30;
 
-/** The set-up cannot go on; the message says why, in words for whoever ran it. */
+/** The setup cannot continue. The message tells the user why. */
 export class SetupFailed extends Error {
   /** @param {string} message */
   constructor(message) {
@@ -23,15 +23,15 @@ export class SetupFailed extends Error {
 
 /**
  * @typedef {object} Command
- * @property {string} label what the reader is told is happening
+ * @property {string} label printed while the command runs
  * @property {string} program
  * @property {readonly string[]} args
- * @property {string} [cwd] default: the clone's root
- * @property {Record<string, string>} [env] added to this process's own
+ * @property {string} [cwd] default: the root of the checkout
+ * @property {Record<string, string>} [env] added to the environment of this process
  */
 
 /**
- * Runs to the end, returning everything printed. Throws `SetupFailed` on a non-zero exit.
+ * Runs the command and returns its output. Throws `SetupFailed` on a non-zero exit code.
  * @param {Command} command
  * @returns {Promise<string>}
  */
@@ -44,7 +44,7 @@ export async function runCommand(command) {
   progress.end(exit.code === 0 ? "done" : "failed");
   if (exit.code === 0) return output;
   say(excerptOf(`${output}${exit.problem}`));
-  throw new SetupFailed(`${command.label}: \`${spell(command)}\` ${describeExit(exit)}`);
+  throw new SetupFailed(`${command.label}: \`${commandLine(command)}\` ${describeExit(exit)}`);
 }
 
 /** @typedef {{ code: number | null, signal: string | null, problem: string }} Exit */
@@ -69,8 +69,8 @@ export function spawnAndCollect(command, onText) {
 }
 
 /**
- * npm as it was called, or the one on the PATH. On Windows that is a script, so npm's own
- * JavaScript is run instead whenever it says where it is.
+ * Returns the npm that started this process, or the one on the PATH. If npm tells its path, runs its
+ * JavaScript directly, because on Windows npm is a script.
  * @param {readonly string[]} args
  * @returns {{ program: string, args: readonly string[] }}
  */
@@ -81,7 +81,7 @@ export function npm(args) {
 }
 
 /**
- * A program that an npm package in this clone brings, run by this very Node.
+ * A program from an npm package of this checkout, run with this Node.
  * @param {string} script path below node_modules
  * @param {readonly string[]} args
  * @returns {{ program: string, args: readonly string[] }}
@@ -91,7 +91,7 @@ export function nodeScript(script, args) {
 }
 
 /**
- * Where the first of `names` is on the PATH, or undefined.
+ * Returns the path of the first of `names` that is on the PATH, or undefined.
  * @param {readonly string[]} names
  * @returns {string | undefined}
  */
@@ -105,24 +105,24 @@ export function findProgram(names) {
 }
 
 /** @param {Command} command */
-function spell(command) {
+function commandLine(command) {
   return [command.program, ...command.args].join(" ");
 }
 
 /** @param {Exit} exit */
 function describeExit(exit) {
-  if (exit.problem !== "") return `could not be run: ${exit.problem}`;
-  return exit.signal === null ? `ended with exit code ${exit.code}` : `was ended by ${exit.signal}`;
+  if (exit.problem !== "") return `could not run: ${exit.problem}`;
+  return exit.signal === null ? `exited with code ${exit.code}` : `was killed by ${exit.signal}`;
 }
 
 /** @param {string} text */
 function excerptOf(text) {
   const lines = text.trimEnd().split("\n");
-  const left = lines.length - HEAD_LINES - TAIL_LINES;
+  const omitted = lines.length - HEAD_LINES - TAIL_LINES;
   const shown =
-    left <= 0
+    omitted <= 0
       ? lines
-      : [...lines.slice(0, HEAD_LINES), `(${left} lines left out)`, ...lines.slice(-TAIL_LINES)];
+      : [...lines.slice(0, HEAD_LINES), `(${omitted} lines omitted)`, ...lines.slice(-TAIL_LINES)];
   return shown.map((line) => `  | ${line}`).join("\n");
 }
 

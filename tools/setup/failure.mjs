@@ -1,8 +1,8 @@
-/** Failure: how the commands in tools/ end when a step of theirs has failed. */
+/** Failure: ends a command in tools/ when one of its steps has failed. */
 import { SetupFailed } from "./command.mjs";
 
 /**
- * Runs `work`; a failed command ends the process with its reason in one line and exit code 1.
+ * Runs `work`. If a command fails, prints the reason and exits with 1.
  * @template T
  * @param {() => Promise<T>} work
  * @returns {Promise<T>}

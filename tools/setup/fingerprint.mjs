@@ -1,14 +1,14 @@
-/** Fingerprint: a hash of files by content, so that a stamp is right after a checkout or a copy. */
+/** Fingerprint: hashes files by content, so that a stamp stays valid after a checkout or a copy. */
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { root } from "./root.mjs";
 
-/** Folders that hold what tools made, never sources. */
+/** Folders with generated files. */
 const SKIPPED = new Set(["node_modules", "dist", "coverage", ".git", ".redrive"]);
 
 /**
- * Every file below `path`, in a stable order; `path` itself when it is a file.
+ * Lists every file below `path` in a stable order, or `path` itself if it is a file.
  * @param {string} path
  * @returns {string[]}
  */
@@ -23,7 +23,7 @@ export function filesBelow(path) {
 
 /**
  * @param {readonly string[]} paths
- * @param {readonly string[]} facts whatever else the result depends on
+ * @param {readonly string[]} facts other values that the result depends on
  * @returns {string}
  */
 export function fingerprint(paths, facts) {

@@ -1,6 +1,6 @@
 /**
- * Install: brings node_modules in line with the lockfile. The stamp inside node_modules is the
- * lockfile's hash, so it goes when node_modules goes, and no clock is asked.
+ * Install: installs npm packages if node_modules does not match the lockfile. The stamp in
+ * node_modules is the hash of the lockfile, so it disappears with node_modules and needs no clock.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { npm, runCommand } from "./command.mjs";
@@ -10,16 +10,16 @@ import { inRoot } from "./root.mjs";
 
 export const SETUP_LOCK = inRoot(".redrive", "setup.lock");
 
-/** The parts of a lockfile's entry that say whether the right thing is installed. */
+/** The parts of a lockfile entry that identify the installed package. */
 /** @typedef {{ version?: string, integrity?: string, optional?: boolean, link?: boolean }} Entry */
 
-/** Installs npm packages unless those of the lockfile are already there. */
+/** Installs the packages of the lockfile, unless they are already installed. */
 export async function installPackages() {
   await installIn(inRoot(), "Installing npm packages (npm ci --ignore-scripts)");
 }
 
 /**
- * The same for any folder with a lockfile of its own, such as bench/.
+ * Does the same for any folder with its own lockfile, such as bench/.
  * @param {string} folder
  * @param {string} label
  */
@@ -27,7 +27,7 @@ export async function installIn(folder, label) {
   const stampPath = `${folder}/node_modules/.redrive-install`;
   const wanted = fingerprint([`${folder}/package-lock.json`], [process.platform, process.arch]);
   if (readStamp(stampPath) === wanted) return;
-  await withLock(SETUP_LOCK, "another set-up of this clone", async () => {
+  await withLock(SETUP_LOCK, "another setup of this checkout", async () => {
     if (readStamp(stampPath) === wanted) return;
     if (!isInstalled(folder)) await npmCi(folder, label);
     writeStamp(stampPath, wanted);
@@ -39,14 +39,14 @@ export async function installIn(folder, label) {
  * @param {string} label
  */
 async function npmCi(folder, label) {
-  // Neither an audit nor a word about funding: both ask the network, and nobody reads them here.
+  // No audit and no funding messages: both use the network, and nobody reads them here.
   const quiet = ["--no-audit", "--no-fund", "--prefer-offline", "--fetch-retries=5"];
   await runCommand({ label, ...npm(["ci", "--ignore-scripts", ...quiet]), cwd: folder });
 }
 
 /**
- * True when npm's own record of node_modules already says what the lockfile says, as after an
- * `npm install` by hand. Spares colleagues in the same clone a node_modules pulled from under them.
+ * True if npm's record of node_modules matches the lockfile, as after a manual `npm install`. Avoids
+ * replacing node_modules while other processes of the same checkout use it.
  * @param {string} folder
  */
 function isInstalled(folder) {
@@ -56,8 +56,8 @@ function isInstalled(folder) {
 }
 
 /**
- * @param {Record<string, Entry>} wanted the lockfile's packages
- * @param {Record<string, Entry>} found those of npm's record inside node_modules
+ * @param {Record<string, Entry>} wanted the packages of the lockfile
+ * @param {Record<string, Entry>} found the packages of npm's record in node_modules
  */
 export function recordMatches(wanted, found) {
   return Object.entries(wanted).every(([path, entry]) => {

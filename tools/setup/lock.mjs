@@ -1,6 +1,6 @@
 /**
- * Lock: one process at a time does a piece of set-up. A lock is a file that names its holder and is
- * touched while held; a holder that died, or went silent for a minute, loses it.
+ * Lock: lets only one process at a time run a part of the setup. A lock is a file with the id of its
+ * holder, which touches it regularly. A holder that died, or did not touch it for a minute, loses it.
  */
 import {
   linkSync,
@@ -17,20 +17,20 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { startProgress } from "./progress.mjs";
 
 const HEARTBEAT_MS = 5_000;
-const SILENT_MS = 60_000;
+const STALE_MS = 60_000;
 const POLL_MS = 100;
 
 /**
- * Runs `work` while holding the lock at `path`, waiting for it first if need be.
+ * Waits for the lock at `path` and runs `work` while holding it.
  * @template T
  * @param {string} path
- * @param {string} waitingFor said to the reader when the lock is taken
+ * @param {string} waitingFor printed if another process holds the lock
  * @param {() => Promise<T>} work
  * @returns {Promise<T>}
  */
 export async function withLock(path, waitingFor, work) {
   mkdirSync(dirname(path), { recursive: true });
-  await take(path, waitingFor);
+  await acquire(path, waitingFor);
   const heartbeat = setInterval(() => touch(path), HEARTBEAT_MS);
   try {
     return await work();
@@ -44,18 +44,18 @@ export async function withLock(path, waitingFor, work) {
  * @param {string} path
  * @param {string} waitingFor
  */
-async function take(path, waitingFor) {
-  if (tryTake(path)) return;
+async function acquire(path, waitingFor) {
+  if (tryAcquire(path)) return;
   const progress = startProgress(`Waiting for ${waitingFor} (process ${holderOf(path) ?? "?"})`);
-  while (!tryTake(path)) await sleep(POLL_MS);
-  progress.end("over");
+  while (!tryAcquire(path)) await sleep(POLL_MS);
+  progress.end("acquired");
 }
 
 /**
- * True once the lock is ours. The file appears by a link, whole, so no reader sees it empty.
+ * True if this process has the lock now. A link creates the file with its content, so no reader sees it empty.
  * @param {string} path
  */
-function tryTake(path) {
+function tryAcquire(path) {
   dropIfAbandoned(path);
   const own = `${path}.${process.pid}`;
   writeFileSync(own, String(process.pid));
@@ -71,20 +71,20 @@ function tryTake(path) {
 }
 
 /**
- * Moves an abandoned lock aside; puts it back if a new holder had taken it in that instant.
+ * Moves an abandoned lock away, and restores it if another process acquired it at that moment.
  * @param {string} path
  */
 function dropIfAbandoned(path) {
   const holder = holderOf(path);
   if (holder === undefined || !isAbandoned(path, holder)) return;
-  const aside = `${path}.${process.pid}.old`;
+  const moved = `${path}.${process.pid}.old`;
   try {
-    renameSync(path, aside);
-    if (holderOf(aside) !== holder) linkSync(aside, path);
+    renameSync(path, moved);
+    if (holderOf(moved) !== holder) linkSync(moved, path);
   } catch {
-    // Someone else was faster; the next try sees what they left.
+    // Another process was faster; the next try sees the new state.
   }
-  rmSync(aside, { force: true });
+  rmSync(moved, { force: true });
 }
 
 /**
@@ -98,7 +98,7 @@ function isAbandoned(path, holder) {
     if (codeOf(error) === "ESRCH") return true;
   }
   const touchedAt = statSync(path, { throwIfNoEntry: false })?.mtimeMs;
-  return touchedAt !== undefined && Date.now() - touchedAt > SILENT_MS;
+  return touchedAt !== undefined && Date.now() - touchedAt > STALE_MS;
 }
 
 /**
@@ -119,7 +119,7 @@ function touch(path) {
   try {
     utimesSync(path, now, now);
   } catch {
-    // Taken away from us after a long silence; the work goes on and its end checks the holder.
+    // The lock was lost after a long pause. The work continues, and its end checks the holder.
   }
 }
 

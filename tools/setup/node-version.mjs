@@ -1,29 +1,29 @@
-/** Node version: refuses an old Node in plain words, before anything obscure can go wrong. */
+/** Node version: stops with a clear message if Node is too old. */
 
-export const OLDEST_NODE = "20.19.0";
+export const MIN_NODE = "20.19.0";
 
 /**
- * Why this Node is too old, or undefined when it will do.
+ * Returns why this Node is too old, or undefined if it is supported.
  * @param {string} version such as "20.19.0"
  * @returns {string | undefined}
  */
-export function refuseNode(version) {
-  if (compareVersions(version, OLDEST_NODE) >= 0) return undefined;
-  return `Redrive needs Node ${OLDEST_NODE} or newer, this is Node ${version}. Install a newer one and try again.`;
+export function nodeProblem(version) {
+  if (compareVersions(version, MIN_NODE) >= 0) return undefined;
+  return `Redrive needs Node ${MIN_NODE} or newer, but this is Node ${version}. Install a newer version and try again.`;
 }
 
-/** Ends the process with exit code 1 when its Node is too old. */
+/** Exits with 1 if Node is too old. */
 export function requireNode() {
-  const refusal = refuseNode(process.versions.node);
-  if (refusal === undefined) return;
-  process.stderr.write(`${refusal}\n`);
+  const problem = nodeProblem(process.versions.node);
+  if (problem === undefined) return;
+  process.stderr.write(`${problem}\n`);
   process.exit(1);
 }
 
 /**
  * @param {string} left
  * @param {string} right
- * @returns {number} below, at or above 0 as `left` is older, equal or newer
+ * @returns {number} negative, 0 or positive if `left` is older, equal or newer
  */
 function compareVersions(left, right) {
   const a = left.split(".").map(Number);

@@ -1,16 +1,16 @@
 /**
- * Orphan: notices that npm has gone. npm runs a script through a shell, so a signal sent to npm ends
- * npm, or npm and that shell, and never reaches us. What can be seen is that they are gone.
+ * Orphan: detects that npm has ended. npm runs a script through a shell, so a signal to npm ends npm,
+ * or npm and the shell, but does not reach the script. The script can only see that they are gone.
  */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 
-const LOOK_EVERY_MS = 250;
+const POLL_MS = 250;
 const SHELL = /(?:^|\/)-?(?:sh|bash|dash|zsh|ash|ksh)$/u;
 
 /**
- * Calls `stop` once when the npm that started this process has ended. Does nothing when no npm did:
- * someone who runs a script in the background by hand means it to go on.
+ * Calls `stop` once when the npm that started this process has ended. Does nothing without npm,
+ * because a script that a user starts in the background should continue.
  * @param {() => void} stop
  */
 export function whenOrphaned(stop) {
@@ -21,12 +21,12 @@ export function whenOrphaned(stop) {
     if (process.ppid === shell && (npm === undefined || isAlive(npm))) return;
     clearInterval(timer);
     stop();
-  }, LOOK_EVERY_MS);
+  }, POLL_MS);
   timer.unref();
 }
 
 /**
- * The parent of our parent, if our parent is the shell that npm puts in between.
+ * Returns the parent of our parent, if our parent is the shell that npm started.
  * @param {number} parent
  * @returns {number | undefined}
  */
@@ -40,7 +40,7 @@ function npmAbove(parent) {
 }
 
 /**
- * Linux, where `ps` need not be installed. The name in parentheses may hold anything, so the fields
+ * For Linux, where `ps` may be missing. The name in parentheses may contain anything, so the fields
  * are counted from its end: the state, then the parent.
  * @param {number} pid
  */

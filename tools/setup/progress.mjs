@@ -1,6 +1,6 @@
 /**
- * Progress: one line that says what is under way, and how long it has taken once that is over two
- * seconds: rewritten in place on a terminal, a new line every five seconds elsewhere.
+ * Progress: prints what is running and, after two seconds, for how long. On a terminal it redraws one
+ * line; elsewhere it prints a new line every five seconds.
  */
 
 const QUIET_MS = 2_000;
@@ -13,9 +13,9 @@ export function say(line) {
 }
 
 /**
- * Announces `label` and keeps the reader informed until `end` is called.
+ * Prints `label` and shows progress until `end` is called.
  * @param {string} label
- * @param {() => string} detail the newest word from the work itself, shown on a terminal only
+ * @param {() => string} detail the latest output of the work, shown only on a terminal
  * @returns {{ end(outcome: string): void }}
  */
 export function startProgress(label, detail = () => "") {
@@ -26,7 +26,7 @@ export function startProgress(label, detail = () => "") {
     const elapsedMs = performance.now() - startMs;
     if (elapsedMs < QUIET_MS) return;
     if (isTerminal) rewriteLine(`  ${seconds(elapsedMs, 0)}  ${detail()}`);
-    else say(`  still at it, ${seconds(elapsedMs, 0)}`);
+    else say(`  still running, ${seconds(elapsedMs, 0)}`);
   };
   const timer = setInterval(tick, isTerminal ? TERMINAL_TICK_MS : PLAIN_TICK_MS);
   return {
@@ -46,7 +46,7 @@ export function seconds(ms, digits) {
   return `${(ms / 1000).toFixed(digits)} s`;
 }
 
-/** @param {string} line cut to the terminal's width, or it would wrap and leave its head behind */
+/** @param {string} line cut to the width of the terminal, because a wrapped line cannot be erased */
 function rewriteLine(line) {
   const width = (process.stdout.columns ?? 80) - 1;
   process.stdout.write(`\r\u001b[2K${line.slice(0, width)}`);

@@ -1,18 +1,18 @@
 /**
- * Compile: all TypeScript and JavaScript blocks at once, as files in one folder inside the clone, so
- * that packages resolve as they would for a reader, and to sources, so that no build is needed.
+ * Compile: compiles all TypeScript and JavaScript blocks at once, as files in one folder of the
+ * checkout. Packages resolve as for a reader, but to the sources, so no build is needed.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { nodeScript, spawnAndCollect } from "../setup/command.mjs";
 import { inRoot } from "../setup/root.mjs";
 import { withClaims } from "./claims.ts";
-import { placeOf, type Snippet } from "./markdown.ts";
+import { locationOf, type Snippet } from "./markdown.ts";
 
 export interface Compiled {
-  /** The file of each block that is code, in the order of the blocks. */
+  /** The file of each code block, in the order of the blocks. */
   readonly files: ReadonlyMap<Snippet, string>;
-  /** What the compiler says, at the lines of the documents. */
+  /** The compiler errors, with the lines of the documents. */
   readonly problems: readonly string[];
   /** Removes the folder. */
   readonly remove: () => void;
@@ -20,7 +20,7 @@ export interface Compiled {
 
 const EXTENSIONS: Readonly<Record<string, string>> = { ts: "ts", js: "mjs" };
 
-const SETTINGS = {
+const COMPILER_OPTIONS = {
   noEmit: true,
   composite: false,
   incremental: false,
@@ -29,7 +29,7 @@ const SETTINGS = {
   allowImportingTsExtensions: true,
   rewriteRelativeImportExtensions: false,
   allowJs: true,
-  // A document shows how a thing is made; what becomes of it is the reader's.
+  // A document may show how to create a value without using it.
   noUnusedLocals: false,
   noUnusedParameters: false,
   lib: ["ES2023", "DOM"],
@@ -58,7 +58,7 @@ export async function compileSnippets(snippets: readonly Snippet[]): Promise<Com
 async function problemsOf(folder: string, files: ReadonlyMap<Snippet, string>): Promise<string[]> {
   const config = {
     extends: inRoot("tsconfig.base.json"),
-    compilerOptions: SETTINGS,
+    compilerOptions: COMPILER_OPTIONS,
     files: [...files.values()],
   };
   writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(config));
@@ -68,18 +68,18 @@ async function problemsOf(folder: string, files: ReadonlyMap<Snippet, string>): 
     output += text;
   });
   if (code === 0) return [];
-  const places = new Map([...files].map(([snippet, file]) => [basename(file), snippet]));
+  const snippetsByFile = new Map([...files].map(([snippet, file]) => [basename(file), snippet]));
   return output
     .trim()
     .split("\n")
-    .map((line) => relocate(line, places));
+    .map((line) => relocate(line, snippetsByFile));
 }
 
 /** `.../snippet-3.ts(2,5): error ...` becomes `README.md:41: error ...`. */
-function relocate(line: string, places: ReadonlyMap<string, Snippet>): string {
+function relocate(line: string, snippetsByFile: ReadonlyMap<string, Snippet>): string {
   const match = /(?<file>snippet-\d+\.\w+)\((?<row>\d+),\d+\): (?<message>.*)$/u.exec(line);
   const { file = "", row = "1", message = line } = match?.groups ?? {};
-  const snippet = places.get(file);
+  const snippet = snippetsByFile.get(file);
   if (snippet === undefined) return line;
-  return `${placeOf({ ...snippet, line: snippet.line + Number(row) - 1 })}: ${message}`;
+  return `${locationOf({ ...snippet, line: snippet.line + Number(row) - 1 })}: ${message}`;
 }

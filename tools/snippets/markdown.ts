@@ -1,12 +1,12 @@
-/** Markdown: the code blocks of a document, each with the line it starts at. */
+/** Markdown: finds the code blocks of a document, each with its line. */
 
 export interface Snippet {
   readonly path: string;
-  /** Line of the block's first line of code. */
+  /** Number of the block's first line of code. */
   readonly line: number;
   readonly language: string;
   readonly code: string;
-  /** Why it is compiled but not run, if its fence says `no-run because ...`; empty if it gives none. */
+  /** Why the block is compiled but not run: the text after `no-run` in its fence. Undefined if it runs. */
   readonly noRun: string | undefined;
 }
 
@@ -26,7 +26,7 @@ export function snippetsOf(path: string, markdown: string): Snippet[] {
   });
 }
 
-/** Where a block is, as editors and terminals link to it. */
-export function placeOf({ path, line }: Snippet): string {
+/** The location of a block, in the form that editors and terminals link to. */
+export function locationOf({ path, line }: Snippet): string {
   return `${path}:${line}`;
 }

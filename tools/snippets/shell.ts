@@ -1,11 +1,11 @@
-/** Shell: the commands of a document exist. They are read, not run. */
+/** Shell: checks that the npm scripts in a document exist. Does not run them. */
 import { readFileSync } from "node:fs";
 import { inRoot } from "../setup/root.mjs";
 
-/** npm's own commands that run a script of the same name. */
-const SHORT = ["start", "test"];
+/** npm commands that run the script with the same name. */
+const SCRIPT_COMMANDS = ["start", "test"];
 
-/** What is wrong with a block of shell commands, one message a problem. */
+/** Returns one message per problem in a block of shell commands. */
 export function shellProblems(code: string): string[] {
   const scripts = Object.keys(JSON.parse(readFileSync(inRoot("package.json"), "utf8")).scripts);
   return code.split("\n").flatMap((line) => {
@@ -19,5 +19,5 @@ export function shellProblems(code: string): string[] {
 function scriptOf(words: readonly string[]): string | undefined {
   if (words[0] !== "npm") return undefined;
   if (words[1] === "run") return words[2];
-  return SHORT.find((name) => name === words[1]);
+  return SCRIPT_COMMANDS.find((name) => name === words[1]);
 }

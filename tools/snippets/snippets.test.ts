@@ -1,4 +1,4 @@
-/** A wrong code block is caught, whatever is wrong with it, and named by its line. */
+/** Every error in a code block is found and reported with its line. */
 import { expect, onTestFinished, test } from "vitest";
 import { claimed, withClaims } from "./claims.ts";
 import { compileSnippets } from "./compile.ts";
@@ -8,7 +8,7 @@ import { shellProblems } from "./shell.ts";
 const FENCE = "```";
 const block = (info: string, ...lines: string[]) => [`${FENCE}${info}`, ...lines, FENCE].join("\n");
 
-test("blocks are found with their language, line and reason not to run", () => {
+test("blocks are found with their language, line and reason for not running", () => {
   const text = `# Title\n\n${block("ts", "a;")}\n\n${block("ts no-run listens for ever", "b;")}\n`;
   expect(snippetsOf("README.md", text)).toEqual([
     { path: "README.md", line: 4, language: "ts", code: "a;\n", noRun: undefined },
@@ -17,7 +17,7 @@ test("blocks are found with their language, line and reason not to run", () => {
   expect(snippetsOf("a.md", block("ts no-run", "a;"))[0]?.noRun).toBe("");
 });
 
-test("what does not compile is reported at its line of the document", async () => {
+test("a compiler error is reported with its line in the document", async () => {
   const text = `Intro.\n\n${block("ts", "const a = 1;", 'const b: number = "x";')}\n${block(
     "ts",
     'import { nothing } from "@redrive/core";',
@@ -30,7 +30,7 @@ test("what does not compile is reported at its line of the document", async () =
   ]);
 });
 
-test("a claim that does not hold fails the run, one that does is quiet", async () => {
+test("a false claim fails the run, a true one does not", async () => {
   const run = async (...lines: string[]) => {
     const compiled = await compileSnippets(snippetsOf("a.md", block("ts", ...lines)));
     onTestFinished(compiled.remove);
@@ -46,7 +46,7 @@ test("a claim that does not hold fails the run, one that does is quiet", async (
   await expect(run('throw new Error("snippet broke");')).rejects.toThrow("snippet broke");
 });
 
-test("claims keep every line in its place", () => {
+test("claims do not move lines", () => {
   const code = "const a = [1];\nconst b = a.map(String); // => ['1']\nb.length // => 1\n";
   expect(withClaims(code, "x").split("\n").slice(0, 3)).toEqual([
     "const a = [1];",
@@ -57,7 +57,7 @@ test("claims keep every line in its place", () => {
   expect(() => withClaims("a();\n// => 1", "x")).toThrow("after its statement");
 });
 
-test("commands that npm does not know are reported", () => {
+test("unknown npm scripts are reported", () => {
   expect(shellProblems("npm start\nnpm run check\n$ npm test -- core\nls")).toEqual([]);
   expect(shellProblems("npm run chekc")).toEqual(['there is no npm script "chekc"']);
 });

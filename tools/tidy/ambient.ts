@@ -1,26 +1,25 @@
 /**
- * Ambient: time, timers and chance come from the caller, never from the host, in everything that
- * ships. `core/src/time/system.ts` is the one door; a table says what to use instead of each name.
+ * Ambient: product code gets time, timers and random numbers from its caller, never from global
+ * objects. Only `core/src/time/system.ts` reads those. A table has the replacement for each name.
  */
 import { type Finding, isCode, isForTests, isProduct, type Source } from "./source.ts";
 import { codeTokensOf, importsOf, type Token } from "./tokens.ts";
 
-/** Files that may, and why. */
-const EXCUSED: Readonly<Record<string, string>> = {
-  "core/src/time/system.ts": "the door itself",
-  "core/src/time/http-date.ts": "parses and writes dates, and reads no clock",
-  "faces/service/src/create-redrive.ts":
-    "wires the embedded service: its ids come from real crypto",
+/** Files that may use them, with the reason. */
+const EXCEPTIONS: Readonly<Record<string, string>> = {
+  "core/src/time/system.ts": "provides the system clock and random numbers",
+  "core/src/time/http-date.ts": "parses and formats dates, but reads no clock",
+  "faces/service/src/create-redrive.ts": "wires the embedded service, whose ids come from crypto",
 };
 
 const CLOCK_NOW = "a Clock's now()";
 const MONOTONIC = "a Clock's monotonicMs()";
 const ALARM = "a Clock's alarm() or sleep()";
-const TURN = "a Clock's endOfTurn()";
+const END_OF_TURN = "a Clock's endOfTurn()";
 const RANDOM = "a Random's next()";
 const IDS = "an id source passed in by the caller";
 
-/** What is banned, as the words of code that make it, and what to use instead. */
+/** Banned code, as a sequence of tokens, and what to use instead. */
 const BANNED: readonly { readonly words: readonly string[]; readonly instead: string }[] = [
   { words: ["Date"], instead: CLOCK_NOW },
   { words: ["performance"], instead: MONOTONIC },
@@ -30,9 +29,9 @@ const BANNED: readonly { readonly words: readonly string[]; readonly instead: st
   { words: ["setInterval"], instead: ALARM },
   { words: ["requestAnimationFrame"], instead: ALARM },
   { words: ["AbortSignal", ".", "timeout"], instead: ALARM },
-  { words: ["setImmediate"], instead: TURN },
-  { words: ["queueMicrotask"], instead: TURN },
-  { words: ["process", ".", "nextTick"], instead: TURN },
+  { words: ["setImmediate"], instead: END_OF_TURN },
+  { words: ["queueMicrotask"], instead: END_OF_TURN },
+  { words: ["process", ".", "nextTick"], instead: END_OF_TURN },
   { words: ["Math", ".", "random"], instead: RANDOM },
   { words: ["randomUUID"], instead: IDS },
   { words: ["randomBytes"], instead: IDS },
@@ -46,13 +45,13 @@ const BANNED_MODULES: Readonly<Record<string, string>> = {
   "node:perf_hooks": MONOTONIC,
 };
 
-/** `x.Date` is some object's own, but these objects are the host. */
-const HOSTS = new Set(["globalThis", "window", "self", "global", "crypto", "webcrypto"]);
+/** `x.Date` is a field of an object, but on these objects it is the global one. */
+const GLOBAL_OBJECTS = new Set(["globalThis", "window", "self", "global", "crypto", "webcrypto"]);
 
 export function ambient(sources: readonly Source[]): Finding[] {
   return sources
     .filter((source) => isCode(source) && isProduct(source.path) && !isForTests(source.path))
-    .filter(({ path }) => !Object.hasOwn(EXCUSED, path))
+    .filter(({ path }) => !Object.hasOwn(EXCEPTIONS, path))
     .flatMap((source) => [...bannedWords(source), ...bannedModules(source)]);
 }
 
@@ -81,10 +80,10 @@ function startsAt(tokens: readonly Token[], index: number, words: readonly strin
 function isMember(tokens: readonly Token[], index: number): boolean {
   const before = tokens[index - 1]?.value;
   if (before !== "." && before !== "?.") return false;
-  return !HOSTS.has(tokens[index - 2]?.value ?? "");
+  return !GLOBAL_OBJECTS.has(tokens[index - 2]?.value ?? "");
 }
 
-/** True for the key in `{ performance: 1 }`: it names a field. */
+/** True for the key in `{ performance: 1 }`, which is a field. */
 function isKey(tokens: readonly Token[], index: number): boolean {
   const before = tokens[index - 1]?.value;
   return tokens[index + 1]?.value === ":" && (before === "{" || before === "," || before === ";");

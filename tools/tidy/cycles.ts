@@ -1,6 +1,6 @@
 /**
- * Cycles: no file reaches itself by its imports. Imports of types are left out: the compiler erases
- * them, so they order nothing at run time.
+ * Cycles: finds files that import themselves through other files. Type-only imports do not count:
+ * the compiler erases them, so they do not affect the load order.
  */
 import { posix } from "node:path";
 import { type Finding, isCode, type Source } from "./source.ts";
@@ -29,15 +29,15 @@ function graphOf(sources: readonly Source[]): Graph {
   );
 }
 
-/** Depth first; the trail holds the way here, so meeting one of its files closes a cycle. */
+/** Searches depth first. `trail` is the path to this file; a file on it closes a cycle. */
 function cycleFrom(
   graph: Graph,
   done: Set<string>,
   trail: readonly string[],
   path: string,
 ): readonly string[] | undefined {
-  const met = trail.indexOf(path);
-  if (met >= 0) return [...trail.slice(met), path];
+  const start = trail.indexOf(path);
+  if (start >= 0) return [...trail.slice(start), path];
   if (done.has(path)) return undefined;
   for (const next of graph.get(path) ?? []) {
     const cycle = cycleFrom(graph, done, [...trail, path], next);

@@ -1,14 +1,14 @@
 /**
- * Guard steps: only core's admission enters and leaves guards. A face that did it itself would
- * sooner or later do it in another order.
+ * Guard steps: checks that only core's admission enters and leaves guards. A face that did so itself
+ * could use another order.
  */
 import { type Finding, isCode, isForTests, isProduct, type Source } from "./source.ts";
 import { codeTokensOf } from "./tokens.ts";
 
-/** Files that may step a guard, and why. */
-const EXCUSED: Readonly<Record<string, string>> = {
+/** Files that may step a guard, with the reason. */
+const EXCEPTIONS: Readonly<Record<string, string>> = {
   "faces/service/src/http/access/access.ts":
-    "a rate of its own for each API key, which is no destination",
+    "limits the rate of each API key, which is not a destination",
   "faces/simulator/src/labs/budgets.ts": "compares single guards with published results",
 };
 
@@ -39,7 +39,7 @@ const STEPS = new Set([
 export function guardSteps(sources: readonly Source[]): Finding[] {
   return sources
     .filter((source) => isCode(source) && isProduct(source.path) && !isForTests(source.path))
-    .filter(({ path }) => !path.startsWith("core/") && !Object.hasOwn(EXCUSED, path))
+    .filter(({ path }) => !path.startsWith("core/") && !Object.hasOwn(EXCEPTIONS, path))
     .flatMap(({ path, text }) =>
       importedFromCore(text)
         .filter(({ value }) => STEPS.has(value))
@@ -51,7 +51,7 @@ export function guardSteps(sources: readonly Source[]): Finding[] {
     );
 }
 
-/** The words between `import` and `from "@redrive/core"`. */
+/** The tokens between `import` and `from "@redrive/core"`. */
 function importedFromCore(text: string) {
   const tokens = codeTokensOf(text);
   return tokens.flatMap((token, index) => {

@@ -1,12 +1,11 @@
 /**
- * Leftovers: traces of one machine or one afternoon. No name of a package registry and no path of
- * somebody's home in any committed file; no test that silences the others, or itself without a word
- * of explanation.
+ * Leftovers: finds traces of one machine (package registries, paths of a home folder) in committed
+ * files, `.only` in tests, and skipped tests without a reason.
  */
 import { type Finding, isTest, lineAt, type Source } from "./source.ts";
 import { type Token, tokensOf } from "./tokens.ts";
 
-/** Each would tell a reader where this was made, and fail elsewhere. */
+/** Text that is valid only on one machine. */
 const TRACES: readonly { readonly pattern: RegExp; readonly message: string }[] = [
   {
     pattern:
@@ -34,7 +33,7 @@ export function traces(sources: readonly Source[]): Finding[] {
 const SKIPS = new Set(["skip", "skipIf", "runIf", "todo"]);
 const REASON = /^\/\/ skipped: .{10,}$/u;
 
-/** `.only` never; a skip with a comment `// skipped: why` right before it or before its line. */
+/** `.only` is never allowed. A skip needs a comment `// skipped: why` on its line or the line before. */
 export function silencedTests(sources: readonly Source[]): Finding[] {
   return sources
     .filter(({ path }) => isTest(path))
@@ -54,7 +53,7 @@ function refuse(tokens: readonly Token[], index: number, token: Token): string |
   return `.${token.value} needs its reason: a comment "// skipped: why" on the line before`;
 }
 
-/** A reason is given by the comment on the line before, or to `context.skip("...")` itself. */
+/** The reason is a comment on the line before, or the argument of `context.skip("...")`. */
 function hasReason(tokens: readonly Token[], index: number, token: Token): boolean {
   const argument = tokens[index + 2];
   const isOnContext = tokens[index - 2]?.value === "context";

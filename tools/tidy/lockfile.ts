@@ -1,4 +1,4 @@
-/** Lockfile: names every package that its own packages ask for, or `npm ci` refuses it elsewhere. */
+/** Lockfile: checks that package-lock.json has all dependencies; otherwise `npm ci` rejects it elsewhere. */
 import { missingEntries } from "../lockfile.mjs";
 import type { Finding, Source } from "./source.ts";
 
@@ -9,7 +9,7 @@ export function lockfile(sources: readonly Source[]): Finding[] {
       missingEntries(JSON.parse(text)).map(({ name, by }) => ({
         path,
         line: 1,
-        message: `has no ${name}, which ${by || "the root"} asks for: run npm run lockfile`,
+        message: `has no ${name}, which ${by || "the root"} needs: run npm run lockfile`,
       })),
     );
 }

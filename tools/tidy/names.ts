@@ -1,15 +1,15 @@
 /**
- * Names: files are in kebab-case and named after the noun they export, never after a drawer. A
- * public `index.ts` lists what it exports, and exports have names.
+ * Names: checks that file names are kebab-case and not vague, that a public `index.ts` lists its
+ * exports, and that there are no default exports.
  */
 import { posix } from "node:path";
 import { type Finding, isCode, type Source } from "./source.ts";
 import { codeTokensOf } from "./tokens.ts";
 
 const KEBAB = /^[a-z0-9]+(?:-[a-z0-9]+)*(?:\.[a-z0-9]+)*$/u;
-const DRAWERS = /^(?:utils?|helpers?|common|types?|misc|shared|lib)$/u;
+const VAGUE_NAMES = /^(?:utils?|helpers?|common|types?|misc|shared|lib)$/u;
 
-/** Files that a tool finds by their default export. */
+/** Files whose default export a tool loads. */
 const DEFAULT_EXPORTERS = /(?:\.config\.ts|^tools\/tally-reporter\.mjs)$/u;
 
 export function names(sources: readonly Source[]): Finding[] {
@@ -22,9 +22,9 @@ function refuseName({ path }: Source): Finding[] {
   const name = posix.basename(path);
   const parts = path.split("/").slice(0, -1);
   const stem = name.split(".")[0] ?? "";
-  const drawer = [...parts, stem].find((part) => DRAWERS.test(part));
-  if (drawer !== undefined) {
-    return [{ path, line: 1, message: `"${drawer}" is a drawer: name it after what it holds` }];
+  const vague = [...parts, stem].find((part) => VAGUE_NAMES.test(part));
+  if (vague !== undefined) {
+    return [{ path, line: 1, message: `"${vague}" is vague: name it after its contents` }];
   }
   return KEBAB.test(name) ? [] : [{ path, line: 1, message: "file names are in kebab-case" }];
 }

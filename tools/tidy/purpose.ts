@@ -1,6 +1,6 @@
 /**
- * Purpose: every source file opens with what it is for, in a comment of one to eight lines whose
- * first sentence is a real one. That sentence is the file's line in docs/modules.md.
+ * Purpose: checks that every source file opens with a comment of one to eight lines that states its
+ * purpose. Its first sentence is the file's line in docs/modules.md.
  */
 import { type Finding, isCode, type Source } from "./source.ts";
 
@@ -16,16 +16,17 @@ export function purpose(sources: readonly Source[]): Finding[] {
 
 function refuse(text: string): string | undefined {
   const opening = /^(?:#![^\n]*\n)?\/\*\*([\s\S]*?)\*\//u.exec(text)?.[1];
-  if (opening === undefined) return "opens with no comment: say in a sentence what it is for";
+  if (opening === undefined) return "has no opening comment: state its purpose in a sentence";
   const lines = opening
     .split("\n")
     .map((line) => line.replace(/^\s*\*? ?/u, "").trim())
     .filter((line) => line !== "");
-  if (lines.length > MAX_LINES) return `opens with ${lines.length} lines, at most ${MAX_LINES}`;
+  if (lines.length > MAX_LINES)
+    return `opening comment has ${lines.length} lines, at most ${MAX_LINES}`;
   const sentence = /^.*?[.:!?](?=\s|$)/u.exec(lines.join(" "))?.[0] ?? "";
-  const whole = lines.join(" ");
-  if (whole.length < MIN_SENTENCE || sentence === "" || !/[.!?]$/u.test(whole)) {
-    return `opens with no sentence (at least ${MIN_SENTENCE} characters and a full stop)`;
+  const prose = lines.join(" ");
+  if (prose.length < MIN_SENTENCE || sentence === "" || !/[.!?]$/u.test(prose)) {
+    return `opening comment is not a sentence (at least ${MIN_SENTENCE} characters and a period)`;
   }
   return undefined;
 }

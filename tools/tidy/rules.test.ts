@@ -1,10 +1,10 @@
-/** Each tidy rule catches its violation, and lets the nearest innocent thing pass. */
+/** Each tidy rule finds a violation and accepts similar code that is allowed. */
 import { describe, expect, test } from "vitest";
 import { completed } from "../lockfile.mjs";
 import { ambient } from "./ambient.ts";
-import { arrows } from "./arrows.ts";
 import { cycles } from "./cycles.ts";
 import { guardSteps } from "./guard-steps.ts";
+import { importDirection } from "./import-direction.ts";
 import { silencedTests, traces } from "./leftovers.ts";
 import { lockfile } from "./lockfile.ts";
 import { names } from "./names.ts";
@@ -12,18 +12,18 @@ import { purpose } from "./purpose.ts";
 import { sizes } from "./sizes.ts";
 import type { Finding, Rule, Source } from "./source.ts";
 
-/** What a rule says of one file. */
+/** Runs a rule on one file. */
 function findingsIn(rule: Rule, path: string, text: string): Finding[] {
   return rule([{ path, text }]);
 }
 
-/** Text that must not stand in this file as such, or the rule would find it here. */
+/** Joins text that the rule would otherwise find in this file. */
 const join = (...parts: string[]) => parts.join("");
 
 describe("guards", () => {
   const steps = 'import {\n  admit,\n  takeRate,\n} from "@redrive/core";';
 
-  test("a face may not step one", () => {
+  test("a face may not step a guard", () => {
     expect(findingsIn(guardSteps, "faces/library/src/a.ts", steps)).toEqual([
       { path: "faces/library/src/a.ts", line: 3, message: expect.stringContaining("takeRate") },
     ]);
@@ -65,7 +65,7 @@ describe("imports", () => {
     ["faces/service/src/scheduler.ts", "./stores/sqlite.ts", "may import a store"],
     ["test/e2e/a.test.ts", "../servers/redis.ts", 'without a line "// needs: redis"'],
   ])("%s may not import %s", (path, specifier, message) => {
-    const found = findingsIn(arrows, path, `\nimport { a } from "${specifier}";`);
+    const found = findingsIn(importDirection, path, `\nimport { a } from "${specifier}";`);
     expect(found).toEqual([{ path, line: 2, message: expect.stringContaining(message) }]);
   });
 
@@ -85,14 +85,14 @@ describe("imports", () => {
     ["apps/cli/src/a.ts", "@redrive/service"],
     ["test/agreement.test.ts", "../core/src/policy/policy.testing.ts"],
   ])("%s may import %s", (path, specifier) => {
-    expect(findingsIn(arrows, path, `import { a } from "${specifier}";`)).toEqual([]);
+    expect(findingsIn(importDirection, path, `import { a } from "${specifier}";`)).toEqual([]);
   });
 
-  test("a declared need, a comment and a text are no imports", () => {
+  test("a need may be declared, and imports in comments and strings do not count", () => {
     const text = '// needs: redis, chromium\nimport { a } from "../servers/redis.ts";';
-    expect(findingsIn(arrows, "test/e2e/a.test.ts", text)).toEqual([]);
+    expect(findingsIn(importDirection, "test/e2e/a.test.ts", text)).toEqual([]);
     const words = '/* import "redrive" */ const a = `import b from "redrive"`; // from "redrive"';
-    expect(findingsIn(arrows, "core/src/a.ts", words)).toEqual([]);
+    expect(findingsIn(importDirection, "core/src/a.ts", words)).toEqual([]);
   });
 
   test.each([
@@ -101,8 +101,8 @@ describe("imports", () => {
     'const a = await import("redrive");',
     'import type { A } from "redrive";',
     'import {\n  a,\n} from "redrive";',
-  ])("in every form: %s", (text) => {
-    expect(findingsIn(arrows, "core/src/a.ts", text)).toHaveLength(1);
+  ])("every form of import is found: %s", (text) => {
+    expect(findingsIn(importDirection, "core/src/a.ts", text)).toHaveLength(1);
   });
 });
 
@@ -110,18 +110,18 @@ describe("cycles", () => {
   const tree = (...files: [string, string][]): Source[] =>
     files.map(([path, text]) => ({ path, text }));
 
-  test("are found, however long, and once", () => {
+  test("of any length are found", () => {
     const sources = tree(
       ["core/src/a.ts", 'import { b } from "./b.ts";'],
       ["core/src/b.ts", 'export { c } from "./deep/c.ts";'],
       ["core/src/deep/c.ts", 'import { a } from "../a.ts";'],
       ["core/src/d.ts", 'import { a } from "./a.ts";'],
     );
-    const way = "core/src/a.ts -> core/src/b.ts -> core/src/deep/c.ts -> core/src/a.ts";
-    expect(cycles(sources).map(({ message }) => message)).toContain(`import cycle: ${way}`);
+    const path = "core/src/a.ts -> core/src/b.ts -> core/src/deep/c.ts -> core/src/a.ts";
+    expect(cycles(sources).map(({ message }) => message)).toContain(`import cycle: ${path}`);
   });
 
-  test("do not go through types, and two ways to one file are none", () => {
+  test("do not include type imports, and two paths to one file are no cycle", () => {
     const sources = tree(
       ["core/src/a.ts", 'import type { B } from "./b.ts";\nimport { c } from "./c.ts";'],
       ["core/src/b.ts", 'import { a } from "./a.ts";\nimport { c } from "./c.ts";'],
@@ -131,7 +131,7 @@ describe("cycles", () => {
   });
 });
 
-describe("ambient time and chance", () => {
+describe("ambient time and random numbers", () => {
   test.each([
     ["Date.now()", "now()"],
     ["new Date()", "now()"],
@@ -149,7 +149,7 @@ describe("ambient time and chance", () => {
     ["crypto.getRandomValues(a)", "Random"],
     ["`${Math.random()}`", "Random"],
     ['import { setTimeout as s } from "node:timers/promises"', "alarm()"],
-  ])("%s is answered with what to use instead", (code, instead) => {
+  ])("%s is refused with its replacement", (code, instead) => {
     const [first] = findingsIn(ambient, "faces/service/src/a.ts", `const a = 1;\n${code};`);
     expect(first).toMatchObject({ line: 2, message: expect.stringContaining(instead) });
   });
@@ -163,11 +163,11 @@ describe("ambient time and chance", () => {
     "clock.setTimeout(f);",
     "const report = { performance: 1, Date: 2 };",
     "Math.floor(random.next());",
-  ])("%s is innocent", (code) => {
+  ])("%s is allowed", (code) => {
     expect(findingsIn(ambient, "core/src/a.ts", code)).toEqual([]);
   });
 
-  test("the door, tests and tools are excused", () => {
+  test("the system clock, tests and tools may use them", () => {
     for (const path of [
       "core/src/time/system.ts",
       "core/src/a.test.ts",
@@ -189,7 +189,7 @@ describe("sizes", () => {
     expect(findingsIn(sizes, "core/src/a.test.ts", long(601))).toHaveLength(1);
   });
 
-  test("a known giant may only shrink, and leaves the list when it is small", () => {
+  test("a listed file may only shrink, and must leave the list when it is short enough", () => {
     const ratchet = { "core/src/a.ts": 500 };
     const say = (lines: number) =>
       sizes([{ path: "core/src/a.ts", text: long(lines) }], ratchet).map(({ message }) => message);
@@ -207,15 +207,15 @@ describe("purpose", () => {
     ["no comment", "export const a = 1;"],
     ["a comment below", `import "./b.ts";\n/** ${sentence} */`],
     ["a line comment", `// ${sentence}\n`],
-    ["an empty one", "/** */"],
-    ["too short a one", "/** Backoff. */"],
-    ["no full stop", "/** how long a retry may wait before */"],
-    ["a page", `/**\n${` * ${sentence}\n`.repeat(9)} */`],
-  ])("is missed in a file with %s", (_, text) => {
+    ["an empty comment", "/** */"],
+    ["a comment that is too short", "/** Backoff. */"],
+    ["no period", "/** how long a retry may wait before */"],
+    ["too many lines", `/**\n${` * ${sentence}\n`.repeat(9)} */`],
+  ])("is missing in a file with %s", (_, text) => {
     expect(findingsIn(purpose, "core/src/a.ts", text)).toHaveLength(1);
   });
 
-  test("is one to eight lines, after a hashbang too", () => {
+  test("has one to eight lines, also after a hashbang", () => {
     expect(findingsIn(purpose, "core/src/a.ts", `/** ${sentence} */\n`)).toEqual([]);
     expect(findingsIn(purpose, "tools/a.mjs", `#!/usr/bin/env node\n/** ${sentence} */`)).toEqual(
       [],
@@ -231,11 +231,11 @@ describe("names", () => {
     ["core/src/retryAfter.ts", "kebab-case"],
     ["core/src/Retry.ts", "kebab-case"],
     ["core/src/retry_after.ts", "kebab-case"],
-    ["core/src/utils.ts", "drawer"],
-    ["core/src/helpers/a.ts", "drawer"],
-    ["faces/service/src/types.ts", "drawer"],
-    ["test/common.test.ts", "drawer"],
-    ["tools/misc.mjs", "drawer"],
+    ["core/src/utils.ts", "vague"],
+    ["core/src/helpers/a.ts", "vague"],
+    ["faces/service/src/types.ts", "vague"],
+    ["test/common.test.ts", "vague"],
+    ["tools/misc.mjs", "vague"],
   ])("%s is refused", (path, message) => {
     expect(findingsIn(names, path, "")).toEqual([
       { path, line: 1, message: expect.stringContaining(message) },
@@ -246,9 +246,9 @@ describe("names", () => {
     "core/src/decide/retry-after.ts",
     "vitest.config.ts",
     "core/src/policy/policy.testing.ts",
-  ])("%s is fine", (path) => expect(findingsIn(names, path, "")).toEqual([]));
+  ])("%s is accepted", (path) => expect(findingsIn(names, path, "")).toEqual([]));
 
-  test("an index lists names, and exports have them", () => {
+  test("an index lists its exports, and there are no default exports", () => {
     const star = join("export", ' * from "./a.ts";');
     expect(findingsIn(names, "core/src/index.ts", star)).toHaveLength(1);
     const anonymous = join("export", " default 1;");
@@ -275,7 +275,7 @@ describe("traces of one machine", () => {
     "~/work/x",
     "npm install redrive",
     "GET /v1/tasks",
-  ])("%s is not", (text) => {
+  ])("%s is not a trace", (text) => {
     expect(findingsIn(traces, "docs/a.md", text)).toEqual([]);
   });
 });
@@ -292,16 +292,16 @@ describe("lockfiles", () => {
     "node_modules/tool/node_modules/tool-darwin-arm64": { version: "2.0.0" },
   };
 
-  test("name every package that is asked for, wherever it would be found", () => {
+  test("must have every dependency, at any level of node_modules", () => {
     const found = findingsIn(lockfile, "package-lock.json", JSON.stringify({ packages }));
     expect(found.map(({ message }) => message)).toEqual([
-      expect.stringContaining("has no tool-linux-x64-musl, which node_modules/tool asks for"),
+      expect.stringContaining("has no tool-linux-x64-musl, which node_modules/tool needs"),
     ]);
   });
 
-  test("are completed by what a package's name says of its platform", () => {
-    const whole = completed({ packages });
-    expect(whole.packages["node_modules/tool-linux-x64-musl"]).toEqual({
+  test("are completed from the platform in a package's name", () => {
+    const result = completed({ packages });
+    expect(result.packages["node_modules/tool-linux-x64-musl"]).toEqual({
       version: "2.0.0",
       dev: true,
       optional: true,
@@ -309,14 +309,14 @@ describe("lockfiles", () => {
       libc: ["musl"],
       os: ["linux"],
     });
-    expect(findingsIn(lockfile, "package-lock.json", JSON.stringify(whole))).toEqual([]);
+    expect(findingsIn(lockfile, "package-lock.json", JSON.stringify(result))).toEqual([]);
   });
 });
 
 describe("silenced tests", () => {
   const findings = (text: string) => findingsIn(silencedTests, "core/src/a.test.ts", text);
 
-  test("are found: .only always, a skip without its reason", () => {
+  test("are found: .only always, a skip without a reason", () => {
     expect(findings('test.only("a", f);')).toHaveLength(1);
     expect(findings('describe.skip("a", f);')).toHaveLength(1);
     expect(findings('test.skipIf(x)("a", f);')).toHaveLength(1);

@@ -1,8 +1,8 @@
-/** Rules: the house rules that a tool can check, by name. */
+/** Rules: all tidy rules by name. */
 import { ambient } from "./ambient.ts";
-import { arrows } from "./arrows.ts";
 import { cycles } from "./cycles.ts";
 import { guardSteps } from "./guard-steps.ts";
+import { importDirection } from "./import-direction.ts";
 import { silencedTests, traces } from "./leftovers.ts";
 import { lockfile } from "./lockfile.ts";
 import { names } from "./names.ts";
@@ -11,9 +11,9 @@ import { sizes } from "./sizes.ts";
 import type { Rule } from "./source.ts";
 
 export const RULES: Readonly<Record<string, Rule>> = {
-  "imports point toward core": arrows,
+  "imports point toward core": importDirection,
   "no import cycles": cycles,
-  "no ambient time or chance": ambient,
+  "no ambient time or random numbers": ambient,
   "only core's admission steps guards": guardSteps,
   "no file is too long": (sources) => sizes(sources),
   "every file opens with its purpose": purpose,

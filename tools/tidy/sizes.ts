@@ -1,6 +1,6 @@
 /**
- * Sizes: no file over 400 lines, no test over 600. What was too long when the rule came is listed
- * with its length and may only shrink. Functions are Biome's to measure.
+ * Sizes: checks that no file has more than 400 lines and no test more than 600. Files that were too
+ * long before this rule are listed with their length and may only shrink. Biome checks functions.
  */
 import { type Finding, isCode, isForTests, type Source } from "./source.ts";
 
@@ -9,7 +9,7 @@ const MAX_TEST_LINES = 600;
 
 export type Ratchet = Readonly<Record<string, number>>;
 
-/** Known giants and their length today. Lower a number when its file shrinks; add none. */
+/** Files that are too long, with their length. Lower a number when its file shrinks; add no files. */
 export const RATCHET: Ratchet = {};
 
 export function sizes(sources: readonly Source[], ratchet: Ratchet = RATCHET): Finding[] {
@@ -21,12 +21,12 @@ export function sizes(sources: readonly Source[], ratchet: Ratchet = RATCHET): F
 
 function refuse({ path, text }: Source, ratchet: Ratchet): string | undefined {
   const lines = text.trimEnd().split("\n").length;
-  const most = isForTests(path) ? MAX_TEST_LINES : MAX_LINES;
+  const max = isForTests(path) ? MAX_TEST_LINES : MAX_LINES;
   const listed = Object.hasOwn(ratchet, path) ? ratchet[path] : undefined;
   if (listed === undefined) {
-    return lines > most ? `${lines} lines, at most ${most}: split it by its nouns` : undefined;
+    return lines > max ? `${lines} lines, at most ${max}: split it` : undefined;
   }
-  if (lines <= most) return `${lines} lines now: take it out of the ratchet`;
-  if (lines > listed) return `${lines} lines, and the ratchet says ${listed}: it may only shrink`;
+  if (lines <= max) return `${lines} lines: take it out of the ratchet`;
+  if (lines > listed) return `${lines} lines, but the ratchet has ${listed}: it may only shrink`;
   return lines < listed ? `${lines} lines: lower the ratchet from ${listed}` : undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * Tokens: the code of a file without its comments and white space, each token with its line, so
- * that a rule never mistakes a word in a comment or a text for code.
+ * Tokens: splits a file into tokens with line numbers, so that a rule does not mistake a comment or
+ * a string for code.
  */
 import jsTokens from "js-tokens";
 
@@ -20,7 +20,7 @@ export interface Import {
 const BLANK = new Set(["WhiteSpace", "LineTerminatorSequence"]);
 const COMMENT = new Set(["SingleLineComment", "MultiLineComment", "HashbangComment"]);
 
-/** Everything but white space, comments included. */
+/** All tokens except white space, including comments. */
 export function tokensOf(text: string): Token[] {
   const tokens: Token[] = [];
   let line = 1;
@@ -35,7 +35,7 @@ export function codeTokensOf(text: string): Token[] {
   return tokensOf(text).filter(({ type }) => !COMMENT.has(type));
 }
 
-/** What a file imports, re-exports or loads: statically, or by `import()` of a plain text. */
+/** Lists the imports of a file: static imports, re-exports, and `import()` of a string literal. */
 export function importsOf(text: string): Import[] {
   const tokens = codeTokensOf(text);
   return tokens.flatMap((token, index) => importAt(tokens, index, token));

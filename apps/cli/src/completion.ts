@@ -27,7 +27,7 @@ export function addCompletion(parent: Command, terminal: Terminal): void {
     .command("completion")
     .description("Print a shell script that completes commands and flags.")
     .addArgument(new Argument("<shell>", "your shell").choices([...Object.keys(SCRIPTS), COMPLETE]))
-    .argument("[words...]", "the words typed so far")
+    .argument("[words...]", "the words typed so far; used only by the scripts")
     .allowUnknownOption()
     .action((shell: string, words: readonly string[]) => {
       terminal.print(SCRIPTS[shell] ?? `${candidates(parent, words).join("\n")}\n`);

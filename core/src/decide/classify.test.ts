@@ -1,4 +1,4 @@
-/** Tests of what thrown values stand for, by the marks real clients leave on them. */
+/** Tests of the classification of thrown values, with the fields of real clients' errors. */
 import { createServer } from "node:http";
 import { connect } from "node:net";
 import fc from "fast-check";
@@ -7,7 +7,7 @@ import { classifyError } from "./classify.ts";
 
 const marked = (marks: object, message = "x") => Object.assign(new Error(message), marks);
 
-describe("marks", () => {
+describe("fields of errors", () => {
   test.each([
     [{ status: 503 }, { kind: "status", status: 503 }],
     [{ statusCode: 429 }, { kind: "status", status: 429 }],
@@ -70,7 +70,7 @@ describe("marks", () => {
     expect(classifyError(marked(marks))).toEqual(expected);
   });
 
-  test("a status outranks a code, and a code outranks a name", () => {
+  test("a status takes precedence over a code, and a code over a name", () => {
     expect(classifyError(marked({ status: 400, code: "ECONNRESET" }))).toMatchObject({
       status: 400,
     });
@@ -82,31 +82,31 @@ describe("marks", () => {
 
 describe("SQL states", () => {
   test.each(["40001", "40P01", "08006", "53300", "55P03", "57014", "57P01", "57P03", "XX000"])(
-    "%s may pass, so it is retried as a plain error",
+    "%s may be temporary, so it is retried as a plain error",
     (code) => {
       expect(classifyError(marked({ code }))).toEqual({ kind: "thrown" });
     },
   );
 
   test.each(["22P02", "23505", "23503", "28P01", "42601", "42P01", "42501"])(
-    "%s repeats on every attempt",
+    "%s fails on every attempt",
     (code) => {
       expect(classifyError(marked({ code }))).toEqual({ kind: "fault" });
       expect(classifyError(marked({ cause: { code } }))).toEqual({ kind: "fault" });
     },
   );
 
-  test.each(["2350", "235050", "23p01", "E2350"])("%s is none", (code) => {
+  test.each(["2350", "235050", "23p01", "E2350"])("%s is not an SQL state", (code) => {
     expect(classifyError(marked({ code }))).toEqual({ kind: "thrown" });
   });
 });
 
-describe("mistakes in a program", () => {
+describe("bugs in a program", () => {
   test.each([TypeError, ReferenceError, SyntaxError, RangeError])("%o is one", (Kind) => {
     expect(classifyError(new Kind("x is not a function"))).toEqual({ kind: "fault" });
   });
 
-  test("an assertion is one", () => {
+  test("an assertion error is one", () => {
     expect(classifyError(marked({ name: "AssertionError" }))).toEqual({ kind: "fault" });
   });
 
@@ -127,7 +127,7 @@ describe("mistakes in a program", () => {
 });
 
 describe("whatever is thrown", () => {
-  test("values that are no errors are plain failures", () => {
+  test("values that are not errors are plain failures", () => {
     for (const value of [undefined, null, "text", 5, Symbol("x"), {}]) {
       expect(classifyError(value)).toEqual({ kind: "thrown" });
     }
@@ -147,7 +147,7 @@ describe("whatever is thrown", () => {
   });
 });
 
-describe("what Node's fetch really throws", () => {
+describe("real errors of Node's fetch", () => {
   const freePort = () =>
     new Promise<number>((resolve) => {
       const server = createServer().listen(0, "127.0.0.1", () => {
@@ -161,7 +161,7 @@ describe("what Node's fetch really throws", () => {
     expect(classifyError(error)).toEqual({ kind: "error", errorClass: "connect", sent: false });
   });
 
-  test("a connection that is reset: something may have been", async () => {
+  test("a reset connection: something may have been sent", async () => {
     const server = createServer((request) => request.socket.destroy());
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     const { port } = server.address() as { port: number };

@@ -1,4 +1,4 @@
-/** Tests of the one decision: every reason to stop, every wait, every hold. */
+/** Tests of decide: every reason to stop, every wait, every hold. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { anyDraw, anyPolicy } from "../policy/policy.testing.ts";
@@ -57,7 +57,7 @@ function run({ document, request, history, outcome, gates, now, draw }: Case = {
 const stopped = (reason: string) => ({ kind: "stop", status: "EXHAUSTED", reason });
 
 describe("ends", () => {
-  test("success and abort end a call whatever else holds", () => {
+  test("success and abort always end a call", () => {
     expect(run({ outcome: { kind: "success" }, history: { attempt: 99 } })).toEqual({
       kind: "stop",
       status: "SUCCEEDED",
@@ -70,7 +70,7 @@ describe("ends", () => {
     });
   });
 
-  test("what repeating cannot help is not retried", () => {
+  test("an outcome that would not change is not retried", () => {
     expect(run({ outcome: { kind: "status", status: 400 } })).toEqual(stopped("not-retryable"));
     expect(run({ outcome: { kind: "fault" } })).toEqual(stopped("not-retryable"));
     expect(run({ outcome: { kind: "status", status: 503, refused: true } })).toEqual(
@@ -94,13 +94,13 @@ describe("ends", () => {
     expect(run({ document, now: 1000 + 501, gates })).toEqual(stopped("budget"));
   });
 
-  test("an absolute deadline binds like the budget", () => {
+  test("an absolute deadline works like the budget", () => {
     const document = { jitterType: "NONE", minCallMs: 0 } as const;
     expect(run({ document, request: { deadlineAt: 1100 } }).kind).toBe("retry");
     expect(run({ document, request: { deadlineAt: 1099 } })).toEqual(stopped("budget"));
   });
 
-  test("a clock set back gives no extra time and no negative elapsed", () => {
+  test("a clock set back gives no extra time and no negative elapsed time", () => {
     expect(run({ document: { jitterType: "NONE", totalBudgetMs: 101 }, now: 0 }).kind).toBe(
       "retry",
     );
@@ -108,11 +108,11 @@ describe("ends", () => {
   });
 });
 
-describe("repeating what may have taken effect", () => {
+describe("repeating a call that may have taken effect", () => {
   const unsent: Outcome = { kind: "error", errorClass: "connect", sent: false };
   const sent: Outcome = { kind: "error", errorClass: "timeout", sent: true };
 
-  test("a POST without a key is repeated only if no byte left", () => {
+  test("a POST without a key is repeated only if no byte was sent", () => {
     const request = { method: "POST" };
     expect(run({ request, outcome: sent })).toEqual(stopped("not-idempotent"));
     expect(run({ request, outcome: { kind: "status", status: 503 } })).toEqual(
@@ -131,7 +131,7 @@ describe("repeating what may have taken effect", () => {
     expect(run({ request: { method: "PUT" }, outcome: sent }).kind).toBe("retry");
   });
 
-  test("declared not idempotent, even a key does not help an ambiguous end", () => {
+  test("a call declared not idempotent is not repeated after an ambiguous outcome, even with a key", () => {
     const request = { method: "POST", idempotent: false, idempotencyKey: "k" };
     expect(run({ request, outcome: { kind: "abandoned" } })).toEqual(stopped("not-idempotent"));
   });
@@ -163,14 +163,14 @@ describe("waits", () => {
     expect(random.draws).toBe(0);
   });
 
-  test("an end draws nothing", () => {
+  test("a stop draws nothing", () => {
     const random = counting(0.25);
     decide(resolvePolicy({}), {}, { ...FIRST, attempt: 5 }, THROWN, OPEN_GATES, 1000, random);
     decide(resolvePolicy({}), {}, FIRST, { kind: "fault" }, OPEN_GATES, 1000, random);
     expect(random.draws).toBe(0);
   });
 
-  test("a throttling answer starts from its own base", () => {
+  test("a throttling response starts from its own base", () => {
     const document = { jitterType: "NONE", throttleDelayMs: 1000 } as const;
     expect(run({ document, outcome: { kind: "status", status: 429 } })).toMatchObject({
       delayMs: 1000,
@@ -183,7 +183,7 @@ describe("waits", () => {
     });
   });
 
-  test("a hint is the floor of the wait, and what the policy itself would have waited is kept", () => {
+  test("a hint is the minimum wait, and the policy's own wait is kept", () => {
     const outcome: Outcome = { kind: "status", status: 503, retryAfterMs: 5000 };
     expect(run({ outcome, draw: 0 })).toEqual({
       kind: "retry",
@@ -198,7 +198,7 @@ describe("waits", () => {
     });
   });
 
-  test("a hint past what is left ends the call at once; one that just fits does not", () => {
+  test("a hint beyond the remaining time ends the call at once; one that just fits does not", () => {
     const hint = (retryAfterMs: number): Outcome => ({ kind: "status", status: 503, retryAfterMs });
     const document = { totalBudgetMs: 5000, minCallMs: 0 };
     expect(run({ document, outcome: hint(5001) })).toEqual(stopped("retry-after"));
@@ -228,13 +228,13 @@ describe("waits", () => {
 describe("gates", () => {
   const document = { jitterType: "NONE" } as const;
 
-  test("an impatient call does not sleep toward a closed door", () => {
+  test("a fail-fast call does not wait for a closed gate", () => {
     expect(run({ document, gates: { circuitOpenUntil: 1101 } })).toEqual(stopped("circuit-open"));
     expect(run({ document, gates: { circuitOpenUntil: 1100 } })).toMatchObject({ delayMs: 100 });
     expect(run({ document, gates: { retryBudgetUntil: 1001 } })).toEqual(stopped("retry-budget"));
   });
 
-  test("a patient call is held without a retry, never before its own wait is over", () => {
+  test("a patient call is held without a retry, at least for its own wait", () => {
     const request = { patience: "wait" } as const;
     expect(run({ document, request, gates: { circuitOpenUntil: 3000 } })).toEqual({
       kind: "hold",
@@ -250,7 +250,7 @@ describe("gates", () => {
     });
   });
 
-  test("a guard that holds no longer than the policy's own wait holds nothing", () => {
+  test("a guard that holds no longer than the policy's own wait has no effect", () => {
     const request = { patience: "wait" } as const;
     const retry = { kind: "retry", delayMs: 100, ownDelayMs: 100, source: "policy" };
     for (const gate of ["circuitOpenUntil", "retryAfterUntil", "pausedUntil", "retryBudgetUntil"]) {
@@ -259,7 +259,7 @@ describe("gates", () => {
     }
   });
 
-  test("a Retry-After gate and a pause hold a retry, whether its caller is patient or not", () => {
+  test("a Retry-After gate and a pause hold a retry of patient and fail-fast callers", () => {
     for (const request of [{}, { patience: "wait" }] as const) {
       expect(run({ document, request, gates: { retryAfterUntil: 3000 } })).toMatchObject({
         kind: "hold",
@@ -303,7 +303,7 @@ describe("admit", () => {
   const ask = (gate: EntryGate, request: CallRequest = {}, history = none, now = 1000) =>
     admit(resolvePolicy({ maxAttempts: 2 }), request, history, gate, now);
 
-  test("lets an attempt go when nothing is in its way", () => {
+  test("starts an attempt if no guard holds it", () => {
     expect(ask(OPEN_ENTRY)).toEqual({ kind: "go" });
     expect(ask(OPEN_ENTRY, {}, { ...none, attempt: 1 })).toEqual({ kind: "go" });
     expect(ask(until("circuit-open", 1000))).toEqual({ kind: "go" });
@@ -321,7 +321,7 @@ describe("admit", () => {
     }
   });
 
-  test("a guard without an end is waited for, however little time is left", () => {
+  test("a call waits for a guard with an unknown end, however little time is left", () => {
     for (const by of ["pause", "concurrency"] as const) {
       for (const now of [1000, 30_999]) {
         expect(ask(until(by, FOREVER), {}, none, now)).toEqual({
@@ -334,17 +334,17 @@ describe("admit", () => {
     }
   });
 
-  test("a call whose time or attempts are over goes nowhere", () => {
+  test("a call without time or attempts left does not start", () => {
     expect(ask(OPEN_ENTRY, {}, { ...none, attempt: 2 })).toEqual(stopped("attempts"));
     expect(ask(OPEN_ENTRY, {}, none, 1000 + 30_000)).toEqual(stopped("budget"));
     expect(ask(OPEN_ENTRY, { deadlineAt: 1000 })).toEqual(stopped("budget"));
     const over = { ...none, attempt: 2, heldBy: "rate" } as const;
     expect(ask(until("rate", FOREVER), {}, over, 1000 + 30_000)).toEqual(stopped("attempts"));
-    // Nothing has held it before its time was over: what holds it now is not the reason.
+    // No guard held it before its time was over, so the current guard is not the reason.
     expect(ask(until("rate", FOREVER), {}, none, 1000 + 30_000)).toEqual(stopped("budget"));
   });
 
-  test("a first try that a guard holds past its time ends as held, and names the guard", () => {
+  test("a first attempt that a guard holds past its time ends as held, and names the guard", () => {
     const held = (by: HoldReason) => ({ ...stopped("held"), by });
     expect(ask(until("rate", 40_000))).toEqual(held("rate"));
     expect(ask(until("circuit-open", 40_000), { patience: "wait" })).toEqual(held("circuit-open"));
@@ -354,7 +354,7 @@ describe("admit", () => {
     expect(ask(until("rate", 40_000), {}, waited)).toEqual(held("rate"));
   });
 
-  test("a guard that may change earlier is waited for, however late it says", () => {
+  test("a call waits for a guard that may change earlier, however late its instant is", () => {
     const budget: EntryGate = { heldBy: "retry-budget", heldUntil: 40_000, heldAtLeastUntil: 1000 };
     const retry: CallHistory = { ...none, attempt: 1 };
     expect(ask(budget, { patience: "wait" }, retry)).toMatchObject({ kind: "hold", until: 40_000 });
@@ -373,13 +373,13 @@ describe("admit", () => {
     expect(ask(until("rate", 1500), { deadlineAt: 1500 })).toEqual(held);
   });
 
-  test("a retry that a guard holds past its time ends for the budget", () => {
+  test("a retry that a guard holds past its time ends with the reason budget", () => {
     const retry: CallHistory = { ...none, attempt: 1, heldBy: "rate" };
     expect(ask(until("rate", 40_000), {}, retry)).toEqual(stopped("budget"));
     expect(ask(OPEN_ENTRY, {}, retry, 1000 + 30_000)).toEqual(stopped("budget"));
   });
 
-  test("whoever has any time left goes, held before or not", () => {
+  test("a call with any time left starts, held before or not", () => {
     const at = (leftMs: number) => 1000 + 30_000 - leftMs;
     const waited: CallHistory = { ...none, heldBy: "rate" };
     for (const history of [none, waited]) {

@@ -97,10 +97,10 @@ export function decideUnguarded(
   if (!isRepeatable(request) && mayHaveTakenEffect(outcome)) return stop("not-idempotent");
   if (attempt >= policy.maxAttempts) return stop("attempts");
   if (gates.refusesRetries) return stop("overload");
-  const mostMs = leftMs(policy, request, history, gates, now);
+  const maxWaitMs = leftMs(policy, request, history, gates, now);
   const askedMs = policy.respectRetryAfter ? outcome.retryAfterMs : undefined;
   const hintMs = Math.min(Math.max(0, askedMs ?? 0), policy.maxRetryAfterMs);
-  if (askedMs !== undefined && hintMs > mostMs) return stop("retry-after");
+  if (askedMs !== undefined && hintMs > maxWaitMs) return stop("retry-after");
   const throttled = verdict === "throttled";
   const curve = delayCurveOf(policy);
   // Without jitter nothing is drawn, not even for a hint. So the stream depends only on the retries.
@@ -110,7 +110,7 @@ export function decideUnguarded(
   const spreadMs = Math.max(curve.ceilingMs(attempt, throttled), Math.floor(hintMs / 10));
   const isAsked = askedMs !== undefined;
   const delayMs = isAsked ? hintMs + uniformInteger(0, spreadMs, draw) : ownDelayMs;
-  if (delayMs > mostMs) return stop("budget");
+  if (delayMs > maxWaitMs) return stop("budget");
   return { kind: "retry", delayMs, ownDelayMs, source: isAsked ? "retry-after" : "policy" };
 }
 
@@ -124,21 +124,21 @@ function passGates(
   request: CallRequest,
   gates: Gates,
   now: number,
-  mostMs: number,
+  maxWaitMs: number,
 ): Decision {
   const { delayMs, ownDelayMs } = retry;
-  let longestUntil = now + delayMs;
+  let latestUntil = now + delayMs;
   if (request.patience !== "wait") {
-    if ((gates.circuitOpenUntil ?? 0) > longestUntil) return stop("circuit-open");
+    if ((gates.circuitOpenUntil ?? 0) > latestUntil) return stop("circuit-open");
     if (gates.retryBudgetUntil !== undefined) return stop("retry-budget");
   }
   let decision: Decision = retry;
   // The guard that holds longest; among equals the first in the admission's order.
   for (const [by, until = 0] of holdsOf(gates)) {
-    if (until > longestUntil) decision = { kind: "hold", by, until, ownDelayMs };
-    longestUntil = Math.max(longestUntil, until);
+    if (until > latestUntil) decision = { kind: "hold", by, until, ownDelayMs };
+    latestUntil = Math.max(latestUntil, until);
   }
-  return longestUntil - now > mostMs ? stop("budget") : decision;
+  return latestUntil - now > maxWaitMs ? stop("budget") : decision;
 }
 
 /** In the admission's order. */

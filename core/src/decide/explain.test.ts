@@ -1,4 +1,4 @@
-/** Tests of decisions told in words. */
+/** Tests of explanations of decisions. */
 import { expect, test } from "vitest";
 import type { StopReason } from "../errors/stop-reason.ts";
 import { resolvePolicy } from "../policy/policy.ts";
@@ -6,7 +6,7 @@ import type { Decision } from "./decision.ts";
 import { explain } from "./explain.ts";
 import type { Outcome } from "./outcome.ts";
 
-function told(outcome: Outcome, decision: Decision): string {
+function explained(outcome: Outcome, decision: Decision): string {
   const history = { attempt: 2, startedAt: 1000, previousDelayMs: 100 };
   return explain({ policy: resolvePolicy({}), history, outcome, decision, now: 1700 });
 }
@@ -78,7 +78,7 @@ test.each([
 ] as const satisfies readonly (readonly [Outcome, Decision, string])[])(
   "%o",
   (outcome, decision, sentence) => {
-    expect(told(outcome, decision)).toBe(sentence);
+    expect(explained(outcome, decision)).toBe(sentence);
   },
 );
 
@@ -92,8 +92,8 @@ test.each([
   "body-unavailable",
   "secret-unavailable",
   "target-denied",
-] as const)("%s has a sentence of its own", (reason) => {
-  const sentence = told({ kind: "thrown" }, stop(reason));
+] as const)("%s has its own sentence", (reason) => {
+  const sentence = explained({ kind: "thrown" }, stop(reason));
   expect(sentence).toMatch(/^Attempt 2 of 5 threw an error: [a-z].{20,}\.$/);
-  expect(sentence).not.toBe(told({ kind: "thrown" }, stop("attempts")));
+  expect(sentence).not.toBe(explained({ kind: "thrown" }, stop("attempts")));
 });

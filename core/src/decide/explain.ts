@@ -112,7 +112,7 @@ const taskReasonTexts: Readonly<Record<ServiceReason, string>> = {
 
 /** Why a call ended, if only the reason is known: a clause without figures. */
 export function explainReason(reason: StopReason): string {
-  const words: Readonly<Partial<Record<StopReason, string>>> =
+  const texts: Readonly<Partial<Record<StopReason, string>>> =
     reason in callReasonTexts ? callReasonTexts : taskReasonTexts;
-  return words[reason] as string;
+  return texts[reason] as string;
 }

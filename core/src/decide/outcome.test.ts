@@ -1,4 +1,4 @@
-/** Tests of outcomes and their judgement under a policy. */
+/** Tests of outcomes and their classification by a policy. */
 import { describe, expect, test } from "vitest";
 import { resolvePolicy } from "../policy/policy.ts";
 import { classifyOutcome, grpcOutcome, type Outcome, statusOutcome } from "./outcome.ts";
@@ -73,11 +73,11 @@ describe("the rest", () => {
     expect(classifyOutcome(policy, outcome)).toBe(verdict);
   });
 
-  test("a success stays one, whatever the other side says of coming back", () => {
+  test("a success stays a success, whatever the hint says", () => {
     expect(classifyOutcome(policy, { kind: "success", refused: true })).toBe("success");
   });
 
-  test("the caller's own judgement wins", () => {
+  test("the caller's classification wins", () => {
     expect(classifyOutcome(policy, { kind: "success", verdict: "transient" })).toBe("transient");
     expect(
       classifyOutcome(policy, { kind: "status", status: 503, refused: true, verdict: "throttled" }),

@@ -1,4 +1,4 @@
-/** Tests of what may be repeated, and of the key that a policy may demand. */
+/** Tests of what may be repeated, and of the key that a policy may require. */
 import { describe, expect, test } from "vitest";
 import { resolvePolicy } from "../policy/policy.ts";
 import { assertKey, isRepeatable, mayHaveTakenEffect } from "./repeatable.ts";
@@ -12,7 +12,7 @@ describe("isRepeatable", () => {
   );
 
   test.each(["POST", "PATCH", "CONNECT", "get", ""])(
-    "%j is not, unless keyed or declared",
+    "%j is not, without a key or a declaration",
     (method) => {
       expect(isRepeatable({ method })).toBe(false);
       expect(isRepeatable({ method, idempotencyKey: "k" })).toBe(true);
@@ -20,21 +20,21 @@ describe("isRepeatable", () => {
     },
   );
 
-  test.each(["", null])("a key that is %j is none", (empty) => {
+  test.each(["", null])("the key %j does not count", (empty) => {
     const idempotencyKey = empty as string;
     expect(isRepeatable({ method: "POST", idempotencyKey })).toBe(false);
     const policy = resolvePolicy({ requireIdempotencyKey: true });
     expect(() => assertKey(policy, { idempotencyKey })).toThrow("requires an idempotency key");
   });
 
-  test("the caller's word wins, and a call without a method was wrapped to be repeated", () => {
+  test("the caller's declaration wins, and a call without a method is repeatable", () => {
     expect(isRepeatable({ method: "GET", idempotent: false })).toBe(false);
     expect(isRepeatable({ method: "POST", idempotent: false, idempotencyKey: "k" })).toBe(false);
     expect(isRepeatable({})).toBe(true);
   });
 });
 
-test("only an error at which no byte left is certain to have had no effect", () => {
+test("only an error before the first byte certainly had no effect", () => {
   expect(mayHaveTakenEffect({ kind: "error", errorClass: "connect", sent: false })).toBe(false);
   expect(mayHaveTakenEffect({ kind: "error", errorClass: "timeout", sent: true })).toBe(true);
   expect(mayHaveTakenEffect({ kind: "status", status: 503 })).toBe(true);
@@ -42,7 +42,7 @@ test("only an error at which no byte left is certain to have had no effect", () 
 });
 
 describe("assertKey", () => {
-  test("refuses a call without the key its policy demands, by the policy's name", () => {
+  test("refuses a call without the key that its policy requires, and names the policy", () => {
     const policy = resolvePolicy({ policyId: "payment", requireIdempotencyKey: true });
     expect(() => assertKey(policy, {})).toThrow('policy "payment" requires an idempotency key');
     expect(() => assertKey(resolvePolicy({ requireIdempotencyKey: true }), {})).toThrow(
@@ -53,7 +53,7 @@ describe("assertKey", () => {
     );
   });
 
-  test("is silent with a key, or where none is demanded", () => {
+  test("accepts a call with a key, or if none is required", () => {
     assertKey(resolvePolicy({ requireIdempotencyKey: true }), { idempotencyKey: "k" });
     expect(() => assertKey(resolvePolicy({}), {})).not.toThrow();
   });

@@ -1,4 +1,4 @@
-/** Tests of the hints a server may give: the whole list of good and bad forms, and a fuzz test. */
+/** Tests of Retry-After and pushback: good and bad forms, and a fuzz test. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { resolvePolicy } from "../policy/policy.ts";
@@ -8,7 +8,7 @@ import { parsePushback, parseRetryAfter } from "./retry-after.ts";
 
 const NOW = Date.UTC(2026, 10, 15, 12, 0, 0);
 
-describe("Retry-After in its good forms", () => {
+describe("good forms of Retry-After", () => {
   test.each([
     ["0", 0],
     ["5", 5000],
@@ -24,7 +24,7 @@ describe("Retry-After in its good forms", () => {
     expect(parseRetryAfter(text, NOW)).toBe(expected);
   });
 
-  test("a date is read against the answer's own Date, so that a skewed server is understood", () => {
+  test("a date is relative to the response's own Date, so the clocks may differ", () => {
     const date = "Sun, 15 Nov 2026 13:00:00 GMT";
     expect(parseRetryAfter("Sun, 15 Nov 2026 13:00:20 GMT", NOW, date)).toBe(20_000);
     expect(parseRetryAfter("Sun, 15 Nov 2026 12:00:20 GMT", NOW, "nonsense")).toBe(20_000);
@@ -36,7 +36,7 @@ describe("Retry-After in its good forms", () => {
   });
 });
 
-describe("Retry-After in its bad forms counts as none", () => {
+describe("bad forms of Retry-After are ignored", () => {
   test.each([
     "-1",
     "1.5",
@@ -70,7 +70,7 @@ describe("Retry-After in its bad forms counts as none", () => {
     expect(parseRetryAfter(["120", "30"], NOW)).toBeUndefined();
   });
 
-  test("nothing but digits and the three spellings of a date is accepted", () => {
+  test("only digits and the three formats of a date are accepted", () => {
     const date =
       /^(\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT|\w{6,9}, \d\d-\w{3}-\d\d \d\d:\d\d:\d\d GMT|\w{3} \w{3} [\d ]\d \d\d:\d\d:\d\d \d{4})$/;
     const likely = fc.stringMatching(/^[0-9A-Za-z ,:+.-]{0,32}$/);
@@ -115,7 +115,7 @@ describe("gRPC pushback", () => {
   });
 });
 
-describe("what becomes of a hint", () => {
+describe("the effect of a hint", () => {
   const policy = resolvePolicy({
     totalBudgetMs: 100_000,
     maxDelayMs: 1000,
@@ -131,7 +131,7 @@ describe("what becomes of a hint", () => {
     expect(answered(status, 5000).kind).toBe("stop");
   });
 
-  test("it is waited for on 429 and 503, with a spread on top", () => {
+  test("429 and 503 wait for it, plus a spread", () => {
     expect(answered(503, 5000)).toMatchObject({ delayMs: 5000, source: "retry-after" });
     expect(answered(429, 5000, 0.999)).toMatchObject({ delayMs: 5500 });
   });
@@ -141,7 +141,7 @@ describe("what becomes of a hint", () => {
     expect(answered(503, 0, 0.999)).toMatchObject({ delayMs: 100 });
   });
 
-  test("one longer than maxRetryAfterMs counts as that", () => {
+  test("a hint longer than maxRetryAfterMs is clamped to it", () => {
     expect(answered(503, 80_000)).toMatchObject({ delayMs: 50_000 });
   });
 });

@@ -28,7 +28,7 @@ describe("Retry-After", () => {
     ["retry-after-ms", { headers: { "retry-after-ms": "30000", "retry-after": "31" } }],
     ["a date", { headers: { "retry-after": "Sun, 15 Nov 2026 12:00:30 GMT" } }],
     [
-      "a date beside the answer's own",
+      "a date with the response's own",
       {
         headers: {
           Date: "Sun, 15 Nov 2026 13:00:00 GMT",
@@ -45,7 +45,7 @@ describe("Retry-After", () => {
     expect(thrown({ headers: { "retry-after": "0" } })).toEqual({ retryAfterMs: 0 });
   });
 
-  test("the field of the error counts before its headers, and pushback before both", () => {
+  test("the error's field takes precedence over its headers, and pushback over both", () => {
     const headers = { "retry-after": "5" };
     expect(thrown({ retryAfter: 7, headers })).toEqual({ retryAfterMs: 7000 });
     const metadata = { get: () => ["250"] };

@@ -1,4 +1,4 @@
-/** Tests of the reading of documents: what is refused, in which words, and what is suggested. */
+/** Tests of documents: what is refused, with which message and suggestion. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
@@ -26,7 +26,7 @@ const messages = (document: unknown, prefix?: string) =>
   checkFields(document, FIELDS, prefix).map((one) => one.message);
 
 describe("fields", () => {
-  test("a good document has no problems, and undefined counts as left out", () => {
+  test("a good document has no problems, and undefined counts as absent", () => {
     const good = { count: 1, share: 0.5, colour: "RED", marks: [0, 9], name: "x", on: false };
     expect(checkFields(good, FIELDS)).toEqual([]);
     expect(checkFields({ count: undefined }, FIELDS)).toEqual([]);
@@ -59,14 +59,14 @@ describe("fields", () => {
     expect(messages(document)).toEqual([message]);
   });
 
-  test("a document that is no object is refused", () => {
+  test("a document that is not an object is refused", () => {
     for (const value of [null, [], "x", 5, undefined]) {
       expect(messages(value)[0]).toMatch(/^the document must be an object, got /);
     }
     expect(messages([], "breaker.")).toEqual(["breaker must be an object, got []"]);
   });
 
-  test("a misspelt field gets a suggestion, a foreign one none", () => {
+  test("a misspelled field gets a suggestion, an unrelated one does not", () => {
     expect(messages({ cuont: 1 })).toEqual(['unknown field "cuont", did you mean "count"?']);
     expect(messages({ colours: 1 })).toEqual(['unknown field "colours", did you mean "colour"?']);
     expect(messages({ zzzzzz: 1 })).toEqual(['unknown field "zzzzzz"']);
@@ -75,21 +75,21 @@ describe("fields", () => {
     ]);
   });
 
-  test("names that every object inherits are unknown fields like any other", () => {
+  test("names that every object inherits are unknown fields", () => {
     const hostile: unknown = JSON.parse(
       '{"__proto__": {"count": 1}, "constructor": 1, "toString": 1}',
     );
     expect(checkFields(hostile, FIELDS)).toHaveLength(3);
   });
 
-  test("no value whatever makes the check throw", () => {
+  test("no value makes the check throw", () => {
     fc.assert(fc.property(fc.anything(), (value) => Array.isArray(checkFields(value, FIELDS))));
     fc.assert(
       fc.property(fc.anything(), (value) => Array.isArray(checkFields({ count: value }, FIELDS))),
     );
   });
 
-  test("a long value is cut in the message and kept whole in the problem", () => {
+  test("a long value is shortened in the message and complete in the problem", () => {
     const [one] = checkFields({ name: "X".repeat(500) }, FIELDS);
     expect(one?.message.length).toBeLessThan(140);
     expect(one?.value).toBe("X".repeat(500));
@@ -97,7 +97,7 @@ describe("fields", () => {
 });
 
 describe("DocumentError", () => {
-  test("says all problems and keeps them", () => {
+  test("contains all problems", () => {
     const problems = [fieldProblem("a", 1, "a must be 2"), fieldProblem("b", 3, "b must be 4")];
     const error = new DocumentError("INVALID_POLICY", problems);
     expect(error.message).toBe("a must be 2, got 1; b must be 4, got 3");
@@ -107,13 +107,13 @@ describe("DocumentError", () => {
   });
 });
 
-describe("nearest", () => {
-  test("finds a name that is one slip away, whatever its case", () => {
+describe("nearestName", () => {
+  test("finds a name with one typo, in upper or lower case", () => {
     expect(nearestName("maxattempts", ["maxDelayMs", "maxAttempts"])).toBe("maxAttempts");
     expect(nearestName("retries", ["maxAttempts", "backoff"])).toBeUndefined();
   });
 
-  test("is bounded for absurdly long names", () => {
+  test("is fast for extremely long names", () => {
     expect(nearestName("x".repeat(100_000), ["count"])).toBeUndefined();
   });
 

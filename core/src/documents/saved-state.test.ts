@@ -1,4 +1,4 @@
-/** Tests of reading saved values: all fields or nothing, refused by name. */
+/** Tests of saved state: exactly its fields, refused by name. */
 import { expect, test } from "vitest";
 import { numberRule } from "./document.ts";
 import { refusalOf } from "./saved-state.testing.ts";
@@ -8,7 +8,7 @@ const FIELDS = { version: versionRule, size: numberRule(1, 9) };
 const read = (value: unknown) =>
   readSavedState<{ version: 1; size: number }>("thing", value, FIELDS);
 
-test("a value with all its fields comes back as it is", () => {
+test("a value with all its fields is returned unchanged", () => {
   const saved = { version: 1, size: 3 };
   expect(read(saved)).toBe(saved);
 });
@@ -18,14 +18,14 @@ test("a bad field is refused by its path and with its value", () => {
   expect(message).toBe("thing.size must be a whole number from 1 to 9, got 12");
 });
 
-test("a field that is missing is refused, and so is one too many", () => {
+test("a missing field is refused, and so is an additional one", () => {
   const missing = refusalOf(() => read({ version: 1 }));
   expect(missing).toBe("thing.size must be present, got undefined");
   const unknown = refusalOf(() => read({ version: 1, size: 1, sise: 1 }));
   expect(unknown).toBe('unknown field "thing.sise", did you mean "size"?');
 });
 
-test("instants and counts are whole, amounts need not be, and none is negative or unbounded", () => {
+test("instants and counts are integers, amounts may be fractional, and none is negative or infinite", () => {
   for (const rule of [instantRule, countRule]) {
     expect(rule(1_700_000_000_000)).toBeUndefined();
     expect(rule(0.5)).toBeDefined();

@@ -12,16 +12,16 @@ import {
 } from "./document.ts";
 
 /** Saved numbers stay within the range in which integers are exact. */
-const LARGEST = Number.MAX_SAFE_INTEGER;
+const MAX_EXACT = Number.MAX_SAFE_INTEGER;
 
 /** An instant: whole epoch ms. */
-export const instantRule: Rule = numberRule(0, LARGEST);
+export const instantRule: Rule = numberRule(0, MAX_EXACT);
 
 /** A counter that only grows. */
-export const countRule: Rule = numberRule(0, LARGEST);
+export const countRule: Rule = numberRule(0, MAX_EXACT);
 
 /** A measured amount; may be fractional. */
-export const amountRule: Rule = numberRule(0, LARGEST, true);
+export const amountRule: Rule = numberRule(0, MAX_EXACT, true);
 
 /** A nested part that has its own reader. */
 export const partRule: Rule = () => undefined;

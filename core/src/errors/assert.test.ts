@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { assertRange, quote } from "./assert.ts";
 
-test("a bound is inclusive on both ends, and NaN is in no range", () => {
+test("a range includes both ends, and NaN is in no range", () => {
   expect(() => assertRange("x", 1, 1, 2)).not.toThrow();
   expect(() => assertRange("x", 2, 1, 2)).not.toThrow();
   for (const value of [0, 3, Number.NaN, "1" as never, undefined as never]) {
@@ -13,7 +13,7 @@ test("a bound is inclusive on both ends, and NaN is in no range", () => {
   );
 });
 
-test("values are quoted as a reader would write them, on one short line", () => {
+test("values are quoted in a readable form, on one short line", () => {
   expect([5, Number.NaN, "a\nb", null, undefined, [1], { a: 1 }, true].map(quote)).toEqual([
     "5",
     "NaN",

@@ -17,11 +17,11 @@ export function invalidArgument(text: string, value: unknown): RedriveError {
 
 /** A value as it is shown in an error message, at most one line long. */
 export function quote(value: unknown): string {
-  const text = typeof value === "number" ? String(value) : spell(value);
+  const text = typeof value === "number" ? String(value) : textOf(value);
   return text.length > 80 ? `${text.slice(0, 77)}...` : text;
 }
 
-function spell(value: unknown): string {
+function textOf(value: unknown): string {
   try {
     return JSON.stringify(value) ?? typeof value;
   } catch {

@@ -1,4 +1,4 @@
-/** Tests of the adaptive rate against the AWS SDKs: the published tables and the real code's figures. */
+/** Tests of the adaptive rate against the AWS SDKs: the published tables and values of the real code. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { expectGarbageRefused } from "../documents/saved-state.testing.ts";
@@ -19,7 +19,7 @@ const T0 = 1_700_000_000_250;
 
 const create = (now: number) => createAdaptiveRate(ADAPTIVE_RATE_DEFAULTS, now);
 
-/** A limiter that was throttled at 10 calls a second and has a second's worth of tokens. */
+/** A limiter that was throttled at 10 calls per second and has tokens for one second. */
 function throttledAt(now: number): AdaptiveRate {
   const rate = create(now - 5000);
   for (let ms = -5000; ms < 0; ms += 100) recordAdaptiveRateResponse(rate, now + ms, false);
@@ -28,14 +28,14 @@ function throttledAt(now: number): AdaptiveRate {
 }
 
 describe("a token that is returned", () => {
-  /** Throttled at T0, and a second later: some tokens are there. */
+  /** Throttled at T0, one second later: some tokens are available. */
   function ready(): AdaptiveRate {
     const rate = throttledAt(T0);
     adaptiveRateReadyAt(rate, T0 + 1000);
     return rate;
   }
 
-  test("at once is free for the next call, and the bucket does not overflow", () => {
+  test("at once is available to the next call, and the bucket does not overflow", () => {
     const rate = ready();
     const before = rate.tokens;
     takeAdaptiveRate(rate, T0 + 1000);
@@ -45,7 +45,7 @@ describe("a token that is returned", () => {
     expect(rate.tokens).toBe(rate.capacity);
   });
 
-  test("later is less by what time has returned", () => {
+  test("later is reduced by what time has refilled", () => {
     for (const ms of [0, 10, 50, 5000]) {
       const rate = ready();
       while (takeAdaptiveRate(rate, T0 + 1000));
@@ -57,7 +57,7 @@ describe("a token that is returned", () => {
     }
   });
 
-  test("is none if the call went before the limiter was throttled", () => {
+  test("is not counted if the call started before the limiter was throttled", () => {
     const rate = create(T0 - 5000);
     expect(takeAdaptiveRate(rate, T0 - 1)).toBe(true);
     returnAdaptiveRate(rate, T0 - 1, T0 - 1);
@@ -71,7 +71,7 @@ describe("a token that is returned", () => {
 // The tables of Amazon's "new retries" specification for SDKs, as smithy-kotlin's and
 // smithy-swift's tests have them (read 2026-11-15).
 describe("the SDKs' specification", () => {
-  /** The tables give no measured rate: one that never binds leaves the cubic alone. */
+  /** The tables give no measured rate; one that never limits leaves only the cubic curve. */
   function cubic(): AdaptiveRate {
     const rate = create(0);
     rate.enabled = true;
@@ -81,9 +81,12 @@ describe("the SDKs' specification", () => {
     return rate;
   }
 
-  /** Fixes what is measured before each answer, so that only the curve is tested. */
-  function ratesOf(rate: AdaptiveRate, answers: readonly (readonly [number, boolean])[]): number[] {
-    return answers.map(([second, throttled]) => {
+  /** Fixes the measured rate before each response, so only the curve is tested. */
+  function ratesOf(
+    rate: AdaptiveRate,
+    responses: readonly (readonly [number, boolean])[],
+  ): number[] {
+    return responses.map(([second, throttled]) => {
       rate.measuredRate = 1000;
       rate.measuredAt = 1000 * second;
       recordAdaptiveRateResponse(rate, 1000 * second, throttled);
@@ -103,9 +106,9 @@ describe("the SDKs' specification", () => {
     }
   });
 
-  test("cubic success #2, with two throttling answers", () => {
-    const answers = [5, 6, 7, 8, 9, 10, 11, 12].map((s) => [s, s === 7 || s === 8] as const);
-    const rates = ratesOf(cubic(), answers);
+  test("cubic success #2, with two throttling responses", () => {
+    const responses = [5, 6, 7, 8, 9, 10, 11, 12].map((s) => [s, s === 7 || s === 8] as const);
+    const rates = ratesOf(cubic(), responses);
     const table = [7, 9.64893600966, 6.754255206761999, 4.727978644733399, 6.606547753887045];
     const rest = [6.763279816944947, 7.598174833907107, 11.511232804773524];
     for (const [n, expected] of [...table, ...rest].entries()) {
@@ -129,8 +132,8 @@ describe("the SDKs' specification", () => {
 });
 
 // Computed by DefaultRateLimiter of @smithy/core 3.40.0 with `Date.now` replaced (2026-11-15):
-// 60 answers from T0 on at the gaps below, numbers 12, 13, 30 and 47 throttled.
-test("follows @smithy/core 3.40.0 answer by answer", () => {
+// 60 responses from T0 on with the gaps below, numbers 12, 13, 30 and 47 throttled.
+test("agrees with @smithy/core 3.40.0 response by response", () => {
   const gaps = [100, 150, 50, 300, 200, 120, 80, 500, 40, 60];
   const figures: Readonly<
     Record<number, readonly [measured: number, fill: number, tokens?: number]>
@@ -160,21 +163,21 @@ test("follows @smithy/core 3.40.0 answer by answer", () => {
     const [measured, fill, tokens] = figures[n] ?? [rate.measuredRate, rate.fillRate];
     expect(rate.measuredRate).toBeCloseTo(measured, 6);
     expect(rate.fillRate).toBeCloseTo(fill, 5);
-    // The original lets its first refill go by; the two buckets are alike once they were full.
+    // The original skips its first refill; the two buckets are equal once they were full.
     expect(rate.tokens).toBeCloseTo(tokens ?? rate.tokens, 5);
     expect(rate.capacity).toBe(Math.max(1, rate.fillRate));
     expect(rate.enabled).toBe(n >= 12);
   }
 });
 
-describe("letting calls go", () => {
-  test("every call may go until the first throttling answer", () => {
+describe("admitting calls", () => {
+  test("every call may start until the first throttling response", () => {
     const rate = create(T0);
     for (let n = 0; n < 1000; n++) expect(takeAdaptiveRate(rate, T0)).toBe(true);
     expect(adaptiveRateReadyAt(rate, T0)).toBe(T0);
   });
 
-  test("then a token each, at the fill rate", () => {
+  test("then each call takes a token, at the fill rate", () => {
     const rate = throttledAt(T0);
     while (takeAdaptiveRate(rate, T0)) expect(rate.tokens).toBeGreaterThanOrEqual(0);
     const readyAt = adaptiveRateReadyAt(rate, T0);
@@ -183,7 +186,7 @@ describe("letting calls go", () => {
     expect(takeAdaptiveRate(rate, readyAt)).toBe(true);
   });
 
-  test("never slower than one call in two seconds, and never more than a second's worth at once", () => {
+  test("never slower than one call in two seconds, and never more than one second's calls at once", () => {
     const rate = throttledAt(T0);
     for (let n = 1; n <= 60; n++) recordAdaptiveRateResponse(rate, T0 + 100 * n, true);
     expect(rate.fillRate).toBe(0.5);
@@ -212,7 +215,7 @@ test("the cube root is right to 14 digits, and 0 for 0", () => {
   );
 });
 
-test("a clock set back by an hour moves nothing, and the limiter goes on from there", () => {
+test("a clock set back by an hour changes nothing, and the limiter continues from there", () => {
   const rate = throttledAt(T0);
   const { tokens, fillRate } = rate;
   const backAt = T0 - 3_600_000;
@@ -227,7 +230,7 @@ test("a clock set back by an hour moves nothing, and the limiter goes on from th
 });
 
 describe("save and restore", () => {
-  test("a restored limiter goes on as the saved one would have", () => {
+  test("a restored limiter continues like the saved one", () => {
     const rate = throttledAt(T0);
     const saved = JSON.parse(JSON.stringify(saveAdaptiveRate(rate)));
     const restored = restoreAdaptiveRate(ADAPTIVE_RATE_DEFAULTS, saved);
@@ -236,7 +239,7 @@ describe("save and restore", () => {
     expect(restored).toEqual(rate);
   });
 
-  test("a floor that was raised holds at once", () => {
+  test("a raised minimum applies at once", () => {
     const options = { ...ADAPTIVE_RATE_DEFAULTS, minFillRate: 9 };
     expect(restoreAdaptiveRate(options, saveAdaptiveRate(create(T0))).fillRate).toBe(9);
   });

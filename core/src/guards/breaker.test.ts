@@ -1,4 +1,4 @@
-/** Tests of the breaker: one against a naive model, the rest one claim each. */
+/** Tests of the breaker: one against a naive model, and one per rule. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
@@ -29,7 +29,7 @@ function breakerOf(options: Partial<BreakerOptions> = {}): Breaker {
   return createBreaker({ ...BREAKER_DEFAULTS, ...options }, T0);
 }
 
-/** Makes calls that end at once. */
+/** Makes calls that end immediately. */
 function call(breaker: Breaker, now: number, outcome: BreakerOutcome, times = 1, durationMs = 1) {
   for (let n = 0; n < times; n++) {
     const pass = enterBreaker(breaker, now);
@@ -45,7 +45,7 @@ function opened(options: Partial<BreakerOptions> = {}): Breaker {
 
 interface Pair {
   readonly breaker: Breaker;
-  /** Passes in hand. The same in the model, as every command checks. */
+  /** Current passes. Every command checks that the model has the same. */
   readonly passes: number[];
 }
 
@@ -128,7 +128,7 @@ const anyOptions: fc.Arbitrary<BreakerOptions> = fc.record({
   halfOpenProbes: fc.integer({ min: 1, max: 3 }),
 });
 
-test("does what the naive model does, whatever enters, leaves and passes", () => {
+test("agrees with the naive model for any sequence of calls", () => {
   fc.assert(
     fc.property(anyOptions, anyCommands, (options, commands) => {
       const setup = () => ({
@@ -153,7 +153,7 @@ describe("opening", () => {
     expect(breakerState(ill, T0)).toBe("OPEN");
   });
 
-  test("below 20 calls no rate opens it, and what is ignored is no call", () => {
+  test("below 20 calls no rate opens it, and an ignored outcome is not counted", () => {
     const breaker = breakerOf();
     call(breaker, T0, "failure", 19);
     call(breaker, T0, "ignored", 50);
@@ -162,14 +162,14 @@ describe("opening", () => {
     expect(breakerState(breaker, T0)).toBe("OPEN");
   });
 
-  test("a rate is met exactly as the document writes it", () => {
+  test("a rate is compared exactly as the document states it", () => {
     const breaker = breakerOf({ failureRate: 0.07, minCalls: 100 });
     call(breaker, T0, "success", 93);
     call(breaker, T0, "failure", 7);
     expect(breakerState(breaker, T0)).toBe("OPEN");
   });
 
-  test("calls longer than slowCallMs open it though they succeed, others do not", () => {
+  test("calls longer than slowCallMs open it although they succeed, others do not", () => {
     const slow = breakerOf({ slowCallMs: 200 });
     call(slow, T0, "success", 20, 200);
     expect(breakerState(slow, T0)).toBe("CLOSED");
@@ -182,7 +182,7 @@ describe("opening", () => {
     expect(breakerState(careless, T0)).toBe("CLOSED");
   });
 
-  test("a stale window never trips it: 19 failures of a while ago do not count", () => {
+  test("an old window never opens it: 19 old failures do not count", () => {
     const breaker = breakerOf();
     call(breaker, T0, "failure", 19);
     call(breaker, T0 + 10_000, "failure", 19);
@@ -190,61 +190,67 @@ describe("opening", () => {
   });
 });
 
-describe("the open span", () => {
-  test("is 5 s give or take a fifth, and nothing enters before it is over", () => {
-    for (const [draw, spanMs] of [
+describe("the open duration", () => {
+  test("is 5 s plus or minus a fifth, and no call enters before it is over", () => {
+    for (const [draw, openDurationMs] of [
       [0, 4000],
       [0.5, 5000],
       [0.9999999, 6000],
     ] as const) {
       const breaker = breakerOf({ minCalls: 1 });
       leaveBreaker(breaker, T0, enterBreaker(breaker, T0), "failure", 1, () => draw);
-      expect(openUntil(breaker, T0)).toBe(T0 + spanMs);
-      expect(breakerReadyAt(breaker, T0)).toBe(T0 + spanMs);
-      expect(enterBreaker(breaker, T0 + spanMs - 1)).toBe(0);
-      expect(enterBreaker(breaker, T0 + spanMs)).toBeGreaterThan(0);
+      expect(openUntil(breaker, T0)).toBe(T0 + openDurationMs);
+      expect(breakerReadyAt(breaker, T0)).toBe(T0 + openDurationMs);
+      expect(enterBreaker(breaker, T0 + openDurationMs - 1)).toBe(0);
+      expect(enterBreaker(breaker, T0 + openDurationMs)).toBeGreaterThan(0);
     }
   });
 
-  test("doubles with every re-opening, and its jitter ends at maxOpenMs instead of piling there", () => {
+  test("doubles with every re-opening, and its jitter ends at maxOpenMs", () => {
     const breaker = opened();
-    const spans: number[] = [];
+    const durations: number[] = [];
     let now = T0;
     for (let n = 0; n < 6; n++) {
-      spans.push((openUntil(breaker, now) ?? 0) - now);
+      durations.push((openUntil(breaker, now) ?? 0) - now);
       now = openUntil(breaker, now) ?? 0;
       call(breaker, now, "failure");
     }
-    expect(spans).toEqual([5000, 10_000, 20_000, 40_000, 50_000, 50_000]);
+    expect(durations).toEqual([5000, 10_000, 20_000, 40_000, 50_000, 50_000]);
   });
 
   const draws = [0, 0.25, 0.5, 0.75, 1 - Number.EPSILON / 2];
-  const firstSpans = (options: Partial<BreakerOptions>) =>
+  const firstDurations = (options: Partial<BreakerOptions>) =>
     draws.map((draw) => {
       const breaker = breakerOf({ minCalls: 1, ...options });
       leaveBreaker(breaker, T0, enterBreaker(breaker, T0), "failure", 1, () => draw);
       return (openUntil(breaker, T0) ?? 0) - T0;
     });
 
-  test("is jittered but never longer than maxOpenMs where openMs leaves less than a fifth above it", () => {
-    expect(firstSpans({ openMs: 5000, maxOpenMs: 6000 })).toEqual([4000, 4500, 5000, 5500, 6000]);
-    expect(firstSpans({ openMs: 5000, maxOpenMs: 5000 })).toEqual([4000, 4250, 4500, 4750, 5000]);
-    expect(firstSpans({ openMs: 5000, maxOpenMs: 5500 })).toEqual([4000, 4375, 4750, 5125, 5500]);
+  test("has jitter but never exceeds maxOpenMs if openMs leaves less than a fifth above it", () => {
+    expect(firstDurations({ openMs: 5000, maxOpenMs: 6000 })).toEqual([
+      4000, 4500, 5000, 5500, 6000,
+    ]);
+    expect(firstDurations({ openMs: 5000, maxOpenMs: 5000 })).toEqual([
+      4000, 4250, 4500, 4750, 5000,
+    ]);
+    expect(firstDurations({ openMs: 5000, maxOpenMs: 5500 })).toEqual([
+      4000, 4375, 4750, 5125, 5500,
+    ]);
   });
 
-  test("is at least four fifths of openMs and at most maxOpenMs, whatever they are", () => {
+  test("is at least four fifths of openMs and at most maxOpenMs, for any values", () => {
     fc.assert(
       fc.property(fc.integer({ min: 5, max: 60_000 }), fc.nat(60_000), (openMs, aboveMs) => {
         const maxOpenMs = openMs + aboveMs;
-        const spans = firstSpans({ openMs, maxOpenMs });
-        expect(Math.min(...spans)).toBeGreaterThanOrEqual(openMs * 0.8);
-        expect(Math.max(...spans)).toBeLessThanOrEqual(Math.min(openMs * 1.2, maxOpenMs));
-        expect(new Set(spans).size).toBeGreaterThan(1);
+        const durations = firstDurations({ openMs, maxOpenMs });
+        expect(Math.min(...durations)).toBeGreaterThanOrEqual(openMs * 0.8);
+        expect(Math.max(...durations)).toBeLessThanOrEqual(Math.min(openMs * 1.2, maxOpenMs));
+        expect(new Set(durations).size).toBeGreaterThan(1);
       }),
     );
   });
 
-  test("starts over once it has fully closed", () => {
+  test("starts again at openMs after it has closed", () => {
     const breaker = opened();
     call(breaker, T0 + 5000, "failure");
     call(breaker, T0 + 15_000, "success");
@@ -255,7 +261,7 @@ describe("the open span", () => {
 });
 
 describe("half open", () => {
-  test("lets as many probes in as it is told, and closes after that many successes", () => {
+  test("admits halfOpenProbes probes, and closes after that many successes", () => {
     const breaker = opened({ halfOpenProbes: 3 });
     const now = T0 + 5000;
     const passes = [1, 2, 3].map(() => enterBreaker(breaker, now));
@@ -277,14 +283,14 @@ describe("half open", () => {
     expect(breakerState(slow, T0 + 5000)).toBe("OPEN");
   });
 
-  test("a probe that says nothing frees its slot and decides nothing", () => {
+  test("an ignored probe frees its slot and decides nothing", () => {
     const breaker = opened();
     call(breaker, T0 + 5000, "ignored", 3);
     expect(breakerState(breaker, T0 + 5000)).toBe("HALF_OPEN");
     expect(enterBreaker(breaker, T0 + 5000)).toBeGreaterThan(0);
   });
 
-  test("a probe that never reports is given up after the open span, so it cannot hang", () => {
+  test("a probe that never ends is given up after the open duration, so the breaker cannot hang", () => {
     const breaker = opened();
     const now = T0 + 5000;
     expect(breakerReadyAt(breaker, now)).toBe(now);
@@ -296,7 +302,7 @@ describe("half open", () => {
     expect(enterBreaker(breaker, now + 5000)).toBe(0);
   });
 
-  test("a probe slower than that still closes it", () => {
+  test("a probe that ends later still closes it", () => {
     const breaker = opened();
     const slow = enterBreaker(breaker, T0 + 5000);
     enterBreaker(breaker, T0 + 12_000);
@@ -305,7 +311,7 @@ describe("half open", () => {
   });
 });
 
-test("what was counted before it opened does not count once it has closed", () => {
+test("counts from before it opened do not count after it has closed", () => {
   const breaker = opened({ openMs: 100 });
   call(breaker, T0 + 100, "success");
   call(breaker, T0 + 100, "failure", 19);
@@ -315,7 +321,7 @@ test("what was counted before it opened does not count once it has closed", () =
 });
 
 describe("late outcomes", () => {
-  test("a pile of failures begun before it opened neither re-opens it nor counts as a probe", () => {
+  test("failures that started before it opened neither re-open it nor count as probes", () => {
     const breaker = breakerOf();
     const late = Array.from({ length: 500 }, () => enterBreaker(breaker, T0));
     call(breaker, T0, "failure", 20);
@@ -343,7 +349,7 @@ describe("late outcomes", () => {
 });
 
 describe("a clock that goes backwards", () => {
-  test("set back by an hour it stays open for what was left, not for an hour", () => {
+  test("set back by an hour, it stays open for the remaining time, not for an hour", () => {
     const breaker = opened();
     breakerState(breaker, T0 + 1000);
     expect(openUntil(breaker, T0 - 3_600_000)).toBe(T0 - 3_600_000 + 4000);
@@ -352,15 +358,15 @@ describe("a clock that goes backwards", () => {
     expect(breakerReadyAt(breaker, 0)).toBe(5000);
   });
 
-  test("a stale reading does not close the door again", () => {
+  test("a late reading does not refuse calls again", () => {
     const breaker = opened();
     expect(breakerState(breaker, T0 + 5000)).toBe("HALF_OPEN");
     expect(breakerState(breaker, T0 + 4500)).toBe("HALF_OPEN");
   });
 });
 
-describe("a fleet's breaker", () => {
-  test("takes over what another node wrote, and forgets its own passes", () => {
+describe("a shared breaker", () => {
+  test("takes over the columns of another node, and forgets its own passes", () => {
     const breaker = breakerOf();
     const mine = enterBreaker(breaker, T0);
     adoptBreaker(breaker, T0, { state: "OPEN", openUntil: T0 + 9000, openCount: 2 });
@@ -371,7 +377,7 @@ describe("a fleet's breaker", () => {
     expect(openUntil(breaker, T0 + 9000)).toBe(T0 + 9000 + 20_000);
   });
 
-  test("keeps its passes and counts while the columns say nothing new", () => {
+  test("keeps its passes and counts while the columns are unchanged", () => {
     const breaker = breakerOf();
     call(breaker, T0, "failure", 19);
     const { state, openUntil: until, openCount } = breaker;

@@ -92,8 +92,8 @@ function trip(model: ModelBreaker, draw: number): void {
 
 function nominalMs({ options, openCount }: ModelBreaker): number {
   const { openMs, maxOpenMs } = options;
-  const mostMs = Math.max(openMs, maxOpenMs / 1.2);
-  return Math.floor(Math.min(openMs * 2 ** (openCount - 1), mostMs));
+  const maxDelayMs = Math.max(openMs, maxOpenMs / 1.2);
+  return Math.floor(Math.min(openMs * 2 ** (openCount - 1), maxDelayMs));
 }
 
 function become(model: ModelBreaker, state: BreakerState): void {

@@ -136,7 +136,7 @@ export function breakerReadyAt(breaker: Breaker, now: number): number {
   const state = breakerState(breaker, now);
   if (state === "OPEN") return breaker.openUntil;
   if (state === "CLOSED" || breaker.state === "OPEN" || hasProbeSlot(breaker)) return now;
-  return breaker.probeAt + spanMs(breaker.options, breaker.openCount);
+  return breaker.probeAt + openDurationMs(breaker.options, breaker.openCount);
 }
 
 /** Requests a pass; 0 if the call is refused. Each pass must be left with exactly once. */
@@ -146,21 +146,21 @@ export function enterBreaker(breaker: Breaker, now: number): number {
   if (state === "OPEN") return 0;
   if (breaker.state === "OPEN") changeState(breaker, "HALF_OPEN");
   if (!hasProbeSlot(breaker)) return 0;
-  breaker.probes = probesUnderWay(breaker) + 1;
+  breaker.probes = probesInFlight(breaker) + 1;
   breaker.probeAt = breaker.at;
   return breaker.generation;
 }
 
 function hasProbeSlot(breaker: Breaker): boolean {
-  return probesUnderWay(breaker) < breaker.options.halfOpenProbes;
+  return probesInFlight(breaker) < breaker.options.halfOpenProbes;
 }
 
 /**
  * Gives up probes that have not ended for as long as a failed probe would have kept the breaker open.
  * Otherwise a lost probe would keep it half open forever. A late result of such a probe still counts.
  */
-function probesUnderWay({ options, probes, probeAt, openCount, at }: Breaker): number {
-  return probes > 0 && at - probeAt >= spanMs(options, openCount) ? 0 : probes;
+function probesInFlight({ options, probes, probeAt, openCount, at }: Breaker): number {
+  return probes > 0 && at - probeAt >= openDurationMs(options, openCount) ? 0 : probes;
 }
 
 /**
@@ -232,7 +232,7 @@ function isTripped({ options, window }: Breaker): boolean {
 function open(breaker: Breaker, draw: () => number): void {
   changeState(breaker, "OPEN");
   breaker.openCount++;
-  const middleMs = spanMs(breaker.options, breaker.openCount);
+  const middleMs = openDurationMs(breaker.options, breaker.openCount);
   const spreadMs = Math.floor(middleMs * OPEN_JITTER);
   const topMs = Math.min(middleMs + spreadMs, breaker.options.maxOpenMs);
   breaker.openUntil = breaker.at + uniformInteger(middleMs - spreadMs, topMs, draw());
@@ -251,11 +251,11 @@ function changeState(breaker: Breaker, state: BreakerState): void {
  * The open duration before jitter. A doubled duration is capped so its jitter ends at `maxOpenMs`. The
  * first one is always `openMs`: if less than a fifth is left above it, `open` uses a smaller jitter.
  */
-function spanMs({ openMs, maxOpenMs }: BreakerOptions, openCount: number): number {
+function openDurationMs({ openMs, maxOpenMs }: BreakerOptions, openCount: number): number {
   const ceilingMs = Math.max(openMs, maxOpenMs / (1 + OPEN_JITTER));
-  let span = openMs;
-  for (let n = 1; n < openCount && span < ceilingMs; n++) span *= 2;
-  return Math.max(1, Math.floor(Math.min(span, ceilingMs)));
+  let durationMs = openMs;
+  for (let n = 1; n < openCount && durationMs < ceilingMs; n++) durationMs *= 2;
+  return Math.max(1, Math.floor(Math.min(durationMs, ceilingMs)));
 }
 
 /** Takes over the columns that another node wrote, unless they are equal. */

@@ -1,4 +1,4 @@
-/** Tests of slots, the retries' cap, the ramp, and of limits that find what a destination takes. */
+/** Tests of slots, the limit for retries, the ramp, and limits that find a destination's capacity. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { expectGarbageRefused } from "../documents/saved-state.testing.ts";
@@ -33,7 +33,7 @@ function fill(concurrency: Concurrency, isRetry = false): number {
 }
 
 describe("slots", () => {
-  test("as many calls enter as the limit says, and one more for each that leaves", () => {
+  test("the limit admits its number of calls, and one more for each that leaves", () => {
     const concurrency = concurrencyOf({ max: 5 });
     expect(fill(concurrency)).toBe(5);
     leaveConcurrency(concurrency, T0, false, "success", 1);
@@ -41,7 +41,7 @@ describe("slots", () => {
     expect(fill(concurrency)).toBe(1);
   });
 
-  test("retries have a cap of their own within the limit", () => {
+  test("retries have their own limit within the limit", () => {
     const concurrency = concurrencyOf({ max: 5, maxRetries: 2 });
     expect(fill(concurrency, true)).toBe(2);
     expect(fill(concurrency)).toBe(3);
@@ -52,7 +52,7 @@ describe("slots", () => {
     expect(enterConcurrency(concurrency, true)).toBe(true);
   });
 
-  test("asking for a slot says what entering would, and takes none", () => {
+  test("hasSlot agrees with entering, and takes no slot", () => {
     const concurrency = concurrencyOf({ max: 2, maxRetries: 1 });
     const asked = () => [hasSlot(concurrency, false), hasSlot(concurrency, true)];
     expect([asked(), asked()]).toEqual([
@@ -72,7 +72,7 @@ describe("slots", () => {
     }
   });
 
-  test("a dropped call lowers an adaptive limit, an ignored one moves nothing", () => {
+  test("a dropped call lowers an adaptive limit, an ignored one does not change it", () => {
     const concurrency = concurrencyOf({ algorithm: "AIMD" });
     fill(concurrency);
     leaveConcurrency(concurrency, T0, false, "ignored", 60_000);
@@ -83,7 +83,7 @@ describe("slots", () => {
     expect(concurrencyLimit(concurrency)).toBe(19);
   });
 
-  test("no sequence makes a count negative, nor lets more enter than the limit", () => {
+  test("no sequence makes a count negative or admits more calls than the limit", () => {
     const anyStep = fc.tuple(
       fc.constantFrom<"enter" | ConcurrencyOutcome>(
         "enter",
@@ -142,7 +142,7 @@ describe("the ramp", () => {
     ]);
   });
 
-  test("calls under way when it restarts still count", () => {
+  test("calls in flight when it restarts still count", () => {
     const concurrency = concurrencyOf({ max: 4 });
     fill(concurrency);
     restartRamp(concurrency);
@@ -155,7 +155,7 @@ describe("the ramp", () => {
     expect(fill(concurrency)).toBe(1);
   });
 
-  test("a drop is a step back, never below 1, and what is ignored is no step", () => {
+  test("a drop is a step back, never below 1, and an ignored call is no step", () => {
     const concurrency = concurrencyOf({ max: 9 });
     restartRamp(concurrency);
     const limitAfter = (outcome: ConcurrencyOutcome) => {
@@ -174,14 +174,14 @@ describe("the ramp", () => {
     restartRamp(concurrency);
     for (let n = 0; n < 18; n++) leaveConcurrency(concurrency, T0, false, "success", 1);
     expect(concurrencyLimit(concurrency)).toBe(19);
-    // Each was sent after the cut before: one cut per round trip.
+    // Each call was sent after the previous cut: one cut per round trip.
     for (let n = 0; n < 5; n++) leaveConcurrency(concurrency, T0 + 2 * n, false, "dropped", 1);
     expect(concurrencyLimit(concurrency)).toBe(10);
     expect(concurrency.ramp).toBe(0);
   });
 });
 
-describe("a destination that takes 50 calls at once", () => {
+describe("a destination that handles 50 calls at once", () => {
   const steady = { capacity: () => 50, queue: 1_000_000 };
   const dip = (second: number) => (second >= 60 && second < 120 ? 10 : 50);
   const create = (algorithm: LimitAlgorithm) => concurrencyOf({ algorithm, max: 200 }, 0);
@@ -190,7 +190,7 @@ describe("a destination that takes 50 calls at once", () => {
     return [Math.min(...part), Math.max(...part)] as const;
   };
 
-  test("VEGAS settles just above 50 and stays, though the queue is endless", () => {
+  test("VEGAS settles just above 50 and stays, although the queue is endless", () => {
     const { limits, served } = saturate(create("VEGAS"), steady, 120);
     const [low, high] = range(limits, 30, 120);
     expect(low).toBeGreaterThanOrEqual(48);
@@ -198,7 +198,7 @@ describe("a destination that takes 50 calls at once", () => {
     expect(Math.min(...served.slice(30))).toBeGreaterThanOrEqual(475);
   });
 
-  test("GRADIENT lets calls queue for half as long as they take, not more, in the first minutes", () => {
+  test("GRADIENT lets calls queue for at most half of their duration, in the first minutes", () => {
     const { limits, served } = saturate(create("GRADIENT"), steady, 120);
     const [low, high] = range(limits, 60, 120);
     expect(low).toBeGreaterThanOrEqual(50);
@@ -207,7 +207,7 @@ describe("a destination that takes 50 calls at once", () => {
   });
 
   test.each(["GRADIENT", "VEGAS", "AIMD"] as const)(
-    "%s stays near 50 if what exceeds 55 is refused",
+    "%s stays near 50 if calls beyond 55 are refused",
     (algorithm) => {
       const { limits, served } = saturate(create(algorithm), { ...steady, queue: 5 }, 120);
       const [low, high] = range(limits, 60, 120);
@@ -218,7 +218,7 @@ describe("a destination that takes 50 calls at once", () => {
   );
 
   test.each(["GRADIENT", "VEGAS", "AIMD"] as const)(
-    "%s falls when it takes only 10, and grows again after",
+    "%s falls when the capacity is only 10, and grows again afterwards",
     (algorithm) => {
       const { limits } = saturate(create(algorithm), { capacity: dip, queue: 10 }, 200);
       expect(limits[115]).toBeLessThanOrEqual(30);
@@ -231,7 +231,7 @@ describe("a destination that takes 50 calls at once", () => {
 
 describe("save and restore", () => {
   test.each(ALGORITHMS)(
-    "%s: a restored limit goes on as the saved one would have, with no calls under way",
+    "%s: a restored limit continues like the saved one, with no calls in flight",
     (algorithm) => {
       const saved = createConcurrency({ ...CONCURRENCY_DEFAULTS, algorithm }, 0);
       saturate(saved, { capacity: () => 30, queue: 3 }, 15);
@@ -245,7 +245,7 @@ describe("save and restore", () => {
     },
   );
 
-  test("a lower maximum holds at once, a raised one is grown into", () => {
+  test("a lower maximum applies at once, a higher one is reached gradually", () => {
     const saved = saveConcurrency(concurrencyOf({ algorithm: "AIMD", max: 20 }));
     const limitUnder = (options: Partial<ConcurrencyOptions>) =>
       concurrencyLimit(restoreConcurrency({ ...CONCURRENCY_DEFAULTS, ...options }, saved, T0));
@@ -260,7 +260,7 @@ describe("save and restore", () => {
     ).toBe(64);
   });
 
-  test("the ramp is kept also under another algorithm", () => {
+  test("another algorithm keeps the ramp", () => {
     const saved = concurrencyOf({});
     restartRamp(saved);
     expect(restoreConcurrency(CONCURRENCY_DEFAULTS, saveConcurrency(saved), T0).ramp).toBe(1);

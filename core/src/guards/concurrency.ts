@@ -17,7 +17,7 @@ import {
   createEstimate,
   type LimitAlgorithm,
   type LimitEstimate,
-  noteCall,
+  recordCall,
 } from "./limit-algorithms.ts";
 
 export interface ConcurrencyOptions {
@@ -86,7 +86,7 @@ export function leaveConcurrency(
 ): void {
   if (outcome !== "ignored") {
     const dropped = outcome === "dropped";
-    noteCall(concurrency.estimate, now, concurrency.inFlight, rttMs, dropped);
+    recordCall(concurrency.estimate, now, concurrency.inFlight, rttMs, dropped);
     if (concurrency.ramp > 0) stepRamp(concurrency, dropped);
   }
   concurrency.inFlight = Math.max(0, concurrency.inFlight - 1);

@@ -1,4 +1,4 @@
-/** Tests of the destination document: its defaults per face, its ranges, and what binds its parts. */
+/** Tests of the destination document: defaults per package, ranges, and rules between its parts. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { DocumentError } from "../documents/document.ts";
@@ -57,7 +57,7 @@ describe("what is on by default", () => {
     expect(destination.retryAfterGate).toEqual({ maxGateMs: 300_000 });
   });
 
-  test("in the simulator nothing that the scenario does not name", () => {
+  test("in the simulator: only what the scenario names", () => {
     const destination = resolveDestination({}, "simulator");
     expect(destination.retryBudget).toBeUndefined();
     expect(destination.retryAfterGate).toBeUndefined();
@@ -81,7 +81,7 @@ describe("what is on by default", () => {
   });
 });
 
-describe("parts are completed", () => {
+describe("defaults of parts", () => {
   test.each([
     [
       { retryBudget: { ratio: 0.2 } },
@@ -142,12 +142,12 @@ describe("parts are completed", () => {
     expect(resolveDestination(document as DestinationDocument)[part]).toEqual(expected);
   });
 
-  test("a long first opening raises the longest one", () => {
+  test("a long first opening raises maxOpenMs", () => {
     expect(resolveDestination({ breaker: { openMs: 90_000 } }).breaker?.maxOpenMs).toBe(90_000);
     expect(resolveDestination({ breaker: { openMs: 9000 } }).breaker?.maxOpenMs).toBe(60_000);
   });
 
-  test("a field given as undefined counts as left out", () => {
+  test("a field with the value undefined counts as absent", () => {
     const breaker = { openMs: undefined } as never;
     expect(resolveDestination({ breaker }).breaker?.openMs).toBe(5000);
   });
@@ -234,7 +234,7 @@ describe("what is refused", () => {
     expect(messageOf(document)).toContain(message);
   });
 
-  test("all problems of all parts are told at once", () => {
+  test("all problems of all parts are reported at once", () => {
     const bad = { breaker: { openMs: 0 }, hedge: { max: 0 } };
     expect(checkDestination(bad)).toHaveLength(2);
     expect(() => resolveDestination(bad)).toThrow(DocumentError);
@@ -243,7 +243,7 @@ describe("what is refused", () => {
     );
   });
 
-  test("no value whatever crashes the check, and what passes it resolves", () => {
+  test("no value crashes the check, and every accepted document resolves", () => {
     const part = fc.oneof(fc.anything(), fc.dictionary(fc.string(), fc.anything()));
     const parts = ["policy", "retryBudget", "breaker", "concurrency", "rate", "hedge"];
     const names = [...parts, "retryAfterGate"];
@@ -260,7 +260,7 @@ describe("what is refused", () => {
   });
 });
 
-test("the guards that are on are handed to createGuards, and no others", () => {
+test("createGuards gets exactly the guards that are on", () => {
   const destination = resolveDestination({
     breaker: {},
     rate: { perSecond: 5, adaptive: true, throttle: true },
@@ -272,7 +272,7 @@ test("the guards that are on are handed to createGuards, and no others", () => {
   expect(guardOptionsOf(resolveDestination({ retryBudget: false }))).toEqual({});
 });
 
-test("a Retry-After gate gets a limit for its ramp that no traffic reaches, unless there is one", () => {
+test("without a concurrency limit, a Retry-After gate gets one for its ramp that no traffic reaches", () => {
   const gated = resolveDestination({ retryBudget: false, retryAfterGate: {} });
   expect(gated.concurrency).toBeUndefined();
   expect(guardOptionsOf(gated)).toEqual({

@@ -1,4 +1,4 @@
-/** Tests of the guards of one destination together: that they survive a restart. */
+/** Tests of all guards of one destination together: they survive a restart. */
 import { describe, expect, test } from "vitest";
 import { refusalOf } from "../documents/saved-state.testing.ts";
 import { seededRandom } from "../time/virtual.ts";
@@ -37,7 +37,7 @@ describe("save and restore", () => {
   const APPLICANTS = [FIRST, RETRY, patiently(FIRST), patiently(RETRY), patiently(HEDGE)];
   const NAMES = Object.keys(ALL_GUARDS) as (keyof typeof ALL_GUARDS)[];
 
-  /** What an attempt that is due meets: the guard that holds it for the longest. */
+  /** The guard that holds a due attempt the longest. */
   function entriesOf(guards: Guards, now: number): object[] {
     const admission = new Admission(guards, undefined, seededRandom(1));
     return APPLICANTS.map((applicant) => {
@@ -47,7 +47,7 @@ describe("save and restore", () => {
     });
   }
 
-  /** What is asked of them, at an instant, as `decide` and `admit` see it: of all, and of each alone. */
+  /** The guards at an instant, as `decide` and `admit` see them: all together, and each alone. */
   function gatesOf(guards: Guards, now: number): object {
     const none = createGuards({}, T0);
     const admission = new Admission(guards, undefined, seededRandom(1));
@@ -59,7 +59,7 @@ describe("save and restore", () => {
     };
   }
 
-  test("restored guards say what the saved ones would have, at every later instant", () => {
+  test("restored guards agree with the saved ones at every later instant", () => {
     const guards = worn();
     const restored = restoreGuards(
       ALL_GUARDS,
@@ -72,7 +72,7 @@ describe("save and restore", () => {
     }
   });
 
-  test("a guard that was off starts fresh, one that is off now is left out", () => {
+  test("a guard that was off starts fresh, one that is off now is omitted", () => {
     const bare = saveGuards(createGuards({}, T0));
     expect(saveGuards(restoreGuards(ALL_GUARDS, bare, T0))).toEqual(
       saveGuards(createGuards(ALL_GUARDS, T0)),
@@ -80,12 +80,12 @@ describe("save and restore", () => {
     expect(restoreGuards({}, saveGuards(worn()), T0).breaker).toBeUndefined();
   });
 
-  test("a shared budget comes from its owner, not from what was saved", () => {
+  test("a shared budget comes from its owner, not from the saved state", () => {
     const shared = createRetryBudget(TOKEN_BUDGET_DEFAULTS, T0);
     expect(restoreGuards(ALL_GUARDS, saveGuards(worn()), T0, shared).retryBudget).toBe(shared);
   });
 
-  test("garbage is refused by the guard and field it is in", () => {
+  test("garbage is refused with the name of its guard and field", () => {
     const saved = saveGuards(worn());
     const restore = (value: unknown) => refusalOf(() => restoreGuards(ALL_GUARDS, value, T0));
     expect(restore("x")).toBe('guards must be an object, got "x"');

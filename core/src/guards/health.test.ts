@@ -1,4 +1,4 @@
-/** Tests of what outcomes say about the destination. */
+/** Tests of what outcomes say about the destination's health. */
 import { expect, test } from "vitest";
 import { classifyOutcome, type Outcome } from "../decide/outcome.ts";
 import { resolvePolicy } from "../policy/policy.ts";

@@ -29,7 +29,7 @@ function exactQuantile(values: readonly number[], quantile: number): number {
 }
 
 describe("quantiles", () => {
-  test("are off by at most 1/32 from the exact ones, from 1 ms to 20 minutes", () => {
+  test("differ by at most 1/32 from the exact ones, from 1 ms to 20 minutes", () => {
     const anyMs = fc.oneof(
       fc.integer({ min: 1, max: 200 }),
       fc.integer({ min: 1, max: 20_000 }),
@@ -58,7 +58,7 @@ describe("quantiles", () => {
     expect(medianMs(createLatency(T0), T0)).toBeUndefined();
   });
 
-  test("less than a ms counts as one, more than half an hour as that, fractions are cut", () => {
+  test("less than 1 ms counts as 1 ms, more than the maximum as the maximum, fractions are dropped", () => {
     expect(medianMs(recorded([0]), T0)).toBe(1);
     expect(medianMs(recorded([0.2]), T0)).toBe(1);
     expect(medianMs(recorded([-5]), T0)).toBe(1);
@@ -66,7 +66,7 @@ describe("quantiles", () => {
     expect(medianMs(recorded([1e12]), T0)).toBe(2_064_384);
   });
 
-  test("the middle of a bucket stands for all of it", () => {
+  test("the middle of a bucket represents all of it", () => {
     const latency = recorded(Array.from({ length: 100 }, (_, n) => n + 1));
     expect(medianMs(latency, T0)).toBe(51);
     expect(quantileMs(latency, T0, 0.95)).toBe(94);
@@ -74,8 +74,8 @@ describe("quantiles", () => {
   });
 });
 
-describe("ageing", () => {
-  test("calls fade after 30 to 60 s", () => {
+describe("aging", () => {
+  test("calls expire after 30 to 60 s", () => {
     const latency = recorded([20], T0);
     expect(medianMs(latency, T0 + 59_999)).toBe(20);
     expect(medianMs(latency, T0 + 60_000)).toBeUndefined();
@@ -84,7 +84,7 @@ describe("ageing", () => {
     expect(medianMs(late, T0 + 60_000)).toBeUndefined();
   });
 
-  test("old and new calls count together until the old ones fade", () => {
+  test("old and new calls count together until the old ones expire", () => {
     const latency = recorded([8, 8, 8], T0);
     recordLatency(latency, T0 + 31_000, 20);
     expect(quantileMs(latency, T0 + 31_000, 0.75)).toBe(8);
@@ -95,13 +95,13 @@ describe("ageing", () => {
     expect(medianMs(latency, T0 + 90_000)).toBeUndefined();
   });
 
-  test("a rest of many windows forgets everything", () => {
+  test("after a pause of many windows nothing counts", () => {
     const latency = recorded([8], T0);
     recordLatency(latency, T0 + 31_000, 20);
     expect(medianMs(latency, T0 + 31_000 + 3_600_000)).toBeUndefined();
   });
 
-  test("a clock set back by an hour moves nothing, and ageing goes on from there", () => {
+  test("a clock set back by an hour changes nothing, and aging continues from there", () => {
     const latency = recorded([8], T0 + 10_000);
     const backAt = T0 - 3_600_000;
     expect(medianMs(latency, backAt)).toBe(8);
@@ -111,7 +111,7 @@ describe("ageing", () => {
 });
 
 describe("caching", () => {
-  test("a quantile is worked out anew after 250 ms, if there was a call", () => {
+  test("a quantile is computed again after 250 ms, if there was a call", () => {
     const latency = recorded(new Array<number>(100).fill(8));
     expect(quantileMs(latency, T0, 1)).toBe(8);
     recordLatency(latency, T0 + 1, 20);
@@ -119,7 +119,7 @@ describe("caching", () => {
     expect(quantileMs(latency, T0 + 250, 1)).toBe(20);
   });
 
-  test("or once an eighth more calls are in", () => {
+  test("or after an eighth more calls", () => {
     const latency = recorded(new Array<number>(80).fill(8));
     expect(quantileMs(latency, T0, 1)).toBe(8);
     for (let n = 0; n < 9; n++) recordLatency(latency, T0, 20);
@@ -128,7 +128,7 @@ describe("caching", () => {
     expect(quantileMs(latency, T0, 1)).toBe(20);
   });
 
-  test("more quantiles than are remembered are all answered right", () => {
+  test("more quantiles than the cache holds are all correct", () => {
     const latency = recorded(Array.from({ length: 31 }, (_, n) => n + 1));
     const ask = () => QUANTILES.map((quantile) => quantileMs(latency, T0, quantile));
     expect(ask()).toEqual([1, 4, 16, 28, 30, 31, 31, 31]);
@@ -137,7 +137,7 @@ describe("caching", () => {
 });
 
 describe("save and restore", () => {
-  test("a restored histogram answers and fades as the saved one would have", () => {
+  test("a restored histogram agrees with the saved one and expires like it", () => {
     const latency = recorded([8, 9, 500], T0);
     recordLatency(latency, T0 + 31_000, 20);
     const restored = restoreLatency(JSON.parse(JSON.stringify(saveLatency(latency))));

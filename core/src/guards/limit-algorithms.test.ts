@@ -1,4 +1,4 @@
-/** Tests of the limit algorithms step by step, with figures worked out by hand from their rules. */
+/** Tests of the limit algorithms step by step, with values computed by hand. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { seededRandom } from "../time/virtual.ts";
@@ -6,7 +6,7 @@ import {
   createEstimate,
   type LimitAlgorithm,
   type LimitEstimate,
-  noteCall,
+  recordCall,
 } from "./limit-algorithms.ts";
 
 const T0 = 1_700_000_000_000;
@@ -19,15 +19,15 @@ interface Sample {
   readonly drops?: number;
 }
 
-/** An estimate and a hand that feeds it whole samples, one a second. */
+/** An estimate and a function that feeds it full samples, one per second. */
 function fed(algorithm: LimitAlgorithm, max = 200) {
   const estimate = createEstimate(algorithm, max, T0);
   let now = T0;
   const feed = ({ rttMs, inFlight = estimate.limit, calls = 10, drops = 0 }: Sample) => {
     now += 1000;
-    for (let n = 0; n < drops; n++) noteCall(estimate, now - 1, inFlight, 1, true);
-    for (let n = 1; n < calls; n++) noteCall(estimate, now - 1, inFlight, rttMs, false);
-    noteCall(estimate, now, inFlight, rttMs, false);
+    for (let n = 0; n < drops; n++) recordCall(estimate, now - 1, inFlight, 1, true);
+    for (let n = 1; n < calls; n++) recordCall(estimate, now - 1, inFlight, rttMs, false);
+    recordCall(estimate, now, inFlight, rttMs, false);
     return estimate.limit;
   };
   return { estimate, feed };
@@ -44,7 +44,7 @@ describe("AIMD", () => {
   const step = (limit: number, inFlight: number, rttMs: number, dropped: boolean) => {
     const estimate = createEstimate("AIMD", 200, T0);
     estimate.limit = limit;
-    noteCall(estimate, T0, inFlight, rttMs, dropped);
+    recordCall(estimate, T0, inFlight, rttMs, dropped);
     return estimate.limit;
   };
 
@@ -54,42 +54,42 @@ describe("AIMD", () => {
     expect(step(200, 200, 1, false)).toBe(200);
   });
 
-  test("shrinks by a tenth, rounded down, on a drop or a call of more than 5 s", () => {
+  test("falls by a tenth, rounded down, on a drop or a call of more than 5 s", () => {
     expect(step(20, 1, 1, true)).toBe(18);
     expect(step(19, 1, 5001, false)).toBe(17);
     expect(step(1, 1, 1, true)).toBe(1);
   });
 
-  test("shrinks once per round trip: what was sent before a cut says nothing about the new limit", () => {
+  test("falls once per round trip: a call sent before a cut says nothing about the new limit", () => {
     const estimate = createEstimate("AIMD", 200, T0);
     estimate.limit = 100;
-    for (let n = 0; n < 50; n++) noteCall(estimate, T0 + n, 50, 50, true);
+    for (let n = 0; n < 50; n++) recordCall(estimate, T0 + n, 50, 50, true);
     expect(estimate.limit).toBe(90);
-    noteCall(estimate, T0 + 50, 50, 50, true);
+    recordCall(estimate, T0 + 50, 50, 50, true);
     expect(estimate.limit).toBe(81);
   });
 
   test("keeps the slots that a destination with 30% of random failures needs", () => {
     const estimate = createEstimate("AIMD", 64, T0);
     const random = seededRandom("aimd");
-    // 40 calls of 50 ms at once, each ended call replaced by the next.
+    // 40 concurrent calls of 50 ms; the next call replaces each ended one.
     for (let n = 0; n < 40_000; n++) {
-      noteCall(estimate, T0 + (n * 50) / 40, 40, 50, random.next() < 0.3);
+      recordCall(estimate, T0 + (n * 50) / 40, 40, 50, random.next() < 0.3);
       if (n > 4000) expect(estimate.limit).toBeGreaterThanOrEqual(40);
     }
   });
 });
 
 describe("samples", () => {
-  test("the limit moves once a second, and not before ten calls are in", () => {
+  test("the limit moves once per second, and not before ten calls", () => {
     const { estimate, feed } = fed("GRADIENT");
     feed({ rttMs: 100, calls: 9 });
     expect(estimate.limit).toBe(20);
-    noteCall(estimate, T0 + 1001, 20, 100, false);
+    recordCall(estimate, T0 + 1001, 20, 100, false);
     expect(estimate.limit).toBeCloseTo(20.8, 10);
-    for (let n = 0; n < 500; n++) noteCall(estimate, T0 + 2000, 20, 100, false);
+    for (let n = 0; n < 500; n++) recordCall(estimate, T0 + 2000, 20, 100, false);
     expect(estimate.limit).toBeCloseTo(20.8, 10);
-    noteCall(estimate, T0 + 2001, 21, 100, false);
+    recordCall(estimate, T0 + 2001, 21, 100, false);
     expect(estimate.limit).toBeCloseTo(21.6, 10);
   });
 
@@ -101,14 +101,14 @@ describe("samples", () => {
     expect(estimate.noLoadRttMs).toBeCloseTo(0.1, 12);
   });
 
-  test("the most calls under way in a sample decide whether the limit was used", () => {
+  test("the maximum of calls in flight in a sample decides whether the limit was used", () => {
     const { estimate } = fed("GRADIENT");
-    for (let n = 0; n < 9; n++) noteCall(estimate, T0 + 500, n === 3 ? 10 : 1, 100, false);
-    noteCall(estimate, T0 + 1000, 1, 100, false);
+    for (let n = 0; n < 9; n++) recordCall(estimate, T0 + 500, n === 3 ? 10 : 1, 100, false);
+    recordCall(estimate, T0 + 1000, 1, 100, false);
     expect(estimate.limit).toBeCloseTo(20.8, 10);
   });
 
-  test("one drop in eleven is noise, one in ten shrinks the limit", () => {
+  test("one drop in eleven is ignored, one in ten lowers the limit", () => {
     for (const algorithm of ["GRADIENT", "VEGAS"] as const) {
       const noisy = fed(algorithm);
       expect(noisy.feed({ rttMs: 100, calls: 10, drops: 1 })).toBeGreaterThanOrEqual(20);
@@ -117,17 +117,17 @@ describe("samples", () => {
     }
   });
 
-  test("how fast a call was refused is not taken for the destination's speed", () => {
+  test("the duration of a refused call does not count as latency", () => {
     const { estimate, feed } = fed("VEGAS");
     feed({ rttMs: 100, calls: 20, drops: 2 });
     expect(estimate.noLoadRttMs).toBe(100);
   });
 
-  test("a clock set back starts the sample's second over", () => {
+  test("a clock set back restarts the sample's second", () => {
     const estimate = createEstimate("GRADIENT", 200, T0);
-    for (let n = 0; n < 20; n++) noteCall(estimate, T0 - 60_000, 20, 100, false);
+    for (let n = 0; n < 20; n++) recordCall(estimate, T0 - 60_000, 20, 100, false);
     expect(estimate.limit).toBe(20);
-    noteCall(estimate, T0 - 59_000, 20, 100, false);
+    recordCall(estimate, T0 - 59_000, 20, 100, false);
     expect(estimate.limit).toBeCloseTo(20.8, 10);
   });
 });
@@ -139,7 +139,7 @@ describe("GRADIENT", () => {
     expect(feed({ rttMs: 300 })).toBeCloseTo(21.6, 10);
   });
 
-  test("shrinks by the gradient beyond that, never by more than half before smoothing", () => {
+  test("falls by the gradient beyond that, never by more than half before smoothing", () => {
     const { feed } = fed("GRADIENT");
     feed({ rttMs: 100 });
     // Usual: (100 + 900) / 2 = 500, gradient 1.5 x 500 / 900 = 5/6.
@@ -149,7 +149,7 @@ describe("GRADIENT", () => {
     expect(feedMore({ rttMs: 10_000 })).toBeCloseTo(0.8 * 20 + 0.2 * (10 + 4), 10);
   });
 
-  test("the usual is a plain mean of ten samples, then an exponential one over 600", () => {
+  test("the usual duration is a plain mean of ten samples, then an exponential one over 600", () => {
     const { estimate, feed } = fed("GRADIENT");
     for (let n = 1; n <= 10; n++) feed({ rttMs: 10 * n });
     expect(estimate.longRttMs).toBeCloseTo(55, 10);
@@ -157,7 +157,7 @@ describe("GRADIENT", () => {
     expect(estimate.longRttMs).toBeCloseTo(55 + (45 * 2) / 601, 10);
   });
 
-  test("the usual comes down by a twentieth at a time once calls take less than half of it", () => {
+  test("the usual duration falls by a twentieth at a time once calls take less than half of it", () => {
     const { estimate, feed } = fed("GRADIENT");
     for (let n = 0; n < 10; n++) feed({ rttMs: 1000 });
     feed({ rttMs: 400 });
@@ -172,7 +172,7 @@ describe("GRADIENT", () => {
 });
 
 describe("VEGAS", () => {
-  /** At a limit of 100 (logarithm 2) with 100 ms as the time without company. */
+  /** At a limit of 100 (logarithm 2) with a latency of 100 ms without load. */
   const from100 = (rttMs: number, inFlight = 100) => {
     const { estimate, feed } = fed("VEGAS", 1000);
     feed({ rttMs: 100 });
@@ -180,14 +180,14 @@ describe("VEGAS", () => {
     return feed({ rttMs, inFlight }) - 100;
   };
 
-  test("takes the shortest sample for the time without company, and moves nothing then", () => {
+  test("uses the shortest sample as the latency without load, and does not move then", () => {
     const { estimate, feed } = fed("VEGAS");
     expect(feed({ rttMs: 100 })).toBe(20);
     expect(feed({ rttMs: 80 })).toBe(20);
     expect(estimate.noLoadRttMs).toBe(80);
   });
 
-  test("jumps by 6 logarithms while nothing queues, steps by one, rests, and steps back", () => {
+  test("grows by 6 logarithms while nothing queues, then by one, stays, and falls by one", () => {
     expect(from100(100)).toBe(12);
     expect(from100(100 / 0.9801)).toBe(12);
     expect(from100(100 / 0.979)).toBe(2);
@@ -202,7 +202,7 @@ describe("VEGAS", () => {
     expect(from100(100, 50)).toBe(12);
   });
 
-  test("its logarithm is the whole part, at least 1", () => {
+  test("its logarithm is the integer part, at least 1", () => {
     const stepAt = (limit: number) => {
       const { estimate, feed } = fed("VEGAS", 100_000);
       feed({ rttMs: 100 });
@@ -212,7 +212,7 @@ describe("VEGAS", () => {
     expect([1, 9, 99, 100, 999, 1000, 10_000].map(stepAt)).toEqual([1, 1, 1, 2, 2, 3, 4]);
   });
 
-  test("measures the time without company anew after 15 to 30 times the limit samples", () => {
+  test("measures the latency without load again after 15 to 30 times the limit samples", () => {
     for (const [ms, samples] of [
       [0, 15],
       [500, 23],
@@ -220,7 +220,7 @@ describe("VEGAS", () => {
     ] as const) {
       const estimate = createEstimate("VEGAS", 1, T0 + ms);
       const feedOnce = (n: number, rttMs: number) => {
-        for (let k = 0; k < 10; k++) noteCall(estimate, T0 + ms + 1000 * n, 1, rttMs, false);
+        for (let k = 0; k < 10; k++) recordCall(estimate, T0 + ms + 1000 * n, 1, rttMs, false);
       };
       for (let n = 1; n < samples; n++) feedOnce(n, 100);
       feedOnce(samples, 300);
@@ -230,7 +230,7 @@ describe("VEGAS", () => {
   });
 });
 
-test("no algorithm leaves 1 to max, whatever calls do", () => {
+test("no algorithm leaves the range 1 to max, for any calls", () => {
   const anyCall = fc.record({
     gapMs: fc.oneof(fc.nat(50), fc.nat(3000)),
     rttMs: fc.oneof(fc.double({ min: 0, max: 20_000, noNaN: true }), fc.constantFrom(0, 1e9)),
@@ -244,7 +244,7 @@ test("no algorithm leaves 1 to max, whatever calls do", () => {
       let now = T0;
       for (const { gapMs, rttMs, inFlight, dropped } of calls) {
         now += gapMs;
-        for (let n = 0; n < 10; n++) noteCall(estimate, now, inFlight, rttMs, dropped);
+        for (let n = 0; n < 10; n++) recordCall(estimate, now, inFlight, rttMs, dropped);
         expect(estimate.limit).toBeGreaterThanOrEqual(1);
         expect(estimate.limit).toBeLessThanOrEqual(max);
       }

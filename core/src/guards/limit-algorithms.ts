@@ -78,7 +78,7 @@ export function createEstimate(algorithm: LimitAlgorithm, max: number, now: numb
 }
 
 /** A call ended while `inFlight` calls were in flight, including itself. `dropped`: refused or timed out. */
-export function noteCall(
+export function recordCall(
   estimate: LimitEstimate,
   now: number,
   inFlight: number,
@@ -164,7 +164,7 @@ function shrink(estimate: LimitEstimate): void {
  * limit with it. A destination that refuses calls, or VEGAS, prevents that.
  */
 function moveGradient(estimate: LimitEstimate, rttMs: number, inFlight: number): void {
-  const longRttMs = noteLongRtt(estimate, rttMs);
+  const longRttMs = updateLongRtt(estimate, rttMs);
   // After a long overload the usual duration is too high to be useful; it falls faster than it rose.
   if (longRttMs / rttMs > 2) estimate.longRttMs *= LONG_DECAY;
   const { limit } = estimate;
@@ -175,7 +175,7 @@ function moveGradient(estimate: LimitEstimate, rttMs: number, inFlight: number):
 }
 
 /** A plain mean during warm-up, an exponential one afterwards. */
-function noteLongRtt(estimate: LimitEstimate, rttMs: number): number {
+function updateLongRtt(estimate: LimitEstimate, rttMs: number): number {
   const warming = estimate.longSamples < LONG_WARMUP;
   if (warming) estimate.longSamples++;
   const share = warming ? 1 / estimate.longSamples : LONG_FACTOR;

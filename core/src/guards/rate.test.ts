@@ -1,4 +1,4 @@
-/** Tests of the token rate: never more than burst plus rate, in no span, from no start. */
+/** Tests of the rate: never more than burst plus rate, in any interval. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { expectGarbageRefused } from "../documents/saved-state.testing.ts";
@@ -32,7 +32,7 @@ const anyOptions: fc.Arbitrary<RateOptions> = fc.record({
 const anyGaps = fc.array(fc.oneof(fc.nat(3), fc.nat(400), fc.nat(20_000)), { maxLength: 60 });
 
 describe("the bound", () => {
-  test("in any span of t ms at most burst + perSecond x t / 1000 calls pass, whatever is given back", () => {
+  test("in any t ms at most burst + perSecond x t / 1000 calls pass, whatever is returned", () => {
     fc.assert(
       fc.property(anyOptions, anyGaps, fc.infiniteStream(fc.nat(5)), (options, gaps, draws) => {
         const rate = createRate(options, T0);
@@ -44,7 +44,7 @@ describe("the bound", () => {
           for (let n = 0; n < 60 && takeRate(rate, now); n++) {
             const isUsed = draws.next().value > 1;
             (isUsed ? passed : unused).push(now);
-            // Some are given back at once, some later, and some never.
+            // Some are returned at once, some later, and some never.
             const takenAt = draws.next().value > 2 ? unused.pop() : undefined;
             if (takenAt !== undefined) returnRate(rate, takenAt, now);
           }
@@ -60,7 +60,7 @@ describe("the bound", () => {
     );
   });
 
-  test("a token that is returned at once is free for the next call", () => {
+  test("a token that is returned at once is available to the next call", () => {
     const rate = createRate({ perSecond: 1, burst: 1 }, T0);
     for (let n = 0; n < 100; n++) {
       expect(takeRate(rate, T0)).toBe(true);
@@ -71,7 +71,7 @@ describe("the bound", () => {
     expect(rateReadyAt(rate, T0)).toBe(T0 + 1000);
   });
 
-  test("a token is returned also after later calls have taken theirs", () => {
+  test("a token can be returned after later calls have taken theirs", () => {
     const rate = createRate({ perSecond: 1, burst: 2 }, T0);
     takeRate(rate, T0);
     expect(takeRate(rate, T0 + 250)).toBe(true);
@@ -81,7 +81,7 @@ describe("the bound", () => {
     expect(drain(rate, T0 + 250)).toBe(1);
   });
 
-  test("a token that time has returned already is not returned twice", () => {
+  test("a token that time has already refilled is not returned twice", () => {
     const rate = createRate({ perSecond: 1, burst: 2 }, T0);
     takeRate(rate, T0);
     expect(takeRate(rate, T0 + 1000)).toBe(true);
@@ -89,13 +89,13 @@ describe("the bound", () => {
     expect(drain(rate, T0 + 1000)).toBe(1);
   });
 
-  test("a return never leaves more than if the token had not been taken", () => {
+  test("a return never leaves more capacity than if the token had not been taken", () => {
     const anyTakes = fc.array(fc.nat(300), { maxLength: 20 });
     fc.assert(
       fc.property(anyOptions, anyTakes, fc.nat(50), anyTakes, (options, before, wait, after) => {
         const [taken, untouched] = [createRate(options, T0), createRate(options, T0)];
         let now = T0;
-        // Both pass the same calls: those that the one with the token still out lets through.
+        // Both get the same calls: those that the rate with the missing token admits.
         const pass = (gap: number) => {
           now += gap;
           if (takeRate(taken, now)) expect(takeRate(untouched, now)).toBe(true);
@@ -111,7 +111,7 @@ describe("the bound", () => {
     );
   });
 
-  test("a caller who waits until it is ready gets the whole rate", () => {
+  test("a caller that waits until it is ready gets the full rate", () => {
     for (const perSecond of [0.1, 3, 7, 250]) {
       const rate = createRate({ perSecond, burst: 2 }, T0);
       let now = T0;
@@ -126,7 +126,7 @@ describe("the bound", () => {
   });
 });
 
-test("asking every ms costs nothing, and is in vain until the instant that was named", () => {
+test("checking every ms costs nothing, and fails until the announced instant", () => {
   fc.assert(
     fc.property(anyOptions, fc.nat(2000), (options, gap) => {
       const rate = createRate(options, T0);
@@ -142,8 +142,8 @@ test("asking every ms costs nothing, and is in vain until the instant that was n
   );
 });
 
-describe("burst and rest", () => {
-  test("a burst goes at once, then one call per interval", () => {
+describe("burst and idle time", () => {
+  test("a burst starts at once, then one call per interval", () => {
     const rate = createRate({ perSecond: 10, burst: 5 }, T0);
     expect(drain(rate, T0)).toBe(5);
     expect(rateReadyAt(rate, T0)).toBe(T0 + 100);
@@ -152,13 +152,13 @@ describe("burst and rest", () => {
     expect(drain(rate, T0 + 350)).toBe(2);
   });
 
-  test("rest saves up a full burst and no more", () => {
+  test("idle time refills a full burst and no more", () => {
     const rate = createRate({ perSecond: 10, burst: 5 }, T0);
     drain(rate, T0);
     expect(drain(rate, T0 + 3_600_000)).toBe(5);
   });
 
-  test("a tenth of a call a second is one in ten seconds", () => {
+  test("a tenth of a call per second is one in ten seconds", () => {
     const rate = createRate({ perSecond: 0.1, burst: 1 }, T0);
     expect(drain(rate, T0)).toBe(1);
     expect(rateReadyAt(rate, T0 + 1)).toBe(T0 + 10_000);
@@ -166,14 +166,14 @@ describe("burst and rest", () => {
     expect(drain(rate, T0 + 10_000)).toBe(1);
   });
 
-  test("an interval that is no whole ms is rounded up for the caller, not for the rate", () => {
+  test("a fractional interval is rounded up for the caller, not for the rate", () => {
     const rate = createRate({ perSecond: 3, burst: 1 }, T0);
     expect(drain(rate, T0)).toBe(1);
     expect(rateReadyAt(rate, T0)).toBe(T0 + 334);
     expect(rateReadyAt(rate, T0 + 334)).toBe(T0 + 334);
   });
 
-  test("at 100 000 a second a ms lets a hundred pass", () => {
+  test("at 100 000 per second, one ms admits a hundred", () => {
     const rate = createRate({ perSecond: 100_000, burst: 100 }, T0);
     for (let ms = 0; ms < 100; ms++) expect(drain(rate, T0 + ms)).toBe(100);
     const narrow = createRate({ perSecond: 100_000, burst: 1 }, T0);
@@ -182,7 +182,7 @@ describe("burst and rest", () => {
 });
 
 describe("a clock that goes backwards", () => {
-  test("gives nothing away and holds nothing up longer than what was left", () => {
+  test("admits nothing extra and holds no call longer than the remaining time", () => {
     const rate = createRate({ perSecond: 1, burst: 1 }, T0);
     takeRate(rate, T0);
     expect(takeRate(rate, T0 - 500)).toBe(false);
@@ -190,7 +190,7 @@ describe("a clock that goes backwards", () => {
     expect(takeRate(rate, T0 - 3_600_000 + 1000)).toBe(true);
   });
 
-  test("readings that waver by some ms earn nothing", () => {
+  test("readings that vary by some ms admit nothing extra", () => {
     const rate = createRate({ perSecond: 10, burst: 1 }, T0);
     takeRate(rate, T0);
     for (let n = 0; n < 100; n++) {
@@ -211,7 +211,7 @@ describe("save and restore", () => {
     expect(rateReadyAt(restored, T0 + 300)).toBe(T0 + 434);
   });
 
-  test("a smaller burst is all that a larger one can have spent", () => {
+  test("a smaller burst limits what a larger one has spent", () => {
     const wide = createRate({ perSecond: 10, burst: 100 }, T0);
     drain(wide, T0);
     const restored = restoreRate({ perSecond: 10, burst: 2 }, saveRate(wide));

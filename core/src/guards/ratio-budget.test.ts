@@ -25,7 +25,7 @@ function drain(budget: ReturnType<typeof budgetOf>, now: number): number {
   return taken;
 }
 
-/** The rule itself, over exact instants. */
+/** The rule itself, with exact instants. */
 function exactAllowance(options: RatioBudgetOptions, firsts: number): number {
   return options.ratio * firsts + (options.minPerSecond * options.windowMs) / 1000;
 }
@@ -51,7 +51,7 @@ const anySteps = fc.array(
 );
 
 describe("the bound", () => {
-  test("holds in every window that ends at a retry, and nothing is refused that two tenths allow", () => {
+  test("holds in every window that ends at a retry, and no retry is refused that two tenths allow", () => {
     fc.assert(
       fc.property(anyOptions, anySteps, (options, steps) => {
         const budget = createRatioBudget(options, T0);
@@ -74,7 +74,7 @@ describe("the bound", () => {
             if (!allowed) break;
             const ticket = takeRatioToken(budget);
             expect(ticket).toBeGreaterThan(0);
-            // A retry that is given back counts nowhere, neither here nor there.
+            // A retry that is returned does not count, in the budget and in the model.
             if (step.succeeds) returnRatioToken(budget, ticket);
             else retries.push(now);
           }
@@ -84,13 +84,13 @@ describe("the bound", () => {
     );
   });
 
-  test("100 first attempts allow 20 retries by the ratio and 10 by the floor", () => {
+  test("100 first attempts allow 20 retries by the ratio and 10 by the minimum", () => {
     const budget = budgetOf({});
     for (let n = 0; n < 100; n++) countRatioFirstAttempt(budget, T0);
     expect(drain(budget, T0)).toBe(30);
   });
 
-  test("a quiet destination may retry by the floor alone, once a second", () => {
+  test("a quiet destination may retry by the minimum alone, once per second", () => {
     expect(drain(budgetOf({}), T0)).toBe(10);
     expect(drain(budgetOf({ minPerSecond: 0.3 }), T0)).toBe(3);
     expect(drain(budgetOf({ minPerSecond: 0 }), T0)).toBe(0);
@@ -109,8 +109,8 @@ describe("the bound", () => {
   });
 });
 
-describe("giving back", () => {
-  test("a ticket frees its place once it is back, not before, and not after its time", () => {
+describe("returning", () => {
+  test("a returned ticket frees its token, not before, and not after its window", () => {
     const budget = budgetOf({ ratio: 0, minPerSecond: 0.1 });
     ratioAllows(budget, T0);
     const ticket = takeRatioToken(budget);
@@ -123,7 +123,7 @@ describe("giving back", () => {
   });
 });
 
-describe("when to ask again", () => {
+describe("when to check again", () => {
   test("an empty budget names the instant at which its oldest retries leave", () => {
     const budget = budgetOf({ ratio: 0, minPerSecond: 0.2 });
     expect(drain(budget, T0)).toBe(2);
@@ -132,12 +132,12 @@ describe("when to ask again", () => {
     expect(ratioAllows(budget, T0 + 11_000)).toBe(true);
   });
 
-  test("a budget with no floor and no first attempts is asked again when its window is over", () => {
+  test("a budget without minimum and first attempts is checked again when its window is over", () => {
     const budget = budgetOf({ minPerSecond: 0 });
     expect(ratioRefillAt(budget, T0)).toBe(T0 + 11_000);
   });
 
-  test("is always after now, and in vain before, unless first attempts come", () => {
+  test("is always after now, and earlier checks fail unless first attempts come", () => {
     fc.assert(
       fc.property(anyOptions, fc.array(fc.nat(3000), { maxLength: 20 }), (options, gaps) => {
         const budget = createRatioBudget({ ...options, ratio: 0 }, T0);

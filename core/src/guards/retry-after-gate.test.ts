@@ -14,7 +14,7 @@ const status = (code: number, retryAfterMs?: number): Outcome => ({
   ...(retryAfterMs !== undefined && { retryAfterMs }),
 });
 
-describe("which responses shut it", () => {
+describe("which responses close it", () => {
   test.each([429, 503])("a %d that asks for a wait holds every call for that long", (code) => {
     expect(until(status(code, 7000))).toBe(T0 + 7000);
   });
@@ -32,13 +32,13 @@ describe("which responses shut it", () => {
     expect(until(outcome)).toBe(0);
   });
 
-  test("a policy that does not respect Retry-After shuts nothing", () => {
+  test("a policy that does not respect Retry-After closes no gate", () => {
     expect(until(status(429, 7000), { respectRetryAfter: false })).toBe(0);
   });
 });
 
 describe("for how long", () => {
-  test("no longer than maxGateMs, by default five minutes, and than the policy believes", () => {
+  test("at most maxGateMs, by default five minutes, and at most maxRetryAfterMs of the policy", () => {
     expect(GATE_DEFAULTS).toEqual({ maxGateMs: 300_000 });
     expect(until(status(503, 300_000))).toBe(T0 + 300_000);
     expect(until(status(503, 300_001))).toBe(T0 + 300_000);
@@ -46,7 +46,7 @@ describe("for how long", () => {
     expect(until(status(503, 7000), { maxRetryAfterMs: 2000 })).toBe(T0 + 2000);
   });
 
-  test("a later response never lifts it earlier", () => {
+  test("a later response never opens it earlier", () => {
     const admission = admissionOf({}, GATE_DEFAULTS);
     const permits = [1, 2, 3].map(() => entered(admission, FIRST, T0));
     const hints = [5000, 1000, 7000];
@@ -57,7 +57,7 @@ describe("for how long", () => {
     expect(shutUntil).toEqual([5000, 5000, 7002]);
   });
 
-  test("a destination without the part is never shut", () => {
+  test("a destination without a gate is never closed", () => {
     const admission = admissionOf({}, undefined);
     leave(admission, entered(admission, FIRST, T0), askedFor(5000), T0);
     expect(admission.check(FIRST, undefined, T0)).toBeUndefined();

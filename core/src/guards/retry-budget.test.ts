@@ -58,7 +58,7 @@ describe("TOKENS, as the AWS SDKs count", () => {
     expect(tokensOf(budget)).toBe(500);
   });
 
-  test("a first attempt's success adds one, and the bucket never overflows", () => {
+  test("the success of a first attempt adds one, and the bucket never overflows", () => {
     const budget = create();
     drain(budget);
     recordBudgetSuccess(budget, 0, false);
@@ -125,7 +125,7 @@ describe("GRPC, as gRFC A6 counts", () => {
     expect(budgetRefillAt(budget, T0)).toBe(T0 + RECHECK_MS);
   });
 
-  test("hedges are gated too: 6 failing hedged calls with 4 tokens send 7 attempts, not 24", () => {
+  test("the budget limits hedges too: 6 failing hedged calls with 4 tokens send 7 attempts, not 24", () => {
     const budget = createRetryBudget({ kind: "GRPC", maxTokens: 4, tokenRatio: 0.1 }, T0);
     let sent = 0;
     for (let call = 0; call < 6; call++) {
@@ -149,7 +149,7 @@ describe("RATIO", () => {
     }
   });
 
-  test("first attempts add to what is allowed, their success and failure do not", () => {
+  test("first attempts allow more retries, their success and failure do not", () => {
     const budget = createRetryBudget({ ...RATIO_BUDGET_DEFAULTS, ratio: 1, minPerSecond: 0 }, T0);
     recordBudgetSuccess(budget, 0, true);
     recordBudgetFailure(budget);
@@ -160,7 +160,7 @@ describe("RATIO", () => {
     expect(budgetRefillAt(budget, T0)).toBe(T0 + 11_000);
   });
 
-  test("one budget serves two destinations, which share what it allows", () => {
+  test("two destinations can share one budget", () => {
     const shared = createRetryBudget({ ...RATIO_BUDGET_DEFAULTS, minPerSecond: 0 }, T0);
     for (let n = 0; n < 5; n++) countFirstAttempt(shared, T0);
     expect(takeRetryToken(shared, T0, false)).toBeGreaterThan(0);
@@ -169,7 +169,7 @@ describe("RATIO", () => {
 });
 
 test.each(ALL)(
-  "$kind: giving a ticket back restores what it took, and a refusal has nothing to give",
+  "$kind: returning a ticket restores what it took, and a refusal has no ticket",
   (options) => {
     const budget = createRetryBudget(options, T0);
     const before = saveRetryBudget(budget);
@@ -181,14 +181,14 @@ test.each(ALL)(
 );
 
 describe("a first attempt that was never sent", () => {
-  test.each(ALL)("$kind: is not counted any more", (options) => {
+  test.each(ALL)("$kind: no longer counts", (options) => {
     const budget = createRetryBudget(options, T0);
     const before = saveRetryBudget(budget);
     uncountFirstAttempt(budget, countFirstAttempt(budget, T0));
     expect(saveRetryBudget(budget)).toEqual(before);
   });
 
-  test("is taken out of the bucket it was counted in, and out of no other", () => {
+  test("is removed only from the bucket in which it was counted", () => {
     const budget = createRetryBudget({ ...RATIO_BUDGET_DEFAULTS, ratio: 1, minPerSecond: 0 }, T0);
     const ticket = countFirstAttempt(budget, T0);
     countFirstAttempt(budget, T0 + 5000);
@@ -207,7 +207,7 @@ describe("trials of an empty budget", () => {
   };
   const take = (budget: RetryBudget, now: number) => takeRetryToken(budget, now, false, true);
 
-  test("a patient caller gets one a second, an impatient one none", () => {
+  test("a patient caller gets one per second, a fail-fast caller gets none", () => {
     const budget = empty();
     expect(takeRetryToken(budget, T0, false)).toBe(0);
     expect(budgetReadyAt(budget, T0, false, false)).toBe(T0 + RECHECK_MS);
@@ -218,7 +218,7 @@ describe("trials of an empty budget", () => {
     expect(take(budget, T0 + TRIAL_EVERY_MS)).toBeLessThan(0);
   });
 
-  test("one that is given back may be granted again; an older one changes nothing", () => {
+  test("a returned trial may be granted again; returning an older one changes nothing", () => {
     const budget = empty();
     const older = take(budget, T0);
     const newer = take(budget, T0 + 1000);
@@ -229,7 +229,7 @@ describe("trials of an empty budget", () => {
     expect(tokensOf(budget)).toBe(10);
   });
 
-  test("a clock that was set back by an hour stops them for a second, not for an hour", () => {
+  test("a clock set back by an hour stops them for a second, not for an hour", () => {
     const budget = empty();
     take(budget, T0);
     const back = T0 - 3_600_000;
@@ -237,7 +237,7 @@ describe("trials of an empty budget", () => {
     expect(take(budget, back + 1000)).toBeLessThan(0);
   });
 
-  test("a success of one refills as a first attempt's does", () => {
+  test("the success of a trial refills like that of a first attempt", () => {
     const budget = empty();
     recordBudgetSuccess(budget, take(budget, T0), true);
     expect(tokensOf(budget)).toBe(11);
@@ -249,7 +249,7 @@ describe("trials of an empty budget", () => {
 });
 
 describe("save and restore", () => {
-  test.each(ALL)("$kind: a restored budget grants what the saved one would have", (options) => {
+  test.each(ALL)("$kind: a restored budget grants the same as the saved one", (options) => {
     const anyEvents = fc.array(fc.nat(5), { maxLength: 80 });
     fc.assert(
       fc.property(anyEvents, (events) => {

@@ -27,7 +27,7 @@ function fail(breaker: Breaker, now: number, times: number): void {
 }
 
 describe("restoring", () => {
-  test("a breaker that has just opened is open, until the instant it was to be open", () => {
+  test("a breaker that has just opened stays open until the same instant", () => {
     const breaker = createBreaker(OPTIONS, T0);
     fail(breaker, T0, 4);
     const restored = throughJson(breaker, T0 + 3000);
@@ -47,7 +47,7 @@ describe("restoring", () => {
     expect(breakerState(late, T0 + 1000)).toBe("CLOSED");
   });
 
-  test("the restored breaker goes on as the saved one would have, at any point of any history", () => {
+  test("the restored breaker continues like the saved one, at any point of any history", () => {
     const anyCall = fc.tuple(
       fc.oneof(fc.nat(200), fc.nat(9000)),
       fc.constantFrom<BreakerOutcome>("success", "failure", "ignored"),

@@ -1,4 +1,4 @@
-/** Tests of the time-bucketed counters, against a plain list of what was counted when. */
+/** Tests of the sliding window, against a plain list of events. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { refusalOf } from "../documents/saved-state.testing.ts";
@@ -25,7 +25,7 @@ function counted(events: number, at: number) {
 }
 
 describe("expiry by time", () => {
-  test("100 events of a minute ago do not count in a window of 5 s", () => {
+  test("100 events from a minute ago do not count in a window of 5 s", () => {
     const window = counted(100, T0);
     expect(totalOf(window, 1)).toBe(100);
     advanceWindow(window, T0 + 60_000);
@@ -41,7 +41,7 @@ describe("expiry by time", () => {
     expect(totalOf(window, 1)).toBe(0);
   });
 
-  test("a ring of one bucket more keeps an event for at least the whole window", () => {
+  test("a ring with one more bucket keeps an event for at least the whole window", () => {
     const window = createWindow({ ...SHAPE, slots: 11 }, T0);
     countEvent(window, 0);
     advanceWindow(window, T0 + 5000);
@@ -50,7 +50,7 @@ describe("expiry by time", () => {
     expect(totalOf(window, 0)).toBe(0);
   });
 
-  test("totals are those of an exact list, for any window, gaps and kinds", () => {
+  test("totals agree with an exact list, for any window, gaps and kinds", () => {
     const step = fc.record({
       gapMs: fc.oneof(fc.integer({ min: 0, max: 300 }), fc.integer({ min: 0, max: 20_000 })),
       kind: fc.integer({ min: 0, max: 2 }),
@@ -91,7 +91,7 @@ describe("ages and ticks", () => {
     ]);
   });
 
-  test("a tick begins at the first whole ms that belongs to it", () => {
+  test("a tick starts at its first whole ms", () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 3_600_000 }), fc.nat(1e12), (windowMs, at) => {
         const shape = { windowMs, slots: 10, kinds: 1 };
@@ -104,8 +104,8 @@ describe("ages and ticks", () => {
   });
 });
 
-describe("taking back", () => {
-  test("an event is taken out of the bucket it was counted in", () => {
+describe("uncounting", () => {
+  test("an event is removed from the bucket in which it was counted", () => {
     const window = counted(2, T0);
     const { tick } = window;
     advanceWindow(window, T0 + 1000);
@@ -116,7 +116,7 @@ describe("taking back", () => {
     ]);
   });
 
-  test("what is gone, was never counted or lies ahead is not taken back", () => {
+  test("an event that expired, was never counted or is in the future is not removed", () => {
     const window = counted(1, T0);
     advanceWindow(window, T0 + 4500);
     uncountEvent(window, 1, window.tick - 8);
@@ -135,7 +135,7 @@ describe("taking back", () => {
 });
 
 describe("a clock that goes backwards", () => {
-  test("a stale reading counts in the newest bucket", () => {
+  test("a late reading counts in the newest bucket", () => {
     const window = counted(1, T0 + 600);
     advanceWindow(window, T0 + 10);
     countEvent(window, 1);
@@ -143,7 +143,7 @@ describe("a clock that goes backwards", () => {
     expect(window.at).toBe(T0 + 600);
   });
 
-  test("a clock set back by an hour is as if no time had passed, and expiry goes on from there", () => {
+  test("after a clock is set back by an hour, it is as if no time had passed, and expiry continues from there", () => {
     const window = counted(4, T0);
     advanceWindow(window, T0 + 2000);
     countEvent(window, 1);
@@ -157,7 +157,7 @@ describe("a clock that goes backwards", () => {
 });
 
 describe("save and restore", () => {
-  test("a restored window holds and expires what the saved one would have", () => {
+  test("a restored window has and expires the same counts as the saved one", () => {
     fc.assert(
       fc.property(fc.array(fc.nat(900), { maxLength: 40 }), fc.nat(9000), (gaps, laterMs) => {
         const window = createWindow(SHAPE, T0);
@@ -181,7 +181,7 @@ describe("save and restore", () => {
     );
   });
 
-  test.each([4000, 6000])("counts over another span than %d ms are dropped", (windowMs) => {
+  test.each([4000, 6000])("counts of a window other than %d ms are dropped", (windowMs) => {
     const shape = { ...SHAPE, windowMs };
     const restored = restoreWindow("w", shape, saveWindow(counted(9, T0)), T0 + 1);
     expect(saveWindow(restored)).toEqual(saveWindow(createWindow(shape, T0 + 1)));

@@ -1,4 +1,4 @@
-/** Tests of the SRE throttle: its formula, and the steady states measured for it elsewhere. */
+/** Tests of the SRE throttle: its formula and its steady states. */
 import { describe, expect, test } from "vitest";
 import { expectGarbageRefused } from "../documents/saved-state.testing.ts";
 import { seededRandom } from "../time/virtual.ts";
@@ -15,7 +15,7 @@ import {
 
 const T0 = 1_700_000_000_000;
 
-/** So many requests were sent and their results are known; the first `accepts` were accepted. */
+/** `requests` requests were sent and their results are known; the first `accepts` were accepted. */
 function asked(requests: number, accepts: number, k = 2): Throttle {
   const throttle = createThrottle({ ...THROTTLE_DEFAULTS, k }, T0);
   for (let n = 0; n < requests; n++) recordThrottleResponse(throttle, T0, n < accepts);
@@ -35,7 +35,7 @@ describe("the formula", () => {
     expect(rejectShare(asked(99, 0), T0)).toBeCloseTo(0.99, 12);
   });
 
-  test("a draw below the share is refused, the share itself is not", () => {
+  test("a draw below the share is refused, a draw equal to it is not", () => {
     const throttle = asked(3, 0);
     expect(enterThrottle(throttle, T0, 0.7499)).toBe(false);
     expect(enterThrottle(asked(3, 0), T0, 0.75)).toBe(true);
@@ -68,8 +68,8 @@ describe("the formula", () => {
   });
 });
 
-describe("the steady state of 1000 calls a second of which 250 are accepted", () => {
-  /** Two healthy minutes, then overload: calls sent a second, once the window holds nothing else. */
+describe("the steady state of 1000 calls per second of which 250 are accepted", () => {
+  /** Two healthy minutes, then overload: calls sent per second when the window covers only the overload. */
   function sentPerSecond(k: number): number {
     const throttle = createThrottle({ k, windowMs: 120_000 }, 0);
     const random = seededRandom(`throttle ${k}`);
@@ -99,7 +99,7 @@ describe("the steady state of 1000 calls a second of which 250 are accepted", ()
 });
 
 describe("save and restore", () => {
-  test("a restored throttle refuses what the saved one would have, and forgets when it would have", () => {
+  test("a restored throttle refuses and forgets like the saved one", () => {
     const throttle = asked(60, 10);
     const saved = JSON.parse(JSON.stringify(saveThrottle(throttle)));
     const restored = restoreThrottle(THROTTLE_DEFAULTS, saved, T0 + 60_000);

@@ -47,14 +47,14 @@ describe("importAws", () => {
     expect(notes).toEqual(awsStandard.differs);
   });
 
-  test("reads a named profile; adaptive slows the rate too, and nested blocks are passed over", () => {
+  test("reads a named profile; adaptive also limits the rate, and nested blocks are ignored", () => {
     const { policy, destination, notes } = importAws(FILE, { profile: "batch" });
     expect(policy.maxAttempts).toBe(10);
     expect(destination.rate).toEqual({ adaptive: true });
     expect(notes).toEqual(awsAdaptive.differs);
   });
 
-  test("reads legacy, in which the last wait is the cap", () => {
+  test("reads legacy, whose last wait is the cap", () => {
     const { policy, destination, notes } = importAws(FILE, { profile: "old one" });
     expect(policy).toMatchObject({ maxAttempts: 5, initialDelayMs: 1000, maxDelayMs: 8000 });
     expect(destination.retryBudget).toBe(false);
@@ -66,7 +66,7 @@ describe("importAws", () => {
     expect(importAws("[default]\nretry_mode=legacy\nmax_attempts=1").policy.maxDelayMs).toBe(1000);
   });
 
-  test("takes AWS's own defaults where the file says nothing, and says so", () => {
+  test("uses AWS's own defaults if the file has none, and says so", () => {
     expect(importAws(FILE, { profile: "bare" }).policy.maxAttempts).toBe(3);
     expect(importAws("").notes.slice(0, 2)).toEqual([
       "The file has no [default] section, so AWS's own defaults apply.",
@@ -74,14 +74,14 @@ describe("importAws", () => {
     ]);
   });
 
-  test("prefers [profile default] to [default], as AWS does, whichever comes first", () => {
+  test("prefers [profile default] to [default] in any order, as AWS does", () => {
     const bare = "[default]\nmax_attempts = 2\n";
     const named = "[profile default]\r\nmax_attempts = 7\r\n";
     expect(importAws(bare + named).policy.maxAttempts).toBe(7);
     expect(importAws(named + bare).policy.maxAttempts).toBe(7);
   });
 
-  test("keeps more attempts than a policy has to its most, and says so", () => {
+  test("limits attempts to the maximum of a policy, and says so", () => {
     const { policy, notes } = importAws("[default]\nmax_attempts = 5000");
     expect(policy.maxAttempts).toBe(1000);
     expect(notes).toContain("max_attempts 5000 became 1000: the range is 1 to 1000.");
@@ -106,14 +106,14 @@ describe("refusals name the field and quote the value", () => {
     expect(() => importAws(text)).toThrow(message);
   });
 
-  test("a profile that is not there is answered with the one that was meant", () => {
+  test("an unknown profile gets a suggestion", () => {
     expect(() => importAws(FILE, { profile: "bacth" })).toThrow(
       'the file has no profile "bacth", did you mean "batch"?',
     );
     expect(() => importAws(FILE, { profile: "production" })).toThrow(/no profile "production"$/);
   });
 
-  test("no value whatever is answered with anything but an import or INVALID_IMPORT", () => {
+  test("any value gives an import or INVALID_IMPORT", () => {
     const line = fc.oneof(
       fc.constantFrom("[default]", "[profile x]", "retry_mode = adaptive", "s3 =", "  a = b"),
       fc.stringMatching(/^(retry_mode|max_attempts) ?= ?\w{0,5}$/),
@@ -143,34 +143,34 @@ describe("exportAws", () => {
     },
   );
 
-  test("says which of the policy's fields the mode replaces", () => {
+  test("reports which of the policy's fields the mode replaces", () => {
     const { text, notes } = exportAws({ maxAttempts: 3, initialDelayMs: 200 }, { breaker: {} });
     expect(text).toBe("[default]\nretry_mode = standard\nmax_attempts = 3\n");
     expect(notes[0]).toMatch(
-      /^AWS's standard mode brings its own .*initialDelayMs, .*throttleDelayMs/,
+      /^AWS's standard mode has its own .*initialDelayMs, .*throttleDelayMs/,
     );
-    expect(notes[1]).toBe("AWS has no word for breaker; left out.");
+    expect(notes[1]).toBe("AWS cannot express breaker; left out.");
   });
 
   test.each([false, { ratio: 0.1 }, { kind: "TOKENS", costPerRetry: 5 }] as const)(
-    "says that AWS has a budget of its own in place of %j",
+    "reports that AWS has its own budget instead of %j",
     (retryBudget) => {
       expect(exportAws({}, { retryBudget }).notes).toContain(
-        "AWS's standard mode brings its own retry budget: 500 tokens, 14 of them a retry.",
+        "AWS's standard mode has its own retry budget: 500 tokens, 14 per retry.",
       );
     },
   );
 
-  test("says what else of the rate is lost", () => {
+  test("reports the other rate options that are lost", () => {
     const { text, notes } = exportAws(awsAdaptive.policy, {
       retryBudget: { kind: "TOKENS" },
       rate: { adaptive: true, perSecond: 5 },
     });
     expect(text).toContain("retry_mode = adaptive");
-    expect(notes).toEqual(["AWS's rate has no word for perSecond; left out."]);
+    expect(notes).toEqual(["AWS's rate cannot express perSecond; left out."]);
   });
 
-  test("quotes a profile's name where it must, and refuses one that cannot be quoted", () => {
+  test("quotes a profile's name if necessary, and refuses one that cannot be quoted", () => {
     expect(exportAws({}, {}, { profile: "old one" }).text).toMatch(/^\[profile "old one"\]\n/);
     expect(() => exportAws({}, {}, { profile: "a]b" })).toThrow(/^profile must be a name without/);
   });

@@ -1,7 +1,7 @@
 /**
  * AWS config: reads and writes the two retry settings of `~/.aws/config`, `retry_mode` and
- * `max_attempts`. A mode is a name for constants, which are those of the catalogue since retry
- * behaviour 2.1; what a mode cannot say goes into notes.
+ * `max_attempts`. A mode is a name for constants; they are those of the catalog since retry behavior
+ * 2.1. Notes report what a mode cannot express.
  */
 
 import { nearestName } from "../documents/document.ts";
@@ -12,27 +12,27 @@ import { type Policy, type PolicyDocument, resolvePolicy } from "../policy/polic
 import { awsAdaptive, awsLegacy, awsStandard } from "./catalog/aws.ts";
 import type { CatalogEntry } from "./catalog/entry.ts";
 import {
+  addLostNote,
+  clampWithNote,
   type DestinationParts,
   type Imported,
   imported,
-  noteLost,
   readText,
   refuse,
-  within,
 } from "./foreign.ts";
 import { type IniSection, parseIni } from "./ini.ts";
 
 export type AwsRetryMode = "legacy" | "standard" | "adaptive";
 
 export interface AwsTarget {
-  /** Whose settings. Default: `default`. */
+  /** The profile to read or write. Default: `default`. */
   readonly profile?: string;
 }
 
 export interface AwsExport {
   /** One section of `~/.aws/config`. */
   readonly text: string;
-  /** Whole sentences on what was changed or lost. */
+  /** Full sentences about what was changed or lost. */
   readonly notes: readonly string[];
 }
 
@@ -44,7 +44,7 @@ const MODES: Readonly<Record<AwsRetryMode, CatalogEntry>> = {
 
 const MAX_DELAY_MS = 30 * 86_400_000;
 
-/** Reads the retry settings of one profile out of the text of `~/.aws/config`. */
+/** Reads the retry settings of one profile from the text of `~/.aws/config`. */
 export function importAws(text: unknown, { profile = "default" }: AwsTarget = {}): Imported {
   const notes: string[] = [];
   const settings = findProfile(readText(text, "the AWS config"), profile, notes);
@@ -60,12 +60,12 @@ export function importAws(text: unknown, { profile = "default" }: AwsTarget = {}
   ]);
 }
 
-/** Legacy doubles from 1 s without a cap, so that the last wait is the cap. */
+/** Legacy doubles from 1 s without a cap, so the last wait is the cap. */
 function legacyLastDelayMs(maxAttempts: number): number {
   return Math.min(MAX_DELAY_MS, 1000 * power(2, maxAttempts - 2));
 }
 
-/** `[profile x]`, where x may stand in quotes; `default` is also written without the word. */
+/** `[profile x]`, where x may be in quotes; `default` is also written without the word `profile`. */
 function findProfile(text: string, profile: string, notes: string[]): IniSection {
   const found = new Map<string, IniSection>();
   for (const [heading, section] of parseIni(text)) {
@@ -101,10 +101,10 @@ function readAttempts(value: string | undefined, fallback: number, notes: string
   if (!/^\d{1,9}$/.test(value) || Number(value) === 0) {
     refuse("max_attempts", "a whole number of at least 1", value);
   }
-  return within(notes, "max_attempts", Number(value), [1, 1000]);
+  return clampWithNote(notes, "max_attempts", Number(value), [1, 1000]);
 }
 
-/** Writes the section of one profile; throws only on a bad policy. */
+/** Writes the section of one profile; throws only for a bad policy. */
 export function exportAws(
   document: PolicyDocument,
   destination: DestinationParts = {},
@@ -115,8 +115,8 @@ export function exportAws(
   const notes: string[] = [];
   noteConstants(notes, mode, policy);
   noteBudget(notes, mode, destination);
-  noteLost(notes, "AWS", destination, ["description", "retryBudget", "rate"]);
-  noteLost(notes, "AWS's rate", destination.rate || {}, ["adaptive"]);
+  addLostNote(notes, "AWS", destination, ["description", "retryBudget", "rate"]);
+  addLostNote(notes, "AWS's rate", destination.rate || {}, ["adaptive"]);
   const heading = profile === "default" ? "default" : `profile ${quoteName(profile)}`;
   const lines = [`[${heading}]`, `retry_mode = ${mode}`, `max_attempts = ${policy.maxAttempts}`];
   return { text: `${lines.join("\n")}\n`, notes };
@@ -129,14 +129,14 @@ function quoteName(profile: string): string {
   throw new RedriveError("INVALID_ARGUMENT", `profile must be ${wanted}, got ${quote(profile)}`);
 }
 
-/** Legacy only for what is legacy to the letter: it is the one mode without a retry quota. */
+/** Legacy only for an exact match, because it is the only mode without a retry quota. */
 function modeOf(policy: Policy, { rate, retryBudget }: DestinationParts): AwsRetryMode {
   if (typeof rate === "object" && rate.adaptive) return "adaptive";
   const isLegacy = retryBudget === false && changedFields(policy, "legacy").length === 0;
   return isLegacy ? "legacy" : "standard";
 }
 
-/** Names of the policy's fields that the mode has another value for. */
+/** Names of the policy's fields for which the mode has another value. */
 function changedFields(policy: Policy, mode: AwsRetryMode): readonly string[] {
   const { maxAttempts } = policy;
   const cap = mode === "legacy" ? { maxDelayMs: legacyLastDelayMs(maxAttempts) } : {};
@@ -149,7 +149,7 @@ function changedFields(policy: Policy, mode: AwsRetryMode): readonly string[] {
 
 function noteConstants(notes: string[], mode: AwsRetryMode, policy: Policy): void {
   const changed = changedFields(policy, mode).join(", ");
-  if (changed !== "") notes.push(`AWS's ${mode} mode brings its own ${changed}.`);
+  if (changed !== "") notes.push(`AWS's ${mode} mode has its own ${changed}.`);
 }
 
 function noteBudget(notes: string[], mode: AwsRetryMode, { retryBudget }: DestinationParts): void {
@@ -157,5 +157,5 @@ function noteBudget(notes: string[], mode: AwsRetryMode, { retryBudget }: Destin
   if (retryBudget === undefined || retryBudget === own) return;
   const isOwn = JSON.stringify({ ...own, ...retryBudget }) === JSON.stringify(own);
   if (retryBudget !== false && isOwn) return;
-  notes.push(`AWS's ${mode} mode brings its own retry budget: 500 tokens, 14 of them a retry.`);
+  notes.push(`AWS's ${mode} mode has its own retry budget: 500 tokens, 14 per retry.`);
 }

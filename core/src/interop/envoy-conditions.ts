@@ -1,6 +1,6 @@
 /**
- * Envoy conditions: the words of `retry_on`, each with the failures it stands for in a policy. One
- * table for reading (`envoy-config.ts`) and writing (`envoy-export.ts`).
+ * Envoy conditions: the words of `retry_on`, each with the failures that it means in a policy.
+ * `envoy-config.ts` reads with this table, and `envoy-export.ts` writes with it.
  */
 
 import { nearestName } from "../documents/document.ts";
@@ -14,40 +14,40 @@ import {
 } from "../policy/error-classes.ts";
 import { statusRange } from "../policy/status-range.ts";
 
-/** What a condition of Envoy retries; what is left out, it does not. */
+/** What a condition of Envoy retries. */
 interface Condition {
   readonly statuses?: readonly number[];
   readonly errors?: readonly ErrorClass[];
   readonly code?: GrpcCode;
-  /** A whole sentence, where the condition means more than can be kept. */
+  /** A full sentence, if the condition means more than a policy can express. */
   readonly note?: string;
 }
 
-/** What Envoy counts as no answer: cut off, refused, timed out, or never connected. */
-export const NO_ANSWER: readonly ErrorClass[] = ["timeout", "connect", "reset", "protocol"];
+/** What Envoy counts as no response: reset, refused, timed out, or never connected. */
+export const NO_RESPONSE: readonly ErrorClass[] = ["timeout", "connect", "reset", "protocol"];
 
 export const SERVER_ERRORS: readonly number[] = statusRange(500, 599);
 
 const CONDITIONS: Readonly<Record<string, Condition>> = {
-  "5xx": { statuses: SERVER_ERRORS, errors: NO_ANSWER },
-  "gateway-error": { statuses: [502, 503, 504], errors: NO_ANSWER },
-  reset: { errors: NO_ANSWER },
+  "5xx": { statuses: SERVER_ERRORS, errors: NO_RESPONSE },
+  "gateway-error": { statuses: [502, 503, 504], errors: NO_RESPONSE },
+  reset: { errors: NO_RESPONSE },
   "reset-before-request": {
     errors: ["connect"],
-    note: "reset-before-request became connect: Redrive repeats what certainly was not sent.",
+    note: "reset-before-request became connect: Redrive repeats calls that were certainly not sent.",
   },
   "connect-failure": { errors: ["connect"] },
   "refused-stream": { errors: ["protocol"] },
   "retriable-4xx": { statuses: [409] },
   "retriable-status-codes": {},
   "retriable-headers": {
-    note: "retriable-headers looks at headers, which a policy does not; left out.",
+    note: "retriable-headers reads headers, which a policy does not; left out.",
   },
-  "envoy-ratelimited": { note: "envoy-ratelimited is a header of Envoy's own; left out." },
+  "envoy-ratelimited": { note: "envoy-ratelimited is Envoy's own header; left out." },
   "http3-post-connect-failure": { note: "http3-post-connect-failure is about HTTP/3; left out." },
   cancelled: {
     code: "CANCELLED",
-    note: "CANCELLED is the caller's own wish to Redrive and is never repeated.",
+    note: "Redrive never repeats CANCELLED, because the caller asked for it.",
   },
   "deadline-exceeded": { code: "DEADLINE_EXCEEDED" },
   internal: { code: "INTERNAL" },
@@ -55,7 +55,7 @@ const CONDITIONS: Readonly<Record<string, Condition>> = {
   unavailable: { code: "UNAVAILABLE" },
 };
 
-/** The conditions of a comma-separated text, in its order. */
+/** The conditions in a comma-separated text, in its order. */
 export function readConditions(retryOn: string): readonly string[] {
   const words = retryOn.split(",").map((word) => word.trim());
   return words.filter((word) => word !== "").map(checkCondition);
@@ -69,7 +69,7 @@ function checkCondition(word: string): string {
   throw new RedriveError("INVALID_IMPORT", text);
 }
 
-/** What conditions come to together; each status, class and code once, in the order of its kind. */
+/** The combined result of several conditions; each status, class and code once, in order. */
 export interface Retried {
   readonly statuses: readonly number[];
   readonly errors: readonly ErrorClass[];
@@ -94,7 +94,7 @@ export function sorted(numbers: readonly number[]): readonly number[] {
   return [...new Set(numbers)].sort((one, other) => one - other);
 }
 
-/** Envoy's word for a gRPC code; undefined for those it has none for. */
+/** Envoy's word for a gRPC code; undefined if it has none. */
 export function conditionFor(code: GrpcCode): string | undefined {
   return Object.keys(CONDITIONS).find((word) => CONDITIONS[word]?.code === code);
 }

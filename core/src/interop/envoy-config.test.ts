@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { statusRange } from "../policy/status-range.ts";
 import { catalogEntry } from "./catalog/catalog.ts";
 import { importEnvoy } from "./envoy-config.ts";
-import { expectImportOrRefusal, spoiled } from "./foreign.testing.ts";
+import { expectImportOrRefusal, withBadValue } from "./foreign.testing.ts";
 
 const retry_policy = {
   retry_on: "connect-failure, refused-stream,unavailable,retriable-status-codes",
@@ -55,12 +55,12 @@ describe("importEnvoy", () => {
       notes: [
         "initial_requests is not implemented by Envoy; left out.",
         expect.stringMatching(/^Envoy's documentation gives the ceilings as base x \(2\^n - 1\)/),
-        "A hint beyond max_interval is ignored by Envoy; Redrive waits for max_interval then.",
+        "Envoy ignores a hint beyond max_interval; Redrive then waits for max_interval.",
       ],
     });
   });
 
-  test("reads a retry policy by itself, and camelCase as well", () => {
+  test("reads a retry policy alone, also in camelCase", () => {
     const camel = {
       retryOn: retry_policy.retry_on,
       numRetries: { value: 3 },
@@ -72,7 +72,7 @@ describe("importEnvoy", () => {
     expect(importEnvoy({ retryPolicy: camel })).toEqual(importEnvoy({ retry_policy }));
   });
 
-  test("has Envoy's defaults, which are those of the catalogue", () => {
+  test("uses Envoy's defaults, which equal those of the catalog", () => {
     const { policyId, description, connectTimeoutMs, ...envoy } = catalogEntry("envoy").policy;
     expect(importEnvoy({ retry_on: "5xx" }).policy).toEqual({
       backoff: "EXPONENTIAL",
@@ -107,16 +107,16 @@ describe("importEnvoy", () => {
       "INTERNAL",
       "UNAVAILABLE",
     ]);
-    expect(notes).toContain("CANCELLED is the caller's own wish to Redrive and is never repeated.");
+    expect(notes).toContain("Redrive never repeats CANCELLED, because the caller asked for it.");
   });
 
-  test("tries once without retry_on, and says so", () => {
+  test("makes one attempt without retry_on, and says so", () => {
     const { policy, notes } = importEnvoy({});
     expect(policy.maxAttempts).toBe(1);
     expect(notes).toContain("Without retry_on Envoy retries nothing.");
   });
 
-  test("reads a hedge on a try's timeout as a hedge, and lets the try run on", () => {
+  test("reads a hedge on a try's timeout as a hedge, and lets the try continue", () => {
     const { policy, destination } = importEnvoy({
       ...route,
       hedge_policy: { hedge_on_per_try_timeout: true },
@@ -132,7 +132,7 @@ describe("importEnvoy", () => {
     expect(notes).toContainEqual(expect.stringMatching(/^Envoy's retry budget is a share of/));
   });
 
-  test("says what it leaves out or has to change", () => {
+  test("reports what it leaves out or changes", () => {
     const { policy, notes } = importEnvoy({
       retry_on: "5xx",
       num_retries: 5000,
@@ -145,17 +145,17 @@ describe("importEnvoy", () => {
     expect(notes).toEqual(
       expect.arrayContaining([
         "retry_host_predicate is left out.",
-        "A timeout of 0 s is none in Envoy; a year, the longest here, stands for that.",
+        "A timeout of 0 s means none in Envoy; a year, the maximum here, replaces it.",
         "per_try_timeout in ms 10 became 100: the range is 100 to 600000.",
         "num_retries 5000 became 999: the range is 0 to 999.",
-        "retriable_status_codes does nothing unless retry_on says retriable-status-codes.",
+        "retriable_status_codes has no effect unless retry_on has retriable-status-codes.",
       ]),
     );
     const odd = { retry_on: "retriable-status-codes", retriable_status_codes: [200, 503] };
     expect(importEnvoy(odd).policy.retryableStatusCodes).toEqual([503]);
   });
 
-  test("reads no other reset header than Retry-After", () => {
+  test("reads no reset header except Retry-After", () => {
     const other = { reset_headers: [{ name: "X-RateLimit-Reset", format: "UNIX_TIMESTAMP" }] };
     const { policy } = importEnvoy({ retry_on: "5xx", rate_limited_retry_back_off: other });
     expect(policy.respectRetryAfter).toBe(false);
@@ -200,8 +200,13 @@ describe("refusals name the field and quote the value", () => {
     expect(() => importEnvoy(bad)).toThrow(message);
   });
 
-  test("no value whatever is answered with anything but an import or INVALID_IMPORT", () => {
-    const anything = fc.oneof(fc.anything(), fc.jsonValue(), spoiled(route), spoiled(retry_policy));
+  test("any value gives an import or INVALID_IMPORT", () => {
+    const anything = fc.oneof(
+      fc.anything(),
+      fc.jsonValue(),
+      withBadValue(route),
+      withBadValue(retry_policy),
+    );
     fc.assert(fc.property(anything, (any) => expectImportOrRefusal(() => importEnvoy(any))));
   });
 });

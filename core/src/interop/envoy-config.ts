@@ -1,34 +1,34 @@
 /**
- * Envoy config: reads the retry policy of an Envoy route, and what hedging and circuit breaking say
- * about retries. Takes a RouteAction or its `retry_policy` alone, in snake_case as well as in the
- * camelCase of protocol buffers. `envoy-export.ts` writes it.
+ * Envoy config: reads the retry policy of an Envoy route, and the retry settings of its hedging and
+ * circuit breaking. Accepts a RouteAction or only its `retry_policy`, in snake_case or in the camelCase
+ * of protocol buffers. `envoy-export.ts` writes it.
  */
 
 import type { PolicyDocument } from "../policy/policy.ts";
 import { readConditions, retriedBy, sorted } from "./envoy-conditions.ts";
 import { readCircuitBreakers } from "./envoy-guards.ts";
 import {
+  clampWithNote,
   type DestinationParts,
   type Imported,
   imported,
   isSet,
   type Part,
+  readInteger,
   readList,
   readObject,
   readPositiveSeconds,
   readSeconds,
   readText,
-  readWhole,
   refuse,
-  within,
 } from "./foreign.ts";
 import { fieldOf, numberOf } from "./proto-json.ts";
 
-/** Envoy's own defaults, of its source and documentation. */
+/** Envoy's own defaults, from its source and documentation. */
 export const ENVOY_DEFAULTS = {
   numRetries: 1,
   baseIntervalMs: 25,
-  /** The longest interval is this many times the base. */
+  /** The maximum interval is this many times the base. */
   maxIntervals: 10,
   timeoutMs: 15_000,
   maxResetIntervalMs: 300_000,
@@ -37,7 +37,7 @@ export const ENVOY_DEFAULTS = {
 const YEAR_MS = 365 * 86_400_000;
 const MAX_ATTEMPT_MS = 600_000;
 
-/** Fields that choose hosts or look at headers: a policy does neither. */
+/** Fields that choose hosts or read headers; a policy does neither. */
 const LEFT_OUT = [
   "per_try_idle_timeout",
   "retry_priority",
@@ -51,7 +51,7 @@ const LEFT_OUT = [
 const CEILINGS =
   "Envoy's documentation gives the ceilings as base x (2^n - 1); its source draws below base x 2^(n-1), as Redrive does.";
 
-/** Reads a RouteAction, or a RetryPolicy by itself. */
+/** Reads a RouteAction, or only a RetryPolicy. */
 export function importEnvoy(config: unknown): Imported {
   const route = readObject(config, "the Envoy config");
   const nested = fieldOf(route, "retry_policy");
@@ -77,12 +77,12 @@ function readAttempts(retry: Part, notes: string[]): number {
     notes.push("Without retry_on Envoy retries nothing.");
     return 1;
   }
-  return within(notes, "num_retries", readRetries(retry), [0, 999]) + 1;
+  return clampWithNote(notes, "num_retries", readRetries(retry), [0, 999]) + 1;
 }
 
 function readRetries(retry: Part): number {
   const value = numberOf(fieldOf(retry, "num_retries"));
-  return isSet(value) ? readWhole(value, "num_retries", 0) : ENVOY_DEFAULTS.numRetries;
+  return isSet(value) ? readInteger(value, "num_retries", 0) : ENVOY_DEFAULTS.numRetries;
 }
 
 type RetriedFields = Pick<
@@ -97,7 +97,7 @@ function readRetried(retry: Part, notes: string[]): RetriedFields {
   const listed = readStatuses(retry);
   const asked = words.includes("retriable-status-codes");
   if (!asked && listed.length > 0) {
-    notes.push("retriable_status_codes does nothing unless retry_on says retriable-status-codes.");
+    notes.push("retriable_status_codes has no effect unless retry_on has retriable-status-codes.");
   }
   const kept = listed.filter((status) => status >= 300 && status <= 599);
   if (asked && kept.length < listed.length) {
@@ -114,7 +114,7 @@ function readStatuses(retry: Part): readonly number[] {
   const value = fieldOf(retry, "retriable_status_codes");
   if (!isSet(value)) return [];
   return readList(value, "retriable_status_codes").map((status, index) =>
-    readWhole(status, `retriable_status_codes[${index}]`, 0),
+    readInteger(status, `retriable_status_codes[${index}]`, 0),
   );
 }
 
@@ -138,7 +138,7 @@ interface Times {
   readonly hedge: Pick<DestinationParts, "hedge">;
 }
 
-/** The route's timeout bounds the call; the per-try timeout an attempt, or it starts a hedge. */
+/** The route's timeout limits the call. The per-try timeout limits an attempt, or starts a hedge. */
 function readTimes(route: Part, retry: Part, notes: string[]): Times {
   const totalBudgetMs = readTimeout(route, notes);
   const wholeCallMs = Math.min(MAX_ATTEMPT_MS, Math.max(100, totalBudgetMs));
@@ -148,13 +148,13 @@ function readTimes(route: Part, retry: Part, notes: string[]): Times {
   if (!hedges || perTryMs === 0 || readRetries(retry) === 0) {
     const tryMs = perTryMs === 0 ? wholeCallMs : perTryMs;
     const range = [100, MAX_ATTEMPT_MS] as const;
-    const attemptTimeoutMs = within(notes, "per_try_timeout in ms", tryMs, range);
+    const attemptTimeoutMs = clampWithNote(notes, "per_try_timeout in ms", tryMs, range);
     return { policy: { totalBudgetMs, attemptTimeoutMs }, hedge: {} };
   }
   notes.push(
-    "Envoy counts a hedge as a retry; here each attempt may have one, which does not count.",
+    "Envoy counts a hedge as a retry; here each attempt may have one, and it does not count.",
   );
-  const after = within(notes, "per_try_timeout in ms", perTryMs, [1, MAX_ATTEMPT_MS]);
+  const after = clampWithNote(notes, "per_try_timeout in ms", perTryMs, [1, MAX_ATTEMPT_MS]);
   return {
     policy: { totalBudgetMs, attemptTimeoutMs: wholeCallMs },
     hedge: { hedge: { after, max: 1 } },
@@ -165,12 +165,12 @@ function readTimeout(route: Part, notes: string[]): number {
   const value = fieldOf(route, "timeout");
   if (!isSet(value)) return ENVOY_DEFAULTS.timeoutMs;
   const timeoutMs = readSeconds(value, "timeout");
-  if (timeoutMs > 0) return within(notes, "timeout in ms", timeoutMs, [1, YEAR_MS]);
-  notes.push("A timeout of 0 s is none in Envoy; a year, the longest here, stands for that.");
+  if (timeoutMs > 0) return clampWithNote(notes, "timeout in ms", timeoutMs, [1, YEAR_MS]);
+  notes.push("A timeout of 0 s means none in Envoy; a year, the maximum here, replaces it.");
   return YEAR_MS;
 }
 
-/** True if a try that times out is left running while the next one leaves. */
+/** True if a try that times out continues while the next one starts. */
 function readHedges(route: Part, notes: string[]): boolean {
   const value = fieldOf(route, "hedge_policy");
   if (!isSet(value)) return false;
@@ -193,15 +193,13 @@ function readRateLimited(retry: Part, notes: string[]): PolicyDocument {
     readText(fieldOf(readObject(header, `${field}[${index}]`), "name"), `${field}[${index}].name`),
   );
   if (!headers.some((name) => name.toLowerCase() === "retry-after")) {
-    notes.push(`${field} names no Retry-After, the one header that Redrive reads; left out.`);
+    notes.push(`${field} has no Retry-After, the only header that Redrive reads; left out.`);
     return { respectRetryAfter: false };
   }
-  notes.push(
-    "A hint beyond max_interval is ignored by Envoy; Redrive waits for max_interval then.",
-  );
+  notes.push("Envoy ignores a hint beyond max_interval; Redrive then waits for max_interval.");
   const max = fieldOf(part, "max_interval");
   const maxMs = isSet(max)
     ? readPositiveSeconds(max, "rate_limited_retry_back_off.max_interval")
     : ENVOY_DEFAULTS.maxResetIntervalMs;
-  return { maxRetryAfterMs: within(notes, "max_interval in ms", maxMs, [0, YEAR_MS]) };
+  return { maxRetryAfterMs: clampWithNote(notes, "max_interval in ms", maxMs, [0, YEAR_MS]) };
 }

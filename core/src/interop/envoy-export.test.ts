@@ -8,7 +8,7 @@ import { statusRange } from "../policy/status-range.ts";
 import { importEnvoy } from "./envoy-config.ts";
 import { exportEnvoy } from "./envoy-export.ts";
 
-const NO_ANSWER: readonly ErrorClass[] = ["timeout", "connect", "reset", "protocol"];
+const NO_RESPONSE: readonly ErrorClass[] = ["timeout", "connect", "reset", "protocol"];
 const CODES: readonly GrpcCode[] = [
   "DEADLINE_EXCEEDED",
   "RESOURCE_EXHAUSTED",
@@ -16,7 +16,7 @@ const CODES: readonly GrpcCode[] = [
   "UNAVAILABLE",
 ];
 
-/** Policies that say only what Envoy can say. */
+/** Policies that use only what Envoy can express. */
 const expressible: fc.Arbitrary<PolicyDocument> = fc
   .record({
     maxAttempts: fc.integer({ min: 1, max: 1000 }),
@@ -29,7 +29,7 @@ const expressible: fc.Arbitrary<PolicyDocument> = fc
       ["connect"],
       ["protocol"],
       ["connect", "protocol"],
-      NO_ANSWER,
+      NO_RESPONSE,
     ),
     statuses: fc.oneof(
       fc.constant(statusRange(500, 599)),
@@ -53,7 +53,7 @@ const expressible: fc.Arbitrary<PolicyDocument> = fc
   }));
 
 describe("round trips", () => {
-  test("a policy that Envoy can say comes back as it was", () => {
+  test("a policy that Envoy can express is unchanged after export and import", () => {
     fc.assert(
       fc.property(expressible, (document) => {
         const read = importEnvoy(exportEnvoy(document).config);
@@ -63,7 +63,7 @@ describe("round trips", () => {
     );
   });
 
-  test("a config that was written comes back as it was after reading", () => {
+  test("a written config is unchanged after import and export", () => {
     const guards: fc.Arbitrary<DestinationDocument> = fc.oneof(
       fc
         .record({ max: fc.integer({ min: 10, max: 1000 }), maxRetries: fc.nat(10) })
@@ -88,7 +88,7 @@ describe("round trips", () => {
     );
   });
 
-  test("a hedge comes back with its delay", () => {
+  test("a hedge keeps its delay", () => {
     const { config } = exportEnvoy({}, { hedge: { after: 250 } });
     expect(importEnvoy(config).destination.hedge).toEqual({ after: 250, max: 1 });
   });
@@ -98,7 +98,7 @@ describe("exportEnvoy", () => {
   const notesOf = (policy: PolicyDocument, destination = {}) =>
     exportEnvoy(policy, destination).notes;
 
-  test("writes the defaults, and says what Envoy cannot say of them", () => {
+  test("writes the defaults, and reports what Envoy cannot express", () => {
     expect(exportEnvoy({})).toEqual({
       config: {
         timeout: "30s",
@@ -116,7 +116,7 @@ describe("exportEnvoy", () => {
       },
       notes: [
         "Envoy has no condition for dns; left out.",
-        "Envoy ignores a Retry-After beyond max_interval; Redrive waits for max_interval then.",
+        "Envoy ignores a Retry-After beyond max_interval; Redrive then waits for max_interval.",
       ],
     });
   });
@@ -124,13 +124,16 @@ describe("exportEnvoy", () => {
   test.each<[PolicyDocument, RegExp]>([
     [{ multiplier: 3 }, /backoff always doubles/],
     [{ delaysMs: [5, 900, 10] }, /backoff always doubles/],
-    [{ jitterType: "EQUAL" }, /always draws in FULL, not EQUAL/],
+    [{ jitterType: "EQUAL" }, /always uses FULL jitter, not EQUAL/],
     [{ initialDelayMs: 0 }, /no backoff of 0/],
-    [{ retryableErrors: ["timeout"] }, /reset covers timeouts, failed connects/],
+    [{ retryableErrors: ["timeout"] }, /reset includes timeouts, failed connects/],
     [{ retryableErrors: ["dns", "tls"] }, /no condition for dns and tls/],
     [{ retryableGrpcCodes: ["ABORTED"] }, /no condition for ABORTED/],
-    [{ requireIdempotencyKey: true, minCallMs: 5 }, /no word for requireIdempotencyKey, minCallMs/],
-  ])("says what is lost of %j", (policy, note) => {
+    [
+      { requireIdempotencyKey: true, minCallMs: 5 },
+      /cannot express requireIdempotencyKey, minCallMs/,
+    ],
+  ])("reports what is lost of %j", (policy, note) => {
     expect(notesOf(policy)).toContainEqual(expect.stringMatching(note));
   });
 
@@ -143,12 +146,12 @@ describe("exportEnvoy", () => {
     expect(notes.join(" ")).not.toContain("doubles");
   });
 
-  test("says what is lost of the guards", () => {
+  test("reports which guards are lost", () => {
     const guards = { retryBudget: { kind: "GRPC" }, hedge: {}, breaker: {}, concurrency: {} };
     const { config, notes } = exportEnvoy({}, guards as DestinationDocument);
     expect(notes).toEqual(
       expect.arrayContaining([
-        "Envoy has no word for breaker; left out.",
+        "Envoy cannot express breaker; left out.",
         "Envoy has no hedge at a quantile; the one at p95 is left out.",
         "Envoy's thresholds are fixed; AIMD is left out.",
         "Envoy has no budget of GRPC; left out.",

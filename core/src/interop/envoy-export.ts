@@ -1,13 +1,13 @@
 /**
- * Envoy export: writes a policy and its guards as the retry part of an Envoy route, and says in
- * notes what Envoy has no word for. The other way round from `envoy-config.ts`.
+ * Envoy export: writes a policy and its guards as the retry part of an Envoy route. Notes report what
+ * Envoy cannot express. `envoy-config.ts` is the reverse.
  */
 
 import { type Policy, type PolicyDocument, resolvePolicy } from "../policy/policy.ts";
 import { formatSeconds } from "../time/duration.ts";
-import { conditionFor, NO_ANSWER, SERVER_ERRORS } from "./envoy-conditions.ts";
+import { conditionFor, NO_RESPONSE, SERVER_ERRORS } from "./envoy-conditions.ts";
 import { type EnvoyCircuitBreakers, writeCircuitBreakers } from "./envoy-guards.ts";
-import { type DestinationParts, noteLost } from "./foreign.ts";
+import { addLostNote, type DestinationParts } from "./foreign.ts";
 
 export interface EnvoyRetryPolicy {
   readonly retry_on: string;
@@ -21,7 +21,7 @@ export interface EnvoyRetryPolicy {
   };
 }
 
-/** A RouteAction as far as retries go, with the circuit breakers of its cluster. */
+/** The retry part of a RouteAction, with the circuit breakers of its cluster. */
 export interface EnvoyRoute {
   readonly timeout: string;
   readonly retry_policy: EnvoyRetryPolicy;
@@ -31,7 +31,7 @@ export interface EnvoyRoute {
 
 export interface EnvoyExport {
   readonly config: EnvoyRoute;
-  /** Whole sentences on what was changed or lost. */
+  /** Full sentences about what was changed or lost. */
   readonly notes: readonly string[];
 }
 
@@ -42,7 +42,7 @@ const LOST_FIELDS: readonly (keyof PolicyDocument)[] = [
   "requireIdempotencyKey",
 ];
 
-/** Writes a RouteAction; throws only on a bad policy. */
+/** Writes a RouteAction; throws only for a bad policy. */
 export function exportEnvoy(
   document: PolicyDocument,
   destination: DestinationParts = {},
@@ -50,9 +50,9 @@ export function exportEnvoy(
   const policy = resolvePolicy(document);
   const notes: string[] = [];
   const kept = Object.keys(document).filter((name) => !LOST_FIELDS.includes(name as never));
-  noteLost(notes, "Envoy", document, kept);
+  addLostNote(notes, "Envoy", document, kept);
   const parts = ["description", "idempotent", "retryBudget", "concurrency", "hedge"];
-  noteLost(notes, "Envoy", destination, parts);
+  addLostNote(notes, "Envoy", destination, parts);
   const hedgeMs = writeHedge(destination.hedge || undefined, notes);
   const config = {
     timeout: formatSeconds(policy.totalBudgetMs),
@@ -77,13 +77,13 @@ function writeRetry(policy: Policy, perTryMs: number, notes: string[]): EnvoyRet
 
 interface Conditions {
   readonly words: readonly string[];
-  /** Those that no condition stands for. */
+  /** Statuses that no condition covers. */
   readonly statuses: readonly number[];
 }
 
 function writeConditions(policy: Policy, notes: string[]): Conditions {
   const { retryableStatusCodes, retryableErrors } = policy;
-  const noAnswer = NO_ANSWER.every((name) => retryableErrors.includes(name));
+  const noAnswer = NO_RESPONSE.every((name) => retryableErrors.includes(name));
   const serverErrors = SERVER_ERRORS.every((status) => retryableStatusCodes.includes(status));
   const all = noAnswer && serverErrors;
   const statuses = retryableStatusCodes.filter((status) => !all || status < 500);
@@ -102,7 +102,7 @@ function writeErrors(policy: Policy, noAnswer: boolean, notes: string[]): readon
     policy.retryableErrors.includes(name);
   if (noAnswer) return ["reset"];
   if (has("reset") || has("timeout")) {
-    notes.push("Envoy's reset covers timeouts, failed connects and refused streams alike.");
+    notes.push("Envoy's reset includes timeouts, failed connects and refused streams.");
     return ["reset"];
   }
   return [
@@ -117,27 +117,27 @@ function writeCodes({ retryableGrpcCodes }: Policy, notes: string[]): readonly s
   return retryableGrpcCodes.map(conditionFor).filter((word) => word !== undefined);
 }
 
-/** Envoy knows one curve: it doubles from the base to the longest and is drawn below in full. */
+/** Envoy has one curve: it doubles from the base to the maximum, with full jitter. */
 function writeBackoff(policy: Policy, notes: string[]): EnvoyRetryPolicy["retry_back_off"] {
-  const [firstMs, longestMs] = ends(policy);
+  const [firstMs, maxMs] = ends(policy);
   const doubles = policy.backoff === "EXPONENTIAL" && policy.multiplier === 2;
-  if (!doubles && firstMs !== longestMs) {
-    notes.push("Envoy's backoff always doubles; the first wait and the longest are kept.");
+  if (!doubles && firstMs !== maxMs) {
+    notes.push("Envoy's backoff always doubles; the first wait and the maximum are kept.");
   }
   if (policy.jitterType !== "FULL")
-    notes.push(`Envoy always draws in FULL, not ${policy.jitterType}.`);
+    notes.push(`Envoy always uses FULL jitter, not ${policy.jitterType}.`);
   if (firstMs === 0) notes.push("Envoy has no backoff of 0; 1 ms is written instead.");
   return {
     base_interval: formatSeconds(Math.max(1, firstMs)),
-    max_interval: formatSeconds(Math.max(1, longestMs)),
+    max_interval: formatSeconds(Math.max(1, maxMs)),
   };
 }
 
-/** The first and the longest ceiling. */
+/** The first and the maximum ceiling. */
 function ends(policy: Policy): readonly [number, number] {
   if (policy.delaysMs !== undefined) {
-    const longestMs = policy.delaysMs.reduce((longest, one) => Math.max(longest, one), 0);
-    return [policy.delaysMs[0] ?? 0, longestMs];
+    const maxMs = policy.delaysMs.reduce((longest, one) => Math.max(longest, one), 0);
+    return [policy.delaysMs[0] ?? 0, maxMs];
   }
   const { initialDelayMs, maxDelayMs, backoff } = policy;
   return [initialDelayMs, backoff === "FIXED" ? initialDelayMs : maxDelayMs];
@@ -149,7 +149,7 @@ function writeRateLimited(
 ): Pick<EnvoyRetryPolicy, "rate_limited_retry_back_off"> {
   if (!respectRetryAfter || maxRetryAfterMs === 0) return {};
   notes.push(
-    "Envoy ignores a Retry-After beyond max_interval; Redrive waits for max_interval then.",
+    "Envoy ignores a Retry-After beyond max_interval; Redrive then waits for max_interval.",
   );
   return {
     rate_limited_retry_back_off: {
@@ -161,7 +161,7 @@ function writeRateLimited(
 
 type Hedge = Exclude<DestinationParts["hedge"], false | undefined>;
 
-/** When Envoy's hedge leaves, in ms; undefined if it has none. */
+/** When Envoy sends its hedge, in ms; undefined if there is none. */
 function writeHedge(hedge: Hedge | undefined, notes: string[]): number | undefined {
   if (hedge === undefined) return undefined;
   const { after = "p95" } = hedge;
@@ -170,7 +170,7 @@ function writeHedge(hedge: Hedge | undefined, notes: string[]): number | undefin
     return undefined;
   }
   notes.push(
-    "Envoy hedges when a try times out and counts that as a retry: num_retries holds both.",
+    "Envoy hedges when a try times out and counts that as a retry: num_retries includes both.",
   );
   return after;
 }

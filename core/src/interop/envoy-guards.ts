@@ -1,19 +1,19 @@
 /**
- * Envoy guards: what the circuit breakers of an Envoy cluster say about retries, as parts of a
- * destination: how many at once (`max_retries`), or which share of what is under way
+ * Envoy guards: the retry limits in the circuit breakers of an Envoy cluster, as parts of a destination:
+ * a number of concurrent retries (`max_retries`), or a share of the requests in flight
  * (`retry_budget`).
  */
 import type { RetryBudgetDocument } from "../guards/destination.ts";
 import { RATIO_BUDGET_DEFAULTS } from "../guards/ratio-budget.ts";
 import {
+  clampWithNote,
   type DestinationParts,
   isSet,
   type Part,
+  readInteger,
   readList,
   readObject,
-  readWhole,
   refuse,
-  within,
 } from "./foreign.ts";
 import { fieldOf, numberOf } from "./proto-json.ts";
 
@@ -40,13 +40,13 @@ export interface EnvoyCircuitBreakers {
 }
 
 const BUDGETS_DIFFER =
-  "Envoy's retry budget is a share of the requests under way, with a floor of retries at once; Redrive's is a share of first attempts over 10 s, with a floor a second.";
+  "Envoy's retry budget is a share of the requests in flight, with a minimum of concurrent retries; Redrive's is a share of first attempts over 10 s, with a minimum per second.";
 
 export function readCircuitBreakers(route: Part, notes: string[]): DestinationParts {
   const value = fieldOf(route, "circuit_breakers");
   if (!isSet(value)) {
     notes.push(
-      "Envoy lets 3 retries of a cluster be under way at once unless its circuit_breakers say otherwise; without them Redrive's own retry budget applies.",
+      "Envoy allows 3 concurrent retries per cluster unless its circuit_breakers say otherwise; without them Redrive's own retry budget applies.",
     );
     return {};
   }
@@ -66,13 +66,13 @@ function readMaxRetries(threshold: Part, notes: string[]): DestinationParts {
   const { maxRequests, maxRetries } = ENVOY_GUARD_DEFAULTS;
   const requests = readCount(threshold, "max_requests", maxRequests);
   const retries = readCount(threshold, "max_retries", maxRetries);
-  const max = within(notes, "max_requests", requests, [1, 100_000]);
+  const max = clampWithNote(notes, "max_requests", requests, [1, 100_000]);
   return {
     retryBudget: false,
     concurrency: {
       algorithm: "FIXED",
       max,
-      maxRetries: within(notes, "max_retries", retries, [0, max]),
+      maxRetries: clampWithNote(notes, "max_retries", retries, [0, max]),
     },
   };
 }
@@ -92,17 +92,17 @@ function readBudget(budget: Part, notes: string[]): DestinationParts {
     retryBudget: {
       kind: "RATIO",
       ratio: percent / 100,
-      minPerSecond: within(notes, "min_retry_concurrency", floor, [0, 1000]),
+      minPerSecond: clampWithNote(notes, "min_retry_concurrency", floor, [0, 1000]),
     },
   };
 }
 
 function readCount(part: Part, name: string, fallback: number): number {
   const value = numberOf(fieldOf(part, name));
-  return isSet(value) ? readWhole(value, name, 0) : fallback;
+  return isSet(value) ? readInteger(value, name, 0) : fallback;
 }
 
-/** Thresholds for what of the guards is about retries; none if nothing is. */
+/** Thresholds for the guards that limit retries; none if there are no such guards. */
 export function writeCircuitBreakers(
   { retryBudget, concurrency }: DestinationParts,
   notes: string[],
@@ -132,7 +132,7 @@ function writeBudget(budget: RetryBudgetDocument, notes: string[]): Partial<Envo
   const { ratio, minPerSecond } = { ...RATIO_BUDGET_DEFAULTS, ...budget };
   return {
     retry_budget: {
-      // To a millionth, so that 0.07 is written as 7 and not as 7.000000000000001.
+      // Rounded to a millionth, so 0.07 is written as 7 and not as 7.000000000000001.
       budget_percent: { value: Math.min(100, Math.floor(ratio * 1e8 + 0.5) / 1e6) },
       min_retry_concurrency: Math.floor(minPerSecond),
     },

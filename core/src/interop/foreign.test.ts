@@ -1,24 +1,24 @@
 /** Tests of reading single values of other systems' configurations. */
 import { describe, expect, test } from "vitest";
 import {
+  addLostNote,
+  clampWithNote,
   imported,
-  noteLost,
+  readInteger,
   readList,
   readObject,
   readPositive,
   readPositiveSeconds,
   readSeconds,
   readText,
-  readWhole,
-  within,
 } from "./foreign.ts";
 
 describe("readers", () => {
-  test("give the value if it is what it should be", () => {
+  test("return a good value", () => {
     expect(readObject({ a: 1 }, "f")).toEqual({ a: 1 });
     expect(readList([1], "f")).toEqual([1]);
     expect(readText("x", "f")).toBe("x");
-    expect(readWhole(2, "f", 2)).toBe(2);
+    expect(readInteger(2, "f", 2)).toBe(2);
     expect(readPositive(0.5, "f")).toBe(0.5);
     expect(readSeconds("0.1s", "f")).toBe(100);
     expect(readPositiveSeconds("1s", "f")).toBe(1000);
@@ -28,8 +28,8 @@ describe("readers", () => {
     [() => readObject([], "f"), "f must be an object, got []"],
     [() => readList({}, "f"), "f must be a list, got {}"],
     [() => readText(1, "f"), "f must be a text, got 1"],
-    [() => readWhole(1.5, "f", 0), "f must be a whole number of at least 0, got 1.5"],
-    [() => readWhole("1", "f", 0), 'f must be a whole number of at least 0, got "1"'],
+    [() => readInteger(1.5, "f", 0), "f must be a whole number of at least 0, got 1.5"],
+    [() => readInteger("1", "f", 0), 'f must be a whole number of at least 0, got "1"'],
     [() => readPositive(Number.NaN, "f"), "f must be a number above 0, got NaN"],
     [() => readPositive(1 / 0, "f"), "f must be a number above 0, got Infinity"],
     [
@@ -42,21 +42,21 @@ describe("readers", () => {
   });
 });
 
-test("a value brought into its range leaves a note, one within it leaves none", () => {
+test("a clamped value adds a note, a value in its range adds none", () => {
   const notes: string[] = [];
-  expect(within(notes, "f", 7, [1, 10])).toBe(7);
-  expect(within(notes, "f", 70, [1, 10])).toBe(10);
+  expect(clampWithNote(notes, "f", 7, [1, 10])).toBe(7);
+  expect(clampWithNote(notes, "f", 70, [1, 10])).toBe(10);
   expect(notes).toEqual(["f 70 became 10: the range is 1 to 10."]);
 });
 
-test("fields that are set and not kept are named; false and undefined are not set", () => {
+test("a note names the fields that are set and lost; false and undefined are not set", () => {
   const notes: string[] = [];
-  noteLost(notes, "X", { a: 1, b: false, c: undefined, d: 0, e: 2 }, ["e"]);
-  noteLost(notes, "X", {}, []);
-  expect(notes).toEqual(["X has no word for a, d; left out."]);
+  addLostNote(notes, "X", { a: 1, b: false, c: undefined, d: 0, e: 2 }, ["e"]);
+  addLostNote(notes, "X", {}, []);
+  expect(notes).toEqual(["X cannot express a, d; left out."]);
 });
 
-test("an import whose fields do not fit together is refused as a whole", () => {
+test("an import whose fields do not fit together is refused", () => {
   expect(() => imported({ maxDelayMs: 1 }, {}, [])).toThrow(
     "as a policy of Redrive maxDelayMs must be at least initialDelayMs (100), got 1",
   );

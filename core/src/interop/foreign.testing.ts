@@ -1,6 +1,6 @@
 /**
- * What the tests of imports share: a claim that a reader only ever refuses with INVALID_IMPORT, and
- * good documents spoiled in one place, which get further into a reader than chance alone would.
+ * Shared by the import tests: a check that a reader refuses only with INVALID_IMPORT, and good documents
+ * with one bad value, which get further into a reader than random input would.
  */
 import fc from "fast-check";
 import { expect } from "vitest";
@@ -10,7 +10,7 @@ import { checkDestination } from "../guards/destination.ts";
 import { checkPolicy } from "../policy/policy.ts";
 import type { Imported } from "./foreign.ts";
 
-/** The import is one that Redrive takes, with notes in sentences; or the refusal is a proper one. */
+/** The import is a valid policy with notes in full sentences, or the refusal is an INVALID_IMPORT. */
 export function expectImportOrRefusal(read: () => Imported): void {
   try {
     const { policy, destination, notes } = read();
@@ -23,8 +23,8 @@ export function expectImportOrRefusal(read: () => Imported): void {
   }
 }
 
-/** The document with one of its values, at any depth, replaced by any other. */
-export function spoiled(document: unknown): fc.Arbitrary<unknown> {
+/** The document with one of its values, at any depth, replaced by another. */
+export function withBadValue(document: unknown): fc.Arbitrary<unknown> {
   const paths = pathsOf(document);
   const values = fc.oneof(
     fc.jsonValue(),

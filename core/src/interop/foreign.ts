@@ -1,7 +1,7 @@
 /**
- * Foreign: reads configuration written for another system, one value at a time. Whatever it is
- * given, the complaint is an `INVALID_IMPORT` that names the field and quotes the value. What can
- * be read but not kept becomes a note, for a person to judge.
+ * Foreign: reads configuration of another system, one value at a time. Bad input always gives an
+ * `INVALID_IMPORT` that names the field and quotes the value. A setting that can be read but not kept
+ * becomes a note, for a person to check.
  */
 
 import { isObject } from "../documents/document.ts";
@@ -14,11 +14,11 @@ import { parseDuration } from "../time/duration.ts";
 /** A destination without its policy: the guards. */
 export type DestinationParts = Omit<DestinationDocument, "policy">;
 
-/** What another system's configuration comes to. */
+/** The result of importing another system's configuration. */
 export interface Imported {
   readonly policy: PolicyDocument;
   readonly destination: DestinationParts;
-  /** Whole sentences on what was changed, assumed or lost. */
+  /** Full sentences about what was changed, assumed or lost. */
   readonly notes: readonly string[];
 }
 
@@ -40,8 +40,8 @@ export function readText(value: unknown, field: string): string {
   return typeof value === "string" ? value : refuse(field, "a text", value);
 }
 
-/** A whole number of at least `min`. */
-export function readWhole(value: unknown, field: string, min: number): number {
+/** An integer of at least `min`. */
+export function readInteger(value: unknown, field: string, min: number): number {
   return Number.isSafeInteger(value) && (value as number) >= min
     ? (value as number)
     : refuse(field, `a whole number of at least ${min}`, value);
@@ -54,25 +54,25 @@ export function readPositive(value: unknown, field: string): number {
     : refuse(field, "a number above 0", value);
 }
 
-/** A span the way protocol buffers write it in JSON, such as "0.1s"; in ms. */
+/** A duration as protocol buffers write it in JSON, such as "0.1s"; in ms. */
 export function readSeconds(value: unknown, field: string): number {
   const isSeconds = typeof value === "string" && /\ds$/.test(value);
-  const spanMs = isSeconds ? parseDuration(value) : undefined;
-  return spanMs ?? refuse(field, 'seconds such as "0.1s", to the millisecond', value);
+  const durationMs = isSeconds ? parseDuration(value) : undefined;
+  return durationMs ?? refuse(field, 'seconds such as "0.1s", to the millisecond', value);
 }
 
 export function readPositiveSeconds(value: unknown, field: string): number {
-  const spanMs = readSeconds(value, field);
-  return spanMs > 0 ? spanMs : refuse(field, "above 0 s", value);
+  const durationMs = readSeconds(value, field);
+  return durationMs > 0 ? durationMs : refuse(field, "above 0 s", value);
 }
 
-/** JSON made from protocol buffers writes a field that is not set as null, or not at all. */
+/** JSON from protocol buffers writes an unset field as null, or not at all. */
 export function isSet(value: unknown): boolean {
   return value !== undefined && value !== null;
 }
 
-/** The value brought within its range; a note says so if that changed it. */
-export function within(
+/** Clamps the value to its range; a note says so if that changed it. */
+export function clampWithNote(
   notes: string[],
   field: string,
   value: number,
@@ -84,7 +84,7 @@ export function within(
   return kept;
 }
 
-/** The import as a whole. Fields may be good one by one and still not fit together here. */
+/** The complete import. Fields that are good one by one may still not fit together in a policy. */
 export function imported(
   policy: PolicyDocument,
   destination: DestinationParts,
@@ -95,8 +95,8 @@ export function imported(
   throw new RedriveError("INVALID_IMPORT", `as a policy of Redrive ${problems.join("; ")}`);
 }
 
-/** A note naming the fields that are set but that the other system has no word for, if any are. */
-export function noteLost(
+/** Adds a note with the fields that are set but that the other system cannot express. */
+export function addLostNote(
   notes: string[],
   system: string,
   document: object,
@@ -105,5 +105,5 @@ export function noteLost(
   const lost = Object.entries(document)
     .filter(([name, value]) => value !== undefined && value !== false && !kept.includes(name))
     .map(([name]) => name);
-  if (lost.length > 0) notes.push(`${system} has no word for ${lost.join(", ")}; left out.`);
+  if (lost.length > 0) notes.push(`${system} cannot express ${lost.join(", ")}; left out.`);
 }

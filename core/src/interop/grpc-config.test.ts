@@ -1,7 +1,7 @@
 /** Tests of reading gRPC service configs: what is kept, what is noted and what is refused. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { expectImportOrRefusal, spoiled } from "./foreign.testing.ts";
+import { expectImportOrRefusal, withBadValue } from "./foreign.testing.ts";
 import { importGrpc } from "./grpc-config.ts";
 
 const retryPolicy = {
@@ -52,7 +52,7 @@ describe("importGrpc", () => {
     });
   });
 
-  test("takes the most specific name: method, then service, then the entry for all", () => {
+  test("uses the most specific name: method, then service, then the entry for all", () => {
     const attempts = (service: string, method: string) =>
       importGrpc(config, { service, method }).policy.maxAttempts;
     expect(attempts("shop.Orders", "Put")).toBe(4);
@@ -73,17 +73,17 @@ describe("importGrpc", () => {
     expect(notes).toEqual([expect.stringMatching(/^gRPC sends the next hedge at once/)]);
   });
 
-  test("takes the only entry when it is asked for none, and says so", () => {
+  test("uses the only entry if no target is given, and says so", () => {
     const only = { methodConfig: [{ name: [{ service: "a.B" }], timeout: "9s", retryPolicy }] };
     const { policy, notes } = importGrpc(only);
     expect(policy.maxAttempts).toBe(4);
-    expect(notes).toContain('No entry is for all methods; the only one, for "a.B/", was taken.');
+    expect(notes).toContain('No entry is for all methods; the only one, for "a.B/", is used.');
   });
 
-  test("tries once what has no policy, and says so", () => {
+  test("makes one attempt without a policy, and says so", () => {
     expect(importGrpc({}).policy).toEqual({ maxAttempts: 1 });
     expect(importGrpc({}, { service: "a.B" }).notes).toContain(
-      "No methodConfig matches: gRPC tries such a call once.",
+      "No methodConfig matches: gRPC makes one attempt.",
     );
     expect(importGrpc(config, { service: "shop.Plain" }).policy).toEqual({ maxAttempts: 1 });
   });
@@ -94,12 +94,12 @@ describe("importGrpc", () => {
     expect(notes).toContain("maxAttempts 9 became 5, as in gRPC: no client makes more.");
   });
 
-  test("reads codes by name in any case and by number", () => {
+  test("reads codes by name in upper or lower case and by number", () => {
     const { policy } = importGrpc(withRetry({ retryableStatusCodes: [14, "aborted", 14] }));
     expect(policy.retryableGrpcCodes).toEqual(["ABORTED", "UNAVAILABLE"]);
   });
 
-  test("brings what Redrive cannot say into its range, and says so", () => {
+  test("clamps values to Redrive's ranges, and says so", () => {
     const odd = importGrpc(withRetry({ backoffMultiplier: 0.5, initialBackoff: "3s" }));
     expect(odd.policy).toMatchObject({ multiplier: 1, initialDelayMs: 1000, maxDelayMs: 1000 });
     expect(odd.notes).toEqual([
@@ -108,11 +108,11 @@ describe("importGrpc", () => {
     ]);
   });
 
-  test("says which defaults stand for a missing timeout and missing throttling", () => {
+  test("reports which defaults replace a missing timeout and missing throttling", () => {
     const { notes } = importGrpc({ methodConfig: [{ name: [{}], retryPolicy }] });
     expect(notes).toEqual([
       "The config has no retryThrottling, so Redrive's own retry budget applies.",
-      "The method has no timeout, so Redrive's default of 30 s bounds the whole call.",
+      "The method has no timeout, so Redrive's default of 30 s limits the whole call.",
     ]);
   });
 });
@@ -128,7 +128,7 @@ describe("refusals name the field and quote the value", () => {
     ],
     [
       { methodConfig: [{ name: [{}, {}] }] },
-      'methodConfig must be free of duplicate names, got "/"',
+      'methodConfig must be without duplicate names, got "/"',
     ],
     [
       { methodConfig: [{ name: [{}], timeout: "5" }] },
@@ -159,30 +159,28 @@ describe("refusals name the field and quote the value", () => {
 
   test("both policies on one method are an error, as in gRPC", () => {
     const both = { methodConfig: [{ name: [{}], retryPolicy, hedgingPolicy }] };
-    expect(() => importGrpc(both)).toThrow(
-      /must be without hedgingPolicy where it has retryPolicy/,
-    );
+    expect(() => importGrpc(both)).toThrow(/must be without hedgingPolicy if it has retryPolicy/);
   });
 
-  test("one bad entry spoils the config for every method, as in gRPC", () => {
+  test("one bad entry invalidates the config for every method, as in gRPC", () => {
     const bad = { name: [{ service: "x.Y" }], retryPolicy: { ...retryPolicy, maxAttempts: 0 } };
     const mixed = { methodConfig: [...config.methodConfig, bad] };
     expect(() => importGrpc(mixed, { service: "shop.Orders" })).toThrow(/methodConfig\[4\]/);
   });
 
-  test("several entries and no question are ambiguous", () => {
+  test("several entries without a target are ambiguous", () => {
     const two = { methodConfig: config.methodConfig.slice(1, 3) };
-    expect(() => importGrpc(two)).toThrow(/say which of "shop.Orders\/ shop.Orders\/Get" to read/);
+    expect(() => importGrpc(two)).toThrow(/choose one of "shop.Orders\/ shop.Orders\/Get"/);
     expect(() => importGrpc(two, { method: "Get" })).toThrow('method "Get" needs a service');
   });
 
-  test("a timeout that not even the first wait fits into is refused", () => {
+  test("a timeout shorter than the first wait is refused", () => {
     const hasty = { methodConfig: [{ name: [{}], timeout: "0.05s", retryPolicy }] };
     expect(() => importGrpc(hasty)).toThrow(/totalBudgetMs must be at least the first wait/);
   });
 
-  test("no value whatever is answered with anything but an import or INVALID_IMPORT", () => {
-    const anything = fc.oneof(fc.anything(), fc.jsonValue(), spoiled(config));
+  test("any value gives an import or INVALID_IMPORT", () => {
+    const anything = fc.oneof(fc.anything(), fc.jsonValue(), withBadValue(config));
     fc.assert(fc.property(anything, (any) => expectImportOrRefusal(() => importGrpc(any))));
   });
 });

@@ -1,29 +1,29 @@
 /**
- * gRPC config: reads the retry, hedging and throttling parts of a gRPC service config (gRFC A6), so
- * that what a fleet of gRPC clients does can be simulated and run here. `grpc-export.ts` writes it.
+ * gRPC config: reads the retry, hedging and throttling parts of a gRPC service config (gRFC A6), so you
+ * can simulate and run the behavior of gRPC clients here. `grpc-export.ts` writes it.
  */
 import { quote } from "../errors/assert.ts";
 import { RedriveError } from "../errors/errors.ts";
 import { GRPC_CODES, type GrpcCode } from "../policy/error-classes.ts";
 import type { PolicyDocument } from "../policy/policy.ts";
 import {
+  clampWithNote,
   type DestinationParts,
   type Imported,
   imported,
   isSet,
   type Part,
+  readInteger,
   readList,
   readObject,
   readPositive,
   readPositiveSeconds,
   readSeconds,
   readText,
-  readWhole,
   refuse,
-  within,
 } from "./foreign.ts";
 
-/** Which method a config is read for, or written for; nothing: every method. */
+/** The method to read or write a config for; by default every method. */
 export interface GrpcTarget {
   /** With its package, such as `shop.Orders`. */
   readonly service?: string;
@@ -31,13 +31,13 @@ export interface GrpcTarget {
   readonly method?: string;
 }
 
-/** More attempts than this a gRPC client does not make, whatever its config says. */
+/** A gRPC client makes at most this many attempts, whatever its config says. */
 export const GRPC_MAX_ATTEMPTS = 5;
 
 /** gRPC draws each wait from 0.8 to 1.2 times its backoff. */
 export const GRPC_JITTER_RATIO = 0.2;
 
-/** One methodConfig, checked; only what is about retrying. */
+/** One checked methodConfig; only the parts about retrying. */
 interface MethodConfig {
   readonly names: readonly string[];
   readonly field: string;
@@ -65,7 +65,7 @@ interface Policies {
   readonly hedge: Pick<DestinationParts, "hedge">;
 }
 
-/** One bad entry spoils a config in gRPC, so every entry is read, not just the chosen one. */
+/** In gRPC one bad entry invalidates the config, so every entry is read, not only the chosen one. */
 function readPolicies(
   methods: readonly MethodConfig[],
   chosen: MethodConfig | undefined,
@@ -84,7 +84,7 @@ function readPolicy({ retry, hedging, field }: MethodConfig, notes: string[]): P
     return { policy: readRetry(retry, `${field}.retryPolicy`, notes), hedge: {} };
   }
   if (hedging !== undefined) return readHedging(hedging, `${field}.hedgingPolicy`, notes);
-  notes.push("The method has neither retryPolicy nor hedgingPolicy: it is tried once.");
+  notes.push("The method has neither retryPolicy nor hedgingPolicy: it gets one attempt.");
   return { policy: { maxAttempts: 1 }, hedge: {} };
 }
 
@@ -95,7 +95,7 @@ function readMethods(value: unknown): readonly MethodConfig[] {
   );
   const seen = new Set<string>();
   for (const name of methods.flatMap((method) => method.names)) {
-    if (seen.has(name)) refuse("methodConfig", "free of duplicate names", name);
+    if (seen.has(name)) refuse("methodConfig", "without duplicate names", name);
     seen.add(name);
   }
   return methods;
@@ -105,7 +105,7 @@ function readMethod(value: unknown, field: string): MethodConfig {
   const method = readObject(value, field);
   const { retryPolicy, hedgingPolicy, timeout } = method;
   if (isSet(retryPolicy) && isSet(hedgingPolicy)) {
-    refuse(field, "without hedgingPolicy where it has retryPolicy", value);
+    refuse(field, "without hedgingPolicy if it has retryPolicy", value);
   }
   return {
     field,
@@ -136,22 +136,22 @@ function choose(
     if (found !== undefined) return found;
   }
   if (service !== "" || methods.length === 0) {
-    notes.push("No methodConfig matches: gRPC tries such a call once.");
+    notes.push("No methodConfig matches: gRPC makes one attempt.");
     return undefined;
   }
   const names = quote(methods.flatMap((one) => one.names).join(" "));
   if (methods.length > 1) {
-    const text = `methodConfig has no entry for all methods: say which of ${names} to read`;
+    const text = `methodConfig has no entry for all methods: choose one of ${names}`;
     throw new RedriveError("INVALID_IMPORT", text);
   }
-  notes.push(`No entry is for all methods; the only one, for ${names}, was taken.`);
+  notes.push(`No entry is for all methods; the only one, for ${names}, is used.`);
   return methods[0];
 }
 
 function readTimeout(method: MethodConfig | undefined, notes: string[]): PolicyDocument {
   if (method === undefined) return {};
   if (method.timeoutMs === undefined) {
-    notes.push("The method has no timeout, so Redrive's default of 30 s bounds the whole call.");
+    notes.push("The method has no timeout, so Redrive's default of 30 s limits the whole call.");
     return {};
   }
   const attemptTimeoutMs = Math.min(600_000, Math.max(100, method.timeoutMs));
@@ -165,13 +165,13 @@ function readRetry(retry: Part, field: string, notes: string[]): PolicyDocument 
   const codes = readCodes(retry["retryableStatusCodes"], `${field}.retryableStatusCodes`, notes);
   if (codes.length === 0) refuse(`${field}.retryableStatusCodes`, "a list with entries", codes);
   if (isSet(retry["perAttemptRecvTimeout"])) {
-    notes.push("perAttemptRecvTimeout is an experiment of gRPC; left out.");
+    notes.push("perAttemptRecvTimeout is experimental in gRPC; left out.");
   }
   return {
     maxAttempts: readAttempts(retry["maxAttempts"], `${field}.maxAttempts`, notes),
     backoff: "EXPONENTIAL",
-    initialDelayMs: within(notes, "initialBackoff in ms", initialMs, [0, maxDelayMs]),
-    multiplier: within(notes, "backoffMultiplier", multiplier, [1, 10]),
+    initialDelayMs: clampWithNote(notes, "initialBackoff in ms", initialMs, [0, maxDelayMs]),
+    multiplier: clampWithNote(notes, "backoffMultiplier", multiplier, [1, 10]),
     maxDelayMs,
     jitterType: "PROPORTIONAL",
     jitterRatio: GRPC_JITTER_RATIO,
@@ -189,7 +189,7 @@ function readHedging(hedging: Part, field: string, notes: string[]): Policies {
   notes.push(
     "gRPC sends the next hedge at once after a non-fatal status; Redrive waits for its delay.",
   );
-  const after = within(notes, "hedgingDelay in ms", delayMs, [1, 600_000]);
+  const after = clampWithNote(notes, "hedgingDelay in ms", delayMs, [1, 600_000]);
   return {
     policy: { maxAttempts: 1, retryableGrpcCodes: codes },
     hedge: { hedge: { after, max: attempts - 1 } },
@@ -197,18 +197,18 @@ function readHedging(hedging: Part, field: string, notes: string[]): Policies {
 }
 
 function readAttempts(value: unknown, field: string, notes: string[]): number {
-  const attempts = readWhole(value, field, 2);
+  const attempts = readInteger(value, field, 2);
   if (attempts > GRPC_MAX_ATTEMPTS) {
     notes.push(`maxAttempts ${attempts} became 5, as in gRPC: no client makes more.`);
   }
   return Math.min(attempts, GRPC_MAX_ATTEMPTS);
 }
 
-/** Names in any case, or numbers; each code once, in the order of their numbers. */
+/** Names in upper or lower case, or numbers; each code once, ordered by number. */
 function readCodes(value: unknown, field: string, notes: string[]): readonly GrpcCode[] {
   const named = new Set(readList(value, field).map((code) => readCode(code, field)));
   if (named.has("CANCELLED")) {
-    notes.push("CANCELLED is the caller's own wish to Redrive and is never repeated.");
+    notes.push("Redrive never repeats CANCELLED, because the caller asked for it.");
   }
   return GRPC_CODES.filter((code) => named.has(code));
 }
@@ -233,8 +233,8 @@ function readThrottling(value: unknown, notes: string[]): Pick<DestinationParts,
   return {
     retryBudget: {
       kind: "GRPC",
-      maxTokens: within(notes, "maxTokens", thousandths(maxTokens), [1, 1000]),
-      tokenRatio: within(notes, "tokenRatio", thousandths(tokenRatio), [0.001, 1000]),
+      maxTokens: clampWithNote(notes, "maxTokens", thousandths(maxTokens), [1, 1000]),
+      tokenRatio: clampWithNote(notes, "tokenRatio", thousandths(tokenRatio), [0.001, 1000]),
     },
   };
 }

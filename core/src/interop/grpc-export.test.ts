@@ -11,7 +11,7 @@ const codes = fc
   .subarray(GRPC_CODES.slice(2), { minLength: 1 })
   .map((some) => GRPC_CODES.filter((code) => some.includes(code)));
 
-/** Configs in the spelling of the export, so that they can be compared as they are. */
+/** Configs in the form of the export, so the tests can compare them directly. */
 const anyConfig: fc.Arbitrary<GrpcServiceConfig> = fc
   .record({
     maxAttempts: fc.integer({ min: 2, max: 5 }),
@@ -41,7 +41,7 @@ const anyConfig: fc.Arbitrary<GrpcServiceConfig> = fc
   }));
 
 describe("round trips", () => {
-  test("a config that is read and written again is the same config, without a note", () => {
+  test("a config that is read and written again is unchanged, without a note", () => {
     fc.assert(
       fc.property(anyConfig, (any) => {
         const { policy, destination, notes } = importGrpc(any, { service: "a.B" });
@@ -77,7 +77,7 @@ describe("exportGrpc", () => {
   const notesOf = (policy: PolicyDocument, destination = {}) =>
     exportGrpc(policy, destination).notes;
 
-  test("writes the defaults, and says that gRPC draws otherwise", () => {
+  test("writes the defaults, and reports that gRPC has other jitter", () => {
     expect(exportGrpc({})).toEqual({
       config: {
         methodConfig: [
@@ -105,20 +105,20 @@ describe("exportGrpc", () => {
     [{ delaysMs: [10, 500, 20] }, /no list of delays/],
     [
       { attemptTimeoutMs: 500, throttleDelayMs: 200 },
-      /no word for attemptTimeoutMs, throttleDelayMs/,
+      /cannot express attemptTimeoutMs, throttleDelayMs/,
     ],
     [{ retryableGrpcCodes: [] }, /no retryPolicy without codes/],
-  ])("says what is lost of %j", (policy, note) => {
+  ])("reports what is lost of %j", (policy, note) => {
     expect(notesOf(policy)).toContainEqual(expect.stringMatching(note));
   });
 
-  test("says what is lost of the guards", () => {
+  test("reports which guards are lost", () => {
     const guards = { retryBudget: { ratio: 0.1 }, hedge: { after: "p95" }, breaker: {} };
     expect(notesOf({}, guards)).toEqual(
       expect.arrayContaining([
-        "gRPC has no word for breaker; left out.",
+        "gRPC cannot express breaker; left out.",
         "gRPC has retries or hedges, not both; the hedge is left out.",
-        "gRPC throttles by tokens of its own kind; the RATIO budget is left out.",
+        "gRPC throttles with its own tokens; the RATIO budget is left out.",
       ]),
     );
     const hedged = exportGrpc({ maxAttempts: 1 }, { hedge: { endpoints: ["http://b.example"] } });

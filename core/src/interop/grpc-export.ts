@@ -1,6 +1,6 @@
 /**
- * gRPC export: writes a policy and its guards as a gRPC service config, and says in notes what gRPC
- * has no word for. The other way round from `grpc-config.ts`.
+ * gRPC export: writes a policy and its guards as a gRPC service config. Notes report what gRPC cannot
+ * express. `grpc-config.ts` is the reverse.
  */
 import type { RetryBudgetDocument } from "../guards/destination.ts";
 import type { GrpcCode } from "../policy/error-classes.ts";
@@ -12,7 +12,7 @@ import {
   resolvePolicy,
 } from "../policy/policy.ts";
 import { formatSeconds } from "../time/duration.ts";
-import { type DestinationParts, noteLost } from "./foreign.ts";
+import { addLostNote, type DestinationParts } from "./foreign.ts";
 import { GRPC_JITTER_RATIO, GRPC_MAX_ATTEMPTS, type GrpcTarget } from "./grpc-config.ts";
 
 export interface GrpcRetryPolicy {
@@ -43,7 +43,7 @@ export interface GrpcServiceConfig {
 
 export interface GrpcExport {
   readonly config: GrpcServiceConfig;
-  /** Whole sentences on what was changed or lost. */
+  /** Full sentences about what was changed or lost. */
   readonly notes: readonly string[];
 }
 
@@ -62,7 +62,7 @@ const KEPT_FIELDS: readonly (keyof PolicyDocument)[] = [
   "retryableGrpcCodes",
 ];
 
-/** Writes a service config with one methodConfig, for `target`; throws only on a bad policy. */
+/** Writes a service config with one methodConfig for `target`; throws only for a bad policy. */
 export function exportGrpc(
   document: PolicyDocument,
   destination: DestinationParts = {},
@@ -70,8 +70,8 @@ export function exportGrpc(
 ): GrpcExport {
   const policy = resolvePolicy(document);
   const notes: string[] = [];
-  noteLost(notes, "gRPC", document, KEPT_FIELDS);
-  noteLost(notes, "gRPC", destination, ["description", "retryBudget", "hedge"]);
+  addLostNote(notes, "gRPC", document, KEPT_FIELDS);
+  addLostNote(notes, "gRPC", destination, ["description", "retryBudget", "hedge"]);
   const method = {
     name: [target],
     timeout: formatSeconds(policy.totalBudgetMs),
@@ -83,7 +83,7 @@ export function exportGrpc(
 
 type Hedge = Exclude<DestinationParts["hedge"], false | undefined>;
 
-/** Either retries or hedges: gRPC takes no method that has both. */
+/** Either retries or hedges: gRPC refuses a method that has both. */
 function writePolicy(
   policy: Policy,
   hedge: Hedge | undefined,
@@ -120,27 +120,27 @@ function writeCurve(policy: CurvePolicy, notes: string[]): Curve {
   const { backoff, initialDelayMs, maxDelayMs, multiplier } = policy;
   if (backoff === "EXPONENTIAL") return curve(initialDelayMs, maxDelayMs, multiplier, notes);
   if (backoff === "FIXED") return curve(initialDelayMs, initialDelayMs, 1, notes);
-  notes.push("gRPC has no LINEAR backoff; one that doubles is written instead.");
+  notes.push("gRPC has no LINEAR backoff; a doubling one is written instead.");
   return curve(initialDelayMs, maxDelayMs, 2, notes);
 }
 
 function writeList({ delaysMs }: ListPolicy, notes: string[]): Curve {
   const firstMs = delaysMs[0] ?? 0;
-  const longestMs = delaysMs.reduce((longest, one) => Math.max(longest, one), 0);
-  if (longestMs === firstMs && delaysMs.every((one) => one === firstMs)) {
+  const maxMs = delaysMs.reduce((max, one) => Math.max(max, one), 0);
+  if (maxMs === firstMs && delaysMs.every((one) => one === firstMs)) {
     return curve(firstMs, firstMs, 1, notes);
   }
   notes.push(
-    "gRPC has no list of delays; a curve that doubles from the first to the longest is written.",
+    "gRPC has no list of delays; a curve that doubles from the first to the maximum is written.",
   );
-  return curve(firstMs, longestMs, 2, notes);
+  return curve(firstMs, maxMs, 2, notes);
 }
 
-function curve(firstMs: number, longestMs: number, multiplier: number, notes: string[]): Curve {
+function curve(firstMs: number, maxMs: number, multiplier: number, notes: string[]): Curve {
   if (firstMs === 0) notes.push("gRPC has no backoff of 0; 1 ms is written instead.");
   return {
     initialBackoff: formatSeconds(Math.max(1, firstMs)),
-    maxBackoff: formatSeconds(Math.max(1, longestMs)),
+    maxBackoff: formatSeconds(Math.max(1, maxMs)),
     backoffMultiplier: multiplier,
   };
 }
@@ -172,7 +172,7 @@ function writeThrottling(
   if (budget === undefined) return {};
   if (budget.kind !== "GRPC") {
     notes.push(
-      `gRPC throttles by tokens of its own kind; the ${budget.kind ?? "RATIO"} budget is left out.`,
+      `gRPC throttles with its own tokens; the ${budget.kind ?? "RATIO"} budget is left out.`,
     );
     return {};
   }

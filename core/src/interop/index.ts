@@ -1,6 +1,6 @@
 /**
- * The public surface of `@redrive/core/interop`: reads and writes the retry configurations of other
- * systems, and lists what those systems do by default.
+ * The public API of `@redrive/core/interop`: reads and writes the retry configurations of other
+ * systems, and lists the defaults of those systems.
  */
 export { type AwsRetryMode, type AwsTarget, exportAws, importAws } from "./aws-config.ts";
 export { catalog, catalogEntry } from "./catalog/catalog.ts";

@@ -1,17 +1,17 @@
 /**
- * INI: the file format of `~/.aws/config`, only as far as that file uses it: sections, `name =
- * value`, comments, and nested blocks, which are indented and passed over.
+ * INI: parses the file format of `~/.aws/config`: sections, `name = value`, comments, and nested blocks,
+ * which are indented and ignored.
  */
 import { quote } from "../errors/assert.ts";
 import { RedriveError } from "../errors/errors.ts";
 
-/** Names of values are in lower case. Of a value that is given twice the last one counts. */
+/** Names are in lower case. If a value is given twice, the last one counts. */
 export type IniSection = ReadonlyMap<string, string>;
 
-/** Files beyond this are not somebody's configuration. */
+/** A larger file is not a configuration. */
 const MAX_CHARACTERS = 1_000_000;
 
-/** Sections by their heading, as it is written between the brackets. */
+/** Sections by their heading, as written between the brackets. */
 export function parseIni(text: string): ReadonlyMap<string, IniSection> {
   if (text.length > MAX_CHARACTERS) {
     fail(`the file must have at most ${MAX_CHARACTERS} characters, got ${text.length}`);
@@ -30,7 +30,7 @@ export function parseIni(text: string): ReadonlyMap<string, IniSection> {
   return sections;
 }
 
-/** Blank lines, comments, and what is indented: it belongs to the value above it. */
+/** Blank lines, comments, and indented lines, which belong to the value above. */
 function isPassedOver(line: string): boolean {
   return /^(\s|[#;]|$)/.test(line);
 }
@@ -40,7 +40,7 @@ function addValue(section: Map<string, string> | undefined, line: string, number
   if (equals < 1) fail(`line ${number} must be a [section] or name = value, got ${quote(line)}`);
   if (section === undefined) fail(`line ${number} must come after a [section], got ${quote(line)}`);
   const name = line.slice(0, equals).trim().toLowerCase();
-  // A comment after a value needs a blank before it; without one it is part of the value.
+  // A comment after a value needs a blank before it; otherwise it is part of the value.
   const value = line.slice(equals + 1).replace(/\s[#;].*$/, "");
   section.set(name, value.trim());
 }

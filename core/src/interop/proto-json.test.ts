@@ -9,7 +9,7 @@ test("a field is found in snake_case and in camelCase, snake_case first", () => 
   expect(fieldOf({}, "constructor")).toBeUndefined();
 });
 
-test("a number is found in its wrapper and without", () => {
+test("a number is found with and without its wrapper", () => {
   expect(numberOf({ value: 3 })).toBe(3);
   expect(numberOf(3)).toBe(3);
   expect(numberOf(undefined)).toBeUndefined();

@@ -1,4 +1,4 @@
-/** Tests of the ceilings: exact figures for each curve, and bounds for any policy. */
+/** Tests of the ceilings: exact values for each curve, and limits for any policy. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { backoffOf, power } from "./backoff.ts";
@@ -24,7 +24,7 @@ describe("curves", () => {
     expect(ceilings({ backoff: "LINEAR", maxDelayMs: 350 }, 5)).toEqual([100, 200, 300, 350, 350]);
   });
 
-  test("fixed stays", () => {
+  test("fixed stays constant", () => {
     expect(ceilings({ backoff: "FIXED", initialDelayMs: 70 }, 3)).toEqual([70, 70, 70]);
   });
 
@@ -32,14 +32,14 @@ describe("curves", () => {
     expect(ceilings({ delaysMs: [5, 300, 20] }, 5)).toEqual([5, 300, 20, 20, 20]);
   });
 
-  test("after a throttling answer the curve starts from its own base", () => {
+  test("after a throttling response the curve starts from its own base", () => {
     const curve = { initialDelayMs: 50, throttleDelayMs: 1000, maxDelayMs: 20_000 };
     expect(ceilings(curve, 6, true)).toEqual([1000, 2000, 4000, 8000, 16_000, 20_000]);
     expect(ceilings({ ...curve, backoff: "LINEAR" }, 3, true)).toEqual([1000, 2000, 3000]);
     expect(ceilings({ ...curve, backoff: "FIXED" }, 2, true)).toEqual([1000, 1000]);
   });
 
-  test("an initial delay of zero stays zero even where the power overflows", () => {
+  test("an initial delay of zero stays zero even if the power overflows", () => {
     expect(backoffOf(resolvePolicy({ initialDelayMs: 0, multiplier: 10 }))(1000, false)).toBe(0);
   });
 });

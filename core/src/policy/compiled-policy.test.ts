@@ -11,13 +11,13 @@ describe("stop codes", () => {
     resolvePolicy({ maxAttempts: 3, jitterType: "NONE", totalBudgetMs: 500 }),
   );
 
-  test("the last attempt is the end, the one before is not", () => {
+  test("the call stops after the last attempt, not before", () => {
     expect(kernel.next(2, 0, 100, 0)).toBe(200);
     expect(kernel.next(3, 0, 200, 0)).toBe(STOP_ATTEMPTS);
     expect(kernel.next(1_000_000, 0, 200, 0)).toBe(STOP_ATTEMPTS);
   });
 
-  test("the wait and the shortest call must fit what is left, to the millisecond", () => {
+  test("the wait and the minimum call must fit the rest of the budget, to the millisecond", () => {
     expect(kernel.next(1, 399, 0, 0)).toBe(100);
     expect(kernel.next(1, 400, 0, 0)).toBe(STOP_BUDGET);
     expect(kernel.next(1, 380, 0, 0, 20)).toBe(100);
@@ -52,7 +52,7 @@ test("waits are whole, finite, never negative and within the cap, for any policy
   );
 });
 
-test("decide and the kernel are equal on every policy, attempt, time and draw", () => {
+test("decide and the compiled policy agree on every policy, attempt, time and draw", () => {
   const callMs = fc.option(fc.integer({ min: 0, max: 100_000 }), { nil: undefined });
   fc.assert(
     fc.property(

@@ -42,14 +42,14 @@ export function compilePolicy(policy: Policy): CompiledPolicy {
   };
 }
 
-const kernels = new WeakMap<Policy, CompiledPolicy>();
+const compiledPolicies = new WeakMap<Policy, CompiledPolicy>();
 
 /** The compiled form of a policy, made once. */
 export function compiledPolicyOf(policy: Policy): CompiledPolicy {
-  let kernel = kernels.get(policy);
+  let kernel = compiledPolicies.get(policy);
   if (kernel === undefined) {
     kernel = compilePolicy(policy);
-    kernels.set(policy, kernel);
+    compiledPolicies.set(policy, kernel);
   }
   return kernel;
 }

@@ -1,4 +1,4 @@
-/** Tests of the draw below the ceiling: exact picks, and the shape of each distribution. */
+/** Tests of jitter: exact picks, and the shape of each distribution. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { seededRandom } from "../time/virtual.ts";
@@ -44,7 +44,7 @@ describe("exact picks at chosen draws", () => {
     expect([0, 0.4, 0.5, LAST].map((draw) => at(jitterType, draw))).toEqual(expected);
   });
 
-  test("decorrelated starts from the initial delay and is bounded by the cap before the draw", () => {
+  test("decorrelated starts from the initial delay and applies the cap before the draw", () => {
     const jitter = jitterOf(resolvePolicy({ jitterType: "DECORRELATED", maxDelayMs: 600 }));
     expect(jitter(100, LAST, 100, 0)).toBe(300);
     expect(jitter(100, 0, 100, 0)).toBe(100);
@@ -52,7 +52,7 @@ describe("exact picks at chosen draws", () => {
     expect(jitter(600, 0.5, 100, 500)).toBe(350);
   });
 
-  test("decorrelated with its first ceiling at the cap still stands", () => {
+  test("decorrelated works with its first ceiling at the cap", () => {
     const jitter = jitterOf(
       resolvePolicy({ jitterType: "DECORRELATED", initialDelayMs: 500, maxDelayMs: 500 }),
     );
@@ -66,7 +66,7 @@ describe("exact picks at chosen draws", () => {
   });
 });
 
-describe("pick", () => {
+describe("uniformInteger", () => {
   test("reaches every whole number between its ends, and no other", () => {
     const seen = new Set<number>();
     for (let i = 0; i < 1000; i++) seen.add(uniformInteger(3, 7, i / 1000));
@@ -93,13 +93,13 @@ describe("distributions", () => {
     ["FULL", 0, 30_000],
     ["EQUAL", 15_000, 30_000],
     ["PROPORTIONAL", 24_000, 36_000],
-  ] as const)("%s late at the cap has no holes and no pile-up", (jitterType, low, high) => {
+  ] as const)("%s at the cap is evenly distributed", (jitterType, low, high) => {
     const { fullest, emptiest } = spread(waits({ ...base, jitterType }, 14, 20_000), low, high, 50);
     expect(emptiest).toBeGreaterThan(0.75);
     expect(fullest).toBeLessThan(1.25);
   });
 
-  test("every millisecond of a small ceiling is drawn, the ends as often as the middle", () => {
+  test("every millisecond of a small ceiling is picked, the ends as often as the middle", () => {
     const values = waits({ ...base, jitterType: "FULL", initialDelayMs: 9 }, 1, 20_000);
     const { fullest, emptiest } = spread(values, 0, 9, 10);
     expect(emptiest).toBeGreaterThan(0.9);
@@ -114,7 +114,7 @@ describe("distributions", () => {
     }
   });
 
-  test("the mean of each is where its formula puts it", () => {
+  test("the mean of each equals that of its formula", () => {
     const mean = (jitterType: JitterType, attempt: number) => {
       const values = waits({ ...base, jitterType }, attempt, 20_000);
       return values.reduce((sum, value) => sum + value, 0) / values.length;

@@ -5,7 +5,7 @@ import { policySchema } from "./policy-schema.ts";
 
 const properties = policySchema()["properties"] as Record<string, Record<string, unknown>>;
 
-test("every field of the table is there with its sentence, its type and nothing else is allowed", () => {
+test("every field of the table has a description and a type, and no other field is allowed", () => {
   expect(Object.keys(properties)).toEqual(Object.keys(POLICY_FIELDS));
   for (const property of Object.values(properties)) {
     expect(property["description"]).toMatch(/^[A-Z].*\.$/);

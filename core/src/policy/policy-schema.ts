@@ -24,7 +24,7 @@ const DESCRIPTIONS: Readonly<Record<keyof PolicyDocument, string>> = {
   connectTimeoutMs: "Connecting, within the attempt, in ms.",
   minCallMs: "Minimum duration of a call that the budget check assumes, in ms.",
   retryableStatusCodes: "HTTP statuses that are retried.",
-  retryableGrpcCodes: "gRPC codes that are retried.",
+  retryableGrpcCodes: "Codes of gRPC that are retried.",
   retryableErrors: "Classes of errors that are retried.",
   throttleDelayMs: "First ceiling after a throttling response (429, RESOURCE_EXHAUSTED), in ms.",
   requireIdempotencyKey: "Refuse a call or task that has no idempotency key.",

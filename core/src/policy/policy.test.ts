@@ -1,4 +1,4 @@
-/** Tests of the policy document: its table of defaults and ranges, and what binds fields together. */
+/** Tests of the policy document: defaults, ranges, and rules that involve several fields. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { DocumentError } from "../documents/document.ts";
@@ -11,7 +11,7 @@ const messageOf = (document: unknown) =>
     .join("; ");
 
 describe("defaults", () => {
-  test("an empty document becomes the table of the contract", () => {
+  test("an empty document gets all defaults", () => {
     expect(resolvePolicy({})).toEqual({
       maxAttempts: 5,
       backoff: "EXPONENTIAL",
@@ -35,7 +35,7 @@ describe("defaults", () => {
     expect(resolvePolicy()).toEqual(resolvePolicy({}));
   });
 
-  test("defaults follow the fields they lean on", () => {
+  test("some defaults depend on other fields", () => {
     const slow = resolvePolicy({ initialDelayMs: 40_000, totalBudgetMs: 100_000 });
     expect(slow.maxDelayMs).toBe(40_000);
     expect(slow.throttleDelayMs).toBe(40_000);
@@ -81,7 +81,7 @@ describe("ranges", () => {
     ["maxRetryAfterMs", 0, 365 * DAY, {}],
   ];
 
-  test.each(bounds)("%s takes %d and %d and nothing beyond", (field, min, max, rest) => {
+  test.each(bounds)("%s accepts %d and %d and nothing beyond", (field, min, max, rest) => {
     for (const value of [min, max]) expect(checkPolicy({ ...rest, [field]: value })).toEqual([]);
     for (const value of [
       min - 0.001,
@@ -99,7 +99,7 @@ describe("ranges", () => {
     }
   });
 
-  test("whole milliseconds are demanded, a multiplier and a ratio may be fractions", () => {
+  test("milliseconds must be integers, a multiplier and a ratio may be fractions", () => {
     expect(messageOf({ initialDelayMs: 0.5 })).toContain("whole number");
     expect(messageOf({ maxAttempts: 1.5 })).toContain("whole number");
     expect(messageOf({ multiplier: 1.5, jitterRatio: 0.25 })).toBe("");
@@ -172,7 +172,7 @@ describe("fields together", () => {
     expect(messageOf(document)).toContain(message);
   });
 
-  test("a document whose first wait cannot fit is refused; at the limit it is taken", () => {
+  test("a document whose first wait does not fit is refused; at the limit it is accepted", () => {
     expect(messageOf({ initialDelayMs: 60_000 })).toContain(
       "totalBudgetMs must be at least the first wait and call (60000 + 1), got 30000",
     );
@@ -182,7 +182,7 @@ describe("fields together", () => {
     expect(checkPolicy({ maxAttempts: 1, totalBudgetMs: 1 })).toEqual([]);
   });
 
-  test("paths are prefixed where a policy stands inside another document", () => {
+  test("paths have a prefix if the policy is inside another document", () => {
     const [one] = checkPolicy({ initialDelayMs: 500, maxDelayMs: 400 }, "policy.");
     expect(one?.field).toBe("policy.maxDelayMs");
     expect(one?.message).toMatch(/^policy\.maxDelayMs must be/);
@@ -190,15 +190,15 @@ describe("fields together", () => {
   });
 });
 
-describe("resolve", () => {
-  test("throws all problems at once, coded", () => {
+describe("resolvePolicy", () => {
+  test("throws all problems at once, with a code", () => {
     const attempt = () => resolvePolicy({ maxAttempts: 0, multiplier: 11 });
     expect(attempt).toThrow(DocumentError);
     expect(attempt).toThrow(/maxAttempts must be .* got 0; multiplier must be .* got 11/);
     expect(attempt).toThrow(expect.objectContaining({ code: "INVALID_POLICY" }));
   });
 
-  test("nothing but a legal document gets through, and nothing crashes it", () => {
+  test("only legal documents are accepted, and no value crashes it", () => {
     fc.assert(
       fc.property(fc.anything(), (value) => {
         fc.pre(value !== undefined);
@@ -210,7 +210,7 @@ describe("resolve", () => {
   });
 });
 
-test("a policy without its retries is otherwise the same", () => {
+test("singleAttempt changes only the number of attempts", () => {
   const policy = resolvePolicy({ maxAttempts: 4, attemptTimeoutMs: 500 });
   expect(singleAttempt(policy)).toEqual({ ...policy, maxAttempts: 1 });
 });

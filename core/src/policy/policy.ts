@@ -159,7 +159,7 @@ const DEFAULTS = {
   maxRetryAfterMs: DAY_MS,
 } as const satisfies PolicyDocument;
 
-/** Default of `maxDelayMs` unless the first wait is longer. */
+/** Defaults: `maxDelayMs` unless the first wait is longer, and `connectTimeoutMs` unless the attempt is shorter. */
 const DEFAULT_MAX_DELAY_MS = 30_000;
 const DEFAULT_CONNECT_TIMEOUT_MS = 3000;
 

@@ -9,7 +9,7 @@ import { preset, presets } from "./presets.ts";
 const names = Object.keys(presets) as PresetName[];
 const HOUR_MS = 3_600_000;
 
-/** Waits of a call that always fails, at one draw throughout. */
+/** Waits of a call that always fails, with the same draw each time. */
 function waits(policy: Policy, draw: number): number[] {
   const kernel = compilePolicy(policy);
   return Array.from({ length: policy.maxAttempts - 1 }, (_, index) =>
@@ -21,12 +21,12 @@ const sum = (numbers: readonly number[]) => numbers.reduce((total, one) => total
 const LAST_DRAW = 1 - Number.EPSILON / 2;
 
 describe("every preset", () => {
-  test.each(names)("%s is a legal document named after itself that says what it is for", (name) => {
+  test.each(names)("%s is a legal document with its own name and a description", (name) => {
     expect(resolvePolicy(presets[name]).policyId).toBe(name);
     expect(presets[name].description).toMatch(/^[A-Z].{60,}\.$/s);
   });
 
-  test.each(names)("%s has room in its budget for every wait, however it is drawn", (name) => {
+  test.each(names)("%s has enough budget for every wait, with any draw", (name) => {
     const policy = resolvePolicy(presets[name]);
     expect(sum(waits(policy, LAST_DRAW)) + policy.minCallMs).toBeLessThanOrEqual(
       policy.totalBudgetMs,
@@ -34,7 +34,7 @@ describe("every preset", () => {
   });
 
   test.each(["interactive", "read", "payment", "background", "webhook"] as const)(
-    "%s has room in its budget for every attempt as well, even if all of them time out",
+    "%s has enough budget for every attempt too, even if all of them time out",
     (name) => {
       const policy = resolvePolicy(presets[name]);
       const attemptsMs = policy.maxAttempts * policy.attemptTimeoutMs;
@@ -43,7 +43,7 @@ describe("every preset", () => {
   );
 });
 
-test("default is the table's defaults and nothing else", () => {
+test("default has only the default values", () => {
   const { policyId, description, ...rest } = resolvePolicy(presets.default);
   expect(rest).toEqual(resolvePolicy({}));
   expect([policyId, description]).not.toContain(undefined);
@@ -70,7 +70,7 @@ describe("background", () => {
     expect(policy.totalBudgetMs).toBe(24 * HOUR_MS);
   });
 
-  test("lets 1 h 57 min pass at least before its last attempt", () => {
+  test("takes at least 1 h 57 min before its last attempt", () => {
     expect(sum(waits(policy, 0))).toBeGreaterThanOrEqual(117 * 60_000);
   });
 });
@@ -78,14 +78,14 @@ describe("background", () => {
 describe("webhook", () => {
   const policy = resolvePolicy(presets.webhook);
 
-  test("keeps the schedule of Standard Webhooks within a tenth, whatever is drawn", () => {
+  test("keeps the schedule of Standard Webhooks within a tenth, with any draw", () => {
     expect(policy.maxAttempts).toBe(10);
     expect(sum(policy.delaysMs ?? [])).toBe((75 * 3600 + 35 * 60 + 5) * 1000);
     expect(waits(policy, 0)[5]).toBe(9 * HOUR_MS);
     expect(waits(policy, LAST_DRAW)[5]).toBe(11 * HOUR_MS);
   });
 
-  test("retries every answer but success and 410", () => {
+  test("retries every response except success and 410", () => {
     expect(policy.retryableStatusCodes).toHaveLength(299);
     expect(policy.retryableStatusCodes).not.toContain(410);
     expect(policy.retryableStatusCodes).toContain(404);
@@ -97,7 +97,7 @@ describe("preset", () => {
     expect(preset("read")).toBe(presets.read);
   });
 
-  test("answers a misspelt name with the one that was meant", () => {
+  test("suggests the likely name for a misspelled one", () => {
     const refused = () => preset("webhok");
     expect(refused).toThrow(RedriveError);
     expect(refused).toThrow('unknown preset "webhok", did you mean "webhook"?');

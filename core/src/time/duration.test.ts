@@ -1,4 +1,4 @@
-/** Tests of durations: what is read, what is refused, and that writing and reading agree. */
+/** Tests of durations: parsing, refusals, and that formatting and parsing agree. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { formatSeconds, parseDuration } from "./duration.ts";
@@ -19,8 +19,8 @@ describe("parseDuration", () => {
     ["1.5h", 5_400_000],
     ["30d", 2_592_000_000],
     ["007s", 7000],
-  ])("reads %s as %i ms", (text, spanMs) => {
-    expect(parseDuration(text)).toBe(spanMs);
+  ])("reads %s as %i ms", (text, durationMs) => {
+    expect(parseDuration(text)).toBe(durationMs);
   });
 
   test.each([
@@ -41,7 +41,7 @@ describe("parseDuration", () => {
     "Infinitys",
     "NaNs",
     "0x1s",
-  ])("refuses %j, which is no duration", (text) => {
+  ])("refuses %j, which is not a duration", (text) => {
     expect(parseDuration(text)).toBeUndefined();
   });
 
@@ -52,19 +52,21 @@ describe("parseDuration", () => {
     },
   );
 
-  test("refuses what is longer than a number can count exactly", () => {
+  test("refuses a duration that is too long for an exact number", () => {
     expect(parseDuration("9007199254740.991s")).toBe(MAX_MS);
     expect(parseDuration("9007199254740.992s")).toBeUndefined();
     expect(parseDuration("999999999999999d")).toBeUndefined();
     expect(parseDuration("1000000000000000ms")).toBeUndefined();
   });
 
-  test("answers any text with a whole span or not at all", () => {
+  test("gives a whole number of ms or undefined for any text", () => {
     const text = fc.oneof(fc.string(), fc.stringMatching(/^[\d.]{0,20}(ms|s|m|h|d)?$/));
     fc.assert(
       fc.property(text, (any) => {
-        const spanMs = parseDuration(any);
-        expect(spanMs === undefined || (Number.isSafeInteger(spanMs) && spanMs >= 0)).toBe(true);
+        const durationMs = parseDuration(any);
+        expect(
+          durationMs === undefined || (Number.isSafeInteger(durationMs) && durationMs >= 0),
+        ).toBe(true);
       }),
     );
   });
@@ -78,12 +80,17 @@ describe("formatSeconds", () => {
     [100, "0.1s"],
     [1000, "1s"],
     [1250, "1.25s"],
-  ])("writes %i ms as %s", (spanMs, text) => {
-    expect(formatSeconds(spanMs)).toBe(text);
+  ])("writes %i ms as %s", (durationMs, text) => {
+    expect(formatSeconds(durationMs)).toBe(text);
   });
 
   test("writes what parseDuration reads back", () => {
-    const span = fc.oneof(fc.nat(), fc.integer({ min: 0, max: MAX_MS }));
-    fc.assert(fc.property(span, (spanMs) => parseDuration(formatSeconds(spanMs)) === spanMs));
+    const anyDuration = fc.oneof(fc.nat(), fc.integer({ min: 0, max: MAX_MS }));
+    fc.assert(
+      fc.property(
+        anyDuration,
+        (durationMs) => parseDuration(formatSeconds(durationMs)) === durationMs,
+      ),
+    );
   });
 });

@@ -23,8 +23,8 @@ export function parseDuration(text: string): number | undefined {
   const unitMs = UNIT_MS[unit];
   if (unitMs === undefined) return undefined;
   const partMs = fractionMs(fraction.replace(/0+$/, ""), unitMs);
-  const spanMs = Number(whole) * unitMs + partMs;
-  return Number.isSafeInteger(spanMs) ? spanMs : undefined;
+  const durationMs = Number(whole) * unitMs + partMs;
+  return Number.isSafeInteger(durationMs) ? durationMs : undefined;
 }
 
 /** Multiplies first and divides last. All values are integers, so 0.1 s is exactly 100 ms. */
@@ -33,10 +33,10 @@ function fractionMs(digits: string, unitMs: number): number {
 }
 
 /** A duration as protocol buffers write it in JSON: seconds, at most three decimals, then `s`. */
-export function formatSeconds(spanMs: number): string {
-  const decimals = String(spanMs % 1000)
+export function formatSeconds(durationMs: number): string {
+  const decimals = String(durationMs % 1000)
     .padStart(3, "0")
     .replace(/0+$/, "");
-  const seconds = String(Math.floor(spanMs / 1000));
+  const seconds = String(Math.floor(durationMs / 1000));
   return decimals === "" ? `${seconds}s` : `${seconds}.${decimals}s`;
 }

@@ -1,4 +1,4 @@
-/** Tests of HTTP-dates: the three spellings, the calendar, and nothing else. */
+/** Tests of HTTP-dates: the three formats, the calendar, and nothing else. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parseHttpDate } from "./http-date.ts";
@@ -54,7 +54,7 @@ test.each([
 });
 
 describe("any instant", () => {
-  test("round-trips through the spelling that every server uses", () => {
+  test("round-trips through the format that every server uses", () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 253_402_300_799 }), (seconds) => {
         expect(parseHttpDate(new Date(seconds * 1000).toUTCString(), NOW)).toBe(seconds * 1000);

@@ -1,4 +1,4 @@
-/** Tests of time as the guards see it: stale readings wait, a clock set back is followed. */
+/** Tests of steady time: a late reading changes nothing, and a clock set back is followed. */
 import { expect, test } from "vitest";
 import { STALE_READING_MS, steadyAt } from "./steady-time.ts";
 
@@ -8,7 +8,7 @@ test("time that moves on is followed", () => {
   expect(steadyAt(5000, 9_999_999)).toBe(9_999_999);
 });
 
-test("a stale reading of up to a second changes nothing", () => {
+test("a late reading of up to a second changes nothing", () => {
   expect(steadyAt(5000, 4999)).toBe(5000);
   expect(steadyAt(5000, 5000 - STALE_READING_MS)).toBe(5000);
 });

@@ -1,9 +1,9 @@
-/** Tests of the real clock and real chance: the only tests that look at the machine's time. */
+/** Tests of the real clock and real randomness: the only tests that read the machine's time. */
 import { describe, expect, test, vi } from "vitest";
 import { systemBytes, systemClock, systemId, systemRandom } from "./system.ts";
 
 describe("systemClock", () => {
-  test("tells the machine's time", () => {
+  test("reads the machine's time", () => {
     const before = Date.now();
     const now = systemClock.now();
     expect(now).toBeGreaterThanOrEqual(before);
@@ -64,8 +64,8 @@ describe("systemClock", () => {
   const timers = () => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
 });
 
-describe("spans longer than the host's timers reach", () => {
-  test("are re-armed and ring after exactly their span", async () => {
+describe("durations beyond the range of the runtime's timers", () => {
+  test("are re-armed and fire after exactly their duration", async () => {
     vi.useFakeTimers();
     try {
       const rung = vi.fn();
@@ -80,7 +80,7 @@ describe("spans longer than the host's timers reach", () => {
     }
   });
 
-  test("one that was re-armed can still be cancelled", async () => {
+  test("one that was re-armed can still be canceled", async () => {
     vi.useFakeTimers();
     try {
       const rung = vi.fn();
@@ -95,7 +95,7 @@ describe("spans longer than the host's timers reach", () => {
     }
   });
 
-  test("a span that is no number rings at once instead of never", async () => {
+  test("a duration that is not a number fires at once instead of never", async () => {
     vi.useFakeTimers();
     try {
       const rung = vi.fn();
@@ -118,7 +118,7 @@ test("systemRandom draws in [0, 1), and so do its forks", () => {
   }
 });
 
-test("systemId draws UUIDs of version 4, no two alike", () => {
+test("systemId gives UUIDs of version 4, all different", () => {
   const ids = Array.from({ length: 1000 }, systemId);
   for (const id of ids) {
     expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
@@ -126,7 +126,7 @@ test("systemId draws UUIDs of version 4, no two alike", () => {
   expect(new Set(ids).size).toBe(1000);
 });
 
-test("systemBytes draws as many as asked, and no two draws are alike", () => {
+test("systemBytes gives the requested number of bytes, different each time", () => {
   expect(systemBytes(24)).toHaveLength(24);
   expect(systemBytes(24)).not.toEqual(systemBytes(24));
 });

@@ -32,8 +32,8 @@ function startTimer(ms: number, background: boolean, fn: () => void): Timer {
  * that is not a number counts as 0: it must neither wait forever nor spin.
  */
 function alarm(ms: number, fn: () => void, background = false): Cancel {
-  const spanMs = Math.max(0, ms) || 0;
-  const endMs = performance.now() + spanMs;
+  const durationMs = Math.max(0, ms) || 0;
+  const endMs = performance.now() + durationMs;
   let isCancelled = false;
   const wake = () => {
     if (isCancelled) return;
@@ -42,7 +42,7 @@ function alarm(ms: number, fn: () => void, background = false): Cancel {
     else if (leftMs < 1 && globalThis.setImmediate) globalThis.setImmediate(wake);
     else timer = startTimer(leftMs, background, wake);
   };
-  let timer = startTimer(spanMs, background, wake);
+  let timer = startTimer(durationMs, background, wake);
   return () => {
     isCancelled = true;
     clearTimeout(timer);

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { seededRandom, virtualClock } from "./virtual.ts";
 
 describe("virtualClock", () => {
-  test("stands still until moved, and both its times move alike", async () => {
+  test("moves only when advanced, and both its times move together", async () => {
     const clock = virtualClock(1000);
     expect(clock.now()).toBe(1000);
     expect(clock.monotonicMs()).toBe(0);
@@ -12,7 +12,7 @@ describe("virtualClock", () => {
     expect(clock.monotonicMs()).toBe(250);
   });
 
-  test("rings alarms in order of time, ties in order of setting, at their own instants", async () => {
+  test("fires alarms in order of time and, for equal times, of insertion", async () => {
     const clock = virtualClock();
     const rung: string[] = [];
     const ring = (name: string) => () => rung.push(`${name}@${clock.now()}`);
@@ -28,7 +28,7 @@ describe("virtualClock", () => {
     expect(clock.pending()).toBe(0);
   });
 
-  test("what an alarm sets rings in the same advance if it is due", async () => {
+  test("an alarm set by another alarm fires in the same advance if it is due", async () => {
     const clock = virtualClock();
     const rung: number[] = [];
     clock.alarm(5, () => clock.alarm(5, () => rung.push(clock.now())));
@@ -36,7 +36,7 @@ describe("virtualClock", () => {
     expect(rung).toEqual([10]);
   });
 
-  test("a cancelled alarm does not ring, and cancelling twice does nothing", async () => {
+  test("a canceled alarm does not fire, and canceling twice has no effect", async () => {
     const clock = virtualClock();
     let rung = 0;
     const cancel = clock.alarm(5, () => rung++);
@@ -47,7 +47,7 @@ describe("virtualClock", () => {
     expect(rung).toBe(1);
   });
 
-  test("a sleeper wakes at its time, or rejects with the reason it is aborted for", async () => {
+  test("a sleep ends at its time, or rejects with the reason of the abort", async () => {
     const clock = virtualClock();
     const controller = new AbortController();
     const first = clock.sleep(50).then(() => clock.now());
@@ -60,7 +60,7 @@ describe("virtualClock", () => {
     await expect(clock.sleep(5, controller.signal)).rejects.toBe("enough");
   });
 
-  test("run drives a whole async function through its waits", async () => {
+  test("run takes an async function through all its waits", async () => {
     const clock = virtualClock();
     const work = async () => {
       for (let i = 0; i < 3; i++) await clock.sleep(86_400_000);
@@ -69,7 +69,7 @@ describe("virtualClock", () => {
     expect(await clock.run(work())).toBe(3 * 86_400_000);
   });
 
-  test("run says so when nothing is left to wait for", async () => {
+  test("run throws if there is nothing left to wait for", async () => {
     await expect(virtualClock().run(new Promise(() => {}))).rejects.toThrow(
       "nothing left to wait for",
     );
@@ -79,7 +79,7 @@ describe("virtualClock", () => {
     await expect(virtualClock().run(Promise.reject(new Error("own")))).rejects.toThrow("own");
   });
 
-  test("endOfTurn and step ring one thing at a time", async () => {
+  test("endOfTurn and step fire one alarm at a time", async () => {
     const clock = virtualClock();
     let turns = 0;
     clock.endOfTurn(() => turns++);
@@ -88,7 +88,7 @@ describe("virtualClock", () => {
     expect(await clock.step()).toBe(false);
   });
 
-  test("refuses a start that is no instant", () => {
+  test("refuses a start that is not an instant", () => {
     expect(() => virtualClock(-1)).toThrow("startAt must be 0 to 9007199254740991, got -1");
     expect(() => virtualClock(Number.NaN)).toThrow("got NaN");
   });
@@ -100,7 +100,7 @@ describe("seededRandom", () => {
     return Array.from({ length: count }, () => random.next());
   };
 
-  test("the same seed gives the same draws for ever: these are pinned", () => {
+  test("the same seed always gives the same draws, which are pinned here", () => {
     expect(draws(7, 3)).toEqual(draws("7", 3));
     expect(draws(7, 3)).toMatchInlineSnapshot(`
       [
@@ -111,7 +111,7 @@ describe("seededRandom", () => {
     `);
   });
 
-  test("other seeds give other draws, also neighbouring ones", () => {
+  test("different seeds give different draws, even neighboring ones", () => {
     const firsts = Array.from({ length: 1000 }, (_, seed) => draws(seed, 1)[0]);
     expect(new Set(firsts).size).toBe(1000);
     const mean = firsts.reduce<number>((sum, draw) => sum + (draw ?? 0), 0) / 1000;
@@ -131,12 +131,12 @@ describe("seededRandom", () => {
     expect(Math.max(...counts)).toBeLessThan(2150);
   });
 
-  test("draws have 53 bits, so that long spans have no holes", () => {
+  test("draws have 53 bits, so long ranges have no gaps", () => {
     const low = draws(3, 2000).map((draw) => (draw * 2 ** 53) % 2 ** 21);
     expect(new Set(low).size).toBeGreaterThan(1990);
   });
 
-  test("a fork depends on its name and the seed, not on draws already made", () => {
+  test("a fork depends on its name and the seed, not on earlier draws", () => {
     const fresh = seededRandom(5);
     const used = seededRandom(5);
     for (let i = 0; i < 100; i++) used.next();

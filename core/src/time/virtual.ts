@@ -33,7 +33,7 @@ export interface VirtualClock extends Clock {
 /** Enough microtask turns for any chain of awaits between two alarms. */
 const TURNS_PER_STEP = 64;
 
-/** A clock that moves only when told to. `startAt` is epoch ms; default 0. */
+/** A clock that moves only when it is advanced. `startAt` is epoch ms; default 0. */
 export function virtualClock(startAt = 0): VirtualClock {
   assertRange("startAt", startAt, 0, Number.MAX_SAFE_INTEGER);
   const alarms: Alarm[] = [];
@@ -49,7 +49,7 @@ export function virtualClock(startAt = 0): VirtualClock {
     };
   }
 
-  function ringNext(): boolean {
+  function fireNext(): boolean {
     const next = alarms.shift();
     if (next === undefined) return false;
     now = Math.max(now, next.at);
@@ -59,16 +59,16 @@ export function virtualClock(startAt = 0): VirtualClock {
 
   async function step(): Promise<boolean> {
     await settlePromises();
-    const rang = ringNext();
+    const fired = fireNext();
     await settlePromises();
-    return rang;
+    return fired;
   }
 
   async function advance(ms: number): Promise<void> {
     const endAt = now + ms;
     await settlePromises();
     while ((alarms[0]?.at ?? Number.POSITIVE_INFINITY) <= endAt) {
-      ringNext();
+      fireNext();
       await settlePromises();
     }
     now = Math.max(now, endAt);

@@ -8,9 +8,7 @@ import { startErrorMessage } from "./serve.ts";
 export function addDev(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("dev")
-    .description(
-      "Run Redrive on this machine for development, with a flaky destination to try it on.",
-    )
+    .description("Run the service for development, with a flaky destination to send tasks to.")
     .option(
       "--port <port>",
       "port to listen on; if it is taken, the next free port",

@@ -44,7 +44,7 @@ export function addServe(parent: Command, terminal: Terminal): void {
   );
   command.addHelpText(
     "after",
-    "\nEnvironment:\n  REDRIVE_API_KEY         an API key that is accepted in addition to those of `redrive keys`\n  REDRIVE_ENCRYPTION_KEY  32 bytes in Base64; encrypts the headers of stored tasks",
+    "Environment:\n  REDRIVE_API_KEY         an API key that is accepted in addition to those of `redrive keys`\n  REDRIVE_ENCRYPTION_KEY  32 bytes in Base64; encrypts the headers of stored tasks",
   );
   command.action((flags: ServiceFlags) => runServe(terminal, flags));
 }

@@ -63,6 +63,6 @@ function presentGroups(list: Awaited<ReturnType<Client["groupDeadLetters"]>>): P
     json: list,
     text: (style) =>
       rows.length === 0 ? ["There are no dead letters."] : table(columns, rows, style),
-    ...(!complete && { notes: ["there are more dead letters than were formatCount"] }),
+    ...(!complete && { notes: ["there are more dead letters than were counted"] }),
   };
 }

@@ -4,7 +4,7 @@
  */
 import { formatCount, RedriveError } from "@redrive/core";
 import type { Client, TaskToCreate } from "@redrive/service/client";
-import { type Command, InvalidArgumentError } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import { confirmChange } from "../input/confirm.ts";
 import { readText } from "../input/documents.ts";
 import { addExamples } from "../input/flags.ts";
@@ -47,14 +47,13 @@ export function addImport(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("import <file>")
     .description(
-      "Create tasks again from the unfinished tasks of an export. - reads standard input.",
+      "Create tasks again from the unfinished tasks of an export. Use - for standard input.",
     )
     .option("--dead", "import dead letters too")
-    .option(
-      "--header <name: value>",
-      "set a header that the export masks; repeatable",
-      headerFlag,
-      new Map(),
+    .addOption(
+      new Option("--header <name: value>", "set a header that the export masks; repeatable")
+        .argParser(headerFlag)
+        .default(new Map(), "none"),
     )
     .option("--dry-run", "only count; import nothing")
     .option("-y, --yes", "do not ask for confirmation");

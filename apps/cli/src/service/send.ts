@@ -33,7 +33,7 @@ export function addSend(parent: Command, terminal: Terminal): void {
     .description("Send a request through a running service, which retries it until it succeeds.");
   command
     .option("-X, --method <method>", "HTTP method (default: POST)")
-    .option("-H, --header <name=value>", "a request header; repeatable", headerFlag, {})
+    .addOption(pairsOption("-H, --header <name=value>", "a request header; repeatable", headerFlag))
     .addOption(
       new Option("--json <text>", "request body, sent as application/json").conflicts([
         "data",
@@ -47,7 +47,9 @@ export function addSend(parent: Command, terminal: Terminal): void {
       "--key <key>",
       "idempotency key: sending again with the same key creates no second task",
     )
-    .option("--label <name=value>", "a label for finding the task; repeatable", labelFlag, {})
+    .addOption(
+      pairsOption("--label <name=value>", "a label for finding the task; repeatable", labelFlag),
+    )
     .option("--in <duration>", "delay before the first attempt", durationFlag)
     .option("--wait <duration>", "wait for the end of the task, at most 25s", waitFlag)
     .option("--output <format>", "output format: text or json", choiceFlag("text", "json"), "text");
@@ -126,6 +128,10 @@ function pairFlag(pattern: RegExp): (text: string, before: Pairs) => Pairs {
     if (name !== undefined && value !== undefined) return { ...before, [name]: value };
     throw new InvalidArgumentError("Must be name=value.");
   };
+}
+
+function pairsOption(flags: string, text: string, parse: ReturnType<typeof pairFlag>): Option {
+  return new Option(flags, text).argParser(parse).default({}, "none");
 }
 
 const headerFlag = pairFlag(/^([^=:\s]+)(?:=|:\s*)(.*)$/su);

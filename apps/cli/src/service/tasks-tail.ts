@@ -4,7 +4,7 @@
  */
 import { type Clock, formatCount, systemClock } from "@redrive/core";
 import type { Client } from "@redrive/service/client";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { addExamples, durationFlag } from "../input/flags.ts";
 import { FAILED, OK } from "../print/presentation.ts";
 import { formatTimeOfDay } from "../print/relative-time.ts";
@@ -34,7 +34,11 @@ export function addTail(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("tail")
     .description("Print a line whenever a task changes, until Ctrl-C.")
-    .option("--every <duration>", "polling interval", durationFlag, 500)
+    .addOption(
+      new Option("--every <duration>", "polling interval")
+        .argParser(durationFlag)
+        .default(500, "500ms"),
+    )
     .option("--for <duration>", "stop after this time", durationFlag);
   addFilterFlags(command);
   addServiceFlags(command);

@@ -38,7 +38,7 @@ export function addReplay(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("replay <log>")
     .description(
-      "Replay an attempt log or an export (NDJSON) under another policy. - reads standard input.",
+      "Replay an attempt log or an export (NDJSON) under another policy. Use - for standard input.",
     );
   command
     .addOption(new Option("--preset <name>", "a preset or a catalog entry").conflicts("policy"))

@@ -35,7 +35,7 @@ interface ScheduleFlags extends PolicyFlags, OutputOptions {
 export function addSchedule(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("schedule")
-    .description("Show the waits of a policy and how likely a call survives an outage.");
+    .description("Show the waits of a policy and the share of calls that survive an outage.");
   addSeedFlag(addCurveFlags(addJitterFlags(addPolicyFlags(command))));
   addOutageFlag(command, "length of the outage");
   addOutputFlags(command, "json", "csv", "svg", "url");

@@ -20,10 +20,10 @@ export function ShortcutDialog() {
     >
       <h2 id="sheet-title">Keyboard</h2>
       <dl class="shortcuts">
-        {shortcuts.map(({ keys, action: does }) => (
+        {shortcuts.map(({ keys, action }) => (
           <div key={keys}>
             <dt>{keys}</dt>
-            <dd>{does}</dd>
+            <dd>{action}</dd>
           </div>
         ))}
       </dl>

@@ -14,14 +14,14 @@ interface LeftAxisProps extends AxisProps {
   readonly right: number;
 }
 
-export function LeftAxis({ scale, ticks, format: spell, left, right }: LeftAxisProps) {
+export function LeftAxis({ scale, ticks, format, left, right }: LeftAxisProps) {
   return (
     <g class="axis">
       {ticks.map((value) => (
         <g key={value} transform={`translate(0 ${round(scale(value))})`}>
           <line x1={left} x2={right} class={value === 0 ? "rule base" : "rule"} />
           <text x={left - 8} dy="0.32em" class="tick end">
-            {spell(value)}
+            {format(value)}
           </text>
         </g>
       ))}
@@ -35,14 +35,14 @@ interface BottomAxisProps extends AxisProps {
   readonly top?: number;
 }
 
-export function BottomAxis({ scale, ticks, format: spell, bottom, top }: BottomAxisProps) {
+export function BottomAxis({ scale, ticks, format, bottom, top }: BottomAxisProps) {
   return (
     <g class="axis">
       {ticks.map((value) => (
         <g key={value} transform={`translate(${round(scale(value))} 0)`}>
           <line y1={top ?? bottom} y2={bottom + 4} class="rule" />
           <text y={bottom + 18} class={`tick ${anchorOf(value, scale)}`}>
-            {spell(value)}
+            {format(value)}
           </text>
         </g>
       ))}

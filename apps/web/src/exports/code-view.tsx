@@ -20,14 +20,14 @@ export interface CodeChoice<Target extends string> {
 }
 
 export function CodeView<Target extends string>(props: CodeViewProps<Target>) {
-  const { targets, first, codeOf, whenIdle: whenSettled } = props;
+  const { targets, first, codeOf, whenIdle } = props;
   const shown = useSignal(first);
   const status = useSignal("");
   const { text, notes } = codeOf(shown.value);
   const newest = useRef(text);
   newest.current = text;
   const copy = async () => {
-    await whenSettled?.();
+    await whenIdle?.();
     status.value = (await copyText(newest.current))
       ? "Copied"
       : "Select the code and copy it by hand";

@@ -2,6 +2,6 @@
 import { formatDuration } from "@redrive/core";
 import { Field, type FieldProps } from "./field.tsx";
 
-export function DurationField(props: Omit<FieldProps, "unit" | "scale" | "spell">) {
+export function DurationField(props: Omit<FieldProps, "unit" | "scale" | "format">) {
   return <Field {...props} unit="ms" scale="log" format={formatDuration} />;
 }

@@ -24,13 +24,13 @@ export function Field(props: FieldProps) {
     min,
     max,
     step = 1,
-    format: spell,
+    format,
     hint,
     isDisabled = false,
     onInput,
   } = props;
   const id = useId();
-  const formatted = spell === undefined ? `${value} ${unit}` : spell(value);
+  const formatted = format === undefined ? `${value} ${unit}` : format(value);
   return (
     <div class="field">
       <div class="field-head">

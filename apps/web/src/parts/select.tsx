@@ -15,13 +15,13 @@ interface SelectProps {
   onChange(value: string): void;
 }
 
-export function Select({ label, value, groups, emptyLabel: none, onChange }: SelectProps) {
+export function Select({ label, value, groups, emptyLabel, onChange }: SelectProps) {
   const id = useId();
   return (
     <div class="select">
       <label for={id}>{label}</label>
       <select id={id} value={value} onChange={(event) => onChange(event.currentTarget.value)}>
-        {none !== undefined && <option value="">{none}</option>}
+        {emptyLabel !== undefined && <option value="">{emptyLabel}</option>}
         {groups.map((group) => (
           <optgroup key={group.label} label={group.label}>
             {group.options.map((option) => (

@@ -74,7 +74,7 @@ test("a failed request clears the previous result and gives the reason", async (
   expect([query.value.value, query.problem.value]).toEqual([undefined, "too many"]);
 });
 
-test("the failure of a question that is past is nobody's", async () => {
+test("ignores the failure of an outdated request", async () => {
   const { number, requests, query, watch } = manualQuery();
   watch();
   number.value = 2;

@@ -1,4 +1,4 @@
-/** Tests of the changes from outside: rechecks, guards that are replaced, ramps of other nodes. */
+/** Tests of admission changes: rechecks, replaced guards, ramps of other nodes. */
 import { describe, expect, test } from "vitest";
 import { SUCCESS } from "../../decide/outcome.ts";
 import { adoptBreaker } from "../breaker.ts";
@@ -29,42 +29,42 @@ const TOKENS: RetryBudgetOptions = { ...TOKEN_BUDGET_DEFAULTS, maxTokens: 28 };
 const tokensOf = (budget: RetryBudget | undefined) => budget && saveRetryBudget(budget).tokens;
 
 describe("a recheck before the first byte", () => {
-  const refused = (change: (admission: Admission) => void, applicant = FIRST) => {
+  const refused = (change: (admission: Admission) => void, request = FIRST) => {
     const admission = admissionOf({ ...ALL_GUARDS, retryBudget: TOKENS }, { maxGateMs: 1000 });
-    const permit = entered(admission, applicant, T0);
+    const permit = entered(admission, request, T0);
     const { breaker } = admission.guards;
-    expect(recheckPermit(admission, permit, breaker, applicant, T0 + 1)).toBe(true);
+    expect(recheckPermit(admission, permit, breaker, request, T0 + 1)).toBe(true);
     change(admission);
-    const isSent = recheckPermit(admission, permit, breaker, applicant, T0 + 2);
+    const isSent = recheckPermit(admission, permit, breaker, request, T0 + 2);
     admission.handBack(permit, breaker, T0 + 2);
     expect(tokensOf(admission.guards.retryBudget)).toBe(28);
     expect(admission.guards.concurrency).toMatchObject({ inFlight: 0, retriesInFlight: 0 });
     return !isSent;
   };
 
-  test("stops an attempt if a gate was shut, the destination was paused or the breaker has changed", () => {
-    for (const applicant of [FIRST, RETRY]) {
+  test("stops an attempt if a gate was closed, the destination was paused or the breaker has changed", () => {
+    for (const request of [FIRST, RETRY]) {
       expect(
         refused((admission) => {
           admission.gateUntil = T0 + 500;
-        }, applicant),
+        }, request),
       ).toBe(true);
       expect(
         refused((admission) => {
           admission.pausedUntil = T0 + 500;
-        }, applicant),
+        }, request),
       ).toBe(true);
       const open = { state: "OPEN", openUntil: T0 + 500, openCount: 1 } as const;
       expect(
         refused(
           ({ guards }) => guards.breaker && adoptBreaker(guards.breaker, T0 + 1, open),
-          applicant,
+          request,
         ),
       ).toBe(true);
     }
   });
 
-  test("pays today's price, and stops a retry whose tokens are gone", () => {
+  test("takes the current cost, and stops a retry whose tokens are gone", () => {
     const admission = admissionOf({ retryBudget: { ...TOKENS, maxTokens: 14 } });
     const { retryBudget } = admission.guards;
     const permit = entered(admission, RETRY, T0);
@@ -78,7 +78,7 @@ describe("a recheck before the first byte", () => {
     expect(tokensOf(retryBudget)).toBe(14);
   });
 
-  test("a retry that holds the tokens at a lower price stops if the higher one cannot be paid", () => {
+  test("a retry with tokens at a lower cost stops if the budget cannot pay the higher cost", () => {
     const admission = admissionOf({ retryBudget: { ...TOKENS, maxTokens: 14 } });
     const cheap = { ...RETRY, throttled: true };
     const [one, other] = [entered(admission, cheap, T0), entered(admission, cheap, T0)];
@@ -97,7 +97,7 @@ describe("a recheck before the first byte", () => {
     expect(admission.check(RETRY, undefined, T0 + 16_000)).toBeUndefined();
   });
 
-  test("then giving back returns only what time has not returned since the permit was taken", () => {
+  test("then handBack returns only what time has not refilled since the permit was taken", () => {
     const options = { rate: { perSecond: 1, burst: 2 }, retryBudget: TOKENS };
     const admission = admissionOf(options);
     const permit = entered(admission, RETRY, T0);
@@ -109,14 +109,14 @@ describe("a recheck before the first byte", () => {
   });
 });
 
-describe("guards that are replaced", () => {
+describe("replaced guards", () => {
   const options = (max: number): GuardOptions => ({
     concurrency: { ...CONCURRENCY_DEFAULTS, algorithm: "FIXED", max },
   });
 
-  test("keep the attempts under way, also those that began without a limit", () => {
+  test("keep the attempts in flight, also those that started without a limit", () => {
     const admission = admissionOf({});
-    const permits = [FIRST, FIRST, RETRY].map((applicant) => entered(admission, applicant, T0));
+    const permits = [FIRST, FIRST, RETRY].map((request) => entered(admission, request, T0));
     replaceGuards(admission, createGuards(options(4), T0), undefined);
     expect(admission.guards.concurrency).toMatchObject({ inFlight: 3, retriesInFlight: 1 });
     expect(drain(admission, FIRST, T0)).toBe(1);
@@ -127,7 +127,7 @@ describe("guards that are replaced", () => {
     expect(drain(admission, FIRST, T0)).toBe(1);
   });
 
-  test("a budget that replaced another is given no ticket that it never granted", () => {
+  test("a new budget gets no tickets of the old one", () => {
     const admission = admissionOf({ retryBudget: TOKENS });
     const [sent, unsent] = [entered(admission, RETRY, T0), entered(admission, RETRY, T0)];
     replaceGuards(
@@ -141,7 +141,7 @@ describe("guards that are replaced", () => {
     expect(tokensOf(admission.guards.retryBudget)).toBe(0);
   });
 
-  test("a rate that replaced another is given nothing that it never granted", () => {
+  test("a new rate gets no tokens of the old one", () => {
     const admission = admissionOf({ rate: RATE });
     const permit = entered(admission, FIRST, T0);
     replaceGuards(admission, createGuards({ rate: RATE }, T0), undefined);
@@ -152,7 +152,7 @@ describe("guards that are replaced", () => {
 });
 
 describe("ramps", () => {
-  test("a ramp that another node has begun is not begun again", () => {
+  test("a ramp that another node has started is not started again", () => {
     const { concurrency } = ALL_GUARDS;
     const admission = admissionOf({ concurrency }, { maxGateMs: 5000 });
     admission.gateUntil = T0 + 1000;

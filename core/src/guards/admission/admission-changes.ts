@@ -42,12 +42,12 @@ export function recheckPermit(
   admission: Admission,
   permit: Permit,
   breaker: Breaker | undefined,
-  applicant: AdmissionRequest,
+  request: AdmissionRequest,
   now: number,
 ): boolean {
   const { tokens } = admission;
-  const { kind, throttled } = applicant;
-  const mayTry = maySendTrial(applicant);
+  const { kind, throttled } = request;
+  const mayTry = maySendTrial(request);
   if (admission.pausedUntil > now || admission.gateUntil > now) return false;
   if (breaker !== undefined && breaker.generation !== permit.pass) return false;
   if (kind === "first" || (permit.at === now && !throttled)) return true;

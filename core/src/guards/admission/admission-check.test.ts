@@ -1,4 +1,4 @@
-/** Tests of what holds or refuses an attempt that is due, and that `enter` and `admit` agree on it. */
+/** Tests of what holds or refuses a due attempt, and that `enter` and `admit` agree. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type AdmitDecision, admit } from "../../decide/decide.ts";
@@ -14,7 +14,7 @@ import {
   ALL_GUARDS,
   admissionOf,
   always,
-  anyApplicant,
+  anyRequest,
   anySetup,
   askedFor,
   entered,
@@ -41,7 +41,7 @@ const RATE = { perSecond: 1, burst: 1 };
 const ONE_SLOT = { ...CONCURRENCY_DEFAULTS, algorithm: "FIXED", max: 1 } as const;
 const FOREVER = Number.POSITIVE_INFINITY;
 
-/** What an attempt meets: nothing, a refusal, or the guard that holds it for the longest. */
+/** The result for an attempt: nothing, a refusal, or the guard that holds it the longest. */
 type Entry =
   | { readonly refusal: undefined }
   | { readonly refusal: Exclude<Refusal, "hold"> }
@@ -54,13 +54,13 @@ const held = (heldBy: HoldReason, heldUntil: number): Entry => ({
   heldUntil,
 });
 
-/** What the latest `check` or `enter` has found. */
+/** The result of the latest `check` or `enter`. */
 function foundBy({ refusal, heldBy, heldUntil }: Admission): Entry {
   return refusal === "hold" ? { refusal, heldBy, heldUntil } : { refusal };
 }
 
-function checked(admission: Admission, applicant: AdmissionRequest, now: number): Entry {
-  admission.check(applicant, admission.guards.breaker, now);
+function checked(admission: Admission, request: AdmissionRequest, now: number): Entry {
+  admission.check(request, admission.guards.breaker, now);
   return foundBy(admission);
 }
 
@@ -78,7 +78,7 @@ function opened({ guards }: Admission, until: number): void {
 }
 
 describe("what holds or refuses an attempt", () => {
-  test("nothing, when nothing is in its way or what was has just ended", () => {
+  test("nothing, if no guard holds it or the hold has just ended", () => {
     const admission = admissionOf({ breaker: ALL_GUARDS.breaker, rate: RATE });
     expect(checked(admission, FIRST, T0)).toEqual(OPEN);
     entered(admission, FIRST, T0 - 1);
@@ -87,7 +87,7 @@ describe("what holds or refuses an attempt", () => {
     expect(checked(admission, FIRST, T0 + 1000)).toEqual(OPEN);
   });
 
-  test("an open circuit ends an impatient call, and holds a patient one", () => {
+  test("an open circuit ends a fail-fast call, and holds a patient one", () => {
     const admission = admissionOf({ breaker: ALL_GUARDS.breaker });
     opened(admission, T0 + 1000);
     expect(checked(admission, FIRST, T0)).toEqual({ refusal: "circuit-open" });
@@ -105,7 +105,7 @@ describe("what holds or refuses an attempt", () => {
     expect(checked(admission, RETRY, T0)).toEqual({ refusal: "circuit-open" });
   });
 
-  test("the longest of several holds is the one that is told", () => {
+  test("the longest of several holds is reported", () => {
     const options = { rate: RATE, retryBudget: TOKEN_BUDGET_DEFAULTS };
     const admission = admissionOf(options, { maxGateMs: 300_000 });
     entered(admission, FIRST, T0);
@@ -118,7 +118,7 @@ describe("what holds or refuses an attempt", () => {
     expect(checked(admission, FIRST, T0 + 500)).toEqual(held("rate", T0 + 1000));
   });
 
-  test("an empty retry budget ends an impatient retry, holds a patient one, never a first try", () => {
+  test("an empty retry budget ends a fail-fast retry and holds a patient one, never a first attempt", () => {
     const admission = emptied(admissionOf({ retryBudget: TOKEN_BUDGET_DEFAULTS }), T0);
     for (const first of [FIRST, patiently(FIRST)]) {
       expect(checked(admission, first, T0)).toEqual(OPEN);
@@ -129,7 +129,7 @@ describe("what holds or refuses an attempt", () => {
     }
   });
 
-  test("of holds that end together, the one that is checked first is told", () => {
+  test("of holds that end together, the first in the order is reported", () => {
     const order: HoldReason[] = [
       "pause",
       "retry-after",
@@ -155,19 +155,19 @@ describe("what holds or refuses an attempt", () => {
       if (by.includes("throttle")) admission.throttleUntil = until;
       return admission;
     }
-    const told = order.map((_, n) => checked(tied(order.slice(n)), patiently(RETRY), T0));
-    expect(told).toEqual(order.map((by) => held(by, until)));
+    const results = order.map((_, n) => checked(tied(order.slice(n)), patiently(RETRY), T0));
+    expect(results).toEqual(order.map((by) => held(by, until)));
     expect(checked(tied([]), patiently(RETRY), T0)).toEqual(OPEN);
   });
 
-  test("a throttle that rests holds patient calls only", () => {
+  test("a throttle that waits for its recheck holds only patient calls", () => {
     const admission = admissionOf({ throttle: ALL_GUARDS.throttle });
     admission.throttleUntil = T0 + 1000;
     expect(checked(admission, FIRST, T0)).toEqual(OPEN);
     expect(checked(admission, patiently(FIRST), T0)).toEqual(held("throttle", T0 + 1000));
   });
 
-  test("without a free slot an attempt waits until something changes, unless a guard names an instant", () => {
+  test("without a free slot an attempt waits until something changes, unless another guard has an instant", () => {
     const admission = admissionOf({ concurrency: ONE_SLOT, rate: RATE });
     expect(checked(admission, FIRST, T0)).toEqual(OPEN);
     const permit = entered(admission, FIRST, T0);
@@ -177,14 +177,14 @@ describe("what holds or refuses an attempt", () => {
     expect(checked(admission, FIRST, T0 + 1000)).toEqual(OPEN);
   });
 
-  test("a pause without an end is waited for", () => {
+  test("an attempt waits for a pause without an end", () => {
     const admission = admissionOf({ rate: RATE });
     entered(admission, FIRST, T0);
     admission.pausedUntil = FOREVER;
     expect(checked(admission, FIRST, T0)).toEqual(held("pause", FOREVER));
   });
 
-  test("a destination that allows no retries refuses them before anything else, and takes first tries", () => {
+  test("a destination that allows no retries refuses them before anything else, and admits first attempts", () => {
     const { breaker } = ALL_GUARDS;
     const concurrency = { ...ONE_SLOT, maxRetries: 0 };
     const idle = admissionOf({ concurrency });
@@ -201,9 +201,9 @@ describe("what holds or refuses an attempt", () => {
 });
 
 describe("agreement of enter, check and admit", () => {
-  /** The guards, read one by one, without the throttle's draw. May step them: give it a twin. */
-  function readGuards(admission: Admission, applicant: AdmissionRequest, now: number): Entry {
-    const { kind, patient, throttled } = applicant;
+  /** The guards, read one by one, without the throttle's draw. It may change them: pass it a copy. */
+  function readGuards(admission: Admission, request: AdmissionRequest, now: number): Entry {
+    const { kind, patient, throttled } = request;
     const { guards, tokens, pausedUntil, gateUntil, rampedGate, throttleUntil } = admission;
     const { breaker, rate, adaptiveRate, concurrency } = guards;
     const isRetry = kind !== "first";
@@ -230,39 +230,34 @@ describe("agreement of enter, check and admit", () => {
     return hasSlot(concurrency, isRetry) ? OPEN : held("concurrency", FOREVER);
   }
 
-  /** The same, with the throttle's draw: what `enter` is to find. */
-  function readEntry(
-    twins: () => Admission,
-    setup: Setup,
-    applicant: AdmissionRequest,
-    now: number,
-  ) {
-    const read = readGuards(twins(), applicant, now);
+  /** The same with the throttle's draw: the expected result of `enter`. */
+  function readEntry(twins: () => Admission, setup: Setup, request: AdmissionRequest, now: number) {
+    const read = readGuards(twins(), request, now);
     const { throttle } = twins().guards;
     if (read.refusal !== undefined || throttle === undefined) return read;
-    if (enterThrottle(throttle, now, drawOf(twins(), setup, applicant, now))) return OPEN;
+    if (enterThrottle(throttle, now, drawOf(twins(), setup, request, now))) return OPEN;
     const resting = held("throttle", now + THROTTLE_RECHECK_MS);
-    return applicant.patient ? resting : ({ refusal: "overload" } as const);
+    return request.patient ? resting : ({ refusal: "overload" } as const);
   }
 
-  /** The number that the throttle will draw: a throttle at rest lets it pass, and the permit names it. */
+  /** The number that the throttle will draw: an idle throttle admits the call, and the permit has the number. */
   function drawOf(
     twin: Admission,
     { gate }: Setup,
-    applicant: AdmissionRequest,
+    request: AdmissionRequest,
     now: number,
   ): number {
     const { guards } = twin;
     const { throttle } = ALL_GUARDS;
     replaceGuards(twin, { ...guards, throttle: createThrottle(throttle, now) }, gate);
-    return entered(twin, applicant, now).draw;
+    return entered(twin, request, now).draw;
   }
 
-  function admitted(admission: Admission, applicant: AdmissionRequest, now: number): AdmitDecision {
-    const request = applicant.patient ? ({ patience: "wait" } as const) : {};
-    const attempt = applicant.kind === "first" ? 0 : 1;
+  function admitted(admission: Admission, request: AdmissionRequest, now: number): AdmitDecision {
+    const callRequest = request.patient ? ({ patience: "wait" } as const) : {};
+    const attempt = request.kind === "first" ? 0 : 1;
     const history = { attempt, startedAt: now, previousDelayMs: 0 };
-    return admit(POLICY, request, history, admission, now);
+    return admit(POLICY, callRequest, history, admission, now);
   }
 
   const anyUntil = fc.constantFrom(0, 0, 1, 1000, FOREVER);
@@ -275,8 +270,8 @@ describe("agreement of enter, check and admit", () => {
         fc.nat(3000),
         anyUntil,
         anyGate,
-        anyApplicant,
-        (setup, laterMs, pausedMs, gateMs, applicant) => {
+        anyRequest,
+        (setup, laterMs, pausedMs, gateMs, request) => {
           const now = play(setup).now + laterMs;
           const twins = () => {
             const { admission } = play(setup);
@@ -285,34 +280,34 @@ describe("agreement of enter, check and admit", () => {
             return admission;
           };
           const asked = twins();
-          expect(checked(asked, applicant, now)).toEqual(readGuards(twins(), applicant, now));
+          expect(checked(asked, request, now)).toEqual(readGuards(twins(), request, now));
           const admission = twins();
-          const permit = admission.enter(applicant, admission.guards.breaker, now);
+          const permit = admission.enter(request, admission.guards.breaker, now);
           const { refusal, heldBy, heldUntil } = admission;
-          expect(foundBy(admission)).toEqual(readEntry(twins, setup, applicant, now));
+          expect(foundBy(admission)).toEqual(readEntry(twins, setup, request, now));
           expect(permit !== undefined).toBe(refusal === undefined);
           if (refusal === "hold") expect(heldUntil).toBeGreaterThan(now);
-          // Whoever has asked first, with or without a draw, has changed nothing for the next.
-          asked.enter(applicant, asked.guards.breaker, now);
+          // An earlier query, with or without a draw, changes nothing for the next one.
+          asked.enter(request, asked.guards.breaker, now);
           expect(foundBy(asked)).toEqual(foundBy(admission));
-          // `admit` is told of holds only: a refusal has ended the call.
-          if (refusal === undefined) expect(admitted(admission, applicant, now).kind).toBe("go");
+          // `admit` gets only holds: a refusal has ended the call.
+          if (refusal === undefined) expect(admitted(admission, request, now).kind).toBe("go");
           if (refusal !== "hold") return;
           const hold = { kind: "hold", by: heldBy, until: heldUntil, ownDelayMs: 0 };
-          expect(admitted(admission, applicant, now)).toEqual(hold);
+          expect(admitted(admission, request, now)).toEqual(hold);
         },
       ),
       { numRuns: 1000 },
     );
   });
 
-  test("the ramp after a gate has begun for whoever asks first", () => {
+  test("the ramp after a gate starts with the first query", () => {
     const { concurrency } = ALL_GUARDS;
     const ask = [
       checked,
-      (admission: Admission, applicant: AdmissionRequest, now: number) => {
-        expect(admission.enter(applicant, undefined, now)).toBeUndefined();
-        expect(admitted(admission, applicant, now)).toMatchObject({
+      (admission: Admission, request: AdmissionRequest, now: number) => {
+        expect(admission.enter(request, undefined, now)).toBeUndefined();
+        expect(admitted(admission, request, now)).toMatchObject({
           kind: "hold",
           by: "concurrency",
         });
@@ -327,7 +322,7 @@ describe("agreement of enter, check and admit", () => {
     }
   });
 
-  test("a probe that is under way holds a patient attempt, which admit then holds as long", () => {
+  test("a probe in flight holds a patient attempt, and admit holds it as long", () => {
     const admission = admissionOf({ breaker: ALL_GUARDS.breaker }, undefined, always(0.5));
     leave(admission, entered(admission, FIRST, T0), FAILED, T0);
     entered(admission, FIRST, T0 + 5000);

@@ -1,11 +1,10 @@
-/** Tests of the admission: what an attempt takes, what a refused one does not, what is returned. */
+/** Tests of the admission: what an attempt takes and what is returned. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { classifyOutcome, SUCCESS } from "../../decide/outcome.ts";
 import { type Policy, resolvePolicy } from "../../policy/policy.ts";
 import { createBreaker } from "../breaker.ts";
 import { guardOptionsOf, resolveDestination } from "../destination.ts";
-import { createGuards, type GuardOptions } from "../guards.ts";
 import { latencyCalls } from "../latency.ts";
 import { RATIO_BUDGET_DEFAULTS } from "../ratio-budget.ts";
 import {
@@ -20,7 +19,7 @@ import {
   ALL_GUARDS,
   admissionOf,
   always,
-  anyApplicant,
+  anyRequest,
   anySetup,
   askedFor,
   drain,
@@ -39,7 +38,6 @@ import {
   viewAt,
 } from "./admission.testing.ts";
 import { type Admission, type Permit, THROTTLE_RECHECK_MS } from "./admission.ts";
-import { replaceGuards } from "./admission-changes.ts";
 
 const RATE = { perSecond: 1, burst: 1 };
 const TOKENS: RetryBudgetOptions = { ...TOKEN_BUDGET_DEFAULTS, maxTokens: 28 };
@@ -55,19 +53,19 @@ function throttled(admission: Admission, now: number): Admission {
 describe("a refused or held attempt", () => {
   test("spends nothing, except that the throttle counts one that it refuses", () => {
     fc.assert(
-      fc.property(anySetup, fc.nat(3000), anyApplicant, (setup, laterMs, applicant) => {
+      fc.property(anySetup, fc.nat(3000), anyRequest, (setup, laterMs, request) => {
         const played = play(setup);
         const { admission, random } = played;
         const { breaker, throttle } = admission.guards;
         const now = played.now + laterMs;
-        // Time passes first, in every guard, so that only what is spent can differ.
-        admission.check(applicant, breaker, now);
+        // Time passes first in every guard, so only what is spent can differ.
+        admission.check(request, breaker, now);
         viewAt(played, now);
         const before = stateOf(played);
         const drawsBefore = random.draws;
         const isResting = admission.throttleUntil > now;
         const expected = throttle && restoreThrottle(throttle.options, saveThrottle(throttle), now);
-        const permit = admission.enter(applicant, breaker, now);
+        const permit = admission.enter(request, breaker, now);
         fc.pre(permit === undefined);
         const { refusal, heldBy } = admission;
         const isByThrottle = refusal === "hold" && heldBy === "throttle" && !isResting;
@@ -86,15 +84,15 @@ describe("a refused or held attempt", () => {
     return { ...rest, saved: { ...saved, throttle: null } };
   }
 
-  test("leaves the permits that others hold as they are: check is as free as enter", () => {
+  test("does not change the permits of others: check is as free as enter", () => {
     const admission = admissionOf({ ...ALL_GUARDS, rate: RATE });
     entered(admission, FIRST, T0);
-    const before = stateOf({ admission, whole: undefined });
+    const before = stateOf({ admission, serviceBudget: undefined });
     for (let n = 0; n < 10; n++) {
       expect(admission.check(RETRY, undefined, T0)).toBe("hold");
       expect(admission.enter(patiently(RETRY), undefined, T0)).toBeUndefined();
     }
-    expect(stateOf({ admission, whole: undefined })).toEqual(before);
+    expect(stateOf({ admission, serviceBudget: undefined })).toEqual(before);
     expect([admission.heldBy, admission.heldUntil]).toEqual(["rate", T0 + 1000]);
   });
 
@@ -107,7 +105,7 @@ describe("a refused or held attempt", () => {
     expect(random.draws).toBe(1);
   });
 
-  test("a patient one rests for a second after the throttle has refused it; a fail-fast one ends", () => {
+  test("a patient one waits for a second after the throttle has refused it; a fail-fast one ends", () => {
     const admission = throttled(
       admissionOf({ throttle: ALL_GUARDS.throttle }, undefined, always(0)),
       T0,
@@ -117,7 +115,7 @@ describe("a refused or held attempt", () => {
     expect(admission.enter(patiently(FIRST), undefined, T0)).toBeUndefined();
     expect([admission.refusal, admission.heldBy]).toEqual(["hold", "throttle"]);
     expect(admission.heldUntil).toBe(T0 + THROTTLE_RECHECK_MS);
-    // The throttle is asked once, not by every patient call.
+    // The throttle decides once, not for every patient call.
     const share = rejectShare(admission.guards.throttle as never, T0);
     expect(admission.enter(patiently(FIRST), undefined, T0 + 999)).toBeUndefined();
     expect(rejectShare(admission.guards.throttle as never, T0 + 999)).toBe(share);
@@ -126,23 +124,23 @@ describe("a refused or held attempt", () => {
   });
 });
 
-describe("giving back", () => {
+describe("handing back", () => {
   test("at the same instant restores every guard exactly", () => {
     fc.assert(
-      fc.property(anySetup, fc.nat(3000), anyApplicant, (setup, laterMs, applicant) => {
+      fc.property(anySetup, fc.nat(3000), anyRequest, (setup, laterMs, request) => {
         const played = play(setup);
         const { admission, random } = played;
         const { breaker } = admission.guards;
         const now = played.now + laterMs;
-        admission.check(applicant, breaker, now);
+        admission.check(request, breaker, now);
         const before = viewAt(played, now);
-        const permit = admission.enter(applicant, breaker, now);
+        const permit = admission.enter(request, breaker, now);
         fc.pre(permit !== undefined);
         admission.handBack(permit as Permit, breaker, now);
         expect(viewAt(played, now)).toEqual(before);
-        // The next attempt gets the same draw: one seed gives one history.
+        // The next attempt gets the same draw, so a seed gives one result.
         const draws = random.draws;
-        const again = admission.enter(applicant, breaker, now);
+        const again = admission.enter(request, breaker, now);
         expect(again?.draw).toBe(permit?.draw);
         expect(random.draws).toBe(draws);
       }),
@@ -150,23 +148,23 @@ describe("giving back", () => {
   });
 
   test("later never leaves more capacity than if the permit had not been taken", () => {
-    // Shorter than the open span: a probe that is silent for longer has lost its slot to the next.
-    // Others are impatient: a trial that one gets in the place of a token evens out only later.
-    const anyOther = anyApplicant.map((applicant) => ({ ...applicant, patient: false }));
+    // Shorter than the open duration: a probe that takes longer loses its slot to the next.
+    // The others fail fast: a trial instead of a token would make a temporary difference.
+    const anyOther = anyRequest.map((request) => ({ ...request, patient: false }));
     const anyOthers = fc.array(fc.tuple(fc.nat(300), anyOther), { maxLength: 8 });
     fc.assert(
-      fc.property(anySetup, anyApplicant, anyOthers, anyApplicant, (setup, one, others, last) => {
+      fc.property(anySetup, anyRequest, anyOthers, anyRequest, (setup, one, others, last) => {
         const steady = { ...setup, draws: [PASSES] };
         const [taken, untouched] = [play(steady), play(steady)];
         let now = taken.now;
         const permit = taken.admission.enter(one, taken.admission.guards.breaker, now);
         fc.pre(permit !== undefined);
-        for (const [gapMs, applicant] of others) {
+        for (const [gapMs, request] of others) {
           now += gapMs;
           const worlds = [taken.admission, untouched.admission];
-          const refusals = worlds.map((it) => it.check(applicant, it.guards.breaker, now));
+          const refusals = worlds.map((it) => it.check(request, it.guards.breaker, now));
           if (refusals.some((refusal) => refusal !== undefined)) continue;
-          for (const admission of worlds) entered(admission, applicant, now);
+          for (const admission of worlds) entered(admission, request, now);
         }
         taken.admission.handBack(permit as Permit, taken.admission.guards.breaker, now);
         const room = drain(taken.admission, last, now);
@@ -175,7 +173,7 @@ describe("giving back", () => {
     );
   });
 
-  test("draws that were handed back are used again, the latest first", () => {
+  test("returned draws are used again, the latest first", () => {
     let next = 0;
     const random = { next: () => ++next / 10, fork: () => random };
     const admission = admissionOf({ throttle: ALL_GUARDS.throttle }, undefined, random);
@@ -198,31 +196,31 @@ describe("hedges", () => {
     expect(tokensOf(retryBudget)).toBe(14);
   });
 
-  test("a winning hedge's token is not returned, a winning retry's is", () => {
+  test("the token of a winning hedge is not returned, that of a winning retry is", () => {
     const budgets: RetryBudgetOptions[] = [
       { ...TOKENS, refillPerSuccess: 0 },
       { ...RATIO_BUDGET_DEFAULTS, ratio: 0, minPerSecond: 0.2 },
     ];
     for (const retryBudget of budgets) {
-      for (const [applicant, room] of [
+      for (const [request, room] of [
         [HEDGE, 1],
         [patiently(HEDGE), 1],
         [patiently(RETRY), 2],
       ] as const) {
         const admission = admissionOf({ retryBudget });
-        leave(admission, entered(admission, applicant, T0), SUCCESS, T0);
+        leave(admission, entered(admission, request, T0), SUCCESS, T0);
         expect(drain(admission, RETRY, T0)).toBe(room);
       }
     }
   });
 
-  test("a bucket for two pays for two hedges, however many of them win", () => {
-    for (const applicant of [HEDGE, patiently(HEDGE)]) {
+  test("a bucket for two hedges pays for two hedges, however many of them win", () => {
+    for (const request of [HEDGE, patiently(HEDGE)]) {
       const admission = admissionOf({ retryBudget: { ...TOKENS, refillPerSuccess: 0 } });
       let sent = 0;
       for (let ms = 0; ms < 60_000; ms += 500) {
         const first = entered(admission, FIRST, T0 + ms);
-        const hedge = admission.enter(applicant, undefined, T0 + ms);
+        const hedge = admission.enter(request, undefined, T0 + ms);
         if (hedge !== undefined) {
           sent++;
           leave(admission, hedge, SUCCESS, T0 + ms);
@@ -242,8 +240,8 @@ test("a cold throttle sends 100 parallel first calls to a healthy server, and af
   }
 });
 
-describe("after a gate lifts", () => {
-  /** In flight, at each step, when every call that may go does and the oldest then succeeds. */
+describe("after a gate ends", () => {
+  /** Calls in flight at each step, if every admitted call starts and the oldest then succeeds. */
   function ramped(admission: Admission, from: number): number[] {
     const permits: Permit[] = [];
     const sizes: number[] = [];
@@ -263,7 +261,7 @@ describe("after a gate lifts", () => {
     { retryAfterGate: {}, concurrency: { algorithm: "FIXED", max: 5 } },
   ] as const;
 
-  test.each(documents)("one call goes and the others follow one by one: %j", (document) => {
+  test.each(documents)("one call starts and the others follow one by one: %j", (document) => {
     const destination = resolveDestination(document);
     const admission = admissionOf(guardOptionsOf(destination), destination.retryAfterGate);
     leave(admission, entered(admission, FIRST, T0), askedFor(2000), T0);
@@ -274,7 +272,7 @@ describe("after a gate lifts", () => {
     expect(ramped(admission, T0 + 2000)).toEqual(grown);
   });
 
-  test("a clock that was set back by an hour holds nothing for an hour", () => {
+  test("a clock set back by an hour holds nothing for an hour", () => {
     const admission = throttled(
       admissionOf({ throttle: ALL_GUARDS.throttle }, { maxGateMs: 5000 }, always(0)),
       T0,
@@ -290,7 +288,7 @@ describe("after a gate lifts", () => {
 });
 
 describe("leaving", () => {
-  test("a breaker that closes begins a ramp; the breaker of one key does not", () => {
+  test("a breaker that closes starts a ramp; the breaker of one key does not", () => {
     const { breaker: breakerOptions, concurrency } = ALL_GUARDS;
     const admission = admissionOf({ breaker: breakerOptions, concurrency }, undefined, always(0.5));
     const keyed = createBreaker(breakerOptions, T0);
@@ -308,7 +306,7 @@ describe("leaving", () => {
     }
   });
 
-  test("an aborted attempt frees its slot and says nothing about the other side", () => {
+  test("an aborted attempt frees its slot and says nothing about the server", () => {
     const admission = admissionOf({ ...ALL_GUARDS, retryBudget: TOKENS }, { maxGateMs: 5000 });
     const permit = entered(admission, RETRY, T0);
     const { throttle, breaker, latency, concurrency } = admission.guards;
@@ -321,7 +319,7 @@ describe("leaving", () => {
     expect(tokensOf(admission.guards.retryBudget)).toBe(14);
   });
 
-  test("a Retry-After on a response that the policy does not retry holds nobody", () => {
+  test("a Retry-After on a response that is not retried holds no call", () => {
     const admission = admissionOf({}, { maxGateMs: 5000 });
     const policy = resolvePolicy({ retryableStatusCodes: [503] });
     const outcome = askedFor(2000);
@@ -347,85 +345,5 @@ describe("leaving", () => {
     expect(draws).toBe(0);
     leave(admission, entered(admission, FIRST, T0), FAILED, T0);
     expect(draws).toBe(1);
-  });
-});
-
-describe("a destination whose only guard is a breaker", () => {
-  const bare = () => admissionOf({ breaker: ALL_GUARDS.breaker }, undefined, always(0.5));
-
-  test("lets a first attempt pass without a permit while the breaker is closed", () => {
-    const admission = bare();
-    const { breaker } = admission.guards;
-    if (breaker === undefined) throw new Error("it has a breaker");
-    const pass = admission.enterOnlyBreaker(breaker);
-    expect(pass).toBe(breaker.generation);
-    admission.leaveOnlyBreaker(pass, breaker, FAILED, "transient", 1, T0);
-    expect(breaker.state).toBe("OPEN");
-    expect(admission.enterOnlyBreaker(breaker)).toBe(0);
-    expect(admission.enterOnlyBreaker(undefined)).toBe(0);
-  });
-
-  test("tells the breaker and the latency of successes no later than when they are read", () => {
-    const admission = bare();
-    const { breaker } = admission.guards;
-    if (breaker === undefined) throw new Error("it has a breaker");
-    for (let n = 0; n < 10; n++) {
-      admission.leaveOnlyBreaker(
-        admission.enterOnlyBreaker(breaker),
-        breaker,
-        SUCCESS,
-        "success",
-        0,
-        T0,
-      );
-    }
-    const { latency } = admission.guards;
-    expect(latencyCalls(latency, T0)).toBe(10);
-    expect(totalOf(breaker.window, 0)).toBe(10);
-    admission.leaveOnlyBreaker(
-      admission.enterOnlyBreaker(breaker),
-      breaker,
-      SUCCESS,
-      "success",
-      0,
-      T0,
-    );
-    admission.leaveOnlyBreaker(
-      admission.enterOnlyBreaker(breaker),
-      breaker,
-      SUCCESS,
-      "success",
-      7,
-      T0 + 1,
-    );
-    expect(latencyCalls(admission.guards.latency, T0 + 1)).toBe(12);
-  });
-
-  test("has no such way past a pause, a gate or another guard", () => {
-    const admission = bare();
-    const { breaker } = admission.guards;
-    admission.pausedUntil = Number.POSITIVE_INFINITY;
-    expect(admission.enterOnlyBreaker(breaker)).toBe(0);
-    admission.pausedUntil = 0;
-    admission.gateUntil = T0 + 1000;
-    expect(admission.enterOnlyBreaker(breaker)).toBe(0);
-    const guards: Required<GuardOptions> = ALL_GUARDS;
-    for (const name of [
-      "rate",
-      "adaptiveRate",
-      "throttle",
-      "concurrency",
-      "retryBudget",
-    ] as const) {
-      const other = admissionOf({ breaker: guards.breaker, [name]: guards[name] });
-      expect(other.enterOnlyBreaker(other.guards.breaker)).toBe(0);
-    }
-    expect(admissionOf({ breaker: guards.breaker }, { maxGateMs: 1 }).hasOnlyBreaker).toBe(false);
-  });
-
-  test("has a permit's way again after its guards were replaced by others", () => {
-    const admission = bare();
-    replaceGuards(admission, createGuards(ALL_GUARDS, T0), undefined);
-    expect(admission.hasOnlyBreaker).toBe(false);
   });
 });

@@ -38,8 +38,8 @@ export const FIRST: AdmissionRequest = { kind: "first", patient: false, throttle
 export const RETRY: AdmissionRequest = { kind: "retry", patient: false, throttled: false };
 export const HEDGE: AdmissionRequest = { kind: "hedge", patient: false, throttled: false };
 
-export const patiently = (applicant: AdmissionRequest): AdmissionRequest => ({
-  ...applicant,
+export const patiently = (request: AdmissionRequest): AdmissionRequest => ({
+  ...request,
   patient: true,
 });
 
@@ -68,14 +68,14 @@ export function admissionOf(
   options: GuardOptions,
   gate?: GateOptions,
   random: Random = always(PASSES),
-  whole?: RetryBudget,
+  serviceBudget?: RetryBudget,
 ): Admission {
-  return new Admission(createGuards(options, T0), gate, random, whole);
+  return new Admission(createGuards(options, T0), gate, random, serviceBudget);
 }
 
 /** Enters, or fails the test. */
-export function entered(admission: Admission, applicant: AdmissionRequest, now: number): Permit {
-  const permit = admission.enter(applicant, admission.guards.breaker, now);
+export function entered(admission: Admission, request: AdmissionRequest, now: number): Permit {
+  const permit = admission.enter(request, admission.guards.breaker, now);
   if (permit === undefined) throw new Error(`no permit: ${admission.refusal}`);
   return permit;
 }
@@ -91,15 +91,15 @@ export function leave(
   admission.leave(permit, admission.guards.breaker, POLICY, outcome, verdict, durationMs, now);
 }
 
-/** How many may enter at one instant, up to `most`. */
+/** How many may enter at one instant, up to `max`. */
 export function drain(
   admission: Admission,
-  applicant: AdmissionRequest,
+  request: AdmissionRequest,
   now: number,
-  most = 200,
+  max = 200,
 ): number {
   let count = 0;
-  while (count < most && admission.enter(applicant, admission.guards.breaker, now)) count++;
+  while (count < max && admission.enter(request, admission.guards.breaker, now)) count++;
   return count;
 }
 
@@ -110,7 +110,7 @@ const anyBudget: fc.Arbitrary<RetryBudgetOptions> = fc.constantFrom<RetryBudgetO
   { ...GRPC_BUDGET_DEFAULTS, maxTokens: 4 },
 );
 
-export const anyApplicant: fc.Arbitrary<AdmissionRequest> = fc.record({
+export const anyRequest: fc.Arbitrary<AdmissionRequest> = fc.record({
   kind: fc.constantFrom("first", "retry", "hedge"),
   patient: fc.boolean(),
   throttled: fc.boolean(),
@@ -145,14 +145,14 @@ function unchanged<T extends object>(options: T): { [field in keyof T]: fc.Arbit
 export interface Setup {
   readonly options: GuardOptions;
   readonly gate: GateOptions | undefined;
-  readonly whole: RetryBudgetOptions | undefined;
+  readonly serviceBudget: RetryBudgetOptions | undefined;
   readonly draws: readonly number[];
   readonly steps: readonly Step[];
 }
 
 interface Step {
   readonly gapMs: number;
-  readonly applicant: AdmissionRequest;
+  readonly request: AdmissionRequest;
   /** What happens to an older permit at the same instant. */
   readonly end: Outcome | "give back" | "nothing";
 }
@@ -160,12 +160,12 @@ interface Step {
 export const anySetup: fc.Arbitrary<Setup> = fc.record({
   options: anyOptions,
   gate: fc.option(fc.constant({ maxGateMs: 4000 }), { nil: undefined }),
-  whole: fc.option(anyBudget, { nil: undefined }),
+  serviceBudget: fc.option(anyBudget, { nil: undefined }),
   draws: fc.array(fc.constantFrom(0, 0.3, PASSES), { minLength: 1, maxLength: 5 }),
   steps: fc.array(
     fc.record({
       gapMs: fc.constantFrom(0, 1, 40, 700, 6000),
-      applicant: anyApplicant,
+      request: anyRequest,
       end: fc.constantFrom<Step["end"]>(
         SUCCESS,
         FAILED,
@@ -183,55 +183,58 @@ export const anySetup: fc.Arbitrary<Setup> = fc.record({
 
 export interface Played {
   readonly admission: Admission;
-  readonly whole: RetryBudget | undefined;
+  readonly serviceBudget: RetryBudget | undefined;
   readonly random: { draws: number };
   readonly now: number;
 }
 
 /** The admission after the steps. The same setup gives the same state. */
-export function play({ options, gate, whole, draws, steps }: Setup): Played {
+export function play({ options, gate, serviceBudget: budgetOptions, draws, steps }: Setup): Played {
   const random = {
     draws: 0,
     next: () => draws[random.draws++ % draws.length] ?? 0,
     fork: () => random,
   };
-  const wholeBudget = whole && createRetryBudget(whole, T0);
-  const admission = admissionOf(options, gate, random, wholeBudget);
+  const serviceBudget = budgetOptions && createRetryBudget(budgetOptions, T0);
+  const admission = admissionOf(options, gate, random, serviceBudget);
   const permits: Permit[] = [];
   let now = T0;
-  for (const { gapMs, applicant, end } of steps) {
+  for (const { gapMs, request, end } of steps) {
     now += gapMs;
-    const permit = admission.enter(applicant, admission.guards.breaker, now);
+    const permit = admission.enter(request, admission.guards.breaker, now);
     if (permit !== undefined) permits.push(permit);
     const ended = end === "nothing" ? undefined : permits.shift();
     if (ended === undefined) continue;
     if (end === "give back") admission.handBack(ended, admission.guards.breaker, now);
     else if (end !== "nothing") leave(admission, ended, end, now);
   }
-  return { admission, whole: wholeBudget, random, now };
+  return { admission, serviceBudget, random, now };
 }
 
 /** All state that a permit can take from. */
-export function stateOf({ admission, whole }: Pick<Played, "admission" | "whole">): object {
+export function stateOf({
+  admission,
+  serviceBudget,
+}: Pick<Played, "admission" | "serviceBudget">): object {
   const { guards, gateUntil } = admission;
   const { concurrency, retryBudget } = guards;
   return {
     saved: saveGuards(guards),
     inFlight: [concurrency?.inFlight, concurrency?.retriesInFlight],
-    whole: whole && saveRetryBudget(whole),
-    trials: [retryBudget?.trialAt, whole?.trialAt],
+    serviceBudget: serviceBudget && saveRetryBudget(serviceBudget),
+    trials: [retryBudget?.trialAt, serviceBudget?.trialAt],
     gateUntil,
   };
 }
 
 /** The same as of `now`: two states that admit the same calls from then on are equal. */
-export function viewAt({ admission, whole }: Played, now: number): object {
+export function viewAt({ admission, serviceBudget }: Played, now: number): object {
   const { guards } = admission;
   const { retryBudget, breaker, concurrency, rate, adaptiveRate, throttle, latency } = guards;
   return {
     ...saveGuards({ ...guards, latency }),
     retryBudget: retryBudget && budgetView(retryBudget, now),
-    whole: whole && budgetView(whole, now),
+    serviceBudget: serviceBudget && budgetView(serviceBudget, now),
     breaker: breaker && breakerView(breaker, now),
     concurrency: concurrency && concurrencyView(concurrency),
     rate: rate && aheadOf(rate, now),

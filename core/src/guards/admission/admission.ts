@@ -86,12 +86,17 @@ export class Admission {
   private steadyAt = -1;
   private steadyBreaker: Breaker | undefined = undefined;
 
-  /** `random` is the destination's own stream. `whole` is the retry budget of the whole service. */
-  constructor(guards: Guards, gate: GateOptions | undefined, random: Random, whole?: RetryBudget) {
+  /** `random` is the destination's own stream. `serviceBudget` is the retry budget of the whole service. */
+  constructor(
+    guards: Guards,
+    gate: GateOptions | undefined,
+    random: Random,
+    serviceBudget?: RetryBudget,
+  ) {
     this.currentGuards = guards;
     this.gate = gate;
     this.draw = () => random.next();
-    this.tokens = new RetryTokens(guards.retryBudget, whole);
+    this.tokens = new RetryTokens(guards.retryBudget, serviceBudget);
     this.hasOnlyBreaker = false;
     this.setGuards(guards, gate);
   }
@@ -114,44 +119,36 @@ export class Admission {
   }
 
   /** Returns a permit, or undefined with `refusal` set. */
-  enter(
-    applicant: AdmissionRequest,
-    breaker: Breaker | undefined,
-    now: number,
-  ): Permit | undefined {
-    if (this.check(applicant, breaker, now) !== undefined) return undefined;
+  enter(request: AdmissionRequest, breaker: Breaker | undefined, now: number): Permit | undefined {
+    if (this.check(request, breaker, now) !== undefined) return undefined;
     const { throttle } = this.guards;
     const draw = throttle === undefined ? NO_DRAW : (this.unusedDraws.pop() ?? this.draw());
     if (throttle !== undefined && !enterThrottle(throttle, now, draw)) {
-      if (applicant.patient) {
+      if (request.patient) {
         this.throttleUntil = now + THROTTLE_RECHECK_MS;
         this.holdFirmly("throttle", this.throttleUntil);
       } else this.refusal = "overload";
       return undefined;
     }
-    return this.take(applicant, breaker, now, draw);
+    return this.take(request, breaker, now, draw);
   }
 
   /** The refusal that `enter` would give, as far as it is known without the throttle's draw. */
-  check(
-    applicant: AdmissionRequest,
-    breaker: Breaker | undefined,
-    now: number,
-  ): Refusal | undefined {
+  check(request: AdmissionRequest, breaker: Breaker | undefined, now: number): Refusal | undefined {
     this.followClock(now);
     this.heldUntil = now;
     this.heldAtLeastUntil = now;
-    const isRetry = applicant.kind !== "first";
+    const isRetry = request.kind !== "first";
     // This retry can never get a slot.
     const isHopeless = isRetry && this.currentGuards.concurrency?.options.maxRetries === 0;
     this.refusal = isHopeless ? "overload" : undefined;
     if (isHopeless) return this.refusal;
     this.holdUntil("pause", this.pausedUntil);
     this.holdFirmly("retry-after", this.gateUntil);
-    if (breaker !== undefined) this.checkBreaker(breaker, applicant, now);
+    if (breaker !== undefined) this.checkBreaker(breaker, request, now);
     this.checkRates(now);
-    if (isRetry) this.checkTokens(applicant, now);
-    if (applicant.patient) this.holdFirmly("throttle", this.throttleUntil);
+    if (isRetry) this.checkTokens(request, now);
+    if (request.patient) this.holdFirmly("throttle", this.throttleUntil);
     if (this.refusal === undefined) this.checkSlot(isRetry);
     return this.refusal;
   }
@@ -182,10 +179,10 @@ export class Admission {
     if (adaptiveRate !== undefined) this.holdUntil("rate", adaptiveRateReadyAt(adaptiveRate, now));
   }
 
-  private checkTokens(applicant: AdmissionRequest, now: number): void {
-    const readyAt = this.tokens.readyAt(now, applicant.throttled, maySendTrial(applicant));
+  private checkTokens(request: AdmissionRequest, now: number): void {
+    const readyAt = this.tokens.readyAt(now, request.throttled, maySendTrial(request));
     if (readyAt <= now) return;
-    if (applicant.patient) this.holdUntil("retry-budget", readyAt);
+    if (request.patient) this.holdUntil("retry-budget", readyAt);
     else if (this.refusal !== "circuit-open") this.refusal = "retry-budget";
   }
 
@@ -196,12 +193,12 @@ export class Admission {
   }
 
   private take(
-    applicant: AdmissionRequest,
+    request: AdmissionRequest,
     breaker: Breaker | undefined,
     now: number,
     draw: number,
   ): Permit {
-    const { kind, throttled, patient } = applicant;
+    const { kind, throttled, patient } = request;
     const { rate, adaptiveRate, concurrency } = this.currentGuards;
     const isRetry = kind !== "first";
     if (concurrency !== undefined) enterConcurrency(concurrency, isRetry);
@@ -221,7 +218,7 @@ export class Admission {
       serviceTicket: 0,
       budget: undefined,
     };
-    this.tokens.take(permit, isRetry, now, throttled, maySendTrial(applicant));
+    this.tokens.take(permit, isRetry, now, throttled, maySendTrial(request));
     this.retainedPermit ??= permit;
     return permit;
   }

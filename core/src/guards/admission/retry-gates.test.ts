@@ -1,4 +1,4 @@
-/** Tests of the gates: what `decide` is told of a retry to come, and `admit` of an attempt that is due. */
+/** Tests of the gates: what `decide` sees of a future retry, and `admit` of a due attempt. */
 import { describe, expect, test } from "vitest";
 import type { Gates } from "../../decide/decide.ts";
 import { SUCCESS } from "../../decide/outcome.ts";
@@ -23,18 +23,18 @@ import {
 import type { Admission } from "./admission.ts";
 import { retryGates } from "./retry-gates.ts";
 
-const retrying = (admission: Admission, now: number, applicant = RETRY): Gates =>
-  retryGates(admission, applicant, admission.guards.breaker, now);
+const retrying = (admission: Admission, now: number, request = RETRY): Gates =>
+  retryGates(admission, request, admission.guards.breaker, now);
 
-/** What an attempt that is due meets: nothing, a refusal, or the guard that holds it. */
-function entering(admission: Admission, now: number, applicant = RETRY): object {
-  const refusal = admission.check(applicant, admission.guards.breaker, now);
+/** The result for a due attempt: nothing, a refusal, or the guard that holds it. */
+function entering(admission: Admission, now: number, request = RETRY): object {
+  const refusal = admission.check(request, admission.guards.breaker, now);
   const { heldBy, heldUntil } = admission;
   if (refusal === undefined) return {};
   return refusal === "hold" ? { heldBy, heldUntil } : { refusal };
 }
 
-/** Waits for a token, which an impatient retry does not, and gets no trial. */
+/** Waits for a token, unlike a fail-fast retry, and gets no trial. */
 const WAITING = patiently(HEDGE);
 
 function emptied(admission: Admission, now: number): Admission {
@@ -43,15 +43,15 @@ function emptied(admission: Admission, now: number): Admission {
   return admission;
 }
 
-describe("what they say", () => {
-  test("guards that are off, and guards at rest, leave every gate open", () => {
+describe("gates", () => {
+  test("guards that are off or idle leave every gate open", () => {
     expect(retrying(admissionOf({}), T0)).toEqual({});
     expect(entering(admissionOf({}), T0)).toEqual({});
     expect(retrying(admissionOf(ALL_GUARDS), T0)).toEqual({});
     expect(entering(admissionOf(ALL_GUARDS), T0)).toEqual({});
   });
 
-  test("an open breaker shuts the circuit until it half opens", () => {
+  test("an open breaker closes the gate until it is half open", () => {
     const admission = admissionOf({ breaker: ALL_GUARDS.breaker }, undefined, always(0.5));
     leave(admission, entered(admission, FIRST, T0), FAILED, T0);
     const held = { heldBy: "circuit-open", heldUntil: T0 + 5000 };
@@ -63,7 +63,7 @@ describe("what they say", () => {
     expect(entering(admission, T0 + 5000, patiently(RETRY))).toEqual({});
   });
 
-  test("an attempt that is due also waits for a probe that is under way", () => {
+  test("a due attempt also waits for a probe in flight", () => {
     const admission = admissionOf({ breaker: ALL_GUARDS.breaker }, undefined, always(0.5));
     leave(admission, entered(admission, FIRST, T0), FAILED, T0);
     entered(admission, FIRST, T0 + 5000);
@@ -75,7 +75,7 @@ describe("what they say", () => {
     });
   });
 
-  test("an empty budget names when to ask again, at the price of the retry", () => {
+  test("an empty budget has an instant to check again, for the cost of the retry", () => {
     const ratio = emptied(admissionOf({ retryBudget: RATIO_BUDGET_DEFAULTS }), T0);
     const tokens = emptied(admissionOf({ retryBudget: TOKEN_BUDGET_DEFAULTS }), T0);
     for (const [admission, until] of [
@@ -87,9 +87,9 @@ describe("what they say", () => {
       expect(entering(admission, T0)).toEqual({ refusal: "retry-budget" });
       expect(entering(admission, T0, WAITING)).toEqual(held);
     }
-    for (const applicant of [RETRY, WAITING]) {
-      expect(retrying(tokens, T0, { ...applicant, throttled: true })).toEqual({});
-      expect(entering(tokens, T0, { ...applicant, throttled: true })).toEqual({});
+    for (const request of [RETRY, WAITING]) {
+      expect(retrying(tokens, T0, { ...request, throttled: true })).toEqual({});
+      expect(entering(tokens, T0, { ...request, throttled: true })).toEqual({});
     }
   });
 
@@ -118,7 +118,7 @@ describe("what they say", () => {
     expect(entering(other, T0, WAITING)).toMatchObject({ heldBy: "retry-budget" });
   });
 
-  test("the later of the two rates counts, for an attempt that is due", () => {
+  test("the later of the two rates counts for a due attempt", () => {
     const admission = admissionOf({ ...ALL_GUARDS, concurrency: { ...ALL_GUARDS.concurrency } });
     entered(admission, FIRST, T0);
     expect(retrying(admission, T0)).toEqual({});
@@ -128,7 +128,7 @@ describe("what they say", () => {
     expect(entering(admission, T0)).toEqual({ heldBy: "rate", heldUntil: T0 + 2000 });
   });
 
-  test("a pause, a Retry-After and the throttle's rest are told while they last", () => {
+  test("a pause, a Retry-After and the throttle's recheck are reported while they last", () => {
     const admission = admissionOf({}, { maxGateMs: 300_000 });
     leave(admission, entered(admission, FIRST, T0), askedFor(7000), T0);
     admission.pausedUntil = T0 + 9000;
@@ -138,16 +138,16 @@ describe("what they say", () => {
       pausedUntil: T0 + 9000,
     });
     const patient = patiently(RETRY);
-    for (const applicant of [RETRY, patient]) {
+    for (const request of [RETRY, patient]) {
       const paused = { heldBy: "pause", heldUntil: T0 + 9000 };
-      expect(entering(admission, T0, applicant)).toEqual(paused);
-      expect(entering(admission, T0 + 8999, applicant)).toEqual(paused);
-      expect(entering(admission, T0 + 9000, applicant)).toEqual({});
+      expect(entering(admission, T0, request)).toEqual(paused);
+      expect(entering(admission, T0 + 8999, request)).toEqual(paused);
+      expect(entering(admission, T0 + 9000, request)).toEqual({});
     }
     expect(retrying(admission, T0 + 9000)).toEqual({});
   });
 
-  test("under a pause there are the Retry-After and the throttle's rest, each while it lasts", () => {
+  test("during a pause, the Retry-After and the throttle's recheck still apply", () => {
     const admission = admissionOf({}, { maxGateMs: 300_000 });
     leave(admission, entered(admission, FIRST, T0), askedFor(700), T0);
     admission.throttleUntil = T0 + 1000;
@@ -160,19 +160,19 @@ describe("what they say", () => {
     expect(entering(admission, T0 + 1000, patiently(RETRY))).toEqual({});
   });
 
-  test("the median is the estimated call, and holds no attempt that is due", () => {
+  test("the median is the estimated duration of a call, and holds no due attempt", () => {
     const admission = admissionOf({});
     for (const ms of [10, 20, 30]) leave(admission, entered(admission, FIRST, T0), SUCCESS, T0, ms);
     expect(retrying(admission, T0)).toEqual({ estimatedCallMs: 20 });
     expect(entering(admission, T0)).toEqual({});
   });
 
-  test("a destination without room for retries says so, to both", () => {
+  test("a destination that allows no retries says so to decide and admit", () => {
     const concurrency = { ...ALL_GUARDS.concurrency, max: 1, maxRetries: 0 };
     const admission = admissionOf({ concurrency });
     expect(retrying(admission, T0)).toEqual({ refusesRetries: true });
-    for (const applicant of [RETRY, HEDGE, patiently(RETRY), patiently(HEDGE)]) {
-      expect(entering(admission, T0, applicant)).toEqual({ refusal: "overload" });
+    for (const request of [RETRY, HEDGE, patiently(RETRY), patiently(HEDGE)]) {
+      expect(entering(admission, T0, request)).toEqual({ refusal: "overload" });
     }
     expect(entering(admission, T0, FIRST)).toEqual({});
     entered(admission, FIRST, T0);

@@ -11,7 +11,7 @@ import { type AdmissionRequest, maySendTrial } from "./permit.ts";
 
 export function retryGates(
   admission: Admission,
-  applicant: AdmissionRequest,
+  request: AdmissionRequest,
   breaker: Breaker | undefined,
   now: number,
 ): Gates {
@@ -20,7 +20,7 @@ export function retryGates(
   const gates: { -readonly [gate in keyof Gates]: Gates[gate] } = {};
   const circuitOpenUntil = breaker && openUntil(breaker, now);
   if (circuitOpenUntil !== undefined) gates.circuitOpenUntil = circuitOpenUntil;
-  const retryBudgetUntil = tokens.readyAt(now, applicant.throttled, maySendTrial(applicant));
+  const retryBudgetUntil = tokens.readyAt(now, request.throttled, maySendTrial(request));
   if (retryBudgetUntil > now) gates.retryBudgetUntil = retryBudgetUntil;
   if (gateUntil > now) gates.retryAfterUntil = gateUntil;
   if (pausedUntil > now) gates.pausedUntil = pausedUntil;

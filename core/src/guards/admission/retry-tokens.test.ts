@@ -31,11 +31,11 @@ const tokensOf = (budget: RetryBudget | undefined) => budget && saveRetryBudget(
 const holder = (): RetryTickets => ({ ticket: 0, serviceTicket: 0, budget: undefined });
 
 describe("two budgets", () => {
-  const both = (own: RetryBudgetOptions, whole: RetryBudgetOptions) =>
-    new RetryTokens(createRetryBudget(own, T0), createRetryBudget(whole, T0));
-  const counts = ({ budget: own, serviceBudget: whole }: RetryTokens) => [
+  const both = (own: RetryBudgetOptions, serviceBudget: RetryBudgetOptions) =>
+    new RetryTokens(createRetryBudget(own, T0), createRetryBudget(serviceBudget, T0));
+  const counts = ({ budget: own, serviceBudget }: RetryTokens) => [
     tokensOf(own),
-    tokensOf(whole),
+    tokensOf(serviceBudget),
   ];
 
   test("without a budget every retry may be sent, and takes nothing", () => {
@@ -58,7 +58,7 @@ describe("two budgets", () => {
     expect(other.readyAt(T0, false, false)).toBe(T0 + 11_000);
   });
 
-  test("what was never sent is returned to both; a first attempt is counted by neither any more", () => {
+  test("an attempt that was never sent is returned to both; a first attempt no longer counts in either", () => {
     const tokens = both(TOKENS, SMALL);
     const held = holder();
     tokens.take(held, true, T0, false, false);
@@ -73,7 +73,7 @@ describe("two budgets", () => {
     expect(counted.readyAt(T0, false, false)).toBeGreaterThan(T0);
   });
 
-  test("a retry that succeeds returns its tokens to both, a hedge that does only refills", () => {
+  test("a successful retry returns its tokens to both, a successful hedge only refills", () => {
     for (const [isRefunded, left] of [
       [true, [28, 14]],
       [false, [15, 1]],
@@ -86,14 +86,14 @@ describe("two budgets", () => {
     }
   });
 
-  test("a failure costs both a token where failures cost one", () => {
+  test("a failure costs both budgets a token if failures cost one", () => {
     const tokens = both(GRPC_BUDGET_DEFAULTS, { ...GRPC_BUDGET_DEFAULTS, maxTokens: 2 });
     tokens.fail();
     expect(counts(tokens)).toEqual([9000, 1000]);
     expect(tokens.serviceBudget && budgetAllows(tokens.serviceBudget, T0, false)).toBe(false);
   });
 
-  test("a budget that replaced another hears nothing of the other's tickets", () => {
+  test("a new budget ignores the tickets of the old one", () => {
     const tokens = both(TOKENS, { ...TOKENS, maxTokens: 100 });
     const [sent, unsent] = [holder(), holder()];
     tokens.take(sent, true, T0, false, false);
@@ -118,11 +118,11 @@ describe("trial retries", () => {
     [`${name} of the whole service`, options, true] as const,
   ]);
 
-  /** All that the budget has is spent, by retries that failed. */
+  /** Failed retries have used up the budget. */
   function emptied(options: RetryBudgetOptions, isWhole: boolean): Admission {
-    const whole = createRetryBudget(options, T0);
+    const serviceBudget = createRetryBudget(options, T0);
     const admission = isWhole
-      ? admissionOf({}, undefined, always(0), whole)
+      ? admissionOf({}, undefined, always(0), serviceBudget)
       : admissionOf({ retryBudget: options });
     for (let n = 0; n < 9; n++) {
       const permit = admission.enter(RETRY, undefined, T0);
@@ -135,7 +135,7 @@ describe("trial retries", () => {
   const anyGaps = fc.array(fc.constantFrom(0, 1, 250, 999, 1000, 1700), { maxLength: 60 });
 
   test.each(CASES)(
-    "%s: at most one a second, and one in each second in which a patient caller asks",
+    "%s: at most one per second, and one in each second with a patient caller",
     (_, options, isWhole) => {
       fc.assert(
         fc.property(anyGaps, fc.infiniteStream(fc.nat(3)), (gaps, choices) => {
@@ -148,7 +148,7 @@ describe("trial retries", () => {
             now += gap;
             expect(admission.enter(RETRY, undefined, now)).toBeUndefined();
             const permit = admission.enter(patiently(RETRY), undefined, now);
-            // Without a trial under way that is handed back, it is granted exactly when it is due.
+            // If no trial is handed back, it is granted exactly when it is due.
             if (unsent.length === 0) expect(permit !== undefined).toBe(now >= readyAt);
             if (permit === undefined) {
               expect(admission.heldBy).toBe("retry-budget");
@@ -173,25 +173,25 @@ describe("trial retries", () => {
     },
   );
 
-  test("a budget that time refills grants none", () => {
+  test("a budget that time refills grants no trials", () => {
     const admission = emptied({ ...RATIO_BUDGET_DEFAULTS, minPerSecond: 0.1 }, false);
     expect(admission.enter(patiently(RETRY), undefined, T0)).toBeUndefined();
     expect([admission.heldBy, admission.heldUntil]).toEqual(["retry-budget", T0 + 11_000]);
   });
 
-  test("a trial that succeeds returns nothing, and refills as any success does", () => {
+  test("a successful trial returns nothing, and refills like any success", () => {
     const admission = emptied({ ...TOKENS, refillPerSuccess: 3 }, false);
     leave(admission, entered(admission, patiently(RETRY), T0), SUCCESS, T0);
     expect(tokensOf(admission.guards.retryBudget)).toBe(3);
   });
 
   test("both budgets pay, or neither", () => {
-    const whole = createRetryBudget({ ...TOKENS, maxTokens: 14 }, T0);
-    const admission = admissionOf({ retryBudget: TOKENS }, undefined, always(0), whole);
+    const serviceBudget = createRetryBudget({ ...TOKENS, maxTokens: 14 }, T0);
+    const admission = admissionOf({ retryBudget: TOKENS }, undefined, always(0), serviceBudget);
     entered(admission, RETRY, T0);
-    expect([tokensOf(admission.guards.retryBudget), tokensOf(whole)]).toEqual([14, 0]);
+    expect([tokensOf(admission.guards.retryBudget), tokensOf(serviceBudget)]).toEqual([14, 0]);
     expect(admission.enter(RETRY, undefined, T0)).toBeUndefined();
     expect(admission.refusal).toBe("retry-budget");
-    expect([tokensOf(admission.guards.retryBudget), tokensOf(whole)]).toEqual([14, 0]);
+    expect([tokensOf(admission.guards.retryBudget), tokensOf(serviceBudget)]).toEqual([14, 0]);
   });
 });

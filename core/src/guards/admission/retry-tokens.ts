@@ -27,16 +27,18 @@ export class RetryTokens {
   budget: RetryBudget | undefined;
   readonly serviceBudget: RetryBudget | undefined;
 
-  constructor(own: RetryBudget | undefined, whole: RetryBudget | undefined) {
+  constructor(own: RetryBudget | undefined, serviceBudget: RetryBudget | undefined) {
     this.budget = own;
-    this.serviceBudget = whole;
+    this.serviceBudget = serviceBudget;
   }
 
   /** `now` if a retry may be sent; otherwise when to check again. */
   readyAt(now: number, throttled: boolean, patient: boolean): number {
-    const { budget: own, serviceBudget: whole } = this;
+    const { budget: own, serviceBudget } = this;
     const ownAt = own ? budgetReadyAt(own, now, throttled, patient) : now;
-    return whole ? Math.max(ownAt, budgetReadyAt(whole, now, throttled, patient)) : ownAt;
+    return serviceBudget
+      ? Math.max(ownAt, budgetReadyAt(serviceBudget, now, throttled, patient))
+      : ownAt;
   }
 
   /** Counts a first attempt, or takes a token for a retry or hedge. `readyAt` has allowed it. */
@@ -47,30 +49,30 @@ export class RetryTokens {
     throttled: boolean,
     patient: boolean,
   ): void {
-    const { budget: own, serviceBudget: whole } = this;
+    const { budget: own, serviceBudget } = this;
     const take = (budget: RetryBudget) =>
       isRetry ? takeRetryToken(budget, now, throttled, patient) : countFirstAttempt(budget, now);
     holder.budget = own;
     holder.ticket = own ? take(own) : 0;
-    holder.serviceTicket = whole ? take(whole) : 0;
+    holder.serviceTicket = serviceBudget ? take(serviceBudget) : 0;
   }
 
   /** The attempt was never sent. */
-  handBack({ ticket, serviceTicket: wholeTicket, budget }: RetryTickets, isRetry: boolean): void {
+  handBack({ ticket, serviceTicket, budget }: RetryTickets, isRetry: boolean): void {
     const back = isRetry ? returnRetryToken : uncountFirstAttempt;
     if (this.budget && budget === this.budget) back(this.budget, ticket);
-    if (this.serviceBudget) back(this.serviceBudget, wholeTicket);
+    if (this.serviceBudget) back(this.serviceBudget, serviceTicket);
   }
 
   /** The attempt succeeded. `isRefunded`: it was a retry, and its token may be returned. */
   succeed(
-    { ticket, serviceTicket: wholeTicket, budget }: RetryTickets,
+    { ticket, serviceTicket, budget }: RetryTickets,
     isRefunded: boolean,
     patient: boolean,
   ): void {
-    const { budget: own, serviceBudget: whole } = this;
+    const { budget: own, serviceBudget } = this;
     if (own && budget === own) recordBudgetSuccess(own, isRefunded ? ticket : 0, patient);
-    if (whole) recordBudgetSuccess(whole, isRefunded ? wholeTicket : 0, patient);
+    if (serviceBudget) recordBudgetSuccess(serviceBudget, isRefunded ? serviceTicket : 0, patient);
   }
 
   fail(): void {

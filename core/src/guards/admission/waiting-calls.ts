@@ -14,7 +14,7 @@ import type { AdmissionRequest, Permit, Refusal } from "./permit.ts";
 /** A call in the queue. The caller keeps it, to remove the call when its time is over. */
 export interface WaitingEntry<Call> {
   readonly call: Call;
-  readonly applicant: AdmissionRequest;
+  readonly request: AdmissionRequest;
   readonly lane: WaitingLane<Call>;
   readonly order: number;
   previous: WaitingEntry<Call> | undefined;
@@ -72,15 +72,11 @@ export class WaitingCalls<Call> {
    * Requests a permit; returns undefined with the admission's `refusal` set. A call may not pass
    * others that wait: its refusal is then a hold, and it must `join`.
    */
-  enter(
-    applicant: AdmissionRequest,
-    breaker: Breaker | undefined,
-    now: number,
-  ): Permit | undefined {
+  enter(request: AdmissionRequest, breaker: Breaker | undefined, now: number): Permit | undefined {
     const admission = this.#admission;
-    if (this.size === 0) return admission.enter(applicant, breaker, now);
-    if (admission.check(applicant, breaker, now) !== undefined) return undefined;
-    const lane = this.#laneOf(applicant, breaker) ?? this.#lanes[0];
+    if (this.size === 0) return admission.enter(request, breaker, now);
+    if (admission.check(request, breaker, now) !== undefined) return undefined;
+    const lane = this.#laneOf(request, breaker) ?? this.#lanes[0];
     admission.refusal = "hold";
     admission.heldBy = lane?.heldBy ?? admission.heldBy;
     return undefined;
@@ -89,19 +85,19 @@ export class WaitingCalls<Call> {
   /** Adds a held call at the end; undefined if it may not wait for a slot. `wakeAt` may be now. */
   join(
     call: Call,
-    applicant: AdmissionRequest,
+    request: AdmissionRequest,
     breaker: Breaker | undefined,
   ): WaitingEntry<Call> | undefined {
     const { heldBy, heldUntil, guards } = this.#admission;
     // A call that could get a slot and only waits behind others is held until now.
     const hasNoSlot = heldBy === "concurrency" && heldUntil === Number.POSITIVE_INFINITY;
-    const isQueued = hasNoSlot && !applicant.patient;
+    const isQueued = hasNoSlot && !request.patient;
     if (isQueued && this.#queued >= (guards.concurrency?.options.queue ?? 0)) return undefined;
-    const lane = this.#laneOf(applicant, breaker) ?? this.#addLane(applicant, breaker);
+    const lane = this.#laneOf(request, breaker) ?? this.#addLane(request, breaker);
     const previous = lane.last;
     const order = ++this.#order;
     const links = { previous, next: undefined };
-    const entry = { call, applicant, lane, order, ...links, isWaiting: true, isQueued };
+    const entry = { call, request, lane, order, ...links, isWaiting: true, isQueued };
     if (isQueued) this.#queued++;
     if (previous === undefined) {
       lane.first = entry;
@@ -197,12 +193,12 @@ export class WaitingCalls<Call> {
   #wakeEntry(entry: WaitingEntry<Call>, now: number): void {
     const admission = this.#admission;
     const host = this.#host;
-    const { call, lane, applicant } = entry;
+    const { call, lane, request } = entry;
     if (!host.mayStart(call, now)) {
       this.remove(entry);
       return;
     }
-    const permit = admission.enter(applicant, lane.breaker, now);
+    const permit = admission.enter(request, lane.breaker, now);
     const { refusal = "hold", heldBy, heldUntil } = admission;
     if (permit === undefined && refusal === "hold") {
       this.#recordHold(lane, heldBy, heldUntil);

@@ -1,23 +1,23 @@
 /**
- * What the AWS SDKs do: the three retry modes of the shared configuration, before and since "retry
- * behaviour 2.1" of November 2026. `aws-config.ts` reads its constants from here.
+ * Defaults of the AWS SDKs: the three retry modes of the shared configuration, before and since "retry
+ * behavior 2.1" of November 2026. `aws-config.ts` reads its constants from here.
  */
 import { type CatalogEntry, entry, UNBOUNDED, unbounded } from "./entry.ts";
 
 const SEEN = "2026-11-15";
 
 const ERROR_CODES =
-  "The SDK also reads the error code in the body (ThrottlingException with status 400, for one); a policy judges by status.";
+  "The SDK also reads the error code in the body (for example ThrottlingException with status 400); a policy only reads the status.";
 const EVERY_METHOD =
-  "The SDK repeats every operation, POST too; Redrive repeats a POST only with an idempotency key or when it is declared idempotent.";
+  "The SDK repeats every operation, including POST; Redrive repeats a POST only with an idempotency key or if it is declared idempotent.";
 const BOUNDED_HINT =
-  "The SDK keeps Retry-After between its own wait and 5 s more; Redrive waits as long as it is asked to.";
+  "The SDK limits Retry-After to between its own wait and 5 s more; Redrive waits as long as the server asks.";
 const DYNAMODB =
-  "DynamoDB has 4 attempts and a base of 25 ms since 2.1; these are the other services' figures.";
+  "DynamoDB has 4 attempts and a base of 25 ms since 2.1; these are the figures of the other services.";
 const PYTHON_BASE =
-  "The Python SDK waited from a base of 1 s, throttled or not; these are the JavaScript SDK's figures.";
+  "The Python SDK waited from a base of 1 s, throttled or not; these are the figures of the JavaScript SDK.";
 const HALVES =
-  "The SDK measures its rate in half seconds and slows first attempts too; both are the destination's `rate.adaptive`.";
+  "The SDK measures its rate in half seconds and also slows first attempts; the destination's `rate.adaptive` does both.";
 
 const standardPolicy = {
   ...UNBOUNDED,
@@ -65,7 +65,7 @@ const beforeBudget = { ...standardBudget, costPerRetry: 10 } as const;
 export const awsStandardBefore: CatalogEntry = entry({
   id: "aws-standard-before-2.1",
   title: "AWS SDK, standard mode",
-  version: "before retry behaviour 2.1",
+  version: "before retry behavior 2.1",
   date: SEEN,
   source: "@smithy/core@3.30.0 dist-es/submodules/retry/util-retry/retries-2026-config.js",
   policy: beforePolicy,
@@ -76,7 +76,7 @@ export const awsStandardBefore: CatalogEntry = entry({
 export const awsAdaptiveBefore: CatalogEntry = entry({
   id: "aws-adaptive-before-2.1",
   title: "AWS SDK, adaptive mode",
-  version: "before retry behaviour 2.1",
+  version: "before retry behavior 2.1",
   date: SEEN,
   source: "@smithy/core@3.30.0 dist-es/submodules/retry/util-retry/AdaptiveRetryStrategy.js",
   policy: beforePolicy,
@@ -100,9 +100,9 @@ export const awsLegacy: CatalogEntry = entry({
     respectRetryAfter: false,
   },
   differs: [
-    "Legacy has no cap: 8 s is the ceiling of its last wait, and the cap here for that reason.",
-    "Legacy differs from one SDK to the next, and DynamoDB has ten attempts from a base of 50 ms without jitter.",
-    "The SDK bounds connecting and each silence of the socket by 60 s, not the attempt or the call.",
+    "Legacy has no cap: 8 s is the ceiling of its last wait, so it is the cap here.",
+    "Legacy differs between SDKs, and DynamoDB has ten attempts from a base of 50 ms without jitter.",
+    "The SDK limits connecting and each idle time of the socket to 60 s, not the attempt or the call.",
     ERROR_CODES,
     EVERY_METHOD,
   ],

@@ -1,4 +1,4 @@
-/** Tests of the catalogue: figures of the peers' own sources, and the honesty of each entry. */
+/** Tests of the catalog: figures from the systems' own sources, and the documented differences of each entry. */
 import { describe, expect, test } from "vitest";
 import { checkDestination } from "../../guards/destination.ts";
 import { compilePolicy } from "../../policy/compiled-policy.ts";
@@ -25,22 +25,22 @@ describe("every entry", () => {
     expect(entry.policy.policyId).toBe(entry.id);
   });
 
-  test.each(catalog)("$id says where and when it was seen", (entry) => {
+  test.each(catalog)("$id has its source and date", (entry) => {
     expect(entry.title).not.toBe("");
     expect(entry.version).not.toBe("");
     expect(entry.date).toMatch(/^20\d\d-[01]\d-[0-3]\d$/);
     expect(entry.source).toMatch(/^(https:\/\/\S+|@?[\w./-]+@\d+\.\d+\.\d+ \S+)/);
   });
 
-  test.each(catalog)("$id tells its differences in whole sentences, or has none", (entry) => {
+  test.each(catalog)("$id lists its differences in full sentences, or has none", (entry) => {
     for (const sentence of entry.differs) expect(sentence).toMatch(/^[A-Za-z].{20,}\.$/);
   });
 
-  test("has an id of its own", () => {
+  test("has a unique id", () => {
     expect(new Set(ids).size).toBe(ids.length);
   });
 
-  test("has room in its total budget for all of its waits", () => {
+  test("has enough total budget for all of its waits", () => {
     const short = catalog.filter((entry) => lastAttemptMs(entry) > totalMs(entry));
     expect(short.map((entry) => entry.id)).toEqual([]);
   });
@@ -82,7 +82,7 @@ describe("ceilings of the first waits", () => {
     expect(ceilings(id, expected.length)).toEqual(expected);
   });
 
-  test("Envoy's stay at ten times the base, were there more retries", () => {
+  test("Envoy's ceiling stays at ten times the base for further retries", () => {
     expect(ceilings("envoy", 6)).toEqual([25, 50, 100, 200, 250, 250]);
   });
 
@@ -110,7 +110,7 @@ describe("waits at given draws", () => {
     expect(waits("async-retry", 3, LAST_DRAW)).toEqual([2000, 4000, 8000]);
   });
 
-  test("got, ky, p-retry and undici leave nothing to chance", () => {
+  test("got, ky, p-retry and undici use no random numbers", () => {
     for (const id of ["got", "ky", "p-retry", "undici"]) {
       expect(waits(id, 2, 0)).toEqual(waits(id, 2, LAST_DRAW));
     }
@@ -126,7 +126,7 @@ function pollyMeanMs(attempt: number, baseMs: number): number {
   return ((mean(attempt - 1) - (attempt > 1 ? mean(attempt - 2) : 0)) / 1.4) * baseMs;
 }
 
-describe("what stands for Polly's formula", () => {
+describe("the approximation of Polly's formula", () => {
   test("has its mean waits in Http.Resilience", () => {
     const means = [1, 2, 3].map((attempt) => pollyMeanMs(attempt, 2000));
     ceilings("ms-http-resilience", 3).forEach((ceilingMs, index) => {
@@ -144,7 +144,7 @@ describe("what stands for Polly's formula", () => {
 });
 
 describe("budgets", () => {
-  test("AWS pays 14 tokens of 500 for a retry since 2.1, and paid 10 before", () => {
+  test("a retry costs 14 of AWS's 500 tokens since 2.1, and cost 10 before", () => {
     expect(catalogEntry("aws-standard").destination.retryBudget).toMatchObject({
       kind: "TOKENS",
       maxTokens: 500,
@@ -156,7 +156,7 @@ describe("budgets", () => {
     expect(before).toMatchObject({ costPerRetry: 10, costPerThrottle: 5 });
   });
 
-  test("a peer without a budget has none here, where Redrive would have one", () => {
+  test("a system without a budget has none here, although Redrive's default is on", () => {
     expect(catalogEntry("p-retry").destination.retryBudget).toBe(false);
   });
 
@@ -169,11 +169,11 @@ describe("budgets", () => {
 });
 
 describe("catalogueEntry", () => {
-  test("answers a misspelt id with the one that was meant", () => {
+  test("suggests the likely id for a misspelled one", () => {
     expect(() => catalogEntry("cockatiell")).toThrow('did you mean "cockatiel"?');
   });
 
-  test("lists the ids when none is near", () => {
+  test("lists the ids if none is similar", () => {
     expect(() => catalogEntry("something else entirely")).toThrow(/one of aws-legacy, /);
   });
 });

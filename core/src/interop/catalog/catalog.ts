@@ -1,8 +1,8 @@
 /**
- * Catalogue: what others really do, as documents to simulate, to compare with and to start from.
- * Every entry is dated and names its source; where a peer's rule cannot be said in a policy, the
- * entry says how it differs. Not counted as a difference: peers that draw below their ceiling leave
- * it out, where Redrive's draw may reach it, which is one millisecond.
+ * Catalog: the retry defaults of other systems, as documents to simulate, to compare with and to start
+ * from. Every entry has a date and a source. If a policy cannot express a system's rule, the entry says
+ * how it differs. One difference is not listed: other systems exclude the ceiling when they draw, and
+ * Redrive includes it, which is one millisecond.
  */
 
 import { nearestName } from "../../documents/document.ts";
@@ -16,7 +16,7 @@ import { otherLanguageEntries } from "./other-languages.ts";
 
 export type { CatalogEntry } from "./entry.ts";
 
-/** Every entry, each id once. */
+/** Every entry; each id is unique. */
 export const catalog: readonly CatalogEntry[] = [
   ...awsEntries,
   ...infrastructureEntries,
@@ -24,12 +24,12 @@ export const catalog: readonly CatalogEntry[] = [
   ...otherLanguageEntries,
 ];
 
-/** The entry of that id; throws `INVALID_ARGUMENT` for any other id. */
+/** The entry with that id; throws `INVALID_ARGUMENT` for an unknown id. */
 export function catalogEntry(id: string): CatalogEntry {
   const found = catalog.find((entry) => entry.id === id);
   if (found !== undefined) return found;
   const ids = catalog.map((entry) => entry.id);
   const near = nearestName(String(id), ids);
   const hint = near === undefined ? `one of ${ids.join(", ")}` : `did you mean ${quote(near)}?`;
-  throw new RedriveError("INVALID_ARGUMENT", `unknown catalogue entry ${quote(id)}, ${hint}`);
+  throw new RedriveError("INVALID_ARGUMENT", `unknown catalog entry ${quote(id)}, ${hint}`);
 }

@@ -1,7 +1,7 @@
 /**
- * Catalogue entry: what one peer really does, as a policy document, with where it was seen and how
- * the document falls short of it. Apart from `catalogue.ts` so that the data files need not import
- * the list they are part of.
+ * Catalog entry: the behavior of one system as a policy document, with its source and its differences
+ * from the document. It is separate from `catalog.ts`, so the data files need not import the list that
+ * contains them.
  */
 import type { DestinationDocument } from "../../guards/destination.ts";
 import { ERROR_CLASSES, GRPC_CODES } from "../../policy/error-classes.ts";
@@ -13,16 +13,16 @@ export interface CatalogEntry {
   readonly id: string;
   readonly title: string;
   readonly version: string;
-  /** The day on which the source was seen, as YYYY-MM-DD. */
+  /** The date on which the source was checked, as YYYY-MM-DD. */
   readonly date: string;
   /** A URL, or a package with its version and the file in it. */
   readonly source: string;
   readonly policy: PolicyDocument;
-  /** The peer's guards; those it lacks are off. */
+  /** The system's guards; guards that it does not have are off. */
   readonly destination: Omit<DestinationDocument, "policy">;
-  /** HTTP methods it repeats; left out where it repeats whatever it is given. */
+  /** HTTP methods that it repeats; absent if it repeats all. */
   readonly methods?: readonly string[];
-  /** Whole sentences on what the document cannot say; empty where it says everything. */
+  /** Full sentences about what the document cannot express; empty if it expresses everything. */
   readonly differs: readonly string[];
 }
 
@@ -30,7 +30,7 @@ type Peer = Omit<CatalogEntry, "destination"> & Partial<Pick<CatalogEntry, "dest
 
 const NO_GUARDS = { retryBudget: false, breaker: false, concurrency: false } as const;
 
-/** Names the policy after its entry, and turns off the guards that the peer lacks. */
+/** Names the policy after its entry, and turns off the guards that the system does not have. */
 export function entry(peer: Peer): CatalogEntry {
   const description = `${peer.title} (${peer.version}), as seen on ${peer.date}.`;
   return {
@@ -40,14 +40,14 @@ export function entry(peer: Peer): CatalogEntry {
   };
 }
 
-/** For a peer that bounds neither an attempt nor the call: the longest spans a policy can say. */
+/** For a system without a limit for an attempt or the call: the maximum durations of a policy. */
 export const UNBOUNDED: PolicyDocument = {
   connectTimeoutMs: 60_000,
   attemptTimeoutMs: 600_000,
   totalBudgetMs: 365 * 86_400_000,
 };
 
-/** For a peer that repeats whatever failed, without a look at how. */
+/** For a system that repeats every failure. */
 export const ANY_FAILURE: PolicyDocument = {
   retryableStatusCodes: statusRange(300, 599),
   retryableGrpcCodes: GRPC_CODES.filter((code) => code !== "OK"),
@@ -55,18 +55,18 @@ export const ANY_FAILURE: PolicyDocument = {
   respectRetryAfter: false,
 };
 
-/** For a peer that never stops by itself: the most attempts a policy can say. */
+/** For a system that never stops by itself: the maximum number of attempts in a policy. */
 export const MAX_ATTEMPTS = 1000;
 
-/** Sentences that several entries need, each about the peer it is given. */
+/** Sentences that several entries need, with the system's name. */
 export const unbounded = (name: string): string =>
-  `${name} bounds neither an attempt nor the whole call; the longest spans a policy can say stand for that.`;
+  `${name} limits neither an attempt nor the whole call; the maximum durations of a policy replace that.`;
 
 export const anyFailure = (name: string): string =>
-  `${name} repeats whatever its function throws and knows no statuses, so all of them are listed; Redrive still stops at a program's own mistakes, such as a TypeError.`;
+  `${name} repeats every error of its function and ignores statuses, so all of them are listed; Redrive still does not retry bugs in the program, such as a TypeError.`;
 
 export const endless = (name: string): string =>
-  `${name} never stops by itself; ${MAX_ATTEMPTS} attempts, the most a policy can say, stand for that.`;
+  `${name} never stops by itself; ${MAX_ATTEMPTS} attempts, the maximum of a policy, replace that.`;
 
 export const exactHint = (name: string): string =>
-  `${name} waits exactly as long as Retry-After says; Redrive adds a draw on top, so that not all come back at one instant.`;
+  `${name} waits exactly as long as Retry-After says; Redrive adds a random time, so not all clients retry at one instant.`;

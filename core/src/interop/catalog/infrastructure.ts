@@ -1,4 +1,4 @@
-/** What proxies, RPC systems and senders of webhooks do: retries that happen outside the program. */
+/** Defaults of proxies, RPC systems and webhook senders: retries that happen outside the program. */
 import { statusRange } from "../../policy/status-range.ts";
 import { ANY_FAILURE, type CatalogEntry, entry, UNBOUNDED, unbounded } from "./entry.ts";
 
@@ -26,8 +26,8 @@ const grpc = entry({
   },
   destination: { retryBudget: { kind: "GRPC", maxTokens: 10, tokenRatio: 0.1 } },
   differs: [
-    "gRPC has no retry policy of its own: without a service config only calls that never left are repeated, at once.",
-    "gRPC starts the curve anew after a pushback from the server; Redrive goes on along it.",
+    "gRPC has no default retry policy: without a service config, only calls that were never sent are repeated, at once.",
+    "gRPC restarts the curve after a pushback from the server; Redrive continues it.",
     unbounded("gRPC without a deadline"),
   ],
 });
@@ -53,8 +53,8 @@ const envoy = entry({
   },
   destination: { concurrency: { algorithm: "FIXED", max: 1024, maxRetries: 3 } },
   differs: [
-    "Envoy retries nothing until a route says retry_on; 5xx is the usual word.",
-    "Envoy repeats every method, POST too.",
+    "Envoy retries nothing until a route sets retry_on; 5xx is the usual value.",
+    "Envoy repeats every method, including POST.",
     "Envoy's documentation gives the second ceiling as 3 x 25 ms; its source has drawn below 2 x 25 ms since 2020, as Redrive does.",
   ],
 });
@@ -84,8 +84,8 @@ const stripeWebhooks = entry({
     attemptTimeoutMs: 30 * SECOND_MS,
   },
   differs: [
-    "Stripe promises up to three days of exponential backoff and publishes no intervals; the list is what receivers report to have seen.",
-    "Stripe does not say whether it draws its waits, nor how long it waits for an answer; 30 s is what receivers report.",
+    "Stripe promises up to three days of exponential backoff and publishes no intervals; the list is what receivers report.",
+    "Stripe does not say whether its waits are random, nor how long it waits for a response; 30 s is what receivers report.",
   ],
 });
 
@@ -112,9 +112,9 @@ const svixWebhooks = entry({
     attemptTimeoutMs: 15 * SECOND_MS,
   },
   differs: [
-    "Svix also stops when the receiver answers with the header webhook-delivery: abort-message.",
+    "Svix also stops when the receiver responds with the header webhook-delivery: abort-message.",
     "Svix disables an endpoint that has failed for five days.",
-    "Svix calls its times approximate and does not say whether it draws them.",
+    "Svix calls its times approximate and does not say whether they are random.",
   ],
 });
 
@@ -132,8 +132,8 @@ const lambdaAsync = entry({
     attemptTimeoutMs: 600_000,
   },
   differs: [
-    "This is what follows an error of the function; throttling and errors of Lambda itself are retried from 1 s to 5 min, exponentially, until the event is six hours old.",
-    "A function may run for 15 min; ten are the longest attempt a policy can say.",
+    "This applies after an error of the function; throttling and errors of Lambda itself are retried from 1 s to 5 min, exponentially, until the event is six hours old.",
+    "A function may run for 15 min; the maximum attempt of a policy is ten.",
   ],
 });
 

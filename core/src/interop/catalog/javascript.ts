@@ -1,4 +1,4 @@
-/** What the retrying clients and libraries of JavaScript do when they are told nothing. */
+/** Defaults of the retrying clients and libraries of JavaScript. */
 import {
   ANY_FAILURE,
   anyFailure,
@@ -14,7 +14,7 @@ import {
 const SEEN = "2026-11-15";
 const METHODS = ["GET", "PUT", "HEAD", "DELETE", "OPTIONS", "TRACE", "QUERY"];
 const tooLarge = (name: string) =>
-  `${name} repeats a 413 only if it carries Retry-After; a policy cannot ask for that.`;
+  `${name} repeats a 413 only with Retry-After; a policy cannot express that.`;
 
 const got = entry({
   id: "got",
@@ -32,7 +32,7 @@ const got = entry({
     retryableErrors: ["timeout", "connect", "reset", "dns"],
   },
   differs: [
-    "got adds 0 to 100 ms of chance to each wait, on the first as on the last.",
+    "got adds a random 0 to 100 ms to each wait.",
     tooLarge("got"),
     exactHint("got"),
     unbounded("got"),
@@ -60,7 +60,7 @@ const ky = entry({
     tooLarge("ky"),
     "ky follows Retry-After only on 413, 429 and 503, but also reads the RateLimit-Reset family.",
     exactHint("ky"),
-    "ky bounds an attempt by 10 s and the whole call not at all; a year stands for that.",
+    "ky limits an attempt to 10 s and does not limit the whole call; a year replaces that.",
   ],
 });
 
@@ -79,7 +79,7 @@ const pRetry = entry({
     jitterType: "NONE",
   },
   differs: [
-    "p-retry has no cap: 512 s is its last wait, and the cap here for that reason.",
+    "p-retry has no cap: 512 s is its last wait, so it is the cap here.",
     anyFailure("p-retry"),
     unbounded("p-retry"),
   ],
@@ -101,7 +101,7 @@ const asyncRetry = entry({
     jitterRatio: 1 / 3,
   },
   differs: [
-    "async-retry draws from 1 to 2 times 1000 ms x 2^n; a third either way of 1500 ms x 2^n is the same span.",
+    "async-retry draws from 1 to 2 times 1000 ms x 2^n; plus or minus a third of 1500 ms x 2^n is the same range.",
     "async-retry draws all its waits before the first attempt and sorts them.",
     anyFailure("async-retry"),
     unbounded("async-retry"),
@@ -128,7 +128,7 @@ const undici = entry({
     maxRetryAfterMs: 30_000,
   },
   differs: [
-    "undici bounds the headers and each silence of the body by 300 s, not the attempt or the call.",
+    "undici limits the headers and each idle time of the body to 300 s, not the attempt or the call.",
     exactHint("undici"),
   ],
 });
@@ -170,8 +170,8 @@ const cockatielExponential = entry({
     jitterRatio: 0.75,
   },
   differs: [
-    "cockatiel draws by Polly's formula, 2^t x tanh(sqrt(4t)) less what came before, over 1.4 and times 128 ms; from the second wait on its mean is about 66 ms x 2^n, and the first is longer (112 ms).",
-    "cockatiel caps after drawing, so that late waits are all 30 s exactly; Redrive draws after capping.",
+    "cockatiel uses Polly's formula, 2^t x tanh(sqrt(4t)) minus the previous term, divided by 1.4 and multiplied by 128 ms; from the second wait on, its mean is about 66 ms x 2^n, and the first is longer (112 ms).",
+    "cockatiel caps after drawing, so late waits are all exactly 30 s; Redrive caps before drawing.",
     ...cockatiel.differs,
   ],
 });
@@ -191,9 +191,10 @@ const effect = entry({
     retryableErrors: ["timeout", "connect", "reset", "dns", "tls", "protocol"],
   },
   differs: [
-    "Effect has no schedule of its own choice; the guide's is exponential(100) with times: 3. Schedule.jittered would be PROPORTIONAL with a ratio of 0.2.",
-    "Effect repeats every method, POST too.",
-    "Effect waits for Retry-After or its own schedule, whichever is longer; Redrive adds a draw to the hint.",
+    "Effect has no default schedule; the guide's is exponential(100) with times: 3. Schedule.jittered would be PROPORTIONAL with a ratio of 0.2.",
+    "Effect repeats every method, including POST.",
+    "Effect waits for Retry-After or its own schedule, whichever is longer; Redrive adds a random time to the hint.",
+
     unbounded("Effect"),
   ],
 });

@@ -1,4 +1,4 @@
-/** What the retrying libraries of .NET, the JVM and Python do when they are told nothing. */
+/** Defaults of the retry libraries of .NET, the JVM and Python. */
 import { statusRange } from "../../policy/status-range.ts";
 import {
   ANY_FAILURE,
@@ -53,7 +53,7 @@ const httpResilience = entry({
     concurrency: { algorithm: "FIXED", max: 1000, queue: 0 },
   },
   differs: [
-    "The waits are drawn by Polly's formula, 2^t x tanh(sqrt(4t)) less what came before, over 1.4 and times 2 s; the list has the means of the three waits and 60 % either way is about their spread.",
+    "Polly computes its waits as 2^t x tanh(sqrt(4t)) minus the previous term, divided by 1.4 and multiplied by 2 s; the list has the means of the three waits, and plus or minus 60 % is about their spread.",
     "The handler repeats every method unless DisableForUnsafeHttpMethods is called.",
     exactHint("The handler"),
   ],
@@ -87,9 +87,9 @@ const resilience4j = entry({
     },
   },
   differs: [
-    "Resilience4j's breaker looks at the last 100 calls however old they are; a minute stands for that.",
-    "Retry and CircuitBreaker are two modules that the caller joins, in an order of his own.",
-    "ofExponentialRandomBackoff(), which one has to ask for, is 500 ms x 1.5 with PROPORTIONAL 0.5.",
+    "Resilience4j's breaker uses the last 100 calls however old they are; a minute replaces that.",
+    "Retry and CircuitBreaker are two modules; the caller combines them in any order.",
+    "ofExponentialRandomBackoff(), which is optional, is 500 ms x 1.5 with PROPORTIONAL 0.5.",
     anyFailure("Resilience4j"),
     unbounded("Resilience4j"),
   ],
@@ -125,7 +125,7 @@ const finagle = entry({
   },
   differs: [
     "Finagle gives one request at most a fifth of the budget's balance; 20 requeues are that share of a fresh budget.",
-    "Finagle requeues what certainly was not written, which is more than a failed connect: a server's nack counts too.",
+    "Finagle requeues requests that were certainly not written, which is more than a failed connect: a server's nack counts too.",
     "Failure accrual belongs to one endpoint behind the balancer, and also opens after 5 failures in a row.",
     unbounded("Finagle"),
   ],
@@ -149,8 +149,8 @@ const urllib3 = entry({
     maxRetryAfterMs: 21_600_000,
   },
   differs: [
-    "urllib3 repeats 413, 429 and 503 only if they carry Retry-After; a policy cannot ask for that.",
-    "With a backoff_factor the first retry still comes at once, the next after factor x 2 s, x 4 s and so on up to 120 s.",
+    "urllib3 repeats 413, 429 and 503 only with Retry-After; a policy cannot express that.",
+    "With a backoff_factor the first retry is still sent at once, the next after factor x 2 s, x 4 s and so on up to 120 s.",
     exactHint("urllib3"),
     unbounded("urllib3"),
   ],
@@ -172,7 +172,7 @@ const tenacity = entry({
   },
   differs: [
     endless("tenacity"),
-    "wait_random_exponential(), which one has to ask for, is FULL from 1 s on, doubling without a cap.",
+    "wait_random_exponential(), which is optional, is FULL from 1 s, doubling without a cap.",
     anyFailure("tenacity"),
     unbounded("tenacity"),
   ],

@@ -1,8 +1,8 @@
 /** Tests of bodies: what can be sent twice is the same twice, what cannot is known. */
 import { Readable } from "node:stream";
 import { describe, expect, test } from "vitest";
-import { type ReplayableBody, replayableBody, requestBody } from "./replayable-body.ts";
 import type { Body } from "../call/options.ts";
+import { type ReplayableBody, replayableBody, requestBody } from "./replayable-body.ts";
 
 /** What a server would get. */
 async function bytesOf(body: ReturnType<ReplayableBody["next"]>): Promise<Uint8Array> {

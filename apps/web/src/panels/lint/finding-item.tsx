@@ -14,7 +14,7 @@ const SEVERITY_LABELS: Readonly<Record<Severity, string>> = {
 };
 
 export function FindingItem({ finding, onFix }: FindingProps) {
-  const { severity, id, field, sentence, fix, docs, fixed: mended } = finding;
+  const { severity, id, field, sentence, fix, docs, fixed } = finding;
   return (
     <li class={`finding ${severity}`}>
       <p class="finding-head">
@@ -24,7 +24,7 @@ export function FindingItem({ finding, onFix }: FindingProps) {
       <p class="finding-fix">{fix}</p>
       <div class="finding-foot">
         <code title={`Rule ${id} is documented in ${docs}`}>{docs}</code>
-        {mended !== undefined && onFix !== undefined && (
+        {fixed !== undefined && onFix !== undefined && (
           <button
             type="button"
             class="button small"

@@ -17,12 +17,7 @@ const PRESETS: SelectGroup = {
   options: Object.keys(presets).map((name) => ({ value: name, label: name })),
 };
 
-export function PolicyPicker({
-  label = "Preset",
-  value,
-  emptyLabel: none,
-  onPick,
-}: PolicyPickerProps) {
+export function PolicyPicker({ label = "Preset", value, emptyLabel, onPick }: PolicyPickerProps) {
   const catalogGroups = useSignal<readonly SelectGroup[]>([]);
   useEffect(
     () =>
@@ -35,7 +30,9 @@ export function PolicyPicker({
     [catalogGroups],
   );
   const groups = [PRESETS, ...catalogGroups.value];
-  return <Select label={label} value={value} emptyLabel={none} groups={groups} onChange={onPick} />;
+  return (
+    <Select label={label} value={value} emptyLabel={emptyLabel} groups={groups} onChange={onPick} />
+  );
 }
 
 const INPUT_EVENTS = ["pointermove", "pointerdown", "keydown", "focusin"] as const;

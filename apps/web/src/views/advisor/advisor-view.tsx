@@ -35,7 +35,7 @@ async function saveCode(): Promise<void> {
 export const advisorView: View<"advisor"> = {
   id: "advisor",
   explanation:
-    "A few questions about the call lead to a policy. You see what each answer sets, and you can change it at any time. The result has the reasons, the share of calls that outlast your outage, the lint findings and the code.",
+    "A few questions about the call lead to a policy; you see what each answer sets, and you can change it at any time. The result has the reasons, the share of calls that outlast your outage, the lint findings and the code.",
   Controls: PolicyPreview,
   Stage,
   state: () => ({ view: "advisor", answers: answers.value }),

@@ -42,7 +42,7 @@ function AnswerRow({ question }: { readonly question: Question }) {
       <p class="asked">{questionText(question)}</p>
       <p class={given === undefined ? "answer default" : "answer"}>
         {answerText(question, given ?? fallback)}
-        {given === undefined && ", default"}
+        {given === undefined && " (default)"}
       </p>
       <p class={sets === NO_CHANGE ? "sets faint" : "sets"} aria-busy={adviceQuery.isBusy.value}>
         {sets}

@@ -25,7 +25,7 @@ export function QuestionCard({ question }: { readonly question: Question }) {
       {kind === "number" && <NumberAnswer key={id} question={question} />}
       {editing.value === undefined && (
         <button type="button" class="button quiet use-defaults" onClick={assumeRest}>
-          Use the defaults for this and the remaining questions
+          Use the defaults from here on
         </button>
       )}
     </fieldset>

@@ -160,7 +160,7 @@ async function json(): Promise<object> {
 export const curveView: View<"curve"> = {
   id: "curve",
   explanation:
-    "Each column is one attempt of a call that keeps failing: the dot is the wait before it, and the whisker is the possible range. Without jitter, re-rolling changes nothing: every client waits the same. With jitter, each re-roll gives other waits.",
+    "Each column is one attempt of a call that keeps failing: the dot is the wait before it, the whisker its possible range. Without jitter, re-rolling changes nothing and every client waits the same; with jitter, each re-roll gives other waits.",
   Controls: CurveControls,
   Stage,
   state: curveRun,

@@ -6,13 +6,14 @@ const MAX_MS = 30 * 86_400_000;
 
 /** The waits, or an error message. A number without unit is in milliseconds. */
 export function parseDelays(text: string): readonly number[] | string {
-  const words = text.split(/[\s,;]+/u).filter((word) => word !== "");
-  if (words.length === 0) return "The list is empty: enter waits such as 100ms, 2s, 5m.";
-  if (words.length > MAX_ENTRIES) return `Enter at most ${MAX_ENTRIES} waits, not ${words.length}.`;
-  const delays = words.map((word) => parseDuration(/^\d+$/u.test(word) ? `${word}ms` : word));
+  const entries = text.split(/[\s,;]+/u).filter((entry) => entry !== "");
+  if (entries.length === 0) return "The list is empty: enter waits such as 100ms, 2s, 5m.";
+  if (entries.length > MAX_ENTRIES)
+    return `Enter at most ${MAX_ENTRIES} waits, not ${entries.length}.`;
+  const delays = entries.map((entry) => parseDuration(/^\d+$/u.test(entry) ? `${entry}ms` : entry));
   const bad = delays.findIndex((delay) => delay === undefined || delay > MAX_MS);
   if (bad >= 0)
-    return `“${words[bad]}” is not a wait: enter for example 100ms, 2s, 5m or 1h, up to 30d.`;
+    return `“${entries[bad]}” is not a wait: enter for example 100ms, 2s, 5m or 1h, up to 30d.`;
   return delays as readonly number[];
 }
 

@@ -1,6 +1,6 @@
 /**
- * Strategy table: every way to wait with the numbers of the controls, each measured by the simulator
- * where such tables usually have adjectives. Loaded when its place comes into sight.
+ * Strategy table: measures of every backoff strategy with the numbers of the controls, from the
+ * simulator. Loaded when it scrolls into view.
  */
 
 import {
@@ -16,7 +16,7 @@ import type { StrategyMeasures } from "../../worker/strategy-requests.ts";
 import { outageMs, resolved, seed } from "./curve-store.ts";
 
 interface StrategyRow {
-  /** As `redrive sim herd --compare` knows it. */
+  /** The name in `redrive sim herd --compare`. */
   readonly name: string;
   readonly label: string;
   /** The wait after failure n. */
@@ -29,49 +29,49 @@ const ROWS: readonly StrategyRow[] = [
     name: "immediate",
     label: "No wait",
     formula: "0, three times",
-    use: "Never: it repeats into whatever just failed.",
+    use: "Never: it retries while the fault still lasts.",
   },
   {
     name: "fixed",
     label: "Fixed",
     formula: "base",
-    use: "Polling. As a retry it keeps all clients in step.",
+    use: "For polling. Retries of all clients stay synchronized.",
   },
   {
     name: "linear",
     label: "Linear",
     formula: "min(max, base × n)",
-    use: "One client that paces itself against a known limit.",
+    use: "For one client with a known rate limit.",
   },
   {
     name: "none",
     label: "Exponential",
     formula: "min(max, base × mⁿ⁻¹)",
-    use: "A single client: it outlasts most, but a fleet arrives as one.",
+    use: "For one client. Many clients arrive at the same time.",
   },
   {
     name: "proportional",
     label: "Proportional",
     formula: "ceiling × (1 − r … 1 + r)",
-    use: "Long schedules, where full jitter could turn hours into minutes.",
+    use: "For long schedules, where full jitter could turn hours into minutes.",
   },
   {
     name: "equal",
     label: "Equal jitter",
     formula: "ceiling ÷ 2 + random(0, ceiling ÷ 2)",
-    use: "When some wait is needed every time.",
+    use: "When every retry needs a minimum wait.",
   },
   {
     name: "full",
     label: "Full jitter",
     formula: "random(0, ceiling)",
-    use: "The default for many clients, with attempts enough for the outage.",
+    use: "The default for many clients, with enough attempts for the outage.",
   },
   {
     name: "decorrelated",
     label: "Decorrelated",
     formula: "random(base, min(max, previous × 3))",
-    use: "The widest spread; needs the wait before, and ends late.",
+    use: "The widest spread. Needs the previous wait and ends late.",
   },
 ];
 
@@ -113,7 +113,7 @@ export function StrategyTable() {
               <th scope="col" class="number">
                 Outlasts {formatDuration(outageMs.value)}
               </th>
-              <th scope="col">Use it</th>
+              <th scope="col">When to use it</th>
             </tr>
           </thead>
           <tbody>
@@ -142,7 +142,7 @@ function inputText(): string {
   const { input, value = [] } = strategyQuery.latest.value ?? {};
   const [first] = value;
   if (first === undefined) return strategyQuery.isBusy.value ? "measuring…" : "";
-  return `${formatInteger(first.clients)} clients fail at once, windows of ${formatDuration(first.windowMs)}, seed ${input?.seed}`;
+  return `${formatInteger(first.clients)} clients fail at the same time, windows of ${formatDuration(first.windowMs)}, seed ${input?.seed}`;
 }
 
 interface RowProps {

@@ -95,7 +95,7 @@ function First({
       <circle cx={round(x)} cy={y} r="4" class="mark" />
       {column >= SMALL_LABEL_PX && (
         <text x={round(x)} y={y - 10} class={`middle faint-label ${sizeFor(column)}`}>
-          immediate
+          0 ms
         </text>
       )}
       <AttemptNumber x={x} column={column} attempt={1} />

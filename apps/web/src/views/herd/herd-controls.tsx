@@ -47,7 +47,7 @@ export function HerdControls() {
           min={1}
           max={1000}
           maxTyped={86_400_000}
-          hint="arrivals are formatCount per window; the peak depends on its width"
+          hint="arrivals are counted per window; the peak depends on its width"
           onInput={(value) => {
             windowMs.value = value;
           }}

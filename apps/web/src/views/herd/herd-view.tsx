@@ -176,7 +176,7 @@ async function json(): Promise<object> {
 export const herdView: View<"herd"> = {
   id: "herd",
   explanation:
-    "All clients fail at the same instant, and every retry fails too. The columns count the retries that arrive at the recovering server. Without jitter all clients retry at the same moments. The strategies differ only in how they spread the retries.",
+    "All clients fail at the same instant, every retry fails too, and the columns count the retries that arrive at the recovering server. Without jitter all clients retry at the same moments; the strategies differ only in how they spread the retries.",
   Controls: HerdControls,
   Stage,
   state: herdRun,
@@ -196,6 +196,6 @@ export const herdView: View<"herd"> = {
       json,
       policy: async () => lowestPeak(await currentResult(herdQuery))?.document ?? {},
       policyTitle: () =>
-        `${strategyLabel(lowestPeak(herdQuery.value.value ?? [])?.name ?? "")}(lowest peak)`,
+        `${strategyLabel(lowestPeak(herdQuery.value.value ?? [])?.name ?? "")} (lowest peak)`,
     }),
 };

@@ -43,8 +43,8 @@ function ResultRow({ row }: { readonly row: LabRow }) {
     <tr class={verdict === "missed" ? "missed" : ""}>
       <th scope="row">
         {what}
-        {core !== undefined && <small>formula in core: {formatSignificant(core)}</small>}
-        {deviation !== undefined && <small>deviates: {deviation}</small>}
+        {core !== undefined && <small> formula in core: {formatSignificant(core)}</small>}
+        {deviation !== undefined && <small> deviates: {deviation}</small>}
       </th>
       {isLong ? (
         <td colSpan={3}>{ok ? `${ours}, as published` : `published ${published}; ours ${ours}`}</td>

@@ -95,7 +95,7 @@ async function json(): Promise<object> {
 export const labsView: View<"labs"> = {
   id: "labs",
   explanation:
-    "Each lab runs a published model and compares our results with the published ones, with tolerance and source. A dot inside the band agrees. The first line of a lab says what it teaches.",
+    "Each lab runs a published model and compares our results with the published ones, with tolerance and source. A dot inside the band agrees, and the first line of a lab says what it teaches.",
   Controls: LabControls,
   Stage,
   state: () => ({ view: "labs", seed: seed.value, ids: wanted.value }),

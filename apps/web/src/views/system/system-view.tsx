@@ -10,7 +10,7 @@ import { systemExports } from "./system-exports.ts";
 export const systemView: View<"system"> = {
   id: "system",
   explanation:
-    "A server fails and its clients retry. If attempts stay above capacity, it serves only calls whose clients have given up. Drag the faults, switch guards on and off, and see whether goodput recovers.",
+    "A server fails and its clients retry; if attempts stay above capacity, it serves only calls whose clients have given up. Drag the faults, switch guards on and off, and see whether goodput recovers.",
   Controls: SystemControls,
   Stage: SystemStage,
   state: systemRun,

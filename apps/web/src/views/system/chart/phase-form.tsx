@@ -4,7 +4,7 @@ import { useId } from "preact/hooks";
 import { Segmented } from "../../../parts/segmented.tsx";
 import { Select } from "../../../parts/select.tsx";
 import { merged } from "../document/document.ts";
-import { kindInfo, ofKind, phaseKinds, strengthOf } from "../document/phases.ts";
+import { kindInfo, phaseKinds, strengthOf, withKind } from "../document/phases.ts";
 import { chosenPhase, editPhases, phases } from "../state/system-store.ts";
 import { removePhase } from "./phase-track.tsx";
 
@@ -33,7 +33,7 @@ export function PhaseForm() {
         label="Fault"
         value={phase.kind}
         groups={KIND_GROUPS}
-        onChange={(kind) => set(ofKind(phase, kind as PhaseDocument["kind"]))}
+        onChange={(kind) => set(withKind(phase, kind as PhaseDocument["kind"]))}
       />
       <Seconds
         label="From"

@@ -6,10 +6,10 @@ import { formatDuration } from "@redrive/core";
 import type { PhaseDocument, PhaseKind } from "@redrive/simulator";
 import { useRef } from "preact/hooks";
 import {
-  begunAt,
-  endedAt,
   MAX_PHASES,
-  movedTo,
+  moveEnd,
+  movePhase,
+  moveStart,
   newPhase,
   phaseKinds,
   phaseName,
@@ -84,7 +84,7 @@ type Grip = "bar" | "start" | "end";
 /** How a grip changes a phase when it moves to `ms`. */
 const MOVES: Readonly<
   Record<Grip, (phase: PhaseDocument, ms: number, endMs: number) => PhaseDocument>
-> = { bar: movedTo, start: begunAt, end: endedAt };
+> = { bar: movePhase, start: moveStart, end: moveEnd };
 
 function change(index: number, next: (phase: PhaseDocument) => PhaseDocument): void {
   editPhases((list) => list.map((phase, other) => (other === index ? next(phase) : phase)));

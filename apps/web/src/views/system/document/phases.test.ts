@@ -3,16 +3,16 @@ import { checkScenario, type PhaseDocument } from "@redrive/simulator";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
-  begunAt,
-  endedAt,
-  movedTo,
+  moveEnd,
+  movePhase,
+  moveStart,
   newPhase,
-  ofKind,
   phaseKinds,
   phaseName,
   phaseSentence,
   rowsOf,
   stepFor,
+  withKind,
 } from "./phases.ts";
 
 const END_MS = 60_000;
@@ -36,7 +36,9 @@ describe("a drag", () => {
     fc.assert(
       fc.property(
         anyPhase,
-        fc.array(fc.tuple(fc.constantFrom(movedTo, begunAt, endedAt), anywhere), { maxLength: 6 }),
+        fc.array(fc.tuple(fc.constantFrom(movePhase, moveStart, moveEnd), anywhere), {
+          maxLength: 6,
+        }),
         (phase, drags) => {
           const dragged = drags.reduce((one, [drag, ms]) => drag(one, ms, END_MS), phase);
           expect(problemsOf([dragged])).toEqual([]);
@@ -48,10 +50,10 @@ describe("a drag", () => {
   test("moves a phase without changing its length, and an edge without the other edge", () => {
     fc.assert(
       fc.property(anyPhase, anywhere, (phase, ms) => {
-        expect(movedTo(phase, ms, END_MS).forMs).toBe(phase.forMs);
-        const begun = begunAt(phase, ms, END_MS);
-        expect(begun.atMs + begun.forMs).toBe(phase.atMs + phase.forMs);
-        expect(endedAt(phase, ms, END_MS).atMs).toBe(phase.atMs);
+        expect(movePhase(phase, ms, END_MS).forMs).toBe(phase.forMs);
+        const started = moveStart(phase, ms, END_MS);
+        expect(started.atMs + started.forMs).toBe(phase.atMs + phase.forMs);
+        expect(moveEnd(phase, ms, END_MS).atMs).toBe(phase.atMs);
       }),
     );
   });
@@ -59,9 +61,9 @@ describe("a drag", () => {
   test("moves in round steps", () => {
     expect(stepFor(END_MS)).toBe(200);
     const phase: PhaseDocument = { kind: "OUTAGE", atMs: 10_000, forMs: 5000 };
-    expect(movedTo(phase, 12_345, END_MS).atMs).toBe(12_400);
-    expect(endedAt(phase, 17_777, END_MS).forMs).toBe(7800);
-    expect(begunAt(phase, 9_099, END_MS)).toMatchObject({ atMs: 9000, forMs: 6000 });
+    expect(movePhase(phase, 12_345, END_MS).atMs).toBe(12_400);
+    expect(moveEnd(phase, 17_777, END_MS).forMs).toBe(7800);
+    expect(moveStart(phase, 9_099, END_MS)).toMatchObject({ atMs: 9000, forMs: 6000 });
   });
 });
 
@@ -95,6 +97,6 @@ test("phases that overlap have different rows", () => {
 test("a phase is described with its strength and time", () => {
   const dip: PhaseDocument = { kind: "CAPACITY", atMs: 10_000, forMs: 10_000 };
   expect(phaseSentence(dip)).toBe("Capacity dip 0.2 x, 10 s to 20 s");
-  expect(phaseName({ ...ofKind(dip, "PARTIAL"), share: 0.33 })).toBe("Partial outage 33 %");
+  expect(phaseName({ ...withKind(dip, "PARTIAL"), share: 0.33 })).toBe("Partial outage 33 %");
   expect(phaseSentence({ kind: "OUTAGE", atMs: 0, forMs: 8000 })).toBe("Full outage, 0 to 8 s");
 });

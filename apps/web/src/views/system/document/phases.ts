@@ -99,13 +99,13 @@ function snapped(ms: number, stepMs: number): number {
 }
 
 /** Moves the phase within the track. */
-export function movedTo(phase: PhaseDocument, atMs: number, endMs: number): PhaseDocument {
+export function movePhase(phase: PhaseDocument, atMs: number, endMs: number): PhaseDocument {
   const last = Math.min(MAX_MS, Math.max(phase.atMs, endMs - phase.forMs));
   return { ...phase, atMs: within(snapped(atMs, stepFor(endMs)), 0, last) };
 }
 
 /** Moves the start; the end stays. */
-export function begunAt(phase: PhaseDocument, atMs: number, endMs: number): PhaseDocument {
+export function moveStart(phase: PhaseDocument, atMs: number, endMs: number): PhaseDocument {
   const stopMs = phase.atMs + phase.forMs;
   const stepMs = stepFor(endMs);
   const begin = within(snapped(atMs, stepMs), 0, Math.max(0, stopMs - stepMs));
@@ -113,7 +113,7 @@ export function begunAt(phase: PhaseDocument, atMs: number, endMs: number): Phas
 }
 
 /** Moves the end; the start stays. */
-export function endedAt(phase: PhaseDocument, stopMs: number, endMs: number): PhaseDocument {
+export function moveEnd(phase: PhaseDocument, stopMs: number, endMs: number): PhaseDocument {
   const stepMs = stepFor(endMs);
   const last = Math.max(endMs, phase.atMs + phase.forMs);
   const stop = within(snapped(stopMs, stepMs), Math.min(last, phase.atMs + stepMs), last);
@@ -149,7 +149,7 @@ function gapFor(phases: readonly PhaseDocument[], endMs: number): number {
 }
 
 /** Changes the kind of a fault. Keeps time and layer, drops other fields. */
-export function ofKind({ atMs, forMs, tier }: PhaseDocument, kind: PhaseKind): PhaseDocument {
+export function withKind({ atMs, forMs, tier }: PhaseDocument, kind: PhaseKind): PhaseDocument {
   return { kind, atMs, forMs, ...(tier !== undefined && { tier }) };
 }
 

@@ -1,4 +1,4 @@
-/** Simulator answers: one of everything that the page asks of the simulator, as text to compare. */
+/** Simulator results: one result of each kind that the page requests, as text to compare. */
 import {
   advise,
   coverage,
@@ -17,9 +17,9 @@ export function hashes(): Record<string, string> {
   return Object.fromEntries(all);
 }
 
-export function answers(): Record<string, string> {
+export function results(): Record<string, string> {
   const scenario = scenarios["brownout"];
-  const told: number[] = [];
+  const shares: number[] = [];
   return {
     schedule: JSON.stringify(schedule("default", { seed: 7 })),
     coverage: JSON.stringify(coverage("default", 8000)),
@@ -28,8 +28,8 @@ export function answers(): Record<string, string> {
     advise: JSON.stringify(advise({ clients: "very-many", outageMs: 60_000 })),
     lab: JSON.stringify(runLab("budgets", { seed: 1 })),
     verdict: scenario
-      ? simulate(scenario, { onProgress: (share) => told.push(share) }).verdict
+      ? simulate(scenario, { onProgress: (share) => shares.push(share) }).verdict
       : "",
-    progress: JSON.stringify(told),
+    progress: JSON.stringify(shares),
   };
 }

@@ -1,19 +1,19 @@
-/** Lent parts: what a package's tarball holds that lies elsewhere in the clone. */
+/** Packed files: files from elsewhere in the checkout that a package's tarball contains. */
 import { join } from "node:path";
 import { inRoot } from "../setup/root.mjs";
 
 /**
- * @typedef {object} LentPart
+ * @typedef {object} PackedFile
  * @property {string} from
  * @property {string} to in the folder of the package; ignored by git
- * @property {boolean} isBuilt made by `npm run build`
+ * @property {boolean} isBuilt created by `npm run build`
  */
 
 /**
  * @param {string} folder of the package
- * @returns {readonly LentPart[]}
+ * @returns {readonly PackedFile[]}
  */
-export function lentParts(folder) {
+export function packedFiles(folder) {
   const license = { from: inRoot("LICENSE"), to: join(folder, "LICENSE"), isBuilt: false };
   if (folder !== inRoot("apps", "cli")) return [license];
   const pages = { from: inRoot("apps", "web", "dist"), to: join(folder, "pages"), isBuilt: true };

@@ -1,12 +1,12 @@
 /**
- * Arrows: who may import whom. `apps -> faces -> core`, never back, never sideways; inside the
- * service `routes, scheduler -> store.ts <- stores/*`. The tables below are the rule.
+ * Import direction: checks which folders may import which: `apps -> faces -> core`, never backward
+ * or sideways. In the service, only the store openers import stores. The tables define the rule.
  */
 import { posix } from "node:path";
 import { type Finding, isCode, isForTests, isProduct, isTest, type Source } from "./source.ts";
 import { type Import, importsOf } from "./tokens.ts";
 
-/** Folders by npm name. */
+/** The folder of each npm package. */
 const PACKAGES: Readonly<Record<string, string>> = {
   "@redrive/core": "core",
   redrive: "faces/library",
@@ -16,8 +16,8 @@ const PACKAGES: Readonly<Record<string, string>> = {
   "@redrive/web": "apps/web",
 };
 
-/** What may be imported besides a package itself: its other doors. */
-const DOORS = [
+/** Public subpaths that may be imported besides the package itself. */
+const SUBPATHS = [
   "@redrive/core/interop",
   "@redrive/service/client",
   "@redrive/service/http",
@@ -28,7 +28,7 @@ const DOORS = [
 
 const FACES = ["faces/library", "faces/service", "faces/simulator"];
 
-/** What each folder may import from the others. `test`, `tools` and `bench` may import anything. */
+/** The packages that each folder may import. `test`, `tools` and `bench` may import anything. */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   core: [],
   "faces/library": ["core"],
@@ -38,33 +38,33 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "apps/web": ["core", ...FACES],
 };
 
-/** Folders whose users get no third-party code, and those that also run where Node is not. */
+/** Folders without third-party dependencies, and folders that must also run without Node. */
 const NO_DEPENDENCIES = ["core", "faces/library", "faces/simulator"];
 const NO_NODE = ["core", "faces/simulator"];
 
-/** A door of its own whose users bring this package along: an optional peer. */
-const PEERS: Readonly<Record<string, string>> = {
+/** Entry points whose users install this package themselves: an optional peer dependency. */
+const OPTIONAL_PEERS: Readonly<Record<string, string>> = {
   "faces/library/src/extras/otel.ts": "@opentelemetry/api",
 };
 
-/** What a store may know of the service: its contract, the data in it, and plain containers. */
+/** The files of the service that a store may import: its contract, its data and collections. */
 const STORE_CONTRACT = ["model/store.ts", "model/task.ts", "collections/heap.ts"].map(
   (name) => `faces/service/src/${name}`,
 );
 
-/** The files of the service that know which stores there are. */
+/** The files of the service that may import the stores. */
 const STORE_OPENERS = ["index.ts", "open-store.ts", "create-redrive.ts"].map(
   (name) => `faces/service/src/${name}`,
 );
 
-/** The helpers that start a server, and the need a test file declares to use each. */
+/** The helpers that start a server, and the need that a test file must declare to use each. */
 const SERVER_NEEDS: Readonly<Record<string, string>> = {
   "test/servers/chromium.ts": "chromium",
   "test/servers/postgres.ts": "postgres",
   "test/servers/redis.ts": "redis",
 };
 
-export function arrows(sources: readonly Source[]): Finding[] {
+export function importDirection(sources: readonly Source[]): Finding[] {
   return sources.filter(isCode).flatMap((source) =>
     importsOf(source.text).flatMap((entry) => {
       const message = refuse(source, entry);
@@ -96,7 +96,7 @@ function refuseFile(path: string, target: string): string | undefined {
   return refuseStore(path, target);
 }
 
-/** A store knows its contract, core and its own files; only the openers know the stores. */
+/** A store imports only its contract, core and its own files. Only the openers import stores. */
 function refuseStore(path: string, target: string): string | undefined {
   const own = storeOf(path);
   const other = storeOf(target);
@@ -110,7 +110,7 @@ function refuseStore(path: string, target: string): string | undefined {
   return undefined;
 }
 
-/** `sqlite-schema` and `sqlite/schema` belong to `sqlite`, and the other way round. */
+/** `sqlite-schema` and `sqlite/schema` belong to `sqlite`, and vice versa. */
 function belongs(other: string | undefined, own: string): boolean {
   return other !== undefined && other.split("-")[0] === own.split("-")[0];
 }
@@ -124,7 +124,7 @@ function refusePackage(path: string, specifier: string): string | undefined {
   const name = packageNameOf(specifier);
   const target = Object.hasOwn(PACKAGES, name) ? PACKAGES[name] : undefined;
   if (target !== undefined) {
-    if (name !== specifier && !DOORS.includes(specifier)) {
+    if (name !== specifier && !SUBPATHS.includes(specifier)) {
       return `imports ${specifier}; import ${name} itself`;
     }
     if (MAY_IMPORT[folder]?.includes(target)) return undefined;
@@ -132,9 +132,11 @@ function refusePackage(path: string, specifier: string): string | undefined {
   }
   if (isForTests(path)) return undefined;
   if (specifier.startsWith("node:")) {
-    return NO_NODE.includes(folder) ? `${folder} runs without Node, not ${specifier}` : undefined;
+    return NO_NODE.includes(folder)
+      ? `${folder} runs without Node, but this imports ${specifier}`
+      : undefined;
   }
-  return NO_DEPENDENCIES.includes(folder) && PEERS[path] !== specifier
+  return NO_DEPENDENCIES.includes(folder) && OPTIONAL_PEERS[path] !== specifier
     ? `${folder} has no third-party dependencies, but this imports ${specifier}`
     : undefined;
 }
