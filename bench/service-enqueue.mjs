@@ -49,9 +49,9 @@ async function bare(file, size) {
       creates,
       settles: [],
       cancels: [],
-      wakes: [],
+      retryNows: [],
       claims: [],
-      notes: [],
+      documents: [],
     });
   }
   const rate = TASKS / ((performance.now() - startMs) / 1000);

@@ -59,7 +59,14 @@ function keepsNothing() {
   };
 }
 
-const NOTHING = { destinations: [], settles: [], cancels: [], wakes: [], claims: [], notes: [] };
+const NOTHING = {
+  destinations: [],
+  settles: [],
+  cancels: [],
+  retryNows: [],
+  claims: [],
+  documents: [],
+};
 
 const text = BODY.toString();
 

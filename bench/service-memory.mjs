@@ -55,9 +55,9 @@ const EMPTY = {
   creates: [],
   settles: [],
   cancels: [],
-  wakes: [],
+  retryNows: [],
   claims: [],
-  notes: [],
+  documents: [],
 };
 
 /** The median time of a claim of one task and its release, in microseconds. @param {string} file */

@@ -3,9 +3,9 @@
  * creates them. Here they use a policy short enough to finish within the seed, and they go to one
  * of the simulated destinations.
  */
-import type { Follow } from "../../faces/service/src/engine/followers.ts";
+import type { FollowUp } from "../../faces/service/src/engine/run/follow-up-tasks.ts";
+import type { CancelRequest, OnEnd } from "../../faces/service/src/model/batch.ts";
 import type { NewId } from "../../faces/service/src/model/ids.ts";
-import type { Cancel, OnEnd } from "../../faces/service/src/model/store.ts";
 import type { NewTask, RetryTask } from "../../faces/service/src/model/task.ts";
 import { callbackOf, callbacksOf } from "../../faces/service/src/operations/callback.ts";
 
@@ -17,7 +17,7 @@ function inSimulation(task: NewTask): NewTask {
   return { ...task, destination, policyId: "callback", policyVersion: 1 };
 }
 
-export function createFollowUp(newId: NewId): Follow {
+export function createFollowUp(newId: NewId): FollowUp {
   return (task, settle, now) => {
     const onEnd = callbacksOf(task, settle, now, newId);
     if (onEnd === undefined) return undefined;
@@ -27,7 +27,7 @@ export function createFollowUp(newId: NewId): Follow {
 }
 
 /** A client's cancel, with the callback that the service would add to it. */
-export function cancelWithCallback(task: RetryTask, now: number, newId: NewId): Cancel {
+export function cancelWithCallback(task: RetryTask, now: number, newId: NewId): CancelRequest {
   const { tenantId, taskId } = task;
   if (task.callbackUrl === null) return { tenantId, taskId };
   const end = { ...task, status: "CANCELLED", reason: "aborted", finishedAt: now } as const;

@@ -133,7 +133,7 @@ export class Clients {
 
   #retryNow(taskId: string): void {
     this.#engine()
-      ?.wake({ tenantId: TENANT, taskId })
+      ?.retryNow({ tenantId: TENANT, taskId })
       .catch(() => {});
   }
 }

@@ -2,7 +2,7 @@
  * Coverage: counts which events happened to tasks in which state. A simulation that never cancels a
  * running task proves nothing about such a cancel.
  */
-import type { SettleResult } from "../../faces/service/src/model/store.ts";
+import type { SettleResult } from "../../faces/service/src/model/batch.ts";
 import type { Committed } from "./history.ts";
 
 export class Coverage {
@@ -37,10 +37,10 @@ export class Coverage {
       const callback = isEnd && before.callbackUrl ? ", with a callback" : "";
       this.#count(before?.status ?? "(none)", `cancel: ${kind}${callback}`);
     }
-    for (const [index, { taskId }] of batch.wakes.entries()) {
+    for (const [index, { taskId }] of batch.retryNows.entries()) {
       this.#count(
         tasksBefore.get(taskId)?.status ?? "(none)",
-        `wake: ${result.wakes[index]?.kind}`,
+        `retry now: ${result.retryNows[index]?.kind}`,
       );
     }
     for (const [index, { lane }] of batch.claims.entries()) {
@@ -63,7 +63,7 @@ export class Coverage {
         this.#count(state, `${row.pausedAt === null ? "resume" : "pause"} ${put}`);
       } else this.#count(state, `breaker or gate ${put}`);
     }
-    if (batch.notes.length > 0) this.#count("(guards)", "saved");
+    if (batch.documents.length > 0) this.#count("(guards)", "saved");
   }
 
   #countCreates({ batch, result, tasksBefore }: Committed): void {

@@ -4,13 +4,9 @@
  * process must end. A process that dies during a commit may or may not have stored it.
  */
 import type { Random } from "@redrive/core";
-import {
-  type Batch,
-  type CommitResult,
-  type Store,
-  StoreBrokenError,
-  StoreFullError,
-} from "../../faces/service/src/model/store.ts";
+import type { Batch, CommitResult } from "../../faces/service/src/model/batch.ts";
+import type { Store } from "../../faces/service/src/model/store.ts";
+import { StoreBrokenError, StoreFullError } from "../../faces/service/src/model/store-errors.ts";
 import type { MemoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";
 
 type DiskFault = "full" | "broken" | "killed";

@@ -8,9 +8,9 @@ import type {
   CancelResult,
   CommitResult,
   CreateResult,
-  DestinationRow,
   StartedTask,
-} from "../../faces/service/src/model/store.ts";
+} from "../../faces/service/src/model/batch.ts";
+import type { DestinationRow } from "../../faces/service/src/model/destination-row.ts";
 import type { RetryTask } from "../../faces/service/src/model/task.ts";
 import type { RedriveJob } from "../../faces/service/src/operations/redrive-job.ts";
 import type { MemoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";

@@ -3,18 +3,18 @@
  * from outside and changes none of it. The simulation must find every mutant.
  */
 import type { PolicyDocument } from "@redrive/core";
-import type { Deliver } from "../../faces/service/src/engine/delivery.ts";
-import { releaseOf } from "../../faces/service/src/engine/settling.ts";
+import type { Deliver } from "../../faces/service/src/engine/run/delivery.ts";
+import { releaseOf } from "../../faces/service/src/engine/run/settlement.ts";
 import {
   type Batch,
   type ClaimResult,
   type CommitResult,
   type Create,
-  type DestinationRow,
-  NO_ITEMS,
+  EMPTY_BATCH,
   type Settle,
   type StartedTask,
-} from "../../faces/service/src/model/store.ts";
+} from "../../faces/service/src/model/batch.ts";
+import type { DestinationRow } from "../../faces/service/src/model/destination-row.ts";
 import type { NewTask } from "../../faces/service/src/model/task.ts";
 import type { MemoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";
 
@@ -111,7 +111,7 @@ export const mutants: readonly Mutant[] = [
     caughtBy: "retry budget kept",
     wrapMemory: (memory) => ({
       ...memory,
-      notes: { ...memory.notes, get: async () => null, list: async () => [] },
+      documents: { ...memory.documents, get: async () => null, list: async () => [] },
     }),
   },
   {
@@ -120,7 +120,7 @@ export const mutants: readonly Mutant[] = [
     wrapStore: (observed) => ({
       ...observed,
       commitNow: (batch) =>
-        observed.commitNow({ ...batch, notes: isNotesOnly(batch) ? [] : batch.notes }),
+        observed.commitNow({ ...batch, documents: hasOnlyDocuments(batch) ? [] : batch.documents }),
     }),
   },
   {
@@ -188,8 +188,15 @@ export const mutants: readonly Mutant[] = [
 ];
 
 /** Whether the batch only saves guard state. */
-function isNotesOnly({ destinations, creates, settles, cancels, wakes, claims }: Batch): boolean {
-  const parts = [destinations, creates, settles, cancels, wakes, claims];
+function hasOnlyDocuments({
+  destinations,
+  creates,
+  settles,
+  cancels,
+  retryNows,
+  claims,
+}: Batch): boolean {
+  const parts = [destinations, creates, settles, cancels, retryNows, claims];
   return parts.every(({ length }) => length === 0);
 }
 
@@ -207,7 +214,7 @@ function withoutDocument(row: DestinationRow | null): DestinationRow | null {
 
 /** A batch of the same node and instant, without any work. */
 function emptyBatch({ now, nodeId }: Batch): Batch {
-  return { now, nodeId, ...NO_ITEMS };
+  return { now, nodeId, ...EMPTY_BATCH };
 }
 
 /** Marks tasks that were claimed ahead of time as due now. */

@@ -3,8 +3,9 @@
  * not seal secrets.
  */
 import type { Engine } from "../../faces/service/src/engine/engine.ts";
+import type { CreateResult } from "../../faces/service/src/model/batch.ts";
 import type { NewId } from "../../faces/service/src/model/ids.ts";
-import type { CreateResult, Store } from "../../faces/service/src/model/store.ts";
+import type { Store } from "../../faces/service/src/model/store.ts";
 import { markOf } from "../../faces/service/src/operations/redrive-job.ts";
 import type { RedriveSource } from "../../faces/service/src/operations/redrive-run.ts";
 import { redrivenTask } from "../../faces/service/src/operations/redriven-task.ts";

@@ -3,7 +3,7 @@
  * Redrive jobs of the service redrive sets, and survive the node that runs them.
  */
 import type { Random } from "@redrive/core";
-import type { CreateResult } from "../../faces/service/src/model/store.ts";
+import type { CreateResult } from "../../faces/service/src/model/batch.ts";
 import type { RetryTask } from "../../faces/service/src/model/task.ts";
 import { redrivenTask } from "../../faces/service/src/operations/redriven-task.ts";
 import { pickEngine, type SimNode } from "./sim-node.ts";

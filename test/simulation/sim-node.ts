@@ -65,8 +65,17 @@ export class SimNode {
     const rowOf = (name: string) => opened?.destination(TENANT, name).row;
     const deliver = world.deliverFrom(nodeId, clock, rowOf);
     const retryBudget = world.mutant?.retryBudget ?? SERVICE_BUDGET;
-    const follow = createFollowUp((now) => world.newId(now));
-    Engine.open({ clock, random, store, deliver, nodeId, retryBudget, follow, onFatal: die })
+    const followUp = createFollowUp((now) => world.newId(now));
+    Engine.open({
+      clock,
+      random,
+      store,
+      deliver,
+      nodeId,
+      retryBudget,
+      followUp,
+      onFatal: die,
+    })
       .then(async (engine) => {
         opened = engine;
         await engine.start();
@@ -84,7 +93,7 @@ export class SimNode {
     clock: NodeClock,
   ): Promise<RedriveJobs | undefined> {
     if (!this.#world.features.redrives) return undefined;
-    const { exclusive, notes } = store;
+    const { exclusive, documents: notes } = store;
     const source = redriveSource(engine, store, (now) => this.#world.newId(now));
     const jobs = new RedriveJobs({
       clock,
@@ -146,7 +155,7 @@ function silentWhenDead(store: Store, clock: NodeClock): Store {
     ...store,
     commit: (batch) => unlessDead(() => store.commit(batch)),
     renew: (lease) => unlessDead(() => store.renew(lease)),
-    notes: { ...store.notes, put: (note) => unlessDead(() => store.notes.put(note)) },
+    documents: { ...store.documents, put: (note) => unlessDead(() => store.documents.put(note)) },
   };
 }
 

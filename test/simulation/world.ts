@@ -4,16 +4,13 @@
  */
 import { type Policy, type PolicyDocument, type Random, resolvePolicy } from "@redrive/core";
 import { type AttemptResult, notStarted } from "../../faces/service/src/deliver/attempt-result.ts";
-import type { Deliver } from "../../faces/service/src/engine/delivery.ts";
-import { GUARD_NOTE } from "../../faces/service/src/engine/guard-notes.ts";
+import { GUARD_DOCUMENT } from "../../faces/service/src/engine/destination/guard-saver.ts";
+import type { Deliver } from "../../faces/service/src/engine/run/delivery.ts";
+import type { Batch, CommitResult } from "../../faces/service/src/model/batch.ts";
+import type { DestinationRow } from "../../faces/service/src/model/destination-row.ts";
+import type { StoredDocument } from "../../faces/service/src/model/document-table.ts";
 import { type NewId, uuidV7 } from "../../faces/service/src/model/ids.ts";
-import type {
-  Batch,
-  CommitResult,
-  DestinationRow,
-  Note,
-  Store,
-} from "../../faces/service/src/model/store.ts";
+import type { Store } from "../../faces/service/src/model/store.ts";
 import { isEnded } from "../../faces/service/src/model/task.ts";
 import { REDRIVE_KIND, readJob } from "../../faces/service/src/operations/redrive-job.ts";
 import {
@@ -103,8 +100,8 @@ export class World {
     const mutated = mutant?.wrapMemory?.(this.#memory) ?? this.#memory;
     const observed: MemoryStore = {
       ...mutated,
-      notes: {
-        ...mutated.notes,
+      documents: {
+        ...mutated.documents,
         put: (note) => this.#putNote(note, mutated),
         list: (kind) => this.#listNotes(kind, mutated),
       },
@@ -138,8 +135,8 @@ export class World {
     return this.#openJobs.size === 0 && this.rawStore.all().every(({ status }) => isEnded(status));
   }
 
-  async #putNote(note: Note, store: MemoryStore): Promise<boolean> {
-    const isWritten = await store.notes.put(note);
+  async #putNote(note: StoredDocument, store: MemoryStore): Promise<boolean> {
+    const isWritten = await store.documents.put(note);
     if (!isWritten || note.kind !== REDRIVE_KIND) return isWritten;
     const { job } = readJob(note);
     if (job.status === "RUNNING") this.#openJobs.add(note.id);
@@ -151,9 +148,9 @@ export class World {
     return isWritten;
   }
 
-  async #listNotes(kind: string, store: MemoryStore): Promise<readonly Note[]> {
-    const notes = await store.notes.list(kind);
-    if (kind === GUARD_NOTE && notes.length > 0) this.#coverage.guardsRestored();
+  async #listNotes(kind: string, store: MemoryStore): Promise<readonly StoredDocument[]> {
+    const notes = await store.documents.list(kind);
+    if (kind === GUARD_DOCUMENT && notes.length > 0) this.#coverage.guardsRestored();
     return notes;
   }
 
@@ -194,7 +191,9 @@ export class World {
       [...destinations].map((name) => [name, this.#memory.peekDestination(TENANT, name)]),
     );
     const tasksBefore = new Map<string, NonNullable<ReturnType<MemoryStore["peek"]>>>();
-    const named = [...batch.settles, ...batch.cancels, ...batch.wakes].map(({ taskId }) => taskId);
+    const named = [...batch.settles, ...batch.cancels, ...batch.retryNows].map(
+      ({ taskId }) => taskId,
+    );
     const sources = batch.creates.flatMap(({ task }) => task.redrivenFrom ?? []);
     for (const taskId of [...named, ...sources]) {
       const task = this.#memory.peek(TENANT, taskId);

@@ -1,4 +1,4 @@
-/** Tests of the joined service: real store, real clock, real sockets. */
+/** Tests of the complete service: real store, real clock, real sockets. */
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, type IncomingMessage } from "node:http";
@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { virtualClock } from "@redrive/core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { createRedrive } from "./create-redrive.ts";
-import type { EngineEvent } from "./engine/events.ts";
+import type { EngineEvent } from "./engine/events/engine-event.ts";
 import type { RetryTask } from "./model/task.ts";
 import type { Redrive } from "./redrive.ts";
 
@@ -60,7 +60,7 @@ function ended(taskId: string): Promise<EngineEvent> {
 const quick = { maxAttempts: 3, initialDelayMs: 1, maxDelayMs: 2 };
 
 describe("an embedded Redrive", () => {
-  it("delivers a task, with its retries under one key", async () => {
+  it("delivers a task and sends its retries with the same key", async () => {
     redrive = await createRedrive({ store: `sqlite:${join(folder, "a.db")}` });
     statuses = [503, 500];
     const { taskId } = await redrive.enqueue({ targetUrl: url, json: { n: 1 }, policy: quick });
@@ -74,7 +74,7 @@ describe("an embedded Redrive", () => {
     expect(await redrive.get(taskId)).toMatchObject({ status: "SUCCEEDED", attemptNumber: 3 });
   });
 
-  it("answers the same key with the same task, and refuses it for another payload", async () => {
+  it("returns the same task for the same key, and rejects the key for another payload", async () => {
     redrive = await createRedrive({ store: "memory:" });
     const input = { targetUrl: url, body: "a", idempotencyKey: "order-1" };
     const first = await redrive.enqueue(input);
@@ -85,7 +85,7 @@ describe("an embedded Redrive", () => {
     await expect(other).rejects.toMatchObject({ code: "IDEMPOTENCY_CONFLICT" });
   });
 
-  it("makes a dead letter, and redrives it once under its key", async () => {
+  it("creates a dead letter, and redrives it once with its key", async () => {
     redrive = await createRedrive({ store: `sqlite:${join(folder, "b.db")}` });
     statuses = [400];
     const { taskId } = await redrive.enqueue({ targetUrl: url, policy: quick });
@@ -102,7 +102,7 @@ describe("an embedded Redrive", () => {
     ]);
   });
 
-  it("redrives under the key that the task's own header had", async () => {
+  it("redrives with the key from the task's own header", async () => {
     redrive = await createRedrive({ store: "memory:", encryptionKey: "ab".repeat(32) });
     statuses = [400];
     const headers = { "Idempotency-Key": "order-9" };
@@ -114,7 +114,7 @@ describe("an embedded Redrive", () => {
     expect(keys).toEqual(["order-9", "order-9"]);
   });
 
-  it("ends a task at once that is answered 410, and goes on with the destination's others", async () => {
+  it("ends a task at once after a 410, and continues with the other tasks of the destination", async () => {
     redrive = await createRedrive({ store: "memory:" });
     statuses = new Array(30).fill(410);
     for (let n = 0; n < 30; n++) {
@@ -124,12 +124,12 @@ describe("an embedded Redrive", () => {
     expect(requests).toHaveLength(30);
     const { taskId } = await redrive.enqueue({ targetUrl: url, policy: quick });
     expect((await ended(taskId)).type).toBe("task.succeeded");
-    // One URL that is gone says nothing against the rest of its origin.
+    // One URL that is gone says nothing about the rest of its origin.
     const health = { name: new URL(url).origin, pausedAt: null, breakerState: "CLOSED" };
     expect(await redrive.health()).toEqual([expect.objectContaining(health)]);
   });
 
-  it("follows no redirect, also where the policy repeats the call and the target loops", async () => {
+  it("follows no redirect, also when the policy repeats the call and the target loops", async () => {
     redrive = await createRedrive({ store: "memory:" });
     statuses = [307, 308, 308, 308];
     const once = await redrive.enqueue({ targetUrl: url, policy: quick });
@@ -144,7 +144,7 @@ describe("an embedded Redrive", () => {
     );
   });
 
-  it("pauses, cancels and says what it does not know", async () => {
+  it("pauses, cancels and rejects unknown tasks", async () => {
     redrive = await createRedrive({ store: "memory:" });
     await redrive.pause(new URL(url).origin);
     const { taskId } = await redrive.enqueue({ targetUrl: url });
@@ -154,7 +154,7 @@ describe("an embedded Redrive", () => {
     expect(requests).toEqual([]);
   });
 
-  it("says of a task in a paused destination that its time is over, and ends it when resumed", async () => {
+  it("explains that the time of a task in a paused destination is over, and ends it on resume", async () => {
     const clock = virtualClock(1_800_000_000_000);
     redrive = await createRedrive({ store: "memory:", clock });
     const { origin } = new URL(url);
@@ -189,7 +189,7 @@ describe("an embedded Redrive", () => {
     await clock.run(redrive.stop());
   });
 
-  it("lets what runs end however often it is told to stop", async () => {
+  it("waits for running attempts however often stop is called", async () => {
     redrive = await createRedrive({ store: `sqlite:${join(folder, "twice.db")}` });
     const slow = createServer().listen(0, "127.0.0.1");
     await once(slow, "listening");
@@ -205,19 +205,19 @@ describe("an embedded Redrive", () => {
     slow.close();
   });
 
-  it("stops, and says so, though its redrives cannot be left in good order", async () => {
+  it("stops and reports the error although a redrive cannot be saved", async () => {
     const file = join(folder, "jobs.db");
     redrive = await createRedrive({ store: `sqlite:${file}` });
-    const broken = new Error("no note could be written");
+    const broken = new Error("no document could be written");
     Object.assign(redrive.jobs, { stop: () => Promise.reject(broken) });
     await expect(redrive.stop()).rejects.toBe(broken);
     expect(redrive.isRunning()).toBe(false);
-    // The file is free again.
+    // The file is released.
     redrive = await createRedrive({ store: `sqlite:${file}` });
     await redrive.stop();
   });
 
-  it("refuses what cannot be carried out, quoting it", async () => {
+  it("rejects invalid options and quotes them", async () => {
     redrive = await createRedrive({ store: "memory:" });
     const refuse = (input: object) => redrive.enqueue({ targetUrl: url, ...input });
     await expect(refuse({ policyId: "nope" })).rejects.toMatchObject({ code: "UNKNOWN_POLICY" });

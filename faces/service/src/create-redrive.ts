@@ -1,6 +1,6 @@
 /**
- * Create Redrive: joins store, engine and delivery with the real clock, real chance and real ids.
- * The one file of the service that knows where these come from.
+ * Create Redrive: connects the store, the engine and the delivery with the real clock, randomness
+ * and ids. No other file of the service knows where these come from.
  */
 import { getRandomValues } from "node:crypto";
 import {
@@ -22,8 +22,8 @@ import {
 } from "./deliver/address-guard/target-policy.ts";
 import { notStarted } from "./deliver/attempt-result.ts";
 import { createDeliverer, type Deliverer } from "./deliver/deliverer.ts";
-import type { Deliver } from "./engine/delivery.ts";
 import { Engine } from "./engine/engine.ts";
+import type { Deliver } from "./engine/run/delivery.ts";
 import { openSecrets, type Secrets, sha256 } from "./intake/secrets.ts";
 import { codedStore } from "./model/coded-store.ts";
 import { uuidV7 } from "./model/ids.ts";
@@ -34,49 +34,49 @@ import { Redrive } from "./redrive.ts";
 import { memoryStore } from "./stores/memory/memory-store.ts";
 import { sqliteStore } from "./stores/sqlite/sqlite-store.ts";
 
-/** A few MiB at most. */
-const REMEMBERED_TARGETS = 1000;
+/** The cache takes a few MiB at most. */
+const CACHED_TARGETS = 1000;
 
 export interface RedriveOptions {
-  /** `sqlite:PATH`, or `memory:` for trials: what that holds ends with the process. */
+  /** `sqlite:PATH`, or `memory:` for trials: its content is lost when the process ends. */
   readonly store: string | Store;
-  /** What may be called without an entry of `allowTargets`. Default: `loopback`, for development. */
+  /** Which targets need no entry in `allowTargets`. Default: `loopback`, for development. */
   readonly targets?: TargetMode;
-  /** Exceptions: `cidr[:port]` or `name[:port]`, separated by commas. Default: none. */
+  /** Further targets: `cidr[:port]` or `name[:port]`, separated by commas. Default: none. */
   readonly allowTargets?: string;
-  /** Where this process listens: tasks that call their own service are denied. Default: none. */
+  /** Where this process listens. Tasks that call their own service are denied. Default: none. */
   readonly own?: readonly ListenAddress[];
   /**
-   * Encrypts headers that may hold secrets where they rest: 32 bytes in Base64 or hexadecimal, and
-   * behind commas the keys before it. Default: none, nothing is encrypted.
+   * Encrypts stored headers that may contain secrets: 32 bytes in Base64 or hexadecimal, followed by
+   * the previous keys, separated by commas. Default: none, nothing is encrypted.
    */
   readonly encryptionKey?: string;
   /**
-   * The retry budget of all destinations together, beside their own; false: none. Default: RATIO
-   * with `ratio` 0.2 and `minPerSecond` 100.
+   * The retry budget of the whole service, in addition to the budget of each destination; false:
+   * none. Default: RATIO with `ratio` 0.2 and `minPerSecond` 100.
    */
   readonly retryBudget?: RetryBudgetDocument | false;
-  /** Ended tasks are kept this long. Default: 3 days. */
+  /** How long ended tasks are kept. Default: 3 days. */
   readonly retentionMs?: number;
-  /** Dead letters are kept this long. Default: 30 days. */
+  /** How long dead letters are kept. Default: 30 days. */
   readonly deadLetterRetentionMs?: number;
   /**
-   * The store can no longer vouch for what it holds, and nothing is accepted any more. Default:
-   * throws the error where nobody can catch it, which ends the process.
+   * The store can no longer guarantee its content, and the service accepts nothing more. Default:
+   * throws the error where no code can catch it, which ends the process.
    */
   readonly onFatal?: (error: unknown) => void;
-  /** Default: the machine's. */
+  /** Default: the system clock. */
   readonly clock?: Clock;
-  /** Default: the machine's. */
+  /** Default: the system's randomness. */
   readonly random?: Random;
 }
 
-/** Opens the store, takes up what it holds, and begins. */
+/** Opens the store, loads its state, and starts. */
 export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
   const { clock = systemClock, random = systemRandom } = options;
   const fill = (bytes: Uint8Array) => getRandomValues(bytes);
   const { store, onCommit } = meteredStore(clock, openStore(options.store));
-  const secrets = await openSecrets(store.notes, fill, options.encryptionKey).catch(
+  const secrets = await openSecrets(store.documents, fill, options.encryptionKey).catch(
     async (error: unknown) => {
       await store.close();
       throw error;
@@ -95,7 +95,7 @@ export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
     random,
     store,
     deliver: deliverThrough(deliverer, secrets),
-    follow: (task, settle, now) => callbacksOf(task, settle, now, newId),
+    followUp: (task, settle, now) => callbacksOf(task, settle, now, newId),
     nodeId: newId(clock.now()),
     ...(options.retryBudget !== undefined && { retryBudget: options.retryBudget }),
     ...(options.retentionMs !== undefined && { retentionMs: options.retentionMs }),
@@ -114,13 +114,13 @@ export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
   });
   const redrive = new Redrive({
     clock,
-    store: codedStore(store, (error) => engine.failed(error)),
+    store: codedStore(store, (error) => engine.recordStoreFailure(error)),
     engine,
     newId,
     digest: sha256,
     secrets,
     onCommit,
-    checkTarget: memoize(REMEMBERED_TARGETS, (url) => checkTarget(url, targets)),
+    checkTarget: memoize(CACHED_TARGETS, (url) => checkTarget(url, targets)),
     close,
   });
   await redrive.jobs.open();
@@ -146,7 +146,7 @@ function deliverThrough(deliverer: Deliverer, secrets: Secrets): Deliver {
       void Promise.resolve(notStarted({ kind: "fault" }, NO_SECRET)).then(done);
       return;
     }
-    // It rejects only on what it was wrongly asked; asking again would not help.
+    // It rejects only for an invalid request, which a retry would not change.
     const fail = (error: unknown) => {
       const errorMessage = error instanceof Error ? error.message : String(error);
       done(notStarted({ kind: "fault" }, { errorClass: "invalid-request", errorMessage }));

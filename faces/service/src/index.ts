@@ -1,22 +1,15 @@
 /**
- * Redrive as a durable service: the public surface of `@redrive/service`.
+ * Index: the public API of `@redrive/service`.
  */
 export { systemClock, systemRandom } from "@redrive/core";
 export { createRedrive, type RedriveOptions } from "./create-redrive.ts";
-export type { EngineEvent, EngineEventType } from "./engine/events.ts";
+export type { EngineEvent, EngineEventType } from "./engine/events/engine-event.ts";
 export { assertEncryptionKey } from "./intake/secrets.ts";
 export type { TaskInput } from "./intake/task-input.ts";
-export {
-  type AttemptPage,
-  type DestinationRow,
-  type Page,
-  type Store,
-  StoreBrokenError,
-  StoreFullError,
-  type TaskCount,
-  type TaskFilter,
-  type TaskPage,
-} from "./model/store.ts";
+export type { Accepted } from "./intake/task-intake.ts";
+export type { DestinationRow } from "./model/destination-row.ts";
+export type { Store } from "./model/store.ts";
+export { StoreBrokenError, StoreFullError } from "./model/store-errors.ts";
 export {
   type AttemptLog,
   type AttemptPhases,
@@ -24,10 +17,11 @@ export {
   type RetryTask,
   type TaskStatus,
 } from "./model/task.ts";
+export type { AttemptPage, Page, TaskCount, TaskFilter, TaskPage } from "./model/task-query.ts";
 export type { RedriveCount } from "./operations/dead-letter-redriver.ts";
 export type { DestinationHealth } from "./operations/destination-health.ts";
 export type { Skips } from "./operations/skips.ts";
-export type { Accepted, Cancelled, Redrive } from "./redrive.ts";
+export type { Cancelled, Redrive } from "./redrive.ts";
 export { type MemoryStore, memoryStore } from "./stores/memory/memory-store.ts";
 export { checkSqliteFile } from "./stores/sqlite/check-file.ts";
 export { sqliteStore } from "./stores/sqlite/sqlite-store.ts";

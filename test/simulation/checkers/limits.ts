@@ -4,7 +4,7 @@
  * the request, the request may follow either one.
  */
 import type { RateOptions } from "@redrive/core";
-import type { StartedTask } from "../../../faces/service/src/model/store.ts";
+import type { StartedTask } from "../../../faces/service/src/model/batch.ts";
 import { documentOf } from "../documents.ts";
 import { assertThat, type Checker, type Committed, type Sent } from "../history.ts";
 

@@ -2,7 +2,7 @@
  * Live claims: checks that a task has at most one live claim at any instant, that epochs strictly
  * increase, and that a write with an older epoch changes nothing.
  */
-import type { StartedTask } from "../../../faces/service/src/model/store.ts";
+import type { StartedTask } from "../../../faces/service/src/model/batch.ts";
 import { assertThat, type Checker } from "../history.ts";
 
 export function liveClaims(): Checker {

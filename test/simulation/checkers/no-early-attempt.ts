@@ -13,8 +13,8 @@ export function noEarlyAttempt(): Checker {
       for (const [index, settle] of batch.settles.entries()) {
         if (result.settles[index] === "PENDING") dueAt.set(settle.taskId, settle.nextAttemptAt);
       }
-      for (const [index, { taskId }] of batch.wakes.entries()) {
-        if (result.wakes[index]?.kind === "woken")
+      for (const [index, { taskId }] of batch.retryNows.entries()) {
+        if (result.retryNows[index]?.kind === "rescheduled")
           dueAt.set(taskId, Math.min(at, dueAt.get(taskId) ?? at));
       }
     },

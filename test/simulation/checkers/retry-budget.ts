@@ -5,8 +5,11 @@
  * restores the guard state that an earlier process saved. The bound then holds across boots, except
  * for retries that were not saved yet.
  */
-import { GUARD_NOTE, WHOLE_NOTE } from "../../../faces/service/src/engine/guard-notes.ts";
-import type { NoteText } from "../../../faces/service/src/model/store.ts";
+import {
+  GUARD_DOCUMENT,
+  SERVICE_BUDGET_DOCUMENT,
+} from "../../../faces/service/src/engine/destination/guard-saver.ts";
+import type { UnversionedDocument } from "../../../faces/service/src/model/document-table.ts";
 import { documentOf } from "../documents.ts";
 import { assertThat, type Checker, type Sent } from "../history.ts";
 
@@ -97,10 +100,10 @@ export function retryBudget({ service, isSingle }: RetryBudgetOptions): Checker 
     assertThat(name, spent <= max, () => `${scope}: ${spent} tokens spent, ${max} available`);
   }
 
-  function recordSaves(notes: readonly NoteText[], now: number): void {
+  function recordSaves(notes: readonly UnversionedDocument[], now: number): void {
     for (const { kind, id } of notes) {
-      if (kind === GUARD_NOTE) trafficOf(id).savedAt = now;
-      if (kind === WHOLE_NOTE.kind) trafficOf(SERVICE).savedAt = now;
+      if (kind === GUARD_DOCUMENT) trafficOf(id).savedAt = now;
+      if (kind === SERVICE_BUDGET_DOCUMENT.kind) trafficOf(SERVICE).savedAt = now;
     }
   }
 
@@ -108,7 +111,7 @@ export function retryBudget({ service, isSingle }: RetryBudgetOptions): Checker 
     name,
     committed({ batch }) {
       recordBoot(batch.nodeId);
-      if (isSingle) recordSaves(batch.notes, batch.now);
+      if (isSingle) recordSaves(batch.documents, batch.now);
     },
     sent(event) {
       const { at, nodeId, task, document } = event;

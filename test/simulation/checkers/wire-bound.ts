@@ -2,7 +2,7 @@
  * Wire bound: checks that a request is sent only for a committed claim and once per claim, and that
  * a task is sent at most `maxAttempts` times, crashes included.
  */
-import type { StartedTask } from "../../../faces/service/src/model/store.ts";
+import type { StartedTask } from "../../../faces/service/src/model/batch.ts";
 import { assertThat, type Checker } from "../history.ts";
 
 export function wireBound(maxAttemptsOf: (policyId: string) => number): Checker {

@@ -1,7 +1,7 @@
 /** Tests of claims that are committed a little before their tasks are due. */
 import { statusOutcome } from "@redrive/core";
 import { describe, expect, it } from "vitest";
-import { StoreFullError } from "../model/store.ts";
+import { StoreFullError } from "../model/store-errors.ts";
 import {
   batch,
   claimFirst,
@@ -17,9 +17,9 @@ import type { EngineOptions } from "./engine.ts";
 
 const DUE_IN_MS = 1000;
 
-/** A task that is claimed, and due in two milliseconds. */
-async function claimed(document?: string, follow?: EngineOptions["follow"]) {
-  const tools = await setup({}, T0, follow && { follow });
+/** A task that is claimed and due in two milliseconds. */
+async function claimed(document?: string, followUp?: EngineOptions["followUp"]) {
+  const tools = await setup({}, T0, followUp && { followUp });
   const { clock, engine, enqueue, get } = tools;
   if (document !== undefined) await engine.changeDestination(TENANT, DESTINATION, { document });
   const dueAt = clock.now() + DUE_IN_MS;
@@ -30,7 +30,7 @@ async function claimed(document?: string, follow?: EngineOptions["follow"]) {
 }
 
 describe("a claim that is committed ahead", () => {
-  it("leaves when its task is due, and not before", async () => {
+  it("is sent when its task is due, and not earlier", async () => {
     const { clock, store, sent, task, dueAt, state } = await claimed();
     expect(await state()).toMatchObject({ status: "IN_FLIGHT", attemptNumber: 1 });
     await clock.advance(1);
@@ -43,7 +43,7 @@ describe("a claim that is committed ahead", () => {
     expect(attempts[0]?.startedAt).toBe(dueAt);
   });
 
-  it("takes along what falls due soon after, each at its own instant", async () => {
+  it("includes tasks that are due soon after, and sends each at its own instant", async () => {
     const { clock, sent, enqueue } = await setup();
     const start = clock.now();
     const dueAt = [start + 50, start + 52, start + 51, start + 70];
@@ -55,7 +55,7 @@ describe("a claim that is committed ahead", () => {
     expect(Math.max(...sent.map(({ at, task }) => at - task.claimedAt))).toBeLessThanOrEqual(8);
   });
 
-  it("goes back uncounted when the task is cancelled, and never leaves", async () => {
+  it("is returned without counting an attempt when the task is canceled, and is never sent", async () => {
     const { clock, engine, sent, task, state } = await claimed();
     const types: string[] = [];
     engine.events.listen(({ type }) => types.push(type));
@@ -68,7 +68,7 @@ describe("a claim that is committed ahead", () => {
     expect(types).toEqual(["task.cancelled"]);
   });
 
-  it("goes back uncounted when the destination is paused", async () => {
+  it("is returned without counting an attempt when the destination is paused", async () => {
     const { clock, engine, sent, state } = await claimed();
     await engine.changeDestination(TENANT, DESTINATION, { pausedAt: clock.now() });
     await clock.advance(100);
@@ -79,7 +79,7 @@ describe("a claim that is committed ahead", () => {
     expect(sent).toHaveLength(1);
   });
 
-  it("goes back uncounted when the node stops", async () => {
+  it("is returned without counting an attempt when the node stops", async () => {
     const { clock, engine, boot, sent, state } = await claimed();
     await Promise.all([engine.stop(0), clock.advance(100)]);
     expect(sent).toHaveLength(0);
@@ -89,14 +89,14 @@ describe("a claim that is committed ahead", () => {
     expect(sent).toHaveLength(1);
   });
 
-  it("is not made where a rate gives every call its instant", async () => {
+  it("is not made where a rate limit gives every call its own instant", async () => {
     const { clock, sent, state } = await claimed(JSON.stringify({ rate: { perSecond: 100 } }));
     expect(await state()).toMatchObject({ status: "PENDING", attemptNumber: 0 });
     await clock.advance(2);
     expect(sent).toHaveLength(1);
   });
 
-  it("leaves half of the places to what is due", async () => {
+  it("keeps half of the permits for due tasks", async () => {
     const { clock, engine, store, enqueue, sent } = await setup();
     const document = JSON.stringify({ concurrency: { max: 4 } });
     await engine.changeDestination(TENANT, DESTINATION, { document });
@@ -110,7 +110,7 @@ describe("a claim that is committed ahead", () => {
     expect(sent).toHaveLength(4);
   });
 
-  it("counts as under way for one that must be alone", async () => {
+  it("counts as under way for a task that must run alone", async () => {
     const { clock, store, boot, sent } = await setup();
     const at = clock.now() + 1000;
     const [first, second] = [create({ scheduledAt: T0 }), create({ scheduledAt: at + 3 })];
@@ -129,7 +129,7 @@ describe("a claim that is committed ahead", () => {
     expect(sent.map(({ task }) => task.taskId)).toEqual([second.task.taskId, first.task.taskId]);
   });
 
-  it("is written down as begun when it left", async () => {
+  it("is logged with the instant at which it was sent", async () => {
     const { clock, store, sent, task, dueAt } = await claimed();
     await clock.advance(2);
     await clock.advance(7);
@@ -139,7 +139,7 @@ describe("a claim that is committed ahead", () => {
     expect(attempts[0]).toMatchObject({ startedAt: dueAt, durationMs: 7 });
   });
 
-  it("is written down as begun when it was due, if its node was lost", async () => {
+  it("is logged with its due instant if its node was lost", async () => {
     const { clock, store, boot, task, dueAt } = await claimed();
     await boot("node-2");
     await clock.advance(60_000);
@@ -147,7 +147,7 @@ describe("a claim that is committed ahead", () => {
     expect(attempts[0]).toMatchObject({ startedAt: dueAt, outcome: "abandoned" });
   });
 
-  it("leaves half of the places also beside what is due already", async () => {
+  it("keeps half of the permits also while other tasks are due", async () => {
     const { clock, engine, store, enqueue, sent } = await setup();
     const document = JSON.stringify({ concurrency: { max: 4 } });
     await engine.changeDestination(TENANT, DESTINATION, { document });
@@ -166,13 +166,13 @@ describe("a claim that is committed ahead", () => {
     expect(sent).toHaveLength(6);
   });
 
-  it("makes what follows on its cancelling once, and at once", async () => {
-    const follower = () => newTask({ destination: "callbacks" });
-    const byEnd = follower();
+  it("creates the follow-up task of its cancel once, and at once", async () => {
+    const callback = () => newTask({ destination: "callbacks" });
+    const byEnd = callback();
     const { clock, engine, store, sent, task } = await claimed(undefined, ({ destination }) =>
       destination === DESTINATION ? { CANCELLED: byEnd } : undefined,
     );
-    const onEnd = { CANCELLED: follower() };
+    const onEnd = { CANCELLED: callback() };
     const cancelling = engine.cancel({ tenantId: TENANT, taskId: task.taskId, onEnd });
     await clock.advance(1);
     expect(await cancelling).toEqual({ kind: "cancelled" });
@@ -180,7 +180,7 @@ describe("a claim that is committed ahead", () => {
     expect(store.all()).toHaveLength(2);
   });
 
-  it("is cancelled later if the store fails when it is called back, and that is said", async () => {
+  it("is canceled later if the store fails when the claim is recalled, and the caller learns it", async () => {
     const { clock, engine, store, sent, task, state } = await claimed();
     const { commit } = store;
     let commits = 0;
@@ -195,7 +195,7 @@ describe("a claim that is committed ahead", () => {
     expect(sent).toHaveLength(0);
   });
 
-  it("counts as under way also while its policy is read", async () => {
+  it("counts as under way also while its policy is loaded", async () => {
     const { clock, store, boot, sent } = await setup();
     const at = clock.now() + 1000;
     const [first, second] = [create({ scheduledAt: T0 }), create({ scheduledAt: at - 10 })];
@@ -218,7 +218,7 @@ describe("a claim that is committed ahead", () => {
     expect(sent.map(({ task }) => task.taskId)).toEqual([second.task.taskId, first.task.taskId]);
   });
 
-  it("gives its pass back when the circuit opens meanwhile, and is no probe", async () => {
+  it("returns its permit when the circuit opens meanwhile, and is no probe", async () => {
     const { clock, engine, enqueue, sent, get } = await setup({ maxAttempts: 1 });
     const breaker = { minCalls: 2, openMs: 1000 };
     const document = JSON.stringify({ breaker });
@@ -241,9 +241,9 @@ describe("a claim that is committed ahead", () => {
   });
 
   it.each([
-    ["leaves", undefined, 8],
+    ["is sent", undefined, 8],
     ["is paused", { pausedAt: T0 }, 9],
-  ])("holds one ticket of the retry budget and no more, if it %s", async (_, change, left) => {
+  ])("holds exactly one ticket of the retry budget if it %s", async (_, change, left) => {
     const policy = { initialDelayMs: 1000, jitterType: "NONE" } as const;
     const { clock, engine, enqueue, sent } = await setup(policy, T0, { retryBudget: false });
     const tokens = { maxTokens: 9, costPerRetry: 1, costPerThrottle: 1, refillPerSuccess: 0 };
@@ -261,7 +261,7 @@ describe("a claim that is committed ahead", () => {
     expect(guards.concurrency?.retriesInFlight).toBe(9 - left);
   });
 
-  it("is put off, and not claimed again and again, when its budget wants more for it", async () => {
+  it("is postponed, and not claimed repeatedly, when the budget charges more for it", async () => {
     const policy = { initialDelayMs: 10, jitterType: "NONE" } as const;
     const { clock, store, engine, enqueue, sent } = await setup(policy, T0, { retryBudget: false });
     const tokens = { maxTokens: 6, costPerRetry: 1, costPerThrottle: 4, refillPerSuccess: 0 };
@@ -277,7 +277,7 @@ describe("a claim that is committed ahead", () => {
     for (let n = 0; n < 3; n++) enqueue();
     await clock.advance(1);
     for (const { finish } of sent) finish(statusOutcome(429));
-    // One has its price, one leaves without to find out, and the third waits for the next that may.
+    // One can pay, one is sent as a trial without a token, and the third waits for the next trial.
     await clock.advance(500);
     expect(sent).toHaveLength(5);
     await clock.advance(1500);

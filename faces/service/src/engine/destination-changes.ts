@@ -1,29 +1,32 @@
 /**
- * Destination changes: what people may change of a destination, written to its row under the version
- * that stands. Whoever else writes that row first wins, and the change is tried again on top.
+ * Destination changes: writes a user's change to the row of a destination, based on the stored
+ * version. If another writer is first, the change is repeated on top of the new row.
  */
+import { EMPTY_BATCH } from "../model/batch.ts";
+import type { DestinationRow } from "../model/destination-row.ts";
 import { serviceError } from "../model/errors.ts";
-import { type DestinationRow, NO_ITEMS, type Store } from "../model/store.ts";
-import type { EngineTime } from "./engine-time.ts";
-import type { EngineEvents } from "./events.ts";
-import type { FindDestination } from "./followers.ts";
-import type { Scheduler } from "./scheduler.ts";
-import type { Turn } from "./turn.ts";
+import type { Store } from "../model/store.ts";
+import type { CommitQueue } from "./commit/commit-queue.ts";
+import type { Destinations } from "./destination/destinations.ts";
+import type { EngineEvents } from "./events/engine-events.ts";
+import type { EngineTime } from "./node/engine-time.ts";
+import type { NodeState } from "./node/node-state.ts";
+import type { Scheduler } from "./schedule/scheduler.ts";
 
 export interface DestinationChangesParts {
   readonly store: Pick<Store, "getDestination" | "commit">;
   readonly time: EngineTime;
-  readonly nodeId: string;
+  readonly node: NodeState;
   readonly scheduler: Scheduler;
-  readonly turn: Turn;
+  readonly queue: CommitQueue;
   readonly events: EngineEvents;
-  readonly destinationOf: FindDestination;
+  readonly destinations: Destinations;
 }
 
-/** Its pause and its document. */
+/** The columns that users may change: the pause and the document. */
 export type DestinationChange = Partial<Pick<DestinationRow, "pausedAt" | "document">>;
 
-/** Others write a row when a circuit or a gate moves: to lose so often in a row is no bad luck. */
+/** Nodes write a row when its circuit or gate changes. Losing this often in a row is not chance. */
 const MAX_TRIES = 10;
 
 export class DestinationChanges {
@@ -33,7 +36,7 @@ export class DestinationChanges {
     this.#parts = parts;
   }
 
-  /** Throws `DESTINATION_BUSY`, with nothing changed, if others were first each time. */
+  /** Throws `DESTINATION_BUSY`, without a change, if another writer was first each time. */
   async make(tenantId: string, name: string, change: DestinationChange): Promise<DestinationRow> {
     for (let tries = 1; tries <= MAX_TRIES; tries++) {
       const row = await this.#try(tenantId, name, change);
@@ -42,30 +45,30 @@ export class DestinationChanges {
       events.emit(time.now(), { type: "destination.changed", tenantId, destination: name });
       return row;
     }
-    const text = `destination ${name} was changed by others each of ${MAX_TRIES} times`;
+    const text = `another writer changed destination ${name} before each of ${MAX_TRIES} tries`;
     throw serviceError("DESTINATION_BUSY", `${text}; try again`);
   }
 
-  /** Null: somebody else was first. */
+  /** Null: another writer was first. */
   async #try(
     tenantId: string,
     name: string,
     change: DestinationChange,
   ): Promise<DestinationRow | null> {
-    const { store, time, nodeId, scheduler, turn, destinationOf } = this.#parts;
+    const { store, time, node, scheduler, queue, destinations } = this.#parts;
     const stored = await store.getDestination(tenantId, name);
-    const before = destinationOf(tenantId, name);
+    const before = destinations.getOrCreate(tenantId, name);
     if (stored !== null) before.adopt(stored, time.now());
     const row = { ...before.row, ...change, version: before.row.version + 1 };
-    const batch = { now: time.now(), nodeId, ...NO_ITEMS };
-    const { destinations } = await store.commit({ ...batch, destinations: [{ row }] });
-    const standing = destinations[0] ?? null;
-    // Looked for anew: it may have been dropped for idling meanwhile.
-    const destination = destinationOf(tenantId, name);
+    const batch = { now: time.now(), nodeId: node.nodeId, ...EMPTY_BATCH };
+    const result = await store.commit({ ...batch, destinations: [{ row }] });
+    const winner = result.destinations[0] ?? null;
+    // Looked up again, because it may have been dropped as idle meanwhile.
+    const destination = destinations.getOrCreate(tenantId, name);
     const now = time.now();
-    destination.adopt(standing ?? row, now);
+    destination.adopt(winner ?? row, now);
     scheduler.unblock(destination, now);
-    turn.request();
-    return standing === null ? row : null;
+    queue.request();
+    return winner === null ? row : null;
   }
 }

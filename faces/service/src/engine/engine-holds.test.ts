@@ -1,9 +1,9 @@
-/** Tests of what holds a destination back, and of letting go as soon as it does so no longer. */
+/** Tests that guards hold a destination, and release it as soon as they can. */
 import { resolvePolicy, seededRandom } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { DESTINATION, TENANT } from "../stores/store.testing.ts";
+import { DestinationRuntime } from "./destination/destination-runtime.ts";
 import { FAILED, OK, setup } from "./engine.testing.ts";
-import { GuardedDestination } from "./guarded-destination.ts";
 
 /** Every first attempt fails until the breaker of the destination opens. */
 async function opened(engine: Awaited<ReturnType<typeof setup>>) {
@@ -22,7 +22,7 @@ async function opened(engine: Awaited<ReturnType<typeof setup>>) {
 }
 
 describe("a destination", () => {
-  it("goes on as soon as the probe of its breaker has succeeded", async () => {
+  it("continues as soon as the probe of its breaker has succeeded", async () => {
     const engine = await setup({ maxAttempts: 1 });
     const { clock, sent } = engine;
     const before = await opened(engine);
@@ -32,7 +32,7 @@ describe("a destination", () => {
     expect(sent.length).toBeGreaterThan(before + 1);
   });
 
-  it("stays open when its document is changed", async () => {
+  it("keeps its circuit open when its document changes", async () => {
     const engine = await setup({ maxAttempts: 1 });
     const { clock, sent } = engine;
     const before = await opened(engine);
@@ -44,7 +44,7 @@ describe("a destination", () => {
     expect(sent.length).toBe(before + 1);
   });
 
-  it("gives no place in its rate to tasks whose time is over", async () => {
+  it("gives no slot of its rate limit to tasks whose time is over", async () => {
     const { clock, engine, enqueue, sent, get } = await setup({ totalBudgetMs: 5000 });
     const document = JSON.stringify({ rate: { perSecond: 1, burst: 1 } });
     await engine.changeDestination(TENANT, DESTINATION, { document, pausedAt: clock.now() });
@@ -62,7 +62,7 @@ describe("a destination", () => {
 });
 
 describe("a task", () => {
-  it("is not taken for poison because the service was stopped while it ran", async () => {
+  it("is not treated as poison because the service was stopped during its attempts", async () => {
     const tools = await setup({ totalBudgetMs: 3_600_000 });
     const { clock, engine, boot, enqueue, sent, store, get } = tools;
     const { task } = enqueue();
@@ -79,12 +79,12 @@ describe("a task", () => {
     await clock.advance(1);
     expect(await get(task.taskId)).toMatchObject({ status: "SUCCEEDED" });
     const { attempts } = await store.query.attempts(TENANT, task.taskId, { limit: 10 });
-    expect(attempts[0]?.errorMessage).toMatch(/^the service ended the attempt/u);
+    expect(attempts[0]?.errorMessage).toMatch(/^the service aborted the attempt/u);
   });
 });
 
-describe("claims of a commit whose answer was lost", () => {
-  it("are given back, however many others are under way", async () => {
+describe("claims of a commit whose result was lost", () => {
+  it("are released, however many others are under way", async () => {
     const { clock, enqueue, sent, store } = await setup({ attemptTimeoutMs: 600_000 });
     for (let n = 0; n < 200; n++) enqueue({ destination: `slow-${n % 20}` });
     await clock.advance(1);
@@ -104,42 +104,45 @@ describe("claims of a commit whose answer was lost", () => {
 
 describe("an attempt whose claim is being stored", () => {
   const NOW = 1_000_000;
-  const place = { tenantId: TENANT, name: DESTINATION };
+  const key = { tenantId: TENANT, name: DESTINATION };
   const held = () => {
-    const destination = new GuardedDestination(seededRandom(1), place, NOW, undefined);
-    const [first, second] = [destination.take(false, NOW), destination.take(false, NOW)];
+    const destination = new DestinationRuntime(seededRandom(1), key, NOW, undefined);
+    const [first, second] = [
+      destination.takePermit(false, NOW),
+      destination.takePermit(false, NOW),
+    ];
     if (!first || !second) throw new Error("no permit was to be had");
     return { destination, first, second };
   };
 
-  it("does not leave once the destination has asked for time", () => {
+  it("is not sent once the destination has sent a Retry-After", () => {
     const { destination, first, second } = held();
     const asks = { kind: "status", status: 429, retryAfterMs: 5000 } as const;
-    destination.leave(first, NOW + 3, resolvePolicy({}), asks, 3);
-    expect(destination.mayLeave(second, NOW + 4, false)).toBe(false);
-    expect(destination.mayLeave(second, NOW + 5003, false)).toBe(true);
+    destination.recordOutcome(first, NOW + 3, resolvePolicy({}), asks, 3);
+    expect(destination.maySend(second, NOW + 4, false)).toBe(false);
+    expect(destination.maySend(second, NOW + 5003, false)).toBe(true);
   });
 
-  it("keeps the other nodes out as a probe, and no longer once it was given back", () => {
+  it("keeps the other nodes out as a probe, until its permit is returned", () => {
     const { destination, first, second } = held();
     const refused = { kind: "error", errorClass: "connect", sent: false } as const;
-    for (const permit of [first, second]) destination.giveBack(permit, NOW);
+    for (const permit of [first, second]) destination.returnPermit(permit, NOW);
     for (let n = 0; n < 20; n++) {
-      const permit = destination.take(false, NOW);
-      if (permit) destination.leave(permit, NOW, resolvePolicy({}), refused, 1);
+      const permit = destination.takePermit(false, NOW);
+      if (permit) destination.recordOutcome(permit, NOW, resolvePolicy({}), refused, 1);
     }
     const openUntil = destination.guards.breaker?.openUntil ?? 0;
     expect(openUntil).toBeGreaterThan(NOW);
-    expect(destination.wantedRow()).toMatchObject({ breakerState: "OPEN", openUntil });
-    const probe = destination.take(false, openUntil);
-    expect(destination.wantedRow()).toMatchObject({ openUntil: openUntil + 5000 });
-    if (probe) destination.giveBack(probe, openUntil + 1);
-    expect(destination.wantedRow()).toMatchObject({ breakerState: "OPEN", openUntil });
+    expect(destination.changedRow()).toMatchObject({ breakerState: "OPEN", openUntil });
+    const probe = destination.takePermit(false, openUntil);
+    expect(destination.changedRow()).toMatchObject({ openUntil: openUntil + 5000 });
+    if (probe) destination.returnPermit(probe, openUntil + 1);
+    expect(destination.changedRow()).toMatchObject({ breakerState: "OPEN", openUntil });
   });
 
-  it("does not leave once the destination is paused", () => {
+  it("is not sent once the destination is paused", () => {
     const { destination, second } = held();
     destination.adopt({ ...destination.row, version: 1, pausedAt: NOW + 3 }, NOW + 3);
-    expect(destination.mayLeave(second, NOW + 4, false)).toBe(false);
+    expect(destination.maySend(second, NOW + 4, false)).toBe(false);
   });
 });

@@ -1,4 +1,4 @@
-/** Tests that an engine in every kind of trouble at once sends nothing wrongly and keeps nothing. */
+/** Tests that an engine under every kind of failure at once sends nothing wrong and leaks nothing. */
 import {
   type Outcome,
   type Random,
@@ -8,18 +8,19 @@ import {
 } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { notStarted } from "../deliver/attempt-result.ts";
-import { type Store, StoreFullError } from "../model/store.ts";
+import type { Store } from "../model/store.ts";
+import { StoreFullError } from "../model/store-errors.ts";
 import { isEnded } from "../model/task.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { newTask, T0, TENANT } from "../stores/store.testing.ts";
-import type { Deliver } from "./delivery.ts";
 import { Engine } from "./engine.ts";
+import type { Deliver } from "./run/delivery.ts";
 
 const SEEDS = 20;
 const STEPS = 250;
 const NAMES = ["one", "two", "three"] as const;
 
-/** Some have little room, some little breath. */
+/** Some have a low concurrency limit, some a small retry budget. */
 const DOCUMENTS = [
   {},
   { concurrency: { max: 1 } },
@@ -34,35 +35,35 @@ const CURVE = { initialDelayMs: 5, maxDelayMs: 60, maxAttempts: 6 };
 
 const quiet = () => undefined;
 
-/** A drawer of whole numbers below `most`. */
-const drawerOf = (random: Random) => (most: number) => Math.floor(random.next() * most);
+/** Draws integers below a maximum. */
+const integersOf = (random: Random) => (max: number) => Math.floor(random.next() * max);
 
-/** A store that is slow and refuses, as long as `trouble.isOn`. */
-function troubledStore(inner: Store, clock: ReturnType<typeof virtualClock>, seed: number) {
-  const draw = drawerOf(seededRandom(`store ${seed}`));
-  const trouble = { isOn: true, commits: 0 };
+/** A store that is slow and fails while `faults.isOn`. */
+function faultyStore(inner: Store, clock: ReturnType<typeof virtualClock>, seed: number) {
+  const draw = integersOf(seededRandom(`store ${seed}`));
+  const faults = { isOn: true, commits: 0 };
   const store: Store = {
     ...inner,
     async commit(batch) {
-      trouble.commits++;
-      if (trouble.isOn) await clock.sleep(draw(4) * draw(5));
-      if (trouble.isOn && draw(30) === 0) throw new StoreFullError("no space");
+      faults.commits++;
+      if (faults.isOn) await clock.sleep(draw(4) * draw(5));
+      if (faults.isOn && draw(30) === 0) throw new StoreFullError("no space");
       const result = await inner.commit(batch);
-      if (trouble.isOn) await clock.sleep(draw(3));
+      if (faults.isOn) await clock.sleep(draw(3));
       return result;
     },
     async getPolicy(...ref) {
-      if (trouble.isOn) await clock.sleep(draw(8));
-      if (trouble.isOn && draw(4) === 0) throw new Error("nothing was read");
+      if (faults.isOn) await clock.sleep(draw(8));
+      if (faults.isOn && draw(4) === 0) throw new Error("nothing was read");
       return inner.getPolicy(...ref);
     },
   };
-  return { store, trouble };
+  return { store, faults };
 }
 
-/** Targets that answer in a moment, and what is wrong with what they got. */
+/** Targets that respond quickly, and check the requests that they receive. */
 function targets(clock: ReturnType<typeof virtualClock>, seed: number) {
-  const draw = drawerOf(seededRandom(`targets ${seed}`));
+  const draw = integersOf(seededRandom(`targets ${seed}`));
   const wrong: string[] = [];
   const seen = new Set<string>();
   const state = { isOver: false };
@@ -90,17 +91,17 @@ async function setup(seed: number) {
     const policy = { tenantId: TENANT, policyId: "background", version: index + 1, createdAt: T0 };
     await inner.addPolicy({ ...policy, document: JSON.stringify({ ...CURVE, ...fields }) });
   }
-  const { store, trouble } = troubledStore(inner, clock, seed);
+  const { store, faults } = faultyStore(inner, clock, seed);
   const { deliver, wrong, state } = targets(clock, seed);
   const random = seededRandom(seed);
   const engine = await Engine.open({ clock, random, store, deliver, nodeId: "node-1" });
   await engine.start();
-  return { clock, inner, engine, trouble, wrong, state };
+  return { clock, inner, engine, faults, wrong, state };
 }
 
-/** Tasks, most of them due in a moment, cancelled and hurried, at destinations that are changed. */
+/** Tasks, most of them due soon, that are canceled and retried, at destinations that change. */
 async function meddle({ clock, engine }: Awaited<ReturnType<typeof setup>>, seed: number) {
-  const draw = drawerOf(seededRandom(`clients ${seed}`));
+  const draw = integersOf(seededRandom(`clients ${seed}`));
   const taskIds: string[] = [];
   for (let step = 0; step < STEPS; step++) {
     const what = draw(20);
@@ -116,31 +117,31 @@ async function meddle({ clock, engine }: Awaited<ReturnType<typeof setup>>, seed
       taskIds.push(task.taskId);
       engine.create(task, null, quiet, quiet);
     } else if (what < 12) engine.cancel({ tenantId: TENANT, taskId }).catch(quiet);
-    else if (what < 13) engine.wake({ tenantId: TENANT, taskId }).catch(quiet);
+    else if (what < 13) engine.retryNow({ tenantId: TENANT, taskId }).catch(quiet);
     else if (what < 14) change({ pausedAt: draw(2) === 0 ? engine.now() : null });
     else if (what < 15) change({ document: DOCUMENTS[draw(DOCUMENTS.length)] ?? null });
     await clock.advance(draw(6));
   }
 }
 
-/** What the engine still keeps for attempts, where all have ended. */
+/** What the engine still holds for attempts after all have ended. */
 function keptBy(engine: Engine) {
   return NAMES.map((name) => {
-    const { holders, guards } = engine.destination(TENANT, name);
+    const { users, guards } = engine.destination(TENANT, name);
     const { inFlight, retriesInFlight } = guards.concurrency ?? {};
-    return { holders, inFlight, retriesInFlight, underWay: engine.underWay() };
+    return { users, inFlight, retriesInFlight, underWay: engine.underWay() };
   });
 }
 
-const NOTHING = NAMES.map(() => ({ holders: 0, inFlight: 0, retriesInFlight: 0, underWay: 0 }));
+const NOTHING = NAMES.map(() => ({ users: 0, inFlight: 0, retriesInFlight: 0, underWay: 0 }));
 
-describe("an engine with all kinds of trouble", () => {
-  it(`stops with nothing in hand, on ${SEEDS} seeds`, async () => {
+describe("an engine under all kinds of failures", () => {
+  it(`stops and holds nothing, on ${SEEDS} seeds`, async () => {
     for (let seed = 0; seed < SEEDS; seed++) {
       const tools = await setup(seed);
-      const { clock, engine, trouble, wrong, state } = tools;
+      const { clock, engine, faults, wrong, state } = tools;
       await meddle(tools, seed);
-      trouble.isOn = false;
+      faults.isOn = false;
       await clock.run(engine.stop(seed % 20));
       state.isOver = true;
       await clock.advance(1000);
@@ -149,20 +150,20 @@ describe("an engine with all kinds of trouble", () => {
     }
   });
 
-  it(`brings everything to its end and comes to rest, on ${SEEDS} seeds`, async () => {
+  it(`ends every task and becomes idle, on ${SEEDS} seeds`, async () => {
     for (let seed = 0; seed < SEEDS; seed++) {
       const tools = await setup(seed);
-      const { clock, inner, engine, trouble, wrong } = tools;
+      const { clock, inner, engine, faults, wrong } = tools;
       await meddle(tools, seed);
-      trouble.isOn = false;
+      faults.isOn = false;
       await clock.advance(1000);
       for (const name of NAMES) {
         const change = { pausedAt: null, document: null };
         await clock.run(engine.changeDestination(TENANT, name, change));
       }
-      const before = trouble.commits;
+      const before = faults.commits;
       await clock.advance(100_000);
-      expect(trouble.commits - before).toBeLessThan(1000);
+      expect(faults.commits - before).toBeLessThan(1000);
       expect(inner.all().filter(({ status }) => !isEnded(status))).toEqual([]);
       expect({ seed, wrong, kept: keptBy(engine) }).toEqual({ seed, wrong: [], kept: NOTHING });
       await clock.run(engine.stop(0));

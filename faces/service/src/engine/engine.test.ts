@@ -1,11 +1,11 @@
-/** Tests of the engine on virtual time, with attempts ended by hand or by a script. */
+/** Tests of the engine on virtual time. A test or a script ends the attempts. */
 import { statusOutcome } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { T0, TENANT } from "../stores/store.testing.ts";
 import { FAILED, OK, setup } from "./engine.testing.ts";
 
 describe("an engine", () => {
-  it("attempts a task at once, retries what fails and ends with success", async () => {
+  it("attempts a task at once, retries it after a failure and ends it with success", async () => {
     const { clock, enqueue, sent, script, get } = await setup({ jitterType: "NONE" });
     script.push(FAILED, FAILED, OK);
     const { task } = enqueue();
@@ -14,7 +14,7 @@ describe("an engine", () => {
     expect(await get(task.taskId)).toMatchObject({ status: "SUCCEEDED", attemptNumber: 3 });
   });
 
-  it("makes a dead letter of a task that never succeeds", async () => {
+  it("turns a task that never succeeds into a dead letter", async () => {
     const { clock, store, enqueue, script, get } = await setup({ maxAttempts: 2 });
     script.push(FAILED, FAILED);
     const { task } = enqueue();
@@ -25,11 +25,12 @@ describe("an engine", () => {
     expect(attempts[0]?.delaySource).toBe("policy");
   });
 
-  it("draws on the service's own retry budget too, at its price after a throttling answer", async () => {
+  it("also takes from the service's retry budget, at its price after a throttling response", async () => {
     const retryBudget = { kind: "TOKENS" } as const;
     const policy = { jitterType: "NONE" } as const;
     const { clock, engine, enqueue, script } = await setup(policy, T0, { retryBudget });
-    const tokens = () => (engine.wholeBudget?.kind === "TOKENS" ? engine.wholeBudget.tokens : 0);
+    const tokens = () =>
+      engine.serviceBudget?.kind === "TOKENS" ? engine.serviceBudget.tokens : 0;
     script.push(FAILED, statusOutcome(429));
     enqueue();
     await clock.advance(110);
@@ -38,7 +39,7 @@ describe("an engine", () => {
     expect(tokens()).toBe(500 - 14 - 5);
   });
 
-  it("waits until a task is scheduled", async () => {
+  it("does not attempt a task before its scheduled instant", async () => {
     const { clock, enqueue, sent } = await setup();
     enqueue({ scheduledAt: T0 + 5000 });
     await clock.advance(4999);
@@ -47,7 +48,7 @@ describe("an engine", () => {
     expect(sent).toHaveLength(1);
   });
 
-  it("has the claim stored before the first byte leaves", async () => {
+  it("stores the claim before it sends the request", async () => {
     const { clock, enqueue, sent, get } = await setup();
     const { task } = enqueue();
     await clock.advance(1);
@@ -55,7 +56,7 @@ describe("an engine", () => {
     expect(await get(task.taskId)).toMatchObject({ status: "IN_FLIGHT", attemptNumber: 1 });
   });
 
-  it("ends a task whose budget has passed without another attempt", async () => {
+  it("ends a task whose total budget is over without another attempt", async () => {
     const { clock, engine, enqueue, sent, get } = await setup({ totalBudgetMs: 2000 });
     await engine.changeDestination(TENANT, "https://example.com", { pausedAt: T0 });
     const { task } = enqueue();
@@ -71,7 +72,7 @@ describe("an engine", () => {
     });
   });
 
-  it("holds every task of a destination that asks for time, then lets one find out", async () => {
+  it("holds every task of a destination that sent a Retry-After, then sends one as a trial", async () => {
     const { clock, enqueue, sent, script } = await setup({ totalBudgetMs: 3_600_000 });
     script.push({ kind: "status", status: 503, retryAfterMs: 20_000 });
     enqueue();
@@ -86,7 +87,7 @@ describe("an engine", () => {
     expect(sent.length).toBeGreaterThanOrEqual(4);
   });
 
-  it("keeps one destination's trouble from another", async () => {
+  it("isolates destinations from each other's failures", async () => {
     const { clock, enqueue, sent } = await setup();
     for (let n = 0; n < 100; n++) enqueue({ destination: "slow" });
     await clock.advance(5);
@@ -97,7 +98,7 @@ describe("an engine", () => {
     expect(before).toBe(20);
   });
 
-  it("opens the breaker of a destination that fails, and probes it", async () => {
+  it("opens the breaker of a failing destination, and probes it", async () => {
     const { clock, enqueue, sent, store } = await setup({ maxAttempts: 1 });
     for (let n = 0; n < 60; n++) enqueue();
     await clock.advance(1);
@@ -114,7 +115,7 @@ describe("an engine", () => {
     expect(sent.length).toBe(opened + 1);
   });
 
-  it("cancels a waiting task for good, and a running one unless it succeeds", async () => {
+  it("cancels a waiting task, and a running one unless its attempt succeeds", async () => {
     const { clock, engine, enqueue, sent, get } = await setup();
     const waiting = enqueue({ scheduledAt: T0 + 1000 }).task;
     const failing = enqueue().task;
@@ -131,7 +132,7 @@ describe("an engine", () => {
     expect((await get(winning.taskId))?.status).toBe("SUCCEEDED");
   });
 
-  it("takes over what a dead node left, and counts it", async () => {
+  it("rescues the claims of a dead node, and counts the attempts", async () => {
     const { clock, boot, enqueue, sent, get } = await setup({ jitterType: "NONE" });
     const { task } = enqueue();
     await clock.advance(1);
@@ -146,7 +147,7 @@ describe("an engine", () => {
     expect(await get(task.taskId)).toMatchObject({ status: "SUCCEEDED", attemptNumber: 2 });
   });
 
-  it("gives up a task that takes its node down three times", async () => {
+  it("gives up on a task whose node dies three times", async () => {
     const { clock, boot, enqueue, sent, get } = await setup();
     const { task } = enqueue();
     for (const nodeId of ["node-2", "node-3", "node-4"]) {
@@ -158,7 +159,7 @@ describe("an engine", () => {
     expect(await get(task.taskId)).toMatchObject({ status: "EXHAUSTED", reason: "poison" });
   });
 
-  it("takes up at once whatever a dead node left, however much that is", async () => {
+  it("rescues all claims of a dead node at once, however many there are", async () => {
     const { clock, store, enqueue, boot } = await setup();
     for (let n = 0; n < 800; n++) enqueue({ destination: `d${n % 40}` });
     await clock.advance(0);
@@ -170,7 +171,7 @@ describe("an engine", () => {
     await clock.run(next.stop(0));
   });
 
-  it("stops when what runs has ended, and starts nothing new", async () => {
+  it("stops when the running attempts have ended, and starts nothing new", async () => {
     const { clock, engine, enqueue, sent, get } = await setup();
     const { task } = enqueue();
     const later = enqueue({ scheduledAt: T0 + 50 }).task;
@@ -186,7 +187,7 @@ describe("an engine", () => {
     expect(clock.pending()).toBe(0);
   });
 
-  it("removes what is past its time, faster than slice by slice every two seconds", async () => {
+  it("removes expired tasks faster than one slice every two seconds", async () => {
     const { clock, store, enqueue, script, sent } = await setup({}, T0, { retentionMs: 1000 });
     script.push(...Array.from({ length: 1000 }, () => OK));
     for (let n = 0; n < 1000; n++) enqueue();

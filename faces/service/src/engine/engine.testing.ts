@@ -1,4 +1,4 @@
-/** What tests of the engine share: one on virtual time, with attempts ended by hand or by a script. */
+/** Test setup of the engine: an engine on virtual time whose attempts a test or a script ends. */
 import {
   type Outcome,
   type resolvePolicy,
@@ -7,7 +7,7 @@ import {
   virtualClock,
 } from "@redrive/core";
 import { type AttemptResult, notStarted } from "../deliver/attempt-result.ts";
-import type { CreateResult, StartedTask } from "../model/store.ts";
+import type { CreateResult, StartedTask } from "../model/batch.ts";
 import type { NewTask } from "../model/task.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { newTask, T0, TENANT } from "../stores/store.testing.ts";
@@ -19,11 +19,11 @@ export interface Sent {
   readonly finish: (outcome: Outcome) => void;
 }
 
-/** An engine on virtual time whose attempts a test ends by hand, or by a script of outcomes. */
+/** An engine on virtual time. A test ends each attempt, or a script of outcomes does. */
 export async function setup(
   policyFields: Parameters<typeof resolvePolicy>[0] = {},
   startAt = T0,
-  options: Pick<EngineOptions, "retentionMs" | "retryBudget" | "follow" | "claimAheadMs"> = {},
+  options: Pick<EngineOptions, "retentionMs" | "retryBudget" | "followUp" | "claimAheadMs"> = {},
 ) {
   const clock = virtualClock(startAt);
   const store = memoryStore();

@@ -1,195 +1,164 @@
 /**
- * Engine: the parts of a node joined: it takes tasks in, has them attempted when they are due and
- * permitted, and settles them, on the clock, the chance, the store and the delivery it is given.
+ * Engine: connects the parts of a node. It accepts tasks, has them attempted when they are due and
+ * permitted, and settles them, with the clock, the randomness, the store and the delivery that it is
+ * given.
+ *
+ * A task goes from `TaskOperations` through the commit queue and the commit loop to the runner and
+ * the delivery. Its settle returns through the same queue.
  */
-import {
-  type Clock,
-  type Permit,
-  type Random,
-  RedriveError,
-  type RetryBudget,
-  type RetryBudgetDocument,
-} from "@redrive/core";
+import type { Clock, Random, RetryBudget, RetryBudgetDocument } from "@redrive/core";
+import type {
+  CancelRequest,
+  CancelResult,
+  CreateResult,
+  RetryNowResult,
+  TaskRef,
+} from "../model/batch.ts";
 import { codedStore, storeFailure } from "../model/coded-store.ts";
+import type { DestinationRow } from "../model/destination-row.ts";
 import { serviceError, stopped, stopTimedOut } from "../model/errors.ts";
-import {
-  type Cancel,
-  type CancelResult,
-  type CreateResult,
-  type DestinationRow,
-  type StartedTask,
-  type Store,
-  StoreBrokenError,
-  type TaskRef,
-  type WakeResult,
-} from "../model/store.ts";
+import type { Store } from "../model/store.ts";
 import type { NewTask } from "../model/task.ts";
 import { settlesWithin } from "../time/settles-within.ts";
-import type { Deliver } from "./delivery.ts";
+import { CommitLoop } from "./commit/commit-loop.ts";
+import { CommitQueue } from "./commit/commit-queue.ts";
+import type { DestinationRuntime } from "./destination/destination-runtime.ts";
+import { Destinations } from "./destination/destinations.ts";
+import { GuardSaver, SERVICE_BUDGET_DOCUMENT } from "./destination/guard-saver.ts";
+import { createServiceBudget, serviceBudgetOptions } from "./destination/service-retry-budget.ts";
 import { type DestinationChange, DestinationChanges } from "./destination-changes.ts";
-import { Destinations } from "./destinations.ts";
-import { EngineTime } from "./engine-time.ts";
-import { EngineEvents } from "./events.ts";
-import { type Follow, noteFollower } from "./followers.ts";
-import { GUARD_NOTE, GuardNotes, WHOLE_NOTE } from "./guard-notes.ts";
-import type { GuardedDestination } from "./guarded-destination.ts";
-import { NodeLease } from "./node-lease.ts";
-import { PolicyBook } from "./policy-book.ts";
-import { Rescuer } from "./rescuer.ts";
-import { Runner } from "./runner.ts";
-import { Scheduler } from "./scheduler.ts";
-import { Turn } from "./turn.ts";
-import type { TurnHost } from "./turn-load.ts";
-import { Upkeep } from "./upkeep.ts";
-import type { Hold } from "./waiting-lane.ts";
-import { createWholeBudget, wholeBudgetOptions } from "./whole-budget.ts";
+import { EngineEvents } from "./events/engine-events.ts";
+import { Maintenance } from "./maintenance.ts";
+import { EngineTime } from "./node/engine-time.ts";
+import { NodeLease } from "./node/node-lease.ts";
+import { NodeState } from "./node/node-state.ts";
+import { messageOf, StoreHealth } from "./node/store-health.ts";
+import { PolicyCache } from "./policies/policy-cache.ts";
+import type { Deliver } from "./run/delivery.ts";
+import type { FollowUp } from "./run/follow-up-tasks.ts";
+import { Rescuer } from "./run/rescuer.ts";
+import { Runner } from "./run/runner.ts";
+import { Scheduler } from "./schedule/scheduler.ts";
+import { StoreSync } from "./store-sync.ts";
+import { TaskOperations } from "./task-operations.ts";
 
 export interface EngineOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly store: Store;
   readonly deliver: Deliver;
-  /** New at each boot. */
+  /** Must be new at each boot. */
   readonly nodeId: string;
-  /** The retry budget of all destinations together. Default: a fifth of first attempts, 100/s. */
+  /** The retry budget of the whole service. Default: a fifth of first attempts, 100 per second. */
   readonly retryBudget?: RetryBudgetDocument | false;
-  /** How long before they are due tasks may be claimed. 0 to 1000 ms; 0: when due. Default: 8. */
+  /** How long before its due instant a task may be claimed. 0 to 1000 ms. Default: 8. */
   readonly claimAheadMs?: number | undefined;
-  /** Ended tasks are kept this long. Default: 3 days. */
+  /** How long ended tasks are kept. Default: 3 days. */
   readonly retentionMs?: number;
-  /** Dead letters are kept this long. Default: 30 days. */
+  /** How long dead letters are kept. Default: 30 days. */
   readonly deadLetterRetentionMs?: number;
-  /** Tasks that follow on the end of others. Default: none. */
-  readonly follow?: Follow;
-  /** The store can no longer be relied on: the process is to end. */
+  /** The tasks that are created when other tasks end. Default: none. */
+  readonly followUp?: FollowUp;
+  /** The store can no longer be trusted, and the process must end. */
   readonly onFatal?: (error: unknown) => void;
 }
 
-/** How long after its grace a stopping engine waits for its last commits. */
+/** How long a stopping engine waits for its last commits after the grace period. */
 const LAST_COMMITS_MS = 2000;
 
-type Phase = "new" | "running" | "stopping" | "stopped";
-
-export class Engine implements TurnHost {
-  readonly nodeId: string;
+export class Engine {
   readonly events: EngineEvents;
-  readonly policies: PolicyBook;
-  readonly #options: EngineOptions;
-  readonly #changes: DestinationChanges;
+  readonly policies: PolicyCache;
   readonly destinations: Destinations;
-  readonly #scheduler: Scheduler;
-  /** The retry budget of all destinations together; undefined: off. */
-  readonly wholeBudget: RetryBudget | undefined;
+  /** The retry budget of the whole service; undefined: off. */
+  readonly serviceBudget: RetryBudget | undefined;
+  readonly #options: EngineOptions;
   readonly #time: EngineTime;
-  readonly #turn: Turn;
-  readonly #runner: Runner;
-  readonly #rescuer: Rescuer;
+  readonly #node: NodeState;
+  readonly #health: StoreHealth;
   readonly #lease: NodeLease;
-  readonly #upkeep: Upkeep;
-  readonly #notes: GuardNotes;
-  #phase: Phase = "new";
+  readonly #guardSaver: GuardSaver;
+  readonly #queue: CommitQueue;
+  readonly #runner: Runner;
+  readonly #commitLoop: CommitLoop;
+  readonly #rescuer: Rescuer;
+  readonly #storeSync: StoreSync;
+  readonly #maintenance: Maintenance;
+  readonly #tasks: TaskOperations;
+  readonly #changes: DestinationChanges;
   #whenDrained: (() => void) | undefined;
 
-  /** Opens an engine on a store; it lives no earlier than what the store has seen. */
+  /** Opens an engine on a store. Engine time never starts before the latest stored instant. */
   static async open(options: EngineOptions): Promise<Engine> {
     const { store } = options;
-    const { kind, tenantId, id } = WHOLE_NOTE;
-    const whole = store.exclusive ? await store.notes.get(kind, tenantId, id) : null;
-    return new Engine(options, await store.latestAt(), whole?.text);
+    const { kind, tenantId, id } = SERVICE_BUDGET_DOCUMENT;
+    const budget = store.exclusive ? await store.documents.get(kind, tenantId, id) : null;
+    return new Engine(options, await store.latestAt(), budget?.text);
   }
 
-  private constructor(options: EngineOptions, latestAt: number, whole: string | undefined) {
-    const { clock, random, store, deliver, nodeId } = options;
-    this.#options = options;
-    this.nodeId = nodeId;
+  private constructor(options: EngineOptions, latestAt: number, budgetText: string | undefined) {
+    const { clock, random, store, deliver, nodeId, followUp = () => undefined } = options;
+    const { retentionMs, deadLetterRetentionMs } = options;
     const time = new EngineTime(clock, latestAt);
     const scheduler = new Scheduler(options.claimAheadMs);
-    this.#scheduler = scheduler;
+    const budgetOptions = serviceBudgetOptions(options.retryBudget);
+    const serviceBudget = createServiceBudget(budgetOptions, time.now(), budgetText);
+    const destinations = new Destinations(time, random, serviceBudget);
+    const guardSaver = new GuardSaver(store.exclusive, serviceBudget);
     const events = new EngineEvents(nodeId);
-    const policies = new PolicyBook(store);
+    const health = new StoreHealth(time, events, (error) => this.#fail(error));
+    const lease = new NodeLease(store, time, nodeId);
+    const node = new NodeState(nodeId, lease);
+    const policies = new PolicyCache(store);
+    const queue = new CommitQueue();
+    const base = { clock, time, random, store, node, health, events };
+    const parts = { ...base, destinations, guardSaver, scheduler, policies, queue, followUp };
+    const runner = new Runner({ ...parts, deliver });
+    const commitLoop = new CommitLoop({ ...parts, runner });
+    const rescuer = new Rescuer({ ...parts, commitLoop, runner });
+    const storeSync = new StoreSync(parts);
+    const kept = { retentionMs, deadLetterRetentionMs };
+    const coded = codedStore(store, (error) => health.recordFailure(error));
+    this.#options = options;
     this.#time = time;
-    const budget = wholeBudgetOptions(options.retryBudget);
-    this.wholeBudget = createWholeBudget(budget, time.now(), whole);
-    this.destinations = new Destinations(time, random, this.wholeBudget);
-    const notes = new GuardNotes(store.exclusive, this.wholeBudget);
-    this.#notes = notes;
+    this.serviceBudget = serviceBudget;
+    this.destinations = destinations;
+    this.#guardSaver = guardSaver;
     this.events = events;
+    this.#health = health;
+    this.#lease = lease;
+    this.#node = node;
     this.policies = policies;
-    const destinationOf = (tenantId: string, name: string) => this.destination(tenantId, name);
-    const { follow = () => undefined } = options;
-    const shared = { clock, time, random, policies, scheduler, events, destinationOf, follow };
-    const mayStart = (now: number, claimedAt: number) =>
-      this.#isActive(now) && claimedAt >= this.#lease.heldSince();
-    this.#runner = new Runner({ ...shared, deliver, turn: () => this.#turn, mayStart });
-    this.#turn = new Turn({ clock, time, store, scheduler, notes, host: this });
-    const runner = this.#runner;
-    const turn = this.#turn;
-    this.#rescuer = new Rescuer({ ...shared, nodeId, store, turn, runner });
-    const coded = codedStore(store, (error) => this.failed(error));
-    this.#changes = new DestinationChanges({ ...shared, nodeId, store: coded, turn });
-    this.#lease = new NodeLease(store, time, nodeId);
-    this.#upkeep = new Upkeep({
-      clock,
-      time,
-      store,
-      lease: this.#lease,
-      rescuer: this.#rescuer,
-      retentionMs: options.retentionMs,
-      deadLetterRetentionMs: options.deadLetterRetentionMs,
-      leaseLost: () => this.#leaseLost(),
-      leaseBack: () => this.#turn.request(),
-      noteOthers: () => this.#noteOthers(),
-      noteGuards: () => this.#notes.isWaiting() && this.#turn.request(),
-      dropIdle: () => this.destinations.dropIdle(),
-      failed: (error) => this.failed(error),
-    });
+    this.#queue = queue;
+    this.#runner = runner;
+    this.#commitLoop = commitLoop;
+    this.#rescuer = rescuer;
+    this.#storeSync = storeSync;
+    this.#maintenance = new Maintenance({ ...parts, lease, runner, rescuer, storeSync, ...kept });
+    this.#tasks = new TaskOperations({ ...parts, runner });
+    this.#changes = new DestinationChanges({ ...parts, store: coded });
   }
 
-  /** Takes up what the store holds, and begins. */
+  /** Loads the state of the store, and starts. */
   async start(): Promise<void> {
-    if (this.#phase !== "new")
+    if (this.#node.phase !== "new")
       throw serviceError("SERVICE_STOPPED", "the engine was started before");
     await this.#lease.renew();
-    await this.#recallGuards();
-    await this.#noteDue();
-    this.#phase = "running";
+    await this.#storeSync.restoreGuards();
+    await this.#storeSync.loadDueLanes();
+    this.#node.phase = "running";
     await this.#rescuer.runOnce(this.#time.now());
-    this.#upkeep.start();
-    this.#turn.request();
+    this.#maintenance.start();
+    this.#queue.request();
   }
 
-  async #recallGuards(): Promise<void> {
-    if (!this.#options.store.exclusive) return;
-    for (const { tenantId, id, text } of await this.#options.store.notes.list(GUARD_NOTE)) {
-      this.destination(tenantId, id).recall(text);
-    }
+  get nodeId(): string {
+    return this.#node.nodeId;
   }
 
-  async #noteDue(): Promise<void> {
-    for (const { tenantId, destination, lane, dueAt } of await this.#options.store.nextDue()) {
-      this.#scheduler.note(this.destination(tenantId, destination).lanes[lane], dueAt);
-    }
-    if (this.#phase === "running") this.#turn.request();
-  }
-
-  /** What other nodes have put in, and which pauses they have ended. */
-  async #noteOthers(): Promise<void> {
-    await this.#noteDue();
-    for (const destination of this.destinations.values()) {
-      if (destination.row.pausedAt === null) continue;
-      const { tenantId, name } = destination;
-      const row = await this.#options.store.getDestination(tenantId, name);
-      if (row === null || row.version === destination.row.version) continue;
-      const now = this.#time.now();
-      destination.adopt(row, now);
-      this.#scheduler.unblock(destination, now);
-      this.#turn.request();
-    }
-  }
-
-  /** False before it was started, and once it stops or has failed. */
+  /** False before the start, and once the engine stops or has failed. */
   isRunning(): boolean {
-    return this.#phase === "running";
+    return this.#node.isRunning();
   }
 
   /** Engine time. */
@@ -197,84 +166,35 @@ export class Engine implements TurnHost {
     return this.#time.now();
   }
 
-  destination(tenantId: string, name: string): GuardedDestination {
-    return this.destinations.of(tenantId, name);
+  /** The number of claims whose attempt runs or starts soon. */
+  underWay(): number {
+    return this.#runner.underWay();
   }
 
-  /** Calls back once the task is durable, or the key's own task is known. */
+  destination(tenantId: string, name: string): DestinationRuntime {
+    return this.destinations.getOrCreate(tenantId, name);
+  }
+
+  /** Calls `done` once the task is durable, or once the task of the same key is known. */
   create(
     task: NewTask,
     fingerprint: string | null,
     done: (result: CreateResult) => void,
     failed: (error: unknown) => void,
   ): void {
-    if (this.#phase !== "running") {
-      failed(stopped());
-      return;
-    }
-    const destination = this.destination(task.tenantId, task.destination);
-    destination.holders++;
-    const told = (result: CreateResult) => {
-      destination.holders--;
-      if (result.kind === "created") this.#tellCreated(task);
-      done(result);
-    };
-    const refused = (error: unknown) => {
-      destination.holders--;
-      failed(storeFailure(error));
-    };
-    this.#turn.addCreate({
-      create: { task, fingerprint },
-      destination,
-      done: told,
-      failed: refused,
-    });
+    this.#tasks.create(task, fingerprint, done, failed);
   }
 
-  #tellCreated({ tenantId, taskId, destination }: NewTask): void {
-    this.events.emit(this.#time.now(), { type: "task.created", tenantId, taskId, destination });
+  cancel(request: CancelRequest): Promise<CancelResult> {
+    return this.#tasks.cancel(request);
   }
 
-  async cancel(ref: Cancel): Promise<CancelResult> {
-    const ask = () =>
-      this.#ask<CancelResult>((done, failed) => this.#turn.addCancel({ ref, done, failed }));
-    const result = await ask();
-    // It was claimed ahead and has not left: it ends, and says so itself, before this is asked again.
-    // Should asking fail, what was answered stands: the request is stored.
-    if (result.kind === "requested" && this.#runner.callBack(ref)) return ask().catch(() => result);
-    if (result.kind === "cancelled") {
-      const { tenantId, taskId, onEnd } = ref;
-      const destinationOf = (tenant: string, name: string) => this.destination(tenant, name);
-      noteFollower(this.#scheduler, destinationOf, onEnd, "CANCELLED");
-      this.#turn.request();
-      this.events.emit(this.#time.now(), { type: "task.cancelled", tenantId, taskId });
-    }
-    return result;
+  /** Makes a waiting task due now. Guards still apply. */
+  retryNow(request: TaskRef): Promise<RetryNowResult> {
+    return this.#tasks.retryNow(request);
   }
 
-  /** Runs a waiting task now. It passes no guard. */
-  async wake(ref: TaskRef): Promise<WakeResult> {
-    const result = await this.#ask<WakeResult>((done, failed) =>
-      this.#turn.addWake({ ref, done, failed }),
-    );
-    if (result.kind === "woken") {
-      const { lanes } = this.destination(ref.tenantId, result.destination);
-      this.#scheduler.note(lanes[result.lane], this.#time.now());
-      this.#turn.request();
-    }
-    return result;
-  }
-
-  #ask<Result>(
-    add: (done: (result: Result) => void, failed: (error: unknown) => void) => void,
-  ): Promise<Result> {
-    return new Promise((resolve, reject) => {
-      if (this.#phase !== "running") return reject(stopped());
-      add(resolve, (error) => reject(storeFailure(error)));
-    });
-  }
-
-  /** Changes what people may change of a destination: its pause and its document. */
+  /** Changes the pause or the document of a destination. */
   changeDestination(
     tenantId: string,
     name: string,
@@ -283,67 +203,31 @@ export class Engine implements TurnHost {
     return this.#changes.make(tenantId, name, change);
   }
 
-  // What the turn asks of its host.
-
-  mayClaim(now: number): boolean {
-    return this.#isActive(now) && !this.#runner.isAlone();
+  /** Reports a failure of the store that a caller outside the engine has seen. */
+  recordStoreFailure(error: unknown): void {
+    this.#health.recordFailure(error);
   }
 
-  #isActive(now: number): boolean {
-    return this.#phase === "running" && this.#lease.isHeld(now);
-  }
-
-  running(): number {
-    return this.#runner.running();
-  }
-
-  underWay(): number {
-    return this.#runner.underWay();
-  }
-
-  carryOut(
-    task: StartedTask,
-    destination: GuardedDestination,
-    permit: Permit,
-    hold: Hold | undefined,
-  ): void {
-    this.#runner.start(task, destination, permit, hold);
-  }
-
-  committed(): void {
-    this.events.emit(this.#time.now(), { type: "store.recovered" });
-  }
-
-  failed(error: unknown): void {
-    const now = this.#time.now();
-    this.#rescuer.suspect(now);
-    const reason = error instanceof Error ? error.message : String(error);
-    const code = error instanceof RedriveError ? `${error.code}: ` : "";
-    this.events.emit(now, { type: "store.failed", reason: code + reason });
-    if (error instanceof StoreBrokenError) this.#fail(error);
-  }
-
-  /** Nothing may be acknowledged any more. */
+  /** Ends the engine at once. No result may be confirmed any more. */
   #fail(error: unknown): void {
-    if (this.#phase === "stopped") return;
-    this.#phase = "stopped";
-    this.#upkeep.stop();
-    this.#turn.close(storeFailure(error));
+    if (this.#node.isStopped()) return;
+    this.#node.phase = "stopped";
+    this.#maintenance.stop();
+    this.#commitLoop.close(storeFailure(error));
     this.#runner.abort(error);
     this.#whenDrained?.();
-    const reason = error instanceof Error ? error.message : String(error);
-    this.events.emit(this.#time.now(), { type: "node.failed", reason });
+    this.events.emit(this.#time.now(), { type: "node.failed", reason: messageOf(error) });
     this.#options.onFatal?.(error);
   }
 
   /**
-   * Claims no more, lets what runs end for at most `graceMs`, then ends it, and gives up the lease. A
-   * store that takes nothing, or does not answer, is waited for two seconds more: what could not be
-   * settled is abandoned. Safe to call twice.
+   * Claims nothing more, waits at most `graceMs` for running attempts, then aborts them, and gives up
+   * the lease. It waits two more seconds for a store that fails or does not respond; attempts that
+   * are not settled by then count as abandoned. Safe to call twice.
    */
   async stop(graceMs = 30_000): Promise<void> {
-    if (this.#phase !== "running") return;
-    this.#phase = "stopping";
+    if (!this.#node.isRunning()) return;
+    this.#node.phase = "stopping";
     const { clock } = this.#options;
     const lastMs = clock.monotonicMs() + graceMs + LAST_COMMITS_MS;
     const abort = () => this.#runner.abort(new Error("the service is stopping"));
@@ -352,41 +236,37 @@ export class Engine implements TurnHost {
     await this.#drained();
     cancelGrace();
     cancelLast();
-    this.#upkeep.stop();
-    if (this.#isFailed()) return;
+    this.#maintenance.stop();
+    if (this.#node.isStopped()) return;
     const leftMs = Math.min(LAST_COMMITS_MS, Math.max(0, lastMs - clock.monotonicMs()));
-    if (!(await settlesWithin(clock, leftMs, this.#sayLast()))) this.failed(stopTimedOut());
-    if (this.#isFailed()) return;
-    this.#phase = "stopped";
-    this.#turn.close(stopped());
+    if (!(await settlesWithin(clock, leftMs, this.#leave()))) {
+      this.#health.recordFailure(stopTimedOut());
+    }
+    if (this.#node.isStopped()) return;
+    this.#node.phase = "stopped";
+    this.#commitLoop.close(stopped());
   }
 
-  /** What the guards have learnt, and that this node is gone. A lease that is not given up lapses. */
-  async #sayLast(): Promise<void> {
+  /** Saves the guard state and removes the lease. A lease that is not removed lapses. */
+  async #leave(): Promise<void> {
     const { store, nodeId } = this.#options;
     const author = { now: this.#time.now(), nodeId };
-    await this.#notes.writeAll(store, author).catch((error: unknown) => this.failed(error));
+    await this.#guardSaver
+      .saveAll(store, author)
+      .catch((error: unknown) => this.#health.recordFailure(error));
     await store.retire(nodeId).catch(() => {});
   }
 
-  #isFailed(): boolean {
-    return this.#phase === "stopped";
-  }
-
-  /** Resolves once nothing is held and nothing waits to be committed. */
+  /** Resolves once no claim is held and no item waits for a commit. */
   #drained(): Promise<void> {
     return new Promise((resolve) => {
       this.#whenDrained = resolve;
-      this.idle();
+      this.#commitLoop.onIdle = () => this.#checkDrained();
+      this.#checkDrained();
     });
   }
 
-  idle(): void {
-    if (this.#runner.held() === 0 && this.#turn.isIdle()) this.#whenDrained?.();
-  }
-
-  #leaseLost(): void {
-    this.events.emit(this.#time.now(), { type: "node.lease-lost" });
-    this.#runner.abort(new Error("the node's lease is lost"));
+  #checkDrained(): void {
+    if (this.#runner.heldCount() === 0 && this.#commitLoop.isIdle()) this.#whenDrained?.();
   }
 }

@@ -1,4 +1,4 @@
-/** Tests of what a destination's guards learn of an attempt: the same as in the library. */
+/** Tests of what a destination's guards record about an attempt: the same as in the library. */
 import {
   budgetAllows,
   type Outcome,
@@ -8,20 +8,20 @@ import {
   type Throttle,
 } from "@redrive/core";
 import { describe, expect, it } from "vitest";
-import { GuardedDestination } from "./guarded-destination.ts";
+import { DestinationRuntime } from "./destination/destination-runtime.ts";
 
 const NOW = 1_000_000;
 const policy = resolvePolicy({});
 
 function destinationWith(document: object) {
-  const place = { tenantId: "t", name: "d" };
-  const destination = new GuardedDestination(seededRandom(1), place, NOW, undefined);
+  const key = { tenantId: "t", name: "d" };
+  const destination = new DestinationRuntime(seededRandom(1), key, NOW, undefined);
   const row = { ...destination.row, version: 1, document: JSON.stringify(document) };
   destination.adopt(row, NOW);
   const attempt = (outcome: Outcome, durationMs = 10) => {
-    const permit = destination.take(false, NOW);
+    const permit = destination.takePermit(false, NOW);
     if (permit === undefined) throw new Error("no permit was to be had");
-    destination.leave(permit, NOW, policy, outcome, durationMs);
+    destination.recordOutcome(permit, NOW, policy, outcome, durationMs);
   };
   const change = (next: object) => {
     const { version } = destination.row;
@@ -31,13 +31,13 @@ function destinationWith(document: object) {
   return { destination, attempt, change };
 }
 
-/** Has its retry budget something left? */
-function hasRetries({ guards }: GuardedDestination): boolean {
+/** Does its retry budget allow a retry? */
+function hasRetries({ guards }: DestinationRuntime): boolean {
   return guards.retryBudget !== undefined && budgetAllows(guards.retryBudget, NOW, false);
 }
 
-describe("what the guards learn", () => {
-  it("of how long a call takes is what successes took, not how long a dead target hung", () => {
+describe("the guards", () => {
+  it("record the latency of successes, not the time that a dead target hung", () => {
     const { destination, attempt } = destinationWith({ breaker: false });
     attempt({ kind: "error", errorClass: "timeout", sent: true }, 10_000);
     attempt({ kind: "status", status: 404 }, 10_000);
@@ -46,7 +46,7 @@ describe("what the guards learn", () => {
     expect(destination.gates(NOW, false).estimatedCallMs).toBe(7);
   });
 
-  it("of failures, for the budget, is only those that are worth repeating", () => {
+  it("count only retryable failures for the retry budget", () => {
     const retryBudget = { kind: "GRPC", maxTokens: 2, tokenRatio: 1 };
     const { destination, attempt } = destinationWith({ breaker: false, retryBudget });
     const mayRetry = () => hasRetries(destination);
@@ -56,7 +56,7 @@ describe("what the guards learn", () => {
     expect(mayRetry()).toBe(false);
   });
 
-  it("of what was accepted, for the throttle, is every answer that is no refusal for overload", () => {
+  it("count every response except a rejection for overload as accepted, for the throttle", () => {
     const attemptsWith = (status: number) => {
       const { destination, attempt } = destinationWith({
         breaker: false,
@@ -74,36 +74,36 @@ describe("what the guards learn", () => {
 describe("a Retry-After", () => {
   const asks = { kind: "status", status: 429, retryAfterMs: 60_000 } as const;
 
-  it("holds every call, for at most as long as the document says", () => {
+  it("holds every call, for at most the maximum of the document", () => {
     const retryAfterGate = { maxGateMs: 5000 };
     const { destination, attempt } = destinationWith({ retryAfterGate });
     attempt(asks);
-    expect(destination.wantedRow()).toMatchObject({ gateUntil: NOW + 5000 });
-    expect(destination.take(false, NOW + 4999)).toBeUndefined();
+    expect(destination.changedRow()).toMatchObject({ gateUntil: NOW + 5000 });
+    expect(destination.takePermit(false, NOW + 4999)).toBeUndefined();
     expect(destination).toMatchObject({ heldBy: "retry-after", readyAt: NOW + 5000 });
-    expect(destination.take(false, NOW + 5000)).toBeDefined();
-    // One goes first, and the others follow one by one.
-    expect(destination.take(false, NOW + 5000)).toBeUndefined();
+    expect(destination.takePermit(false, NOW + 5000)).toBeDefined();
+    // One call goes first, and the others follow one by one.
+    expect(destination.takePermit(false, NOW + 5000)).toBeUndefined();
     expect(destination.heldBy).toBe("concurrency");
   });
 
-  it("holds nobody else where the document has no gate, and is lifted by such a document", () => {
+  it("holds no other call where the document has no gate, and such a document lifts it", () => {
     const { destination, attempt } = destinationWith({ retryAfterGate: false });
     attempt(asks);
-    expect(destination.wantedRow()).toBeNull();
-    expect(destination.take(false, NOW)).toBeDefined();
+    expect(destination.changedRow()).toBeNull();
+    expect(destination.takePermit(false, NOW)).toBeDefined();
     const other = destinationWith({});
     other.attempt(asks);
-    const written = other.destination.wantedRow();
-    if (written) other.destination.wrote(written);
-    expect(other.destination.take(false, NOW)).toBeUndefined();
+    const written = other.destination.changedRow();
+    if (written) other.destination.recordWrite(written);
+    expect(other.destination.takePermit(false, NOW)).toBeUndefined();
     other.change({ retryAfterGate: false });
-    expect(other.destination.take(false, NOW)).toBeDefined();
-    expect(other.destination.wantedRow()).toMatchObject({ gateUntil: 0 });
+    expect(other.destination.takePermit(false, NOW)).toBeDefined();
+    expect(other.destination.changedRow()).toMatchObject({ gateUntil: 0 });
   });
 });
 
-describe("under another document", () => {
+describe("after a change of the document", () => {
   const parts = {
     retryBudget: { kind: "TOKENS", maxTokens: 100 },
     breaker: { failureRate: 0.9, minCalls: 100 },
@@ -120,7 +120,7 @@ describe("under another document", () => {
   } as const;
   const names = Object.keys(changes) as (keyof typeof changes)[];
 
-  it.each(names)("only %s is another when only its options are", (name) => {
+  it.each(names)("only %s is replaced when only its options change", (name) => {
     const { destination, attempt, change } = destinationWith(parts);
     attempt({ kind: "success" }, 7);
     const before = { ...destination.guards };
@@ -131,7 +131,7 @@ describe("under another document", () => {
     expect(destination.gates(NOW, false).estimatedCallMs).toBe(7);
   });
 
-  it("a spent budget stays spent, in whatever order its fields are named", () => {
+  it("a spent budget stays spent, in whatever order the document lists its fields", () => {
     const retryBudget = { kind: "GRPC", maxTokens: 2, tokenRatio: 1 };
     const { destination, attempt, change } = destinationWith({ breaker: false, retryBudget });
     attempt({ kind: "status", status: 500 });
@@ -142,10 +142,10 @@ describe("under another document", () => {
     expect(hasRetries(destination)).toBe(true);
   });
 
-  it("what is in flight counts on, and an open circuit stays open, when both are changed", () => {
+  it("calls in flight still count, and an open circuit stays open, when both guards change", () => {
     const { breaker, concurrency } = parts;
     const { destination, change } = destinationWith({ breaker, concurrency });
-    for (let n = 0; n < 3; n++) destination.take(false, NOW);
+    for (let n = 0; n < 3; n++) destination.takePermit(false, NOW);
     destination.adopt(
       { ...destination.row, version: 2, breakerState: "OPEN", openUntil: NOW + 5000, openCount: 1 },
       NOW,

@@ -1,9 +1,9 @@
-/** Tests of tasks that a guard holds: which goes first, what is told of them, and how they end. */
+/** Tests of tasks that a guard holds: their order, their events, and how they end. */
 import { statusOutcome } from "@redrive/core";
 import { describe, expect, it } from "vitest";
 import { DESTINATION, T0, TENANT } from "../stores/store.testing.ts";
 import { FAILED, OK, setup } from "./engine.testing.ts";
-import type { EngineEvent } from "./events.ts";
+import type { EngineEvent } from "./events/engine-event.ts";
 
 const RETRY_AFTER_100_MS = { initialDelayMs: 100, maxDelayMs: 100, jitterType: "NONE" } as const;
 const ONE_PER_SECOND = { rate: { perSecond: 1, burst: 1 }, breaker: false };
@@ -16,14 +16,14 @@ async function guarded(document: object, policy: Parameters<typeof setup>[0] = R
   const events: EngineEvent[] = [];
   engine.events.listen((event) => events.push({ ...event }));
   const startedAt = clock.now();
-  /** Which attempts were sent, and when. */
+  /** The attempts that were sent, and when. */
   const sends = () =>
     sent.map(({ at, task }) => [task.taskId, task.attemptNumber, at - startedAt] as const);
   return { ...tools, events, sends, startedAt };
 }
 
-describe("of the lanes that a guard holds until one instant", () => {
-  it("the one whose task was due first goes first, whichever was held first", async () => {
+describe("among lanes that a guard holds until the same instant", () => {
+  it("the lane whose task was due first goes first, whichever was held first", async () => {
     const document = { ...ONE_PER_SECOND, rate: { perSecond: 1, burst: 2 } };
     const { clock, enqueue, script, sends } = await guarded(document);
     script.push(FAILED, FAILED, OK, OK, OK);
@@ -52,7 +52,7 @@ describe("of the lanes that a guard holds until one instant", () => {
     ]);
   });
 
-  it("a retry that is due is not passed by a new task when a slot becomes free", async () => {
+  it("a new task does not overtake a due retry when a slot becomes free", async () => {
     const document = { concurrency: { max: 1, algorithm: "FIXED" }, breaker: false };
     const { clock, enqueue, sent, sends } = await guarded(document);
     const first = enqueue().task.taskId;
@@ -69,7 +69,7 @@ describe("of the lanes that a guard holds until one instant", () => {
     expect(sends().map(([taskId]) => taskId)).toEqual([first, second, first, third]);
   });
 
-  it("a retry without a token does not keep first attempts waiting", async () => {
+  it("a retry without a token does not delay first attempts", async () => {
     const tokens = { kind: "TOKENS", maxTokens: 1, costPerRetry: 1, costPerThrottle: 1 };
     const retryBudget = { ...tokens, refillPerSuccess: 0 };
     const { clock, enqueue, script, sends } = await guarded({ retryBudget, breaker: false });
@@ -83,7 +83,7 @@ describe("of the lanes that a guard holds until one instant", () => {
 });
 
 describe("a task that a guard holds", () => {
-  it("starts with the name of the guard, and one that nothing held starts without", async () => {
+  it("has the guard in its start event, and a task that was not held has none", async () => {
     const { clock, enqueue, script, events } = await guarded(ONE_PER_SECOND);
     script.push(OK, OK);
     enqueue();
@@ -116,7 +116,7 @@ describe("a task that a guard holds", () => {
     expect(event).toMatchObject({ reason: "held", by });
   });
 
-  it("names the guard that held it when its time was over, not one that held it later", async () => {
+  it("names the guard that held it when its time ran out, not a later one", async () => {
     const { clock, enqueue, events, sent, sends } = await guarded({}, { totalBudgetMs: 2000 });
     enqueue();
     await clock.advance(1);
@@ -131,7 +131,7 @@ describe("a task that a guard holds", () => {
   });
 });
 
-it("a retry that waits ends when its destination allows no retries any more", async () => {
+it("a waiting retry ends when its destination no longer allows retries", async () => {
   const { clock, engine, enqueue, sent, script, get } = await guarded({});
   script.push(FAILED, FAILED);
   const { taskId } = enqueue().task;
@@ -155,7 +155,7 @@ describe("claimAheadMs", () => {
     [0, 0],
     [3, 3],
     [undefined, 5],
-  ])("%s: a task that is alone is claimed so long before it is due", async (claimAheadMs, ms) => {
+  ])("%s: a single task is claimed %s ms before it is due", async (claimAheadMs, ms) => {
     const tools = await setup({}, T0, claimAheadMs === undefined ? {} : { claimAheadMs });
     const { clock, enqueue, sent } = tools;
     enqueue({ scheduledAt: T0 + 1000 });
@@ -163,7 +163,7 @@ describe("claimAheadMs", () => {
     expect(sent.map(({ at, task }) => [at, at - task.claimedAt])).toEqual([[T0 + 1000, ms]]);
   });
 
-  it.each([-1, 1001, Number.NaN])("is refused if it is %s", async (claimAheadMs) => {
+  it.each([-1, 1001, Number.NaN])("must not be %s", async (claimAheadMs) => {
     await expect(setup({}, T0, { claimAheadMs })).rejects.toThrow(/claimAheadMs/);
   });
 });

@@ -1,7 +1,7 @@
 /**
- * Tests that what is made for every task is made of few hidden classes. In V8 an object that is
- * spread and then added to (`{ ...a, b }`) may get one of its own each time, which lives until the
- * next full collection and makes every read of the object a slow one.
+ * Tests that the objects of every task share few hidden classes. In V8 an object that is built by
+ * spread plus another field (`{ ...a, b }`) may get a new hidden class each time. That class lives
+ * until the next full garbage collection and makes every read of the object slow.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,19 +11,20 @@ import { runInThisContext } from "node:vm";
 import { seededRandom, statusOutcome, virtualClock } from "@redrive/core";
 import { afterAll, describe, expect, it } from "vitest";
 import { notStarted } from "../deliver/attempt-result.ts";
-import type { Batch, CommitResult, Store } from "../model/store.ts";
+import type { Batch, CommitResult } from "../model/batch.ts";
+import type { Store } from "../model/store.ts";
 import { sqliteStore } from "../stores/sqlite/sqlite-store.ts";
 import { newTask, T0, TENANT } from "../stores/store.testing.ts";
 import { Engine } from "./engine.ts";
-import type { EngineEvent } from "./events.ts";
+import type { EngineEvent } from "./events/engine-event.ts";
 
-/** V8 itself tells: there is no other way to ask. */
+/** Only V8 itself knows the hidden class of an object. */
 setFlagsFromString("--allow-natives-syntax");
 const areAlike: (a: object, b: object) => boolean = runInThisContext(
   "(a, b) => %HaveSameMap(a, b)",
 );
 
-/** How many hidden classes there are among the later half; the first ones teach V8 the fields. */
+/** The number of hidden classes in the second half; V8 learns the fields from the first half. */
 function countClasses(values: readonly object[]): number {
   const kinds: object[] = [];
   for (const value of values.slice(values.length / 2)) {
@@ -37,7 +38,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const TASKS = 60;
 
-/** Runs tasks, one at a time, every third one after a failure; half wait a little, half start at once. */
+/** Runs tasks one at a time. Every third one fails first; half of them start at once. */
 async function run() {
   const clock = virtualClock(T0);
   const inner = sqliteStore(join(folder, "redrive.db"));
@@ -82,8 +83,8 @@ async function run() {
   return { batches, results, events };
 }
 
-describe("what is made for every task", () => {
-  it("shares its hidden classes", async () => {
+describe("the objects of every task", () => {
+  it("share their hidden classes", async () => {
     const { batches, results, events } = await run();
     const ofType = (type: string) => events.filter((event) => event.type === type);
     const claimed = results.flatMap(({ claims }) => claims.flatMap((claim) => claim.tasks));

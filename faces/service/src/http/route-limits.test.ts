@@ -38,9 +38,9 @@ function hangingStore() {
     return Object.fromEntries(entries) as Part;
   };
   const inner: Store = memoryStore();
-  const { query, notes } = inner;
+  const { query, documents } = inner;
   return {
-    store: { ...hanging(inner), query: hanging(query), notes: hanging(notes) },
+    store: { ...hanging(inner), query: hanging(query), documents: hanging(documents) },
     hang(): Promise<void> {
       isHanging = true;
       return new Promise((resolve) => {

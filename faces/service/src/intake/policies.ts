@@ -4,7 +4,7 @@
  */
 import { type PolicyDocument, presets, resolvePolicy } from "@redrive/core";
 import { BoundedCache } from "../collections/bounded-cache.ts";
-import { type PolicyBook, PRESET_VERSION } from "../engine/policy-book.ts";
+import { type PolicyCache, PRESET_VERSION } from "../engine/policies/policy-cache.ts";
 import { serviceError } from "../model/errors.ts";
 import type { PolicyRow, Store } from "../model/store.ts";
 import { DEFAULT_TENANT } from "../model/task.ts";
@@ -27,7 +27,7 @@ const MAX_TRIES = 100;
 
 export class Policies {
   readonly #store: Store;
-  readonly #book: PolicyBook;
+  readonly #book: PolicyCache;
   readonly #digest: Digest;
   readonly #now: () => number;
   /** The newest version of each policy, as far as this process knows. */
@@ -36,7 +36,7 @@ export class Policies {
   readonly #pins = new Map<string, number>();
   readonly #removals = new Map<string, Promise<boolean>>();
 
-  constructor(store: Store, book: PolicyBook, digest: Digest, now: () => number) {
+  constructor(store: Store, book: PolicyCache, digest: Digest, now: () => number) {
     this.#store = store;
     this.#book = book;
     this.#digest = digest;
@@ -212,7 +212,7 @@ export class Policies {
 
   #cache({ tenantId, policyId, version, document }: PolicyRow): PolicyChoice {
     const choice = { policyId, policyVersion: version };
-    this.#book.keep({ tenantId, ...choice }, JSON.parse(document) as PolicyDocument);
+    this.#book.add({ tenantId, ...choice }, JSON.parse(document) as PolicyDocument);
     this.#newest.set(keyOf(tenantId, policyId), choice);
     return choice;
   }

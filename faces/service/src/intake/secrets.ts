@@ -9,8 +9,8 @@
  */
 import { createCipheriv, createDecipheriv, createHash, createHmac } from "node:crypto";
 import { quote, RedriveError } from "@redrive/core";
+import type { DocumentTable } from "../model/document-table.ts";
 import type { FillRandom } from "../model/ids.ts";
-import type { NoteTable } from "../model/store.ts";
 import type { Headers, NewTask } from "../model/task.ts";
 import { isHarmlessHeader } from "../model/task-headers.ts";
 import type { Digest } from "./policies.ts";
@@ -67,7 +67,7 @@ export function assertEncryptionKey(text: string): string {
  * match.
  */
 export async function openSecrets(
-  notes: NoteTable,
+  notes: DocumentTable,
   fill: FillRandom,
   text: string | undefined,
 ): Promise<Secrets> {

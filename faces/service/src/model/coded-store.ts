@@ -5,7 +5,8 @@
  */
 import { RedriveError } from "@redrive/core";
 import { serviceError } from "./errors.ts";
-import { type Store, StoreFullError } from "./store.ts";
+import type { Store } from "./store.ts";
+import { StoreFullError } from "./store-errors.ts";
 
 /** The coded error for a failure of the store. */
 export function storeFailure(error: unknown): RedriveError {
@@ -22,8 +23,12 @@ export function codedStore(inner: Store, failed: (error: unknown) => void): Stor
     failed(error);
     throw storeFailure(error);
   };
-  const { query, notes } = inner;
-  return { ...coded(inner, refuse), query: coded(query, refuse), notes: coded(notes, refuse) };
+  const { query, documents } = inner;
+  return {
+    ...coded(inner, refuse),
+    query: coded(query, refuse),
+    documents: coded(documents, refuse),
+  };
 }
 
 type Ask = (...args: readonly unknown[]) => Promise<unknown>;

@@ -1,10 +1,11 @@
 /** Metered store: wraps a store and reports the size and duration of its commits. */
 import type { Clock } from "@redrive/core";
-import type { Batch, Store } from "./store.ts";
+import type { Batch } from "./batch.ts";
+import type { Store } from "./store.ts";
 
 /** A successful commit. */
 export interface CommitSample {
-  /** Number of tasks created, settled, canceled, retried and claimed, and of destination rows. */
+  /** Number of tasks created, settled, canceled, rescheduled and claimed, and of destination rows. */
   readonly items: number;
   readonly durationMs: number;
 }
@@ -39,6 +40,6 @@ export function meteredStore(clock: Clock, inner: Store): MeteredStore {
   };
 }
 
-function itemsOf({ destinations, creates, settles, cancels, wakes }: Batch): number {
-  return destinations.length + creates.length + settles.length + cancels.length + wakes.length;
+function itemsOf({ destinations, creates, settles, cancels, retryNows }: Batch): number {
+  return destinations.length + creates.length + settles.length + cancels.length + retryNows.length;
 }

@@ -1,6 +1,6 @@
 /** Tests of the callback of a task that ended without another attempt. */
 import { expect, test } from "vitest";
-import { expiryOf, releaseOf } from "../engine/settling.ts";
+import { expirationOf, releaseOf } from "../engine/run/settlement.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { batch, claimFirst, create } from "../stores/store.testing.ts";
 import { callbacksOf } from "./callback.ts";
@@ -19,5 +19,5 @@ test("reports the last status of an earlier attempt, like the task itself", asyn
   };
   const told = { attemptNumber: 2, lastStatus: 503, finishedAt: NOW };
   expect(bodyOf(releaseOf(retry, NOW), "CANCELLED")).toMatchObject(told);
-  expect(bodyOf(expiryOf(retry, "budget"), "EXHAUSTED")).toMatchObject(told);
+  expect(bodyOf(expirationOf(retry, "budget"), "EXHAUSTED")).toMatchObject(told);
 });

@@ -3,7 +3,7 @@
  * commit as that end, passes the same guards as any task, and has no callback itself.
  */
 import type { StopReason } from "@redrive/core";
-import type { OnEnd, Settle, StartedTask } from "../model/store.ts";
+import type { OnEnd, Settle, StartedTask } from "../model/batch.ts";
 import type { EndedStatus, NewTask, RetryTask } from "../model/task.ts";
 
 /** Retries for hours, as senders of webhooks do. Version 0 is the preset itself. */

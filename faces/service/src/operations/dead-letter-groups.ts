@@ -2,8 +2,9 @@
  * Dead letter groups: counts dead letters by destination and reason, so that an outage of ten
  * thousand tasks is one line.
  */
-import type { Page, TaskFilter, TaskPage } from "../model/store.ts";
+
 import type { RetryTask } from "../model/task.ts";
+import type { Page, TaskFilter, TaskPage } from "../model/task-query.ts";
 
 export interface DeadLetterGroup {
   readonly destination: string;

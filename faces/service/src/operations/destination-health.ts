@@ -13,8 +13,9 @@ import {
   quantileMs,
   rateReadyAt,
 } from "@redrive/core";
-import type { DestinationRow, TaskCount } from "../model/store.ts";
+import type { DestinationRow } from "../model/destination-row.ts";
 import type { TaskStatus } from "../model/task.ts";
+import type { TaskCount } from "../model/task-query.ts";
 
 export interface DestinationHealth {
   readonly name: string;

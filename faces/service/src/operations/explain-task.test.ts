@@ -1,7 +1,7 @@
 /** Tests of explanations: everything that can hold a task back has its sentence. */
 import { Admission, createGuards, seededRandom } from "@redrive/core";
 import { expect, it } from "vitest";
-import { blankDestination } from "../model/store.ts";
+import { blankDestination } from "../model/destination-row.ts";
 import type { RetryTask } from "../model/task.ts";
 import { type DestinationHealth, healthOfDestination } from "./destination-health.ts";
 import { explainTask } from "./explain-task.ts";

@@ -4,8 +4,9 @@
  * lost in a crash is counted again.
  */
 import { createHash } from "node:crypto";
-import type { Note, TaskFilter } from "../model/store.ts";
+import type { StoredDocument } from "../model/document-table.ts";
 import type { RetryTask } from "../model/task.ts";
+import type { TaskFilter } from "../model/task-query.ts";
 import type { Skips } from "./skips.ts";
 
 export type DeadFilter = Omit<TaskFilter, "status">;
@@ -69,13 +70,13 @@ export interface StoredJob {
 
 export const REDRIVE_KIND = "redrive";
 
-export function documentOf({ job, version, runBy, runUntil }: StoredJob): Note {
+export function documentOf({ job, version, runBy, runUntil }: StoredJob): StoredDocument {
   const { tenantId, redriveId } = job;
   const text = JSON.stringify({ job, runBy, runUntil });
   return { kind: REDRIVE_KIND, tenantId, id: redriveId, version, text };
 }
 
-export function readJob({ text, version }: Note): StoredJob {
+export function readJob({ text, version }: StoredDocument): StoredJob {
   const stored = JSON.parse(text) as Omit<StoredJob, "version">;
   const { skips = [], targets = null } = stored.job as Partial<RedriveJob>;
   // Jobs of earlier versions have no skip reasons and no targets.

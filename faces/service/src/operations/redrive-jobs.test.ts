@@ -4,14 +4,11 @@
  */
 import { type VirtualClock, virtualClock } from "@redrive/core";
 import { describe, expect, it } from "vitest";
+import { blankDestination, type DestinationRow } from "../model/destination-row.ts";
+import type { DocumentTable } from "../model/document-table.ts";
 import { serviceError } from "../model/errors.ts";
-import {
-  blankDestination,
-  type DestinationRow,
-  type NoteTable,
-  type TaskFilter,
-} from "../model/store.ts";
 import type { RetryTask } from "../model/task.ts";
+import type { TaskFilter } from "../model/task-query.ts";
 import { memoryDocuments } from "../stores/memory/memory-documents.ts";
 import { markOf } from "./redrive-job.ts";
 import { RedriveJobs } from "./redrive-jobs.ts";
@@ -22,7 +19,7 @@ import type { RedriveSource } from "./redrive-run.ts";
  */
 class World {
   readonly clock: VirtualClock = virtualClock();
-  readonly notes: NoteTable = memoryDocuments();
+  readonly notes: DocumentTable = memoryDocuments();
   readonly tasks: Map<string, RetryTask>;
   readonly made: { readonly taskId: string; readonly atMs: number }[] = [];
   readonly filters: TaskFilter[] = [];

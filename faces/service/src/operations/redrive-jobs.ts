@@ -4,9 +4,9 @@
  * node runs the redrives that it started, and another node takes over when the lease has expired.
  */
 import { type Clock, RedriveError } from "@redrive/core";
+import type { DocumentTable } from "../model/document-table.ts";
 import { serviceError } from "../model/errors.ts";
 import { assertBounds, REDRIVE_BOUNDS } from "../model/redrive-bounds.ts";
-import type { NoteTable } from "../model/store.ts";
 import {
   type DeadFilter,
   documentOf,
@@ -22,7 +22,7 @@ import { type Counts, membersOf, RedriveRun, type RedriveSource } from "./redriv
 
 export interface RedriveJobsParts {
   readonly clock: Clock;
-  readonly documents: NoteTable;
+  readonly documents: DocumentTable;
   readonly source: RedriveSource;
   readonly nodeId: string;
   /** No other process can use the store, so a job that does not run here runs nowhere. */

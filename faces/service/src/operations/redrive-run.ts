@@ -4,8 +4,9 @@
  * configured rate, and pauses if the canary fails or a circuit opens.
  */
 import { type Clock, RedriveError } from "@redrive/core";
-import type { DestinationRow, Page, TaskFilter, TaskPage } from "../model/store.ts";
+import type { DestinationRow } from "../model/destination-row.ts";
 import type { RetryTask } from "../model/task.ts";
+import type { Page, TaskFilter, TaskPage } from "../model/task-query.ts";
 import type { RedriveScope } from "./dead-letter-redriver.ts";
 import { membershipOf, type RedriveJob } from "./redrive-job.ts";
 import { REDRIVEN, type Skip, type Skips, skipOf, skippedIn, withSkip } from "./skips.ts";

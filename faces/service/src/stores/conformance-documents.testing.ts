@@ -3,21 +3,28 @@
  * part of `conformance.testing.ts`.
  */
 import { describe, expect, it } from "vitest";
-import type { Note, Store } from "../model/store.ts";
+import type { StoredDocument } from "../model/document-table.ts";
+import type { Store } from "../model/store.ts";
 import { batch, claimFirst, create, newTask, settle, T0, TENANT } from "./store.testing.ts";
 
-const note: Note = { kind: "redrive", tenantId: TENANT, id: "b", version: 1, text: "{}" };
+const document: StoredDocument = {
+  kind: "redrive",
+  tenantId: TENANT,
+  id: "b",
+  version: 1,
+  text: "{}",
+};
 
 export function documentConformance(open: () => Store): void {
   describe("documents", () => {
     it("writes a document only over the previous version", async () => {
-      const { notes } = open();
-      expect(await notes.put({ ...note, version: 2 })).toBe(false);
-      expect(await notes.put(note)).toBe(true);
-      expect(await notes.put({ ...note, text: "rival" })).toBe(false);
-      expect(await notes.put({ ...note, version: 2, text: "next" })).toBe(true);
-      expect(await notes.get("redrive", TENANT, "b")).toEqual({
-        ...note,
+      const { documents } = open();
+      expect(await documents.put({ ...document, version: 2 })).toBe(false);
+      expect(await documents.put(document)).toBe(true);
+      expect(await documents.put({ ...document, text: "rival" })).toBe(false);
+      expect(await documents.put({ ...document, version: 2, text: "next" })).toBe(true);
+      expect(await documents.get("redrive", TENANT, "b")).toEqual({
+        ...document,
         version: 2,
         text: "next",
       });
@@ -25,36 +32,36 @@ export function documentConformance(open: () => Store): void {
 
     it("overwrites any version with the documents of a batch, and increments it", async () => {
       const store = open();
-      const { version, ...bare } = note;
-      await store.commit(batch({ notes: [bare] }));
-      expect(await store.notes.get("redrive", TENANT, "b")).toEqual(note);
+      const { version, ...bare } = document;
+      await store.commit(batch({ documents: [bare] }));
+      expect(await store.documents.get("redrive", TENANT, "b")).toEqual(document);
       await store.commit(
         batch({
-          notes: [
+          documents: [
             { ...bare, text: "next" },
             { ...bare, id: "c" },
           ],
         }),
       );
-      expect(await store.notes.list("redrive")).toEqual([
-        { ...note, version: version + 1, text: "next" },
-        { ...note, id: "c" },
+      expect(await store.documents.list("redrive")).toEqual([
+        { ...document, version: version + 1, text: "next" },
+        { ...document, id: "c" },
       ]);
-      expect(await store.notes.put({ ...note, version: 3, text: "put" })).toBe(true);
+      expect(await store.documents.put({ ...document, version: 3, text: "put" })).toBe(true);
     });
 
     it("separates kinds and tenants, and lists a kind by id", async () => {
-      const { notes } = open();
+      const { documents } = open();
       const others = [
-        { ...note, id: "a", tenantId: "zeta" },
-        { ...note, kind: "encryption" },
+        { ...document, id: "a", tenantId: "zeta" },
+        { ...document, kind: "encryption" },
       ];
-      for (const one of [note, ...others]) await notes.put(one);
-      expect(await notes.list("redrive")).toEqual([others[0], note]);
-      expect(await notes.get("redrive", "zeta", "b")).toBeNull();
-      expect(await notes.remove("redrive", TENANT, "b")).toBe(true);
-      expect(await notes.remove("redrive", TENANT, "b")).toBe(false);
-      expect(await notes.list("encryption")).toEqual([others[1]]);
+      for (const one of [document, ...others]) await documents.put(one);
+      expect(await documents.list("redrive")).toEqual([others[0], document]);
+      expect(await documents.get("redrive", "zeta", "b")).toBeNull();
+      expect(await documents.remove("redrive", TENANT, "b")).toBe(true);
+      expect(await documents.remove("redrive", TENANT, "b")).toBe(false);
+      expect(await documents.list("encryption")).toEqual([others[1]]);
     });
   });
 

@@ -2,7 +2,8 @@
  * Conformance of nodes, destinations and policies. A part of `conformance.testing.ts`.
  */
 import { describe, expect, it } from "vitest";
-import { blankDestination, type DestinationRow, type Store } from "../model/store.ts";
+import { blankDestination, type DestinationRow } from "../model/destination-row.ts";
+import type { Store } from "../model/store.ts";
 import { batch, claimFirst, create, T0, TENANT } from "./store.testing.ts";
 
 export function tableConformance(store: () => Store): void {

@@ -3,7 +3,9 @@
  * opens an empty store. A skip must give a reason.
  */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { blankDestination, type Settle, type Store } from "../model/store.ts";
+import type { Settle } from "../model/batch.ts";
+import { blankDestination } from "../model/destination-row.ts";
+import type { Store } from "../model/store.ts";
 import { documentConformance } from "./conformance-documents.testing.ts";
 import { queryConformance } from "./conformance-queries.testing.ts";
 import { tableConformance } from "./conformance-tables.testing.ts";
@@ -290,8 +292,10 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         await store.commit(batch({ now: T0 + 3, settles: [done] }));
         expect(await get(claim.taskId)).toMatchObject({ status: "SUCCEEDED", finishedAt: T0 + 3 });
         expect(await store.nextDue()).toEqual([]);
-        const { wakes, cancels } = await store.commit(batch({ wakes: [claim], cancels: [claim] }));
-        expect(wakes).toEqual([{ kind: "not-pending", status: "SUCCEEDED" }]);
+        const { retryNows, cancels } = await store.commit(
+          batch({ retryNows: [claim], cancels: [claim] }),
+        );
+        expect(retryNows).toEqual([{ kind: "not-pending", status: "SUCCEEDED" }]);
         expect(cancels).toEqual([{ kind: "ended", status: "SUCCEEDED" }]);
       });
 
@@ -317,10 +321,10 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
       it("does not find tasks of another tenant", async () => {
         const claim = await claimOne();
         const foreign = { tenantId: "zeta", taskId: claim.taskId };
-        const { cancels, wakes } = await store.commit(
-          batch({ cancels: [foreign], wakes: [foreign] }),
+        const { cancels, retryNows } = await store.commit(
+          batch({ cancels: [foreign], retryNows: [foreign] }),
         );
-        expect([cancels[0]?.kind, wakes[0]?.kind]).toEqual(["unknown", "unknown"]);
+        expect([cancels[0]?.kind, retryNows[0]?.kind]).toEqual(["unknown", "unknown"]);
         expect(await get(claim.taskId, "zeta")).toBeNull();
         const page = await store.query.attempts("zeta", claim.taskId, { limit: 10 });
         expect(page.attempts).toEqual([]);
@@ -329,8 +333,10 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
       it("makes a waiting task due now (retryNow)", async () => {
         const { task } = create({ scheduledAt: T0 + 1000 });
         await store.commit(batch({ creates: [{ task, fingerprint: null, claimVersion: null }] }));
-        const { wakes } = await store.commit(batch({ wakes: [task] }));
-        expect(wakes).toEqual([{ kind: "woken", destination: DESTINATION, lane: "first" }]);
+        const { retryNows } = await store.commit(batch({ retryNows: [task] }));
+        expect(retryNows).toEqual([
+          { kind: "rescheduled", destination: DESTINATION, lane: "first" },
+        ]);
         expect(await claimFirst(store)).toHaveLength(1);
       });
     });

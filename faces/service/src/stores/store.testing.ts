@@ -1,15 +1,16 @@
 /**
  * Shared by the tests of stores: tasks with every field filled, and batches that are mostly empty.
  */
+
 import {
   type Batch,
   type ClaimRequest,
   type Create,
-  NO_ITEMS,
+  EMPTY_BATCH,
   type Settle,
   type StartedTask,
-  type Store,
-} from "../model/store.ts";
+} from "../model/batch.ts";
+import type { Store } from "../model/store.ts";
 import type { AttemptLog, Lane, NewTask } from "../model/task.ts";
 
 export const T0 = 1_800_000_000_000;
@@ -51,7 +52,7 @@ export function batch(parts: Partial<Batch> = {}): Batch {
   return {
     now: T0,
     nodeId: "node-1",
-    ...NO_ITEMS,
+    ...EMPTY_BATCH,
     ...parts,
   };
 }

@@ -4,7 +4,7 @@
  */
 import type { Clock } from "@redrive/core";
 import { serviceError } from "../../model/errors.ts";
-import type { TaskCount } from "../../model/store.ts";
+import type { TaskCount } from "../../model/task-query.ts";
 
 export type CountTasks = (tenantId: string) => Promise<readonly TaskCount[]>;
 

@@ -3,10 +3,11 @@
  * it. No label holds a URL, a destination or a tenant, because those are callers' data.
  */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
-import type { AttemptSummary, EngineEvent } from "../../engine/events.ts";
+import type { AttemptSummary, EngineEvent } from "../../engine/events/engine-event.ts";
+import type { DestinationRow } from "../../model/destination-row.ts";
 import type { CommitListener } from "../../model/metered-store.ts";
-import type { DestinationRow, TaskCount } from "../../model/store.ts";
 import { TASK_STATUSES } from "../../model/task.ts";
+import type { TaskCount } from "../../model/task-query.ts";
 
 /** Policies that get their own series. */
 const MAX_POLICIES = 100;

@@ -3,7 +3,7 @@
  * finished wait is removed.
  */
 import type { Clock } from "@redrive/core";
-import type { EngineEvent } from "../../engine/events.ts";
+import type { EngineEvent } from "../../engine/events/engine-event.ts";
 import { isEnded, type RetryTask } from "../../model/task.ts";
 import type { Redrive } from "../../redrive.ts";
 

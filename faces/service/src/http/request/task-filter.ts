@@ -1,5 +1,5 @@
 /** Task filter: converts the fields of a query to the filter of a store. */
-import type { TaskFilter } from "../../model/store.ts";
+import type { TaskFilter } from "../../model/task-query.ts";
 import type { DeadFilterFields, ListQuery } from "../../schemas/task-schemas.ts";
 
 /** Ignores the fields for paging. */

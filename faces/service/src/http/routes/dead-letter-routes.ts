@@ -1,7 +1,7 @@
 /** Dead letter routes: list dead letters and discard them. */
 import { DocumentError } from "@redrive/core";
 import type { FastifyRequest } from "fastify";
-import type { TaskFilter, TaskPage } from "../../model/store.ts";
+import type { TaskFilter, TaskPage } from "../../model/task-query.ts";
 import { groupDeadLetters } from "../../operations/dead-letter-groups.ts";
 import {
   DeadLetterGroupList,

@@ -2,24 +2,24 @@
  * Apply: applies each item of a batch to the rows of the memory store. Items are applied one by
  * one, and each is applied completely or not at all; the fault injection in tests relies on that.
  */
-import {
-  blankDestination,
-  type Cancel,
-  type CancelResult,
-  type ClaimRequest,
-  type ClaimResult,
-  type Create,
-  type CreateResult,
-  type DestinationRow,
-  type DestinationWrite,
-  KEY_RETENTION_MS,
-  type OnEnd,
-  type Settle,
-  type SettleResult,
-  type StartedTask,
-  type TaskRef,
-  type WakeResult,
-} from "../../model/store.ts";
+
+import type {
+  CancelRequest,
+  CancelResult,
+  ClaimRequest,
+  ClaimResult,
+  Create,
+  CreateResult,
+  DestinationWrite,
+  OnEnd,
+  RetryNowResult,
+  Settle,
+  SettleResult,
+  StartedTask,
+  TaskRef,
+} from "../../model/batch.ts";
+import { blankDestination, type DestinationRow } from "../../model/destination-row.ts";
+import { KEY_RETENTION_MS } from "../../model/store.ts";
 import { isEnded, laneOf, type NewTask, type TaskState } from "../../model/task.ts";
 import { keyOf, type Row, type Rows } from "./rows.ts";
 
@@ -204,7 +204,7 @@ function endKey(tables: Tables, { task }: Row, now: number): void {
   if (entry?.taskId === task.taskId) entry.expiresAt = now + KEY_RETENTION_MS;
 }
 
-export function applyCancel(tables: Tables, ref: Cancel, { now }: Writer): CancelResult {
+export function applyCancel(tables: Tables, ref: CancelRequest, { now }: Writer): CancelResult {
   const row = tables.rows.find(ref.tenantId, ref.taskId);
   if (row === undefined) return { kind: "unknown" };
   const { status, cancelRequestedAt } = row.state;
@@ -220,14 +220,14 @@ export function applyCancel(tables: Tables, ref: Cancel, { now }: Writer): Cance
   return { kind: "requested", cancelRequestedAt: requestedAt };
 }
 
-export function applyWake(tables: Tables, ref: TaskRef, { now }: Writer): WakeResult {
+export function applyRetryNow(tables: Tables, ref: TaskRef, { now }: Writer): RetryNowResult {
   const row = tables.rows.find(ref.tenantId, ref.taskId);
   if (row === undefined) return { kind: "unknown" };
   const { status, nextAttemptAt, attemptNumber, abandonedCount } = row.state;
   if (status !== "PENDING") return { kind: "not-pending", status };
   if (nextAttemptAt > now) tables.rows.move(row, { nextAttemptAt: now });
   const lane = laneOf(attemptNumber, abandonedCount);
-  return { kind: "woken", destination: row.task.destination, lane };
+  return { kind: "rescheduled", destination: row.task.destination, lane };
 }
 
 export function applyClaim(tables: Tables, request: ClaimRequest, writer: Writer): ClaimResult {

@@ -3,7 +3,8 @@
  * items are applied), unknown (it is applied, but reports a failure) or late.
  */
 import type { Clock, Random } from "@redrive/core";
-import type { Batch, CommitResult, Store } from "../../model/store.ts";
+import type { Batch, CommitResult } from "../../model/batch.ts";
+import type { Store } from "../../model/store.ts";
 import type { MemoryStore } from "./memory-store.ts";
 
 export type StoreFault = "lost" | "torn" | "unknown" | "late";
@@ -90,9 +91,9 @@ const PARTS = [
   "creates",
   "settles",
   "cancels",
-  "wakes",
+  "retryNows",
   "claims",
-  "notes",
+  "documents",
 ] as const;
 
 /** The first items of a batch, in the order in which they are applied. */

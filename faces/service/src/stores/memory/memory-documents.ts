@@ -1,14 +1,18 @@
 /** Memory documents: the documents of the memory store, in a map. */
-import type { Note, NoteTable, NoteText } from "../../model/store.ts";
+import type {
+  DocumentTable,
+  StoredDocument,
+  UnversionedDocument,
+} from "../../model/document-table.ts";
 import { keyOf } from "./rows.ts";
 
-export interface MemoryDocuments extends NoteTable {
+export interface MemoryDocuments extends DocumentTable {
   /** Overwrites any stored version. */
-  write(document: NoteText): void;
+  write(document: UnversionedDocument): void;
 }
 
 export function memoryDocuments(): MemoryDocuments {
-  const documents = new Map<string, Note>();
+  const documents = new Map<string, StoredDocument>();
   return {
     write(document) {
       const key = keyOf(document.kind, document.tenantId, document.id);

@@ -2,8 +2,9 @@
  * Memory query: the queries of the memory store, as plain filters over all rows. It is for tests
  * and small trials, where clarity matters more than speed.
  */
-import type { Page, TaskFilter, TaskPage, TaskQuery } from "../../model/store.ts";
+
 import type { RetryTask } from "../../model/task.ts";
+import type { Page, TaskFilter, TaskPage, TaskQuery } from "../../model/task-query.ts";
 import { type Row, type Rows, taskOf } from "./rows.ts";
 
 export function memoryQuery(rows: Rows): TaskQuery {

@@ -2,22 +2,18 @@
  * Memory store: maps and heaps, for tests and simulation, where several nodes of one process may
  * share it. Its content is lost with the process.
  */
-import type {
-  Batch,
-  CommitResult,
-  DestinationRow,
-  PolicyRow,
-  Retention,
-  Store,
-} from "../../model/store.ts";
+
+import type { Batch, CommitResult } from "../../model/batch.ts";
+import type { DestinationRow } from "../../model/destination-row.ts";
+import type { PolicyRow, Retention, Store } from "../../model/store.ts";
 import { isEnded, type RetryTask } from "../../model/task.ts";
 import {
   applyCancel,
   applyClaim,
   applyCreate,
   applyDestination,
+  applyRetryNow,
   applySettle,
-  applyWake,
   startedTask,
   type Tables,
 } from "./apply.ts";
@@ -54,10 +50,10 @@ export function memoryStore({ exclusive = true }: MemoryStoreOptions = {}): Memo
       creates: batch.creates.map((create) => applyCreate(tables, create, writer)),
       settles: batch.settles.map((settle) => applySettle(tables, settle, writer)),
       cancels: batch.cancels.map((ref) => applyCancel(tables, ref, writer)),
-      wakes: batch.wakes.map((ref) => applyWake(tables, ref, writer)),
+      retryNows: batch.retryNows.map((ref) => applyRetryNow(tables, ref, writer)),
       claims: batch.claims.map((request) => applyClaim(tables, request, writer)),
     };
-    for (const note of batch.notes) notes.write(note);
+    for (const note of batch.documents) notes.write(note);
     return result;
   }
 
@@ -107,7 +103,7 @@ export function memoryStore({ exclusive = true }: MemoryStoreOptions = {}): Memo
     sweep: async (retention) => sweep(tables, retention),
     discard: async (tenantId, taskIds) => discard(tables, tenantId, taskIds),
     query: memoryQuery(tables.rows),
-    notes,
+    documents: notes,
     async close() {},
   };
 }

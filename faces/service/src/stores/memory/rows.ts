@@ -4,7 +4,6 @@
  */
 
 import { createHeap, type Heap } from "../../collections/heap.ts";
-import type { TaskCount } from "../../model/store.ts";
 import type {
   AttemptLog,
   Lane,
@@ -13,6 +12,7 @@ import type {
   TaskState,
   TaskStatus,
 } from "../../model/task.ts";
+import type { TaskCount } from "../../model/task-query.ts";
 
 /** A task as stored. Mutable; used only in this folder. */
 export interface Row {

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { afterAll, describe, expect, it } from "vitest";
-import { StoreBrokenError } from "../../model/store.ts";
+import { StoreBrokenError } from "../../model/store-errors.ts";
 import { batch, create } from "../store.testing.ts";
 import { CHECKPOINT_PAGES } from "./checkpointer.ts";
 import { createSql } from "./sql.ts";

@@ -2,7 +2,7 @@
  * Claim writer: claims the due tasks of a lane. It reads a partial index of waiting tasks, so its
  * cost does not depend on how many tasks there are.
  */
-import type { ClaimRequest, ClaimResult, StartedTask } from "../../model/store.ts";
+import type { ClaimRequest, ClaimResult, StartedTask } from "../../model/batch.ts";
 import { type BatchContext, mayClaim } from "./batch-context.ts";
 import { type Cell, laneNumber } from "./codec.ts";
 import type { DestinationTable } from "./destination-table.ts";

@@ -2,7 +2,7 @@
  * Create writer: inserts new tasks and their idempotency keys. A task that is due at once may be
  * inserted already claimed, which saves a second write.
  */
-import type { Create, CreateResult, StartedTask } from "../../model/store.ts";
+import type { Create, CreateResult, StartedTask } from "../../model/batch.ts";
 import type { NewTask } from "../../model/task.ts";
 import { type BatchContext, mayClaim } from "./batch-context.ts";
 import type { Cell } from "./codec.ts";

@@ -2,7 +2,9 @@
  * Destination table: destinations, node numbers and task counts. This process is the only writer,
  * so everything that was read is cached: a claim compares versions without reading the disk.
  */
-import { blankDestination, type DestinationRow, type DestinationWrite } from "../../model/store.ts";
+
+import type { DestinationWrite } from "../../model/batch.ts";
+import { blankDestination, type DestinationRow } from "../../model/destination-row.ts";
 import type { TaskStatus } from "../../model/task.ts";
 import { type Cell, columnList, placeholders, positionsOf, statusNumber } from "./codec.ts";
 import type { Sql } from "./sql.ts";

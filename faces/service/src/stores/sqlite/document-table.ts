@@ -2,7 +2,11 @@
  * Document table: the documents of the SQLite store, in the table `notes`. Files of earlier
  * versions lack the table, so it is created at the next open.
  */
-import type { Note, NoteTable, NoteText } from "../../model/store.ts";
+import type {
+  DocumentTable,
+  StoredDocument,
+  UnversionedDocument,
+} from "../../model/document-table.ts";
 import type { Cell } from "./codec.ts";
 import type { Sql } from "./sql.ts";
 
@@ -19,7 +23,7 @@ const COLUMNS = "kind, tenant_id, id, version, text";
 const THIS_ONE = "kind = ? AND tenant_id = ? AND id = ?";
 
 /** Creates the table if it is missing, and returns a function that overwrites a document. */
-export function documentWriter(sql: Sql): (document: NoteText) => void {
+export function documentWriter(sql: Sql): (document: UnversionedDocument) => void {
   sql.transaction(() => sql.prepare(CREATE_TABLE).run());
   const upsert = sql.prepare(`INSERT INTO notes VALUES (?, ?, ?, 1, ?)
     ON CONFLICT DO UPDATE SET version = version + 1, text = excluded.text`);
@@ -27,7 +31,7 @@ export function documentWriter(sql: Sql): (document: NoteText) => void {
 }
 
 /** Requires the table, which `documentWriter` creates. */
-export function documentTable(sql: Sql): NoteTable {
+export function documentTable(sql: Sql): DocumentTable {
   const insert = sql.prepare("INSERT OR IGNORE INTO notes VALUES (?, ?, ?, ?, ?)");
   const update = sql.prepare(
     `UPDATE notes SET version = ?, text = ? WHERE ${THIS_ONE} AND version = ?`,
@@ -36,7 +40,7 @@ export function documentTable(sql: Sql): NoteTable {
   const selectKind = sql.prepare(`SELECT ${COLUMNS} FROM notes WHERE kind = ? ORDER BY id`);
   const remove = sql.prepare(`DELETE FROM notes WHERE ${THIS_ONE}`);
 
-  function put({ kind, tenantId, id, version, text }: Note): boolean {
+  function put({ kind, tenantId, id, version, text }: StoredDocument): boolean {
     const { changes } =
       version === 1
         ? insert.run(kind, tenantId, id, version, text)
@@ -58,6 +62,6 @@ export function documentTable(sql: Sql): NoteTable {
   };
 }
 
-function documentOf([kind, tenantId, id, version, text]: readonly Cell[]): Note {
-  return { kind, tenantId, id, version, text } as Note;
+function documentOf([kind, tenantId, id, version, text]: readonly Cell[]): StoredDocument {
+  return { kind, tenantId, id, version, text } as StoredDocument;
 }

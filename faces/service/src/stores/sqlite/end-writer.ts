@@ -2,15 +2,16 @@
  * End writer: ends claims and waits: settle, cancel and retry now. A settle with an old epoch finds
  * no row and changes nothing.
  */
-import {
-  type Cancel,
-  type CancelResult,
-  KEY_RETENTION_MS,
-  type Settle,
-  type SettleResult,
-  type TaskRef,
-  type WakeResult,
-} from "../../model/store.ts";
+
+import type {
+  CancelRequest,
+  CancelResult,
+  RetryNowResult,
+  Settle,
+  SettleResult,
+  TaskRef,
+} from "../../model/batch.ts";
+import { KEY_RETENTION_MS } from "../../model/store.ts";
 import type { NewTask } from "../../model/task.ts";
 import { attemptCells, INSERT_ATTEMPT } from "./attempt-rows.ts";
 import type { BatchContext } from "./batch-context.ts";
@@ -30,8 +31,8 @@ import type { Sql } from "./sql.ts";
 
 export interface EndWriter {
   settle(item: Settle, context: BatchContext): SettleResult;
-  cancel(item: Cancel, context: BatchContext): CancelResult;
-  wake(item: TaskRef, now: number): WakeResult;
+  cancel(item: CancelRequest, context: BatchContext): CancelResult;
+  retryNow(item: TaskRef, now: number): RetryNowResult;
 }
 
 /** Sets the expiry of an idempotency key when its task ends. */
@@ -112,7 +113,7 @@ function waitEnder(
   destinations: DestinationTable,
   expireKey: ExpireKey,
   follow: Follow,
-): Pick<EndWriter, "cancel" | "wake"> {
+): Pick<EndWriter, "cancel" | "retryNow"> {
   const find = sql.prepare(`SELECT t.ref, t.status, t.destination_id, t.lane, t.cancel_requested_at,
     p.idempotency_key FROM tasks t JOIN payloads p ON p.ref = t.ref
     WHERE t.tenant_id = ? AND t.task_id = ?`);
@@ -120,7 +121,7 @@ function waitEnder(
   const cancelNow = sql.prepare(
     "UPDATE tasks SET status = 4, reason = 'aborted', finished_at = ? WHERE ref = ?",
   );
-  const wakeAt = sql.prepare(
+  const retryAt = sql.prepare(
     "UPDATE tasks SET next_attempt_at = min(next_attempt_at, ?) WHERE ref = ?",
   );
   const findCells = ({ tenantId, taskId }: TaskRef) =>
@@ -148,14 +149,14 @@ function waitEnder(
       follow(item.onEnd?.CANCELLED, context);
       return { kind: "cancelled" };
     },
-    wake(item, now) {
+    retryNow(item, now) {
       const found = findCells(item);
       if (found === undefined) return { kind: "unknown" };
       const [ref = 0, status, destinationId, lane] = found;
       if (status !== PENDING) return { kind: "not-pending", status: statusName(status as number) };
-      wakeAt.run(now, ref);
+      retryAt.run(now, ref);
       const { name } = storedById(destinationId).row;
-      return { kind: "woken", destination: name, lane: laneName(lane as number) };
+      return { kind: "rescheduled", destination: name, lane: laneName(lane as number) };
     },
   };
 }

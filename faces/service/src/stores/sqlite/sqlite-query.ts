@@ -2,7 +2,7 @@
  * SQLite query: the queries of the SQLite store. A single task is read on the writing connection,
  * so that a caller sees what it has just written; lists go to the reader.
  */
-import type { Page, TaskFilter, TaskPage, TaskQuery } from "../../model/store.ts";
+import type { Page, TaskFilter, TaskPage, TaskQuery } from "../../model/task-query.ts";
 import { ATTEMPT_COLUMNS, attemptOf } from "./attempt-rows.ts";
 import { type Cell, statusName, statusNumber } from "./codec.ts";
 import type { Reader } from "./reader.ts";

@@ -2,14 +2,9 @@
  * SQLite store: the default, for one machine. One process per file, one transaction per batch,
  * fsynced before any result is returned.
  */
-import type {
-  Batch,
-  CommitResult,
-  LaneDue,
-  PolicyRow,
-  Retention,
-  Store,
-} from "../../model/store.ts";
+
+import type { Batch, CommitResult } from "../../model/batch.ts";
+import type { LaneDue, PolicyRow, Retention, Store } from "../../model/store.ts";
 import { type BatchSize, type Checkpointer, createCheckpointer } from "./checkpointer.ts";
 import { type Cell, IN_FLIGHT, laneName, PENDING, statusName } from "./codec.ts";
 import { DestinationTable } from "./destination-table.ts";
@@ -51,7 +46,7 @@ export function sqliteStore(file: string): Store {
     sweep: sweeper(sql, destinations),
     discard: discarder(sql, destinations),
     query: sqliteQuery(sql, reader),
-    notes: documentTable(sql),
+    documents: documentTable(sql),
     async close() {
       if (closed) return;
       closed = true;
@@ -66,7 +61,7 @@ export function sqliteStore(file: string): Store {
 
 /** What a batch writes: rows, and the bytes of bodies. */
 function sizeOf(batch: Batch, { claims }: CommitResult): BatchSize {
-  const { creates, settles, cancels, notes } = batch;
+  const { creates, settles, cancels, documents: notes } = batch;
   let items = creates.length + settles.length + cancels.length + notes.length;
   let bytes = 0;
   for (const { tasks } of claims) items += tasks.length;

@@ -2,7 +2,9 @@
  * Writer: writes a batch in one transaction on the main thread (a worker thread was slower). Each
  * kind of item has its own file.
  */
-import type { Batch, CommitResult, NoteText } from "../../model/store.ts";
+
+import type { Batch, CommitResult } from "../../model/batch.ts";
+import type { UnversionedDocument } from "../../model/document-table.ts";
 import type { BatchContext } from "./batch-context.ts";
 import { claimWriter } from "./claim-writer.ts";
 import { createWriter } from "./create-writer.ts";
@@ -13,10 +15,10 @@ import type { Sql } from "./sql.ts";
 export function batchWriter(
   sql: Sql,
   destinations: DestinationTable,
-  writeDocument: (note: NoteText) => void,
+  writeDocument: (note: UnversionedDocument) => void,
 ): (batch: Batch) => CommitResult {
   const create = createWriter(sql, destinations);
-  const { settle, cancel, wake } = endWriter(sql, destinations, (task, context) => {
+  const { settle, cancel, retryNow } = endWriter(sql, destinations, (task, context) => {
     if (task !== undefined) create({ task, fingerprint: null, claimVersion: null }, context);
   });
   const claim = claimWriter(sql, destinations);
@@ -32,10 +34,10 @@ export function batchWriter(
       creates: batch.creates.map((item) => create(item, context)),
       settles: batch.settles.map((item) => settle(item, context)),
       cancels: batch.cancels.map((item) => cancel(item, context)),
-      wakes: batch.wakes.map((item) => wake(item, context.now)),
+      retryNows: batch.retryNows.map((item) => retryNow(item, context.now)),
       claims: batch.claims.map((item) => claim(item, context)),
     };
-    for (const note of batch.notes) writeDocument(note);
+    for (const note of batch.documents) writeDocument(note);
     destinations.flush();
     return result;
   };

@@ -1,0 +1,24 @@
+/**
+ * Claim runner: the interface through which the commit loop passes committed claims on. The runner
+ * in `run/` implements it, so the commit loop does not depend on `run/`.
+ */
+import type { Permit } from "@redrive/core";
+import type { StartedTask } from "../../model/batch.ts";
+import type { DestinationRuntime } from "../destination/destination-runtime.ts";
+import type { Hold } from "../destination/lane-hold.ts";
+
+export interface ClaimRunner {
+  /** The number of attempts whose request was sent. */
+  running(): number;
+  /** Those, and the claims whose tasks are due soon. */
+  underWay(): number;
+  /** A task that must run alone is under way, so nothing else may be claimed. */
+  isAlone(): boolean;
+  /** Starts a committed claim. `hold`: the guard that held the task after it was due, if any. */
+  start(
+    task: StartedTask,
+    destination: DestinationRuntime,
+    permit: Permit,
+    hold: Hold | undefined,
+  ): void;
+}

@@ -1,0 +1,78 @@
+/** Commit batch: builds the batch of one commit from items, planned claims and changed rows. */
+import type { Permit } from "@redrive/core";
+import type { Batch } from "../../model/batch.ts";
+import type { DestinationRow } from "../../model/destination-row.ts";
+import type { DestinationRuntime } from "../destination/destination-runtime.ts";
+import type { GuardSaver } from "../destination/guard-saver.ts";
+import { claimRequestOf, type PlannedClaim } from "../schedule/scheduler.ts";
+import type { CommitItems } from "./commit-queue.ts";
+
+/** A commit that is under way: its batch, and what is needed to handle its result. */
+export interface PendingCommit extends CommitItems {
+  readonly batch: Batch;
+  /** At the index of each create: the permit to start with, if any. */
+  readonly permits: readonly (Permit | undefined)[];
+  readonly claims: readonly PlannedClaim[];
+  /** The destinations whose rows are written, in the order of the batch. */
+  readonly written: readonly DestinationRuntime[];
+}
+
+/** Builds a commit; undefined if there is nothing to write. */
+export function buildCommit(
+  author: Pick<Batch, "now" | "nodeId">,
+  items: CommitItems,
+  permits: readonly (Permit | undefined)[],
+  claims: readonly PlannedClaim[],
+  changed: Set<DestinationRuntime>,
+  guardSaver: GuardSaver,
+): PendingCommit | undefined {
+  const rows = changedRows(items, permits, claims, changed);
+  for (const destination of changed) guardSaver.recordChange(destination);
+  const documents = guardSaver.take(author.now);
+  const { creates, settles, cancels, retryNows } = items;
+  const count = creates.length + settles.length + cancels.length + retryNows.length;
+  if (count + claims.length + rows.size + documents.length === 0) return undefined;
+  const versionOf = (destination: DestinationRuntime) =>
+    (rows.get(destination) ?? destination.row).version;
+  // Field by field: spread would create a new hidden class for every batch.
+  const batch: Batch = {
+    now: author.now,
+    nodeId: author.nodeId,
+    destinations: [...rows.values()].map((row) => ({ row })),
+    creates: creates.map(({ create, destination }, index) => ({
+      task: create.task,
+      fingerprint: create.fingerprint,
+      claimVersion: permits[index] === undefined ? null : versionOf(destination),
+    })),
+    settles: settles.map(({ settle }) => settle),
+    cancels: cancels.map(({ request }) => request),
+    retryNows: retryNows.map(({ request }) => request),
+    claims: claims.map((claim) => claimRequestOf(claim, versionOf(claim.lane.destination))),
+    documents,
+  };
+  const written = [...rows.keys()];
+  return { creates, settles, cancels, retryNows, batch, permits, claims, written };
+}
+
+/**
+ * The rows to write. Only a destination that settled or gave a permit can have changed; those are
+ * added to `changed`.
+ */
+function changedRows(
+  { settles, creates }: CommitItems,
+  permits: readonly (Permit | undefined)[],
+  claims: readonly PlannedClaim[],
+  changed: Set<DestinationRuntime>,
+): Map<DestinationRuntime, DestinationRow> {
+  for (const { destination } of settles) changed.add(destination);
+  for (const [index, { destination }] of creates.entries()) {
+    if (permits[index] !== undefined) changed.add(destination);
+  }
+  for (const { lane } of claims) changed.add(lane.destination);
+  const rows = new Map<DestinationRuntime, DestinationRow>();
+  for (const destination of changed) {
+    const row = destination.changedRow();
+    if (row !== null) rows.set(destination, row);
+  }
+  return rows;
+}

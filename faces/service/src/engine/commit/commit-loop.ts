@@ -1,0 +1,227 @@
+/**
+ * Commit loop: writes the items of the commit queue to the store. At the end of a turn of the event
+ * loop, it commits all waiting items in one transaction, together with the claims that the scheduler
+ * plans, and reports the results. Only one commit runs at a time; items that arrive meanwhile wait
+ * for the next one.
+ *
+ * After a failed commit, the effect of every item is unknown. The loop repeats the settles (the claim
+ * epoch prevents a double effect), reports the failure to everyone who waits, and returns permits.
+ */
+import type { Cancel, Clock, Permit } from "@redrive/core";
+import type { CommitResult } from "../../model/batch.ts";
+import type { Store } from "../../model/store.ts";
+import type { GuardSaver } from "../destination/guard-saver.ts";
+import type { EngineTime } from "../node/engine-time.ts";
+import type { NodeState } from "../node/node-state.ts";
+import type { StoreHealth } from "../node/store-health.ts";
+import type { Scheduler } from "../schedule/scheduler.ts";
+import type { ClaimRunner } from "./claim-runner.ts";
+import { buildCommit, type PendingCommit } from "./commit-batch.ts";
+import { type CommitQueue, type CreateItem, failItems } from "./commit-queue.ts";
+import { applyFailure, applyResult, type CommitContext } from "./commit-results.ts";
+
+/** A transaction takes at most this many items. It may always claim `MIN_CLAIMS` tasks. */
+const MAX_ITEMS = 256;
+const MIN_CLAIMS = 64;
+
+/** With this many running attempts a node is busy. It delays a commit by at most this many turns. */
+const BUSY_RUNNING = 16;
+const MAX_DELAYED_TURNS = 4;
+
+/** The pause after a failed commit: 50 ms, doubling to one second. */
+const FIRST_PAUSE_MS = 50;
+const MAX_PAUSE_MS = 1000;
+
+export interface CommitLoopParts {
+  readonly clock: Clock;
+  readonly time: EngineTime;
+  readonly store: Store;
+  readonly node: NodeState;
+  readonly health: StoreHealth;
+  readonly scheduler: Scheduler;
+  readonly guardSaver: GuardSaver;
+  readonly queue: CommitQueue;
+  readonly runner: ClaimRunner;
+}
+
+export class CommitLoop {
+  readonly #parts: CommitLoopParts;
+  /** Called whenever a flush ends without a commit to make. */
+  onIdle: (() => void) | undefined;
+  #isRequested = false;
+  #isBusy = false;
+  #isClosed = false;
+  #closedBy: unknown;
+  #failures = 0;
+  #delayedTurns = 0;
+  #settlesBefore = 0;
+  #cancelAlarm: Cancel | undefined;
+  #cancelPause: Cancel | undefined;
+  #alarmAt = Number.POSITIVE_INFINITY;
+
+  constructor(parts: CommitLoopParts) {
+    this.#parts = parts;
+    parts.queue.onRequest(() => this.#request());
+  }
+
+  /** Requests a commit at the end of this turn of the event loop. */
+  #request(): void {
+    if (this.#isRequested || this.#isBusy || this.#isClosed) return;
+    this.#isRequested = true;
+    this.#parts.clock.endOfTurn(this.#flush);
+  }
+
+  /**
+   * Runs `work` while no commit runs, so that the claims it reads from the store are those that this
+   * node knows. Returns false, without running it, if a commit is under way.
+   */
+  betweenCommits(work: () => Promise<void>): boolean {
+    if (this.#isBusy || this.#isClosed) return false;
+    this.#isBusy = true;
+    const resume = () => {
+      this.#isBusy = false;
+      this.#request();
+    };
+    work().then(resume, resume);
+    return true;
+  }
+
+  /** True when every item has been committed. */
+  isIdle(): boolean {
+    return !this.#isBusy && this.#parts.queue.isEmpty();
+  }
+
+  /** Commits nothing more. Everyone who waits gets the error. */
+  close(error: unknown): void {
+    this.#isClosed = true;
+    this.#closedBy = error;
+    this.#cancelAlarm?.();
+    this.#cancelPause?.();
+    this.#parts.queue.failAll(error);
+  }
+
+  readonly #flush = (): void => {
+    const { clock, time, store } = this.#parts;
+    if (this.#mayDelay()) {
+      clock.endOfTurn(this.#flush);
+      return;
+    }
+    this.#isRequested = false;
+    if (this.#isBusy || this.#isClosed) return;
+    const commit = this.#gather(time.now());
+    if (commit === undefined) {
+      this.#arm();
+      return;
+    }
+    this.#isBusy = true;
+    store.commit(commit.batch).then(
+      (result) => this.#succeed(commit, result),
+      (error: unknown) => this.#fail(commit, error),
+    );
+  };
+
+  /**
+   * A busy node waits a few turns for more items, because an fsync costs the same for one row and
+   * for a hundred. While attempts keep ending, more are about to end. An idle node does not wait,
+   * and neither does a node whose attempts all hang.
+   */
+  #mayDelay(): boolean {
+    const settles = this.#parts.queue.settleCount();
+    const running = this.#parts.runner.running();
+    const isBusy = running >= BUSY_RUNNING && settles > this.#settlesBefore && settles < running;
+    const delays = isBusy && this.#delayedTurns < MAX_DELAYED_TURNS;
+    this.#delayedTurns = delays ? this.#delayedTurns + 1 : 0;
+    this.#settlesBefore = delays ? settles : 0;
+    return delays;
+  }
+
+  #gather(now: number): PendingCommit | undefined {
+    const { node, scheduler, guardSaver, queue, runner } = this.#parts;
+    const items = queue.take(MAX_ITEMS);
+    const { creates, settles, cancels, retryNows } = items;
+    const count = creates.length + settles.length + cancels.length + retryNows.length;
+    const mayClaim = this.#mayClaim(now);
+    const permits = creates.map((item) => (mayClaim ? this.#permitFor(item, now) : undefined));
+    const started = permits.filter((permit) => permit !== undefined).length;
+    const limit = Math.max(MIN_CLAIMS, MAX_ITEMS - count);
+    const running = runner.underWay() + started;
+    const claims = mayClaim ? scheduler.planClaims(now, limit, running) : [];
+    const author = { now, nodeId: node.nodeId };
+    return buildCommit(author, items, permits, claims, queue.takeChanged(), guardSaver);
+  }
+
+  #mayClaim(now: number): boolean {
+    const { node, runner } = this.#parts;
+    return node.isActive(now) && !runner.isAlone();
+  }
+
+  /** A task that is due at once may be inserted already claimed, unless older tasks wait. */
+  #permitFor({ create, destination }: CreateItem, now: number): Permit | undefined {
+    const { scheduledAt } = create.task;
+    if (scheduledAt > now) return undefined;
+    if (!this.#parts.scheduler.mayStartNow(destination, scheduledAt, now)) return undefined;
+    return destination.takePermit(false, now);
+  }
+
+  #context(): CommitContext {
+    const { scheduler, runner, time } = this.#parts;
+    return { scheduler, runner, now: time.now() };
+  }
+
+  #succeed(commit: PendingCommit, result: CommitResult): void {
+    const { queue, health } = this.#parts;
+    this.#isBusy = false;
+    if (this.#isClosed) {
+      // The commit may have happened, but nobody may rely on it.
+      failItems(commit, this.#closedBy);
+      return;
+    }
+    if (this.#failures > 0) health.recordRecovery();
+    this.#failures = 0;
+    applyResult(this.#context(), commit, result);
+    if (queue.isEmpty()) this.#arm();
+    else this.#request();
+  }
+
+  #fail(commit: PendingCommit, error: unknown): void {
+    const { clock, queue, guardSaver, health } = this.#parts;
+    if (this.#isClosed) {
+      failItems(commit, this.#closedBy);
+      return;
+    }
+    queue.restore(commit.settles, commit.written);
+    guardSaver.recordFailure();
+    applyFailure(this.#context(), commit, error);
+    const pauseMs = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures);
+    this.#failures++;
+    this.#cancelPause = clock.alarm(pauseMs, () => {
+      this.#isBusy = false;
+      this.#request();
+    });
+    health.recordFailure(error);
+  }
+
+  /** One alarm, for the earliest lane or the next guard state to save. */
+  #arm(): void {
+    const { clock, time } = this.#parts;
+    this.onIdle?.();
+    const at = this.#nextAt();
+    if (at === this.#alarmAt) return;
+    this.#cancelAlarm?.();
+    this.#cancelAlarm = undefined;
+    this.#alarmAt = at;
+    if (!Number.isFinite(at)) return;
+    this.#cancelAlarm = clock.alarm(time.msUntil(at), () => {
+      this.#alarmAt = Number.POSITIVE_INFINITY;
+      this.#request();
+    });
+  }
+
+  /** While a task waits to run alone, the end of the running attempts requests the next commit. */
+  #nextAt(): number {
+    const { time, scheduler, guardSaver } = this.#parts;
+    if (this.#isClosed || !this.#mayClaim(time.now())) return Number.POSITIVE_INFINITY;
+    if (scheduler.waitsForAlone) return Number.POSITIVE_INFINITY;
+    return Math.min(scheduler.nextAt() ?? Number.POSITIVE_INFINITY, guardSaver.nextAt());
+  }
+}

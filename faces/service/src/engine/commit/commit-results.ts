@@ -1,0 +1,123 @@
+/**
+ * Commit results: applies the result of a commit to destinations, lanes and permits, starts the
+ * claims, and reports to everyone who waits.
+ */
+import type { Permit } from "@redrive/core";
+import type { CommitResult, CreateResult } from "../../model/batch.ts";
+import type { DestinationRow } from "../../model/destination-row.ts";
+import type { DestinationRuntime } from "../destination/destination-runtime.ts";
+import { holdOf } from "../destination/lane-hold.ts";
+import type { Scheduler } from "../schedule/scheduler.ts";
+import type { ClaimRunner } from "./claim-runner.ts";
+import type { PendingCommit } from "./commit-batch.ts";
+import { type CreateItem, failItems } from "./commit-queue.ts";
+
+export interface CommitContext {
+  readonly scheduler: Scheduler;
+  readonly runner: ClaimRunner;
+  readonly now: number;
+}
+
+/** The commit succeeded with this result. */
+export function applyResult(
+  context: CommitContext,
+  commit: PendingCommit,
+  result: CommitResult,
+): void {
+  for (const [index, destination] of commit.written.entries()) {
+    const stored = result.destinations[index] ?? null;
+    const row = commit.batch.destinations[index]?.row;
+    if (stored !== null) adopt(context, destination, stored);
+    else if (row !== undefined) destination.recordWrite(row);
+  }
+  reportEach(commit.settles, result.settles);
+  for (const [index, item] of commit.creates.entries()) {
+    applyCreate(context, item, commit.permits[index], result.creates[index] as CreateResult);
+  }
+  reportEach(commit.cancels, result.cancels);
+  reportEach(commit.retryNows, result.retryNows);
+  applyClaims(context, commit, result.claims);
+}
+
+function applyClaims(
+  context: CommitContext,
+  { claims }: PendingCommit,
+  results: CommitResult["claims"],
+): void {
+  for (const [index, claim] of claims.entries()) {
+    const result = results[index];
+    if (result === undefined) continue;
+    context.scheduler.recordClaimed(claim, result);
+    const { destination } = claim.lane;
+    if (result.row !== null) adopt(context, destination, result.row);
+    // The first permits took a retry token each; the last one may be a trial without a token.
+    const used = claim.permits.splice(0, result.tasks.length);
+    for (const [at, task] of result.tasks.entries()) {
+      const hold = holdOf(claim.lane, task.nextAttemptAt);
+      context.runner.start(task, destination, used[at] as Permit, hold);
+    }
+    returnPermits(context, destination, claim.permits);
+  }
+}
+
+function applyCreate(
+  context: CommitContext,
+  item: CreateItem,
+  permit: Permit | undefined,
+  result: CreateResult,
+): void {
+  const { destination, create } = item;
+  const started = result.kind === "created" ? result.started : null;
+  if (result.kind === "created" && started === null) {
+    if (result.row !== null) adopt(context, destination, result.row);
+    context.scheduler.expectDueAt(destination.lanes.first, create.task.scheduledAt);
+  }
+  item.done(result);
+  if (permit === undefined) return;
+  if (started !== null) context.runner.start(started, destination, permit, undefined);
+  else returnPermits(context, destination, [permit]);
+}
+
+/** The commit failed, and its effect is unknown. The caller repeats the settles. */
+export function applyFailure(context: CommitContext, commit: PendingCommit, error: unknown): void {
+  for (const [index, item] of commit.creates.entries()) {
+    const permit = commit.permits[index];
+    if (permit !== undefined) returnPermits(context, item.destination, [permit]);
+    item.failed(error);
+  }
+  const { cancels, retryNows } = commit;
+  failItems({ creates: [], cancels, retryNows }, error);
+  for (const claim of commit.claims) {
+    returnPermits(context, claim.lane.destination, claim.permits);
+    context.scheduler.recordUnclaimed(claim);
+  }
+}
+
+function adopt(
+  { scheduler, now }: CommitContext,
+  destination: DestinationRuntime,
+  row: DestinationRow,
+): void {
+  destination.adopt(row, now);
+  scheduler.unblock(destination, now);
+}
+
+function returnPermits(
+  { scheduler, now }: CommitContext,
+  destination: DestinationRuntime,
+  permits: readonly Permit[],
+): void {
+  if (permits.length === 0) return;
+  // The latest first, so that the throttle reuses its random draws in their original order.
+  for (let at = permits.length - 1; at >= 0; at--) {
+    destination.returnPermit(permits[at] as Permit, now);
+  }
+  scheduler.unblock(destination, now);
+}
+
+function reportEach<Result>(
+  items: readonly { readonly done: (result: Result) => void }[],
+  results: readonly Result[],
+): void {
+  for (const [index, item] of items.entries()) item.done(results[index] as Result);
+}

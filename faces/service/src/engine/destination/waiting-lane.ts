@@ -1,0 +1,65 @@
+/**
+ * Waiting lane: the tasks of a destination that wait in one lane, as far as this node knows. A lane
+ * stores no tasks, only when the earliest one is due and what holds it.
+ */
+import type { Lane } from "../../model/task.ts";
+import type { HoldableLane } from "./lane-hold.ts";
+
+/** `Destination` is a type parameter so that this file does not import the destination. */
+export interface WaitingLane<Destination = unknown> extends HoldableLane {
+  readonly destination: Destination;
+  readonly lane: Lane;
+  /** When the earliest task is due; Infinity when no task waits. */
+  dueAt: number;
+  /** Entries of the scheduler's heap with an older stamp are stale. */
+  stamp: number;
+  /** A task is due or soon will be, but only a change at the destination lets it continue. */
+  blocked: boolean;
+  /** A task waits until `parkedUntil`, unless a change at the destination frees it earlier. */
+  parked: boolean;
+  parkedUntil: number;
+  /** A claim of this lane is being committed, so the next task is not known. */
+  isClaimed: boolean;
+}
+
+export type Lanes<Destination> = Readonly<Record<Lane, WaitingLane<Destination>>>;
+
+/** The other lane that competes for the same permits: first attempts and retries share them. */
+export function siblingOf<Destination extends { readonly lanes: Lanes<Destination> }>({
+  destination,
+  lane,
+}: WaitingLane<Destination>): WaitingLane<Destination> | undefined {
+  if (lane === "alone") return undefined;
+  return destination.lanes[lane === "first" ? "retry" : "first"];
+}
+
+/** A task of the lane is due, and no known guard holds it. */
+export function isReady(
+  { dueAt, blocked, parked, parkedUntil }: WaitingLane,
+  now: number,
+): boolean {
+  return dueAt <= now && !blocked && (!parked || parkedUntil <= now);
+}
+
+/** Which lane goes first: the one whose task was due first; at a tie, first attempts. */
+export function isDueBefore(one: WaitingLane, other: WaitingLane): boolean {
+  if (one.dueAt !== other.dueAt) return one.dueAt < other.dueAt;
+  return one.lane === "first";
+}
+
+/** The empty lanes of a new destination. */
+export function createLanes<Destination>(destination: Destination): Lanes<Destination> {
+  const lane = (name: Lane): WaitingLane<Destination> => ({
+    destination,
+    lane: name,
+    dueAt: Number.POSITIVE_INFINITY,
+    stamp: 0,
+    blocked: false,
+    parked: false,
+    parkedUntil: 0,
+    isClaimed: false,
+    hold: undefined,
+    heldUntil: 0,
+  });
+  return { first: lane("first"), retry: lane("retry"), alone: lane("alone") };
+}

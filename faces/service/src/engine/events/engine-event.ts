@@ -1,0 +1,62 @@
+/** Engine event: the events that the engine publishes, as plain data. */
+import type { HoldReason } from "@redrive/core";
+
+export type EngineEventType =
+  | "task.created"
+  | "task.succeeded"
+  | "task.exhausted"
+  | "task.cancelled"
+  | "attempt.started"
+  | "attempt.failed"
+  | "attempt.fenced"
+  | "attempt.abandoned"
+  | "destination.changed"
+  | "store.failed"
+  | "store.recovered"
+  | "node.lease-lost"
+  | "node.failed";
+
+export interface EngineEvent {
+  /** `<node>-<number>`, in order within a node. */
+  readonly id: string;
+  readonly at: number;
+  readonly type: EngineEventType;
+  readonly tenantId?: string;
+  readonly taskId?: string;
+  readonly destination?: string;
+  readonly attemptNumber?: number;
+  /** The reason: a stop reason, a gate, or an error message. */
+  readonly reason?: string;
+  /** With the reason `held`: the guard that held the task until its time ran out. */
+  readonly by?: HoldReason;
+  /** Epoch ms. */
+  readonly nextAttemptAt?: number;
+  readonly policyId?: string;
+  /** When the task was created; epoch ms. */
+  readonly createdAt?: number;
+  /** For an attempt that is about to start: how long after its due instant. */
+  readonly lagMs?: number;
+  /** For an attempt that is about to start: the guard that held it after it was due, if any. */
+  readonly heldBy?: HoldReason;
+  /** For an attempt that has ended. */
+  readonly attempt?: AttemptSummary;
+}
+
+export interface AttemptSummary {
+  /** The kind of core's `Outcome`. */
+  readonly outcome: string;
+  readonly responseStatus: number | null;
+  readonly errorClass: string | null;
+  readonly durationMs: number;
+  readonly nextDelayMs: number | null;
+  readonly delaySource: string | null;
+  /** From the response to the commit of its settlement. */
+  readonly settleMs: number;
+}
+
+export type EngineEventBody = Omit<EngineEvent, "id" | "at">;
+
+/** An event body under construction. Its emitter passes it on and does not use it again. */
+export type WritableEventBody = {
+  -readonly [field in keyof EngineEventBody]: EngineEventBody[field];
+};

@@ -1,0 +1,65 @@
+/**
+ * Engine events: publishes what happens in the engine to listeners, and keeps the latest events in
+ * a ring, so that a reader that was disconnected can continue where it stopped.
+ */
+import type { EngineEvent, EngineEventBody } from "./engine-event.ts";
+import { EventRing } from "./event-ring.ts";
+
+const RING_SIZE = 10_000;
+
+export class EngineEvents {
+  readonly #nodeId: string;
+  readonly #listeners = new Set<(event: EngineEvent) => void>();
+  readonly #ring = new EventRing(RING_SIZE);
+  #count = 0;
+
+  constructor(nodeId: string) {
+    this.#nodeId = nodeId;
+  }
+
+  /**
+   * The body itself becomes the event, so the caller must not use it again. A copy made by spread
+   * would create a new hidden class for every event (docs/decisions/0012).
+   */
+  emit(at: number, body: EngineEventBody): void {
+    this.#ring.put(++this.#count, at, body);
+    if (this.#listeners.size === 0) return;
+    const event = body as { -readonly [field in keyof EngineEvent]: EngineEvent[field] };
+    event.id = this.#idOf(this.#count);
+    event.at = at;
+    for (const listener of this.#listeners) notify(listener, event);
+  }
+
+  /** Returns a function that removes the listener. */
+  listen(listener: (event: EngineEvent) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** The events after the given id; undefined if the ring no longer has that event. */
+  after(id: string): readonly EngineEvent[] | undefined {
+    const number = Number(id.slice(id.lastIndexOf("-") + 1));
+    const isKnown = number > Math.max(0, this.#count - RING_SIZE) && number <= this.#count;
+    if (!isKnown || this.#idOf(number) !== id) return undefined;
+    return Array.from({ length: this.#count - number }, (_, index) => {
+      const next = number + 1 + index;
+      return this.#ring.get(next, this.#idOf(next));
+    });
+  }
+
+  #idOf(number: number): string {
+    return `${this.#nodeId}-${number}`;
+  }
+}
+
+/**
+ * An error in a listener must not stop the engine and must not be lost. It becomes an unhandled
+ * rejection, which the runtime reports.
+ */
+function notify(listener: (event: EngineEvent) => void, event: EngineEvent): void {
+  try {
+    listener(event);
+  } catch (error) {
+    void Promise.reject(error);
+  }
+}

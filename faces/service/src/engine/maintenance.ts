@@ -1,0 +1,137 @@
+/**
+ * Maintenance: what a node does every two seconds: renew its lease, rescue the claims of lost nodes,
+ * load what other nodes wrote, and remove tasks whose retention is over.
+ */
+import type { Cancel, Clock } from "@redrive/core";
+import type { Store } from "../model/store.ts";
+import type { CommitQueue } from "./commit/commit-queue.ts";
+import type { Destinations } from "./destination/destinations.ts";
+import type { GuardSaver } from "./destination/guard-saver.ts";
+import type { EngineEvents } from "./events/engine-events.ts";
+import type { EngineTime } from "./node/engine-time.ts";
+import { type NodeLease, RENEW_INTERVAL_MS } from "./node/node-lease.ts";
+import type { StoreHealth } from "./node/store-health.ts";
+import type { Rescuer } from "./run/rescuer.ts";
+import type { Runner } from "./run/runner.ts";
+import type { StoreSync } from "./store-sync.ts";
+
+export interface MaintenanceParts {
+  readonly clock: Clock;
+  readonly time: EngineTime;
+  readonly store: Store;
+  readonly lease: NodeLease;
+  readonly health: StoreHealth;
+  readonly events: EngineEvents;
+  readonly destinations: Destinations;
+  readonly guardSaver: GuardSaver;
+  readonly queue: CommitQueue;
+  readonly runner: Runner;
+  readonly rescuer: Rescuer;
+  readonly storeSync: StoreSync;
+  readonly retentionMs: number | undefined;
+  readonly deadLetterRetentionMs: number | undefined;
+}
+
+const DAY_MS = 86_400_000;
+
+/** Rows removed at once, so that nobody waits for the removal. A full slice is repeated soon. */
+const SWEEP_LIMIT = 200;
+const SWEEP_PAUSE_MS = 20;
+
+export class Maintenance {
+  readonly #parts: MaintenanceParts;
+  #cancel: Cancel | undefined;
+  #isStopped = false;
+  #isLost = false;
+  #isBusy = false;
+  #isSweeping = false;
+  #heldSince = 0;
+
+  constructor(parts: MaintenanceParts) {
+    this.#parts = parts;
+  }
+
+  start(): void {
+    this.#heldSince = this.#parts.lease.heldSince();
+    this.#arm();
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#cancel?.();
+  }
+
+  #arm(): void {
+    if (this.#isStopped) return;
+    this.#cancel = this.#parts.clock.alarm(RENEW_INTERVAL_MS, () => void this.runOnce(), true);
+  }
+
+  /** One round. Never rejects: if the store fails now, the next round tries again. */
+  async runOnce(): Promise<void> {
+    this.#arm();
+    this.#checkLease();
+    if (this.#isBusy) return;
+    this.#isBusy = true;
+    const { lease, time, rescuer, store, health, storeSync, guardSaver, queue } = this.#parts;
+    try {
+      await lease.renew();
+      this.#checkLease();
+      await rescuer.runOnce(time.now());
+      if (!store.exclusive) await storeSync.loadOtherNodes();
+      if (guardSaver.isPending()) queue.request();
+      this.#parts.destinations.dropIdle();
+      // A sweep that still runs from an earlier round continues on its own.
+      if (!this.#isSweeping) await this.#sweep();
+    } catch (error) {
+      this.#checkLease();
+      if (!this.#isStopped) health.recordFailure(error);
+    } finally {
+      this.#isBusy = false;
+    }
+  }
+
+  /** A gap that is already over also counts as a loss: other nodes may have taken over. */
+  #checkLease(): void {
+    const { lease, time, queue } = this.#parts;
+    if (this.#isStopped) return;
+    const wasLost = this.#isLost;
+    this.#isLost = !lease.isHeld(time.now());
+    const hadGap = lease.heldSince() !== this.#heldSince;
+    this.#heldSince = lease.heldSince();
+    if (hadGap || (this.#isLost && !wasLost)) this.#abortAttempts();
+    if (!this.#isLost && (wasLost || hadGap)) queue.request();
+  }
+
+  #abortAttempts(): void {
+    const { events, time, runner } = this.#parts;
+    events.emit(time.now(), { type: "node.lease-lost" });
+    runner.abort(new Error("the node's lease is lost"));
+  }
+
+  /** A full slice is repeated soon, so that the removal keeps up with new tasks. */
+  async #sweep(): Promise<void> {
+    const { clock, health } = this.#parts;
+    this.#isSweeping = true;
+    try {
+      this.#isSweeping = (await this.#removeSlice()) === SWEEP_LIMIT && !this.#isStopped;
+    } catch (error) {
+      this.#isSweeping = false;
+      throw error;
+    }
+    if (!this.#isSweeping) return;
+    const failed = (error: unknown) => health.recordFailure(error);
+    clock.alarm(SWEEP_PAUSE_MS, () => void this.#sweep().catch(failed), true);
+  }
+
+  #removeSlice(): Promise<number> {
+    const { store, time, retentionMs = 3 * DAY_MS } = this.#parts;
+    const { deadLetterRetentionMs = 30 * DAY_MS } = this.#parts;
+    const now = time.now();
+    return store.sweep({
+      now,
+      endedBefore: now - retentionMs,
+      deadBefore: now - deadLetterRetentionMs,
+      limit: SWEEP_LIMIT,
+    });
+  }
+}

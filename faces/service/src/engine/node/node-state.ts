@@ -1,0 +1,36 @@
+/**
+ * Node state: whether this node may claim tasks and start attempts now. It combines the phase of
+ * the engine with the node's lease. The engine writes the phase; the other parts only read it.
+ */
+import type { NodeLease } from "./node-lease.ts";
+
+export type Phase = "new" | "running" | "stopping" | "stopped";
+
+export class NodeState {
+  readonly nodeId: string;
+  readonly #lease: NodeLease;
+  phase: Phase = "new";
+
+  constructor(nodeId: string, lease: NodeLease) {
+    this.nodeId = nodeId;
+    this.#lease = lease;
+  }
+
+  isRunning(): boolean {
+    return this.phase === "running";
+  }
+
+  isStopped(): boolean {
+    return this.phase === "stopped";
+  }
+
+  /** The engine runs and the node holds its lease. */
+  isActive(now: number): boolean {
+    return this.phase === "running" && this.#lease.isHeld(now);
+  }
+
+  /** May the attempt of a claim that was made at `claimedAt` start now? */
+  mayStart(now: number, claimedAt: number): boolean {
+    return this.isActive(now) && claimedAt >= this.#lease.heldSince();
+  }
+}

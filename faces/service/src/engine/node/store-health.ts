@@ -1,0 +1,54 @@
+/**
+ * Store health: records failures of the store and publishes them as events. After a failed commit
+ * the store may hold claims that this node does not know; the rescuer reads here whether to look
+ * for them.
+ */
+import { RedriveError } from "@redrive/core";
+import { StoreBrokenError } from "../../model/store-errors.ts";
+import type { EngineEvents } from "../events/engine-events.ts";
+import type { EngineTime } from "./engine-time.ts";
+
+/** A failed commit may still take effect within this time. */
+const UNKNOWN_CLAIMS_MS = 60_000;
+
+export class StoreHealth {
+  readonly #time: EngineTime;
+  readonly #events: EngineEvents;
+  readonly #broken: (error: unknown) => void;
+  /** The store may hold unknown claims until a check after this instant finds none; 0: no. */
+  #unknownClaimsUntil = 0;
+
+  /** `broken` is called when the store can no longer guarantee its content. */
+  constructor(time: EngineTime, events: EngineEvents, broken: (error: unknown) => void) {
+    this.#time = time;
+    this.#events = events;
+    this.#broken = broken;
+  }
+
+  mayHaveUnknownClaims(): boolean {
+    return this.#unknownClaimsUntil > 0;
+  }
+
+  /** A check that started at `now` has seen all claims of this node. */
+  recordClaimCheck(now: number): void {
+    if (now >= this.#unknownClaimsUntil) this.#unknownClaimsUntil = 0;
+  }
+
+  /** The store failed. */
+  recordFailure(error: unknown): void {
+    const now = this.#time.now();
+    this.#unknownClaimsUntil = now + UNKNOWN_CLAIMS_MS;
+    const code = error instanceof RedriveError ? `${error.code}: ` : "";
+    this.#events.emit(now, { type: "store.failed", reason: code + messageOf(error) });
+    if (error instanceof StoreBrokenError) this.#broken(error);
+  }
+
+  /** A commit succeeded after a failure. */
+  recordRecovery(): void {
+    this.#events.emit(this.#time.now(), { type: "store.recovered" });
+  }
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,24 @@
+/**
+ * Delivery: the function through which the engine sends an attempt. In production `deliver/`
+ * implements it; the simulation replaces it with a simulated network.
+ */
+import type { AbortSignalLike } from "@redrive/core";
+import type { AttemptResult } from "../../deliver/attempt-result.ts";
+import type { StartedTask } from "../../model/batch.ts";
+
+export interface DeliveryLimits {
+  /** From start to end. The deliverer enforces it, whatever the target does. */
+  readonly attemptTimeoutMs: number;
+  readonly connectTimeoutMs: number;
+  /** Engine time at the start. */
+  readonly now: number;
+  /** Aborts the request. */
+  readonly signal: AbortSignalLike;
+}
+
+/** Calls `done` exactly once, and never before it returns. */
+export type Deliver = (
+  task: StartedTask,
+  limits: DeliveryLimits,
+  done: (result: AttemptResult) => void,
+) => void;

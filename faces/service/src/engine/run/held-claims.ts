@@ -1,0 +1,84 @@
+/**
+ * Held claims: the claims of this node from the commit of the claim to the commit of its settle. The
+ * rescuer of this node must not touch them.
+ */
+import type { Permit } from "@redrive/core";
+import type { LightSignal } from "../../deliver/light-signal.ts";
+import type { StartedTask } from "../../model/batch.ts";
+import type { DestinationRuntime } from "../destination/destination-runtime.ts";
+import type { Hold } from "../destination/lane-hold.ts";
+
+export interface HeldClaim {
+  readonly task: StartedTask;
+  readonly destination: DestinationRuntime;
+  readonly permit: Permit;
+  /** The guard that held the task after it was due; undefined: none did. */
+  readonly hold: Hold | undefined;
+  readonly runsAlone: boolean;
+  /** It is in the send queue. */
+  isWaiting: boolean;
+  /** When the request was sent; 0 before. */
+  startedAt: number;
+  /** Aborts the attempt; undefined while no request is under way. */
+  signal: LightSignal | undefined;
+  /** Its index in the list. */
+  slot: number;
+}
+
+/**
+ * A list and not a map: a map that is filled and emptied all the time is copied again and again, and
+ * its old copies prevent the collector from freeing ended claims early.
+ */
+export class HeldClaims {
+  readonly #claims: HeldClaim[] = [];
+  #alone = 0;
+
+  get size(): number {
+    return this.#claims.length;
+  }
+
+  /** A task that must run alone is among them. */
+  isAlone(): boolean {
+    return this.#alone > 0;
+  }
+
+  has(ref: number): boolean {
+    return this.#claims.some(({ task }) => task.ref === ref);
+  }
+
+  values(): readonly HeldClaim[] {
+    return this.#claims;
+  }
+
+  add(
+    task: StartedTask,
+    destination: DestinationRuntime,
+    permit: Permit,
+    hold: Hold | undefined,
+  ): HeldClaim {
+    const claim: HeldClaim = {
+      task,
+      destination,
+      permit,
+      hold,
+      runsAlone: task.abandonedCount >= 2,
+      isWaiting: false,
+      startedAt: 0,
+      signal: undefined,
+      slot: this.#claims.length,
+    };
+    this.#claims.push(claim);
+    destination.users++;
+    if (claim.runsAlone) this.#alone++;
+    return claim;
+  }
+
+  /** Moves the last claim to the free slot. */
+  remove(claim: HeldClaim): void {
+    const last = this.#claims.pop() as HeldClaim;
+    if (last !== claim) this.#claims[claim.slot] = last;
+    last.slot = claim.slot;
+    claim.destination.users--;
+    if (claim.runsAlone) this.#alone--;
+  }
+}

@@ -1,0 +1,108 @@
+/**
+ * Rescuer: settles claims whose node is gone. Each one is an attempt with the outcome `abandoned`,
+ * and `decide` handles it like any other, so the limit on attempts holds across crashes. It also
+ * releases claims in this node's name that the node does not know, because the result of their
+ * commit was lost.
+ */
+import type { Random } from "@redrive/core";
+import type { Settle, StartedTask } from "../../model/batch.ts";
+import type { Store } from "../../model/store.ts";
+import type { CommitLoop } from "../commit/commit-loop.ts";
+import type { CommitQueue } from "../commit/commit-queue.ts";
+import type { NodeState } from "../node/node-state.ts";
+import type { StoreHealth } from "../node/store-health.ts";
+import type { PolicyCache } from "../policies/policy-cache.ts";
+import { type FollowUp, withFollowUps } from "./follow-up-tasks.ts";
+import type { Runner } from "./runner.ts";
+import { applySettled, type SettledTaskParts } from "./settled-task.ts";
+import { abandonedLogOf, decideEnding, expirationOf, releaseOf, settleOf } from "./settlement.ts";
+
+export interface RescuerParts extends SettledTaskParts {
+  readonly store: Store;
+  readonly random: Random;
+  readonly node: NodeState;
+  readonly health: StoreHealth;
+  readonly queue: CommitQueue;
+  readonly commitLoop: CommitLoop;
+  readonly policies: PolicyCache;
+  readonly runner: Runner;
+  readonly followUp: FollowUp;
+}
+
+/** The number of claims per check. */
+const SLICE = 128;
+
+export class Rescuer {
+  readonly #parts: RescuerParts;
+  /** Claims whose settle is not committed yet. */
+  readonly #settling = new Set<number>();
+  /** The last check found a full slice. */
+  #hasMore = false;
+
+  constructor(parts: RescuerParts) {
+    this.#parts = parts;
+  }
+
+  /** Checks once. Resolves when the settles of the found claims are queued. */
+  async runOnce(now: number): Promise<void> {
+    const { store, node, health, commitLoop } = this.#parts;
+    const claims = await store.lapsed({ now, nodeId: node.nodeId, limit: SLICE });
+    this.#hasMore = claims.length === SLICE;
+    for (const claim of claims) if (this.#isFree(claim)) await this.#rescue(claim);
+    if (health.mayHaveUnknownClaims()) {
+      commitLoop.betweenCommits(() => this.#releaseUnknown(now));
+    }
+  }
+
+  #isFree({ ref }: StartedTask): boolean {
+    return !this.#settling.has(ref) && !this.#parts.runner.holds(ref);
+  }
+
+  async #rescue(task: StartedTask): Promise<void> {
+    const { policies, time, random, destinations } = this.#parts;
+    const policy = await policies.load(task);
+    if (!this.#isFree(task)) return;
+    if (policy === null) return this.#settle(task, expirationOf(task, "not-retryable"));
+    const now = time.now();
+    const gates = destinations.getOrCreate(task.tenantId, task.destination).gates(now, false);
+    const ending = { task, policy, outcome: { kind: "abandoned" } as const, gates, now, random };
+    this.#settle(task, settleOf(ending, decideEnding(ending), abandonedLogOf(task, now)));
+  }
+
+  /** The limit covers the known claims too, so that they cannot hide the unknown ones. */
+  async #releaseUnknown(now: number): Promise<void> {
+    const { store, node, health, runner } = this.#parts;
+    const limit = SLICE + runner.heldCount() + this.#settling.size;
+    const claims = await store.claimsOf(node.nodeId, limit);
+    for (const claim of claims) {
+      if (this.#isFree(claim)) this.#settle(claim, releaseOf(claim, claim.nextAttemptAt));
+    }
+    if (claims.length < limit) health.recordClaimCheck(now);
+  }
+
+  #settle(task: StartedTask, settled: Settle): void {
+    const { queue, time, destinations, followUp } = this.#parts;
+    const destination = destinations.getOrCreate(task.tenantId, task.destination);
+    const endedAt = time.now();
+    const settle = withFollowUps(followUp, task, settled, endedAt);
+    this.#settling.add(task.ref);
+    destination.users++;
+    queue.addSettle({
+      settle,
+      destination,
+      done: (result) => {
+        this.#settling.delete(task.ref);
+        destination.users--;
+        applySettled(this.#parts, { task, destination, settle, result, endedAt });
+        if (this.#hasMore && this.#settling.size === 0) this.#continue();
+      },
+    });
+  }
+
+  /** The slice is done and there are more claims: they do not wait for the next maintenance. */
+  #continue(): void {
+    this.#hasMore = false;
+    // A failure here is harmless: the next maintenance checks again.
+    this.runOnce(this.#parts.time.now()).catch(() => {});
+  }
+}

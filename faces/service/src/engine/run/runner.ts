@@ -1,0 +1,260 @@
+/**
+ * Runner: runs committed claims when their tasks are due. Immediately before the request is sent it
+ * checks again: if the node is stopping or has lost its lease, it releases the claim, and the attempt
+ * does not count.
+ */
+import {
+  admit,
+  type Clock,
+  type Decision,
+  type HoldReason,
+  OPEN_ENTRY,
+  type Permit,
+  type Policy,
+  type Random,
+  remainingMs,
+} from "@redrive/core";
+import type { AttemptResult } from "../../deliver/attempt-result.ts";
+import { createLightSignal } from "../../deliver/light-signal.ts";
+import type { Settle, StartedTask, TaskRef } from "../../model/batch.ts";
+import type { ClaimRunner } from "../commit/claim-runner.ts";
+import type { CommitQueue } from "../commit/commit-queue.ts";
+import type { DestinationRuntime } from "../destination/destination-runtime.ts";
+import { guardAt, type Hold } from "../destination/lane-hold.ts";
+import type { WritableEventBody } from "../events/engine-event.ts";
+import type { NodeState } from "../node/node-state.ts";
+import type { PolicyCache } from "../policies/policy-cache.ts";
+import { SendQueue } from "../schedule/send-queue.ts";
+import type { Deliver } from "./delivery.ts";
+import { type FollowUp, withFollowUps } from "./follow-up-tasks.ts";
+import { type HeldClaim, HeldClaims } from "./held-claims.ts";
+import { heldText } from "./held-text.ts";
+import { applySettled, type SettledTaskParts } from "./settled-task.ts";
+import {
+  abandonedLogOf,
+  attemptLogOf,
+  CUT_OFF,
+  decideEnding,
+  entryHistoryOf,
+  expirationOf,
+  historyOf,
+  isThrottled,
+  releaseOf,
+  requestOf,
+  settleOf,
+} from "./settlement.ts";
+
+export interface RunnerParts extends SettledTaskParts {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly node: NodeState;
+  readonly queue: CommitQueue;
+  readonly policies: PolicyCache;
+  readonly deliver: Deliver;
+  readonly followUp: FollowUp;
+}
+
+export class Runner implements ClaimRunner {
+  readonly #parts: RunnerParts;
+  readonly #held = new HeldClaims();
+  readonly #sendQueue: SendQueue<HeldClaim>;
+  #running = 0;
+  #underWay = 0;
+
+  constructor(parts: RunnerParts) {
+    this.#parts = parts;
+    this.#sendQueue = new SendQueue(parts.clock, parts.time, (claim) => this.#prepare(claim));
+  }
+
+  running(): number {
+    return this.#running;
+  }
+
+  underWay(): number {
+    return this.#underWay;
+  }
+
+  isAlone(): boolean {
+    return this.#held.isAlone();
+  }
+
+  /** Does this node run the claim with that `ref`? */
+  holds(ref: number): boolean {
+    return this.#held.has(ref);
+  }
+
+  /** The number of claims from the commit of the claim to the commit of its settle. */
+  heldCount(): number {
+    return this.#held.size;
+  }
+
+  start(
+    task: StartedTask,
+    destination: DestinationRuntime,
+    permit: Permit,
+    hold: Hold | undefined,
+  ): void {
+    const claim = this.#held.add(task, destination, permit, hold);
+    this.#underWay++;
+    if (task.nextAttemptAt > this.#parts.time.now()) this.#sendQueue.add(claim);
+    else this.#prepare(claim);
+  }
+
+  /** Releases the claim of a canceled task if it waits to be sent. Returns true if it did. */
+  recallClaim({ tenantId, taskId }: TaskRef): boolean {
+    for (const claim of this.#held.values()) {
+      const { task, isWaiting } = claim;
+      if (!isWaiting || task.taskId !== taskId || task.tenantId !== tenantId) continue;
+      claim.isWaiting = false;
+      this.#release(claim);
+      return true;
+    }
+    return false;
+  }
+
+  #prepare(claim: HeldClaim): void {
+    const policy = this.#parts.policies.get(claim.task);
+    if (policy === undefined) this.#loadPolicy(claim);
+    else this.#check(claim, policy);
+  }
+
+  #loadPolicy(claim: HeldClaim): void {
+    this.#parts.policies.load(claim.task).then(
+      (loaded) =>
+        loaded === null ? this.#expire(claim, "not-retryable") : this.#check(claim, loaded),
+      () => this.#release(claim),
+    );
+  }
+
+  #check(claim: HeldClaim, policy: Policy): void {
+    const { task, destination, permit, hold } = claim;
+    const now = this.#parts.time.now();
+    const history = entryHistoryOf(task, hold?.by);
+    // The claim has its permit, so no guard holds it now.
+    const decision = admit(policy, requestOf(task), history, OPEN_ENTRY, now);
+    const throttled = wasThrottled(policy, task);
+    if (!this.#parts.node.mayStart(now, task.claimedAt)) this.#release(claim);
+    else if (decision.kind === "stop")
+      this.#expire(claim, decision.reason, finalHold(claim, policy, now));
+    else if (destination.refusesRetries && task.attemptNumber > 1) this.#expire(claim, "overload");
+    else if (destination.maySend(permit, now, throttled)) this.#send(claim, policy, now);
+    else this.#release(claim, throttled ? affordableAt(claim, now) : undefined);
+  }
+
+  #send(claim: HeldClaim, policy: Policy, now: number): void {
+    const { task } = claim;
+    const history = historyOf(task, task.attemptNumber - 1);
+    const leftMs = remainingMs(policy, requestOf(task), history, now);
+    const attemptTimeoutMs = Math.max(1, Math.min(policy.attemptTimeoutMs, leftMs));
+    const connectTimeoutMs = Math.min(policy.connectTimeoutMs, attemptTimeoutMs);
+    this.#running++;
+    this.#emitStarted(claim, now);
+    const signal = createLightSignal();
+    claim.startedAt = now;
+    claim.signal = signal;
+    const limits = { attemptTimeoutMs, connectTimeoutMs, now, signal };
+    this.#parts.deliver(task, limits, (result) => this.#end(claim, policy, result));
+  }
+
+  #end(claim: HeldClaim, policy: Policy, result: AttemptResult): void {
+    const { task, destination, permit, startedAt } = claim;
+    const { time, random } = this.#parts;
+    const now = time.now();
+    this.#sendQueue.runOnce(now);
+    this.#running--;
+    this.#underWay--;
+    claim.signal = undefined;
+    destination.recordOutcome(permit, now, policy, result.outcome, result.durationMs);
+    this.#parts.scheduler.unblock(destination, now);
+    // If this node aborted the call itself, the outcome of the call is unknown.
+    const isLost = result.outcome.kind === "aborted";
+    const outcome = isLost ? ({ kind: "abandoned" } as const) : result.outcome;
+    const gates = destination.gates(now, isThrottled(policy, outcome));
+    const ending = { task, policy, outcome, gates, now, random, isCutOff: isLost };
+    const log = isLost ? abandonedLogOf(task, now, CUT_OFF) : attemptLogOf(task, startedAt, result);
+    const decision = decideEnding(ending);
+    this.#settle(claim, settleOf(ending, withServiceReason(decision, result.errorClass), log));
+  }
+
+  /** Returns the claim as if it had not been made. */
+  #release(claim: HeldClaim, nextAttemptAt = claim.task.nextAttemptAt): void {
+    this.#returnPermit(claim);
+    this.#settle(claim, releaseOf(claim.task, nextAttemptAt));
+  }
+
+  /** Ends the task without another attempt. */
+  #expire(claim: HeldClaim, reason: NonNullable<Settle["reason"]>, by?: HoldReason): void {
+    this.#returnPermit(claim);
+    const lastError = reason === "held" && by !== undefined ? heldText(by) : undefined;
+    this.#settle(claim, expirationOf(claim.task, reason, lastError), by);
+  }
+
+  #returnPermit({ destination, permit }: HeldClaim): void {
+    const now = this.#parts.time.now();
+    this.#underWay--;
+    destination.returnPermit(permit, now);
+    this.#parts.scheduler.unblock(destination, now);
+  }
+
+  #settle(claim: HeldClaim, settled: Settle, by?: HoldReason): void {
+    const { destination, task } = claim;
+    const endedAt = this.#parts.time.now();
+    const settle = withFollowUps(this.#parts.followUp, task, settled, endedAt);
+    this.#parts.queue.addSettle({
+      settle,
+      destination,
+      done: (result) => {
+        this.#held.remove(claim);
+        applySettled(this.#parts, { task, destination, settle, result, endedAt, by });
+      },
+    });
+  }
+
+  /** Aborts every running attempt, because the lease is lost or the grace period is over. */
+  abort(reason: unknown): void {
+    // A copy: an aborted attempt may be settled at once, which changes the list.
+    for (const { signal } of [...this.#held.values()]) signal?.abort(reason);
+  }
+
+  #emitStarted({ task, hold }: HeldClaim, now: number): void {
+    const { tenantId, taskId, destination, attemptNumber, nextAttemptAt } = task;
+    const event: WritableEventBody = {
+      type: "attempt.started",
+      tenantId,
+      taskId,
+      destination,
+      attemptNumber,
+      lagMs: Math.max(0, now - nextAttemptAt),
+    };
+    if (hold !== undefined) event.heldBy = hold.by;
+    this.#parts.events.emit(now, event);
+  }
+}
+
+/** The guard that held a task at the end of its time. */
+function finalHold({ task, hold }: HeldClaim, policy: Policy, now: number): HoldReason | undefined {
+  if (hold === undefined) return undefined;
+  const leftMs = remainingMs(policy, requestOf(task), entryHistoryOf(task, hold.by), now);
+  return guardAt(hold, now + leftMs);
+}
+
+/** Was the previous attempt throttled? */
+function wasThrottled(policy: Policy, { lastStatus }: StartedTask): boolean {
+  return lastStatus !== null && isThrottled(policy, { kind: "status", status: lastStatus });
+}
+
+/**
+ * When the retry budget can pay the price of a retry after a throttling response. Claims are made at
+ * the usual price, so without this wait the task would be claimed and released again at once.
+ */
+function affordableAt({ task, destination }: HeldClaim, now: number): number {
+  const readyAt = destination.retryReadyAt(now, true);
+  return readyAt > now ? readyAt : task.nextAttemptAt;
+}
+
+/** Core cannot know that the service itself refused to send the attempt. */
+function withServiceReason(decision: Decision, errorClass: string | null): Decision {
+  if (decision.kind !== "stop") return decision;
+  if (errorClass !== "target-denied" && errorClass !== "secret-unavailable") return decision;
+  return { ...decision, reason: errorClass };
+}

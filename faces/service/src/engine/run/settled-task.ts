@@ -1,0 +1,81 @@
+/**
+ * Settled task: what happens after a settle is committed. The scheduler learns when the next attempt
+ * and the follow-up task are due, and listeners receive an event.
+ */
+import type { HoldReason } from "@redrive/core";
+import type { Settle, SettleResult, StartedTask } from "../../model/batch.ts";
+import type { AttemptLog } from "../../model/task.ts";
+import type { DestinationRuntime } from "../destination/destination-runtime.ts";
+import type { Destinations } from "../destination/destinations.ts";
+import type { AttemptSummary, EngineEventType, WritableEventBody } from "../events/engine-event.ts";
+import type { EngineEvents } from "../events/engine-events.ts";
+import type { EngineTime } from "../node/engine-time.ts";
+import type { Scheduler } from "../schedule/scheduler.ts";
+import { scheduleFollowUp } from "./follow-up-tasks.ts";
+
+export interface SettledTaskParts {
+  readonly time: EngineTime;
+  readonly scheduler: Scheduler;
+  readonly events: EngineEvents;
+  readonly destinations: Destinations;
+}
+
+export interface SettledTask {
+  readonly task: StartedTask;
+  readonly destination: DestinationRuntime;
+  readonly settle: Settle;
+  readonly result: SettleResult;
+  /** When the attempt ended. */
+  readonly endedAt: number;
+  /** With the reason `held`: the guard that held the task. */
+  readonly by?: HoldReason | undefined;
+}
+
+export function applySettled(
+  { scheduler, events, time, destinations }: SettledTaskParts,
+  { task, destination, settle, result, endedAt, by }: SettledTask,
+): void {
+  scheduleFollowUp(scheduler, destinations, settle.onEnd, result);
+  if (result === "PENDING") {
+    scheduler.expectDueAt(destination.lanes[settle.lane], settle.nextAttemptAt);
+  }
+  const type = eventType(settle, result);
+  if (type === undefined) return;
+  const { tenantId, taskId, attemptNumber, policyId, createdAt } = task;
+  const now = time.now();
+  const event: WritableEventBody = {
+    type,
+    tenantId,
+    taskId,
+    destination: destination.name,
+    attemptNumber,
+    policyId,
+    createdAt,
+  };
+  if (settle.attempt !== null) event.attempt = summaryOf(settle.attempt, now - endedAt);
+  if (settle.reason !== null) event.reason = settle.reason;
+  if (settle.reason === "held" && by !== undefined) event.by = by;
+  if (result === "PENDING") event.nextAttemptAt = settle.nextAttemptAt;
+  events.emit(now, event);
+}
+
+function summaryOf(attempt: AttemptLog, settleMs: number): AttemptSummary {
+  const { outcome, responseStatus, errorClass, durationMs, nextDelayMs, delaySource } = attempt;
+  return { outcome, responseStatus, errorClass, durationMs, nextDelayMs, delaySource, settleMs };
+}
+
+function eventType({ attempt }: Settle, result: SettleResult): EngineEventType | undefined {
+  switch (result) {
+    case "fenced":
+      return "attempt.fenced";
+    case "SUCCEEDED":
+      return "task.succeeded";
+    case "EXHAUSTED":
+      return "task.exhausted";
+    case "CANCELLED":
+      return "task.cancelled";
+    case "PENDING":
+      if (attempt === null) return undefined;
+      return attempt.outcome === "abandoned" ? "attempt.abandoned" : "attempt.failed";
+  }
+}

@@ -1,0 +1,214 @@
+/**
+ * Settlement: turns the end of an attempt into the settle that is written to the store. Core's
+ * `decide` decides whether and when there is a next attempt; this file turns the decision into a row.
+ */
+import {
+  type CallHistory,
+  type CallRequest,
+  classifyOutcome,
+  compiledPolicyOf,
+  type Decision,
+  decide,
+  type Gates,
+  type HoldReason,
+  type Outcome,
+  type Policy,
+  type Random,
+  type StopReason,
+} from "@redrive/core";
+import type { AttemptResult } from "../../deliver/attempt-result.ts";
+import type { Settle, StartedTask } from "../../model/batch.ts";
+import { type AttemptLog, laneOf } from "../../model/task.ts";
+
+/** After this many consecutive claims without an outcome, the task itself is considered the cause. */
+const MAX_ABANDONED = 3;
+
+/** The task as `decide` and `admit` see it. */
+export function requestOf(
+  task: Pick<StartedTask, "method" | "idempotent" | "idempotencyKey" | "deadlineAt">,
+): CallRequest {
+  return {
+    method: task.method,
+    idempotent: task.idempotent,
+    patience: "wait",
+    idempotencyKey: task.idempotencyKey ?? undefined,
+    deadlineAt: task.deadlineAt ?? undefined,
+  };
+}
+
+/** `attempts`: the number of attempts made so far. */
+export function historyOf(
+  task: Pick<StartedTask, "scheduledAt" | "lastDelayMs">,
+  attempts: number,
+): CallHistory {
+  return { attempt: attempts, startedAt: task.scheduledAt, previousDelayMs: task.lastDelayMs };
+}
+
+/** The history for `admit`, before the attempt of a claim. */
+export function entryHistoryOf(task: StartedTask, heldBy: HoldReason | undefined): CallHistory {
+  return {
+    attempt: task.attemptNumber - 1,
+    startedAt: task.scheduledAt,
+    previousDelayMs: task.lastDelayMs,
+    heldBy,
+  };
+}
+
+/** The end of an attempt, as input of a decision. */
+export interface Ending {
+  readonly task: StartedTask;
+  readonly policy: Policy;
+  readonly outcome: Outcome;
+  readonly gates: Gates;
+  readonly now: number;
+  readonly random: Random;
+  /** This node aborted the call because it stops or lost its lease. The task is not the cause. */
+  readonly isCutOff?: boolean;
+}
+
+/** The number of consecutive claims without an outcome, including this one. */
+function abandonedCountOf({ task, outcome, isCutOff = false }: Ending): number {
+  if (outcome.kind !== "abandoned") return 0;
+  return task.abandonedCount + (isCutOff ? 0 : 1);
+}
+
+/** Decides what happens to a task whose attempt has ended. */
+export function decideEnding(ending: Ending): Decision {
+  const { task, policy, outcome, gates, now, random } = ending;
+  if (abandonedCountOf(ending) >= MAX_ABANDONED) {
+    return { kind: "stop", status: "EXHAUSTED", reason: "poison" };
+  }
+  const stream = streamOf(random, policy, task);
+  const history = historyOf(task, task.attemptNumber);
+  const decision = decide(policy, requestOf(task), history, outcome, gates, now, stream);
+  const isLost = outcome.kind === "abandoned" && decision.kind === "stop";
+  return isLost && decision.reason === "attempts" ? { ...decision, reason: "abandoned" } : decision;
+}
+
+/**
+ * The task's own random stream, advanced past the draws of its earlier decisions. A call in the
+ * library, which keeps its stream in memory, gets the same draws.
+ */
+function streamOf(random: Random, policy: Policy, task: StartedTask): Random {
+  const stream = random.fork(task.taskId);
+  if (compiledPolicyOf(policy).draws) for (let n = 1; n < task.attemptNumber; n++) stream.next();
+  return stream;
+}
+
+export function isThrottled(policy: Policy, outcome: Outcome): boolean {
+  return classifyOutcome(policy, outcome) === "throttled";
+}
+
+/**
+ * The settle of an attempt that ended with this decision. It is written field by field because it is
+ * built for every attempt: building it by spread took a hundred times as long.
+ */
+export function settleOf(ending: Ending, decision: Decision, attempt: AttemptLog): Settle {
+  const { task, now } = ending;
+  const abandonedCount = abandonedCountOf(ending);
+  const isEnd = decision.kind === "stop";
+  return {
+    tenantId: task.tenantId,
+    taskId: task.taskId,
+    ref: task.ref,
+    claimEpoch: task.claimEpoch,
+    lane: laneOf(task.attemptNumber, abandonedCount),
+    abandonedCount,
+    status: isEnd ? decision.status : "PENDING",
+    reason: isEnd ? decision.reason : null,
+    nextAttemptAt: nextAttemptAt(task, decision, now),
+    lastDelayMs: isEnd ? task.lastDelayMs : decision.ownDelayMs,
+    attempt: isEnd ? attempt : withDelay(attempt, decision, now),
+  };
+}
+
+function nextAttemptAt(task: StartedTask, decision: Decision, now: number): number {
+  if (decision.kind === "stop") return task.nextAttemptAt;
+  return decision.kind === "retry" ? now + decision.delayMs : decision.until;
+}
+
+function withDelay(
+  attempt: AttemptLog,
+  decision: Exclude<Decision, { kind: "stop" }>,
+  now: number,
+): AttemptLog {
+  return decision.kind === "retry"
+    ? { ...attempt, nextDelayMs: decision.delayMs, delaySource: decision.source }
+    : { ...attempt, nextDelayMs: Math.max(0, decision.until - now), delaySource: decision.by };
+}
+
+function claimOf({ tenantId, taskId, ref, claimEpoch }: StartedTask) {
+  return { tenantId, taskId, ref, claimEpoch };
+}
+
+/** The settle that returns a claim as if it had not been made. */
+export function releaseOf(task: StartedTask, nextAttemptAt: number): Settle {
+  return {
+    ...claimOf(task),
+    status: "PENDING",
+    reason: null,
+    nextAttemptAt,
+    lastDelayMs: task.lastDelayMs,
+    lane: laneOf(task.attemptNumber - 1, task.abandonedCount),
+    abandonedCount: task.abandonedCount,
+    attempt: null,
+  };
+}
+
+/** The settle that ends a task without another attempt. `lastError`: its new last error. */
+export function expirationOf(task: StartedTask, reason: StopReason, lastError?: string): Settle {
+  const ended = { ...releaseOf(task, task.nextAttemptAt), status: "EXHAUSTED", reason } as const;
+  return lastError === undefined ? ended : { ...ended, lastError };
+}
+
+export function attemptLogOf(
+  task: StartedTask,
+  startedAt: number,
+  result: AttemptResult,
+): AttemptLog {
+  return {
+    attemptNumber: task.attemptNumber,
+    startedAt,
+    durationMs: Math.floor(result.durationMs),
+    phases: result.phases,
+    outcome: result.outcome.kind,
+    responseStatus: result.status,
+    errorClass: result.errorClass,
+    errorMessage: result.errorMessage,
+    responseHeaders: result.responseHeaders,
+    responseBody: result.responseBody,
+    nextDelayMs: null,
+    delaySource: null,
+  };
+}
+
+/** Why the outcome of an attempt is unknown. */
+const NODE_LOST = "the node that ran the attempt was lost";
+export const CUT_OFF =
+  "the service aborted the attempt because it was stopping or had lost its lease";
+
+/**
+ * The log of an attempt whose outcome is unknown. If it was sent, it was sent when it was both
+ * claimed and due.
+ */
+export function abandonedLogOf(
+  task: StartedTask,
+  now: number,
+  errorMessage = NODE_LOST,
+): AttemptLog {
+  const startedAt = Math.max(task.claimedAt, task.nextAttemptAt);
+  return {
+    attemptNumber: task.attemptNumber,
+    startedAt,
+    durationMs: Math.max(0, now - startedAt),
+    phases: null,
+    outcome: "abandoned",
+    responseStatus: null,
+    errorClass: null,
+    errorMessage,
+    responseHeaders: null,
+    responseBody: null,
+    nextDelayMs: null,
+    delaySource: null,
+  };
+}

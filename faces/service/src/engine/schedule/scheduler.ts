@@ -1,0 +1,221 @@
+/**
+ * Scheduler: decides which lanes to claim from, and when to check again. It stores no tasks, only
+ * lanes by the instant at which their earliest task is due and permitted. Its memory grows with the
+ * number of destinations and its work with the number of due lanes, so a slow, failing or held
+ * destination costs the other destinations nothing.
+ */
+import { assertRange, type Permit } from "@redrive/core";
+import type { ClaimRequest, ClaimResult } from "../../model/batch.ts";
+import type { DestinationLane, DestinationRuntime } from "../destination/destination-runtime.ts";
+import { endHold, holdLane } from "../destination/lane-hold.ts";
+import { isDueBefore, isReady, siblingOf } from "../destination/waiting-lane.ts";
+import { ALONE, claimCapacity } from "./claim-capacity.ts";
+import { LaneHeap } from "./lane-heap.ts";
+
+/** A claim to make: its permits are already taken. */
+export interface PlannedClaim {
+  readonly lane: DestinationLane;
+  readonly permits: Permit[];
+  /** How many tasks that are due soon may be claimed together with the due tasks. */
+  readonly ahead: number;
+  /** How soon. Negative: only tasks that have been due for this long, as another lane is next. */
+  readonly aheadMs: number;
+}
+
+/** Further lanes wait for the next commit. */
+const MAX_LANES = 64;
+
+/**
+ * A lane is checked this long before its earliest task is due, so that the commit of the claim,
+ * including a slow fsync, ends in time. Tasks that are due soon after are claimed in the same
+ * commit, so that there is a commit every few milliseconds and not one per task.
+ */
+const CHECK_AHEAD_MS = 5;
+const CLAIM_AHEAD_MS = 8;
+const MAX_CLAIM_AHEAD_MS = 1000;
+
+export class Scheduler {
+  readonly #heap = new LaneHeap();
+  readonly #checkAheadMs: number;
+  readonly #claimAheadMs: number;
+  /** A task that must run alone is due: nothing else starts until the running attempts end. */
+  waitsForAlone = false;
+
+  /** `claimAheadMs`: how long before its due instant a task may be claimed. 0 to 1000. */
+  constructor(claimAheadMs = CLAIM_AHEAD_MS) {
+    assertRange("claimAheadMs", claimAheadMs, 0, MAX_CLAIM_AHEAD_MS);
+    this.#claimAheadMs = claimAheadMs;
+    this.#checkAheadMs = Math.min(CHECK_AHEAD_MS, claimAheadMs);
+  }
+
+  /** A task of the lane is due at that instant. */
+  expectDueAt(lane: DestinationLane, dueAt: number): void {
+    if (dueAt >= lane.dueAt) return;
+    lane.dueAt = dueAt;
+    this.#schedule(lane);
+  }
+
+  /**
+   * May a new task that is due at `dueAt` start at once, or do older tasks wait for the same permit?
+   * A retry that a guard holds does not block it.
+   */
+  mayStartNow({ lanes }: DestinationRuntime, dueAt: number, now: number): boolean {
+    const { first, retry, alone } = lanes;
+    if (this.waitsForAlone || first.dueAt <= now || alone.dueAt <= now) return false;
+    return retry.dueAt >= Math.min(dueAt, now) || retry.blocked || retry.parked;
+  }
+
+  /** Takes permits for tasks that are due now or soon, at most `limit`; `running` are under way. */
+  planClaims(now: number, limit: number, running: number): readonly PlannedClaim[] {
+    const claims: PlannedClaim[] = [];
+    const postponed: DestinationLane[] = [];
+    let left = limit;
+    let next = this.#nextLane(now, running);
+    while (next !== undefined && left > 0 && claims.length < MAX_LANES) {
+      this.#heap.pop();
+      const lane = this.#firstOf(next, now);
+      lane.parked = false;
+      const claim = mustWaitForSibling(lane) ? undefined : this.#planClaim(lane, left, now);
+      if (claim !== undefined) claims.push(claim);
+      else if (mustWaitForSibling(lane)) postponed.push(lane);
+      left -= claim?.permits.length ?? 0;
+      if (lane.lane === "alone" && claim !== undefined) break;
+      next = this.#nextLane(now, running + claims.length);
+    }
+    for (const lane of postponed) this.#heap.push(lane, now);
+    return claims;
+  }
+
+  /** If both lanes of a destination are ready, the one whose task was due first. */
+  #firstOf(lane: DestinationLane, now: number): DestinationLane {
+    const sibling = siblingOf(lane);
+    if (sibling === undefined || sibling.isClaimed || !isReady(sibling, now)) return lane;
+    if (!isDueBefore(sibling, lane)) return lane;
+    this.#heap.push(lane, now);
+    sibling.stamp++;
+    return sibling;
+  }
+
+  /** The next lane that is due. A task that must run alone and all others wait for each other. */
+  #nextLane(now: number, running: number): DestinationLane | undefined {
+    const entry = this.#heap.peek();
+    this.waitsForAlone = false;
+    if (entry === undefined || entry.at > now) return undefined;
+    const { lane } = entry;
+    if (lane.lane === "alone" && running > 0) {
+      this.waitsForAlone = lane.destination.wouldAdmit(true, now);
+    }
+    return this.waitsForAlone ? undefined : lane;
+  }
+
+  /** Due tasks may take every permit; tasks that are due soon take only spare ones. */
+  #planClaim(lane: DestinationLane, left: number, now: number): PlannedClaim | undefined {
+    const capacity = lane.lane === "alone" ? ALONE : claimCapacity(lane.destination.guards);
+    const aheadMs = this.#claimAheadMs;
+    const ahead = aheadMs === 0 ? 0 : capacity.ahead;
+    const available = lane.dueAt <= now ? capacity.due : ahead;
+    if (available === 0) {
+      this.#heap.push(lane, lane.dueAt);
+      return undefined;
+    }
+    const wanted = Math.min(left, available);
+    const permits = this.#takePermits(lane, wanted, now);
+    if (permits.length === 0) return undefined;
+    lane.isClaimed = true;
+    const sibling = siblingOf(lane);
+    const isScarce = permits.length < wanted && sibling !== undefined && isReady(sibling, now);
+    if (!isScarce) return { lane, permits, ahead, aheadMs };
+    // Permits are scarce: no task of this lane may overtake an older task of the other lane.
+    const dueBy = lane.lane === "first" ? sibling.dueAt : sibling.dueAt - 1;
+    return { lane, permits, ahead: 0, aheadMs: Math.min(0, dueBy - now) };
+  }
+
+  #takePermits(lane: DestinationLane, max: number, now: number): Permit[] {
+    const permits: Permit[] = [];
+    while (permits.length < max) {
+      const permit = lane.destination.takePermit(lane.lane !== "first", now);
+      if (permit === undefined) break;
+      permits.push(permit);
+    }
+    if (permits.length === 0) this.#park(lane, now);
+    else endHold(lane, now);
+    return permits;
+  }
+
+  #park(lane: DestinationLane, now: number): void {
+    const { readyAt, heldBy } = lane.destination;
+    holdLane(lane, heldBy, now);
+    if (Number.isFinite(readyAt)) {
+      if (!lane.parked || lane.parkedUntil !== readyAt) this.#heap.push(lane, readyAt);
+      lane.parked = true;
+      lane.parkedUntil = readyAt;
+    } else {
+      lane.stamp++;
+      lane.parked = false;
+      lane.blocked = true;
+    }
+  }
+
+  /** The claim was committed. The result says when the next task of the lane is due. */
+  recordClaimed({ lane }: PlannedClaim, { nextDueAt }: ClaimResult): void {
+    lane.isClaimed = false;
+    lane.dueAt = nextDueAt ?? Number.POSITIVE_INFINITY;
+    this.#schedule(lane);
+  }
+
+  /** The claim was not made. */
+  recordUnclaimed({ lane }: PlannedClaim): void {
+    lane.isClaimed = false;
+    this.#schedule(lane);
+  }
+
+  /**
+   * Something changed at a destination. Blocked lanes are checked again. Lanes that wait for an
+   * instant are released if they would be admitted now, for example after the probe of a breaker
+   * succeeded or a guard was removed.
+   */
+  unblock(destination: DestinationRuntime, now: number): void {
+    for (const lane of Object.values(destination.lanes)) {
+      const isHeld = lane.parked && !destination.wouldAdmit(lane.lane !== "first", now);
+      // The guard that holds the lane, and its end, may have changed too.
+      if (isHeld) this.#park(lane, now);
+      else if (lane.blocked || lane.parked) this.#schedule(lane);
+    }
+  }
+
+  /** When the next lane is to be checked; undefined when no lane waits. */
+  nextAt(): number | undefined {
+    return this.#heap.peek()?.at;
+  }
+
+  /** A lane with a task that must run alone is not checked early: it makes the others wait. */
+  #schedule(lane: DestinationLane): void {
+    if (!Number.isFinite(lane.dueAt)) return;
+    this.#heap.push(lane, lane.lane === "alone" ? lane.dueAt : lane.dueAt - this.#checkAheadMs);
+  }
+}
+
+/**
+ * Where each call has its own instant (rates, a throttle), permits are taken one by one. The next
+ * permit goes to the lane that is then due first, so a lane waits while its sibling is claimed.
+ */
+function mustWaitForSibling(lane: DestinationLane): boolean {
+  const isOneByOne = claimCapacity(lane.destination.guards).due === 1;
+  return isOneByOne && siblingOf(lane)?.isClaimed === true;
+}
+
+export function claimRequestOf(
+  { lane, permits, ahead, aheadMs }: PlannedClaim,
+  version: number,
+): ClaimRequest {
+  const { tenantId, name } = lane.destination;
+  return {
+    tenantId,
+    destination: name,
+    lane: lane.lane,
+    limit: permits.length,
+    aheadMs: ahead > 0 ? aheadMs : Math.min(0, aheadMs),
+    aheadLimit: ahead,
+    version,
+  };
+}

@@ -1,0 +1,114 @@
+/** Task operations: creates, cancels and retries single tasks through the commit queue. */
+import type {
+  CancelRequest,
+  CancelResult,
+  CreateResult,
+  RetryNowResult,
+  TaskRef,
+} from "../model/batch.ts";
+import { storeFailure } from "../model/coded-store.ts";
+import { stopped } from "../model/errors.ts";
+import type { NewTask } from "../model/task.ts";
+import type { CommitQueue } from "./commit/commit-queue.ts";
+import type { Destinations } from "./destination/destinations.ts";
+import type { EngineEvents } from "./events/engine-events.ts";
+import type { EngineTime } from "./node/engine-time.ts";
+import type { NodeState } from "./node/node-state.ts";
+import { scheduleFollowUp } from "./run/follow-up-tasks.ts";
+import type { Runner } from "./run/runner.ts";
+import type { Scheduler } from "./schedule/scheduler.ts";
+
+export interface TaskOperationsParts {
+  readonly time: EngineTime;
+  readonly node: NodeState;
+  readonly destinations: Destinations;
+  readonly scheduler: Scheduler;
+  readonly queue: CommitQueue;
+  readonly runner: Runner;
+  readonly events: EngineEvents;
+}
+
+export class TaskOperations {
+  readonly #parts: TaskOperationsParts;
+
+  constructor(parts: TaskOperationsParts) {
+    this.#parts = parts;
+  }
+
+  /** Calls `done` once the task is durable, or once the task of the same key is known. */
+  create(
+    task: NewTask,
+    fingerprint: string | null,
+    done: (result: CreateResult) => void,
+    failed: (error: unknown) => void,
+  ): void {
+    const { node, destinations, queue } = this.#parts;
+    if (!node.isRunning()) {
+      failed(stopped());
+      return;
+    }
+    const destination = destinations.getOrCreate(task.tenantId, task.destination);
+    destination.users++;
+    queue.addCreate({
+      create: { task, fingerprint },
+      destination,
+      done: (result) => {
+        destination.users--;
+        if (result.kind === "created") this.#emitCreated(task);
+        done(result);
+      },
+      failed: (error) => {
+        destination.users--;
+        failed(storeFailure(error));
+      },
+    });
+  }
+
+  #emitCreated({ tenantId, taskId, destination }: NewTask): void {
+    const { time, events } = this.#parts;
+    events.emit(time.now(), { type: "task.created", tenantId, taskId, destination });
+  }
+
+  async cancel(request: CancelRequest): Promise<CancelResult> {
+    const { time, scheduler, destinations, queue, runner, events } = this.#parts;
+    const commit = () =>
+      this.#commit<CancelResult>((done, failed) => queue.addCancel({ request, done, failed }));
+    const result = await commit();
+    // The task was claimed ahead of time and not sent: recalling its claim ends it, with an event,
+    // before the second commit reads its state. If that commit fails, the first result is still
+    // true, because the cancel request is stored.
+    if (result.kind === "requested" && runner.recallClaim(request)) {
+      return commit().catch(() => result);
+    }
+    if (result.kind === "cancelled") {
+      const { tenantId, taskId, onEnd } = request;
+      scheduleFollowUp(scheduler, destinations, onEnd, "CANCELLED");
+      queue.request();
+      events.emit(time.now(), { type: "task.cancelled", tenantId, taskId });
+    }
+    return result;
+  }
+
+  /** Makes a waiting task due now. Guards still apply. */
+  async retryNow(request: TaskRef): Promise<RetryNowResult> {
+    const { time, scheduler, destinations, queue } = this.#parts;
+    const result = await this.#commit<RetryNowResult>((done, failed) =>
+      queue.addRetryNow({ request, done, failed }),
+    );
+    if (result.kind === "rescheduled") {
+      const { lanes } = destinations.getOrCreate(request.tenantId, result.destination);
+      scheduler.expectDueAt(lanes[result.lane], time.now());
+      queue.request();
+    }
+    return result;
+  }
+
+  #commit<Result>(
+    add: (done: (result: Result) => void, failed: (error: unknown) => void) => void,
+  ): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      if (!this.#parts.node.isRunning()) return reject(stopped());
+      add(resolve, (error) => reject(storeFailure(error)));
+    });
+  }
+}

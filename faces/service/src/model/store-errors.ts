@@ -1,0 +1,11 @@
+/** Store errors: the two failures of a store that the engine handles in a special way. */
+
+/** The disk is full. Nothing of the batch was done, and the store is intact. */
+export class StoreFullError extends Error {
+  override readonly name: string = "StoreFullError";
+}
+
+/** The store can no longer guarantee its content. The process must stop and start again. */
+export class StoreBrokenError extends Error {
+  override readonly name: string = "StoreBrokenError";
+}
