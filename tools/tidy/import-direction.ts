@@ -48,9 +48,16 @@ const OPTIONAL_PEERS: Readonly<Record<string, string>> = {
 };
 
 /** The files of the service that a store may import: its contract, its data and collections. */
-const STORE_CONTRACT = ["model/store.ts", "model/task.ts", "collections/heap.ts"].map(
-  (name) => `faces/service/src/${name}`,
-);
+const STORE_CONTRACT = [
+  "model/store.ts",
+  "model/batch.ts",
+  "model/destination-row.ts",
+  "model/document-table.ts",
+  "model/store-errors.ts",
+  "model/task-query.ts",
+  "model/task.ts",
+  "collections/heap.ts",
+].map((name) => `faces/service/src/${name}`);
 
 /** The files of the service that may import the stores. */
 const STORE_OPENERS = ["index.ts", "open-store.ts", "create-redrive.ts"].map(
