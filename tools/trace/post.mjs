@@ -11,6 +11,9 @@ import { tmpdir } from "node:os";
 import { join, posix } from "node:path";
 import { pathToFileURL } from "node:url";
 
+/** Folders that the others call from everywhere and that call none of them: data and arithmetic. */
+const LEAVES = /\/src\/(?:model|collections|time)\//u;
+
 const clone = process.argv[2] ?? ".";
 const built = (/** @type {string} */ path) =>
   import(new URL(`faces/service/dist/${path}`, pathToFileURL(`${clone}/`)).href);
@@ -69,9 +72,6 @@ async function postAndWait() {
 function settledTurns() {
   return new Promise((resolve) => setTimeout(resolve, 300));
 }
-
-/** Folders that the others call from everywhere and that call none of them: data and arithmetic. */
-const LEAVES = /\/src\/(?:model|collections|time)\//u;
 
 /** @param {readonly string[]} paths */
 function print(paths) {
