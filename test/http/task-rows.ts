@@ -55,6 +55,7 @@ const headerRows: readonly Row[] = [
     { headers: Object.fromEntries(Array.from({ length: 101 }, (_, n) => [`x-${n}`, "v"])) },
     "headers",
   ),
+  refused("32", "a list of headers", { headers: [["x-a", "1"]] }, "headers"),
   refused("32", "17 KiB of headers", { headers: { a: "x".repeat(17_000) } }, "headers"),
   refused("32", "a name in two cases", { headers: { "X-A": "1", "x-a": "2" } }, "headers.x-a"),
 ];

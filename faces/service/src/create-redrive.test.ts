@@ -114,6 +114,17 @@ describe("an embedded Redrive", () => {
     expect(keys).toEqual(["order-9", "order-9"]);
   });
 
+  it("sends the headers of a Headers and a Map", async () => {
+    redrive = await createRedrive({ store: "memory:" });
+    const pairs: [string, string][] = [["Authorization", "Bearer a"]];
+    for (const headers of [new Headers(pairs), new Map(pairs), pairs]) {
+      const { taskId } = await redrive.enqueue({ targetUrl: url, headers });
+      await ended(taskId);
+    }
+    const sent = requests.map(({ request }) => request.headers.authorization);
+    expect(sent).toEqual(["Bearer a", "Bearer a", "Bearer a"]);
+  });
+
   it("ends a task at once after a 410, and continues with the other tasks of the destination", async () => {
     redrive = await createRedrive({ store: "memory:" });
     statuses = new Array(30).fill(410);

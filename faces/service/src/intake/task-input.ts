@@ -10,7 +10,6 @@ import {
   type FieldProblem,
   type Fields,
   fieldProblem,
-  isObject,
   numberRule,
   type PolicyDocument,
   type Rule,
@@ -18,6 +17,8 @@ import {
 } from "@redrive/core";
 import type { RefusedTarget, Target } from "../deliver/address-guard/target.ts";
 import { serviceError } from "../model/errors.ts";
+import type { HeadersInput } from "../model/headers-input.ts";
+import { isPlainObject } from "../model/plain-object.ts";
 import type { Headers, NewTask } from "../model/task.ts";
 import { headerProblems } from "../model/task-headers.ts";
 
@@ -37,7 +38,8 @@ export interface TaskInput {
   readonly targetUrl: string;
   /** Default: POST. */
   readonly method?: string;
-  readonly headers?: Headers;
+  /** An object, a `Headers`, a `Map`, or any iterable of `[name, value]` pairs. */
+  readonly headers?: HeadersInput;
   /** Sent unchanged. At most one of `body`, `bodyBase64` and `json`. */
   readonly body?: string | Uint8Array;
   readonly bodyBase64?: string;
@@ -60,6 +62,9 @@ export interface TaskInput {
   readonly callbackUrl?: string;
 }
 
+/** An input whose headers are an object; `withPlainHeaders` makes it. */
+export type PlainTaskInput = TaskInput & { readonly headers?: Headers };
+
 /** Larger bodies belong in the blob store. */
 export const MAX_INLINE_BODY = 65_536;
 
@@ -76,7 +81,7 @@ const anything: Rule = () => undefined;
 function textsRule(pattern: RegExp, max: number): Rule {
   const wanted = `an object of at most ${max} strings`;
   return (value) => {
-    if (!isObject(value)) return wanted;
+    if (!isPlainObject(value)) return wanted;
     const entries = Object.entries(value);
     const isGood = ([name, text]: readonly [string, unknown]) =>
       pattern.test(name) && typeof text === "string" && isStorable(text);
@@ -163,7 +168,7 @@ function wrong(field: string, message: string): FieldProblem {
 }
 
 /** Creates the task; throws `INVALID_ARGUMENT` or `TARGET_DENIED`. */
-export function createTask(input: TaskInput, making: TaskContext): NewTask {
+export function createTask(input: PlainTaskInput, making: TaskContext): NewTask {
   const { now } = making;
   const problems = [...checkInput(input, now)];
   if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
@@ -222,7 +227,7 @@ const NONE: Headers = Object.freeze({});
 const JSON_TYPE: Headers = Object.freeze({ "content-type": "application/json" });
 
 /** Copies, like the body's, so that the caller's later changes do not reach an attempt. */
-function headersOf({ headers = NONE, json }: TaskInput): Headers {
+function headersOf({ headers = NONE, json }: PlainTaskInput): Headers {
   if (json === undefined) return { ...headers };
   const isTyped = Object.keys(headers).some((name) => name.toLowerCase() === "content-type");
   return isTyped ? { ...headers } : { ...JSON_TYPE, ...headers };
@@ -234,17 +239,4 @@ function bodyOf({ body, bodyBase64, json }: TaskInput): Uint8Array | null {
   if (bodyBase64 !== undefined) return Buffer.from(bodyBase64, "base64");
   if (json instanceof RawJson) return json.bytes;
   return json === undefined ? null : Buffer.from(JSON.stringify(json), "utf8");
-}
-
-/** Headers that may differ between two requests with the same meaning. */
-const VOLATILE_HEADERS = /^(traceparent|tracestate|baggage|date|x-request-id|idempotency-key)$/i;
-
-/** What an idempotency key stands for: two requests with one key must agree in all of it. */
-export function fingerprintParts(task: NewTask): readonly (string | Uint8Array)[] {
-  const headers = Object.entries(task.headers)
-    .filter(([name]) => !VOLATILE_HEADERS.test(name))
-    .map(([name, value]) => `${name.toLowerCase()}:${value}`)
-    .sort();
-  const text = JSON.stringify([task.method, task.targetUrl, task.policyId, headers]);
-  return task.body === null ? [text] : [text, task.body];
 }
