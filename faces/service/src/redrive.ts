@@ -5,7 +5,7 @@
 import type { Clock, DestinationDocument } from "@redrive/core";
 import type { RefusedTarget, Target } from "./deliver/address-guard/target.ts";
 import type { Engine } from "./engine/engine.ts";
-import type { EngineEvent } from "./engine/events/engine-event.ts";
+import type { EventListener } from "./engine/events/engine-events.ts";
 import { DestinationPolicies } from "./intake/destination-policies.ts";
 import { type Digest, Policies } from "./intake/policies.ts";
 import type { Secrets } from "./intake/secrets.ts";
@@ -243,8 +243,10 @@ export class Redrive {
     return this.#parts.onCommit(listener);
   }
 
-  /** Returns a function that removes the listener. */
-  onEvent(listener: (event: EngineEvent) => void): () => void {
+  /**
+   * Returns a function that removes the listener. An error of the listener goes to the console.
+   */
+  onEvent(listener: EventListener): () => void {
     return this.#parts.engine.events.listen(listener);
   }
 
