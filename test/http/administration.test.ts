@@ -55,6 +55,33 @@ test("presets are listed and found without being registered", async () => {
   expect([unnamed.status, unnamed.json.errors[0].field]).toEqual([400, "policyId"]);
 });
 
+test("a registration never changes a preset, which is live without being registered", async () => {
+  const { document } = (await ask("GET", "/retry-policies/payment")).json;
+  expect(document.requireIdempotencyKey).toBe(true);
+  const other = await ask("POST", "/retry-policies", { policyId: "payment", maxAttempts: 9 });
+  expect([other.status, other.json.code]).toEqual([409, "POLICY_CONFLICT"]);
+  expect(other.json.detail).toContain('"payment" is a preset');
+  const task = { targetUrl: server.target.url, policyId: "payment" };
+  const keyless = await ask("POST", "/retry-tasks", task);
+  expect([keyless.status, keyless.json.code]).toEqual([400, "IDEMPOTENCY_KEY_REQUIRED"]);
+  expect((await ask("POST", "/retry-policies", document)).status).toBe(200);
+  // Whoever replaces it names it in the path and does not do so by accident.
+  const replaced = await ask("PUT", "/retry-policies/payment", { ...document, maxAttempts: 4 });
+  expect([replaced.status, replaced.json.document.maxAttempts]).toEqual([200, 4]);
+});
+
+test("the ids of inline policies cannot be registered", async () => {
+  const policyId = `inline.${"0".repeat(40)}`;
+  for (const [method, path] of [
+    ["POST", "/retry-policies"],
+    ["PUT", `/retry-policies/${policyId}`],
+  ] as const) {
+    const { status, json } = await ask(method, path, { policyId, maxAttempts: 2 });
+    expect([status, json.code, json.errors[0].field]).toEqual([400, "INVALID_POLICY", "policyId"]);
+    expect(json.detail).toContain('policyId must not begin with "inline."');
+  }
+});
+
 test("a destination shows its health, accepts limits, pauses and resumes", async () => {
   const path = `/destinations/${encodeURIComponent(server.target.origin)}`;
   expect((await ask("GET", path)).status).toBe(404);
