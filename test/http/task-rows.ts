@@ -125,6 +125,11 @@ const policies: readonly Row[] = [
   refused("43", "a regular expression", { policy: { retryOn: "(a+)+$" } }, "policy.retryOn"),
 ];
 
+const names: readonly Row[] = [
+  refused("45", "a label of the service", { labels: { "redrive.callback": "x" } }, "labels"),
+  refused("45", "a label that is reserved", { labels: { "redrive.x": "x" } }, "labels"),
+];
+
 const keys: readonly Row[] = [
   ...["", "x".repeat(256), "a\u0007b", "a b", "\u00e9"].map((idempotencyKey) =>
     refused(
@@ -164,5 +169,6 @@ export const TASK_ROWS: readonly Row[] = [
   ...headerRows,
   ...bodies,
   ...policies,
+  ...names,
   ...keys,
 ];

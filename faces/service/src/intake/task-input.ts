@@ -78,18 +78,24 @@ const METHODS = /^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$/;
 const anything: Rule = () => undefined;
 
 /** An object of strings, with names that match `pattern`. */
-function textsRule(pattern: RegExp, max: number): Rule {
+/** The service marks its own tasks with such labels, and nobody else can. */
+const OWN_LABEL = /^redrive\./;
+
+function labelsRule(pattern: RegExp, max: number): Rule {
   const wanted = `an object of at most ${max} strings`;
   return (value) => {
     if (!isPlainObject(value)) return wanted;
     const entries = Object.entries(value);
     const isGood = ([name, text]: readonly [string, unknown]) =>
+    if (entries.some(([name]) => OWN_LABEL.test(name))) return NO_OWN_LABELS;
       pattern.test(name) && typeof text === "string" && isStorable(text);
     return entries.length <= max && entries.every(isGood) ? undefined : wanted;
   };
 }
 
 /** Stores keep strings as UTF-8, and some cannot keep NUL. */
+const NO_OWN_LABELS = "without names that begin with redrive., which the service sets itself";
+
 function isStorable(text: string): boolean {
   return text.length <= MAX_TEXT && !/[\0\r\n]|\p{Surrogate}/u.test(text);
 }
@@ -108,7 +114,7 @@ const FIELDS: Fields & Readonly<Record<keyof TaskInput, unknown>> = {
   idempotent: booleanRule,
   scheduledAt: numberRule(0, MAX_INSTANT),
   deadlineAt: numberRule(0, MAX_INSTANT),
-  labels: textsRule(/^[\w.:/-]{1,64}$/, 32),
+  labels: labelsRule(/^[\w.:/-]{1,64}$/, 32),
   callbackUrl: anything,
 };
 
