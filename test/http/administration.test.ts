@@ -82,6 +82,26 @@ test("the ids of inline policies cannot be registered", async () => {
   }
 });
 
+test("a destination whose name no URL can hold is refused", async () => {
+  for (const name of [".", ".."]) {
+    // A URL parser would resolve the dots, so the request is written by hand.
+    const body = "{}";
+    const lines = [
+      `PUT /destinations/${name.replaceAll(".", "%2E")} HTTP/1.1`,
+      `Host: 127.0.0.1:${server.port}`,
+      "Content-Type: application/json",
+      `Content-Length: ${body.length}`,
+    ];
+    const { status, json } = await server.rawCall(`${lines.join("\r\n")}\r\n\r\n${body}`);
+    expect([status, json.code]).toEqual([400, "INVALID_DESTINATION"]);
+    expect(json.detail).toContain('not "." or ".."');
+    const asked = [server.redrive.pause(name), server.redrive.configure(name, {})];
+    for (const result of await Promise.allSettled(asked)) {
+      expect(result).toMatchObject({ reason: { code: "INVALID_DESTINATION" } });
+    }
+  }
+});
+
 test("a destination shows its health, accepts limits, pauses and resumes", async () => {
   const path = `/destinations/${encodeURIComponent(server.target.origin)}`;
   expect((await ask("GET", path)).status).toBe(404);

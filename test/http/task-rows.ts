@@ -128,6 +128,9 @@ const policies: readonly Row[] = [
 const names: readonly Row[] = [
   refused("45", "a label of the service", { labels: { "redrive.callback": "x" } }, "labels"),
   refused("45", "a label that is reserved", { labels: { "redrive.x": "x" } }, "labels"),
+  ...[".", ".."].map((destination) =>
+    refused("46", `destination ${destination}`, { destination }, "destination"),
+  ),
 ];
 
 const keys: readonly Row[] = [

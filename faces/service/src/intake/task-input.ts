@@ -16,6 +16,7 @@ import {
   textRule,
 } from "@redrive/core";
 import type { RefusedTarget, Target } from "../deliver/address-guard/target.ts";
+import { destinationNameRule } from "../model/destination-name.ts";
 import { serviceError } from "../model/errors.ts";
 import type { HeadersInput } from "../model/headers-input.ts";
 import { isPlainObject } from "../model/plain-object.ts";
@@ -77,25 +78,25 @@ const METHODS = /^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$/;
 
 const anything: Rule = () => undefined;
 
-/** An object of strings, with names that match `pattern`. */
 /** The service marks its own tasks with such labels, and nobody else can. */
 const OWN_LABEL = /^redrive\./;
 
+/** An object of strings, with names that match `pattern`. */
 function labelsRule(pattern: RegExp, max: number): Rule {
   const wanted = `an object of at most ${max} strings`;
   return (value) => {
     if (!isPlainObject(value)) return wanted;
     const entries = Object.entries(value);
-    const isGood = ([name, text]: readonly [string, unknown]) =>
     if (entries.some(([name]) => OWN_LABEL.test(name))) return NO_OWN_LABELS;
+    const isGood = ([name, text]: readonly [string, unknown]) =>
       pattern.test(name) && typeof text === "string" && isStorable(text);
     return entries.length <= max && entries.every(isGood) ? undefined : wanted;
   };
 }
 
-/** Stores keep strings as UTF-8, and some cannot keep NUL. */
 const NO_OWN_LABELS = "without names that begin with redrive., which the service sets itself";
 
+/** Stores keep strings as UTF-8, and some cannot keep NUL. */
 function isStorable(text: string): boolean {
   return text.length <= MAX_TEXT && !/[\0\r\n]|\p{Surrogate}/u.test(text);
 }
@@ -110,7 +111,7 @@ const FIELDS: Fields & Readonly<Record<keyof TaskInput, unknown>> = {
   policyId: textRule(/^[\w.-]{1,64}$/, "1 to 64 characters of A-Z a-z 0-9 . _ -"),
   policy: anything,
   idempotencyKey: textRule(/^[\x21-\x7e]{1,255}$/, "1 to 255 visible ASCII characters"),
-  destination: textRule(/^[\x21-\x7e]{1,255}$/, "1 to 255 visible ASCII characters"),
+  destination: destinationNameRule,
   idempotent: booleanRule,
   scheduledAt: numberRule(0, MAX_INSTANT),
   deadlineAt: numberRule(0, MAX_INSTANT),
