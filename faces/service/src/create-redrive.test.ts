@@ -165,6 +165,35 @@ describe("an embedded Redrive", () => {
     expect(requests).toEqual([]);
   });
 
+  it.each(["memory:", `sqlite:${join(folder, "ids.db")}`])(
+    "rejects ids that are not strings, without blaming the store %s",
+    async (store) => {
+      redrive = await createRedrive({ store });
+      for (const id of [undefined, null, 17, {}, ["a"]] as unknown as string[]) {
+        const calls = [
+          redrive.get(id),
+          redrive.attempts(id),
+          redrive.cancel(id),
+          redrive.retryNow(id),
+          redrive.redriveTask(id),
+          redrive.discard([id]),
+          redrive.pause(id),
+        ];
+        for (const result of await Promise.allSettled(calls)) {
+          const code = expect.stringMatching(/^INVALID_(ARGUMENT|DESTINATION)$/);
+          expect(result).toMatchObject({ status: "rejected", reason: { code } });
+        }
+      }
+      await expect(redrive.get(17 as unknown as string)).rejects.toThrow(
+        "taskId must be a string, got 17",
+      );
+      await expect(redrive.get("a", 5 as unknown as string)).rejects.toThrow(
+        "tenantId must be a string, got 5",
+      );
+      expect(await redrive.get("nothing")).toBeNull();
+    },
+  );
+
   it("explains that the time of a task in a paused destination is over, and ends it on resume", async () => {
     const clock = virtualClock(1_800_000_000_000);
     redrive = await createRedrive({ store: "memory:", clock });
