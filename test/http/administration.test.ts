@@ -102,6 +102,18 @@ test("a destination whose name no URL can hold is refused", async () => {
   }
 });
 
+test("an unknown field gets a suggestion that this request accepts", async () => {
+  const detail = async (path: string, method = "GET", body?: object) =>
+    (await ask(method, path, body)).json.detail;
+  expect(await detail("/retry-tasks?limits=1")).toContain('did you mean "limit"?');
+  expect(await detail("/dead-letters?limit=1", "DELETE")).toBe('unknown field "limit"');
+  expect(await detail("/dead-letters?limits=1", "DELETE")).toBe('unknown field "limits"');
+  expect(await detail("/dead-letters?reasons=x", "DELETE")).toContain('did you mean "reason"?');
+  const redrive = { filter: { reasons: "x" }, dryRuns: true };
+  const found = await detail("/redrives", "POST", redrive);
+  expect(found).toMatch(/"filter.reasons", did you mean "reason"|"dryRuns", did you mean "dryRun"/);
+});
+
 test("a destination shows its health, accepts limits, pauses and resumes", async () => {
   const path = `/destinations/${encodeURIComponent(server.target.origin)}`;
   expect((await ask("GET", path)).status).toBe(404);
