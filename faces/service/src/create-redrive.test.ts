@@ -165,6 +165,15 @@ describe("an embedded Redrive", () => {
     expect(requests).toEqual([]);
   });
 
+  it("reports no due instant once the last waiting task is canceled", async () => {
+    redrive = await createRedrive({ store: "memory:" });
+    const scheduledAt = redrive.now() + 60_000;
+    const { taskId } = await redrive.enqueue({ targetUrl: url, scheduledAt });
+    expect(await redrive.health()).toMatchObject([{ backlog: 1, nextDueAt: scheduledAt }]);
+    await redrive.cancel(taskId);
+    expect(await redrive.health()).toMatchObject([{ backlog: 0, nextDueAt: null }]);
+  });
+
   it.each(["memory:", `sqlite:${join(folder, "ids.db")}`])(
     "rejects ids that are not strings, without blaming the store %s",
     async (store) => {
