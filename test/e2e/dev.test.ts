@@ -64,7 +64,7 @@ test("the commands that dev prints work: its task is accepted, its destination b
   const [, broken = ""] = /curl '(\S+)\/break\?for=30s'/u.exec(dev.output.text) ?? [];
   await fetch(`${broken}/break?for=30s`);
   expect((await fetch(`${broken}/orders`)).status).toBe(503);
-  await fetch(`${broken}/mend`);
+  await fetch(`${broken}/repair`);
   expect(await (await fetch(broken)).json()).toMatchObject({ broken: false });
 });
 

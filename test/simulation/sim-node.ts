@@ -93,11 +93,11 @@ export class SimNode {
     clock: NodeClock,
   ): Promise<RedriveJobs | undefined> {
     if (!this.#world.features.redrives) return undefined;
-    const { exclusive, documents: notes } = store;
+    const { exclusive, documents } = store;
     const source = redriveSource(engine, store, (now) => this.#world.newId(now));
     const jobs = new RedriveJobs({
       clock,
-      documents: notes,
+      documents,
       source,
       nodeId: engine.nodeId,
       exclusive,
@@ -155,7 +155,10 @@ function silentWhenDead(store: Store, clock: NodeClock): Store {
     ...store,
     commit: (batch) => unlessDead(() => store.commit(batch)),
     renew: (lease) => unlessDead(() => store.renew(lease)),
-    documents: { ...store.documents, put: (note) => unlessDead(() => store.documents.put(note)) },
+    documents: {
+      ...store.documents,
+      put: (document) => unlessDead(() => store.documents.put(document)),
+    },
   };
 }
 

@@ -5,7 +5,7 @@
 import { type Policy, type PolicyDocument, type Random, resolvePolicy } from "@redrive/core";
 import { type AttemptResult, notStarted } from "../../faces/service/src/deliver/attempt-result.ts";
 import { GUARD_DOCUMENT } from "../../faces/service/src/engine/destination/guard-saver.ts";
-import type { Deliver } from "../../faces/service/src/engine/run/delivery.ts";
+import type { Deliver } from "../../faces/service/src/engine/run/deliver-function.ts";
 import type { Batch, CommitResult } from "../../faces/service/src/model/batch.ts";
 import type { DestinationRow } from "../../faces/service/src/model/destination-row.ts";
 import type { StoredDocument } from "../../faces/service/src/model/document-table.ts";
@@ -102,8 +102,8 @@ export class World {
       ...mutated,
       documents: {
         ...mutated.documents,
-        put: (note) => this.#putNote(note, mutated),
-        list: (kind) => this.#listNotes(kind, mutated),
+        put: (document) => this.#putDocument(document, mutated),
+        list: (kind) => this.#listDocuments(kind, mutated),
       },
       commitNow: (batch) => this.#commitNow(batch, mutated),
     };
@@ -135,12 +135,12 @@ export class World {
     return this.#openJobs.size === 0 && this.rawStore.all().every(({ status }) => isEnded(status));
   }
 
-  async #putNote(note: StoredDocument, store: MemoryStore): Promise<boolean> {
-    const isWritten = await store.documents.put(note);
-    if (!isWritten || note.kind !== REDRIVE_KIND) return isWritten;
-    const { job } = readJob(note);
-    if (job.status === "RUNNING") this.#openJobs.add(note.id);
-    else this.#openJobs.delete(note.id);
+  async #putDocument(document: StoredDocument, store: MemoryStore): Promise<boolean> {
+    const isWritten = await store.documents.put(document);
+    if (!isWritten || document.kind !== REDRIVE_KIND) return isWritten;
+    const { job } = readJob(document);
+    if (job.status === "RUNNING") this.#openJobs.add(document.id);
+    else this.#openJobs.delete(document.id);
     this.#coverage.redrive(job.status);
     if (job.status === "DONE") {
       this.check((checker) => checker.redriveDone?.(job, this.#memory));
@@ -148,10 +148,10 @@ export class World {
     return isWritten;
   }
 
-  async #listNotes(kind: string, store: MemoryStore): Promise<readonly StoredDocument[]> {
-    const notes = await store.documents.list(kind);
-    if (kind === GUARD_DOCUMENT && notes.length > 0) this.#coverage.guardsRestored();
-    return notes;
+  async #listDocuments(kind: string, store: MemoryStore): Promise<readonly StoredDocument[]> {
+    const documents = await store.documents.list(kind);
+    if (kind === GUARD_DOCUMENT && documents.length > 0) this.#coverage.guardsRestored();
+    return documents;
   }
 
   async prepare(): Promise<void> {

@@ -11,6 +11,9 @@ import { tmpdir } from "node:os";
 import { join, posix } from "node:path";
 import { pathToFileURL } from "node:url";
 
+/** Folders that the others call from everywhere and that call none of them: data and arithmetic. */
+const LEAVES = /\/src\/(?:model|collections|time)\//u;
+
 const clone = process.argv[2] ?? ".";
 const built = (/** @type {string} */ path) =>
   import(new URL(`faces/service/dist/${path}`, pathToFileURL(`${clone}/`)).href);
@@ -73,12 +76,14 @@ function settledTurns() {
 /** @param {readonly string[]} paths */
 function print(paths) {
   const service = paths.filter((path) => !path.startsWith("core/"));
-  const folders = steps(service, posix.dirname);
+  const flow = service.filter((path) => !LEAVES.test(path));
+  const folders = steps(flow, posix.dirname);
+  const parts = steps(flow, (path) => path.split("/").slice(0, 4).join("/"));
   console.log(folders.join("\n"));
-  const parts = steps(service, (path) => path.split("/").slice(0, 4).join("/"));
   console.log(`\nfiles: ${new Set(paths).size}, of the service: ${new Set(service).size}`);
-  console.log(`returns to a folder of the service: ${returnsIn(folders)}`);
-  console.log(`returns, each top folder with its subfolders: ${returnsIn(parts)}`);
+  console.log(`returns to a folder of the service: ${returnsIn(steps(service, posix.dirname))}`);
+  console.log(`returns, without model, collections and time: ${returnsIn(folders)}`);
+  console.log(`returns, subfolders counted with their folder: ${returnsIn(parts)}`);
   if (process.argv[3] === "--files") console.log([...new Set(paths)].sort().join("\n"));
 }
 

@@ -16,7 +16,7 @@ import {
 const FIELDS = {
   count: numberRule(1, 10),
   share: numberRule(0, 1, true),
-  colour: choiceRule("RED", "BLUE"),
+  color: choiceRule("RED", "BLUE"),
   marks: listRule(numberRule(0, 9), 1, 3),
   name: textRule(/^[a-z]+$/, "small letters"),
   on: booleanRule,
@@ -27,7 +27,7 @@ const messages = (document: unknown, prefix?: string) =>
 
 describe("fields", () => {
   test("a good document has no problems, and undefined counts as absent", () => {
-    const good = { count: 1, share: 0.5, colour: "RED", marks: [0, 9], name: "x", on: false };
+    const good = { count: 1, share: 0.5, color: "RED", marks: [0, 9], name: "x", on: false };
     expect(checkFields(good, FIELDS)).toEqual([]);
     expect(checkFields({ count: undefined }, FIELDS)).toEqual([]);
   });
@@ -44,7 +44,7 @@ describe("fields", () => {
     ],
     [{ count: null }, "count must be a whole number from 1 to 10, got null"],
     [{ share: 1.01 }, "share must be a number from 0 to 1, got 1.01"],
-    [{ colour: "red" }, 'colour must be one of RED, BLUE, got "red"'],
+    [{ color: "red" }, 'color must be one of RED, BLUE, got "red"'],
     [{ marks: [] }, "marks must be a list of 1 to 3 entries, got []"],
     [{ marks: [1, 2, 3, 4] }, "marks must be a list of 1 to 3 entries, got [1,2,3,4]"],
     [{ marks: 7 }, "marks must be a list of 1 to 3 entries, got 7"],
@@ -68,7 +68,7 @@ describe("fields", () => {
 
   test("a misspelled field gets a suggestion, an unrelated one does not", () => {
     expect(messages({ cuont: 1 })).toEqual(['unknown field "cuont", did you mean "count"?']);
-    expect(messages({ colours: 1 })).toEqual(['unknown field "colours", did you mean "colour"?']);
+    expect(messages({ colors: 1 })).toEqual(['unknown field "colors", did you mean "color"?']);
     expect(messages({ zzzzzz: 1 })).toEqual(['unknown field "zzzzzz"']);
     expect(messages({ cuont: 1 }, "a.")).toEqual([
       'unknown field "a.cuont", did you mean "count"?',

@@ -100,8 +100,8 @@ export function retryBudget({ service, isSingle }: RetryBudgetOptions): Checker 
     assertThat(name, spent <= max, () => `${scope}: ${spent} tokens spent, ${max} available`);
   }
 
-  function recordSaves(notes: readonly UnversionedDocument[], now: number): void {
-    for (const { kind, id } of notes) {
+  function recordSaves(documents: readonly UnversionedDocument[], now: number): void {
+    for (const { kind, id } of documents) {
       if (kind === GUARD_DOCUMENT) trafficOf(id).savedAt = now;
       if (kind === SERVICE_BUDGET_DOCUMENT.kind) trafficOf(SERVICE).savedAt = now;
     }

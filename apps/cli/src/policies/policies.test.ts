@@ -124,7 +124,7 @@ describe("policies catalog", () => {
   });
 
   test("shows one entry and suggests the nearest id", async () => {
-    expect((await redrive("policies catalog aws-standard")).out).toContain("retry behaviour 2.1");
+    expect((await redrive("policies catalog aws-standard")).out).toContain("retry behavior 2.1");
     expect(JSON.parse((await redrive("policies catalog webhook --json")).out)).toEqual(
       presets.webhook,
     );

@@ -47,7 +47,7 @@ export function devWelcome({
     "",
     "   Repair the destination and redrive the dead letter:",
     "",
-    `   curl ${flakyUrl}/mend`,
+    `   curl ${flakyUrl}/repair`,
     `   ${command} dlq redrive${flag}`,
     "",
     `2. Open the web pages: ${url}/ui/simulator simulates policies, ${url}/docs describes the API.`,

@@ -22,7 +22,7 @@ test("fails every request while broken, until the time is over or it is repaired
   expect(share()).toBeLessThan(0.25);
   respond("/break");
   expect(respond("/").body).toMatchObject({ broken: true });
-  respond("/mend");
+  respond("/repair");
   expect(respond("/").body).toMatchObject({ broken: false });
 });
 

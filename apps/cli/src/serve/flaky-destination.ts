@@ -71,10 +71,10 @@ export function flakyResponses(clock: Clock, random: Random): (url: string) => F
   return (url) => {
     const { pathname, searchParams } = new URL(url, "http://flaky");
     if (pathname === "/break") return breakFor(searchParams.get("for"));
-    if (pathname === "/mend") return repair();
+    if (pathname === "/repair") return repair();
     if (pathname === "/") return { status: 200, body: { broken: isBroken(), asked: requests } };
     requests += 1;
-    if (isBroken()) return { status: 503, body: { error: "broken: GET /mend repairs it" } };
+    if (isBroken()) return { status: 503, body: { error: "broken: GET /repair fixes it" } };
     if (random.next() < FAILURE_RATE) return { status: 503, body: { error: "random failure" } };
     return { status: 200, body: { ok: true } };
   };

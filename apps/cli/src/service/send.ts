@@ -34,7 +34,11 @@ export function addSend(parent: Command, terminal: Terminal): void {
   command
     .option("-X, --method <method>", "HTTP method (default: POST)")
     .addOption(
-      pairsOption("-H, --header <name=value>", "a request header, also as \"name: value\"; repeatable", headerFlag),
+      pairsOption(
+        "-H, --header <name=value>",
+        'a request header, also as "name: value"; repeatable',
+        headerFlag,
+      ),
     )
     .addOption(
       new Option("--json <text>", "request body, sent as application/json").conflicts([

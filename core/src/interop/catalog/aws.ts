@@ -40,7 +40,7 @@ const standardBudget = {
 export const awsStandard: CatalogEntry = entry({
   id: "aws-standard",
   title: "AWS SDK, standard mode",
-  version: "retry behaviour 2.1",
+  version: "retry behavior 2.1",
   date: SEEN,
   source: "@smithy/core@3.40.0 dist-es/submodules/retry/util-retry/StandardRetryStrategy.js",
   policy: standardPolicy,
@@ -51,7 +51,7 @@ export const awsStandard: CatalogEntry = entry({
 export const awsAdaptive: CatalogEntry = entry({
   id: "aws-adaptive",
   title: "AWS SDK, adaptive mode",
-  version: "retry behaviour 2.1",
+  version: "retry behavior 2.1",
   date: SEEN,
   source: "@smithy/core@3.40.0 dist-es/submodules/retry/util-retry/AdaptiveRetryStrategy.js",
   policy: standardPolicy,

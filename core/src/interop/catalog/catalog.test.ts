@@ -168,7 +168,7 @@ describe("budgets", () => {
   });
 });
 
-describe("catalogueEntry", () => {
+describe("catalogEntry", () => {
   test("suggests the likely id for a misspelled one", () => {
     expect(() => catalogEntry("cockatiell")).toThrow('did you mean "cockatiel"?');
   });

@@ -89,13 +89,13 @@ describe("what an attempt sends", () => {
     await deliverer.deliver(requestTo(server.url(), { headers }), AMPLE);
     const broken = { headers: { ...headers, Traceparent: "00-1-2-01" }, idempotencyKey: "field" };
     await deliverer.deliver(requestTo(server.url(), broken), AMPLE);
-    const [sent, mended] = server.requests.map(({ head }) => headersOf(head));
+    const [sent, repaired] = server.requests.map(({ head }) => headersOf(head));
     expect(sent).toMatchObject({
       traceparent,
       "x-request-id": "mine-7",
       "idempotency-key": "k",
     });
-    expect(mended).toMatchObject({
+    expect(repaired).toMatchObject({
       traceparent: `00-${hex(16)}-${hex(8)}-01`,
       "idempotency-key": "field",
     });

@@ -6,10 +6,10 @@ import { EMPTY_BATCH } from "../model/batch.ts";
 import type { DestinationRow } from "../model/destination-row.ts";
 import { serviceError } from "../model/errors.ts";
 import type { Store } from "../model/store.ts";
+import type { EngineTime } from "../time/engine-time.ts";
 import type { CommitQueue } from "./commit/commit-queue.ts";
 import type { Destinations } from "./destination/destinations.ts";
 import type { EngineEvents } from "./events/engine-events.ts";
-import type { EngineTime } from "./node/engine-time.ts";
 import type { NodeState } from "./node/node-state.ts";
 import type { Scheduler } from "./schedule/scheduler.ts";
 

@@ -17,8 +17,10 @@ import type {
 import { codedStore, storeFailure } from "../model/coded-store.ts";
 import type { DestinationRow } from "../model/destination-row.ts";
 import { serviceError, stopped, stopTimedOut } from "../model/errors.ts";
+import { PolicyCache } from "../model/policy-cache.ts";
 import type { Store } from "../model/store.ts";
 import type { NewTask } from "../model/task.ts";
+import { EngineTime } from "../time/engine-time.ts";
 import { settlesWithin } from "../time/settles-within.ts";
 import { CommitLoop } from "./commit/commit-loop.ts";
 import { CommitQueue } from "./commit/commit-queue.ts";
@@ -29,12 +31,10 @@ import { createServiceBudget, serviceBudgetOptions } from "./destination/service
 import { type DestinationChange, DestinationChanges } from "./destination-changes.ts";
 import { EngineEvents } from "./events/engine-events.ts";
 import { Maintenance } from "./maintenance.ts";
-import { EngineTime } from "./node/engine-time.ts";
 import { NodeLease } from "./node/node-lease.ts";
 import { NodeState } from "./node/node-state.ts";
 import { messageOf, StoreHealth } from "./node/store-health.ts";
-import { PolicyCache } from "./policies/policy-cache.ts";
-import type { Deliver } from "./run/delivery.ts";
+import type { Deliver } from "./run/deliver-function.ts";
 import type { FollowUp } from "./run/follow-up-tasks.ts";
 import { Rescuer } from "./run/rescuer.ts";
 import { Runner } from "./run/runner.ts";

@@ -4,11 +4,11 @@
  */
 import type { Cancel, Clock } from "@redrive/core";
 import type { Store } from "../model/store.ts";
+import type { EngineTime } from "../time/engine-time.ts";
 import type { CommitQueue } from "./commit/commit-queue.ts";
 import type { Destinations } from "./destination/destinations.ts";
 import type { GuardSaver } from "./destination/guard-saver.ts";
 import type { EngineEvents } from "./events/engine-events.ts";
-import type { EngineTime } from "./node/engine-time.ts";
 import { type NodeLease, RENEW_INTERVAL_MS } from "./node/node-lease.ts";
 import type { StoreHealth } from "./node/store-health.ts";
 import type { Rescuer } from "./run/rescuer.ts";

@@ -3,10 +3,10 @@
  * the start, and later the tasks and resumed destinations of other nodes.
  */
 import type { Store } from "../model/store.ts";
+import type { EngineTime } from "../time/engine-time.ts";
 import type { CommitQueue } from "./commit/commit-queue.ts";
 import type { Destinations } from "./destination/destinations.ts";
 import { GUARD_DOCUMENT } from "./destination/guard-saver.ts";
-import type { EngineTime } from "./node/engine-time.ts";
 import type { NodeState } from "./node/node-state.ts";
 import type { Scheduler } from "./schedule/scheduler.ts";
 

@@ -9,10 +9,10 @@ import type {
 import { storeFailure } from "../model/coded-store.ts";
 import { stopped } from "../model/errors.ts";
 import type { NewTask } from "../model/task.ts";
+import type { EngineTime } from "../time/engine-time.ts";
 import type { CommitQueue } from "./commit/commit-queue.ts";
 import type { Destinations } from "./destination/destinations.ts";
 import type { EngineEvents } from "./events/engine-events.ts";
-import type { EngineTime } from "./node/engine-time.ts";
 import type { NodeState } from "./node/node-state.ts";
 import { scheduleFollowUp } from "./run/follow-up-tasks.ts";
 import type { Runner } from "./run/runner.ts";

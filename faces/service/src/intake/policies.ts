@@ -4,8 +4,8 @@
  */
 import { type PolicyDocument, presets, resolvePolicy } from "@redrive/core";
 import { BoundedCache } from "../collections/bounded-cache.ts";
-import { type PolicyCache, PRESET_VERSION } from "../engine/policies/policy-cache.ts";
 import { serviceError } from "../model/errors.ts";
+import { type PolicyCache, PRESET_VERSION } from "../model/policy-cache.ts";
 import type { PolicyRow, Store } from "../model/store.ts";
 import { DEFAULT_TENANT } from "../model/task.ts";
 

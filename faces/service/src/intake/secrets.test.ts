@@ -42,27 +42,29 @@ it("without a key seals nothing, and opens nothing that is sealed", async () => 
 });
 
 it("rejects a wrong or missing key, and says what to do", async () => {
-  const notes = memoryDocuments();
-  await openSecrets(notes, fill, key());
-  await expect(openSecrets(notes, fill, key())).rejects.toThrow(
+  const documents = memoryDocuments();
+  await openSecrets(documents, fill, key());
+  await expect(openSecrets(documents, fill, key())).rejects.toThrow(
     /not the key of this store.*NEW,OLD/s,
   );
-  await expect(openSecrets(notes, fill, undefined)).rejects.toThrow(/set REDRIVE_ENCRYPTION_KEY/);
+  await expect(openSecrets(documents, fill, undefined)).rejects.toThrow(
+    /set REDRIVE_ENCRYPTION_KEY/,
+  );
 });
 
 it("rotates its key with NEW,OLD: fingerprints stay, and old values open while the old key is given", async () => {
-  const notes = memoryDocuments();
+  const documents = memoryDocuments();
   const [old, fresh] = [key(), key()];
-  const before = await openSecrets(notes, fill, old);
+  const before = await openSecrets(documents, fill, old);
   const sealed = before.seal(task);
-  const both = await openSecrets(notes, fill, `${fresh}, ${old}`);
+  const both = await openSecrets(documents, fill, `${fresh}, ${old}`);
   expect(both.open(sealed)).toEqual(task);
   expect(both.fingerprint(["payload"])).toBe(before.fingerprint(["payload"]));
-  const after = await openSecrets(notes, fill, fresh);
+  const after = await openSecrets(documents, fill, fresh);
   expect(after.open(sealed)).toBeNull();
   expect(after.open(both.seal(task))).toEqual(task);
   expect(after.fingerprint(["payload"])).toBe(before.fingerprint(["payload"]));
-  await expect(openSecrets(notes, fill, old)).rejects.toThrow(/not the key/);
+  await expect(openSecrets(documents, fill, old)).rejects.toThrow(/not the key/);
 });
 
 it("accepts keys only in Base64 and hexadecimal", () => {

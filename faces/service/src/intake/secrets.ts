@@ -67,12 +67,12 @@ export function assertEncryptionKey(text: string): string {
  * match.
  */
 export async function openSecrets(
-  notes: DocumentTable,
+  documents: DocumentTable,
   fill: FillRandom,
   text: string | undefined,
 ): Promise<Secrets> {
   const keys = text === undefined || text === "" ? [] : parseEncryptionKeys(text);
-  const stored = await notes.get(KEY_DOCUMENT.kind, KEY_DOCUMENT.tenantId, KEY_DOCUMENT.id);
+  const stored = await documents.get(KEY_DOCUMENT.kind, KEY_DOCUMENT.tenantId, KEY_DOCUMENT.id);
   const [key] = keys;
   if (key === undefined) {
     if (stored === null) return { ...headerCipher([], fill), fingerprint: sha256 };
@@ -84,7 +84,7 @@ export async function openSecrets(
   if (document?.keyId !== key.id) {
     const sealed = sealBytes(key, fill, fingerprintKey, KEY_DOCUMENT.id);
     const next: KeyDocument = { keyId: key.id, fingerprintKey: sealed };
-    await notes.put({
+    await documents.put({
       ...KEY_DOCUMENT,
       version: (stored?.version ?? 0) + 1,
       text: JSON.stringify(next),

@@ -19,7 +19,7 @@ import type { RedriveSource } from "./redrive-run.ts";
  */
 class World {
   readonly clock: VirtualClock = virtualClock();
-  readonly notes: DocumentTable = memoryDocuments();
+  readonly documents: DocumentTable = memoryDocuments();
   readonly tasks: Map<string, RetryTask>;
   readonly made: { readonly taskId: string; readonly atMs: number }[] = [];
   readonly filters: TaskFilter[] = [];
@@ -41,8 +41,8 @@ class World {
   }
 
   process(exclusive = true, nodeId = "node-1"): RedriveJobs {
-    const { clock, notes } = this;
-    return new RedriveJobs({ clock, documents: notes, nodeId, exclusive, source: this.#source() });
+    const { clock, documents } = this;
+    return new RedriveJobs({ clock, documents, nodeId, exclusive, source: this.#source() });
   }
 
   #source(): RedriveSource {

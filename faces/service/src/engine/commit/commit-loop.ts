@@ -10,8 +10,8 @@
 import type { Cancel, Clock, Permit } from "@redrive/core";
 import type { CommitResult } from "../../model/batch.ts";
 import type { Store } from "../../model/store.ts";
+import type { EngineTime } from "../../time/engine-time.ts";
 import type { GuardSaver } from "../destination/guard-saver.ts";
-import type { EngineTime } from "../node/engine-time.ts";
 import type { NodeState } from "../node/node-state.ts";
 import type { StoreHealth } from "../node/store-health.ts";
 import type { Scheduler } from "../schedule/scheduler.ts";

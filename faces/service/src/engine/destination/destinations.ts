@@ -3,7 +3,7 @@
  * when they are idle and a new one would behave the same, because callers may name any number.
  */
 import type { Random, RetryBudget } from "@redrive/core";
-import type { EngineTime } from "../node/engine-time.ts";
+import type { EngineTime } from "../../time/engine-time.ts";
 import { DestinationRuntime } from "./destination-runtime.ts";
 
 /** Longer than every window of the default guards, so that their state has aged out. */

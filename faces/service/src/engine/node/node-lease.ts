@@ -4,7 +4,7 @@
  * them over.
  */
 import type { Store } from "../../model/store.ts";
-import type { EngineTime } from "./engine-time.ts";
+import type { EngineTime } from "../../time/engine-time.ts";
 
 export const LEASE_MS = 10_000;
 export const RENEW_INTERVAL_MS = 2000;

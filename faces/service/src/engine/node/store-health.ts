@@ -5,8 +5,8 @@
  */
 import { RedriveError } from "@redrive/core";
 import { StoreBrokenError } from "../../model/store-errors.ts";
+import type { EngineTime } from "../../time/engine-time.ts";
 import type { EngineEvents } from "../events/engine-events.ts";
-import type { EngineTime } from "./engine-time.ts";
 
 /** A failed commit may still take effect within this time. */
 const UNKNOWN_CLAIMS_MS = 60_000;

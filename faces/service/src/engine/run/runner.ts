@@ -17,19 +17,19 @@ import {
 import type { AttemptResult } from "../../deliver/attempt-result.ts";
 import { createLightSignal } from "../../deliver/light-signal.ts";
 import type { Settle, StartedTask, TaskRef } from "../../model/batch.ts";
+import type { PolicyCache } from "../../model/policy-cache.ts";
 import type { ClaimRunner } from "../commit/claim-runner.ts";
 import type { CommitQueue } from "../commit/commit-queue.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import { guardAt, type Hold } from "../destination/lane-hold.ts";
 import type { WritableEventBody } from "../events/engine-event.ts";
 import type { NodeState } from "../node/node-state.ts";
-import type { PolicyCache } from "../policies/policy-cache.ts";
 import { SendQueue } from "../schedule/send-queue.ts";
-import type { Deliver } from "./delivery.ts";
+import { applySettled, type SettledTaskParts } from "./after-settle.ts";
+import type { Deliver } from "./deliver-function.ts";
 import { type FollowUp, withFollowUps } from "./follow-up-tasks.ts";
 import { type HeldClaim, HeldClaims } from "./held-claims.ts";
-import { heldText } from "./held-text.ts";
-import { applySettled, type SettledTaskParts } from "./settled-task.ts";
+import { heldText } from "./hold-message.ts";
 import {
   abandonedLogOf,
   attemptLogOf,

@@ -5,7 +5,7 @@
 import type { Cancel, Clock } from "@redrive/core";
 import { createHeap } from "../../collections/heap.ts";
 import type { StartedTask } from "../../model/batch.ts";
-import type { EngineTime } from "../node/engine-time.ts";
+import type { EngineTime } from "../../time/engine-time.ts";
 
 /** A claim that can wait in the queue. */
 export interface QueuedClaim {

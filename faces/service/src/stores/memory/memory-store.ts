@@ -38,7 +38,7 @@ export function memoryStore({ exclusive = true }: MemoryStoreOptions = {}): Memo
   const tables: Tables = { rows: new Rows(), keys: new Map(), destinations: new Map() };
   const policies = new Map<string, PolicyRow[]>();
   const leases = new Map<string, number>();
-  const notes = memoryDocuments();
+  const documents = memoryDocuments();
   let latestAt = 0;
 
   function commitNow(batch: Batch): CommitResult {
@@ -53,7 +53,7 @@ export function memoryStore({ exclusive = true }: MemoryStoreOptions = {}): Memo
       retryNows: batch.retryNows.map((ref) => applyRetryNow(tables, ref, writer)),
       claims: batch.claims.map((request) => applyClaim(tables, request, writer)),
     };
-    for (const note of batch.documents) notes.write(note);
+    for (const document of batch.documents) documents.write(document);
     return result;
   }
 
@@ -103,7 +103,7 @@ export function memoryStore({ exclusive = true }: MemoryStoreOptions = {}): Memo
     sweep: async (retention) => sweep(tables, retention),
     discard: async (tenantId, taskIds) => discard(tables, tenantId, taskIds),
     query: memoryQuery(tables.rows),
-    documents: notes,
+    documents,
     async close() {},
   };
 }

@@ -61,8 +61,8 @@ export function sqliteStore(file: string): Store {
 
 /** What a batch writes: rows, and the bytes of bodies. */
 function sizeOf(batch: Batch, { claims }: CommitResult): BatchSize {
-  const { creates, settles, cancels, documents: notes } = batch;
-  let items = creates.length + settles.length + cancels.length + notes.length;
+  const { creates, settles, cancels, documents } = batch;
+  let items = creates.length + settles.length + cancels.length + documents.length;
   let bytes = 0;
   for (const { tasks } of claims) items += tasks.length;
   for (const { task } of creates) bytes += task.body?.length ?? 0;

@@ -9,13 +9,13 @@ import type { BatchContext } from "./batch-context.ts";
 import { claimWriter } from "./claim-writer.ts";
 import { createWriter } from "./create-writer.ts";
 import type { DestinationTable } from "./destination-table.ts";
-import { endWriter } from "./end-writer.ts";
+import { endWriter } from "./settle-writer.ts";
 import type { Sql } from "./sql.ts";
 
 export function batchWriter(
   sql: Sql,
   destinations: DestinationTable,
-  writeDocument: (note: UnversionedDocument) => void,
+  writeDocument: (document: UnversionedDocument) => void,
 ): (batch: Batch) => CommitResult {
   const create = createWriter(sql, destinations);
   const { settle, cancel, retryNow } = endWriter(sql, destinations, (task, context) => {
@@ -37,7 +37,7 @@ export function batchWriter(
       retryNows: batch.retryNows.map((item) => retryNow(item, context.now)),
       claims: batch.claims.map((item) => claim(item, context)),
     };
-    for (const note of batch.documents) writeDocument(note);
+    for (const document of batch.documents) writeDocument(document);
     destinations.flush();
     return result;
   };

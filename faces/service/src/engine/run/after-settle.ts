@@ -5,11 +5,11 @@
 import type { HoldReason } from "@redrive/core";
 import type { Settle, SettleResult, StartedTask } from "../../model/batch.ts";
 import type { AttemptLog } from "../../model/task.ts";
+import type { EngineTime } from "../../time/engine-time.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import type { Destinations } from "../destination/destinations.ts";
 import type { AttemptSummary, EngineEventType, WritableEventBody } from "../events/engine-event.ts";
 import type { EngineEvents } from "../events/engine-events.ts";
-import type { EngineTime } from "../node/engine-time.ts";
 import type { Scheduler } from "../schedule/scheduler.ts";
 import { scheduleFollowUp } from "./follow-up-tasks.ts";
 

@@ -3,7 +3,7 @@
  * never changes, so an entry stays valid.
  */
 import { type Policy, type PolicyDocument, presets, resolvePolicy } from "@redrive/core";
-import type { Store } from "../../model/store.ts";
+import type { Store } from "./store.ts";
 
 /** A full cache is cleared, and its policies are read again. */
 const MAX_POLICIES = 10_000;
