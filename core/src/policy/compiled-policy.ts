@@ -1,7 +1,7 @@
 /**
- * Compiled policy: a policy as arithmetic. `decide` uses the same delay curve, and the simulator's
- * inner loop calls this, so the simulation matches production. A property test checks that both are
- * equal.
+ * Compiled policy: computes the wait after an attempt, or why there is none. `decide` uses the same
+ * delay curve, and the simulator's inner loop calls this, so the simulation matches production. A
+ * property test checks that both are equal.
  */
 import { type DelayCurve, delayCurveOf } from "./delay-curve.ts";
 import type { Policy } from "./policy.ts";
@@ -46,10 +46,10 @@ const compiledPolicies = new WeakMap<Policy, CompiledPolicy>();
 
 /** The compiled form of a policy, made once. */
 export function compiledPolicyOf(policy: Policy): CompiledPolicy {
-  let kernel = compiledPolicies.get(policy);
-  if (kernel === undefined) {
-    kernel = compilePolicy(policy);
-    compiledPolicies.set(policy, kernel);
+  let compiled = compiledPolicies.get(policy);
+  if (compiled === undefined) {
+    compiled = compilePolicy(policy);
+    compiledPolicies.set(policy, compiled);
   }
-  return kernel;
+  return compiled;
 }

@@ -1,7 +1,8 @@
 /**
- * Admission: the only code that queries, enters and leaves the guards of a destination. The library,
- * the service and the simulator call it, and no other code changes a guard. So the same document, seed
- * and arrivals give the same attempts, holds and refusals in all three.
+ * Admission: checks and enters the guards of a destination before an attempt, and leaves them when
+ * the attempt ends. The library, the service and the simulator call it, and no other code changes a
+ * guard. So the same document, seed and arrivals give the same attempts, holds and refusals in all
+ * three.
  *
  * Order: first everything that can refuse or hold without spending (pause, Retry-After gate,
  * breaker, rate, retry budget, concurrency), then the throttle's draw, then everything is taken
@@ -27,8 +28,8 @@ import {
   leaveBreaker,
 } from "../breaker.ts";
 import { enterConcurrency, hasSlot, leaveConcurrency, restartRamp } from "../concurrency.ts";
+import { breakerOutcomeOf, concurrencyOutcomeOf, isAccepted } from "../guard-outcomes.ts";
 import type { Guards } from "../guards.ts";
-import { breakerOutcomeOf, concurrencyOutcomeOf, isAccepted } from "../health.ts";
 import { recordLatency } from "../latency.ts";
 import { rateReadyAt, returnRate, takeRate } from "../rate.ts";
 import { type GateOptions, gateUntil } from "../retry-after-gate.ts";
@@ -268,7 +269,7 @@ export class Admission {
     if (adaptiveRate !== undefined)
       recordAdaptiveRateResponse(adaptiveRate, now, verdict === "throttled");
     if (throttle !== undefined) recordThrottleResponse(throttle, now, isAccepted(outcome, verdict));
-    // A hedge that wins keeps its token. Otherwise a bucket for two hedges would pay for any number.
+    // The token of a hedge that wins is not returned: else a bucket for two would pay for any number.
     if (verdict === "success") this.tokens.succeed(permit, kind === "retry", permit.patient);
     else if (verdict !== "terminal") this.tokens.fail();
     // A hint on a response that is not retried is ignored.
@@ -326,11 +327,11 @@ export class Admission {
 
   private flushPendingSuccesses(): void {
     const steady = this.steadyBreaker;
-    const untold = this.pendingSuccesses;
+    const pending = this.pendingSuccesses;
     this.pendingSuccesses = 0;
-    if (untold === 0 || steady === undefined) return;
-    countSuccesses(steady, untold);
-    recordLatency(this.currentGuards.latency, this.steadyAt, 0, untold);
+    if (pending === 0 || steady === undefined) return;
+    countSuccesses(steady, pending);
+    recordLatency(this.currentGuards.latency, this.steadyAt, 0, pending);
   }
 
   private shiftBack(ms: number): void {

@@ -3,7 +3,7 @@
  * rejected now and not at the attempt. No message quotes a value, because it may be a secret.
  */
 import { type FieldProblem, quote } from "@redrive/core";
-import { HOP_HEADER } from "./hop.ts";
+import { HOP_HEADER } from "./loop-detection.ts";
 import { isPlainObject } from "./plain-object.ts";
 
 export const MAX_HEADERS = 100;

@@ -1,15 +1,15 @@
-/** Curve view: the waits of one call whose every attempt fails, and the outage that it outlasts. */
+/** Curve view: the waits of one call whose attempts all fail, and the outage that it outlasts. */
 
 import { formatCount, formatDuration, formatPercent } from "@redrive/core";
 import type { Schedule } from "@redrive/simulator";
 import { formatSamples, maxSumMs, scheduleRows } from "@redrive/simulator/text";
 import { createRef } from "preact";
+import { Card } from "../../components/card.tsx";
+import { LazyPart } from "../../components/lazy-part.tsx";
+import { Legend } from "../../components/legend.tsx";
+import { Stat, Stats } from "../../components/stat.tsx";
+import { Toggle } from "../../components/toggle.tsx";
 import { exportMenu } from "../../exports/export-menu.ts";
-import { Card } from "../../parts/card.tsx";
-import { LazyPart } from "../../parts/lazy-part.tsx";
-import { Legend } from "../../parts/legend.tsx";
-import { Stat, Stats } from "../../parts/stat.tsx";
-import { Toggle } from "../../parts/toggle.tsx";
 import { currentResult } from "../../worker/query.ts";
 import { newSeed } from "../seed.ts";
 import type { View } from "../view.ts";
