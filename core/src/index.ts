@@ -43,8 +43,8 @@ export {
   statusOutcome,
   type Verdict,
 } from "./decide/outcome.ts";
+export { parsePushback, parseRetryAfter } from "./decide/parse-retry-after.ts";
 export { assertKey, type CallRequest, isRepeatable, type Patience } from "./decide/repeatable.ts";
-export { parsePushback, parseRetryAfter } from "./decide/retry-after.ts";
 export { type Hint, retryHintOf } from "./decide/thrown-hint.ts";
 // Errors, documents and text.
 export {

@@ -85,7 +85,7 @@ describe("the conversation", () => {
       "Who waits",
       "longest outage",
       "layers",
-      "parts that fail",
+      "fail independently",
     ];
     for (const text of expected) {
       await page.keyboard.press("Enter");

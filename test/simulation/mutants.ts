@@ -3,7 +3,7 @@
  * from outside and changes none of it. The simulation must find every mutant.
  */
 import type { PolicyDocument } from "@redrive/core";
-import type { Deliver } from "../../faces/service/src/engine/run/delivery.ts";
+import type { Deliver } from "../../faces/service/src/engine/run/deliver-function.ts";
 import { releaseOf } from "../../faces/service/src/engine/run/settlement.ts";
 import {
   type Batch,

@@ -5,7 +5,7 @@
 import { type Policy, type PolicyDocument, type Random, resolvePolicy } from "@redrive/core";
 import { type AttemptResult, notStarted } from "../../faces/service/src/deliver/attempt-result.ts";
 import { GUARD_DOCUMENT } from "../../faces/service/src/engine/destination/guard-saver.ts";
-import type { Deliver } from "../../faces/service/src/engine/run/delivery.ts";
+import type { Deliver } from "../../faces/service/src/engine/run/deliver-function.ts";
 import type { Batch, CommitResult } from "../../faces/service/src/model/batch.ts";
 import type { DestinationRow } from "../../faces/service/src/model/destination-row.ts";
 import type { StoredDocument } from "../../faces/service/src/model/document-table.ts";

@@ -1,10 +1,11 @@
 /** Each tidy rule finds a violation and accepts similar code that is allowed. */
+import * as core from "@redrive/core";
 import { describe, expect, test } from "vitest";
 import { completed } from "../lockfile.mjs";
 import { ambient } from "./ambient.ts";
 import { cycles } from "./cycles.ts";
 import { fullFolders, mutualFolders } from "./folders.ts";
-import { guardSteps } from "./guard-steps.ts";
+import { guardSteps, STEPS } from "./guard-steps.ts";
 import { importDirection } from "./import-direction.ts";
 import { silencedTests, traces } from "./leftovers.ts";
 import { lockfile } from "./lockfile.ts";
@@ -23,6 +24,12 @@ const join = (...parts: string[]) => parts.join("");
 
 describe("guards", () => {
   const steps = 'import {\n  admit,\n  takeRate,\n} from "@redrive/core";';
+
+  test("the list has every exported function of core that steps a guard", () => {
+    const isStep = (name: string) =>
+      /^(?:enter|leave|take|return|record|count|restart)[A-Z]/u.test(name);
+    expect(Object.keys(core).filter(isStep).toSorted()).toEqual([...STEPS].toSorted());
+  });
 
   test("a face may not step a guard", () => {
     expect(findingsIn(guardSteps, "faces/library/src/a.ts", steps)).toEqual([
@@ -283,7 +290,7 @@ describe("names", () => {
   });
 
   test.each([
-    "core/src/decide/retry-after.ts",
+    "core/src/decide/parse-retry-after.ts",
     "vitest.config.ts",
     "core/src/policy/policy.testing.ts",
   ])("%s is accepted", (path) => expect(findingsIn(names, path, "")).toEqual([]));

@@ -10,7 +10,7 @@ import { FAILED, USAGE_ERROR } from "./print/presentation.ts";
 import { systemTerminal, type Terminal } from "./print/terminal.ts";
 import { addDev } from "./serve/dev.ts";
 import { addDoctor } from "./serve/doctor.ts";
-import { addKeys } from "./serve/keys.ts";
+import { addKeys } from "./serve/keys-command.ts";
 import { addServe } from "./serve/serve.ts";
 import { addDestinations } from "./service/destinations.ts";
 import { addDlq } from "./service/dlq.ts";
@@ -20,7 +20,7 @@ import { addSend } from "./service/send.ts";
 import { addTasks } from "./service/tasks.ts";
 import { addAdvise } from "./simulate/advise.ts";
 import { addSchedule } from "./simulate/schedule.ts";
-import { addSim } from "./simulate/sim.ts";
+import { addSim } from "./simulate/sim-commands.ts";
 
 export function program(terminal: Terminal = systemTerminal()): Command {
   const redrive = new Command("redrive")

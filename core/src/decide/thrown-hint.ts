@@ -3,7 +3,7 @@
  * Retry-After in its headers, gRPC pushback in its metadata, or a field of the error.
  */
 import type { Outcome } from "./outcome.ts";
-import { parseDigits, parsePushback, parseRetryAfter } from "./retry-after.ts";
+import { parseDigits, parsePushback, parseRetryAfter } from "./parse-retry-after.ts";
 
 export type Hint = Pick<Outcome, "retryAfterMs" | "refused">;
 

@@ -216,9 +216,9 @@ function countCall(breaker: Breaker, failed: boolean, slow: boolean, draw: () =>
   if (failed) countEvent(window, FAILURES);
   if (slow) countEvent(window, SLOW);
   // No rate is below 0.01: without a failure there is nothing to compute.
-  const isWell = totalOf(window, FAILURES) === 0 && totalOf(window, SLOW) === 0;
-  if (!isWell && isTripped(breaker)) open(breaker, draw);
-  return isWell;
+  const hasNoFailures = totalOf(window, FAILURES) === 0 && totalOf(window, SLOW) === 0;
+  if (!hasNoFailures && isTripped(breaker)) open(breaker, draw);
+  return hasNoFailures;
 }
 
 function isTripped({ options, window }: Breaker): boolean {

@@ -65,7 +65,6 @@ export function enterThrottle(throttle: Throttle, now: number, draw: number): bo
 /**
  * The result of a sent call is known, or its timeout has passed. `accepted`: the server processed it,
  * whatever the result; a refusal for overload is not accepted.
-
  */
 export function recordThrottleResponse({ window }: Throttle, now: number, accepted: boolean): void {
   advanceWindow(window, now);

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { exportAws, importAws } from "./aws-config.ts";
 import { awsAdaptive, awsLegacy, awsStandard } from "./catalog/aws.ts";
-import { expectImportOrRefusal } from "./foreign.testing.ts";
+import { expectImportOrRefusal } from "./config-reader.testing.ts";
 
 const FILE = `# made by hand
 [default]

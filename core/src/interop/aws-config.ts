@@ -19,7 +19,7 @@ import {
   imported,
   readText,
   refuse,
-} from "./foreign.ts";
+} from "./config-reader.ts";
 import { type IniSection, parseIni } from "./ini.ts";
 
 export type AwsRetryMode = "legacy" | "standard" | "adaptive";

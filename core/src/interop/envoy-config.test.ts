@@ -3,8 +3,8 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { statusRange } from "../policy/status-range.ts";
 import { catalogEntry } from "./catalog/catalog.ts";
+import { expectImportOrRefusal, withBadValue } from "./config-reader.testing.ts";
 import { importEnvoy } from "./envoy-config.ts";
-import { expectImportOrRefusal, withBadValue } from "./foreign.testing.ts";
 
 const retry_policy = {
   retry_on: "connect-failure, refused-stream,unavailable,retriable-status-codes",

@@ -5,8 +5,6 @@
  */
 
 import type { PolicyDocument } from "../policy/policy.ts";
-import { readConditions, retriedBy, sorted } from "./envoy-conditions.ts";
-import { readCircuitBreakers } from "./envoy-guards.ts";
 import {
   clampWithNote,
   type DestinationParts,
@@ -21,7 +19,9 @@ import {
   readSeconds,
   readText,
   refuse,
-} from "./foreign.ts";
+} from "./config-reader.ts";
+import { readConditions, retriedBy, sorted } from "./envoy-conditions.ts";
+import { readCircuitBreakers } from "./envoy-guards.ts";
 import { fieldOf, numberOf } from "./proto-json.ts";
 
 /** Envoy's own defaults, from its source and documentation. */

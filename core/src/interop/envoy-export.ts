@@ -5,9 +5,9 @@
 
 import { type Policy, type PolicyDocument, resolvePolicy } from "../policy/policy.ts";
 import { formatSeconds } from "../time/duration.ts";
+import { addLostNote, type DestinationParts } from "./config-reader.ts";
 import { conditionFor, NO_RESPONSE, SERVER_ERRORS } from "./envoy-conditions.ts";
 import { type EnvoyCircuitBreakers, writeCircuitBreakers } from "./envoy-guards.ts";
-import { addLostNote, type DestinationParts } from "./foreign.ts";
 
 export interface EnvoyRetryPolicy {
   readonly retry_on: string;
@@ -64,9 +64,9 @@ export function exportEnvoy(
 }
 
 function writeRetry(policy: Policy, perTryMs: number, notes: string[]): EnvoyRetryPolicy {
-  const { words, statuses } = writeConditions(policy, notes);
+  const { conditions, statuses } = writeConditions(policy, notes);
   return {
-    retry_on: words.join(","),
+    retry_on: conditions.join(","),
     num_retries: policy.maxAttempts - 1,
     per_try_timeout: formatSeconds(perTryMs),
     ...(statuses.length === 0 ? {} : { retriable_status_codes: statuses }),
@@ -76,31 +76,35 @@ function writeRetry(policy: Policy, perTryMs: number, notes: string[]): EnvoyRet
 }
 
 interface Conditions {
-  readonly words: readonly string[];
+  readonly conditions: readonly string[];
   /** Statuses that no condition covers. */
   readonly statuses: readonly number[];
 }
 
 function writeConditions(policy: Policy, notes: string[]): Conditions {
   const { retryableStatusCodes, retryableErrors } = policy;
-  const noAnswer = NO_RESPONSE.every((name) => retryableErrors.includes(name));
+  const coversNoResponse = NO_RESPONSE.every((name) => retryableErrors.includes(name));
   const serverErrors = SERVER_ERRORS.every((status) => retryableStatusCodes.includes(status));
-  const all = noAnswer && serverErrors;
+  const all = coversNoResponse && serverErrors;
   const statuses = retryableStatusCodes.filter((status) => !all || status < 500);
-  const words = [
-    ...(all ? ["5xx"] : writeErrors(policy, noAnswer, notes)),
+  const conditions = [
+    ...(all ? ["5xx"] : writeErrors(policy, coversNoResponse, notes)),
     ...(statuses.length === 0 ? [] : ["retriable-status-codes"]),
     ...writeCodes(policy, notes),
   ];
   const lost = retryableErrors.filter((name) => name === "dns" || name === "tls");
   if (lost.length > 0) notes.push(`Envoy has no condition for ${lost.join(" and ")}; left out.`);
-  return { words, statuses };
+  return { conditions, statuses };
 }
 
-function writeErrors(policy: Policy, noAnswer: boolean, notes: string[]): readonly string[] {
+function writeErrors(
+  policy: Policy,
+  coversNoResponse: boolean,
+  notes: string[],
+): readonly string[] {
   const has = (name: "timeout" | "connect" | "reset" | "protocol") =>
     policy.retryableErrors.includes(name);
-  if (noAnswer) return ["reset"];
+  if (coversNoResponse) return ["reset"];
   if (has("reset") || has("timeout")) {
     notes.push("Envoy's reset includes timeouts, failed connects and refused streams.");
     return ["reset"];

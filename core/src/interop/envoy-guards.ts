@@ -14,7 +14,7 @@ import {
   readList,
   readObject,
   refuse,
-} from "./foreign.ts";
+} from "./config-reader.ts";
 import { fieldOf, numberOf } from "./proto-json.ts";
 
 /** Envoy's own defaults. */

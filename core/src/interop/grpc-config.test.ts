@@ -1,7 +1,7 @@
 /** Tests of reading gRPC service configs: what is kept, what is noted and what is refused. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { expectImportOrRefusal, withBadValue } from "./foreign.testing.ts";
+import { expectImportOrRefusal, withBadValue } from "./config-reader.testing.ts";
 import { importGrpc } from "./grpc-config.ts";
 
 const retryPolicy = {

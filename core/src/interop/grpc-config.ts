@@ -21,7 +21,7 @@ import {
   readSeconds,
   readText,
   refuse,
-} from "./foreign.ts";
+} from "./config-reader.ts";
 
 /** The method to read or write a config for; by default every method. */
 export interface GrpcTarget {

@@ -12,7 +12,7 @@ import {
   resolvePolicy,
 } from "../policy/policy.ts";
 import { formatSeconds } from "../time/duration.ts";
-import { addLostNote, type DestinationParts } from "./foreign.ts";
+import { addLostNote, type DestinationParts } from "./config-reader.ts";
 import { GRPC_JITTER_RATIO, GRPC_MAX_ATTEMPTS, type GrpcTarget } from "./grpc-config.ts";
 
 export interface GrpcRetryPolicy {

@@ -5,8 +5,8 @@
 export { type AwsRetryMode, type AwsTarget, exportAws, importAws } from "./aws-config.ts";
 export { catalog, catalogEntry } from "./catalog/catalog.ts";
 export type { CatalogEntry } from "./catalog/entry.ts";
+export type { DestinationParts, Imported } from "./config-reader.ts";
 export { importEnvoy } from "./envoy-config.ts";
 export { type EnvoyRoute, exportEnvoy } from "./envoy-export.ts";
-export type { DestinationParts, Imported } from "./foreign.ts";
 export { type GrpcTarget, importGrpc } from "./grpc-config.ts";
 export { exportGrpc, type GrpcServiceConfig } from "./grpc-export.ts";

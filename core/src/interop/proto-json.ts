@@ -3,7 +3,7 @@
  * wrapper. Readers of such configurations use these functions and see one form.
  */
 import { isObject } from "../documents/document.ts";
-import type { Part } from "./foreign.ts";
+import type { Part } from "./config-reader.ts";
 
 /** The value of a field named in snake_case, in either spelling. */
 export function fieldOf(part: Part, name: string): unknown {

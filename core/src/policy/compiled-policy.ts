@@ -46,10 +46,10 @@ const compiledPolicies = new WeakMap<Policy, CompiledPolicy>();
 
 /** The compiled form of a policy, made once. */
 export function compiledPolicyOf(policy: Policy): CompiledPolicy {
-  let kernel = compiledPolicies.get(policy);
-  if (kernel === undefined) {
-    kernel = compilePolicy(policy);
-    compiledPolicies.set(policy, kernel);
+  let compiled = compiledPolicies.get(policy);
+  if (compiled === undefined) {
+    compiled = compilePolicy(policy);
+    compiledPolicies.set(policy, compiled);
   }
-  return kernel;
+  return compiled;
 }

@@ -39,7 +39,7 @@ export {
   destination,
 } from "./destination/destination.ts";
 export { type HedgeOptions, hedge } from "./destination/hedge.ts";
-export { type LastGoodOptions, lastGood } from "./destination/last-good.ts";
+export { type LastGoodOptions, lastGood } from "./destination/last-success-fallback.ts";
 export type { SavedState } from "./destination/saved-state.ts";
 export { sharedBudget } from "./destination/shared-budget.ts";
 export type { DestinationStats } from "./destination/stats.ts";

@@ -23,7 +23,7 @@ import {
 import { notStarted } from "./deliver/attempt-result.ts";
 import { createDeliverer, type Deliverer } from "./deliver/deliverer.ts";
 import { Engine } from "./engine/engine.ts";
-import type { Deliver } from "./engine/run/delivery.ts";
+import type { Deliver } from "./engine/run/deliver-function.ts";
 import { openSecrets, type Secrets, sha256 } from "./intake/secrets.ts";
 import { codedStore } from "./model/coded-store.ts";
 import { uuidV7 } from "./model/ids.ts";

@@ -14,7 +14,12 @@ import {
   presentResult,
 } from "../print/presentation.ts";
 import type { Terminal } from "../print/terminal.ts";
-import { addSystemFlags, chosenSystem, grpcTarget, type TargetFlags } from "./system-choice.ts";
+import {
+  addSystemFlags,
+  chosenSystem,
+  grpcTarget,
+  type TargetFlags,
+} from "./config-format-flags.ts";
 
 interface ImportFlags extends OutputOptions, TargetFlags {
   readonly grpc?: string;

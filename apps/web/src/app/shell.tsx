@@ -1,7 +1,8 @@
 /** Shell: the frame around every view: header, tabs, toolbar, and the controls beside the stage. */
+
+import { Explanation } from "../components/explanation.tsx";
+import { Notice } from "../components/notice.tsx";
 import { LazyCodeDialog } from "../exports/lazy-code-dialog.tsx";
-import { Explanation } from "../parts/explanation.tsx";
-import { Notice } from "../parts/notice.tsx";
 import type { AnyView } from "../views/view.ts";
 import { addressProblem, dismissProblem, openView } from "./navigation.ts";
 import { ShortcutDialog } from "./shortcut-dialog.tsx";

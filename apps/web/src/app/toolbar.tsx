@@ -1,9 +1,9 @@
 /** Toolbar: the actions of the open view: re-roll, share, export, reset. */
 import { batch, type Signal, useSignal } from "@preact/signals";
 import { systemClock } from "@redrive/core";
+import { copyText } from "../components/clipboard.ts";
+import { Menu, MenuItem } from "../components/menu.tsx";
 import type { ExportItem } from "../exports/export-menu.ts";
-import { copyText } from "../parts/clipboard.ts";
-import { Menu, MenuItem } from "../parts/menu.tsx";
 import type { AnyView } from "../views/view.ts";
 import { shareAddress } from "./navigation.ts";
 

@@ -1,8 +1,8 @@
 /** Code view: a policy as code for a chosen library, with notes on the differences and a Copy button. */
 import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
-import { copyText } from "../parts/clipboard.ts";
-import { Segmented } from "../parts/segmented.tsx";
+import { copyText } from "../components/clipboard.ts";
+import { Segmented } from "../components/segmented.tsx";
 import "./code.css";
 
 interface CodeViewProps<Target extends string> {

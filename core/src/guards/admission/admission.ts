@@ -27,8 +27,8 @@ import {
   leaveBreaker,
 } from "../breaker.ts";
 import { enterConcurrency, hasSlot, leaveConcurrency, restartRamp } from "../concurrency.ts";
+import { breakerOutcomeOf, concurrencyOutcomeOf, isAccepted } from "../guard-outcomes.ts";
 import type { Guards } from "../guards.ts";
-import { breakerOutcomeOf, concurrencyOutcomeOf, isAccepted } from "../health.ts";
 import { recordLatency } from "../latency.ts";
 import { rateReadyAt, returnRate, takeRate } from "../rate.ts";
 import { type GateOptions, gateUntil } from "../retry-after-gate.ts";
@@ -326,11 +326,11 @@ export class Admission {
 
   private flushPendingSuccesses(): void {
     const steady = this.steadyBreaker;
-    const untold = this.pendingSuccesses;
+    const pending = this.pendingSuccesses;
     this.pendingSuccesses = 0;
-    if (untold === 0 || steady === undefined) return;
-    countSuccesses(steady, untold);
-    recordLatency(this.currentGuards.latency, this.steadyAt, 0, untold);
+    if (pending === 0 || steady === undefined) return;
+    countSuccesses(steady, pending);
+    recordLatency(this.currentGuards.latency, this.steadyAt, 0, pending);
   }
 
   private shiftBack(ms: number): void {

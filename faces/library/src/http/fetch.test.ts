@@ -5,7 +5,7 @@ import type { Classify } from "../call/options.ts";
 import { retry } from "../call/retry.ts";
 import { rejectionOf, START_AT, world } from "../call/world.testing.ts";
 import { destination } from "../destination/destination.ts";
-import { lastGood } from "../destination/last-good.ts";
+import { lastGood } from "../destination/last-success-fallback.ts";
 import { type FetchStep, flakyFetch } from "../extras/testing.ts";
 import { createFetch } from "./fetch.ts";
 import type { FetchOptions } from "./fetch-options.ts";

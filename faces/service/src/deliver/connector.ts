@@ -190,8 +190,8 @@ class Opening {
   /** The final check: the address that the socket reached, whatever the lookup returned. */
   #checkReached(socket: Socket): void {
     const { name, port } = this.#endpoint;
-    const place = { address: socket.remoteAddress, name, port };
-    if (!mayReach(this.#parts.policy(), place)) throw new TargetDenied(name);
+    const reached = { address: socket.remoteAddress, name, port };
+    if (!mayReach(this.#parts.policy(), reached)) throw new TargetDenied(name);
   }
 }
 

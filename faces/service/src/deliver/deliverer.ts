@@ -6,7 +6,7 @@
 import { type AbortSignalLike, assertRange, type Clock } from "@redrive/core";
 import { Agent, type Dispatcher } from "undici";
 import { memoize } from "../collections/bounded-cache.ts";
-import { hopsOf } from "../model/hop.ts";
+import { hopsOf } from "../model/loop-detection.ts";
 import type { Headers } from "../model/task.ts";
 import { DeadlineTimer } from "../time/deadline-timer.ts";
 import { type Resolver, systemResolver } from "./address-guard/resolver.ts";

@@ -2,7 +2,7 @@
  * Request headers: the headers that an attempt sends. The task's headers were validated when it was
  * created; those that belong to the connection or to the service are omitted here.
  */
-import { HOP_HEADER } from "../model/hop.ts";
+import { HOP_HEADER } from "../model/loop-detection.ts";
 import type { Headers } from "../model/task.ts";
 import { isTraceparent } from "./trace.ts";
 

@@ -34,7 +34,7 @@ import { Maintenance } from "./maintenance.ts";
 import { NodeLease } from "./node/node-lease.ts";
 import { NodeState } from "./node/node-state.ts";
 import { messageOf, StoreHealth } from "./node/store-health.ts";
-import type { Deliver } from "./run/delivery.ts";
+import type { Deliver } from "./run/deliver-function.ts";
 import type { FollowUp } from "./run/follow-up-tasks.ts";
 import { Rescuer } from "./run/rescuer.ts";
 import { Runner } from "./run/runner.ts";

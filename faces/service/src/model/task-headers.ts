@@ -3,7 +3,7 @@
  * rejected now and not at the attempt. No message quotes a value, because it may be a secret.
  */
 import { type FieldProblem, isObject, quote } from "@redrive/core";
-import { HOP_HEADER } from "./hop.ts";
+import { HOP_HEADER } from "./loop-detection.ts";
 
 const MAX_HEADERS = 100;
 const MAX_BYTES = 16_384;

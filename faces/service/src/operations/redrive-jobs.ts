@@ -37,12 +37,12 @@ const MAX_ENDED = 100;
 /** How often progress is written; progress lost in a crash is counted again. */
 const SAVE_MS = 1000;
 const LEASE_MS = 15_000;
-const LOOK_INTERVAL_MS = 5000;
+const ADOPTION_INTERVAL_MS = 5000;
 
 export class RedriveJobs {
   readonly #parts: RedriveJobsParts;
   readonly #running = new Map<string, Running>();
-  #cancelLook: () => void = () => {};
+  #cancelAdoption: () => void = () => {};
   #isStopping = false;
 
   constructor(parts: RedriveJobsParts) {
@@ -52,7 +52,7 @@ export class RedriveJobs {
   /** Continues the jobs of an earlier process, and looks for more from time to time. */
   async open(): Promise<void> {
     await this.#adoptJobs();
-    this.#scheduleLook();
+    this.#scheduleAdoption();
   }
 
   /**
@@ -145,16 +145,16 @@ export class RedriveJobs {
   /** Stops running jobs here; the next process continues them. Resolves when none runs. */
   async stop(): Promise<void> {
     this.#isStopping = true;
-    this.#cancelLook();
+    this.#cancelAdoption();
     await Promise.all([...this.#running.values()].map((running) => running.abandon()));
   }
 
-  #scheduleLook(): void {
+  #scheduleAdoption(): void {
     if (this.#isStopping) return;
-    const again = () => this.#scheduleLook();
-    this.#cancelLook = this.#parts.clock.alarm(
-      LOOK_INTERVAL_MS,
-      () => void this.#adoptJobs().then(again, again),
+    const scheduleNext = () => this.#scheduleAdoption();
+    this.#cancelAdoption = this.#parts.clock.alarm(
+      ADOPTION_INTERVAL_MS,
+      () => void this.#adoptJobs().then(scheduleNext, scheduleNext),
       true,
     );
   }

@@ -14,7 +14,7 @@ import { herdLab } from "./herd.ts";
 import type { Lab, LabOptions, LabReport } from "./lab.ts";
 import { loadLab } from "./load.ts";
 import { metastableLab } from "./metastable.ts";
-import { occLab } from "./occ.ts";
+import { occLab } from "./optimistic-concurrency.ts";
 import { throttleColdStartLab } from "./throttle-cold-start.ts";
 import { tiersLab } from "./tiers.ts";
 

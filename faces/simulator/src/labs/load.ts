@@ -8,7 +8,7 @@ import { power } from "../random/numeric.ts";
 import { resolveCalls } from "../scenario/scenario.ts";
 import type { CallsDocument } from "../scenario/scenario-document.ts";
 import { runCalls } from "../worlds/calls/calls.ts";
-import type { CustomGuard } from "../worlds/tier/caller.ts";
+import type { CustomGuard } from "../worlds/client-server/caller.ts";
 import {
   between,
   explained,

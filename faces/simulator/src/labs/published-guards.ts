@@ -2,7 +2,7 @@
  * Published guards: budgets and breakers as published models define them, where core's differ. Only
  * labs use them, to reproduce published results.
  */
-import type { CustomGuard } from "../worlds/tier/caller.ts";
+import type { CustomGuard } from "../worlds/client-server/caller.ts";
 
 export interface BucketOptions {
   /** The deposit per success or per first attempt. */

@@ -152,8 +152,8 @@ function withFirstWait(policy: Policy, initialDelayMs: number): Change | undefin
     }),
     ...((throttleDelayMs ?? 0) < initialDelayMs && { throttleDelayMs: initialDelayMs }),
   } as const;
-  const roomMs = totalBudgetFor({ ...policy, ...longer } as Policy, maxAttempts);
-  return set({ ...longer, ...(totalBudgetMs < initialDelayMs && { totalBudgetMs: roomMs }) });
+  const requiredMs = totalBudgetFor({ ...policy, ...longer } as Policy, maxAttempts);
+  return set({ ...longer, ...(totalBudgetMs < initialDelayMs && { totalBudgetMs: requiredMs }) });
 }
 
 /** The sum of all wait ceilings and all timeouts, as in `advise`. */
@@ -180,8 +180,8 @@ const MAX_ATTEMPTS = 60;
 /** The fewest attempts that outlast the outage in 96 % of the cases, and their total budget. */
 function attemptsFor(policy: Policy, outageMs: number): Change | undefined {
   if (policy.delaysMs !== undefined) return undefined;
-  const room = { ...policy, maxAttempts: MAX_ATTEMPTS, totalBudgetMs: MAX_TOTAL_MS };
-  const maxAttempts = attemptsToOutlast(room, outageMs, 0.96);
+  const unlimited = { ...policy, maxAttempts: MAX_ATTEMPTS, totalBudgetMs: MAX_TOTAL_MS };
+  const maxAttempts = attemptsToOutlast(unlimited, outageMs, 0.96);
   return set({ maxAttempts, totalBudgetMs: totalBudgetFor(policy, maxAttempts) });
 }
 

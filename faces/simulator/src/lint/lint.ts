@@ -6,7 +6,7 @@
 import { formatInteger, formatNumber, formatPercent } from "@redrive/core";
 import { policyOf } from "../schedule/policy-of.ts";
 import { tierLoad } from "../schedule/tier-load.ts";
-import { endRules } from "./end-rules.ts";
+import { endRules } from "./give-up-rules.ts";
 import { guardRules } from "./guard-rules.ts";
 import type { Finding, Found, Rule } from "./rule.ts";
 import { isTiers, type LintContext, type LintSubject, type LintTier, targetOf } from "./subject.ts";

@@ -3,7 +3,7 @@ import { useSignal } from "@preact/signals";
 import type { DestinationDocument, PolicyDocument } from "@redrive/core";
 import type { LintContext, LintSubject, LintTiers, Severity } from "@redrive/simulator";
 import { useRef } from "preact/hooks";
-import { Card } from "../../parts/card.tsx";
+import { Card } from "../../components/card.tsx";
 import type { FixableFinding } from "../../worker/lint-requests.ts";
 import { whenIdle } from "../../worker/query.ts";
 import { FindingItem } from "./finding-item.tsx";

@@ -1,7 +1,7 @@
 /** Delay fields: the first delay, the longest delay and the attempts of a policy, kept in order. */
 import type { PolicyDocument } from "@redrive/core";
-import { DurationField } from "../../parts/duration-field.tsx";
-import { Field, type FieldProps } from "../../parts/field.tsx";
+import { DurationField } from "../../components/duration-field.tsx";
+import { Field, type FieldProps } from "../../components/field.tsx";
 
 type Limits = Partial<Pick<FieldProps, "maxTyped" | "isDisabled">>;
 

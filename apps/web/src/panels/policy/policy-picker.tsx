@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { presets } from "@redrive/core";
 import { useEffect } from "preact/hooks";
-import { Select, type SelectGroup } from "../../parts/select.tsx";
+import { Select, type SelectGroup } from "../../components/select.tsx";
 
 interface PolicyPickerProps {
   readonly label?: string;

@@ -1,8 +1,8 @@
 /** Code card: the advised policy as code for Redrive and other libraries. */
 import type { Advice } from "@redrive/simulator";
 import { adviceCode, type CodeTarget, codeFor, codeTargets } from "@redrive/simulator/export";
+import { Card } from "../../components/card.tsx";
 import { type CodeChoice, CodeView } from "../../exports/code-view.tsx";
-import { Card } from "../../parts/card.tsx";
 import { whenIdle } from "../../worker/query.ts";
 import { adviceQuery } from "./advisor-store.ts";
 

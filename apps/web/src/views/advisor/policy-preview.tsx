@@ -1,6 +1,6 @@
 /** Policy preview: the policy that the answers give so far. Defaults are dimmed. */
-import { Card } from "../../parts/card.tsx";
-import { Notice } from "../../parts/notice.tsx";
+import { Card } from "../../components/card.tsx";
+import { Notice } from "../../components/notice.tsx";
 import { adviceQuery, answeredCount, asked } from "./advisor-store.ts";
 import { describeField, fieldOrder } from "./field-labels.ts";
 

@@ -2,16 +2,16 @@
 import { useSignal } from "@preact/signals";
 import type { PolicyDocument } from "@redrive/core";
 import { policySummary } from "@redrive/simulator/text";
+import { Card } from "../../components/card.tsx";
+import { DurationField } from "../../components/duration-field.tsx";
+import { Field } from "../../components/field.tsx";
+import { LazyPart } from "../../components/lazy-part.tsx";
+import { Problem } from "../../components/problem.tsx";
+import { Segmented } from "../../components/segmented.tsx";
 import { LINT_PANEL_HEIGHT } from "../../panels/lint/lint-panel-height.ts";
 import { DelayFields } from "../../panels/policy/delay-fields.tsx";
 import { loadPolicy } from "../../panels/policy/load-policy.ts";
 import { PolicyPicker } from "../../panels/policy/policy-picker.tsx";
-import { Card } from "../../parts/card.tsx";
-import { DurationField } from "../../parts/duration-field.tsx";
-import { Field } from "../../parts/field.tsx";
-import { LazyPart } from "../../parts/lazy-part.tsx";
-import { Problem } from "../../parts/problem.tsx";
-import { Segmented } from "../../parts/segmented.tsx";
 import {
   changePolicy,
   outageMs,

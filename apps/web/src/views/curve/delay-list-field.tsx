@@ -2,8 +2,8 @@
 import { useSignal } from "@preact/signals";
 import { type JitterType, type PolicyDocument, resolvePolicy } from "@redrive/core";
 import { useId } from "preact/hooks";
-import { Problem } from "../../parts/problem.tsx";
-import { Segmented } from "../../parts/segmented.tsx";
+import { Problem } from "../../components/problem.tsx";
+import { Segmented } from "../../components/segmented.tsx";
 import { formatDelays, parseDelays } from "./delay-list.ts";
 
 interface DelayListFieldProps {

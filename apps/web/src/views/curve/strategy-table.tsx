@@ -10,7 +10,7 @@ import {
   formatPercent,
   type PolicyDocument,
 } from "@redrive/core";
-import { Card } from "../../parts/card.tsx";
+import { Card } from "../../components/card.tsx";
 import { createWorkerQuery } from "../../worker/query.ts";
 import type { StrategyMeasures } from "../../worker/strategy-requests.ts";
 import { outageMs, resolved, seed } from "./curve-store.ts";

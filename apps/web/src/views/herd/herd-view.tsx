@@ -3,11 +3,11 @@
 import { formatDuration, formatInteger, formatPercent } from "@redrive/core";
 import { herdRows } from "@redrive/simulator/text";
 import { createRef } from "preact";
+import { Card } from "../../components/card.tsx";
+import { Notice } from "../../components/notice.tsx";
+import { Stat, Stats } from "../../components/stat.tsx";
+import { Toggle } from "../../components/toggle.tsx";
 import { exportMenu } from "../../exports/export-menu.ts";
-import { Card } from "../../parts/card.tsx";
-import { Notice } from "../../parts/notice.tsx";
-import { Stat, Stats } from "../../parts/stat.tsx";
-import { Toggle } from "../../parts/toggle.tsx";
 import { currentResult } from "../../worker/query.ts";
 import { newSeed } from "../seed.ts";
 import type { View } from "../view.ts";

@@ -8,7 +8,7 @@ import { formatDuration } from "@redrive/core";
 import { BottomAxis, round } from "../../chart/axis.tsx";
 import { Chart } from "../../chart/chart.tsx";
 import { logScale } from "../../chart/scale.ts";
-import { LOG_STEPS, positionOf, valueAt } from "../../parts/slider-scale.ts";
+import { LOG_STEPS, positionOf, valueAt } from "../../components/slider-scale.ts";
 import { windowMs } from "./herd-store.ts";
 
 const HEIGHT = 58;

@@ -1,6 +1,6 @@
 /** Lab controls: the seed, the progress, and the choice of labs. */
 import { useId } from "preact/hooks";
-import { Card } from "../../parts/card.tsx";
+import { Card } from "../../components/card.tsx";
 import type { Seed } from "../seed.ts";
 import {
   doneRuns,

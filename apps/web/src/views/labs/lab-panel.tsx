@@ -1,7 +1,7 @@
 /** Lab panel: one lab with its verdict; expands to lesson, sources, chart and table. */
 import { formatDuration } from "@redrive/core";
 import { useRef } from "preact/hooks";
-import { Legend } from "../../parts/legend.tsx";
+import { Legend } from "../../components/legend.tsx";
 import type { LabEntry } from "../../worker/lab-requests.ts";
 import { LabChart } from "./lab-chart.tsx";
 import {

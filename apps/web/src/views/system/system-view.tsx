@@ -3,7 +3,7 @@ import "./system.css";
 import { exportMenu } from "../../exports/export-menu.ts";
 import type { View } from "../view.ts";
 import { SystemControls } from "./controls/system-controls.tsx";
-import { SystemStage } from "./stage/system-stage.tsx";
+import { SystemStage } from "./results/system-stage.tsx";
 import { openSystem, reroll, resetSystem, systemRun } from "./state/system-store.ts";
 import { systemExports } from "./system-exports.ts";
 

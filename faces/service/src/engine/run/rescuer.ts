@@ -12,9 +12,9 @@ import type { CommitLoop } from "../commit/commit-loop.ts";
 import type { CommitQueue } from "../commit/commit-queue.ts";
 import type { NodeState } from "../node/node-state.ts";
 import type { StoreHealth } from "../node/store-health.ts";
+import { applySettled, type SettledTaskParts } from "./after-settle.ts";
 import { type FollowUp, withFollowUps } from "./follow-up-tasks.ts";
 import type { Runner } from "./runner.ts";
-import { applySettled, type SettledTaskParts } from "./settled-task.ts";
 import { abandonedLogOf, decideEnding, expirationOf, releaseOf, settleOf } from "./settlement.ts";
 
 export interface RescuerParts extends SettledTaskParts {

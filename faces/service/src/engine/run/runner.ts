@@ -25,11 +25,11 @@ import { guardAt, type Hold } from "../destination/lane-hold.ts";
 import type { WritableEventBody } from "../events/engine-event.ts";
 import type { NodeState } from "../node/node-state.ts";
 import { SendQueue } from "../schedule/send-queue.ts";
-import type { Deliver } from "./delivery.ts";
+import { applySettled, type SettledTaskParts } from "./after-settle.ts";
+import type { Deliver } from "./deliver-function.ts";
 import { type FollowUp, withFollowUps } from "./follow-up-tasks.ts";
 import { type HeldClaim, HeldClaims } from "./held-claims.ts";
-import { heldText } from "./held-text.ts";
-import { applySettled, type SettledTaskParts } from "./settled-task.ts";
+import { heldText } from "./hold-message.ts";
 import {
   abandonedLogOf,
   attemptLogOf,

@@ -4,7 +4,7 @@
  * and has the scope.
  */
 import { isUtf8 } from "node:buffer";
-import { withoutHops } from "../../model/hop.ts";
+import { withoutHops } from "../../model/loop-detection.ts";
 import { type AttemptLog, type Headers, isEnded, type RetryTask } from "../../model/task.ts";
 import { isHarmlessHeader } from "../../model/task-headers.ts";
 import type { AttemptView, TaskView } from "../../schemas/task-schemas.ts";

@@ -7,7 +7,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { assertKeyTargets } from "../../intake/key-targets.ts";
 import type { TaskInput } from "../../intake/task-input.ts";
 import type { Accepted } from "../../intake/task-intake.ts";
-import { assertNoLoop } from "../../model/hop.ts";
+import { assertNoLoop } from "../../model/loop-detection.ts";
 import { isEnded } from "../../model/task.ts";
 import { BatchResult, TaskReceipt, TaskToCreate, TaskView } from "../../schemas/task-schemas.ts";
 import type { Caller } from "../access/access.ts";

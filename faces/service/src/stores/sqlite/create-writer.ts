@@ -14,8 +14,8 @@ export function createWriter(
   sql: Sql,
   destinations: DestinationTable,
 ): (create: Create, context: BatchContext) => CreateResult {
-  const takeKey = keyTaker(sql);
-  const markSource = sourceMarker(sql);
+  const writeKey = keyWriter(sql);
+  const markSource = sourceMarkWriter(sql);
   const insertTask =
     sql.prepare(`INSERT INTO tasks (tenant_id, task_id, destination_id, status, lane,
     next_attempt_at, attempt_number, claim_epoch, claimed_by, claimed_at, last_delay_ms,
@@ -24,8 +24,8 @@ export function createWriter(
 
   return (create, context) => {
     const { task, claimVersion } = create;
-    const standing = takeKey(create) ?? markSource(task);
-    if (standing !== null) return standing;
+    const existing = writeKey(create) ?? markSource(task);
+    if (existing !== null) return existing;
     const stored = destinations.getOrInsert(task.tenantId, task.destination);
     const claimed = claimVersion !== null && mayClaim(context, stored, claimVersion);
     const { lastInsertRowid } = insertTask.run(
@@ -48,7 +48,7 @@ function taskCells(task: NewTask, destinationId: number, claimant: BatchContext 
 }
 
 /** The first task with a key gets it: null, or the task that already has the key. */
-function keyTaker(sql: Sql): (create: Create) => CreateResult | null {
+function keyWriter(sql: Sql): (create: Create) => CreateResult | null {
   const find = sql.prepare(
     "SELECT task_id, fingerprint FROM idempotency_keys WHERE tenant_id = ? AND idempotency_key = ?",
   );
@@ -67,7 +67,7 @@ function keyTaker(sql: Sql): (create: Create) => CreateResult | null {
 }
 
 /** A source is redriven once: null, or the task that it was redriven to. */
-function sourceMarker(sql: Sql): (task: NewTask) => CreateResult | null {
+function sourceMarkWriter(sql: Sql): (task: NewTask) => CreateResult | null {
   const mark = sql.prepare(
     "UPDATE tasks SET redriven_to = ? WHERE tenant_id = ? AND task_id = ? AND redriven_to IS NULL",
   );

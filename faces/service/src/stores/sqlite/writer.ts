@@ -9,7 +9,7 @@ import type { BatchContext } from "./batch-context.ts";
 import { claimWriter } from "./claim-writer.ts";
 import { createWriter } from "./create-writer.ts";
 import type { DestinationTable } from "./destination-table.ts";
-import { endWriter } from "./end-writer.ts";
+import { endWriter } from "./settle-writer.ts";
 import type { Sql } from "./sql.ts";
 
 export function batchWriter(

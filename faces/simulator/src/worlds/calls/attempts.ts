@@ -13,8 +13,8 @@ import {
   expireCall,
   onAlarm,
   requestSend,
-} from "../tier/caller.ts";
-import { NONE, takeRow } from "../tier/pools.ts";
+} from "../client-server/caller.ts";
+import { NONE, takeRow } from "../client-server/pools.ts";
 import { admissionFor, endCall, historyOf } from "./call-state.ts";
 import { send } from "./sending.ts";
 import { ALARM, callerOf, EXPIRE, type RunOptions, serverOf, type World } from "./world.ts";

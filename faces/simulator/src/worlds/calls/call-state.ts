@@ -4,8 +4,8 @@
  */
 import type { AdmissionRequest, CallHistory, HoldReason } from "@redrive/core";
 import { countLost, countSucceeded } from "../../measure/tally.ts";
-import { NONE, release } from "../tier/pools.ts";
-import { FAILED, OK } from "../tier/server.ts";
+import { NONE, release } from "../client-server/pools.ts";
+import { FAILED, OK } from "../client-server/server.ts";
 import { respond, type World } from "./world.ts";
 
 export function historyOf({ calls }: World, call: number): CallHistory {

@@ -11,7 +11,7 @@ import { drawsOf } from "../../random/draws.ts";
 import { type DurationSampler, durationSampler, exponential } from "../../random/durations.ts";
 import type { CallsScenario } from "../../scenario/scenario.ts";
 import type { ClosedClients, OpenClients } from "../../scenario/scenario-document.ts";
-import { NONE } from "../tier/pools.ts";
+import { NONE } from "../client-server/pools.ts";
 import { addCallers, onAlarmDue, onExpire, startCall, tryAttempt } from "./attempts.ts";
 import { onResponse, onTimeout } from "./outcomes.ts";
 import { onHedge } from "./sending.ts";

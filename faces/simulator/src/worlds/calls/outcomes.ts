@@ -11,9 +11,9 @@ import {
   type Verdict,
 } from "@redrive/core";
 import { pushEvent } from "../../events/heap.ts";
-import { gatesOf, leaveGuards } from "../tier/caller.ts";
-import { NONE, release } from "../tier/pools.ts";
-import { responseOutcome, TIMED_OUT } from "../tier/response-outcome.ts";
+import { gatesOf, leaveGuards } from "../client-server/caller.ts";
+import { NONE, release } from "../client-server/pools.ts";
+import { responseOutcome, TIMED_OUT } from "../client-server/response-outcome.ts";
 import { admissionFor, endCall, historyOf } from "./call-state.ts";
 import { callerOf, isAwaited, SEND, serverOf, tierOf, type World } from "./world.ts";
 

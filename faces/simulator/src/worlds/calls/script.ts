@@ -5,7 +5,7 @@
 import type { HoldReason, Outcome, Random } from "@redrive/core";
 import { pushEvent } from "../../events/heap.ts";
 import type { CallsScenario } from "../../scenario/scenario.ts";
-import { holdReasonOf } from "../tier/caller.ts";
+import { holdReasonOf } from "../client-server/caller.ts";
 import { addCallers } from "./attempts.ts";
 import { runEvents } from "./calls.ts";
 import { callerOf, createWorld, RESPONSE, type Script, START, type World } from "./world.ts";

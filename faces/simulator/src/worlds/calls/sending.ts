@@ -1,8 +1,8 @@
 /** Sending: sends attempts and hedges. */
 import { type HedgeOptions, hedgeAfterMs, type Permit } from "@redrive/core";
 import { pushEvent } from "../../events/heap.ts";
-import { requestHedge } from "../tier/caller.ts";
-import { release, retain, takeRow } from "../tier/pools.ts";
+import { requestHedge } from "../client-server/caller.ts";
+import { release, retain, takeRow } from "../client-server/pools.ts";
 import { callerOf, HEDGE, REACH, serverOf, TIMEOUT, tierOf, type World } from "./world.ts";
 
 /** Sends an attempt, or a hedge of it if `copy` is not 0. */

@@ -4,7 +4,7 @@
  */
 import { pushEvent } from "../../events/heap.ts";
 import { countArrivals, recordQueue } from "../../measure/tally.ts";
-import { NONE, release } from "../tier/pools.ts";
+import { NONE, release } from "../client-server/pools.ts";
 import {
   ACCEPTED,
   arrivalResult,
@@ -16,8 +16,8 @@ import {
   type Server,
   SILENT,
   serviceTime,
-} from "../tier/server.ts";
-import { ALL_SHARDS } from "../tier/timeline.ts";
+} from "../client-server/server.ts";
+import { ALL_SHARDS } from "../client-server/timeline.ts";
 import { startCall } from "./attempts.ts";
 import { FINISH, isAwaited, respond, SERVED, serverOf, WAKE, type World } from "./world.ts";
 

@@ -16,16 +16,16 @@ import type { Trace } from "../../events/trace.ts";
 import { createTally, type Tally } from "../../measure/tally.ts";
 import { type Draws, drawsOf } from "../../random/draws.ts";
 import { type CallsScenario, isPlainTier, type Tier } from "../../scenario/scenario.ts";
-import { admissionsOf, type Caller, type CustomGuard } from "../tier/caller.ts";
+import { admissionsOf, type Caller, type CustomGuard } from "../client-server/caller.ts";
 import {
   type CallPool,
   createCalls,
   createRequests,
   type RequestPool,
   retain,
-} from "../tier/pools.ts";
-import { createServer, type Server } from "../tier/server.ts";
-import { timelineOf } from "../tier/timeline.ts";
+} from "../client-server/pools.ts";
+import { createServer, type Server } from "../client-server/server.ts";
+import { timelineOf } from "../client-server/timeline.ts";
 
 /**
  * Events. The subject is a call (SEND, EXPIRE), a request, a tier (SERVED, WAKE), a client (START)

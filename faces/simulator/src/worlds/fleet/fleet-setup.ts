@@ -3,7 +3,7 @@ import { createTally, fairnessOfDurations, type Tally } from "../../measure/tall
 import type { WorldRun } from "../../measure/world-run.ts";
 import type { CallsScenario, Tier } from "../../scenario/scenario.ts";
 import type { ClosedClients } from "../../scenario/scenario-document.ts";
-import { type Timeline, timelineOf } from "../tier/timeline.ts";
+import { type Timeline, timelineOf } from "../client-server/timeline.ts";
 
 export interface FleetSetup {
   readonly clients: ClosedClients;

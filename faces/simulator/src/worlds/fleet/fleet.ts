@@ -29,7 +29,7 @@ import { drawsOf, nextDraw } from "../../random/draws.ts";
 import { type CallsScenario, isPlainTier, type Tier } from "../../scenario/scenario.ts";
 import type { ClosedClients } from "../../scenario/scenario-document.ts";
 import { nextWait, stopReason, type Waits, waitsOf } from "../../schedule/waits.ts";
-import type { Condition, Timeline } from "../tier/timeline.ts";
+import type { Condition, Timeline } from "../client-server/timeline.ts";
 import { createFleetServer, type FleetServer, serve } from "./fleet-server.ts";
 import { type FleetSetup, fleetRun } from "./fleet-setup.ts";
 import { runGuardedFleet } from "./guarded-fleet.ts";

@@ -47,10 +47,10 @@ import {
   leaveGuards,
   onAlarm,
   requestSend,
-} from "../tier/caller.ts";
-import { responseOutcome, TIMED_OUT } from "../tier/response-outcome.ts";
-import { FAILED, OK, REFUSED, SILENT, THROTTLED } from "../tier/server.ts";
-import type { Timeline } from "../tier/timeline.ts";
+} from "../client-server/caller.ts";
+import { responseOutcome, TIMED_OUT } from "../client-server/response-outcome.ts";
+import { FAILED, OK, REFUSED, SILENT, THROTTLED } from "../client-server/server.ts";
+import type { Timeline } from "../client-server/timeline.ts";
 import { type CountingServer, createCountingServer, serveCounted } from "./fleet-server.ts";
 import { type FleetSetup, fleetRun } from "./fleet-setup.ts";
 

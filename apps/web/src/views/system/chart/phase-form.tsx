@@ -1,8 +1,8 @@
 /** Phase form: the exact numbers of the phase selected on the track. */
 import type { PhaseDocument } from "@redrive/simulator";
 import { useId } from "preact/hooks";
-import { Segmented } from "../../../parts/segmented.tsx";
-import { Select } from "../../../parts/select.tsx";
+import { Segmented } from "../../../components/segmented.tsx";
+import { Select } from "../../../components/select.tsx";
 import { merged } from "../document/document.ts";
 import { kindInfo, phaseKinds, strengthOf, withKind } from "../document/phases.ts";
 import { chosenPhase, editPhases, phases } from "../state/system-store.ts";

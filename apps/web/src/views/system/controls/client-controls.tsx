@@ -1,10 +1,10 @@
 /** Client controls: open traffic, or closed clients that wait for each call before the next. */
 import type { CallsDocument, ClosedClients, OpenClients } from "@redrive/simulator";
-import { Card } from "../../../parts/card.tsx";
-import { DurationField } from "../../../parts/duration-field.tsx";
-import { Field } from "../../../parts/field.tsx";
-import { Segmented } from "../../../parts/segmented.tsx";
-import { Toggle } from "../../../parts/toggle.tsx";
+import { Card } from "../../../components/card.tsx";
+import { DurationField } from "../../../components/duration-field.tsx";
+import { Field } from "../../../components/field.tsx";
+import { Segmented } from "../../../components/segmented.tsx";
+import { Toggle } from "../../../components/toggle.tsx";
 import { merged, middleOf, withMiddle } from "../document/document.ts";
 import { editCalls } from "../state/system-store.ts";
 

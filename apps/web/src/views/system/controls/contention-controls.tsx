@@ -2,9 +2,9 @@
 import { type PolicyDocument, resolvePolicy } from "@redrive/core";
 import type { ContentionDocument } from "@redrive/simulator";
 import { policySummary } from "@redrive/simulator/text";
-import { Card } from "../../../parts/card.tsx";
-import { DurationField } from "../../../parts/duration-field.tsx";
-import { Field } from "../../../parts/field.tsx";
+import { Card } from "../../../components/card.tsx";
+import { DurationField } from "../../../components/duration-field.tsx";
+import { Field } from "../../../components/field.tsx";
 import { merged, ownPolicyOf } from "../document/document.ts";
 import { edit } from "../state/system-store.ts";
 

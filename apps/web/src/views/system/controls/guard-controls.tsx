@@ -3,10 +3,10 @@
 import { formatPercent } from "@redrive/core";
 import type { CallsDocument } from "@redrive/simulator";
 import type { ComponentChildren } from "preact";
-import { Card } from "../../../parts/card.tsx";
-import { DurationField } from "../../../parts/duration-field.tsx";
-import { Field } from "../../../parts/field.tsx";
-import { Segmented } from "../../../parts/segmented.tsx";
+import { Card } from "../../../components/card.tsx";
+import { DurationField } from "../../../components/duration-field.tsx";
+import { Field } from "../../../components/field.tsx";
+import { Segmented } from "../../../components/segmented.tsx";
 import { type GuardName, guardNames, guardOf, merged } from "../document/document.ts";
 import { editCalls } from "../state/system-store.ts";
 import { guardLabels, setGuard } from "./guard-switches.tsx";

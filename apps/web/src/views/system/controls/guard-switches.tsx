@@ -1,6 +1,6 @@
 /** Guard switches: turns each guard on or off next to the chart, and sets how many layers retry. */
 import type { CallsDocument } from "@redrive/simulator";
-import { Segmented } from "../../../parts/segmented.tsx";
+import { Segmented } from "../../../components/segmented.tsx";
 import {
   type GuardName,
   type GuardOptions,

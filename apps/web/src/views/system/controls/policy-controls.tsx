@@ -2,11 +2,11 @@
 import { resolvePolicy } from "@redrive/core";
 import type { CallsDocument } from "@redrive/simulator";
 import { policySummary } from "@redrive/simulator/text";
-import { Card } from "../../../parts/card.tsx";
-import { DurationField } from "../../../parts/duration-field.tsx";
-import { Field } from "../../../parts/field.tsx";
-import { Segmented } from "../../../parts/segmented.tsx";
-import { Select } from "../../../parts/select.tsx";
+import { Card } from "../../../components/card.tsx";
+import { DurationField } from "../../../components/duration-field.tsx";
+import { Field } from "../../../components/field.tsx";
+import { Segmented } from "../../../components/segmented.tsx";
+import { Select } from "../../../components/select.tsx";
 import { policyOf, tiersOf, withPolicy } from "../document/document.ts";
 import { strategyLabels, strategyOf, withLayerStrategy } from "../document/strategy.ts";
 import { chooseLayer, editCalls, layer } from "../state/system-store.ts";

@@ -1,9 +1,9 @@
 /** Queue controls: the fields of a scenario with a message queue and workers. */
 import type { QueueDocument } from "@redrive/simulator";
-import { Card } from "../../../parts/card.tsx";
-import { DurationField } from "../../../parts/duration-field.tsx";
-import { Field } from "../../../parts/field.tsx";
-import type { SliderRange } from "../../../parts/slider-scale.ts";
+import { Card } from "../../../components/card.tsx";
+import { DurationField } from "../../../components/duration-field.tsx";
+import { Field } from "../../../components/field.tsx";
+import type { SliderRange } from "../../../components/slider-scale.ts";
 import { merged, middleOf, withMiddle } from "../document/document.ts";
 import { edit } from "../state/system-store.ts";
 

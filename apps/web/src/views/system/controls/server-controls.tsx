@@ -2,10 +2,10 @@
 
 import { formatInteger } from "@redrive/core";
 import type { CallsDocument } from "@redrive/simulator";
-import { Card } from "../../../parts/card.tsx";
-import { DurationField } from "../../../parts/duration-field.tsx";
-import { Field } from "../../../parts/field.tsx";
-import { Toggle } from "../../../parts/toggle.tsx";
+import { Card } from "../../../components/card.tsx";
+import { DurationField } from "../../../components/duration-field.tsx";
+import { Field } from "../../../components/field.tsx";
+import { Toggle } from "../../../components/toggle.tsx";
 import { middleOf, serverOf, withMiddle, withServer } from "../document/document.ts";
 import { editCalls } from "../state/system-store.ts";
 

@@ -1,9 +1,9 @@
 /** System controls: the choice of scenario, and below it the controls of its model. */
 import { type ScenarioDocument, scenarios } from "@redrive/simulator";
+import { Card } from "../../../components/card.tsx";
+import { Field } from "../../../components/field.tsx";
+import { Select, type SelectGroup } from "../../../components/select.tsx";
 import { LintPanel } from "../../../panels/lint/lint-panel.tsx";
-import { Card } from "../../../parts/card.tsx";
-import { Field } from "../../../parts/field.tsx";
-import { Select, type SelectGroup } from "../../../parts/select.tsx";
 import { merged } from "../document/document.ts";
 import { lintContextOf, lintSubjectOf, withFix } from "../document/lint-subject.ts";
 import {

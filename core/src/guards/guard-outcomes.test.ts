@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { classifyOutcome, type Outcome } from "../decide/outcome.ts";
 import { resolvePolicy } from "../policy/policy.ts";
-import { breakerOutcomeOf, concurrencyOutcomeOf, isAccepted } from "./health.ts";
+import { breakerOutcomeOf, concurrencyOutcomeOf, isAccepted } from "./guard-outcomes.ts";
 
 const policy = resolvePolicy({});
 

@@ -11,7 +11,7 @@ import {
   readPositiveSeconds,
   readSeconds,
   readText,
-} from "./foreign.ts";
+} from "./config-reader.ts";
 
 describe("readers", () => {
   test("return a good value", () => {

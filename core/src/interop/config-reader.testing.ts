@@ -8,7 +8,7 @@ import { isObject } from "../documents/document.ts";
 import { RedriveError } from "../errors/errors.ts";
 import { checkDestination } from "../guards/destination.ts";
 import { checkPolicy } from "../policy/policy.ts";
-import type { Imported } from "./foreign.ts";
+import type { Imported } from "./config-reader.ts";
 
 /** The import is a valid policy with notes in full sentences, or the refusal is an INVALID_IMPORT. */
 export function expectImportOrRefusal(read: () => Imported): void {

@@ -48,12 +48,12 @@ export function endWriter(sql: Sql, destinations: DestinationTable, follow: Foll
     if (typeof key === "string") expire.run(now + KEY_RETENTION_MS, tenantId, key, taskId);
   };
   return {
-    settle: settler(sql, destinations, expireKey, follow),
-    ...waitEnder(sql, destinations, expireKey, follow),
+    settle: settleStatement(sql, destinations, expireKey, follow),
+    ...cancelStatements(sql, destinations, expireKey, follow),
   };
 }
 
-function settler(
+function settleStatement(
   sql: Sql,
   destinations: DestinationTable,
   expireKey: ExpireKey,
@@ -108,7 +108,7 @@ function settledCells(item: Settle, status: Settle["status"], now: number): Cell
   ];
 }
 
-function waitEnder(
+function cancelStatements(
   sql: Sql,
   destinations: DestinationTable,
   expireKey: ExpireKey,

@@ -2,8 +2,8 @@
 
 import { formatDuration, formatNumber, formatPercent } from "@redrive/core";
 import type { Report, ScenarioDocument } from "@redrive/simulator";
-import { Card } from "../../../parts/card.tsx";
-import { Select } from "../../../parts/select.tsx";
+import { Card } from "../../../components/card.tsx";
+import { Select } from "../../../components/select.tsx";
 import { hasGuards, isCalls, isSame } from "../document/document.ts";
 import { isCompareBusy, reportOf } from "../state/runs.ts";
 import {

@@ -117,7 +117,7 @@ export function createCaller(
 }
 
 /** Guards use whole ms. */
-function wholeNow({ engine }: Caller): number {
+function nowInWholeMs({ engine }: Caller): number {
   return Math.floor(engine.now());
 }
 
@@ -134,7 +134,7 @@ export function requestSend(
 ): void {
   const { engine, policy, request, admission, waiting } = caller;
   const breaker = breakerOf(caller, shard);
-  const permit = waiting.enter(admissionRequest, breaker, wholeNow(caller));
+  const permit = waiting.enter(admissionRequest, breaker, nowInWholeMs(caller));
   const { refusal = "hold" } = admission;
   if (permit) engine.send(call, permit);
   else if (refusal !== "hold") engine.end(call, refusal);
@@ -154,18 +154,23 @@ function hold(caller: Caller, call: number, entry: WaitingEntry<number> | undefi
   }
   entries[call] = entry;
   engine.setExpiry(call, endOf(caller, call));
-  if (waiting.wakeAt <= wholeNow(caller)) wake(caller);
+  if (waiting.wakeAt <= nowInWholeMs(caller)) wake(caller);
   else arm(caller, waiting.wakeAt);
 }
 
 /** A permit for a hedge, or undefined. A hedge never waits: without a permit it is not sent. */
 export function requestHedge(caller: Caller, shard: number): Permit | undefined {
-  return caller.admission.enter(HEDGE_REQUEST, breakerOf(caller, shard), wholeNow(caller));
+  return caller.admission.enter(HEDGE_REQUEST, breakerOf(caller, shard), nowInWholeMs(caller));
 }
 
 /** The gates of the next retry, for `decide`. */
 export function gatesOf(caller: Caller, admissionRequest: AdmissionRequest, shard: number): Gates {
-  return retryGates(caller.admission, admissionRequest, breakerOf(caller, shard), wholeNow(caller));
+  return retryGates(
+    caller.admission,
+    admissionRequest,
+    breakerOf(caller, shard),
+    nowInWholeMs(caller),
+  );
 }
 
 /**
@@ -180,7 +185,7 @@ export function leaveGuards(
   durationMs: number,
 ): void {
   const { admission, custom, policy } = caller;
-  const now = wholeNow(caller);
+  const now = nowInWholeMs(caller);
   if (verdict !== "aborted") custom?.leave?.(now, shard, verdict === "success");
   admission.leave(permit, breakerOf(caller, shard), policy, outcome, verdict, durationMs, now);
   wake(caller);
@@ -190,7 +195,7 @@ export function leaveGuards(
 function wake(caller: Caller): void {
   const { waiting } = caller;
   if (waiting.size === 0) return;
-  waiting.wake(wholeNow(caller));
+  waiting.wake(nowInWholeMs(caller));
   arm(caller, waiting.wakeAt);
 }
 

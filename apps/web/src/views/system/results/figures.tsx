@@ -3,7 +3,7 @@
 import { formatDuration, formatInteger, formatNumber, formatPercent } from "@redrive/core";
 import type { Report } from "@redrive/simulator";
 import { reportRows } from "@redrive/simulator/text";
-import { Stat, Stats } from "../../../parts/stat.tsx";
+import { Stat, Stats } from "../../../components/stat.tsx";
 import { countsIn, endOf, faultPeriodOf } from "../chart/columns.ts";
 import { isBusy, isStale } from "../state/runs.ts";
 import { phases } from "../state/system-store.ts";

@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { resolvePolicy } from "../policy/policy.ts";
 import { decide, OPEN_GATES } from "./decide.ts";
 import { statusOutcome } from "./outcome.ts";
-import { parsePushback, parseRetryAfter } from "./retry-after.ts";
+import { parsePushback, parseRetryAfter } from "./parse-retry-after.ts";
 
 const NOW = Date.UTC(2026, 10, 15, 12, 0, 0);
 

@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { checkScenario, type ScenarioDocument } from "@redrive/simulator";
 import { useId } from "preact/hooks";
-import { Card } from "../../../parts/card.tsx";
+import { Card } from "../../../components/card.tsx";
 import { current, replace } from "../state/system-store.ts";
 
 export function JsonEditor() {

@@ -1,6 +1,6 @@
 /** System stage: the verdict, the chart with the phase track, the figures and the comparison. */
-import { Card } from "../../../parts/card.tsx";
-import { Notice } from "../../../parts/notice.tsx";
+import { Card } from "../../../components/card.tsx";
+import { Notice } from "../../../components/notice.tsx";
 import { PhaseForm } from "../chart/phase-form.tsx";
 import { PhaseTrack } from "../chart/phase-track.tsx";
 import { columns, ghostColumns, LEFT, RIGHT } from "../chart/plot.ts";

@@ -8,7 +8,7 @@ import { rejectionOf, reportsOf, START_AT, statusError, world } from "../call/wo
 import { flakyFetch } from "../extras/testing.ts";
 import { createFetch } from "../http/fetch.ts";
 import { type DestinationInput, destination } from "./destination.ts";
-import { lastGood } from "./last-good.ts";
+import { lastGood } from "./last-success-fallback.ts";
 
 const FAST = { initialDelayMs: 10, jitterType: "NONE", maxAttempts: 2 } as const;
 
