@@ -61,6 +61,17 @@ export const mutants: readonly Mutant[] = [
     }),
   },
   {
+    name: "suspects that run like other tasks",
+    caughtBy: "one suspect at a time",
+    wrapStore: (observed) => ({
+      ...observed,
+      commitNow(batch) {
+        const { claims, ...result } = observed.commitNow(batch);
+        return { ...result, claims: claims.map(asIfNeverAbandoned) };
+      },
+    }),
+  },
+  {
     name: "send as soon as claimed",
     caughtBy: "no early or late attempt",
     wrapStore: (observed) => ({
@@ -224,6 +235,11 @@ function asIfDue(claim: ClaimResult, now: number): ClaimResult {
     nextAttemptAt: Math.min(task.nextAttemptAt, now),
   });
   return { ...claim, tasks: claim.tasks.map(markDue) };
+}
+
+/** The node does not learn that the claimed tasks were abandoned before. */
+function asIfNeverAbandoned(claim: ClaimResult): ClaimResult {
+  return { ...claim, tasks: claim.tasks.map((task) => ({ ...task, abandonedCount: 0 })) };
 }
 
 /** Returns the tasks that the claims would start, and stores none of the claims. */

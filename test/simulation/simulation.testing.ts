@@ -13,7 +13,7 @@ const MIN_SEEDS_FOR_COVERAGE = 400;
 const REQUIRED_EVENTS = [
   ["PENDING", "claim first"],
   ["PENDING", "claim retry"],
-  ["PENDING", "claim alone"],
+  ["PENDING", "claim suspect"],
   ["PENDING", "claim first: row moved"],
   ["PENDING", "cancel: cancelled"],
   ["IN_FLIGHT", "cancel: requested"],

@@ -12,6 +12,7 @@ import { noEarlyAttempt } from "./no-early-attempt.ts";
 import { nothingLost } from "./nothing-lost.ts";
 import { redrives } from "./redrives.ts";
 import { retryBudget } from "./retry-budget.ts";
+import { suspects } from "./suspects.ts";
 import { terminalStates } from "./terminal-states.ts";
 import { wireBound } from "./wire-bound.ts";
 
@@ -26,6 +27,7 @@ export function allCheckers(
     documents(),
     nothingLost(),
     liveClaims(),
+    suspects(),
     wireBound(maxAttemptsOf),
     terminalStates(),
     noEarlyAttempt(),

@@ -110,23 +110,20 @@ describe("a claim that is committed ahead", () => {
     expect(sent).toHaveLength(4);
   });
 
-  it("counts as under way for a task that must run alone", async () => {
+  it("is not made for a suspect, and does not delay it", async () => {
     const { clock, store, boot, sent } = await setup();
     const at = clock.now() + 1000;
     const [first, second] = [create({ scheduledAt: T0 }), create({ scheduledAt: at + 3 })];
     await store.commit(batch({ now: T0, creates: [first, second] }));
     const [claim] = await claimFirst(store);
     if (claim === undefined) throw new Error("nothing was claimed");
-    const abandoned = { lane: "alone", abandonedCount: 2, nextAttemptAt: at } as const;
+    const abandoned = { lane: "suspect", abandonedCount: 2, nextAttemptAt: at } as const;
     await store.commit(batch({ settles: [settle(claim, abandoned)] }));
     await boot("node-2");
     await clock.advance(1100);
-    const [other] = sent;
-    expect(sent.map(({ task }) => task.taskId)).toEqual([second.task.taskId]);
-    expect(other?.at).toBe(at + 3);
-    other?.finish(OK);
-    await clock.advance(1);
-    expect(sent.map(({ task }) => task.taskId)).toEqual([second.task.taskId, first.task.taskId]);
+    expect(sent.map(({ task }) => task.taskId)).toEqual([first.task.taskId, second.task.taskId]);
+    expect(sent.map((one) => one.at)).toEqual([at, at + 3]);
+    expect(sent[0]?.task.claimedAt).toBe(at);
   });
 
   it("is logged with the instant at which it was sent", async () => {
@@ -193,29 +190,6 @@ describe("a claim that is committed ahead", () => {
     expect(await answer).toMatchObject({ kind: "requested" });
     expect(await state()).toMatchObject({ status: "CANCELLED", attemptNumber: 0 });
     expect(sent).toHaveLength(0);
-  });
-
-  it("counts as under way also while its policy is loaded", async () => {
-    const { clock, store, boot, sent } = await setup();
-    const at = clock.now() + 1000;
-    const [first, second] = [create({ scheduledAt: T0 }), create({ scheduledAt: at - 10 })];
-    await store.commit(batch({ now: T0, creates: [first, second] }));
-    const [claim] = await claimFirst(store);
-    if (claim === undefined) throw new Error("nothing was claimed");
-    const abandoned = { lane: "alone", abandonedCount: 2, nextAttemptAt: at } as const;
-    await store.commit(batch({ settles: [settle(claim, abandoned)] }));
-    const { getPolicy } = store;
-    const slow: typeof getPolicy = async (...ref) => {
-      await clock.sleep(50);
-      return getPolicy(...ref);
-    };
-    Object.assign(store, { getPolicy: slow });
-    await boot("node-2");
-    await clock.advance(1100);
-    expect(sent.map(({ task }) => task.taskId)).toEqual([second.task.taskId]);
-    sent[0]?.finish(OK);
-    await clock.advance(1);
-    expect(sent.map(({ task }) => task.taskId)).toEqual([second.task.taskId, first.task.taskId]);
   });
 
   it("returns its permit when the circuit opens meanwhile, and is no probe", async () => {

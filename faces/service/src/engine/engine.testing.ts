@@ -31,12 +31,22 @@ export async function setup(
   await store.addPolicy({ ...policy, document: JSON.stringify(policyFields) });
   const sent: Sent[] = [];
   const script: Outcome[] = [];
+  const killed = new Set<string>();
+  /** The store as a node sees it. A node that was killed gets no more answers. */
+  const storeOf = (nodeId: string) =>
+    new Proxy(store, {
+      get(target, key) {
+        const value: unknown = Reflect.get(target, key);
+        const isGone = killed.has(nodeId) && typeof value === "function";
+        return isGone ? () => new Promise(() => {}) : value;
+      },
+    });
   const boot = async (nodeId: string) => {
     const engine = await Engine.open({
       ...options,
       clock,
       random: seededRandom("engine"),
-      store,
+      store: storeOf(nodeId),
       nodeId,
       deliver: (task, { signal }, done) => {
         const startMs = clock.monotonicMs();
@@ -66,7 +76,8 @@ export async function setup(
     return { task, created };
   };
   const get = (taskId: string) => store.query.get(TENANT, taskId);
-  return { clock, store, engine, boot, enqueue, sent, script, get };
+  const kill = (nodeId: string) => killed.add(nodeId);
+  return { clock, store, engine, boot, kill, enqueue, sent, script, get };
 }
 
 export const FAILED = statusOutcome(500);

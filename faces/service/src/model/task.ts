@@ -14,12 +14,12 @@ export type EndedStatus = Exclude<TaskStatus, "PENDING" | "IN_FLIGHT">;
 
 /**
  * The lane of a destination in which a task waits. First attempts and retries are separate, so that
- * an empty retry budget never blocks first attempts. `alone` is for a task whose claims were
- * abandoned twice.
+ * an empty retry budget never blocks first attempts. `suspect` is for a task whose claims were
+ * abandoned twice: a node runs one of them at a time.
  */
-export type Lane = "first" | "retry" | "alone";
+export type Lane = "first" | "retry" | "suspect";
 
-export const LANES: readonly Lane[] = ["first", "retry", "alone"];
+export const LANES: readonly Lane[] = ["first", "retry", "suspect"];
 
 export const TASK_STATUSES: readonly TaskStatus[] = [
   "PENDING",
@@ -120,6 +120,6 @@ export function isEnded(status: TaskStatus): status is EndedStatus {
 
 /** The lane in which a task waits for its next attempt. */
 export function laneOf(attemptsMade: number, abandonedCount: number): Lane {
-  if (abandonedCount >= 2) return "alone";
+  if (abandonedCount >= 2) return "suspect";
   return attemptsMade === 0 ? "first" : "retry";
 }

@@ -10,10 +10,8 @@ import type { Hold } from "../destination/lane-hold.ts";
 export interface ClaimRunner {
   /** The number of attempts whose request was sent. */
   running(): number;
-  /** Those, and the claims whose tasks are due soon. */
-  underWay(): number;
-  /** A task that must run alone is under way, so nothing else may be claimed. */
-  isAlone(): boolean;
+  /** This node holds the claim of a suspect, so it may not claim another one. */
+  hasSuspect(): boolean;
   /** Starts a committed claim. `hold`: the guard that held the task after it was due, if any. */
   start(
     task: StartedTask,

@@ -55,6 +55,8 @@ export class CommitLoop {
   #failures = 0;
   #delayedTurns = 0;
   #settlesBefore = 0;
+  /** A commit that claimed a suspect failed, and its claim may be stored. */
+  #mayHaveUnknownSuspect = false;
   #cancelAlarm: Cancel | undefined;
   #cancelPause: Cancel | undefined;
   #alarmAt = Number.POSITIVE_INFINITY;
@@ -136,23 +138,26 @@ export class CommitLoop {
   }
 
   #gather(now: number): PendingCommit | undefined {
-    const { node, scheduler, guardSaver, queue, runner } = this.#parts;
+    const { node, scheduler, guardSaver, queue } = this.#parts;
     const items = queue.take(MAX_ITEMS);
     const { creates, settles, cancels, retryNows } = items;
     const count = creates.length + settles.length + cancels.length + retryNows.length;
-    const mayClaim = this.#mayClaim(now);
+    const mayClaim = node.isActive(now);
     const permits = creates.map((item) => (mayClaim ? this.#permitFor(item, now) : undefined));
-    const started = permits.filter((permit) => permit !== undefined).length;
     const limit = Math.max(MIN_CLAIMS, MAX_ITEMS - count);
-    const running = runner.underWay() + started;
-    const claims = mayClaim ? scheduler.planClaims(now, limit, running) : [];
+    const claims = mayClaim ? scheduler.planClaims(now, limit, this.#mayClaimSuspect()) : [];
     const author = { now, nodeId: node.nodeId };
     return buildCommit(author, items, permits, claims, queue.takeChanged(), guardSaver);
   }
 
-  #mayClaim(now: number): boolean {
-    const { node, runner } = this.#parts;
-    return node.isActive(now) && !runner.isAlone();
+  /**
+   * At most one suspect is claimed in the name of this node, so that a crash accuses only one. The
+   * store may also hold one whose claim this node does not know.
+   */
+  #mayClaimSuspect(): boolean {
+    const { runner, health } = this.#parts;
+    this.#mayHaveUnknownSuspect &&= health.mayHaveUnknownClaims();
+    return !runner.hasSuspect() && !this.#mayHaveUnknownSuspect;
   }
 
   /** A task that is due at once may be inserted already claimed, unless older tasks wait. */
@@ -199,6 +204,7 @@ export class CommitLoop {
       this.#request();
     });
     health.recordFailure(error);
+    this.#mayHaveUnknownSuspect ||= commit.claims.some(({ lane }) => lane.lane === "suspect");
   }
 
   /** One alarm, for the earliest lane or the next guard state to save. */
@@ -217,11 +223,10 @@ export class CommitLoop {
     });
   }
 
-  /** While a task waits to run alone, the end of the running attempts requests the next commit. */
+  /** A suspect that waits for another one needs no alarm: each commit of a settle arms again. */
   #nextAt(): number {
-    const { time, scheduler, guardSaver } = this.#parts;
-    if (this.#isClosed || !this.#mayClaim(time.now())) return Number.POSITIVE_INFINITY;
-    if (scheduler.waitsForAlone) return Number.POSITIVE_INFINITY;
-    return Math.min(scheduler.nextAt() ?? Number.POSITIVE_INFINITY, guardSaver.nextAt());
+    const { time, node, scheduler, guardSaver } = this.#parts;
+    if (this.#isClosed || !node.isActive(time.now())) return Number.POSITIVE_INFINITY;
+    return Math.min(scheduler.nextAt(this.#mayClaimSuspect()), guardSaver.nextAt());
   }
 }

@@ -29,7 +29,7 @@ export function siblingOf<Destination extends { readonly lanes: Lanes<Destinatio
   destination,
   lane,
 }: WaitingLane<Destination>): WaitingLane<Destination> | undefined {
-  if (lane === "alone") return undefined;
+  if (lane === "suspect") return undefined;
   return destination.lanes[lane === "first" ? "retry" : "first"];
 }
 
@@ -61,5 +61,5 @@ export function createLanes<Destination>(destination: Destination): Lanes<Destin
     hold: undefined,
     heldUntil: 0,
   });
-  return { first: lane("first"), retry: lane("retry"), alone: lane("alone") };
+  return { first: lane("first"), retry: lane("retry"), suspect: lane("suspect") };
 }

@@ -5,6 +5,7 @@
 import type { Permit } from "@redrive/core";
 import type { LightSignal } from "../../deliver/light-signal.ts";
 import type { StartedTask } from "../../model/batch.ts";
+import { laneOf } from "../../model/task.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import type { Hold } from "../destination/lane-hold.ts";
 
@@ -14,7 +15,7 @@ export interface HeldClaim {
   readonly permit: Permit;
   /** The guard that held the task after it was due; undefined: none did. */
   readonly hold: Hold | undefined;
-  readonly runsAlone: boolean;
+  readonly isSuspect: boolean;
   /** It is in the send queue. */
   isWaiting: boolean;
   /** When the request was sent; 0 before. */
@@ -31,15 +32,14 @@ export interface HeldClaim {
  */
 export class HeldClaims {
   readonly #claims: HeldClaim[] = [];
-  #alone = 0;
+  #suspects = 0;
 
   get size(): number {
     return this.#claims.length;
   }
 
-  /** A task that must run alone is among them. */
-  isAlone(): boolean {
-    return this.#alone > 0;
+  hasSuspect(): boolean {
+    return this.#suspects > 0;
   }
 
   has(ref: number): boolean {
@@ -61,7 +61,7 @@ export class HeldClaims {
       destination,
       permit,
       hold,
-      runsAlone: task.abandonedCount >= 2,
+      isSuspect: laneOf(task.attemptNumber, task.abandonedCount) === "suspect",
       isWaiting: false,
       startedAt: 0,
       signal: undefined,
@@ -69,7 +69,7 @@ export class HeldClaims {
     };
     this.#claims.push(claim);
     destination.users++;
-    if (claim.runsAlone) this.#alone++;
+    if (claim.isSuspect) this.#suspects++;
     return claim;
   }
 
@@ -79,6 +79,6 @@ export class HeldClaims {
     if (last !== claim) this.#claims[claim.slot] = last;
     last.slot = claim.slot;
     claim.destination.users--;
-    if (claim.runsAlone) this.#alone--;
+    if (claim.isSuspect) this.#suspects--;
   }
 }

@@ -70,12 +70,13 @@ export class Runner implements ClaimRunner {
     return this.#running;
   }
 
+  /** The running attempts, and the claims whose tasks are due soon. */
   underWay(): number {
     return this.#underWay;
   }
 
-  isAlone(): boolean {
-    return this.#held.isAlone();
+  hasSuspect(): boolean {
+    return this.#held.hasSuspect();
   }
 
   /** Does this node run the claim with that `ref`? */

@@ -7,8 +7,11 @@ export interface ClaimCapacity {
   readonly ahead: number;
 }
 
-/** A task that must run alone is claimed alone and not ahead of time: the others wait for it. */
-export const ALONE: ClaimCapacity = { due: 1, ahead: 0 };
+/**
+ * A node runs one suspect at a time. It is not claimed ahead of time: a crash before the request was
+ * sent would dead-letter it as poison.
+ */
+export const ONE_SUSPECT: ClaimCapacity = { due: 1, ahead: 0 };
 
 /**
  * A slot of a rate limit cannot be returned once a later slot was taken. So where each call has its

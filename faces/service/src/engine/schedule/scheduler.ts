@@ -9,7 +9,7 @@ import type { ClaimRequest, ClaimResult } from "../../model/batch.ts";
 import type { DestinationLane, DestinationRuntime } from "../destination/destination-runtime.ts";
 import { endHold, holdLane } from "../destination/lane-hold.ts";
 import { isDueBefore, isReady, siblingOf } from "../destination/waiting-lane.ts";
-import { ALONE, claimCapacity } from "./claim-capacity.ts";
+import { claimCapacity, ONE_SUSPECT } from "./claim-capacity.ts";
 import { LaneHeap } from "./lane-heap.ts";
 
 /** A claim to make: its permits are already taken. */
@@ -36,10 +36,10 @@ const MAX_CLAIM_AHEAD_MS = 1000;
 
 export class Scheduler {
   readonly #heap = new LaneHeap();
+  /** Suspects wait for each other and not for other tasks, so their lanes have their own heap. */
+  readonly #suspects = new LaneHeap();
   readonly #checkAheadMs: number;
   readonly #claimAheadMs: number;
-  /** A task that must run alone is due: nothing else starts until the running attempts end. */
-  waitsForAlone = false;
 
   /** `claimAheadMs`: how long before its due instant a task may be claimed. 0 to 1000. */
   constructor(claimAheadMs = CLAIM_AHEAD_MS) {
@@ -57,20 +57,26 @@ export class Scheduler {
 
   /**
    * May a new task that is due at `dueAt` start at once, or do older tasks wait for the same permit?
-   * A retry that a guard holds does not block it.
+   * A retry that a guard holds does not block it, and neither does a suspect.
    */
   mayStartNow({ lanes }: DestinationRuntime, dueAt: number, now: number): boolean {
-    const { first, retry, alone } = lanes;
-    if (this.waitsForAlone || first.dueAt <= now || alone.dueAt <= now) return false;
+    const { first, retry } = lanes;
+    if (first.dueAt <= now) return false;
     return retry.dueAt >= Math.min(dueAt, now) || retry.blocked || retry.parked;
   }
 
-  /** Takes permits for tasks that are due now or soon, at most `limit`; `running` are under way. */
-  planClaims(now: number, limit: number, running: number): readonly PlannedClaim[] {
+  /**
+   * Takes permits for tasks that are due now or soon, at most `limit`. With `withSuspect`, one of
+   * them may be a suspect. It comes first, so that a busy destination cannot starve it. When it ends,
+   * its permit goes to another task, because the next suspect waits until the end is committed.
+   */
+  planClaims(now: number, limit: number, withSuspect: boolean): readonly PlannedClaim[] {
     const claims: PlannedClaim[] = [];
     const postponed: DestinationLane[] = [];
-    let left = limit;
-    let next = this.#nextLane(now, running);
+    const suspect = withSuspect ? this.#planSuspect(now) : undefined;
+    if (suspect !== undefined) claims.push(suspect);
+    let left = limit - claims.length;
+    let next = this.#nextLane(now);
     while (next !== undefined && left > 0 && claims.length < MAX_LANES) {
       this.#heap.pop();
       const lane = this.#firstOf(next, now);
@@ -79,11 +85,23 @@ export class Scheduler {
       if (claim !== undefined) claims.push(claim);
       else if (mustWaitForSibling(lane)) postponed.push(lane);
       left -= claim?.permits.length ?? 0;
-      if (lane.lane === "alone" && claim !== undefined) break;
-      next = this.#nextLane(now, running + claims.length);
+      next = this.#nextLane(now);
     }
     for (const lane of postponed) this.#heap.push(lane, now);
     return claims;
+  }
+
+  /** A claim of the first due suspect whose destination admits it. */
+  #planSuspect(now: number): PlannedClaim | undefined {
+    let claim: PlannedClaim | undefined;
+    while (claim === undefined) {
+      const entry = this.#suspects.peek();
+      if (entry === undefined || entry.at > now) return undefined;
+      this.#suspects.pop();
+      entry.lane.parked = false;
+      claim = this.#planClaim(entry.lane, 1, now);
+    }
+    return claim;
   }
 
   /** If both lanes of a destination are ready, the one whose task was due first. */
@@ -96,26 +114,20 @@ export class Scheduler {
     return sibling;
   }
 
-  /** The next lane that is due. A task that must run alone and all others wait for each other. */
-  #nextLane(now: number, running: number): DestinationLane | undefined {
+  /** The next lane that is due. */
+  #nextLane(now: number): DestinationLane | undefined {
     const entry = this.#heap.peek();
-    this.waitsForAlone = false;
-    if (entry === undefined || entry.at > now) return undefined;
-    const { lane } = entry;
-    if (lane.lane === "alone" && running > 0) {
-      this.waitsForAlone = lane.destination.wouldAdmit(true, now);
-    }
-    return this.waitsForAlone ? undefined : lane;
+    return entry === undefined || entry.at > now ? undefined : entry.lane;
   }
 
   /** Due tasks may take every permit; tasks that are due soon take only spare ones. */
   #planClaim(lane: DestinationLane, left: number, now: number): PlannedClaim | undefined {
-    const capacity = lane.lane === "alone" ? ALONE : claimCapacity(lane.destination.guards);
+    const capacity = isSuspect(lane) ? ONE_SUSPECT : claimCapacity(lane.destination.guards);
     const aheadMs = this.#claimAheadMs;
     const ahead = aheadMs === 0 ? 0 : capacity.ahead;
     const available = lane.dueAt <= now ? capacity.due : ahead;
     if (available === 0) {
-      this.#heap.push(lane, lane.dueAt);
+      this.#push(lane, lane.dueAt);
       return undefined;
     }
     const wanted = Math.min(left, available);
@@ -146,7 +158,7 @@ export class Scheduler {
     const { readyAt, heldBy } = lane.destination;
     holdLane(lane, heldBy, now);
     if (Number.isFinite(readyAt)) {
-      if (!lane.parked || lane.parkedUntil !== readyAt) this.#heap.push(lane, readyAt);
+      if (!lane.parked || lane.parkedUntil !== readyAt) this.#push(lane, readyAt);
       lane.parked = true;
       lane.parkedUntil = readyAt;
     } else {
@@ -183,16 +195,25 @@ export class Scheduler {
     }
   }
 
-  /** When the next lane is to be checked; undefined when no lane waits. */
-  nextAt(): number | undefined {
-    return this.#heap.peek()?.at;
+  /** When the next lane is to be checked; Infinity when no lane waits. */
+  nextAt(withSuspect: boolean): number {
+    const at = this.#heap.peek()?.at ?? Number.POSITIVE_INFINITY;
+    return withSuspect ? Math.min(at, this.#suspects.peek()?.at ?? at) : at;
   }
 
-  /** A lane with a task that must run alone is not checked early: it makes the others wait. */
+  /** A lane of suspects is not checked early, because suspects are not claimed ahead of time. */
   #schedule(lane: DestinationLane): void {
     if (!Number.isFinite(lane.dueAt)) return;
-    this.#heap.push(lane, lane.lane === "alone" ? lane.dueAt : lane.dueAt - this.#checkAheadMs);
+    this.#push(lane, isSuspect(lane) ? lane.dueAt : lane.dueAt - this.#checkAheadMs);
   }
+
+  #push(lane: DestinationLane, at: number): void {
+    (isSuspect(lane) ? this.#suspects : this.#heap).push(lane, at);
+  }
+}
+
+function isSuspect({ lane }: DestinationLane): boolean {
+  return lane === "suspect";
 }
 
 /**
