@@ -1,6 +1,7 @@
 /** Each tidy rule finds a violation and accepts similar code that is allowed. */
-import * as core from "@redrive/core";
+
 import { describe, expect, test } from "vitest";
+import * as core from "../../core/src/index.ts";
 import { completed } from "../lockfile.mjs";
 import { ambient } from "./ambient.ts";
 import { cycles } from "./cycles.ts";
