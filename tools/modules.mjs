@@ -18,9 +18,12 @@ page from the source. [ARCHITECTURE.md](../ARCHITECTURE.md) explains how the fol
 /** Packages, in reading order. */
 const PACKAGES = [
   { folder: "core/src", title: "core: makes decisions" },
-  { folder: "faces/library/src", title: "faces/library: awaits a decision" },
-  { folder: "faces/service/src", title: "faces/service: writes a decision to a row" },
-  { folder: "faces/simulator/src", title: "faces/simulator: pushes a decision on a queue" },
+  {
+    folder: "faces/library/src",
+    title: "faces/library: carries out decisions in the caller's process",
+  },
+  { folder: "faces/service/src", title: "faces/service: stores decisions and carries them out" },
+  { folder: "faces/simulator/src", title: "faces/simulator: puts decisions on an event queue" },
   { folder: "apps/cli/src", title: "apps/cli: the command line" },
   { folder: "apps/web/src", title: "apps/web: the pages" },
 ];

@@ -1,6 +1,6 @@
 /**
- * Retry-After: parses the wait that a server asks for. It is strict, because a wrong value either
- * overloads the server or makes the client wait for years. An illegal hint is ignored.
+ * Parse Retry-After: parses the wait that a server asks for. It is strict, because a wrong value
+ * either overloads the server or makes the client wait for years. An illegal hint is ignored.
  */
 import { parseHttpDate } from "../time/http-date.ts";
 

@@ -1,6 +1,6 @@
 /**
- * Health: what an outcome says about the destination's health. A refused request is not a sign of a
- * failing destination, and a bug in the caller's program says nothing at all.
+ * Guard outcomes: what an outcome says about the destination's health. A refused request is not a
+ * sign of a failing destination, and a bug in the caller's program says nothing at all.
  */
 
 import type { Outcome, Verdict } from "../decide/outcome.ts";

@@ -1,7 +1,7 @@
 /**
- * Foreign: reads configuration of another system, one value at a time. Bad input always gives an
- * `INVALID_IMPORT` that names the field and quotes the value. A setting that can be read but not kept
- * becomes a note, for a person to check.
+ * Config reader: reads the configuration of another system, one value at a time. Bad input always
+ * gives an `INVALID_IMPORT` that names the field and quotes the value. A setting that can be read but
+ * not kept becomes a note, for a person to check.
  */
 
 import { isObject } from "../documents/document.ts";

@@ -1,7 +1,7 @@
 /**
- * Compiled policy: a policy as arithmetic. `decide` uses the same delay curve, and the simulator's
- * inner loop calls this, so the simulation matches production. A property test checks that both are
- * equal.
+ * Compiled policy: computes the wait after an attempt, or why there is none. `decide` uses the same
+ * delay curve, and the simulator's inner loop calls this, so the simulation matches production. A
+ * property test checks that both are equal.
  */
 import { type DelayCurve, delayCurveOf } from "./delay-curve.ts";
 import type { Policy } from "./policy.ts";

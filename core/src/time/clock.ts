@@ -1,5 +1,5 @@
 /**
- * Clock: time as a capability. Code that waits or reads the time gets a clock as an argument, so the
+ * Clock: the source of time. Code that waits or reads the time gets a clock as an argument, so the
  * same code runs in production, in tests and in the simulator.
  */
 import type { AbortSignalLike } from "./abort.ts";

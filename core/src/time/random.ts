@@ -1,5 +1,5 @@
 /**
- * Random: randomness as a capability. Each consumer forks its own stream by name, so a new consumer
+ * Random: the source of random numbers. Each consumer forks its own stream by name, so a new consumer
  * does not change the draws of others, and a seed always gives the same results.
  */
 

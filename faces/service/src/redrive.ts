@@ -1,5 +1,5 @@
 /**
- * Redrive: the service as a program uses it. The HTTP server calls it, and so does a process that
+ * Redrive: the API of the service for programs. The HTTP server calls it, and so does a process that
  * embeds the service. Every operation is here, for one tenant at a time.
  */
 import type { Clock, DestinationDocument } from "@redrive/core";

@@ -1,6 +1,6 @@
 /**
  * The public API of `@redrive/simulator`: shows what a retry policy does to a failing dependency
- * before production does. Runs in Node and in a web worker, and depends only on core.
+ * before it is used in production. Runs in Node and in a web worker, and depends only on core.
  */
 export { type Advice, advise, type UsualDifference } from "./advise/advise.ts";
 export {

@@ -88,7 +88,7 @@ export function addJitterFlags(command: Command): Command {
 export function addCurveFlags(command: Command): Command {
   return command
     .option("--base <duration>", "maximum wait after the first failure", durationFlag)
-    .option("--cap <duration>", "maximum of every wait", durationFlag)
+    .option("--cap <duration>", "upper limit of every wait", durationFlag)
     .option(
       "-n, --attempts <count>",
       "maximum number of calls, including the first",

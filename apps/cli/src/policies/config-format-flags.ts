@@ -1,4 +1,6 @@
-/** System choice: the flags that choose another system's configuration format, exactly one. */
+/**
+ * Config format flags: the flags that select the configuration format of another system, exactly one.
+ */
 import { RedriveError } from "@redrive/core";
 import { type Command, Option } from "commander";
 

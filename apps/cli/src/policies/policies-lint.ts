@@ -47,14 +47,18 @@ export function addLint(parent: Command, terminal: Terminal): void {
       integerFlag(1, 2_000_000),
     )
     .option("--method <name>", "HTTP method of the calls", (text) => text.toUpperCase())
-    .option("--idempotent <answer>", "calls are safe to repeat: yes or no", choiceFlag("yes", "no"))
+    .option(
+      "--idempotent <answer>",
+      "whether calls are safe to repeat: yes or no",
+      choiceFlag("yes", "no"),
+    )
     .option(
       "--waits <who>",
       "who waits for the response: person, service or job",
       choiceFlag("person", "service", "job"),
     )
     .option("--outage <duration>", "longest outage to survive", durationFlag)
-    .option("--minimum-wait <duration>", "required minimum of every wait", durationFlag)
+    .option("--minimum-wait <duration>", "minimum that every wait must have", durationFlag)
     .option("--shards <count>", "number of parts that fail independently", integerFlag(1, 1000));
   addOutputFlags(command, "json", "csv", "svg", "url");
   addExamples(

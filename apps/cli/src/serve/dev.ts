@@ -11,7 +11,7 @@ export function addDev(parent: Command, terminal: Terminal): void {
     .description("Run the service for development, with a flaky destination to send tasks to.")
     .option(
       "--port <port>",
-      "port to listen on; if it is taken, the next free port",
+      "port to listen on; if it is taken, the next free port is used",
       portFlag,
       7337,
     );

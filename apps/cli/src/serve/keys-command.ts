@@ -58,14 +58,14 @@ function addAdd(parent: Command, terminal: Terminal): void {
     .option("--at-once <count>", "maximum concurrent requests", integerFlag(1, 1_000_000))
     .option(
       "--max-waiting <count>",
-      "refuse new tasks while this many tasks wait",
+      "refuse new tasks while this many tasks are waiting",
       integerFlag(1, 1e12),
     )
     .option(
       "--targets <list>",
-      "only targets that tasks may call: cidr[:port] or name[:port], comma-separated",
+      "the only targets of tasks made with this key: cidr[:port] or name[:port], comma-separated",
     );
-  addOutputFlags(addStoreFlag(command), "json");
+  addOutputFlags(addStoreFlag(command, "sqlite:PATH"), "json");
   addExamples(
     command,
     "redrive keys add --name ops",
@@ -133,7 +133,7 @@ function parseScopes(text: string, known: readonly Scope[]): readonly Scope[] {
 
 function addList(parent: Command, terminal: Terminal): void {
   const command = parent.command("ls").description("List keys without their secrets.");
-  addOutputFlags(addStoreFlag(command), "json");
+  addOutputFlags(addStoreFlag(command, "sqlite:PATH"), "json");
   addExamples(command, "redrive keys ls");
   command.action((flags: KeyFlags) => presentResult(terminal, flags, () => presentAll(flags)));
 }
@@ -195,7 +195,7 @@ function addRevoke(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("revoke <keyId>")
     .description("Revoke a key. A running service stops accepting it within a second.");
-  addOutputFlags(addStoreFlag(command), "json");
+  addOutputFlags(addStoreFlag(command, "sqlite:PATH"), "json");
   addExamples(command, "redrive keys revoke 3f9a1c20b7de");
   command.action((keyId: string, flags: KeyFlags) =>
     presentResult(terminal, flags, async () => {

@@ -23,7 +23,7 @@ export function addServe(parent: Command, terminal: Terminal): void {
   command.addOption(
     new Option(
       "--retry-budget <share>",
-      "retries of all destinations together, as a share of first attempts, or off (default: 0.2)",
+      "maximum retries per first attempt, for all destinations together, or off (default: 0.2)",
     )
       .env("REDRIVE_RETRY_BUDGET")
       .argParser(retryBudgetFlag),
@@ -32,10 +32,7 @@ export function addServe(parent: Command, terminal: Terminal): void {
     "--insecure-no-auth",
     "accept calls without a key from anyone who can reach the address",
   );
-  command.option(
-    "--config <file>",
-    "JSON file with any of these settings; flags and environment override it",
-  );
+  command.option("--config <file>", "JSON configuration file; flags and environment override it");
   addExamples(
     command,
     "redrive serve",
@@ -72,8 +69,11 @@ export function addListenFlags(command: Command): Command {
     );
 }
 
-export function addStoreFlag(command: Command): Command {
-  const text = "sqlite:PATH, or memory: for tests (default: sqlite:redrive.db)";
+export function addStoreFlag(
+  command: Command,
+  stores = "sqlite:PATH, or memory: for tests",
+): Command {
+  const text = `${stores} (default: sqlite:redrive.db)`;
   return command.addOption(new Option("--store <store>", text).env("REDRIVE_STORE"));
 }
 

@@ -26,7 +26,12 @@ export function addRedrive(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("redrive [taskId...]")
     .description("Redrive dead letters as new tasks: the given ones, or all that match the filter.")
-    .option("--rate <perSecond>", "redrive this many per second", rateFlag, rate.default)
+    .option(
+      "--rate <perSecond>",
+      "maximum number of dead letters per second",
+      rateFlag,
+      rate.default,
+    )
     .option(
       "--canary <count>",
       "send this many first; continue if they succeed",

@@ -47,7 +47,7 @@ export function addImport(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("import <file>")
     .description(
-      "Create tasks again from the unfinished tasks of an export. Use - for standard input.",
+      "Create new tasks from the unfinished tasks of an export. Use - for standard input.",
     )
     .option("--dead", "import dead letters too")
     .addOption(

@@ -1,4 +1,4 @@
-/** `redrive send`: creates a task in a running service, which retries the request until it succeeds. */
+/** `redrive send`: creates a task in a running service, which retries the request if it fails. */
 import { isUtf8 } from "node:buffer";
 import { causedError, systemClock } from "@redrive/core";
 import type { CreatedTask, TaskToCreate } from "@redrive/service/client";
@@ -30,10 +30,16 @@ const MAX_WAIT_MS = 25_000;
 export function addSend(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("send <url>")
-    .description("Send a request through a running service, which retries it until it succeeds.");
+    .description("Send a request through a running service, which retries it if it fails.");
   command
     .option("-X, --method <method>", "HTTP method (default: POST)")
-    .addOption(pairsOption("-H, --header <name=value>", "a request header; repeatable", headerFlag))
+    .addOption(
+      pairsOption(
+        "-H, --header <name=value>",
+        'a request header, also as "name: value"; repeatable',
+        headerFlag,
+      ),
+    )
     .addOption(
       new Option("--json <text>", "request body, sent as application/json").conflicts([
         "data",
@@ -51,7 +57,7 @@ export function addSend(parent: Command, terminal: Terminal): void {
       pairsOption("--label <name=value>", "a label for finding the task; repeatable", labelFlag),
     )
     .option("--in <duration>", "delay before the first attempt", durationFlag)
-    .option("--wait <duration>", "wait for the end of the task, at most 25s", waitFlag)
+    .option("--wait <duration>", "wait until the task ends, at most 25s", waitFlag)
     .option("--output <format>", "output format: text or json", choiceFlag("text", "json"), "text");
   addConnectionFlags(command);
   addExamples(

@@ -95,7 +95,9 @@ export async function presentTask(client: Client, taskId: string): Promise<Prese
 }
 
 function addRetry(parent: Command, terminal: Terminal): void {
-  const command = parent.command("retry <taskId>").description("Attempt a waiting task now.");
+  const command = parent
+    .command("retry <taskId>")
+    .description("Make a waiting task due now. Guards still apply.");
   addServiceFlags(command);
   addExamples(command, "redrive tasks retry 01a1e1b6-b1b2-7000-83d9-6258b3c1903d");
   command.action((taskId: string, flags: ClientFlags) =>

@@ -51,12 +51,16 @@ export function addAdvise(parent: Command, terminal: Terminal): void {
     )
     .option(
       "--idempotent <answer>",
-      "calls are safe to repeat: yes, key (with an idempotency key) or no",
+      "whether calls are safe to repeat: yes, key (with an idempotency key) or no",
       choiceFlag("yes", "key", "no"),
     )
     .option("--clients <count>", "number of clients that may fail at once", clientClass)
-    .option("--minimum-wait <answer>", "every wait needs a minimum: yes or no", yesOrNo)
-    .option("--background <answer>", "the calls belong to a long-running job: yes or no", yesOrNo)
+    .option("--minimum-wait <answer>", "whether every wait needs a minimum: yes or no", yesOrNo)
+    .option(
+      "--background <answer>",
+      "whether the calls belong to a long-running job: yes or no",
+      yesOrNo,
+    )
     .option(
       "--waits <who>",
       "who waits for the response: person, service or job",

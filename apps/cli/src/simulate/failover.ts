@@ -47,7 +47,7 @@ const SECONDS_FOR_ALL = 5;
 export function addFailover(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("failover")
-    .description("Compare strategies when a server is down for a while and every client needs it.");
+    .description("Compare strategies for many clients of one server that is down for a while.");
   addClientsFlag(command, "number of clients, with one job each");
   addOutageFlag(command, "how long the server is down");
   command.option(

@@ -31,10 +31,14 @@ const CAP_FACTOR = 30;
 export function addHerd(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("herd")
-    .description("Show when the retries of many clients arrive after all fail at once.");
+    .description("Show when retries arrive after many clients fail at the same instant.");
   addClientsFlag(command, "number of clients");
   addComparisonFlags(command, ["none", "full", "decorrelated"]);
-  command.option("--window <duration>", "width of the window that counts arrivals", durationFlag);
+  command.option(
+    "--window <duration>",
+    "width of the window in which arrivals are counted",
+    durationFlag,
+  );
   addOutputFlags(command, "json", "csv", "svg", "url");
   addExamples(
     command,

@@ -50,7 +50,7 @@ export function addLab(parent: Command, terminal: Terminal): void {
   command.option("--list", "list the labs");
   command.option(
     "--effort <share>",
-    "share of the runs to make, for a quick check",
+    "share of the runs to make; less than 1 is faster and less exact",
     numberFlag(0.01, 1),
     1,
   );

@@ -28,7 +28,7 @@ interface LadderFlags extends OutputOptions {
 export function addLadder(parent: Command, terminal: Terminal): void {
   const command = parent
     .command("ladder")
-    .description("Add one mitigation after the other to the same outage.");
+    .description("Simulate the same outage several times and add one mitigation each time.");
   addSeedFlag(command);
   addOutputFlags(command, "json", "csv", "svg", "url");
   addExamples(command, "redrive sim ladder", "redrive sim run ladder-3-breaker");

@@ -1,7 +1,8 @@
 /**
- * Admission: the only code that queries, enters and leaves the guards of a destination. The library,
- * the service and the simulator call it, and no other code changes a guard. So the same document, seed
- * and arrivals give the same attempts, holds and refusals in all three.
+ * Admission: checks and enters the guards of a destination before an attempt, and leaves them when
+ * the attempt ends. The library, the service and the simulator call it, and no other code changes a
+ * guard. So the same document, seed and arrivals give the same attempts, holds and refusals in all
+ * three.
  *
  * Order: first everything that can refuse or hold without spending (pause, Retry-After gate,
  * breaker, rate, retry budget, concurrency), then the throttle's draw, then everything is taken
@@ -268,7 +269,7 @@ export class Admission {
     if (adaptiveRate !== undefined)
       recordAdaptiveRateResponse(adaptiveRate, now, verdict === "throttled");
     if (throttle !== undefined) recordThrottleResponse(throttle, now, isAccepted(outcome, verdict));
-    // A hedge that wins keeps its token. Otherwise a bucket for two hedges would pay for any number.
+    // The token of a hedge that wins is not returned: else a bucket for two would pay for any number.
     if (verdict === "success") this.tokens.succeed(permit, kind === "retry", permit.patient);
     else if (verdict !== "terminal") this.tokens.fail();
     // A hint on a response that is not retried is ignored.

@@ -1,11 +1,11 @@
 /**
- * Options: what a caller can set for a call beside its policy, and what the operation learns about
- * each attempt.
+ * Options: what a caller can set for a call in addition to its policy, and what the operation learns
+ * about each attempt.
  */
 import type { Clock, Outcome, Patience, PolicyDocument, Random, Verdict } from "@redrive/core";
 import type { CallListener } from "./call-event.ts";
 
-/** What the operation gets to know about its attempt. */
+/** What the operation learns about its attempt. */
 export interface AttemptContext {
   /** From 1. */
   readonly attempt: number;
@@ -77,7 +77,7 @@ export interface CallOptions<T = unknown> {
   readonly once?: boolean | undefined;
   /** If the last attempt ended with a value that is classified as a failure, resolve with it. */
   readonly keepLast?: boolean | undefined;
-  /** Wait while the circuit is open instead of failing at once. Default: `fail-fast`. */
+  /** When a guard refuses an attempt: fail at once, or wait until it allows one. Default: `fail-fast`. */
   readonly patience?: Patience | undefined;
 }
 
@@ -112,7 +112,7 @@ export interface CallableRequest {
   readonly isFetch?: boolean | undefined;
 }
 
-/** What a fallback gets to know about the call. */
+/** What a fallback learns about the call. */
 export interface FallbackContext {
   readonly destination: string;
   readonly key: string | undefined;

@@ -1,7 +1,7 @@
 /**
  * Retained call: one call object that stays alive. At a full garbage collection V8 drops a hidden
- * class that has no live instance, and all code compiled for it. Programs often have no call under
- * way at that moment, and their next 30,000 calls would cost up to ten times as much.
+ * class that has no live instance, and all code compiled for it. Programs often have no call in
+ * progress at that moment, and their next 30,000 calls would cost up to ten times as much.
  */
 import type { Call } from "./call.ts";
 import type { CallConfig } from "./call-config.ts";

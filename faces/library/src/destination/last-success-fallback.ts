@@ -1,5 +1,5 @@
 /**
- * Last good: a fallback that returns the last successful value while it is fresh enough.
+ * Last success fallback: a fallback that returns the last successful value while it is fresh enough.
  */
 import { assertRange } from "@redrive/core";
 import type { Fallback, FallbackContext } from "../call/options.ts";

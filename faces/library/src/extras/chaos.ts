@@ -1,6 +1,6 @@
 /**
  * `redrive/chaos`: fault injection. Wraps an operation so that it is sometimes slow or fails, to test a
- * policy before production does.
+ * policy before a real failure occurs.
  */
 import { assertRange, type Clock, type Random, systemClock, systemRandom } from "@redrive/core";
 import type { AttemptContext, Operation } from "../call/options.ts";

@@ -1,6 +1,6 @@
 /**
- * Hop: counts how many Redrive services a request has passed through, to detect services that send
- * tasks to each other in a loop. The count is stored in a task header with a reserved name.
+ * Loop detection: counts how many Redrive services a request has passed through, to detect services
+ * that send tasks to each other in a loop. The count is stored in a task header with a reserved name.
  */
 import { serviceError } from "./errors.ts";
 import type { Headers, NewTask } from "./task.ts";

@@ -1,6 +1,6 @@
 /**
- * Redrive run: runs one redrive from its current state, which the dead letters show. It walks the
- * set in a fixed order, counts what was done before, creates new tasks from the rest at the
+ * Redrive run: runs one redrive from its current state, which it reads from the dead letters. It
+ * processes them in a fixed order, counts what was done before, creates new tasks from the rest at the
  * configured rate, and pauses if the canary fails or a circuit opens.
  */
 import { type Clock, RedriveError } from "@redrive/core";

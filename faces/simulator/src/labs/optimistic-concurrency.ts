@@ -1,7 +1,7 @@
 /**
- * OCC lab: Brooker's contention model of 2015. The published formula counts from n = 1 (the first
- * wait is up to 2b) and caps decorrelated jitter last. The rows also have core's result with the
- * same first ceiling.
+ * Optimistic concurrency lab: Brooker's contention model of 2015. The published formula counts from n
+ * = 1 (the first wait is up to 2b) and caps decorrelated jitter last. The rows also have core's
+ * result with the same first ceiling.
  */
 import { power } from "../random/numeric.ts";
 import type { ContentionWait } from "../worlds/contention.ts";

@@ -1,4 +1,4 @@
-/** End rules: find policies that give up too early, too late or never. */
+/** Give-up rules: find policies that give up too early, too late or never. */
 
 import { formatDuration, formatInteger, formatPercent } from "@redrive/core";
 import { drawsOf, nextDraw } from "../random/draws.ts";

@@ -1,4 +1,4 @@
-/** Curve view: the waits of one call whose every attempt fails, and the outage that it outlasts. */
+/** Curve view: the waits of one call whose attempts all fail, and the outage that it outlasts. */
 
 import { formatCount, formatDuration, formatPercent } from "@redrive/core";
 import type { Schedule } from "@redrive/simulator";

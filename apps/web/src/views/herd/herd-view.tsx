@@ -1,4 +1,4 @@
-/** Herd view: when the retries of many clients arrive that failed at the same instant, by strategy. */
+/** Herd view: when retries arrive after many clients fail at the same instant, by strategy. */
 
 import { formatDuration, formatInteger, formatPercent } from "@redrive/core";
 import { herdRows } from "@redrive/simulator/text";

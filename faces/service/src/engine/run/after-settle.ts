@@ -1,5 +1,5 @@
 /**
- * Settled task: what happens after a settle is committed. The scheduler learns when the next attempt
+ * After settle: what happens after a settle is committed. The scheduler learns when the next attempt
  * and the follow-up task are due, and listeners receive an event.
  */
 import type { HoldReason } from "@redrive/core";

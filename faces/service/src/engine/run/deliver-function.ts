@@ -1,5 +1,5 @@
 /**
- * Delivery: the function through which the engine sends an attempt. In production `deliver/`
+ * Deliver function: the function through which the engine sends an attempt. In production `deliver/`
  * implements it; the simulation replaces it with a simulated network.
  */
 import type { AbortSignalLike } from "@redrive/core";

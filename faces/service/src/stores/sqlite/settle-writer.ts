@@ -1,6 +1,6 @@
 /**
- * End writer: ends claims and waits: settle, cancel and retry now. A settle with an old epoch finds
- * no row and changes nothing.
+ * Settle writer: ends claims and waits: settle, cancel and retry now. A settle with an old epoch
+ * finds no row and changes nothing.
  */
 
 import type {
