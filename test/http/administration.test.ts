@@ -55,6 +55,65 @@ test("presets are listed and found without being registered", async () => {
   expect([unnamed.status, unnamed.json.errors[0].field]).toEqual([400, "policyId"]);
 });
 
+test("a registration never changes a preset, which is live without being registered", async () => {
+  const { document } = (await ask("GET", "/retry-policies/payment")).json;
+  expect(document.requireIdempotencyKey).toBe(true);
+  const other = await ask("POST", "/retry-policies", { policyId: "payment", maxAttempts: 9 });
+  expect([other.status, other.json.code]).toEqual([409, "POLICY_CONFLICT"]);
+  expect(other.json.detail).toContain('"payment" is a preset');
+  const task = { targetUrl: server.target.url, policyId: "payment" };
+  const keyless = await ask("POST", "/retry-tasks", task);
+  expect([keyless.status, keyless.json.code]).toEqual([400, "IDEMPOTENCY_KEY_REQUIRED"]);
+  expect((await ask("POST", "/retry-policies", document)).status).toBe(200);
+  // Whoever replaces it names it in the path and does not do so by accident.
+  const replaced = await ask("PUT", "/retry-policies/payment", { ...document, maxAttempts: 4 });
+  expect([replaced.status, replaced.json.document.maxAttempts]).toEqual([200, 4]);
+});
+
+test("the ids of inline policies cannot be registered", async () => {
+  const policyId = `inline.${"0".repeat(40)}`;
+  for (const [method, path] of [
+    ["POST", "/retry-policies"],
+    ["PUT", `/retry-policies/${policyId}`],
+  ] as const) {
+    const { status, json } = await ask(method, path, { policyId, maxAttempts: 2 });
+    expect([status, json.code, json.errors[0].field]).toEqual([400, "INVALID_POLICY", "policyId"]);
+    expect(json.detail).toContain('policyId must not begin with "inline."');
+  }
+});
+
+test("a destination whose name no URL can hold is refused", async () => {
+  for (const name of [".", ".."]) {
+    // A URL parser would resolve the dots, so the request is written by hand.
+    const body = "{}";
+    const lines = [
+      `PUT /destinations/${name.replaceAll(".", "%2E")} HTTP/1.1`,
+      `Host: 127.0.0.1:${server.port}`,
+      "Content-Type: application/json",
+      `Content-Length: ${body.length}`,
+    ];
+    const { status, json } = await server.rawCall(`${lines.join("\r\n")}\r\n\r\n${body}`);
+    expect([status, json.code]).toEqual([400, "INVALID_DESTINATION"]);
+    expect(json.detail).toContain('not "." or ".."');
+    const asked = [server.redrive.pause(name), server.redrive.configure(name, {})];
+    for (const result of await Promise.allSettled(asked)) {
+      expect(result).toMatchObject({ reason: { code: "INVALID_DESTINATION" } });
+    }
+  }
+});
+
+test("an unknown field gets a suggestion that this request accepts", async () => {
+  const detail = async (path: string, method = "GET", body?: object) =>
+    (await ask(method, path, body)).json.detail;
+  expect(await detail("/retry-tasks?limits=1")).toContain('did you mean "limit"?');
+  expect(await detail("/dead-letters?limit=1", "DELETE")).toBe('unknown field "limit"');
+  expect(await detail("/dead-letters?limits=1", "DELETE")).toBe('unknown field "limits"');
+  expect(await detail("/dead-letters?reasons=x", "DELETE")).toContain('did you mean "reason"?');
+  const redrive = { filter: { reasons: "x" }, dryRuns: true };
+  const found = await detail("/redrives", "POST", redrive);
+  expect(found).toMatch(/"filter.reasons", did you mean "reason"|"dryRuns", did you mean "dryRun"/);
+});
+
 test("a destination shows its health, accepts limits, pauses and resumes", async () => {
   const path = `/destinations/${encodeURIComponent(server.target.origin)}`;
   expect((await ask("GET", path)).status).toBe(404);

@@ -115,3 +115,17 @@ test("I17: a key belongs to its tenant", async () => {
   expect(mine.taskId).not.toBe(theirs.taskId);
   await other.stop(0);
 });
+
+test("an Idempotency-Key on a batch is refused, and its tasks are not created", async () => {
+  server = await openTestServer();
+  const path = "/retry-tasks/batch";
+  const body = [{ targetUrl: server.target.url, idempotencyKey: "one" }];
+  for (const key of ["batch-1", ""]) {
+    const { status, json } = await server.call({ path, body, headers: { "idempotency-key": key } });
+    expect([status, json.code]).toEqual([400, "INVALID_ARGUMENT"]);
+    expect(json.errors[0].field).toBe("idempotencyKey");
+    expect(json.detail).toContain("give each task its own idempotencyKey");
+  }
+  expect((await server.call({ method: "GET", path: "/retry-tasks" })).json.tasks).toEqual([]);
+  expect((await server.call({ path, body })).json.accepted).toBe(1);
+});

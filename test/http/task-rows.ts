@@ -55,6 +55,7 @@ const headerRows: readonly Row[] = [
     { headers: Object.fromEntries(Array.from({ length: 101 }, (_, n) => [`x-${n}`, "v"])) },
     "headers",
   ),
+  refused("32", "a list of headers", { headers: [["x-a", "1"]] }, "headers"),
   refused("32", "17 KiB of headers", { headers: { a: "x".repeat(17_000) } }, "headers"),
   refused("32", "a name in two cases", { headers: { "X-A": "1", "x-a": "2" } }, "headers.x-a"),
 ];
@@ -124,6 +125,14 @@ const policies: readonly Row[] = [
   refused("43", "a regular expression", { policy: { retryOn: "(a+)+$" } }, "policy.retryOn"),
 ];
 
+const names: readonly Row[] = [
+  refused("45", "a label of the service", { labels: { "redrive.callback": "x" } }, "labels"),
+  refused("45", "a label that is reserved", { labels: { "redrive.x": "x" } }, "labels"),
+  ...[".", ".."].map((destination) =>
+    refused("46", `destination ${destination}`, { destination }, "destination"),
+  ),
+];
+
 const keys: readonly Row[] = [
   ...["", "x".repeat(256), "a\u0007b", "a b", "\u00e9"].map((idempotencyKey) =>
     refused(
@@ -163,5 +172,6 @@ export const TASK_ROWS: readonly Row[] = [
   ...headerRows,
   ...bodies,
   ...policies,
+  ...names,
   ...keys,
 ];

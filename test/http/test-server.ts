@@ -67,7 +67,7 @@ export interface TestServerOptions extends Omit<AppOptions, "clock">, Partial<Re
 
 export async function openTestServer(options: TestServerOptions = {}): Promise<TestServer> {
   const target = await openTarget();
-  const redrive = await createRedrive({ store: "memory:", ...options });
+  const redrive = await createRedrive({ store: "memory:", ...serviceOptions(options) });
   const { serverClock: clock, ...rest } = options;
   const app = createApp(redrive, { ...rest, ...(clock && { clock }) });
   const url = await listenApp(app, { port: 0 });
@@ -84,6 +84,13 @@ export async function openTestServer(options: TestServerOptions = {}): Promise<T
       await target.close();
     },
   };
+}
+
+/** `createRedrive` refuses the options of the HTTP server. */
+function serviceOptions(options: TestServerOptions): Partial<RedriveOptions> {
+  const names = ["store", "own", "allowTargets", "encryptionKey", "clock", "onFatal"] as const;
+  const given = names.filter((name) => options[name] !== undefined);
+  return Object.fromEntries(given.map((name) => [name, options[name]]));
 }
 
 export function callerOn(port: number): Caller {

@@ -114,6 +114,17 @@ describe("an embedded Redrive", () => {
     expect(keys).toEqual(["order-9", "order-9"]);
   });
 
+  it("sends the headers of a Headers and a Map", async () => {
+    redrive = await createRedrive({ store: "memory:" });
+    const pairs: [string, string][] = [["Authorization", "Bearer a"]];
+    for (const headers of [new Headers(pairs), new Map(pairs), pairs]) {
+      const { taskId } = await redrive.enqueue({ targetUrl: url, headers });
+      await ended(taskId);
+    }
+    const sent = requests.map(({ request }) => request.headers.authorization);
+    expect(sent).toEqual(["Bearer a", "Bearer a", "Bearer a"]);
+  });
+
   it("ends a task at once after a 410, and continues with the other tasks of the destination", async () => {
     redrive = await createRedrive({ store: "memory:" });
     statuses = new Array(30).fill(410);
@@ -153,6 +164,44 @@ describe("an embedded Redrive", () => {
     await expect(redrive.cancel("nothing")).rejects.toMatchObject({ code: "TASK_NOT_FOUND" });
     expect(requests).toEqual([]);
   });
+
+  it("reports no due instant once the last waiting task is canceled", async () => {
+    redrive = await createRedrive({ store: "memory:" });
+    const scheduledAt = redrive.now() + 60_000;
+    const { taskId } = await redrive.enqueue({ targetUrl: url, scheduledAt });
+    expect(await redrive.health()).toMatchObject([{ backlog: 1, nextDueAt: scheduledAt }]);
+    await redrive.cancel(taskId);
+    expect(await redrive.health()).toMatchObject([{ backlog: 0, nextDueAt: null }]);
+  });
+
+  it.each(["memory:", `sqlite:${join(folder, "ids.db")}`])(
+    "rejects ids that are not strings, without blaming the store %s",
+    async (store) => {
+      redrive = await createRedrive({ store });
+      for (const id of [undefined, null, 17, {}, ["a"]] as unknown as string[]) {
+        const calls = [
+          redrive.get(id),
+          redrive.attempts(id),
+          redrive.cancel(id),
+          redrive.retryNow(id),
+          redrive.redriveTask(id),
+          redrive.discard([id]),
+          redrive.pause(id),
+        ];
+        for (const result of await Promise.allSettled(calls)) {
+          const code = expect.stringMatching(/^INVALID_(ARGUMENT|DESTINATION)$/);
+          expect(result).toMatchObject({ status: "rejected", reason: { code } });
+        }
+      }
+      await expect(redrive.get(17 as unknown as string)).rejects.toThrow(
+        "taskId must be a string, got 17",
+      );
+      await expect(redrive.get("a", 5 as unknown as string)).rejects.toThrow(
+        "tenantId must be a string, got 5",
+      );
+      expect(await redrive.get("nothing")).toBeNull();
+    },
+  );
 
   it("explains that the time of a task in a paused destination is over, and ends it on resume", async () => {
     const clock = virtualClock(1_800_000_000_000);

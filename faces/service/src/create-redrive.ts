@@ -3,23 +3,10 @@
  * and ids. No other file of the service knows where these come from.
  */
 import { getRandomValues } from "node:crypto";
-import {
-  type Clock,
-  quote,
-  type Random,
-  RedriveError,
-  type RetryBudgetDocument,
-  systemClock,
-  systemRandom,
-} from "@redrive/core";
+import { systemClock, systemRandom } from "@redrive/core";
 import { memoize } from "./collections/bounded-cache.ts";
-import { parseAllowlist } from "./deliver/address-guard/allowlist.ts";
 import { checkTarget } from "./deliver/address-guard/target.ts";
-import {
-  createTargetPolicy,
-  type ListenAddress,
-  type TargetMode,
-} from "./deliver/address-guard/target-policy.ts";
+import type { TargetPolicy } from "./deliver/address-guard/target-policy.ts";
 import { notStarted } from "./deliver/attempt-result.ts";
 import { createDeliverer, type Deliverer } from "./deliver/deliverer.ts";
 import { Engine } from "./engine/engine.ts";
@@ -30,69 +17,47 @@ import { uuidV7 } from "./model/ids.ts";
 import { meteredStore } from "./model/metered-store.ts";
 import type { Store } from "./model/store.ts";
 import { callbacksOf } from "./operations/callback.ts";
-import { Redrive } from "./redrive.ts";
+import { Redrive, type RedriveParts } from "./redrive.ts";
+import { checkOptions, type RedriveOptions } from "./redrive-options.ts";
 import { memoryStore } from "./stores/memory/memory-store.ts";
 import { sqliteStore } from "./stores/sqlite/sqlite-store.ts";
 
 /** The cache takes a few MiB at most. */
 const CACHED_TARGETS = 1000;
 
-export interface RedriveOptions {
-  /** `sqlite:PATH`, or `memory:` for trials: its content is lost when the process ends. */
-  readonly store: string | Store;
-  /** Which targets need no entry in `allowTargets`. Default: `loopback`, for development. */
-  readonly targets?: TargetMode;
-  /** Further targets: `cidr[:port]` or `name[:port]`, separated by commas. Default: none. */
-  readonly allowTargets?: string;
-  /** Where this process listens. Tasks that call their own service are denied. Default: none. */
-  readonly own?: readonly ListenAddress[];
-  /**
-   * Encrypts stored headers that may contain secrets: 32 bytes in Base64 or hexadecimal, followed by
-   * the previous keys, separated by commas. Default: none, nothing is encrypted.
-   */
-  readonly encryptionKey?: string;
-  /**
-   * The retry budget of the whole service, in addition to the budget of each destination; false:
-   * none. Default: RATIO with `ratio` 0.2 and `minPerSecond` 100.
-   */
-  readonly retryBudget?: RetryBudgetDocument | false;
-  /** How long ended tasks are kept. Default: 3 days. */
-  readonly retentionMs?: number;
-  /** How long dead letters are kept. Default: 30 days. */
-  readonly deadLetterRetentionMs?: number;
-  /**
-   * The store can no longer guarantee its content, and the service accepts nothing more. Default:
-   * throws the error where no code can catch it, which ends the process.
-   */
-  readonly onFatal?: (error: unknown) => void;
-  /** Default: the system clock. */
-  readonly clock?: Clock;
-  /** Default: the system's randomness. */
-  readonly random?: Random;
+/**
+ * Checks the options, opens the store, loads its state, and starts. A failure leaves nothing open.
+ */
+export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
+  const targets = checkOptions(options);
+  const { clock = systemClock } = options;
+  const { store, onCommit } = meteredStore(clock, openStore(options.store));
+  const deliverer = createDeliverer({ clock, targets });
+  const close = async () => {
+    await deliverer.close();
+    await store.close();
+  };
+  try {
+    return await start(options, { clock, store, onCommit, targets, deliverer, close });
+  } catch (error) {
+    await close();
+    throw error;
+  }
 }
 
-/** Opens the store, loads its state, and starts. */
-export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
-  const { clock = systemClock, random = systemRandom } = options;
+interface OpenParts extends Pick<RedriveParts, "clock" | "store" | "onCommit" | "close"> {
+  readonly targets: TargetPolicy;
+  readonly deliverer: Deliverer;
+}
+
+async function start(options: RedriveOptions, parts: OpenParts): Promise<Redrive> {
+  const { clock, store, targets, deliverer } = parts;
   const fill = (bytes: Uint8Array) => getRandomValues(bytes);
-  const { store, onCommit } = meteredStore(clock, openStore(options.store));
-  const secrets = await openSecrets(store.documents, fill, options.encryptionKey).catch(
-    async (error: unknown) => {
-      await store.close();
-      throw error;
-    },
-  );
+  const secrets = await openSecrets(store.documents, fill, options.encryptionKey);
   const newId = uuidV7(fill);
-  const allow = parseAllowlist(options.allowTargets ?? "");
-  const targets = createTargetPolicy({
-    mode: options.targets ?? "loopback",
-    allow,
-    own: options.own ?? [],
-  });
-  const deliverer = createDeliverer({ clock, targets });
   const engine = await Engine.open({
     clock,
-    random,
+    random: options.random ?? systemRandom,
     store,
     deliver: deliverThrough(deliverer, secrets),
     followUp: (task, settle, now) => callbacksOf(task, settle, now, newId),
@@ -104,26 +69,22 @@ export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
     }),
     onFatal: options.onFatal ?? ((error) => clock.endOfTurn(() => rethrow(error))),
   });
-  const close = async () => {
-    await deliverer.close();
-    await store.close();
-  };
-  await engine.start().catch(async (error: unknown) => {
-    await close();
-    throw error;
-  });
+  await engine.start();
   const redrive = new Redrive({
-    clock,
+    ...parts,
     store: codedStore(store, (error) => engine.recordStoreFailure(error)),
     engine,
     newId,
     digest: sha256,
     secrets,
-    onCommit,
     checkTarget: memoize(CACHED_TARGETS, (url) => checkTarget(url, targets)),
-    close,
   });
-  await redrive.jobs.open();
+  try {
+    await redrive.jobs.open();
+  } catch (error) {
+    await engine.stop(0);
+    throw error;
+  }
   return redrive;
 }
 
@@ -131,12 +92,10 @@ function rethrow(error: unknown): never {
   throw error;
 }
 
+/** `checkOptions` has checked the text. */
 function openStore(store: string | Store): Store {
   if (typeof store !== "string") return store;
-  if (store === "memory:") return memoryStore();
-  if (store.startsWith("sqlite:") && store.length > 7) return sqliteStore(store.slice(7));
-  const message = `store must be sqlite:PATH or memory:, got ${quote(store)}`;
-  throw new RedriveError("INVALID_ARGUMENT", message);
+  return store === "memory:" ? memoryStore() : sqliteStore(store.slice("sqlite:".length));
 }
 
 function deliverThrough(deliverer: Deliverer, secrets: Secrets): Deliver {

@@ -2,7 +2,7 @@
  * Index: the public API of `@redrive/service`.
  */
 export { systemClock, systemRandom } from "@redrive/core";
-export { createRedrive, type RedriveOptions } from "./create-redrive.ts";
+export { createRedrive } from "./create-redrive.ts";
 export type { EngineEvent, EngineEventType } from "./engine/events/engine-event.ts";
 export { assertEncryptionKey } from "./intake/secrets.ts";
 export type { TaskInput } from "./intake/task-input.ts";
@@ -22,6 +22,7 @@ export type { RedriveCount } from "./operations/dead-letter-redriver.ts";
 export type { DestinationHealth } from "./operations/destination-health.ts";
 export type { Skips } from "./operations/skips.ts";
 export type { Cancelled, Redrive } from "./redrive.ts";
+export type { RedriveOptions } from "./redrive-options.ts";
 export { type MemoryStore, memoryStore } from "./stores/memory/memory-store.ts";
 export { checkSqliteFile } from "./stores/sqlite/check-file.ts";
 export { sqliteStore } from "./stores/sqlite/sqlite-store.ts";

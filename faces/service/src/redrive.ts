@@ -5,7 +5,7 @@
 import type { Clock, DestinationDocument } from "@redrive/core";
 import type { RefusedTarget, Target } from "./deliver/address-guard/target.ts";
 import type { Engine } from "./engine/engine.ts";
-import type { EngineEvent } from "./engine/events/engine-event.ts";
+import type { EventListener } from "./engine/events/engine-events.ts";
 import { DestinationPolicies } from "./intake/destination-policies.ts";
 import { type Digest, Policies } from "./intake/policies.ts";
 import type { Secrets } from "./intake/secrets.ts";
@@ -14,7 +14,7 @@ import { type Accepted, TaskIntake } from "./intake/task-intake.ts";
 import type { CancelRequest } from "./model/batch.ts";
 import type { DestinationRow } from "./model/destination-row.ts";
 import { serviceError, taskNotFound } from "./model/errors.ts";
-import type { NewId } from "./model/ids.ts";
+import { assertIds, type NewId } from "./model/ids.ts";
 import type { CommitListener, MeteredStore } from "./model/metered-store.ts";
 import type { Store } from "./model/store.ts";
 import { DEFAULT_TENANT, type NewTask, type RetryTask } from "./model/task.ts";
@@ -107,7 +107,9 @@ export class Redrive {
     return Promise.allSettled(inputs.map((input) => this.enqueue(input, tenantId)));
   }
 
-  get(taskId: string, tenantId: string = DEFAULT_TENANT): Promise<RetryTask | null> {
+  /** Null if there is none. Here and elsewhere, an id that is not a string is `INVALID_ARGUMENT`. */
+  async get(taskId: string, tenantId: string = DEFAULT_TENANT): Promise<RetryTask | null> {
+    assertIds({ taskId, tenantId });
     return this.#parts.store.query.get(tenantId, taskId);
   }
 
@@ -119,11 +121,12 @@ export class Redrive {
     return this.#parts.store.query.list(tenantId, filter, page);
   }
 
-  attempts(
+  async attempts(
     taskId: string,
     page: Page = { limit: 50 },
     tenantId: string = DEFAULT_TENANT,
   ): Promise<AttemptPage> {
+    assertIds({ taskId, tenantId });
     return this.#parts.store.query.attempts(tenantId, taskId, page);
   }
 
@@ -158,6 +161,7 @@ export class Redrive {
 
   /** Makes a waiting task due now. Guards still apply. */
   async retryNow(taskId: string, tenantId: string = DEFAULT_TENANT): Promise<void> {
+    assertIds({ taskId, tenantId });
     const result = await this.#parts.engine.retryNow({ tenantId, taskId });
     if (result.kind === "unknown") throw taskNotFound(taskId);
     if (result.kind === "rescheduled") return;
@@ -212,7 +216,8 @@ export class Redrive {
   }
 
   /** Removes the dead letters among the given tasks; returns how many. */
-  discard(taskIds: readonly string[], tenantId: string = DEFAULT_TENANT): Promise<number> {
+  async discard(taskIds: readonly string[], tenantId: string = DEFAULT_TENANT): Promise<number> {
+    for (const taskId of taskIds) assertIds({ taskId, tenantId });
     return this.#parts.store.discard(tenantId, taskIds);
   }
 
@@ -222,11 +227,12 @@ export class Redrive {
    * recognizes it. Throws `UNKNOWN_POLICY` if the policy no longer exists, and `TARGET_DENIED` if
    * the redrive may not send there.
    */
-  redriveTask(
+  async redriveTask(
     taskId: string,
     tenantId: string = DEFAULT_TENANT,
     redrive?: RedriveScope,
   ): Promise<boolean> {
+    assertIds({ taskId, tenantId });
     return this.#deadLetters.redriveOne(taskId, tenantId, redrive);
   }
 
@@ -243,8 +249,10 @@ export class Redrive {
     return this.#parts.onCommit(listener);
   }
 
-  /** Returns a function that removes the listener. */
-  onEvent(listener: (event: EngineEvent) => void): () => void {
+  /**
+   * Returns a function that removes the listener. An error of the listener goes to the console.
+   */
+  onEvent(listener: EventListener): () => void {
     return this.#parts.engine.events.listen(listener);
   }
 

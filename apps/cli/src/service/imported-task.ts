@@ -60,7 +60,7 @@ function taskToCreate(task: ExportedTask, headers: Record<string, string>): Task
     headers,
     destination,
     idempotent,
-    labels,
+    labels: ownLabels(labels),
     idempotencyKey: task.idempotencyKey ?? taskId,
     ...(body !== undefined && { body }),
     ...(bodyBase64 !== undefined && { bodyBase64 }),
@@ -73,4 +73,11 @@ function taskToCreate(task: ExportedTask, headers: Record<string, string>): Task
 
 function invalidImport(why: string): RedriveError {
   return new RedriveError("INVALID_IMPORT", why);
+}
+
+/** The service sets labels that begin with `redrive.` itself, and refuses them. */
+function ownLabels(labels: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    Object.entries(labels).filter(([name]) => !name.startsWith("redrive.")),
+  );
 }

@@ -4,6 +4,7 @@
  */
 import type { DestinationDocument, PolicyDocument } from "@redrive/core";
 import type { TaskInput } from "../intake/task-input.ts";
+import { withPlainHeaders } from "../model/headers-input.ts";
 import type {
   DeadLetterGroupList,
   DestinationList,
@@ -124,11 +125,17 @@ function taskCalls({ request, send }: Transport, url: string): TaskCalls {
   return {
     async createTask(task, { waitSeconds = 0 } = {}) {
       const headers = waitSeconds > 0 ? { prefer: `wait=${waitSeconds}` } : {};
-      const response = await send({ method: "POST", path: [root], body: task, headers });
+      const response = await send({
+        method: "POST",
+        path: [root],
+        body: withPlainHeaders(task),
+        headers,
+      });
       const replayed = response.headers.get("idempotent-replayed") === "true";
       return { ...parseResponse<TaskReceipt>(url, response.text), replayed };
     },
-    createTasks: (tasks) => request({ method: "POST", path: [root, "batch"], body: tasks }),
+    createTasks: (tasks) =>
+      request({ method: "POST", path: [root, "batch"], body: tasks.map(withPlainHeaders) }),
     getTask(taskId, { include = [] } = {}) {
       const query: Query = include.length > 0 ? { include: include.join(",") } : {};
       return request({ method: "GET", path: [root, taskId], query });

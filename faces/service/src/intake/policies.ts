@@ -2,12 +2,13 @@
  * Policies: registers, replaces and looks up policies. A task is pinned to a version. Presets need
  * no registration, and an inline policy is stored under the digest of its document.
  */
-import { type PolicyDocument, presets, resolvePolicy } from "@redrive/core";
+import { type PolicyDocument, resolvePolicy } from "@redrive/core";
 import { BoundedCache } from "../collections/bounded-cache.ts";
 import { serviceError } from "../model/errors.ts";
 import { type PolicyCache, PRESET_VERSION } from "../model/policy-cache.ts";
 import type { PolicyRow, Store } from "../model/store.ts";
 import { DEFAULT_TENANT } from "../model/task.ts";
+import { conflict, INLINE_PREFIX, idOf, presetOf } from "./policy-ids.ts";
 
 /** The digest of strings and bytes, in hexadecimal. */
 export type Digest = (parts: readonly (string | Uint8Array)[]) => string;
@@ -64,16 +65,17 @@ export class Policies {
   async #choose(tenantId: string, policyId: string): Promise<PolicyChoice> {
     const row = await this.#store.getPolicy(tenantId, policyId);
     if (row !== null) return this.#cache(row);
-    if (!Object.hasOwn(presets, policyId)) {
+    const preset = presetOf(policyId);
+    if (preset === undefined) {
       throw serviceError("UNKNOWN_POLICY", `there is no policy ${JSON.stringify(policyId)}`);
     }
-    const preset = presets[policyId as keyof typeof presets];
     return this.#cache(await this.#add(tenantId, policyId, preset));
   }
 
   /** Stores an inline policy. */
   async chooseInline(tenantId: string, document: PolicyDocument): Promise<PolicyChoice> {
-    const policyId = `inline.${this.#digest([JSON.stringify(resolvePolicy(document))]).slice(0, 40)}`;
+    const digest = this.#digest([JSON.stringify(resolvePolicy(document))]);
+    const policyId = INLINE_PREFIX + digest.slice(0, 40);
     const add = async () => this.#cache(await this.#add(tenantId, policyId, document));
     return this.known(tenantId, policyId) ?? this.#pinned(tenantId, policyId, add);
   }
@@ -113,7 +115,7 @@ export class Policies {
 
   /**
    * Adds a policy under its id. The same document again changes nothing; a different one is
-   * rejected.
+   * rejected. A preset counts as registered.
    */
   async register(
     document: PolicyDocument,
@@ -121,13 +123,25 @@ export class Policies {
   ): Promise<PolicyChoice> {
     const policyId = idOf(document);
     const choice = await this.#pinned(tenantId, policyId, async () => {
+      await this.#assertNotPreset(tenantId, policyId, document);
       const standing = await this.#add(tenantId, policyId, document);
       if (standing.document === JSON.stringify(document)) return this.#cache(standing);
-      const text = `policy ${JSON.stringify(policyId)} exists with a different document; replace it`;
-      throw serviceError("POLICY_CONFLICT", text);
+      throw conflict(policyId, "exists with a different document; replace it");
     });
     this.release(tenantId, policyId);
     return choice;
+  }
+
+  /** Tasks may use a preset that has no row yet, so another document would change a live policy. */
+  async #assertNotPreset(
+    tenantId: string,
+    policyId: string,
+    document: PolicyDocument,
+  ): Promise<void> {
+    const preset = presetOf(policyId);
+    if (preset === undefined || JSON.stringify(preset) === JSON.stringify(document)) return;
+    if ((await this.#store.getPolicy(tenantId, policyId)) !== null) return;
+    throw conflict(policyId, "is a preset with a different document; choose another id");
   }
 
   /** Makes a document the newest version of its id. */
@@ -193,8 +207,7 @@ export class Policies {
       const result = await change();
       if (result !== null) return result;
     }
-    const text = `policy ${JSON.stringify(policyId)} was changed by other callers ${MAX_TRIES} times in a row`;
-    throw serviceError("POLICY_CONFLICT", `${text}; try again`);
+    throw conflict(policyId, `was changed by other callers ${MAX_TRIES} times in a row; try again`);
   }
 
   /** Null if that version exists. */
@@ -220,10 +233,4 @@ export class Policies {
 
 function keyOf(tenantId: string, policyId: string): string {
   return `${tenantId}\n${policyId}`;
-}
-
-function idOf(document: PolicyDocument): string {
-  resolvePolicy(document);
-  if (document.policyId !== undefined) return document.policyId;
-  throw serviceError("UNKNOWN_POLICY", "a registered policy must have a policyId, got none");
 }

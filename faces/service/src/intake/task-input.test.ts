@@ -1,25 +1,24 @@
 /** Tests of task input: what is rejected, and with which messages. */
 import { describe, expect, it } from "vitest";
-import { createTask, fingerprintParts, type TaskInput } from "./task-input.ts";
+import { withPlainHeaders } from "../model/headers-input.ts";
+import { fingerprintParts } from "./fingerprint.ts";
+import { createTask, type TaskInput } from "./task-input.ts";
 
 const NOW = 1_800_000_000_000;
 const url = "https://example.com/hook?a=1";
 
 function make(input: Partial<TaskInput>) {
-  return createTask(
-    { targetUrl: url, ...input },
-    {
-      tenantId: "acme",
-      taskId: "task-1",
-      now: NOW,
-      policyId: "background",
-      policyVersion: 1,
-      checkTarget: (text) =>
-        text.startsWith("https:")
-          ? { ok: true, url: text, origin: new URL(text).origin, path: "/hook" }
-          : { ok: false, kind: "malformed", message: "targetUrl must begin with https://" },
-    },
-  );
+  return createTask(withPlainHeaders({ targetUrl: url, ...input }), {
+    tenantId: "acme",
+    taskId: "task-1",
+    now: NOW,
+    policyId: "background",
+    policyVersion: 1,
+    checkTarget: (text) =>
+      text.startsWith("https:")
+        ? { ok: true, url: text, origin: new URL(text).origin, path: "/hook" }
+        : { ok: false, kind: "malformed", message: "targetUrl must begin with https://" },
+  });
 }
 
 const text = (body: Uint8Array | null) => (body === null ? null : new TextDecoder().decode(body));
@@ -76,6 +75,8 @@ describe("a task to create", () => {
     ["deadlineAt must", { deadlineAt: NOW - 1 }],
     ["policy and policyId must not both be given", { policyId: "read", policy: {} }],
     ["labels must", { labels: { a: 1 } }],
+    ["labels must", { labels: new Map([["team", "shop"]]) }],
+    ["headers must", { headers: new Date(0) }],
   ])("is refused: %s", (message, fields) => {
     expect(() => make(fields as Partial<TaskInput>)).toThrow(message);
   });

@@ -10,14 +10,16 @@ import {
   type FieldProblem,
   type Fields,
   fieldProblem,
-  isObject,
   numberRule,
   type PolicyDocument,
   type Rule,
   textRule,
 } from "@redrive/core";
 import type { RefusedTarget, Target } from "../deliver/address-guard/target.ts";
+import { destinationNameRule } from "../model/destination-name.ts";
 import { serviceError } from "../model/errors.ts";
+import type { HeadersInput } from "../model/headers-input.ts";
+import { isPlainObject } from "../model/plain-object.ts";
 import type { Headers, NewTask } from "../model/task.ts";
 import { headerProblems } from "../model/task-headers.ts";
 
@@ -37,7 +39,8 @@ export interface TaskInput {
   readonly targetUrl: string;
   /** Default: POST. */
   readonly method?: string;
-  readonly headers?: Headers;
+  /** An object, a `Headers`, a `Map`, or any iterable of `[name, value]` pairs. */
+  readonly headers?: HeadersInput;
   /** Sent unchanged. At most one of `body`, `bodyBase64` and `json`. */
   readonly body?: string | Uint8Array;
   readonly bodyBase64?: string;
@@ -60,6 +63,9 @@ export interface TaskInput {
   readonly callbackUrl?: string;
 }
 
+/** An input whose headers are an object; `withPlainHeaders` makes it. */
+export type PlainTaskInput = TaskInput & { readonly headers?: Headers };
+
 /** Larger bodies belong in the blob store. */
 export const MAX_INLINE_BODY = 65_536;
 
@@ -72,17 +78,23 @@ const METHODS = /^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$/;
 
 const anything: Rule = () => undefined;
 
+/** The service marks its own tasks with such labels, and nobody else can. */
+const OWN_LABEL = /^redrive\./;
+
 /** An object of strings, with names that match `pattern`. */
-function textsRule(pattern: RegExp, max: number): Rule {
+function labelsRule(pattern: RegExp, max: number): Rule {
   const wanted = `an object of at most ${max} strings`;
   return (value) => {
-    if (!isObject(value)) return wanted;
+    if (!isPlainObject(value)) return wanted;
     const entries = Object.entries(value);
+    if (entries.some(([name]) => OWN_LABEL.test(name))) return NO_OWN_LABELS;
     const isGood = ([name, text]: readonly [string, unknown]) =>
       pattern.test(name) && typeof text === "string" && isStorable(text);
     return entries.length <= max && entries.every(isGood) ? undefined : wanted;
   };
 }
+
+const NO_OWN_LABELS = "without names that begin with redrive., which the service sets itself";
 
 /** Stores keep strings as UTF-8, and some cannot keep NUL. */
 function isStorable(text: string): boolean {
@@ -99,11 +111,11 @@ const FIELDS: Fields & Readonly<Record<keyof TaskInput, unknown>> = {
   policyId: textRule(/^[\w.-]{1,64}$/, "1 to 64 characters of A-Z a-z 0-9 . _ -"),
   policy: anything,
   idempotencyKey: textRule(/^[\x21-\x7e]{1,255}$/, "1 to 255 visible ASCII characters"),
-  destination: textRule(/^[\x21-\x7e]{1,255}$/, "1 to 255 visible ASCII characters"),
+  destination: destinationNameRule,
   idempotent: booleanRule,
   scheduledAt: numberRule(0, MAX_INSTANT),
   deadlineAt: numberRule(0, MAX_INSTANT),
-  labels: textsRule(/^[\w.:/-]{1,64}$/, 32),
+  labels: labelsRule(/^[\w.:/-]{1,64}$/, 32),
   callbackUrl: anything,
 };
 
@@ -163,7 +175,7 @@ function wrong(field: string, message: string): FieldProblem {
 }
 
 /** Creates the task; throws `INVALID_ARGUMENT` or `TARGET_DENIED`. */
-export function createTask(input: TaskInput, making: TaskContext): NewTask {
+export function createTask(input: PlainTaskInput, making: TaskContext): NewTask {
   const { now } = making;
   const problems = [...checkInput(input, now)];
   if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
@@ -222,7 +234,7 @@ const NONE: Headers = Object.freeze({});
 const JSON_TYPE: Headers = Object.freeze({ "content-type": "application/json" });
 
 /** Copies, like the body's, so that the caller's later changes do not reach an attempt. */
-function headersOf({ headers = NONE, json }: TaskInput): Headers {
+function headersOf({ headers = NONE, json }: PlainTaskInput): Headers {
   if (json === undefined) return { ...headers };
   const isTyped = Object.keys(headers).some((name) => name.toLowerCase() === "content-type");
   return isTyped ? { ...headers } : { ...JSON_TYPE, ...headers };
@@ -234,17 +246,4 @@ function bodyOf({ body, bodyBase64, json }: TaskInput): Uint8Array | null {
   if (bodyBase64 !== undefined) return Buffer.from(bodyBase64, "base64");
   if (json instanceof RawJson) return json.bytes;
   return json === undefined ? null : Buffer.from(JSON.stringify(json), "utf8");
-}
-
-/** Headers that may differ between two requests with the same meaning. */
-const VOLATILE_HEADERS = /^(traceparent|tracestate|baggage|date|x-request-id|idempotency-key)$/i;
-
-/** What an idempotency key stands for: two requests with one key must agree in all of it. */
-export function fingerprintParts(task: NewTask): readonly (string | Uint8Array)[] {
-  const headers = Object.entries(task.headers)
-    .filter(([name]) => !VOLATILE_HEADERS.test(name))
-    .map(([name, value]) => `${name.toLowerCase()}:${value}`)
-    .sort();
-  const text = JSON.stringify([task.method, task.targetUrl, task.policyId, headers]);
-  return task.body === null ? [text] : [text, task.body];
 }

@@ -7,13 +7,15 @@ import type { RefusedTarget, Target } from "../deliver/address-guard/target.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { CreateResult } from "../model/batch.ts";
 import { serviceError } from "../model/errors.ts";
+import { withPlainHeaders } from "../model/headers-input.ts";
 import type { NewId } from "../model/ids.ts";
 import { withHops } from "../model/loop-detection.ts";
 import type { NewTask } from "../model/task.ts";
 import { asRequested, type DestinationPolicies } from "./destination-policies.ts";
+import { fingerprintParts } from "./fingerprint.ts";
 import type { Policies, PolicyChoice } from "./policies.ts";
 import type { Secrets } from "./secrets.ts";
-import { checkInput, createTask, fingerprintParts, type TaskInput } from "./task-input.ts";
+import { checkInput, createTask, type PlainTaskInput, type TaskInput } from "./task-input.ts";
 
 export interface TaskIntakeParts {
   readonly engine: Engine;
@@ -38,7 +40,8 @@ export class TaskIntake {
   }
 
   /** Resolves once the task is durable. `hops`: the Redrive services that it has passed through. */
-  async enqueue(input: TaskInput, tenantId: string, hops: number): Promise<Accepted> {
+  async enqueue(given: TaskInput, tenantId: string, hops: number): Promise<Accepted> {
+    const input = withPlainHeaders(given);
     const { engine, policies, secrets } = this.#parts;
     const choice = this.#knownPolicy(input, tenantId) ?? (await this.#policy(input, tenantId));
     try {
@@ -86,7 +89,7 @@ export class TaskIntake {
     return policies.chooseInline(tenantId, policy);
   }
 
-  #newTask(input: TaskInput, tenantId: string, choice: PolicyChoice): NewTask {
+  #newTask(input: PlainTaskInput, tenantId: string, choice: PolicyChoice): NewTask {
     const { engine, newId, checkTarget } = this.#parts;
     const now = engine.now();
     return createTask(input, { tenantId, taskId: newId(now), now, ...choice, checkTarget });

@@ -2,6 +2,7 @@
  * Ids: UUIDv7 (RFC 9562), so that tasks sort by age. Within a millisecond a counter keeps the
  * order.
  */
+import { invalidArgument } from "@redrive/core";
 
 /** Fills the array with cryptographically random bytes. */
 export type FillRandom = (bytes: Uint8Array) => void;
@@ -47,4 +48,11 @@ function tail(pool: Uint8Array, at: number): string {
   const hex = (offset: number) => HEX[pool[at + offset] ?? 0];
   const variant = HEX[((pool[at] ?? 0) & 0x3f) | 0x80];
   return `${variant}${hex(1)}-${hex(2)}${hex(3)}${hex(4)}${hex(5)}${hex(6)}${hex(7)}`;
+}
+
+/** Throws `INVALID_ARGUMENT` unless all are strings; a store would fail on any other value. */
+export function assertIds(ids: Readonly<Record<string, unknown>>): void {
+  for (const [name, id] of Object.entries(ids)) {
+    if (typeof id !== "string") throw invalidArgument(`${name} must be a string`, id);
+  }
 }

@@ -2,10 +2,11 @@
  * Task headers: validates the headers of a new task, so that a header that cannot be sent is
  * rejected now and not at the attempt. No message quotes a value, because it may be a secret.
  */
-import { type FieldProblem, isObject, quote } from "@redrive/core";
+import { type FieldProblem, quote } from "@redrive/core";
 import { HOP_HEADER } from "./loop-detection.ts";
+import { isPlainObject } from "./plain-object.ts";
 
-const MAX_HEADERS = 100;
+export const MAX_HEADERS = 100;
 const MAX_BYTES = 16_384;
 const NAME = /^[!#$%&'*+.^_`|~\w-]{1,256}$/;
 /** Latin1 without control characters except tab: what an HTTP/1.1 field can hold. */
@@ -38,13 +39,20 @@ export function isHarmlessHeader(name: string): boolean {
 /** All problems of a task's headers. */
 export function headerProblems(headers: unknown): readonly FieldProblem[] {
   if (headers === undefined) return [];
-  if (!isObject(headers)) return [wrong("headers", "headers must be an object of strings")];
+  if (!isPlainObject(headers)) return [wrong("headers", `${WANTED}, got ${kindOf(headers)}`)];
   const entries = Object.entries(headers);
   if (entries.length > MAX_HEADERS) {
     return [wrong("headers", `headers must be at most ${MAX_HEADERS}, got ${entries.length}`)];
   }
   const problems = entries.flatMap(([name, value]) => headerProblem(name, value) ?? []);
   return problems.length > 0 ? problems : togetherProblems(entries as [string, string][]);
+}
+
+const WANTED = "headers must be an object of strings, a Headers, a Map or pairs";
+
+function kindOf(value: unknown): string {
+  if (value === null || typeof value !== "object") return value === null ? "null" : typeof value;
+  return Array.isArray(value) ? "a list" : String(value.constructor?.name ?? "an object");
 }
 
 function headerProblem(name: string, value: unknown): FieldProblem | undefined {

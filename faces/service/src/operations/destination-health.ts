@@ -83,7 +83,8 @@ export function healthOfDestination(parts: HealthParts): DestinationHealth {
     latency: latencyOf(guards, now),
     tasks,
     backlog: (tasks["PENDING"] ?? 0) + (tasks["IN_FLIGHT"] ?? 0),
-    nextDueAt: earliestOf(dueAts),
+    // A lane learns only at its next claim that its last task was canceled.
+    nextDueAt: tasks["PENDING"] === undefined ? null : earliestOf(dueAts),
   };
 }
 

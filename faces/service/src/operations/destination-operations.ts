@@ -11,6 +11,7 @@ import {
 import type { Engine } from "../engine/engine.ts";
 import { historyOf, requestOf } from "../engine/run/settlement.ts";
 import type { DestinationPolicies } from "../intake/destination-policies.ts";
+import { assertDestinationName } from "../model/destination-name.ts";
 import { blankDestination, type DestinationRow } from "../model/destination-row.ts";
 import { hedgeRefused } from "../model/errors.ts";
 import type { Store } from "../model/store.ts";
@@ -36,12 +37,14 @@ export class DestinationOperations {
     this.#parts = parts;
   }
 
-  pause(tenantId: string, name: string): Promise<DestinationRow> {
+  async pause(tenantId: string, name: string): Promise<DestinationRow> {
+    assertDestinationName(name);
     const { engine } = this.#parts;
     return engine.changeDestination(tenantId, name, { pausedAt: engine.now() });
   }
 
-  resume(tenantId: string, name: string): Promise<DestinationRow> {
+  async resume(tenantId: string, name: string): Promise<DestinationRow> {
+    assertDestinationName(name);
     return this.#parts.engine.changeDestination(tenantId, name, { pausedAt: null });
   }
 
@@ -50,6 +53,7 @@ export class DestinationOperations {
     name: string,
     document: DestinationDocument,
   ): Promise<DestinationRow> {
+    assertDestinationName(name);
     const { engine, destinationPolicies } = this.#parts;
     if (resolveDestination(document, "service").hedge !== undefined) throw hedgeRefused(document);
     const text = JSON.stringify(document);

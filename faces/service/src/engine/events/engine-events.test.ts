@@ -1,6 +1,6 @@
 /** Tests that a reader that reconnects gets exactly the events that it missed, while they are kept. */
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import type { EngineEvent, EngineEventBody } from "./engine-event.ts";
 import { EngineEvents } from "./engine-events.ts";
 
@@ -65,5 +65,37 @@ describe("the event ring", () => {
     for (const unknown of ["n-0", "n-25001", "n-", "m-25000", "n-1.5", ""]) {
       expect(events.after(unknown)).toBeUndefined();
     }
+  });
+});
+
+describe("a listener that fails", () => {
+  afterEach(() => {
+    vi.restoreAllMocks();
+  });
+
+  it("is reported on the console, and the other listeners and the process continue", async () => {
+    const report = vi.spyOn(console, "error").mockImplementation(() => {});
+    const events = new EngineEvents("n");
+    const [thrown, rejected] = [new Error("thrown"), new Error("rejected")];
+    const heard: string[] = [];
+    events.listen(() => {
+      throw thrown;
+    });
+    events.listen(async () => {
+      throw rejected;
+    });
+    events.listen(({ type }) => heard.push(type));
+    const unhandled = vi.fn();
+    process.on("unhandledRejection", unhandled);
+    events.emit(1, { type: "task.created" });
+    // Node reports unhandled rejections when the queue of microtasks is empty.
+    await new Promise((resolve) => setImmediate(resolve));
+    process.off("unhandledRejection", unhandled);
+    expect(unhandled).not.toHaveBeenCalled();
+    expect(heard).toEqual(["task.created"]);
+    expect(report.mock.calls).toEqual([
+      ["redrive:", thrown],
+      ["redrive:", rejected],
+    ]);
   });
 });

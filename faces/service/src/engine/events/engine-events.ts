@@ -5,11 +5,14 @@
 import type { EngineEvent, EngineEventBody } from "./engine-event.ts";
 import { EventRing } from "./event-ring.ts";
 
+/** May be async. */
+export type EventListener = (event: EngineEvent) => unknown;
+
 const RING_SIZE = 10_000;
 
 export class EngineEvents {
   readonly #nodeId: string;
-  readonly #listeners = new Set<(event: EngineEvent) => void>();
+  readonly #listeners = new Set<EventListener>();
   readonly #ring = new EventRing(RING_SIZE);
   #count = 0;
 
@@ -31,7 +34,7 @@ export class EngineEvents {
   }
 
   /** Returns a function that removes the listener. */
-  listen(listener: (event: EngineEvent) => void): () => void {
+  listen(listener: EventListener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
@@ -53,13 +56,15 @@ export class EngineEvents {
 }
 
 /**
- * An error in a listener must not stop the engine and must not be lost. It becomes an unhandled
- * rejection, which the runtime reports.
+ * Calls a listener. If it throws or rejects, the error goes to the console, as in the library: it
+ * must not stop the engine, end the host process or be lost.
  */
-function notify(listener: (event: EngineEvent) => void, event: EngineEvent): void {
+function notify(listener: EventListener, event: EngineEvent): void {
+  const report = (error: unknown) => console.error("redrive:", error);
   try {
-    listener(event);
+    const result = listener(event) as Partial<PromiseLike<unknown>> | undefined;
+    result?.then?.(undefined, report);
   } catch (error) {
-    void Promise.reject(error);
+    report(error);
   }
 }

@@ -9,6 +9,7 @@ const MAX_WAIT_SECONDS = 25;
 
 /** The input with the header's key. The intake checks everything else. */
 export function readTaskInput(body: unknown, header: unknown): TaskInput {
+  if (isObject(body) && Array.isArray(body["headers"])) throw headersList();
   return (isObject(body) ? withKey(body, header) : body) as TaskInput;
 }
 
@@ -30,6 +31,12 @@ function withKey(body: Readonly<Record<string, unknown>>, header: unknown): unkn
 function plainKey(text: string): string {
   const trimmed = text.trim();
   return /^"([^"\\]+)"$/.exec(trimmed)?.[1] ?? trimmed;
+}
+
+/** The intake also accepts pairs, for programs. In JSON there is one form, that of the schema. */
+function headersList(): Error {
+  const message = "headers must be an object of strings, got a list";
+  return new DocumentError("INVALID_ARGUMENT", [{ field: "headers", value: undefined, message }]);
 }
 
 function wrongKey(message: string): Error {

@@ -11,7 +11,7 @@ import { PROBLEM_TYPE, problemOf, RETRY_AFTER_SECONDS } from "./problem.ts";
 
 /** Sends any error as a problem document. Server errors are logged in full. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
-  const known = codedError(error);
+  const known = codedError(error, request);
   const problem = problemOf(known);
   const { status } = problem;
   if (status >= 500) logServerError(error, problem.title, request, reply);
@@ -53,11 +53,13 @@ const FASTIFY_CODES: Readonly<Record<string, (message: string) => Error>> = {
   FST_ERR_MAX_PARAM_LENGTH: () => serviceError("NOT_FOUND", "there is no such path"),
 };
 
-function codedError(error: unknown): unknown {
+function codedError(error: unknown, request: FastifyRequest): unknown {
   if (error instanceof RedriveError) return error;
   const { code = "", validation, statusCode = 500, message } = error as Partial<FastifyError>;
-  if (validation !== undefined)
-    return new DocumentError("INVALID_ARGUMENT", fieldProblems(validation));
+  if (validation !== undefined) {
+    const schema = schemaOf(request, error as FastifyError);
+    return new DocumentError("INVALID_ARGUMENT", fieldProblems(validation, schema));
+  }
   const coded = FASTIFY_CODES[code];
   if (coded !== undefined) return coded(message ?? "");
   if (statusCode >= 500) return error;
@@ -66,12 +68,28 @@ function codedError(error: unknown): unknown {
 
 type Validation = NonNullable<FastifyError["validation"]>;
 
+/** The part of a JSON Schema that suggestions need. */
+interface ObjectSchema {
+  readonly properties?: Readonly<Record<string, ObjectSchema>>;
+}
+
+/** The schema of the part of the request that the error is about. */
+function schemaOf({ routeOptions }: FastifyRequest, { validationContext }: FastifyError) {
+  const schemas = routeOptions.schema as Readonly<Record<string, ObjectSchema>> | undefined;
+  return schemas?.[validationContext ?? ""];
+}
+
 /** Converts the errors of the schema validator to field problems. */
-function fieldProblems(validation: Validation): readonly FieldProblem[] {
+function fieldProblems(
+  validation: Validation,
+  schema: ObjectSchema | undefined,
+): readonly FieldProblem[] {
   return validation.map(({ keyword, instancePath, params, message = "" }) => {
     const path = instancePath.slice(1).replaceAll("/", ".");
     const { additionalProperty, missingProperty } = params as Record<string, unknown>;
-    if (keyword === "additionalProperties") return unknownField(path, String(additionalProperty));
+    if (keyword === "additionalProperties") {
+      return unknownField(path, String(additionalProperty), schema);
+    }
     const field = keyword === "required" ? joinPath(path, String(missingProperty)) : path;
     return {
       field,
@@ -86,20 +104,16 @@ function describeKeyword(message: string, params: object): string {
   return allowedValues === undefined ? message : `must be one of ${allowedValues.join(", ")}`;
 }
 
-function unknownField(path: string, name: string): FieldProblem {
+/** Suggests only a name that the schema has at this path. */
+function unknownField(path: string, name: string, schema: ObjectSchema | undefined): FieldProblem {
   const field = joinPath(path, name);
-  const near = nearestName(name, FIELD_NAMES);
+  const parents = path === "" ? [] : path.split(".");
+  const parent = parents.reduce((part, step) => part?.properties?.[step], schema);
+  const near = nearestName(name, Object.keys(parent?.properties ?? {}));
   const hint = near === undefined ? "" : `, did you mean ${JSON.stringify(near)}?`;
   const message = `unknown field ${JSON.stringify(field.slice(0, 100))}${hint}`;
   return { field: field.slice(0, 100), value: undefined, message };
 }
-
-/** Names that people misspell in queries and redrives. */
-const FIELD_NAMES = [
-  ...["status", "policyId", "destination", "label", "idempotencyKey", "reason", "lastStatus"],
-  ...["createdFrom", "createdTo", "finishedFrom", "finishedTo", "limit", "cursor", "include"],
-  ...["group", "filter", "taskIds", "ratePerSecond", "canary", "dryRun", "version"],
-];
 
 function joinPath(path: string, name: string): string {
   return path === "" ? name : `${path}.${name}`;

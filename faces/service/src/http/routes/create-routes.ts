@@ -145,6 +145,7 @@ async function createTasks(
   const hops = assertNoLoop(request.headers);
   const count = items?.length ?? 0;
   if (count === 0 || count > MAX_IN_BATCH) throw invalidBatchSize(count);
+  if (request.headers["idempotency-key"] !== undefined) throw keyOnBatch();
   context.backlog.check(caller.tenantId, caller.limits.maxWaiting);
   // A store failure affects all tasks of the batch, so it is logged once.
   const loggedTitles = new Set<string>();
@@ -176,6 +177,14 @@ async function createBatchItem(
     if (status >= 500) logOnce(error, title);
     return { status, code, detail, ...(errors && { errors: [...errors] }) };
   }
+}
+
+/** One key cannot stand for several tasks. To ignore it would promise what is not done. */
+function keyOnBatch(): Error {
+  const message =
+    "the header Idempotency-Key does not apply to a batch; give each task its own idempotencyKey";
+  const problem = { field: "idempotencyKey", value: undefined, message };
+  return new DocumentError("INVALID_ARGUMENT", [problem]);
 }
 
 function invalidBatchSize(count: number): Error {

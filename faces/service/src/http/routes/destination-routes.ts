@@ -16,8 +16,6 @@ const tags = ["destinations"];
 const read = { scope: "tasks:read" } as const;
 const write = { scope: "admin" } as const;
 
-const NAME = /^[\x21-\x7e]{1,255}$/;
-
 type NamedRequest = FastifyRequest<{ Params: DestinationParams }>;
 
 export const addDestinationRoutes: AddRoutes = (app, context) => {
@@ -73,7 +71,6 @@ async function find({ redrive }: HttpContext, request: NamedRequest): Promise<De
 
 async function configure(context: HttpContext, request: NamedRequest): Promise<DestinationHealth> {
   const { name } = request.params;
-  if (!NAME.test(name)) throw wrong("name", "name must be 1 to 255 visible ASCII characters");
   const body: unknown = request.body;
   if (!isObject(body)) throw wrong("", "the document must be an object");
   await context.redrive.configure(name, body as DestinationDocument, tenantOf(request));

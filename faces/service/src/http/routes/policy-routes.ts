@@ -92,7 +92,8 @@ async function register({ redrive }: HttpContext, request: FastifyRequest, reply
   }
   const standing = await redrive.policies.get(String(document.policyId), tenantId);
   const { policyId } = await redrive.policies.register(document, tenantId);
-  reply.code(standing === null ? 201 : 200).header("location", `/retry-policies/${policyId}`);
+  const isNew = standing === null && !isPreset(policyId);
+  reply.code(isNew ? 201 : 200).header("location", `/retry-policies/${policyId}`);
   return find({ redrive }, tenantId, policyId);
 }
 

@@ -1,0 +1,35 @@
+/**
+ * Policy ids: the ids that presets and inline policies have, which nobody can register for another
+ * document.
+ */
+import {
+  DocumentError,
+  fieldProblem,
+  type PolicyDocument,
+  presets,
+  resolvePolicy,
+} from "@redrive/core";
+import { serviceError } from "../model/errors.ts";
+
+/** Begins the ids of inline policies. */
+export const INLINE_PREFIX = "inline.";
+
+export function presetOf(policyId: string): PolicyDocument | undefined {
+  return Object.hasOwn(presets, policyId) ? presets[policyId as keyof typeof presets] : undefined;
+}
+
+export function conflict(policyId: string, what: string): Error {
+  return serviceError("POLICY_CONFLICT", `policy ${JSON.stringify(policyId)} ${what}`);
+}
+
+/** The id under which a document is registered; throws if it has none, or a reserved one. */
+export function idOf(document: PolicyDocument): string {
+  resolvePolicy(document);
+  const { policyId } = document;
+  if (policyId?.startsWith(INLINE_PREFIX)) {
+    const text = `policyId must not begin with "${INLINE_PREFIX}", as the ids of inline policies do`;
+    throw new DocumentError("INVALID_POLICY", [fieldProblem("policyId", policyId, text)]);
+  }
+  if (policyId !== undefined) return policyId;
+  throw serviceError("UNKNOWN_POLICY", "a registered policy must have a policyId, got none");
+}

@@ -1,0 +1,129 @@
+/**
+ * Redrive options: the options of `createRedrive` and their check. Everything that can be refused
+ * without the store is refused before the store is opened, with the messages of documents.
+ */
+import {
+  type Clock,
+  causedError,
+  checkFields,
+  choiceRule,
+  DocumentError,
+  type Fields,
+  fieldProblem,
+  isObject,
+  numberRule,
+  type Random,
+  type RetryBudgetDocument,
+  type Rule,
+} from "@redrive/core";
+import { parseAllowlist } from "./deliver/address-guard/allowlist.ts";
+import {
+  createTargetPolicy,
+  type ListenAddress,
+  type TargetMode,
+  type TargetPolicy,
+} from "./deliver/address-guard/target-policy.ts";
+import { serviceBudgetOptions } from "./engine/destination/service-retry-budget.ts";
+import { assertEncryptionKey } from "./intake/secrets.ts";
+import { serviceError } from "./model/errors.ts";
+import type { Store } from "./model/store.ts";
+
+export interface RedriveOptions {
+  /** `sqlite:PATH`, or `memory:` for trials: its content is lost when the process ends. */
+  readonly store: string | Store;
+  /** Which targets need no entry in `allowTargets`. Default: `loopback`, for development. */
+  readonly targets?: TargetMode;
+  /** Further targets: `cidr[:port]` or `name[:port]`, separated by commas. Default: none. */
+  readonly allowTargets?: string;
+  /** Where this process listens. Tasks that call their own service are denied. Default: none. */
+  readonly own?: readonly ListenAddress[];
+  /**
+   * Encrypts stored headers that may contain secrets: 32 bytes in Base64 or hexadecimal, followed by
+   * the previous keys, separated by commas. Default: none, nothing is encrypted.
+   */
+  readonly encryptionKey?: string;
+  /**
+   * The retry budget of the whole service, in addition to the budget of each destination; false:
+   * none. Default: RATIO with `ratio` 0.2 and `minPerSecond` 100.
+   */
+  readonly retryBudget?: RetryBudgetDocument | false;
+  /** How long ended tasks are kept. 1 second to 365 days. Default: 3 days. */
+  readonly retentionMs?: number;
+  /** How long dead letters are kept. 1 second to 3650 days. Default: 30 days. */
+  readonly deadLetterRetentionMs?: number;
+  /**
+   * The store can no longer guarantee its content, and the service accepts nothing more. Default:
+   * throws the error where no code can catch it, which ends the process.
+   */
+  readonly onFatal?: (error: unknown) => void;
+  /** Default: the system clock. */
+  readonly clock?: Clock;
+  /** Default: the system's randomness. */
+  readonly random?: Random;
+}
+
+const YEAR_MS = 365 * 86_400_000;
+
+const anything: Rule = () => undefined;
+
+function typeRule(wanted: string, isGood: (value: unknown) => boolean): Rule {
+  return (value) => (isGood(value) ? undefined : wanted);
+}
+
+const objectRule = typeRule("an object", isObject);
+
+const FIELDS: Fields & Readonly<Record<keyof RedriveOptions, unknown>> = {
+  store: typeRule(
+    "sqlite:PATH or memory:",
+    (value) =>
+      isObject(value) || (typeof value === "string" && /^(memory:$|sqlite:.)/s.test(value)),
+  ),
+  targets: choiceRule("loopback", "public"),
+  allowTargets: typeRule("a string", (value) => typeof value === "string"),
+  own: typeRule(
+    "a list of { address, port }",
+    (value) => Array.isArray(value) && value.every(isObject),
+  ),
+  // Checked separately, because a message must not quote it.
+  encryptionKey: anything,
+  retryBudget: typeRule(
+    "the fields of a retry budget, or false",
+    (value) => value === false || isObject(value),
+  ),
+  retentionMs: numberRule(1000, YEAR_MS),
+  deadLetterRetentionMs: numberRule(1000, 10 * YEAR_MS),
+  onFatal: typeRule("a function", (value) => typeof value === "function"),
+  clock: objectRule,
+  random: objectRule,
+};
+
+/** Throws `INVALID_ARGUMENT`; returns which targets the options allow. */
+export function checkOptions(options: RedriveOptions): TargetPolicy {
+  const problems = checkFields(options, FIELDS);
+  if (problems.length === 0 && options.store === undefined) {
+    problems.push(fieldProblem("store", undefined, "store must be sqlite:PATH or memory:"));
+  }
+  if (problems.length > 0) throw new DocumentError("INVALID_ARGUMENT", problems);
+  const { targets = "loopback", allowTargets = "", own = [], encryptionKey = "" } = options;
+  checkEncryptionKey(encryptionKey);
+  checkBudget(options);
+  return createTargetPolicy({ mode: targets, allow: parseAllowlist(allowTargets), own });
+}
+
+/** An empty key means none, as an empty environment variable does. */
+function checkEncryptionKey(key: unknown): void {
+  if (typeof key !== "string") {
+    throw serviceError("INVALID_ARGUMENT", `encryptionKey must be a string, got ${typeof key}`);
+  }
+  if (key !== "") assertEncryptionKey(key);
+}
+
+/** Uses the check for destination documents, but reports `INVALID_ARGUMENT`. */
+function checkBudget({ retryBudget }: RedriveOptions): void {
+  try {
+    serviceBudgetOptions(retryBudget);
+  } catch (error) {
+    if (!(error instanceof DocumentError)) throw error;
+    throw causedError("INVALID_ARGUMENT", error.message, error);
+  }
+}
