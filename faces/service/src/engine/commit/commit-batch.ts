@@ -4,7 +4,7 @@ import type { Batch } from "../../model/batch.ts";
 import type { DestinationRow } from "../../model/destination-row.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import type { GuardSaver } from "../destination/guard-saver.ts";
-import { claimRequestOf, type PlannedClaim } from "../schedule/scheduler.ts";
+import { claimRequestOf, type PlannedClaim } from "../schedule/planned-claim.ts";
 import type { CommitItems } from "./commit-queue.ts";
 
 /** A commit that is under way: its batch, and what is needed to handle its result. */

@@ -18,6 +18,9 @@ export interface WaitingLane<Destination = unknown> extends HoldableLane {
   /** A task waits until `parkedUntil`, unless a change at the destination frees it earlier. */
   parked: boolean;
   parkedUntil: number;
+  /** The instant and the number of its last turn in the scheduler. */
+  turnAt: number;
+  turn: number;
   /** A claim of this lane is being committed, so the next task is not known. */
   isClaimed: boolean;
 }
@@ -57,6 +60,8 @@ export function createLanes<Destination>(destination: Destination): Lanes<Destin
     blocked: false,
     parked: false,
     parkedUntil: 0,
+    turnAt: 0,
+    turn: 0,
     isClaimed: false,
     hold: undefined,
     heldUntil: 0,

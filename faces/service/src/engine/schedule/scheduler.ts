@@ -5,22 +5,13 @@
  * destination costs the other destinations nothing.
  */
 import { assertRange, type Permit } from "@redrive/core";
-import type { ClaimRequest, ClaimResult } from "../../model/batch.ts";
+import type { ClaimResult } from "../../model/batch.ts";
 import type { DestinationLane, DestinationRuntime } from "../destination/destination-runtime.ts";
 import { endHold, holdLane } from "../destination/lane-hold.ts";
 import { isDueBefore, isReady, siblingOf } from "../destination/waiting-lane.ts";
 import { claimCapacity, ONE_SUSPECT } from "./claim-capacity.ts";
 import { LaneHeap } from "./lane-heap.ts";
-
-/** A claim to make: its permits are already taken. */
-export interface PlannedClaim {
-  readonly lane: DestinationLane;
-  readonly permits: Permit[];
-  /** How many tasks that are due soon may be claimed together with the due tasks. */
-  readonly ahead: number;
-  /** How soon. Negative: only tasks that have been due for this long, as another lane is next. */
-  readonly aheadMs: number;
-}
+import type { PlannedClaim } from "./planned-claim.ts";
 
 /** Further lanes wait for the next commit. */
 const MAX_LANES = 64;
@@ -68,7 +59,8 @@ export class Scheduler {
   /**
    * Takes permits for tasks that are due now or soon, at most `limit`. With `withSuspect`, one of
    * them may be a suspect. It comes first, so that a busy destination cannot starve it. When it ends,
-   * its permit goes to another task, because the next suspect waits until the end is committed.
+   * its permit goes to another task, because the next suspect waits until the end is committed. The
+   * other lanes share the limit equally, so that a deep lane leaves room for those after it.
    */
   planClaims(now: number, limit: number, withSuspect: boolean): readonly PlannedClaim[] {
     const claims: PlannedClaim[] = [];
@@ -76,32 +68,58 @@ export class Scheduler {
     const suspect = withSuspect ? this.#planSuspect(now) : undefined;
     if (suspect !== undefined) claims.push(suspect);
     let left = limit - claims.length;
-    let next = this.#nextLane(now);
-    while (next !== undefined && left > 0 && claims.length < MAX_LANES) {
-      this.#heap.pop();
-      const lane = this.#firstOf(next, now);
-      lane.parked = false;
-      const claim = mustWaitForSibling(lane) ? undefined : this.#planClaim(lane, left, now);
-      if (claim !== undefined) claims.push(claim);
-      else if (mustWaitForSibling(lane)) postponed.push(lane);
-      left -= claim?.permits.length ?? 0;
-      next = this.#nextLane(now);
+    while (left > 0 && claims.length < MAX_LANES) {
+      const due = this.#takeDue(now, Math.min(left, MAX_LANES - claims.length));
+      if (due.length === 0) break;
+      for (const [index, next] of due.entries()) {
+        const share = Math.floor(left / (due.length - index));
+        const claim = this.#planTurn(next, share, now, postponed);
+        if (claim === undefined) continue;
+        claims.push(claim);
+        left -= claim.permits.length;
+      }
     }
     for (const lane of postponed) this.#heap.push(lane, now);
     return claims;
+  }
+
+  /** The turn of a lane. If it must wait for the commit of its sibling, it is added to `postponed`. */
+  #planTurn(
+    next: DestinationLane,
+    share: number,
+    now: number,
+    postponed: DestinationLane[],
+  ): PlannedClaim | undefined {
+    // It was due before its sibling, and has already been claimed in the sibling's turn.
+    if (next.isClaimed) return undefined;
+    const lane = this.#firstOf(next, now);
+    lane.parked = false;
+    if (!mustWaitForSibling(lane)) return this.#planClaim(lane, share, now);
+    postponed.push(lane);
+    return undefined;
   }
 
   /** A claim of the first due suspect whose destination admits it. */
   #planSuspect(now: number): PlannedClaim | undefined {
     let claim: PlannedClaim | undefined;
     while (claim === undefined) {
-      const entry = this.#suspects.peek();
-      if (entry === undefined || entry.at > now) return undefined;
-      this.#suspects.pop();
-      entry.lane.parked = false;
-      claim = this.#planClaim(entry.lane, 1, now);
+      const lane = this.#suspects.take(now);
+      if (lane === undefined) return undefined;
+      lane.parked = false;
+      claim = this.#planClaim(lane, 1, now);
     }
     return claim;
+  }
+
+  /** The lanes that are due, in the order of their turns. */
+  #takeDue(now: number, max: number): readonly DestinationLane[] {
+    const lanes: DestinationLane[] = [];
+    while (lanes.length < max) {
+      const lane = this.#heap.take(now);
+      if (lane === undefined) break;
+      lanes.push(lane);
+    }
+    return lanes;
   }
 
   /** If both lanes of a destination are ready, the one whose task was due first. */
@@ -111,13 +129,9 @@ export class Scheduler {
     if (!isDueBefore(sibling, lane)) return lane;
     this.#heap.push(lane, now);
     sibling.stamp++;
+    sibling.turnAt = lane.turnAt;
+    sibling.turn = lane.turn;
     return sibling;
-  }
-
-  /** The next lane that is due. */
-  #nextLane(now: number): DestinationLane | undefined {
-    const entry = this.#heap.peek();
-    return entry === undefined || entry.at > now ? undefined : entry.lane;
   }
 
   /** Due tasks may take every permit; tasks that are due soon take only spare ones. */
@@ -197,8 +211,8 @@ export class Scheduler {
 
   /** When the next lane is to be checked; Infinity when no lane waits. */
   nextAt(withSuspect: boolean): number {
-    const at = this.#heap.peek()?.at ?? Number.POSITIVE_INFINITY;
-    return withSuspect ? Math.min(at, this.#suspects.peek()?.at ?? at) : at;
+    const at = this.#heap.nextAt();
+    return withSuspect ? Math.min(at, this.#suspects.nextAt()) : at;
   }
 
   /** A lane of suspects is not checked early, because suspects are not claimed ahead of time. */
@@ -223,20 +237,4 @@ function isSuspect({ lane }: DestinationLane): boolean {
 function mustWaitForSibling(lane: DestinationLane): boolean {
   const isOneByOne = claimCapacity(lane.destination.guards).due === 1;
   return isOneByOne && siblingOf(lane)?.isClaimed === true;
-}
-
-export function claimRequestOf(
-  { lane, permits, ahead, aheadMs }: PlannedClaim,
-  version: number,
-): ClaimRequest {
-  const { tenantId, name } = lane.destination;
-  return {
-    tenantId,
-    destination: name,
-    lane: lane.lane,
-    limit: permits.length,
-    aheadMs: ahead > 0 ? aheadMs : Math.min(0, aheadMs),
-    aheadLimit: ahead,
-    version,
-  };
 }

@@ -1,0 +1,120 @@
+/** Tests of the scheduler: tenants take turns, and so do the destinations of a tenant. */
+import { seededRandom } from "@redrive/core";
+import { describe, expect, it } from "vitest";
+import { DestinationRuntime } from "../destination/destination-runtime.ts";
+import type { PlannedClaim } from "./planned-claim.ts";
+import { Scheduler } from "./scheduler.ts";
+
+const NOW = 1_000_000;
+const MAX_ITEMS = 256;
+
+/** A scheduler over a store that only counts: each lane holds tasks that were due long ago. */
+class Backlog {
+  readonly scheduler = new Scheduler();
+  readonly #waiting = new Map<DestinationRuntime, { left: number; dueAt: number }>();
+  now = NOW;
+
+  add(tenantId: string, name: string, left: number, dueAt: number): void {
+    const key = { tenantId, name };
+    const destination = new DestinationRuntime(seededRandom(name), key, NOW, undefined);
+    this.#waiting.set(destination, { left, dueAt });
+    this.scheduler.expectDueAt(destination.lanes.first, dueAt);
+  }
+
+  /** The number of waiting tasks at destinations whose name starts with `prefix`. */
+  left(prefix: string): number {
+    const waiting = [...this.#waiting].filter(([{ name }]) => name.startsWith(prefix));
+    return waiting.reduce((sum, [, { left }]) => sum + left, 0);
+  }
+
+  /** One commit: claims, and ends every attempt at once. Returns the claimed tasks by tenant. */
+  commit(limit = MAX_ITEMS): Record<string, number> {
+    const claimed: Record<string, number> = {};
+    for (const claim of this.scheduler.planClaims(this.now, limit, false)) {
+      const { tenantId } = claim.lane.destination;
+      claimed[tenantId] = (claimed[tenantId] ?? 0) + this.#settle(claim);
+    }
+    return claimed;
+  }
+
+  #settle(claim: PlannedClaim): number {
+    const { lane, permits } = claim;
+    const waiting = this.#waiting.get(lane.destination);
+    if (waiting === undefined) throw new Error("an unknown destination was claimed");
+    const count = Math.min(waiting.left, permits.length);
+    waiting.left -= count;
+    const nextDueAt = waiting.left > 0 ? waiting.dueAt : null;
+    this.scheduler.recordClaimed(claim, { tasks: [], nextDueAt, row: null });
+    for (const permit of permits) lane.destination.returnPermit(permit, this.now);
+    this.scheduler.unblock(lane.destination, this.now);
+    return count;
+  }
+}
+
+/** The number of commits until the tenant's tasks are claimed. */
+function commitsUntil(backlog: Backlog, tenantId: string, tasks: number, stepMs = 0): number {
+  let claimed = 0;
+  for (let commits = 1; commits <= 1000; commits++) {
+    claimed += backlog.commit()[tenantId] ?? 0;
+    if (claimed === tasks) return commits;
+    backlog.now += stepMs;
+  }
+  return Number.POSITIVE_INFINITY;
+}
+
+describe("a tenant with a backlog", () => {
+  it.each([1, 24, 240, 2400])(
+    "does not delay ten tasks of another tenant (24,000 tasks at %s destinations)",
+    (destinations) => {
+      const backlog = new Backlog();
+      const tasks = 24_000 / destinations;
+      for (let n = 0; n < destinations; n++) backlog.add("a", `a${n}`, tasks, NOW - 60_000 + n);
+      for (let n = 0; n < 10; n++) backlog.add("b", `b${n}`, 1, NOW);
+      expect(commitsUntil(backlog, "b", 10)).toBe(1);
+    },
+  );
+
+  it.each([0, 1])(
+    "delays a task that becomes due later by one turn (%s ms per commit)",
+    (stepMs) => {
+      const backlog = new Backlog();
+      for (let n = 0; n < 240; n++) backlog.add("a", `a${n}`, 100, NOW - 60_000 + n);
+      for (let n = 0; n < 20; n++, backlog.now += stepMs) backlog.commit();
+      backlog.add("b", "b", 1, backlog.now);
+      expect(commitsUntil(backlog, "b", 1, stepMs)).toBe(1);
+    },
+  );
+
+  it("takes turns with 200 tenants: each is claimed within one round", () => {
+    const backlog = new Backlog();
+    for (let n = 0; n < 500; n++) backlog.add("a", `a${n}`, 100, NOW - 60_000 + n);
+    for (let n = 0; n < 200; n++) backlog.add(`b${n}`, "b", 1, NOW);
+    const tenants = new Set<string>();
+    // 201 tenants, and at most 64 lanes per commit.
+    for (let commits = 0; commits < 4; commits++) {
+      for (const tenantId of Object.keys(backlog.commit())) tenants.add(tenantId);
+    }
+    expect(tenants.size).toBe(201);
+  });
+
+  it("gets every permit when no other tenant waits", () => {
+    const backlog = new Backlog();
+    for (let n = 0; n < 16; n++) backlog.add("a", `a${n}`, 1000, NOW - 60_000);
+    expect(backlog.commit()).toEqual({ a: MAX_ITEMS });
+  });
+});
+
+describe("a destination with a backlog", () => {
+  it.each([0, 1])(
+    "takes turns with the tenant's other destinations (%s ms per commit)",
+    (stepMs) => {
+      const backlog = new Backlog();
+      for (let n = 0; n < 100; n++) backlog.add("a", `a${n}`, 1000, NOW - 60_000);
+      for (let n = 0; n < 10; n++, backlog.now += stepMs) backlog.commit();
+      for (let n = 0; n < 10; n++) backlog.add("a", `late${n}`, 1, backlog.now);
+      // 110 lanes, and at most 64 lanes per commit.
+      for (let n = 0; n < 2; n++, backlog.now += stepMs) backlog.commit();
+      expect(backlog.left("late")).toBe(0);
+    },
+  );
+});
