@@ -98,6 +98,24 @@ test("a view looks the same whatever view was opened before", async () => {
   await page.context().close();
 });
 
+test("a click is not lost when the address of the view before is written late", async () => {
+  const { page } = await openPage(browser, service.url);
+  const current = (view: string) => page.locator(`nav a[aria-current=page]:has-text("${view}")`);
+  await page.evaluate(() => {
+    location.hash = "#herd";
+  });
+  await current("Herd").waitFor();
+  // Busy until the address of Herd is due, then the click: both wait for the same turn.
+  await page.evaluate(() => {
+    const endMs = performance.now() + 500;
+    while (performance.now() < endMs);
+    location.hash = "#system";
+  });
+  await current("System").waitFor();
+  expect(await page.evaluate(() => location.hash)).toBe("#system");
+  await page.context().close();
+});
+
 test("the same files work in any folder of a static host", async () => {
   const { page, messages } = await openPage(browser, `${folder.url}#herd`);
   expect(await page.locator("nav a[aria-current=page]", { hasText: "Herd" }).count()).toBe(1);

@@ -35,13 +35,16 @@ export function startNavigation(): void {
 }
 
 let cancelScheduled = () => {};
+/** The hash that was last followed or written. Another one in the address is a click to follow. */
+let knownHash = "";
 
 /** Leaves a link that could not be opened in the address bar. */
 function scheduleAddress(hash: string): void {
   cancelScheduled();
   cancelScheduled = systemClock.alarm(ADDRESS_DELAY_MS, () => {
-    if (problem.peek() !== "" || location.hash === hash) return;
+    if (problem.peek() !== "" || location.hash === hash || location.hash !== knownHash) return;
     history.replaceState(null, "", hash === "" ? location.pathname : hash);
+    knownHash = location.hash;
   });
 }
 
@@ -69,6 +72,7 @@ function hashOf(view: AnyView): string {
 
 /** Opens what the address says. */
 function follow(): void {
+  knownHash = location.hash;
   const hash = location.hash.replace(/^#/u, "");
   if (current.peek() !== undefined && `#${hash}` === hashOf(current.peek() as AnyView)) return;
   problem.value = "";
@@ -86,6 +90,8 @@ let lastRequest = 0;
 
 /** Shows a view. The last request wins, even if an earlier module loads later. */
 async function show(id: ViewId, run?: SharedRun, message = ""): Promise<void> {
+  // The address of the view before must not replace the one that is being opened.
+  cancelScheduled();
   lastRequest++;
   const request = lastRequest;
   try {
