@@ -70,7 +70,10 @@ function closedForms(seed: number | string): readonly LabRow[] {
 
 /** "As coded": no limit per call, deposits on first attempts. "On success": at most 3 retries. */
 const CODED = { retries: 999, guardOf: () => bucketGuard({ ratio: 0.1, size: 5, on: "first" }) };
-const ON_SUCCESS = { retries: 3, guardOf: () => bucketGuard({ ratio: 0.1, size: 5, on: "success" }) };
+const ON_SUCCESS = {
+  retries: 3,
+  guardOf: () => bucketGuard({ ratio: 0.1, size: 5, on: "success" }),
+};
 const LIFETIME = { retries: 3, guardOf: () => lifetimeGuard(0.1) };
 
 /** Failure rate; published success in percent and load; unit of the published success. */
