@@ -1,5 +1,5 @@
 /**
- * `npm run check`: checks format, lint, types and house rules. Prints the result and time of each
+ * `npm run check`: checks format, lint, types and tidy rules. Prints the result and time of each
  * check and the output of failed ones, and exits with 1 if any failed.
  */
 import { nodeScript, spawnAndCollect } from "./setup/command.mjs";
@@ -19,7 +19,7 @@ const STEPS = [
     label: "types of tests and tools",
     ...nodeScript("typescript/bin/tsc", ["-p", "tsconfig.tests.json"]),
   },
-  { label: "house rules", ...nodeScript("vitest/vitest.mjs", ["run", "tools/tidy"]) },
+  { label: "tidy rules", ...nodeScript("vitest/vitest.mjs", ["run", "tools/tidy"]) },
 ];
 
 requireNode();

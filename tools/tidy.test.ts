@@ -1,5 +1,5 @@
 /**
- * Tidy: the tree follows the house rules. `tools/tidy/*.test.ts` shows that each rule finds a
+ * Tidy: the tree follows the tidy rules. `tools/tidy/*.test.ts` shows that each rule finds a
  * violation.
  */
 import { describe, expect, test } from "vitest";

@@ -9,10 +9,13 @@ import { createServer, request } from "node:http";
 import { register } from "node:module";
 import { tmpdir } from "node:os";
 import { join, posix } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 
 /** Folders that the others call from everywhere and that call none of them: data and arithmetic. */
 const LEAVES = /\/src\/(?:model|collections|time)\//u;
+
+const TURNS_AFTER_END = 20;
 
 const clone = process.argv[2] ?? ".";
 const built = (/** @type {string} */ path) =>
@@ -38,7 +41,6 @@ const url = await listenApp(app, { port: 0 });
 
 /** A first task warms up what is made once: destinations, statements, caches. */
 await postAndWait();
-await settledTurns();
 /** @type {string[]} */
 const entered = [];
 Object.assign(globalThis, { redriveTrace: (/** @type {string} */ path) => entered.push(path) });
@@ -52,6 +54,13 @@ rmSync(folder, { recursive: true });
 
 /** Posts a task and waits for its end. */
 async function postAndWait() {
+  const ended = new Promise((resolve) => {
+    const stop = redrive.onEvent((/** @type {{ type: string }} */ { type }) => {
+      if (type !== "task.succeeded") return;
+      stop();
+      resolve(undefined);
+    });
+  });
   const body = JSON.stringify({ targetUrl: `http://127.0.0.1:${port}/`, json: { order: 1 } });
   const headers = { "content-type": "application/json" };
   const created = await new Promise((resolve, reject) => {
@@ -65,12 +74,9 @@ async function postAndWait() {
     post.on("error", reject).end(body);
   });
   if (created.taskId === undefined) throw new Error(`the POST failed: ${JSON.stringify(created)}`);
-  await settledTurns();
-}
-
-/** Long enough for one attempt on loopback, in turns of the event loop and not in functions of ours. */
-function settledTurns() {
-  return new Promise((resolve) => setTimeout(resolve, 300));
+  await ended;
+  // The commit loop and the scheduler finish within the next turns.
+  for (let turn = 0; turn < TURNS_AFTER_END; turn++) await setImmediate();
 }
 
 /** @param {readonly string[]} paths */
