@@ -9,7 +9,8 @@ import { DatabaseSync } from "@photostructure/sqlite";
 import { causedError, quote, type RedriveError } from "@redrive/core";
 import { MAX_LOG_PAGES } from "./checkpointer.ts";
 import { isBusy, storeError } from "./failure.ts";
-import { APPLICATION_ID, SCHEMA, SCHEMA_VERSION } from "./schema.ts";
+import { APPLICATION_ID } from "./first-schema.ts";
+import { migrate, SCHEMA_VERSION } from "./migrations.ts";
 import type { Database } from "./sql.ts";
 
 /** `synchronous=FULL`: the log is fsynced before a commit returns. */
@@ -105,7 +106,7 @@ function openDatabase(file: string): Database {
     configure(database, file);
     checkOwner(database, file);
     if (statSync(file).size <= MAX_CHECKED_BYTES) checkIntegrity(database, file);
-    migrate(database);
+    migrate(database, Number(pragma(database, "user_version")));
     return database;
   } catch (error) {
     database.close();
@@ -146,17 +147,6 @@ function checkOwner(database: Database, file: string): void {
 function checkIntegrity(database: Database, file: string): void {
   const found = pragma(database, "quick_check(1)");
   if (found !== "ok") throw new Error(`${file} is damaged: ${found}; restore it from a backup`);
-}
-
-/** Atomic: a crash at any statement leaves the previous state. */
-function migrate(database: Database): void {
-  if (Number(pragma(database, "user_version")) === SCHEMA_VERSION) return;
-  database.exec(`
-    BEGIN IMMEDIATE;
-    ${SCHEMA}
-    PRAGMA application_id = ${APPLICATION_ID};
-    PRAGMA user_version = ${SCHEMA_VERSION};
-    COMMIT`);
 }
 
 function pragma(database: Database, text: string): unknown {

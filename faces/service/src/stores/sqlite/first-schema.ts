@@ -1,5 +1,6 @@
 /**
- * Schema: the tables of the SQLite store. They are STRICT, so that a column holds its declared
+ * First schema: the tables of the SQLite store as the first version created them. Later changes are
+ * in `migrations.ts`. The tables are STRICT, so that a column holds its declared
  * type. Bytes are BLOBs, because text is cut at NUL. `tasks` holds what every attempt changes,
  * `payloads` what never changes, so a claim rewrites two hundred bytes and not a body.
  */
@@ -7,10 +8,8 @@
 /** "RDRV": marks a file as ours. */
 export const APPLICATION_ID = 0x52445256;
 
-/** Incremented with every change; a file with a higher version is rejected. */
-export const SCHEMA_VERSION = 1;
-
-export const SCHEMA = `
+/** Migration 1. Files in use were created by it, so it never changes. */
+export const FIRST_SCHEMA = `
 CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 
 CREATE TABLE destinations (
