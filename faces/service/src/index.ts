@@ -24,5 +24,5 @@ export type { Skips } from "./operations/skips.ts";
 export type { Cancelled, Redrive } from "./redrive.ts";
 export type { RedriveOptions } from "./redrive-options.ts";
 export { type MemoryStore, memoryStore } from "./stores/memory/memory-store.ts";
-export { checkSqliteFile } from "./stores/sqlite/check-file.ts";
+export { checkSqliteFile } from "./stores/sqlite/file/check-file.ts";
 export { sqliteStore } from "./stores/sqlite/sqlite-store.ts";

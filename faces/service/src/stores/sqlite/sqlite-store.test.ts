@@ -14,7 +14,7 @@ import { DatabaseSync } from "@photostructure/sqlite";
 import { afterAll, describe, expect, it } from "vitest";
 import { storeConformance } from "../conformance.testing.ts";
 import { batch, claimFirst, create, TENANT } from "../store.testing.ts";
-import { SCHEMA_VERSION } from "./migrations.ts";
+import { SCHEMA_VERSION } from "./file/migrations.ts";
 import { sqliteStore } from "./sqlite-store.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-sqlite-"));

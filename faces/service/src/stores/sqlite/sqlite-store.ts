@@ -5,19 +5,19 @@
 
 import type { Batch, CommitResult } from "../../model/batch.ts";
 import type { Store } from "../../model/store.ts";
-import { type BatchSize, type Checkpointer, createCheckpointer } from "./checkpointer.ts";
-import { DestinationTable } from "./destination-table.ts";
-import { discarder } from "./discard.ts";
-import { documentTable, documentWriter } from "./document-table.ts";
-import { dueTable } from "./due-table.ts";
-import { nodeTable } from "./node-table.ts";
-import { openFile } from "./open.ts";
-import { policyTable } from "./policy-table.ts";
-import { createReader } from "./reader.ts";
-import { createSql, type Database, type Sql } from "./sql.ts";
-import { sqliteQuery } from "./sqlite-query.ts";
-import { sweeper } from "./sweeper.ts";
-import { batchWriter } from "./writer.ts";
+import { type BatchSize, type Checkpointer, createCheckpointer } from "./file/checkpointer.ts";
+import { openFile } from "./file/open.ts";
+import { createSql, type Database, type Sql } from "./file/sql.ts";
+import { createReader } from "./read/reader.ts";
+import { sqliteQuery } from "./read/sqlite-query.ts";
+import { DestinationTable } from "./tables/destination-table.ts";
+import { documentTable, documentWriter } from "./tables/document-table.ts";
+import { dueTable } from "./tables/due-table.ts";
+import { nodeTable } from "./tables/node-table.ts";
+import { policyTable } from "./tables/policy-table.ts";
+import { discarder } from "./write/discard.ts";
+import { sweeper } from "./write/sweeper.ts";
+import { batchWriter } from "./write/writer.ts";
 
 /**
  * Opens or creates the file. Throws if it is in use, foreign, newer than this version, or damaged.

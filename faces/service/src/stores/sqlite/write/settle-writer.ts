@@ -10,11 +10,11 @@ import type {
   Settle,
   SettleResult,
   TaskRef,
-} from "../../model/batch.ts";
-import { KEY_RETENTION_MS } from "../../model/store.ts";
-import type { NewTask } from "../../model/task.ts";
-import { attemptCells, INSERT_ATTEMPT } from "./attempt-rows.ts";
-import type { BatchContext } from "./batch-context.ts";
+} from "../../../model/batch.ts";
+import { KEY_RETENTION_MS } from "../../../model/store.ts";
+import type { NewTask } from "../../../model/task.ts";
+import type { Sql } from "../file/sql.ts";
+import { attemptCells, INSERT_ATTEMPT } from "../rows/attempt-rows.ts";
 import {
   CANCELLED,
   type Cell,
@@ -25,9 +25,9 @@ import {
   SUCCEEDED,
   statusName,
   statusNumber,
-} from "./codec.ts";
-import type { DestinationTable } from "./destination-table.ts";
-import type { Sql } from "./sql.ts";
+} from "../rows/codec.ts";
+import type { DestinationTable } from "../tables/destination-table.ts";
+import type { BatchContext } from "./batch-context.ts";
 
 export interface EndWriter {
   settle(item: Settle, context: BatchContext): SettleResult;

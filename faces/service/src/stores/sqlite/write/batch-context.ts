@@ -1,5 +1,5 @@
 /** Batch context: the node, the time and the rejected destinations of the batch being written. */
-import type { StoredDestination } from "./destination-table.ts";
+import type { StoredDestination } from "../tables/destination-table.ts";
 
 /** The node that writes, and the time. */
 export interface BatchContext {

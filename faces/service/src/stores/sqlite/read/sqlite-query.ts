@@ -2,12 +2,12 @@
  * SQLite query: the queries of the SQLite store. A single task is read on the writing connection,
  * so that a caller sees what it has just written; lists go to the reader.
  */
-import type { Page, TaskFilter, TaskPage, TaskQuery } from "../../model/task-query.ts";
-import { ATTEMPT_COLUMNS, attemptOf } from "./attempt-rows.ts";
-import { type Cell, statusName, statusNumber } from "./codec.ts";
+import type { Page, TaskFilter, TaskPage, TaskQuery } from "../../../model/task-query.ts";
+import type { Sql } from "../file/sql.ts";
+import { ATTEMPT_COLUMNS, attemptOf } from "../rows/attempt-rows.ts";
+import { type Cell, statusName, statusNumber } from "../rows/codec.ts";
+import { TASK_COLUMNS, TASK_COLUMNS_NO_BODY, TASK_TABLES, taskOf } from "../rows/task-rows.ts";
 import type { Reader } from "./reader.ts";
-import type { Sql } from "./sql.ts";
-import { TASK_COLUMNS, TASK_COLUMNS_NO_BODY, TASK_TABLES, taskOf } from "./task-rows.ts";
 
 export function sqliteQuery(sql: Sql, reader: Reader): TaskQuery {
   const getTask = sql.prepare(`SELECT ${TASK_COLUMNS} FROM ${TASK_TABLES}

@@ -2,12 +2,12 @@
  * Claim writer: claims the due tasks of a lane. It reads a partial index of waiting tasks, so its
  * cost does not depend on how many tasks there are.
  */
-import type { ClaimRequest, ClaimResult, StartedTask } from "../../model/batch.ts";
+import type { ClaimRequest, ClaimResult, StartedTask } from "../../../model/batch.ts";
+import { ANY_LIMIT, type Sql } from "../file/sql.ts";
+import { type Cell, laneNumber } from "../rows/codec.ts";
+import { STARTED_COLUMNS, startedOf } from "../rows/task-rows.ts";
+import type { DestinationTable } from "../tables/destination-table.ts";
 import { type BatchContext, mayClaim } from "./batch-context.ts";
-import { type Cell, laneNumber } from "./codec.ts";
-import type { DestinationTable } from "./destination-table.ts";
-import { ANY_LIMIT, type Sql } from "./sql.ts";
-import { STARTED_COLUMNS, startedOf } from "./task-rows.ts";
 
 export function claimWriter(
   sql: Sql,

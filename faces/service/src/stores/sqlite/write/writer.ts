@@ -3,14 +3,14 @@
  * kind of item has its own file.
  */
 
-import type { Batch, CommitResult } from "../../model/batch.ts";
-import type { UnversionedDocument } from "../../model/document-table.ts";
+import type { Batch, CommitResult } from "../../../model/batch.ts";
+import type { UnversionedDocument } from "../../../model/document-table.ts";
+import type { Sql } from "../file/sql.ts";
+import type { DestinationTable } from "../tables/destination-table.ts";
 import type { BatchContext } from "./batch-context.ts";
 import { claimWriter } from "./claim-writer.ts";
 import { createWriter } from "./create-writer.ts";
-import type { DestinationTable } from "./destination-table.ts";
 import { endWriter } from "./settle-writer.ts";
-import type { Sql } from "./sql.ts";
 
 export function batchWriter(
   sql: Sql,

@@ -3,7 +3,7 @@
  * reports that the file is unreliable, every further use is rejected.
  */
 import type { DatabaseSync, StatementSync } from "@photostructure/sqlite";
-import { StoreBrokenError } from "../../model/store-errors.ts";
+import { StoreBrokenError } from "../../../model/store-errors.ts";
 import { storeError } from "./failure.ts";
 
 /** The driver exports its classes as values only. */

@@ -1,11 +1,11 @@
 /**
  * Node table: the leases of nodes, the claims that they hold, and the latest stored instant.
  */
-import type { Store } from "../../model/store.ts";
-import type { Cell } from "./codec.ts";
+import type { Store } from "../../../model/store.ts";
+import { ANY_LIMIT, type Sql } from "../file/sql.ts";
+import type { Cell } from "../rows/codec.ts";
+import { STARTED_CELLS, STARTED_COLUMNS, startedOf } from "../rows/task-rows.ts";
 import type { DestinationTable } from "./destination-table.ts";
-import { ANY_LIMIT, type Sql } from "./sql.ts";
-import { STARTED_CELLS, STARTED_COLUMNS, startedOf } from "./task-rows.ts";
 
 type NodeTable = Pick<Store, "lapsed" | "claimsOf" | "renew" | "retire" | "latestAt">;
 

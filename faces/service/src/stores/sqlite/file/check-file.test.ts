@@ -3,8 +3,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
+import { sqliteStore } from "../sqlite-store.ts";
 import { checkSqliteFile } from "./check-file.ts";
-import { sqliteStore } from "./sqlite-store.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-check-"));
 afterAll(() => rmSync(folder, { recursive: true }));

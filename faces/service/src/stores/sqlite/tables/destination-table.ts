@@ -3,11 +3,11 @@
  * so everything that was read is cached: a claim compares versions without reading the disk.
  */
 
-import type { DestinationWrite } from "../../model/batch.ts";
-import { blankDestination, type DestinationRow } from "../../model/destination-row.ts";
-import type { TaskStatus } from "../../model/task.ts";
-import { type Cell, columnList, placeholders, positionsOf, statusNumber } from "./codec.ts";
-import type { Sql } from "./sql.ts";
+import type { DestinationWrite } from "../../../model/batch.ts";
+import { blankDestination, type DestinationRow } from "../../../model/destination-row.ts";
+import type { TaskStatus } from "../../../model/task.ts";
+import type { Sql } from "../file/sql.ts";
+import { type Cell, columnList, placeholders, positionsOf, statusNumber } from "../rows/codec.ts";
 
 export interface StoredDestination {
   readonly id: number;

@@ -2,8 +2,8 @@
  * Task rows: the columns of `tasks` and `payloads`, and the tasks that they hold.
  */
 import type { StopReason } from "@redrive/core";
-import type { StartedTask } from "../../model/batch.ts";
-import type { NewTask, RetryTask } from "../../model/task.ts";
+import type { StartedTask } from "../../../model/batch.ts";
+import type { NewTask, RetryTask } from "../../../model/task.ts";
 import {
   type Cell,
   columnList,

@@ -1,9 +1,9 @@
 /**
  * Policy table: the versions of registered policies.
  */
-import type { PolicyRow, Store } from "../../model/store.ts";
-import { type Cell, IN_FLIGHT, PENDING } from "./codec.ts";
-import type { Sql } from "./sql.ts";
+import type { PolicyRow, Store } from "../../../model/store.ts";
+import type { Sql } from "../file/sql.ts";
+import { type Cell, IN_FLIGHT, PENDING } from "../rows/codec.ts";
 
 type PolicyTable = Pick<Store, "addPolicy" | "getPolicy" | "listPolicies" | "removePolicy">;
 

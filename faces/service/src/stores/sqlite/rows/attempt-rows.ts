@@ -1,7 +1,7 @@
 /**
  * Attempt rows: the columns of `attempts`, and the log entries that they hold.
  */
-import type { AttemptLog, Headers } from "../../model/task.ts";
+import type { AttemptLog, Headers } from "../../../model/task.ts";
 import { type Cell, columnList, placeholders, positionsOf } from "./codec.ts";
 
 const PHASES = {

@@ -4,7 +4,7 @@
  */
 import { createRequire } from "node:module";
 import { Worker } from "node:worker_threads";
-import type { Cell } from "./codec.ts";
+import type { Cell } from "../rows/codec.ts";
 
 export interface Reader {
   all(sql: string, params: readonly Cell[]): Promise<readonly Cell[][]>;

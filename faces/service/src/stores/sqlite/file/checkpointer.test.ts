@@ -7,11 +7,11 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { afterAll, describe, expect, it } from "vitest";
-import { StoreBrokenError } from "../../model/store-errors.ts";
-import { batch, create } from "../store.testing.ts";
+import { StoreBrokenError } from "../../../model/store-errors.ts";
+import { batch, create } from "../../store.testing.ts";
+import { sqliteStore } from "../sqlite-store.ts";
 import { CHECKPOINT_PAGES } from "./checkpointer.ts";
 import { createSql } from "./sql.ts";
-import { sqliteStore } from "./sqlite-store.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-checkpoint-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -3,7 +3,7 @@
  * I/O error, above all a failed fsync, the content of the disk is unknown. Nothing may be
  * acknowledged then, so the store reports itself broken and the process must restart.
  */
-import { StoreBrokenError, StoreFullError } from "../../model/store-errors.ts";
+import { StoreBrokenError, StoreFullError } from "../../../model/store-errors.ts";
 
 /** Primary result codes, https://sqlite.org/rescode.html. */
 const BUSY = 5;

@@ -1,7 +1,7 @@
 /** Discard: removes dead letters with their payloads and attempts, and updates the counts. */
-import type { Store } from "../../model/store.ts";
-import type { DestinationTable } from "./destination-table.ts";
-import type { Sql } from "./sql.ts";
+import type { Store } from "../../../model/store.ts";
+import type { Sql } from "../file/sql.ts";
+import type { DestinationTable } from "../tables/destination-table.ts";
 
 const DELETES = ["attempts", "payloads", "tasks"].map(
   (table) => `DELETE FROM ${table} WHERE ref = ?`,

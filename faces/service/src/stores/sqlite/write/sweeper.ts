@@ -1,10 +1,10 @@
 /**
  * Sweeper: removes tasks and keys whose retention is over.
  */
-import type { Retention, Store } from "../../model/store.ts";
-import { statusName } from "./codec.ts";
-import type { DestinationTable } from "./destination-table.ts";
-import { ANY_LIMIT, type Sql } from "./sql.ts";
+import type { Retention, Store } from "../../../model/store.ts";
+import { ANY_LIMIT, type Sql } from "../file/sql.ts";
+import { statusName } from "../rows/codec.ts";
+import type { DestinationTable } from "../tables/destination-table.ts";
 
 /** In small slices, so that it does not block other work. */
 export function sweeper(sql: Sql, destinations: DestinationTable): Store["sweep"] {

@@ -1,10 +1,10 @@
 /**
  * Due table: when the lanes of destinations are due.
  */
-import type { LaneDue, Store } from "../../model/store.ts";
-import { laneName } from "./codec.ts";
+import type { LaneDue, Store } from "../../../model/store.ts";
+import type { Sql } from "../file/sql.ts";
+import { laneName } from "../rows/codec.ts";
 import type { DestinationTable } from "./destination-table.ts";
-import type { Sql } from "./sql.ts";
 
 /** One index lookup per lane: the cost grows with destinations, not with waiting tasks. */
 export function dueTable(sql: Sql, destinations: DestinationTable): Pick<Store, "nextDue"> {

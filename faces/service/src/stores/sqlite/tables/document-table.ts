@@ -5,9 +5,9 @@ import type {
   DocumentTable,
   StoredDocument,
   UnversionedDocument,
-} from "../../model/document-table.ts";
-import type { Cell } from "./codec.ts";
-import type { Sql } from "./sql.ts";
+} from "../../../model/document-table.ts";
+import type { Sql } from "../file/sql.ts";
+import type { Cell } from "../rows/codec.ts";
 
 const COLUMNS = "kind, tenant_id, id, version, text";
 const THIS_ONE = "kind = ? AND tenant_id = ? AND id = ?";

@@ -9,7 +9,7 @@ import {
   type Lane,
   TASK_STATUSES,
   type TaskStatus,
-} from "../../model/task.ts";
+} from "../../../model/task.ts";
 
 /** A value that SQLite stores and returns. */
 export type Cell = null | number | string | Uint8Array;

@@ -2,13 +2,13 @@
  * Create writer: inserts new tasks and their idempotency keys. A task that is due at once may be
  * inserted already claimed, which saves a second write.
  */
-import type { Create, CreateResult, StartedTask } from "../../model/batch.ts";
-import type { NewTask } from "../../model/task.ts";
+import type { Create, CreateResult, StartedTask } from "../../../model/batch.ts";
+import type { NewTask } from "../../../model/task.ts";
+import type { Sql } from "../file/sql.ts";
+import type { Cell } from "../rows/codec.ts";
+import { INSERT_PAYLOAD, payloadCells } from "../rows/task-rows.ts";
+import type { DestinationTable } from "../tables/destination-table.ts";
 import { type BatchContext, mayClaim } from "./batch-context.ts";
-import type { Cell } from "./codec.ts";
-import type { DestinationTable } from "./destination-table.ts";
-import type { Sql } from "./sql.ts";
-import { INSERT_PAYLOAD, payloadCells } from "./task-rows.ts";
 
 export function createWriter(
   sql: Sql,
