@@ -1,25 +1,25 @@
 /**
- * Areas: which tests must find the mutants of a folder. The tests of a folder itself are fast and
- * find most of them; only a mutant that they miss meets the other tests.
+ * Areas: which tests must find the mutants of a folder. They are few and fast, so that a fault is
+ * found by a test of the code that has it, and not by chance in a test of the whole service.
  */
-import { SERVICE } from "./mutant.mjs";
 
-/** Tests of the whole service in one process. Tests of the built packages cannot see a mutant. */
-const WHOLE_SERVICE = [SERVICE, "test/http", "test/agreement"];
-
-/** A hundred seeds of each half; `test/simulation/mutants.test.ts` tests the simulation itself. */
-export const SIMULATION = ["test/simulation/seeds-0.test.ts", "test/simulation/seeds-1.test.ts"];
-export const SIMULATED_SEEDS = "200";
+/** Test files or folders, by folder of the service. */
+const AREAS = {
+  stores: ["faces/service/src/stores/"],
+  engine: ["faces/service/src/engine/"],
+  deliver: ["faces/service/src/deliver/"],
+  http: ["faces/service/src/http/", "test/http/"],
+  intake: ["faces/service/src/intake/", "test/http/tasks.test.ts", "test/http/secrets.test.ts"],
+  operations: ["faces/service/src/operations/", "test/http/dead-letters.test.ts"],
+  model: ["faces/service/src/model/", "faces/service/src/stores/", "faces/service/src/intake/"],
+  time: ["faces/service/src/time/"],
+};
 
 /**
- * Groups of test files or folders, in the order in which they run. The first group with a failing
- * test has found the mutant.
  * @param {import("./mutant.mjs").Mutant} mutant
- * @returns {readonly (readonly string[])[]}
+ * @returns {readonly string[]}
  */
 export function testsOf({ file, tests = [] }) {
-  const folder = /^(faces\/service\/src\/[^/]+\/)/u.exec(file)?.[1];
-  const near = folder === undefined ? [] : [folder];
-  if (folder?.endsWith("/http/")) near.push("test/http");
-  return [tests, near, WHOLE_SERVICE, SIMULATION].filter(({ length }) => length > 0);
+  const folder = /^faces\/service\/src\/([^/]+)\//u.exec(file)?.[1] ?? "";
+  return [...(Object.hasOwn(AREAS, folder) ? AREAS[/** @type {"http"} */ (folder)] : []), ...tests];
 }
