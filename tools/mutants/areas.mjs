@@ -16,6 +16,7 @@ const ENGINE = [
   "engine/suspects",
   "engine/destination/",
   "engine/events/",
+  "engine/run/",
   "engine/schedule/",
 ];
 
