@@ -6,13 +6,16 @@
 import { RedriveError } from "@redrive/core";
 import { serviceError } from "./errors.ts";
 import type { Store } from "./store.ts";
-import { StoreFullError } from "./store-errors.ts";
+import { StoreFullError, StoreRefusedError } from "./store-errors.ts";
 import { namesOf, wrapped } from "./wrapped.ts";
 
 /** The coded error for a failure of the store. */
 export function storeFailure(error: unknown): RedriveError {
   if (error instanceof RedriveError) return error;
   const text = error instanceof Error ? error.message : String(error);
+  if (error instanceof StoreRefusedError) {
+    return serviceError("STORE_REFUSED", `nothing was stored: ${text}`, error);
+  }
   return error instanceof StoreFullError
     ? serviceError("STORE_FULL", `nothing was stored: ${text}`, error)
     : serviceError("STORE_UNAVAILABLE", `it is unknown what was stored: ${text}`, error);

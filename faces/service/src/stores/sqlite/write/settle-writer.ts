@@ -61,7 +61,7 @@ function settleStatement(
 ): EndWriter["settle"] {
   const find = sql.prepare(`SELECT t.destination_id, t.cancel_requested_at, t.last_status,
     t.last_error, p.idempotency_key FROM tasks t JOIN payloads p ON p.ref = t.ref
-    WHERE t.ref = ? AND t.claim_epoch = ? AND t.status = 1`);
+    WHERE t.ref = ? AND t.claim_epoch = ? AND t.task_id = ? AND t.status = 1`);
   const update = sql.prepare(`UPDATE tasks SET status = ?, reason = ?, lane = ?,
     next_attempt_at = ifnull(?, next_attempt_at), attempt_number = attempt_number - ?,
     claim_epoch = claim_epoch + 1, claimed_by = NULL, claimed_at = NULL, last_delay_ms = ?,
@@ -70,7 +70,9 @@ function settleStatement(
 
   return (item, context) => {
     const { now } = context;
-    const found = find.get(item.ref, item.claimEpoch) as unknown as readonly Cell[] | undefined;
+    // SQLite gives the row number of a deleted task to a new one, so the id is compared too.
+    const claim = [item.ref, item.claimEpoch, item.taskId] as const;
+    const found = find.get(...claim) as unknown as readonly Cell[] | undefined;
     if (found === undefined) return "fenced";
     const [destinationId, cancelRequestedAt, lastStatus = null, lastError = null, key] = found;
     const status = endOf(item, cancelRequestedAt !== null);
