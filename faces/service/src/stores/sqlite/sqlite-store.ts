@@ -2,12 +2,13 @@
  * SQLite store: the default, for one machine. One process per file, one transaction per batch,
  * fsynced before any result is returned.
  */
-
+import { closeSync, openSync } from "node:fs";
 import type { Batch, CommitResult } from "../../model/batch.ts";
 import type { Store } from "../../model/store.ts";
-import { type BatchSize, type Checkpointer, createCheckpointer } from "./file/checkpointer.ts";
+import { type BatchSize, createCheckpointer } from "./file/checkpointer.ts";
+import { reserveLog } from "./file/log-space.ts";
 import { openFile } from "./file/open.ts";
-import { createSql, type Database, type Sql } from "./file/sql.ts";
+import { createSql, type Database } from "./file/sql.ts";
 import { createReader } from "./read/reader.ts";
 import { sqliteQuery } from "./read/sqlite-query.ts";
 import { DestinationTable } from "./tables/destination-table.ts";
@@ -24,18 +25,28 @@ import { batchWriter } from "./write/writer.ts";
  */
 export function sqliteStore(file: string): Store {
   const { database, lock } = openFile(file);
+  reserveLog(file);
   const sql = createSql(database, file);
   const writeDocument = documentWriter(sql);
   const destinations = new DestinationTable(sql);
   const reload = () => destinations.load();
   const write = batchWriter(sql, destinations, writeDocument);
   const reader = createReader(file);
-  const checkpointer = checkpointerOf(sql);
+  // Closed last: closing any descriptor of a file drops SQLite's locks on it.
+  const descriptor = openSync(file, "r+");
+  const checkpointer = createCheckpointer({
+    file,
+    descriptor,
+    // The next use of the store reports it.
+    failed: (error) => sql.fail(error),
+  });
   let closed = false;
 
   return {
     exclusive: true,
     async commit(batch) {
+      const rest = checkpointer.rest();
+      if (rest !== undefined) await rest;
       const result = sql.transaction(() => write(batch), reload);
       checkpointer.committed(sizeOf(batch, result));
       return result;
@@ -56,6 +67,7 @@ export function sqliteStore(file: string): Store {
       await checkpointer.close();
       tidyLog(database);
       database.close();
+      closeSync(descriptor);
       lock.close();
     },
   };
@@ -69,19 +81,6 @@ function sizeOf(batch: Batch, { claims }: CommitResult): BatchSize {
   for (const { tasks } of claims) items += tasks.length;
   for (const { task } of creates) bytes += task.body?.length ?? 0;
   return { items, bytes };
-}
-
-/** The next use of the store reports a failure of the checkpoint. */
-function checkpointerOf(sql: Sql): Checkpointer {
-  const move = sql.prepare("PRAGMA wal_checkpoint(PASSIVE)");
-  const checkpointRest = () => {
-    try {
-      sql.read(() => move.get());
-    } catch {
-      // The next use of the store reports it if it matters.
-    }
-  };
-  return createCheckpointer({ file: sql.file, checkpointRest, failed: (error) => sql.fail(error) });
 }
 
 /** Leaves a single file behind. Best effort: the next open does the rest. */

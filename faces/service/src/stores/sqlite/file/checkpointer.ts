@@ -1,20 +1,29 @@
 /**
  * Checkpointer: copies committed pages from the write-ahead log into the database on a worker
- * thread. On the main thread each checkpoint blocked for several milliseconds, the longest pause
- * under load. The writer continues meanwhile, so a few pages remain; the writer checkpoints those
- * itself, and only then can the log restart.
+ * thread, so that the main thread neither copies pages nor waits until the database is synced.
+ *
+ * The log restarts from its beginning only when every page has been copied, and the writer adds
+ * pages meanwhile. So a checkpoint has two steps. First the thread copies the pages and syncs the
+ * database while the writer continues. Then the writer waits while the thread copies the few pages
+ * that were added. That takes about as long as a commit, and the event loop continues.
  */
 import { createRequire } from "node:module";
 import { Worker } from "node:worker_threads";
 
 /**
- * Pages of the log that trigger a checkpoint: 16 MiB, so that a page that changes often is copied
- * once.
+ * Pages of the log that trigger a checkpoint: 2 MiB. A smaller log copies a page that changes often
+ * more times; a larger one writes so much at once that the commits of that time are slow.
  */
-export const CHECKPOINT_PAGES = 4096;
+export const CHECKPOINT_PAGES = 512;
 
 /** From here on the writer checkpoints by itself: the thread has failed or cannot keep up. */
-export const MAX_LOG_PAGES = 4 * CHECKPOINT_PAGES;
+export const MAX_LOG_PAGES = 16 * CHECKPOINT_PAGES;
+
+/** The writer waits for the second step only if at most this many pages are left. */
+const MAX_REST_PAGES = 128;
+
+/** The first step is repeated at most this often while more are left. */
+const MAX_COPIES = 3;
 
 const PAGE_BYTES = 4096;
 
@@ -26,15 +35,27 @@ const PAGES_EACH = 6;
 const PAGES_PER_ITEM = 3;
 const MIN_SHARE = 0.05;
 
+/** SQLite's code for a failed fsync. */
+const IOERR_FSYNC = 1034;
+
 /**
  * As a string, because a worker needs a file that Node can run, and ours are compiled elsewhere.
+ * SQLite does not sync the database if the writer added pages meanwhile, so the first step does.
  */
 const WORKER = `
+const { fdatasyncSync } = require("node:fs");
 const { parentPort, workerData } = require("node:worker_threads");
 const { DatabaseSync } = require(workerData.driver);
 const database = new DatabaseSync(workerData.file);
 database.exec("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0");
-const move = database.prepare("PRAGMA wal_checkpoint(PASSIVE)");
+const copy = database.prepare("PRAGMA wal_checkpoint(PASSIVE)");
+function sync() {
+  try {
+    fdatasyncSync(workerData.descriptor);
+  } catch (error) {
+    throw Object.assign(error, { errcode: ${IOERR_FSYNC} });
+  }
+}
 parentPort.on("message", (message) => {
   if (message === "close") {
     database.close();
@@ -42,7 +63,9 @@ parentPort.on("message", (message) => {
     return;
   }
   try {
-    parentPort.postMessage({ logPages: move.get().log });
+    const { log, checkpointed } = copy.get();
+    if (message === "copy") sync();
+    parentPort.postMessage({ logPages: log, copiedPages: checkpointed });
   } catch (error) {
     parentPort.postMessage({ errcode: error.errcode ?? 0, text: String(error.message) });
   }
@@ -50,6 +73,7 @@ parentPort.on("message", (message) => {
 
 interface Reply {
   readonly logPages?: number;
+  readonly copiedPages?: number;
   /** SQLite's error code, if it failed. */
   readonly errcode?: number;
   readonly text?: string;
@@ -65,89 +89,152 @@ export interface BatchSize {
 export interface Checkpointer {
   /** Call after a transaction of that size is committed. */
   committed(size: BatchSize): void;
+  /** Not undefined: wait for it before the next commit. Never rejects. */
+  rest(): Promise<void> | undefined;
   /** Resolves once no checkpoint runs. Safe to call twice. */
   close(): Promise<void>;
 }
 
 export interface CheckpointerParts {
   readonly file: string;
-  /** Checkpoints the remaining pages on the writing connection. */
-  readonly checkpointRest: () => void;
+  /** An open descriptor of the database. */
+  readonly descriptor: number;
   /** Called with SQLite's error when a checkpoint fails. */
   readonly failed: (error: Error) => void;
 }
 
 /** The thread starts with the first checkpoint and does not keep the process alive. */
-export function createCheckpointer({
-  file,
-  checkpointRest,
-  failed,
-}: CheckpointerParts): Checkpointer {
-  let worker: Worker | undefined;
-  let isCheckpointing = false;
-  let isClosed = false;
-  /**
-   * Pages of the log at the last measurement; the upper bound written since, now and when the
-   * running checkpoint was requested.
-   */
-  let knownPages = 0;
-  let maxPages = 0;
-  let maxPagesAsked = 0;
-  /** The measured share of the upper bound. */
-  let share = 1;
+export function createCheckpointer(parts: CheckpointerParts): Checkpointer {
+  return new ThreadCheckpointer(parts);
+}
 
-  function onReply({ logPages, errcode, text = "" }: Reply): void {
-    isCheckpointing = false;
-    if (isClosed) return;
-    maxPages = 0;
-    if (errcode !== undefined) failed(Object.assign(new Error(text), { errcode }));
-    if (logPages !== undefined) learn(logPages);
-    if (knownPages >= CHECKPOINT_PAGES / 2) {
-      checkpointRest();
-      knownPages = 0;
+class ThreadCheckpointer implements Checkpointer {
+  readonly #parts: CheckpointerParts;
+  #worker: Worker | undefined;
+  #isClosed = false;
+  #step: "none" | "copy" | "rest" = "none";
+  #copies = 0;
+  #rest: Promise<void> | undefined;
+  #endRest: (() => void) | undefined;
+  /** The log had this many pages when it was last measured. */
+  #knownPages = 0;
+  /** Upper bound of the pages written since then; and when the running step was requested. */
+  #maxPages = 0;
+  #maxPagesAsked = 0;
+  /** The measured share of the upper bound. */
+  #share = 1;
+
+  constructor(parts: CheckpointerParts) {
+    this.#parts = parts;
+  }
+
+  committed({ items, bytes }: BatchSize): void {
+    this.#maxPages += PAGES_EACH + PAGES_PER_ITEM * items + bytes / PAGE_BYTES;
+    if (this.#step !== "none" || this.#isClosed) return;
+    if (this.#newPages() >= CHECKPOINT_PAGES) this.#copy();
+  }
+
+  rest(): Promise<void> | undefined {
+    return this.#rest;
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    const ending = this.#worker;
+    this.#worker = undefined;
+    if (ending === undefined) return;
+    const gone = new Promise((resolve) => ending.once("exit", resolve));
+    ending.ref();
+    ending.postMessage("close");
+    await gone;
+  }
+
+  /** The estimated number of pages written since the log was last measured. */
+  #newPages(): number {
+    return this.#maxPages * this.#share;
+  }
+
+  #copy(): void {
+    this.#copies++;
+    this.#ask("copy");
+  }
+
+  /** The worker keeps the process alive meanwhile, because a commit waits for it. */
+  #copyRest(): void {
+    this.#rest = new Promise((resolve) => {
+      this.#endRest = resolve;
+    });
+    this.#ask("rest");
+    this.#worker?.ref();
+  }
+
+  #ask(step: "copy" | "rest"): void {
+    this.#step = step;
+    this.#maxPagesAsked = this.#maxPages;
+    this.#worker ??= this.#start();
+    this.#worker.postMessage(step);
+  }
+
+  #onReply({ logPages, copiedPages = 0, errcode, text = "" }: Reply): void {
+    const step = this.#step;
+    this.#end();
+    if (this.#isClosed) return;
+    if (errcode !== undefined || logPages === undefined) {
+      this.#copies = 0;
+      this.#maxPages = 0;
+      this.#parts.failed(Object.assign(new Error(text), { errcode }));
+      return;
     }
-    consider();
+    this.#learn(logPages);
+    if (step === "copy") this.#afterCopy(logPages - copiedPages);
+    // If everything is copied, the next commit restarts the log.
+    else if (copiedPages === logPages) this.#knownPages = 0;
+  }
+
+  /** If the thread has failed, the next checkpoint starts another one. */
+  #onExit(): void {
+    this.#worker = undefined;
+    this.#copies = 0;
+    this.#end();
+  }
+
+  #end(): void {
+    this.#step = "none";
+    this.#worker?.unref();
+    this.#endRest?.();
+    this.#endRest = undefined;
+    this.#rest = undefined;
+  }
+
+  /** The pages of the log that a reader still needs are not copied, so waiting would be useless. */
+  #afterCopy(uncopiedPages: number): void {
+    const isLeft = this.#newPages() > MAX_REST_PAGES;
+    if (isLeft && this.#copies < MAX_COPIES) {
+      this.#copy();
+      return;
+    }
+    this.#copies = 0;
+    if (uncopiedPages === 0) this.#copyRest();
   }
 
   /** At most halved per measurement: a log that has restarted has grown by more than it shows. */
-  function learn(logPages: number): void {
-    const measured = Math.min(1, (logPages - knownPages) / maxPagesAsked);
-    share = Math.max(measured, share / 2, MIN_SHARE);
-    knownPages = logPages;
+  #learn(logPages: number): void {
+    if (this.#maxPagesAsked > 0) {
+      const measured = Math.min(1, (logPages - this.#knownPages) / this.#maxPagesAsked);
+      this.#share = Math.max(measured, this.#share / 2, MIN_SHARE);
+    }
+    this.#maxPages -= this.#maxPagesAsked;
+    this.#knownPages = logPages;
   }
 
-  function consider(): void {
-    if (knownPages + maxPages * share < CHECKPOINT_PAGES || isCheckpointing || isClosed) return;
-    maxPagesAsked = maxPages;
-    isCheckpointing = true;
-    worker ??= start();
-    worker.postMessage("move");
-  }
-
-  function start(): Worker {
+  #start(): Worker {
     const driver = createRequire(import.meta.url).resolve("@photostructure/sqlite");
-    const started = new Worker(WORKER, { eval: true, workerData: { driver, file } });
-    started.on("message", onReply);
-    // If the thread fails, the writer checkpoints by itself later.
+    const { file, descriptor } = this.#parts;
+    const started = new Worker(WORKER, { eval: true, workerData: { driver, file, descriptor } });
+    started.on("message", (reply: Reply) => this.#onReply(reply));
     started.on("error", () => {});
+    started.on("exit", () => this.#onExit());
     started.unref();
     return started;
   }
-
-  return {
-    committed({ items, bytes }) {
-      maxPages += PAGES_EACH + PAGES_PER_ITEM * items + bytes / PAGE_BYTES;
-      consider();
-    },
-    async close() {
-      isClosed = true;
-      const ending = worker;
-      worker = undefined;
-      if (ending === undefined) return;
-      const gone = new Promise((resolve) => ending.once("exit", resolve));
-      ending.ref();
-      ending.postMessage("close");
-      await gone;
-    },
-  };
 }
