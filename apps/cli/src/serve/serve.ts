@@ -8,6 +8,7 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import { addExamples, portFlag } from "../input/flags.ts";
 import { FAILED, USAGE_ERROR } from "../print/presentation.ts";
 import type { Terminal } from "../print/terminal.ts";
+import { logEvent } from "./event-log.ts";
 import { isPortTaken } from "./ports.ts";
 import type { ServiceFlags } from "./service-config.ts";
 
@@ -101,9 +102,7 @@ async function serve(terminal: Terminal, flags: ServiceFlags): Promise<void> {
   const { app, url } = service;
   if (service.isUnauthenticated) app.log.warn({ host: config.host }, NO_AUTH_WARNING);
   app.log.info({ url, store: config.store, pid: process.pid }, `Redrive is ready at ${url}/`);
-  service.redrive.onEvent(({ type, reason }) => {
-    if (type === "store.failed") app.log.error({ reason }, "the store failed");
-  });
+  service.redrive.onEvent((event) => logEvent(app, event));
   onStopSignal(async (signal) => {
     app.log.info({ signal }, "stopping: waiting for running attempts");
     await service.stop();

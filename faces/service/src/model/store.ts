@@ -20,6 +20,7 @@ export interface Store {
    * Carries out a batch in this order: destinations, creates, settles, cancels, retryNows, claims,
    * documents. Resolves once all of it is durable. A rejection does not say what was done: the
    * caller must treat every item as unknown. `StoreFullError` says that nothing was done.
+   * `StoreRefusedError` says that nothing was done and that an item is the cause: it fails again.
    */
   commit(batch: Batch): Promise<CommitResult>;
 

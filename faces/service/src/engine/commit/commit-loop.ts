@@ -5,11 +5,13 @@
  * for the next one.
  *
  * After a failed commit, the effect of every item is unknown. The loop repeats the settles (the claim
- * epoch prevents a double effect), reports the failure to everyone who waits, and returns permits.
+ * epoch prevents a double effect), reports the failure to everyone who waits, and returns permits. If
+ * the store refused the content of the commit, only the items that cause it fail.
  */
 import type { Cancel, Clock, Permit } from "@redrive/core";
 import type { CommitResult } from "../../model/batch.ts";
 import type { Store } from "../../model/store.ts";
+import { StoreRefusedError } from "../../model/store-errors.ts";
 import type { EngineTime } from "../../time/engine-time.ts";
 import type { GuardSaver } from "../destination/guard-saver.ts";
 import type { NodeState } from "../node/node-state.ts";
@@ -19,6 +21,8 @@ import type { ClaimRunner } from "./claim-runner.ts";
 import { buildCommit, type PendingCommit } from "./commit-batch.ts";
 import { type CommitQueue, type CreateItem, failItems } from "./commit-queue.ts";
 import { applyFailure, applyResult, type CommitContext } from "./commit-results.ts";
+import { isolate } from "./isolation.ts";
+import { simplerSettle } from "./refused-items.ts";
 
 /** A transaction takes at most this many items. It may always claim `MIN_CLAIMS` tasks. */
 const MAX_ITEMS = 256;
@@ -31,6 +35,9 @@ const MAX_DELAYED_TURNS = 4;
 /** The pause after a failed commit: 50 ms, doubling to one second. */
 const FIRST_PAUSE_MS = 50;
 const MAX_PAUSE_MS = 1000;
+
+/** A lane whose claim the store refuses is not claimed again for this long. */
+const REFUSED_CLAIM_MS = 10_000;
 
 export interface CommitLoopParts {
   readonly clock: Clock;
@@ -118,7 +125,10 @@ export class CommitLoop {
     this.#isBusy = true;
     store.commit(commit.batch).then(
       (result) => this.#succeed(commit, result),
-      (error: unknown) => this.#fail(commit, error),
+      (error: unknown) => {
+        if (error instanceof StoreRefusedError && !this.#isClosed) void this.#isolate(commit);
+        else this.#fail([commit], error);
+      },
     );
   };
 
@@ -188,15 +198,19 @@ export class CommitLoop {
     else this.#request();
   }
 
-  #fail(commit: PendingCommit, error: unknown): void {
+  /** `commits`: one commit, or the parts of one that was divided. */
+  #fail(commits: readonly PendingCommit[], error: unknown): void {
     const { clock, queue, guardSaver, health } = this.#parts;
     if (this.#isClosed) {
-      failItems(commit, this.#closedBy);
+      for (const commit of commits) failItems(commit, this.#closedBy);
       return;
     }
-    queue.restore(commit.settles, commit.written);
     guardSaver.recordFailure();
-    applyFailure(this.#context(), commit, error);
+    for (const commit of commits) {
+      queue.restore(commit.settles, commit.written);
+      applyFailure(this.#context(), commit, error);
+      this.#mayHaveUnknownSuspect ||= commit.claims.some(({ lane }) => lane.lane === "suspect");
+    }
     const pauseMs = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures);
     this.#failures++;
     this.#cancelPause = clock.alarm(pauseMs, () => {
@@ -204,7 +218,55 @@ export class CommitLoop {
       this.#request();
     });
     health.recordFailure(error);
-    this.#mayHaveUnknownSuspect ||= commit.claims.some(({ lane }) => lane.lane === "suspect");
+  }
+
+  /** The store refused the content of the commit: finds the cause and commits the rest. */
+  async #isolate(commit: PendingCommit): Promise<void> {
+    let failure: unknown;
+    const failed: PendingCommit[] = [];
+    const fail = (part: PendingCommit, error: unknown) => {
+      failure = error;
+      failed.push(part);
+    };
+    await isolate(commit, (batch) => this.#parts.store.commit(batch), {
+      succeeded: (part, result) => {
+        if (this.#isClosed) failItems(part, this.#closedBy);
+        else applyResult(this.#context(), part, result);
+      },
+      refused: (item, error) => {
+        this.#refuse(item, error);
+        // Claims need the row of a destination, so it is written again after a pause.
+        if (item.written.length > 0) fail(item, error);
+      },
+      failed: fail,
+    });
+    if (failed.length > 0) {
+      this.#fail(failed, failure);
+      return;
+    }
+    this.#isBusy = false;
+    this.#request();
+  }
+
+  /** The store refuses this single item. The others of its commit are committed. */
+  #refuse(item: PendingCommit, error: unknown): void {
+    const { clock, queue, health } = this.#parts;
+    const { creates, settles, cancels, retryNows, claims } = item.batch;
+    const [task = creates[0]?.task] = [...settles, ...cancels, ...retryNows];
+    health.recordRefusal(error, task ?? claims[0]);
+    if (this.#isClosed) {
+      failItems(item, this.#closedBy);
+      return;
+    }
+    const simpler = item.settles.map(simplerSettle).filter((one) => one !== undefined);
+    queue.restore(simpler, []);
+    // A claim fails again while the task that causes it is first in its lane: others go before it.
+    const apply = () => {
+      applyFailure(this.#context(), item, error);
+      this.#request();
+    };
+    if (item.claims.length > 0) clock.alarm(REFUSED_CLAIM_MS, apply, true);
+    else apply();
   }
 
   /** One alarm, for the earliest lane or the next guard state to save. */

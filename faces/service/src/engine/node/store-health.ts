@@ -4,8 +4,10 @@
  * for them.
  */
 import { RedriveError } from "@redrive/core";
-import { StoreBrokenError } from "../../model/store-errors.ts";
+import type { TaskRef } from "../../model/batch.ts";
+import { StoreBrokenError, StoreRefusedError } from "../../model/store-errors.ts";
 import type { EngineTime } from "../../time/engine-time.ts";
+import type { WritableEventBody } from "../events/engine-event.ts";
 import type { EngineEvents } from "../events/engine-events.ts";
 
 /** A failed commit may still take effect within this time. */
@@ -36,11 +38,24 @@ export class StoreHealth {
 
   /** The store failed. */
   recordFailure(error: unknown): void {
+    if (error instanceof StoreRefusedError) {
+      this.recordRefusal(error);
+      return;
+    }
     const now = this.#time.now();
     this.#unknownClaimsUntil = now + UNKNOWN_CLAIMS_MS;
     const code = error instanceof RedriveError ? `${error.code}: ` : "";
     this.#events.emit(now, { type: "store.failed", reason: code + messageOf(error) });
     if (error instanceof StoreBrokenError) this.#broken(error);
+  }
+
+  /** The store refuses one item because of its content. `task`: the item is about this task. */
+  recordRefusal(error: unknown, task: Partial<TaskRef> = {}): void {
+    const { tenantId, taskId } = task;
+    const event: WritableEventBody = { type: "store.refused", reason: messageOf(error) };
+    if (tenantId !== undefined) event.tenantId = tenantId;
+    if (taskId !== undefined) event.taskId = taskId;
+    this.#events.emit(this.#time.now(), event);
   }
 
   /** A commit succeeded after a failure. */

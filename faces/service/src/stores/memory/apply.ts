@@ -163,6 +163,7 @@ export function applySettle(tables: Tables, settle: Settle, { now }: Writer): Se
   if (row?.state.status !== "IN_FLIGHT" || row.state.claimEpoch !== settle.claimEpoch) {
     return "fenced";
   }
+  if (row.task.taskId !== settle.taskId) return "fenced";
   const { attempt } = settle;
   if (attempt !== null) row.attempts.push(attempt);
   const status = cancelWins(row, settle) ? "CANCELLED" : settle.status;

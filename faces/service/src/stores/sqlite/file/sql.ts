@@ -4,7 +4,7 @@
  */
 import type { DatabaseSync, StatementSync } from "@photostructure/sqlite";
 import { StoreBrokenError } from "../../../model/store-errors.ts";
-import { storeError } from "./failure.ts";
+import { storeError, transactionError } from "./failure.ts";
 
 /** The driver exports its classes as values only. */
 export type Database = InstanceType<typeof DatabaseSync>;
@@ -22,7 +22,7 @@ export interface Sql {
   prepare(text: string): Statement;
   /**
    * Runs `work` in a transaction, which is durable once this returns. Throws the error of
-   * `storeError`.
+   * `storeError`, and for a failure of `work` that of `transactionError`.
    */
   transaction<T>(work: () => T, onRollback?: () => void): T;
   /** Reads outside of a transaction; a broken store is rejected here too. */
@@ -37,8 +37,8 @@ export function createSql(database: Database, file: string): Sql {
   const rollback = database.prepare("ROLLBACK");
   let broken: StoreBrokenError | undefined;
 
-  function translate(error: unknown): unknown {
-    const translated = storeError(file, error);
+  function translate(error: unknown, convert = storeError): unknown {
+    const translated = convert(file, error);
     if (translated instanceof StoreBrokenError) broken = translated;
     return translated;
   }
@@ -60,14 +60,17 @@ export function createSql(database: Database, file: string): Sql {
     },
     transaction(work, onRollback) {
       if (broken !== undefined) throw broken;
+      let isWorking = false;
       try {
         begin.run();
+        isWorking = true;
         const result = work();
+        isWorking = false;
         commit.run();
         return result;
       } catch (error) {
         undo();
-        const translated = translate(error);
+        const translated = translate(error, isWorking ? transactionError : storeError);
         if (broken === undefined) onRollback?.();
         throw translated;
       }

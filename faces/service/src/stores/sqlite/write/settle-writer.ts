@@ -50,7 +50,7 @@ function settleStatement(
   follow: Follow,
 ): EndWriter["settle"] {
   const find = sql.prepare(`SELECT destination_id, cancel_requested_at, last_status, last_error
-    FROM tasks WHERE ref = ? AND claim_epoch = ? AND status = 1`);
+    FROM tasks WHERE ref = ? AND claim_epoch = ? AND task_id = ? AND status = 1`);
   const update = sql.prepare(`UPDATE tasks SET status = ?, reason = ?, lane = ?,
     next_attempt_at = ifnull(?, next_attempt_at), attempt_number = attempt_number - ?,
     claim_epoch = claim_epoch + 1, claimed_by = NULL, claimed_at = NULL, last_delay_ms = ?,
@@ -59,7 +59,9 @@ function settleStatement(
 
   return (item, context) => {
     const { now } = context;
-    const found = find.get(item.ref, item.claimEpoch) as unknown as readonly Cell[] | undefined;
+    // SQLite gives the row number of a deleted task to a new one, so the id is compared too.
+    const claim = [item.ref, item.claimEpoch, item.taskId] as const;
+    const found = find.get(...claim) as unknown as readonly Cell[] | undefined;
     if (found === undefined) return "fenced";
     const [destinationId, cancelRequestedAt, lastStatus = null, lastError = null] = found;
     const status = endOf(item, cancelRequestedAt !== null);
