@@ -31,6 +31,7 @@ export function sqliteStore(file: string): Store {
   const destinations = new DestinationTable(sql);
   const reload = () => destinations.load();
   const write = batchWriter(sql, destinations, writeDocument);
+  const sweep = sweeper(sql, destinations);
   const reader = createReader(file);
   // Closed last: closing any descriptor of a file drops SQLite's locks on it.
   const descriptor = openSync(file, "r+");
@@ -56,7 +57,11 @@ export function sqliteStore(file: string): Store {
     ...policyTable(sql),
     getDestination: async (tenantId, name) => destinations.row(tenantId, name),
     listDestinations: async (tenantId) => destinations.list(tenantId),
-    sweep: sweeper(sql, destinations),
+    async sweep(retention) {
+      const items = await sweep(retention);
+      checkpointer.committed({ items, bytes: 0 });
+      return items;
+    },
     discard: discarder(sql, destinations),
     query: sqliteQuery(sql, reader),
     documents: documentTable(sql),
