@@ -5,10 +5,10 @@
 import { closeSync, openSync } from "node:fs";
 import type { Batch, CommitResult } from "../../model/batch.ts";
 import type { Store } from "../../model/store.ts";
-import { type BatchSize, createCheckpointer } from "./file/checkpointer.ts";
+import { type BatchSize, type Checkpointer, createCheckpointer } from "./file/checkpointer.ts";
 import { reserveLog } from "./file/log-space.ts";
 import { openFile } from "./file/open.ts";
-import { createSql, type Database } from "./file/sql.ts";
+import { createSql, type Database, type Sql } from "./file/sql.ts";
 import { createReader } from "./read/reader.ts";
 import { sqliteQuery } from "./read/sqlite-query.ts";
 import { DestinationTable } from "./tables/destination-table.ts";
@@ -35,19 +35,12 @@ export function sqliteStore(file: string): Store {
   const reader = createReader(file);
   // Closed last: closing any descriptor of a file drops SQLite's locks on it.
   const descriptor = openSync(file, "r+");
-  const checkpointer = createCheckpointer({
-    file,
-    descriptor,
-    // The next use of the store reports it.
-    failed: (error) => sql.fail(error),
-  });
+  const checkpointer = checkpointerOf(sql, descriptor);
   let closed = false;
 
   return {
     exclusive: true,
     async commit(batch) {
-      const rest = checkpointer.rest();
-      if (rest !== undefined) await rest;
       const result = sql.transaction(() => write(batch), reload);
       checkpointer.committed(sizeOf(batch, result));
       return result;
@@ -86,6 +79,20 @@ function sizeOf(batch: Batch, { claims }: CommitResult): BatchSize {
   for (const { tasks } of claims) items += tasks.length;
   for (const { task } of creates) bytes += task.body?.length ?? 0;
   return { items, bytes };
+}
+
+/** The next use of the store reports a failure of the checkpoint. */
+function checkpointerOf(sql: Sql, descriptor: number): Checkpointer {
+  const copy = sql.prepare("PRAGMA wal_checkpoint(PASSIVE)");
+  const copyRest = () => {
+    try {
+      sql.read(() => copy.get());
+    } catch {
+      // The next use of the store reports it if it matters.
+    }
+  };
+  const failed = (error: Error) => sql.fail(error);
+  return createCheckpointer({ file: sql.file, descriptor, copyRest, failed });
 }
 
 /** Leaves a single file behind. Best effort: the next open does the rest. */

@@ -1,11 +1,11 @@
 /**
  * Checkpointer: copies committed pages from the write-ahead log into the database on a worker
- * thread, so that the main thread neither copies pages nor waits until the database is synced.
+ * thread, and syncs the database there, because both would block the main thread for milliseconds.
  *
  * The log restarts from its beginning only when every page has been copied, and the writer adds
- * pages meanwhile. So a checkpoint has two steps. First the thread copies the pages and syncs the
- * database while the writer continues. Then the writer waits while the thread copies the few pages
- * that were added. That takes about as long as a commit, and the event loop continues.
+ * pages meanwhile. The writer copies those few pages itself, which takes about as long as a commit.
+ * If it waited for the thread instead, every commit of that time would be late by as long as the
+ * operating system takes to run the thread.
  */
 import { createRequire } from "node:module";
 import { Worker } from "node:worker_threads";
@@ -19,11 +19,11 @@ export const CHECKPOINT_PAGES = 512;
 /** From here on the writer checkpoints by itself: the thread has failed or cannot keep up. */
 export const MAX_LOG_PAGES = 16 * CHECKPOINT_PAGES;
 
-/** The writer waits for the second step only if at most this many pages are left. */
-const MAX_REST_PAGES = 128;
+/** The writer copies at most about this many pages itself. */
+const MAX_REST_PAGES = 64;
 
-/** The first step is repeated at most this often while more are left. */
-const MAX_COPIES = 3;
+/** The thread copies at most this often in a row while more pages than that are left. */
+const MAX_COPIES = 4;
 
 const PAGE_BYTES = 4096;
 
@@ -40,7 +40,8 @@ const IOERR_FSYNC = 1034;
 
 /**
  * As a string, because a worker needs a file that Node can run, and ours are compiled elsewhere.
- * SQLite does not sync the database if the writer added pages meanwhile, so the first step does.
+ * SQLite does not sync the database if the writer added pages meanwhile, so the thread does: the
+ * writer's sync would otherwise have to write all of its pages.
  */
 const WORKER = `
 const { fdatasyncSync } = require("node:fs");
@@ -64,7 +65,7 @@ parentPort.on("message", (message) => {
   }
   try {
     const { log, checkpointed } = copy.get();
-    if (message === "copy") sync();
+    sync();
     parentPort.postMessage({ logPages: log, copiedPages: checkpointed });
   } catch (error) {
     parentPort.postMessage({ errcode: error.errcode ?? 0, text: String(error.message) });
@@ -89,8 +90,6 @@ export interface BatchSize {
 export interface Checkpointer {
   /** Call after a transaction of that size is committed. */
   committed(size: BatchSize): void;
-  /** Not undefined: wait for it before the next commit. Never rejects. */
-  rest(): Promise<void> | undefined;
   /** Resolves once no checkpoint runs. Safe to call twice. */
   close(): Promise<void>;
 }
@@ -99,6 +98,8 @@ export interface CheckpointerParts {
   readonly file: string;
   /** An open descriptor of the database. */
   readonly descriptor: number;
+  /** Copies the remaining pages on the writing connection. */
+  readonly copyRest: () => void;
   /** Called with SQLite's error when a checkpoint fails. */
   readonly failed: (error: Error) => void;
 }
@@ -112,13 +113,11 @@ class ThreadCheckpointer implements Checkpointer {
   readonly #parts: CheckpointerParts;
   #worker: Worker | undefined;
   #isClosed = false;
-  #step: "none" | "copy" | "rest" = "none";
+  #isCopying = false;
   #copies = 0;
-  #rest: Promise<void> | undefined;
-  #endRest: (() => void) | undefined;
   /** The log had this many pages when it was last measured. */
   #knownPages = 0;
-  /** Upper bound of the pages written since then; and when the running step was requested. */
+  /** Upper bound of the pages written since then; and when the running copy was requested. */
   #maxPages = 0;
   #maxPagesAsked = 0;
   /** The measured share of the upper bound. */
@@ -130,12 +129,8 @@ class ThreadCheckpointer implements Checkpointer {
 
   committed({ items, bytes }: BatchSize): void {
     this.#maxPages += PAGES_EACH + PAGES_PER_ITEM * items + bytes / PAGE_BYTES;
-    if (this.#step !== "none" || this.#isClosed) return;
+    if (this.#isCopying || this.#isClosed) return;
     if (this.#newPages() >= CHECKPOINT_PAGES) this.#copy();
-  }
-
-  rest(): Promise<void> | undefined {
-    return this.#rest;
   }
 
   async close(): Promise<void> {
@@ -156,28 +151,14 @@ class ThreadCheckpointer implements Checkpointer {
 
   #copy(): void {
     this.#copies++;
-    this.#ask("copy");
-  }
-
-  /** The worker keeps the process alive meanwhile, because a commit waits for it. */
-  #copyRest(): void {
-    this.#rest = new Promise((resolve) => {
-      this.#endRest = resolve;
-    });
-    this.#ask("rest");
-    this.#worker?.ref();
-  }
-
-  #ask(step: "copy" | "rest"): void {
-    this.#step = step;
+    this.#isCopying = true;
     this.#maxPagesAsked = this.#maxPages;
     this.#worker ??= this.#start();
-    this.#worker.postMessage(step);
+    this.#worker.postMessage("copy");
   }
 
   #onReply({ logPages, copiedPages = 0, errcode, text = "" }: Reply): void {
-    const step = this.#step;
-    this.#end();
+    this.#isCopying = false;
     if (this.#isClosed) return;
     if (errcode !== undefined || logPages === undefined) {
       this.#copies = 0;
@@ -186,35 +167,18 @@ class ThreadCheckpointer implements Checkpointer {
       return;
     }
     this.#learn(logPages);
-    if (step === "copy") this.#afterCopy(logPages - copiedPages);
-    // If everything is copied, the next commit restarts the log.
-    else if (copiedPages === logPages) this.#knownPages = 0;
+    const isMuchLeft = this.#newPages() > MAX_REST_PAGES;
+    if (isMuchLeft && this.#copies < MAX_COPIES) this.#copy();
+    else this.#finish(copiedPages === logPages);
   }
 
-  /** If the thread has failed, the next checkpoint starts another one. */
-  #onExit(): void {
-    this.#worker = undefined;
+  /** While a reader uses a part of the log, that part is not copied and the log cannot restart. */
+  #finish(isCopied: boolean): void {
     this.#copies = 0;
-    this.#end();
-  }
-
-  #end(): void {
-    this.#step = "none";
-    this.#worker?.unref();
-    this.#endRest?.();
-    this.#endRest = undefined;
-    this.#rest = undefined;
-  }
-
-  /** The pages of the log that a reader still needs are not copied, so waiting would be useless. */
-  #afterCopy(uncopiedPages: number): void {
-    const isLeft = this.#newPages() > MAX_REST_PAGES;
-    if (isLeft && this.#copies < MAX_COPIES) {
-      this.#copy();
-      return;
-    }
-    this.#copies = 0;
-    if (uncopiedPages === 0) this.#copyRest();
+    if (!isCopied) return;
+    this.#parts.copyRest();
+    this.#knownPages = 0;
+    this.#maxPages = 0;
   }
 
   /** At most halved per measurement: a log that has restarted has grown by more than it shows. */
@@ -236,5 +200,12 @@ class ThreadCheckpointer implements Checkpointer {
     started.on("exit", () => this.#onExit());
     started.unref();
     return started;
+  }
+
+  /** If the thread has failed, the next checkpoint starts another one. */
+  #onExit(): void {
+    this.#worker = undefined;
+    this.#copies = 0;
+    this.#isCopying = false;
   }
 }
