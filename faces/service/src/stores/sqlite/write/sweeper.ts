@@ -9,7 +9,10 @@ import { keyExpiry } from "./key-expiry.ts";
 
 type OldCells = readonly [number, number, number, string, string, string | null];
 
-/** In small slices, so that it does not block other work. */
+/**
+ * In small slices, so that it does not block other work, and without an fsync: what a power cut
+ * brings back is removed again.
+ */
 export function sweeper(sql: Sql, destinations: DestinationTable): Store["sweep"] {
   const old = sql.prepare(`SELECT t.ref, t.destination_id, t.finished_at, t.tenant_id, t.task_id,
     p.idempotency_key FROM tasks t JOIN payloads p ON p.ref = t.ref
@@ -34,7 +37,7 @@ export function sweeper(sql: Sql, destinations: DestinationTable): Store["sweep"
 
   const reload = () => destinations.load();
   return async ({ now, endedBefore, deadBefore, limit }: Retention) =>
-    sql.transaction(() => {
+    sql.unsyncedTransaction(() => {
       let removed = 0;
       for (const status of [2, 3, 4]) {
         removed += removeEnded(status, status === 3 ? deadBefore : endedBefore, limit - removed);
