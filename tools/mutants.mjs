@@ -45,17 +45,15 @@ process.exitCode = unexpected.length === 0 && selected.length > 0 ? 0 : 1;
  * @returns {Promise<Result>}
  */
 async function test(mutant) {
-  const isEquivalent = mutant.equivalent !== undefined;
-  let isLoaded = false;
-  for (const tests of testsOf(mutant)) {
-    await expectPassing(tests);
-    const { passed, loaded, failure } = await runTests(tests, mutant);
-    isLoaded ||= loaded;
-    if (!passed && loaded) return { isExpected: !isEquivalent, verdict: "found", by: failure };
-    if (!passed) return { isExpected: false, verdict: "error", by: failure };
+  const { equivalent } = mutant;
+  const tests = testsOf(mutant);
+  await expectPassing(tests);
+  const { passed, loaded, failure } = await runTests(tests, mutant);
+  if (!loaded) return { isExpected: false, verdict: "not loaded", by: failure };
+  if (passed) {
+    return { isExpected: equivalent !== undefined, verdict: "survived", by: equivalent ?? "" };
   }
-  if (!isLoaded) return { isExpected: false, verdict: "not loaded", by: "" };
-  return { isExpected: isEquivalent, verdict: "survived", by: mutant.equivalent ?? "" };
+  return { isExpected: equivalent === undefined, verdict: "found", by: failure };
 }
 
 /**

@@ -1,25 +1,24 @@
 /**
- * Areas: which tests must find the mutants of a folder. The tests of a folder itself are fast and
- * find most of them; only a mutant that they miss meets the other tests.
+ * Areas: which tests must find the mutants of a folder. They are few and fast, so that a fault is
+ * found by a test of the code that has it, and not by chance in a test of the whole service.
  */
-import { SERVICE } from "./mutant.mjs";
 
-/** Tests of the whole service in one process. Tests of the built packages cannot see a mutant. */
-const WHOLE_SERVICE = [SERVICE, "test/http", "test/agreement"];
-
-/** A hundred seeds of each half; `test/simulation/mutants.test.ts` tests the simulation itself. */
-export const SIMULATION = ["test/simulation/seeds-0.test.ts", "test/simulation/seeds-1.test.ts"];
-export const SIMULATED_SEEDS = "200";
+/** Test files or folders, by folder of the service. The first folder that fits counts. */
+const AREAS = [
+  { folder: "stores/memory", tests: ["faces/service/src/stores/memory/"] },
+  { folder: "stores/sqlite", tests: ["faces/service/src/stores/sqlite/"] },
+  { folder: "engine", tests: ["faces/service/src/engine/"] },
+  { folder: "deliver", tests: ["faces/service/src/deliver/"] },
+  { folder: "http", tests: ["faces/service/src/http/", "test/http/"] },
+  { folder: "intake", tests: ["faces/service/src/intake/"] },
+  { folder: "operations", tests: ["faces/service/src/operations/"] },
+];
 
 /**
- * Groups of test files or folders, in the order in which they run. The first group with a failing
- * test has found the mutant.
  * @param {import("./mutant.mjs").Mutant} mutant
- * @returns {readonly (readonly string[])[]}
+ * @returns {readonly string[]}
  */
 export function testsOf({ file, tests = [] }) {
-  const folder = /^(faces\/service\/src\/[^/]+\/)/u.exec(file)?.[1];
-  const near = folder === undefined ? [] : [folder];
-  if (folder?.endsWith("/http/")) near.push("test/http");
-  return [tests, near, WHOLE_SERVICE, SIMULATION].filter(({ length }) => length > 0);
+  const area = AREAS.find(({ folder }) => file.startsWith(`faces/service/src/${folder}/`));
+  return [...(area?.tests ?? []), ...tests];
 }

@@ -9,7 +9,7 @@
  * @property {string} file from the root of the checkout
  * @property {string} search occurs exactly once in the file
  * @property {string} replace
- * @property {readonly string[]} [tests] further test files or folders that find it, run first
+ * @property {readonly string[]} [tests] further test files or folders that must find it
  * @property {string} [equivalent] why no test can find it
  */
 

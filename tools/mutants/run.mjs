@@ -9,10 +9,9 @@ import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { nodeScript } from "../setup/command.mjs";
 import { root } from "../setup/root.mjs";
-import { SIMULATED_SEEDS } from "./areas.mjs";
 import { LOADED_VARIABLE, MUTANT_VARIABLE } from "./mutant.mjs";
 
-/** Six times what the longest group takes on an idle machine. */
+/** Ten times what the slowest tests of a folder take on an idle machine. */
 const LIMIT_MS = 600_000;
 
 /** Children that the end of this process must end. */
@@ -43,7 +42,6 @@ export async function runTests(tests, mutant) {
     const args = ["run", "--bail=1", "--reporter=json", `--outputFile=${report}`, ...tests];
     const code = await vitest(args, {
       TMPDIR: folder,
-      REDRIVE_SEEDS: SIMULATED_SEEDS,
       ...(mutant && { [MUTANT_VARIABLE]: JSON.stringify(mutant), [LOADED_VARIABLE]: loaded }),
     });
     const failure = code === null ? "took too long" : failureIn(report);

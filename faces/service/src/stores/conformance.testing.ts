@@ -9,6 +9,7 @@ import type { Store } from "../model/store.ts";
 import { documentConformance } from "./conformance-documents.testing.ts";
 import { parallelConformance } from "./conformance-parallel.testing.ts";
 import { queryConformance } from "./conformance-queries.testing.ts";
+import { randomConformance } from "./conformance-random.testing.ts";
 import { tableConformance } from "./conformance-tables.testing.ts";
 import { tenantConformance } from "./conformance-tenants.testing.ts";
 import {
@@ -366,5 +367,6 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     tableConformance(() => store);
     tenantConformance(() => store);
     parallelConformance(() => store);
+    randomConformance(open);
   });
 }
