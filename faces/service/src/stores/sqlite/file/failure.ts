@@ -55,14 +55,7 @@ export function storeError(file: string, error: unknown): unknown {
 }
 
 /** The content of a statement is the cause, so it would fail again. */
-const REFUSALS: ReadonlySet<number> = new Set([
-  ERROR,
-  TOOBIG,
-  CONSTRAINT,
-  MISMATCH,
-  MISUSE,
-  RANGE,
-]);
+const REFUSALS: ReadonlySet<number> = new Set([ERROR, TOOBIG, CONSTRAINT, MISMATCH, MISUSE, RANGE]);
 
 /**
  * The error to throw for an error inside a transaction that was rolled back. An error of our own
