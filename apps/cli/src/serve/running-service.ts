@@ -105,6 +105,7 @@ async function findPort({ host, port }: ServiceConfig): Promise<number> {
 
 function serviceOptions(config: ServiceConfig, port: number) {
   const { host, store, allowTargets, retryBudget, retentionMs, deadLetterRetentionMs } = config;
+  const { leaseMs, maxClockStepMs, maxClockAheadMs } = config;
   return {
     store,
     targets:
@@ -114,6 +115,9 @@ function serviceOptions(config: ServiceConfig, port: number) {
     ...(retryBudget !== undefined && { retryBudget }),
     ...(retentionMs !== undefined && { retentionMs }),
     ...(deadLetterRetentionMs !== undefined && { deadLetterRetentionMs }),
+    ...(leaseMs !== undefined && { leaseMs }),
+    ...(maxClockStepMs !== undefined && { maxClockStepMs }),
+    ...(maxClockAheadMs !== undefined && { maxClockAheadMs }),
   };
 }
 

@@ -5,7 +5,7 @@
 import process from "node:process";
 import { checkDestination, RedriveError } from "@redrive/core";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { addExamples, portFlag } from "../input/flags.ts";
+import { addExamples, numberFlag, portFlag } from "../input/flags.ts";
 import { FAILED, USAGE_ERROR } from "../print/presentation.ts";
 import type { Terminal } from "../print/terminal.ts";
 import { logEvent } from "./event-log.ts";
@@ -28,6 +28,11 @@ export function addServe(parent: Command, terminal: Terminal): void {
     )
       .env("REDRIVE_RETRY_BUDGET")
       .argParser(retryBudgetFlag),
+  );
+  command.addOption(
+    new Option("--lease-ms <ms>", "length of the node's lease, 1000 to 600000 (default: 10000)")
+      .env("REDRIVE_LEASE_MS")
+      .argParser(numberFlag(1000, 600_000)),
   );
   command.option(
     "--insecure-no-auth",

@@ -1,5 +1,5 @@
 /**
- * Maintenance: what a node does every two seconds: renew its lease, rescue the claims of lost nodes,
+ * Maintenance: what a node does every two seconds, or a fifth of its lease: renew its lease, rescue the claims of lost nodes,
  * load what other nodes wrote, and remove tasks whose retention is over.
  */
 import type { Cancel, Clock } from "@redrive/core";
@@ -9,7 +9,8 @@ import type { CommitQueue } from "./commit/commit-queue.ts";
 import type { Destinations } from "./destination/destinations.ts";
 import type { GuardSaver } from "./destination/guard-saver.ts";
 import type { EngineEvents } from "./events/engine-events.ts";
-import { type NodeLease, RENEW_INTERVAL_MS } from "./node/node-lease.ts";
+import type { ClockWatch } from "./node/clock-watch.ts";
+import type { NodeLease } from "./node/node-lease.ts";
 import type { StoreHealth } from "./node/store-health.ts";
 import type { Rescuer } from "./run/rescuer.ts";
 import type { Runner } from "./run/runner.ts";
@@ -21,6 +22,7 @@ export interface MaintenanceParts {
   readonly time: EngineTime;
   readonly store: Store;
   readonly lease: NodeLease;
+  readonly clockWatch: ClockWatch;
   readonly health: StoreHealth;
   readonly events: EngineEvents;
   readonly destinations: Destinations;
@@ -53,24 +55,29 @@ export class Maintenance {
   }
 
   start(): void {
-    this.#heldSince = this.#parts.lease.heldSince();
+    const { lease } = this.#parts;
+    this.#heldSince = lease.heldSince();
+    lease.onLapse(() => this.#checkLease());
     this.#arm();
   }
 
   stop(): void {
     this.#isStopped = true;
+    this.#parts.lease.stop();
     this.#cancel?.();
   }
 
   #arm(): void {
     if (this.#isStopped) return;
-    this.#cancel = this.#parts.clock.alarm(RENEW_INTERVAL_MS, () => void this.runOnce(), true);
+    const { clock, lease } = this.#parts;
+    this.#cancel = clock.alarm(lease.renewIntervalMs, () => void this.runOnce(), true);
   }
 
   /** One round. Never rejects: if the store fails now, the next round tries again. */
   async runOnce(): Promise<void> {
     this.#arm();
     this.#checkLease();
+    this.#parts.clockWatch.check();
     if (this.#isBusy) return;
     this.#isBusy = true;
     const { lease, time, rescuer, store, health, storeSync, guardSaver, queue } = this.#parts;
@@ -93,10 +100,10 @@ export class Maintenance {
 
   /** A gap that is already over also counts as a loss: other nodes may have taken over. */
   #checkLease(): void {
-    const { lease, time, queue } = this.#parts;
+    const { lease, queue } = this.#parts;
     if (this.#isStopped) return;
     const wasLost = this.#isLost;
-    this.#isLost = !lease.isHeld(time.now());
+    this.#isLost = !lease.isHeld();
     const hadGap = lease.heldSince() !== this.#heldSince;
     this.#heldSince = lease.heldSince();
     if (hadGap || (this.#isLost && !wasLost)) this.#abortAttempts();

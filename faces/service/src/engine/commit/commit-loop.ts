@@ -21,8 +21,7 @@ import type { ClaimRunner } from "./claim-runner.ts";
 import { buildCommit, type PendingCommit } from "./commit-batch.ts";
 import { type CommitQueue, type CreateItem, failItems } from "./commit-queue.ts";
 import { applyFailure, applyResult, type CommitContext } from "./commit-results.ts";
-import { isolate } from "./isolation.ts";
-import { simplerSettle } from "./refused-items.ts";
+import { RefusedItems } from "./refused-items.ts";
 
 /** A transaction takes at most this many items. It may always claim `MIN_CLAIMS` tasks. */
 const MAX_ITEMS = 256;
@@ -35,9 +34,6 @@ const MAX_DELAYED_TURNS = 4;
 /** The pause after a failed commit: 50 ms, doubling to one second. */
 const FIRST_PAUSE_MS = 50;
 const MAX_PAUSE_MS = 1000;
-
-/** A lane whose claim the store refuses is not claimed again for this long. */
-const REFUSED_CLAIM_MS = 10_000;
 
 export interface CommitLoopParts {
   readonly clock: Clock;
@@ -53,6 +49,7 @@ export interface CommitLoopParts {
 
 export class CommitLoop {
   readonly #parts: CommitLoopParts;
+  readonly #refusals: RefusedItems;
   /** Called whenever a flush ends without a commit to make. */
   onIdle: (() => void) | undefined;
   #isRequested = false;
@@ -70,6 +67,11 @@ export class CommitLoop {
 
   constructor(parts: CommitLoopParts) {
     this.#parts = parts;
+    this.#refusals = new RefusedItems({
+      ...parts,
+      context: () => this.#context(),
+      isClosed: () => this.#isClosed,
+    });
     parts.queue.onRequest(() => this.#request());
   }
 
@@ -126,7 +128,7 @@ export class CommitLoop {
     store.commit(commit.batch).then(
       (result) => this.#succeed(commit, result),
       (error: unknown) => {
-        if (error instanceof StoreRefusedError && !this.#isClosed) void this.#isolate(commit);
+        if (error instanceof StoreRefusedError && !this.#isClosed) void this.#recover(commit);
         else this.#fail([commit], error);
       },
     );
@@ -152,7 +154,7 @@ export class CommitLoop {
     const items = queue.take(MAX_ITEMS);
     const { creates, settles, cancels, retryNows } = items;
     const count = creates.length + settles.length + cancels.length + retryNows.length;
-    const mayClaim = node.isActive(now);
+    const mayClaim = node.isActive();
     const permits = creates.map((item) => (mayClaim ? this.#permitFor(item, now) : undefined));
     const limit = Math.max(MIN_CLAIMS, MAX_ITEMS - count);
     const claims = mayClaim ? scheduler.planClaims(now, limit, this.#mayClaimSuspect()) : [];
@@ -220,53 +222,15 @@ export class CommitLoop {
     health.recordFailure(error);
   }
 
-  /** The store refused the content of the commit: finds the cause and commits the rest. */
-  async #isolate(commit: PendingCommit): Promise<void> {
-    let failure: unknown;
-    const failed: PendingCommit[] = [];
-    const fail = (part: PendingCommit, error: unknown) => {
-      failure = error;
-      failed.push(part);
-    };
-    await isolate(commit, (batch) => this.#parts.store.commit(batch), {
-      succeeded: (part, result) => {
-        if (this.#isClosed) failItems(part, this.#closedBy);
-        else applyResult(this.#context(), part, result);
-      },
-      refused: (item, error) => {
-        this.#refuse(item, error);
-        // Claims need the row of a destination, so it is written again after a pause.
-        if (item.written.length > 0) fail(item, error);
-      },
-      failed: fail,
-    });
-    if (failed.length > 0) {
-      this.#fail(failed, failure);
+  /** The store refused the content of the commit: only the items that cause it fail. */
+  async #recover(commit: PendingCommit): Promise<void> {
+    const { parts, error } = await this.#refusals.recover(commit);
+    if (parts.length > 0 || this.#isClosed) {
+      this.#fail(parts, error);
       return;
     }
     this.#isBusy = false;
     this.#request();
-  }
-
-  /** The store refuses this single item. The others of its commit are committed. */
-  #refuse(item: PendingCommit, error: unknown): void {
-    const { clock, queue, health } = this.#parts;
-    const { creates, settles, cancels, retryNows, claims } = item.batch;
-    const [task = creates[0]?.task] = [...settles, ...cancels, ...retryNows];
-    health.recordRefusal(error, task ?? claims[0]);
-    if (this.#isClosed) {
-      failItems(item, this.#closedBy);
-      return;
-    }
-    const simpler = item.settles.map(simplerSettle).filter((one) => one !== undefined);
-    queue.restore(simpler, []);
-    // A claim fails again while the task that causes it is first in its lane: others go before it.
-    const apply = () => {
-      applyFailure(this.#context(), item, error);
-      this.#request();
-    };
-    if (item.claims.length > 0) clock.alarm(REFUSED_CLAIM_MS, apply, true);
-    else apply();
   }
 
   /** One alarm, for the earliest lane or the next guard state to save. */
@@ -287,8 +251,8 @@ export class CommitLoop {
 
   /** A suspect that waits for another one needs no alarm: each commit of a settle arms again. */
   #nextAt(): number {
-    const { time, node, scheduler, guardSaver } = this.#parts;
-    if (this.#isClosed || !node.isActive(time.now())) return Number.POSITIVE_INFINITY;
+    const { node, scheduler, guardSaver } = this.#parts;
+    if (this.#isClosed || !node.isActive()) return Number.POSITIVE_INFINITY;
     return Math.min(scheduler.nextAt(this.#mayClaimSuspect()), guardSaver.nextAt());
   }
 }

@@ -22,28 +22,39 @@ export async function isolate(
   write: (batch: Batch) => Promise<CommitResult>,
   handlers: IsolationHandlers,
 ): Promise<void> {
-  const refused: (readonly [item: PendingCommit, error: unknown])[] = [];
+  const refused: Refusal[] = [];
   // The later items come last, so that the items are committed in the order of the batch.
   const parts = halvesOf(commit).reverse();
   let committed = 0;
-  let failure: unknown;
   for (let part = parts.pop(); part !== undefined; part = parts.pop()) {
-    try {
-      if (failure !== undefined) throw failure;
-      const result = await write(part.batch);
+    const { result, error } = await attempt(part, write);
+    if (result !== undefined) {
       committed++;
       handlers.succeeded(part, result);
-    } catch (error) {
-      if (!(error instanceof StoreRefusedError)) {
-        failure = error;
-        handlers.failed(part, error);
-      } else if (sizeOf(part.batch) > 1) parts.push(...halvesOf(part).reverse());
-      else refused.push([part, error]);
-    }
+    } else if (!(error instanceof StoreRefusedError)) {
+      for (const one of [part, ...parts.splice(0)]) handlers.failed(one, error);
+    } else if (sizeOf(part.batch) > 1) parts.push(...halvesOf(part).reverse());
+    else refused.push({ item: part, error });
   }
   // If the store refuses everything, no item is the cause.
-  const isBlamed = committed > 0 || refused.length === 1;
-  for (const [item, error] of refused) (isBlamed ? handlers.refused : handlers.failed)(item, error);
+  const report = committed > 0 || refused.length === 1 ? handlers.refused : handlers.failed;
+  for (const { item, error } of refused) report(item, error);
+}
+
+interface Refusal {
+  readonly item: PendingCommit;
+  readonly error: unknown;
+}
+
+async function attempt(
+  { batch }: PendingCommit,
+  write: (batch: Batch) => Promise<CommitResult>,
+): Promise<{ readonly result?: CommitResult; readonly error?: unknown }> {
+  try {
+    return { result: await write(batch) };
+  } catch (error) {
+    return { error };
+  }
 }
 
 const LISTS = [

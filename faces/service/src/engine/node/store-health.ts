@@ -3,7 +3,7 @@
  * the store may hold claims that this node does not know; the rescuer reads here whether to look
  * for them.
  */
-import { RedriveError } from "@redrive/core";
+import { type Clock, RedriveError } from "@redrive/core";
 import type { TaskRef } from "../../model/batch.ts";
 import { StoreBrokenError, StoreRefusedError } from "../../model/store-errors.ts";
 import type { EngineTime } from "../../time/engine-time.ts";
@@ -14,26 +14,39 @@ import type { EngineEvents } from "../events/engine-events.ts";
 const UNKNOWN_CLAIMS_MS = 60_000;
 
 export class StoreHealth {
+  readonly #clock: Clock;
   readonly #time: EngineTime;
   readonly #events: EngineEvents;
   readonly #broken: (error: unknown) => void;
-  /** The store may hold unknown claims until a check after this instant finds none; 0: no. */
-  #unknownClaimsUntil = 0;
+  /**
+   * The store may hold unknown claims until a check that starts after this finds none; 0: no. On the
+   * monotonic clock: engine time may follow a step of the wall clock meanwhile.
+   */
+  #unknownClaimsUntilMs = 0;
 
   /** `broken` is called when the store can no longer guarantee its content. */
-  constructor(time: EngineTime, events: EngineEvents, broken: (error: unknown) => void) {
+  constructor(
+    clock: Clock,
+    time: EngineTime,
+    events: EngineEvents,
+    broken: (error: unknown) => void,
+  ) {
+    this.#clock = clock;
     this.#time = time;
     this.#events = events;
     this.#broken = broken;
   }
 
   mayHaveUnknownClaims(): boolean {
-    return this.#unknownClaimsUntil > 0;
+    return this.#unknownClaimsUntilMs > 0;
   }
 
-  /** A check that started at `now` has seen all claims of this node. */
-  recordClaimCheck(now: number): void {
-    if (now >= this.#unknownClaimsUntil) this.#unknownClaimsUntil = 0;
+  /** Starts a check of the claims of this node. Call the result once it has seen all of them. */
+  startClaimCheck(): () => void {
+    const startMs = this.#clock.monotonicMs();
+    return () => {
+      if (startMs >= this.#unknownClaimsUntilMs) this.#unknownClaimsUntilMs = 0;
+    };
   }
 
   /** The store failed. */
@@ -43,7 +56,7 @@ export class StoreHealth {
       return;
     }
     const now = this.#time.now();
-    this.#unknownClaimsUntil = now + UNKNOWN_CLAIMS_MS;
+    this.#unknownClaimsUntilMs = this.#clock.monotonicMs() + UNKNOWN_CLAIMS_MS;
     const code = error instanceof RedriveError ? `${error.code}: ` : "";
     this.#events.emit(now, { type: "store.failed", reason: code + messageOf(error) });
     if (error instanceof StoreBrokenError) this.#broken(error);
