@@ -105,7 +105,7 @@ async function findPort({ host, port }: ServiceConfig): Promise<number> {
 
 function serviceOptions(config: ServiceConfig, port: number) {
   const { host, store, allowTargets, retryBudget, retentionMs, deadLetterRetentionMs } = config;
-  const { resolver } = config;
+  const { resolver, leaseMs, maxClockStepMs, maxClockAheadMs } = config;
   return {
     store,
     targets:
@@ -116,6 +116,9 @@ function serviceOptions(config: ServiceConfig, port: number) {
     ...(retryBudget !== undefined && { retryBudget }),
     ...(retentionMs !== undefined && { retentionMs }),
     ...(deadLetterRetentionMs !== undefined && { deadLetterRetentionMs }),
+    ...(leaseMs !== undefined && { leaseMs }),
+    ...(maxClockStepMs !== undefined && { maxClockStepMs }),
+    ...(maxClockAheadMs !== undefined && { maxClockAheadMs }),
   };
 }
 

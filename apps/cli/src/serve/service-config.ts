@@ -31,6 +31,7 @@ export interface ServiceFlags {
   readonly insecureNoAuth?: boolean;
   /** A share of first attempts, or "off". */
   readonly retryBudget?: number | "off";
+  readonly leaseMs?: number;
   readonly config?: string;
 }
 
@@ -51,6 +52,9 @@ export interface ServiceFile {
   readonly retryBudget?: RetryBudgetDocument | false;
   readonly retentionMs?: number;
   readonly deadLetterRetentionMs?: number;
+  readonly leaseMs?: number;
+  readonly maxClockStepMs?: number;
+  readonly maxClockAheadMs?: number;
 }
 
 export interface ServiceConfig extends ServiceFile {
@@ -88,6 +92,9 @@ const FIELDS: Fields & Readonly<Record<keyof ServiceFile, unknown>> = {
   retryBudget: budgetRule,
   retentionMs: numberRule(1000, YEAR_MS),
   deadLetterRetentionMs: numberRule(1000, 10 * YEAR_MS),
+  leaseMs: numberRule(1000, 600_000),
+  maxClockStepMs: numberRule(60_000, YEAR_MS),
+  maxClockAheadMs: numberRule(1000, YEAR_MS),
 };
 
 /** Throws `INVALID_ARGUMENT` for an invalid configuration. */

@@ -189,6 +189,7 @@ function createContext(
       onCommit: (listener) => redrive.onCommit(listener),
       counts: () => ofAll((tenantId) => redrive.count(tenantId)),
       destinations: () => ofAll((tenantId) => redrive.destinations(tenantId)),
+      clock: () => redrive.clock(),
     }),
   };
 }

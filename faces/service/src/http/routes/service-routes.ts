@@ -17,6 +17,17 @@ const Health = Type.Object({
   warning: Type.Optional(Type.String({ description: "The service runs with an unsafe setting." })),
 });
 
+const Readiness = Type.Object({
+  ...Health.properties,
+  clock: Type.Object(
+    {
+      state: Type.Enum(["synced", "following", "ahead", "refused"]),
+      skewMs: Type.Number({ description: "How far the clock is ahead of the service's time." }),
+    },
+    { description: "How the time of the service relates to the machine's clock." },
+  ),
+});
+
 const OPEN_TO_ALL = { warning: "insecure-no-auth: anyone who can reach this address may call" };
 
 const tags = ["service"];
@@ -27,16 +38,18 @@ const CONTENT_POLICY =
   "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 export const addServiceRoutes: AddRoutes = (app, context) => {
-  const health = (summary: string) => ({
+  const health = (summary: string, schema: typeof Health | typeof Readiness) => ({
     config: open,
-    schema: { tags, summary, response: { 200: Health, 503: Health } },
+    schema: { tags, summary, response: { 200: schema, 503: schema } },
   });
-  app.get("/healthz", health("Check that the process responds"), async () => ({
+  app.get("/healthz", health("Check that the process responds", Health), async () => ({
     status: "ok",
     ...(app.isOpenToAll && OPEN_TO_ALL),
   }));
-  app.get("/readyz", health("Check that the store responds and tasks are accepted"), (_, reply) =>
-    ready(context, reply),
+  app.get(
+    "/readyz",
+    health("Check that the store responds and tasks are accepted", Readiness),
+    (_, reply) => ready(context, reply),
   );
   app.get(
     "/metrics",
@@ -83,8 +96,9 @@ function addDocsRoutes(app: FastifyInstance): void {
 }
 
 async function ready(context: HttpContext, reply: FastifyReply) {
-  if (await isReady(context)) return { status: "ok" };
-  return reply.code(503).header("retry-after", "1").send({ status: "unavailable" });
+  const clock = context.redrive.clock();
+  if (await isReady(context)) return { status: "ok", clock };
+  return reply.code(503).header("retry-after", "1").send({ status: "unavailable", clock });
 }
 
 /** Reads a task that never exists. */

@@ -14,6 +14,7 @@ import { DatabaseSync } from "@photostructure/sqlite";
 import { afterAll, describe, expect, it } from "vitest";
 import { storeConformance } from "../conformance.testing.ts";
 import { batch, claimFirst, create, TENANT } from "../store.testing.ts";
+import { SCHEMA_VERSION } from "./file/migrations.ts";
 import { sqliteStore } from "./sqlite-store.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-sqlite-"));
@@ -60,7 +61,7 @@ describe("a SQLite file", () => {
     const file = nextFile();
     await sqliteStore(file).close();
     const database = new DatabaseSync(file);
-    database.exec("PRAGMA user_version = 2");
+    database.exec(`PRAGMA user_version = ${SCHEMA_VERSION + 1}`);
     database.close();
     expect(() => sqliteStore(file)).toThrow(/written by a newer Redrive .*upgrade/);
   });

@@ -1,0 +1,53 @@
+/**
+ * Node table: the leases of nodes, the claims that they hold, and the latest stored instant.
+ */
+import type { Store } from "../../../model/store.ts";
+import { LATEST_AT_QUERY } from "../file/clock-repair.ts";
+import { ANY_LIMIT, type Sql } from "../file/sql.ts";
+import type { Cell } from "../rows/codec.ts";
+import { STARTED_CELLS, STARTED_COLUMNS, startedOf } from "../rows/task-rows.ts";
+import type { DestinationTable } from "./destination-table.ts";
+
+type NodeTable = Pick<Store, "lapsed" | "claimsOf" | "renew" | "retire" | "latestAt">;
+
+export function nodeTable(sql: Sql, destinations: DestinationTable): NodeTable {
+  const reload = () => destinations.load();
+  const claimed = (condition: string) =>
+    sql.prepare(`SELECT ${STARTED_COLUMNS}, t.destination_id
+      FROM tasks t JOIN payloads p ON p.ref = t.ref
+      WHERE t.status = 1 AND ${condition} LIMIT ${ANY_LIMIT}`);
+  const ofOthers = claimed("t.claimed_by <> ?");
+  const ofNode = claimed("t.claimed_by = ?");
+  const lease = sql.prepare("UPDATE nodes SET lease_until = ? WHERE node_number = ?");
+  const setNow = sql.prepare(`INSERT INTO meta VALUES ('now', ?)
+    ON CONFLICT DO UPDATE SET value = max(value, excluded.value)`);
+  const getNow = sql.prepare(LATEST_AT_QUERY);
+
+  const started = (rows: unknown) =>
+    (rows as readonly Cell[][]).map((cells) => {
+      const { tenantId, name } = destinations.byId(cells[STARTED_CELLS] as number).row;
+      return startedOf(cells, { tenantId, destination: name }, null);
+    });
+  const setLease = (nodeId: string, until: number) =>
+    lease.run(until, destinations.nodeNumber(nodeId));
+
+  return {
+    lapsed: async ({ nodeId, limit }) =>
+      sql.transaction(() => started(ofOthers.all(destinations.nodeNumber(nodeId), limit)), reload),
+    claimsOf: async (nodeId, limit) =>
+      sql.transaction(() => started(ofNode.all(destinations.nodeNumber(nodeId), limit)), reload),
+    async renew({ nodeId, now, leaseUntil }) {
+      sql.transaction(() => {
+        setLease(nodeId, leaseUntil);
+        setNow.run(now);
+      }, reload);
+    },
+    async retire(nodeId) {
+      sql.transaction(() => setLease(nodeId, 0), reload);
+    },
+    async latestAt() {
+      const row = sql.read(() => getNow.get()) as unknown as readonly number[];
+      return row[0] ?? 0;
+    },
+  };
+}

@@ -1,0 +1,149 @@
+/**
+ * Settle writer: ends claims and waits: settle, cancel and retry now. A settle with an old epoch
+ * finds no row and changes nothing.
+ */
+
+import type {
+  CancelRequest,
+  CancelResult,
+  RetryNowResult,
+  Settle,
+  SettleResult,
+  TaskRef,
+} from "../../../model/batch.ts";
+import type { NewTask } from "../../../model/task.ts";
+import type { Sql } from "../file/sql.ts";
+import { attemptCells, INSERT_ATTEMPT } from "../rows/attempt-rows.ts";
+import {
+  CANCELLED,
+  type Cell,
+  IN_FLIGHT,
+  laneName,
+  laneNumber,
+  PENDING,
+  SUCCEEDED,
+  statusName,
+  statusNumber,
+} from "../rows/codec.ts";
+import type { DestinationTable } from "../tables/destination-table.ts";
+import type { BatchContext } from "./batch-context.ts";
+
+export interface EndWriter {
+  settle(item: Settle, context: BatchContext): SettleResult;
+  cancel(item: CancelRequest, context: BatchContext): CancelResult;
+  retryNow(item: TaskRef, now: number): RetryNowResult;
+}
+
+/** Creates the task that follows the end of another. */
+type Follow = (task: NewTask | undefined, context: BatchContext) => void;
+
+export function endWriter(sql: Sql, destinations: DestinationTable, follow: Follow): EndWriter {
+  return {
+    settle: settleStatement(sql, destinations, follow),
+    ...cancelStatements(sql, destinations, follow),
+  };
+}
+
+function settleStatement(
+  sql: Sql,
+  destinations: DestinationTable,
+  follow: Follow,
+): EndWriter["settle"] {
+  const find = sql.prepare(`SELECT destination_id, cancel_requested_at, last_status, last_error
+    FROM tasks WHERE ref = ? AND claim_epoch = ? AND task_id = ? AND status = 1`);
+  const update = sql.prepare(`UPDATE tasks SET status = ?, reason = ?, lane = ?,
+    next_attempt_at = ifnull(?, next_attempt_at), attempt_number = attempt_number - ?,
+    claim_epoch = claim_epoch + 1, claimed_by = NULL, claimed_at = NULL, last_delay_ms = ?,
+    abandoned_count = ?, finished_at = ?, last_status = ?, last_error = ? WHERE ref = ?`);
+  const insertAttempt = sql.prepare(INSERT_ATTEMPT);
+
+  return (item, context) => {
+    const { now } = context;
+    // SQLite gives the row number of a deleted task to a new one, so the id is compared too.
+    const claim = [item.ref, item.claimEpoch, item.taskId] as const;
+    const found = find.get(...claim) as unknown as readonly Cell[] | undefined;
+    if (found === undefined) return "fenced";
+    const [destinationId, cancelRequestedAt, lastStatus = null, lastError = null] = found;
+    const status = endOf(item, cancelRequestedAt !== null);
+    const { attempt } = item;
+    const last = attempt
+      ? [attempt.responseStatus, attempt.errorMessage]
+      : [lastStatus, item.lastError ?? lastError];
+    update.run(...settledCells(item, status, now), ...last, item.ref);
+    if (attempt !== null) insertAttempt.run(...attemptCells(item.ref, attempt));
+    destinations.tally(destinations.byId(destinationId as number), "IN_FLIGHT", status);
+    if (status === "PENDING") return status;
+    follow(item.onEnd?.[status], context);
+    return status;
+  };
+}
+
+/** A requested cancel wins over every result except success. */
+function endOf({ status }: Settle, isCancelled: boolean): Settle["status"] {
+  return isCancelled && status !== "SUCCEEDED" ? "CANCELLED" : status;
+}
+
+/** The columns of `update` up to `finished_at`. */
+function settledCells(item: Settle, status: Settle["status"], now: number): Cell[] {
+  const ended = status !== "PENDING";
+  return [
+    statusNumber(status),
+    status === item.status ? item.reason : "aborted",
+    laneNumber(item.lane),
+    ended ? null : item.nextAttemptAt,
+    item.attempt === null ? 1 : 0,
+    item.lastDelayMs,
+    item.abandonedCount,
+    ended ? now : null,
+  ];
+}
+
+function cancelStatements(
+  sql: Sql,
+  destinations: DestinationTable,
+  follow: Follow,
+): Pick<EndWriter, "cancel" | "retryNow"> {
+  const find = sql.prepare(`SELECT ref, status, destination_id, lane, cancel_requested_at FROM tasks
+    WHERE tenant_id = ? AND task_id = ?`);
+  const requestCancel = sql.prepare("UPDATE tasks SET cancel_requested_at = ? WHERE ref = ?");
+  const cancelNow = sql.prepare(
+    "UPDATE tasks SET status = 4, reason = 'aborted', finished_at = ? WHERE ref = ?",
+  );
+  const retryAt = sql.prepare(
+    "UPDATE tasks SET next_attempt_at = min(next_attempt_at, ?) WHERE ref = ?",
+  );
+  const findCells = ({ tenantId, taskId }: TaskRef) =>
+    find.get(tenantId, taskId) as unknown as readonly Cell[] | undefined;
+  const storedById = (id: Cell | undefined) => destinations.byId(id as number);
+
+  return {
+    cancel(item, context) {
+      const { now } = context;
+      const found = findCells(item);
+      if (found === undefined) return { kind: "unknown" };
+      const [ref = 0, status, destinationId, , requestedAt] = found;
+      if (status === CANCELLED) return { kind: "cancelled" };
+      if ((status as number) >= SUCCEEDED) {
+        return { kind: "ended", status: statusName(status as number) };
+      }
+      if (status === IN_FLIGHT) {
+        const cancelRequestedAt = (requestedAt as number | null) ?? now;
+        requestCancel.run(cancelRequestedAt, ref);
+        return { kind: "requested", cancelRequestedAt };
+      }
+      cancelNow.run(now, ref);
+      destinations.tally(storedById(destinationId), "PENDING", "CANCELLED");
+      follow(item.onEnd?.CANCELLED, context);
+      return { kind: "cancelled" };
+    },
+    retryNow(item, now) {
+      const found = findCells(item);
+      if (found === undefined) return { kind: "unknown" };
+      const [ref = 0, status, destinationId, lane] = found;
+      if (status !== PENDING) return { kind: "not-pending", status: statusName(status as number) };
+      retryAt.run(now, ref);
+      const { name } = storedById(destinationId).row;
+      return { kind: "rescheduled", destination: name, lane: laneName(lane as number) };
+    },
+  };
+}
