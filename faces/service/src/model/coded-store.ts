@@ -6,7 +6,7 @@
 import { RedriveError } from "@redrive/core";
 import { serviceError } from "./errors.ts";
 import type { Store } from "./store.ts";
-import { StoreFullError } from "./store-errors.ts";
+import { ReadAbortedError, StoreFullError } from "./store-errors.ts";
 
 /** The coded error for a failure of the store. */
 export function storeFailure(error: unknown): RedriveError {
@@ -17,10 +17,14 @@ export function storeFailure(error: unknown): RedriveError {
     : serviceError("STORE_UNAVAILABLE", `it is unknown what was stored: ${text}`, error);
 }
 
-/** `failed` receives every original error. */
+/**
+ * `failed` receives the original error of every failure. A coded error is a refusal, and an aborted
+ * read is the caller's wish: the store works.
+ */
 export function codedStore(inner: Store, failed: (error: unknown) => void): Store {
   const refuse = (error: unknown): never => {
-    failed(error);
+    if (error instanceof ReadAbortedError) throw error.cause;
+    if (!(error instanceof RedriveError)) failed(error);
     throw storeFailure(error);
   };
   const { query, documents } = inner;

@@ -7,6 +7,7 @@ import type { Settle } from "../model/batch.ts";
 import { blankDestination } from "../model/destination-row.ts";
 import type { Store } from "../model/store.ts";
 import { documentConformance } from "./conformance-documents.testing.ts";
+import { listConformance } from "./conformance-lists.testing.ts";
 import { queryConformance } from "./conformance-queries.testing.ts";
 import { tableConformance } from "./conformance-tables.testing.ts";
 import {
@@ -342,6 +343,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     });
 
     queryConformance(() => store);
+    listConformance(() => store);
     documentConformance(() => store);
     tableConformance(() => store);
   });

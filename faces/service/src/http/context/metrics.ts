@@ -18,6 +18,8 @@ export interface MetricsSource {
   onCommit(listener: CommitListener): () => void;
   counts(): Promise<readonly TaskCount[]>;
   destinations(): Promise<readonly DestinationRow[]>;
+  /** The age of the oldest task that has not ended, in ms; 0 if all have. */
+  oldestAgeMs(): Promise<number>;
 }
 
 const SECONDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300];
@@ -114,6 +116,14 @@ export class Metrics {
       async collect() {
         const counts = await source.counts();
         for (const status of TASK_STATUSES) this.set({ status }, sumOf(counts, status));
+      },
+    });
+    new Gauge({
+      name: "retry_oldest_task_age_seconds",
+      help: "Age of the oldest task that waits or is in flight.",
+      registers,
+      async collect() {
+        this.set((await source.oldestAgeMs()) / 1000);
       },
     });
     new Gauge({

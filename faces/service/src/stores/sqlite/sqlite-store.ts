@@ -8,6 +8,7 @@ import type { Store } from "../../model/store.ts";
 import { type BatchSize, type Checkpointer, createCheckpointer } from "./file/checkpointer.ts";
 import { openFile } from "./file/open.ts";
 import { createSql, type Database, type Sql } from "./file/sql.ts";
+import { ReadQueue } from "./read/read-queue.ts";
 import { createReader } from "./read/reader.ts";
 import { sqliteQuery } from "./read/sqlite-query.ts";
 import { DestinationTable } from "./tables/destination-table.ts";
@@ -29,7 +30,7 @@ export function sqliteStore(file: string): Store {
   const destinations = new DestinationTable(sql);
   const reload = () => destinations.load();
   const write = batchWriter(sql, destinations, writeDocument);
-  const reader = createReader(file);
+  const reads = new ReadQueue(createReader(file));
   const checkpointer = checkpointerOf(sql);
   let closed = false;
 
@@ -47,12 +48,12 @@ export function sqliteStore(file: string): Store {
     listDestinations: async (tenantId) => destinations.list(tenantId),
     sweep: sweeper(sql, destinations),
     discard: discarder(sql, destinations),
-    query: sqliteQuery(sql, reader),
+    query: sqliteQuery(sql, reads),
     documents: documentTable(sql),
     async close() {
       if (closed) return;
       closed = true;
-      await reader.close();
+      await reads.close();
       await checkpointer.close();
       tidyLog(database);
       database.close();

@@ -3,6 +3,7 @@
  * transaction. A released migration never changes: a new file and an old one run the same steps.
  */
 import { APPLICATION_ID, FIRST_SCHEMA } from "./first-schema.ts";
+import { LIST_INDEXES } from "./list-indexes.ts";
 import type { Database } from "./sql.ts";
 
 /** Each is SQL text. The number of a migration is its position, counted from 1. */
@@ -18,6 +19,8 @@ const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (kind, tenant_id, id)
   ) STRICT, WITHOUT ROWID;
   ALTER TABLE notes RENAME TO documents;`,
+  // 3: indexes for lists.
+  LIST_INDEXES,
 ];
 
 /** The schema that this version writes. A file with a higher number is rejected. */
@@ -27,8 +30,8 @@ export const SCHEMA_VERSION = MIGRATIONS.length;
  * Runs the migrations that the file lacks. A crash at any statement leaves the file at the number
  * before; the next open continues there.
  */
-export function migrate(database: Database, from: number): void {
-  for (let number = from + 1; number <= SCHEMA_VERSION; number++) {
+export function migrate(database: Database, from: number, to: number = SCHEMA_VERSION): void {
+  for (let number = from + 1; number <= to; number++) {
     try {
       database.exec(`
         BEGIN IMMEDIATE;
