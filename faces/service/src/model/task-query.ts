@@ -51,7 +51,7 @@ export interface Page {
   readonly cursor?: string;
   /** The number of rows that the store may examine for this page. At least 1. Default: 20 000. */
   readonly maxRows?: number;
-  /** Once aborted, the store stops reading for this page and rejects with the signal's reason. */
+  /** Once aborted, the store stops reading for this page and rejects with `ReadAbortedError`. */
   readonly signal?: AbortSignal;
 }
 

@@ -7,6 +7,7 @@ import { asyncProperty, assert as check, constantFrom, integer, option, record }
 import { describe, expect, it } from "vitest";
 import type { Create, Settle } from "../model/batch.ts";
 import type { Store } from "../model/store.ts";
+import { ReadAbortedError } from "../model/store-errors.ts";
 import type { RetryTask } from "../model/task.ts";
 import type { Page, TaskFilter } from "../model/task-query.ts";
 import { batch, claimOf, create, DESTINATION, settle, T0, TENANT } from "./store.testing.ts";
@@ -56,7 +57,7 @@ export function listConformance(store: () => Store): void {
             expect(listed).toEqual(expected.sort().reverse());
           },
         ),
-        { numRuns: 150 },
+        { numRuns: 80 },
       );
     });
 
@@ -74,8 +75,12 @@ export function listConformance(store: () => Store): void {
 
     it("stops reading once its signal is aborted", async () => {
       const signal = AbortSignal.abort(new Error("gone"));
-      const page = store().query.list(TENANT, {}, { limit: 1, signal });
-      await expect(page).rejects.toMatchObject({ name: "ReadAbortedError", cause: signal.reason });
+      const end: unknown = await store()
+        .query.list(TENANT, {}, { limit: 1, signal })
+        .catch((error: unknown) => error);
+      // A wrapper may already have replaced the error by the reason.
+      const reason = end instanceof ReadAbortedError ? end.cause : end;
+      expect(reason).toBe(signal.reason);
     });
 
     it("knows the oldest task that has not ended", async () => {

@@ -8,6 +8,7 @@ import type { DestinationRow } from "../../model/destination-row.ts";
 import type { CommitListener } from "../../model/metered-store.ts";
 import { TASK_STATUSES } from "../../model/task.ts";
 import type { TaskCount } from "../../model/task-query.ts";
+import type { ClockStatus } from "../../time/engine-time.ts";
 
 /** Policies that get their own series. */
 const MAX_POLICIES = 100;
@@ -20,6 +21,7 @@ export interface MetricsSource {
   destinations(): Promise<readonly DestinationRow[]>;
   /** The age of the oldest task that has not ended, in ms; 0 if all have. */
   oldestAgeMs(): Promise<number>;
+  clock(): ClockStatus;
 }
 
 const SECONDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300];
@@ -108,6 +110,14 @@ export class Metrics {
 
   #gauges(source: MetricsSource): void {
     const registers = [this.registry];
+    new Gauge({
+      name: "retry_clock_skew_seconds",
+      help: "How far the machine's clock is ahead of the time of the service.",
+      registers,
+      collect() {
+        this.set(source.clock().skewMs / 1000);
+      },
+    });
     new Gauge({
       name: "retry_tasks",
       help: "Tasks by status.",

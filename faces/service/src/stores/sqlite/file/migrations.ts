@@ -19,7 +19,18 @@ const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (kind, tenant_id, id)
   ) STRICT, WITHOUT ROWID;
   ALTER TABLE notes RENAME TO documents;`,
-  // 3: indexes for lists.
+  // 3: where the sweep of idempotency keys stopped, by state of the ended tasks. Keys of tasks that
+  // ended earlier have an `expires_at`; from now on only keys whose task was removed have one.
+  `CREATE TABLE key_sweeps (
+    status INTEGER PRIMARY KEY,
+    finished_at INTEGER NOT NULL,
+    ref INTEGER NOT NULL
+  ) STRICT;
+  INSERT INTO key_sweeps SELECT column1,
+    ifnull((SELECT max(finished_at) FROM tasks WHERE status = column1
+      AND finished_at IS NOT NULL), 0), 0
+    FROM (VALUES (2), (3), (4));`,
+  // 4: indexes for lists.
   LIST_INDEXES,
 ];
 

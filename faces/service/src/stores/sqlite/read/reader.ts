@@ -19,8 +19,11 @@ export interface Reader {
 
 export type Rows = readonly Cell[][];
 
-/** A slice takes a few milliseconds. Only a disk that does not respond takes this long. */
-export const MAX_STATEMENT_MS = 5000;
+/**
+ * A slice takes a few milliseconds, and the start of the thread some more. Only a disk that does not
+ * respond takes this long.
+ */
+export const MAX_STATEMENT_MS = 15_000;
 
 /**
  * As a string, because a worker needs a file that Node can run, and ours are compiled elsewhere.
