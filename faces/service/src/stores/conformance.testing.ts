@@ -8,6 +8,7 @@ import { blankDestination } from "../model/destination-row.ts";
 import type { Store } from "../model/store.ts";
 import { detailConformance } from "./conformance-details.testing.ts";
 import { documentConformance } from "./conformance-documents.testing.ts";
+import { listConformance } from "./conformance-lists.testing.ts";
 import { parallelConformance } from "./conformance-parallel.testing.ts";
 import { queryConformance } from "./conformance-queries.testing.ts";
 import { randomConformance } from "./conformance-random.testing.ts";
@@ -364,6 +365,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     });
 
     queryConformance(() => store);
+    listConformance(() => store);
     documentConformance(() => store);
     tableConformance(() => store);
     tenantConformance(() => store);
