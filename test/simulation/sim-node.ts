@@ -47,7 +47,7 @@ export class SimNode {
     const world = this.#world;
     // A lock protects an exclusive store: a process that boots on it is the only one.
     if (world.store.exclusive) this.kill();
-    const clock = new NodeClock(world.clock);
+    const clock = new NodeClock(world.clock, world.mutant?.wallErrorMs);
     const nodeId = `${this.#name}-${++this.#boots}`;
     const random = this.#random.fork(nodeId);
     this.#clock = clock;
@@ -145,6 +145,11 @@ export class SimNode {
   freeze(ms: number): void {
     this.#freezes++;
     this.#clock.freeze(ms);
+  }
+
+  suspend(ms: number): void {
+    this.#freezes++;
+    this.#clock.suspend(ms);
   }
 }
 

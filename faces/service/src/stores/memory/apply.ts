@@ -2,7 +2,6 @@
  * Apply: applies each item of a batch to the rows of the memory store. Items are applied one by
  * one, and each is applied completely or not at all; the fault injection in tests relies on that.
  */
-
 import type {
   CancelRequest,
   CancelResult,
@@ -142,27 +141,23 @@ function start(tables: Tables, row: Row, { now, nodeId }: Writer): StartedTask {
 }
 
 export function startedTask({ ref, task, state }: Row): StartedTask {
-  const { attemptNumber, claimEpoch, nextAttemptAt, lastDelayMs } = state;
-  const { abandonedCount, cancelRequestedAt, lastStatus } = state;
   return {
     ...task,
     ref,
-    attemptNumber,
-    claimEpoch,
+    attemptNumber: state.attemptNumber,
+    claimEpoch: state.claimEpoch,
     claimedAt: state.claimedAt ?? 0,
-    nextAttemptAt,
-    lastDelayMs,
-    abandonedCount,
-    cancelRequestedAt,
-    lastStatus,
+    nextAttemptAt: state.nextAttemptAt,
+    lastDelayMs: state.lastDelayMs,
+    abandonedCount: state.abandonedCount,
+    cancelRequestedAt: state.cancelRequestedAt,
+    lastStatus: state.lastStatus,
   };
 }
 
 export function applySettle(tables: Tables, settle: Settle, { now }: Writer): SettleResult {
   const row = tables.rows.at(settle.ref);
-  if (row?.state.status !== "IN_FLIGHT" || row.state.claimEpoch !== settle.claimEpoch) {
-    return "fenced";
-  }
+  if (row === undefined || !isOwner(row, settle)) return "fenced";
   const { attempt } = settle;
   if (attempt !== null) row.attempts.push(attempt);
   const status = cancelWins(row, settle) ? "CANCELLED" : settle.status;
@@ -192,6 +187,10 @@ function end(tables: Tables, row: Row, onEnd: OnEnd | undefined, now: number): v
   endKey(tables, row, now);
   const next = onEnd?.[row.state.status as keyof OnEnd];
   if (next !== undefined) tables.rows.add(next, freshState(next));
+}
+
+function isOwner({ task, state }: Row, { taskId, claimEpoch }: Settle): boolean {
+  return state.status === "IN_FLIGHT" && state.claimEpoch === claimEpoch && task.taskId === taskId;
 }
 
 function cancelWins({ state }: Row, { status }: Settle): boolean {
