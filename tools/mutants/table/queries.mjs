@@ -35,16 +35,6 @@ export const queries = [
       replace: "AND t.task_id >= ? ORDER",
     },
     {
-      name: "the last full page has a cursor",
-      search: "rows.length > limit ? last.taskId",
-      replace: "rows.length >= limit ? last.taskId",
-    },
-    {
-      name: "the last full page of attempts has a cursor",
-      search: "rows.length > limit ? String(last.attemptNumber)",
-      replace: "rows.length >= limit ? String(last.attemptNumber)",
-    },
-    {
       name: "the newest open task counts as the oldest",
       search: "ORDER BY t.task_id LIMIT 1",
       replace: "ORDER BY t.task_id DESC LIMIT 1",
@@ -95,7 +85,7 @@ export const queries = [
       replace: '[...ofTerm(tenantId, "", key)]',
     },
     {
-      name: "ids are limited by the instant of the end",
+      name: "a range of creation starts later",
       search: 'createdFrom !== undefined) limits.push(is("task_id >= ?", taskIdPrefix(createdFrom',
       replace:
         'createdFrom !== undefined) limits.push(is("task_id >= ?", taskIdPrefix(createdFrom + 90_000',

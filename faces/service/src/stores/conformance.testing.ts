@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Settle } from "../model/batch.ts";
 import { blankDestination } from "../model/destination-row.ts";
 import type { Store } from "../model/store.ts";
+import { detailConformance } from "./conformance-details.testing.ts";
 import { documentConformance } from "./conformance-documents.testing.ts";
 import { listConformance } from "./conformance-lists.testing.ts";
 import { parallelConformance } from "./conformance-parallel.testing.ts";
@@ -369,6 +370,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     tableConformance(() => store);
     tenantConformance(() => store);
     parallelConformance(() => store);
+    detailConformance(() => store);
     randomConformance(open);
   });
 }
