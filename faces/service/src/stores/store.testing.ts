@@ -10,9 +10,8 @@ import {
   type Settle,
   type StartedTask,
 } from "../model/batch.ts";
-import { idPrefixAt } from "../model/ids.ts";
 import type { Store } from "../model/store.ts";
-import type { AttemptLog, Lane, NewTask } from "../model/task.ts";
+import { type AttemptLog, type Lane, type NewTask, taskIdPrefix } from "../model/task.ts";
 
 export const T0 = 1_800_000_000_000;
 export const TENANT = "acme";
@@ -22,7 +21,7 @@ let lastId = 0;
 
 /** Ids that sort by age, as UUIDv7 does. */
 export function nextTaskId(createdAt: number = T0): string {
-  return `${idPrefixAt(createdAt)}-7000-8000-${String(++lastId).padStart(12, "0")}`;
+  return `${taskIdPrefix(createdAt)}-7000-8000-${String(++lastId).padStart(12, "0")}`;
 }
 
 export function newTask(fields: Partial<NewTask> = {}): NewTask {

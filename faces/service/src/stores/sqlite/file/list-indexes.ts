@@ -1,8 +1,8 @@
 /**
  * List indexes: a migration with the indexes that lists read. Each is sorted by task id, so a list
- * reads any of them newest first. Claims and retries change none of them. docs/decisions/0021 says
- * what each is for and what it costs. (`tasks_open` holds `finished_at`, always null, because SQLite
- * would otherwise read every row to check it.)
+ * reads any of them newest first. Claims and retries change none of them. The reason for each and
+ * its cost are in docs/decisions/0021. An entry of `tasks_open` has `finished_at`, always null:
+ * without it, SQLite reads every row to check the condition of the index.
  */
 
 /**

@@ -3,7 +3,7 @@
  * waits for at most one statement of every other tenant, however many they have queued. A page that
  * needs several statements queues again for each.
  */
-import { serviceError } from "../../../model/errors.ts";
+import { RedriveError } from "@redrive/core";
 import { ReadAbortedError } from "../../../model/store-errors.ts";
 import type { Cell } from "../rows/codec.ts";
 import type { Reader, Rows } from "./reader.ts";
@@ -130,5 +130,5 @@ function takeFirst(jobs: Job[]): Job | undefined {
 
 function tooManyPages(): Error {
   const text = `${MAX_PAGES} lists of this tenant are in progress; wait until one of them ends`;
-  return serviceError("TOO_MANY_REQUESTS", text);
+  return new RedriveError("TOO_MANY_REQUESTS", text);
 }

@@ -2,7 +2,7 @@
  * Task sources: the indexes from which a filtered list can read. All are sorted by task id, so any
  * of them gives the same list in the same order; they differ in how many rows do not match.
  */
-import { idPrefixAt } from "../../../model/ids.ts";
+import { taskIdPrefix } from "../../../model/task.ts";
 import type { TaskFilter } from "../../../model/task-query.ts";
 import { ANY_LIMIT } from "../file/sql.ts";
 import { type Cell, statusNumber } from "../rows/codec.ts";
@@ -116,13 +116,13 @@ export function joined(conditions: readonly Condition[]): Condition {
  */
 export function idLimits({ createdFrom, createdTo, finishedTo }: TaskFilter): readonly Condition[] {
   const limits: Condition[] = [];
-  if (createdFrom !== undefined) limits.push(is("task_id >= ?", idPrefixAt(createdFrom)));
+  if (createdFrom !== undefined) limits.push(is("task_id >= ?", taskIdPrefix(createdFrom)));
   const before = Math.min(
     createdTo ?? Number.POSITIVE_INFINITY,
     finishedTo ?? Number.POSITIVE_INFINITY,
   );
   if (before < Number.POSITIVE_INFINITY) {
-    limits.push(is("task_id < ?", idPrefixAt(before + SLACK_MS)));
+    limits.push(is("task_id < ?", taskIdPrefix(before + SLACK_MS)));
   }
   return limits;
 }
