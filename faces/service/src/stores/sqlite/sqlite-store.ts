@@ -7,7 +7,7 @@ import type { Batch, CommitResult } from "../../model/batch.ts";
 import type { Store } from "../../model/store.ts";
 import { type BatchSize, type Checkpointer, createCheckpointer } from "./file/checkpointer.ts";
 import { openFile } from "./file/open.ts";
-import { createSql, type Database, type Sql } from "./file/sql.ts";
+import { createSql, type Sql } from "./file/sql.ts";
 import { createReader } from "./read/reader.ts";
 import { sqliteQuery } from "./read/sqlite-query.ts";
 import { DestinationTable } from "./tables/destination-table.ts";
@@ -22,9 +22,10 @@ import { batchWriter } from "./write/writer.ts";
 /**
  * Opens or creates the file. Throws if it is in use, foreign, newer than this version, or damaged.
  */
-export function sqliteStore(file: string): Store {
-  const { database, lock } = openFile(file);
-  const sql = createSql(database, file);
+export function sqliteStore(name: string): Store {
+  const opened = openFile(name);
+  const { file } = opened;
+  const sql = createSql(opened.database, file, opened.ledger);
   const writeDocument = documentWriter(sql);
   const destinations = new DestinationTable(sql);
   const reload = () => destinations.load();
@@ -54,9 +55,7 @@ export function sqliteStore(file: string): Store {
       closed = true;
       await reader.close();
       await checkpointer.close();
-      tidyLog(database);
-      database.close();
-      lock.close();
+      opened.close();
     },
   };
 }
@@ -82,13 +81,4 @@ function checkpointerOf(sql: Sql): Checkpointer {
     }
   };
   return createCheckpointer({ file: sql.file, checkpointRest, failed: (error) => sql.fail(error) });
-}
-
-/** Leaves a single file behind. Best effort: the next open does the rest. */
-function tidyLog(database: Database): void {
-  try {
-    database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
-  } catch {
-    // The next open replays the log.
-  }
 }

@@ -1,18 +1,19 @@
 /**
  * Check file: checks every page and index of a database of any size; opening a file checks only
- * small ones. No other process may use the file meanwhile.
+ * small ones. The file is not changed. No other process may use it meanwhile.
  */
-import { openFile } from "./open.ts";
+import { openForCheck } from "./open.ts";
+import { firstColumn } from "./query.ts";
 
 /** The problems that SQLite reports; empty if there are none. Throws like opening the file. */
 export function checkSqliteFile(file: string): readonly string[] {
-  const { database, lock } = openFile(file);
+  const { database, close } = openForCheck(file);
   try {
-    const rows = database.prepare("PRAGMA integrity_check(10)").all() as object[];
-    const found = rows.map((row) => String(Object.values(row)[0]));
+    const found = firstColumn(database, "SELECT * FROM pragma_integrity_check LIMIT 10").map(
+      String,
+    );
     return found.filter((text) => text !== "ok");
   } finally {
-    database.close();
-    lock.close();
+    close();
   }
 }

@@ -5,6 +5,7 @@
 import type { DatabaseSync, StatementSync } from "@photostructure/sqlite";
 import { StoreBrokenError } from "../../../model/store-errors.ts";
 import { storeError } from "./failure.ts";
+import type { Ledger } from "./ledger.ts";
 
 /** The driver exports its classes as values only. */
 export type Database = InstanceType<typeof DatabaseSync>;
@@ -31,10 +32,12 @@ export interface Sql {
   fail(error: unknown): void;
 }
 
-export function createSql(database: Database, file: string): Sql {
+/** Counts the commits in the ledger, if there is one. */
+export function createSql(database: Database, file: string, ledger?: Ledger): Sql {
   const begin = database.prepare("BEGIN IMMEDIATE");
   const commit = database.prepare("COMMIT");
   const rollback = database.prepare("ROLLBACK");
+  const finish = ledger === undefined ? () => void commit.run() : countedCommit(database, ledger);
   let broken: StoreBrokenError | undefined;
 
   function translate(error: unknown): unknown {
@@ -63,7 +66,7 @@ export function createSql(database: Database, file: string): Sql {
       try {
         begin.run();
         const result = work();
-        commit.run();
+        finish();
         return result;
       } catch (error) {
         undo();
@@ -83,5 +86,31 @@ export function createSql(database: Database, file: string): Sql {
     fail(error) {
       translate(error);
     },
+  };
+}
+
+/**
+ * Commits with the next number in the same transaction, and then records the number. A transaction
+ * that changed nothing gets no number, because it would need an fsync for it.
+ */
+function countedCommit(database: Database, ledger: Ledger): () => void {
+  const commit = database.prepare("COMMIT");
+  const setNumber = database.prepare("UPDATE meta SET value = ? WHERE name = 'commit'");
+  const getChanges = database.prepare("SELECT total_changes()");
+  getChanges.setReturnArrays(true);
+  const countChanges = () => (getChanges.get() as unknown as readonly [number])[0];
+  let known = countChanges();
+
+  return () => {
+    const changes = countChanges();
+    if (changes === known) {
+      commit.run();
+      return;
+    }
+    const number = ledger.commit + 1;
+    setNumber.run(number);
+    known = changes + 1;
+    commit.run();
+    ledger.record(number);
   };
 }
