@@ -24,5 +24,13 @@ export type { Skips } from "./operations/skips.ts";
 export type { Cancelled, Redrive } from "./redrive.ts";
 export type { RedriveOptions } from "./redrive-options.ts";
 export { type MemoryStore, memoryStore } from "./stores/memory/memory-store.ts";
+export { type Backup, backupSqliteFile } from "./stores/sqlite/file/backup-file.ts";
 export { checkSqliteFile } from "./stores/sqlite/file/check-file.ts";
+export {
+  type AcceptedLoss,
+  acceptSqliteLoss,
+  type FileReport,
+  inspectSqliteFile,
+} from "./stores/sqlite/file/repair-file.ts";
+export { type Restored, restoreSqliteFile } from "./stores/sqlite/file/restore-file.ts";
 export { sqliteStore } from "./stores/sqlite/sqlite-store.ts";

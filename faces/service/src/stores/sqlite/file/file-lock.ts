@@ -43,6 +43,21 @@ export function assertUnused(database: Database, file: string): void {
   }
 }
 
+/**
+ * The last connection that closes would move the log into the file and delete it. While another
+ * connection is open it does not, and a read-only connection never does.
+ */
+export function closeUntouched(database: Database, file: string): void {
+  const witness = new DatabaseSync(file, { readOnly: true });
+  try {
+    witness.exec("SELECT count(*) FROM sqlite_schema");
+  } catch {
+    // The file is damaged; then nothing is moved either.
+  }
+  database.close();
+  witness.close();
+}
+
 export function inUse(file: string, cause: unknown): Error {
   const advice = "one process per file: stop the other process, or use another file";
   const message = `${file} is in use by another process (${advice})`;

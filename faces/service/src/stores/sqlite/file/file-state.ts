@@ -29,6 +29,13 @@ export function setState(name: "file_id" | "commit" | "open", value: number): st
     ON CONFLICT DO UPDATE SET value = excluded.value;`;
 }
 
+/** Gives the file a new identity, so that no ledger of another file or time describes it. */
+export function newIdentity(database: Database, more = ""): LedgerEntry {
+  const fileId = Number(firstValue(database, "SELECT 1 + (random() & 0xfffffffffff)"));
+  database.exec(`BEGIN IMMEDIATE; ${setState("file_id", fileId)} ${more} COMMIT`);
+  return { fileId, commit: readState(database).commit };
+}
+
 /** What is missing, in words; undefined if nothing is. */
 export function findLoss(ledger: LedgerEntry | undefined, state: FileState): string | undefined {
   if (ledger === undefined) {

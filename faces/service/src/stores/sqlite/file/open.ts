@@ -3,17 +3,25 @@
  * it was. One process per file. Every commit is fsynced; the setting is written at each open and read
  * back, because drivers have been seen to drop it.
  */
-import { statSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { causedError, quote, type RedriveError } from "@redrive/core";
 import { MAX_LOG_PAGES } from "./checkpointer.ts";
+import { copyTo } from "./copy-file.ts";
 import { isBusy, storeError } from "./failure.ts";
-import { assertUnused, inUse, lockFile, makePrivate } from "./file-lock.ts";
+import { assertUnused, closeUntouched, inUse, lockFile, makePrivate } from "./file-lock.ts";
 import { assertOneName, realFile } from "./file-name.ts";
-import { damaged, type FileState, findLoss, readState, setState } from "./file-state.ts";
-import { APPLICATION_ID } from "./first-schema.ts";
+import {
+  damaged,
+  type FileState,
+  findLoss,
+  newIdentity,
+  readState,
+  setState,
+} from "./file-state.ts";
 import { type Ledger, type LedgerEntry, openLedger, readLedger, writeLedger } from "./ledger.ts";
 import { migrate, SCHEMA_VERSION } from "./migrations.ts";
+import { assertOwn } from "./owner.ts";
 import { firstValue } from "./query.ts";
 import type { Database } from "./sql.ts";
 
@@ -22,6 +30,9 @@ const FULL_SYNC = 2;
 
 /** Checking a larger file would delay the boot; `redrive doctor` checks those. */
 const MAX_CHECKED_BYTES = 64 * 1024 * 1024;
+
+/** Copying a larger file before a migration would take too long and too much space. */
+const MAX_COPIED_BYTES = 256 * 1024 * 1024;
 
 const CACHE_KIB = 32 * 1024;
 
@@ -122,7 +133,7 @@ function checkConnection(file: string): CheckedFile {
   try {
     // A statement never waits for another program on this thread: the engine tries again instead.
     database.exec("PRAGMA busy_timeout = 0");
-    checkOwner(database, file);
+    assertOwn(database, file);
     if (entry === undefined && bytes > 0) assertUnused(database, file);
     const state = readState(database);
     const loss = findLoss(entry, state);
@@ -134,29 +145,22 @@ function checkConnection(file: string): CheckedFile {
   }
 }
 
-/**
- * The last connection that closes would move the log into the file and delete it. While another
- * connection is open it does not, and a read-only connection never does.
- */
-function closeUntouched(database: Database, file: string): void {
-  const witness = new DatabaseSync(file, { readOnly: true });
-  try {
-    witness.exec("SELECT count(*) FROM sqlite_schema");
-  } catch {
-    // The file is damaged; then nothing is moved either.
-  }
-  database.close();
-  witness.close();
-}
-
 function prepare(database: Database, file: string): void {
   configure(database, file);
   if (statSync(file).size <= MAX_CHECKED_BYTES) checkIntegrity(database, file);
-  migrate(database, Number(firstValue(database, "SELECT * FROM pragma_user_version")));
+  const version = Number(firstValue(database, "SELECT * FROM pragma_user_version"));
+  if (version > 0 && version < SCHEMA_VERSION) keepOldSchema(database, file, version);
+  migrate(database, version);
+}
+
+/** Migrations go forward only, so the older program needs a copy. Larger files: `redrive backup`. */
+function keepOldSchema(database: Database, file: string, version: number): void {
+  const copy = `${file}.schema-${version}`;
+  if (statSync(file).size <= MAX_COPIED_BYTES && !existsSync(copy)) copyTo(database, copy);
 }
 
 function open({ file, database, state, entry }: CheckedFile, lock: Database): OpenFile {
-  const { fileId, commit } = entry === undefined ? newIdentity(database, state) : state;
+  const { fileId, commit } = entry === undefined ? newIdentity(database) : state;
   if (entry === undefined) writeLedger(file, { fileId, commit });
   const ledger = openLedger(file, commit);
   const mark = (isOpen: 0 | 1) => {
@@ -174,13 +178,6 @@ function open({ file, database, state, entry }: CheckedFile, lock: Database): Op
     database.exec("PRAGMA wal_checkpoint(PASSIVE)");
   }
   return { file, database, ledger, close: () => closeFile(database, mark, [ledger, lock]) };
-}
-
-/** A file without a ledger gets a new identity, so at most one ledger ever describes it. */
-function newIdentity(database: Database, { commit }: FileState): LedgerEntry {
-  const fileId = Number(firstValue(database, "SELECT 1 + (random() & 0xfffffffffff)"));
-  database.exec(`BEGIN IMMEDIATE; ${setState("file_id", fileId)} COMMIT`);
-  return { fileId, commit };
 }
 
 /**
@@ -217,19 +214,6 @@ function configure(database: Database, file: string): void {
   const synchronous = firstValue(database, "SELECT * FROM pragma_synchronous");
   if (synchronous !== FULL_SYNC) {
     throw new Error(`${file} would not fsync its commits: synchronous is ${synchronous}`);
-  }
-}
-
-function checkOwner(database: Database, file: string): void {
-  const owner = firstValue(database, "SELECT * FROM pragma_application_id");
-  const version = Number(firstValue(database, "SELECT * FROM pragma_user_version"));
-  const isEmpty = Number(firstValue(database, "SELECT * FROM pragma_schema_version")) === 0;
-  if (owner !== APPLICATION_ID && !isEmpty) {
-    throw new Error(`${file} is a database of another program; give Redrive a separate file`);
-  }
-  if (version > SCHEMA_VERSION) {
-    const versions = `its schema is ${version}, this version supports up to ${SCHEMA_VERSION}`;
-    throw new Error(`${file} was written by a newer Redrive (${versions}); upgrade this one`);
   }
 }
 
