@@ -1,5 +1,6 @@
 /** `redrive doctor`: checks whether a service can run on this machine and how to fix problems. */
 import process from "node:process";
+import { RedriveError } from "@redrive/core";
 import type { Command } from "commander";
 import { addExamples } from "../input/flags.ts";
 import {
@@ -16,7 +17,10 @@ import type { Check } from "./doctor-checks.ts";
 import { addListenFlags, addStoreFlag } from "./serve.ts";
 import type { ServiceFlags } from "./service-config.ts";
 
-interface DoctorFlags extends ServiceFlags, Pick<OutputOptions, "json"> {}
+interface DoctorFlags extends ServiceFlags, Pick<OutputOptions, "json"> {
+  readonly repair?: boolean;
+  readonly acceptLoss?: boolean;
+}
 
 export function addDoctor(parent: Command, terminal: Terminal): void {
   const command = parent
@@ -28,13 +32,29 @@ export function addDoctor(parent: Command, terminal: Terminal): void {
     "--config <file>",
     "JSON configuration file, as for `redrive serve`",
   );
+  command
+    .option("--repair", "only the store: what is missing, and what can be saved")
+    .option("--accept-loss", "with --repair: use the store without what is missing");
   addOutputFlags(command, "json");
-  addExamples(command, "redrive doctor", "redrive doctor --host 0.0.0.0 --store sqlite:redrive.db");
+  addExamples(
+    command,
+    "redrive doctor",
+    "redrive doctor --host 0.0.0.0 --store sqlite:redrive.db",
+    "redrive doctor --repair --store sqlite:redrive.db",
+  );
   command.action((flags: DoctorFlags) => presentResult(terminal, flags, () => runDoctor(flags)));
 }
 
-async function runDoctor({ json: _, ...flags }: DoctorFlags): Promise<Presentation> {
+async function runDoctor(options: DoctorFlags): Promise<Presentation> {
+  const { json: _, repair: isRepair, acceptLoss, ...flags } = options;
   const { serviceConfig } = await import("./service-config.ts");
+  if (isRepair) {
+    const { repair } = await import("./repair.ts");
+    return repair({ store: serviceConfig(flags).store, acceptLoss: acceptLoss === true });
+  }
+  if (acceptLoss) {
+    throw new RedriveError("INVALID_ARGUMENT", "--accept-loss must be used with --repair");
+  }
   const { runChecks } = await import("./doctor-checks.ts");
   const secrets = {
     apiKey: process.env["REDRIVE_API_KEY"],

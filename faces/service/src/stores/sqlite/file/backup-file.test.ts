@@ -39,7 +39,7 @@ describe("a backup", () => {
     const file = nextFile();
     const store = await fill(file, 5);
     const copy = `${file}.backup`;
-    const backup = backupSqliteFile(file, copy);
+    const backup = await backupSqliteFile(file, copy);
     await store.commit(batch({ creates: [create()] }));
     expect(backup).toMatchObject({ file: copy, tasks: 5, bytes: statSync(copy).size });
     expect(statSync(copy).mode & 0o777).toBe(0o600);
@@ -53,10 +53,12 @@ describe("a backup", () => {
     await (await fill(file, 1)).close();
     const copy = `${file}.backup`;
     writeFileSync(copy, "mine");
-    expect(() => backupSqliteFile(file, copy)).toThrow(/must be a new file/u);
+    await expect(backupSqliteFile(file, copy)).rejects.toThrow(/must be a new file/u);
     expect(readFileSync(copy, "utf8")).toBe("mine");
-    expect(() => backupSqliteFile(`${file}.no`, `${copy}2`)).toThrow(/the store must exist/u);
-    expect(() => backupSqliteFile(copy, `${copy}2`)).toThrow(/not a database/u);
+    await expect(backupSqliteFile(`${file}.no`, `${copy}2`)).rejects.toThrow(
+      /the store must exist/u,
+    );
+    await expect(backupSqliteFile(copy, `${copy}2`)).rejects.toThrow(/not a database/u);
     expect(existsSync(`${copy}2`)).toBe(false);
   });
 
@@ -66,13 +68,13 @@ describe("a backup", () => {
     copyFileSync(file, `${file}.old`);
     await (await fill(file, 3)).close();
     copyFileSync(`${file}.old`, file);
-    expect(() => backupSqliteFile(file, `${file}.backup`)).toThrow(/commits are missing/u);
+    await expect(backupSqliteFile(file, `${file}.backup`)).rejects.toThrow(/commits are missing/u);
   });
 
   it("must be restored: it does not open as a store", async () => {
     const file = nextFile();
     const store = await fill(file, 2);
-    backupSqliteFile(file, `${file}.backup`);
+    await backupSqliteFile(file, `${file}.backup`);
     await store.close();
     expect(() => sqliteStore(`${file}.backup`)).toThrow(/redrive restore/u);
   });
@@ -82,7 +84,7 @@ describe("a restored store", () => {
   it("has the tasks of the backup", async () => {
     const file = nextFile();
     const store = await fill(file, 3);
-    backupSqliteFile(file, `${file}.backup`);
+    await backupSqliteFile(file, `${file}.backup`);
     await store.close();
     const target = nextFile();
     const restored = restoreSqliteFile(`${file}.backup`, target);
@@ -93,7 +95,7 @@ describe("a restored store", () => {
   it("replaces another one only if told to, and keeps its files", async () => {
     const file = nextFile();
     const store = await fill(file, 3);
-    backupSqliteFile(file, `${file}.backup`);
+    await backupSqliteFile(file, `${file}.backup`);
     const used = () => restoreSqliteFile(`${file}.backup`, file, { force: true });
     expect(used).toThrow(/is in use by another process/u);
     await store.commit(batch({ creates: [create()] }));
@@ -110,7 +112,7 @@ describe("a restored store", () => {
     const file = nextFile();
     const store = await fill(file, 30);
     const copy = `${file}.backup`;
-    backupSqliteFile(file, copy);
+    await backupSqliteFile(file, copy);
     await store.close();
     writeFileSync(copy, readFileSync(copy).fill(0xff, 8192, 40_960));
     const target = nextFile();

@@ -2,11 +2,14 @@
  * Backup file: copies a store while its service runs. It opens the file for reading, so it needs
  * neither the service nor its lock.
  */
-import { existsSync, statSync } from "node:fs";
+import { once } from "node:events";
+import { existsSync, rmSync, statSync } from "node:fs";
+import { createRequire } from "node:module";
 import { resolve } from "node:path";
+import { Worker } from "node:worker_threads";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { quote, RedriveError } from "@redrive/core";
-import { copyTo } from "./copy-file.ts";
+import { copyStatement, finishCopy, partOf, startCopy } from "./copy-file.ts";
 import { storeError } from "./failure.ts";
 import { assertOneName, realFile } from "./file-name.ts";
 import { damaged, findLoss, readState } from "./file-state.ts";
@@ -28,14 +31,48 @@ export interface Backup {
 const BUSY_MS = 5000;
 
 /**
- * Writes a copy of the store to a new file. It has every task that was acknowledged before the call.
- * Throws `INVALID_ARGUMENT` if `to` exists, and `STORE_DAMAGED` if commits are missing.
+ * As a string, because a worker needs a file that Node can run, and ours are compiled elsewhere.
  */
-export function backupSqliteFile(name: string, to: string): Backup {
+const WORKER = `
+const { parentPort, workerData } = require("node:worker_threads");
+const { DatabaseSync } = require(workerData.driver);
+const database = new DatabaseSync(workerData.file, { readOnly: true });
+try {
+  database.exec(workerData.sql);
+  parentPort.postMessage({});
+} catch (error) {
+  parentPort.postMessage({ errcode: error.errcode ?? 0, text: String(error.message) });
+} finally {
+  database.close();
+}`;
+
+/** The name of the copy until it is complete; its size shows the progress. */
+export const backupPart = partOf;
+
+/**
+ * Writes a copy of the store to a new file, on a thread. It has every task that was acknowledged
+ * before the call. Throws `INVALID_ARGUMENT` if `to` exists, and `STORE_DAMAGED` if commits are
+ * missing.
+ */
+export async function backupSqliteFile(name: string, target: string): Promise<Backup> {
   const file = realFile(name);
+  const to = resolve(target);
   assertStore(file);
   assertOneName(file);
-  // Before the copy begins, so the database has at least these commits.
+  assertComplete(file);
+  const part = startCopy(to);
+  try {
+    await copyOnThread(file, `PRAGMA busy_timeout = ${BUSY_MS}; ${copyStatement(part)}`);
+    finishCopy(to);
+    return readBackup(to);
+  } catch (error) {
+    rmSync(part, { force: true });
+    throw storeError(file, error);
+  }
+}
+
+/** The ledger is read first, so the database has at least its commits. */
+function assertComplete(file: string): void {
   const entry = readLedger(file);
   const database = new DatabaseSync(file, { readOnly: true });
   try {
@@ -43,13 +80,24 @@ export function backupSqliteFile(name: string, to: string): Backup {
     assertOwn(database, file);
     const loss = entry && findLoss(entry, readState(database));
     if (loss !== undefined) throw damaged(file, loss);
-    copyTo(database, resolve(to));
   } catch (error) {
     throw storeError(file, error);
   } finally {
     database.close();
   }
-  return readBackup(resolve(to));
+}
+
+async function copyOnThread(file: string, sql: string): Promise<void> {
+  const driver = createRequire(import.meta.url).resolve("@photostructure/sqlite");
+  const worker = new Worker(WORKER, { eval: true, workerData: { driver, file, sql } });
+  const [{ errcode, text }] = (await once(worker, "message")) as [Reply];
+  if (errcode !== undefined) throw Object.assign(new Error(text), { errcode });
+}
+
+interface Reply {
+  /** SQLite's error code, if it failed. */
+  readonly errcode?: number;
+  readonly text?: string;
 }
 
 function assertStore(file: string): void {

@@ -18,25 +18,41 @@ export function partOf(to: string): string {
 
 /** Throws `INVALID_ARGUMENT` if the target exists. */
 export function copyTo(database: Database, to: string): void {
-  assertNew(to);
-  const part = partOf(to);
-  rmSync(part, { force: true });
-  // SQLite fills an existing empty file, which so has the right mode from the start.
-  makePrivate(part);
+  const part = startCopy(to);
   try {
-    database.exec(`VACUUM INTO '${part.replaceAll("'", "''")}'`);
-    checkCopy(part);
-    syncFile(part);
-    assertNew(to);
-    renameSync(part, to);
-    syncFolder(dirname(to));
+    database.exec(copyStatement(part));
+    finishCopy(to);
   } catch (error) {
     rmSync(part, { force: true });
     throw error;
   }
 }
 
-export function assertNew(to: string): void {
+/** Makes room for the copy and returns the name of the part. */
+export function startCopy(to: string): string {
+  assertNew(to);
+  const part = partOf(to);
+  rmSync(part, { force: true });
+  // SQLite fills an existing empty file, which so has the right mode from the start.
+  makePrivate(part);
+  return part;
+}
+
+export function copyStatement(part: string): string {
+  return `VACUUM INTO '${part.replaceAll("'", "''")}'`;
+}
+
+/** Checks the part and gives it its name. */
+export function finishCopy(to: string): void {
+  const part = partOf(to);
+  checkCopy(part);
+  syncFile(part);
+  assertNew(to);
+  renameSync(part, to);
+  syncFolder(dirname(to));
+}
+
+function assertNew(to: string): void {
   if (!existsSync(to)) return;
   const message = `the copy must be a new file, got ${quote(to)}: it exists; name another one`;
   throw new RedriveError("INVALID_ARGUMENT", message);
