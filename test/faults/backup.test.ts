@@ -26,12 +26,6 @@ async function redrive(...args: readonly string[]) {
   return { status: status as number, stdout, stderr };
 }
 
-/** Resolves once the service has acknowledged this many tasks. */
-async function acknowledged(service: Child, count: number): Promise<void> {
-  const { stdout } = service.process;
-  while (service.acknowledged().length < count && stdout !== null) await once(stdout, "data");
-}
-
 describe("a backup under load", () => {
   it("has every task that was acknowledged before, and its restored service sends them", {
     timeout: 120_000,
@@ -41,13 +35,13 @@ describe("a backup under load", () => {
     await target.listen();
     const options = { targetUrl: target.url, from: 0, callers: 16 } as const;
     const service = new Child({ ...options, file, mode: "load", count: 1_000_000 });
-    await acknowledged(service, 200);
+    await service.acknowledgedCount(200);
     const before = service.acknowledged().map(([, taskId]) => taskId);
 
     const copy = join(folder, "backup.db");
     const made = await redrive("backup", file, "--to", copy, "--json");
     expect(made).toMatchObject({ status: 0, stderr: "" });
-    await acknowledged(service, service.acknowledged().length + 100);
+    await service.acknowledgedCount(service.acknowledged().length + 100);
     await service.kill();
     const after = service.acknowledged().length;
 
