@@ -84,13 +84,15 @@ beforeAll(async () => {
   crashed = await crash("crashed", COMMITS);
 });
 
-/** For each frame of the log, whether it ends a commit. */
+/** For each frame up to the last commit, and the next two, whether it ends a commit. */
 function commitFrames(file: string): readonly boolean[] {
   const log = readFileSync(`${file}-wal`);
   const frames = Math.floor((log.length - WAL_HEADER_BYTES) / FRAME_BYTES);
-  return Array.from({ length: frames }, (_, index) => {
+  const ends = Array.from({ length: frames }, (_, index) => {
     return log.readUInt32BE(WAL_HEADER_BYTES + index * FRAME_BYTES + 4) !== 0;
   });
+  // Space that is reserved for the log follows.
+  return ends.slice(0, ends.lastIndexOf(true) + 3);
 }
 
 describe("the log of a crashed store", () => {
@@ -113,7 +115,7 @@ describe("the log of a crashed store", () => {
 
   it("is refused if a byte of any commit changed", () => {
     const ends = commitFrames(crashed);
-    ends.forEach((_, index) => {
+    ends.slice(0, ends.lastIndexOf(true) + 1).forEach((_, index) => {
       const file = copyOf(crashed);
       const log = readFileSync(`${file}-wal`);
       const at = WAL_HEADER_BYTES + index * FRAME_BYTES + FRAME_HEADER_BYTES + 100;

@@ -25,6 +25,8 @@ export type ErrorCode =
   | "STORE_UNAVAILABLE"
   | "STORE_IN_USE"
   | "STORE_DAMAGED"
+  | "STORE_REFUSED"
+  | "CLOCK_BEHIND"
   | "SERVICE_STOPPED"
   | "TARGET_DENIED"
   | "POLICY_IN_USE"

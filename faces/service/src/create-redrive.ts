@@ -67,6 +67,9 @@ async function start(options: RedriveOptions, parts: OpenParts): Promise<Redrive
     ...(options.deadLetterRetentionMs !== undefined && {
       deadLetterRetentionMs: options.deadLetterRetentionMs,
     }),
+    leaseMs: options.leaseMs,
+    maxClockStepMs: options.maxClockStepMs,
+    maxClockAheadMs: options.maxClockAheadMs,
     onFatal: options.onFatal ?? ((error) => clock.endOfTurn(() => rethrow(error))),
   });
   await engine.start();

@@ -9,7 +9,7 @@ export type { TaskInput } from "./intake/task-input.ts";
 export type { Accepted } from "./intake/task-intake.ts";
 export type { DestinationRow } from "./model/destination-row.ts";
 export type { Store } from "./model/store.ts";
-export { StoreBrokenError, StoreFullError } from "./model/store-errors.ts";
+export { StoreBrokenError, StoreFullError, StoreRefusedError } from "./model/store-errors.ts";
 export {
   type AttemptLog,
   type AttemptPhases,
@@ -27,6 +27,11 @@ export { type MemoryStore, memoryStore } from "./stores/memory/memory-store.ts";
 export { type Backup, backupPart, backupSqliteFile } from "./stores/sqlite/file/backup-file.ts";
 export { checkSqliteFile } from "./stores/sqlite/file/check-file.ts";
 export {
+  type ClockRepair,
+  readSqliteClock,
+  repairSqliteClock,
+} from "./stores/sqlite/file/clock-repair.ts";
+export {
   type AcceptedLoss,
   acceptSqliteLoss,
   type FileReport,
@@ -34,3 +39,4 @@ export {
 } from "./stores/sqlite/file/repair-file.ts";
 export { type Restored, restoreSqliteFile } from "./stores/sqlite/file/restore-file.ts";
 export { sqliteStore } from "./stores/sqlite/sqlite-store.ts";
+export { type ClockStatus, MAX_CLOCK_AHEAD_MS } from "./time/engine-time.ts";

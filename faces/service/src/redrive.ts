@@ -28,6 +28,7 @@ import {
 import type { DestinationHealth } from "./operations/destination-health.ts";
 import { DestinationOperations } from "./operations/destination-operations.ts";
 import { RedriveJobs } from "./operations/redrive-jobs.ts";
+import type { ClockStatus } from "./time/engine-time.ts";
 import { settlesWithin } from "./time/settles-within.ts";
 
 /** What `createRedrive` connects. */
@@ -208,6 +209,11 @@ export class Redrive {
   /** Engine time; epoch ms. */
   now(): number {
     return this.#parts.engine.now();
+  }
+
+  /** How the time of the service relates to the machine's clock. */
+  clock(): ClockStatus {
+    return this.#parts.engine.clock();
   }
 
   /** A new id that sorts by age, like the ids of tasks. */

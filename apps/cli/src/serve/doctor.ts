@@ -1,6 +1,6 @@
 /** `redrive doctor`: checks whether a service can run on this machine and how to fix problems. */
 import process from "node:process";
-import { RedriveError } from "@redrive/core";
+import { RedriveError, systemClock } from "@redrive/core";
 import type { Command } from "commander";
 import { addExamples } from "../input/flags.ts";
 import {
@@ -20,6 +20,7 @@ import type { ServiceFlags } from "./service-config.ts";
 interface DoctorFlags extends ServiceFlags, Pick<OutputOptions, "json"> {
   readonly repair?: boolean;
   readonly acceptLoss?: boolean;
+  readonly repairClock?: boolean;
 }
 
 export function addDoctor(parent: Command, terminal: Terminal): void {
@@ -35,18 +36,23 @@ export function addDoctor(parent: Command, terminal: Terminal): void {
   command
     .option("--repair", "only the store: what is missing, and what can be saved")
     .option("--accept-loss", "with --repair: use the store without what is missing");
+  command.option(
+    "--repair-clock",
+    "reset a store that was written with a clock that was ahead; stop the service first",
+  );
   addOutputFlags(command, "json");
   addExamples(
     command,
     "redrive doctor",
     "redrive doctor --host 0.0.0.0 --store sqlite:redrive.db",
     "redrive doctor --repair --store sqlite:redrive.db",
+    "redrive doctor --repair-clock --store sqlite:redrive.db",
   );
   command.action((flags: DoctorFlags) => presentResult(terminal, flags, () => runDoctor(flags)));
 }
 
 async function runDoctor(options: DoctorFlags): Promise<Presentation> {
-  const { json: _, repair: isRepair, acceptLoss, ...flags } = options;
+  const { json: _, repair: isRepair, acceptLoss, repairClock, ...flags } = options;
   const { serviceConfig } = await import("./service-config.ts");
   if (isRepair) {
     const { repair } = await import("./repair.ts");
@@ -60,7 +66,10 @@ async function runDoctor(options: DoctorFlags): Promise<Presentation> {
     apiKey: process.env["REDRIVE_API_KEY"],
     encryptionKey: process.env["REDRIVE_ENCRYPTION_KEY"],
   };
-  return presentChecks(await runChecks(serviceConfig(flags), secrets));
+  const config = serviceConfig(flags);
+  if (!repairClock) return presentChecks(await runChecks(config, secrets));
+  const { repairClock: repair } = await import("./doctor-clock.ts");
+  return presentChecks([repair(systemClock, config.store)]);
 }
 
 const TONES = { ok: "good", warn: "warn", fail: "bad" } as const;

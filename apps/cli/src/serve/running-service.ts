@@ -105,6 +105,7 @@ async function findPort({ host, port }: ServiceConfig): Promise<number> {
 
 function serviceOptions(config: ServiceConfig, port: number) {
   const { host, store, allowTargets, retryBudget, retentionMs, deadLetterRetentionMs } = config;
+  const { leaseMs, maxClockStepMs, maxClockAheadMs } = config;
   return {
     store,
     targets:
@@ -114,6 +115,9 @@ function serviceOptions(config: ServiceConfig, port: number) {
     ...(retryBudget !== undefined && { retryBudget }),
     ...(retentionMs !== undefined && { retentionMs }),
     ...(deadLetterRetentionMs !== undefined && { deadLetterRetentionMs }),
+    ...(leaseMs !== undefined && { leaseMs }),
+    ...(maxClockStepMs !== undefined && { maxClockStepMs }),
+    ...(maxClockAheadMs !== undefined && { maxClockAheadMs }),
   };
 }
 
@@ -123,6 +127,7 @@ function appOptions(
   logger: AppOptions["logger"],
 ): AppOptions {
   const { hosts, requestsPerSecond, requestsAtOnce, maxWaiting, insecureNoAuth } = config;
+  const { maxConnectionsPerAddress } = config;
   return {
     pagesFolder: pagesFolder(),
     ...(insecureNoAuth !== undefined && { insecureNoAuth }),
@@ -131,6 +136,7 @@ function appOptions(
     ...(hosts !== undefined && { hosts }),
     ...(requestsPerSecond !== undefined && { requestsPerSecond }),
     ...(maxWaiting !== undefined && { maxWaiting }),
+    ...(maxConnectionsPerAddress !== undefined && { maxConnectionsPerAddress }),
     ...(logger !== undefined && { logger }),
   };
 }

@@ -29,6 +29,7 @@ export interface ServiceFlags {
   readonly insecureNoAuth?: boolean;
   /** A share of first attempts, or "off". */
   readonly retryBudget?: number | "off";
+  readonly leaseMs?: number;
   readonly config?: string;
 }
 
@@ -43,10 +44,14 @@ export interface ServiceFile {
   readonly requestsPerSecond?: number;
   readonly requestsAtOnce?: number;
   readonly maxWaiting?: number;
+  readonly maxConnectionsPerAddress?: number;
   /** The budget of all destinations together, as in a destination document. False for none. */
   readonly retryBudget?: RetryBudgetDocument | false;
   readonly retentionMs?: number;
   readonly deadLetterRetentionMs?: number;
+  readonly leaseMs?: number;
+  readonly maxClockStepMs?: number;
+  readonly maxClockAheadMs?: number;
 }
 
 export interface ServiceConfig extends ServiceFile {
@@ -79,9 +84,13 @@ const FIELDS: Fields & Readonly<Record<keyof ServiceFile, unknown>> = {
   requestsPerSecond: numberRule(1, 1_000_000),
   requestsAtOnce: numberRule(1, 1_000_000),
   maxWaiting: numberRule(1, Number.MAX_SAFE_INTEGER),
+  maxConnectionsPerAddress: numberRule(1, 1_000_000),
   retryBudget: budgetRule,
   retentionMs: numberRule(1000, YEAR_MS),
   deadLetterRetentionMs: numberRule(1000, 10 * YEAR_MS),
+  leaseMs: numberRule(1000, 600_000),
+  maxClockStepMs: numberRule(60_000, YEAR_MS),
+  maxClockAheadMs: numberRule(1000, YEAR_MS),
 };
 
 /** Throws `INVALID_ARGUMENT` for an invalid configuration. */

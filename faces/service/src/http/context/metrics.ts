@@ -8,6 +8,7 @@ import type { DestinationRow } from "../../model/destination-row.ts";
 import type { CommitListener } from "../../model/metered-store.ts";
 import { TASK_STATUSES } from "../../model/task.ts";
 import type { TaskCount } from "../../model/task-query.ts";
+import type { ClockStatus } from "../../time/engine-time.ts";
 
 /** Policies that get their own series. */
 const MAX_POLICIES = 100;
@@ -18,6 +19,7 @@ export interface MetricsSource {
   onCommit(listener: CommitListener): () => void;
   counts(): Promise<readonly TaskCount[]>;
   destinations(): Promise<readonly DestinationRow[]>;
+  clock(): ClockStatus;
 }
 
 const SECONDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300];
@@ -106,6 +108,14 @@ export class Metrics {
 
   #gauges(source: MetricsSource): void {
     const registers = [this.registry];
+    new Gauge({
+      name: "retry_clock_skew_seconds",
+      help: "How far the machine's clock is ahead of the time of the service.",
+      registers,
+      collect() {
+        this.set(source.clock().skewMs / 1000);
+      },
+    });
     new Gauge({
       name: "retry_tasks",
       help: "Tasks by status.",

@@ -4,7 +4,7 @@
  */
 import type { DatabaseSync, StatementSync } from "@photostructure/sqlite";
 import { StoreBrokenError } from "../../../model/store-errors.ts";
-import { storeError } from "./failure.ts";
+import { storeError, transactionError } from "./failure.ts";
 import type { Ledger } from "./ledger.ts";
 
 /** The driver exports its classes as values only. */
@@ -17,15 +17,24 @@ export type Statement = InstanceType<typeof StatementSync>;
  */
 export const ANY_LIMIT = "(? + 0)";
 
+/** Outside of transactions only. Checkpoints and a restart of the log are synced with both. */
+const COMMIT_WITH_SYNC = "PRAGMA synchronous = FULL";
+const COMMIT_WITHOUT_SYNC = "PRAGMA synchronous = NORMAL";
+
 export interface Sql {
   readonly file: string;
   /** Prepares a statement that returns rows as arrays. */
   prepare(text: string): Statement;
   /**
    * Runs `work` in a transaction, which is durable once this returns. Throws the error of
-   * `storeError`.
+   * `storeError`, and for a failure of `work` that of `transactionError`.
    */
   transaction<T>(work: () => T, onRollback?: () => void): T;
+  /**
+   * Like `transaction`, but it is durable only with the next transaction or checkpoint. A power cut
+   * may undo it, as a whole and with nothing before it.
+   */
+  unsyncedTransaction<T>(work: () => T, onRollback?: () => void): T;
   /** Reads outside of a transaction; a broken store is rejected here too. */
   read<T>(work: () => T): T;
   /** Reports the failure of another connection to the same file; it applies to this one too. */
@@ -37,11 +46,12 @@ export function createSql(database: Database, file: string, ledger?: Ledger): Sq
   const begin = database.prepare("BEGIN IMMEDIATE");
   const commit = database.prepare("COMMIT");
   const rollback = database.prepare("ROLLBACK");
-  const finish = ledger === undefined ? () => void commit.run() : countedCommit(database, ledger);
+  const finishUncounted = () => void commit.run();
+  const finish = ledger === undefined ? finishUncounted : countedCommit(database, ledger);
   let broken: StoreBrokenError | undefined;
 
-  function translate(error: unknown): unknown {
-    const translated = storeError(file, error);
+  function translate(error: unknown, convert = storeError): unknown {
+    const translated = convert(file, error);
     if (translated instanceof StoreBrokenError) broken = translated;
     return translated;
   }
@@ -54,6 +64,24 @@ export function createSql(database: Database, file: string, ledger?: Ledger): Sq
     }
   }
 
+  function runTransaction<T>(work: () => T, onRollback?: () => void, end = finish): T {
+    if (broken !== undefined) throw broken;
+    let isWorking = false;
+    try {
+      begin.run();
+      isWorking = true;
+      const result = work();
+      isWorking = false;
+      end();
+      return result;
+    } catch (error) {
+      undo();
+      const translated = translate(error, isWorking ? transactionError : storeError);
+      if (broken === undefined) onRollback?.();
+      throw translated;
+    }
+  }
+
   return {
     file,
     prepare(text) {
@@ -61,18 +89,15 @@ export function createSql(database: Database, file: string, ledger?: Ledger): Sq
       statement.setReturnArrays(true);
       return statement;
     },
-    transaction(work, onRollback) {
+    transaction: (work, onRollback) => runTransaction(work, onRollback),
+    unsyncedTransaction(work, onRollback) {
       if (broken !== undefined) throw broken;
+      database.exec(COMMIT_WITHOUT_SYNC);
       try {
-        begin.run();
-        const result = work();
-        finish();
-        return result;
-      } catch (error) {
-        undo();
-        const translated = translate(error);
-        if (broken === undefined) onRollback?.();
-        throw translated;
+        // Without a number: after a power cut, the ledger would have more commits than the file.
+        return runTransaction(work, onRollback, finishUncounted);
+      } finally {
+        database.exec(COMMIT_WITH_SYNC);
       }
     },
     read(work) {
