@@ -19,7 +19,7 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { sqliteStore } from "../../faces/service/src/stores/sqlite/sqlite-store.ts";
-import { batch, create, TENANT } from "../../faces/service/src/stores/store.testing.ts";
+import { batch, create, T0, TENANT } from "../../faces/service/src/stores/store.testing.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "redrive-damaged-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -123,6 +123,27 @@ describe("the log of a crashed store", () => {
       writeFileSync(`${file}-wal`, log);
       expect(refusal(file)).toContain("commits are missing");
     });
+  });
+
+  it("may lack a sweep, which is not synced: a power cut can undo it", async () => {
+    const file = join(folder, "swept", "redrive.db");
+    const store = sqliteStore(file);
+    await store.commit(batch({ creates: [create()] }));
+    const before = copyOf(file);
+    const { tasks } = await store.query.list(TENANT, {}, { limit: 1 });
+    const cancel = { tenantId: TENANT, taskId: tasks[0]?.taskId ?? "" };
+    await store.commit(batch({ cancels: [cancel] }));
+    const ledger = readFileSync(`${file}.ledger`, "latin1");
+    expect(ledger).not.toBe(readFileSync(`${before}.ledger`, "latin1"));
+    const removed = await store.sweep({
+      now: T0 + 2,
+      endedBefore: T0 + 1,
+      deadBefore: T0 + 1,
+      limit: 10,
+    });
+    expect(removed).toBe(1);
+    expect(readFileSync(`${file}.ledger`, "latin1")).toBe(ledger);
+    await store.close();
   });
 
   it("is refused if it is gone or empty", () => {

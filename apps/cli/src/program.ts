@@ -4,15 +4,15 @@
  */
 import { readFileSync } from "node:fs";
 import { Command, type CommanderError } from "commander";
+import { addBackup } from "./backups/backup-command.ts";
+import { addRestore } from "./backups/restore-command.ts";
 import { addCompletion } from "./completion.ts";
 import { addPolicies } from "./policies/policies.ts";
 import { FAILED, USAGE_ERROR } from "./print/presentation.ts";
 import { systemTerminal, type Terminal } from "./print/terminal.ts";
-import { addBackup } from "./serve/backup-command.ts";
 import { addDev } from "./serve/dev.ts";
 import { addDoctor } from "./serve/doctor.ts";
 import { addKeys } from "./serve/keys-command.ts";
-import { addRestore } from "./serve/restore-command.ts";
 import { addServe } from "./serve/serve.ts";
 import { addDestinations } from "./service/destinations.ts";
 import { addDlq } from "./service/dlq.ts";

@@ -6,6 +6,7 @@ import {
   booleanRule,
   causedError,
   checkFields,
+  choiceRule,
   DocumentError,
   type Fields,
   isObject,
@@ -26,6 +27,7 @@ export interface ServiceFlags {
   readonly port?: number;
   readonly store?: string;
   readonly allowTargets?: string;
+  readonly resolver?: "dns" | "system";
   readonly insecureNoAuth?: boolean;
   /** A share of first attempts, or "off". */
   readonly retryBudget?: number | "off";
@@ -39,6 +41,7 @@ export interface ServiceFile {
   readonly port?: number;
   readonly store?: string;
   readonly allowTargets?: string;
+  readonly resolver?: "dns" | "system";
   readonly hosts?: readonly string[];
   readonly insecureNoAuth?: boolean;
   readonly requestsPerSecond?: number;
@@ -79,6 +82,7 @@ const FIELDS: Fields & Readonly<Record<keyof ServiceFile, unknown>> = {
   port: numberRule(0, 65_535),
   store: textRule(/^.{1,4096}$/u, "sqlite:PATH or memory:"),
   allowTargets: textRule(/^.{0,10000}$/u, "cidr[:port] or name[:port], separated by commas"),
+  resolver: choiceRule("dns", "system"),
   hosts: namesRule,
   insecureNoAuth: booleanRule,
   requestsPerSecond: numberRule(1, 1_000_000),

@@ -189,6 +189,13 @@ function createContext(
       onCommit: (listener) => redrive.onCommit(listener),
       counts: () => ofAll((tenantId) => redrive.count(tenantId)),
       destinations: () => ofAll((tenantId) => redrive.destinations(tenantId)),
+      oldestAgeMs: async () => {
+        const now = redrive.now();
+        const created = await ofAll(async (tenantId) => [
+          (await redrive.oldestOpen(tenantId)) ?? now,
+        ]);
+        return Math.max(0, now - Math.min(...created));
+      },
       clock: () => redrive.clock(),
     }),
   };

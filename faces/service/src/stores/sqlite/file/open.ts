@@ -35,6 +35,7 @@ const MAX_CHECKED_BYTES = 64 * 1024 * 1024;
 const MAX_COPIED_BYTES = 256 * 1024 * 1024;
 
 const CACHE_KIB = 32 * 1024;
+const PAGE_BYTES = 4096;
 
 export interface OpenFile {
   /** The name without links, which every connection must use. */
@@ -210,6 +211,7 @@ function configure(database: Database, file: string): void {
     PRAGMA trusted_schema = OFF;
     PRAGMA temp_store = MEMORY;
     PRAGMA wal_autocheckpoint = ${MAX_LOG_PAGES};
+    PRAGMA journal_size_limit = ${MAX_LOG_PAGES * PAGE_BYTES};
     PRAGMA cache_size = -${CACHE_KIB}`);
   const synchronous = firstValue(database, "SELECT * FROM pragma_synchronous");
   if (synchronous !== FULL_SYNC) {

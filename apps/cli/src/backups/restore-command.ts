@@ -11,7 +11,7 @@ import {
   presentResult,
 } from "../print/presentation.ts";
 import type { Terminal } from "../print/terminal.ts";
-import { addStoreFlag } from "./serve.ts";
+import { addStoreFlag } from "../serve/serve.ts";
 
 interface RestoreFlags extends OutputOptions {
   readonly store?: string;
@@ -42,7 +42,7 @@ async function restore(
   { store, force = false }: RestoreFlags,
 ): Promise<Presentation> {
   const { restoreSqliteFile } = await import("@redrive/service");
-  const { storeFile, withFileErrors } = await import("./store-file.ts");
+  const { storeFile, withFileErrors } = await import("../serve/store-file.ts");
   const path = storeFile(store);
   const restored = await withFileErrors(() => restoreSqliteFile(backup, path, { force }));
   const { file, kept, backup: found } = restored;

@@ -14,7 +14,7 @@ import {
 } from "../print/presentation.ts";
 import { createProgress } from "../print/progress.ts";
 import type { Terminal } from "../print/terminal.ts";
-import { addStoreFlag } from "./serve.ts";
+import { addStoreFlag } from "../serve/serve.ts";
 
 interface BackupFlags extends OutputOptions {
   readonly store?: string;
@@ -46,7 +46,7 @@ async function backup(
   { store, to }: BackupFlags,
 ): Promise<Presentation> {
   const { backupPart, backupSqliteFile } = await import("@redrive/service");
-  const { storeFile, withFileErrors } = await import("./store-file.ts");
+  const { storeFile, withFileErrors } = await import("../serve/store-file.ts");
   const source = file?.replace(/^sqlite:/u, "") ?? storeFile(store);
   const stopProgress = showProgress(terminal, source, backupPart(to));
   try {

@@ -2,8 +2,8 @@
  * Check file: checks every page and index of a database of any size; opening a file checks only
  * small ones. The file is not changed. No other process may use it meanwhile.
  */
-import { openForCheck } from "./open.ts";
-import { firstColumn } from "./query.ts";
+import { openForCheck } from "../file/open.ts";
+import { firstColumn } from "../file/query.ts";
 
 /** The problems that SQLite reports; empty if there are none. Throws like opening the file. */
 export function checkSqliteFile(file: string): readonly string[] {

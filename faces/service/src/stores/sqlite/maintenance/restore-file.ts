@@ -6,12 +6,12 @@ import { existsSync, linkSync, renameSync, rmSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { quote, RedriveError } from "@redrive/core";
+import { copyTo, syncFile } from "../file/copy-file.ts";
+import { assertUnused, closeUntouched, lockFile } from "../file/file-lock.ts";
+import { assertOneName, realFile } from "../file/file-name.ts";
+import { newIdentity, setState } from "../file/file-state.ts";
+import { ledgerPath, syncFolder, writeLedger } from "../file/ledger.ts";
 import { type Backup, readBackup } from "./backup-file.ts";
-import { copyTo, syncFile } from "./copy-file.ts";
-import { assertUnused, closeUntouched, lockFile } from "./file-lock.ts";
-import { assertOneName, realFile } from "./file-name.ts";
-import { newIdentity, setState } from "./file-state.ts";
-import { ledgerPath, syncFolder, writeLedger } from "./ledger.ts";
 
 export interface Restored {
   readonly file: string;

@@ -5,15 +5,15 @@
 import { copyFileSync, existsSync, renameSync, statSync } from "node:fs";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { quote, RedriveError } from "@redrive/core";
-import { storeError } from "./failure.ts";
-import { assertUnused, closeUntouched, lockFile } from "./file-lock.ts";
-import { assertOneName, realFile } from "./file-name.ts";
-import { findLoss, newIdentity, readState, setState } from "./file-state.ts";
-import { type LedgerEntry, ledgerPath, readLedger, writeLedger } from "./ledger.ts";
-import { assertOwn } from "./owner.ts";
-import { firstColumn, firstValue } from "./query.ts";
+import { storeError } from "../file/failure.ts";
+import { assertUnused, closeUntouched, lockFile } from "../file/file-lock.ts";
+import { assertOneName, realFile } from "../file/file-name.ts";
+import { findLoss, newIdentity, readState, setState } from "../file/file-state.ts";
+import { type LedgerEntry, ledgerPath, readLedger, writeLedger } from "../file/ledger.ts";
+import { assertOwn } from "../file/owner.ts";
+import { firstColumn, firstValue } from "../file/query.ts";
+import type { Database } from "../file/sql.ts";
 import { freeName } from "./restore-file.ts";
-import type { Database } from "./sql.ts";
 
 export interface FileReport {
   readonly file: string;
