@@ -8,7 +8,7 @@ import type { Store } from "../../model/store.ts";
 import { type BatchSize, type Checkpointer, createCheckpointer } from "./file/checkpointer.ts";
 import { reserveLog } from "./file/log-space.ts";
 import { openFile } from "./file/open.ts";
-import { createSql, type Database, type Sql } from "./file/sql.ts";
+import { createSql, type Sql } from "./file/sql.ts";
 import { ReadQueue } from "./read/read-queue.ts";
 import { createReader } from "./read/reader.ts";
 import { sqliteQuery } from "./read/sqlite-query.ts";
@@ -24,10 +24,11 @@ import { batchWriter } from "./write/writer.ts";
 /**
  * Opens or creates the file. Throws if it is in use, foreign, newer than this version, or damaged.
  */
-export function sqliteStore(file: string): Store {
-  const { database, lock } = openFile(file);
+export function sqliteStore(name: string): Store {
+  const opened = openFile(name);
+  const { file } = opened;
   reserveLog(file);
-  const sql = createSql(database, file);
+  const sql = createSql(opened.database, file, opened.ledger);
   const writeDocument = documentWriter(sql);
   const destinations = new DestinationTable(sql);
   const reload = () => destinations.load();
@@ -64,10 +65,8 @@ export function sqliteStore(file: string): Store {
       closed = true;
       await reads.close();
       await checkpointer.close();
-      tidyLog(database);
-      database.close();
+      opened.close();
       closeSync(descriptor);
-      lock.close();
     },
   };
 }
@@ -94,13 +93,4 @@ function checkpointerOf(sql: Sql, descriptor: number): Checkpointer {
   };
   const failed = (error: Error) => sql.fail(error);
   return createCheckpointer({ file: sql.file, descriptor, copyRest, failed });
-}
-
-/** Leaves a single file behind. Best effort: the next open does the rest. */
-function tidyLog(database: Database): void {
-  try {
-    database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
-  } catch {
-    // The next open replays the log.
-  }
 }
