@@ -29,6 +29,8 @@ export interface ServiceFlags {
   readonly insecureNoAuth?: boolean;
   /** A share of first attempts, or "off". */
   readonly retryBudget?: number | "off";
+  readonly attemptsAtOnce?: number;
+  readonly attemptsPerOrigin?: number;
   readonly leaseMs?: number;
   readonly config?: string;
 }
@@ -44,6 +46,8 @@ export interface ServiceFile {
   readonly requestsPerSecond?: number;
   readonly requestsAtOnce?: number;
   readonly maxWaiting?: number;
+  readonly attemptsAtOnce?: number;
+  readonly attemptsPerOrigin?: number;
   /** The budget of all destinations together, as in a destination document. False for none. */
   readonly retryBudget?: RetryBudgetDocument | false;
   readonly retentionMs?: number;
@@ -83,6 +87,8 @@ const FIELDS: Fields & Readonly<Record<keyof ServiceFile, unknown>> = {
   requestsPerSecond: numberRule(1, 1_000_000),
   requestsAtOnce: numberRule(1, 1_000_000),
   maxWaiting: numberRule(1, Number.MAX_SAFE_INTEGER),
+  attemptsAtOnce: numberRule(1, 1_000_000),
+  attemptsPerOrigin: numberRule(1, 1_000_000),
   retryBudget: budgetRule,
   retentionMs: numberRule(1000, YEAR_MS),
   deadLetterRetentionMs: numberRule(1000, 10 * YEAR_MS),

@@ -174,10 +174,8 @@ export class CommitLoop {
 
   /** A task that is due at once may be inserted already claimed, unless older tasks wait. */
   #permitFor({ create, destination }: CreateItem, now: number): Permit | undefined {
-    const { scheduledAt } = create.task;
-    if (scheduledAt > now) return undefined;
-    if (!this.#parts.scheduler.mayStartNow(destination, scheduledAt, now)) return undefined;
-    return destination.takePermit(false, now);
+    if (create.task.scheduledAt > now) return undefined;
+    return this.#parts.scheduler.takeStart(destination, create.task, now);
   }
 
   #context(): CommitContext {
@@ -251,8 +249,9 @@ export class CommitLoop {
 
   /** A suspect that waits for another one needs no alarm: each commit of a settle arms again. */
   #nextAt(): number {
-    const { node, scheduler, guardSaver } = this.#parts;
+    const { time, node, scheduler, guardSaver } = this.#parts;
     if (this.#isClosed || !node.isActive()) return Number.POSITIVE_INFINITY;
-    return Math.min(scheduler.nextAt(this.#mayClaimSuspect()), guardSaver.nextAt());
+    const lanesAt = scheduler.nextAt(time.now(), this.#mayClaimSuspect());
+    return Math.min(lanesAt, guardSaver.nextAt());
   }
 }
