@@ -61,6 +61,7 @@ async function deliver(targetUrl: string): Promise<Report> {
   }
 }
 
+// skipped: Windows has no ulimit
 it.skipIf(process.platform === "win32").each(["127.0.0.1", "localhost"])(
   "a shortage of files uses no attempt and is no failure of the target (%s)",
   async (host) => {
@@ -78,6 +79,7 @@ it.skipIf(process.platform === "win32").each(["127.0.0.1", "localhost"])(
   },
 );
 
+// skipped: Windows has no ulimit
 it.skipIf(process.platform === "win32")(
   "a lookup that could open no socket is a shortage, and not a failure of the name",
   async () => {

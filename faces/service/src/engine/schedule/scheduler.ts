@@ -333,10 +333,8 @@ export class Scheduler {
 
   /** When the next lane is to be checked; Infinity when none waits, or all wait for slots. */
   nextAt(now: number, withSuspect: boolean): number {
-    const heldUntil = this.slots.nodeHeldUntil(now);
-    if (heldUntil > 0) return heldUntil;
-    if (this.slots.isNodeFull()) return Number.POSITIVE_INFINITY;
-    if (this.slots.hasNews(this.#heap.hasAside())) return now;
+    const slotsAt = this.slots.nextAt(now, this.#heap.hasAside());
+    if (slotsAt > 0) return slotsAt;
     const at = Math.min(this.#heap.nextAt(), this.slots.nextOriginAt());
     return withSuspect ? Math.min(at, this.#suspects.nextAt()) : at;
   }
