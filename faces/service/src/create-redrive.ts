@@ -33,7 +33,11 @@ export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
   const targets = checkOptions(options);
   const { clock = systemClock } = options;
   const { store, onCommit } = meteredStore(clock, openStore(options.store));
-  const deliverer = createDeliverer({ clock, targets });
+  const deliverer = createDeliverer({
+    clock,
+    targets,
+    ...(options.resolver !== undefined && { resolver: options.resolver }),
+  });
   const close = async () => {
     await deliverer.close();
     await store.close();

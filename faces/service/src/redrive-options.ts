@@ -23,6 +23,7 @@ import {
   type TargetMode,
   type TargetPolicy,
 } from "./deliver/address-guard/target-policy.ts";
+import type { ResolverKind } from "./deliver/lookup/create-resolver.ts";
 import { serviceBudgetOptions } from "./engine/destination/service-retry-budget.ts";
 import { MAX_LEASE_MS, MIN_LEASE_MS } from "./engine/node/node-lease.ts";
 import { assertEncryptionKey } from "./intake/secrets.ts";
@@ -36,6 +37,12 @@ export interface RedriveOptions {
   readonly targets?: TargetMode;
   /** Further targets: `cidr[:port]` or `name[:port]`, separated by commas. Default: none. */
   readonly allowTargets?: string;
+  /**
+   * How the names of targets are looked up. `dns`: the name servers, the hosts file and the search
+   * list. `system`: the operating system, which also knows mDNS or NIS, but then a few slow names
+   * delay all lookups. Default: `dns`.
+   */
+  readonly resolver?: ResolverKind;
   /** Where this process listens. Tasks that call their own service are denied. Default: none. */
   readonly own?: readonly ListenAddress[];
   /**
@@ -103,6 +110,7 @@ const FIELDS: Fields & Readonly<Record<keyof RedriveOptions, unknown>> = {
   ),
   targets: choiceRule("loopback", "public"),
   allowTargets: typeRule("a string", (value) => typeof value === "string"),
+  resolver: choiceRule("dns", "system"),
   own: typeRule(
     "a list of { address, port }",
     (value) => Array.isArray(value) && value.every(isObject),

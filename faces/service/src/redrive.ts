@@ -114,6 +114,10 @@ export class Redrive {
     return this.#parts.store.query.get(tenantId, taskId);
   }
 
+  /**
+   * One page, newest first. It may be short or empty although more tasks match; only a null cursor
+   * ends the list. If the page's signal is aborted, it rejects with the signal's reason.
+   */
   list(
     filter: TaskFilter = {},
     page: Page = { limit: 50 },
@@ -133,6 +137,11 @@ export class Redrive {
 
   count(tenantId: string = DEFAULT_TENANT) {
     return this.#parts.store.query.count(tenantId);
+  }
+
+  /** When the oldest task that has not ended was created; null: none waits or is in flight. */
+  oldestOpen(tenantId: string = DEFAULT_TENANT): Promise<number | null> {
+    return this.#parts.store.query.oldestOpen(tenantId);
   }
 
   /** Throws `TASK_STATE_CONFLICT` for a task that has already ended, `TASK_NOT_FOUND` for none. */

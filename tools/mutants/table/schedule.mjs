@@ -105,7 +105,7 @@ const core = [
     name: "the slow start after a circuit closes is missing",
     search: "if (closed && breaker === own && concurrency !== undefined) restartRamp(concurrency);",
     replace: "",
-    tests: ["faces/service/src/engine/"],
+    tests: ["faces/service/src/engine/slow-start.test.ts"],
   },
 ];
 

@@ -39,16 +39,6 @@ const queries = [
       replace: '"t.task_id >= ?", cursor',
     },
     {
-      name: "the last full page has a cursor",
-      search: "rows.length > limit ? last.taskId",
-      replace: "rows.length >= limit ? last.taskId",
-    },
-    {
-      name: "the last full page of attempts has a cursor",
-      search: "rows.length > limit ? String(last.attemptNumber)",
-      replace: "rows.length >= limit ? String(last.attemptNumber)",
-    },
-    {
       name: "a range includes its end",
       search: '"p.created_at < ?", filter.createdTo',
       replace: '"p.created_at <= ?", filter.createdTo',

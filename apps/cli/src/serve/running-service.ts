@@ -106,13 +106,14 @@ async function findPort({ host, port }: ServiceConfig): Promise<number> {
 function serviceOptions(config: ServiceConfig, port: number) {
   const { host, store, allowTargets, retryBudget, retentionMs, deadLetterRetentionMs } = config;
   const { attemptsAtOnce, attemptsPerOrigin } = config;
-  const { leaseMs, maxClockStepMs, maxClockAheadMs } = config;
+  const { resolver, leaseMs, maxClockStepMs, maxClockAheadMs } = config;
   return {
     store,
     targets:
       isLoopback(host) && !config.insecureNoAuth ? ("loopback" as const) : ("public" as const),
     own: [{ port }],
     ...(allowTargets !== undefined && { allowTargets }),
+    ...(resolver !== undefined && { resolver }),
     ...(retryBudget !== undefined && { retryBudget }),
     ...(attemptsAtOnce !== undefined && { attemptsAtOnce }),
     ...(attemptsPerOrigin !== undefined && { attemptsPerOrigin }),
@@ -130,6 +131,7 @@ function appOptions(
   logger: AppOptions["logger"],
 ): AppOptions {
   const { hosts, requestsPerSecond, requestsAtOnce, maxWaiting, insecureNoAuth } = config;
+  const { maxConnectionsPerAddress } = config;
   return {
     pagesFolder: pagesFolder(),
     ...(insecureNoAuth !== undefined && { insecureNoAuth }),
@@ -138,6 +140,7 @@ function appOptions(
     ...(hosts !== undefined && { hosts }),
     ...(requestsPerSecond !== undefined && { requestsPerSecond }),
     ...(maxWaiting !== undefined && { maxWaiting }),
+    ...(maxConnectionsPerAddress !== undefined && { maxConnectionsPerAddress }),
     ...(logger !== undefined && { logger }),
   };
 }

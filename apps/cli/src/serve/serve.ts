@@ -23,6 +23,14 @@ export function addServe(parent: Command, terminal: Terminal): void {
   );
   command.addOption(
     new Option(
+      "--resolver <kind>",
+      "how names are looked up: dns, or system for names that only the operating system knows (default: dns)",
+    )
+      .env("REDRIVE_RESOLVER")
+      .choices(["dns", "system"]),
+  );
+  command.addOption(
+    new Option(
       "--retry-budget <share>",
       "maximum retries per first attempt, for all destinations together, or off (default: 0.2)",
     )

@@ -6,6 +6,7 @@ import {
   booleanRule,
   causedError,
   checkFields,
+  choiceRule,
   DocumentError,
   type Fields,
   isObject,
@@ -26,6 +27,7 @@ export interface ServiceFlags {
   readonly port?: number;
   readonly store?: string;
   readonly allowTargets?: string;
+  readonly resolver?: "dns" | "system";
   readonly insecureNoAuth?: boolean;
   /** A share of first attempts, or "off". */
   readonly retryBudget?: number | "off";
@@ -41,11 +43,13 @@ export interface ServiceFile {
   readonly port?: number;
   readonly store?: string;
   readonly allowTargets?: string;
+  readonly resolver?: "dns" | "system";
   readonly hosts?: readonly string[];
   readonly insecureNoAuth?: boolean;
   readonly requestsPerSecond?: number;
   readonly requestsAtOnce?: number;
   readonly maxWaiting?: number;
+  readonly maxConnectionsPerAddress?: number;
   readonly attemptsAtOnce?: number;
   readonly attemptsPerOrigin?: number;
   /** The budget of all destinations together, as in a destination document. False for none. */
@@ -82,11 +86,13 @@ const FIELDS: Fields & Readonly<Record<keyof ServiceFile, unknown>> = {
   port: numberRule(0, 65_535),
   store: textRule(/^.{1,4096}$/u, "sqlite:PATH or memory:"),
   allowTargets: textRule(/^.{0,10000}$/u, "cidr[:port] or name[:port], separated by commas"),
+  resolver: choiceRule("dns", "system"),
   hosts: namesRule,
   insecureNoAuth: booleanRule,
   requestsPerSecond: numberRule(1, 1_000_000),
   requestsAtOnce: numberRule(1, 1_000_000),
   maxWaiting: numberRule(1, Number.MAX_SAFE_INTEGER),
+  maxConnectionsPerAddress: numberRule(1, 1_000_000),
   attemptsAtOnce: numberRule(1, 1_000_000),
   attemptsPerOrigin: numberRule(1, 1_000_000),
   retryBudget: budgetRule,

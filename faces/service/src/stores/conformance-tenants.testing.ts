@@ -107,6 +107,10 @@ const READS = {
     call: ({ query }, tenantId) => query.export(tenantId, PAGE),
     absent: { tasks: [], cursor: null },
   },
+  "query.oldestOpen": {
+    call: ({ query }, tenantId) => query.oldestOpen(tenantId),
+    absent: null,
+  },
   "documents.get": {
     call: ({ documents }, tenantId) => documents.get("redrive", tenantId, "d"),
     absent: null,

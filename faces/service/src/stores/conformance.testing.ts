@@ -6,7 +6,9 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Settle } from "../model/batch.ts";
 import { blankDestination } from "../model/destination-row.ts";
 import type { Store } from "../model/store.ts";
+import { detailConformance } from "./conformance-details.testing.ts";
 import { documentConformance } from "./conformance-documents.testing.ts";
+import { listConformance } from "./conformance-lists.testing.ts";
 import { parallelConformance } from "./conformance-parallel.testing.ts";
 import { queryConformance } from "./conformance-queries.testing.ts";
 import { randomConformance } from "./conformance-random.testing.ts";
@@ -363,10 +365,12 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     });
 
     queryConformance(() => store);
+    listConformance(() => store);
     documentConformance(() => store);
     tableConformance(() => store);
     tenantConformance(() => store);
     parallelConformance(() => store);
+    detailConformance(() => store);
     randomConformance(open);
   });
 }

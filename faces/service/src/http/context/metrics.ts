@@ -19,6 +19,8 @@ export interface MetricsSource {
   onCommit(listener: CommitListener): () => void;
   counts(): Promise<readonly TaskCount[]>;
   destinations(): Promise<readonly DestinationRow[]>;
+  /** The age of the oldest task that has not ended, in ms; 0 if all have. */
+  oldestAgeMs(): Promise<number>;
   clock(): ClockStatus;
 }
 
@@ -129,6 +131,14 @@ export class Metrics {
       async collect() {
         const counts = await source.counts();
         for (const status of TASK_STATUSES) this.set({ status }, sumOf(counts, status));
+      },
+    });
+    new Gauge({
+      name: "retry_oldest_task_age_seconds",
+      help: "Age of the oldest task that waits or is in flight.",
+      registers,
+      async collect() {
+        this.set((await source.oldestAgeMs()) / 1000);
       },
     });
     new Gauge({

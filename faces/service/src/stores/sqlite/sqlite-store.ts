@@ -9,6 +9,7 @@ import { type BatchSize, type Checkpointer, createCheckpointer } from "./file/ch
 import { reserveLog } from "./file/log-space.ts";
 import { openFile } from "./file/open.ts";
 import { createSql, type Database, type Sql } from "./file/sql.ts";
+import { ReadQueue } from "./read/read-queue.ts";
 import { createReader } from "./read/reader.ts";
 import { sqliteQuery } from "./read/sqlite-query.ts";
 import { DestinationTable } from "./tables/destination-table.ts";
@@ -32,7 +33,7 @@ export function sqliteStore(file: string): Store {
   const reload = () => destinations.load();
   const write = batchWriter(sql, destinations, writeDocument);
   const sweep = sweeper(sql, destinations);
-  const reader = createReader(file);
+  const reads = new ReadQueue(createReader(file));
   // Closed last: closing any descriptor of a file drops SQLite's locks on it.
   const descriptor = openSync(file, "r+");
   const checkpointer = checkpointerOf(sql, descriptor);
@@ -56,12 +57,12 @@ export function sqliteStore(file: string): Store {
       return items;
     },
     discard: discarder(sql, destinations),
-    query: sqliteQuery(sql, reader),
+    query: sqliteQuery(sql, reads),
     documents: documentTable(sql),
     async close() {
       if (closed) return;
       closed = true;
-      await reader.close();
+      await reads.close();
       await checkpointer.close();
       tidyLog(database);
       database.close();

@@ -3,6 +3,7 @@
  * transaction. A released migration never changes: a new file and an old one run the same steps.
  */
 import { APPLICATION_ID, FIRST_SCHEMA } from "./first-schema.ts";
+import { LIST_INDEXES } from "./list-indexes.ts";
 import type { Database } from "./sql.ts";
 
 /** Each is SQL text. The number of a migration is its position, counted from 1. */
@@ -29,6 +30,8 @@ const MIGRATIONS: readonly string[] = [
     ifnull((SELECT max(finished_at) FROM tasks WHERE status = column1
       AND finished_at IS NOT NULL), 0), 0
     FROM (VALUES (2), (3), (4));`,
+  // 4: indexes for lists.
+  LIST_INDEXES,
 ];
 
 /** The schema that this version writes. A file with a higher number is rejected. */
