@@ -40,6 +40,7 @@ import type { Deliver } from "./run/deliver-function.ts";
 import type { FollowUp } from "./run/follow-up-tasks.ts";
 import { Rescuer } from "./run/rescuer.ts";
 import { Runner } from "./run/runner.ts";
+import { type AttemptSlots, attemptLimits } from "./schedule/attempt-slots.ts";
 import { Scheduler } from "./schedule/scheduler.ts";
 import { StoreSync } from "./store-sync.ts";
 import { TaskOperations } from "./task-operations.ts";
@@ -53,6 +54,9 @@ export interface EngineOptions {
   readonly nodeId: string;
   /** The retry budget of the whole service. Default: a fifth of first attempts, 100 per second. */
   readonly retryBudget?: RetryBudgetDocument | false;
+  /** Attempts at once on this node, and to one origin. Default: 1024 and 256. */
+  readonly attemptsAtOnce?: number | undefined;
+  readonly attemptsPerOrigin?: number | undefined;
   /** The length of the node's lease. 1 second to 10 minutes. Default: 10 seconds. */
   readonly leaseMs?: number | undefined;
   /** A wall clock that is further ahead of engine time is refused. Default: 7 days. */
@@ -78,6 +82,8 @@ export class Engine {
   readonly events: EngineEvents;
   readonly policies: PolicyCache;
   readonly destinations: Destinations;
+  /** The limits on running attempts. */
+  readonly attemptSlots: AttemptSlots;
   /** The retry budget of the whole service; undefined: off. */
   readonly serviceBudget: SharedBudget | undefined;
   readonly #options: EngineOptions;
@@ -115,7 +121,7 @@ export class Engine {
     const { leaseMs, maxClockStepMs, maxClockAheadMs } = options;
     const limits = { maxClockStepMs, maxClockAheadMs, confirmMs: leaseMs };
     const time = new EngineTime(clock, latestAt, limits);
-    const scheduler = new Scheduler(options.claimAheadMs);
+    const scheduler = new Scheduler(attemptLimits(options), options.claimAheadMs);
     const budgetOptions = serviceBudgetOptions(options.retryBudget);
     const serviceBudget = createServiceBudget(budgetOptions, time.now(), budgetText);
     const destinations = new Destinations(time, random, serviceBudget);
@@ -139,6 +145,7 @@ export class Engine {
     this.#time = time;
     this.serviceBudget = serviceBudget;
     this.destinations = destinations;
+    this.attemptSlots = scheduler.slots;
     this.#guardSaver = guardSaver;
     this.events = events;
     this.#health = health;

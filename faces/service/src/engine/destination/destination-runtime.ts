@@ -60,6 +60,9 @@ export class DestinationRuntime {
   /** For `GuardSaver`: whether the guard state is to be saved, and when it was saved last. */
   isSavePending = false;
   savedAt = 0;
+  /** The instant and the number of its last turn in the scheduler. */
+  turnAt = 0;
+  turn = 0;
   /** The number of tasks that are being created here and of claims. It is not dropped meanwhile. */
   users = 0;
   #usedAt: number;

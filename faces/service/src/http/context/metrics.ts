@@ -41,6 +41,7 @@ export class Metrics {
   readonly #lags: Histogram;
   readonly #settles: Histogram;
   readonly #budgetExhausted: Counter;
+  readonly #shortages: Counter;
   readonly #stops: readonly (() => void)[];
   readonly #policies = new Set<string>();
 
@@ -86,6 +87,10 @@ export class Metrics {
     this.#budgetExhausted = counter(
       "retry_budget_exhausted_total",
       "Retries held by an empty budget.",
+    );
+    this.#shortages = counter(
+      "retry_node_shortages_total",
+      "Times that the node lacked files, memory or ports and held new attempts.",
     );
     this.duplicates = counter("retry_duplicates_total", "Creates with a known idempotency key.");
     this.#gauges(source);
@@ -166,6 +171,7 @@ export class Metrics {
       this.#lags.observe((event.lagMs ?? 0) / 1000);
       return;
     }
+    if (event.type === "node.shortage") this.#shortages.inc();
     const policy = this.#policyLabel(event.policyId);
     if (event.attempt !== undefined) this.#recordAttempt(event.attempt, policy);
     if (event.type === "task.exhausted") {
