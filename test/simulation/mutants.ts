@@ -122,7 +122,12 @@ export const mutants: readonly Mutant[] = [
     caughtBy: "retry budget kept",
     wrapMemory: (memory) => ({
       ...memory,
-      documents: { ...memory.documents, get: async () => null, list: async () => [] },
+      documents: {
+        ...memory.documents,
+        get: async () => null,
+        getMany: async (_, keys) => keys.map(() => null),
+        list: async () => ({ documents: [], cursor: null }),
+      },
     }),
   },
   {

@@ -55,7 +55,7 @@ class World {
         const dead = [...this.tasks.values()].filter(({ taskId }) => taskId.startsWith("0100"));
         return { tasks: dead, cursor: null };
       },
-      destinations: async () => this.rows,
+      openCircuits: async () => this.rows,
       redriveTask: async (taskId, _, { redriveId }) => {
         this.#redrive(taskId, redriveId);
         // A commit takes time.

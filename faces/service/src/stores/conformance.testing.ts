@@ -16,6 +16,7 @@ import {
   claimOf,
   create,
   DESTINATION,
+  dueLanes,
   newTask,
   settle,
   T0,
@@ -173,7 +174,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         const creates = [create({ destination: "other" }), create({ tenantId: "zeta" })];
         await store.commit(batch({ creates }));
         expect(await claimFirst(store)).toEqual([]);
-        const due = await store.nextDue();
+        const due = await dueLanes(store);
         expect(due).toHaveLength(2);
         expect(due).toContainEqual({
           tenantId: TENANT,
@@ -242,7 +243,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         });
         const { attempts } = await store.query.attempts(TENANT, claim.taskId, { limit: 10 });
         expect(attempts).toEqual([attemptLog()]);
-        const due = await store.nextDue();
+        const due = await dueLanes(store);
         expect(due).toEqual([
           { tenantId: TENANT, destination: DESTINATION, lane: "retry", dueAt: T0 + 500 },
         ]);
@@ -291,7 +292,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         const done = settle(claim, { status: "SUCCEEDED", reason: "succeeded" });
         await store.commit(batch({ now: T0 + 3, settles: [done] }));
         expect(await get(claim.taskId)).toMatchObject({ status: "SUCCEEDED", finishedAt: T0 + 3 });
-        expect(await store.nextDue()).toEqual([]);
+        expect(await dueLanes(store)).toEqual([]);
         const { retryNows, cancels } = await store.commit(
           batch({ retryNows: [claim], cancels: [claim] }),
         );

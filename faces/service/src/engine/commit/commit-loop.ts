@@ -163,7 +163,7 @@ export class CommitLoop {
   /** A task that is due at once may be inserted already claimed, unless older tasks wait. */
   #permitFor({ create, destination }: CreateItem, now: number): Permit | undefined {
     const { scheduledAt } = create.task;
-    if (scheduledAt > now) return undefined;
+    if (scheduledAt > now || this.#parts.node.isLoading) return undefined;
     if (!this.#parts.scheduler.mayStartNow(destination, scheduledAt, now)) return undefined;
     return destination.takePermit(false, now);
   }

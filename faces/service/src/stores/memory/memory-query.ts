@@ -5,9 +5,12 @@
 
 import type { RetryTask } from "../../model/task.ts";
 import type { Page, TaskFilter, TaskPage, TaskQuery } from "../../model/task-query.ts";
-import { type Row, type Rows, taskOf } from "./rows.ts";
+import type { Tables } from "./apply.ts";
+import { destinationQuery } from "./memory-destinations.ts";
+import { type Row, taskOf } from "./rows.ts";
 
-export function memoryQuery(rows: Rows): TaskQuery {
+export function memoryQuery(tables: Tables): TaskQuery {
+  const { rows } = tables;
   return {
     async get(tenantId, taskId) {
       const row = rows.find(tenantId, taskId);
@@ -21,9 +24,7 @@ export function memoryQuery(rows: Rows): TaskQuery {
         .sort((a, b) => (a.task.taskId < b.task.taskId ? 1 : -1));
       return paged(found, page, false);
     },
-    async count(tenantId) {
-      return rows.counts(tenantId);
-    },
+    ...destinationQuery(tables),
     async attempts(tenantId, taskId, { limit, cursor }) {
       const all = rows.find(tenantId, taskId)?.attempts ?? [];
       const rest = all.filter((one) => one.attemptNumber > Number(cursor ?? 0));

@@ -17,6 +17,7 @@ import { nodeTable } from "./tables/node-table.ts";
 import { policyTable } from "./tables/policy-table.ts";
 import { discarder } from "./write/discard.ts";
 import { sweeper } from "./write/sweeper.ts";
+import { unusedRows } from "./write/unused-rows.ts";
 import { batchWriter } from "./write/writer.ts";
 
 /**
@@ -27,32 +28,37 @@ export function sqliteStore(file: string): Store {
   const sql = createSql(database, file);
   const writeDocument = documentWriter(sql);
   const destinations = new DestinationTable(sql);
-  const reload = () => destinations.load();
+  const undo = () => destinations.undo();
   const write = batchWriter(sql, destinations, writeDocument);
   const reader = createReader(file);
+  // The engine's own pages never wait for a user's list.
+  const pages = createReader(file);
   const checkpointer = checkpointerOf(sql);
   let closed = false;
 
   return {
     exclusive: true,
     async commit(batch) {
-      const result = sql.transaction(() => write(batch), reload);
+      const result = sql.transaction(() => write(batch), undo);
       checkpointer.committed(sizeOf(batch, result));
       return result;
     },
-    ...dueTable(sql, destinations),
+    ...dueTable(pages),
     ...nodeTable(sql, destinations),
-    ...policyTable(sql),
-    getDestination: async (tenantId, name) => destinations.row(tenantId, name),
-    listDestinations: async (tenantId) => destinations.list(tenantId),
+    ...policyTable(sql, pages),
+    getDestination: async (tenantId, name) => sql.read(() => destinations.row(tenantId, name)),
+    openCircuits: async (tenantId, limit) =>
+      sql.read(() => destinations.openCircuits(tenantId, limit)),
     sweep: sweeper(sql, destinations),
+    removeUnused: unusedRows(sql, destinations),
     discard: discarder(sql, destinations),
-    query: sqliteQuery(sql, reader),
-    documents: documentTable(sql),
+    query: sqliteQuery(sql, reader, pages),
+    documents: documentTable(sql, pages),
     async close() {
       if (closed) return;
       closed = true;
       await reader.close();
+      await pages.close();
       await checkpointer.close();
       tidyLog(database);
       database.close();

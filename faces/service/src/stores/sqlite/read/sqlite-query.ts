@@ -5,11 +5,13 @@
 import type { Page, TaskFilter, TaskPage, TaskQuery } from "../../../model/task-query.ts";
 import type { Sql } from "../file/sql.ts";
 import { ATTEMPT_COLUMNS, attemptOf } from "../rows/attempt-rows.ts";
-import { type Cell, statusName, statusNumber } from "../rows/codec.ts";
+import { type Cell, statusNumber } from "../rows/codec.ts";
 import { TASK_COLUMNS, TASK_COLUMNS_NO_BODY, TASK_TABLES, taskOf } from "../rows/task-rows.ts";
+import { destinationQuery } from "./destination-query.ts";
 import type { Reader } from "./reader.ts";
 
-export function sqliteQuery(sql: Sql, reader: Reader): TaskQuery {
+/** `pages`: the reader of bounded pages, which never waits for a list. */
+export function sqliteQuery(sql: Sql, reader: Reader, pages: Reader): TaskQuery {
   const getTask = sql.prepare(`SELECT ${TASK_COLUMNS} FROM ${TASK_TABLES}
     WHERE t.tenant_id = ? AND t.task_id = ?`);
 
@@ -40,19 +42,7 @@ export function sqliteQuery(sql: Sql, reader: Reader): TaskQuery {
       const conditions = [is("t.tenant_id = ?", tenantId), is("t.task_id > ?", cursor)];
       return page(conditions, "ASC", TASK_COLUMNS, limit);
     },
-    async count(tenantId) {
-      const rows = await reader.all(
-        `SELECT d.name, c.status, c.count FROM counts c
-         JOIN destinations d ON d.destination_id = c.destination_id
-         WHERE d.tenant_id = ? AND c.count > 0`,
-        [tenantId],
-      );
-      return rows.map(([destination, status, count]) => ({
-        destination: destination as string,
-        status: statusName(status as number),
-        count: count as number,
-      }));
-    },
+    ...destinationQuery(pages),
     async attempts(tenantId, taskId, { limit, cursor }: Page) {
       const rows = await reader.all(
         `SELECT ${ATTEMPT_COLUMNS} FROM attempts

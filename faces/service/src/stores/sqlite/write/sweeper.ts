@@ -27,7 +27,7 @@ export function sweeper(sql: Sql, destinations: DestinationTable): Store["sweep"
     return found.length;
   }
 
-  const reload = () => destinations.load();
+  const undo = () => destinations.undo();
   return async ({ now, endedBefore, deadBefore, limit }: Retention) =>
     sql.transaction(() => {
       let removed = 0;
@@ -36,5 +36,5 @@ export function sweeper(sql: Sql, destinations: DestinationTable): Store["sweep"
       }
       destinations.flush();
       return removed + Number(removeKeys.run(now, limit - removed).changes);
-    }, reload);
+    }, undo);
 }
