@@ -105,13 +105,13 @@ async function boot(file) {
   laps.push(sinceStart());
   const app = await createApp(redrive);
   await app.listen({ port: 0, host: "127.0.0.1" });
-  const url = `http://127.0.0.1:${app.server.address().port}`;
+  const url = `http://127.0.0.1:${portOf(app.server)}`;
   const sink = createServer((_, response) => response.end()).listen(0, "127.0.0.1");
   await once(sink, "listening");
   const accepted = await fetch(`${url}/retry-tasks`, {
     method: "POST",
     headers: { "content-type": "application/json" },
-    body: JSON.stringify({ targetUrl: `http://127.0.0.1:${sink.address().port}/` }),
+    body: JSON.stringify({ targetUrl: `http://127.0.0.1:${portOf(sink)}/` }),
   });
   if (accepted.status !== 202) throw new Error(`a task was not accepted: ${accepted.status}`);
   const readyMs = sinceStart();
@@ -134,6 +134,12 @@ async function boot(file) {
   await app.close();
   await redrive.stop(0);
   process.exit(0);
+}
+
+/** @param {import("node:net").Server} server */
+function portOf(server) {
+  const address = server.address();
+  return typeof address === "object" && address !== null ? address.port : 0;
 }
 
 /** The durations of calls that read many destinations. @param {string} url */

@@ -9,6 +9,7 @@ import type { Store } from "../model/store.ts";
 import { documentConformance } from "./conformance-documents.testing.ts";
 import { queryConformance } from "./conformance-queries.testing.ts";
 import { tableConformance } from "./conformance-tables.testing.ts";
+import { unusedConformance } from "./conformance-unused.testing.ts";
 import {
   attemptLog,
   batch,
@@ -345,5 +346,6 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     queryConformance(() => store);
     documentConformance(() => store);
     tableConformance(() => store);
+    unusedConformance(() => store);
   });
 }

@@ -52,7 +52,8 @@ export class Destinations {
 
   /**
    * A caller that keeps it across a wait increments `users` meanwhile. `guards` is the saved guard
-   * state, null if there is none. By default it is read, which ends before the next commit begins.
+   * state, null if there is none. By default it is read, which ends before the next commit begins;
+   * a caller that uses the guards earlier calls `load`.
    */
   getOrCreate(tenantId: string, name: string, guards?: string | null): DestinationRuntime {
     const known = this.find(tenantId, name);
@@ -62,6 +63,16 @@ export class Destinations {
     if (guards === undefined) this.#restore(created);
     else if (guards !== null) created.restoreGuards(guards);
     return created;
+  }
+
+  /** Like `getOrCreate`, but its guards are restored: for callers that use them at once. */
+  async load(tenantId: string, name: string): Promise<DestinationRuntime> {
+    const { readGuards } = this.#options;
+    if (this.find(tenantId, name) !== undefined || readGuards === undefined) {
+      return this.getOrCreate(tenantId, name);
+    }
+    const guards = await readGuards(tenantId, name).catch(() => null);
+    return this.getOrCreate(tenantId, name, guards);
   }
 
   /** A destination that this node does not know, as a new task would find it. It is not kept. */

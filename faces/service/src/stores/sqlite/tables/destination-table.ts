@@ -46,6 +46,11 @@ export class DestinationTable {
     this.#statements = statementsOf(sql);
   }
 
+  /** The number of rows in the cache. */
+  get cached(): number {
+    return this.#byId.size;
+  }
+
   /** Call after a rollback: the cache may hold what was undone. Only that is read again. */
   undo(): void {
     for (const stored of this.#touched) this.forget(stored);
