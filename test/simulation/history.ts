@@ -31,6 +31,8 @@ export interface Sent {
   readonly task: StartedTask;
   readonly policy: Policy;
   readonly timeoutMs: number;
+  /** How long the machine of the node has slept. Its time is behind by at most this much. */
+  readonly sleptMs: number;
   /** The destination's document that the node has. */
   readonly document: string | null;
 }

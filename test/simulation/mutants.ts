@@ -29,6 +29,8 @@ export interface Mutant {
   readonly wrapDeliver?: (deliver: Deliver) => Deliver;
   /** Overrides the retry budget for all destinations. */
   readonly retryBudget?: false;
+  /** After a sleep, the wall clock of a node is ahead of the store's by this much. */
+  readonly wallErrorMs?: number;
 }
 
 const YEAR_MS = 365 * 86_400_000;
@@ -111,6 +113,11 @@ export const mutants: readonly Mutant[] = [
     caughtBy: "wire bound",
     wrapMemory: (memory) =>
       withPolicies(memory, ({ delaysMs, ...policy }) => ({ ...policy, maxAttempts: 1000 })),
+  },
+  {
+    name: "a time that follows a clock ahead of the store's",
+    caughtBy: "no early or late attempt",
+    wallErrorMs: 3000,
   },
   {
     name: "no retry budget for all destinations",

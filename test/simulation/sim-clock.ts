@@ -1,7 +1,8 @@
 /**
  * Sim clock: virtual time for a cluster. A heap holds the events; events at one instant run in the
  * order in which they were set. Promises advance a few microtasks between two events. Each node has
- * its own view of the clock, which can stop forever (a crash) or for a while (a pause).
+ * its own view of the clock, which can stop forever (a crash) or for a while (a pause). While a machine
+ * sleeps, its monotonic clock stops too, and its wall clock does not.
  */
 import type { Cancel, Clock } from "@redrive/core";
 import { createHeap } from "../../faces/service/src/collections/heap.ts";
@@ -65,31 +66,48 @@ export class SimClock {
 /** One node's view of the clock. */
 export class NodeClock implements Clock {
   readonly #clock: SimClock;
+  readonly #wallErrorMs: number;
   #isDead = false;
   #frozenUntil = 0;
+  #isAsleep = false;
+  #sleptMs = 0;
 
-  constructor(clock: SimClock) {
+  /** `wallErrorMs`: how far the wall clock is ahead of the store's after a sleep, for mutants. */
+  constructor(clock: SimClock, wallErrorMs = 0) {
     this.#clock = clock;
+    this.#wallErrorMs = wallErrorMs;
   }
 
   now(): number {
-    return this.#clock.now();
+    return this.#clock.now() + (this.#sleptMs > 0 ? this.#wallErrorMs : 0);
   }
 
   monotonicMs(): number {
-    return this.#clock.now() - this.#clock.startAt;
+    return this.#clock.now() - this.#clock.startAt - this.#sleptMs + this.#sleepLeftMs();
+  }
+
+  /** Total duration of the sleeps that have ended. */
+  sleptMs(): number {
+    return this.#sleptMs - this.#sleepLeftMs();
+  }
+
+  #sleepLeftMs(): number {
+    return this.#isAsleep ? Math.max(0, this.#frozenUntil - this.#clock.now()) : 0;
   }
 
   alarm(ms: number, fn: () => void): Cancel {
-    return this.#clock.set(ms, () => this.#run(fn));
-  }
-
-  /** Alarms of a paused node run after the pause. */
-  #run(fn: () => void): void {
-    if (this.#isDead) return;
-    const frozenMs = this.#frozenUntil - this.#clock.now();
-    if (frozenMs > 0) this.#clock.set(frozenMs, () => this.#run(fn));
-    else fn();
+    const dueMs = this.monotonicMs() + Math.ceil(ms);
+    let cancel = () => {};
+    // Alarms of a paused node run after the pause. Those of a machine that slept run later.
+    const run = (): void => {
+      if (this.#isDead) return;
+      const frozenMs = this.#frozenUntil - this.#clock.now();
+      const leftMs = frozenMs > 0 ? frozenMs : dueMs - this.monotonicMs();
+      if (leftMs > 0) cancel = this.#clock.set(leftMs, run);
+      else fn();
+    };
+    cancel = this.#clock.set(ms, run);
+    return () => cancel();
   }
 
   endOfTurn(fn: () => void): void {
@@ -109,7 +127,16 @@ export class NodeClock implements Clock {
   }
 
   freeze(ms: number): void {
+    this.#sleptMs -= this.#sleepLeftMs();
+    this.#isAsleep = false;
     this.#frozenUntil = this.#clock.now() + ms;
+  }
+
+  /** The machine sleeps: as a pause, but the monotonic clock stops too. */
+  suspend(ms: number): void {
+    this.freeze(ms);
+    this.#isAsleep = true;
+    this.#sleptMs += ms;
   }
 
   kill(): void {

@@ -5,6 +5,7 @@
 import type { Random } from "@redrive/core";
 import { Engine } from "../../faces/service/src/engine/engine.ts";
 import type { Store } from "../../faces/service/src/model/store.ts";
+import { wrapped } from "../../faces/service/src/model/wrapped.ts";
 import { RedriveJobs } from "../../faces/service/src/operations/redrive-jobs.ts";
 import { createFollowUp } from "./callbacks.ts";
 import { SERVICE_BUDGET } from "./checkers/all-checkers.ts";
@@ -46,7 +47,7 @@ export class SimNode {
     const world = this.#world;
     // A lock protects an exclusive store: a process that boots on it is the only one.
     if (world.store.exclusive) this.kill();
-    const clock = new NodeClock(world.clock);
+    const clock = new NodeClock(world.clock, world.mutant?.wallErrorMs);
     const nodeId = `${this.#name}-${++this.#boots}`;
     const random = this.#random.fork(nodeId);
     this.#clock = clock;
@@ -145,21 +146,24 @@ export class SimNode {
     this.#freezes++;
     this.#clock.freeze(ms);
   }
+
+  suspend(ms: number): void {
+    this.#freezes++;
+    this.#clock.suspend(ms);
+  }
 }
 
 /** A dead node receives nothing and writes nothing. */
 function silentWhenDead(store: Store, clock: NodeClock): Store {
   const unlessDead = <T>(work: () => Promise<T>): Promise<T> =>
     clock.isDead() ? new Promise(() => {}) : work();
-  return {
-    ...store,
+  return wrapped(store, {
     commit: (batch) => unlessDead(() => store.commit(batch)),
     renew: (lease) => unlessDead(() => store.renew(lease)),
-    documents: {
-      ...store.documents,
+    documents: wrapped(store.documents, {
       put: (document) => unlessDead(() => store.documents.put(document)),
-    },
-  };
+    }),
+  });
 }
 
 /** Picks a random engine that is up. */

@@ -53,6 +53,7 @@ async function runSeed(world: World, random: Random, coverage: Coverage): Promis
   const crashes = planCrashes(world, nodes, draw);
   const pauses = planPauses(world, nodes, draw);
   const stops = planStops(world, nodes, draw);
+  const sleeps = planSleeps(world, random.fork("sleeps"), nodes);
 
   await world.clock.runUntil(START_AT + SAFETY_MS, () => world.violation !== undefined);
   heal(world, nodes);
@@ -73,6 +74,7 @@ async function runSeed(world: World, random: Random, coverage: Coverage): Promis
   totals.crashes += crashes;
   totals.pauses += pauses;
   totals.stops += stops;
+  totals.sleeps += sleeps;
   totals.steps += world.clock.steps;
   if (world.features.isSingle) totals.singles++;
   coverage.addFaults(world.faults.counts);
@@ -132,6 +134,18 @@ function planPauses(
     world.clock.set(draw(SAFETY_MS - 20_000), () => node.freeze(1000 + draw(17_000)));
   }
   return pauses;
+}
+
+/** The machine of a node sleeps. Its time is behind afterwards, and follows the wall clock. */
+function planSleeps(world: World, random: Random, nodes: readonly SimNode[]): number {
+  const draw = (below: number) => Math.floor(random.next() * below);
+  const sleeps = draw(3);
+  for (let n = 0; n < sleeps; n++) {
+    const node = nodes[draw(nodes.length)] as SimNode;
+    const forMs = 500 + draw(20_000);
+    world.clock.set(draw(SAFETY_MS - 20_000), () => node.suspend(forMs));
+  }
+  return sleeps;
 }
 
 /** Some stops give running attempts no time to end. */

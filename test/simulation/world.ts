@@ -233,7 +233,8 @@ export class World {
       const policy = policyNamed(task.policyId);
       const timeoutMs = limits.attemptTimeoutMs;
       const document = rowOf(task.destination)?.document ?? null;
-      const event: Sent = { at, nodeId, task, policy, timeoutMs, document };
+      const sleptMs = nodeClock.sleptMs();
+      const event: Sent = { at, nodeId, task, policy, timeoutMs, sleptMs, document };
       this.check((checker) => checker.sent?.(event));
       const response = this.targets.respond(task.destination, at);
       const isLate = response.afterMs > limits.attemptTimeoutMs;

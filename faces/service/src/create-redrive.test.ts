@@ -169,7 +169,9 @@ describe("an embedded Redrive", () => {
     redrive = await createRedrive({ store: "memory:" });
     const scheduledAt = redrive.now() + 60_000;
     const { taskId } = await redrive.enqueue({ targetUrl: url, scheduledAt });
-    expect((await redrive.health()).destinations).toMatchObject([{ backlog: 1, nextDueAt: scheduledAt }]);
+    expect((await redrive.health()).destinations).toMatchObject([
+      { backlog: 1, nextDueAt: scheduledAt },
+    ]);
     await redrive.cancel(taskId);
     expect((await redrive.health()).destinations).toMatchObject([{ backlog: 0, nextDueAt: null }]);
   });

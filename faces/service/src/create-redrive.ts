@@ -32,7 +32,11 @@ export async function createRedrive(options: RedriveOptions): Promise<Redrive> {
   const targets = checkOptions(options);
   const { clock = systemClock } = options;
   const { store, onCommit } = meteredStore(clock, openStore(options.store));
-  const deliverer = createDeliverer({ clock, targets });
+  const deliverer = createDeliverer({
+    clock,
+    targets,
+    ...(options.resolver !== undefined && { resolver: options.resolver }),
+  });
   const close = async () => {
     await deliverer.close();
     await store.close();
@@ -67,6 +71,9 @@ async function start(options: RedriveOptions, parts: OpenParts): Promise<Redrive
     ...(options.deadLetterRetentionMs !== undefined && {
       deadLetterRetentionMs: options.deadLetterRetentionMs,
     }),
+    leaseMs: options.leaseMs,
+    maxClockStepMs: options.maxClockStepMs,
+    maxClockAheadMs: options.maxClockAheadMs,
     onFatal: options.onFatal ?? ((error) => clock.endOfTurn(() => rethrow(error))),
   });
   await engine.start();

@@ -9,7 +9,7 @@ export type { TaskInput } from "./intake/task-input.ts";
 export type { Accepted } from "./intake/task-intake.ts";
 export type { DestinationRow } from "./model/destination-row.ts";
 export type { Store } from "./model/store.ts";
-export { StoreBrokenError, StoreFullError } from "./model/store-errors.ts";
+export { StoreBrokenError, StoreFullError, StoreRefusedError } from "./model/store-errors.ts";
 export {
   type AttemptLog,
   type AttemptPhases,
@@ -32,4 +32,10 @@ export type { Cancelled, Redrive } from "./redrive.ts";
 export type { RedriveOptions } from "./redrive-options.ts";
 export { type MemoryStore, memoryStore } from "./stores/memory/memory-store.ts";
 export { checkSqliteFile } from "./stores/sqlite/file/check-file.ts";
+export {
+  type ClockRepair,
+  readSqliteClock,
+  repairSqliteClock,
+} from "./stores/sqlite/file/clock-repair.ts";
 export { sqliteStore } from "./stores/sqlite/sqlite-store.ts";
+export { type ClockStatus, MAX_CLOCK_AHEAD_MS } from "./time/engine-time.ts";

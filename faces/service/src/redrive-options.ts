@@ -23,7 +23,9 @@ import {
   type TargetMode,
   type TargetPolicy,
 } from "./deliver/address-guard/target-policy.ts";
+import type { ResolverKind } from "./deliver/lookup/create-resolver.ts";
 import { serviceBudgetOptions } from "./engine/destination/service-retry-budget.ts";
+import { MAX_LEASE_MS, MIN_LEASE_MS } from "./engine/node/node-lease.ts";
 import { assertEncryptionKey } from "./intake/secrets.ts";
 import { serviceError } from "./model/errors.ts";
 import type { Store } from "./model/store.ts";
@@ -35,6 +37,12 @@ export interface RedriveOptions {
   readonly targets?: TargetMode;
   /** Further targets: `cidr[:port]` or `name[:port]`, separated by commas. Default: none. */
   readonly allowTargets?: string;
+  /**
+   * How the names of targets are looked up. `dns`: the name servers, the hosts file and the search
+   * list. `system`: the operating system, which also knows mDNS or NIS, but then a few slow names
+   * delay all lookups. Default: `dns`.
+   */
+  readonly resolver?: ResolverKind;
   /** Where this process listens. Tasks that call their own service are denied. Default: none. */
   readonly own?: readonly ListenAddress[];
   /**
@@ -51,6 +59,21 @@ export interface RedriveOptions {
   readonly retentionMs?: number;
   /** How long dead letters are kept. 1 second to 3650 days. Default: 30 days. */
   readonly deadLetterRetentionMs?: number;
+  /**
+   * The length of a node's lease, also called visibility timeout. A node renews it five times in that
+   * time; a node that cannot loses its claims. 1 second to 10 minutes. Default: 10 seconds.
+   */
+  readonly leaseMs?: number;
+  /**
+   * The service follows a clock that jumps ahead by at most this much; a larger jump is refused. 1
+   * minute to 365 days. Default: 7 days.
+   */
+  readonly maxClockStepMs?: number;
+  /**
+   * The service refuses to start if the store contains instants that are further ahead of the clock. 1
+   * second to 365 days. Default: 1 hour.
+   */
+  readonly maxClockAheadMs?: number;
   /**
    * The store can no longer guarantee its content, and the service accepts nothing more. Default:
    * throws the error where no code can catch it, which ends the process.
@@ -80,6 +103,7 @@ const FIELDS: Fields & Readonly<Record<keyof RedriveOptions, unknown>> = {
   ),
   targets: choiceRule("loopback", "public"),
   allowTargets: typeRule("a string", (value) => typeof value === "string"),
+  resolver: choiceRule("dns", "system"),
   own: typeRule(
     "a list of { address, port }",
     (value) => Array.isArray(value) && value.every(isObject),
@@ -92,6 +116,9 @@ const FIELDS: Fields & Readonly<Record<keyof RedriveOptions, unknown>> = {
   ),
   retentionMs: numberRule(1000, YEAR_MS),
   deadLetterRetentionMs: numberRule(1000, 10 * YEAR_MS),
+  leaseMs: numberRule(MIN_LEASE_MS, MAX_LEASE_MS),
+  maxClockStepMs: numberRule(60_000, YEAR_MS),
+  maxClockAheadMs: numberRule(1000, YEAR_MS),
   onFatal: typeRule("a function", (value) => typeof value === "function"),
   clock: objectRule,
   random: objectRule,

@@ -35,6 +35,7 @@ import {
 import type { DestinationHealth, DestinationHealthPage } from "./operations/destination-health.ts";
 import { DestinationOperations } from "./operations/destination-operations.ts";
 import { RedriveJobs } from "./operations/redrive-jobs.ts";
+import type { ClockStatus } from "./time/engine-time.ts";
 import { settlesWithin } from "./time/settles-within.ts";
 
 /** What `createRedrive` connects. */
@@ -124,6 +125,10 @@ export class Redrive {
     return this.#parts.store.query.get(tenantId, taskId);
   }
 
+  /**
+   * One page, newest first. It may be short or empty although more tasks match; only a null cursor
+   * ends the list. If the page's signal is aborted, it rejects with the signal's reason.
+   */
   list(
     filter: TaskFilter = {},
     page: Page = { limit: 50 },
@@ -144,6 +149,11 @@ export class Redrive {
   /** The number of tasks by status, without zeros. */
   count(tenantId: string = DEFAULT_TENANT): Promise<TaskCounts> {
     return this.#parts.store.query.count(tenantId);
+  }
+
+  /** When the oldest task that has not ended was created; null: none waits or is in flight. */
+  oldestOpen(tenantId: string = DEFAULT_TENANT): Promise<number | null> {
+    return this.#parts.store.query.oldestOpen(tenantId);
   }
 
   /** Throws `TASK_STATE_CONFLICT` for a task that has already ended, `TASK_NOT_FOUND` for none. */
@@ -239,6 +249,11 @@ export class Redrive {
   /** Engine time; epoch ms. */
   now(): number {
     return this.#parts.engine.now();
+  }
+
+  /** How the time of the service relates to the machine's clock. */
+  clock(): ClockStatus {
+    return this.#parts.engine.clock();
   }
 
   /** A new id that sorts by age, like the ids of tasks. */

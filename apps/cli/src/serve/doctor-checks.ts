@@ -5,9 +5,10 @@
 import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import process from "node:process";
-import { type Clock, formatDuration, systemClock } from "@redrive/core";
-import { assertEncryptionKey, checkSqliteFile } from "@redrive/service";
+import { systemClock } from "@redrive/core";
+import { assertEncryptionKey, type ClockStatus, checkSqliteFile } from "@redrive/service";
 import { acceptedKeys } from "./api-keys.ts";
+import { checkClock } from "./doctor-clock.ts";
 import { probePort } from "./ports.ts";
 import { isLoopback } from "./running-service.ts";
 import { type ServiceConfig, storePath } from "./service-config.ts";
@@ -37,7 +38,7 @@ export async function runChecks(
     await checkPort(config, isRunning),
     checkKey(config, apiKey),
     checkEncryption(encryptionKey),
-    checkClock(systemClock, config.store),
+    checkClock(systemClock, config, isRunning ? await readClock(config) : undefined),
   ];
 }
 
@@ -97,21 +98,28 @@ function storeFix(message: string): string {
 /** A service responds within this time. */
 const PROBE_TIMEOUT_MS = 2000;
 
-async function isServiceRunning({ host, port }: ServiceConfig): Promise<boolean> {
+async function isServiceRunning(config: ServiceConfig): Promise<boolean> {
+  const document = await readService<{ info?: { title?: string } }>(config, "/openapi.json");
+  return document?.info?.title === "Redrive";
+}
+
+/** A document of the running service; undefined: it does not respond. */
+async function readService<T>({ host, port }: ServiceConfig, path: string): Promise<T | undefined> {
   const late = new AbortController();
   const cancel = systemClock.alarm(PROBE_TIMEOUT_MS, () => late.abort());
   try {
     const name = /^(?:0\.0\.0\.0|::)$/u.test(host) ? "127.0.0.1" : host;
-    const response = await fetch(`http://${name}:${port}/openapi.json`, {
-      signal: late.signal,
-    });
-    const { info } = (await response.json()) as { info?: { title?: string } };
-    return info?.title === "Redrive";
+    const response = await fetch(`http://${name}:${port}${path}`, { signal: late.signal });
+    return (await response.json()) as T;
   } catch {
-    return false;
+    return undefined;
   } finally {
     cancel();
   }
+}
+
+async function readClock(config: ServiceConfig): Promise<ClockStatus | undefined> {
+  return (await readService<{ clock?: ClockStatus }>(config, "/readyz"))?.clock;
 }
 
 async function checkPort({ host, port }: ServiceConfig, isRunning: boolean): Promise<Check> {
@@ -155,22 +163,4 @@ function checkKey(
     const fix = "create one with `redrive keys add`";
     return { name, state: "fail", found: (error as Error).message, fix };
   }
-}
-
-/** 2026-01-01: Redrive did not exist before, so an earlier clock is wrong. */
-const MIN_CLOCK_AT = 1_767_225_600_000;
-
-/** A store file written later than this from now means that the clock was set back. */
-const MAX_SKEW_MS = 5000;
-
-export function checkClock(clock: Clock, store: string): Check {
-  const name = "clock";
-  const now = clock.now();
-  const fix = "set the clock (NTP): delays and deadlines depend on it";
-  if (now < MIN_CLOCK_AT) return { name, state: "fail", found: "the clock is before 2026", fix };
-  const path = storePath(store);
-  const changedAt = path !== undefined && existsSync(path) && statSync(path).mtimeMs;
-  if (!changedAt || changedAt <= now + MAX_SKEW_MS) return ok(name, "the time is plausible");
-  const found = `the store was written ${formatDuration(changedAt - now)} from now`;
-  return { name, state: "warn", found, fix };
 }

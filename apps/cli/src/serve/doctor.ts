@@ -1,5 +1,6 @@
 /** `redrive doctor`: checks whether a service can run on this machine and how to fix problems. */
 import process from "node:process";
+import { systemClock } from "@redrive/core";
 import type { Command } from "commander";
 import { addExamples } from "../input/flags.ts";
 import {
@@ -16,7 +17,9 @@ import type { Check } from "./doctor-checks.ts";
 import { addListenFlags, addStoreFlag } from "./serve.ts";
 import type { ServiceFlags } from "./service-config.ts";
 
-interface DoctorFlags extends ServiceFlags, Pick<OutputOptions, "json"> {}
+interface DoctorFlags extends ServiceFlags, Pick<OutputOptions, "json"> {
+  readonly repairClock?: boolean;
+}
 
 export function addDoctor(parent: Command, terminal: Terminal): void {
   const command = parent
@@ -28,19 +31,31 @@ export function addDoctor(parent: Command, terminal: Terminal): void {
     "--config <file>",
     "JSON configuration file, as for `redrive serve`",
   );
+  command.option(
+    "--repair-clock",
+    "reset a store that was written with a clock that was ahead; stop the service first",
+  );
   addOutputFlags(command, "json");
-  addExamples(command, "redrive doctor", "redrive doctor --host 0.0.0.0 --store sqlite:redrive.db");
+  addExamples(
+    command,
+    "redrive doctor",
+    "redrive doctor --host 0.0.0.0 --store sqlite:redrive.db",
+    "redrive doctor --repair-clock --store sqlite:redrive.db",
+  );
   command.action((flags: DoctorFlags) => presentResult(terminal, flags, () => runDoctor(flags)));
 }
 
-async function runDoctor({ json: _, ...flags }: DoctorFlags): Promise<Presentation> {
+async function runDoctor({ json: _, repairClock, ...flags }: DoctorFlags): Promise<Presentation> {
   const { serviceConfig } = await import("./service-config.ts");
   const { runChecks } = await import("./doctor-checks.ts");
   const secrets = {
     apiKey: process.env["REDRIVE_API_KEY"],
     encryptionKey: process.env["REDRIVE_ENCRYPTION_KEY"],
   };
-  return presentChecks(await runChecks(serviceConfig(flags), secrets));
+  const config = serviceConfig(flags);
+  if (!repairClock) return presentChecks(await runChecks(config, secrets));
+  const { repairClock: repair } = await import("./doctor-clock.ts");
+  return presentChecks([repair(systemClock, config.store)]);
 }
 
 const TONES = { ok: "good", warn: "warn", fail: "bad" } as const;

@@ -105,15 +105,20 @@ async function findPort({ host, port }: ServiceConfig): Promise<number> {
 
 function serviceOptions(config: ServiceConfig, port: number) {
   const { host, store, allowTargets, retryBudget, retentionMs, deadLetterRetentionMs } = config;
+  const { resolver, leaseMs, maxClockStepMs, maxClockAheadMs } = config;
   return {
     store,
     targets:
       isLoopback(host) && !config.insecureNoAuth ? ("loopback" as const) : ("public" as const),
     own: [{ port }],
     ...(allowTargets !== undefined && { allowTargets }),
+    ...(resolver !== undefined && { resolver }),
     ...(retryBudget !== undefined && { retryBudget }),
     ...(retentionMs !== undefined && { retentionMs }),
     ...(deadLetterRetentionMs !== undefined && { deadLetterRetentionMs }),
+    ...(leaseMs !== undefined && { leaseMs }),
+    ...(maxClockStepMs !== undefined && { maxClockStepMs }),
+    ...(maxClockAheadMs !== undefined && { maxClockAheadMs }),
   };
 }
 
@@ -123,6 +128,7 @@ function appOptions(
   logger: AppOptions["logger"],
 ): AppOptions {
   const { hosts, requestsPerSecond, requestsAtOnce, maxWaiting, insecureNoAuth } = config;
+  const { maxConnectionsPerAddress } = config;
   return {
     pagesFolder: pagesFolder(),
     ...(insecureNoAuth !== undefined && { insecureNoAuth }),
@@ -131,6 +137,7 @@ function appOptions(
     ...(hosts !== undefined && { hosts }),
     ...(requestsPerSecond !== undefined && { requestsPerSecond }),
     ...(maxWaiting !== undefined && { maxWaiting }),
+    ...(maxConnectionsPerAddress !== undefined && { maxConnectionsPerAddress }),
     ...(logger !== undefined && { logger }),
   };
 }

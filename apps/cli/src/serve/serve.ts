@@ -5,9 +5,10 @@
 import process from "node:process";
 import { checkDestination, RedriveError } from "@redrive/core";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { addExamples, portFlag } from "../input/flags.ts";
+import { addExamples, numberFlag, portFlag } from "../input/flags.ts";
 import { FAILED, USAGE_ERROR } from "../print/presentation.ts";
 import type { Terminal } from "../print/terminal.ts";
+import { logEvent } from "./event-log.ts";
 import { isPortTaken } from "./ports.ts";
 import type { ServiceFlags } from "./service-config.ts";
 
@@ -22,11 +23,24 @@ export function addServe(parent: Command, terminal: Terminal): void {
   );
   command.addOption(
     new Option(
+      "--resolver <kind>",
+      "how names are looked up: dns, or system for names that only the operating system knows (default: dns)",
+    )
+      .env("REDRIVE_RESOLVER")
+      .choices(["dns", "system"]),
+  );
+  command.addOption(
+    new Option(
       "--retry-budget <share>",
       "maximum retries per first attempt, for all destinations together, or off (default: 0.2)",
     )
       .env("REDRIVE_RETRY_BUDGET")
       .argParser(retryBudgetFlag),
+  );
+  command.addOption(
+    new Option("--lease-ms <ms>", "length of the node's lease, 1000 to 600000 (default: 10000)")
+      .env("REDRIVE_LEASE_MS")
+      .argParser(numberFlag(1000, 600_000)),
   );
   command.option(
     "--insecure-no-auth",
@@ -101,9 +115,7 @@ async function serve(terminal: Terminal, flags: ServiceFlags): Promise<void> {
   const { app, url } = service;
   if (service.isUnauthenticated) app.log.warn({ host: config.host }, NO_AUTH_WARNING);
   app.log.info({ url, store: config.store, pid: process.pid }, `Redrive is ready at ${url}/`);
-  service.redrive.onEvent(({ type, reason }) => {
-    if (type === "store.failed") app.log.error({ reason }, "the store failed");
-  });
+  service.redrive.onEvent((event) => logEvent(app, event));
   onStopSignal(async (signal) => {
     app.log.info({ signal }, "stopping: waiting for running attempts");
     await service.stop();

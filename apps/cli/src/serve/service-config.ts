@@ -6,6 +6,7 @@ import {
   booleanRule,
   causedError,
   checkFields,
+  choiceRule,
   DocumentError,
   type Fields,
   isObject,
@@ -26,9 +27,11 @@ export interface ServiceFlags {
   readonly port?: number;
   readonly store?: string;
   readonly allowTargets?: string;
+  readonly resolver?: "dns" | "system";
   readonly insecureNoAuth?: boolean;
   /** A share of first attempts, or "off". */
   readonly retryBudget?: number | "off";
+  readonly leaseMs?: number;
   readonly config?: string;
 }
 
@@ -38,15 +41,20 @@ export interface ServiceFile {
   readonly port?: number;
   readonly store?: string;
   readonly allowTargets?: string;
+  readonly resolver?: "dns" | "system";
   readonly hosts?: readonly string[];
   readonly insecureNoAuth?: boolean;
   readonly requestsPerSecond?: number;
   readonly requestsAtOnce?: number;
   readonly maxWaiting?: number;
+  readonly maxConnectionsPerAddress?: number;
   /** The budget of all destinations together, as in a destination document. False for none. */
   readonly retryBudget?: RetryBudgetDocument | false;
   readonly retentionMs?: number;
   readonly deadLetterRetentionMs?: number;
+  readonly leaseMs?: number;
+  readonly maxClockStepMs?: number;
+  readonly maxClockAheadMs?: number;
 }
 
 export interface ServiceConfig extends ServiceFile {
@@ -74,14 +82,19 @@ const FIELDS: Fields & Readonly<Record<keyof ServiceFile, unknown>> = {
   port: numberRule(0, 65_535),
   store: textRule(/^.{1,4096}$/u, "sqlite:PATH or memory:"),
   allowTargets: textRule(/^.{0,10000}$/u, "cidr[:port] or name[:port], separated by commas"),
+  resolver: choiceRule("dns", "system"),
   hosts: namesRule,
   insecureNoAuth: booleanRule,
   requestsPerSecond: numberRule(1, 1_000_000),
   requestsAtOnce: numberRule(1, 1_000_000),
   maxWaiting: numberRule(1, Number.MAX_SAFE_INTEGER),
+  maxConnectionsPerAddress: numberRule(1, 1_000_000),
   retryBudget: budgetRule,
   retentionMs: numberRule(1000, YEAR_MS),
   deadLetterRetentionMs: numberRule(1000, 10 * YEAR_MS),
+  leaseMs: numberRule(1000, 600_000),
+  maxClockStepMs: numberRule(60_000, YEAR_MS),
+  maxClockAheadMs: numberRule(1000, YEAR_MS),
 };
 
 /** Throws `INVALID_ARGUMENT` for an invalid configuration. */

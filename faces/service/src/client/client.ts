@@ -36,6 +36,7 @@ import {
 } from "./transport.ts";
 
 export { REDRIVE_BOUNDS } from "../model/redrive-bounds.ts";
+export { fullPage, type PagePosition } from "./full-page.ts";
 
 /** A task as the HTTP API takes it. Send bytes as `bodyBase64`. */
 export type TaskToCreate = Omit<TaskInput, "body"> & { readonly body?: string };
@@ -51,6 +52,7 @@ export interface Client {
   /** At most 1000 tasks. The service checks each one separately. */
   createTasks(tasks: readonly TaskToCreate[]): Promise<BatchResult>;
   getTask(taskId: string, options?: { readonly include?: readonly Include[] }): Promise<TaskView>;
+  /** One page, which may be short or empty. Only a null cursor ends the list; see `fullPage`. */
   listTasks(query?: ListQuery): Promise<TaskList>;
   cancelTask(taskId: string): Promise<CancelView>;
   retryNow(taskId: string): Promise<TaskReceipt>;
@@ -62,6 +64,7 @@ export interface Client {
   listPolicies(): Promise<PolicyList>;
   removePolicy(policyId: string): Promise<void>;
 
+  /** One page, like `listTasks`. */
   listDeadLetters(query?: Omit<ListQuery, "status">): Promise<TaskList>;
   groupDeadLetters(filter?: DeadFilterFields): Promise<DeadLetterGroupList>;
   /** Removes them permanently. At least one field of the filter is required. */

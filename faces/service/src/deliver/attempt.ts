@@ -26,6 +26,8 @@ import {
 /** The request of an attempt, its options, and the callback for its result. */
 export interface AttemptCall {
   readonly request: {
+    /** Whose limit of lookups applies. */
+    readonly tenantId?: string;
     /**
      * Values of headers that are not harmless must not be stored, even if the target sends them
      * back.
@@ -57,6 +59,7 @@ export class Attempt implements TimerEntry, Opener, Dispatcher.DispatchHandler {
   readonly #stopListening: Cancel | undefined;
   readonly deadlineMs: number;
   readonly connectTimeoutMs: number;
+  readonly tenantId: string;
 
   // Mutable state: the progress of the attempt.
   slot = -1;
@@ -80,6 +83,7 @@ export class Attempt implements TimerEntry, Opener, Dispatcher.DispatchHandler {
     this.#startMs = clock.monotonicMs();
     this.deadlineMs = this.#startMs + attemptTimeoutMs;
     this.connectTimeoutMs = Math.min(connectTimeoutMs, attemptTimeoutMs);
+    this.tenantId = call.request.tenantId ?? "";
     deadlines.add(this);
     this.#stopListening = signal && onAbort(signal, () => this.#endEarly(undefined));
   }

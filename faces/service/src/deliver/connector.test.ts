@@ -5,12 +5,13 @@
 import type { Socket } from "node:net";
 import { type Clock, systemClock } from "@redrive/core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Resolver } from "./address-guard/resolver.ts";
 import { createTargetPolicy } from "./address-guard/target-policy.ts";
-import { Connector, type ConnectorParts, LOOKUP_DEADLINE_MS } from "./connector.ts";
+import { Connector, type ConnectorParts } from "./connector.ts";
 import { AMPLE, brief, requestTo, testDeliverer } from "./deliverer.testing.ts";
 import { complete } from "./hostile-rows.testing.ts";
 import { type HostileServer, hostileServer } from "./hostile-server.testing.ts";
+import { LOOKUP_DEADLINE_MS } from "./lookup/dns-lookup.ts";
+import type { Resolver } from "./lookup/resolver.ts";
 import { createTlsSessions } from "./tls-sessions.ts";
 
 const PUBLIC = createTargetPolicy();

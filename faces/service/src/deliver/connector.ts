@@ -7,19 +7,15 @@
 import { once } from "node:events";
 import { connect as connectTcp, type LookupFunction, type Socket } from "node:net";
 import { connect as connectTls, type TLSSocket } from "node:tls";
-import type { Cancel, Clock } from "@redrive/core";
+import type { Cancel } from "@redrive/core";
 import type { buildConnector } from "undici";
 import { parseAddress } from "./address-guard/address.ts";
-import type { ResolvedAddress, Resolver } from "./address-guard/resolver.ts";
-import { mayLookUp, mayReach, type TargetPolicy } from "./address-guard/target-policy.ts";
+import { mayReach } from "./address-guard/target-policy.ts";
+import { addressesOf, type LookupParts } from "./checked-lookup.ts";
 import { ConnectTimeout, LookupFailed, TargetDenied } from "./failure.ts";
+import { acceptContinue } from "./informational.ts";
+import type { ResolvedAddress } from "./lookup/resolver.ts";
 import type { TlsSessions } from "./tls-sessions.ts";
-
-/** At most this many addresses of one lookup are tried; a lookup may return thousands. */
-export const MAX_ADDRESSES = 8;
-
-/** A lookup that takes longer has failed. */
-export const LOOKUP_DEADLINE_MS = 5000;
 
 /** For a connection that no attempt waits for: undici reopens one after the target closed it. */
 const DEFAULT_TIMEOUT_MS = 3000;
@@ -27,11 +23,8 @@ const DEFAULT_TIMEOUT_MS = 3000;
 /** The system probes idle connections after this time, so that dead ones are found. */
 const KEEPALIVE_PROBE_MS = 60_000;
 
-export interface ConnectorParts {
-  readonly clock: Clock;
-  /** Called at every check: before the lookup, after it, and once the socket is connected. */
-  readonly policy: () => TargetPolicy;
-  readonly resolve: Resolver;
+/** The policy is also called once the socket is connected. */
+export interface ConnectorParts extends LookupParts {
   readonly sessions: TlsSessions;
   /** Certificates to trust instead of the well-known ones; PEM. */
   readonly ca?: string | undefined;
@@ -39,6 +32,8 @@ export interface ConnectorParts {
 
 /** The attempt that opens a connection. It provides the timeout and receives the durations. */
 export interface Opener {
+  /** Whose limit of lookups applies. */
+  readonly tenantId: string;
   readonly connectTimeoutMs: number;
   dnsMs: number | null;
   connectMs: number | null;
@@ -73,7 +68,10 @@ export class Connector {
     const port = Number(options.port || (isTls ? 443 : 80));
     const endpoint = { name: options.hostname, port, isTls };
     open(this.#parts, endpoint, this.opener).then(
-      (socket) => callback(null, socket),
+      (socket) => {
+        callback(null, socket);
+        acceptContinue(socket);
+      },
       (error: Error) => callback(error, null),
     );
   };
@@ -134,7 +132,7 @@ class Opening {
 
   async run(): Promise<Socket> {
     const startMs = this.#parts.clock.monotonicMs();
-    const addresses = await addressesOf(this.#parts, this.#endpoint);
+    const addresses = await addressesOf(this.#parts, this.#endpoint, this.#opener?.tenantId ?? "");
     if (this.#isOver) throw new ConnectTimeout();
     const foundMs = this.#parts.clock.monotonicMs();
     if (this.#opener && addresses) this.#opener.dnsMs = foundMs - startMs;
@@ -193,37 +191,6 @@ class Opening {
     const reached = { address: socket.remoteAddress, name, port };
     if (!mayReach(this.#parts.policy(), reached)) throw new TargetDenied(name);
   }
-}
-
-/** The checked addresses to try; undefined for a literal address, which needs no lookup. */
-async function addressesOf(
-  parts: ConnectorParts,
-  { name, port }: Endpoint,
-): Promise<readonly ResolvedAddress[] | undefined> {
-  if (parseAddress(name)) {
-    if (mayReach(parts.policy(), { address: name, name, port })) return undefined;
-    throw new TargetDenied(name);
-  }
-  if (!mayLookUp(parts.policy(), name, port)) throw new TargetDenied(name);
-  const resolved = await withLookupDeadline(parts.clock, parts.resolve(name));
-  if (resolved.length === 0) throw new LookupFailed("EMPTY_ANSWER");
-  // One denied address denies the whole name: honest names do not mix internal and public
-  // addresses.
-  const policy = parts.policy();
-  const isAllowed = ({ address }: ResolvedAddress) => mayReach(policy, { address, name, port });
-  if (!resolved.every(isAllowed)) throw new TargetDenied(name);
-  return resolved.slice(0, MAX_ADDRESSES);
-}
-
-function withLookupDeadline<T>(clock: Clock, resolved: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const cancel = clock.alarm(
-      LOOKUP_DEADLINE_MS,
-      () => reject(new LookupFailed("LOOKUP_TIMEOUT")),
-      true,
-    );
-    resolved.then(resolve, reject).finally(cancel);
-  });
 }
 
 /** Returns only the checked addresses. Node does not call it for literal addresses. */

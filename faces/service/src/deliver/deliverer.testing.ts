@@ -1,6 +1,5 @@
 /** A deliverer for tests: real clock, real sockets on this machine, and a simulated DNS. */
 import { systemClock } from "@redrive/core";
-import type { Resolver } from "./address-guard/resolver.ts";
 import { createTargetPolicy } from "./address-guard/target-policy.ts";
 import type { AttemptResult } from "./attempt-result.ts";
 import {
@@ -10,6 +9,7 @@ import {
   type DeliverOptions,
   type DeliverRequest,
 } from "./deliverer.ts";
+import type { Resolver } from "./lookup/resolver.ts";
 
 /** Every name resolves to this machine. */
 export const everythingHere: Resolver = async () => [{ address: "127.0.0.1", family: 4 }];

@@ -9,12 +9,13 @@ import { memoize } from "../collections/bounded-cache.ts";
 import { hopsOf } from "../model/loop-detection.ts";
 import type { Headers } from "../model/task.ts";
 import { DeadlineTimer } from "../time/deadline-timer.ts";
-import { type Resolver, systemResolver } from "./address-guard/resolver.ts";
 import { checkTarget, type RefusedTarget, type Target } from "./address-guard/target.ts";
 import type { TargetPolicy } from "./address-guard/target-policy.ts";
 import { Attempt, type AttemptCall } from "./attempt.ts";
 import { type AttemptResult, notStarted } from "./attempt-result.ts";
 import { Connector } from "./connector.ts";
+import { createResolver, type ResolverKind } from "./lookup/create-resolver.ts";
+import type { Resolver } from "./lookup/resolver.ts";
 import { overridesIn, requestHeaders } from "./request-headers.ts";
 import { type SigningKey, signWebhook } from "./signing.ts";
 import { createTlsSessions } from "./tls-sessions.ts";
@@ -24,7 +25,9 @@ export interface DelivererOptions {
   readonly clock: Clock;
   /** Where attempts may go. */
   readonly targets: TargetPolicy;
-  /** Default: the system's resolver. */
+  /** How names are looked up. Default: `dns`. */
+  readonly resolver?: ResolverKind;
+  /** Replaces the resolver. */
   readonly resolve?: Resolver;
   /** Random hex for trace ids. Default: the system's random source. */
   readonly hex?: HexSource;
@@ -34,6 +37,8 @@ export interface DelivererOptions {
 
 /** What to send. */
 export interface DeliverRequest {
+  /** Whose limit of lookups applies. Default: that of requests without a tenant. */
+  readonly tenantId?: string;
   readonly taskId: string;
   /** From 1. */
   readonly attemptNumber: number;
@@ -98,13 +103,19 @@ class HttpDeliverer implements Deliverer {
   /** Mutable state: set once, by `close`. */
   #closed: Promise<void> | undefined;
 
-  constructor({ clock, targets, resolve = systemResolver(), hex, ca }: DelivererOptions) {
+  constructor({ clock, targets, resolver, resolve, hex, ca }: DelivererOptions) {
     this.#clock = clock;
     this.#hex = hex ?? cryptoHex();
     this.#deadlines = new DeadlineTimer(clock);
     this.#check = memoize(MAX_VERDICTS, (targetUrl) => checkTarget(targetUrl, targets));
     const sessions = createTlsSessions();
-    this.#connector = new Connector({ clock, policy: () => targets, resolve, sessions, ca });
+    this.#connector = new Connector({
+      clock,
+      policy: () => targets,
+      resolve: resolve ?? createResolver(clock, resolver),
+      sessions,
+      ca,
+    });
     this.#agent = newAgent(this.#connector);
   }
 

@@ -28,7 +28,8 @@ export class LookupFailed extends Error {
   override readonly name = "LookupFailed";
   readonly code: string;
 
-  constructor(code: "EMPTY_ANSWER" | "LOOKUP_TIMEOUT") {
+  /** `EMPTY_ANSWER`, `LOOKUP_TIMEOUT`, `TOO_MANY_LOOKUPS` or a code of `node:dns`. */
+  constructor(code: string) {
     super(TEXTS.dns);
     this.code = code;
   }

@@ -6,7 +6,7 @@
  * A task goes from `TaskOperations` through the commit queue and the commit loop to the runner and
  * the delivery. Its settle returns through the same queue.
  */
-import type { Clock, Random, RetryBudget, RetryBudgetDocument } from "@redrive/core";
+import type { Clock, Random, RetryBudgetDocument, SharedBudget } from "@redrive/core";
 import type {
   CancelRequest,
   CancelResult,
@@ -21,7 +21,8 @@ import { serviceError, stopped, stopTimedOut } from "../model/errors.ts";
 import { PolicyCache } from "../model/policy-cache.ts";
 import type { Store } from "../model/store.ts";
 import type { NewTask } from "../model/task.ts";
-import { EngineTime } from "../time/engine-time.ts";
+import { assertClock } from "../time/assert-clock.ts";
+import { type ClockStatus, EngineTime } from "../time/engine-time.ts";
 import { settlesWithin } from "../time/settles-within.ts";
 import { CommitLoop } from "./commit/commit-loop.ts";
 import { CommitQueue } from "./commit/commit-queue.ts";
@@ -32,6 +33,7 @@ import { createServiceBudget, serviceBudgetOptions } from "./destination/service
 import { type DestinationChange, DestinationChanges } from "./destination-changes.ts";
 import { EngineEvents } from "./events/engine-events.ts";
 import { Maintenance } from "./maintenance.ts";
+import { ClockWatch } from "./node/clock-watch.ts";
 import { NodeLease } from "./node/node-lease.ts";
 import { NodeState } from "./node/node-state.ts";
 import { messageOf, StoreHealth } from "./node/store-health.ts";
@@ -53,6 +55,12 @@ export interface EngineOptions {
   readonly nodeId: string;
   /** The retry budget of the whole service. Default: a fifth of first attempts, 100 per second. */
   readonly retryBudget?: RetryBudgetDocument | false;
+  /** The length of the node's lease. 1 second to 10 minutes. Default: 10 seconds. */
+  readonly leaseMs?: number | undefined;
+  /** A wall clock that is further ahead of engine time is refused. Default: 7 days. */
+  readonly maxClockStepMs?: number | undefined;
+  /** A wall clock that is further behind engine time is refused. Default: 1 hour. */
+  readonly maxClockAheadMs?: number | undefined;
   /** How long before its due instant a task may be claimed. 0 to 1000 ms. Default: 8. */
   readonly claimAheadMs?: number | undefined;
   /** How long ended tasks are kept. Default: 3 days. */
@@ -73,7 +81,7 @@ export class Engine {
   readonly policies: PolicyCache;
   readonly destinations: Destinations;
   /** The retry budget of the whole service; undefined: off. */
-  readonly serviceBudget: RetryBudget | undefined;
+  readonly serviceBudget: SharedBudget | undefined;
   readonly #options: EngineOptions;
   readonly #time: EngineTime;
   readonly #node: NodeState;
@@ -90,18 +98,25 @@ export class Engine {
   readonly #changes: DestinationChanges;
   #whenDrained: (() => void) | undefined;
 
-  /** Opens an engine on a store. Engine time never starts before the latest stored instant. */
+  /**
+   * Opens an engine on a store. Engine time never starts before the latest stored instant. Throws
+   * `CLOCK_BEHIND` if that is far ahead of the wall clock.
+   */
   static async open(options: EngineOptions): Promise<Engine> {
     const { store } = options;
     const { kind, tenantId, id } = SERVICE_BUDGET_DOCUMENT;
     const budget = store.exclusive ? await store.documents.get(kind, tenantId, id) : null;
-    return new Engine(options, await store.latestAt(), budget?.text);
+    const latestAt = await store.latestAt();
+    assertClock(options.clock.now(), latestAt, options.maxClockAheadMs);
+    return new Engine(options, latestAt, budget?.text);
   }
 
   private constructor(options: EngineOptions, latestAt: number, budgetText: string | undefined) {
     const { clock, random, store, deliver, nodeId, followUp = () => undefined } = options;
     const { retentionMs, deadLetterRetentionMs } = options;
-    const time = new EngineTime(clock, latestAt);
+    const { leaseMs, maxClockStepMs, maxClockAheadMs } = options;
+    const limits = { maxClockStepMs, maxClockAheadMs, confirmMs: leaseMs };
+    const time = new EngineTime(clock, latestAt, limits);
     const scheduler = new Scheduler(options.claimAheadMs);
     const budgetOptions = serviceBudgetOptions(options.retryBudget);
     const serviceBudget = createServiceBudget(budgetOptions, time.now(), budgetText);
@@ -111,8 +126,8 @@ export class Engine {
       destinations.find(tenantId, name) !== undefined;
     const guardSaver = new GuardSaver(store.exclusive, serviceBudget, isKnown);
     const events = new EngineEvents(nodeId);
-    const health = new StoreHealth(time, events, (error) => this.#fail(error));
-    const lease = new NodeLease(store, time, nodeId);
+    const health = new StoreHealth(clock, time, events, (error) => this.#fail(error));
+    const lease = new NodeLease({ clock, store, time, nodeId, leaseMs });
     const node = new NodeState(nodeId, lease);
     const policies = new PolicyCache(store);
     const queue = new CommitQueue();
@@ -123,6 +138,7 @@ export class Engine {
     const rescuer = new Rescuer({ ...parts, commitLoop, runner });
     const storeSync = new StoreSync(parts);
     const kept = { retentionMs, deadLetterRetentionMs };
+    const clockWatch = new ClockWatch(time, events);
     const coded = codedStore(store, (error) => health.recordFailure(error));
     this.#options = options;
     this.#time = time;
@@ -139,7 +155,8 @@ export class Engine {
     this.#commitLoop = commitLoop;
     this.#rescuer = rescuer;
     this.#storeSync = storeSync;
-    this.#maintenance = new Maintenance({ ...parts, lease, runner, rescuer, storeSync, ...kept });
+    const background = { ...parts, lease, clockWatch, runner, rescuer, storeSync };
+    this.#maintenance = new Maintenance({ ...background, ...kept });
     this.#tasks = new TaskOperations({ ...parts, runner });
     this.#changes = new DestinationChanges({ ...parts, store: coded });
   }
@@ -178,6 +195,11 @@ export class Engine {
   /** Resolves at the end of this turn of the event loop, for work that is done in slices. */
   endOfTurn(): Promise<void> {
     return new Promise((resolve) => this.#options.clock.endOfTurn(resolve));
+  }
+
+  /** How engine time relates to the wall clock. */
+  clock(): ClockStatus {
+    return this.#time.status();
   }
 
   /** The number of claims whose attempt runs or starts soon. */

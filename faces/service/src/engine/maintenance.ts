@@ -1,7 +1,7 @@
 /**
- * Maintenance: what a node does every two seconds: renew its lease, rescue the claims of lost nodes,
- * load the lanes that are due soon and what other nodes wrote, and remove tasks whose retention is
- * over, idle destinations and rows that nothing uses.
+ * Maintenance: what a node does every two seconds, or a fifth of its lease: renew its lease, rescue
+ * the claims of lost nodes, load the lanes that are due soon and what other nodes wrote, and remove
+ * tasks whose retention is over, idle destinations and rows that nothing uses.
  */
 import type { Cancel, Clock } from "@redrive/core";
 import type { Store } from "../model/store.ts";
@@ -10,10 +10,12 @@ import type { CommitQueue } from "./commit/commit-queue.ts";
 import type { Destinations } from "./destination/destinations.ts";
 import type { GuardSaver } from "./destination/guard-saver.ts";
 import type { EngineEvents } from "./events/engine-events.ts";
-import { type NodeLease, RENEW_INTERVAL_MS } from "./node/node-lease.ts";
+import type { ClockWatch } from "./node/clock-watch.ts";
+import type { NodeLease } from "./node/node-lease.ts";
 import type { StoreHealth } from "./node/store-health.ts";
 import type { Rescuer } from "./run/rescuer.ts";
 import type { Runner } from "./run/runner.ts";
+import { SliceSize } from "./slice-size.ts";
 import { type Slice, Slices } from "./slices.ts";
 import type { StoreSync } from "./store-sync.ts";
 
@@ -22,6 +24,7 @@ export interface MaintenanceParts {
   readonly time: EngineTime;
   readonly store: Store;
   readonly lease: NodeLease;
+  readonly clockWatch: ClockWatch;
   readonly health: StoreHealth;
   readonly events: EngineEvents;
   readonly destinations: Destinations;
@@ -36,9 +39,8 @@ export interface MaintenanceParts {
 
 const DAY_MS = 86_400_000;
 
-/** Rows removed at once, so that nobody waits for the removal. A full slice is repeated soon. */
-const SWEEP_LIMIT = 200;
-const SWEEP_PAUSE_MS = 20;
+/** A full slice is repeated after this pause. */
+const SWEEP_PAUSE_MS = 10;
 
 /** Rows that are examined at once, to see whether anything uses them: half a millisecond. */
 const UNUSED_LIMIT = 100;
@@ -54,6 +56,7 @@ export class Maintenance {
   #unusedCursor: string | undefined;
   /** Work in slices, started in each round. */
   readonly #sliced: Slices[] = [];
+  readonly #sweepSize = new SliceSize();
   #heldSince = 0;
 
   constructor(parts: MaintenanceParts) {
@@ -68,25 +71,30 @@ export class Maintenance {
   }
 
   start(): void {
-    this.#heldSince = this.#parts.lease.heldSince();
+    const { lease } = this.#parts;
+    this.#heldSince = lease.heldSince();
+    lease.onLapse(() => this.#checkLease());
     this.#arm();
   }
 
   stop(): void {
     this.#isStopped = true;
     for (const work of this.#sliced) work.stop();
+    this.#parts.lease.stop();
     this.#cancel?.();
   }
 
   #arm(): void {
     if (this.#isStopped) return;
-    this.#cancel = this.#parts.clock.alarm(RENEW_INTERVAL_MS, () => void this.runOnce(), true);
+    const { clock, lease } = this.#parts;
+    this.#cancel = clock.alarm(lease.renewIntervalMs, () => void this.runOnce(), true);
   }
 
   /** One round. Never rejects: if the store fails now, the next round tries again. */
   async runOnce(): Promise<void> {
     this.#arm();
     this.#checkLease();
+    this.#parts.clockWatch.check();
     if (this.#isBusy) return;
     this.#isBusy = true;
     const { lease, time, rescuer, store, health, storeSync, guardSaver, queue } = this.#parts;
@@ -111,10 +119,10 @@ export class Maintenance {
 
   /** A gap that is already over also counts as a loss: other nodes may have taken over. */
   #checkLease(): void {
-    const { lease, time, queue } = this.#parts;
+    const { lease, queue } = this.#parts;
     if (this.#isStopped) return;
     const wasLost = this.#isLost;
-    this.#isLost = !lease.isHeld(time.now());
+    this.#isLost = !lease.isHeld();
     const hadGap = lease.heldSince() !== this.#heldSince;
     this.#heldSince = lease.heldSince();
     if (hadGap || (this.#isLost && !wasLost)) this.#abortAttempts();
@@ -132,7 +140,7 @@ export class Maintenance {
     const { clock, health } = this.#parts;
     this.#isSweeping = true;
     try {
-      this.#isSweeping = (await this.#removeSlice()) === SWEEP_LIMIT && !this.#isStopped;
+      this.#isSweeping = (await this.#removeSlice()) && !this.#isStopped;
     } catch (error) {
       this.#isSweeping = false;
       throw error;
@@ -151,15 +159,22 @@ export class Maintenance {
     return found.removed > 0 && found.cursor !== null;
   }
 
-  #removeSlice(): Promise<number> {
-    const { store, time, retentionMs = 3 * DAY_MS } = this.#parts;
+  /** True if more may be left. */
+  async #removeSlice(): Promise<boolean> {
+    const { clock, store, time, retentionMs = 3 * DAY_MS } = this.#parts;
     const { deadLetterRetentionMs = 30 * DAY_MS } = this.#parts;
     const now = time.now();
-    return store.sweep({
+    const limit = this.#sweepSize.rows;
+    const startMs = clock.monotonicMs();
+    const removing = store.sweep({
       now,
       endedBefore: now - retentionMs,
       deadBefore: now - deadLetterRetentionMs,
-      limit: SWEEP_LIMIT,
+      limit,
     });
+    const blockedMs = clock.monotonicMs() - startMs;
+    const removed = await removing;
+    if (removed === limit) this.#sweepSize.record(removed, blockedMs);
+    return removed === limit;
   }
 }

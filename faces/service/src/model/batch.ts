@@ -131,8 +131,8 @@ export interface ClaimResult {
 }
 
 /**
- * Ends a claim. Refused without a change unless the task is IN_FLIGHT at this `claimEpoch`. If a
- * cancel was requested during the attempt, every status except SUCCEEDED becomes CANCELLED.
+ * Ends a claim. Refused without a change unless the row at `ref` is this task, IN_FLIGHT at this
+ * `claimEpoch`: a store may give the `ref` of a removed task to another one. If a cancel was requested during the attempt, every status except SUCCEEDED becomes CANCELLED.
  */
 export interface Settle extends TaskRef {
   readonly ref: number;

@@ -6,39 +6,46 @@
 import { RedriveError } from "@redrive/core";
 import { serviceError } from "./errors.ts";
 import type { Store } from "./store.ts";
-import { StoreFullError } from "./store-errors.ts";
+import { ReadAbortedError, StoreFullError, StoreRefusedError } from "./store-errors.ts";
+import { namesOf, wrapped } from "./wrapped.ts";
 
 /** The coded error for a failure of the store. */
 export function storeFailure(error: unknown): RedriveError {
   if (error instanceof RedriveError) return error;
   const text = error instanceof Error ? error.message : String(error);
+  if (error instanceof StoreRefusedError) {
+    return serviceError("STORE_REFUSED", `nothing was stored: ${text}`, error);
+  }
   return error instanceof StoreFullError
     ? serviceError("STORE_FULL", `nothing was stored: ${text}`, error)
     : serviceError("STORE_UNAVAILABLE", `it is unknown what was stored: ${text}`, error);
 }
 
-/** `failed` receives every original error. */
+/**
+ * `failed` receives the original error of every failure. A coded error is a refusal, and an aborted
+ * read is the caller's wish: the store works.
+ */
 export function codedStore(inner: Store, failed: (error: unknown) => void): Store {
   const refuse = (error: unknown): never => {
-    failed(error);
+    if (error instanceof ReadAbortedError) throw error.cause;
+    if (!(error instanceof RedriveError)) failed(error);
     throw storeFailure(error);
   };
   const { query, documents } = inner;
-  return {
-    ...coded(inner, refuse),
+  return wrapped(coded(inner, refuse), {
     query: coded(query, refuse),
     documents: coded(documents, refuse),
-  };
+  });
 }
 
 type Ask = (...args: readonly unknown[]) => Promise<unknown>;
 
 /** Every method of a store returns a promise. */
 function coded<Part extends object>(part: Part, refuse: (error: unknown) => never): Part {
-  const entries = Object.entries(part).map(([name, value]) => {
-    if (typeof value !== "function") return [name, value];
-    const ask: Ask = async (...args) => (value as Ask)(...args).catch(refuse);
-    return [name, ask];
-  });
-  return Object.fromEntries(entries) as Part;
+  const changes: Partial<Record<keyof Part, Ask>> = {};
+  for (const name of namesOf(part)) {
+    if (typeof part[name] !== "function") continue;
+    changes[name] = async (...args) => (part[name] as Ask)(...args).catch(refuse);
+  }
+  return wrapped(part, changes as Partial<Part>);
 }

@@ -44,6 +44,16 @@ export function uuidV7(fill: FillRandom): NewId {
   };
 }
 
+/** The instants that an id can hold. */
+const MAX_INSTANT = 2 ** 48 - 1;
+
+/** The start of every id of that instant: a text that sorts after all ids of earlier instants. */
+export function idPrefixAt(instant: number): string {
+  const clamped = Math.min(Math.max(Math.floor(instant), 0), MAX_INSTANT);
+  const time = clamped.toString(16).padStart(12, "0");
+  return `${time.slice(0, 8)}-${time.slice(8)}`;
+}
+
 function tail(pool: Uint8Array, at: number): string {
   const hex = (offset: number) => HEX[pool[at + offset] ?? 0];
   const variant = HEX[((pool[at] ?? 0) & 0x3f) | 0x80];

@@ -20,6 +20,7 @@ export interface Store {
    * Carries out a batch in this order: destinations, creates, settles, cancels, retryNows, claims,
    * documents. Resolves once all of it is durable. A rejection does not say what was done: the
    * caller must treat every item as unknown. `StoreFullError` says that nothing was done.
+   * `StoreRefusedError` says that nothing was done and that an item is the cause: it fails again.
    */
   commit(batch: Batch): Promise<CommitResult>;
 
@@ -61,7 +62,10 @@ export interface Store {
   /** The rows whose circuit is not closed, at most `limit`. */
   openCircuits(tenantId: string, limit: number): Promise<readonly DestinationRow[]>;
 
-  /** Removes at most `limit` tasks and keys whose retention is over; returns how many. */
+  /**
+   * Removes tasks and keys whose retention is over. Visits at most `limit` of them and returns how
+   * many; fewer than `limit` means that nothing is left to remove at `now`.
+   */
   sweep(retention: Retention): Promise<number>;
 
   /**

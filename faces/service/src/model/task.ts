@@ -33,7 +33,7 @@ export type Headers = Readonly<Record<string, string>>;
 
 /** The part of a task that never changes. */
 export interface NewTask {
-  /** UUIDv7, so that tasks sort by age. */
+  /** UUIDv7, so that tasks sort by age. Its instant is `createdAt` or slightly later. */
   readonly taskId: string;
   readonly tenantId: string;
   /** As the caller sent it; null: the target receives the `taskId`. */

@@ -2,12 +2,7 @@
  * Destination operations: pause, resume and configure a destination, report the health of
  * destinations, and explain why a task is not running.
  */
-import {
-  budgetAllows,
-  type DestinationDocument,
-  remainingMs,
-  resolveDestination,
-} from "@redrive/core";
+import { type DestinationDocument, remainingMs, resolveDestination } from "@redrive/core";
 import type { Engine } from "../engine/engine.ts";
 import { historyOf, requestOf } from "../engine/run/settlement.ts";
 import type { DestinationPolicies } from "../intake/destination-policies.ts";
@@ -24,6 +19,7 @@ import {
   healthOfDestination,
 } from "./destination-health.ts";
 import { explainTask } from "./explain-task.ts";
+import { serviceHoldOf } from "./service-hold.ts";
 
 export interface DestinationOperationsParts {
   readonly store: Store;
@@ -116,10 +112,9 @@ export class DestinationOperations {
     const state = stored ?? { row, tasks: {}, nextDueAt: null };
     const [guards = null] = await this.#savedGuards([state]);
     const now = engine.now();
-    const { serviceBudget } = engine;
-    const noRetries = serviceBudget !== undefined && !budgetAllows(serviceBudget, now, false);
+    const serviceHold = serviceHoldOf(engine, task, now);
     const isOver = await this.#isOver(task, now);
-    return explainTask(task, this.#healthOf(state, guards), now, { noRetries, isOver });
+    return explainTask(task, this.#healthOf(state, guards), now, { serviceHold, isOver });
   }
 
   /** The task waits, but has no time left. */

@@ -7,8 +7,8 @@ import type { RetryTask } from "../model/task.ts";
 import type { DestinationHealth } from "./destination-health.ts";
 
 export interface TaskFacts {
-  /** The retry budget of the whole service is empty. Default: false. */
-  readonly noRetries?: boolean;
+  /** The limit of the service that holds it now, as a clause. Default: none. */
+  readonly serviceHold?: string | undefined;
   /** Its total time budget or its deadline has passed. Default: false. */
   readonly isOver?: boolean;
 }
@@ -55,13 +55,11 @@ function explainWaiting(
   task: RetryTask,
   health: DestinationHealth,
   now: number,
-  { noRetries = false, isOver = false }: TaskFacts,
+  { serviceHold, isOver = false }: TaskFacts,
 ): string {
   const next = `Attempt ${task.attemptNumber + 1}`;
   const isRetry = task.attemptNumber > 0;
-  const serviceBudget =
-    isRetry && noRetries ? "the retry budget of the whole service is empty" : undefined;
-  const held = heldBy(health, isRetry, now) ?? serviceBudget;
+  const held = heldBy(health, isRetry, now) ?? serviceHold;
   const isPaused = health.pausedAt !== null;
   const waitMs = task.nextAttemptAt - now;
   if (isOver && (isPaused || waitMs <= 0)) return explainOver(held);

@@ -52,6 +52,7 @@ const MAX_SLEEP_MS = 1000;
 const MAX_FAILED_SHARE = 0.2;
 /** How often a call to an unavailable store is tried. */
 const MAX_TRIES = 60;
+const PASSING = ["STORE_UNAVAILABLE", "STORE_FULL"];
 
 /** The dead letters of a redrive, each once, in a fixed order. */
 export async function* membersOf(
@@ -101,12 +102,21 @@ export class RedriveRun {
 
   /** Resolves when it is done, has paused, or was stopped. */
   async run(): Promise<RunEnd> {
-    for await (const member of membersOf(this.#source, this.#job)) {
+    for await (const member of membersOf(this.#members(), this.#job)) {
       if (!this.#control.isRunning()) return null;
       const why = (await this.#openCircuit(member)) ?? (await this.#redrive(member));
       if (why !== undefined) return why;
     }
     return null;
+  }
+
+  /** Waits while the tenant has too many lists in progress. */
+  #members(): Pick<RedriveSource, "get" | "list"> {
+    const source = this.#source;
+    return {
+      get: (...ref) => source.get(...ref),
+      list: (...query) => this.#retryStore(() => source.list(...query), ["TOO_MANY_REQUESTS"]),
+    };
   }
 
   /** Returns the reason to pause after this task, if any. */
@@ -174,13 +184,12 @@ export class RedriveRun {
   }
 
   /** A commit with an unknown outcome is safe to repeat: a source is redriven only once. */
-  async #retryStore<T>(work: () => Promise<T>): Promise<T> {
+  async #retryStore<T>(work: () => Promise<T>, passing: readonly string[] = PASSING): Promise<T> {
     for (let tries = 1; ; tries++) {
       try {
         return await work();
       } catch (error) {
-        const code = error instanceof RedriveError ? error.code : "";
-        const isPassing = code === "STORE_UNAVAILABLE" || code === "STORE_FULL";
+        const isPassing = error instanceof RedriveError && passing.includes(error.code);
         if (!isPassing || tries >= MAX_TRIES || !this.#control.isRunning()) throw error;
         await this.#sleep(MAX_SLEEP_MS);
       }

@@ -6,9 +6,14 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Settle } from "../model/batch.ts";
 import { blankDestination } from "../model/destination-row.ts";
 import type { Store } from "../model/store.ts";
+import { detailConformance } from "./conformance-details.testing.ts";
 import { documentConformance } from "./conformance-documents.testing.ts";
+import { listConformance } from "./conformance-lists.testing.ts";
+import { parallelConformance } from "./conformance-parallel.testing.ts";
 import { queryConformance } from "./conformance-queries.testing.ts";
+import { randomConformance } from "./conformance-random.testing.ts";
 import { tableConformance } from "./conformance-tables.testing.ts";
+import { tenantConformance } from "./conformance-tenants.testing.ts";
 import { unusedConformance } from "./conformance-unused.testing.ts";
 import {
   attemptLog,
@@ -260,6 +265,24 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         expect((await get(claim.taskId))?.status).toBe("IN_FLIGHT");
       });
 
+      it("rejects the claim of a removed task whose row number another task got", async () => {
+        const gone = await claimOne();
+        const dead = settle(gone, { status: "EXHAUSTED", reason: "attempts" });
+        await store.commit(batch({ settles: [dead] }));
+        expect(await store.discard(TENANT, [gone.taskId])).toBe(1);
+        const next = create({}, { claimVersion: 0 });
+        const { creates } = await store.commit(batch({ creates: [next] }));
+        const started = creates[0]?.kind === "created" ? creates[0].started : null;
+        if (started === null) throw new Error("nothing was claimed");
+        // A store that reuses row numbers gives the new claim the same number and epoch.
+        const late = { ...settle(gone), ref: started.ref, claimEpoch: started.claimEpoch };
+        expect((await store.commit(batch({ settles: [late] }))).settles).toEqual(["fenced"]);
+        expect(await get(next.task.taskId)).toMatchObject({ status: "IN_FLIGHT", claimEpoch: 1 });
+        expect((await store.commit(batch({ settles: [settle(started)] }))).settles).toEqual([
+          "PENDING",
+        ]);
+      });
+
       it("returns the attempt number if nothing was sent", async () => {
         const claim = await claimOne();
         const release = settle(claim, { attempt: null, lane: "first", nextAttemptAt: T0 });
@@ -344,8 +367,13 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     });
 
     queryConformance(() => store);
+    listConformance(() => store);
     documentConformance(() => store);
     tableConformance(() => store);
+    tenantConformance(() => store);
+    parallelConformance(() => store);
+    detailConformance(() => store);
+    randomConformance(open);
     unusedConformance(() => store);
   });
 }

@@ -11,6 +11,7 @@ import {
   type StartedTask,
 } from "../model/batch.ts";
 import type { StoredDocument } from "../model/document-table.ts";
+import { idPrefixAt } from "../model/ids.ts";
 import type { LaneDue, Store } from "../model/store.ts";
 import type { AttemptLog, Lane, NewTask } from "../model/task.ts";
 
@@ -20,14 +21,14 @@ export const DESTINATION = "https://example.com";
 
 let lastId = 0;
 
-/** Ids that sort by age, like UUIDv7. */
-export function nextTaskId(): string {
-  return `0190-${String(++lastId).padStart(12, "0")}`;
+/** Ids that sort by age, as UUIDv7 does. */
+export function nextTaskId(createdAt: number = T0): string {
+  return `${idPrefixAt(createdAt)}-7000-8000-${String(++lastId).padStart(12, "0")}`;
 }
 
 export function newTask(fields: Partial<NewTask> = {}): NewTask {
   return {
-    taskId: nextTaskId(),
+    taskId: nextTaskId(fields.createdAt),
     tenantId: TENANT,
     idempotencyKey: null,
     destination: DESTINATION,

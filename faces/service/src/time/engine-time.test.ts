@@ -1,8 +1,11 @@
-/** Tests of engine time: it never goes backwards, whatever the wall clock does. */
+/** Tests of engine time: it never goes backwards nor ahead of the wall clock, whatever that does. */
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { EngineTime } from "./engine-time.ts";
 
 const T0 = 1_800_000_000_000;
+const HOUR_MS = 3_600_000;
+const YEAR_MS = 365 * 24 * HOUR_MS;
 
 /** A machine whose wall clock and monotonic clock the test sets. */
 function machine() {
@@ -18,7 +21,13 @@ function machine() {
     state.wall += ms;
     state.monotonic += ms;
   };
-  return { state, clock, pass };
+  /** Passes time in steps of a second, and reads the engine time after each. */
+  const read = (time: EngineTime, seconds: number) =>
+    Array.from({ length: seconds }, () => {
+      pass(1000);
+      return time.now();
+    });
+  return { state, clock, pass, read };
 }
 
 describe("engine time", () => {
@@ -44,34 +53,120 @@ describe("engine time", () => {
 
   it("starts no earlier than the latest stored instant", () => {
     const { clock } = machine();
-    expect(new EngineTime(clock, T0 + 86_400_000).now()).toBe(T0 + 86_400_000);
+    expect(new EngineTime(clock, T0 + HOUR_MS).now()).toBe(T0 + HOUR_MS);
   });
 
-  it.each([3_600_000, -3_600_000, -86_400_000])(
-    "ignores a jump of the wall clock by %d ms",
-    (jump) => {
-      const { clock, state, pass } = machine();
-      const time = new EngineTime(clock, 0);
-      pass(1000);
-      state.wall += jump;
-      for (let second = 0; second < 60; second++) {
-        pass(1000);
-        expect(time.now()).toBe(T0 + 2000 + second * 1000);
-      }
-      expect(time.skewMs()).toBe(jump);
-    },
-  );
+  it("never waits for longer than ten seconds without reading the time again", () => {
+    const { clock } = machine();
+    expect(new EngineTime(clock, 0).msUntil(T0 + HOUR_MS)).toBe(10_000);
+  });
 
-  it("follows a small forward drift, and never goes backwards", () => {
-    const { clock, state, pass } = machine();
+  it("ignores a step of the wall clock that lasts for less than ten seconds", () => {
+    const { clock, state, read } = machine();
     const time = new EngineTime(clock, 0);
-    let last = time.now();
-    for (let second = 0; second < 120; second++) {
-      pass(1000);
-      state.wall += second < 60 ? 1 : -2;
-      expect(time.now()).toBeGreaterThanOrEqual(last);
-      last = time.now();
+    read(time, 1);
+    state.wall += HOUR_MS;
+    expect(read(time, 9).at(-1)).toBe(T0 + 10_000);
+    state.wall -= HOUR_MS;
+    expect(read(time, 60).at(-1)).toBe(T0 + 70_000);
+    expect(time.status()).toEqual({ state: "synced", skewMs: 0 });
+  });
+
+  it.each([
+    ["1.5 s", 1500, 20],
+    ["an hour", HOUR_MS, 20],
+    ["8 hours", 8 * HOUR_MS, 90],
+    ["6 days", 144 * HOUR_MS, 1460],
+  ])("follows a forward step by %s", (_, jump, withinSeconds) => {
+    const { clock, state, read } = machine();
+    const time = new EngineTime(clock, 0);
+    read(time, 1);
+    state.wall += jump;
+    const [first = 0, ...rest] = read(time, 5);
+    expect(first).toBe(T0 + 2000);
+    expect(time.now() - first).toBe(4000);
+    expect(rest).toHaveLength(4);
+    read(time, withinSeconds - 5);
+    expect(time.now()).toBe(state.wall);
+    expect(time.status()).toMatchObject({ skewMs: 0 });
+  });
+
+  it("follows by at most an hour every ten seconds", () => {
+    const { clock, state, read } = machine();
+    const time = new EngineTime(clock, 0);
+    read(time, 1);
+    state.wall += 8 * HOUR_MS;
+    const readings = read(time, 120);
+    const steps = readings.flatMap((at, index) => {
+      const stepMs = at - (readings[index - 1] ?? T0 + 1000) - 1000;
+      return stepMs === 0 ? [] : [[index, stepMs] as const];
+    });
+    expect(steps).toHaveLength(8);
+    for (const [number, [index, stepMs]] of steps.entries()) {
+      expect(stepMs).toBe(HOUR_MS);
+      if (number > 0) expect(index - (steps[number - 1]?.[0] ?? 0)).toBe(10);
     }
-    expect(last - T0 - 120_000).toBeGreaterThanOrEqual(50);
+  });
+
+  it.each([
+    ["a year ahead", YEAR_MS],
+    ["a day behind", -24 * HOUR_MS],
+  ])("refuses a wall clock that is %s, and continues on the monotonic clock", (_, jump) => {
+    const { clock, state, read } = machine();
+    const time = new EngineTime(clock, 0);
+    read(time, 1);
+    state.wall += jump;
+    expect(read(time, 600)).toEqual(
+      Array.from({ length: 600 }, (_, second) => T0 + 2000 + second * 1000),
+    );
+    expect(time.status()).toEqual({ state: "refused", skewMs: jump });
+    expect(time.leaseNow()).toBe(time.now());
+  });
+
+  it("runs one percent slower while it is ahead, and so does not stay ahead", () => {
+    const { clock, state, read } = machine();
+    const time = new EngineTime(clock, T0 + 60_000);
+    expect(time.status()).toEqual({ state: "ahead", skewMs: -60_000 });
+    const readings = read(time, 100);
+    expect(readings.at(-1)).toBe(T0 + 60_000 + 99_000);
+    expect(time.msUntil(time.now() + 990)).toBeCloseTo(1000);
+    read(time, 6000);
+    expect(time.status().state).toBe("synced");
+    expect(time.now() - state.wall).toBeLessThanOrEqual(1000);
+  });
+
+  it("counts leases from the wall clock while it is behind", () => {
+    const { clock, state, read } = machine();
+    const time = new EngineTime(clock, 0);
+    read(time, 1);
+    state.wall += HOUR_MS;
+    expect(time.leaseNow()).toBe(state.wall);
+  });
+
+  it("never goes backwards, and never further ahead of the wall clock by following it", () => {
+    const change = fc.record({
+      passMs: fc.double({ min: 0, max: 60_000, noNaN: true }),
+      jumpMs: fc.oneof(
+        fc.constant(0),
+        fc.integer({ min: -2 * HOUR_MS, max: 12 * HOUR_MS }),
+        fc.constantFrom(YEAR_MS, -YEAR_MS),
+      ),
+    });
+    fc.assert(
+      fc.property(fc.array(change, { maxLength: 60 }), (changes) => {
+        const { clock, state, pass } = machine();
+        const time = new EngineTime(clock, 0);
+        let last = time.now();
+        for (const { passMs, jumpMs } of changes) {
+          pass(passMs);
+          const aheadBefore = last + passMs - state.wall;
+          const now = time.now();
+          expect(now).toBeGreaterThanOrEqual(last);
+          expect(now - state.wall).toBeLessThanOrEqual(Math.max(0, aheadBefore) + 1);
+          last = now;
+          state.wall += jumpMs;
+        }
+      }),
+    );
   });
 });

@@ -1,48 +1,109 @@
 /**
- * Engine time: an anchor plus the time that has passed on the monotonic clock. A jump of the wall
- * clock therefore moves nothing: no lease lapses, and no task runs early or late. A new anchor
- * every ten seconds follows the small drift of the wall clock. Engine time never goes backwards.
+ * Engine time: an anchor plus the time that has passed on the monotonic clock. It never goes backwards
+ * and is never set ahead of the wall clock. A new anchor every ten seconds compares it with the wall
+ * clock (`docs/decisions/0022`):
+ * - Behind by more than a second, because the machine slept or the clock was set: after `confirmMs`,
+ *   engine time follows by at most an hour per anchor. Eight hours take about 90 seconds.
+ * - Ahead by more than a second: engine time runs one percent slower.
+ * - Further away than the limits: the wall clock is refused, and the monotonic clock alone counts.
  */
 import type { Clock } from "@redrive/core";
 
-/** How often a new anchor is taken. */
+/** How often a new anchor is taken. A wait is never longer than this without reading the time again. */
 export const ANCHOR_INTERVAL_MS = 10_000;
 
 /** Rounding can delay engine time by at most this much. A larger delay is drift. */
 const MAX_TRAIL_MS = 2;
 
-/** A larger difference is a jump of the wall clock; a smaller one is drift, which is followed. */
+/** A larger difference is a step of the wall clock; a smaller one is drift, which is followed. */
 const MAX_DRIFT_MS = 1000;
+
+/** Each step gives a rate limit at most one burst, so steps are few and not many. */
+const MAX_STEP_MS = 3_600_000;
+
+/** The rate while engine time is ahead: a delay of a minute takes less than a second longer. */
+const SLOW_RATE = 0.99;
+
+const HOUR_MS = 3_600_000;
+
+export interface EngineTimeOptions {
+  /** A wall clock that is further ahead is refused. Default: 7 days. */
+  readonly maxClockStepMs?: number | undefined;
+  /** A wall clock that is further behind is refused. Default: 1 hour. */
+  readonly maxClockAheadMs?: number | undefined;
+  /** How long the wall clock must be ahead before it is followed. Default: 10 seconds. */
+  readonly confirmMs?: number | undefined;
+}
+
+export const MAX_CLOCK_STEP_MS: number = 7 * 24 * HOUR_MS;
+export const MAX_CLOCK_AHEAD_MS: number = HOUR_MS;
+
+/** How engine time relates to the wall clock. `following`: behind it. `ahead`: runs slower. */
+export type ClockState = "synced" | "following" | "ahead" | "refused";
+
+export interface ClockStatus {
+  readonly state: ClockState;
+  /** How far the wall clock is ahead of engine time; negative: behind. */
+  readonly skewMs: number;
+}
 
 export class EngineTime {
   readonly #clock: Clock;
+  readonly #maxClockStepMs: number;
+  readonly #maxClockAheadMs: number;
+  readonly #confirmMs: number;
   #anchorAt: number;
   #anchorMs: number;
+  #rate = 1;
+  #state: ClockState = "synced";
+  /** Since when the wall clock is ahead, on the monotonic clock; undefined: it is not. */
+  #behindSinceMs: number | undefined;
 
   /** `latestAt`: the latest stored instant. Engine time never starts before it. */
-  constructor(clock: Clock, latestAt: number) {
+  constructor(clock: Clock, latestAt: number, options: EngineTimeOptions = {}) {
     this.#clock = clock;
+    this.#maxClockStepMs = options.maxClockStepMs ?? MAX_CLOCK_STEP_MS;
+    this.#maxClockAheadMs = options.maxClockAheadMs ?? MAX_CLOCK_AHEAD_MS;
+    this.#confirmMs = Math.max(ANCHOR_INTERVAL_MS, options.confirmMs ?? 0);
     this.#anchorAt = Math.max(clock.now(), latestAt);
     this.#anchorMs = clock.monotonicMs();
+    this.#renewAnchor(this.#anchorAt, this.#anchorMs);
   }
 
   /** Whole epoch ms. */
   now(): number {
-    const now = this.#anchorAt + Math.floor(this.#clock.monotonicMs() - this.#anchorMs);
-    if (now - this.#anchorAt >= ANCHOR_INTERVAL_MS) this.#renewAnchor(now);
+    const monotonicMs = this.#clock.monotonicMs();
+    const elapsedMs = monotonicMs - this.#anchorMs;
+    const now = this.#anchorAt + Math.floor(elapsedMs * this.#rate);
+    if (elapsedMs >= ANCHOR_INTERVAL_MS) this.#renewAnchor(now, monotonicMs);
     return now;
   }
 
-  /** The time until that instant, not rounded; 0 if the instant has passed. */
+  /**
+   * How long to wait before checking whether that instant has come, not rounded; 0 if it has. At most
+   * ten seconds, because engine time may follow the wall clock meanwhile.
+   */
   msUntil(at: number): number {
     this.#catchUp();
-    const sinceMs = this.#clock.monotonicMs() - this.#anchorMs;
-    return Math.max(0, at - this.#anchorAt - sinceMs);
+    const elapsedMs = this.#clock.monotonicMs() - this.#anchorMs;
+    const waitMs = (at - this.#anchorAt) / this.#rate - elapsedMs;
+    return Math.max(0, Math.min(waitMs, ANCHOR_INTERVAL_MS));
   }
 
-  /** How far the wall clock is ahead of engine time. */
-  skewMs(): number {
-    return this.#clock.now() - this.now();
+  /** Read now; the state is that of the last anchor. */
+  status(): ClockStatus {
+    const skewMs = this.#clock.now() - this.now();
+    return { state: this.#state, skewMs };
+  }
+
+  /**
+   * The time by which leases end. Nodes follow a step of the wall clock at different moments, so a
+   * lease counts from the wall clock where that is later.
+   */
+  leaseNow(): number {
+    const now = this.now();
+    const skewMs = this.#clock.now() - now;
+    return skewMs > 0 && skewMs <= this.#maxClockStepMs ? now + skewMs : now;
   }
 
   /**
@@ -57,9 +118,28 @@ export class EngineTime {
     this.#anchorAt = now + behindMs;
   }
 
-  #renewAnchor(now: number): void {
-    const driftMs = this.#clock.now() - now;
-    this.#anchorMs = this.#clock.monotonicMs();
-    this.#anchorAt = driftMs > 0 && driftMs <= MAX_DRIFT_MS ? now + driftMs : now;
+  #renewAnchor(now: number, monotonicMs: number): void {
+    const skewMs = this.#clock.now() - now;
+    this.#state = this.#stateAt(skewMs);
+    this.#rate = this.#state === "ahead" ? SLOW_RATE : 1;
+    this.#anchorMs = monotonicMs;
+    this.#anchorAt = now + this.#stepMs(skewMs, monotonicMs);
+  }
+
+  #stateAt(skewMs: number): ClockState {
+    if (skewMs > this.#maxClockStepMs || -skewMs > this.#maxClockAheadMs) return "refused";
+    if (Math.abs(skewMs) <= MAX_DRIFT_MS) return "synced";
+    return skewMs > 0 ? "following" : "ahead";
+  }
+
+  /** How far the new anchor is set forward. */
+  #stepMs(skewMs: number, monotonicMs: number): number {
+    if (this.#state !== "following") {
+      this.#behindSinceMs = undefined;
+      return this.#state === "synced" ? Math.max(0, skewMs) : 0;
+    }
+    this.#behindSinceMs ??= monotonicMs;
+    const isConfirmed = monotonicMs - this.#behindSinceMs >= this.#confirmMs;
+    return isConfirmed ? Math.min(skewMs, MAX_STEP_MS) : 0;
   }
 }

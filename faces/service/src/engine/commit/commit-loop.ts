@@ -5,11 +5,13 @@
  * for the next one.
  *
  * After a failed commit, the effect of every item is unknown. The loop repeats the settles (the claim
- * epoch prevents a double effect), reports the failure to everyone who waits, and returns permits.
+ * epoch prevents a double effect), reports the failure to everyone who waits, and returns permits. If
+ * the store refused the content of the commit, only the items that cause it fail.
  */
 import type { Cancel, Clock, Permit } from "@redrive/core";
 import type { CommitResult } from "../../model/batch.ts";
 import type { Store } from "../../model/store.ts";
+import { StoreRefusedError } from "../../model/store-errors.ts";
 import type { EngineTime } from "../../time/engine-time.ts";
 import type { GuardSaver } from "../destination/guard-saver.ts";
 import type { NodeState } from "../node/node-state.ts";
@@ -19,6 +21,7 @@ import type { ClaimRunner } from "./claim-runner.ts";
 import { buildCommit, type PendingCommit } from "./commit-batch.ts";
 import { type CommitQueue, type CreateItem, failItems } from "./commit-queue.ts";
 import { applyFailure, applyResult, type CommitContext } from "./commit-results.ts";
+import { RefusedItems } from "./refused-items.ts";
 
 /** A transaction takes at most this many items. It may always claim `MIN_CLAIMS` tasks. */
 const MAX_ITEMS = 256;
@@ -46,6 +49,7 @@ export interface CommitLoopParts {
 
 export class CommitLoop {
   readonly #parts: CommitLoopParts;
+  readonly #refusals: RefusedItems;
   /** Called whenever a flush ends without a commit to make. */
   onIdle: (() => void) | undefined;
   #isRequested = false;
@@ -63,6 +67,11 @@ export class CommitLoop {
 
   constructor(parts: CommitLoopParts) {
     this.#parts = parts;
+    this.#refusals = new RefusedItems({
+      ...parts,
+      context: () => this.#context(),
+      isClosed: () => this.#isClosed,
+    });
     parts.queue.onRequest(() => this.#request());
   }
 
@@ -118,7 +127,10 @@ export class CommitLoop {
     this.#isBusy = true;
     store.commit(commit.batch).then(
       (result) => this.#succeed(commit, result),
-      (error: unknown) => this.#fail(commit, error),
+      (error: unknown) => {
+        if (error instanceof StoreRefusedError && !this.#isClosed) void this.#recover(commit);
+        else this.#fail([commit], error);
+      },
     );
   };
 
@@ -142,7 +154,7 @@ export class CommitLoop {
     const items = queue.take(MAX_ITEMS);
     const { creates, settles, cancels, retryNows } = items;
     const count = creates.length + settles.length + cancels.length + retryNows.length;
-    const mayClaim = node.isActive(now);
+    const mayClaim = node.isActive();
     const permits = creates.map((item) => (mayClaim ? this.#permitFor(item, now) : undefined));
     const limit = Math.max(MIN_CLAIMS, MAX_ITEMS - count);
     const claims = mayClaim ? scheduler.planClaims(now, limit, this.#mayClaimSuspect()) : [];
@@ -188,15 +200,19 @@ export class CommitLoop {
     else this.#request();
   }
 
-  #fail(commit: PendingCommit, error: unknown): void {
+  /** `commits`: one commit, or the parts of one that was divided. */
+  #fail(commits: readonly PendingCommit[], error: unknown): void {
     const { clock, queue, guardSaver, health } = this.#parts;
     if (this.#isClosed) {
-      failItems(commit, this.#closedBy);
+      for (const commit of commits) failItems(commit, this.#closedBy);
       return;
     }
-    queue.restore(commit.settles, commit.written);
     guardSaver.recordFailure();
-    applyFailure(this.#context(), commit, error);
+    for (const commit of commits) {
+      queue.restore(commit.settles, commit.written);
+      applyFailure(this.#context(), commit, error);
+      this.#mayHaveUnknownSuspect ||= commit.claims.some(({ lane }) => lane.lane === "suspect");
+    }
     const pauseMs = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures);
     this.#failures++;
     this.#cancelPause = clock.alarm(pauseMs, () => {
@@ -204,7 +220,17 @@ export class CommitLoop {
       this.#request();
     });
     health.recordFailure(error);
-    this.#mayHaveUnknownSuspect ||= commit.claims.some(({ lane }) => lane.lane === "suspect");
+  }
+
+  /** The store refused the content of the commit: only the items that cause it fail. */
+  async #recover(commit: PendingCommit): Promise<void> {
+    const { parts, error } = await this.#refusals.recover(commit);
+    if (parts.length > 0 || this.#isClosed) {
+      this.#fail(parts, error);
+      return;
+    }
+    this.#isBusy = false;
+    this.#request();
   }
 
   /** One alarm, for the earliest lane or the next guard state to save. */
@@ -225,8 +251,8 @@ export class CommitLoop {
 
   /** A suspect that waits for another one needs no alarm: each commit of a settle arms again. */
   #nextAt(): number {
-    const { time, node, scheduler, guardSaver } = this.#parts;
-    if (this.#isClosed || !node.isActive(time.now())) return Number.POSITIVE_INFINITY;
+    const { node, scheduler, guardSaver } = this.#parts;
+    if (this.#isClosed || !node.isActive()) return Number.POSITIVE_INFINITY;
     return Math.min(scheduler.nextAt(this.#mayClaimSuspect()), guardSaver.nextAt());
   }
 }

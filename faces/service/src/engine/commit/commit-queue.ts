@@ -21,11 +21,16 @@ export interface CreateItem {
   readonly failed: (error: unknown) => void;
 }
 
-/** A settle has no `failed`: it is repeated until it is committed. */
+/**
+ * A settle has no `failed`: it is repeated until it is committed. If the store refuses its content, it
+ * is repeated with less content (`refused-items.ts`).
+ */
 export interface SettleItem {
   readonly settle: Settle;
   readonly destination: DestinationRuntime;
   readonly done: (result: SettleResult) => void;
+  /** How often the store refused its content. Default: never. */
+  readonly refusals?: number;
 }
 
 /** A request about one task. */

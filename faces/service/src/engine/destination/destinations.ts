@@ -2,7 +2,7 @@
  * Destinations: the destinations that this node knows. They are created on first use, and dropped
  * when they are idle and a new one would behave the same, because callers may name any number.
  */
-import type { Random, RetryBudget } from "@redrive/core";
+import type { Random, SharedBudget } from "@redrive/core";
 import type { DestinationRow } from "../../model/destination-row.ts";
 import type { EngineTime } from "../../time/engine-time.ts";
 import { DestinationRuntime } from "./destination-runtime.ts";
@@ -18,7 +18,7 @@ export type ReadGuards = (tenantId: string, name: string) => Promise<string | nu
 
 export interface DestinationsOptions {
   /** The retry budget of the whole service. Default: none. */
-  readonly serviceBudget?: RetryBudget | undefined;
+  readonly serviceBudget?: SharedBudget | undefined;
   /** Default: no guard state is restored. */
   readonly readGuards?: ReadGuards | undefined;
 }

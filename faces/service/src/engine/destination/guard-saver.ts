@@ -9,7 +9,7 @@
  * Only an exclusive store is used. In a shared store, two nodes would both count the same saved
  * first attempts, and together they would retry too much.
  */
-import type { RetryBudget } from "@redrive/core";
+import type { SharedBudget } from "@redrive/core";
 import { type Batch, EMPTY_BATCH } from "../../model/batch.ts";
 import { GUARD_DOCUMENT, type UnversionedDocument } from "../../model/document-table.ts";
 import type { Store } from "../../model/store.ts";
@@ -37,7 +37,7 @@ const NO_DESTINATIONS: readonly DestinationRuntime[] = [];
 
 export class GuardSaver {
   readonly #isExclusive: boolean;
-  readonly #serviceBudget: RetryBudget | undefined;
+  readonly #serviceBudget: SharedBudget | undefined;
   readonly #isKnown: (tenantId: string, name: string) => boolean;
   /** The destinations whose `isSavePending` is set, in the order in which they changed. */
   #pending: DestinationRuntime[] = [];
@@ -57,7 +57,7 @@ export class GuardSaver {
    */
   constructor(
     isExclusive: boolean,
-    serviceBudget: RetryBudget | undefined,
+    serviceBudget: SharedBudget | undefined,
     isKnown: (tenantId: string, name: string) => boolean,
   ) {
     this.#isExclusive = isExclusive;
@@ -153,7 +153,7 @@ export class GuardSaver {
     if (this.#serviceBudget === undefined || !this.#isBudgetPending) return [];
     this.#isBudgetPending = false;
     this.#budgetSavedAt = now;
-    return [{ ...SERVICE_BUDGET_DOCUMENT, text: encodeBudget(this.#serviceBudget) }];
+    return [{ ...SERVICE_BUDGET_DOCUMENT, text: encodeBudget(this.#serviceBudget.whole) }];
   }
 }
 

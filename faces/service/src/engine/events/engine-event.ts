@@ -13,6 +13,13 @@ export type EngineEventType =
   | "destination.changed"
   | "store.failed"
   | "store.recovered"
+  | "store.refused"
+  | "clock.following"
+  | "clock.ahead"
+  | "clock.refused"
+  | "clock.synced"
+  | "document.unreadable"
+  | "document.fields-ignored"
   | "node.lease-lost"
   | "node.failed";
 

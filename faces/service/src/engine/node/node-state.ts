@@ -27,12 +27,12 @@ export class NodeState {
   }
 
   /** The engine runs and the node holds its lease. */
-  isActive(now: number): boolean {
-    return this.phase === "running" && this.#lease.isHeld(now);
+  isActive(): boolean {
+    return this.phase === "running" && this.#lease.isHeld();
   }
 
   /** May the attempt of a claim that was made at `claimedAt` start now? */
-  mayStart(now: number, claimedAt: number): boolean {
-    return this.isActive(now) && claimedAt >= this.#lease.heldSince();
+  mayStart(claimedAt: number): boolean {
+    return this.isActive() && claimedAt >= this.#lease.heldSince();
   }
 }

@@ -50,7 +50,7 @@ export class Rescuer {
     this.#hasMore = claims.length === SLICE;
     for (const claim of claims) if (this.#isFree(claim)) await this.#rescue(claim);
     if (health.mayHaveUnknownClaims()) {
-      commitLoop.betweenCommits(() => this.#releaseUnknown(now));
+      commitLoop.betweenCommits(() => this.#releaseUnknown());
     }
   }
 
@@ -71,14 +71,15 @@ export class Rescuer {
   }
 
   /** The limit covers the known claims too, so that they cannot hide the unknown ones. */
-  async #releaseUnknown(now: number): Promise<void> {
+  async #releaseUnknown(): Promise<void> {
     const { store, node, health, runner } = this.#parts;
+    const recordCheck = health.startClaimCheck();
     const limit = SLICE + runner.heldCount() + this.#settling.size;
     const claims = await store.claimsOf(node.nodeId, limit);
     for (const claim of claims) {
       if (this.#isFree(claim)) this.#settle(claim, releaseOf(claim, claim.nextAttemptAt));
     }
-    if (claims.length < limit) health.recordClaimCheck(now);
+    if (claims.length < limit) recordCheck();
   }
 
   #settle(task: StartedTask, settled: Settle): void {

@@ -134,7 +134,7 @@ export class Runner implements ClaimRunner {
     // The claim has its permit, so no guard holds it now.
     const decision = admit(policy, requestOf(task), history, OPEN_ENTRY, now);
     const throttled = wasThrottled(policy, task);
-    if (!this.#parts.node.mayStart(now, task.claimedAt)) this.#release(claim);
+    if (!this.#parts.node.mayStart(task.claimedAt)) this.#release(claim);
     else if (decision.kind === "stop")
       this.#expire(claim, decision.reason, finalHold(claim, policy, now));
     else if (destination.refusesRetries && task.attemptNumber > 1) this.#expire(claim, "overload");

@@ -7,6 +7,7 @@ import type { AttemptSummary, EngineEvent } from "../../engine/events/engine-eve
 import type { CommitListener } from "../../model/metered-store.ts";
 import { TASK_STATUSES, type TaskStatus } from "../../model/task.ts";
 import type { DestinationCounts, TaskCounts } from "../../model/task-query.ts";
+import type { ClockStatus } from "../../time/engine-time.ts";
 
 /** Policies that get their own series. */
 const MAX_POLICIES = 100;
@@ -18,6 +19,9 @@ export interface MetricsSource {
   /** By tenant. */
   counts(): Promise<readonly TaskCounts[]>;
   destinations(): Promise<readonly DestinationCounts[]>;
+  /** The age of the oldest task that has not ended, in ms; 0 if all have. */
+  oldestAgeMs(): Promise<number>;
+  clock(): ClockStatus;
 }
 
 const SECONDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300];
@@ -107,6 +111,14 @@ export class Metrics {
   #gauges(source: MetricsSource): void {
     const registers = [this.registry];
     new Gauge({
+      name: "retry_clock_skew_seconds",
+      help: "How far the machine's clock is ahead of the time of the service.",
+      registers,
+      collect() {
+        this.set(source.clock().skewMs / 1000);
+      },
+    });
+    new Gauge({
       name: "retry_tasks",
       help: "Tasks by status.",
       labelNames: ["status"],
@@ -114,6 +126,14 @@ export class Metrics {
       async collect() {
         const counts = await source.counts();
         for (const status of TASK_STATUSES) this.set({ status }, sumOf(counts, status));
+      },
+    });
+    new Gauge({
+      name: "retry_oldest_task_age_seconds",
+      help: "Age of the oldest task that waits or is in flight.",
+      registers,
+      async collect() {
+        this.set((await source.oldestAgeMs()) / 1000);
       },
     });
     new Gauge({

@@ -52,6 +52,7 @@ const STATUSES: Readonly<Partial<Record<ErrorCode, readonly [status: number, tit
   WRONG_HOST: [421, "The Host header names another host"],
   IDEMPOTENCY_CONFLICT: [422, "The idempotency key was used with another payload"],
   UNKNOWN_POLICY: [422, "There is no such policy"],
+  STORE_REFUSED: [422, "The store refuses this item"],
   TARGET_DENIED: [422, "The target is not allowed"],
   TOO_MANY_REQUESTS: [429, "Too many requests"],
   QUEUE_FULL: [429, "Too many tasks are waiting"],
@@ -82,6 +83,7 @@ export function problemOf(error: unknown): ProblemDocument {
 
 /** Details of the store stay in the log. */
 function detailOf({ code, message }: RedriveError): string {
+  if (code === "STORE_REFUSED") return "nothing was stored: do not send it again unchanged";
   if (code === "STORE_FULL") return "nothing was stored: free disk space, or send it again later";
   return code === "STORE_UNAVAILABLE"
     ? "it is unknown what was stored: send it again with the same idempotency key"

@@ -4,11 +4,28 @@ import { Type } from "typebox";
 import { serviceError } from "../../model/errors.ts";
 import { DEFAULT_TENANT } from "../../model/task.ts";
 import { type AddRoutes, type HttpContext, tenantOf } from "../context/http-context.ts";
+import {
+  REVALIDATE,
+  type StaticContent,
+  sendStatic,
+  staticContent,
+} from "../response/static-content.ts";
 import { docsPage, docsStyle } from "./docs-page.ts";
 
 const Health = Type.Object({
   status: Type.Enum(["ok", "unavailable"]),
   warning: Type.Optional(Type.String({ description: "The service runs with an unsafe setting." })),
+});
+
+const Readiness = Type.Object({
+  ...Health.properties,
+  clock: Type.Object(
+    {
+      state: Type.Enum(["synced", "following", "ahead", "refused"]),
+      skewMs: Type.Number({ description: "How far the clock is ahead of the service's time." }),
+    },
+    { description: "How the time of the service relates to the machine's clock." },
+  ),
 });
 
 const OPEN_TO_ALL = { warning: "insecure-no-auth: anyone who can reach this address may call" };
@@ -21,16 +38,18 @@ const CONTENT_POLICY =
   "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 export const addServiceRoutes: AddRoutes = (app, context) => {
-  const health = (summary: string) => ({
+  const health = (summary: string, schema: typeof Health | typeof Readiness) => ({
     config: open,
-    schema: { tags, summary, response: { 200: Health, 503: Health } },
+    schema: { tags, summary, response: { 200: schema, 503: schema } },
   });
-  app.get("/healthz", health("Check that the process responds"), async () => ({
+  app.get("/healthz", health("Check that the process responds", Health), async () => ({
     status: "ok",
     ...(app.isOpenToAll && OPEN_TO_ALL),
   }));
-  app.get("/readyz", health("Check that the store responds and tasks are accepted"), (_, reply) =>
-    ready(context, reply),
+  app.get(
+    "/readyz",
+    health("Check that the store responds and tasks are accepted", Readiness),
+    (_, reply) => ready(context, reply),
   );
   app.get(
     "/metrics",
@@ -52,19 +71,34 @@ function assertOperator({ requiresKey }: FastifyInstance, request: FastifyReques
   throw serviceError("FORBIDDEN", text);
 }
 
+/** The documents are built at their first request: by then all routes are known. */
 function addDocsRoutes(app: FastifyInstance): void {
+  const page = (type: string, text: () => string) => {
+    let content: StaticContent | undefined;
+    return async (request: FastifyRequest, reply: FastifyReply) => {
+      content ??= staticContent(Buffer.from(text()), { type, cache: REVALIDATE });
+      return sendStatic(content, request, reply.header("content-security-policy", CONTENT_POLICY));
+    };
+  };
   const hide = { config: open, schema: { hide: true } };
-  app.get("/openapi.json", hide, async () => app.swagger());
-  app.get("/docs", hide, async (_, reply) => {
-    reply.header("content-security-policy", CONTENT_POLICY);
-    return reply.type("text/html; charset=utf-8").send(docsPage(app.swagger()));
-  });
-  app.get("/docs/style.css", hide, async (_, reply) => reply.type("text/css").send(docsStyle));
+  const json = () => JSON.stringify(app.swagger());
+  app.get("/openapi.json", hide, page("application/json; charset=utf-8", json));
+  app.get(
+    "/docs",
+    hide,
+    page("text/html; charset=utf-8", () => docsPage(app.swagger())),
+  );
+  app.get(
+    "/docs/style.css",
+    hide,
+    page("text/css; charset=utf-8", () => docsStyle),
+  );
 }
 
 async function ready(context: HttpContext, reply: FastifyReply) {
-  if (await isReady(context)) return { status: "ok" };
-  return reply.code(503).header("retry-after", "1").send({ status: "unavailable" });
+  const clock = context.redrive.clock();
+  if (await isReady(context)) return { status: "ok", clock };
+  return reply.code(503).header("retry-after", "1").send({ status: "unavailable", clock });
 }
 
 /** Reads a task that never exists. */

@@ -2,7 +2,6 @@
  * Apply: applies each item of a batch to the rows of the memory store. Items are applied one by
  * one, and each is applied completely or not at all; the fault injection in tests relies on that.
  */
-
 import type {
   CancelRequest,
   CancelResult,
@@ -20,7 +19,7 @@ import type {
 } from "../../model/batch.ts";
 import { blankDestination, type DestinationRow } from "../../model/destination-row.ts";
 import { KEY_RETENTION_MS } from "../../model/store.ts";
-import { isEnded, laneOf, type NewTask, type TaskState } from "../../model/task.ts";
+import { isEnded, type NewTask, type TaskState } from "../../model/task.ts";
 import { keyOf, type Row, type Rows } from "./rows.ts";
 
 /** The node that writes, and the time. */
@@ -142,27 +141,23 @@ function start(tables: Tables, row: Row, { now, nodeId }: Writer): StartedTask {
 }
 
 export function startedTask({ ref, task, state }: Row): StartedTask {
-  const { attemptNumber, claimEpoch, nextAttemptAt, lastDelayMs } = state;
-  const { abandonedCount, cancelRequestedAt, lastStatus } = state;
   return {
     ...task,
     ref,
-    attemptNumber,
-    claimEpoch,
+    attemptNumber: state.attemptNumber,
+    claimEpoch: state.claimEpoch,
     claimedAt: state.claimedAt ?? 0,
-    nextAttemptAt,
-    lastDelayMs,
-    abandonedCount,
-    cancelRequestedAt,
-    lastStatus,
+    nextAttemptAt: state.nextAttemptAt,
+    lastDelayMs: state.lastDelayMs,
+    abandonedCount: state.abandonedCount,
+    cancelRequestedAt: state.cancelRequestedAt,
+    lastStatus: state.lastStatus,
   };
 }
 
 export function applySettle(tables: Tables, settle: Settle, { now }: Writer): SettleResult {
   const row = tables.rows.at(settle.ref);
-  if (row?.state.status !== "IN_FLIGHT" || row.state.claimEpoch !== settle.claimEpoch) {
-    return "fenced";
-  }
+  if (row === undefined || !isOwner(row, settle)) return "fenced";
   const { attempt } = settle;
   if (attempt !== null) row.attempts.push(attempt);
   const status = cancelWins(row, settle) ? "CANCELLED" : settle.status;
@@ -194,6 +189,10 @@ function end(tables: Tables, row: Row, onEnd: OnEnd | undefined, now: number): v
   if (next !== undefined) tables.rows.add(next, freshState(next));
 }
 
+function isOwner({ task, state }: Row, { taskId, claimEpoch }: Settle): boolean {
+  return state.status === "IN_FLIGHT" && state.claimEpoch === claimEpoch && task.taskId === taskId;
+}
+
 function cancelWins({ state }: Row, { status }: Settle): boolean {
   return state.cancelRequestedAt !== null && status !== "SUCCEEDED";
 }
@@ -223,10 +222,9 @@ export function applyCancel(tables: Tables, ref: CancelRequest, { now }: Writer)
 export function applyRetryNow(tables: Tables, ref: TaskRef, { now }: Writer): RetryNowResult {
   const row = tables.rows.find(ref.tenantId, ref.taskId);
   if (row === undefined) return { kind: "unknown" };
-  const { status, nextAttemptAt, attemptNumber, abandonedCount } = row.state;
+  const { status, nextAttemptAt, lane } = row.state;
   if (status !== "PENDING") return { kind: "not-pending", status };
   if (nextAttemptAt > now) tables.rows.move(row, { nextAttemptAt: now });
-  const lane = laneOf(attemptNumber, abandonedCount);
   return { kind: "rescheduled", destination: row.task.destination, lane };
 }
 

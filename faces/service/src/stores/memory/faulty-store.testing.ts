@@ -5,6 +5,7 @@
 import type { Clock, Random } from "@redrive/core";
 import type { Batch, CommitResult } from "../../model/batch.ts";
 import type { Store } from "../../model/store.ts";
+import { wrapped } from "../../model/wrapped.ts";
 import type { MemoryStore } from "./memory-store.ts";
 
 export type StoreFault = "lost" | "torn" | "unknown" | "late";
@@ -75,8 +76,7 @@ export function faultyStore(
     return kind === "late" ? later(work).then((result) => result) : lost();
   }
 
-  return {
-    ...inner,
+  const faulty: Partial<Store> = {
     commit,
     nextDue: (query) => ask(() => inner.nextDue(query)),
     removeUnused: (query) => ask(() => inner.removeUnused(query)),
@@ -85,6 +85,7 @@ export function faultyStore(
     renew: (lease) => ask(() => inner.renew(lease)),
     getPolicy: (...ref) => ask(() => inner.getPolicy(...ref)),
   };
+  return wrapped<Store>(inner, faulty);
 }
 
 const PARTS = [

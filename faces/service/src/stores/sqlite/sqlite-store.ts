@@ -2,12 +2,14 @@
  * SQLite store: the default, for one machine. One process per file, one transaction per batch,
  * fsynced before any result is returned.
  */
-
+import { closeSync, openSync } from "node:fs";
 import type { Batch, CommitResult } from "../../model/batch.ts";
 import type { Store } from "../../model/store.ts";
 import { type BatchSize, type Checkpointer, createCheckpointer } from "./file/checkpointer.ts";
+import { reserveLog } from "./file/log-space.ts";
 import { openFile } from "./file/open.ts";
 import { createSql, type Database, type Sql } from "./file/sql.ts";
+import { ReadQueue } from "./read/read-queue.ts";
 import { createReader } from "./read/reader.ts";
 import { sqliteQuery } from "./read/sqlite-query.ts";
 import { DestinationTable } from "./tables/destination-table.ts";
@@ -25,15 +27,20 @@ import { batchWriter } from "./write/writer.ts";
  */
 export function sqliteStore(file: string): Store {
   const { database, lock } = openFile(file);
+  reserveLog(file);
   const sql = createSql(database, file);
   const writeDocument = documentWriter(sql);
   const destinations = new DestinationTable(sql);
   const undo = () => destinations.undo();
   const write = batchWriter(sql, destinations, writeDocument);
-  const reader = createReader(file);
+  const sweep = sweeper(sql, destinations);
+  const removeUnused = unusedRows(sql, destinations);
+  const reads = new ReadQueue(createReader(file));
   // The engine's own pages never wait for a user's list.
   const pages = createReader(file);
-  const checkpointer = checkpointerOf(sql);
+  // Closed last: closing any descriptor of a file drops SQLite's locks on it.
+  const descriptor = openSync(file, "r+");
+  const checkpointer = checkpointerOf(sql, descriptor);
   let closed = false;
 
   return {
@@ -49,19 +56,28 @@ export function sqliteStore(file: string): Store {
     getDestination: async (tenantId, name) => sql.read(() => destinations.row(tenantId, name)),
     openCircuits: async (tenantId, limit) =>
       sql.read(() => destinations.openCircuits(tenantId, limit)),
-    sweep: sweeper(sql, destinations),
-    removeUnused: unusedRows(sql, destinations),
+    async sweep(retention) {
+      const items = await sweep(retention);
+      checkpointer.committed({ items, bytes: 0 });
+      return items;
+    },
+    async removeUnused(query) {
+      const page = await removeUnused(query);
+      checkpointer.committed({ items: page.removed, bytes: 0 });
+      return page;
+    },
     discard: discarder(sql, destinations),
-    query: sqliteQuery(sql, reader, pages),
+    query: sqliteQuery(sql, reads, pages),
     documents: documentTable(sql, pages),
     async close() {
       if (closed) return;
       closed = true;
-      await reader.close();
+      await reads.close();
       await pages.close();
       await checkpointer.close();
       tidyLog(database);
       database.close();
+      closeSync(descriptor);
       lock.close();
     },
   };
@@ -78,16 +94,17 @@ function sizeOf(batch: Batch, { claims }: CommitResult): BatchSize {
 }
 
 /** The next use of the store reports a failure of the checkpoint. */
-function checkpointerOf(sql: Sql): Checkpointer {
-  const move = sql.prepare("PRAGMA wal_checkpoint(PASSIVE)");
-  const checkpointRest = () => {
+function checkpointerOf(sql: Sql, descriptor: number): Checkpointer {
+  const copy = sql.prepare("PRAGMA wal_checkpoint(PASSIVE)");
+  const copyRest = () => {
     try {
-      sql.read(() => move.get());
+      sql.read(() => copy.get());
     } catch {
       // The next use of the store reports it if it matters.
     }
   };
-  return createCheckpointer({ file: sql.file, checkpointRest, failed: (error) => sql.fail(error) });
+  const failed = (error: Error) => sql.fail(error);
+  return createCheckpointer({ file: sql.file, descriptor, copyRest, failed });
 }
 
 /** Leaves a single file behind. Best effort: the next open does the rest. */

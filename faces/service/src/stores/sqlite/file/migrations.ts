@@ -3,6 +3,7 @@
  * transaction. A released migration never changes: a new file and an old one run the same steps.
  */
 import { APPLICATION_ID, FIRST_SCHEMA } from "./first-schema.ts";
+import { LIST_INDEXES } from "./list-indexes.ts";
 import type { Database } from "./sql.ts";
 
 /** Each is SQL text. The number of a migration is its position, counted from 1. */
@@ -18,7 +19,20 @@ const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (kind, tenant_id, id)
   ) STRICT, WITHOUT ROWID;
   ALTER TABLE notes RENAME TO documents;`,
-  // 3: unused rows are found without reading every task, and running redrives without reading
+  // 3: where the sweep of idempotency keys stopped, by state of the ended tasks. Keys of tasks that
+  // ended earlier have an `expires_at`; from now on only keys whose task was removed have one.
+  `CREATE TABLE key_sweeps (
+    status INTEGER PRIMARY KEY,
+    finished_at INTEGER NOT NULL,
+    ref INTEGER NOT NULL
+  ) STRICT;
+  INSERT INTO key_sweeps SELECT column1,
+    ifnull((SELECT max(finished_at) FROM tasks WHERE status = column1
+      AND finished_at IS NOT NULL), 0), 0
+    FROM (VALUES (2), (3), (4));`,
+  // 4: indexes for lists.
+  LIST_INDEXES,
+  // 5: unused rows are found without reading every task, and running redrives without reading
   // every redrive.
   `CREATE INDEX payloads_inline ON payloads (policy_id)
     WHERE policy_id >= 'inline.' AND policy_id < 'inline/';
@@ -34,8 +48,8 @@ export const SCHEMA_VERSION = MIGRATIONS.length;
  * Runs the migrations that the file lacks. A crash at any statement leaves the file at the number
  * before; the next open continues there.
  */
-export function migrate(database: Database, from: number): void {
-  for (let number = from + 1; number <= SCHEMA_VERSION; number++) {
+export function migrate(database: Database, from: number, to: number = SCHEMA_VERSION): void {
+  for (let number = from + 1; number <= to; number++) {
     try {
       database.exec(`
         BEGIN IMMEDIATE;

@@ -20,6 +20,7 @@ const FULL_SYNC = 2;
 const MAX_CHECKED_BYTES = 64 * 1024 * 1024;
 
 const CACHE_KIB = 32 * 1024;
+const PAGE_BYTES = 4096;
 
 export interface OpenFile {
   readonly database: Database;
@@ -124,6 +125,7 @@ function configure(database: Database, file: string): void {
     PRAGMA trusted_schema = OFF;
     PRAGMA temp_store = MEMORY;
     PRAGMA wal_autocheckpoint = ${MAX_LOG_PAGES};
+    PRAGMA journal_size_limit = ${MAX_LOG_PAGES * PAGE_BYTES};
     PRAGMA cache_size = -${CACHE_KIB}`);
   const synchronous = pragma(database, "synchronous");
   if (synchronous !== FULL_SYNC) {

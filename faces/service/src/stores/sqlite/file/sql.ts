@@ -4,7 +4,7 @@
  */
 import type { DatabaseSync, StatementSync } from "@photostructure/sqlite";
 import { StoreBrokenError } from "../../../model/store-errors.ts";
-import { storeError } from "./failure.ts";
+import { storeError, transactionError } from "./failure.ts";
 
 /** The driver exports its classes as values only. */
 export type Database = InstanceType<typeof DatabaseSync>;
@@ -16,15 +16,24 @@ export type Statement = InstanceType<typeof StatementSync>;
  */
 export const ANY_LIMIT = "(? + 0)";
 
+/** Outside of transactions only. Checkpoints and a restart of the log are synced with both. */
+const COMMIT_WITH_SYNC = "PRAGMA synchronous = FULL";
+const COMMIT_WITHOUT_SYNC = "PRAGMA synchronous = NORMAL";
+
 export interface Sql {
   readonly file: string;
   /** Prepares a statement that returns rows as arrays. */
   prepare(text: string): Statement;
   /**
    * Runs `work` in a transaction, which is durable once this returns. Throws the error of
-   * `storeError`.
+   * `storeError`, and for a failure of `work` that of `transactionError`.
    */
   transaction<T>(work: () => T, onRollback?: () => void): T;
+  /**
+   * Like `transaction`, but it is durable only with the next transaction or checkpoint. A power cut
+   * may undo it, as a whole and with nothing before it.
+   */
+  unsyncedTransaction<T>(work: () => T, onRollback?: () => void): T;
   /** Reads outside of a transaction; a broken store is rejected here too. */
   read<T>(work: () => T): T;
   /** Reports the failure of another connection to the same file; it applies to this one too. */
@@ -37,8 +46,8 @@ export function createSql(database: Database, file: string): Sql {
   const rollback = database.prepare("ROLLBACK");
   let broken: StoreBrokenError | undefined;
 
-  function translate(error: unknown): unknown {
-    const translated = storeError(file, error);
+  function translate(error: unknown, convert = storeError): unknown {
+    const translated = convert(file, error);
     if (translated instanceof StoreBrokenError) broken = translated;
     return translated;
   }
@@ -51,6 +60,24 @@ export function createSql(database: Database, file: string): Sql {
     }
   }
 
+  function runTransaction<T>(work: () => T, onRollback?: () => void): T {
+    if (broken !== undefined) throw broken;
+    let isWorking = false;
+    try {
+      begin.run();
+      isWorking = true;
+      const result = work();
+      isWorking = false;
+      commit.run();
+      return result;
+    } catch (error) {
+      undo();
+      const translated = translate(error, isWorking ? transactionError : storeError);
+      if (broken === undefined) onRollback?.();
+      throw translated;
+    }
+  }
+
   return {
     file,
     prepare(text) {
@@ -58,18 +85,14 @@ export function createSql(database: Database, file: string): Sql {
       statement.setReturnArrays(true);
       return statement;
     },
-    transaction(work, onRollback) {
+    transaction: runTransaction,
+    unsyncedTransaction(work, onRollback) {
       if (broken !== undefined) throw broken;
+      database.exec(COMMIT_WITHOUT_SYNC);
       try {
-        begin.run();
-        const result = work();
-        commit.run();
-        return result;
-      } catch (error) {
-        undo();
-        const translated = translate(error);
-        if (broken === undefined) onRollback?.();
-        throw translated;
+        return runTransaction(work, onRollback);
+      } finally {
+        database.exec(COMMIT_WITH_SYNC);
       }
     },
     read(work) {

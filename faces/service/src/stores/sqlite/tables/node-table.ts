@@ -2,6 +2,7 @@
  * Node table: the leases of nodes, the claims that they hold, and the latest stored instant.
  */
 import type { Store } from "../../../model/store.ts";
+import { LATEST_AT_QUERY } from "../file/clock-repair.ts";
 import { ANY_LIMIT, type Sql } from "../file/sql.ts";
 import type { Cell } from "../rows/codec.ts";
 import { STARTED_CELLS, STARTED_COLUMNS, startedOf } from "../rows/task-rows.ts";
@@ -20,9 +21,7 @@ export function nodeTable(sql: Sql, destinations: DestinationTable): NodeTable {
   const lease = sql.prepare("UPDATE nodes SET lease_until = ? WHERE node_number = ?");
   const setNow = sql.prepare(`INSERT INTO meta VALUES ('now', ?)
     ON CONFLICT DO UPDATE SET value = max(value, excluded.value)`);
-  const getNow = sql.prepare(`SELECT max(
-    ifnull((SELECT value FROM meta WHERE name = 'now'), 0),
-    ifnull((SELECT created_at FROM payloads ORDER BY ref DESC LIMIT 1), 0))`);
+  const getNow = sql.prepare(LATEST_AT_QUERY);
 
   const started = (rows: unknown) =>
     (rows as readonly Cell[][]).map((cells) => {

@@ -25,7 +25,7 @@ export function unusedRows(sql: Sql, destinations: DestinationTable): Store["rem
     ];
     const remove = ranges[kind];
     if (remove === undefined) throw new Error(`the cursor ${query.cursor} is of another store`);
-    return sql.transaction(
+    return sql.unsyncedTransaction(
       () => remove(query, after),
       () => destinations.undo(),
     );

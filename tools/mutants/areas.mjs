@@ -1,0 +1,44 @@
+/**
+ * Areas: which tests must find the mutants of a folder. They are few and fast, so that a fault is
+ * found by a test of the code that has it, and not by chance in a test of the whole service.
+ */
+import { SERVICE } from "./mutant.mjs";
+
+/** The tests of the engine, without those that measure memory: they are slow, and check nothing else. */
+const ENGINE = [
+  "engine/engine.test",
+  "engine/engine-holds",
+  "engine/engine-store-failure",
+  "engine/claim-ahead",
+  "engine/guard-feedback",
+  "engine/held-tasks",
+  "engine/slow-start",
+  "engine/suspects",
+  "engine/destination/",
+  "engine/events/",
+  "engine/schedule/",
+];
+
+/** Test files or folders of the service, by its folders. The first folder that fits counts. */
+const AREAS = [
+  { folder: "stores/memory/", tests: ["stores/memory/"] },
+  { folder: "stores/sqlite/", tests: ["stores/sqlite/"] },
+  { folder: "engine/", tests: ENGINE },
+  { folder: "deliver/address-guard/", tests: ["deliver/address-guard/"] },
+  { folder: "deliver/signing.ts", tests: ["deliver/signing.test"] },
+  { folder: "deliver/redact.ts", tests: ["deliver/redact.test", "deliver/responses.test"] },
+  { folder: "deliver/", tests: ["deliver/"] },
+  { folder: "http/", tests: ["http/"] },
+  { folder: "intake/", tests: ["intake/"] },
+  { folder: "operations/", tests: ["operations/"] },
+];
+
+/**
+ * @param {import("./mutant.mjs").Mutant} mutant
+ * @returns {readonly string[]}
+ */
+export function testsOf({ file, tests = [] }) {
+  const area = AREAS.find(({ folder }) => file.startsWith(`${SERVICE}/${folder}`));
+  const near = (area?.tests ?? []).map((path) => `${SERVICE}/${path}`);
+  return [...near, ...tests];
+}
