@@ -79,8 +79,7 @@ if (mode === "store") {
 if (mode === "drain") {
   for (;;) {
     const counts = await redrive.count();
-    const open = counts.filter(({ status }) => status === "PENDING" || status === "IN_FLIGHT");
-    if (open.length === 0) break;
+    if ((counts.PENDING ?? 0) + (counts.IN_FLIGHT ?? 0) === 0) break;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
   say("drained");

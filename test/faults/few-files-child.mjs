@@ -36,12 +36,12 @@ for (const result of await redrive.enqueueMany(inputs)) {
 }
 await isDone;
 const { tasks } = await redrive.list({}, { limit: 500 });
-const health = await redrive.health();
+const { destinations } = await redrive.health();
 await redrive.stop();
 process.stdout.write(
   JSON.stringify({
     shortages,
     tasks: tasks.map(({ status, attemptNumber, lastError }) => [status, attemptNumber, lastError]),
-    breakers: health.map(({ breakerState }) => breakerState),
+    breakers: destinations.map(({ breakerState }) => breakerState),
   }),
 );

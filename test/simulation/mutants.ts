@@ -130,7 +130,12 @@ export const mutants: readonly Mutant[] = [
     caughtBy: "retry budget kept",
     wrapMemory: (memory) => ({
       ...memory,
-      documents: { ...memory.documents, get: async () => null, list: async () => [] },
+      documents: {
+        ...memory.documents,
+        get: async () => null,
+        getMany: async (_, keys) => keys.map(() => null),
+        list: async () => ({ documents: [], cursor: null }),
+      },
     }),
   },
   {
@@ -209,7 +214,15 @@ export const mutants: readonly Mutant[] = [
       ...observed,
       getDestination: async (...ref) => withoutDocument(await observed.getDestination(...ref)),
       commitNow(batch) {
-        const { destinations, creates, claims, ...result } = observed.commitNow(batch);
+        // A node that does not know the document must not remove it: another checker would see that.
+        const writes = batch.destinations.map(({ row }) => {
+          const stored = observed.peekDestination(row.tenantId, row.name);
+          return { row: { ...row, document: row.document ?? stored?.document ?? null } };
+        });
+        const { destinations, creates, claims, ...result } = observed.commitNow({
+          ...batch,
+          destinations: writes,
+        });
         return {
           ...result,
           destinations: destinations.map(withoutDocument),

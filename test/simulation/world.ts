@@ -4,11 +4,14 @@
  */
 import { type Policy, type PolicyDocument, type Random, resolvePolicy } from "@redrive/core";
 import { type AttemptResult, notStarted } from "../../faces/service/src/deliver/attempt-result.ts";
-import { GUARD_DOCUMENT } from "../../faces/service/src/engine/destination/guard-saver.ts";
 import type { Deliver } from "../../faces/service/src/engine/run/deliver-function.ts";
 import type { Batch, CommitResult, StartedTask } from "../../faces/service/src/model/batch.ts";
 import type { DestinationRow } from "../../faces/service/src/model/destination-row.ts";
-import type { StoredDocument } from "../../faces/service/src/model/document-table.ts";
+import {
+  type DocumentKey,
+  GUARD_DOCUMENT,
+  type StoredDocument,
+} from "../../faces/service/src/model/document-table.ts";
 import { type NewId, uuidV7 } from "../../faces/service/src/model/ids.ts";
 import type { Store } from "../../faces/service/src/model/store.ts";
 import { isEnded } from "../../faces/service/src/model/task.ts";
@@ -104,7 +107,7 @@ export class World {
       documents: {
         ...mutated.documents,
         put: (document) => this.#putDocument(document, mutated),
-        list: (kind) => this.#listDocuments(kind, mutated),
+        getMany: (kind, keys) => this.#getDocuments(kind, keys, mutated),
       },
       commitNow: (batch) => this.#commitNow(batch, mutated),
     };
@@ -149,10 +152,15 @@ export class World {
     return isWritten;
   }
 
-  async #listDocuments(kind: string, store: MemoryStore): Promise<readonly StoredDocument[]> {
-    const documents = await store.documents.list(kind);
-    if (kind === GUARD_DOCUMENT && documents.length > 0) this.#coverage.guardsRestored();
-    return documents;
+  async #getDocuments(
+    kind: string,
+    keys: readonly DocumentKey[],
+    store: MemoryStore,
+  ): Promise<readonly (string | null)[]> {
+    const texts = await store.documents.getMany(kind, keys);
+    const isRestored = texts.some((text) => text !== null);
+    if (kind === GUARD_DOCUMENT && isRestored) this.#coverage.guardsRestored();
+    return texts;
   }
 
   async prepare(): Promise<void> {

@@ -17,7 +17,14 @@ export {
   type RetryTask,
   type TaskStatus,
 } from "./model/task.ts";
-export type { AttemptPage, Page, TaskCount, TaskFilter, TaskPage } from "./model/task-query.ts";
+export type {
+  AttemptPage,
+  DestinationCounts,
+  Page,
+  TaskCounts,
+  TaskFilter,
+  TaskPage,
+} from "./model/task-query.ts";
 export type { RedriveCount } from "./operations/dead-letter-redriver.ts";
 export type { DestinationHealth } from "./operations/destination-health.ts";
 export type { Skips } from "./operations/skips.ts";

@@ -5,11 +5,11 @@
  * restores the guard state that an earlier process saved. The bound then holds across boots, except
  * for retries that were not saved yet.
  */
+import { SERVICE_BUDGET_DOCUMENT } from "../../../faces/service/src/engine/destination/guard-saver.ts";
 import {
   GUARD_DOCUMENT,
-  SERVICE_BUDGET_DOCUMENT,
-} from "../../../faces/service/src/engine/destination/guard-saver.ts";
-import type { UnversionedDocument } from "../../../faces/service/src/model/document-table.ts";
+  type UnversionedDocument,
+} from "../../../faces/service/src/model/document-table.ts";
 import { documentOf } from "../documents.ts";
 import { assertThat, type Checker, type Sent } from "../history.ts";
 

@@ -47,9 +47,15 @@ export function addStatusFlag(command: Command): Command {
   );
 }
 
-export function addPagingFlags(command: Command): Command {
+export interface PagingFlags {
+  readonly limit: number;
+  readonly cursor?: string;
+}
+
+/** `what`: the items of the list. */
+export function addPagingFlags(command: Command, what = "tasks"): Command {
   return command
-    .option("--limit <count>", "maximum number of tasks", integerFlag(1, 250), 50)
+    .option("--limit <count>", `maximum number of ${what}`, integerFlag(1, 250), 50)
     .option("--cursor <cursor>", "continue a list: the cursor that the previous page printed");
 }
 

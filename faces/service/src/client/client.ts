@@ -8,6 +8,7 @@ import { withPlainHeaders } from "../model/headers-input.ts";
 import type {
   DeadLetterGroupList,
   DestinationList,
+  DestinationQuery,
   DestinationView,
   Discarded,
   PolicyList,
@@ -75,7 +76,8 @@ export interface Client {
   resumeRedrive(redriveId: string): Promise<RedriveView>;
   cancelRedrive(redriveId: string): Promise<RedriveView>;
 
-  listDestinations(): Promise<DestinationList>;
+  /** By name. Pass the cursor of a page to get the next one. */
+  listDestinations(query?: DestinationQuery): Promise<DestinationList>;
   getDestination(name: string): Promise<DestinationView>;
   configureDestination(name: string, document: DestinationDocument): Promise<DestinationView>;
   pauseDestination(name: string): Promise<DestinationView>;
@@ -215,7 +217,7 @@ type DestinationCalls = Pick<
 function destinationCalls({ request }: Transport): DestinationCalls {
   const root = "destinations";
   return {
-    listDestinations: () => request({ method: "GET", path: [root] }),
+    listDestinations: (query = {}) => request({ method: "GET", path: [root], query }),
     getDestination: (name) => request({ method: "GET", path: [root, name] }),
     configureDestination: (name, document) =>
       request({ method: "PUT", path: [root, name], body: document }),

@@ -194,6 +194,6 @@ describe("an engine", () => {
     await clock.advance(1500);
     expect(sent).toHaveLength(1000);
     await clock.advance(3500);
-    expect(await store.query.count(TENANT)).toEqual([]);
+    expect(await store.query.count(TENANT)).toEqual({});
   });
 });

@@ -4,6 +4,7 @@
  * A store examines a limited number of rows per page. A page may therefore be short or even empty
  * although more tasks match: only a null cursor says that the list is complete.
  */
+import type { DestinationRow } from "./destination-row.ts";
 import type { AttemptLog, RetryTask, TaskStatus } from "./task.ts";
 
 export interface TaskQuery {
@@ -16,8 +17,19 @@ export interface TaskQuery {
    */
   list(tenantId: string, filter: TaskFilter, page: Page): Promise<TaskPage>;
 
-  /** Per destination and status. Zero counts are omitted. */
-  count(tenantId: string): Promise<readonly TaskCount[]>;
+  /** The tasks of a tenant by status. */
+  count(tenantId: string): Promise<TaskCounts>;
+
+  /**
+   * Destinations by name, in pages of at most `limit`. A page may be short, because destinations
+   * without a task and without a row are skipped; only a null cursor ends the list.
+   */
+  destinations(tenantId: string, page: Page): Promise<DestinationPage>;
+
+  /** Null if it has neither a row nor a task. */
+  destination(tenantId: string, name: string): Promise<StoredDestinationState | null>;
+
+  countDestinations(tenantId: string): Promise<DestinationCounts>;
 
   /** Oldest first. */
   attempts(tenantId: string, taskId: string, page: Page): Promise<AttemptPage>;
@@ -70,8 +82,27 @@ export interface AttemptPage {
   readonly cursor: string | null;
 }
 
-export interface TaskCount {
-  readonly destination: string;
-  readonly status: TaskStatus;
-  readonly count: number;
+/** Zero counts are omitted. */
+export type TaskCounts = Readonly<Partial<Record<TaskStatus, number>>>;
+
+export interface DestinationPage {
+  readonly destinations: readonly StoredDestinationState[];
+  /** Null on the last page. */
+  readonly cursor: string | null;
+}
+
+/** What the store knows of a destination. */
+export interface StoredDestinationState {
+  /** Version 0: no row was written. */
+  readonly row: DestinationRow;
+  readonly tasks: TaskCounts;
+  /** When the first waiting task is due; null: none waits. */
+  readonly nextDueAt: number | null;
+}
+
+/** The destinations whose row was written, by state. */
+export interface DestinationCounts {
+  readonly open: number;
+  readonly closed: number;
+  readonly paused: number;
 }

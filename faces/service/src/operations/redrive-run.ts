@@ -17,7 +17,8 @@ export interface RedriveSource {
   newId(): string;
   get(taskId: string, tenantId: string): Promise<RetryTask | null>;
   list(filter: TaskFilter, page: Page, tenantId: string): Promise<TaskPage>;
-  destinations(tenantId: string): Promise<readonly DestinationRow[]>;
+  /** The rows of destinations whose circuit is not closed. */
+  openCircuits(tenantId: string): Promise<readonly DestinationRow[]>;
   /**
    * Creates a new task with the redrive's mark in its id, unless the source was already redriven.
    * `skipOf` says which errors are a reason to skip it.
@@ -82,7 +83,7 @@ export class RedriveRun {
   readonly #control: RunControl;
   /** When the next task may be created. */
   #dueMs: number;
-  /** The circuits of its destinations at the last check. */
+  /** The circuits that were not closed at the last check. */
   #circuits: ReadonlyMap<string, DestinationRow> | undefined;
   readonly #destinations = new Set<string>();
   /** The new tasks of the canary. */
@@ -223,7 +224,7 @@ export class RedriveRun {
     const nowMs = this.#clock.monotonicMs();
     if (nowMs - this.#checkedMs < STEP_MS) return undefined;
     this.#checkedMs = nowMs;
-    const rows = await this.#source.destinations(this.#job.tenantId);
+    const rows = await this.#source.openCircuits(this.#job.tenantId);
     const before = this.#circuits;
     this.#circuits = new Map(rows.map((row) => [row.name, row]));
     if (before === undefined) return undefined;

@@ -10,7 +10,8 @@ import {
   type Settle,
   type StartedTask,
 } from "../model/batch.ts";
-import type { Store } from "../model/store.ts";
+import type { StoredDocument } from "../model/document-table.ts";
+import type { LaneDue, Store } from "../model/store.ts";
 import { type AttemptLog, type Lane, type NewTask, taskIdPrefix } from "../model/task.ts";
 
 export const T0 = 1_800_000_000_000;
@@ -46,6 +47,20 @@ export function newTask(fields: Partial<NewTask> = {}): NewTask {
     redrivenFrom: null,
     ...fields,
   };
+}
+
+/** All documents of a kind. */
+export async function documentsOf(
+  { documents }: Store,
+  kind: string,
+): Promise<readonly StoredDocument[]> {
+  return (await documents.list(kind, { limit: 10_000 })).documents;
+}
+
+/** All lanes with waiting tasks. */
+export async function dueLanes(store: Store): Promise<readonly LaneDue[]> {
+  const before = Number.MAX_SAFE_INTEGER;
+  return (await store.nextDue({ before, limit: 10_000 })).lanes;
 }
 
 export function batch(parts: Partial<Batch> = {}): Batch {

@@ -155,7 +155,7 @@ export class CommitLoop {
 
   /** A task that is due at once may be inserted already claimed, unless older tasks wait. */
   #permitFor({ create, destination }: CreateItem, now: number): Permit | undefined {
-    if (create.task.scheduledAt > now) return undefined;
+    if (create.task.scheduledAt > now || this.#parts.node.isLoading) return undefined;
     return this.#parts.scheduler.takeStart(destination, create.task, now);
   }
 

@@ -43,6 +43,11 @@ export class Scheduler {
   readonly slots: AttemptSlots;
   readonly #checkAheadMs: number;
   readonly #claimAheadMs: number;
+  /**
+   * Tasks that are due later are not recorded: `StoreSync` moves the horizon and then reads them
+   * from the store, so memory grows only with what is due soon.
+   */
+  horizonAt: number = Number.POSITIVE_INFINITY;
 
   /** `claimAheadMs`: how long before its due instant a task may be claimed. 0 to 1000. */
   constructor(limits: AttemptLimits, claimAheadMs = CLAIM_AHEAD_MS) {
@@ -54,7 +59,7 @@ export class Scheduler {
 
   /** A task of the lane is due at that instant. */
   expectDueAt(lane: DestinationLane, dueAt: number): void {
-    if (dueAt >= lane.dueAt) return;
+    if (dueAt >= lane.dueAt || dueAt > this.horizonAt) return;
     lane.dueAt = dueAt;
     this.#schedule(lane);
   }
@@ -276,7 +281,8 @@ export class Scheduler {
   /** The claim was committed. The result says when the next task of the lane is due. */
   recordClaimed({ lane }: PlannedClaim, { nextDueAt }: ClaimResult): void {
     lane.isClaimed = false;
-    lane.dueAt = nextDueAt ?? Number.POSITIVE_INFINITY;
+    const isKnown = nextDueAt !== null && nextDueAt <= this.horizonAt;
+    lane.dueAt = isKnown ? nextDueAt : Number.POSITIVE_INFINITY;
     this.#schedule(lane);
   }
 

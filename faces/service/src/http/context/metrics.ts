@@ -4,10 +4,9 @@
  */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { AttemptSummary, EngineEvent } from "../../engine/events/engine-event.ts";
-import type { DestinationRow } from "../../model/destination-row.ts";
 import type { CommitListener } from "../../model/metered-store.ts";
-import { TASK_STATUSES } from "../../model/task.ts";
-import type { TaskCount } from "../../model/task-query.ts";
+import { TASK_STATUSES, type TaskStatus } from "../../model/task.ts";
+import type { DestinationCounts, TaskCounts } from "../../model/task-query.ts";
 import type { ClockStatus } from "../../time/engine-time.ts";
 
 /** Policies that get their own series. */
@@ -17,8 +16,9 @@ const MAX_POLICIES = 100;
 export interface MetricsSource {
   onEvent(listener: (event: EngineEvent) => void): () => void;
   onCommit(listener: CommitListener): () => void;
-  counts(): Promise<readonly TaskCount[]>;
-  destinations(): Promise<readonly DestinationRow[]>;
+  /** By tenant. */
+  counts(): Promise<readonly TaskCounts[]>;
+  destinations(): Promise<readonly DestinationCounts[]>;
   /** The age of the oldest task that has not ended, in ms; 0 if all have. */
   oldestAgeMs(): Promise<number>;
   clock(): ClockStatus;
@@ -147,21 +147,13 @@ export class Metrics {
       labelNames: ["state"],
       registers,
       async collect() {
-        const rows = await source.destinations();
-        const count = (isCounted: (row: DestinationRow) => boolean) =>
-          rows.filter(isCounted).length;
-        this.set(
-          { state: "open" },
-          count((row) => row.breakerState !== "CLOSED"),
-        );
-        this.set(
-          { state: "closed" },
-          count((row) => row.breakerState === "CLOSED"),
-        );
-        this.set(
-          { state: "paused" },
-          count((row) => row.pausedAt !== null),
-        );
+        const counts = await source.destinations();
+        for (const state of ["open", "closed", "paused"] as const) {
+          this.set(
+            { state },
+            counts.reduce((sum, one) => sum + one[state], 0),
+          );
+        }
       },
     });
   }
@@ -212,6 +204,6 @@ function outcomeLabel({ outcome, responseStatus, errorClass }: AttemptSummary): 
   return errorClass ?? outcome;
 }
 
-function sumOf(counts: readonly TaskCount[], status: string): number {
-  return counts.reduce((sum, one) => (one.status === status ? sum + one.count : sum), 0);
+function sumOf(counts: readonly TaskCounts[], status: TaskStatus): number {
+  return counts.reduce((sum, one) => sum + (one[status] ?? 0), 0);
 }

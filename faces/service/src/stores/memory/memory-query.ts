@@ -12,9 +12,12 @@ import {
   type TaskPage,
   type TaskQuery,
 } from "../../model/task-query.ts";
-import { type Row, type Rows, taskOf } from "./rows.ts";
+import type { Tables } from "./apply.ts";
+import { destinationQuery } from "./memory-destinations.ts";
+import { type Row, taskOf } from "./rows.ts";
 
-export function memoryQuery(rows: Rows): TaskQuery {
+export function memoryQuery(tables: Tables): TaskQuery {
+  const { rows } = tables;
   return {
     async get(tenantId, taskId) {
       const row = rows.find(tenantId, taskId);
@@ -29,9 +32,7 @@ export function memoryQuery(rows: Rows): TaskQuery {
         .sort((a, b) => (a.task.taskId < b.task.taskId ? 1 : -1));
       return listed(remaining, filter, page);
     },
-    async count(tenantId) {
-      return rows.counts(tenantId);
-    },
+    ...destinationQuery(tables),
     async attempts(tenantId, taskId, { limit, cursor }) {
       const all = rows.find(tenantId, taskId)?.attempts ?? [];
       const rest = all.filter((one) => one.attemptNumber > Number(cursor ?? 0));

@@ -19,6 +19,7 @@ import { nodeTable } from "./tables/node-table.ts";
 import { policyTable } from "./tables/policy-table.ts";
 import { discarder } from "./write/discard.ts";
 import { sweeper } from "./write/sweeper.ts";
+import { unusedRows } from "./write/unused-rows.ts";
 import { batchWriter } from "./write/writer.ts";
 
 /**
@@ -31,10 +32,13 @@ export function sqliteStore(name: string): Store {
   const sql = createSql(opened.database, file, opened.ledger);
   const writeDocument = documentWriter(sql);
   const destinations = new DestinationTable(sql);
-  const reload = () => destinations.load();
+  const undo = () => destinations.undo();
   const write = batchWriter(sql, destinations, writeDocument);
   const sweep = sweeper(sql, destinations);
+  const removeUnused = unusedRows(sql, destinations);
   const reads = new ReadQueue(createReader(file));
+  // The engine's own pages never wait for a user's list.
+  const pages = createReader(file);
   // Closed last: closing any descriptor of a file drops SQLite's locks on it.
   const descriptor = openSync(file, "r+");
   const checkpointer = checkpointerOf(sql, descriptor);
@@ -43,27 +47,34 @@ export function sqliteStore(name: string): Store {
   return {
     exclusive: true,
     async commit(batch) {
-      const result = sql.transaction(() => write(batch), reload);
+      const result = sql.transaction(() => write(batch), undo);
       checkpointer.committed(sizeOf(batch, result));
       return result;
     },
-    ...dueTable(sql, destinations),
+    ...dueTable(pages),
     ...nodeTable(sql, destinations),
-    ...policyTable(sql),
-    getDestination: async (tenantId, name) => destinations.row(tenantId, name),
-    listDestinations: async (tenantId) => destinations.list(tenantId),
+    ...policyTable(sql, pages),
+    getDestination: async (tenantId, name) => sql.read(() => destinations.row(tenantId, name)),
+    openCircuits: async (tenantId, limit) =>
+      sql.read(() => destinations.openCircuits(tenantId, limit)),
     async sweep(retention) {
       const items = await sweep(retention);
       checkpointer.committed({ items, bytes: 0 });
       return items;
     },
+    async removeUnused(query) {
+      const page = await removeUnused(query);
+      checkpointer.committed({ items: page.removed, bytes: 0 });
+      return page;
+    },
     discard: discarder(sql, destinations),
-    query: sqliteQuery(sql, reads),
-    documents: documentTable(sql),
+    query: sqliteQuery(sql, reads, pages),
+    documents: documentTable(sql, pages),
     async close() {
       if (closed) return;
       closed = true;
       await reads.close();
+      await pages.close();
       await checkpointer.close();
       opened.close();
       closeSync(descriptor);

@@ -32,6 +32,13 @@ const MIGRATIONS: readonly string[] = [
     FROM (VALUES (2), (3), (4));`,
   // 4: indexes for lists.
   LIST_INDEXES,
+  // 5: unused rows are found without reading every task, and running redrives without reading
+  // every redrive.
+  `CREATE INDEX payloads_inline ON payloads (policy_id)
+    WHERE policy_id >= 'inline.' AND policy_id < 'inline/';
+  CREATE INDEX destinations_open ON destinations (tenant_id, name) WHERE breaker_state <> 'CLOSED';
+  INSERT INTO documents SELECT 'redrive-running', tenant_id, id, 1, '' FROM documents
+    WHERE kind = 'redrive' AND iif(json_valid(text), text ->> '$.job.status', '') = 'RUNNING';`,
 ];
 
 /** The schema that this version writes. A file with a higher number is rejected. */

@@ -5,9 +5,11 @@
 import type { TaskPage, TaskQuery } from "../../../model/task-query.ts";
 import { ANY_LIMIT, type Sql } from "../file/sql.ts";
 import { ATTEMPT_COLUMNS, attemptOf } from "../rows/attempt-rows.ts";
-import { type Cell, statusName } from "../rows/codec.ts";
+import type { Cell } from "../rows/codec.ts";
 import { TASK_COLUMNS, TASK_TABLES, taskOf } from "../rows/task-rows.ts";
+import { destinationQuery } from "./destination-query.ts";
 import type { ReadQueue } from "./read-queue.ts";
+import type { Reader } from "./reader.ts";
 import { listPage } from "./task-list.ts";
 
 const EXPORT = `SELECT ${TASK_COLUMNS} FROM ${TASK_TABLES}
@@ -17,15 +19,12 @@ const ATTEMPTS = `SELECT ${ATTEMPT_COLUMNS} FROM attempts
   WHERE ref = (SELECT ref FROM tasks WHERE tenant_id = ? AND task_id = ?)
     AND attempt_number > ? ORDER BY attempt_number LIMIT ${ANY_LIMIT}`;
 
-const COUNTS = `SELECT d.name, c.status, c.count FROM counts c
-  JOIN destinations d ON d.destination_id = c.destination_id
-  WHERE d.tenant_id = ? AND c.count > 0`;
-
 const OLDEST_OPEN = `SELECT p.created_at FROM tasks t INDEXED BY tasks_open
   JOIN payloads p ON p.ref = t.ref
   WHERE t.finished_at IS NULL AND t.tenant_id = ? ORDER BY t.task_id LIMIT 1`;
 
-export function sqliteQuery(sql: Sql, queue: ReadQueue): TaskQuery {
+/** `pages`: the reader of bounded pages, which never waits for a list. */
+export function sqliteQuery(sql: Sql, queue: ReadQueue, pages: Reader): TaskQuery {
   const getTask = sql.prepare(`SELECT ${TASK_COLUMNS} FROM ${TASK_TABLES}
     WHERE t.tenant_id = ? AND t.task_id = ?`);
 
@@ -40,14 +39,7 @@ export function sqliteQuery(sql: Sql, queue: ReadQueue): TaskQuery {
       queue.page(tenantId, signal, async (read) =>
         exportedPage(await read(EXPORT, [tenantId, cursor, limit + 1]), limit),
       ),
-    async count(tenantId) {
-      const rows = await queue.read(tenantId, COUNTS, [tenantId]);
-      return rows.map(([destination, status, count]) => ({
-        destination: destination as string,
-        status: statusName(status as number),
-        count: count as number,
-      }));
-    },
+    ...destinationQuery(pages),
     attempts: (tenantId, taskId, { limit, cursor, signal }) =>
       queue.page(tenantId, signal, async (read) => {
         const rows = await read(ATTEMPTS, [tenantId, taskId, Number(cursor ?? 0), limit + 1]);
