@@ -24,6 +24,7 @@ export type { Skips } from "./operations/skips.ts";
 export type { Cancelled, Redrive } from "./redrive.ts";
 export type { RedriveOptions } from "./redrive-options.ts";
 export { type MemoryStore, memoryStore } from "./stores/memory/memory-store.ts";
+export { checkSqliteDocuments } from "./stores/sqlite/file/check-documents.ts";
 export { checkSqliteFile } from "./stores/sqlite/file/check-file.ts";
 export {
   type ClockRepair,

@@ -120,7 +120,10 @@ describe("a store that is ahead of the clock", () => {
   });
 
   it("is accepted up to the limit of the options", async () => {
-    const { engine } = await setup({ maxClockAheadMs: 2 * HOUR_MS }, await storeAt(T0 + HOUR_MS + 1));
+    const { engine } = await setup(
+      { maxClockAheadMs: 2 * HOUR_MS },
+      await storeAt(T0 + HOUR_MS + 1),
+    );
     expect(engine.clock()).toEqual({ state: "ahead", skewMs: -HOUR_MS - 1 });
   });
 });

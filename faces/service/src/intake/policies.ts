@@ -26,22 +26,33 @@ const MAX_KNOWN = 10_000;
  */
 const MAX_TRIES = 100;
 
+export interface PoliciesParts {
+  readonly store: Store;
+  readonly book: PolicyCache;
+  readonly digest: Digest;
+  readonly now: () => number;
+  /** A policy has a new version. Default: nothing happens. */
+  readonly onReplaced?: (tenantId: string, policyId: string) => void;
+}
+
 export class Policies {
   readonly #store: Store;
   readonly #book: PolicyCache;
   readonly #digest: Digest;
   readonly #now: () => number;
+  readonly #onReplaced: (tenantId: string, policyId: string) => void;
   /** The newest version of each policy, as far as this process knows. */
   readonly #newest = new BoundedCache<PolicyChoice>(MAX_KNOWN);
   /** Number of tasks that are about to be stored, by the policy that they use. */
   readonly #pins = new Map<string, number>();
   readonly #removals = new Map<string, Promise<boolean>>();
 
-  constructor(store: Store, book: PolicyCache, digest: Digest, now: () => number) {
+  constructor({ store, book, digest, now, onReplaced = () => {} }: PoliciesParts) {
     this.#store = store;
     this.#book = book;
     this.#digest = digest;
     this.#now = now;
+    this.#onReplaced = onReplaced;
   }
 
   /**
@@ -161,6 +172,7 @@ export class Policies {
     const retried = () => this.#retryConflicts(policyId, change);
     const choice = await this.#pinned(tenantId, policyId, retried);
     this.release(tenantId, policyId);
+    this.#onReplaced(tenantId, policyId);
     return choice;
   }
 
@@ -225,7 +237,7 @@ export class Policies {
 
   #cache({ tenantId, policyId, version, document }: PolicyRow): PolicyChoice {
     const choice = { policyId, policyVersion: version };
-    this.#book.add({ tenantId, ...choice }, JSON.parse(document) as PolicyDocument);
+    this.#book.addText({ tenantId, ...choice }, document);
     this.#newest.set(keyOf(tenantId, policyId), choice);
     return choice;
   }

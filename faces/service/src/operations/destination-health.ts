@@ -10,10 +10,12 @@ import {
   concurrencyLimit,
   type DestinationDocument,
   type Guards,
+  isObject,
   quantileMs,
   rateReadyAt,
 } from "@redrive/core";
 import type { DestinationRow } from "../model/destination-row.ts";
+import { parseStored, readDestination } from "../model/stored-documents.ts";
 import type { TaskStatus } from "../model/task.ts";
 import type { TaskCount } from "../model/task-query.ts";
 
@@ -21,6 +23,8 @@ export interface DestinationHealth {
   readonly name: string;
   /** As configured; null: all defaults. */
   readonly document: DestinationDocument | null;
+  /** Why this version cannot read the document, so that its tasks are held; null: it can. */
+  readonly unreadable: string | null;
   readonly pausedAt: number | null;
   /** No call before this instant (Retry-After); 0: no gate. */
   readonly gateUntil: number;
@@ -67,11 +71,13 @@ export function healthOfDestination(parts: HealthParts): DestinationHealth {
   const { row, admission, dueAts, counts, now } = parts;
   const { guards } = admission;
   const { name, pausedAt, gateUntil, breakerState, openUntil } = row;
-  const document = row.document === null ? null : (JSON.parse(row.document) as DestinationDocument);
+  const document = documentOf(row);
+  const reading = readDestination(row.document);
   const tasks = Object.fromEntries(counts.map(({ status, count }) => [status, count]));
   return {
     name,
     document,
+    unreadable: reading.kind === "unreadable" ? reading.reason : null,
     pausedAt,
     gateUntil,
     breakerState,
@@ -86,6 +92,12 @@ export function healthOfDestination(parts: HealthParts): DestinationHealth {
     // A lane learns only at its next claim that its last task was canceled.
     nextDueAt: tasks["PENDING"] === undefined ? null : earliestOf(dueAts),
   };
+}
+
+/** Null also if it is not a JSON object. */
+function documentOf({ document }: DestinationRow): DestinationDocument | null {
+  const stored = document === null ? null : parseStored(document);
+  return isObject(stored) ? stored : null;
 }
 
 function rateUntilOf({ rate, adaptiveRate }: Guards, now: number): number {

@@ -14,6 +14,7 @@ import type { DestinationPolicies } from "../intake/destination-policies.ts";
 import { assertDestinationName } from "../model/destination-name.ts";
 import { blankDestination, type DestinationRow } from "../model/destination-row.ts";
 import { hedgeRefused } from "../model/errors.ts";
+import { isUnreadable } from "../model/policy-cache.ts";
 import type { Store } from "../model/store.ts";
 import type { RetryTask } from "../model/task.ts";
 import type { TaskCount } from "../model/task-query.ts";
@@ -22,7 +23,7 @@ import {
   type DestinationHealth,
   healthOfDestination,
 } from "./destination-health.ts";
-import { explainTask } from "./explain-task.ts";
+import { explainTask, type TaskFacts } from "./explain-task.ts";
 
 export interface DestinationOperationsParts {
   readonly store: Store;
@@ -91,15 +92,17 @@ export class DestinationOperations {
     const now = engine.now();
     const { serviceBudget } = engine;
     const noRetries = serviceBudget !== undefined && !budgetAllows(serviceBudget, now, false);
-    const isOver = await this.#isOver(task, now);
-    return explainTask(task, this.#healthOf(row, [], now), now, { noRetries, isOver });
+    const facts = await this.#policyFacts(task, now);
+    return explainTask(task, this.#healthOf(row, [], now), now, { noRetries, ...facts });
   }
 
-  /** The task waits, but has no time left. */
-  async #isOver(task: RetryTask, now: number): Promise<boolean> {
-    if (task.status !== "PENDING") return false;
+  /** What the policy says about a task that waits. */
+  async #policyFacts(task: RetryTask, now: number): Promise<TaskFacts> {
+    if (task.status !== "PENDING") return {};
     const policy = await this.#parts.engine.policies.load(task);
-    if (policy === null) return false;
-    return remainingMs(policy, requestOf(task), historyOf(task, task.attemptNumber), now) <= 0;
+    if (policy === null) return {};
+    if (isUnreadable(policy)) return { unreadablePolicy: policy.unreadable };
+    const leftMs = remainingMs(policy, requestOf(task), historyOf(task, task.attemptNumber), now);
+    return { isOver: leftMs <= 0 };
   }
 }

@@ -4,9 +4,11 @@
  * node runs the redrives that it started, and another node takes over when the lease has expired.
  */
 import { type Clock, RedriveError } from "@redrive/core";
-import type { DocumentTable } from "../model/document-table.ts";
+import type { DocumentName } from "../engine/events/document-reports.ts";
+import type { DocumentTable, StoredDocument } from "../model/document-table.ts";
 import { serviceError } from "../model/errors.ts";
 import { assertBounds, REDRIVE_BOUNDS } from "../model/redrive-bounds.ts";
+import type { Reading } from "../model/stored-documents.ts";
 import {
   type DeadFilter,
   documentOf,
@@ -15,7 +17,7 @@ import {
   REDRIVE_KIND,
   type RedriveJob,
   type RedriveOrder,
-  readJob,
+  readStoredJob,
   type StoredJob,
 } from "./redrive-job.ts";
 import { type Counts, membersOf, RedriveRun, type RedriveSource } from "./redrive-run.ts";
@@ -27,6 +29,8 @@ export interface RedriveJobsParts {
   readonly nodeId: string;
   /** No other process can use the store, so a job that does not run here runs nowhere. */
   readonly exclusive: boolean;
+  /** Called for every job that is read. Default: nobody listens. */
+  readonly report?: (name: DocumentName, reading: Reading<unknown>) => void;
 }
 
 /** Stops waiting for a step that takes too long. */
@@ -105,7 +109,8 @@ export class RedriveJobs {
   async list(tenantId: string): Promise<readonly RedriveJob[]> {
     const all = await this.#parts.documents.list(REDRIVE_KIND);
     const own = all.filter((document) => document.tenantId === tenantId);
-    return own.map((document) => this.#latest(readJob(document).job)).reverse();
+    const stored = own.flatMap((document) => this.#read(document) ?? []);
+    return stored.map(({ job }) => this.#latest(job)).reverse();
   }
 
   /** Redriven tasks stay redriven. An ended redrive does not change. */
@@ -164,7 +169,8 @@ export class RedriveJobs {
     const { documents, exclusive, source } = this.#parts;
     for (const document of await documents.list(REDRIVE_KIND)) {
       if (this.#isStopping) return;
-      const stored = readJob(document);
+      const stored = this.#read(document);
+      if (stored === undefined) continue;
       const isFree = exclusive || stored.runBy === null || stored.runUntil <= source.now();
       const { status, redriveId } = stored.job;
       if (status !== "RUNNING" || !isFree || this.#running.has(redriveId)) continue;
@@ -263,7 +269,15 @@ export class RedriveJobs {
 
   async #stored(redriveId: string, tenantId: string): Promise<StoredJob | undefined> {
     const document = await this.#parts.documents.get(REDRIVE_KIND, tenantId, redriveId);
-    return document === null ? undefined : readJob(document);
+    return document === null ? undefined : this.#read(document);
+  }
+
+  /** Undefined: this version cannot read the job. It stays in the store, and does not run. */
+  #read(document: StoredDocument): StoredJob | undefined {
+    const reading = readStoredJob(document);
+    const { tenantId, id } = document;
+    this.#parts.report?.({ kind: "redrive", tenantId, name: id }, reading);
+    return reading.kind === "read" ? reading.value : undefined;
   }
 
   /** Counts of a job that runs here are newer than the stored ones. */
