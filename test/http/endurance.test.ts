@@ -73,7 +73,9 @@ test("three rounds of bad input: no 5xx, healthy, and no growth above 20 MiB", a
     headers: { prefer: "wait=10" },
   });
   expect([created.status, created.json.status]).toEqual([200, "SUCCEEDED"]);
-  expect((await caller.call({ method: "GET", path: "/readyz" })).json).toMatchObject({ status: "ok" });
+  expect((await caller.call({ method: "GET", path: "/readyz" })).json).toMatchObject({
+    status: "ok",
+  });
   caller.close();
 });
 

@@ -7,7 +7,16 @@ import type { Committed } from "./history.ts";
 
 export class Coverage {
   readonly #counts = new Map<string, number>();
-  readonly totals = { seeds: 0, tasks: 0, crashes: 0, pauses: 0, sleeps: 0, stops: 0, steps: 0, singles: 0 };
+  readonly totals = {
+    seeds: 0,
+    tasks: 0,
+    crashes: 0,
+    pauses: 0,
+    sleeps: 0,
+    stops: 0,
+    steps: 0,
+    singles: 0,
+  };
   readonly faults: Record<string, number> = {};
 
   #count(state: string, event: string): void {

@@ -10,6 +10,7 @@ export type { Accepted } from "./intake/task-intake.ts";
 export type { DestinationRow } from "./model/destination-row.ts";
 export type { Store } from "./model/store.ts";
 export { StoreBrokenError, StoreFullError, StoreRefusedError } from "./model/store-errors.ts";
+export { whyUnreadable } from "./model/stored-documents.ts";
 export {
   type AttemptLog,
   type AttemptPhases,
@@ -24,12 +25,12 @@ export type { Skips } from "./operations/skips.ts";
 export type { Cancelled, Redrive } from "./redrive.ts";
 export type { RedriveOptions } from "./redrive-options.ts";
 export { type MemoryStore, memoryStore } from "./stores/memory/memory-store.ts";
-export { checkSqliteDocuments } from "./stores/sqlite/file/check-documents.ts";
 export { checkSqliteFile } from "./stores/sqlite/file/check-file.ts";
 export {
   type ClockRepair,
   readSqliteClock,
   repairSqliteClock,
 } from "./stores/sqlite/file/clock-repair.ts";
+export { readSqliteDocuments } from "./stores/sqlite/file/read-documents.ts";
 export { sqliteStore } from "./stores/sqlite/sqlite-store.ts";
 export { type ClockStatus, MAX_CLOCK_AHEAD_MS } from "./time/engine-time.ts";

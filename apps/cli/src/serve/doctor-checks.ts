@@ -8,19 +8,12 @@ import process from "node:process";
 import { systemClock } from "@redrive/core";
 import { assertEncryptionKey, type ClockStatus, checkSqliteFile } from "@redrive/service";
 import { acceptedKeys } from "./api-keys.ts";
+import type { Check } from "./doctor-check.ts";
 import { checkClock } from "./doctor-clock.ts";
 import { checkDocuments } from "./doctor-documents.ts";
 import { probePort } from "./ports.ts";
 import { isLoopback } from "./running-service.ts";
 import { type ServiceConfig, storePath } from "./service-config.ts";
-
-export interface Check {
-  readonly name: string;
-  readonly state: "ok" | "warn" | "fail";
-  readonly found: string;
-  /** How to fix the problem. Empty if there is none. */
-  readonly fix: string;
-}
 
 /** The environment variables that a service reads. */
 export interface ServiceSecrets {

@@ -1,7 +1,7 @@
 /** Doctor documents: checks that this version can read the stored policies and destinations. */
 import { existsSync } from "node:fs";
-import { checkSqliteDocuments } from "@redrive/service";
-import type { Check } from "./doctor-checks.ts";
+import { readSqliteDocuments, whyUnreadable } from "@redrive/service";
+import type { Check } from "./doctor-check.ts";
 import { storePath } from "./service-config.ts";
 
 const name = "documents";
@@ -17,7 +17,7 @@ export function checkDocuments(store: string, running?: number): Check {
   const path = storePath(store);
   if (path === undefined || !existsSync(path)) return ok("none are stored yet");
   try {
-    const found = checkSqliteDocuments(path);
+    const found = unreadableIn(path);
     if (found.length === 0) return ok("all can be read");
     const more = found.length > MAX_NAMED ? `; and ${found.length - MAX_NAMED} more` : "";
     const names = found.slice(0, MAX_NAMED).join("; ") + more;
@@ -26,6 +26,16 @@ export function checkDocuments(store: string, running?: number): Check {
     // The check of the store says why.
     return ok("not checked, because the store cannot be opened");
   }
+}
+
+/** A sentence for each document that this version cannot read. */
+function unreadableIn(path: string): readonly string[] {
+  const found: string[] = [];
+  readSqliteDocuments(path, ({ kind, title, text }) => {
+    const reason = whyUnreadable(kind, text);
+    if (reason !== null) found.push(`${title}: ${reason}`);
+  });
+  return found;
 }
 
 function met(count: number): Check {

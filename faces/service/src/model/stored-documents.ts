@@ -85,3 +85,9 @@ function withoutField(
   const part = document[name];
   return isObject(part) ? { ...document, [name]: withoutField(part, path.join(".")) } : document;
 }
+
+/** Why this version cannot read a stored document; null: it can. */
+export function whyUnreadable(kind: "policy" | "destination", text: string): string | null {
+  const reading = kind === "policy" ? readPolicy(text) : readDestination(text);
+  return reading.kind === "unreadable" ? reading.reason : null;
+}
