@@ -3,6 +3,7 @@
  * so tests run on sources with no build in between.
  */
 import { defineConfig } from "vitest/config";
+import { mutantPlugins } from "./tools/mutants/plugin.mjs";
 import { SlowestFirst } from "./tools/slowest-first.mjs";
 import { globsOf, suites } from "./tools/suites.mjs";
 
@@ -16,6 +17,7 @@ const conditions = ["redrive-source", "node", "development|production"];
 const HANG_MS = 180_000;
 
 export default defineConfig({
+  plugins: mutantPlugins(),
   resolve: { conditions },
   ssr: { resolve: { conditions, externalConditions: ["node"] } },
   test: {

@@ -19,7 +19,9 @@ export async function startSink() {
   const child = fork(script, { stdio: ["ignore", "pipe", "inherit", "ipc"] });
   const [line] = await once(/** @type {import("node:stream").Readable} */ (child.stdout), "data");
   const origin = `http://127.0.0.1:${String(line).trim()}`;
-  return { origin, stop: () => child.disconnect() };
+  /** Epoch ms of the next request to `/arrival`. @returns {Promise<number>} */
+  const arrival = async () => (await once(child, "message"))[0];
+  return { origin, arrival, stop: () => child.disconnect() };
 }
 
 /**

@@ -1,10 +1,12 @@
 /**
  * Sink: an HTTP server in a separate process that responds with 200 to everything and hangs on /hang.
- * Prints its port. The raw client and the service both send to it.
+ * On /arrival it tells its parent when the request arrived. Prints its port. The raw client and the
+ * service both send to it.
  */
 import { createServer } from "node:http";
 
 const server = createServer((request, response) => {
+  if (request.url === "/arrival") process.send?.(performance.timeOrigin + performance.now());
   request.resume();
   if (request.url === "/hang") return;
   request.on("end", () => response.end());

@@ -2,7 +2,7 @@
  * Tests of administration over HTTP: policies with their versions, destinations, and the API
  * documentation.
  */
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { endings, openTestServer, type TestServer } from "./test-server.ts";
 
 let server: TestServer;
@@ -167,4 +167,41 @@ test("the document is OpenAPI 3.1 and has every route, and the page shows them a
   const { text } = await ask("GET", "/docs");
   for (const path of Object.keys(json.paths)) expect(text).toContain(path);
   expect(text).toContain('id="IDEMPOTENCY_CONFLICT"');
+});
+
+describe("documents are built once", () => {
+  const get = (path: string, headers: Record<string, string> = {}, method = "GET") =>
+    server.call({ method, path, headers });
+
+  test.each([
+    ["/openapi.json", "application/json; charset=utf-8"],
+    ["/docs", "text/html; charset=utf-8"],
+    ["/docs/style.css", "text/css; charset=utf-8"],
+  ])(
+    "%s has a type, a tag and a policy, and a caller that has it gets a 304",
+    async (path, type) => {
+      const { headers, text } = await get(path);
+      expect(headers["content-type"]).toBe(type);
+      expect(headers["content-security-policy"]).toContain("default-src 'none'");
+      expect(headers["cache-control"]).toBe("no-cache");
+      const etag = String(headers.etag);
+      for (const known of [etag, `W/${etag}`, `"other", ${etag}`, "*"]) {
+        const again = await get(path, { "if-none-match": known });
+        expect([again.status, again.text]).toEqual([304, ""]);
+      }
+      const other = await get(path, { "if-none-match": '"other"' });
+      expect([other.status, other.text]).toEqual([200, text]);
+      const head = await get(path, {}, "HEAD");
+      expect([head.status, head.text]).toEqual([200, ""]);
+      expect(head.headers["content-length"]).toBe(String(Buffer.byteLength(text)));
+    },
+  );
+
+  test("a caller that accepts gzip gets it, and one that excludes it does not", async () => {
+    const zipped = await get("/openapi.json", { "accept-encoding": "br, gzip" });
+    expect(zipped.headers["content-encoding"]).toBe("gzip");
+    const plain = await get("/openapi.json", { "accept-encoding": "gzip;q=0, identity" });
+    expect(plain.headers["content-encoding"]).toBeUndefined();
+    expect(Number(zipped.headers["content-length"])).toBeLessThan(plain.text.length / 2);
+  });
 });

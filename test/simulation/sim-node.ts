@@ -5,6 +5,7 @@
 import type { Random } from "@redrive/core";
 import { Engine } from "../../faces/service/src/engine/engine.ts";
 import type { Store } from "../../faces/service/src/model/store.ts";
+import { wrapped } from "../../faces/service/src/model/wrapped.ts";
 import { RedriveJobs } from "../../faces/service/src/operations/redrive-jobs.ts";
 import { createFollowUp } from "./callbacks.ts";
 import { SERVICE_BUDGET } from "./checkers/all-checkers.ts";
@@ -156,15 +157,13 @@ export class SimNode {
 function silentWhenDead(store: Store, clock: NodeClock): Store {
   const unlessDead = <T>(work: () => Promise<T>): Promise<T> =>
     clock.isDead() ? new Promise(() => {}) : work();
-  return {
-    ...store,
+  return wrapped(store, {
     commit: (batch) => unlessDead(() => store.commit(batch)),
     renew: (lease) => unlessDead(() => store.renew(lease)),
-    documents: {
-      ...store.documents,
+    documents: wrapped(store.documents, {
       put: (document) => unlessDead(() => store.documents.put(document)),
-    },
-  };
+    }),
+  });
 }
 
 /** Picks a random engine that is up. */

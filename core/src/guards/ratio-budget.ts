@@ -75,15 +75,20 @@ export function hasNoFloor({ minPerSecond, windowMs }: RatioBudgetOptions): bool
 }
 
 export function ratioAllows(budget: RatioBudget, now: number): boolean {
-  advanceWindow(budget.window, now);
-  return totalOf(budget.window, RETRIES) + 1 <= allowedRetries(budget);
+  return ratioUsed(budget, now) + 1 <= allowedRetries(budget);
+}
+
+/** The retries in the window. */
+export function ratioUsed({ window }: RatioBudget, now: number): number {
+  advanceWindow(window, now);
+  return totalOf(window, RETRIES);
 }
 
 /**
  * Retries are counted over all buckets (at least `windowMs`), and first attempts over all but the oldest
  * (at most `windowMs`). So the division into buckets never exceeds the limit.
  */
-function allowedRetries({ options, window }: RatioBudget): number {
+export function allowedRetries({ options, window }: RatioBudget): number {
   const firsts = totalOf(window, FIRSTS) - countOfAge(window, FIRSTS, BUCKETS_PER_WINDOW);
   return options.ratio * firsts + (options.minPerSecond * options.windowMs) / 1000;
 }
@@ -99,18 +104,34 @@ export function returnRatioToken({ window }: RatioBudget, ticket: number): void 
   uncountEvent(window, RETRIES, ticket - 1);
 }
 
-/** When enough retries will have left the window if first attempts continue at the same rate. */
-export function ratioRefillAt(budget: RatioBudget, now: number): number {
+/**
+ * When enough retries will have left the window if first attempts continue at the same rate. `isEnough`
+ * receives the number of retries that will have left; its default compares the rest with the limit.
+ */
+export function ratioRefillAt(
+  budget: RatioBudget,
+  now: number,
+  isEnough: (left: number, steps: number) => boolean = (left) =>
+    totalOf(budget.window, RETRIES) - left + 1 <= allowedRetries(budget),
+): number {
   const { window } = budget;
   advanceWindow(window, now);
-  const allowed = allowedRetries(budget);
-  let retries = totalOf(window, RETRIES);
+  let left = 0;
   let steps = 0;
   do {
-    retries -= countOfAge(window, RETRIES, BUCKETS_PER_WINDOW - steps);
+    left += countOfAge(window, RETRIES, BUCKETS_PER_WINDOW - steps);
     steps++;
-  } while (retries + 1 > allowed && steps <= BUCKETS_PER_WINDOW);
+  } while (!isEnough(left, steps) && steps <= BUCKETS_PER_WINDOW);
   return tickAt(window.shape, window.tick + steps);
+}
+
+/** The number of retries that will have left the window after so many steps of its buckets. */
+export function ratioLeaving({ window }: RatioBudget, steps: number): number {
+  let left = 0;
+  for (let step = 0; step < steps; step++) {
+    left += countOfAge(window, RETRIES, BUCKETS_PER_WINDOW - step);
+  }
+  return left;
 }
 
 export function restoreRatioBudget(

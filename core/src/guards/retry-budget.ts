@@ -148,7 +148,8 @@ export function takeRetryToken(
   }
 }
 
-function takeTrial(budget: RetryBudget, now: number): number {
+/** A retry without a token. Returns its ticket, or 0 if the last one was less than a second ago. */
+export function takeTrial(budget: RetryBudget, now: number): number {
   if (trialReadyAt(budget, now) > now) return 0;
   budget.trialAt = now;
   return ticketOfTrial(now);
@@ -160,7 +161,7 @@ function ticketOfTrial(trialAt: number): number {
 }
 
 /** A RATIO budget with a minimum refills by time and needs no trials. A clock set back is followed. */
-function trialReadyAt(budget: RetryBudget, now: number): number {
+export function trialReadyAt(budget: RetryBudget, now: number): number {
   if (budget.kind === "RATIO" && !hasNoFloor(budget.options)) return Number.POSITIVE_INFINITY;
   if (budget.trialAt > now) budget.trialAt = now;
   return Math.max(now, budget.trialAt + TRIAL_EVERY_MS);

@@ -127,6 +127,7 @@ function appOptions(
   logger: AppOptions["logger"],
 ): AppOptions {
   const { hosts, requestsPerSecond, requestsAtOnce, maxWaiting, insecureNoAuth } = config;
+  const { maxConnectionsPerAddress } = config;
   return {
     pagesFolder: pagesFolder(),
     ...(insecureNoAuth !== undefined && { insecureNoAuth }),
@@ -135,6 +136,7 @@ function appOptions(
     ...(hosts !== undefined && { hosts }),
     ...(requestsPerSecond !== undefined && { requestsPerSecond }),
     ...(maxWaiting !== undefined && { maxWaiting }),
+    ...(maxConnectionsPerAddress !== undefined && { maxConnectionsPerAddress }),
     ...(logger !== undefined && { logger }),
   };
 }

@@ -44,6 +44,7 @@ export interface ServiceFile {
   readonly requestsPerSecond?: number;
   readonly requestsAtOnce?: number;
   readonly maxWaiting?: number;
+  readonly maxConnectionsPerAddress?: number;
   /** The budget of all destinations together, as in a destination document. False for none. */
   readonly retryBudget?: RetryBudgetDocument | false;
   readonly retentionMs?: number;
@@ -83,6 +84,7 @@ const FIELDS: Fields & Readonly<Record<keyof ServiceFile, unknown>> = {
   requestsPerSecond: numberRule(1, 1_000_000),
   requestsAtOnce: numberRule(1, 1_000_000),
   maxWaiting: numberRule(1, Number.MAX_SAFE_INTEGER),
+  maxConnectionsPerAddress: numberRule(1, 1_000_000),
   retryBudget: budgetRule,
   retentionMs: numberRule(1000, YEAR_MS),
   deadLetterRetentionMs: numberRule(1000, 10 * YEAR_MS),

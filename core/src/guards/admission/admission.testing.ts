@@ -26,6 +26,7 @@ import {
   saveRetryBudget,
   TOKEN_BUDGET_DEFAULTS,
 } from "../retry-budget.ts";
+import { SharedBudget } from "../shared-budget.ts";
 import { rejectShare, saveThrottle, THROTTLE_DEFAULTS, type Throttle } from "../throttle.ts";
 import { Admission, type AdmissionRequest, type Permit } from "./admission.ts";
 
@@ -68,9 +69,11 @@ export function admissionOf(
   options: GuardOptions,
   gate?: GateOptions,
   random: Random = always(PASSES),
-  serviceBudget?: RetryBudget,
+  serviceBudget?: RetryBudget | SharedBudget,
 ): Admission {
-  return new Admission(createGuards(options, T0), gate, random, serviceBudget);
+  const isBudget = serviceBudget !== undefined && !(serviceBudget instanceof SharedBudget);
+  const shared = isBudget ? new SharedBudget(serviceBudget) : serviceBudget;
+  return new Admission(createGuards(options, T0), gate, random, shared);
 }
 
 /** Enters, or fails the test. */

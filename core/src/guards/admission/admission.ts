@@ -33,7 +33,7 @@ import type { Guards } from "../guards.ts";
 import { recordLatency } from "../latency.ts";
 import { rateReadyAt, returnRate, takeRate } from "../rate.ts";
 import { type GateOptions, gateUntil } from "../retry-after-gate.ts";
-import type { RetryBudget } from "../retry-budget.ts";
+import type { SharedBudget } from "../shared-budget.ts";
 import { enterThrottle, recordThrottleResponse } from "../throttle.ts";
 import {
   type AdmissionRequest,
@@ -87,17 +87,21 @@ export class Admission {
   private steadyAt = -1;
   private steadyBreaker: Breaker | undefined = undefined;
 
-  /** `random` is the destination's own stream. `serviceBudget` is the retry budget of the whole service. */
+  /**
+   * `random` is the destination's own stream. `serviceBudget` is the retry budget of the whole service,
+   * and `tenantId` says whose share of it these attempts use.
+   */
   constructor(
     guards: Guards,
     gate: GateOptions | undefined,
     random: Random,
-    serviceBudget?: RetryBudget,
+    serviceBudget?: SharedBudget,
+    tenantId = "",
   ) {
     this.currentGuards = guards;
     this.gate = gate;
     this.draw = () => random.next();
-    this.tokens = new RetryTokens(guards.retryBudget, serviceBudget);
+    this.tokens = new RetryTokens(guards.retryBudget, serviceBudget, tenantId);
     this.hasOnlyBreaker = false;
     this.setGuards(guards, gate);
   }
@@ -271,7 +275,7 @@ export class Admission {
     if (throttle !== undefined) recordThrottleResponse(throttle, now, isAccepted(outcome, verdict));
     // The token of a hedge that wins is not returned: else a bucket for two would pay for any number.
     if (verdict === "success") this.tokens.succeed(permit, kind === "retry", permit.patient);
-    else if (verdict !== "terminal") this.tokens.fail();
+    else if (verdict !== "terminal") this.tokens.fail(now);
     // A hint on a response that is not retried is ignored.
     if (this.gate === undefined || verdict === "terminal") return;
     this.followClock(now);

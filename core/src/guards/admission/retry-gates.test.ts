@@ -5,6 +5,7 @@ import { SUCCESS } from "../../decide/outcome.ts";
 import { recordAdaptiveRateResponse } from "../adaptive-rate.ts";
 import { RATIO_BUDGET_DEFAULTS } from "../ratio-budget.ts";
 import { createRetryBudget, TOKEN_BUDGET_DEFAULTS, takeRetryToken } from "../retry-budget.ts";
+import { SharedBudget } from "../shared-budget.ts";
 import {
   ALL_GUARDS,
   admissionOf,
@@ -107,7 +108,7 @@ describe("gates", () => {
   });
 
   test("a shared budget that one destination empties is empty for the other", () => {
-    const shared = createRetryBudget(RATIO_BUDGET_DEFAULTS, T0);
+    const shared = new SharedBudget(createRetryBudget(RATIO_BUDGET_DEFAULTS, T0));
     const [one, other] = [
       admissionOf({}, undefined, always(0), shared),
       admissionOf(ALL_GUARDS, undefined, always(0), shared),

@@ -4,7 +4,6 @@ import { describe, expect, test } from "vitest";
 import { SUCCESS } from "../../decide/outcome.ts";
 import { RATIO_BUDGET_DEFAULTS } from "../ratio-budget.ts";
 import {
-  budgetAllows,
   createRetryBudget,
   GRPC_BUDGET_DEFAULTS,
   type RetryBudget,
@@ -12,6 +11,7 @@ import {
   saveRetryBudget,
   TOKEN_BUDGET_DEFAULTS,
 } from "../retry-budget.ts";
+import { SharedBudget } from "../shared-budget.ts";
 import {
   admissionOf,
   always,
@@ -32,21 +32,25 @@ const holder = (): RetryTickets => ({ ticket: 0, serviceTicket: 0, budget: undef
 
 describe("two budgets", () => {
   const both = (own: RetryBudgetOptions, serviceBudget: RetryBudgetOptions) =>
-    new RetryTokens(createRetryBudget(own, T0), createRetryBudget(serviceBudget, T0));
+    new RetryTokens(
+      createRetryBudget(own, T0),
+      new SharedBudget(createRetryBudget(serviceBudget, T0)),
+      "tenant",
+    );
   const counts = ({ budget: own, serviceBudget }: RetryTokens) => [
     tokensOf(own),
-    tokensOf(serviceBudget),
+    tokensOf(serviceBudget?.whole),
   ];
 
   test("without a budget every retry may be sent, and takes nothing", () => {
-    const tokens = new RetryTokens(undefined, undefined);
+    const tokens = new RetryTokens(undefined, undefined, "tenant");
     const held = holder();
     expect(tokens.readyAt(T0, false, false)).toBe(T0);
     tokens.take(held, true, T0, false, false);
     expect(held).toEqual(holder());
     tokens.handBack(held, true);
     tokens.succeed(held, true, true);
-    tokens.fail();
+    tokens.fail(T0);
   });
 
   test("a retry is ready when the later of them is", () => {
@@ -88,9 +92,9 @@ describe("two budgets", () => {
 
   test("a failure costs both budgets a token if failures cost one", () => {
     const tokens = both(GRPC_BUDGET_DEFAULTS, { ...GRPC_BUDGET_DEFAULTS, maxTokens: 2 });
-    tokens.fail();
+    tokens.fail(T0);
     expect(counts(tokens)).toEqual([9000, 1000]);
-    expect(tokens.serviceBudget && budgetAllows(tokens.serviceBudget, T0, false)).toBe(false);
+    expect(tokens.serviceBudget?.allows("tenant", T0, false)).toBe(false);
   });
 
   test("a new budget ignores the tickets of the old one", () => {

@@ -1,7 +1,7 @@
 /**
  * Retry tokens: the tokens that attempts take from the retry budget of their destination and from the
  * budget of the whole service, both or neither. The service's budget limits retries when many
- * destinations fail at once.
+ * destinations fail at once. The tenants of the service share it.
  */
 import {
   budgetReadyAt,
@@ -13,6 +13,7 @@ import {
   takeRetryToken,
   uncountFirstAttempt,
 } from "../retry-budget.ts";
+import type { SharedBudget } from "../shared-budget.ts";
 
 /** The tickets of one attempt: one from each budget that is on, 0 from one that is off. */
 export interface RetryTickets {
@@ -25,19 +26,26 @@ export interface RetryTickets {
 export class RetryTokens {
   /** The destination's budget; replaced when its document changes. */
   budget: RetryBudget | undefined;
-  readonly serviceBudget: RetryBudget | undefined;
+  readonly serviceBudget: SharedBudget | undefined;
+  private readonly tenantId: string;
 
-  constructor(own: RetryBudget | undefined, serviceBudget: RetryBudget | undefined) {
+  /** `tenantId`: whose share of the service's budget is used. */
+  constructor(
+    own: RetryBudget | undefined,
+    serviceBudget: SharedBudget | undefined,
+    tenantId: string,
+  ) {
     this.budget = own;
     this.serviceBudget = serviceBudget;
+    this.tenantId = tenantId;
   }
 
   /** `now` if a retry may be sent; otherwise when to check again. */
   readyAt(now: number, throttled: boolean, patient: boolean): number {
-    const { budget: own, serviceBudget } = this;
+    const { budget: own, serviceBudget, tenantId } = this;
     const ownAt = own ? budgetReadyAt(own, now, throttled, patient) : now;
     return serviceBudget
-      ? Math.max(ownAt, budgetReadyAt(serviceBudget, now, throttled, patient))
+      ? Math.max(ownAt, serviceBudget.readyAt(tenantId, now, throttled, patient))
       : ownAt;
   }
 
@@ -49,19 +57,28 @@ export class RetryTokens {
     throttled: boolean,
     patient: boolean,
   ): void {
-    const { budget: own, serviceBudget } = this;
-    const take = (budget: RetryBudget) =>
-      isRetry ? takeRetryToken(budget, now, throttled, patient) : countFirstAttempt(budget, now);
+    const { budget: own, serviceBudget, tenantId } = this;
     holder.budget = own;
-    holder.ticket = own ? take(own) : 0;
-    holder.serviceTicket = serviceBudget ? take(serviceBudget) : 0;
+    if (isRetry) {
+      holder.ticket = own ? takeRetryToken(own, now, throttled, patient) : 0;
+      holder.serviceTicket = serviceBudget?.take(tenantId, now, throttled, patient) ?? 0;
+    } else {
+      holder.ticket = own ? countFirstAttempt(own, now) : 0;
+      holder.serviceTicket = serviceBudget?.countFirstAttempt(now) ?? 0;
+    }
   }
 
   /** The attempt was never sent. */
   handBack({ ticket, serviceTicket, budget }: RetryTickets, isRetry: boolean): void {
-    const back = isRetry ? returnRetryToken : uncountFirstAttempt;
-    if (this.budget && budget === this.budget) back(this.budget, ticket);
-    if (this.serviceBudget) back(this.serviceBudget, serviceTicket);
+    const { budget: own, serviceBudget, tenantId } = this;
+    const isKnown = own !== undefined && budget === own;
+    if (isRetry) {
+      if (isKnown) returnRetryToken(own, ticket);
+      serviceBudget?.handBack(tenantId, serviceTicket);
+    } else {
+      if (isKnown) uncountFirstAttempt(own, ticket);
+      serviceBudget?.uncountFirstAttempt(serviceTicket);
+    }
   }
 
   /** The attempt succeeded. `isRefunded`: it was a retry, and its token may be returned. */
@@ -70,13 +87,13 @@ export class RetryTokens {
     isRefunded: boolean,
     patient: boolean,
   ): void {
-    const { budget: own, serviceBudget } = this;
+    const { budget: own, serviceBudget, tenantId } = this;
     if (own && budget === own) recordBudgetSuccess(own, isRefunded ? ticket : 0, patient);
-    if (serviceBudget) recordBudgetSuccess(serviceBudget, isRefunded ? serviceTicket : 0, patient);
+    serviceBudget?.succeed(tenantId, isRefunded ? serviceTicket : 0, patient);
   }
 
-  fail(): void {
+  fail(now: number): void {
     if (this.budget) recordBudgetFailure(this.budget);
-    if (this.serviceBudget) recordBudgetFailure(this.serviceBudget);
+    this.serviceBudget?.fail(this.tenantId, now);
   }
 }

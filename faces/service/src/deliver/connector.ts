@@ -13,6 +13,7 @@ import { parseAddress } from "./address-guard/address.ts";
 import type { ResolvedAddress, Resolver } from "./address-guard/resolver.ts";
 import { mayLookUp, mayReach, type TargetPolicy } from "./address-guard/target-policy.ts";
 import { ConnectTimeout, LookupFailed, TargetDenied } from "./failure.ts";
+import { acceptContinue } from "./informational.ts";
 import type { TlsSessions } from "./tls-sessions.ts";
 
 /** At most this many addresses of one lookup are tried; a lookup may return thousands. */
@@ -73,7 +74,10 @@ export class Connector {
     const port = Number(options.port || (isTls ? 443 : 80));
     const endpoint = { name: options.hostname, port, isTls };
     open(this.#parts, endpoint, this.opener).then(
-      (socket) => callback(null, socket),
+      (socket) => {
+        callback(null, socket);
+        acceptContinue(socket);
+      },
       (error: Error) => callback(error, null),
     );
   };

@@ -40,7 +40,7 @@ describeRows("a target that keeps silent, dawdles or hangs up", [
   row(5, "drips its body for ever", dripping(head(200), "x"), "success 200 truncated", late),
   row(5, "drips a failure's body", dripping(head(503), "x"), "status 503 truncated", late),
   row(6, "floods with 103", dripping("", head(103, "link: x")), "error timeout", late),
-  row(6, "floods with 100", dripping("", head(100)), "error protocol"),
+  row(6, "floods with 100", dripping("", head(100)), "error timeout", late),
   row(7, "sends an endless body", flooding(head(200)), "success 200 truncated"),
   row(
     7,

@@ -30,7 +30,7 @@ describe("an engine", () => {
     const policy = { jitterType: "NONE" } as const;
     const { clock, engine, enqueue, script } = await setup(policy, T0, { retryBudget });
     const tokens = () =>
-      engine.serviceBudget?.kind === "TOKENS" ? engine.serviceBudget.tokens : 0;
+      engine.serviceBudget?.whole.kind === "TOKENS" ? engine.serviceBudget.whole.tokens : 0;
     script.push(FAILED, statusOutcome(429));
     enqueue();
     await clock.advance(110);

@@ -6,7 +6,7 @@
  * A task goes from `TaskOperations` through the commit queue and the commit loop to the runner and
  * the delivery. Its settle returns through the same queue.
  */
-import type { Clock, Random, RetryBudget, RetryBudgetDocument } from "@redrive/core";
+import type { Clock, Random, RetryBudgetDocument, SharedBudget } from "@redrive/core";
 import type {
   CancelRequest,
   CancelResult,
@@ -81,7 +81,7 @@ export class Engine {
   readonly reports: DocumentReports;
   readonly destinations: Destinations;
   /** The retry budget of the whole service; undefined: off. */
-  readonly serviceBudget: RetryBudget | undefined;
+  readonly serviceBudget: SharedBudget | undefined;
   readonly #options: EngineOptions;
   readonly #time: EngineTime;
   readonly #node: NodeState;

@@ -14,6 +14,7 @@ import type { NodeLease } from "./node/node-lease.ts";
 import type { StoreHealth } from "./node/store-health.ts";
 import type { Rescuer } from "./run/rescuer.ts";
 import type { Runner } from "./run/runner.ts";
+import { SliceSize } from "./slice-size.ts";
 import type { StoreSync } from "./store-sync.ts";
 
 export interface MaintenanceParts {
@@ -36,9 +37,8 @@ export interface MaintenanceParts {
 
 const DAY_MS = 86_400_000;
 
-/** Rows removed at once, so that nobody waits for the removal. A full slice is repeated soon. */
-const SWEEP_LIMIT = 200;
-const SWEEP_PAUSE_MS = 20;
+/** A full slice is repeated after this pause. */
+const SWEEP_PAUSE_MS = 10;
 
 export class Maintenance {
   readonly #parts: MaintenanceParts;
@@ -47,6 +47,7 @@ export class Maintenance {
   #isLost = false;
   #isBusy = false;
   #isSweeping = false;
+  readonly #sweepSize = new SliceSize();
   #heldSince = 0;
 
   constructor(parts: MaintenanceParts) {
@@ -120,7 +121,7 @@ export class Maintenance {
     const { clock, health } = this.#parts;
     this.#isSweeping = true;
     try {
-      this.#isSweeping = (await this.#removeSlice()) === SWEEP_LIMIT && !this.#isStopped;
+      this.#isSweeping = (await this.#removeSlice()) && !this.#isStopped;
     } catch (error) {
       this.#isSweeping = false;
       throw error;
@@ -130,15 +131,22 @@ export class Maintenance {
     clock.alarm(SWEEP_PAUSE_MS, () => void this.#sweep().catch(failed), true);
   }
 
-  #removeSlice(): Promise<number> {
-    const { store, time, retentionMs = 3 * DAY_MS } = this.#parts;
+  /** True if more may be left. */
+  async #removeSlice(): Promise<boolean> {
+    const { clock, store, time, retentionMs = 3 * DAY_MS } = this.#parts;
     const { deadLetterRetentionMs = 30 * DAY_MS } = this.#parts;
     const now = time.now();
-    return store.sweep({
+    const limit = this.#sweepSize.rows;
+    const startMs = clock.monotonicMs();
+    const removing = store.sweep({
       now,
       endedBefore: now - retentionMs,
       deadBefore: now - deadLetterRetentionMs,
-      limit: SWEEP_LIMIT,
+      limit,
     });
+    const blockedMs = clock.monotonicMs() - startMs;
+    const removed = await removing;
+    if (removed === limit) this.#sweepSize.record(removed, blockedMs);
+    return removed === limit;
   }
 }

@@ -20,6 +20,8 @@ import { DEFAULT_TENANT } from "../model/task.ts";
 import type { Redrive } from "../redrive.ts";
 import { Access, type Caller, type RouteScope } from "./access/access.ts";
 import { type KeyStore, SCOPES } from "./access/keys.ts";
+import { createLimitedServer } from "./connection/limited-server.ts";
+import type { RequestHandler } from "./connection/pipeline-limit.ts";
 import { Backlog } from "./context/backlog.ts";
 import type { AddRoutes, HttpContext } from "./context/http-context.ts";
 import { Metrics } from "./context/metrics.ts";
@@ -52,6 +54,13 @@ export interface AppOptions {
   readonly maxWaiting?: number;
   /** Open connections, at least 1. Default: 10 000. */
   readonly maxConnections?: number;
+  /**
+   * Open connections of one remote address (of one /64 for IPv6), at least 1. Connections from this
+   * machine are not limited. Default: 1000.
+   */
+  readonly maxConnectionsPerAddress?: number;
+  /** A client that reads nothing of an unsent response for this time is disconnected. Default: 20 s. */
+  readonly sendTimeoutMs?: number;
   /** All headers of a request must arrive within this time. Default: 10 s. */
   readonly headersTimeoutMs?: number;
   /** The whole request must arrive within this time. Default: 30 s. */
@@ -93,11 +102,9 @@ const OPEN_CALLER: Caller = {
 /** Creates the HTTP server of a service. Closing it does not stop the service. */
 export function createApp(redrive: Redrive, options: AppOptions = {}): FastifyInstance {
   const { clock = systemClock } = options;
-  const app = fastify(serverOptions(options));
+  const app = fastify(serverOptions(clock, options));
   const context = createContext(redrive, clock, options);
   const paths = new RouteMethods();
-  app.server.maxConnections = options.maxConnections ?? 10_000;
-  app.server.maxHeadersCount = MAX_HEADERS;
   app.addHook("onRoute", (route) => {
     paths.add(route.url, route.method);
     limitRoute(context.limit, route);
@@ -127,23 +134,35 @@ function addClosing(app: FastifyInstance, context: HttpContext): void {
   });
 }
 
-function serverOptions(options: AppOptions): FastifyHttpOptions<Server> {
-  const { headersTimeoutMs = 10_000, requestTimeoutMs = 30_000, logger = false } = options;
+function serverOptions(clock: Clock, options: AppOptions): FastifyHttpOptions<Server> {
   return {
-    logger,
+    logger: options.logger ?? false,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: MAX_BODY_BYTES,
-    requestTimeout: requestTimeoutMs,
-    keepAliveTimeout: KEEP_ALIVE_MS,
     routerOptions: { maxParamLength: MAX_PARAMETER },
-    http: {
-      headersTimeout: headersTimeoutMs,
-      connectionsCheckingInterval: Math.min(1000, headersTimeoutMs),
-      insecureHTTPParser: false,
-    },
+    serverFactory: (handle) => createServer(clock, options, handle),
     clientErrorHandler: sendSocketError,
     frameworkErrors: (error, request, reply) => sendError(error, request, reply),
   };
+}
+
+function createServer(clock: Clock, options: AppOptions, handle: RequestHandler): Server {
+  const { headersTimeoutMs = 10_000, requestTimeoutMs = 30_000 } = options;
+  const limits = {
+    maxConnections: options.maxConnections ?? 10_000,
+    maxConnectionsPerAddress: options.maxConnectionsPerAddress ?? 1000,
+    sendTimeoutMs: options.sendTimeoutMs ?? 20_000,
+  };
+  const http = {
+    headersTimeout: headersTimeoutMs,
+    requestTimeout: requestTimeoutMs,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    connectionsCheckingInterval: Math.min(1000, headersTimeoutMs),
+    insecureHTTPParser: false,
+  };
+  const server = createLimitedServer(clock, limits, http, handle);
+  server.maxHeadersCount = MAX_HEADERS;
+  return server;
 }
 
 function createContext(

@@ -1,5 +1,6 @@
 /** Listen: opens the port, and refuses an address that would expose the service without a key. */
-import type { AddressInfo } from "node:net";
+import { once } from "node:events";
+import { type AddressInfo, createServer, type Server } from "node:net";
 import { quote, RedriveError } from "@redrive/core";
 import type { FastifyInstance } from "fastify";
 
@@ -26,9 +27,23 @@ export async function listenApp(
   { host = DEFAULT_HOST, port = DEFAULT_PORT }: ListenOptions = {},
 ): Promise<string> {
   assertMayListen(host, app.requiresKey || app.isOpenToAll);
-  await app.listen({ host, port });
+  await app.listen({ host: host === "localhost" ? DEFAULT_HOST : host, port });
   const address = app.server.address() as AddressInfo;
+  if (host === "localhost") await listenOnIpv6(app.server, address.port);
   return `http://${host.includes(":") ? `[${host}]` : host}:${address.port}`;
+}
+
+/** `localhost` has two addresses. The second listener passes its connections to the server. */
+async function listenOnIpv6(server: Server, port: number): Promise<void> {
+  const options = { allowHalfOpen: true, noDelay: true };
+  const second = createServer(options, (socket) => server.emit("connection", socket));
+  server.once("close", () => second.close());
+  second.listen(port, "::1");
+  try {
+    await once(second, "listening");
+  } catch {
+    // The machine has no IPv6, or another program has this port: 127.0.0.1 is enough.
+  }
 }
 
 function isLoopback(host: string): boolean {

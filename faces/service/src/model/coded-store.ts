@@ -7,6 +7,7 @@ import { RedriveError } from "@redrive/core";
 import { serviceError } from "./errors.ts";
 import type { Store } from "./store.ts";
 import { StoreFullError, StoreRefusedError } from "./store-errors.ts";
+import { namesOf, wrapped } from "./wrapped.ts";
 
 /** The coded error for a failure of the store. */
 export function storeFailure(error: unknown): RedriveError {
@@ -27,21 +28,20 @@ export function codedStore(inner: Store, failed: (error: unknown) => void): Stor
     throw storeFailure(error);
   };
   const { query, documents } = inner;
-  return {
-    ...coded(inner, refuse),
+  return wrapped(coded(inner, refuse), {
     query: coded(query, refuse),
     documents: coded(documents, refuse),
-  };
+  });
 }
 
 type Ask = (...args: readonly unknown[]) => Promise<unknown>;
 
 /** Every method of a store returns a promise. */
 function coded<Part extends object>(part: Part, refuse: (error: unknown) => never): Part {
-  const entries = Object.entries(part).map(([name, value]) => {
-    if (typeof value !== "function") return [name, value];
-    const ask: Ask = async (...args) => (value as Ask)(...args).catch(refuse);
-    return [name, ask];
-  });
-  return Object.fromEntries(entries) as Part;
+  const changes: Partial<Record<keyof Part, Ask>> = {};
+  for (const name of namesOf(part)) {
+    if (typeof part[name] !== "function") continue;
+    changes[name] = async (...args) => (part[name] as Ask)(...args).catch(refuse);
+  }
+  return wrapped(part, changes as Partial<Part>);
 }

@@ -2,6 +2,7 @@
 import type { Clock } from "@redrive/core";
 import type { Batch } from "./batch.ts";
 import type { Store } from "./store.ts";
+import { wrapped } from "./wrapped.ts";
 
 /** A successful commit. */
 export interface CommitSample {
@@ -32,7 +33,7 @@ export function meteredStore(clock: Clock, inner: Store): MeteredStore {
     return result;
   }
   return {
-    store: { ...inner, commit },
+    store: wrapped(inner, { commit }),
     onCommit(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);

@@ -57,7 +57,10 @@ export interface Store {
   getDestination(tenantId: string, name: string): Promise<DestinationRow | null>;
   listDestinations(tenantId: string): Promise<readonly DestinationRow[]>;
 
-  /** Removes at most `limit` tasks and keys whose retention is over; returns how many. */
+  /**
+   * Removes tasks and keys whose retention is over. Visits at most `limit` of them and returns how
+   * many; fewer than `limit` means that nothing is left to remove at `now`.
+   */
   sweep(retention: Retention): Promise<number>;
 
   /** Removes the dead letters among the given tasks; returns how many. Their keys stay. */

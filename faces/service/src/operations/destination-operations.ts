@@ -2,12 +2,7 @@
  * Destination operations: pause, resume and configure a destination, report the health of
  * destinations, and explain why a task is not running.
  */
-import {
-  budgetAllows,
-  type DestinationDocument,
-  remainingMs,
-  resolveDestination,
-} from "@redrive/core";
+import { type DestinationDocument, remainingMs, resolveDestination } from "@redrive/core";
 import type { Engine } from "../engine/engine.ts";
 import { historyOf, requestOf } from "../engine/run/settlement.ts";
 import type { DestinationPolicies } from "../intake/destination-policies.ts";
@@ -24,6 +19,7 @@ import {
   healthOfDestination,
 } from "./destination-health.ts";
 import { explainTask, type TaskFacts } from "./explain-task.ts";
+import { serviceHoldOf } from "./service-hold.ts";
 
 export interface DestinationOperationsParts {
   readonly store: Store;
@@ -90,10 +86,9 @@ export class DestinationOperations {
     const stored = await store.getDestination(tenantId, destination);
     const row = stored ?? blankDestination(tenantId, destination);
     const now = engine.now();
-    const { serviceBudget } = engine;
-    const noRetries = serviceBudget !== undefined && !budgetAllows(serviceBudget, now, false);
+    const serviceHold = serviceHoldOf(engine, task, now);
     const facts = await this.#policyFacts(task, now);
-    return explainTask(task, this.#healthOf(row, [], now), now, { noRetries, ...facts });
+    return explainTask(task, this.#healthOf(row, [], now), now, { serviceHold, ...facts });
   }
 
   /** What the policy says about a task that waits. */

@@ -26,13 +26,12 @@ const base = {
 } as unknown as RetryTask;
 const running = { status: "IN_FLIGHT", nextAttemptAt: NOW - 50 } as const;
 
-it("says that the service's retry budget is empty, for retries only", () => {
-  const held = "Attempt 2 is due, but the retry budget of the whole service is empty.";
-  expect(explainTask(base, well, NOW, { noRetries: true })).toBe(held);
-  const first = { ...base, attemptNumber: 0 };
-  expect(explainTask(first, well, NOW, { noRetries: true })).toMatch(
-    /^Attempt 1 is due and starts/,
-  );
+it("names the limit of the service that holds a task, unless its destination holds it", () => {
+  const serviceHold = "the retry budget of the whole service is empty";
+  const facts = { serviceHold };
+  expect(explainTask(base, well, NOW, facts)).toBe(`Attempt 2 is due, but ${serviceHold}.`);
+  const paused = { ...well, pausedAt: NOW };
+  expect(explainTask(base, paused, NOW, facts)).toContain("is paused");
 });
 
 it.each<[Partial<RetryTask>, Partial<DestinationHealth>, string]>([

@@ -7,8 +7,8 @@ import type { RetryTask } from "../model/task.ts";
 import type { DestinationHealth } from "./destination-health.ts";
 
 export interface TaskFacts {
-  /** The retry budget of the whole service is empty. Default: false. */
-  readonly noRetries?: boolean;
+  /** The limit of the service that holds it now, as a clause. Default: none. */
+  readonly serviceHold?: string | undefined;
   /** Its total time budget or its deadline has passed. Default: false. */
   readonly isOver?: boolean;
   /** Why its policy cannot be read; absent: it can. */
@@ -57,14 +57,12 @@ function explainWaiting(
   task: RetryTask,
   health: DestinationHealth,
   now: number,
-  { noRetries = false, isOver = false, unreadablePolicy }: TaskFacts,
+  { serviceHold, isOver = false, unreadablePolicy }: TaskFacts,
 ): string {
   const next = `Attempt ${task.attemptNumber + 1}`;
   if (unreadablePolicy !== undefined) return explainUnreadable(task, next, unreadablePolicy);
   const isRetry = task.attemptNumber > 0;
-  const serviceBudget =
-    isRetry && noRetries ? "the retry budget of the whole service is empty" : undefined;
-  const held = heldBy(health, isRetry, now) ?? serviceBudget;
+  const held = heldBy(health, isRetry, now) ?? serviceHold;
   const isPaused = health.pausedAt !== null || health.unreadable !== null;
   const waitMs = task.nextAttemptAt - now;
   if (isOver && (isPaused || waitMs <= 0)) return explainOver(held);

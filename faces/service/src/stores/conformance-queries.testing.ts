@@ -130,6 +130,30 @@ export function queryConformance(store: () => Store): void {
       expect(anew.creates.map(({ kind }) => kind)).toEqual(["created", "replayed"]);
     });
 
+    it("keeps the key of an ended task for a day, whatever else is removed", async () => {
+      const keyed = (key: string) => create({ idempotencyKey: key }, { fingerprint: "f" });
+      await store().commit(batch({ creates: ["a", "b", "c"].map(keyed) }));
+      const [stays, removed, discarded] = await claimFirst(store(), 3);
+      const end = (now: number, claim: typeof stays, status: "SUCCEEDED" | "EXHAUSTED") =>
+        store().commit(batch({ now, settles: [settle(claim!, { status, reason: "attempts" })] }));
+      await end(T0 + 30, stays, "EXHAUSTED");
+      await end(T0 + 10, removed, "SUCCEEDED");
+      await end(T0 + 20, discarded, "EXHAUSTED");
+      expect(await store().discard(TENANT, [discarded!.taskId])).toBe(1);
+      const sweep = async (now: number, limit = 10) =>
+        store().sweep({ now, endedBefore: T0 + 11, deadBefore: 0, limit });
+      expect(await sweep(T0 + 40)).toBe(1);
+      const replays = await store().commit(batch({ creates: ["a", "b", "c"].map(keyed) }));
+      expect(replays.creates.map(({ kind }) => kind)).toEqual(["replayed", "replayed", "replayed"]);
+      for (const ms of [10, 20, 30]) {
+        expect(await sweep(T0 + ms - 1 + 86_400_000)).toBe(0);
+        expect(await sweep(T0 + ms + 86_400_000)).toBe(1);
+      }
+      const anew = await store().commit(batch({ creates: ["a", "b", "c"].map(keyed) }));
+      expect(anew.creates.map(({ kind }) => kind)).toEqual(["created", "created", "created"]);
+      expect(await get(stays!.taskId)).not.toBeNull();
+    });
+
     it("discards dead letters and nothing else, of their tenant alone", async () => {
       await store().commit(batch({ creates: [create(), create(), create()] }));
       const [one, two] = await claimFirst(store(), 2);

@@ -7,8 +7,11 @@ import type { Settle } from "../model/batch.ts";
 import { blankDestination } from "../model/destination-row.ts";
 import type { Store } from "../model/store.ts";
 import { documentConformance } from "./conformance-documents.testing.ts";
+import { parallelConformance } from "./conformance-parallel.testing.ts";
 import { queryConformance } from "./conformance-queries.testing.ts";
+import { randomConformance } from "./conformance-random.testing.ts";
 import { tableConformance } from "./conformance-tables.testing.ts";
+import { tenantConformance } from "./conformance-tenants.testing.ts";
 import {
   attemptLog,
   batch,
@@ -362,5 +365,8 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     queryConformance(() => store);
     documentConformance(() => store);
     tableConformance(() => store);
+    tenantConformance(() => store);
+    parallelConformance(() => store);
+    randomConformance(open);
   });
 }

@@ -19,12 +19,12 @@ import {
   type Permit,
   type Policy,
   type Random,
-  type RetryBudget,
   rampUp,
   recheckPermit,
   replaceGuards,
   resolveDestination,
   retryGates,
+  type SharedBudget,
   skipGateRamp,
 } from "@redrive/core";
 import { blankDestination, type DestinationRow } from "../../model/destination-row.ts";
@@ -67,7 +67,7 @@ export class DestinationRuntime {
   /** The number of tasks that are being created here and of claims. It is not dropped meanwhile. */
   users = 0;
   #usedAt: number;
-  readonly #serviceBudget: RetryBudget | undefined;
+  readonly #serviceBudget: SharedBudget | undefined;
   /** Until when the probe of a half-open breaker keeps other nodes out. */
   #probeUntil = 0;
 
@@ -76,7 +76,7 @@ export class DestinationRuntime {
     random: Random,
     key: { tenantId: string; name: string },
     now: number,
-    serviceBudget: RetryBudget | undefined,
+    serviceBudget: SharedBudget | undefined,
   ) {
     this.#serviceBudget = serviceBudget;
     this.tenantId = key.tenantId;
@@ -95,6 +95,7 @@ export class DestinationRuntime {
       this.document.retryAfterGate,
       this.#random,
       this.#serviceBudget,
+      this.tenantId,
     );
     return this.#admission;
   }

@@ -2,7 +2,7 @@
  * Destinations: the destinations that this node knows. They are created on first use, and dropped
  * when they are idle and a new one would behave the same, because callers may name any number.
  */
-import type { Random, RetryBudget } from "@redrive/core";
+import type { Random, SharedBudget } from "@redrive/core";
 import type { EngineTime } from "../../time/engine-time.ts";
 import { DestinationRuntime } from "./destination-runtime.ts";
 
@@ -13,12 +13,12 @@ const CHECK_INTERVAL_MS = 60_000;
 export class Destinations {
   readonly #time: EngineTime;
   readonly #random: Random;
-  readonly #serviceBudget: RetryBudget | undefined;
+  readonly #serviceBudget: SharedBudget | undefined;
   readonly #byKey = new Map<string, DestinationRuntime>();
   #nextCheckAt = 0;
 
   /** `serviceBudget`: the retry budget of the whole service; undefined: none. */
-  constructor(time: EngineTime, random: Random, serviceBudget: RetryBudget | undefined) {
+  constructor(time: EngineTime, random: Random, serviceBudget: SharedBudget | undefined) {
     this.#time = time;
     this.#random = random;
     this.#serviceBudget = serviceBudget;

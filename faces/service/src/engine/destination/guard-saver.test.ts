@@ -7,6 +7,7 @@ import {
   type Outcome,
   recordLatency,
   resolveDestination,
+  SharedBudget,
   seededRandom,
   statusOutcome,
   virtualClock,
@@ -139,7 +140,7 @@ describe("the guard state", () => {
     enqueue(engine, 5);
     await clock.advance(500);
     await clock.run(engine.stop());
-    const { serviceBudget } = await boot("node-2");
+    const serviceBudget = (await boot("node-2")).serviceBudget?.whole;
     if (serviceBudget?.kind !== "RATIO") throw new Error("the default is RATIO");
     expect(serviceBudget.window.totals[1]).toBeGreaterThan(0);
     expect(await store.documents.list("retry-budget")).toHaveLength(1);
@@ -147,7 +148,8 @@ describe("the guard state", () => {
 
   it("includes the service retry budget also when no destination is pending", () => {
     const options = guardOptionsOf(resolveDestination({}, "service"));
-    const saver = new GuardSaver(true, createGuards(options, T0).retryBudget);
+    const { retryBudget } = createGuards(options, T0);
+    const saver = new GuardSaver(true, retryBudget && new SharedBudget(retryBudget));
     const [one, other] = ["one", "other"].map(
       (name) => new DestinationRuntime(seededRandom(1), { tenantId: TENANT, name }, T0, undefined),
     );

@@ -8,7 +8,7 @@
  * Only an exclusive store is used. In a shared store, two nodes would both count the same saved
  * first attempts, and together they would retry too much.
  */
-import type { RetryBudget } from "@redrive/core";
+import type { SharedBudget } from "@redrive/core";
 import { type Batch, EMPTY_BATCH } from "../../model/batch.ts";
 import type { UnversionedDocument } from "../../model/document-table.ts";
 import type { Store } from "../../model/store.ts";
@@ -39,7 +39,7 @@ const NO_DESTINATIONS: readonly DestinationRuntime[] = [];
 
 export class GuardSaver {
   readonly #isExclusive: boolean;
-  readonly #serviceBudget: RetryBudget | undefined;
+  readonly #serviceBudget: SharedBudget | undefined;
   /** The destinations whose `isSavePending` is set, in the order in which they changed. */
   #pending: DestinationRuntime[] = [];
   /** The destinations in the last result of `take`. */
@@ -51,7 +51,7 @@ export class GuardSaver {
   #budgetSavedAt = 0;
 
   /** `isExclusive`: no other process uses the store. Otherwise nothing is saved. */
-  constructor(isExclusive: boolean, serviceBudget: RetryBudget | undefined) {
+  constructor(isExclusive: boolean, serviceBudget: SharedBudget | undefined) {
     this.#isExclusive = isExclusive;
     this.#serviceBudget = serviceBudget;
   }
@@ -127,7 +127,7 @@ export class GuardSaver {
     if (this.#serviceBudget === undefined || !this.#isBudgetPending) return [];
     this.#isBudgetPending = false;
     this.#budgetSavedAt = now;
-    return [{ ...SERVICE_BUDGET_DOCUMENT, text: encodeBudget(this.#serviceBudget) }];
+    return [{ ...SERVICE_BUDGET_DOCUMENT, text: encodeBudget(this.#serviceBudget.whole) }];
   }
 }
 

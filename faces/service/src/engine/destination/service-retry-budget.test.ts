@@ -3,6 +3,7 @@ import {
   type AdmissionRequest,
   createRetryBudget,
   type RetryBudget,
+  SharedBudget,
   seededRandom,
 } from "@redrive/core";
 import fc from "fast-check";
@@ -25,7 +26,8 @@ const left = (budget: RetryBudget | undefined) => (budget?.kind === "TOKENS" ? b
 /** A destination whose only guard is a retry budget, beside the service retry budget. */
 function destinationWith(retryBudget: object | false, serviceBudget: RetryBudget | undefined) {
   const key = { tenantId: "t", name: "shop" };
-  const shop = new DestinationRuntime(seededRandom("shop"), key, AT, serviceBudget);
+  const shared = serviceBudget && new SharedBudget(serviceBudget);
+  const shop = new DestinationRuntime(seededRandom("shop"), key, AT, shared);
   const put = (budget: object | false) => {
     const document = { breaker: false, concurrency: false, retryBudget: budget };
     const version = shop.row.version + 1;

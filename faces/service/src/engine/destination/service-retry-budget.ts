@@ -1,13 +1,14 @@
 /**
  * Service retry budget: one retry budget for all destinations of the service together. When many
  * destinations fail at once, it prevents the service from sending mostly retries. Core's
- * `RetryTokens` takes from this budget and the destination's own budget, both or neither.
+ * `SharedBudget` divides it among the tenants, and `RetryTokens` takes from this budget and the
+ * destination's own budget, both or neither.
  */
 import {
-  type RetryBudget,
   type RetryBudgetDocument,
   type RetryBudgetOptions,
   resolveDestination,
+  SharedBudget,
 } from "@redrive/core";
 import { decodeBudget } from "./guard-codec.ts";
 
@@ -31,6 +32,6 @@ export function createServiceBudget(
   options: RetryBudgetOptions | undefined,
   now: number,
   text?: string,
-): RetryBudget | undefined {
-  return options && decodeBudget(options, text, now);
+): SharedBudget | undefined {
+  return options && new SharedBudget(decodeBudget(options, text, now));
 }

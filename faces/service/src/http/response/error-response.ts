@@ -126,11 +126,17 @@ export function sendSocketError(error: NodeJS.ErrnoException, socket: Socket): v
     return;
   }
   const isLate = error.code === "ERR_HTTP_REQUEST_TIMEOUT";
-  const problem = problemOf(
+  endSocket(
+    socket,
     isLate
       ? serviceError("REQUEST_TIMEOUT", "the request did not arrive in time")
       : serviceError("INVALID_REQUEST", "this is not valid HTTP/1.1"),
   );
+}
+
+/** Sends a problem on a socket that has no request, and closes it. */
+export function endSocket(socket: Socket, error: RedriveError): void {
+  const problem = problemOf(error);
   const text = JSON.stringify(problem);
   const head = [
     `HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}`,

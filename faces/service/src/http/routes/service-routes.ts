@@ -4,6 +4,12 @@ import { Type } from "typebox";
 import { serviceError } from "../../model/errors.ts";
 import { DEFAULT_TENANT } from "../../model/task.ts";
 import { type AddRoutes, type HttpContext, tenantOf } from "../context/http-context.ts";
+import {
+  REVALIDATE,
+  type StaticContent,
+  sendStatic,
+  staticContent,
+} from "../response/static-content.ts";
 import { docsPage, docsStyle } from "./docs-page.ts";
 
 const Health = Type.Object({
@@ -68,14 +74,28 @@ function assertOperator({ requiresKey }: FastifyInstance, request: FastifyReques
   throw serviceError("FORBIDDEN", text);
 }
 
+/** The documents are built at their first request: by then all routes are known. */
 function addDocsRoutes(app: FastifyInstance): void {
+  const page = (type: string, text: () => string) => {
+    let content: StaticContent | undefined;
+    return async (request: FastifyRequest, reply: FastifyReply) => {
+      content ??= staticContent(Buffer.from(text()), { type, cache: REVALIDATE });
+      return sendStatic(content, request, reply.header("content-security-policy", CONTENT_POLICY));
+    };
+  };
   const hide = { config: open, schema: { hide: true } };
-  app.get("/openapi.json", hide, async () => app.swagger());
-  app.get("/docs", hide, async (_, reply) => {
-    reply.header("content-security-policy", CONTENT_POLICY);
-    return reply.type("text/html; charset=utf-8").send(docsPage(app.swagger()));
-  });
-  app.get("/docs/style.css", hide, async (_, reply) => reply.type("text/css").send(docsStyle));
+  const json = () => JSON.stringify(app.swagger());
+  app.get("/openapi.json", hide, page("application/json; charset=utf-8", json));
+  app.get(
+    "/docs",
+    hide,
+    page("text/html; charset=utf-8", () => docsPage(app.swagger())),
+  );
+  app.get(
+    "/docs/style.css",
+    hide,
+    page("text/css; charset=utf-8", () => docsStyle),
+  );
 }
 
 async function ready(context: HttpContext, reply: FastifyReply) {

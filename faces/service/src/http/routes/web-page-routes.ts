@@ -4,12 +4,16 @@
  * `simulator.html` is also served as `/ui/simulator`. Files with a content hash in their name are
  * cached forever.
  */
-import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { extname, join } from "node:path";
-import { gzipSync } from "node:zlib";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { serviceError } from "../../model/errors.ts";
+import {
+  REVALIDATE,
+  type StaticContent,
+  sendStatic,
+  staticContent,
+} from "../response/static-content.ts";
 
 const TYPES: Readonly<Record<string, string>> = {
   ".css": "text/css; charset=utf-8",
@@ -38,8 +42,6 @@ const HEADERS = {
 /** The folder in which the build puts files with a content hash in their name. */
 const HASHED = /^assets\//u;
 const IMMUTABLE = "public, max-age=31536000, immutable";
-/** The browser asks every time and gets a 304 if nothing changed. */
-const REVALIDATE = "no-cache";
 
 const NOT_BUILT = "the pages are not built: run `npm run build` (or `npm start`), then restart";
 
@@ -78,10 +80,10 @@ function filesBelow(folder: string, prefix = ""): readonly string[] {
 }
 
 function addFile(app: FastifyInstance, folder: string, name: string): void {
-  let file: File | undefined;
+  let file: StaticContent | undefined;
   const respond = async (request: FastifyRequest, reply: FastifyReply) => {
     file ??= readFile(folder, name);
-    return send(file, request, reply);
+    return sendStatic(file, request, reply.headers(HEADERS));
   };
   for (const path of routePaths(name)) app.get(path, open, respond);
 }
@@ -93,38 +95,10 @@ function routePaths(name: string): readonly string[] {
   return [path, path.replace(/(?:index)?\.html$/u, "")];
 }
 
-interface File {
-  readonly type: string;
-  readonly cache: string;
-  readonly etag: string;
-  readonly body: Buffer;
-  /** Undefined if compression saves nothing. */
-  readonly gzipped: Buffer | undefined;
-}
-
 /** Read once and cached: the pages are a few hundred kilobytes. */
-function readFile(folder: string, name: string): File {
-  const body = readFileSync(join(folder, name));
-  const gzipped = gzipSync(body, { level: 9 });
-  return {
+function readFile(folder: string, name: string): StaticContent {
+  return staticContent(readFileSync(join(folder, name)), {
     type: TYPES[extname(name)] as string,
     cache: HASHED.test(name) ? IMMUTABLE : REVALIDATE,
-    etag: `"${createHash("sha256").update(body).digest("base64url").slice(0, 22)}"`,
-    body,
-    gzipped: gzipped.length < body.length * 0.9 ? gzipped : undefined,
-  };
-}
-
-function send(file: File, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  reply.headers({
-    ...HEADERS,
-    "cache-control": file.cache,
-    etag: file.etag,
-    vary: "accept-encoding",
   });
-  if (request.headers["if-none-match"] === file.etag) return reply.code(304).send();
-  reply.type(file.type);
-  const accepted = String(request.headers["accept-encoding"] ?? "");
-  if (file.gzipped === undefined || !/\bgzip\b/u.test(accepted)) return reply.send(file.body);
-  return reply.header("content-encoding", "gzip").send(file.gzipped);
 }

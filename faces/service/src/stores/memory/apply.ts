@@ -19,7 +19,7 @@ import type {
 } from "../../model/batch.ts";
 import { blankDestination, type DestinationRow } from "../../model/destination-row.ts";
 import { KEY_RETENTION_MS } from "../../model/store.ts";
-import { isEnded, laneOf, type NewTask, type TaskState } from "../../model/task.ts";
+import { isEnded, type NewTask, type TaskState } from "../../model/task.ts";
 import { keyOf, type Row, type Rows } from "./rows.ts";
 
 /** The node that writes, and the time. */
@@ -222,10 +222,9 @@ export function applyCancel(tables: Tables, ref: CancelRequest, { now }: Writer)
 export function applyRetryNow(tables: Tables, ref: TaskRef, { now }: Writer): RetryNowResult {
   const row = tables.rows.find(ref.tenantId, ref.taskId);
   if (row === undefined) return { kind: "unknown" };
-  const { status, nextAttemptAt, attemptNumber, abandonedCount } = row.state;
+  const { status, nextAttemptAt, lane } = row.state;
   if (status !== "PENDING") return { kind: "not-pending", status };
   if (nextAttemptAt > now) tables.rows.move(row, { nextAttemptAt: now });
-  const lane = laneOf(attemptNumber, abandonedCount);
   return { kind: "rescheduled", destination: row.task.destination, lane };
 }
 

@@ -5,6 +5,7 @@
 import type { Clock, Random } from "@redrive/core";
 import type { Batch, CommitResult } from "../../model/batch.ts";
 import type { Store } from "../../model/store.ts";
+import { wrapped } from "../../model/wrapped.ts";
 import type { MemoryStore } from "./memory-store.ts";
 
 export type StoreFault = "lost" | "torn" | "unknown" | "late";
@@ -75,15 +76,15 @@ export function faultyStore(
     return kind === "late" ? later(work).then((result) => result) : lost();
   }
 
-  return {
-    ...inner,
+  const faulty: Partial<Store> = {
     commit,
-    nextDue: () => ask(inner.nextDue),
+    nextDue: () => ask(() => inner.nextDue()),
     lapsed: (query) => ask(() => inner.lapsed(query)),
     claimsOf: (nodeId, limit) => ask(() => inner.claimsOf(nodeId, limit)),
     renew: (lease) => ask(() => inner.renew(lease)),
     getPolicy: (...ref) => ask(() => inner.getPolicy(...ref)),
   };
+  return wrapped<Store>(inner, faulty);
 }
 
 const PARTS = [

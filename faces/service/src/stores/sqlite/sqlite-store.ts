@@ -2,10 +2,11 @@
  * SQLite store: the default, for one machine. One process per file, one transaction per batch,
  * fsynced before any result is returned.
  */
-
+import { closeSync, openSync } from "node:fs";
 import type { Batch, CommitResult } from "../../model/batch.ts";
 import type { Store } from "../../model/store.ts";
 import { type BatchSize, type Checkpointer, createCheckpointer } from "./file/checkpointer.ts";
+import { reserveLog } from "./file/log-space.ts";
 import { openFile } from "./file/open.ts";
 import { createSql, type Database, type Sql } from "./file/sql.ts";
 import { createReader } from "./read/reader.ts";
@@ -24,13 +25,17 @@ import { batchWriter } from "./write/writer.ts";
  */
 export function sqliteStore(file: string): Store {
   const { database, lock } = openFile(file);
+  reserveLog(file);
   const sql = createSql(database, file);
   const writeDocument = documentWriter(sql);
   const destinations = new DestinationTable(sql);
   const reload = () => destinations.load();
   const write = batchWriter(sql, destinations, writeDocument);
+  const sweep = sweeper(sql, destinations);
   const reader = createReader(file);
-  const checkpointer = checkpointerOf(sql);
+  // Closed last: closing any descriptor of a file drops SQLite's locks on it.
+  const descriptor = openSync(file, "r+");
+  const checkpointer = checkpointerOf(sql, descriptor);
   let closed = false;
 
   return {
@@ -45,7 +50,11 @@ export function sqliteStore(file: string): Store {
     ...policyTable(sql),
     getDestination: async (tenantId, name) => destinations.row(tenantId, name),
     listDestinations: async (tenantId) => destinations.list(tenantId),
-    sweep: sweeper(sql, destinations),
+    async sweep(retention) {
+      const items = await sweep(retention);
+      checkpointer.committed({ items, bytes: 0 });
+      return items;
+    },
     discard: discarder(sql, destinations),
     query: sqliteQuery(sql, reader),
     documents: documentTable(sql),
@@ -56,6 +65,7 @@ export function sqliteStore(file: string): Store {
       await checkpointer.close();
       tidyLog(database);
       database.close();
+      closeSync(descriptor);
       lock.close();
     },
   };
@@ -72,16 +82,17 @@ function sizeOf(batch: Batch, { claims }: CommitResult): BatchSize {
 }
 
 /** The next use of the store reports a failure of the checkpoint. */
-function checkpointerOf(sql: Sql): Checkpointer {
-  const move = sql.prepare("PRAGMA wal_checkpoint(PASSIVE)");
-  const checkpointRest = () => {
+function checkpointerOf(sql: Sql, descriptor: number): Checkpointer {
+  const copy = sql.prepare("PRAGMA wal_checkpoint(PASSIVE)");
+  const copyRest = () => {
     try {
-      sql.read(() => move.get());
+      sql.read(() => copy.get());
     } catch {
       // The next use of the store reports it if it matters.
     }
   };
-  return createCheckpointer({ file: sql.file, checkpointRest, failed: (error) => sql.fail(error) });
+  const failed = (error: Error) => sql.fail(error);
+  return createCheckpointer({ file: sql.file, descriptor, copyRest, failed });
 }
 
 /** Leaves a single file behind. Best effort: the next open does the rest. */

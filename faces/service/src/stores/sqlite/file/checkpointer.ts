@@ -1,20 +1,29 @@
 /**
  * Checkpointer: copies committed pages from the write-ahead log into the database on a worker
- * thread. On the main thread each checkpoint blocked for several milliseconds, the longest pause
- * under load. The writer continues meanwhile, so a few pages remain; the writer checkpoints those
- * itself, and only then can the log restart.
+ * thread, and syncs the database there, because both would block the main thread for milliseconds.
+ *
+ * The log restarts from its beginning only when every page has been copied, and the writer adds
+ * pages meanwhile. The writer copies those few pages itself, which takes about as long as a commit.
+ * If it waited for the thread instead, every commit of that time would be late by as long as the
+ * operating system takes to run the thread.
  */
 import { createRequire } from "node:module";
 import { Worker } from "node:worker_threads";
 
 /**
- * Pages of the log that trigger a checkpoint: 16 MiB, so that a page that changes often is copied
- * once.
+ * Pages of the log that trigger a checkpoint: 2 MiB. A smaller log copies a page that changes often
+ * more times; a larger one writes so much at once that the commits of that time are slow.
  */
-export const CHECKPOINT_PAGES = 4096;
+export const CHECKPOINT_PAGES = 512;
 
 /** From here on the writer checkpoints by itself: the thread has failed or cannot keep up. */
-export const MAX_LOG_PAGES = 4 * CHECKPOINT_PAGES;
+export const MAX_LOG_PAGES = 16 * CHECKPOINT_PAGES;
+
+/** The writer copies at most about this many pages itself. */
+const MAX_REST_PAGES = 64;
+
+/** The thread copies at most this often in a row while more pages than that are left. */
+const MAX_COPIES = 4;
 
 const PAGE_BYTES = 4096;
 
@@ -26,15 +35,28 @@ const PAGES_EACH = 6;
 const PAGES_PER_ITEM = 3;
 const MIN_SHARE = 0.05;
 
+/** SQLite's code for a failed fsync. */
+const IOERR_FSYNC = 1034;
+
 /**
  * As a string, because a worker needs a file that Node can run, and ours are compiled elsewhere.
+ * SQLite does not sync the database if the writer added pages meanwhile, so the thread does: the
+ * writer's sync would otherwise have to write all of its pages.
  */
 const WORKER = `
+const { fdatasyncSync } = require("node:fs");
 const { parentPort, workerData } = require("node:worker_threads");
 const { DatabaseSync } = require(workerData.driver);
 const database = new DatabaseSync(workerData.file);
 database.exec("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0");
-const move = database.prepare("PRAGMA wal_checkpoint(PASSIVE)");
+const copy = database.prepare("PRAGMA wal_checkpoint(PASSIVE)");
+function sync() {
+  try {
+    fdatasyncSync(workerData.descriptor);
+  } catch (error) {
+    throw Object.assign(error, { errcode: ${IOERR_FSYNC} });
+  }
+}
 parentPort.on("message", (message) => {
   if (message === "close") {
     database.close();
@@ -42,7 +64,9 @@ parentPort.on("message", (message) => {
     return;
   }
   try {
-    parentPort.postMessage({ logPages: move.get().log });
+    const { log, checkpointed } = copy.get();
+    sync();
+    parentPort.postMessage({ logPages: log, copiedPages: checkpointed });
   } catch (error) {
     parentPort.postMessage({ errcode: error.errcode ?? 0, text: String(error.message) });
   }
@@ -50,6 +74,7 @@ parentPort.on("message", (message) => {
 
 interface Reply {
   readonly logPages?: number;
+  readonly copiedPages?: number;
   /** SQLite's error code, if it failed. */
   readonly errcode?: number;
   readonly text?: string;
@@ -71,83 +96,116 @@ export interface Checkpointer {
 
 export interface CheckpointerParts {
   readonly file: string;
-  /** Checkpoints the remaining pages on the writing connection. */
-  readonly checkpointRest: () => void;
+  /** An open descriptor of the database. */
+  readonly descriptor: number;
+  /** Copies the remaining pages on the writing connection. */
+  readonly copyRest: () => void;
   /** Called with SQLite's error when a checkpoint fails. */
   readonly failed: (error: Error) => void;
 }
 
 /** The thread starts with the first checkpoint and does not keep the process alive. */
-export function createCheckpointer({
-  file,
-  checkpointRest,
-  failed,
-}: CheckpointerParts): Checkpointer {
-  let worker: Worker | undefined;
-  let isCheckpointing = false;
-  let isClosed = false;
-  /**
-   * Pages of the log at the last measurement; the upper bound written since, now and when the
-   * running checkpoint was requested.
-   */
-  let knownPages = 0;
-  let maxPages = 0;
-  let maxPagesAsked = 0;
-  /** The measured share of the upper bound. */
-  let share = 1;
+export function createCheckpointer(parts: CheckpointerParts): Checkpointer {
+  return new ThreadCheckpointer(parts);
+}
 
-  function onReply({ logPages, errcode, text = "" }: Reply): void {
-    isCheckpointing = false;
-    if (isClosed) return;
-    maxPages = 0;
-    if (errcode !== undefined) failed(Object.assign(new Error(text), { errcode }));
-    if (logPages !== undefined) learn(logPages);
-    if (knownPages >= CHECKPOINT_PAGES / 2) {
-      checkpointRest();
-      knownPages = 0;
+class ThreadCheckpointer implements Checkpointer {
+  readonly #parts: CheckpointerParts;
+  #worker: Worker | undefined;
+  #isClosed = false;
+  #isCopying = false;
+  #copies = 0;
+  /** The log had this many pages when it was last measured. */
+  #knownPages = 0;
+  /** Upper bound of the pages written since then; and when the running copy was requested. */
+  #maxPages = 0;
+  #maxPagesAsked = 0;
+  /** The measured share of the upper bound. */
+  #share = 1;
+
+  constructor(parts: CheckpointerParts) {
+    this.#parts = parts;
+  }
+
+  committed({ items, bytes }: BatchSize): void {
+    this.#maxPages += PAGES_EACH + PAGES_PER_ITEM * items + bytes / PAGE_BYTES;
+    if (this.#isCopying || this.#isClosed) return;
+    if (this.#newPages() >= CHECKPOINT_PAGES) this.#copy();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    const ending = this.#worker;
+    this.#worker = undefined;
+    if (ending === undefined) return;
+    const gone = new Promise((resolve) => ending.once("exit", resolve));
+    ending.ref();
+    ending.postMessage("close");
+    await gone;
+  }
+
+  /** The estimated number of pages written since the log was last measured. */
+  #newPages(): number {
+    return this.#maxPages * this.#share;
+  }
+
+  #copy(): void {
+    this.#copies++;
+    this.#isCopying = true;
+    this.#maxPagesAsked = this.#maxPages;
+    this.#worker ??= this.#start();
+    this.#worker.postMessage("copy");
+  }
+
+  #onReply({ logPages, copiedPages = 0, errcode, text = "" }: Reply): void {
+    this.#isCopying = false;
+    if (this.#isClosed) return;
+    if (errcode !== undefined || logPages === undefined) {
+      this.#copies = 0;
+      this.#maxPages = 0;
+      this.#parts.failed(Object.assign(new Error(text), { errcode }));
+      return;
     }
-    consider();
+    this.#learn(logPages);
+    const isMuchLeft = this.#newPages() > MAX_REST_PAGES;
+    if (isMuchLeft && this.#copies < MAX_COPIES) this.#copy();
+    else this.#finish(copiedPages === logPages);
+  }
+
+  /** While a reader uses a part of the log, that part is not copied and the log cannot restart. */
+  #finish(isCopied: boolean): void {
+    this.#copies = 0;
+    if (!isCopied) return;
+    this.#parts.copyRest();
+    this.#knownPages = 0;
+    this.#maxPages = 0;
   }
 
   /** At most halved per measurement: a log that has restarted has grown by more than it shows. */
-  function learn(logPages: number): void {
-    const measured = Math.min(1, (logPages - knownPages) / maxPagesAsked);
-    share = Math.max(measured, share / 2, MIN_SHARE);
-    knownPages = logPages;
+  #learn(logPages: number): void {
+    if (this.#maxPagesAsked > 0) {
+      const measured = Math.min(1, (logPages - this.#knownPages) / this.#maxPagesAsked);
+      this.#share = Math.max(measured, this.#share / 2, MIN_SHARE);
+    }
+    this.#maxPages -= this.#maxPagesAsked;
+    this.#knownPages = logPages;
   }
 
-  function consider(): void {
-    if (knownPages + maxPages * share < CHECKPOINT_PAGES || isCheckpointing || isClosed) return;
-    maxPagesAsked = maxPages;
-    isCheckpointing = true;
-    worker ??= start();
-    worker.postMessage("move");
-  }
-
-  function start(): Worker {
+  #start(): Worker {
     const driver = createRequire(import.meta.url).resolve("@photostructure/sqlite");
-    const started = new Worker(WORKER, { eval: true, workerData: { driver, file } });
-    started.on("message", onReply);
-    // If the thread fails, the writer checkpoints by itself later.
+    const { file, descriptor } = this.#parts;
+    const started = new Worker(WORKER, { eval: true, workerData: { driver, file, descriptor } });
+    started.on("message", (reply: Reply) => this.#onReply(reply));
     started.on("error", () => {});
+    started.on("exit", () => this.#onExit());
     started.unref();
     return started;
   }
 
-  return {
-    committed({ items, bytes }) {
-      maxPages += PAGES_EACH + PAGES_PER_ITEM * items + bytes / PAGE_BYTES;
-      consider();
-    },
-    async close() {
-      isClosed = true;
-      const ending = worker;
-      worker = undefined;
-      if (ending === undefined) return;
-      const gone = new Promise((resolve) => ending.once("exit", resolve));
-      ending.ref();
-      ending.postMessage("close");
-      await gone;
-    },
-  };
+  /** If the thread has failed, the next checkpoint starts another one. */
+  #onExit(): void {
+    this.#worker = undefined;
+    this.#copies = 0;
+    this.#isCopying = false;
+  }
 }

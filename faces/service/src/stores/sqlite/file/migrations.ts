@@ -18,6 +18,17 @@ const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (kind, tenant_id, id)
   ) STRICT, WITHOUT ROWID;
   ALTER TABLE notes RENAME TO documents;`,
+  // 3: where the sweep of idempotency keys stopped, by state of the ended tasks. Keys of tasks that
+  // ended earlier have an `expires_at`; from now on only keys whose task was removed have one.
+  `CREATE TABLE key_sweeps (
+    status INTEGER PRIMARY KEY,
+    finished_at INTEGER NOT NULL,
+    ref INTEGER NOT NULL
+  ) STRICT;
+  INSERT INTO key_sweeps SELECT column1,
+    ifnull((SELECT max(finished_at) FROM tasks WHERE status = column1
+      AND finished_at IS NOT NULL), 0), 0
+    FROM (VALUES (2), (3), (4));`,
 ];
 
 /** The schema that this version writes. A file with a higher number is rejected. */
@@ -27,8 +38,8 @@ export const SCHEMA_VERSION = MIGRATIONS.length;
  * Runs the migrations that the file lacks. A crash at any statement leaves the file at the number
  * before; the next open continues there.
  */
-export function migrate(database: Database, from: number): void {
-  for (let number = from + 1; number <= SCHEMA_VERSION; number++) {
+export function migrate(database: Database, from: number, to: number = SCHEMA_VERSION): void {
+  for (let number = from + 1; number <= to; number++) {
     try {
       database.exec(`
         BEGIN IMMEDIATE;

@@ -16,6 +16,10 @@ export type Statement = InstanceType<typeof StatementSync>;
  */
 export const ANY_LIMIT = "(? + 0)";
 
+/** Outside of transactions only. Checkpoints and a restart of the log are synced with both. */
+const COMMIT_WITH_SYNC = "PRAGMA synchronous = FULL";
+const COMMIT_WITHOUT_SYNC = "PRAGMA synchronous = NORMAL";
+
 export interface Sql {
   readonly file: string;
   /** Prepares a statement that returns rows as arrays. */
@@ -25,6 +29,11 @@ export interface Sql {
    * `storeError`, and for a failure of `work` that of `transactionError`.
    */
   transaction<T>(work: () => T, onRollback?: () => void): T;
+  /**
+   * Like `transaction`, but it is durable only with the next transaction or checkpoint. A power cut
+   * may undo it, as a whole and with nothing before it.
+   */
+  unsyncedTransaction<T>(work: () => T, onRollback?: () => void): T;
   /** Reads outside of a transaction; a broken store is rejected here too. */
   read<T>(work: () => T): T;
   /** Reports the failure of another connection to the same file; it applies to this one too. */
@@ -51,6 +60,24 @@ export function createSql(database: Database, file: string): Sql {
     }
   }
 
+  function runTransaction<T>(work: () => T, onRollback?: () => void): T {
+    if (broken !== undefined) throw broken;
+    let isWorking = false;
+    try {
+      begin.run();
+      isWorking = true;
+      const result = work();
+      isWorking = false;
+      commit.run();
+      return result;
+    } catch (error) {
+      undo();
+      const translated = translate(error, isWorking ? transactionError : storeError);
+      if (broken === undefined) onRollback?.();
+      throw translated;
+    }
+  }
+
   return {
     file,
     prepare(text) {
@@ -58,21 +85,14 @@ export function createSql(database: Database, file: string): Sql {
       statement.setReturnArrays(true);
       return statement;
     },
-    transaction(work, onRollback) {
+    transaction: runTransaction,
+    unsyncedTransaction(work, onRollback) {
       if (broken !== undefined) throw broken;
-      let isWorking = false;
+      database.exec(COMMIT_WITHOUT_SYNC);
       try {
-        begin.run();
-        isWorking = true;
-        const result = work();
-        isWorking = false;
-        commit.run();
-        return result;
-      } catch (error) {
-        undo();
-        const translated = translate(error, isWorking ? transactionError : storeError);
-        if (broken === undefined) onRollback?.();
-        throw translated;
+        return runTransaction(work, onRollback);
+      } finally {
+        database.exec(COMMIT_WITH_SYNC);
       }
     },
     read(work) {

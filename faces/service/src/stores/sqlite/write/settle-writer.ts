@@ -11,7 +11,6 @@ import type {
   SettleResult,
   TaskRef,
 } from "../../../model/batch.ts";
-import { KEY_RETENTION_MS } from "../../../model/store.ts";
 import type { NewTask } from "../../../model/task.ts";
 import type { Sql } from "../file/sql.ts";
 import { attemptCells, INSERT_ATTEMPT } from "../rows/attempt-rows.ts";
@@ -35,33 +34,23 @@ export interface EndWriter {
   retryNow(item: TaskRef, now: number): RetryNowResult;
 }
 
-/** Sets the expiry of an idempotency key when its task ends. */
-type ExpireKey = (item: TaskRef, key: Cell | undefined, now: number) => void;
-
 /** Creates the task that follows the end of another. */
 type Follow = (task: NewTask | undefined, context: BatchContext) => void;
 
 export function endWriter(sql: Sql, destinations: DestinationTable, follow: Follow): EndWriter {
-  const expire = sql.prepare(`UPDATE idempotency_keys SET expires_at = ?
-    WHERE tenant_id = ? AND idempotency_key = ? AND task_id = ?`);
-  const expireKey: ExpireKey = ({ tenantId, taskId }, key, now) => {
-    if (typeof key === "string") expire.run(now + KEY_RETENTION_MS, tenantId, key, taskId);
-  };
   return {
-    settle: settleStatement(sql, destinations, expireKey, follow),
-    ...cancelStatements(sql, destinations, expireKey, follow),
+    settle: settleStatement(sql, destinations, follow),
+    ...cancelStatements(sql, destinations, follow),
   };
 }
 
 function settleStatement(
   sql: Sql,
   destinations: DestinationTable,
-  expireKey: ExpireKey,
   follow: Follow,
 ): EndWriter["settle"] {
-  const find = sql.prepare(`SELECT t.destination_id, t.cancel_requested_at, t.last_status,
-    t.last_error, p.idempotency_key FROM tasks t JOIN payloads p ON p.ref = t.ref
-    WHERE t.ref = ? AND t.claim_epoch = ? AND t.task_id = ? AND t.status = 1`);
+  const find = sql.prepare(`SELECT destination_id, cancel_requested_at, last_status, last_error
+    FROM tasks WHERE ref = ? AND claim_epoch = ? AND task_id = ? AND status = 1`);
   const update = sql.prepare(`UPDATE tasks SET status = ?, reason = ?, lane = ?,
     next_attempt_at = ifnull(?, next_attempt_at), attempt_number = attempt_number - ?,
     claim_epoch = claim_epoch + 1, claimed_by = NULL, claimed_at = NULL, last_delay_ms = ?,
@@ -74,7 +63,7 @@ function settleStatement(
     const claim = [item.ref, item.claimEpoch, item.taskId] as const;
     const found = find.get(...claim) as unknown as readonly Cell[] | undefined;
     if (found === undefined) return "fenced";
-    const [destinationId, cancelRequestedAt, lastStatus = null, lastError = null, key] = found;
+    const [destinationId, cancelRequestedAt, lastStatus = null, lastError = null] = found;
     const status = endOf(item, cancelRequestedAt !== null);
     const { attempt } = item;
     const last = attempt
@@ -84,7 +73,6 @@ function settleStatement(
     if (attempt !== null) insertAttempt.run(...attemptCells(item.ref, attempt));
     destinations.tally(destinations.byId(destinationId as number), "IN_FLIGHT", status);
     if (status === "PENDING") return status;
-    expireKey(item, key, now);
     follow(item.onEnd?.[status], context);
     return status;
   };
@@ -113,12 +101,10 @@ function settledCells(item: Settle, status: Settle["status"], now: number): Cell
 function cancelStatements(
   sql: Sql,
   destinations: DestinationTable,
-  expireKey: ExpireKey,
   follow: Follow,
 ): Pick<EndWriter, "cancel" | "retryNow"> {
-  const find = sql.prepare(`SELECT t.ref, t.status, t.destination_id, t.lane, t.cancel_requested_at,
-    p.idempotency_key FROM tasks t JOIN payloads p ON p.ref = t.ref
-    WHERE t.tenant_id = ? AND t.task_id = ?`);
+  const find = sql.prepare(`SELECT ref, status, destination_id, lane, cancel_requested_at FROM tasks
+    WHERE tenant_id = ? AND task_id = ?`);
   const requestCancel = sql.prepare("UPDATE tasks SET cancel_requested_at = ? WHERE ref = ?");
   const cancelNow = sql.prepare(
     "UPDATE tasks SET status = 4, reason = 'aborted', finished_at = ? WHERE ref = ?",
@@ -135,7 +121,7 @@ function cancelStatements(
       const { now } = context;
       const found = findCells(item);
       if (found === undefined) return { kind: "unknown" };
-      const [ref = 0, status, destinationId, , requestedAt, key] = found;
+      const [ref = 0, status, destinationId, , requestedAt] = found;
       if (status === CANCELLED) return { kind: "cancelled" };
       if ((status as number) >= SUCCEEDED) {
         return { kind: "ended", status: statusName(status as number) };
@@ -147,7 +133,6 @@ function cancelStatements(
       }
       cancelNow.run(now, ref);
       destinations.tally(storedById(destinationId), "PENDING", "CANCELLED");
-      expireKey(item, key, now);
       follow(item.onEnd?.CANCELLED, context);
       return { kind: "cancelled" };
     },

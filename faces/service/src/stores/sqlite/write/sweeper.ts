@@ -5,36 +5,44 @@ import type { Retention, Store } from "../../../model/store.ts";
 import { ANY_LIMIT, type Sql } from "../file/sql.ts";
 import { statusName } from "../rows/codec.ts";
 import type { DestinationTable } from "../tables/destination-table.ts";
+import { keyExpiry } from "./key-expiry.ts";
 
-/** In small slices, so that it does not block other work. */
+type OldCells = readonly [number, number, number, string, string, string | null];
+
+/**
+ * In small slices, so that it does not block other work, and without an fsync: what a power cut
+ * brings back is removed again.
+ */
 export function sweeper(sql: Sql, destinations: DestinationTable): Store["sweep"] {
-  const old = sql.prepare(`SELECT ref, destination_id FROM tasks
-    WHERE status = ? AND finished_at < ? ORDER BY finished_at LIMIT ${ANY_LIMIT}`);
+  const old = sql.prepare(`SELECT t.ref, t.destination_id, t.finished_at, t.tenant_id, t.task_id,
+    p.idempotency_key FROM tasks t JOIN payloads p ON p.ref = t.ref
+    WHERE t.status = ? AND t.finished_at < ? ORDER BY t.finished_at LIMIT ${ANY_LIMIT}`);
   const removals = [
     "DELETE FROM attempts WHERE ref = ?",
     "DELETE FROM payloads WHERE ref = ?",
     "DELETE FROM tasks WHERE ref = ?",
   ].map((text) => sql.prepare(text));
-  const removeKeys = sql.prepare(`DELETE FROM idempotency_keys WHERE (tenant_id, idempotency_key) IN
-    (SELECT tenant_id, idempotency_key FROM idempotency_keys WHERE expires_at <= ? LIMIT ${ANY_LIMIT})`);
+  const keys = keyExpiry(sql);
 
   function removeEnded(status: number, before: number, limit: number): number {
-    const found = old.all(status, before, limit) as unknown as readonly number[][];
-    for (const [ref = 0, id = 0] of found) {
+    if (limit <= 0) return 0;
+    const found = old.all(status, before, limit) as unknown as readonly OldCells[];
+    for (const [ref, id, finishedAt, tenantId, taskId, key] of found) {
       for (const statement of removals) statement.run(ref);
       destinations.tally(destinations.byId(id), statusName(status), null);
+      keys.taskRemoved({ tenantId, taskId, key, finishedAt });
     }
     return found.length;
   }
 
   const reload = () => destinations.load();
   return async ({ now, endedBefore, deadBefore, limit }: Retention) =>
-    sql.transaction(() => {
+    sql.unsyncedTransaction(() => {
       let removed = 0;
       for (const status of [2, 3, 4]) {
         removed += removeEnded(status, status === 3 ? deadBefore : endedBefore, limit - removed);
       }
       destinations.flush();
-      return removed + Number(removeKeys.run(now, limit - removed).changes);
+      return removed + keys.sweep(now, limit - removed);
     }, reload);
 }

@@ -1,0 +1,174 @@
+/**
+ * Shared budget: the retry budget that the members of a group (the tenants of a service) share. A
+ * member with any number of failing destinations leaves tokens for the others.
+ *
+ * RATIO is divided by `fair-share.ts`: one member may use the whole limit, and all members together
+ * may use an eighth more (exactly: a seventh of the limit). So a member that has not retried gets
+ * tokens at once, and members that need more than their part get equal parts.
+ *
+ * Only successes refill the buckets of the other kinds, so the failures of one member would empty
+ * them for all. Each member has its own bucket.
+ */
+import { fairRoom } from "./fair-share.ts";
+import {
+  allowedRetries,
+  type RatioBudget,
+  ratioLeaving,
+  ratioRefillAt,
+  ratioUsed,
+  takeRatioToken,
+} from "./ratio-budget.ts";
+import {
+  budgetAllows,
+  budgetReadyAt,
+  countFirstAttempt,
+  createRetryBudget,
+  type RetryBudget,
+  recordBudgetFailure,
+  recordBudgetSuccess,
+  restoreRetryBudget,
+  returnRetryToken,
+  type SavedRetryBudget,
+  saveRetryBudget,
+  TRIAL_EVERY_MS,
+  takeRetryToken,
+  takeTrial,
+  trialReadyAt,
+  uncountFirstAttempt,
+} from "./retry-budget.ts";
+
+/** One member leaves this part of the limit to the others, in addition to the limit. */
+const RESERVE = 1 / 7;
+
+/** Members that used nothing are dropped when there are this many, or twice what was kept. */
+const MIN_MEMBERS_TO_DROP = 1024;
+
+export class SharedBudget {
+  /** RATIO: all members together. Otherwise: the bucket of the first member. */
+  readonly whole: RetryBudget;
+  /** Each member alone. A missing member has used nothing. */
+  private readonly members = new Map<string, RetryBudget>();
+  /** The state that an earlier process saved does not say whose it is: it counts for every member. */
+  private readonly restored: SavedRetryBudget;
+  private dropAt = MIN_MEMBERS_TO_DROP;
+
+  constructor(whole: RetryBudget) {
+    this.whole = whole;
+    this.restored = saveRetryBudget(whole);
+  }
+
+  /** True if a retry of the member would be allowed. Takes nothing. */
+  allows(member: string, now: number, throttled: boolean): boolean {
+    const own = this.ownOf(member, now);
+    return this.whole.kind === "RATIO"
+      ? hasRoom(this.whole, own as RatioBudget, now)
+      : budgetAllows(own, now, throttled);
+  }
+
+  /** `now` if a retry of the member may be sent; otherwise when to check again. */
+  readyAt(member: string, now: number, throttled: boolean, patient: boolean): number {
+    const own = this.ownOf(member, now);
+    if (this.whole.kind !== "RATIO") return budgetReadyAt(own, now, throttled, patient);
+    if (hasRoom(this.whole, own as RatioBudget, now)) return now;
+    const refillAt = roomAt(this.whole, own as RatioBudget, now);
+    return patient ? Math.min(refillAt, trialReadyAt(own, now)) : refillAt;
+  }
+
+  countFirstAttempt(now: number): number {
+    return countFirstAttempt(this.whole, now);
+  }
+
+  uncountFirstAttempt(ticket: number): void {
+    uncountFirstAttempt(this.whole, ticket);
+  }
+
+  /** Takes a token for one retry. Returns a ticket, or 0 if the member may take none. */
+  take(member: string, now: number, throttled: boolean, patient: boolean): number {
+    const own = this.ownOf(member, now);
+    const { whole } = this;
+    if (whole.kind !== "RATIO") return takeRetryToken(own, now, throttled, patient);
+    const ratio = own as RatioBudget;
+    if (!hasRoom(whole, ratio, now)) return patient ? takeTrial(own, now) : 0;
+    takeRatioToken(ratio);
+    return takeRatioToken(whole);
+  }
+
+  /** Returns the token of a retry that was never sent. */
+  handBack(member: string, ticket: number): void {
+    for (const budget of this.budgetsOf(member)) returnRetryToken(budget, ticket);
+  }
+
+  /** An attempt of the member succeeded; `ticket` is 0 for a first attempt. */
+  succeed(member: string, ticket: number, patient: boolean): void {
+    for (const budget of this.budgetsOf(member)) recordBudgetSuccess(budget, ticket, patient);
+  }
+
+  /** An attempt of the member, first or not, failed in a way that is retried. */
+  fail(member: string, now: number): void {
+    if (this.whole.kind === "GRPC") recordBudgetFailure(this.ownOf(member, now));
+  }
+
+  /** The budgets that count the retries of the member. */
+  private budgetsOf(member: string): readonly RetryBudget[] {
+    const own = this.members.get(member);
+    if (own === undefined) return [];
+    return this.whole.kind === "RATIO" ? [own, this.whole] : [own];
+  }
+
+  private ownOf(member: string, now: number): RetryBudget {
+    let own = this.members.get(member);
+    if (own === undefined) {
+      if (this.members.size >= this.dropAt) this.dropUnused(now);
+      own = this.newMember(now);
+      this.members.set(member, own);
+    }
+    return own;
+  }
+
+  private newMember(now: number): RetryBudget {
+    const { whole } = this;
+    if (whole.kind === "RATIO") return restoreRetryBudget(whole.options, this.restored, now);
+    return this.members.size === 0 ? whole : createRetryBudget(whole.options, now);
+  }
+
+  private dropUnused(now: number): void {
+    for (const [member, own] of this.members) {
+      if (own !== this.whole && isUnused(own, now)) this.members.delete(member);
+    }
+    this.dropAt = Math.max(MIN_MEMBERS_TO_DROP, 2 * this.members.size);
+  }
+}
+
+function hasRoom(whole: RatioBudget, own: RatioBudget, now: number): boolean {
+  const used = ratioUsed(whole, now);
+  return mayRetry(allowedRetries(whole), used, ratioUsed(own, now));
+}
+
+function mayRetry(allowed: number, used: number, own: number): boolean {
+  if (own + 1 > allowed) return false;
+  const reserve = Math.max(1, Math.ceil(allowed * RESERVE));
+  return fairRoom(allowed + reserve, used, own) >= 1;
+}
+
+/** When enough retries of the member, or of all, will have left the window. */
+function roomAt(whole: RatioBudget, own: RatioBudget, now: number): number {
+  const used = ratioUsed(whole, now);
+  const ownUsed = ratioUsed(own, now);
+  const allowed = allowedRetries(whole);
+  return ratioRefillAt(whole, now, (left, steps) =>
+    mayRetry(allowed, used - left, ownUsed - ratioLeaving(own, steps)),
+  );
+}
+
+/** A new budget would behave the same. */
+function isUnused(own: RetryBudget, now: number): boolean {
+  if (own.trialAt + TRIAL_EVERY_MS > now) return false;
+  switch (own.kind) {
+    case "RATIO":
+      return ratioUsed(own, now) === 0;
+    case "TOKENS":
+      return own.tokens === own.options.maxTokens;
+    case "GRPC":
+      return own.milliTokens === 1000 * own.options.maxTokens;
+  }
+}

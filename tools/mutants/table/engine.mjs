@@ -1,0 +1,353 @@
+/** Engine: mutants of the commit loop, the scheduler, destinations, and the run of a task. */
+import { inService } from "../mutant.mjs";
+
+const run = [
+  inService("engine/run/rescuer.ts", [
+    {
+      name: "a claim that this node runs is rescued",
+      search: "!this.#settling.has(ref) && !this.#parts.runner.holds(ref)",
+      replace: "!this.#settling.has(ref)",
+    },
+    {
+      name: "a claim is rescued again while its settle is under way",
+      search: "!this.#settling.has(ref) && !this.#parts.runner.holds(ref)",
+      replace: "!this.#parts.runner.holds(ref)",
+    },
+    {
+      name: "a claim that is settled while its policy loads is rescued",
+      search: "    if (!this.#isFree(task)) return;\n",
+      replace: "",
+    },
+    {
+      name: "unknown claims of this node are never released",
+      search: "if (health.mayHaveUnknownClaims())",
+      replace: "if (false)",
+    },
+    {
+      name: "known claims hide the unknown ones",
+      search: "SLICE + runner.heldCount() + this.#settling.size",
+      replace: "SLICE",
+    },
+    {
+      name: "a full slice waits for the next maintenance",
+      search: "this.#hasMore = claims.length === SLICE;",
+      replace: "this.#hasMore = false;",
+    },
+    {
+      name: "the destination of a rescued task may be dropped",
+      search: "    destination.users++;\n",
+      replace: "",
+    },
+  ]),
+  inService("engine/run/runner.ts", [
+    {
+      name: "a claim ahead of time is sent at once",
+      search: "if (task.nextAttemptAt > this.#parts.time.now()) this.#sendQueue.add(claim);",
+      replace: "if (false) this.#sendQueue.add(claim);",
+    },
+    {
+      name: "a stopping node sends its claims",
+      search: "!this.#parts.node.mayStart(now, task.claimedAt)",
+      replace: "false",
+    },
+    {
+      name: "an attempt may take longer than the task has left",
+      search: "Math.min(policy.attemptTimeoutMs, leftMs)",
+      replace: "policy.attemptTimeoutMs",
+    },
+    {
+      name: "a retry is sent though the document allows none",
+      search: "destination.refusesRetries && task.attemptNumber > 1",
+      replace: "false",
+    },
+    {
+      name: "a first attempt is refused where the document allows no retries",
+      search: "destination.refusesRetries && task.attemptNumber > 1",
+      replace: "destination.refusesRetries",
+    },
+    {
+      name: "a gate that closed during the commit is ignored",
+      search: "else if (destination.maySend(permit, now, throttled))",
+      replace: "else if (destination.maySend(permit, now, throttled) || true)",
+    },
+    {
+      name: "a claim of another tenant is recalled",
+      search: "|| task.taskId !== taskId || task.tenantId !== tenantId",
+      replace: "|| task.taskId !== taskId",
+      equivalent: "task ids are unique, and the store has already checked the tenant of the cancel",
+    },
+    {
+      name: "a canceled task that waits to be sent is not recalled",
+      search: "      this.#release(claim);\n      return true;",
+      replace: "      return true;",
+    },
+    {
+      name: "a released claim keeps its permit",
+      search: "    destination.returnPermit(permit, now);\n",
+      replace: "",
+    },
+    {
+      name: "the end of an attempt does not wake the tasks that wait for its slot",
+      search: "durationMs);\n    this.#parts.scheduler.unblock(destination, now);",
+      replace: "durationMs);",
+    },
+    {
+      name: "a returned permit does not wake the tasks that wait for it",
+      search: "permit, now);\n    this.#parts.scheduler.unblock(destination, now);",
+      replace: "permit, now);",
+    },
+    {
+      name: "an attempt that this node aborted counts as an outcome of the target",
+      search: 'const isLost = result.outcome.kind === "aborted";',
+      replace: "const isLost = false;",
+    },
+    {
+      name: "a throttled retry has the price of other retries",
+      search: "const throttled = wasThrottled(policy, task);",
+      replace: "const throttled = false;",
+    },
+    {
+      name: "a refused target ends like a failed one",
+      search: 'errorClass !== "target-denied" && errorClass',
+      replace: "errorClass",
+    },
+    {
+      name: "a removed policy leaves its tasks claimed",
+      search: 'loaded === null ? this.#expire(claim, "not-retryable") : this.#check(claim, loaded)',
+      replace: "loaded === null ? undefined : this.#check(claim, loaded)",
+    },
+    {
+      name: "a task whose policy cannot be read stays claimed",
+      search: "() => this.#release(claim),",
+      replace: "() => {},",
+    },
+    {
+      name: "the lag of an attempt is negative",
+      search: "Math.max(0, now - nextAttemptAt)",
+      replace: "now - nextAttemptAt",
+      equivalent: "an attempt starts at or after the instant at which it is due",
+    },
+  ]),
+  inService("engine/run/settlement.ts", [
+    {
+      name: "a task that kills its node is never poison",
+      search: "abandonedCountOf(ending) >= MAX_ABANDONED",
+      replace: "false",
+    },
+    {
+      name: "an attempt that a stopping node cut off accuses the task",
+      search: "isCutOff ? 0 : 1",
+      replace: "1",
+    },
+    {
+      name: "an outcome does not clear the count of abandoned claims",
+      search: 'if (outcome.kind !== "abandoned") return 0;',
+      replace: 'if (outcome.kind !== "abandoned") return task.abandonedCount;',
+    },
+    {
+      name: "every attempt draws the same jitter",
+      search: "for (let n = 1; n < task.attemptNumber; n++) stream.next();",
+      replace: "",
+    },
+    {
+      name: "a released retry waits among first attempts",
+      search: "laneOf(task.attemptNumber - 1, task.abandonedCount)",
+      replace: "laneOf(0, task.abandonedCount)",
+    },
+    {
+      name: "a released first attempt waits among retries",
+      search: "laneOf(task.attemptNumber - 1, task.abandonedCount)",
+      replace: "laneOf(task.attemptNumber, task.abandonedCount)",
+    },
+    {
+      name: "a lost last attempt ends as out of attempts",
+      search:
+        'isLost && decision.reason === "attempts" ? { ...decision, reason: "abandoned" } : decision',
+      replace: "isLost ? decision : decision",
+    },
+    {
+      name: "the duration of an abandoned attempt includes the wait for its instant",
+      search: "Math.max(task.claimedAt, task.nextAttemptAt)",
+      replace: "task.claimedAt",
+    },
+  ]),
+  inService("engine/run/held-claims.ts", [
+    {
+      name: "the destination of a running task may be dropped",
+      search: "    destination.users++;\n",
+      replace: "",
+    },
+    {
+      name: "a suspect does not count as one",
+      search: "if (claim.isSuspect) this.#suspects++;",
+      replace: "",
+    },
+    {
+      name: "a suspect that ended still counts",
+      search: "if (claim.isSuspect) this.#suspects--;",
+      replace: "",
+    },
+    {
+      name: "the end of a claim removes another one",
+      search: "    last.slot = claim.slot;\n",
+      replace: "",
+    },
+  ]),
+  inService("engine/run/after-settle.ts", [
+    {
+      name: "a retry waits for the next reading of the store",
+      search: "scheduler.expectDueAt(destination.lanes[settle.lane], settle.nextAttemptAt);",
+      replace: "",
+    },
+    {
+      name: "a callback waits for the next reading of the store",
+      search: "  scheduleFollowUp(scheduler, destinations, settle.onEnd, result);\n",
+      replace: "",
+    },
+  ]),
+];
+
+const destinations = [
+  inService("engine/destination/destination-runtime.ts", [
+    {
+      name: "a circuit that another node closed has no slow start",
+      search: "if (isResumed || isClosed) rampUp(admission);",
+      replace: "if (isResumed) rampUp(admission);",
+    },
+    {
+      name: "a resumed destination has no slow start",
+      search: "if (isResumed || isClosed) rampUp(admission);",
+      replace: "if (isClosed) rampUp(admission);",
+    },
+    {
+      name: "a pause by another node is ignored",
+      search: "row.pausedAt === null ? 0 : Number.POSITIVE_INFINITY",
+      replace: "0",
+    },
+    {
+      name: "a gate of another node is ignored",
+      search: "Math.max(admission.gateUntil, gateUntil)",
+      replace: "admission.gateUntil",
+    },
+    {
+      name: "an adopted row shortens a gate",
+      search: "Math.max(admission.gateUntil, gateUntil)",
+      replace: "gateUntil",
+    },
+    {
+      name: "a document without gates keeps a gate",
+      search: "isOff ? 0 : Math.max",
+      replace: "Math.max",
+    },
+    {
+      name: "a gate that has ended causes a slow start",
+      search: "if (gateUntil <= now) skipGateRamp(admission, gateUntil);",
+      replace: "",
+    },
+    {
+      name: "the probe of a circuit does not keep other nodes out",
+      search:
+        'if (breaker?.state === "HALF_OPEN") this.#probeUntil = now + breaker.options.openMs;',
+      replace: "",
+    },
+    {
+      name: "claimed first attempts count for the retry budget before they are sent",
+      search: 'if (permit.kind === "first") this.#uncountFirst(permit);',
+      replace: "",
+    },
+    {
+      name: "sent first attempts do not count for the retry budget",
+      search: "if (request === FIRST) admission.tokens.take(permit, false, now, false, true);",
+      replace: "",
+    },
+    {
+      name: "a changed document forgets an open circuit",
+      search: "    keepOpen(current.guards, guards, now);\n",
+      replace: "",
+    },
+    {
+      name: "a changed document forgets the state of unchanged guards",
+      search: "this.#savedText === undefined ? keepUnchanged(current, next) : next.guards",
+      replace: "next.guards",
+    },
+    {
+      name: "a destination in use is dropped",
+      search: "this.users > 0 || this.#usedAt > at",
+      replace: "this.#usedAt > at",
+    },
+    {
+      name: "a destination whose guard state is not saved is dropped",
+      search: "|| this.#usedAt > at || this.isSavePending",
+      replace: "|| this.#usedAt > at",
+    },
+    {
+      name: "a paused destination is dropped",
+      search: "row.document !== null || row.pausedAt !== null",
+      replace: "row.document !== null",
+    },
+    {
+      name: "a destination with waiting tasks is dropped",
+      search:
+        "if (Object.values(this.lanes).some(({ dueAt }) => Number.isFinite(dueAt))) return false;",
+      replace: "",
+    },
+    {
+      name: "a destination with a gate is dropped",
+      search: 'row.breakerState !== "CLOSED" || gateUntil > at',
+      replace: 'row.breakerState !== "CLOSED"',
+    },
+    {
+      name: "a changed gate is not written to the row",
+      search: "columns === null && gateUntil === row.gateUntil",
+      replace: "columns === null",
+    },
+    {
+      name: "saved guard state of another document is used",
+      search: "if (previous.version > 0) this.#savedText = undefined;",
+      replace: "",
+    },
+  ]),
+  inService("engine/destination/breaker-columns.ts", [
+    {
+      name: "a closed circuit is not written to the row",
+      search: 'row.breakerState === "CLOSED"\n      ? null\n      : {',
+      replace: "true\n      ? null\n      : {",
+    },
+    {
+      name: "a probe whose permit was returned blocks other nodes",
+      search: 'state === "HALF_OPEN" && breaker.probes > 0',
+      replace: 'state === "HALF_OPEN"',
+    },
+    {
+      name: "a circuit that another node opened stays closed here",
+      search: "if (isChanged) adoptBreaker",
+      replace: "if (false) adoptBreaker",
+    },
+    {
+      name: "an unchanged row resets the breaker",
+      search: "if (isChanged) adoptBreaker",
+      replace: "if (true) adoptBreaker",
+    },
+  ]),
+  inService("engine/destination/changed-guards.ts", [
+    {
+      name: "the order of fields in a document resets a guard",
+      search: "entries.sort().join()",
+      replace: "entries.join()",
+    },
+  ]),
+  inService("engine/destination/destinations.ts", [
+    {
+      name: "tenants share a destination",
+      search: "const key = `${tenantId}\\n${name}`;",
+      replace: "const key = `${name}`;",
+    },
+    {
+      name: "idle destinations are checked at every call",
+      search: "if (now < this.#nextCheckAt) return;",
+      replace: "",
+    },
+  ]),
+];
+
+export const engine = [...run, ...destinations].flat();

@@ -1,0 +1,107 @@
+/** HTTP: mutants of access control, cursors and limits. */
+import { inService } from "../mutant.mjs";
+
+export const http = [
+  inService("http/access/access.ts", [
+    {
+      name: "a key without the scope of a route is accepted",
+      search: 'if (caller.scopes.has(scope) || caller.scopes.has("admin")) return caller;',
+      replace: "return caller;",
+    },
+    {
+      name: "a page of another origin may write",
+      search: 'if (isForeign || headers["sec-fetch-site"] === "cross-site") {',
+      replace: "if (false) {",
+    },
+    {
+      name: "any Host header is accepted on loopback",
+      search: "if (!isLoopback && this.#hosts.size === 0) return;",
+      replace: "if (this.#hosts.size === 0) return;",
+    },
+    {
+      name: "a key has no rate",
+      search: "    this.#checkRate(record);\n",
+      replace: "",
+    },
+    {
+      name: "a key may have any number of concurrent requests",
+      search: "    this.#checkUnderWay(record, reply);\n",
+      replace: "",
+    },
+    {
+      name: "a request that ended still counts as concurrent",
+      search: "      else this.#underWay.delete(keyId);\n",
+      replace: "",
+    },
+  ]),
+  inService("http/access/keys.ts", [
+    {
+      name: "an expired key is accepted",
+      search: "now < (record.expiresAt ?? Number.POSITIVE_INFINITY)",
+      replace: "true",
+    },
+    {
+      name: "a key with another secret is accepted",
+      search: "return isRight && isLive ? record : undefined;",
+      replace: "return isLive ? record : undefined;",
+    },
+    {
+      name: "a revoked key is accepted until a restart",
+      search: "if (clock.monotonicMs() - loadedMs >= REFRESH_MS) refresh();",
+      replace: "",
+    },
+  ]),
+  inService("http/request/cursor.ts", [
+    {
+      name: "a cursor of another tenant is accepted",
+      search: "redrive cursor\\n${tenantId}\\n${list}",
+      replace: "redrive cursor\\n${list}",
+    },
+    {
+      name: "a cursor of another list is accepted",
+      search: "redrive cursor\\n${tenantId}\\n${list}",
+      replace: "redrive cursor\\n${tenantId}",
+    },
+  ]),
+  inService("http/context/backlog.ts", [
+    {
+      name: "a full queue accepts tasks",
+      search: "if (cached.waiting < maxWaiting) return;",
+      replace: "return;",
+    },
+    {
+      name: "running tasks do not count as waiting",
+      search: 'status === "PENDING" || status === "IN_FLIGHT"',
+      replace: 'status === "PENDING"',
+    },
+  ]),
+  inService("http/request/create-request.ts", [
+    {
+      name: "a header and a field with different keys are accepted",
+      search: "own !== undefined && given !== undefined && own !== given",
+      replace: "false",
+    },
+    {
+      name: "a caller may wait for any time",
+      search: "Math.min(MAX_WAIT_SECONDS, Number(seconds))",
+      replace: "Number(seconds)",
+    },
+  ]),
+  inService("http/routes/create-routes.ts", [
+    {
+      name: "a loop of services is not refused in a batch",
+      search: "const hops = assertNoLoop(request.headers);",
+      replace: "const hops = 0;",
+    },
+    {
+      name: "the key of a batch is ignored",
+      search: 'if (request.headers["idempotency-key"] !== undefined) throw keyOnBatch();',
+      replace: "",
+    },
+    {
+      name: "a key that is limited to some targets may call back anywhere",
+      search: "[input.targetUrl, input.callbackUrl]",
+      replace: "[input.targetUrl]",
+    },
+  ]),
+].flat();

@@ -1,0 +1,100 @@
+/** Intake: mutants of the checks of a new task, its fingerprint and its secrets. */
+import { inService } from "../mutant.mjs";
+
+export const intake = [
+  inService("intake/task-input.ts", [
+    {
+      name: "a caller may set the labels of the service",
+      search: "if (entries.some(([name]) => OWN_LABEL.test(name))) return NO_OWN_LABELS;",
+      replace: "",
+    },
+    {
+      name: "a task may be scheduled in any year",
+      search: "scheduledAt > now + MAX_SCHEDULE_MS",
+      replace: "false",
+    },
+    {
+      name: "a deadline before the first attempt is accepted",
+      search: "deadlineAt <= Math.max(now, scheduledAt)",
+      replace: "deadlineAt <= now",
+    },
+    {
+      name: "a task in the past is due in the past",
+      search: "Math.max(now, input.scheduledAt ?? now)",
+      replace: "input.scheduledAt ?? now",
+    },
+    {
+      name: "a callback may go anywhere",
+      search: 'if (!callback.ok) throw refusal(callback, "callbackUrl");',
+      replace: "if (!callback.ok) return callbackUrl;",
+    },
+    {
+      name: "a body of any size is stored",
+      search: "body !== null && body.length > MAX_INLINE_BODY",
+      replace: "false",
+    },
+    {
+      name: "a later change of the caller's bytes reaches an attempt",
+      search: "Uint8Array.prototype.slice.call(body)",
+      replace: "body",
+    },
+    {
+      name: "a GET with a body is accepted",
+      search: 'method === "GET" || method === "HEAD"',
+      replace: 'method === "HEAD"',
+    },
+  ]),
+  inService("intake/fingerprint.ts", [
+    {
+      name: "the order of headers changes the fingerprint",
+      search: "    .sort();",
+      replace: ";",
+    },
+    {
+      name: "a new trace changes the fingerprint",
+      search: "    .filter(([name]) => !VOLATILE_HEADERS.test(name))\n",
+      replace: "",
+    },
+    {
+      name: "the body does not count for the fingerprint",
+      search: "task.body === null ? [text] : [text, task.body]",
+      replace: "[text]",
+    },
+  ]),
+  inService("intake/secrets.ts", [
+    {
+      name: "a sealed header can be moved to another task",
+      search: "return `${tenantId}\\n${taskId}\\n${name.toLowerCase()}`;",
+      replace: "return `${tenantId}\\n${name.toLowerCase()}`;",
+    },
+    {
+      name: "a header that cannot be decrypted is sent empty",
+      search: "if (bytes === null) isComplete = false;",
+      replace: "",
+    },
+    {
+      name: "a store with encrypted headers opens without its key",
+      search: "    throw noKey((JSON.parse(stored.text) as KeyDocument).keyId);\n",
+      replace: "    return { ...headerCipher([], fill), fingerprint: sha256 };\n",
+    },
+  ]),
+  inService("intake/key-targets.ts", [
+    {
+      name: "a key may send to every port of its targets",
+      search: "rule.port !== undefined && rule.port !== port",
+      replace: "false",
+    },
+  ]),
+  inService("intake/destination-policies.ts", [
+    {
+      name: "a policy that was read before a change is kept after it",
+      search: "this.#store.exclusive && changes === this.#changes",
+      replace: "this.#store.exclusive",
+    },
+    {
+      name: "a shared store has a cache that other nodes do not change",
+      search: "this.#store.exclusive && changes === this.#changes",
+      replace: "changes === this.#changes",
+    },
+  ]),
+].flat();

@@ -1,0 +1,112 @@
+/** Schedule: mutants of the scheduler and the commit loop, and of core where the service relies on it. */
+import { inService } from "../mutant.mjs";
+
+const schedule = [
+  inService("engine/schedule/scheduler.ts", [
+    {
+      name: "a new task overtakes tasks that wait",
+      search: "if (first.dueAt <= now) return false;",
+      replace: "",
+    },
+    {
+      name: "a new task waits for a retry that a guard holds",
+      search: "|| retry.blocked || retry.parked;",
+      replace: ";",
+    },
+    {
+      name: "a lane of suspects starves behind other lanes",
+      search: "const suspect = withSuspect ? this.#planSuspect(now) : undefined;",
+      replace: "const suspect = undefined as PlannedClaim | undefined;",
+    },
+    {
+      name: "a deep lane takes the whole limit",
+      search: "Math.floor(left / (due.length - index))",
+      replace: "left",
+    },
+    {
+      name: "scarce permits let a task overtake an older one of the other lane",
+      search: "if (!isScarce) return { lane, permits, ahead, aheadMs };",
+      replace: "if (!isScarce || true) return { lane, permits, ahead, aheadMs };",
+    },
+    {
+      name: "blocked lanes are not checked again",
+      search: "else if (lane.blocked || lane.parked) this.#schedule(lane);",
+      replace: "",
+    },
+    {
+      name: "a later instant replaces an earlier one",
+      search: "if (dueAt >= lane.dueAt) return;",
+      replace: "",
+    },
+  ]),
+  inService("engine/schedule/claim-capacity.ts", [
+    {
+      name: "a rate limit admits several tasks per claim",
+      search: "if (rate || adaptiveRate || throttle) return ONE_BY_ONE;",
+      replace: "",
+    },
+    {
+      name: "a probe is claimed ahead of time",
+      search: 'if (breaker && breaker.state !== "CLOSED") return 0;',
+      replace: "",
+    },
+  ]),
+  inService("engine/commit/commit-loop.ts", [
+    {
+      name: "a stopping node claims tasks",
+      search: "const mayClaim = node.isActive(now);",
+      replace: "const mayClaim = true;",
+    },
+    {
+      name: "a second suspect is claimed",
+      search: "!runner.hasSuspect() && !this.#mayHaveUnknownSuspect",
+      replace: "!this.#mayHaveUnknownSuspect",
+    },
+    {
+      name: "a second suspect is claimed after an unknown commit",
+      search: "!runner.hasSuspect() && !this.#mayHaveUnknownSuspect",
+      replace: "!runner.hasSuspect()",
+    },
+    {
+      name: "a scheduled task is claimed at once",
+      search: "if (scheduledAt > now) return undefined;",
+      replace: "",
+    },
+    {
+      name: "the settles of a failed commit are lost",
+      search: "    queue.restore(commit.settles, commit.written);\n",
+      replace: "",
+    },
+    {
+      name: "a closed loop acknowledges a commit",
+      search:
+        "      failItems(commit, this.#closedBy);\n      return;\n    }\n    if (this.#failures > 0)",
+      replace: "    }\n    if (this.#failures > 0)",
+    },
+    {
+      name: "a failed commit is repeated without a pause",
+      search: "Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures)",
+      replace: "0",
+    },
+  ]),
+  inService("engine/commit/commit-queue.ts", [
+    {
+      name: "creates starve behind settles",
+      search: "Math.max(1, max - taken)",
+      replace: "max - taken",
+    },
+  ]),
+];
+
+/** Only the tests of the service must find these. */
+const core = [
+  {
+    file: "core/src/guards/admission/admission.ts",
+    name: "the slow start after a circuit closes is missing",
+    search: "if (closed && breaker === own && concurrency !== undefined) restartRamp(concurrency);",
+    replace: "",
+    tests: ["faces/service/src/engine/"],
+  },
+];
+
+export const schedules = [...schedule.flat(), ...core];
