@@ -1,6 +1,6 @@
 /** Held tasks: makes the tasks of a policy due that waited because the policy could not be read. */
 import type { Engine } from "../engine/engine.ts";
-import { isHeldByPolicy } from "../model/held-by-policy.ts";
+import { isHeldByPolicy } from "../engine/run/unreadable-policy.ts";
 import type { TaskQuery } from "../model/task-query.ts";
 
 const PAGE_SIZE = 250;

@@ -4,11 +4,23 @@
  * replaced.
  */
 import type { Settle, StartedTask } from "../../model/batch.ts";
-import { heldText } from "../../model/held-by-policy.ts";
+import type { PolicyRef } from "../../model/policy-cache.ts";
 import { laneOf } from "../../model/task.ts";
 import { abandonedLogOf, releaseOf } from "./settlement.ts";
 
 const CHECK_INTERVAL_MS = 600_000;
+
+const PREFIX = "held: version ";
+
+/** The last error of a held task. */
+function heldText({ policyId, policyVersion }: PolicyRef, reason: string): string {
+  return `${PREFIX}${policyVersion} of policy ${JSON.stringify(policyId)} cannot be read: ${reason}`;
+}
+
+/** Does the task wait because its policy could not be read? */
+export function isHeldByPolicy({ lastError }: { readonly lastError: string | null }): boolean {
+  return lastError?.startsWith(PREFIX) ?? false;
+}
 
 /** The settle that returns a claim. No request was sent. */
 export function holdOf(task: StartedTask, reason: string, now: number): Settle {
