@@ -13,6 +13,8 @@ export interface FieldProblem {
   readonly value: unknown;
   /** A full sentence that names the field and quotes the value. */
   readonly message: string;
+  /** The field is not part of the document. A newer version may know it. */
+  readonly isUnknown?: true;
 }
 
 /** Returns a description of the expected value, or undefined if the value is good. */
@@ -95,7 +97,12 @@ export function checkFields(document: unknown, fields: Fields, prefix = ""): Fie
     if (rule) continue;
     const near = nearestName(name, Object.keys(fields));
     const hint = near ? `, did you mean ${quote(near)}?` : "";
-    problems.push({ field, value, message: `unknown field ${quote(field)}${hint}` });
+    problems.push({
+      field,
+      value,
+      message: `unknown field ${quote(field)}${hint}`,
+      isUnknown: true,
+    });
   }
   return problems;
 }

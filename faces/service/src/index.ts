@@ -10,6 +10,7 @@ export type { Accepted } from "./intake/task-intake.ts";
 export type { DestinationRow } from "./model/destination-row.ts";
 export type { Store } from "./model/store.ts";
 export { StoreBrokenError, StoreFullError, StoreRefusedError } from "./model/store-errors.ts";
+export { whyUnreadable } from "./model/stored-documents.ts";
 export {
   type AttemptLog,
   type AttemptPhases,
@@ -38,6 +39,7 @@ export {
   readSqliteClock,
   repairSqliteClock,
 } from "./stores/sqlite/file/clock-repair.ts";
+export { readSqliteDocuments } from "./stores/sqlite/file/read-documents.ts";
 export {
   type AcceptedLoss,
   acceptSqliteLoss,

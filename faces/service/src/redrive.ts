@@ -5,6 +5,7 @@
 import type { Clock, DestinationDocument } from "@redrive/core";
 import type { RefusedTarget, Target } from "./deliver/address-guard/target.ts";
 import type { Engine } from "./engine/engine.ts";
+import type { UnreadableDocument } from "./engine/events/document-reports.ts";
 import type { EventListener } from "./engine/events/engine-events.ts";
 import { DestinationPolicies } from "./intake/destination-policies.ts";
 import { type Digest, Policies } from "./intake/policies.ts";
@@ -34,6 +35,7 @@ import {
 } from "./operations/dead-letter-redriver.ts";
 import type { DestinationHealth, DestinationHealthPage } from "./operations/destination-health.ts";
 import { DestinationOperations } from "./operations/destination-operations.ts";
+import { resumeHeldTasks } from "./operations/held-tasks.ts";
 import { RedriveJobs } from "./operations/redrive-jobs.ts";
 import type { ClockStatus } from "./time/engine-time.ts";
 import { settlesWithin } from "./time/settles-within.ts";
@@ -83,10 +85,15 @@ export class Redrive {
       documents,
       exclusive,
       nodeId: engine.nodeId,
+      report: (name, reading) => engine.reports.record(name, reading),
       source: this,
     });
     const now = () => engine.now();
-    const policies = new Policies(store, engine.policies, digest, now);
+    const onReplaced = (tenantId: string, policyId: string) => {
+      const failed = (error: unknown) => engine.recordStoreFailure(error);
+      resumeHeldTasks(store.query, engine, { tenantId, policyId }).catch(failed);
+    };
+    const policies = new Policies({ store, book: engine.policies, digest, now, onReplaced });
     this.policies = policies;
     engine.addMaintenance(() => policies.removeUnused());
     const destinationPolicies = new DestinationPolicies(store, policies);
@@ -254,6 +261,11 @@ export class Redrive {
   /** How the time of the service relates to the machine's clock. */
   clock(): ClockStatus {
     return this.#parts.engine.clock();
+  }
+
+  /** The stored documents that this version cannot read, so that the tasks that use them are held. */
+  unreadableDocuments(): readonly UnreadableDocument[] {
+    return this.#parts.engine.reports.unreadable();
   }
 
   /** A new id that sorts by age, like the ids of tasks. */

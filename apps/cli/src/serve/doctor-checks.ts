@@ -8,18 +8,12 @@ import process from "node:process";
 import { systemClock } from "@redrive/core";
 import { assertEncryptionKey, type ClockStatus, checkSqliteFile } from "@redrive/service";
 import { acceptedKeys } from "./api-keys.ts";
+import type { Check } from "./doctor-check.ts";
 import { checkClock } from "./doctor-clock.ts";
+import { checkDocuments } from "./doctor-documents.ts";
 import { probePort } from "./ports.ts";
 import { isLoopback } from "./running-service.ts";
 import { type ServiceConfig, storePath } from "./service-config.ts";
-
-export interface Check {
-  readonly name: string;
-  readonly state: "ok" | "warn" | "fail";
-  readonly found: string;
-  /** How to fix the problem. Empty if there is none. */
-  readonly fix: string;
-}
 
 /** The environment variables that a service reads. */
 export interface ServiceSecrets {
@@ -32,13 +26,15 @@ export async function runChecks(
   { apiKey, encryptionKey }: ServiceSecrets,
 ): Promise<readonly Check[]> {
   const isRunning = await isServiceRunning(config);
+  const readiness = isRunning ? await readService<Readiness>(config, "/readyz") : undefined;
   return [
     checkNode(process.versions.node),
     checkStore(config.store, isRunning),
     await checkPort(config, isRunning),
     checkKey(config, apiKey),
     checkEncryption(encryptionKey),
-    checkClock(systemClock, config, isRunning ? await readClock(config) : undefined),
+    checkClock(systemClock, config, readiness?.clock),
+    checkDocuments(config.store, readiness?.unreadableDocuments),
   ];
 }
 
@@ -118,8 +114,10 @@ async function readService<T>({ host, port }: ServiceConfig, path: string): Prom
   }
 }
 
-async function readClock(config: ServiceConfig): Promise<ClockStatus | undefined> {
-  return (await readService<{ clock?: ClockStatus }>(config, "/readyz"))?.clock;
+/** The part of `/readyz` that is reported. */
+interface Readiness {
+  readonly clock?: ClockStatus;
+  readonly unreadableDocuments?: number;
 }
 
 async function checkPort({ host, port }: ServiceConfig, isRunning: boolean): Promise<Check> {

@@ -7,7 +7,7 @@ import {
   readSqliteClock,
   repairSqliteClock,
 } from "@redrive/service";
-import type { Check } from "./doctor-checks.ts";
+import type { Check } from "./doctor-check.ts";
 import { type ServiceConfig, storePath } from "./service-config.ts";
 
 /** 2026-01-01: Redrive did not exist before, so an earlier clock is wrong. */

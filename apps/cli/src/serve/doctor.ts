@@ -13,7 +13,7 @@ import {
 } from "../print/presentation.ts";
 import { table } from "../print/table.ts";
 import type { Terminal } from "../print/terminal.ts";
-import type { Check } from "./doctor-checks.ts";
+import type { Check } from "./doctor-check.ts";
 import { addListenFlags, addStoreFlag } from "./serve.ts";
 import type { ServiceFlags } from "./service-config.ts";
 

@@ -9,6 +9,7 @@ import type { Store } from "../model/store.ts";
 import type { EngineTime } from "../time/engine-time.ts";
 import type { CommitQueue } from "./commit/commit-queue.ts";
 import type { Destinations } from "./destination/destinations.ts";
+import type { DocumentReports } from "./events/document-reports.ts";
 import type { EngineEvents } from "./events/engine-events.ts";
 import type { NodeState } from "./node/node-state.ts";
 import type { Scheduler } from "./schedule/scheduler.ts";
@@ -20,6 +21,7 @@ export interface DestinationChangesParts {
   readonly scheduler: Scheduler;
   readonly queue: CommitQueue;
   readonly events: EngineEvents;
+  readonly reports: DocumentReports;
   readonly destinations: Destinations;
 }
 
@@ -55,7 +57,7 @@ export class DestinationChanges {
     name: string,
     change: DestinationChange,
   ): Promise<DestinationRow | null> {
-    const { store, time, node, scheduler, queue, destinations } = this.#parts;
+    const { store, time, node, scheduler, queue, reports, destinations } = this.#parts;
     const stored = await store.getDestination(tenantId, name);
     const before = await destinations.load(tenantId, name);
     if (stored !== null) before.adopt(stored, time.now());
@@ -67,6 +69,7 @@ export class DestinationChanges {
     const destination = destinations.getOrCreate(tenantId, name);
     const now = time.now();
     destination.adopt(winner ?? row, now);
+    reports.record(destination.documentName, destination.reading);
     scheduler.unblock(destination, now);
     queue.request();
     return winner === null ? row : null;

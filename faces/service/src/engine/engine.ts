@@ -31,6 +31,7 @@ import { Destinations, type ReadGuards } from "./destination/destinations.ts";
 import { GuardSaver, SERVICE_BUDGET_DOCUMENT } from "./destination/guard-saver.ts";
 import { createServiceBudget, serviceBudgetOptions } from "./destination/service-retry-budget.ts";
 import { type DestinationChange, DestinationChanges } from "./destination-changes.ts";
+import { DocumentReports } from "./events/document-reports.ts";
 import { EngineEvents } from "./events/engine-events.ts";
 import { Maintenance } from "./maintenance.ts";
 import { ClockWatch } from "./node/clock-watch.ts";
@@ -83,6 +84,7 @@ const LAST_COMMITS_MS = 2000;
 export class Engine {
   readonly events: EngineEvents;
   readonly policies: PolicyCache;
+  readonly reports: DocumentReports;
   readonly destinations: Destinations;
   /** The limits on running attempts. */
   readonly attemptSlots: AttemptSlots;
@@ -135,9 +137,12 @@ export class Engine {
     const health = new StoreHealth(clock, time, events, (error) => this.#fail(error));
     const lease = new NodeLease({ clock, store, time, nodeId, leaseMs });
     const node = new NodeState(nodeId, lease);
-    const policies = new PolicyCache(store);
+    const reports = new DocumentReports(time, events);
+    const policies = new PolicyCache(store, ({ policyVersion, policyId, tenantId }, reading) =>
+      reports.record({ kind: "policy", tenantId, name: policyId, version: policyVersion }, reading),
+    );
     const queue = new CommitQueue();
-    const base = { clock, time, random, store, node, health, events };
+    const base = { clock, time, random, store, node, health, events, reports };
     const parts = { ...base, destinations, guardSaver, scheduler, policies, queue, followUp };
     const runner = new Runner({ ...parts, deliver });
     const commitLoop = new CommitLoop({ ...parts, runner });
@@ -157,6 +162,7 @@ export class Engine {
     this.#lease = lease;
     this.#node = node;
     this.policies = policies;
+    this.reports = reports;
     this.#queue = queue;
     this.#runner = runner;
     this.#commitLoop = commitLoop;

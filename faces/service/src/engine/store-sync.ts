@@ -129,7 +129,8 @@ export class StoreSync {
   async loadOtherNodes(): Promise<void> {
     const { store, time, destinations, scheduler, queue } = this.#parts;
     for (const destination of destinations.values()) {
-      if (destination.row.pausedAt === null) continue;
+      const isHeld = destination.row.pausedAt !== null || destination.reading.kind === "unreadable";
+      if (!isHeld) continue;
       const { tenantId, name } = destination;
       const row = await store.getDestination(tenantId, name);
       if (row === null || row.version === destination.row.version) continue;

@@ -2,9 +2,10 @@
  * Destination policies: choose the policy of a task that names none: the policy in its
  * destination's document, otherwise the default. The task is pinned to a version like any other.
  */
-import type { DestinationDocument } from "@redrive/core";
+import type { DestinationDocument, PolicyDocument } from "@redrive/core";
 import { BoundedCache } from "../collections/bounded-cache.ts";
 import type { Store } from "../model/store.ts";
+import { parseStored, readDestination } from "../model/stored-documents.ts";
 import type { NewTask } from "../model/task.ts";
 import type { Policies, PolicyChoice } from "./policies.ts";
 import type { TaskInput } from "./task-input.ts";
@@ -35,8 +36,7 @@ export class DestinationPolicies {
   async choose(tenantId: string, destination: string): Promise<PolicyChoice> {
     const changes = this.#changes;
     const row = await this.#store.getDestination(tenantId, destination);
-    const document = row?.document ? (JSON.parse(row.document) as DestinationDocument) : {};
-    const { policy = DEFAULT_POLICY } = document;
+    const policy = policyOf(row?.document ?? null);
     const choice =
       typeof policy === "string"
         ? await this.#policies.choose(tenantId, policy)
@@ -61,6 +61,16 @@ export class DestinationPolicies {
 export function asRequested({ policyId, policy }: TaskInput, task: NewTask): NewTask {
   const isAsked = policyId !== undefined || policy !== undefined;
   return isAsked || task.policyId === DEFAULT_POLICY ? task : { ...task, policyId: DEFAULT_POLICY };
+}
+
+/** While the document cannot be read, its tasks are held, and new ones get the default policy. */
+function policyOf(text: string | null): string | PolicyDocument {
+  const reading = readDestination(text);
+  if (text === null || reading.kind === "unreadable") return DEFAULT_POLICY;
+  const { policy = DEFAULT_POLICY } = parseStored(text) as DestinationDocument;
+  // An inline policy may have unknown fields, which must not be stored again.
+  if (typeof policy === "string" || reading.ignored.length === 0) return policy;
+  return parseStored(JSON.stringify(reading.value.policy)) as PolicyDocument;
 }
 
 function keyOf(tenantId: string, destination: string): string {

@@ -29,11 +29,21 @@ const UNUSED_LIMIT = 100;
  */
 const MAX_TRIES = 100;
 
+export interface PoliciesParts {
+  readonly store: Store;
+  readonly book: PolicyCache;
+  readonly digest: Digest;
+  readonly now: () => number;
+  /** A policy has a new version. Default: nothing happens. */
+  readonly onReplaced?: (tenantId: string, policyId: string) => void;
+}
+
 export class Policies {
   readonly #store: Store;
   readonly #book: PolicyCache;
   readonly #digest: Digest;
   readonly #now: () => number;
+  readonly #onReplaced: (tenantId: string, policyId: string) => void;
   /** The newest version of each policy, as far as this process knows. */
   readonly #newest = new BoundedCache<PolicyChoice>(MAX_KNOWN);
   /** Number of tasks that are about to be stored, by the policy that they use. */
@@ -42,11 +52,12 @@ export class Policies {
   /** Where the search for unused policies continues. */
   #unusedAfter: string | undefined;
 
-  constructor(store: Store, book: PolicyCache, digest: Digest, now: () => number) {
+  constructor({ store, book, digest, now, onReplaced = () => {} }: PoliciesParts) {
     this.#store = store;
     this.#book = book;
     this.#digest = digest;
     this.#now = now;
+    this.#onReplaced = onReplaced;
   }
 
   /**
@@ -166,6 +177,7 @@ export class Policies {
     const retried = () => this.#retryConflicts(policyId, change);
     const choice = await this.#pinned(tenantId, policyId, retried);
     this.release(tenantId, policyId);
+    this.#onReplaced(tenantId, policyId);
     return choice;
   }
 
@@ -260,7 +272,7 @@ export class Policies {
 
   #cache({ tenantId, policyId, version, document }: PolicyRow): PolicyChoice {
     const choice = { policyId, policyVersion: version };
-    this.#book.add({ tenantId, ...choice }, JSON.parse(document) as PolicyDocument);
+    this.#book.addText({ tenantId, ...choice }, document);
     this.#newest.set(keyOf(tenantId, policyId), choice);
     return choice;
   }

@@ -10,15 +10,20 @@ import {
   concurrencyLimit,
   type DestinationDocument,
   type Guards,
+  isObject,
   quantileMs,
   rateReadyAt,
 } from "@redrive/core";
+import type { DestinationRow } from "../model/destination-row.ts";
+import { parseStored, readDestination } from "../model/stored-documents.ts";
 import type { StoredDestinationState, TaskCounts } from "../model/task-query.ts";
 
 export interface DestinationHealth {
   readonly name: string;
   /** As configured; null: all defaults. */
   readonly document: DestinationDocument | null;
+  /** Why this version cannot read the document, so that its tasks are held; null: it can. */
+  readonly unreadable: string | null;
   readonly pausedAt: number | null;
   /** No call before this instant (Retry-After); 0: no gate. */
   readonly gateUntil: number;
@@ -50,10 +55,12 @@ export function healthOfDestination(
   now: number,
 ): DestinationHealth {
   const { name, pausedAt, gateUntil, breakerState, openUntil } = row;
-  const document = row.document === null ? null : (JSON.parse(row.document) as DestinationDocument);
+  const document = documentOf(row);
+  const reading = readDestination(row.document);
   return {
     name,
     document,
+    unreadable: reading.kind === "unreadable" ? reading.reason : null,
     pausedAt,
     gateUntil,
     breakerState,
@@ -67,6 +74,12 @@ export function healthOfDestination(
     backlog: (tasks.PENDING ?? 0) + (tasks.IN_FLIGHT ?? 0),
     nextDueAt,
   };
+}
+
+/** Null also if it is not a JSON object. */
+function documentOf({ document }: DestinationRow): DestinationDocument | null {
+  const stored = document === null ? null : parseStored(document);
+  return isObject(stored) ? stored : null;
 }
 
 function rateUntilOf({ rate, adaptiveRate }: Guards, now: number): number {

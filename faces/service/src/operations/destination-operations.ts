@@ -10,6 +10,7 @@ import { assertDestinationName } from "../model/destination-name.ts";
 import { blankDestination, type DestinationRow } from "../model/destination-row.ts";
 import { GUARD_DOCUMENT } from "../model/document-table.ts";
 import { hedgeRefused } from "../model/errors.ts";
+import { isUnreadable } from "../model/policy-cache.ts";
 import type { Store } from "../model/store.ts";
 import type { RetryTask } from "../model/task.ts";
 import type { Page, StoredDestinationState } from "../model/task-query.ts";
@@ -18,7 +19,7 @@ import {
   type DestinationHealthPage,
   healthOfDestination,
 } from "./destination-health.ts";
-import { explainTask } from "./explain-task.ts";
+import { explainTask, type TaskFacts } from "./explain-task.ts";
 import { serviceHoldOf } from "./service-hold.ts";
 
 export interface DestinationOperationsParts {
@@ -113,15 +114,17 @@ export class DestinationOperations {
     const [guards = null] = await this.#savedGuards([state]);
     const now = engine.now();
     const serviceHold = serviceHoldOf(engine, task, now);
-    const isOver = await this.#isOver(task, now);
-    return explainTask(task, this.#healthOf(state, guards), now, { serviceHold, isOver });
+    const facts = await this.#policyFacts(task, now);
+    return explainTask(task, this.#healthOf(state, guards), now, { serviceHold, ...facts });
   }
 
-  /** The task waits, but has no time left. */
-  async #isOver(task: RetryTask, now: number): Promise<boolean> {
-    if (task.status !== "PENDING") return false;
+  /** What the policy says about a task that waits. */
+  async #policyFacts(task: RetryTask, now: number): Promise<TaskFacts> {
+    if (task.status !== "PENDING") return {};
     const policy = await this.#parts.engine.policies.load(task);
-    if (policy === null) return false;
-    return remainingMs(policy, requestOf(task), historyOf(task, task.attemptNumber), now) <= 0;
+    if (policy === null) return {};
+    if (isUnreadable(policy)) return { unreadablePolicy: policy.unreadable };
+    const leftMs = remainingMs(policy, requestOf(task), historyOf(task, task.attemptNumber), now);
+    return { isOver: leftMs <= 0 };
   }
 }

@@ -11,6 +11,8 @@ export interface TaskFacts {
   readonly serviceHold?: string | undefined;
   /** Its total time budget or its deadline has passed. Default: false. */
   readonly isOver?: boolean;
+  /** Why its policy cannot be read; absent: it can. */
+  readonly unreadablePolicy?: string;
 }
 
 export function explainTask(
@@ -55,12 +57,13 @@ function explainWaiting(
   task: RetryTask,
   health: DestinationHealth,
   now: number,
-  { serviceHold, isOver = false }: TaskFacts,
+  { serviceHold, isOver = false, unreadablePolicy }: TaskFacts,
 ): string {
   const next = `Attempt ${task.attemptNumber + 1}`;
+  if (unreadablePolicy !== undefined) return explainUnreadable(task, next, unreadablePolicy);
   const isRetry = task.attemptNumber > 0;
   const held = heldBy(health, isRetry, now) ?? serviceHold;
-  const isPaused = health.pausedAt !== null;
+  const isPaused = health.pausedAt !== null || health.unreadable !== null;
   const waitMs = task.nextAttemptAt - now;
   if (isOver && (isPaused || waitMs <= 0)) return explainOver(held);
   if (isPaused) return `${next} waits: ${held}.`;
@@ -68,6 +71,11 @@ function explainWaiting(
   return held === undefined
     ? `${next} is due and starts as soon as a node claims it.`
     : `${next} is due, but ${held}.`;
+}
+
+function explainUnreadable(task: RetryTask, next: string, reason: string): string {
+  const policy = `version ${task.policyVersion} of policy ${task.policyId}`;
+  return `${next} waits: this version of Redrive cannot read ${policy} (${reason}): replace the policy, or run the version that wrote it.`;
 }
 
 /** A task ends when it is claimed, and a closed gate prevents claims. */
@@ -80,6 +88,9 @@ function explainOver(held: string | undefined): string {
 /** What holds all calls to this destination now, the longest-lasting first. */
 function heldBy(health: DestinationHealth, isRetry: boolean, now: number): string | undefined {
   const { name, pausedAt, gateUntil, openUntil, breakerState, concurrency, retryBudget } = health;
+  if (health.unreadable !== null) {
+    return `this version of Redrive cannot read the document of destination ${name} (${health.unreadable}): replace the document, or run the version that wrote it`;
+  }
   if (pausedAt !== null) return `destination ${name} is paused until it is resumed`;
   if (breakerState !== "CLOSED" && openUntil > now) {
     return `the circuit of ${name} is open for another ${formatDuration(openUntil - now)}`;

@@ -5,6 +5,7 @@
  */
 import { createHash } from "node:crypto";
 import type { StoredDocument } from "../model/document-table.ts";
+import type { Reading } from "../model/stored-documents.ts";
 import type { RetryTask } from "../model/task.ts";
 import type { TaskFilter } from "../model/task-query.ts";
 import type { Skips } from "./skips.ts";
@@ -88,6 +89,27 @@ export function readJob({ text, version }: StoredDocument): StoredJob {
   const { skips = [], targets = null } = stored.job as Partial<RedriveJob>;
   // Jobs of earlier versions have no skip reasons and no targets.
   return { ...stored, job: { ...stored.job, skips, targets }, version };
+}
+
+const STATUSES: ReadonlySet<unknown> = new Set<RedriveJobStatus>([
+  "RUNNING",
+  "PAUSED",
+  "DONE",
+  "CANCELLED",
+  "FAILED",
+]);
+
+/** A job that may have been written by another version. */
+export function readStoredJob(document: StoredDocument): Reading<StoredJob> {
+  try {
+    const value = readJob(document);
+    const { redriveId, tenantId, status } = value.job;
+    const isKnown = redriveId === document.id && tenantId === document.tenantId;
+    if (isKnown && STATUSES.has(status)) return { kind: "read", value, ignored: [] };
+    return { kind: "unreadable", reason: `its status is ${JSON.stringify(status)}` };
+  } catch {
+    return { kind: "unreadable", reason: "it is not a redrive in JSON" };
+  }
 }
 
 export function isOver({ status }: RedriveJob): boolean {

@@ -4,9 +4,11 @@
  * node runs the redrives that it started, and another node takes over when the lease has expired.
  */
 import { type Clock, RedriveError } from "@redrive/core";
+import type { DocumentName } from "../engine/events/document-reports.ts";
 import type { DocumentTable, StoredDocument } from "../model/document-table.ts";
 import { serviceError } from "../model/errors.ts";
 import { assertBounds, REDRIVE_BOUNDS } from "../model/redrive-bounds.ts";
+import type { Reading } from "../model/stored-documents.ts";
 import {
   type DeadFilter,
   documentOf,
@@ -16,9 +18,10 @@ import {
   type RedriveJob,
   type RedriveOrder,
   RUNNING_KIND,
-  readJob,
+  readStoredJob,
   type StoredJob,
 } from "./redrive-job.ts";
+import { RunningRedrive } from "./running-redrive.ts";
 import { type Counts, membersOf, RedriveRun, type RedriveSource } from "./redrive-run.ts";
 
 export interface RedriveJobsParts {
@@ -28,6 +31,8 @@ export interface RedriveJobsParts {
   readonly nodeId: string;
   /** No other process can use the store, so a job that does not run here runs nowhere. */
   readonly exclusive: boolean;
+  /** Called for every job that is read. Default: nobody listens. */
+  readonly report?: (name: DocumentName, reading: Reading<unknown>) => void;
 }
 
 /** Stops waiting for a step that takes too long. */
@@ -46,7 +51,7 @@ const START_MS = 3_600_000;
 
 export class RedriveJobs {
   readonly #parts: RedriveJobsParts;
-  readonly #running = new Map<string, Running>();
+  readonly #running = new Map<string, RunningRedrive>();
   #cancelAdoption: () => void = () => {};
   #isStopping = false;
 
@@ -111,7 +116,8 @@ export class RedriveJobs {
   async list(tenantId: string): Promise<readonly RedriveJob[]> {
     const jobs: RedriveJob[] = [];
     for await (const document of this.#documents(REDRIVE_KIND, tenantId)) {
-      jobs.push(this.#latest(readJob(document).job));
+      const stored = this.#read(document);
+      if (stored !== undefined) jobs.push(this.#latest(stored.job));
     }
     return jobs.reverse();
   }
@@ -191,8 +197,11 @@ export class RedriveJobs {
 
   async #adopt(mark: StoredDocument): Promise<void> {
     const { documents, exclusive, source } = this.#parts;
-    const stored = await this.#stored(mark.id, mark.tenantId);
-    if (stored?.job.status !== "RUNNING") return this.#unmark(mark, stored !== undefined);
+    const document = await documents.get(REDRIVE_KIND, mark.tenantId, mark.id);
+    const stored = document === null ? null : this.#read(document);
+    // A job that this version cannot read keeps its mark: a later version may read it.
+    if (stored === undefined) return;
+    if (stored?.job.status !== "RUNNING") return this.#unmark(mark, stored !== null);
     const isFree = exclusive || stored.runBy === null || stored.runUntil <= source.now();
     if (!isFree || this.#isStopping || this.#running.has(mark.id)) return;
     const mine = this.#owned({ ...stored, version: stored.version + 1 });
@@ -222,14 +231,14 @@ export class RedriveJobs {
   }
 
   #run(stored: StoredJob): void {
-    const running = new Running(stored);
+    const running = new RunningRedrive(stored);
     this.#running.set(stored.job.redriveId, running);
     running.ended = this.#execute(running).finally(() =>
       this.#running.delete(stored.job.redriveId),
     );
   }
 
-  async #execute(running: Running): Promise<void> {
+  async #execute(running: RunningRedrive): Promise<void> {
     const { clock, source } = this.#parts;
     const run = new RedriveRun(clock, source, running.stored.job, {
       isRunning: () => running.isActive(),
@@ -255,7 +264,7 @@ export class RedriveJobs {
     return { status, finishedAt: source.now(), ...(status === "DONE" && { taskIds: null }) };
   }
 
-  #progress(running: Running, counts: Counts): void {
+  #progress(running: RunningRedrive, counts: Counts): void {
     const { stored } = running;
     running.stored = { ...stored, job: { ...stored.job, ...counts } };
     const nowMs = this.#parts.clock.monotonicMs();
@@ -269,7 +278,7 @@ export class RedriveJobs {
    * One write at a time. A rejected write means that another caller changed the job, so this run
    * ends.
    */
-  #save(running: Running, change: Partial<RedriveJob>): Promise<void> {
+  #save(running: RunningRedrive, change: Partial<RedriveJob>): Promise<void> {
     const save = async () => {
       if (!running.isActive()) return;
       const { job, version } = running.stored;
@@ -306,7 +315,15 @@ export class RedriveJobs {
 
   async #stored(redriveId: string, tenantId: string): Promise<StoredJob | undefined> {
     const document = await this.#parts.documents.get(REDRIVE_KIND, tenantId, redriveId);
-    return document === null ? undefined : readJob(document);
+    return document === null ? undefined : this.#read(document);
+  }
+
+  /** Undefined: this version cannot read the job. It stays in the store, and does not run. */
+  #read(document: StoredDocument): StoredJob | undefined {
+    const reading = readStoredJob(document);
+    const { tenantId, id } = document;
+    this.#parts.report?.({ kind: "redrive", tenantId, name: id }, reading);
+    return reading.kind === "read" ? reading.value : undefined;
   }
 
   /** Counts of a job that runs here are newer than the stored ones. */
@@ -338,34 +355,6 @@ export class RedriveJobs {
     for (const { redriveId } of ended.slice(MAX_ENDED)) {
       await this.#parts.documents.remove(REDRIVE_KIND, tenantId, redriveId);
     }
-  }
-}
-
-/** A redrive that this process runs. */
-class Running {
-  readonly #abort = new AbortController();
-  stored: StoredJob;
-  savedMs = Number.NEGATIVE_INFINITY;
-  saving: Promise<void> = Promise.resolve();
-  ended: Promise<void> = Promise.resolve();
-
-  constructor(stored: StoredJob) {
-    this.stored = stored;
-  }
-
-  /** Ends its sleeps. */
-  get signal(): AbortSignal {
-    return this.#abort.signal;
-  }
-
-  isActive(): boolean {
-    return !this.signal.aborted;
-  }
-
-  /** Ends the run; resolves once it has stopped. */
-  abandon(): Promise<void> {
-    this.#abort.abort(new Error("the redrive no longer runs here"));
-    return this.ended;
   }
 }
 

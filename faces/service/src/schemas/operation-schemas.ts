@@ -19,6 +19,11 @@ export const PolicyView = Type.Object({
   source: Type.Enum(["registered", "preset", "inline"]),
   createdAt: NullableInteger,
   document: Type.Unknown({ description: "As registered." }),
+  unreadable: Type.Optional(
+    Type.String({
+      description: "Why this version cannot read the document, so that its tasks are held.",
+    }),
+  ),
 });
 export type PolicyView = Static<typeof PolicyView>;
 
@@ -137,6 +142,10 @@ export const DestinationToStore = Type.Unsafe<object>({
 export const DestinationView = Type.Object({
   name: Type.String(),
   document: Type.Unknown({ description: "As configured; null: all defaults." }),
+  unreadable: Type.Union([Type.String(), Type.Null()], {
+    description:
+      "Why this version cannot read the document, so that its tasks are held; null: it can.",
+  }),
   pausedAt: NullableInteger,
   gateUntil: Type.Integer(),
   breakerState: Type.String(),

@@ -14,6 +14,7 @@ import type { Store } from "../../model/store.ts";
 import { StoreRefusedError } from "../../model/store-errors.ts";
 import type { EngineTime } from "../../time/engine-time.ts";
 import type { GuardSaver } from "../destination/guard-saver.ts";
+import type { DocumentReports } from "../events/document-reports.ts";
 import type { NodeState } from "../node/node-state.ts";
 import type { StoreHealth } from "../node/store-health.ts";
 import type { Scheduler } from "../schedule/scheduler.ts";
@@ -38,6 +39,7 @@ export interface CommitLoopParts {
   readonly store: Store;
   readonly node: NodeState;
   readonly health: StoreHealth;
+  readonly reports: DocumentReports;
   readonly scheduler: Scheduler;
   readonly guardSaver: GuardSaver;
   readonly queue: CommitQueue;
@@ -160,8 +162,8 @@ export class CommitLoop {
   }
 
   #context(): CommitContext {
-    const { scheduler, runner, time } = this.#parts;
-    return { scheduler, runner, now: time.now() };
+    const { scheduler, runner, reports, time } = this.#parts;
+    return { scheduler, runner, reports, now: time.now() };
   }
 
   #succeed(commit: PendingCommit, result: CommitResult): void {

@@ -6,6 +6,7 @@ import type { Permit } from "@redrive/core";
 import type { CommitResult, CreateResult } from "../../model/batch.ts";
 import type { DestinationRow } from "../../model/destination-row.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";
+import type { DocumentReports } from "../events/document-reports.ts";
 import { originOf } from "../schedule/origin.ts";
 import type { Scheduler } from "../schedule/scheduler.ts";
 import type { ClaimRunner } from "./claim-runner.ts";
@@ -15,6 +16,7 @@ import { type CreateItem, failItems } from "./commit-queue.ts";
 export interface CommitContext {
   readonly scheduler: Scheduler;
   readonly runner: ClaimRunner;
+  readonly reports: DocumentReports;
   readonly now: number;
 }
 
@@ -96,11 +98,12 @@ export function applyFailure(context: CommitContext, commit: PendingCommit, erro
 }
 
 function adopt(
-  { scheduler, now }: CommitContext,
+  { scheduler, reports, now }: CommitContext,
   destination: DestinationRuntime,
   row: DestinationRow,
 ): void {
   destination.adopt(row, now);
+  reports.record(destination.documentName, destination.reading);
   scheduler.unblock(destination, now);
 }
 

@@ -11,7 +11,6 @@ import {
   createConcurrency,
   createGuards,
   type Destination,
-  type DestinationDocument,
   type Gates,
   type Guards,
   guardOptionsOf,
@@ -29,6 +28,8 @@ import {
   skipGateRamp,
 } from "@redrive/core";
 import { blankDestination, type DestinationRow } from "../../model/destination-row.ts";
+import { type Reading, readDestination } from "../../model/stored-documents.ts";
+import type { DocumentName } from "../events/document-reports.ts";
 import { adoptColumns, changedColumns } from "./breaker-columns.ts";
 import { keepOpen, keepUnchanged } from "./changed-guards.ts";
 import { decodeGuards, encodeGuards } from "./guard-codec.ts";
@@ -38,6 +39,7 @@ import { createLanes, type Lanes, type WaitingLane } from "./waiting-lane.ts";
 export type DestinationLane = WaitingLane<DestinationRuntime>;
 
 const DEFAULTS = resolveDestination({}, "service");
+const READ_DEFAULTS: Reading<Destination> = { kind: "read", value: DEFAULTS, ignored: [] };
 
 /** Tasks wait at every guard. A claim is made before its task is known, at the usual price. */
 const FIRST: AdmissionRequest = { kind: "first", patient: true, throttled: false };
@@ -54,6 +56,8 @@ export class DestinationRuntime {
   /** The row as last read or written. */
   row: DestinationRow;
   document: Destination = DEFAULTS;
+  /** How the document was read. While it is unreadable, every task here is held. */
+  reading: Reading<Destination> = READ_DEFAULTS;
   #admission: Admission | undefined;
   /** Guard state that an earlier process saved, until the row is known and the guards exist. */
   #savedText: string | undefined;
@@ -145,6 +149,11 @@ export class DestinationRuntime {
     if (concurrency === undefined) return true;
     const { limit } = createConcurrency(concurrency.options, at).estimate;
     return concurrency.ramp === 0 && concurrency.estimate.limit >= limit;
+  }
+
+  /** For reports about the document. */
+  get documentName(): DocumentName {
+    return { kind: "destination", tenantId: this.tenantId, name: this.name };
   }
 
   /** A permit for one attempt. Undefined if a guard holds it; `heldBy` and `readyAt` are then set. */
@@ -268,7 +277,8 @@ export class DestinationRuntime {
     const isResumed = previous.pausedAt !== null && row.pausedAt === null;
     const isClosed = previous.breakerState !== "CLOSED" && row.breakerState === "CLOSED";
     if (isResumed || isClosed) rampUp(admission);
-    admission.pausedUntil = row.pausedAt === null ? 0 : Number.POSITIVE_INFINITY;
+    const isHeld = row.pausedAt !== null || this.reading.kind === "unreadable";
+    admission.pausedUntil = isHeld ? Number.POSITIVE_INFINITY : 0;
     this.#adoptGate(row.gateUntil, now);
   }
 
@@ -283,7 +293,10 @@ export class DestinationRuntime {
   /** Applies another document. If guard state was saved, the guards continue from that. */
   #configure(text: string | null, now: number): void {
     const current = { guards: this.guards, options: guardOptionsOf(this.document) };
-    this.document = resolveDestination(JSON.parse(text ?? "{}") as DestinationDocument, "service");
+    this.reading = readDestination(text);
+    // The guards of the last readable document stay.
+    if (this.reading.kind === "unreadable") return;
+    this.document = this.reading.value;
     const next = { guards: this.#createGuards(now), options: guardOptionsOf(this.document) };
     const guards = this.#savedText === undefined ? keepUnchanged(current, next) : next.guards;
     keepOpen(current.guards, guards, now);

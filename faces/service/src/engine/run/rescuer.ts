@@ -6,7 +6,7 @@
  */
 import type { Random } from "@redrive/core";
 import type { Settle, StartedTask } from "../../model/batch.ts";
-import type { PolicyCache } from "../../model/policy-cache.ts";
+import { isUnreadable, type PolicyCache } from "../../model/policy-cache.ts";
 import type { Store } from "../../model/store.ts";
 import type { CommitLoop } from "../commit/commit-loop.ts";
 import type { CommitQueue } from "../commit/commit-queue.ts";
@@ -16,6 +16,7 @@ import { applySettled, type SettledTaskParts } from "./after-settle.ts";
 import { type FollowUp, withFollowUps } from "./follow-up-tasks.ts";
 import type { Runner } from "./runner.ts";
 import { abandonedLogOf, decideEnding, expirationOf, releaseOf, settleOf } from "./settlement.ts";
+import { abandonedHoldOf } from "./unreadable-policy.ts";
 
 export interface RescuerParts extends SettledTaskParts {
   readonly store: Store;
@@ -65,6 +66,10 @@ export class Rescuer {
     if (!this.#isFree(task)) return;
     if (policy === null) return this.#settle(task, expirationOf(task, "not-retryable"));
     const now = time.now();
+    if (isUnreadable(policy)) {
+      this.#settle(task, abandonedHoldOf(task, policy.unreadable, now));
+      return;
+    }
     const gates = destinations.getOrCreate(task.tenantId, task.destination).gates(now, false);
     const ending = { task, policy, outcome: { kind: "abandoned" } as const, gates, now, random };
     this.#settle(task, settleOf(ending, decideEnding(ending), abandonedLogOf(task, now)));

@@ -17,7 +17,7 @@ import {
 import type { AttemptResult } from "../../deliver/attempt-result.ts";
 import { createLightSignal } from "../../deliver/light-signal.ts";
 import type { Settle, StartedTask, TaskRef } from "../../model/batch.ts";
-import type { PolicyCache } from "../../model/policy-cache.ts";
+import { isUnreadable, type PolicyCache } from "../../model/policy-cache.ts";
 import type { ClaimRunner } from "../commit/claim-runner.ts";
 import type { CommitQueue } from "../commit/commit-queue.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";
@@ -44,6 +44,7 @@ import {
   requestOf,
   settleOf,
 } from "./settlement.ts";
+import { holdOf } from "./unreadable-policy.ts";
 
 export interface RunnerParts extends SettledTaskParts {
   readonly clock: Clock;
@@ -54,6 +55,9 @@ export interface RunnerParts extends SettledTaskParts {
   readonly deliver: Deliver;
   readonly followUp: FollowUp;
 }
+
+/** If the store fails to return a policy, the task waits this long. */
+const POLICY_RETRY_MS = 1000;
 
 export class Runner implements ClaimRunner {
   readonly #parts: RunnerParts;
@@ -124,10 +128,19 @@ export class Runner implements ClaimRunner {
 
   #loadPolicy(claim: HeldClaim): void {
     this.#parts.policies.load(claim.task).then(
-      (loaded) =>
-        loaded === null ? this.#expire(claim, "not-retryable") : this.#check(claim, loaded),
-      () => this.#release(claim),
+      (loaded) => {
+        if (loaded === null) this.#expire(claim, "not-retryable");
+        else if (isUnreadable(loaded)) this.#hold(claim, loaded.unreadable);
+        else this.#check(claim, loaded);
+      },
+      () => this.#release(claim, this.#parts.time.now() + POLICY_RETRY_MS),
     );
+  }
+
+  /** The task waits without using an attempt. */
+  #hold(claim: HeldClaim, reason: string): void {
+    this.#returnPermit(claim);
+    this.#settle(claim, holdOf(claim.task, reason, this.#parts.time.now()));
   }
 
   #check(claim: HeldClaim, policy: Policy): void {

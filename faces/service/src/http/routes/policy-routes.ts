@@ -3,6 +3,7 @@ import { DocumentError, isObject, type PolicyDocument, presets } from "@redrive/
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { serviceError } from "../../model/errors.ts";
 import type { PolicyRow } from "../../model/store.ts";
+import { parseStored, readPolicy } from "../../model/stored-documents.ts";
 import {
   PolicyList,
   PolicyParams,
@@ -151,8 +152,10 @@ async function remove(
 }
 
 function viewPolicy({ policyId, version, createdAt, document }: PolicyRow): PolicyView {
-  const known: unknown = JSON.parse(document);
-  return { policyId, version, source: sourceOf(policyId), createdAt, document: known };
+  const reading = readPolicy(document);
+  const view = { policyId, version, source: sourceOf(policyId), createdAt };
+  const known = { ...view, document: parseStored(document) };
+  return reading.kind === "read" ? known : { ...known, unreadable: reading.reason };
 }
 
 function viewPreset(policyId: string): PolicyView {

@@ -26,6 +26,9 @@ const Readiness = Type.Object({
     },
     { description: "How the time of the service relates to the machine's clock." },
   ),
+  unreadableDocuments: Type.Integer({
+    description: "Stored documents that this version cannot read, so that their tasks are held.",
+  }),
 });
 
 const OPEN_TO_ALL = { warning: "insecure-no-auth: anyone who can reach this address may call" };
@@ -96,9 +99,14 @@ function addDocsRoutes(app: FastifyInstance): void {
 }
 
 async function ready(context: HttpContext, reply: FastifyReply) {
-  const clock = context.redrive.clock();
-  if (await isReady(context)) return { status: "ok", clock };
-  return reply.code(503).header("retry-after", "1").send({ status: "unavailable", clock });
+  const { redrive } = context;
+  const unreadableDocuments = redrive.unreadableDocuments().length;
+  const details = { clock: redrive.clock(), unreadableDocuments };
+  if (await isReady(context)) return { status: "ok", ...details };
+  return reply
+    .code(503)
+    .header("retry-after", "1")
+    .send({ status: "unavailable", ...details });
 }
 
 /** Reads a task that never exists. */

@@ -1,0 +1,93 @@
+/**
+ * Stored documents: reads the policies and destinations that this or another version of Redrive has
+ * stored. Reading is lenient: an unknown field is ignored. A value that this version does not
+ * understand makes the document unreadable, because guessing could send requests that it forbids.
+ */
+import {
+  checkDestination,
+  checkPolicy,
+  type Destination,
+  type FieldProblem,
+  isObject,
+  type Policy,
+  resolveDestination,
+  resolvePolicy,
+} from "@redrive/core";
+
+export type Reading<T> =
+  /** `ignored`: the unknown fields. */
+  | { readonly kind: "read"; readonly value: T; readonly ignored: readonly string[] }
+  | { readonly kind: "unreadable"; readonly reason: string };
+
+export function readPolicy(text: string): Reading<Policy> {
+  return read(text, checkPolicy, (document) => resolvePolicy(document));
+}
+
+const DEFAULTS: Reading<Destination> = {
+  kind: "read",
+  value: resolveDestination({}, "service"),
+  ignored: [],
+};
+
+/** The document of a destination as the service applies it. Null: all defaults. */
+export function readDestination(text: string | null): Reading<Destination> {
+  if (text === null) return DEFAULTS;
+  return read(text, checkDestination, (document) => resolveDestination(document, "service"));
+}
+
+/** The stored JSON value, for people; null if it is not JSON. */
+export function parseStored(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** Removing unknown fields can reveal further problems, at most once per level of a document. */
+const MAX_ROUNDS = 5;
+
+/** Long enough to name the fields; the document itself may be large. */
+const MAX_REASON_LENGTH = 300;
+
+function read<T>(
+  text: string,
+  check: (document: object) => readonly FieldProblem[],
+  resolve: (document: object) => T,
+): Reading<T> {
+  const ignored: string[] = [];
+  const stored = parseStored(text);
+  if (!isObject(stored)) return unreadable("it is not a JSON object");
+  let document = stored;
+  for (let round = 0; round < MAX_ROUNDS; round++) {
+    const problems = check(document);
+    if (problems.length === 0) return { kind: "read", value: resolve(document), ignored };
+    const unknown = problems.filter(({ isUnknown }) => isUnknown).map(({ field }) => field);
+    if (unknown.length === 0) return unreadable(problems.map(({ message }) => message).join("; "));
+    ignored.push(...unknown);
+    document = unknown.reduce(withoutField, document);
+  }
+  return unreadable(`it has too many unknown fields: ${ignored.join(", ")}`);
+}
+
+function unreadable(reason: string): Reading<never> {
+  return { kind: "unreadable", reason: reason.slice(0, MAX_REASON_LENGTH) };
+}
+
+/** `field` is a path such as `breaker.openMs`. The name of an unknown field may contain dots. */
+function withoutField(
+  document: Readonly<Record<string, unknown>>,
+  field: string,
+): Readonly<Record<string, unknown>> {
+  const { [field]: _, ...rest } = document;
+  if (Object.hasOwn(document, field)) return rest;
+  const [name = "", ...path] = field.split(".");
+  const part = document[name];
+  return isObject(part) ? { ...document, [name]: withoutField(part, path.join(".")) } : document;
+}
+
+/** Why this version cannot read a stored document; null: it can. */
+export function whyUnreadable(kind: "policy" | "destination", text: string): string | null {
+  const reading = kind === "policy" ? readPolicy(text) : readDestination(text);
+  return reading.kind === "unreadable" ? reading.reason : null;
+}
