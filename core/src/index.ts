@@ -110,6 +110,7 @@ export {
   type RetryBudgetDocument,
   resolveDestination,
 } from "./guards/destination.ts";
+export { fairRoom } from "./guards/fair-share.ts";
 export {
   createGuards,
   type GuardOptions,

@@ -13,6 +13,8 @@ export interface ChildOptions {
   readonly from: number;
   readonly count: number;
   readonly callers: number;
+  /** Bodies are at least this long. */
+  readonly bodyBytes?: number;
   /** A program to run it under, with its arguments. */
   readonly under?: readonly string[];
 }
@@ -28,8 +30,8 @@ export class Child {
   stderr = "";
 
   constructor(options: ChildOptions) {
-    const { file, targetUrl, mode, from, count, callers, under = [] } = options;
-    const args = [SCRIPT, file, targetUrl, mode, from, count, callers].map(String);
+    const { file, targetUrl, mode, from, count, callers, bodyBytes = 0, under = [] } = options;
+    const args = [SCRIPT, file, targetUrl, mode, from, count, callers, bodyBytes].map(String);
     const [program = process.execPath, ...rest] = [...under, process.execPath, ...args];
     this.process = spawn(program, rest, { stdio: ["ignore", "pipe", "pipe"] });
     this.process.stderr?.on("data", (chunk: Buffer) => {
@@ -66,6 +68,20 @@ export class Child {
       .filter((line) => line.startsWith("ack "))
       .map((line) => line.split(" "))
       .map(([, number = "", taskId = ""]) => [Number(number), taskId] as const);
+  }
+
+  /** Resolves once the process has reported this many tasks as stored, or has ended. */
+  acknowledgedCount(count: number): Promise<void> {
+    return new Promise((resolve) => {
+      const check = () => {
+        if (this.acknowledged().length < count && this.process.exitCode === null) return;
+        this.process.stdout?.off("data", check);
+        resolve();
+      };
+      this.process.stdout?.on("data", check);
+      this.process.once("close", check);
+      check();
+    });
   }
 
   async kill(): Promise<void> {

@@ -2,14 +2,14 @@
  * A process that embeds Redrive, for tests that kill it. It submits tasks with the keys
  * `key-<from>` and following, `callers` at a time, and prints a line for every task that is stored.
  *
- * Usage: embedded-child.mjs <file> <target url> <mode> <from> <count> <callers>, with mode `load`
+ * Usage: embedded-child.mjs <file> <target url> <mode> <from> <count> <callers> [<body bytes>], with mode `load`
  * (continues until it is killed), `drain` (ends once every task has ended) or `store` (submits
  * tasks for later, and ends).
  */
 import { readFileSync, writeSync } from "node:fs";
 import { createRedrive } from "@redrive/service";
 
-const [file, targetUrl, mode, from, count, callers] = process.argv.slice(2);
+const [file, targetUrl, mode, from, count, callers, bodyBytes = "0"] = process.argv.slice(2);
 
 /** @param {string} line */
 const say = (line) => writeSync(1, `${line}\n`);
@@ -55,7 +55,7 @@ async function callOnAndOn() {
     try {
       const { taskId } = await redrive.enqueue({
         targetUrl: targetUrl ?? "",
-        body: `body ${number}`,
+        body: `body ${number}`.padEnd(Number(bodyBytes)),
         idempotencyKey,
         policy,
         ...(mode === "store" && { scheduledAt: Date.now() + 3_600_000 }),
@@ -79,8 +79,7 @@ if (mode === "store") {
 if (mode === "drain") {
   for (;;) {
     const counts = await redrive.count();
-    const open = counts.filter(({ status }) => status === "PENDING" || status === "IN_FLIGHT");
-    if (open.length === 0) break;
+    if ((counts.PENDING ?? 0) + (counts.IN_FLIGHT ?? 0) === 0) break;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
   say("drained");

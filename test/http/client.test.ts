@@ -62,6 +62,12 @@ test("policies, destinations, dead letters and redrives", async () => {
   expect((await client.resumeDestination(name)).pausedAt).toBeNull();
   expect((await client.getDestination(name)).name).toBe(name);
   expect((await client.listDestinations()).destinations).toHaveLength(1);
+  await client.configureDestination("another", {});
+  const first = await client.listDestinations({ limit: 1 });
+  expect(first.destinations.map((one) => one.name)).toEqual(["another"]);
+  const rest = await client.listDestinations({ cursor: first.cursor ?? "" });
+  expect(rest.destinations.map((one) => one.name)).toEqual([name]);
+  expect(rest.cursor).toBeNull();
 
   server.target.statuses = [400];
   await client.createTask({ targetUrl: server.target.url, policy: once }, { waitSeconds: 10 });

@@ -14,6 +14,8 @@ export interface SeedFeatures {
   readonly callbacks: boolean;
   /** Dead letters are redriven. */
   readonly redrives: boolean;
+  /** A tenant with a backlog shares the nodes with a tenant that has few tasks. */
+  readonly tenants: boolean;
 }
 
 export function drawFeatures(random: Random): SeedFeatures {
@@ -22,5 +24,6 @@ export function drawFeatures(random: Random): SeedFeatures {
     documents: random.next() < 0.5,
     callbacks: random.next() < 0.4,
     redrives: random.next() < 0.4,
+    tenants: random.next() < 0.3,
   };
 }

@@ -7,6 +7,7 @@ import type { Deliver } from "../../faces/service/src/engine/run/deliver-functio
 import { releaseOf } from "../../faces/service/src/engine/run/settlement.ts";
 import {
   type Batch,
+  type ClaimRequest,
   type ClaimResult,
   type CommitResult,
   type Create,
@@ -15,7 +16,7 @@ import {
   type StartedTask,
 } from "../../faces/service/src/model/batch.ts";
 import type { DestinationRow } from "../../faces/service/src/model/destination-row.ts";
-import type { NewTask } from "../../faces/service/src/model/task.ts";
+import type { NewTask, RetryTask } from "../../faces/service/src/model/task.ts";
 import type { MemoryStore } from "../../faces/service/src/stores/memory/memory-store.ts";
 
 export interface Mutant {
@@ -129,7 +130,12 @@ export const mutants: readonly Mutant[] = [
     caughtBy: "retry budget kept",
     wrapMemory: (memory) => ({
       ...memory,
-      documents: { ...memory.documents, get: async () => null, list: async () => [] },
+      documents: {
+        ...memory.documents,
+        get: async () => null,
+        getMany: async (_, keys) => keys.map(() => null),
+        list: async () => ({ documents: [], cursor: null }),
+      },
     }),
   },
   {
@@ -185,13 +191,38 @@ export const mutants: readonly Mutant[] = [
     }),
   },
   {
+    name: "claims for the tenant with the largest backlog only",
+    caughtBy: "tenants take turns",
+    wrapStore: (observed, memory) => ({
+      ...observed,
+      commitNow(batch) {
+        const largest = largestTenant(batch);
+        const isKept = ({ tenantId }: ClaimRequest) => tenantId === largest;
+        const result = observed.commitNow({ ...batch, claims: batch.claims.filter(isKept) });
+        const kept = [...result.claims];
+        const claims = batch.claims.map(
+          (claim) => (isKept(claim) ? kept.shift() : undefined) ?? unclaimed(memory, claim),
+        );
+        return { ...result, claims };
+      },
+    }),
+  },
+  {
     name: "documents that have no effect",
     caughtBy: "limits kept",
     wrapStore: (observed) => ({
       ...observed,
       getDestination: async (...ref) => withoutDocument(await observed.getDestination(...ref)),
       commitNow(batch) {
-        const { destinations, creates, claims, ...result } = observed.commitNow(batch);
+        // A node that does not know the document must not remove it: another checker would see that.
+        const writes = batch.destinations.map(({ row }) => {
+          const stored = observed.peekDestination(row.tenantId, row.name);
+          return { row: { ...row, document: row.document ?? stored?.document ?? null } };
+        });
+        const { destinations, creates, claims, ...result } = observed.commitNow({
+          ...batch,
+          destinations: writes,
+        });
         return {
           ...result,
           destinations: destinations.map(withoutDocument),
@@ -204,6 +235,25 @@ export const mutants: readonly Mutant[] = [
     }),
   },
 ];
+
+/** The tenant that the batch claims the most lanes of. */
+function largestTenant({ claims }: Batch): string | undefined {
+  const counts = new Map<string, number>();
+  for (const { tenantId } of claims) counts.set(tenantId, (counts.get(tenantId) ?? 0) + 1);
+  return [...counts].sort(([, a], [, b]) => b - a)[0]?.[0];
+}
+
+/** The result of a claim that found no task yet. */
+function unclaimed(
+  memory: MemoryStore,
+  { tenantId, destination, lane }: ClaimRequest,
+): ClaimResult {
+  const isOwn = (task: RetryTask) =>
+    task.tenantId === tenantId && task.destination === destination && task.lane === lane;
+  const waiting = memory.all().filter((task) => task.status === "PENDING" && isOwn(task));
+  const dueAts = waiting.map(({ nextAttemptAt }) => nextAttemptAt);
+  return { tasks: [], nextDueAt: dueAts.length > 0 ? Math.min(...dueAts) : null, row: null };
+}
 
 /** Whether the batch only saves guard state. */
 function hasOnlyDocuments({

@@ -16,7 +16,7 @@ export function redriveSource(engine: Engine, store: Store, newId: NewId): Redri
     newId: () => newId(engine.now()),
     get: (taskId, tenantId) => store.query.get(tenantId, taskId),
     list: (filter, page, tenantId) => store.query.list(tenantId, filter, page),
-    destinations: (tenantId) => store.listDestinations(tenantId),
+    openCircuits: (tenantId) => store.openCircuits(tenantId, 1000),
     async redriveTask(taskId, tenantId, { redriveId }) {
       const source = await store.query.get(tenantId, taskId);
       if (source?.status !== "EXHAUSTED" || source.redrivenTo !== null) return;

@@ -4,6 +4,7 @@
  */
 import type { Random } from "@redrive/core";
 import { Engine } from "../../faces/service/src/engine/engine.ts";
+import type { StartedTask } from "../../faces/service/src/model/batch.ts";
 import type { Store } from "../../faces/service/src/model/store.ts";
 import { wrapped } from "../../faces/service/src/model/wrapped.ts";
 import { RedriveJobs } from "../../faces/service/src/operations/redrive-jobs.ts";
@@ -11,7 +12,7 @@ import { createFollowUp } from "./callbacks.ts";
 import { SERVICE_BUDGET } from "./checkers/all-checkers.ts";
 import { redriveSource } from "./redrive-source.ts";
 import { NodeClock } from "./sim-clock.ts";
-import { TENANT, type World } from "./world.ts";
+import type { World } from "./world.ts";
 
 /** A failed boot is retried after this delay. */
 const REBOOT_MS = 500;
@@ -63,7 +64,8 @@ export class SimNode {
     };
     const store = silentWhenDead(world.storeOf(clock, random.fork("faults"), die), clock);
     let opened: Engine | undefined;
-    const rowOf = (name: string) => opened?.destination(TENANT, name).row;
+    const rowOf = ({ tenantId, destination }: StartedTask) =>
+      opened?.destination(tenantId, destination).row;
     const deliver = world.deliverFrom(nodeId, clock, rowOf);
     const retryBudget = world.mutant?.retryBudget ?? SERVICE_BUDGET;
     const followUp = createFollowUp((now) => world.newId(now));

@@ -10,6 +10,7 @@ import { drawFeatures } from "./features.ts";
 import { Operators } from "./operators.ts";
 import { Redrivers } from "./redrivers.ts";
 import { SimNode } from "./sim-node.ts";
+import { Tenants } from "./tenants.ts";
 import { START_AT, World, type WorldOptions } from "./world.ts";
 
 const NODES = 3;
@@ -50,6 +51,7 @@ async function runSeed(world: World, random: Random, coverage: Coverage): Promis
   clients.plan(tasks, SAFETY_MS - 5000);
   const operators = planOperators(world, random.fork("operators"), nodes);
   planRedrives(world, random.fork("redrives"), nodes);
+  planTenants(world, random.fork("tenants"), nodes);
   const crashes = planCrashes(world, nodes, draw);
   const pauses = planPauses(world, nodes, draw);
   const stops = planStops(world, nodes, draw);
@@ -102,6 +104,14 @@ function planRedrives(world: World, random: Random, nodes: readonly SimNode[]): 
   }
   for (let jobs = 1 + draw(2); jobs > 0; jobs--)
     redrivers.planJob(10_000 + draw(SAFETY_MS - 10_000));
+}
+
+function planTenants(world: World, random: Random, nodes: readonly SimNode[]): void {
+  if (!world.features.tenants) return;
+  const tenants = new Tenants(world, random.fork("draws"), nodes);
+  for (let backlogs = 2; backlogs > 0; backlogs--) {
+    tenants.plan(5000 + Math.floor(random.next() * (SAFETY_MS - 10_000)));
+  }
 }
 
 /** Plans at least five crashes in every seed. */

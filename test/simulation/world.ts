@@ -4,11 +4,14 @@
  */
 import { type Policy, type PolicyDocument, type Random, resolvePolicy } from "@redrive/core";
 import { type AttemptResult, notStarted } from "../../faces/service/src/deliver/attempt-result.ts";
-import { GUARD_DOCUMENT } from "../../faces/service/src/engine/destination/guard-saver.ts";
 import type { Deliver } from "../../faces/service/src/engine/run/deliver-function.ts";
-import type { Batch, CommitResult } from "../../faces/service/src/model/batch.ts";
+import type { Batch, CommitResult, StartedTask } from "../../faces/service/src/model/batch.ts";
 import type { DestinationRow } from "../../faces/service/src/model/destination-row.ts";
-import type { StoredDocument } from "../../faces/service/src/model/document-table.ts";
+import {
+  type DocumentKey,
+  GUARD_DOCUMENT,
+  type StoredDocument,
+} from "../../faces/service/src/model/document-table.ts";
 import { type NewId, uuidV7 } from "../../faces/service/src/model/ids.ts";
 import type { Store } from "../../faces/service/src/model/store.ts";
 import { isEnded } from "../../faces/service/src/model/task.ts";
@@ -22,7 +25,7 @@ import {
   type MemoryStore,
   memoryStore,
 } from "../../faces/service/src/stores/memory/memory-store.ts";
-import { allCheckers } from "./checkers/all-checkers.ts";
+import { allCheckers, BUSY_TENANT, QUIET_TENANT } from "./checkers/all-checkers.ts";
 import type { Coverage } from "./coverage.ts";
 import { createDiskFaults, type DiskFaults, faultyDiskStore } from "./faulty-disk-store.ts";
 import type { SeedFeatures } from "./features.ts";
@@ -33,6 +36,7 @@ import { Targets } from "./targets.ts";
 
 export const START_AT = 1_800_000_000_000;
 export const TENANT = "tenant";
+export { BUSY_TENANT, QUIET_TENANT };
 
 /** Short policies, so that remaining tasks end soon after the faults stop. */
 export const POLICIES: Readonly<Record<string, PolicyDocument>> = {
@@ -103,7 +107,7 @@ export class World {
       documents: {
         ...mutated.documents,
         put: (document) => this.#putDocument(document, mutated),
-        list: (kind) => this.#listDocuments(kind, mutated),
+        getMany: (kind, keys) => this.#getDocuments(kind, keys, mutated),
       },
       commitNow: (batch) => this.#commitNow(batch, mutated),
     };
@@ -148,21 +152,23 @@ export class World {
     return isWritten;
   }
 
-  async #listDocuments(kind: string, store: MemoryStore): Promise<readonly StoredDocument[]> {
-    const documents = await store.documents.list(kind);
-    if (kind === GUARD_DOCUMENT && documents.length > 0) this.#coverage.guardsRestored();
-    return documents;
+  async #getDocuments(
+    kind: string,
+    keys: readonly DocumentKey[],
+    store: MemoryStore,
+  ): Promise<readonly (string | null)[]> {
+    const texts = await store.documents.getMany(kind, keys);
+    const isRestored = texts.some((text) => text !== null);
+    if (kind === GUARD_DOCUMENT && isRestored) this.#coverage.guardsRestored();
+    return texts;
   }
 
   async prepare(): Promise<void> {
-    for (const [policyId, document] of Object.entries(POLICIES)) {
-      await this.#memory.addPolicy({
-        tenantId: TENANT,
-        policyId,
-        version: 1,
-        document: JSON.stringify(document),
-        createdAt: START_AT,
-      });
+    for (const tenantId of [TENANT, BUSY_TENANT, QUIET_TENANT]) {
+      for (const [policyId, document] of Object.entries(POLICIES)) {
+        const policy = { tenantId, policyId, version: 1, createdAt: START_AT };
+        await this.#memory.addPolicy({ ...policy, document: JSON.stringify(document) });
+      }
     }
   }
 
@@ -182,21 +188,23 @@ export class World {
   }
 
   #commitNow(batch: Batch, store: MemoryStore): CommitResult {
-    const destinations = new Set([
-      ...batch.claims.map(({ destination }) => destination),
-      ...batch.creates.map(({ task }) => task.destination),
-      ...batch.destinations.map(({ row }) => row.name),
-    ]);
+    const destinations = new Map<string, string>();
+    for (const { destination, tenantId } of batch.claims) destinations.set(destination, tenantId);
+    for (const { task } of batch.creates) destinations.set(task.destination, task.tenantId);
+    for (const { row } of batch.destinations) destinations.set(row.name, row.tenantId);
     const rowsBefore = new Map(
-      [...destinations].map((name) => [name, this.#memory.peekDestination(TENANT, name)]),
+      [...destinations].map(([name, tenantId]) => [
+        name,
+        this.#memory.peekDestination(tenantId, name),
+      ]),
     );
     const tasksBefore = new Map<string, NonNullable<ReturnType<MemoryStore["peek"]>>>();
-    const named = [...batch.settles, ...batch.cancels, ...batch.retryNows].map(
-      ({ taskId }) => taskId,
+    const named = [...batch.settles, ...batch.cancels, ...batch.retryNows];
+    const sources = batch.creates.flatMap(({ task: { tenantId, redrivenFrom: taskId } }) =>
+      taskId === null ? [] : { tenantId, taskId },
     );
-    const sources = batch.creates.flatMap(({ task }) => task.redrivenFrom ?? []);
-    for (const taskId of [...named, ...sources]) {
-      const task = this.#memory.peek(TENANT, taskId);
+    for (const { tenantId, taskId } of [...named, ...sources]) {
+      const task = this.#memory.peek(tenantId, taskId);
       if (task !== undefined) tasksBefore.set(taskId, task);
     }
     const result = store.commitNow(batch);
@@ -224,7 +232,7 @@ export class World {
       const at = this.clock.now();
       const policy = policyNamed(task.policyId);
       const timeoutMs = limits.attemptTimeoutMs;
-      const document = rowOf(task.destination)?.document ?? null;
+      const document = rowOf(task)?.document ?? null;
       const sleptMs = nodeClock.sleptMs();
       const event: Sent = { at, nodeId, task, policy, timeoutMs, sleptMs, document };
       this.check((checker) => checker.sent?.(event));
@@ -253,7 +261,7 @@ export class World {
 }
 
 /** Returns the row of a destination that a node has. */
-type RowOf = (name: string) => DestinationRow | undefined;
+type RowOf = (task: StartedTask) => DestinationRow | undefined;
 
 function fillWith(random: Random): (bytes: Uint8Array) => void {
   return (bytes) => {

@@ -2,16 +2,36 @@
  * Areas: which tests must find the mutants of a folder. They are few and fast, so that a fault is
  * found by a test of the code that has it, and not by chance in a test of the whole service.
  */
+import { SERVICE } from "./mutant.mjs";
 
-/** Test files or folders, by folder of the service. The first folder that fits counts. */
+/** The tests of the engine, without those that measure memory: they are slow, and check nothing else. */
+const ENGINE = [
+  "engine/engine.test",
+  "engine/engine-holds",
+  "engine/engine-store-failure",
+  "engine/claim-ahead",
+  "engine/guard-feedback",
+  "engine/held-tasks",
+  "engine/slow-start",
+  "engine/suspects",
+  "engine/destination/",
+  "engine/events/",
+  "engine/run/",
+  "engine/schedule/",
+];
+
+/** Test files or folders of the service, by its folders. The first folder that fits counts. */
 const AREAS = [
-  { folder: "stores/memory", tests: ["faces/service/src/stores/memory/"] },
-  { folder: "stores/sqlite", tests: ["faces/service/src/stores/sqlite/"] },
-  { folder: "engine", tests: ["faces/service/src/engine/"] },
-  { folder: "deliver", tests: ["faces/service/src/deliver/"] },
-  { folder: "http", tests: ["faces/service/src/http/", "test/http/"] },
-  { folder: "intake", tests: ["faces/service/src/intake/"] },
-  { folder: "operations", tests: ["faces/service/src/operations/"] },
+  { folder: "stores/memory/", tests: ["stores/memory/"] },
+  { folder: "stores/sqlite/", tests: ["stores/sqlite/"] },
+  { folder: "engine/", tests: ENGINE },
+  { folder: "deliver/address-guard/", tests: ["deliver/address-guard/"] },
+  { folder: "deliver/signing.ts", tests: ["deliver/signing.test"] },
+  { folder: "deliver/redact.ts", tests: ["deliver/redact.test", "deliver/responses.test"] },
+  { folder: "deliver/", tests: ["deliver/"] },
+  { folder: "http/", tests: ["http/"] },
+  { folder: "intake/", tests: ["intake/"] },
+  { folder: "operations/", tests: ["operations/"] },
 ];
 
 /**
@@ -19,6 +39,7 @@ const AREAS = [
  * @returns {readonly string[]}
  */
 export function testsOf({ file, tests = [] }) {
-  const area = AREAS.find(({ folder }) => file.startsWith(`faces/service/src/${folder}/`));
-  return [...(area?.tests ?? []), ...tests];
+  const area = AREAS.find(({ folder }) => file.startsWith(`${SERVICE}/${folder}`));
+  const near = (area?.tests ?? []).map((path) => `${SERVICE}/${path}`);
+  return [...near, ...tests];
 }

@@ -11,8 +11,9 @@ import { nodeScript } from "../setup/command.mjs";
 import { root } from "../setup/root.mjs";
 import { LOADED_VARIABLE, MUTANT_VARIABLE } from "./mutant.mjs";
 
-/** Ten times what the slowest tests of a folder take on an idle machine. */
-const LIMIT_MS = 600_000;
+/** Ten times what the slowest test, and the slowest tests of a folder, take on an idle machine. */
+const TEST_LIMIT_MS = 60_000;
+const LIMIT_MS = 300_000;
 
 /** Children that the end of this process must end. */
 const running = new Set();
@@ -39,7 +40,8 @@ export async function runTests(tests, mutant) {
   const folder = mkdtempSync(join(tmpdir(), "redrive-mutant-"));
   const [report, loaded] = [join(folder, "report.json"), join(folder, "loaded")];
   try {
-    const args = ["run", "--bail=1", "--reporter=json", `--outputFile=${report}`, ...tests];
+    const limits = ["--bail=1", `--testTimeout=${TEST_LIMIT_MS}`];
+    const args = ["run", ...limits, "--reporter=json", `--outputFile=${report}`, ...tests];
     const code = await vitest(args, {
       TMPDIR: folder,
       ...(mutant && { [MUTANT_VARIABLE]: JSON.stringify(mutant), [LOADED_VARIABLE]: loaded }),

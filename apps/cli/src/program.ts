@@ -4,6 +4,8 @@
  */
 import { readFileSync } from "node:fs";
 import { Command, type CommanderError } from "commander";
+import { addBackup } from "./backups/backup-command.ts";
+import { addRestore } from "./backups/restore-command.ts";
 import { addCompletion } from "./completion.ts";
 import { addPolicies } from "./policies/policies.ts";
 import { FAILED, USAGE_ERROR } from "./print/presentation.ts";
@@ -36,6 +38,8 @@ export function program(terminal: Terminal = systemTerminal()): Command {
   addExport(redrive, terminal);
   addImport(redrive, terminal);
   addKeys(redrive, terminal);
+  addBackup(redrive, terminal);
+  addRestore(redrive, terminal);
   addDoctor(redrive, terminal);
   addSchedule(redrive, terminal);
   addSim(redrive, terminal);

@@ -23,6 +23,8 @@ export type ErrorCode =
   | "DESTINATION_BUSY"
   | "STORE_FULL"
   | "STORE_UNAVAILABLE"
+  | "STORE_IN_USE"
+  | "STORE_DAMAGED"
   | "STORE_REFUSED"
   | "CLOCK_BEHIND"
   | "SERVICE_STOPPED"

@@ -137,7 +137,7 @@ describe("an embedded Redrive", () => {
     expect((await ended(taskId)).type).toBe("task.succeeded");
     // One URL that is gone says nothing about the rest of its origin.
     const health = { name: new URL(url).origin, pausedAt: null, breakerState: "CLOSED" };
-    expect(await redrive.health()).toEqual([expect.objectContaining(health)]);
+    expect((await redrive.health()).destinations).toEqual([expect.objectContaining(health)]);
   });
 
   it("follows no redirect, also when the policy repeats the call and the target loops", async () => {
@@ -169,9 +169,11 @@ describe("an embedded Redrive", () => {
     redrive = await createRedrive({ store: "memory:" });
     const scheduledAt = redrive.now() + 60_000;
     const { taskId } = await redrive.enqueue({ targetUrl: url, scheduledAt });
-    expect(await redrive.health()).toMatchObject([{ backlog: 1, nextDueAt: scheduledAt }]);
+    expect((await redrive.health()).destinations).toMatchObject([
+      { backlog: 1, nextDueAt: scheduledAt },
+    ]);
     await redrive.cancel(taskId);
-    expect(await redrive.health()).toMatchObject([{ backlog: 0, nextDueAt: null }]);
+    expect((await redrive.health()).destinations).toMatchObject([{ backlog: 0, nextDueAt: null }]);
   });
 
   it.each(["memory:", `sqlite:${join(folder, "ids.db")}`])(

@@ -9,6 +9,7 @@ import { checkTarget } from "./deliver/address-guard/target.ts";
 import type { TargetPolicy } from "./deliver/address-guard/target-policy.ts";
 import { notStarted } from "./deliver/attempt-result.ts";
 import { createDeliverer, type Deliverer } from "./deliver/deliverer.ts";
+import { defaultAttemptsAtOnce, openFileLimit } from "./deliver/open-file-limit.ts";
 import { Engine } from "./engine/engine.ts";
 import type { Deliver } from "./engine/run/deliver-function.ts";
 import { openSecrets, type Secrets, sha256 } from "./intake/secrets.ts";
@@ -67,6 +68,8 @@ async function start(options: RedriveOptions, parts: OpenParts): Promise<Redrive
     followUp: (task, settle, now) => callbacksOf(task, settle, now, newId),
     nodeId: newId(clock.now()),
     ...(options.retryBudget !== undefined && { retryBudget: options.retryBudget }),
+    attemptsAtOnce: options.attemptsAtOnce ?? defaultAttemptsAtOnce(openFileLimit()),
+    attemptsPerOrigin: options.attemptsPerOrigin,
     ...(options.retentionMs !== undefined && { retentionMs: options.retentionMs }),
     ...(options.deadLetterRetentionMs !== undefined && {
       deadLetterRetentionMs: options.deadLetterRetentionMs,

@@ -17,18 +17,33 @@ export {
   type RetryTask,
   type TaskStatus,
 } from "./model/task.ts";
-export type { AttemptPage, Page, TaskCount, TaskFilter, TaskPage } from "./model/task-query.ts";
+export type {
+  AttemptPage,
+  DestinationCounts,
+  Page,
+  TaskCounts,
+  TaskFilter,
+  TaskPage,
+} from "./model/task-query.ts";
 export type { RedriveCount } from "./operations/dead-letter-redriver.ts";
 export type { DestinationHealth } from "./operations/destination-health.ts";
 export type { Skips } from "./operations/skips.ts";
 export type { Cancelled, Redrive } from "./redrive.ts";
 export type { RedriveOptions } from "./redrive-options.ts";
 export { type MemoryStore, memoryStore } from "./stores/memory/memory-store.ts";
-export { checkSqliteFile } from "./stores/sqlite/file/check-file.ts";
+export { type Backup, backupPart, backupSqliteFile } from "./stores/sqlite/maintenance/backup-file.ts";
+export { checkSqliteFile } from "./stores/sqlite/maintenance/check-file.ts";
 export {
   type ClockRepair,
   readSqliteClock,
   repairSqliteClock,
 } from "./stores/sqlite/file/clock-repair.ts";
+export {
+  type AcceptedLoss,
+  acceptSqliteLoss,
+  type FileReport,
+  inspectSqliteFile,
+} from "./stores/sqlite/maintenance/repair-file.ts";
+export { type Restored, restoreSqliteFile } from "./stores/sqlite/maintenance/restore-file.ts";
 export { sqliteStore } from "./stores/sqlite/sqlite-store.ts";
 export { type ClockStatus, MAX_CLOCK_AHEAD_MS } from "./time/engine-time.ts";

@@ -30,6 +30,8 @@ describe("the options of createRedrive", () => {
     [{ encryptionKey: 5 }, "encryptionKey must be a string, got number"],
     [{ retryBudget: { ratio: -1 } }, "ratio must be"],
     [{ retryBudget: true }, "retryBudget must be the fields of a retry budget, or false, got true"],
+    [{ attemptsAtOnce: 0 }, "attemptsAtOnce must be a whole number from 1 to 1000000, got 0"],
+    [{ attemptsPerOrigin: 1.5 }, "attemptsPerOrigin must be a whole number from 1 to 1000000"],
     [{ onFatal: "exit" }, 'onFatal must be a function, got "exit"'],
     [{ store: "mysql://x" }, 'store must be sqlite:PATH or memory:, got "mysql://x"'],
     [{ store: undefined }, "store must be sqlite:PATH or memory:, got undefined"],
@@ -64,9 +66,7 @@ describe("the options of createRedrive", () => {
       let closed = 0;
       const memory = memoryStore();
       const fail = () => Promise.reject(new Error("no disk"));
-      const failJobs = (kind: string) =>
-        kind === "redrive" ? fail() : memory.documents.list(kind);
-      const broken = part === "documents" ? { ...memory.documents, list: failJobs } : fail;
+      const broken = part === "documents" ? { ...memory.documents, list: fail } : fail;
       const close = async () => {
         closed++;
       };

@@ -55,6 +55,13 @@ export interface RedriveOptions {
    * none. Default: RATIO with `ratio` 0.2 and `minPerSecond` 100.
    */
   readonly retryBudget?: RetryBudgetDocument | false;
+  /**
+   * Attempts that run at once in this process. 1 to 1 000 000. Default: 1024, or half of the files
+   * that the process may open if that is less.
+   */
+  readonly attemptsAtOnce?: number;
+  /** Attempts that run at once to one origin: scheme, host and port. 1 to 1 000 000. Default: 256. */
+  readonly attemptsPerOrigin?: number;
   /** How long ended tasks are kept. 1 second to 365 days. Default: 3 days. */
   readonly retentionMs?: number;
   /** How long dead letters are kept. 1 second to 3650 days. Default: 30 days. */
@@ -114,6 +121,8 @@ const FIELDS: Fields & Readonly<Record<keyof RedriveOptions, unknown>> = {
     "the fields of a retry budget, or false",
     (value) => value === false || isObject(value),
   ),
+  attemptsAtOnce: numberRule(1, 1_000_000),
+  attemptsPerOrigin: numberRule(1, 1_000_000),
   retentionMs: numberRule(1000, YEAR_MS),
   deadLetterRetentionMs: numberRule(1000, 10 * YEAR_MS),
   leaseMs: numberRule(MIN_LEASE_MS, MAX_LEASE_MS),

@@ -18,14 +18,21 @@ import { assertIds, type NewId } from "./model/ids.ts";
 import type { CommitListener, MeteredStore } from "./model/metered-store.ts";
 import type { Store } from "./model/store.ts";
 import { DEFAULT_TENANT, type NewTask, type RetryTask } from "./model/task.ts";
-import type { AttemptPage, Page, TaskFilter, TaskPage } from "./model/task-query.ts";
+import type {
+  AttemptPage,
+  DestinationCounts,
+  Page,
+  TaskCounts,
+  TaskFilter,
+  TaskPage,
+} from "./model/task-query.ts";
 import { callbackOf } from "./operations/callback.ts";
 import {
   DeadLetterRedriver,
   type RedriveCount,
   type RedriveScope,
 } from "./operations/dead-letter-redriver.ts";
-import type { DestinationHealth } from "./operations/destination-health.ts";
+import type { DestinationHealth, DestinationHealthPage } from "./operations/destination-health.ts";
 import { DestinationOperations } from "./operations/destination-operations.ts";
 import { RedriveJobs } from "./operations/redrive-jobs.ts";
 import type { ClockStatus } from "./time/engine-time.ts";
@@ -54,6 +61,9 @@ export interface Cancelled {
 /** A store that takes longer to close is abandoned, as if the process had been killed. */
 const CLOSE_TIMEOUT_MS = 5000;
 
+/** A redrive watches at most this many open circuits. */
+const MAX_CIRCUITS = 1000;
+
 export class Redrive {
   readonly policies: Policies;
   /** Paced redrives, which are kept in the store. */
@@ -78,6 +88,7 @@ export class Redrive {
     const now = () => engine.now();
     const policies = new Policies(store, engine.policies, digest, now);
     this.policies = policies;
+    engine.addMaintenance(() => policies.removeUnused());
     const destinationPolicies = new DestinationPolicies(store, policies);
     const intake = new TaskIntake({ ...parts, policies, destinationPolicies });
     const create = async (task: NewTask) => (await intake.create(task, null)).kind === "created";
@@ -114,6 +125,10 @@ export class Redrive {
     return this.#parts.store.query.get(tenantId, taskId);
   }
 
+  /**
+   * One page, newest first. It may be short or empty although more tasks match; only a null cursor
+   * ends the list. If the page's signal is aborted, it rejects with the signal's reason.
+   */
   list(
     filter: TaskFilter = {},
     page: Page = { limit: 50 },
@@ -131,8 +146,14 @@ export class Redrive {
     return this.#parts.store.query.attempts(tenantId, taskId, page);
   }
 
-  count(tenantId: string = DEFAULT_TENANT) {
+  /** The number of tasks by status, without zeros. */
+  count(tenantId: string = DEFAULT_TENANT): Promise<TaskCounts> {
     return this.#parts.store.query.count(tenantId);
+  }
+
+  /** When the oldest task that has not ended was created; null: none waits or is in flight. */
+  oldestOpen(tenantId: string = DEFAULT_TENANT): Promise<number | null> {
+    return this.#parts.store.query.oldestOpen(tenantId);
   }
 
   /** Throws `TASK_STATE_CONFLICT` for a task that has already ended, `TASK_NOT_FOUND` for none. */
@@ -187,13 +208,32 @@ export class Redrive {
     return this.#destinations.configure(tenantId, destination, document);
   }
 
-  destinations(tenantId: string = DEFAULT_TENANT): Promise<readonly DestinationRow[]> {
-    return this.#parts.store.listDestinations(tenantId);
+  /** The rows of destinations whose circuit is not closed, at most a thousand. */
+  openCircuits(tenantId: string = DEFAULT_TENANT): Promise<readonly DestinationRow[]> {
+    return this.#parts.store.openCircuits(tenantId, MAX_CIRCUITS);
   }
 
-  /** The health of every destination with a document, an active guard or a task; or of `only` one. */
-  health(tenantId: string = DEFAULT_TENANT, only?: string): Promise<readonly DestinationHealth[]> {
-    return this.#destinations.health(tenantId, only);
+  countDestinations(tenantId: string = DEFAULT_TENANT): Promise<DestinationCounts> {
+    return this.#parts.store.query.countDestinations(tenantId);
+  }
+
+  /**
+   * The health of destinations with a document, an active guard or a task, by name. A page may be
+   * short; the cursor is null on the last one.
+   */
+  health(
+    page: Page = { limit: 50 },
+    tenantId: string = DEFAULT_TENANT,
+  ): Promise<DestinationHealthPage> {
+    return this.#destinations.health(tenantId, page);
+  }
+
+  /** The health of one destination; null if it does not exist. */
+  healthOf(
+    destination: string,
+    tenantId: string = DEFAULT_TENANT,
+  ): Promise<DestinationHealth | null> {
+    return this.#destinations.healthOf(tenantId, destination);
   }
 
   /** Says in a sentence why the task is not running now. */

@@ -13,14 +13,19 @@ import { nothingLost } from "./nothing-lost.ts";
 import { redrives } from "./redrives.ts";
 import { retryBudget } from "./retry-budget.ts";
 import { suspects } from "./suspects.ts";
+import { tenantTurns } from "./tenant-turns.ts";
 import { terminalStates } from "./terminal-states.ts";
 import { wireBound } from "./wire-bound.ts";
+
+export const BUSY_TENANT = "busy";
+/** Nothing holds its tasks. */
+export const QUIET_TENANT = "quiet";
 
 /** The retry budget of a simulated node for all destinations. Small, so that it takes effect. */
 export const SERVICE_BUDGET = { ratio: 0.2, minPerSecond: 2 } as const;
 
 export function allCheckers(
-  { isSingle, documents: hasDocuments }: SeedFeatures,
+  { isSingle, documents: hasDocuments, tenants }: SeedFeatures,
   maxAttemptsOf: (policyId: string) => number,
 ): readonly Checker[] {
   return [
@@ -32,10 +37,12 @@ export function allCheckers(
     terminalStates(),
     noEarlyAttempt(),
     heldDestinations(hasDocuments),
-    retryBudget({ service: SERVICE_BUDGET, isSingle }),
+    retryBudget({ service: SERVICE_BUDGET, isSingle, isShared: tenants }),
     cancels(),
     limits(),
     callbacks(),
     redrives(),
+    // Several nodes learn of each other's tasks only every few seconds.
+    ...(isSingle && tenants ? [tenantTurns(QUIET_TENANT)] : []),
   ];
 }

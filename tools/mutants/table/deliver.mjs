@@ -4,7 +4,7 @@ import { inService } from "../mutant.mjs";
 const guard = [
   inService("deliver/address-guard/target-policy.ts", [
     {
-      name: "a blocked port is looked up",
+      name: "an internal name is looked up",
       search: "if (!isInternalName(bare)) return true;",
       replace: "return true;",
     },

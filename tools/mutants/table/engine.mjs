@@ -47,7 +47,7 @@ const run = [
     },
     {
       name: "a stopping node sends its claims",
-      search: "!this.#parts.node.mayStart(now, task.claimedAt)",
+      search: "!this.#parts.node.mayStart(task.claimedAt)",
       replace: "false",
     },
     {
@@ -196,7 +196,7 @@ const run = [
   inService("engine/run/after-settle.ts", [
     {
       name: "a retry waits for the next reading of the store",
-      search: "scheduler.expectDueAt(destination.lanes[settle.lane], settle.nextAttemptAt);",
+      search: "scheduler.expectDueAt(lane, settle.nextAttemptAt);",
       replace: "",
     },
     {

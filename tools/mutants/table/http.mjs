@@ -1,37 +1,46 @@
 /** HTTP: mutants of access control, cursors and limits. */
 import { inService } from "../mutant.mjs";
 
+const ACCESS = ["test/http/access.test.ts"];
+const KEY_LIMITS = ["test/http/key-limits.test.ts"];
+
 export const http = [
   inService("http/access/access.ts", [
     {
       name: "a key without the scope of a route is accepted",
       search: 'if (caller.scopes.has(scope) || caller.scopes.has("admin")) return caller;',
       replace: "return caller;",
+      tests: ACCESS,
     },
     {
       name: "a page of another origin may write",
       search: 'if (isForeign || headers["sec-fetch-site"] === "cross-site") {',
       replace: "if (false) {",
+      tests: ACCESS,
     },
     {
       name: "any Host header is accepted on loopback",
       search: "if (!isLoopback && this.#hosts.size === 0) return;",
       replace: "if (this.#hosts.size === 0) return;",
+      tests: ACCESS,
     },
     {
       name: "a key has no rate",
       search: "    this.#checkRate(record);\n",
       replace: "",
+      tests: KEY_LIMITS,
     },
     {
       name: "a key may have any number of concurrent requests",
       search: "    this.#checkUnderWay(record, reply);\n",
       replace: "",
+      tests: KEY_LIMITS,
     },
     {
       name: "a request that ended still counts as concurrent",
       search: "      else this.#underWay.delete(keyId);\n",
       replace: "",
+      tests: KEY_LIMITS,
     },
   ]),
   inService("http/access/keys.ts", [
@@ -49,6 +58,7 @@ export const http = [
       name: "a revoked key is accepted until a restart",
       search: "if (clock.monotonicMs() - loadedMs >= REFRESH_MS) refresh();",
       replace: "",
+      tests: ACCESS,
     },
   ]),
   inService("http/request/cursor.ts", [
@@ -68,11 +78,13 @@ export const http = [
       name: "a full queue accepts tasks",
       search: "if (cached.waiting < maxWaiting) return;",
       replace: "return;",
+      tests: [...KEY_LIMITS, "test/http/limits.test.ts"],
     },
     {
       name: "running tasks do not count as waiting",
       search: 'status === "PENDING" || status === "IN_FLIGHT"',
       replace: 'status === "PENDING"',
+      tests: [...KEY_LIMITS, "test/http/limits.test.ts"],
     },
   ]),
   inService("http/request/create-request.ts", [
@@ -92,16 +104,19 @@ export const http = [
       name: "a loop of services is not refused in a batch",
       search: "const hops = assertNoLoop(request.headers);",
       replace: "const hops = 0;",
+      tests: ["test/http/hops.test.ts"],
     },
     {
       name: "the key of a batch is ignored",
       search: 'if (request.headers["idempotency-key"] !== undefined) throw keyOnBatch();',
       replace: "",
+      tests: ["test/http/idempotency.test.ts"],
     },
     {
       name: "a key that is limited to some targets may call back anywhere",
       search: "[input.targetUrl, input.callbackUrl]",
       replace: "[input.targetUrl]",
+      tests: KEY_LIMITS,
     },
   ]),
   inService("http/connection/slow-readers.ts", [

@@ -20,13 +20,13 @@ const schedule = [
     },
     {
       name: "a deep lane takes the whole limit",
-      search: "Math.floor(left / (due.length - index))",
-      replace: "left",
+      search: "Math.floor(share / (count - index))",
+      replace: "share",
     },
     {
       name: "scarce permits let a task overtake an older one of the other lane",
-      search: "if (!isScarce) return { lane, permits, ahead, aheadMs };",
-      replace: "if (!isScarce || true) return { lane, permits, ahead, aheadMs };",
+      search: "if (!isScarce) return { lane, permits, origin, ahead, aheadMs };",
+      replace: "if (!isScarce || true) return { lane, permits, origin, ahead, aheadMs };",
     },
     {
       name: "blocked lanes are not checked again",
@@ -54,7 +54,7 @@ const schedule = [
   inService("engine/commit/commit-loop.ts", [
     {
       name: "a stopping node claims tasks",
-      search: "const mayClaim = node.isActive(now);",
+      search: "const mayClaim = node.isActive();",
       replace: "const mayClaim = true;",
     },
     {
@@ -69,7 +69,7 @@ const schedule = [
     },
     {
       name: "a scheduled task is claimed at once",
-      search: "if (scheduledAt > now) return undefined;",
+      search: "if (create.task.scheduledAt > now) return undefined;",
       replace: "",
     },
     {
@@ -105,7 +105,7 @@ const core = [
     name: "the slow start after a circuit closes is missing",
     search: "if (closed && breaker === own && concurrency !== undefined) restartRamp(concurrency);",
     replace: "",
-    tests: ["faces/service/src/engine/"],
+    tests: ["faces/service/src/engine/slow-start.test.ts"],
   },
 ];
 

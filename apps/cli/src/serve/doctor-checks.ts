@@ -91,7 +91,7 @@ function checkFolder(path: string): Check {
 
 function storeFix(message: string): string {
   if (message.includes("is in use")) return "stop the other process, or choose another file";
-  if (message.includes("damaged")) return "stop the service and restore the file from a backup";
+  if (message.includes("damaged")) return "see what can be saved with `redrive doctor --repair`";
   return "choose a file that Redrive may read and write";
 }
 

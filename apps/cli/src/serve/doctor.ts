@@ -1,6 +1,6 @@
 /** `redrive doctor`: checks whether a service can run on this machine and how to fix problems. */
 import process from "node:process";
-import { systemClock } from "@redrive/core";
+import { RedriveError, systemClock } from "@redrive/core";
 import type { Command } from "commander";
 import { addExamples } from "../input/flags.ts";
 import {
@@ -18,6 +18,8 @@ import { addListenFlags, addStoreFlag } from "./serve.ts";
 import type { ServiceFlags } from "./service-config.ts";
 
 interface DoctorFlags extends ServiceFlags, Pick<OutputOptions, "json"> {
+  readonly repair?: boolean;
+  readonly acceptLoss?: boolean;
   readonly repairClock?: boolean;
 }
 
@@ -31,6 +33,9 @@ export function addDoctor(parent: Command, terminal: Terminal): void {
     "--config <file>",
     "JSON configuration file, as for `redrive serve`",
   );
+  command
+    .option("--repair", "only the store: what is missing, and what can be saved")
+    .option("--accept-loss", "with --repair: use the store without what is missing");
   command.option(
     "--repair-clock",
     "reset a store that was written with a clock that was ahead; stop the service first",
@@ -40,13 +45,22 @@ export function addDoctor(parent: Command, terminal: Terminal): void {
     command,
     "redrive doctor",
     "redrive doctor --host 0.0.0.0 --store sqlite:redrive.db",
+    "redrive doctor --repair --store sqlite:redrive.db",
     "redrive doctor --repair-clock --store sqlite:redrive.db",
   );
   command.action((flags: DoctorFlags) => presentResult(terminal, flags, () => runDoctor(flags)));
 }
 
-async function runDoctor({ json: _, repairClock, ...flags }: DoctorFlags): Promise<Presentation> {
+async function runDoctor(options: DoctorFlags): Promise<Presentation> {
+  const { json: _, repair: isRepair, acceptLoss, repairClock, ...flags } = options;
   const { serviceConfig } = await import("./service-config.ts");
+  if (isRepair) {
+    const { repair } = await import("./repair.ts");
+    return repair({ store: serviceConfig(flags).store, acceptLoss: acceptLoss === true });
+  }
+  if (acceptLoss) {
+    throw new RedriveError("INVALID_ARGUMENT", "--accept-loss must be used with --repair");
+  }
   const { runChecks } = await import("./doctor-checks.ts");
   const secrets = {
     apiKey: process.env["REDRIVE_API_KEY"],

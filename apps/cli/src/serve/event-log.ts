@@ -11,6 +11,10 @@ const MESSAGES: Readonly<
   "store.recovered": ["info", "the store responds again"],
   "store.refused": ["error", "the store refused an item"],
   "node.lease-lost": ["error", "the lease is lost: running attempts are aborted"],
+  "node.shortage": [
+    "warn",
+    "the process lacks files, memory or ports and runs fewer attempts: raise `ulimit -n`, or lower --attempts-at-once",
+  ],
   "clock.following": ["warn", "the clock was set forward or the machine slept: following it"],
   "clock.ahead": ["warn", "the clock was set back: running slower until it catches up"],
   "clock.refused": ["error", "clock refused"],

@@ -105,6 +105,7 @@ async function findPort({ host, port }: ServiceConfig): Promise<number> {
 
 function serviceOptions(config: ServiceConfig, port: number) {
   const { host, store, allowTargets, retryBudget, retentionMs, deadLetterRetentionMs } = config;
+  const { attemptsAtOnce, attemptsPerOrigin } = config;
   const { resolver, leaseMs, maxClockStepMs, maxClockAheadMs } = config;
   return {
     store,
@@ -114,6 +115,8 @@ function serviceOptions(config: ServiceConfig, port: number) {
     ...(allowTargets !== undefined && { allowTargets }),
     ...(resolver !== undefined && { resolver }),
     ...(retryBudget !== undefined && { retryBudget }),
+    ...(attemptsAtOnce !== undefined && { attemptsAtOnce }),
+    ...(attemptsPerOrigin !== undefined && { attemptsPerOrigin }),
     ...(retentionMs !== undefined && { retentionMs }),
     ...(deadLetterRetentionMs !== undefined && { deadLetterRetentionMs }),
     ...(leaseMs !== undefined && { leaseMs }),

@@ -5,7 +5,7 @@
 import process from "node:process";
 import { checkDestination, RedriveError } from "@redrive/core";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { addExamples, numberFlag, portFlag } from "../input/flags.ts";
+import { addExamples, integerFlag, numberFlag, portFlag } from "../input/flags.ts";
 import { FAILED, USAGE_ERROR } from "../print/presentation.ts";
 import type { Terminal } from "../print/terminal.ts";
 import { logEvent } from "./event-log.ts";
@@ -36,6 +36,22 @@ export function addServe(parent: Command, terminal: Terminal): void {
     )
       .env("REDRIVE_RETRY_BUDGET")
       .argParser(retryBudgetFlag),
+  );
+  command.addOption(
+    new Option(
+      "--attempts-at-once <number>",
+      "attempts that run at once (default: 1024, or half of the open file limit)",
+    )
+      .env("REDRIVE_ATTEMPTS_AT_ONCE")
+      .argParser(integerFlag(1, 1_000_000)),
+  );
+  command.addOption(
+    new Option(
+      "--attempts-per-origin <number>",
+      "attempts that run at once to one scheme, host and port (default: 256)",
+    )
+      .env("REDRIVE_ATTEMPTS_PER_ORIGIN")
+      .argParser(integerFlag(1, 1_000_000)),
   );
   command.addOption(
     new Option("--lease-ms <ms>", "length of the node's lease, 1000 to 600000 (default: 10000)")

@@ -45,6 +45,16 @@ test.each([
   expect(() => serviceConfig({ config: file(document) })).toThrow(expect.objectContaining(refused));
 });
 
+test("the limits on running attempts are flags and fields, and are whole numbers from 1", () => {
+  const config = file({ attemptsAtOnce: 50, attemptsPerOrigin: 5 });
+  const limits = { attemptsAtOnce: 50, attemptsPerOrigin: 7 };
+  expect(serviceConfig({ config, attemptsPerOrigin: 7 })).toMatchObject(limits);
+  const wrong = file({ attemptsAtOnce: 0, attemptsPerOrigin: 1.5 });
+  expect(() => serviceConfig({ config: wrong })).toThrow(
+    /attemptsAtOnce must be a whole number from 1 to 1000000, got 0[\s\S]*attemptsPerOrigin/u,
+  );
+});
+
 describe("a store", () => {
   test("is a file or in memory", () => {
     expect([storePath("sqlite:a/b.db"), storePath("memory:")]).toEqual(["a/b.db", undefined]);

@@ -31,6 +31,8 @@ export interface ServiceFlags {
   readonly insecureNoAuth?: boolean;
   /** A share of first attempts, or "off". */
   readonly retryBudget?: number | "off";
+  readonly attemptsAtOnce?: number;
+  readonly attemptsPerOrigin?: number;
   readonly leaseMs?: number;
   readonly config?: string;
 }
@@ -48,6 +50,8 @@ export interface ServiceFile {
   readonly requestsAtOnce?: number;
   readonly maxWaiting?: number;
   readonly maxConnectionsPerAddress?: number;
+  readonly attemptsAtOnce?: number;
+  readonly attemptsPerOrigin?: number;
   /** The budget of all destinations together, as in a destination document. False for none. */
   readonly retryBudget?: RetryBudgetDocument | false;
   readonly retentionMs?: number;
@@ -89,6 +93,8 @@ const FIELDS: Fields & Readonly<Record<keyof ServiceFile, unknown>> = {
   requestsAtOnce: numberRule(1, 1_000_000),
   maxWaiting: numberRule(1, Number.MAX_SAFE_INTEGER),
   maxConnectionsPerAddress: numberRule(1, 1_000_000),
+  attemptsAtOnce: numberRule(1, 1_000_000),
+  attemptsPerOrigin: numberRule(1, 1_000_000),
   retryBudget: budgetRule,
   retentionMs: numberRule(1000, YEAR_MS),
   deadLetterRetentionMs: numberRule(1000, 10 * YEAR_MS),

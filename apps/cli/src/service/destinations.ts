@@ -8,6 +8,7 @@ import { formatUntil } from "../print/relative-time.ts";
 import { type Cell, table } from "../print/table.ts";
 import type { Terminal } from "../print/terminal.ts";
 import { addServiceFlags, type ClientFlags, callService } from "./service-client.ts";
+import { addPagingFlags, type PagingFlags } from "./tasks.ts";
 
 type Destination = Awaited<ReturnType<Client["getDestination"]>>;
 
@@ -35,9 +36,14 @@ function addList(parent: Command, terminal: Terminal): void {
     .command("ls")
     .description("List destinations with their state, backlog and latency.");
   addServiceFlags(command);
-  addExamples(command, "redrive destinations ls");
-  command.action((flags: ClientFlags) =>
-    callService(terminal, flags, async (client) => presentAll(await client.listDestinations())),
+  addPagingFlags(command, "destinations");
+  addExamples(command, "redrive destinations ls", "redrive destinations ls --limit 250");
+  command.action((flags: ClientFlags & PagingFlags) =>
+    callService(terminal, flags, async (client) => {
+      const { limit, cursor } = flags;
+      const query = { limit, ...(cursor !== undefined && { cursor }) };
+      return presentAll(await client.listDestinations(query));
+    }),
   );
 }
 
@@ -54,10 +60,12 @@ const COLUMNS = [
 function presentAll(list: Awaited<ReturnType<Client["listDestinations"]>>): Presentation {
   const now = systemClock.now();
   const rows = list.destinations.map((one) => rowOf(one, now));
+  const { cursor } = list;
+  const isEmpty = rows.length === 0 && cursor === null;
   return {
     json: list,
-    text: (style) =>
-      rows.length === 0 ? ["There are no destinations yet."] : table(COLUMNS, rows, style),
+    text: (style) => (isEmpty ? ["There are no destinations yet."] : table(COLUMNS, rows, style)),
+    ...(cursor !== null && { notes: [`there may be more; continue with --cursor ${cursor}`] }),
   };
 }
 

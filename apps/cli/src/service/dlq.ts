@@ -3,7 +3,7 @@
  * changes many dead letters counts them first and asks for confirmation.
  */
 import { formatInteger, systemClock } from "@redrive/core";
-import type { Client } from "@redrive/service/client";
+import { type Client, fullPage } from "@redrive/service/client";
 import type { Command } from "commander";
 import { addExamples } from "../input/flags.ts";
 import type { Presentation } from "../print/presentation.ts";
@@ -39,7 +39,7 @@ function addList(parent: Command, terminal: Terminal): void {
     callService(terminal, flags, async (client) =>
       flags.group
         ? presentGroups(await client.groupDeadLetters(taskFilter(flags)))
-        : presentTasks(await client.listDeadLetters(listQuery(flags))),
+        : presentTasks(await fullPage(client.listDeadLetters, listQuery(flags))),
     ),
   );
 }

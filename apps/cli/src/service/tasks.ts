@@ -1,5 +1,5 @@
 /** `redrive tasks`: lists, shows, retries, cancels and follows the tasks of a running service. */
-import type { Client } from "@redrive/service/client";
+import { type Client, fullPage } from "@redrive/service/client";
 import type { Command } from "commander";
 import { addExamples, choiceFlag, integerFlag } from "../input/flags.ts";
 import type { Presentation } from "../print/presentation.ts";
@@ -33,7 +33,7 @@ function addList(parent: Command, terminal: Terminal): void {
   addExamples(command, "redrive tasks ls --status PENDING", "redrive tasks ls --since 2h --json");
   command.action((flags: ListFlags) =>
     callService(terminal, flags, async (client) =>
-      presentTasks(await client.listTasks(listQuery(flags))),
+      presentTasks(await fullPage(client.listTasks, listQuery(flags))),
     ),
   );
 }
@@ -47,9 +47,15 @@ export function addStatusFlag(command: Command): Command {
   );
 }
 
-export function addPagingFlags(command: Command): Command {
+export interface PagingFlags {
+  readonly limit: number;
+  readonly cursor?: string;
+}
+
+/** `what`: the items of the list. */
+export function addPagingFlags(command: Command, what = "tasks"): Command {
   return command
-    .option("--limit <count>", "maximum number of tasks", integerFlag(1, 250), 50)
+    .option("--limit <count>", `maximum number of ${what}`, integerFlag(1, 250), 50)
     .option("--cursor <cursor>", "continue a list: the cursor that the previous page printed");
 }
 

@@ -8,6 +8,7 @@ import { withPlainHeaders } from "../model/headers-input.ts";
 import type {
   DeadLetterGroupList,
   DestinationList,
+  DestinationQuery,
   DestinationView,
   Discarded,
   PolicyList,
@@ -35,6 +36,7 @@ import {
 } from "./transport.ts";
 
 export { REDRIVE_BOUNDS } from "../model/redrive-bounds.ts";
+export { fullPage, type PagePosition } from "./full-page.ts";
 
 /** A task as the HTTP API takes it. Send bytes as `bodyBase64`. */
 export type TaskToCreate = Omit<TaskInput, "body"> & { readonly body?: string };
@@ -50,6 +52,7 @@ export interface Client {
   /** At most 1000 tasks. The service checks each one separately. */
   createTasks(tasks: readonly TaskToCreate[]): Promise<BatchResult>;
   getTask(taskId: string, options?: { readonly include?: readonly Include[] }): Promise<TaskView>;
+  /** One page, which may be short or empty. Only a null cursor ends the list; see `fullPage`. */
   listTasks(query?: ListQuery): Promise<TaskList>;
   cancelTask(taskId: string): Promise<CancelView>;
   retryNow(taskId: string): Promise<TaskReceipt>;
@@ -61,6 +64,7 @@ export interface Client {
   listPolicies(): Promise<PolicyList>;
   removePolicy(policyId: string): Promise<void>;
 
+  /** One page, like `listTasks`. */
   listDeadLetters(query?: Omit<ListQuery, "status">): Promise<TaskList>;
   groupDeadLetters(filter?: DeadFilterFields): Promise<DeadLetterGroupList>;
   /** Removes them permanently. At least one field of the filter is required. */
@@ -72,7 +76,8 @@ export interface Client {
   resumeRedrive(redriveId: string): Promise<RedriveView>;
   cancelRedrive(redriveId: string): Promise<RedriveView>;
 
-  listDestinations(): Promise<DestinationList>;
+  /** By name. Pass the cursor of a page to get the next one. */
+  listDestinations(query?: DestinationQuery): Promise<DestinationList>;
   getDestination(name: string): Promise<DestinationView>;
   configureDestination(name: string, document: DestinationDocument): Promise<DestinationView>;
   pauseDestination(name: string): Promise<DestinationView>;
@@ -212,7 +217,7 @@ type DestinationCalls = Pick<
 function destinationCalls({ request }: Transport): DestinationCalls {
   const root = "destinations";
   return {
-    listDestinations: () => request({ method: "GET", path: [root] }),
+    listDestinations: (query = {}) => request({ method: "GET", path: [root], query }),
     getDestination: (name) => request({ method: "GET", path: [root, name] }),
     configureDestination: (name, document) =>
       request({ method: "PUT", path: [root, name], body: document }),

@@ -5,12 +5,14 @@
  */
 import { type Outcome, parseRetryAfter, statusOutcome } from "@redrive/core";
 import type { AttemptPhases, Headers } from "../model/task.ts";
-import type { Failure, FailureClass } from "./failure.ts";
+import type { Failure, FailureClass, Shortage } from "./failure.ts";
 import type { ResponseHead } from "./response.ts";
 
 export interface AttemptResult {
   /** For core's `decide`. */
   readonly outcome: Outcome;
+  /** This process lacked something and sent nothing; null: it did not. */
+  readonly shortage: Shortage | null;
   /** The status of the response, even if the response broke off later. */
   readonly status: number | null;
   readonly errorClass: FailureClass | null;
@@ -38,6 +40,7 @@ const NO_PHASES: AttemptPhases = { dnsMs: null, connectMs: null, tlsMs: null, fi
 export function notStarted(outcome: Outcome, failure: Failure | null): AttemptResult {
   return {
     outcome,
+    shortage: failure?.shortage ?? null,
     status: null,
     errorClass: failure?.errorClass ?? null,
     errorMessage: failure?.errorMessage ?? null,

@@ -166,6 +166,7 @@ export class Attempt implements TimerEntry, Opener, Dispatcher.DispatchHandler {
     const headers = head ? redactHeaders(head.headers, variants) : null;
     return {
       outcome,
+      shortage: failure?.shortage ?? null,
       status: head?.status ?? null,
       errorClass: failure?.errorClass ?? null,
       errorMessage: failure?.errorMessage ?? null,

@@ -5,6 +5,7 @@
  */
 import { classifyError, type ErrorClass } from "@redrive/core";
 import { deniedText } from "./address-guard/target.ts";
+import { lacksFiles } from "./open-file-limit.ts";
 
 /** Core's classes, and the failures that do not happen on the network. */
 export type FailureClass = ErrorClass | "target-denied" | "invalid-request" | "secret-unavailable";
@@ -12,7 +13,12 @@ export type FailureClass = ErrorClass | "target-denied" | "invalid-request" | "s
 export interface Failure {
   readonly errorClass: FailureClass;
   readonly errorMessage: string;
+  /** This process lacked something, so no connection was opened. Default: it did not. */
+  readonly shortage?: Shortage | undefined;
 }
+
+/** What lacks: files or memory of the node, or ports for connections to this origin. */
+export type Shortage = "node" | "origin";
 
 /** The target policy denies an address of the name. */
 export class TargetDenied extends Error {
@@ -69,7 +75,34 @@ export function failureOf(error: Error, isSent: boolean): Failure {
     return { errorClass: "invalid-request", errorMessage: error.message };
   }
   const errorClass = classOf(error, code, isSent);
-  return { errorClass, errorMessage: messageFor(errorClass, code || parserReason(error)) };
+  const errorMessage = messageFor(errorClass, code || parserReason(error));
+  const shortage = isSent ? undefined : shortageOf(error, errorClass);
+  return { errorClass, errorMessage, shortage };
+}
+
+/**
+ * Node's codes for a process that lacks files, memory or ports, from opening a socket or from a lookup.
+ * With EADDRNOTAVAIL, all ports for connections to this address are in use, so only its origin waits.
+ */
+const SHORTAGES: ReadonlyMap<unknown, Shortage> = new Map([
+  ["EMFILE", "node"],
+  ["ENFILE", "node"],
+  ["ENOMEM", "node"],
+  ["ENOBUFS", "node"],
+  ["EAGAIN", "node"],
+  ["EAI_MEMORY", "node"],
+  ["EADDRNOTAVAIL", "origin"],
+]);
+
+/** An error of several addresses holds one error for each. */
+function shortageOf(error: Error, errorClass: ErrorClass): Shortage | undefined {
+  const { errors = [] } = error as { readonly errors?: readonly unknown[] };
+  const found = [error, ...errors].map((one) => SHORTAGES.get((one as NodeJS.ErrnoException).code));
+  if (found.includes("node")) return "node";
+  const { syscall = "" } = error as NodeJS.ErrnoException;
+  const isLookup = errorClass === "dns" || syscall.startsWith("query");
+  if (isLookup && lacksFiles()) return "node";
+  return found.find((one) => one !== undefined);
 }
 
 /** The failure of an attempt whose deadline has passed. */

@@ -57,7 +57,7 @@ export class DestinationChanges {
   ): Promise<DestinationRow | null> {
     const { store, time, node, scheduler, queue, destinations } = this.#parts;
     const stored = await store.getDestination(tenantId, name);
-    const before = destinations.getOrCreate(tenantId, name);
+    const before = await destinations.load(tenantId, name);
     if (stored !== null) before.adopt(stored, time.now());
     const row = { ...before.row, ...change, version: before.row.version + 1 };
     const batch = { now: time.now(), nodeId: node.nodeId, ...EMPTY_BATCH };

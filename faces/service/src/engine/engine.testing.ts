@@ -17,13 +17,18 @@ export interface Sent {
   readonly at: number;
   readonly task: StartedTask;
   readonly finish: (outcome: Outcome) => void;
+  /** Ends it with that result. */
+  readonly end: (result: AttemptResult) => void;
 }
 
 /** An engine on virtual time. A test ends each attempt, or a script of outcomes does. */
 export async function setup(
   policyFields: Parameters<typeof resolvePolicy>[0] = {},
   startAt = T0,
-  options: Pick<EngineOptions, "retentionMs" | "retryBudget" | "followUp" | "claimAheadMs"> = {},
+  options: Omit<
+    EngineOptions,
+    "clock" | "random" | "store" | "deliver" | "nodeId" | "onFatal"
+  > = {},
 ) {
   const clock = virtualClock(startAt);
   const store = memoryStore();
@@ -51,14 +56,17 @@ export async function setup(
       deliver: (task, { signal }, done) => {
         const startMs = clock.monotonicMs();
         let isOver = false;
-        const finish = (outcome: Outcome) => {
+        const end = (result: AttemptResult) => {
           if (isOver) return;
           isOver = true;
+          done(result);
+        };
+        const finish = (outcome: Outcome) => {
           const durationMs = clock.monotonicMs() - startMs;
           const result: AttemptResult = { ...notStarted(outcome, null), durationMs };
-          done(outcome.kind === "status" ? { ...result, status: outcome.status } : result);
+          end(outcome.kind === "status" ? { ...result, status: outcome.status } : result);
         };
-        sent.push({ at: clock.now(), task, finish });
+        sent.push({ at: clock.now(), task, finish, end });
         signal.addEventListener("abort", () => finish({ kind: "aborted" }));
         const outcome = script.shift();
         if (outcome !== undefined) clock.alarm(10, () => finish(outcome));

@@ -16,6 +16,7 @@ import type {
 } from "../model/batch.ts";
 import { codedStore, storeFailure } from "../model/coded-store.ts";
 import type { DestinationRow } from "../model/destination-row.ts";
+import { GUARD_DOCUMENT } from "../model/document-table.ts";
 import { serviceError, stopped, stopTimedOut } from "../model/errors.ts";
 import { PolicyCache } from "../model/policy-cache.ts";
 import type { Store } from "../model/store.ts";
@@ -26,7 +27,7 @@ import { settlesWithin } from "../time/settles-within.ts";
 import { CommitLoop } from "./commit/commit-loop.ts";
 import { CommitQueue } from "./commit/commit-queue.ts";
 import type { DestinationRuntime } from "./destination/destination-runtime.ts";
-import { Destinations } from "./destination/destinations.ts";
+import { Destinations, type ReadGuards } from "./destination/destinations.ts";
 import { GuardSaver, SERVICE_BUDGET_DOCUMENT } from "./destination/guard-saver.ts";
 import { createServiceBudget, serviceBudgetOptions } from "./destination/service-retry-budget.ts";
 import { type DestinationChange, DestinationChanges } from "./destination-changes.ts";
@@ -40,7 +41,9 @@ import type { Deliver } from "./run/deliver-function.ts";
 import type { FollowUp } from "./run/follow-up-tasks.ts";
 import { Rescuer } from "./run/rescuer.ts";
 import { Runner } from "./run/runner.ts";
+import { type AttemptSlots, attemptLimits } from "./schedule/attempt-slots.ts";
 import { Scheduler } from "./schedule/scheduler.ts";
+import type { Slice } from "./slices.ts";
 import { StoreSync } from "./store-sync.ts";
 import { TaskOperations } from "./task-operations.ts";
 
@@ -53,6 +56,9 @@ export interface EngineOptions {
   readonly nodeId: string;
   /** The retry budget of the whole service. Default: a fifth of first attempts, 100 per second. */
   readonly retryBudget?: RetryBudgetDocument | false;
+  /** Attempts at once on this node, and to one origin. Default: 1024 and 256. */
+  readonly attemptsAtOnce?: number | undefined;
+  readonly attemptsPerOrigin?: number | undefined;
   /** The length of the node's lease. 1 second to 10 minutes. Default: 10 seconds. */
   readonly leaseMs?: number | undefined;
   /** A wall clock that is further ahead of engine time is refused. Default: 7 days. */
@@ -78,6 +84,8 @@ export class Engine {
   readonly events: EngineEvents;
   readonly policies: PolicyCache;
   readonly destinations: Destinations;
+  /** The limits on running attempts. */
+  readonly attemptSlots: AttemptSlots;
   /** The retry budget of the whole service; undefined: off. */
   readonly serviceBudget: SharedBudget | undefined;
   readonly #options: EngineOptions;
@@ -115,11 +123,14 @@ export class Engine {
     const { leaseMs, maxClockStepMs, maxClockAheadMs } = options;
     const limits = { maxClockStepMs, maxClockAheadMs, confirmMs: leaseMs };
     const time = new EngineTime(clock, latestAt, limits);
-    const scheduler = new Scheduler(options.claimAheadMs);
+    const scheduler = new Scheduler(attemptLimits(options), options.claimAheadMs);
     const budgetOptions = serviceBudgetOptions(options.retryBudget);
     const serviceBudget = createServiceBudget(budgetOptions, time.now(), budgetText);
-    const destinations = new Destinations(time, random, serviceBudget);
-    const guardSaver = new GuardSaver(store.exclusive, serviceBudget);
+    const readGuards = store.exclusive ? savedGuardsOf(store) : undefined;
+    const destinations = new Destinations(time, random, { serviceBudget, readGuards });
+    const isKnown = (tenantId: string, name: string) =>
+      destinations.find(tenantId, name) !== undefined;
+    const guardSaver = new GuardSaver(store.exclusive, serviceBudget, isKnown);
     const events = new EngineEvents(nodeId);
     const health = new StoreHealth(clock, time, events, (error) => this.#fail(error));
     const lease = new NodeLease({ clock, store, time, nodeId, leaseMs });
@@ -139,6 +150,7 @@ export class Engine {
     this.#time = time;
     this.serviceBudget = serviceBudget;
     this.destinations = destinations;
+    this.attemptSlots = scheduler.slots;
     this.#guardSaver = guardSaver;
     this.events = events;
     this.#health = health;
@@ -161,8 +173,7 @@ export class Engine {
     if (this.#node.phase !== "new")
       throw serviceError("SERVICE_STOPPED", "the engine was started before");
     await this.#lease.renew();
-    await this.#storeSync.restoreGuards();
-    await this.#storeSync.loadDueLanes();
+    await this.#storeSync.start();
     this.#node.phase = "running";
     await this.#rescuer.runOnce(this.#time.now());
     this.#maintenance.start();
@@ -181,6 +192,16 @@ export class Engine {
   /** Engine time. */
   now(): number {
     return this.#time.now();
+  }
+
+  /** Adds work of other parts that is done in slices, every few seconds while the engine runs. */
+  addMaintenance(slice: Slice): void {
+    this.#maintenance.add(slice);
+  }
+
+  /** Resolves at the end of this turn of the event loop, for work that is done in slices. */
+  endOfTurn(): Promise<void> {
+    return new Promise((resolve) => this.#options.clock.endOfTurn(resolve));
   }
 
   /** How engine time relates to the wall clock. */
@@ -291,4 +312,9 @@ export class Engine {
   #checkDrained(): void {
     if (this.#runner.heldCount() === 0 && this.#commitLoop.isIdle()) this.#whenDrained?.();
   }
+}
+
+function savedGuardsOf({ documents }: Store): ReadGuards {
+  return async (tenantId, name) =>
+    (await documents.get(GUARD_DOCUMENT, tenantId, name))?.text ?? null;
 }

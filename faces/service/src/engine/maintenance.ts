@@ -1,6 +1,7 @@
 /**
- * Maintenance: what a node does every two seconds, or a fifth of its lease: renew its lease, rescue the claims of lost nodes,
- * load what other nodes wrote, and remove tasks whose retention is over.
+ * Maintenance: what a node does every two seconds, or a fifth of its lease: renew its lease, rescue
+ * the claims of lost nodes, load the lanes that are due soon and what other nodes wrote, and remove
+ * tasks whose retention is over, idle destinations and rows that nothing uses.
  */
 import type { Cancel, Clock } from "@redrive/core";
 import type { Store } from "../model/store.ts";
@@ -15,6 +16,7 @@ import type { StoreHealth } from "./node/store-health.ts";
 import type { Rescuer } from "./run/rescuer.ts";
 import type { Runner } from "./run/runner.ts";
 import { SliceSize } from "./slice-size.ts";
+import { type Slice, Slices } from "./slices.ts";
 import type { StoreSync } from "./store-sync.ts";
 
 export interface MaintenanceParts {
@@ -40,6 +42,9 @@ const DAY_MS = 86_400_000;
 /** A full slice is repeated after this pause. */
 const SWEEP_PAUSE_MS = 10;
 
+/** Rows that are examined at once, to see whether anything uses them: half a millisecond. */
+const UNUSED_LIMIT = 100;
+
 export class Maintenance {
   readonly #parts: MaintenanceParts;
   #cancel: Cancel | undefined;
@@ -47,11 +52,22 @@ export class Maintenance {
   #isLost = false;
   #isBusy = false;
   #isSweeping = false;
+  /** Where the search for unused rows continues. */
+  #unusedCursor: string | undefined;
+  /** Work in slices, started in each round. */
+  readonly #sliced: Slices[] = [];
   readonly #sweepSize = new SliceSize();
   #heldSince = 0;
 
   constructor(parts: MaintenanceParts) {
     this.#parts = parts;
+    this.add(() => this.#removeUnused());
+  }
+
+  /** Adds work that each round starts. */
+  add(slice: Slice): void {
+    const { clock, health } = this.#parts;
+    this.#sliced.push(new Slices(clock, slice, (error) => health.recordFailure(error)));
   }
 
   start(): void {
@@ -63,6 +79,7 @@ export class Maintenance {
 
   stop(): void {
     this.#isStopped = true;
+    for (const work of this.#sliced) work.stop();
     this.#parts.lease.stop();
     this.#cancel?.();
   }
@@ -85,11 +102,13 @@ export class Maintenance {
       await lease.renew();
       this.#checkLease();
       await rescuer.runOnce(time.now());
+      await storeSync.loadDueLanes();
       if (!store.exclusive) await storeSync.loadOtherNodes();
+      for (const dropped of this.#parts.destinations.dropIdle()) guardSaver.recordDropped(dropped);
       if (guardSaver.isPending()) queue.request();
-      this.#parts.destinations.dropIdle();
       // A sweep that still runs from an earlier round continues on its own.
       if (!this.#isSweeping) await this.#sweep();
+      for (const work of this.#sliced) await work.start();
     } catch (error) {
       this.#checkLease();
       if (!this.#isStopped) health.recordFailure(error);
@@ -129,6 +148,15 @@ export class Maintenance {
     if (!this.#isSweeping) return;
     const failed = (error: unknown) => health.recordFailure(error);
     clock.alarm(SWEEP_PAUSE_MS, () => void this.#sweep().catch(failed), true);
+  }
+
+  /** True: something was found, so there may be more. */
+  async #removeUnused(): Promise<boolean> {
+    const { store, time } = this.#parts;
+    const cursor = this.#unusedCursor;
+    const found = await store.removeUnused({ now: time.now(), limit: UNUSED_LIMIT, cursor });
+    this.#unusedCursor = found.cursor ?? undefined;
+    return found.removed > 0 && found.cursor !== null;
   }
 
   /** True if more may be left. */

@@ -1,53 +1,133 @@
 /**
- * Store sync: loads from the store what this node does not know: saved guard state and due lanes at
- * the start, and later the tasks and resumed destinations of other nodes.
+ * Store sync: loads from the store what this node does not know: the lanes that are due soon, with
+ * the saved guard state of their destinations, and the pauses that other nodes ended.
+ *
+ * Only lanes that are due within the horizon are loaded, in pages, so neither the start nor the
+ * memory of a node grows with the tasks that wait for later. The horizon moves before the first page
+ * is read: a task that becomes known meanwhile is either within it, or in the next load.
  */
-import type { Store } from "../model/store.ts";
+import { GUARD_DOCUMENT } from "../model/document-table.ts";
+import type { LaneDue, Store } from "../model/store.ts";
 import type { EngineTime } from "../time/engine-time.ts";
 import type { CommitQueue } from "./commit/commit-queue.ts";
 import type { Destinations } from "./destination/destinations.ts";
-import { GUARD_DOCUMENT } from "./destination/guard-saver.ts";
 import type { NodeState } from "./node/node-state.ts";
+import type { StoreHealth } from "./node/store-health.ts";
 import type { Scheduler } from "./schedule/scheduler.ts";
 
 export interface StoreSyncParts {
   readonly store: Store;
   readonly time: EngineTime;
   readonly node: NodeState;
+  readonly health: StoreHealth;
   readonly destinations: Destinations;
   readonly scheduler: Scheduler;
   readonly queue: CommitQueue;
 }
 
+/** A lane that is due later is loaded later. */
+export const HORIZON_MS = 600_000;
+
+/** Half of the horizon, so that a load that fails can be repeated in time. */
+const LOAD_INTERVAL_MS = HORIZON_MS / 2;
+
+/** Destinations per page: about a millisecond on the main thread. */
+const PAGE = 256;
+
 export class StoreSync {
   readonly #parts: StoreSyncParts;
+  #nextLoadAt = 0;
+  #loading: Promise<void> | undefined;
 
   constructor(parts: StoreSyncParts) {
     this.#parts = parts;
   }
 
-  /** Loads the guard state that an earlier process saved. Only an exclusive store has any. */
-  async restoreGuards(): Promise<void> {
-    const { store, destinations } = this.#parts;
-    if (!store.exclusive) return;
-    for (const { tenantId, id, text } of await store.documents.list(GUARD_DOCUMENT)) {
-      destinations.getOrCreate(tenantId, id).restoreGuards(text);
+  /**
+   * Loads the first page of due lanes. The others follow while the node runs. Until then no new task
+   * is stored as claimed, because it might overtake older tasks of its destination.
+   */
+  async start(): Promise<void> {
+    const { node, health } = this.#parts;
+    const now = this.#moveHorizon();
+    const cursor = await this.#loadPage(undefined);
+    if (cursor === null) {
+      this.#nextLoadAt = now + LOAD_INTERVAL_MS;
+      return;
+    }
+    node.isLoading = true;
+    this.#loading = this.#loadAll(cursor, now).then(
+      () => {
+        node.isLoading = false;
+        this.#loading = undefined;
+      },
+      (error: unknown) => {
+        // The next maintenance repeats the load.
+        this.#loading = undefined;
+        if (node.isRunning()) health.recordFailure(error);
+      },
+    );
+  }
+
+  /** Loads the lanes that are due soon, if it is time. */
+  async loadDueLanes(): Promise<void> {
+    const { store, time, node } = this.#parts;
+    if (this.#loading !== undefined) return;
+    if (store.exclusive && time.now() < this.#nextLoadAt) return;
+    await this.#loadAll(undefined, this.#moveHorizon());
+    node.isLoading = false;
+  }
+
+  #moveHorizon(): number {
+    const { time, scheduler } = this.#parts;
+    const now = time.now();
+    scheduler.horizonAt = now + HORIZON_MS;
+    return now;
+  }
+
+  async #loadAll(first: string | undefined, startedAt: number): Promise<void> {
+    let cursor: string | null | undefined = first;
+    while (cursor !== null) {
+      if (this.#parts.node.isStopped()) return;
+      cursor = await this.#loadPage(cursor);
+    }
+    this.#nextLoadAt = startedAt + LOAD_INTERVAL_MS;
+  }
+
+  async #loadPage(cursor: string | undefined): Promise<string | null> {
+    const { store, node, scheduler, queue } = this.#parts;
+    const query = { before: scheduler.horizonAt + 1, limit: PAGE, cursor };
+    const page = await store.nextDue(query);
+    await this.#expect(page.lanes);
+    if (page.lanes.length > 0 && node.isRunning()) queue.request();
+    return page.cursor;
+  }
+
+  async #expect(lanes: readonly LaneDue[]): Promise<void> {
+    const { destinations, scheduler } = this.#parts;
+    const guards = await this.#readGuards(lanes);
+    for (const { tenantId, destination, lane, dueAt } of lanes) {
+      const saved = guards.get(`${tenantId}\n${destination}`);
+      const found = destinations.getOrCreate(tenantId, destination, saved ?? null);
+      scheduler.expectDueAt(found.lanes[lane], dueAt);
     }
   }
 
-  /** Loads when the lanes are due. */
-  async loadDueLanes(): Promise<void> {
-    const { store, node, destinations, scheduler, queue } = this.#parts;
-    for (const { tenantId, destination, lane, dueAt } of await store.nextDue()) {
-      scheduler.expectDueAt(destinations.getOrCreate(tenantId, destination).lanes[lane], dueAt);
-    }
-    if (node.isRunning()) queue.request();
+  /** The saved guard state of the lanes' destinations. Only an exclusive store has any. */
+  async #readGuards(lanes: readonly LaneDue[]): Promise<ReadonlyMap<string, string | null>> {
+    const { store, destinations } = this.#parts;
+    const unknown = lanes.filter(
+      ({ tenantId, destination }) => destinations.find(tenantId, destination) === undefined,
+    );
+    if (!store.exclusive || unknown.length === 0) return new Map();
+    const keys = unknown.map(({ tenantId, destination }) => ({ tenantId, id: destination }));
+    const texts = await store.documents.getMany(GUARD_DOCUMENT, keys);
+    return new Map(keys.map(({ tenantId, id }, at) => [`${tenantId}\n${id}`, texts[at] ?? null]));
   }
 
   /** Loads the tasks that other nodes created and the pauses that they ended. */
   async loadOtherNodes(): Promise<void> {
     const { store, time, destinations, scheduler, queue } = this.#parts;
-    await this.loadDueLanes();
     for (const destination of destinations.values()) {
       if (destination.row.pausedAt === null) continue;
       const { tenantId, name } = destination;

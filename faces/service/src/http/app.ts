@@ -172,8 +172,7 @@ function createContext(
 ): HttpContext {
   const tenants = () =>
     new Set([DEFAULT_TENANT, ...(keys?.list() ?? []).map((key) => key.tenantId)]);
-  const ofAll = async <T>(ask: (tenantId: string) => Promise<readonly T[]>) =>
-    (await Promise.all([...tenants()].map(ask))).flat();
+  const ofAll = <T>(ask: (tenantId: string) => Promise<T>) => Promise.all([...tenants()].map(ask));
   const limit = new TimeLimit(clock);
   return {
     redrive,
@@ -188,7 +187,14 @@ function createContext(
       onEvent: (listener) => redrive.onEvent(listener),
       onCommit: (listener) => redrive.onCommit(listener),
       counts: () => ofAll((tenantId) => redrive.count(tenantId)),
-      destinations: () => ofAll((tenantId) => redrive.destinations(tenantId)),
+      destinations: () => ofAll((tenantId) => redrive.countDestinations(tenantId)),
+      oldestAgeMs: async () => {
+        const now = redrive.now();
+        const created = await ofAll(
+          async (tenantId) => (await redrive.oldestOpen(tenantId)) ?? now,
+        );
+        return Math.max(0, now - Math.min(...created));
+      },
       clock: () => redrive.clock(),
     }),
   };

@@ -21,6 +21,30 @@ describe("policies", () => {
     expect(await redrive.policies.get("mine")).toBeNull();
   });
 
+  it("that are inline are removed with their last task, and stored again when they are used", async () => {
+    const memory = memoryStore();
+    redrive = await createRedrive({ store: memory });
+    const input = { targetUrl: "http://127.0.0.1:8099/", policy: { maxAttempts: 3 } };
+    const later = { ...input, scheduledAt: redrive.now() + 3_600_000 };
+    const { taskId } = await redrive.enqueue(later);
+    await redrive.policies.removeUnused();
+    expect(await redrive.policies.list()).toHaveLength(1);
+    await redrive.cancel(taskId);
+    await redrive.policies.removeUnused();
+    expect(await redrive.policies.list()).toHaveLength(1);
+    const now = redrive.now() + 1;
+    await memory.sweep({ now, endedBefore: now, deadBefore: now, limit: 9 });
+    // The task that is being created keeps the policy, whichever comes first.
+    const [again] = await Promise.all([redrive.enqueue(later), redrive.policies.removeUnused()]);
+    expect(await redrive.policies.list()).toHaveLength(1);
+    expect(await redrive.get(again.taskId)).toMatchObject({ status: "PENDING" });
+    await redrive.cancel(again.taskId);
+    const end = redrive.now() + 1;
+    await memory.sweep({ now: end, endedBefore: end, deadBefore: end, limit: 9 });
+    await redrive.policies.removeUnused();
+    expect(await redrive.policies.list()).toEqual([]);
+  });
+
   it("that are replaced concurrently all become separate versions", async () => {
     redrive = await createRedrive({ store: "memory:" });
     const counts = [2, 3, 4, 5];

@@ -6,9 +6,9 @@ import { type PolicyDocument, resolvePolicy } from "@redrive/core";
 import { BoundedCache } from "../collections/bounded-cache.ts";
 import { serviceError } from "../model/errors.ts";
 import { type PolicyCache, PRESET_VERSION } from "../model/policy-cache.ts";
-import type { PolicyRow, Store } from "../model/store.ts";
+import { INLINE_PREFIX, type PolicyRow, type Store } from "../model/store.ts";
 import { DEFAULT_TENANT } from "../model/task.ts";
-import { conflict, INLINE_PREFIX, idOf, presetOf } from "./policy-ids.ts";
+import { conflict, idOf, presetOf } from "./policy-ids.ts";
 
 /** The digest of strings and bytes, in hexadecimal. */
 export type Digest = (parts: readonly (string | Uint8Array)[]) => string;
@@ -20,6 +20,9 @@ export interface PolicyChoice {
 
 /** Beyond this number, policies are read from the store again. */
 const MAX_KNOWN = 10_000;
+
+/** Policies that one call of `removeUnused` examines, and removes in one commit. */
+const UNUSED_LIMIT = 100;
 
 /**
  * When several callers change one policy at the same time, each may need one try per other caller.
@@ -36,6 +39,8 @@ export class Policies {
   /** Number of tasks that are about to be stored, by the policy that they use. */
   readonly #pins = new Map<string, number>();
   readonly #removals = new Map<string, Promise<boolean>>();
+  /** Where the search for unused policies continues. */
+  #unusedAfter: string | undefined;
 
   constructor(store: Store, book: PolicyCache, digest: Digest, now: () => number) {
     this.#store = store;
@@ -183,12 +188,42 @@ export class Policies {
     await this.#removals.get(key)?.catch(() => {});
     if ((this.#pins.get(key) ?? 0) > 0) return false;
     this.#newest.delete(key);
-    const removal = this.#store.removePolicy(tenantId, policyId);
-    this.#removals.set(key, removal);
+    return this.#blocking([key], this.#store.removePolicy(tenantId, policyId));
+  }
+
+  /**
+   * Removes inline policies that no stored task uses: callers may send any number. Examines a page
+   * and continues there the next time. True: it found some, so there may be more. In a shared store
+   * it does nothing, because another node may be about to store a task that uses one of them.
+   */
+  async removeUnused(): Promise<boolean> {
+    if (!this.#store.exclusive) return false;
+    const cursor = this.#unusedAfter;
+    const page = await this.#store.unusedPolicies({ limit: UNUSED_LIMIT, cursor });
+    this.#unusedAfter = page.cursor ?? undefined;
+    const keyed = page.policies.map((one) => ({ ...one, key: keyOf(one.tenantId, one.policyId) }));
+    const free = keyed.filter(({ key }) => this.#isFree(key));
+    if (free.length === 0) return false;
+    for (const { key } of free) this.#newest.delete(key);
+    await this.#blocking(
+      free.map(({ key }) => key),
+      this.#store.removeInline(free).then(() => true),
+    );
+    return page.cursor !== null;
+  }
+
+  /** No task that uses the policy is about to be stored, and nobody removes it. */
+  #isFree(key: string): boolean {
+    return (this.#pins.get(key) ?? 0) === 0 && !this.#removals.has(key);
+  }
+
+  /** Nobody can choose the policies until they are removed. */
+  async #blocking(keys: readonly string[], removal: Promise<boolean>): Promise<boolean> {
+    for (const key of keys) this.#removals.set(key, removal);
     try {
       return await removal;
     } finally {
-      if (this.#removals.get(key) === removal) this.#removals.delete(key);
+      for (const key of keys) if (this.#removals.get(key) === removal) this.#removals.delete(key);
     }
   }
 

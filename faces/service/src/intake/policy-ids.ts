@@ -10,9 +10,7 @@ import {
   resolvePolicy,
 } from "@redrive/core";
 import { serviceError } from "../model/errors.ts";
-
-/** Begins the ids of inline policies. */
-export const INLINE_PREFIX = "inline.";
+import { INLINE_PREFIX } from "../model/store.ts";
 
 export function presetOf(policyId: string): PolicyDocument | undefined {
   return Object.hasOwn(presets, policyId) ? presets[policyId as keyof typeof presets] : undefined;

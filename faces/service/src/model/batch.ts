@@ -19,7 +19,7 @@ export interface Batch {
   /** Tasks to run now instead of when they are due. */
   readonly retryNows: readonly TaskRef[];
   readonly claims: readonly ClaimRequest[];
-  /** Each replaces the stored document and increments its version. They have no result. */
+  /** Each replaces or removes the stored document, whatever its version. They have no result. */
   readonly documents: readonly UnversionedDocument[];
 }
 

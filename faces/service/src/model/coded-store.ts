@@ -6,7 +6,7 @@
 import { RedriveError } from "@redrive/core";
 import { serviceError } from "./errors.ts";
 import type { Store } from "./store.ts";
-import { StoreFullError, StoreRefusedError } from "./store-errors.ts";
+import { ReadAbortedError, StoreFullError, StoreRefusedError } from "./store-errors.ts";
 import { namesOf, wrapped } from "./wrapped.ts";
 
 /** The coded error for a failure of the store. */
@@ -21,10 +21,14 @@ export function storeFailure(error: unknown): RedriveError {
     : serviceError("STORE_UNAVAILABLE", `it is unknown what was stored: ${text}`, error);
 }
 
-/** `failed` receives every original error. */
+/**
+ * `failed` receives the original error of every failure. A coded error is a refusal, and an aborted
+ * read is the caller's wish: the store works.
+ */
 export function codedStore(inner: Store, failed: (error: unknown) => void): Store {
   const refuse = (error: unknown): never => {
-    failed(error);
+    if (error instanceof ReadAbortedError) throw error.cause;
+    if (!(error instanceof RedriveError)) failed(error);
     throw storeFailure(error);
   };
   const { query, documents } = inner;

@@ -24,8 +24,12 @@ export interface Store {
    */
   commit(batch: Batch): Promise<CommitResult>;
 
-  /** The lanes that have waiting tasks, with the earliest due instant of each. */
-  nextDue(): Promise<readonly LaneDue[]>;
+  /**
+   * The lanes whose earliest waiting task is due before `before`, in pages. Each call examines at
+   * most `limit` destinations, for any number of waiting tasks. A page may be empty; only a null
+   * cursor ends the list.
+   */
+  nextDue(query: DueQuery): Promise<DuePage>;
 
   /**
    * Claims of other nodes whose lease ended at or before `now`, at most `limit`. In an exclusive
@@ -55,13 +59,33 @@ export interface Store {
   removePolicy(tenantId: string, policyId: string): Promise<boolean>;
 
   getDestination(tenantId: string, name: string): Promise<DestinationRow | null>;
-  listDestinations(tenantId: string): Promise<readonly DestinationRow[]>;
+  /** The rows whose circuit is not closed, at most `limit`. */
+  openCircuits(tenantId: string, limit: number): Promise<readonly DestinationRow[]>;
 
   /**
    * Removes tasks and keys whose retention is over. Visits at most `limit` of them and returns how
    * many; fewer than `limit` means that nothing is left to remove at `now`.
    */
   sweep(retention: Retention): Promise<number>;
+
+  /**
+   * Removes rows that nothing uses: counts of zero, destinations without tasks, document, pause,
+   * gate and open circuit, saved guard state of destinations that do not exist, and nodes without a
+   * lease and without claims. Each call examines at most `limit` rows and continues at `cursor`.
+   *
+   * In a shared store, a destination whose row was ever written stays: a node that knows an old
+   * version could take a new row with the same version for it.
+   */
+  removeUnused(query: UnusedQuery): Promise<UnusedPage>;
+
+  /**
+   * Inline policies that no stored task uses, of all tenants, in pages. Ended tasks count too: dead
+   * letters may be redriven. Each call examines at most `limit` policies.
+   */
+  unusedPolicies(page: RowPage): Promise<UnusedPolicyPage>;
+
+  /** Removes those of the given inline policies that no stored task uses. */
+  removeInline(policies: readonly Pick<PolicyRow, "tenantId" | "policyId">[]): Promise<void>;
 
   /** Removes the dead letters among the given tasks; returns how many. Their keys stay. */
   discard(tenantId: string, taskIds: readonly string[]): Promise<number>;
@@ -78,6 +102,40 @@ export interface LaneDue {
   readonly destination: string;
   readonly lane: Lane;
   readonly dueAt: number;
+}
+
+/** A position in the rows of a store. */
+export interface RowPage {
+  /** How many rows one call examines. At least 1. */
+  readonly limit: number;
+  /** The cursor of the previous page; opaque. Default: the beginning. */
+  readonly cursor?: string | undefined;
+}
+
+export interface DueQuery extends RowPage {
+  readonly before: number;
+}
+
+export interface DuePage {
+  readonly lanes: readonly LaneDue[];
+  /** Null on the last page. */
+  readonly cursor: string | null;
+}
+
+export interface UnusedQuery extends RowPage {
+  readonly now: number;
+}
+
+export interface UnusedPage {
+  /** The number of removed rows. */
+  readonly removed: number;
+  /** Null: all rows were examined. The next call starts again. */
+  readonly cursor: string | null;
+}
+
+export interface UnusedPolicyPage {
+  readonly policies: readonly Pick<PolicyRow, "tenantId" | "policyId">[];
+  readonly cursor: string | null;
 }
 
 export interface LapsedQuery {
@@ -101,6 +159,9 @@ export interface PolicyRow {
   readonly document: string;
   readonly createdAt: number;
 }
+
+/** Begins the ids of inline policies, which tasks bring along. */
+export const INLINE_PREFIX = "inline.";
 
 export interface Retention {
   readonly now: number;

@@ -33,7 +33,7 @@ export type Headers = Readonly<Record<string, string>>;
 
 /** The part of a task that never changes. */
 export interface NewTask {
-  /** UUIDv7, so that tasks sort by age. */
+  /** UUIDv7, so that tasks sort by age. Its instant is `createdAt` or slightly later. */
   readonly taskId: string;
   readonly tenantId: string;
   /** As the caller sent it; null: the target receives the `taskId`. */
@@ -122,4 +122,14 @@ export function isEnded(status: TaskStatus): status is EndedStatus {
 export function laneOf(attemptsMade: number, abandonedCount: number): Lane {
   if (abandonedCount >= 2) return "suspect";
   return attemptsMade === 0 ? "first" : "retry";
+}
+
+/** The instants that a task id can hold. */
+const MAX_INSTANT = 2 ** 48 - 1;
+
+/** The start of every task id of that instant; it sorts after all ids of earlier instants. */
+export function taskIdPrefix(instant: number): string {
+  const clamped = Math.min(Math.max(Math.floor(instant), 0), MAX_INSTANT);
+  const time = clamped.toString(16).padStart(12, "0");
+  return `${time.slice(0, 8)}-${time.slice(8)}`;
 }

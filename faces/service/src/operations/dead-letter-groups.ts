@@ -26,6 +26,8 @@ export type ListTasks = (filter: TaskFilter, page: Page) => Promise<TaskPage>;
 
 const PAGE = 250;
 const MAX_PAGES = 400;
+/** Few enough that `MAX_PAGES` of them end within a request, also if hardly any row matches. */
+const PAGE_ROWS = 1000;
 
 export async function groupDeadLetters(
   list: ListTasks,
@@ -36,7 +38,7 @@ export async function groupDeadLetters(
   for (let pages = 0; cursor !== null && pages < MAX_PAGES; pages++) {
     const page: TaskPage = await list(
       { ...filter, status: "EXHAUSTED" },
-      { limit: PAGE, ...(cursor !== undefined && { cursor }) },
+      { limit: PAGE, maxRows: PAGE_ROWS, ...(cursor !== undefined && { cursor }) },
     );
     for (const task of page.tasks) add(groups, task);
     cursor = page.cursor;

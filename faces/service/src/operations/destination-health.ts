@@ -13,9 +13,7 @@ import {
   quantileMs,
   rateReadyAt,
 } from "@redrive/core";
-import type { DestinationRow } from "../model/destination-row.ts";
-import type { TaskStatus } from "../model/task.ts";
-import type { TaskCount } from "../model/task-query.ts";
+import type { StoredDestinationState, TaskCounts } from "../model/task-query.ts";
 
 export interface DestinationHealth {
   readonly name: string;
@@ -33,42 +31,26 @@ export interface DestinationHealth {
   /** Of this node's calls; null: none yet. */
   readonly latency: { readonly p50Ms: number; readonly p99Ms: number } | null;
   /** Tasks by status, without zeros. */
-  readonly tasks: Readonly<Partial<Record<TaskStatus, number>>>;
+  readonly tasks: TaskCounts;
   /** Waiting and in flight. */
   readonly backlog: number;
-  /** When the first waiting task is due, as far as this node knows; null: none waits. */
+  /** When the first waiting task is due; null: none waits. */
   readonly nextDueAt: number | null;
 }
 
-export interface HealthParts {
-  readonly row: DestinationRow;
-  readonly admission: Admission;
-  /** The earliest due instants of its lanes; Infinity for an empty lane. */
-  readonly dueAts: readonly number[];
-  /** Of its own tasks. */
-  readonly counts: readonly TaskCount[];
-  readonly now: number;
+export interface DestinationHealthPage {
+  readonly destinations: readonly DestinationHealth[];
+  /** Null on the last page. A page may be short or empty before. */
+  readonly cursor: string | null;
 }
 
-/** Grouped once: scanning all counts for each of ten thousand destinations takes seconds. */
-export function byDestination(
-  counts: readonly TaskCount[],
-): ReadonlyMap<string, readonly TaskCount[]> {
-  const sorted = new Map<string, TaskCount[]>();
-  for (const count of counts) {
-    const own = sorted.get(count.destination);
-    if (own === undefined) sorted.set(count.destination, [count]);
-    else own.push(count);
-  }
-  return sorted;
-}
-
-export function healthOfDestination(parts: HealthParts): DestinationHealth {
-  const { row, admission, dueAts, counts, now } = parts;
-  const { guards } = admission;
+export function healthOfDestination(
+  { row, tasks, nextDueAt }: StoredDestinationState,
+  { guards }: Admission,
+  now: number,
+): DestinationHealth {
   const { name, pausedAt, gateUntil, breakerState, openUntil } = row;
   const document = row.document === null ? null : (JSON.parse(row.document) as DestinationDocument);
-  const tasks = Object.fromEntries(counts.map(({ status, count }) => [status, count]));
   return {
     name,
     document,
@@ -82,9 +64,8 @@ export function healthOfDestination(parts: HealthParts): DestinationHealth {
     concurrency: document?.concurrency === false ? null : slotsOf(guards),
     latency: latencyOf(guards, now),
     tasks,
-    backlog: (tasks["PENDING"] ?? 0) + (tasks["IN_FLIGHT"] ?? 0),
-    // A lane learns only at its next claim that its last task was canceled.
-    nextDueAt: tasks["PENDING"] === undefined ? null : earliestOf(dueAts),
+    backlog: (tasks.PENDING ?? 0) + (tasks.IN_FLIGHT ?? 0),
+    nextDueAt,
   };
 }
 
@@ -92,11 +73,6 @@ function rateUntilOf({ rate, adaptiveRate }: Guards, now: number): number {
   const fixedAt = rate ? rateReadyAt(rate, now) : now;
   const readyAt = Math.max(fixedAt, adaptiveRate ? adaptiveRateReadyAt(adaptiveRate, now) : now);
   return readyAt > now ? readyAt : 0;
-}
-
-function earliestOf(dueAts: readonly number[]): number | null {
-  const earliest = Math.min(...dueAts);
-  return Number.isFinite(earliest) ? earliest : null;
 }
 
 function budgetOf({ retryBudget }: Guards, now: number): DestinationHealth["retryBudget"] {

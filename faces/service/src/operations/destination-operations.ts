@@ -8,13 +8,14 @@ import { historyOf, requestOf } from "../engine/run/settlement.ts";
 import type { DestinationPolicies } from "../intake/destination-policies.ts";
 import { assertDestinationName } from "../model/destination-name.ts";
 import { blankDestination, type DestinationRow } from "../model/destination-row.ts";
+import { GUARD_DOCUMENT } from "../model/document-table.ts";
 import { hedgeRefused } from "../model/errors.ts";
 import type { Store } from "../model/store.ts";
 import type { RetryTask } from "../model/task.ts";
-import type { TaskCount } from "../model/task-query.ts";
+import type { Page, StoredDestinationState } from "../model/task-query.ts";
 import {
-  byDestination,
   type DestinationHealth,
+  type DestinationHealthPage,
   healthOfDestination,
 } from "./destination-health.ts";
 import { explainTask } from "./explain-task.ts";
@@ -25,6 +26,9 @@ export interface DestinationOperationsParts {
   readonly engine: Engine;
   readonly destinationPolicies: DestinationPolicies;
 }
+
+/** Destinations per turn of the event loop: about two milliseconds. */
+const SLICE = 16;
 
 export class DestinationOperations {
   readonly #parts: DestinationOperationsParts;
@@ -58,36 +62,59 @@ export class DestinationOperations {
     return row;
   }
 
-  /** The health of every destination with a row or a task, or of `only` one. */
-  async health(tenantId: string, only?: string): Promise<readonly DestinationHealth[]> {
+  /** The health of destinations with a row or a task, by name, in pages. */
+  async health(tenantId: string, page: Page): Promise<DestinationHealthPage> {
     const { store, engine } = this.#parts;
-    const counts = byDestination(await store.query.count(tenantId));
-    const rows = new Map((await store.listDestinations(tenantId)).map((row) => [row.name, row]));
-    const names = new Set([...rows.keys(), ...counts.keys()]);
-    const wanted = only === undefined ? [...names].sort() : [only].filter((one) => names.has(one));
-    const now = engine.now();
-    return wanted.map((name) => {
-      const row = rows.get(name) ?? blankDestination(tenantId, name);
-      return this.#healthOf(row, counts.get(name) ?? [], now);
-    });
+    const { destinations: states, cursor } = await store.query.destinations(tenantId, page);
+    const guards = await this.#savedGuards(states);
+    const destinations: DestinationHealth[] = [];
+    for (const [at, state] of states.entries()) {
+      if (at > 0 && at % SLICE === 0) await engine.endOfTurn();
+      destinations.push(this.#healthOf(state, guards[at] ?? null));
+    }
+    return { destinations, cursor };
   }
 
-  #healthOf(row: DestinationRow, counts: readonly TaskCount[], now: number): DestinationHealth {
-    const { admission, lanes } = this.#parts.engine.destination(row.tenantId, row.name);
-    const dueAts = Object.values(lanes).map(({ dueAt }) => dueAt);
-    return healthOfDestination({ row, admission, dueAts, counts, now });
+  /** Null if it has neither a row nor a task. */
+  async healthOf(tenantId: string, name: string): Promise<DestinationHealth | null> {
+    const state = await this.#parts.store.query.destination(tenantId, name);
+    if (state === null) return null;
+    const [guards = null] = await this.#savedGuards([state]);
+    return this.#healthOf(state, guards);
+  }
+
+  /** The saved guard state of destinations that this node has not loaded. */
+  async #savedGuards(
+    states: readonly StoredDestinationState[],
+  ): Promise<readonly (string | null)[]> {
+    const { store, engine } = this.#parts;
+    const keys = states.map(({ row: { tenantId, name } }) => ({ tenantId, id: name }));
+    const areLoaded = keys.every(({ tenantId, id }) => engine.destinations.find(tenantId, id));
+    return areLoaded ? [] : store.documents.getMany(GUARD_DOCUMENT, keys);
+  }
+
+  /** Reading its health does not keep a destination in memory. */
+  #healthOf(state: StoredDestinationState, guards: string | null): DestinationHealth {
+    const { engine } = this.#parts;
+    const { tenantId, name } = state.row;
+    const { destinations } = engine;
+    const destination =
+      destinations.find(tenantId, name) ?? destinations.preview(state.row, guards);
+    return healthOfDestination(state, destination.admission, engine.now());
   }
 
   /** Says in a sentence why the task is not running now. */
   async explain(task: RetryTask): Promise<string> {
     const { store, engine } = this.#parts;
     const { tenantId, destination } = task;
-    const stored = await store.getDestination(tenantId, destination);
-    const row = stored ?? blankDestination(tenantId, destination);
+    const stored = await store.query.destination(tenantId, destination);
+    const row = stored?.row ?? blankDestination(tenantId, destination);
+    const state = stored ?? { row, tasks: {}, nextDueAt: null };
+    const [guards = null] = await this.#savedGuards([state]);
     const now = engine.now();
     const serviceHold = serviceHoldOf(engine, task, now);
     const isOver = await this.#isOver(task, now);
-    return explainTask(task, this.#healthOf(row, [], now), now, { serviceHold, isOver });
+    return explainTask(task, this.#healthOf(state, guards), now, { serviceHold, isOver });
   }
 
   /** The task waits, but has no time left. */

@@ -8,13 +8,8 @@ import { explainTask } from "./explain-task.ts";
 
 const NOW = 10_000;
 const row = blankDestination("acme", "shop");
-const well = healthOfDestination({
-  row,
-  admission: new Admission(createGuards({}, NOW), undefined, seededRandom(1)),
-  dueAts: [],
-  counts: [],
-  now: NOW,
-});
+const admission = new Admission(createGuards({}, NOW), undefined, seededRandom(1));
+const well = healthOfDestination({ row, tasks: {}, nextDueAt: null }, admission, NOW);
 const base = {
   status: "PENDING",
   attemptNumber: 1,

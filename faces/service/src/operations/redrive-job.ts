@@ -70,6 +70,13 @@ export interface StoredJob {
 
 export const REDRIVE_KIND = "redrive";
 
+/**
+ * A document of this kind exists for every running redrive, with the same id, so that a node finds
+ * those without reading the others. Its text is the instant at which it was written. It may outlast
+ * its redrive for a few seconds.
+ */
+export const RUNNING_KIND = "redrive-running";
+
 export function documentOf({ job, version, runBy, runUntil }: StoredJob): StoredDocument {
   const { tenantId, redriveId } = job;
   const text = JSON.stringify({ job, runBy, runUntil });

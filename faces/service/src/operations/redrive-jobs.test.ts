@@ -55,7 +55,7 @@ class World {
         const dead = [...this.tasks.values()].filter(({ taskId }) => taskId.startsWith("0100"));
         return { tasks: dead, cursor: null };
       },
-      destinations: async () => this.rows,
+      openCircuits: async () => this.rows,
       redriveTask: async (taskId, _, { redriveId }) => {
         this.#redrive(taskId, redriveId);
         // A commit takes time.
@@ -308,4 +308,51 @@ it("pauses when the circuit of a destination opens, not when it was open before"
   await world.pass(1000);
   const paused = { status: "PAUSED", error: expect.stringContaining("circuit of shop opened") };
   expect(await jobs.get(redriveId, "acme")).toMatchObject(paused);
+});
+
+it("looks only for running redrives, however many have ended", async () => {
+  const world = new World(1);
+  const first = world.process();
+  for (let n = 0; n < 30; n++) await first.start(order);
+  await world.pass(1000);
+  await first.stop();
+  const reads = { listed: 0, got: 0 };
+  const { get, list } = world.documents;
+  Object.assign(world.documents, {
+    get: (...ref: Parameters<typeof get>) => {
+      reads.got++;
+      return get(...ref);
+    },
+    list: async (...query: Parameters<typeof list>) => {
+      const page = await list(...query);
+      reads.listed += page.documents.length;
+      return page;
+    },
+  });
+  const next = world.process();
+  await next.open();
+  await world.pass(6000);
+  // The marks of the ended redrives are gone now.
+  Object.assign(reads, { listed: 0, got: 0 });
+  await world.pass(60_000);
+  expect(reads).toEqual({ listed: 0, got: 0 });
+  expect(await next.list("acme")).toHaveLength(30);
+  await next.stop();
+});
+
+it("continues a redrive that was resumed while its mark was removed", async () => {
+  const world = new World(20);
+  const first = world.process();
+  const { redriveId } = await first.start({ ...order, ratePerSecond: 1 });
+  await world.pass(100);
+  await first.pause(redriveId, "acme");
+  await world.pass(6000);
+  await first.resume(redriveId, "acme");
+  await world.pass(100);
+  await first.stop();
+  const second = world.process();
+  await second.open();
+  await world.pass(30_000);
+  expect(await second.get(redriveId, "acme")).toMatchObject({ status: "DONE", redriven: 20 });
+  await second.stop();
 });

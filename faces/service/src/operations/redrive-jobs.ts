@@ -4,7 +4,7 @@
  * node runs the redrives that it started, and another node takes over when the lease has expired.
  */
 import { type Clock, RedriveError } from "@redrive/core";
-import type { DocumentTable } from "../model/document-table.ts";
+import type { DocumentTable, StoredDocument } from "../model/document-table.ts";
 import { serviceError } from "../model/errors.ts";
 import { assertBounds, REDRIVE_BOUNDS } from "../model/redrive-bounds.ts";
 import {
@@ -15,6 +15,7 @@ import {
   REDRIVE_KIND,
   type RedriveJob,
   type RedriveOrder,
+  RUNNING_KIND,
   readJob,
   type StoredJob,
 } from "./redrive-job.ts";
@@ -38,6 +39,10 @@ const MAX_ENDED = 100;
 const SAVE_MS = 1000;
 const LEASE_MS = 15_000;
 const ADOPTION_INTERVAL_MS = 5000;
+/** Documents per page. A job with a thousand task ids has 40 KB. */
+const PAGE = 25;
+/** The longest time that a start may take between its mark and its job. */
+const START_MS = 3_600_000;
 
 export class RedriveJobs {
   readonly #parts: RedriveJobsParts;
@@ -90,6 +95,7 @@ export class RedriveJobs {
     };
     if (dryRun) return job;
     const stored = this.#owned({ job, version: 1, runBy: null, runUntil: 0 });
+    await limit(this.#mark(tenantId, job.redriveId));
     await limit(documents.put(documentOf(stored)));
     this.#run(stored);
     await limit(this.#removeOldest(tenantId));
@@ -103,9 +109,23 @@ export class RedriveJobs {
 
   /** Newest first. */
   async list(tenantId: string): Promise<readonly RedriveJob[]> {
-    const all = await this.#parts.documents.list(REDRIVE_KIND);
-    const own = all.filter((document) => document.tenantId === tenantId);
-    return own.map((document) => this.#latest(readJob(document).job)).reverse();
+    const jobs: RedriveJob[] = [];
+    for await (const document of this.#documents(REDRIVE_KIND, tenantId)) {
+      jobs.push(this.#latest(readJob(document).job));
+    }
+    return jobs.reverse();
+  }
+
+  /** In pages, so that a tenant with many redrives does not block the event loop. */
+  async *#documents(kind: string, tenantId?: string): AsyncGenerator<StoredDocument> {
+    const { documents } = this.#parts;
+    let cursor: string | null | undefined;
+    while (cursor !== null) {
+      const of = tenantId === undefined ? {} : { tenantId };
+      const page = await documents.list(kind, { ...of, limit: PAGE, cursor });
+      yield* page.documents;
+      cursor = page.cursor;
+    }
   }
 
   /** Redriven tasks stay redriven. An ended redrive does not change. */
@@ -132,6 +152,8 @@ export class RedriveJobs {
     tenantId: string,
     targets?: string,
   ): Promise<RedriveJob | undefined> {
+    if ((await this.#stored(redriveId, tenantId)) === undefined) return undefined;
+    await this.#mark(tenantId, redriveId);
     const job = await this.#change(redriveId, tenantId, (found) => {
       if (targets !== undefined && found.targets !== targets) throw otherTargets(found);
       if (isOver(found) && found.status !== "FAILED") throw conflict(found, "resumed");
@@ -159,18 +181,39 @@ export class RedriveJobs {
     );
   }
 
-  /** If two nodes want one job, the first to write gets it. */
+  /** Looks only at running jobs. If two nodes want one, the first to write gets it. */
   async #adoptJobs(): Promise<void> {
-    const { documents, exclusive, source } = this.#parts;
-    for (const document of await documents.list(REDRIVE_KIND)) {
+    for await (const mark of this.#documents(RUNNING_KIND)) {
       if (this.#isStopping) return;
-      const stored = readJob(document);
-      const isFree = exclusive || stored.runBy === null || stored.runUntil <= source.now();
-      const { status, redriveId } = stored.job;
-      if (status !== "RUNNING" || !isFree || this.#running.has(redriveId)) continue;
-      const mine = this.#owned({ ...stored, version: stored.version + 1 });
-      if (await documents.put(documentOf(mine))) this.#run(mine);
+      if (!this.#running.has(mark.id)) await this.#adopt(mark);
     }
+  }
+
+  async #adopt(mark: StoredDocument): Promise<void> {
+    const { documents, exclusive, source } = this.#parts;
+    const stored = await this.#stored(mark.id, mark.tenantId);
+    if (stored?.job.status !== "RUNNING") return this.#unmark(mark, stored !== undefined);
+    const isFree = exclusive || stored.runBy === null || stored.runUntil <= source.now();
+    if (!isFree || this.#isStopping || this.#running.has(mark.id)) return;
+    const mine = this.#owned({ ...stored, version: stored.version + 1 });
+    if (await documents.put(documentOf(mine))) this.#run(mine);
+  }
+
+  /** Marks a job before it runs. False, without a change, if it is already marked. */
+  #mark(tenantId: string, id: string): Promise<boolean> {
+    const { documents, source } = this.#parts;
+    const text = String(source.now());
+    return documents.put({ kind: RUNNING_KIND, tenantId, id, version: 1, text });
+  }
+
+  /** The job does not run. A job that is being started has a mark but is not stored yet. */
+  async #unmark({ tenantId, id, text }: StoredDocument, isStored: boolean): Promise<void> {
+    const { documents, source } = this.#parts;
+    if (!isStored && source.now() - Number(text) < START_MS) return;
+    await documents.remove(RUNNING_KIND, tenantId, id);
+    // It may have been resumed meanwhile, when the mark still existed.
+    const stored = await this.#stored(id, tenantId);
+    if (stored?.job.status === "RUNNING") await this.#mark(tenantId, id);
   }
 
   #owned(stored: StoredJob): StoredJob {

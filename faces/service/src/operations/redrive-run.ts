@@ -17,7 +17,8 @@ export interface RedriveSource {
   newId(): string;
   get(taskId: string, tenantId: string): Promise<RetryTask | null>;
   list(filter: TaskFilter, page: Page, tenantId: string): Promise<TaskPage>;
-  destinations(tenantId: string): Promise<readonly DestinationRow[]>;
+  /** The rows of destinations whose circuit is not closed. */
+  openCircuits(tenantId: string): Promise<readonly DestinationRow[]>;
   /**
    * Creates a new task with the redrive's mark in its id, unless the source was already redriven.
    * `skipOf` says which errors are a reason to skip it.
@@ -51,6 +52,7 @@ const MAX_SLEEP_MS = 1000;
 const MAX_FAILED_SHARE = 0.2;
 /** How often a call to an unavailable store is tried. */
 const MAX_TRIES = 60;
+const PASSING = ["STORE_UNAVAILABLE", "STORE_FULL"];
 
 /** The dead letters of a redrive, each once, in a fixed order. */
 export async function* membersOf(
@@ -81,7 +83,7 @@ export class RedriveRun {
   readonly #control: RunControl;
   /** When the next task may be created. */
   #dueMs: number;
-  /** The circuits of its destinations at the last check. */
+  /** The circuits that were not closed at the last check. */
   #circuits: ReadonlyMap<string, DestinationRow> | undefined;
   readonly #destinations = new Set<string>();
   /** The new tasks of the canary. */
@@ -100,12 +102,21 @@ export class RedriveRun {
 
   /** Resolves when it is done, has paused, or was stopped. */
   async run(): Promise<RunEnd> {
-    for await (const member of membersOf(this.#source, this.#job)) {
+    for await (const member of membersOf(this.#members(), this.#job)) {
       if (!this.#control.isRunning()) return null;
       const why = (await this.#openCircuit(member)) ?? (await this.#redrive(member));
       if (why !== undefined) return why;
     }
     return null;
+  }
+
+  /** Waits while the tenant has too many lists in progress. */
+  #members(): Pick<RedriveSource, "get" | "list"> {
+    const source = this.#source;
+    return {
+      get: (...ref) => source.get(...ref),
+      list: (...query) => this.#retryStore(() => source.list(...query), ["TOO_MANY_REQUESTS"]),
+    };
   }
 
   /** Returns the reason to pause after this task, if any. */
@@ -173,13 +184,12 @@ export class RedriveRun {
   }
 
   /** A commit with an unknown outcome is safe to repeat: a source is redriven only once. */
-  async #retryStore<T>(work: () => Promise<T>): Promise<T> {
+  async #retryStore<T>(work: () => Promise<T>, passing: readonly string[] = PASSING): Promise<T> {
     for (let tries = 1; ; tries++) {
       try {
         return await work();
       } catch (error) {
-        const code = error instanceof RedriveError ? error.code : "";
-        const isPassing = code === "STORE_UNAVAILABLE" || code === "STORE_FULL";
+        const isPassing = error instanceof RedriveError && passing.includes(error.code);
         if (!isPassing || tries >= MAX_TRIES || !this.#control.isRunning()) throw error;
         await this.#sleep(MAX_SLEEP_MS);
       }
@@ -214,7 +224,7 @@ export class RedriveRun {
     const nowMs = this.#clock.monotonicMs();
     if (nowMs - this.#checkedMs < STEP_MS) return undefined;
     this.#checkedMs = nowMs;
-    const rows = await this.#source.destinations(this.#job.tenantId);
+    const rows = await this.#source.openCircuits(this.#job.tenantId);
     const before = this.#circuits;
     this.#circuits = new Map(rows.map((row) => [row.name, row]));
     if (before === undefined) return undefined;

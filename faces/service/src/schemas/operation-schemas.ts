@@ -156,8 +156,24 @@ export const DestinationView = Type.Object({
 });
 export type DestinationView = Static<typeof DestinationView>;
 
-export const DestinationList = Type.Object({ destinations: Type.Array(DestinationView) });
+export const DestinationList = Type.Object({
+  destinations: Type.Array(DestinationView),
+  cursor: Type.Union([Type.String(), Type.Null()], {
+    description: "For the next page; null on the last. A page before it may be short.",
+  }),
+});
 export type DestinationList = Static<typeof DestinationList>;
+
+export const DestinationQuery = Type.Object(
+  {
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 250, default: 50 })),
+    cursor: Type.Optional(
+      Type.String({ maxLength: 500, description: "The cursor of the previous page." }),
+    ),
+  },
+  { additionalProperties: false },
+);
+export type DestinationQuery = Static<typeof DestinationQuery>;
 
 export const DestinationParams = Type.Object({ name: Type.String() });
 export type DestinationParams = Static<typeof DestinationParams>;

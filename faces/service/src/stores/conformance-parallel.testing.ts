@@ -140,10 +140,7 @@ export function parallelConformance(store: () => Store): void {
       const { tasks } = await store().query.list(TENANT, {}, { limit: 50 });
       const expected: Record<string, number> = {};
       for (const { status } of tasks) expected[status] = (expected[status] ?? 0) + 1;
-      const counts = await store().query.count(TENANT);
-      expect(Object.fromEntries(counts.map(({ status, count }) => [status, count]))).toEqual(
-        expected,
-      );
+      expect(await store().query.count(TENANT)).toEqual(expected);
       expect(tasks.some(({ status }) => isEnded(status))).toBe(true);
     });
   });

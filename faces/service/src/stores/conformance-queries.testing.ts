@@ -74,7 +74,7 @@ export function queryConformance(store: () => Store): void {
       expect(tasks.map(({ taskId }) => taskId)).toEqual([claim?.taskId]);
     });
 
-    it("counts by destination and status through every change", async () => {
+    it("counts by status through every change", async () => {
       const { task } = create();
       const fresh = { task, fingerprint: null, claimVersion: null };
       await store().commit(batch({ creates: [fresh, create(), create({}, { claimVersion: 0 })] }));
@@ -83,10 +83,9 @@ export function queryConformance(store: () => Store): void {
       await store().commit(
         batch({ settles: [settle(claim!, { status: "SUCCEEDED", reason: "succeeded" })] }),
       );
-      const counts = await store().query.count(TENANT);
-      const byStatus = Object.fromEntries(counts.map(({ status, count }) => [status, count]));
-      expect(byStatus).toEqual({ IN_FLIGHT: 1, SUCCEEDED: 1, CANCELLED: 1 });
-      expect(await store().query.count("zeta")).toEqual([]);
+      const counts = { IN_FLIGHT: 1, SUCCEEDED: 1, CANCELLED: 1 };
+      expect(await store().query.count(TENANT)).toEqual(counts);
+      expect(await store().query.count("zeta")).toEqual({});
     });
 
     it("pages through attempts and exports with bodies, oldest first", async () => {
@@ -168,8 +167,7 @@ export function queryConformance(store: () => Store): void {
       expect(await store().discard(TENANT, ids)).toBe(1);
       expect(await store().discard(TENANT, ids)).toBe(0);
       expect(await get(two!.taskId)).toBeNull();
-      const counts = await store().query.count(TENANT);
-      expect(counts.map(({ status }) => status).sort()).toEqual(["PENDING", "SUCCEEDED"]);
+      expect(await store().query.count(TENANT)).toEqual({ PENDING: 1, SUCCEEDED: 1 });
     });
   });
 }

@@ -45,7 +45,8 @@ export function tableConformance(store: () => Store): void {
       expect(destinations).toEqual([null, row, null]);
       expect(await store().getDestination(TENANT, "x")).toEqual({ ...rival, version: 2 });
       expect(await store().getDestination("zeta", "x")).toBeNull();
-      expect(await store().listDestinations(TENANT)).toHaveLength(1);
+      expect(await store().openCircuits(TENANT, 9)).toEqual([{ ...rival, version: 2 }]);
+      expect(await store().openCircuits("zeta", 9)).toEqual([]);
     });
 
     it("keeps versions of policies, and rejects one that exists", async () => {

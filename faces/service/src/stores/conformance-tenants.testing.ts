@@ -8,7 +8,16 @@ import { blankDestination } from "../model/destination-row.ts";
 import type { DocumentTable } from "../model/document-table.ts";
 import type { Store } from "../model/store.ts";
 import type { TaskQuery } from "../model/task-query.ts";
-import { attemptLog, batch, claimOf, DESTINATION, newTask, settle, T0 } from "./store.testing.ts";
+import {
+  attemptLog,
+  batch,
+  claimOf,
+  DESTINATION,
+  dueLanes,
+  newTask,
+  settle,
+  T0,
+} from "./store.testing.ts";
 
 const MINE = "acme";
 const OTHER = "zeta";
@@ -23,13 +32,14 @@ const PAGE = { limit: 250 };
 /** Members of `Store` without a tenant; the items of a commit and the parts are checked one by one. */
 type Tenantless =
   | ("exclusive" | "commit" | "query" | "documents" | "close")
-  | ("nextDue" | "lapsed" | "claimsOf" | "renew" | "retire" | "latestAt" | "sweep");
+  | ("nextDue" | "lapsed" | "claimsOf" | "renew" | "retire" | "latestAt" | "sweep")
+  | ("removeUnused" | "unusedPolicies");
 
 /** Everything that takes a tenant. A new member of the contract needs a line in `CALLS`. */
 type Call =
   | Exclude<keyof Store, Tenantless>
   | `query.${keyof TaskQuery}`
-  | `documents.${Exclude<keyof DocumentTable, "list">}`
+  | `documents.${keyof DocumentTable}`
   | `commit.${Exclude<keyof Batch, "now" | "nodeId">}`
   | "commit.redrives";
 
@@ -83,8 +93,8 @@ const READS = {
     call: (store, tenantId) => store.getDestination(tenantId, DESTINATION),
     absent: null,
   },
-  listDestinations: {
-    call: (store, tenantId) => store.listDestinations(tenantId),
+  openCircuits: {
+    call: (store, tenantId) => store.openCircuits(tenantId, 9),
     absent: [],
   },
   "query.get": {
@@ -97,7 +107,19 @@ const READS = {
   },
   "query.count": {
     call: ({ query }, tenantId) => query.count(tenantId),
-    absent: [],
+    absent: {},
+  },
+  "query.destinations": {
+    call: ({ query }, tenantId) => query.destinations(tenantId, PAGE),
+    absent: { destinations: [], cursor: null },
+  },
+  "query.destination": {
+    call: ({ query }, tenantId) => query.destination(tenantId, DESTINATION),
+    absent: null,
+  },
+  "query.countDestinations": {
+    call: ({ query }, tenantId) => query.countDestinations(tenantId),
+    absent: { open: 0, closed: 0, paused: 0 },
   },
   "query.attempts": {
     call: ({ query }, tenantId) => query.attempts(tenantId, DEAD, PAGE),
@@ -107,9 +129,21 @@ const READS = {
     call: ({ query }, tenantId) => query.export(tenantId, PAGE),
     absent: { tasks: [], cursor: null },
   },
+  "query.oldestOpen": {
+    call: ({ query }, tenantId) => query.oldestOpen(tenantId),
+    absent: null,
+  },
   "documents.get": {
     call: ({ documents }, tenantId) => documents.get("redrive", tenantId, "d"),
     absent: null,
+  },
+  "documents.getMany": {
+    call: ({ documents }, tenantId) => documents.getMany("redrive", [{ tenantId, id: "d" }]),
+    absent: [null],
+  },
+  "documents.list": {
+    call: ({ documents }, tenantId) => documents.list("redrive", { ...PAGE, tenantId }),
+    absent: { documents: [], cursor: null },
   },
 } as const satisfies Partial<Record<Call, TenantCall>>;
 
@@ -122,6 +156,10 @@ const CALLS: Record<Call, TenantCall> = {
   removePolicy: {
     call: (store, tenantId) => store.removePolicy(tenantId, "p"),
     absent: false,
+  },
+  removeInline: {
+    call: (store, tenantId) => store.removeInline([{ tenantId, policyId: "p" }]),
+    absent: undefined,
   },
   discard: {
     call: (store, tenantId) => store.discard(tenantId, [DEAD, REDRIVEN, WAITING]),
@@ -230,7 +268,7 @@ async function readAll(store: Store, tenantId: string): Promise<Record<string, u
   for (const [name, { call }] of Object.entries(READS)) {
     results[name] = await call(store, tenantId);
   }
-  const due = await store.nextDue();
+  const due = await dueLanes(store);
   results["nextDue"] = due.filter((lane) => lane.tenantId === tenantId);
   return results;
 }

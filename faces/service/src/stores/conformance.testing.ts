@@ -6,12 +6,15 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Settle } from "../model/batch.ts";
 import { blankDestination } from "../model/destination-row.ts";
 import type { Store } from "../model/store.ts";
+import { detailConformance } from "./conformance-details.testing.ts";
 import { documentConformance } from "./conformance-documents.testing.ts";
+import { listConformance } from "./conformance-lists.testing.ts";
 import { parallelConformance } from "./conformance-parallel.testing.ts";
 import { queryConformance } from "./conformance-queries.testing.ts";
 import { randomConformance } from "./conformance-random.testing.ts";
 import { tableConformance } from "./conformance-tables.testing.ts";
 import { tenantConformance } from "./conformance-tenants.testing.ts";
+import { unusedConformance } from "./conformance-unused.testing.ts";
 import {
   attemptLog,
   batch,
@@ -19,6 +22,7 @@ import {
   claimOf,
   create,
   DESTINATION,
+  dueLanes,
   newTask,
   settle,
   T0,
@@ -176,7 +180,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         const creates = [create({ destination: "other" }), create({ tenantId: "zeta" })];
         await store.commit(batch({ creates }));
         expect(await claimFirst(store)).toEqual([]);
-        const due = await store.nextDue();
+        const due = await dueLanes(store);
         expect(due).toHaveLength(2);
         expect(due).toContainEqual({
           tenantId: TENANT,
@@ -245,7 +249,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         });
         const { attempts } = await store.query.attempts(TENANT, claim.taskId, { limit: 10 });
         expect(attempts).toEqual([attemptLog()]);
-        const due = await store.nextDue();
+        const due = await dueLanes(store);
         expect(due).toEqual([
           { tenantId: TENANT, destination: DESTINATION, lane: "retry", dueAt: T0 + 500 },
         ]);
@@ -312,7 +316,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         const done = settle(claim, { status: "SUCCEEDED", reason: "succeeded" });
         await store.commit(batch({ now: T0 + 3, settles: [done] }));
         expect(await get(claim.taskId)).toMatchObject({ status: "SUCCEEDED", finishedAt: T0 + 3 });
-        expect(await store.nextDue()).toEqual([]);
+        expect(await dueLanes(store)).toEqual([]);
         const { retryNows, cancels } = await store.commit(
           batch({ retryNows: [claim], cancels: [claim] }),
         );
@@ -363,10 +367,13 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     });
 
     queryConformance(() => store);
+    listConformance(() => store);
     documentConformance(() => store);
     tableConformance(() => store);
     tenantConformance(() => store);
     parallelConformance(() => store);
+    detailConformance(() => store);
     randomConformance(open);
+    unusedConformance(() => store);
   });
 }

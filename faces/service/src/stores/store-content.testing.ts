@@ -4,6 +4,7 @@
  * order of rows that have no promised order.
  */
 import type { Store } from "../model/store.ts";
+import { documentsOf, dueLanes } from "./store.testing.ts";
 
 export const TENANTS = ["acme", "zeta"] as const;
 export const NODES = ["node-1", "node-2", "node-3"] as const;
@@ -13,13 +14,13 @@ const EVERYTHING = { limit: 250 };
 
 export async function contentOf(store: Store): Promise<unknown> {
   const tenants = await Promise.all(TENANTS.map((tenantId) => tenantContent(store, tenantId)));
-  const documents = await Promise.all(KINDS.map((kind) => store.documents.list(kind)));
+  const documents = await Promise.all(KINDS.map((kind) => documentsOf(store, kind)));
   const claims = await Promise.all(NODES.map((nodeId) => store.claimsOf(nodeId, 250)));
   return {
     tenants,
     documents: documents.map(sorted),
     claims: claims.map((tasks) => sorted(normalized(tasks) as readonly unknown[])),
-    nextDue: sorted(await store.nextDue()),
+    nextDue: sorted(await dueLanes(store)),
   };
 }
 
@@ -33,9 +34,9 @@ async function tenantContent(store: Store, tenantId: string): Promise<unknown> {
     tasks: tasks.map(withPlainBody),
     listed: (await query.list(tenantId, {}, EVERYTHING)).tasks.map(({ taskId }) => taskId),
     attempts,
-    counts: sorted(await query.count(tenantId)),
+    counts: await query.count(tenantId),
     policies: await store.listPolicies(tenantId),
-    destinations: sorted(await store.listDestinations(tenantId)),
+    destinations: (await query.destinations(tenantId, EVERYTHING)).destinations,
   };
 }
 

@@ -10,8 +10,9 @@ import {
   type Settle,
   type StartedTask,
 } from "../model/batch.ts";
-import type { Store } from "../model/store.ts";
-import type { AttemptLog, Lane, NewTask } from "../model/task.ts";
+import type { StoredDocument } from "../model/document-table.ts";
+import type { LaneDue, Store } from "../model/store.ts";
+import { type AttemptLog, type Lane, type NewTask, taskIdPrefix } from "../model/task.ts";
 
 export const T0 = 1_800_000_000_000;
 export const TENANT = "acme";
@@ -19,14 +20,14 @@ export const DESTINATION = "https://example.com";
 
 let lastId = 0;
 
-/** Ids that sort by age, like UUIDv7. */
-export function nextTaskId(): string {
-  return `0190-${String(++lastId).padStart(12, "0")}`;
+/** Ids that sort by age, as UUIDv7 does. */
+export function nextTaskId(createdAt: number = T0): string {
+  return `${taskIdPrefix(createdAt)}-7000-8000-${String(++lastId).padStart(12, "0")}`;
 }
 
 export function newTask(fields: Partial<NewTask> = {}): NewTask {
   return {
-    taskId: nextTaskId(),
+    taskId: nextTaskId(fields.createdAt),
     tenantId: TENANT,
     idempotencyKey: null,
     destination: DESTINATION,
@@ -46,6 +47,20 @@ export function newTask(fields: Partial<NewTask> = {}): NewTask {
     redrivenFrom: null,
     ...fields,
   };
+}
+
+/** All documents of a kind. */
+export async function documentsOf(
+  { documents }: Store,
+  kind: string,
+): Promise<readonly StoredDocument[]> {
+  return (await documents.list(kind, { limit: 10_000 })).documents;
+}
+
+/** All lanes with waiting tasks. */
+export async function dueLanes(store: Store): Promise<readonly LaneDue[]> {
+  const before = Number.MAX_SAFE_INTEGER;
+  return (await store.nextDue({ before, limit: 10_000 })).lanes;
 }
 
 export function batch(parts: Partial<Batch> = {}): Batch {

@@ -12,11 +12,15 @@ export interface ClaimRunner {
   running(): number;
   /** This node holds the claim of a suspect, so it may not claim another one. */
   hasSuspect(): boolean;
-  /** Starts a committed claim. `hold`: the guard that held the task after it was due, if any. */
+  /**
+   * Starts a committed claim. `origin`: whose slot was taken; undefined: it has none, and the claim is
+   * returned. `hold`: what held the task after it was due, if anything.
+   */
   start(
     task: StartedTask,
     destination: DestinationRuntime,
     permit: Permit,
+    origin: string | undefined,
     hold: Hold | undefined,
   ): void;
 }

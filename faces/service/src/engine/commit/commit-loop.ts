@@ -19,6 +19,7 @@ import type { StoreHealth } from "../node/store-health.ts";
 import type { Scheduler } from "../schedule/scheduler.ts";
 import type { ClaimRunner } from "./claim-runner.ts";
 import { buildCommit, type PendingCommit } from "./commit-batch.ts";
+import { CommitDelay } from "./commit-delay.ts";
 import { type CommitQueue, type CreateItem, failItems } from "./commit-queue.ts";
 import { applyFailure, applyResult, type CommitContext } from "./commit-results.ts";
 import { RefusedItems } from "./refused-items.ts";
@@ -26,10 +27,6 @@ import { RefusedItems } from "./refused-items.ts";
 /** A transaction takes at most this many items. It may always claim `MIN_CLAIMS` tasks. */
 const MAX_ITEMS = 256;
 const MIN_CLAIMS = 64;
-
-/** With this many running attempts a node is busy. It delays a commit by at most this many turns. */
-const BUSY_RUNNING = 16;
-const MAX_DELAYED_TURNS = 4;
 
 /** The pause after a failed commit: 50 ms, doubling to one second. */
 const FIRST_PAUSE_MS = 50;
@@ -49,6 +46,7 @@ export interface CommitLoopParts {
 
 export class CommitLoop {
   readonly #parts: CommitLoopParts;
+  readonly #delay = new CommitDelay();
   readonly #refusals: RefusedItems;
   /** Called whenever a flush ends without a commit to make. */
   onIdle: (() => void) | undefined;
@@ -57,8 +55,6 @@ export class CommitLoop {
   #isClosed = false;
   #closedBy: unknown;
   #failures = 0;
-  #delayedTurns = 0;
-  #settlesBefore = 0;
   /** A commit that claimed a suspect failed, and its claim may be stored. */
   #mayHaveUnknownSuspect = false;
   #cancelAlarm: Cancel | undefined;
@@ -112,8 +108,8 @@ export class CommitLoop {
   }
 
   readonly #flush = (): void => {
-    const { clock, time, store } = this.#parts;
-    if (this.#mayDelay()) {
+    const { clock, time, store, queue, runner } = this.#parts;
+    if (this.#delay.mayDelay(queue.settleCount(), runner.running())) {
       clock.endOfTurn(this.#flush);
       return;
     }
@@ -133,21 +129,6 @@ export class CommitLoop {
       },
     );
   };
-
-  /**
-   * A busy node waits a few turns for more items, because an fsync costs the same for one row and
-   * for a hundred. While attempts keep ending, more are about to end. An idle node does not wait,
-   * and neither does a node whose attempts all hang.
-   */
-  #mayDelay(): boolean {
-    const settles = this.#parts.queue.settleCount();
-    const running = this.#parts.runner.running();
-    const isBusy = running >= BUSY_RUNNING && settles > this.#settlesBefore && settles < running;
-    const delays = isBusy && this.#delayedTurns < MAX_DELAYED_TURNS;
-    this.#delayedTurns = delays ? this.#delayedTurns + 1 : 0;
-    this.#settlesBefore = delays ? settles : 0;
-    return delays;
-  }
 
   #gather(now: number): PendingCommit | undefined {
     const { node, scheduler, guardSaver, queue } = this.#parts;
@@ -174,10 +155,8 @@ export class CommitLoop {
 
   /** A task that is due at once may be inserted already claimed, unless older tasks wait. */
   #permitFor({ create, destination }: CreateItem, now: number): Permit | undefined {
-    const { scheduledAt } = create.task;
-    if (scheduledAt > now) return undefined;
-    if (!this.#parts.scheduler.mayStartNow(destination, scheduledAt, now)) return undefined;
-    return destination.takePermit(false, now);
+    if (create.task.scheduledAt > now || this.#parts.node.isLoading) return undefined;
+    return this.#parts.scheduler.takeStart(destination, create.task, now);
   }
 
   #context(): CommitContext {
@@ -251,8 +230,9 @@ export class CommitLoop {
 
   /** A suspect that waits for another one needs no alarm: each commit of a settle arms again. */
   #nextAt(): number {
-    const { node, scheduler, guardSaver } = this.#parts;
+    const { time, node, scheduler, guardSaver } = this.#parts;
     if (this.#isClosed || !node.isActive()) return Number.POSITIVE_INFINITY;
-    return Math.min(scheduler.nextAt(this.#mayClaimSuspect()), guardSaver.nextAt());
+    const lanesAt = scheduler.nextAt(time.now(), this.#mayClaimSuspect());
+    return Math.min(lanesAt, guardSaver.nextAt());
   }
 }

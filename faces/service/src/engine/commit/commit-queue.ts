@@ -1,7 +1,10 @@
 /**
  * Commit queue: the items that wait for the next commit. The other parts of the engine add items;
- * the commit loop takes them, and calls `done` or `failed` of each item when its commit ends.
+ * the commit loop takes them, and calls `done` or `failed` of each item when its commit ends. Tenants
+ * share the items of a commit equally.
  */
+
+import { TurnQueue } from "../../collections/turn-queue.ts";
 import type {
   CancelRequest,
   CancelResult,
@@ -52,10 +55,10 @@ export interface CommitItems {
 }
 
 export class CommitQueue {
-  readonly #creates: CreateItem[] = [];
-  #settles: SettleItem[] = [];
-  readonly #cancels: CancelItem[] = [];
-  readonly #retryNows: RetryNowItem[] = [];
+  readonly #creates = new TurnQueue<CreateItem>();
+  readonly #settles = new TurnQueue<SettleItem>();
+  readonly #cancels = new TurnQueue<CancelItem>();
+  readonly #retryNows = new TurnQueue<RetryNowItem>();
   #changed = new Set<DestinationRuntime>();
   #listener: (() => void) | undefined;
 
@@ -70,22 +73,22 @@ export class CommitQueue {
   }
 
   addCreate(item: CreateItem): void {
-    this.#creates.push(item);
+    this.#creates.push(item.create.task.tenantId, item);
     this.request();
   }
 
   addSettle(item: SettleItem): void {
-    this.#settles.push(item);
+    this.#settles.push(item.settle.tenantId, item);
     this.request();
   }
 
   addCancel(item: CancelItem): void {
-    this.#cancels.push(item);
+    this.#cancels.push(item.request.tenantId, item);
     this.request();
   }
 
   addRetryNow(item: RetryNowItem): void {
-    this.#retryNows.push(item);
+    this.#retryNows.push(item.request.tenantId, item);
     this.request();
   }
 
@@ -101,11 +104,11 @@ export class CommitQueue {
 
   /** Takes at most `max` items, but always one create if there is one. */
   take(max: number): CommitItems {
-    const settles = this.#settles.splice(0, max);
-    const cancels = this.#cancels.splice(0, max - settles.length);
-    const retryNows = this.#retryNows.splice(0, max - settles.length - cancels.length);
+    const settles = this.#settles.take(max);
+    const cancels = this.#cancels.take(max - settles.length);
+    const retryNows = this.#retryNows.take(max - settles.length - cancels.length);
     const taken = settles.length + cancels.length + retryNows.length;
-    const creates = this.#creates.splice(0, Math.max(1, max - taken));
+    const creates = this.#creates.take(Math.max(1, max - taken));
     return { creates, settles, cancels, retryNows };
   }
 
@@ -118,7 +121,7 @@ export class CommitQueue {
 
   /** Puts the settles and the rows of a failed commit back. The epoch makes a repeat safe. */
   restore(settles: readonly SettleItem[], changed: readonly DestinationRuntime[]): void {
-    this.#settles = [...settles, ...this.#settles];
+    for (const item of settles.toReversed()) this.#settles.pushFirst(item.settle.tenantId, item);
     for (const destination of changed) this.#changed.add(destination);
   }
 

@@ -6,7 +6,7 @@ import type { Permit } from "@redrive/core";
 import type { CommitResult, CreateResult } from "../../model/batch.ts";
 import type { DestinationRow } from "../../model/destination-row.ts";
 import type { DestinationRuntime } from "../destination/destination-runtime.ts";
-import { holdOf } from "../destination/lane-hold.ts";
+import { originOf } from "../schedule/origin.ts";
 import type { Scheduler } from "../schedule/scheduler.ts";
 import type { ClaimRunner } from "./claim-runner.ts";
 import type { PendingCommit } from "./commit-batch.ts";
@@ -47,14 +47,15 @@ function applyClaims(
   for (const [index, claim] of claims.entries()) {
     const result = results[index];
     if (result === undefined) continue;
+    const origins = context.scheduler.assignSlots(claim, result, context.now);
     context.scheduler.recordClaimed(claim, result);
     const { destination } = claim.lane;
     if (result.row !== null) adopt(context, destination, result.row);
     // The first permits took a retry token each; the last one may be a trial without a token.
     const used = claim.permits.splice(0, result.tasks.length);
     for (const [at, task] of result.tasks.entries()) {
-      const hold = holdOf(claim.lane, task.nextAttemptAt);
-      context.runner.start(task, destination, used[at] as Permit, hold);
+      const hold = context.scheduler.holdOf(claim.lane, task.nextAttemptAt);
+      context.runner.start(task, destination, used[at] as Permit, origins[at], hold);
     }
     returnPermits(context, destination, claim.permits);
   }
@@ -70,19 +71,20 @@ function applyCreate(
   const started = result.kind === "created" ? result.started : null;
   if (result.kind === "created" && started === null) {
     if (result.row !== null) adopt(context, destination, result.row);
+    destination.lanes.first.origin ??= originOf(create.task.targetUrl);
     context.scheduler.expectDueAt(destination.lanes.first, create.task.scheduledAt);
   }
   item.done(result);
   if (permit === undefined) return;
-  if (started !== null) context.runner.start(started, destination, permit, undefined);
-  else returnPermits(context, destination, [permit]);
+  if (started === null) returnStart(context, item, permit);
+  else context.runner.start(started, destination, permit, originOf(started.targetUrl), undefined);
 }
 
 /** The commit failed, and its effect is unknown. The caller repeats the settles. */
 export function applyFailure(context: CommitContext, commit: PendingCommit, error: unknown): void {
   for (const [index, item] of commit.creates.entries()) {
     const permit = commit.permits[index];
-    if (permit !== undefined) returnPermits(context, item.destination, [permit]);
+    if (permit !== undefined) returnStart(context, item, permit);
     item.failed(error);
   }
   const { cancels, retryNows } = commit;
@@ -100,6 +102,13 @@ function adopt(
 ): void {
   destination.adopt(row, now);
   scheduler.unblock(destination, now);
+}
+
+/** A new task that was to start at once does not start. */
+function returnStart(context: CommitContext, { create, destination }: CreateItem, permit: Permit) {
+  const { tenantId, targetUrl } = create.task;
+  context.scheduler.slots.release(tenantId, originOf(targetUrl));
+  returnPermits(context, destination, [permit]);
 }
 
 function returnPermits(

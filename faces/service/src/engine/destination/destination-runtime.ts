@@ -60,6 +60,11 @@ export class DestinationRuntime {
   /** For `GuardSaver`: whether the guard state is to be saved, and when it was saved last. */
   isSavePending = false;
   savedAt = 0;
+  /** The instant and the number of its last turn in the scheduler. */
+  turnAt = 0;
+  turn = 0;
+  /** The store may hold guard state of it. */
+  hasSavedGuards = false;
   /** The number of tasks that are being created here and of claims. It is not dropped meanwhile. */
   users = 0;
   #usedAt: number;
@@ -109,12 +114,18 @@ export class DestinationRuntime {
 
   /** Continues with the guard state that an earlier process saved, unless the guards exist. */
   restoreGuards(text: string): void {
+    this.hasSavedGuards = true;
     if (this.#admission === undefined) this.#savedText = text;
   }
 
   /** The guard state to save. Until the row is known, the state that was saved before stays. */
   savedGuards(): string {
     return this.#savedText ?? encodeGuards(this.guards);
+  }
+
+  /** The saved guard state is older than the guards of this node, which are in use. */
+  get isSavedObsolete(): boolean {
+    return this.hasSavedGuards && this.#savedText === undefined;
   }
 
   /**
@@ -127,10 +138,11 @@ export class DestinationRuntime {
     if (row.document !== null || row.pausedAt !== null) return false;
     const gateUntil = Math.max(row.gateUntil, this.#admission?.gateUntil ?? 0);
     if (row.breakerState !== "CLOSED" || gateUntil > at) return false;
-    if (Object.values(this.lanes).some(({ dueAt }) => Number.isFinite(dueAt))) return false;
+    const { first, retry, suspect } = this.lanes;
+    if (Math.min(first.dueAt, retry.dueAt, suspect.dueAt) < Number.POSITIVE_INFINITY) return false;
     const { breaker, concurrency } = this.#admission?.guards ?? {};
     if (breaker !== undefined && breaker.state !== "CLOSED") return false;
-    if (concurrency === undefined) return this.#savedText === undefined;
+    if (concurrency === undefined) return true;
     const { limit } = createConcurrency(concurrency.options, at).estimate;
     return concurrency.ramp === 0 && concurrency.estimate.limit >= limit;
   }

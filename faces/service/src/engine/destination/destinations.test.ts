@@ -4,13 +4,13 @@ import { expect, it } from "vitest";
 import { notStarted } from "../../deliver/attempt-result.ts";
 import { EMPTY_BATCH } from "../../model/batch.ts";
 import { blankDestination } from "../../model/destination-row.ts";
+import { GUARD_DOCUMENT } from "../../model/document-table.ts";
 import type { Store } from "../../model/store.ts";
 import type { NewTask } from "../../model/task.ts";
 import { type MemoryStore, memoryStore } from "../../stores/memory/memory-store.ts";
-import { newTask, T0, TENANT } from "../../stores/store.testing.ts";
+import { documentsOf, newTask, T0, TENANT } from "../../stores/store.testing.ts";
 import { Engine } from "../engine.ts";
 import { IDLE_MS } from "./destinations.ts";
-import { GUARD_DOCUMENT } from "./guard-saver.ts";
 
 const MINUTE_MS = 60_000;
 
@@ -48,29 +48,44 @@ it("drops idle destinations, and creates them again on use", async () => {
   const before = engine.destination(TENANT, "https://7.example.com");
   await clock.advance(3 * MINUTE_MS);
   expect(engine.destinations.size).toBe(0);
-  // Their saved guard state stays, for a process that starts now.
-  expect(await store.documents.list(GUARD_DOCUMENT)).toHaveLength(1000);
+  // A new one behaves the same, so the saved guard state is removed too.
+  await clock.advance(MINUTE_MS);
+  expect(await documentsOf(store, GUARD_DOCUMENT)).toEqual([]);
   send("https://7.example.com", 200);
   await clock.advance(1000);
   expect(engine.destination(TENANT, "https://7.example.com")).not.toBe(before);
-  expect((await store.query.count(TENANT)).every(({ status }) => status === "SUCCEEDED")).toBe(
-    true,
-  );
+  expect(await store.query.count(TENANT)).toEqual({ SUCCEEDED: 1001 });
 });
 
 it("keeps destinations that have state or waiting tasks", async () => {
   const { clock, engine, send } = await setup();
   await engine.changeDestination(TENANT, "paused", { pausedAt: T0 });
   await engine.changeDestination(TENANT, "configured", { document: "{}" });
-  send("waiting", 200, { scheduledAt: T0 + 60 * MINUTE_MS });
   send("retried", 500);
   for (let n = 0; n < 40; n++) send("overloaded", n < 20 ? 200 : 503);
   await clock.advance(5000);
-  const names = ["paused", "configured", "waiting", "retried", "overloaded"];
+  const names = ["paused", "configured", "retried", "overloaded"];
   const before = names.map((name) => engine.destination(TENANT, name));
   await clock.advance(15 * MINUTE_MS);
   expect(names.map((name) => engine.destination(TENANT, name))).toEqual(before);
   expect(names.every((name, at) => engine.destination(TENANT, name) === before[at])).toBe(true);
+});
+
+it("drops a destination whose tasks are due after the horizon, and sends them on time", async () => {
+  const { clock, store, engine, send } = await setup();
+  const scheduledAts = [11, 16, 60, 60].map((minutes) => T0 + minutes * MINUTE_MS + 7);
+  for (const [n, scheduledAt] of scheduledAts.entries()) send(`later-${n}`, 200, { scheduledAt });
+  send("now", 200);
+  await clock.advance(1000);
+  expect(engine.destination(TENANT, "now").lanes.first.dueAt).toBe(Number.POSITIVE_INFINITY);
+  await clock.advance(40 * MINUTE_MS);
+  expect(engine.destinations.size).toBe(0);
+  await clock.advance(21 * MINUTE_MS);
+  expect(await store.query.count(TENANT)).toEqual({ SUCCEEDED: 5 });
+  for (const { taskId, scheduledAt } of store.all()) {
+    const { attempts } = await store.query.attempts(TENANT, taskId, { limit: 9 });
+    expect(attempts.map(({ startedAt }) => startedAt)).toEqual([scheduledAt]);
+  }
 });
 
 it("keeps a destination whose task is being stored", async () => {

@@ -3,25 +3,38 @@
  * when they are idle and a new one would behave the same, because callers may name any number.
  */
 import type { Random, SharedBudget } from "@redrive/core";
+import type { DestinationRow } from "../../model/destination-row.ts";
 import type { EngineTime } from "../../time/engine-time.ts";
 import { DestinationRuntime } from "./destination-runtime.ts";
 
 /** Longer than every window of the default guards, so that their state has aged out. */
 export const IDLE_MS = 600_000;
-const CHECK_INTERVAL_MS = 60_000;
+
+/** How many destinations one check examines: less than a millisecond. */
+const MAX_CHECKED = 1000;
+
+/** Reads the saved guard state of a destination; null if there is none. */
+export type ReadGuards = (tenantId: string, name: string) => Promise<string | null>;
+
+export interface DestinationsOptions {
+  /** The retry budget of the whole service. Default: none. */
+  readonly serviceBudget?: SharedBudget | undefined;
+  /** Default: no guard state is restored. */
+  readonly readGuards?: ReadGuards | undefined;
+}
 
 export class Destinations {
   readonly #time: EngineTime;
   readonly #random: Random;
-  readonly #serviceBudget: SharedBudget | undefined;
+  readonly #options: DestinationsOptions;
   readonly #byKey = new Map<string, DestinationRuntime>();
-  #nextCheckAt = 0;
+  /** Where the next check for idle destinations continues. */
+  #unchecked: Iterator<DestinationRuntime> = [][Symbol.iterator]();
 
-  /** `serviceBudget`: the retry budget of the whole service; undefined: none. */
-  constructor(time: EngineTime, random: Random, serviceBudget: SharedBudget | undefined) {
+  constructor(time: EngineTime, random: Random, options: DestinationsOptions = {}) {
     this.#time = time;
     this.#random = random;
-    this.#serviceBudget = serviceBudget;
+    this.#options = options;
   }
 
   get size(): number {
@@ -32,26 +45,82 @@ export class Destinations {
     return this.#byKey.values();
   }
 
-  /** A caller that keeps it across a wait increments `users` meanwhile. */
-  getOrCreate(tenantId: string, name: string): DestinationRuntime {
-    const key = `${tenantId}\n${name}`;
-    let destination = this.#byKey.get(key);
-    if (destination === undefined) {
-      const random = this.#random.fork(`destination/${key}`);
-      const now = this.#time.now();
-      destination = new DestinationRuntime(random, { tenantId, name }, now, this.#serviceBudget);
-      this.#byKey.set(key, destination);
-    }
-    return destination;
+  /** The destination, if this node knows it. */
+  find(tenantId: string, name: string): DestinationRuntime | undefined {
+    return this.#byKey.get(keyOf(tenantId, name));
   }
 
-  /** Checks at most once a minute. */
-  dropIdle(): void {
-    const now = this.#time.now();
-    if (now < this.#nextCheckAt) return;
-    this.#nextCheckAt = now + CHECK_INTERVAL_MS;
-    for (const [key, destination] of this.#byKey) {
-      if (destination.isIdleSince(now - IDLE_MS)) this.#byKey.delete(key);
-    }
+  /**
+   * A caller that keeps it across a wait increments `users` meanwhile. `guards` is the saved guard
+   * state, null if there is none. By default it is read, which ends before the next commit begins;
+   * a caller that uses the guards earlier calls `load`.
+   */
+  getOrCreate(tenantId: string, name: string, guards?: string | null): DestinationRuntime {
+    const known = this.find(tenantId, name);
+    if (known !== undefined) return known;
+    const created = this.#create(tenantId, name);
+    this.#byKey.set(keyOf(tenantId, name), created);
+    if (guards === undefined) this.#restore(created);
+    else if (guards !== null) created.restoreGuards(guards);
+    return created;
   }
+
+  /** Like `getOrCreate`, but its guards are restored: for callers that use them at once. */
+  async load(tenantId: string, name: string): Promise<DestinationRuntime> {
+    const { readGuards } = this.#options;
+    if (this.find(tenantId, name) !== undefined || readGuards === undefined) {
+      return this.getOrCreate(tenantId, name);
+    }
+    const guards = await readGuards(tenantId, name).catch(() => null);
+    return this.getOrCreate(tenantId, name, guards);
+  }
+
+  /** A destination that this node does not know, as a new task would find it. It is not kept. */
+  preview(row: DestinationRow, guards: string | null): DestinationRuntime {
+    const created = this.#create(row.tenantId, row.name);
+    if (guards !== null) created.restoreGuards(guards);
+    if (row.version > 0) created.adopt(row, this.#time.now());
+    return created;
+  }
+
+  #create(tenantId: string, name: string): DestinationRuntime {
+    const random = this.#random.fork(`destination/${keyOf(tenantId, name)}`);
+    const { serviceBudget } = this.#options;
+    return new DestinationRuntime(random, { tenantId, name }, this.#time.now(), serviceBudget);
+  }
+
+  /** If the state cannot be read, the guards start fresh. */
+  #restore(destination: DestinationRuntime): void {
+    const { tenantId, name } = destination;
+    this.#options.readGuards?.(tenantId, name).then(
+      (text) => {
+        if (text !== null) destination.restoreGuards(text);
+      },
+      () => {},
+    );
+  }
+
+  /**
+   * Examines some of the destinations, and continues there the next time. Returns those that it
+   * dropped.
+   */
+  dropIdle(): readonly DestinationRuntime[] {
+    const now = this.#time.now();
+    const dropped: DestinationRuntime[] = [];
+    for (let checked = 0; checked < MAX_CHECKED; checked++) {
+      const { value: destination, done } = this.#unchecked.next();
+      if (done) {
+        this.#unchecked = this.#byKey.values();
+        return dropped;
+      }
+      if (!destination.isIdleSince(now - IDLE_MS)) continue;
+      this.#byKey.delete(keyOf(destination.tenantId, destination.name));
+      dropped.push(destination);
+    }
+    return dropped;
+  }
+}
+
+function keyOf(tenantId: string, name: string): string {
+  return `${tenantId}\n${name}`;
 }

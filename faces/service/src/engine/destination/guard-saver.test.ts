@@ -15,12 +15,13 @@ import {
 import { describe, expect, it } from "vitest";
 import { notStarted } from "../../deliver/attempt-result.ts";
 import type { Batch } from "../../model/batch.ts";
+import { GUARD_DOCUMENT } from "../../model/document-table.ts";
 import { memoryStore } from "../../stores/memory/memory-store.ts";
-import { newTask, T0, TENANT } from "../../stores/store.testing.ts";
+import { documentsOf, newTask, T0, TENANT } from "../../stores/store.testing.ts";
 import { Engine } from "../engine.ts";
 import { DestinationRuntime } from "./destination-runtime.ts";
 import { decodeGuards, encodeGuards } from "./guard-codec.ts";
-import { GUARD_DOCUMENT, GuardSaver } from "./guard-saver.ts";
+import { GuardSaver } from "./guard-saver.ts";
 
 const NAME = "https://example.com";
 const FAILED = statusOutcome(500);
@@ -143,13 +144,13 @@ describe("the guard state", () => {
     const serviceBudget = (await boot("node-2")).serviceBudget?.whole;
     if (serviceBudget?.kind !== "RATIO") throw new Error("the default is RATIO");
     expect(serviceBudget.window.totals[1]).toBeGreaterThan(0);
-    expect(await store.documents.list("retry-budget")).toHaveLength(1);
+    expect(await documentsOf(store, "retry-budget")).toHaveLength(1);
   });
 
   it("includes the service retry budget also when no destination is pending", () => {
     const options = guardOptionsOf(resolveDestination({}, "service"));
     const { retryBudget } = createGuards(options, T0);
-    const saver = new GuardSaver(true, retryBudget && new SharedBudget(retryBudget));
+    const saver = new GuardSaver(true, retryBudget && new SharedBudget(retryBudget), () => true);
     const [one, other] = ["one", "other"].map(
       (name) => new DestinationRuntime(seededRandom(1), { tenantId: TENANT, name }, T0, undefined),
     );
@@ -193,7 +194,7 @@ describe("the guard state", () => {
       engine.create(newTask({ ...times, destination }), null, nothing, nothing);
     }
     await clock.advance(500 / 0.32 + 3000);
-    const written = await store.documents.list(GUARD_DOCUMENT);
+    const written = await documentsOf(store, GUARD_DOCUMENT);
     expect(new Set(written.map(({ id }) => id))).toEqual(new Set(destinations));
     const savedAts = batches.flatMap(({ now, documents }) =>
       documents.filter(({ kind }) => kind === GUARD_DOCUMENT).map(() => now),
@@ -208,8 +209,8 @@ describe("the guard state", () => {
     enqueue(engine, 5);
     await clock.advance(3000);
     await clock.run(engine.stop());
-    expect(await store.documents.list(GUARD_DOCUMENT)).toEqual([]);
-    expect(await store.documents.list("retry-budget")).toEqual([]);
+    expect(await documentsOf(store, GUARD_DOCUMENT)).toEqual([]);
+    expect(await documentsOf(store, "retry-budget")).toEqual([]);
   });
 
   it("of the budget starts fresh when a user changes the budget, and stays when another part changes", async () => {

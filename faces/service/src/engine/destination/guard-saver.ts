@@ -3,20 +3,18 @@
  * neither a full retry budget nor forgotten limits. The state is written in commits that happen
  * anyway, at most once a second per destination and a few destinations at a time. Only while many
  * wait is a commit made for it alone. A crash loses the last second or two of state, or more with
- * many destinations. Restored state ages normally.
+ * many destinations. Restored state ages normally. The state of a destination that was dropped as
+ * idle is removed in the same way.
  *
  * Only an exclusive store is used. In a shared store, two nodes would both count the same saved
  * first attempts, and together they would retry too much.
  */
 import type { SharedBudget } from "@redrive/core";
 import { type Batch, EMPTY_BATCH } from "../../model/batch.ts";
-import type { UnversionedDocument } from "../../model/document-table.ts";
+import { GUARD_DOCUMENT, type UnversionedDocument } from "../../model/document-table.ts";
 import type { Store } from "../../model/store.ts";
 import type { DestinationRuntime } from "./destination-runtime.ts";
 import { encodeBudget } from "./guard-codec.ts";
-
-/** The kind of a destination's document. Its id is the destination's name. */
-export const GUARD_DOCUMENT = "guards";
 
 /** The document of the service retry budget. It belongs to no tenant. */
 export const SERVICE_BUDGET_DOCUMENT = {
@@ -31,8 +29,8 @@ const INTERVAL_MS = 1000;
 const SLICE = 8;
 const SLICE_INTERVAL_MS = 25;
 
-/** The number of documents per commit when the engine stops. */
-const MAX_DOCUMENTS = 256;
+/** The number of documents per commit when the engine stops: a few milliseconds. */
+const MAX_DOCUMENTS = 64;
 
 const NO_DOCUMENTS: readonly UnversionedDocument[] = [];
 const NO_DESTINATIONS: readonly DestinationRuntime[] = [];
@@ -40,20 +38,31 @@ const NO_DESTINATIONS: readonly DestinationRuntime[] = [];
 export class GuardSaver {
   readonly #isExclusive: boolean;
   readonly #serviceBudget: SharedBudget | undefined;
+  readonly #isKnown: (tenantId: string, name: string) => boolean;
   /** The destinations whose `isSavePending` is set, in the order in which they changed. */
   #pending: DestinationRuntime[] = [];
   /** The destinations in the last result of `take`. */
   #taken: readonly DestinationRuntime[] = [];
+  /** Dropped destinations whose state is to be removed. */
+  readonly #dropped: DestinationRuntime[] = [];
   #nextSliceAt = 0;
   #isBudgetPending = false;
   /** The last result of `take` included the service budget. */
   #isBudgetTaken = false;
   #budgetSavedAt = 0;
 
-  /** `isExclusive`: no other process uses the store. Otherwise nothing is saved. */
-  constructor(isExclusive: boolean, serviceBudget: SharedBudget | undefined) {
+  /**
+   * `isExclusive`: no other process uses the store. Otherwise nothing is saved. `isKnown`: does this
+   * node know the destination?
+   */
+  constructor(
+    isExclusive: boolean,
+    serviceBudget: SharedBudget | undefined,
+    isKnown: (tenantId: string, name: string) => boolean,
+  ) {
     this.#isExclusive = isExclusive;
     this.#serviceBudget = serviceBudget;
+    this.#isKnown = isKnown;
   }
 
   /** The guards of the destination may have changed. */
@@ -65,8 +74,16 @@ export class GuardSaver {
     this.#pending.push(destination);
   }
 
+  /**
+   * The destination was dropped, because a new one behaves the same. State that was restored, but
+   * never used, stays.
+   */
+  recordDropped(destination: DestinationRuntime): void {
+    if (this.#isExclusive && destination.isSavedObsolete) this.#dropped.push(destination);
+  }
+
   isPending(): boolean {
-    return this.#pending.length > 0 || this.#isBudgetPending;
+    return this.#pending.length + this.#dropped.length > 0 || this.#isBudgetPending;
   }
 
   /**
@@ -75,6 +92,7 @@ export class GuardSaver {
    * that happens anyway.
    */
   nextAt(): number {
+    if (this.#dropped.length > SLICE) return this.#nextSliceAt;
     if (this.#pending.length <= SLICE) return Number.POSITIVE_INFINITY;
     const savedAt = Math.min(...this.#pending.slice(0, SLICE).map((one) => one.savedAt));
     return Math.max(this.#nextSliceAt, savedAt + INTERVAL_MS);
@@ -93,7 +111,17 @@ export class GuardSaver {
     this.#taken = due;
     this.#isBudgetTaken = this.#isBudgetPending && now - this.#budgetSavedAt >= INTERVAL_MS;
     const budget = this.#isBudgetTaken ? this.#budgetDocument(now) : [];
-    return [...due.map((one) => guardDocument(one, now)), ...budget];
+    const removals = this.#dropped.splice(0, SLICE).flatMap((one) => this.#removalOf(one));
+    return [...removals, ...due.map((one) => guardDocument(one, now)), ...budget];
+  }
+
+  /**
+   * A destination that was created again keeps its state: it may have been saved since. A removal
+   * that is lost in a failed commit is no problem: the state goes with the destination's row.
+   */
+  #removalOf({ tenantId, name }: DestinationRuntime): readonly UnversionedDocument[] {
+    if (this.#isKnown(tenantId, name)) return NO_DOCUMENTS;
+    return [{ kind: GUARD_DOCUMENT, tenantId, id: name, text: null }];
   }
 
   /** The commit with the last result of `take` failed, so its documents are pending again. */
@@ -113,13 +141,11 @@ export class GuardSaver {
   async saveAll(store: Store, { now, nodeId }: Pick<Batch, "now" | "nodeId">): Promise<void> {
     const pending = this.#pending;
     this.#pending = [];
-    const documents = [
-      ...pending.map((one) => guardDocument(one, now)),
-      ...this.#budgetDocument(now),
-    ];
-    while (documents.length > 0) {
-      const slice = documents.splice(0, MAX_DOCUMENTS);
-      await store.commit({ now, nodeId, ...EMPTY_BATCH, documents: slice });
+    let budget = this.#budgetDocument(now);
+    while (pending.length + budget.length > 0) {
+      const slice = pending.splice(0, MAX_DOCUMENTS).map((one) => guardDocument(one, now));
+      await store.commit({ now, nodeId, ...EMPTY_BATCH, documents: [...budget, ...slice] });
+      budget = [];
     }
   }
 
@@ -133,6 +159,7 @@ export class GuardSaver {
 
 function guardDocument(destination: DestinationRuntime, now: number): UnversionedDocument {
   destination.isSavePending = false;
+  destination.hasSavedGuards = true;
   destination.savedAt = now;
   const { tenantId, name } = destination;
   return { kind: GUARD_DOCUMENT, tenantId, id: name, text: destination.savedGuards() };

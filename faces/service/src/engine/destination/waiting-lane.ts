@@ -18,9 +18,14 @@ export interface WaitingLane<Destination = unknown> extends HoldableLane {
   /** A task waits until `parkedUntil`, unless a change at the destination frees it earlier. */
   parked: boolean;
   parkedUntil: number;
-  /** The instant and the number of its last turn in the scheduler. */
-  turnAt: number;
+  /** The number of its last turn in the scheduler. */
   turn: number;
+  /** The origin of its latest known task; undefined: not known yet. */
+  origin: string | undefined;
+  /** It waits for a slot of its origin (`schedule/attempt-slots.ts`). */
+  isQueued: boolean;
+  /** A slot of this origin was taken for it. */
+  slotOf: string | undefined;
   /** A claim of this lane is being committed, so the next task is not known. */
   isClaimed: boolean;
 }
@@ -36,12 +41,12 @@ export function siblingOf<Destination extends { readonly lanes: Lanes<Destinatio
   return destination.lanes[lane === "first" ? "retry" : "first"];
 }
 
-/** A task of the lane is due, and no known guard holds it. */
+/** A task of the lane is due, and no known guard or limit holds it. */
 export function isReady(
-  { dueAt, blocked, parked, parkedUntil }: WaitingLane,
+  { dueAt, blocked, parked, parkedUntil, isQueued }: WaitingLane,
   now: number,
 ): boolean {
-  return dueAt <= now && !blocked && (!parked || parkedUntil <= now);
+  return dueAt <= now && !blocked && !isQueued && (!parked || parkedUntil <= now);
 }
 
 /** Which lane goes first: the one whose task was due first; at a tie, first attempts. */
@@ -60,8 +65,10 @@ export function createLanes<Destination>(destination: Destination): Lanes<Destin
     blocked: false,
     parked: false,
     parkedUntil: 0,
-    turnAt: 0,
     turn: 0,
+    origin: undefined,
+    isQueued: false,
+    slotOf: undefined,
     isClaimed: false,
     hold: undefined,
     heldUntil: 0,

@@ -21,6 +21,7 @@ export type EngineEventType =
   | "document.unreadable"
   | "document.fields-ignored"
   | "node.lease-lost"
+  | "node.shortage"
   | "node.failed";
 
 export interface EngineEvent {

@@ -10,6 +10,8 @@ export class NodeState {
   readonly nodeId: string;
   readonly #lease: NodeLease;
   phase: Phase = "new";
+  /** Due lanes of an earlier process are still being loaded. */
+  isLoading = false;
 
   constructor(nodeId: string, lease: NodeLease) {
     this.nodeId = nodeId;

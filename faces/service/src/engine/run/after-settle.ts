@@ -10,6 +10,7 @@ import type { DestinationRuntime } from "../destination/destination-runtime.ts";
 import type { Destinations } from "../destination/destinations.ts";
 import type { AttemptSummary, EngineEventType, WritableEventBody } from "../events/engine-event.ts";
 import type { EngineEvents } from "../events/engine-events.ts";
+import { originOf } from "../schedule/origin.ts";
 import type { Scheduler } from "../schedule/scheduler.ts";
 import { scheduleFollowUp } from "./follow-up-tasks.ts";
 
@@ -37,7 +38,9 @@ export function applySettled(
 ): void {
   scheduleFollowUp(scheduler, destinations, settle.onEnd, result);
   if (result === "PENDING") {
-    scheduler.expectDueAt(destination.lanes[settle.lane], settle.nextAttemptAt);
+    const lane = destination.lanes[settle.lane];
+    lane.origin ??= originOf(task.targetUrl);
+    scheduler.expectDueAt(lane, settle.nextAttemptAt);
   }
   const type = eventType(settle, result);
   if (type === undefined) return;

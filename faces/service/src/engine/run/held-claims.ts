@@ -13,7 +13,9 @@ export interface HeldClaim {
   readonly task: StartedTask;
   readonly destination: DestinationRuntime;
   readonly permit: Permit;
-  /** The guard that held the task after it was due; undefined: none did. */
+  /** The origin of its slot; undefined: it has no slot. */
+  readonly origin: string | undefined;
+  /** The guard or limit that held the task after it was due; undefined: none did. */
   readonly hold: Hold | undefined;
   readonly isSuspect: boolean;
   /** It is in the send queue. */
@@ -54,12 +56,14 @@ export class HeldClaims {
     task: StartedTask,
     destination: DestinationRuntime,
     permit: Permit,
+    origin: string | undefined,
     hold: Hold | undefined,
   ): HeldClaim {
     const claim: HeldClaim = {
       task,
       destination,
       permit,
+      origin,
       hold,
       isSuspect: laneOf(task.attemptNumber, task.abandonedCount) === "suspect",
       isWaiting: false,

@@ -61,6 +61,7 @@ export class Rescuer {
   async #rescue(task: StartedTask): Promise<void> {
     const { policies, time, random, destinations } = this.#parts;
     const policy = await policies.load(task);
+    await destinations.load(task.tenantId, task.destination);
     if (!this.#isFree(task)) return;
     if (policy === null) return this.#settle(task, expirationOf(task, "not-retryable"));
     const now = time.now();

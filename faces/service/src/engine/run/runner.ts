@@ -30,6 +30,7 @@ import type { Deliver } from "./deliver-function.ts";
 import { type FollowUp, withFollowUps } from "./follow-up-tasks.ts";
 import { type HeldClaim, HeldClaims } from "./held-claims.ts";
 import { heldText } from "./hold-message.ts";
+import { recordShortage } from "./own-shortage.ts";
 import {
   abandonedLogOf,
   attemptLogOf,
@@ -93,11 +94,13 @@ export class Runner implements ClaimRunner {
     task: StartedTask,
     destination: DestinationRuntime,
     permit: Permit,
+    origin: string | undefined,
     hold: Hold | undefined,
   ): void {
-    const claim = this.#held.add(task, destination, permit, hold);
+    const claim = this.#held.add(task, destination, permit, origin, hold);
     this.#underWay++;
-    if (task.nextAttemptAt > this.#parts.time.now()) this.#sendQueue.add(claim);
+    if (origin === undefined) this.#release(claim);
+    else if (task.nextAttemptAt > this.#parts.time.now()) this.#sendQueue.add(claim);
     else this.#prepare(claim);
   }
 
@@ -158,13 +161,21 @@ export class Runner implements ClaimRunner {
   }
 
   #end(claim: HeldClaim, policy: Policy, result: AttemptResult): void {
-    const { task, destination, permit, startedAt } = claim;
-    const { time, random } = this.#parts;
+    const { time } = this.#parts;
     const now = time.now();
     this.#sendQueue.runOnce(now);
     this.#running--;
-    this.#underWay--;
     claim.signal = undefined;
+    const isUnsent = recordShortage(this.#parts, claim, result, now);
+    if (isUnsent) this.#release(claim);
+    else this.#endSent(claim, policy, result, now);
+  }
+
+  #endSent(claim: HeldClaim, policy: Policy, result: AttemptResult, now: number): void {
+    const { task, destination, permit, startedAt } = claim;
+    const { random } = this.#parts;
+    this.#underWay--;
+    this.#returnSlot(claim);
     destination.recordOutcome(permit, now, policy, result.outcome, result.durationMs);
     this.#parts.scheduler.unblock(destination, now);
     // If this node aborted the call itself, the outcome of the call is unknown.
@@ -190,9 +201,15 @@ export class Runner implements ClaimRunner {
     this.#settle(claim, expirationOf(claim.task, reason, lastError), by);
   }
 
-  #returnPermit({ destination, permit }: HeldClaim): void {
+  #returnSlot({ task: { tenantId }, origin }: HeldClaim): void {
+    if (origin !== undefined) this.#parts.scheduler.slots.release(tenantId, origin);
+  }
+
+  #returnPermit(claim: HeldClaim): void {
+    const { destination, permit } = claim;
     const now = this.#parts.time.now();
     this.#underWay--;
+    this.#returnSlot(claim);
     destination.returnPermit(permit, now);
     this.#parts.scheduler.unblock(destination, now);
   }

@@ -1,21 +1,40 @@
 /**
  * Lane heap: lanes ordered by the instant of their next check. Lanes that are due take turns: first
- * the tenants, then the lanes of the tenant. The next one is whichever has waited longest since it
- * was due or since its last turn. So a backlog delays a due lane of another tenant by at most one
- * round, and every operation takes logarithmic time.
+ * the tenants, then the destinations of the tenant, then the lanes of the destination. The next one is
+ * whichever has waited longest since it was due or since its last turn. So a backlog delays a due lane
+ * of another tenant by at most one round, and every operation takes logarithmic time.
  *
- * A lane has at most one valid entry: a new entry gets a new stamp, which makes the older entries of
- * the lane stale. The same is true of a tenant.
+ * A lane has at most one valid entry in all heaps: a new entry gets a new stamp, which makes the older
+ * entries of the lane stale. The same is true of a tenant within a heap.
  */
 import { createHeap, type Heap } from "../../collections/heap.ts";
 import { LANES } from "../../model/task.ts";
 import type { DestinationLane } from "../destination/destination-runtime.ts";
 
-interface LaneEntry {
-  /** When the lane is to be checked, but not before its last turn. */
-  readonly at: number;
-  /** The number of the lane's last turn if that was at `at`; otherwise 0. */
+/** Counts the turns of several heaps that hold the same lanes. */
+export class TurnCounter {
+  /** The instant and the number of the last turn. */
+  at = 0;
+  number = 0;
+}
+
+/** A turn of a lane, and its place before. */
+export interface LaneTurn {
+  readonly lane: DestinationLane;
+  readonly checkAt: number;
+  readonly sequence: number;
+  readonly laneTurn: number;
+  readonly turnAt: number;
   readonly turn: number;
+}
+
+interface LaneEntry {
+  /** When the lane is to be checked, but not before the last turn of its destination. */
+  readonly at: number;
+  /** The number of the destination's last turn if that was at `at`; otherwise 0. */
+  readonly turn: number;
+  /** When the lane is to be checked, whatever turns its destination had. */
+  readonly checkAt: number;
   /** The lane's due instant when the entry was made. */
   readonly dueAt: number;
   readonly lane: DestinationLane;
@@ -33,6 +52,8 @@ interface TenantLanes {
   /** The instant and the number of its last turn. */
   turnAt: number;
   turn: number;
+  /** It gets no turn until `restore`. */
+  isAside: boolean;
 }
 
 interface TenantEntry {
@@ -44,29 +65,30 @@ interface TenantEntry {
 }
 
 export class LaneHeap {
+  readonly #turns: TurnCounter;
   readonly #entries = createHeap<TenantEntry>(isTenantBefore);
   /** The tenants that have entries. */
   readonly #tenants = new Map<string, TenantLanes>();
+  #aside: TenantLanes[] = [];
   #sequence = 0;
-  /** The instant and the number of the last turn. */
-  #turnAt = 0;
-  #turn = 0;
+
+  constructor(turns: TurnCounter) {
+    this.#turns = turns;
+  }
 
   /** The lane is to be checked at that instant. It is then neither blocked nor parked. */
   push(lane: DestinationLane, at: number): void {
+    this.#add(lane, at, ++this.#sequence);
+  }
+
+  #add(lane: DestinationLane, at: number, sequence: number): void {
     lane.blocked = false;
     lane.parked = false;
     const tenant = this.#tenantOf(lane);
-    const entry: LaneEntry = {
-      at: Math.max(at, lane.turnAt),
-      turn: at > lane.turnAt ? 0 : lane.turn,
-      dueAt: lane.dueAt,
-      lane,
-      stamp: ++lane.stamp,
-      sequence: ++this.#sequence,
-    };
+    const entry = entryOf(lane, at, ++lane.stamp, sequence);
     tenant.heap.push(entry);
-    if (Math.max(entry.at, tenant.turnAt) < tenant.at) this.#enter(tenant, entry.at);
+    const isNext = Math.max(entry.at, tenant.turnAt) < tenant.at;
+    if (isNext && !tenant.isAside) this.#enter(tenant, entry.at);
   }
 
   /** The instant of the earliest check; Infinity when no lane waits. */
@@ -74,30 +96,67 @@ export class LaneHeap {
     return this.#first()?.at ?? Number.POSITIVE_INFINITY;
   }
 
-  /** Removes and returns the lane whose turn it is at `now`; undefined: no lane is due. */
-  take(now: number): DestinationLane | undefined {
-    const first = this.#first();
-    if (first === undefined || first.at > now) return undefined;
-    const { tenant } = first;
-    const lane = (tenant.heap.pop() as LaneEntry).lane;
-    this.#turnAt = now;
-    this.#turn++;
-    lane.turnAt = now;
-    lane.turn = this.#turn;
+  /**
+   * Removes and returns the lane whose turn it is at `now`; undefined: no lane is due. A due tenant
+   * that has no room is set aside until `restore`.
+   */
+  take(now: number, hasRoom: (tenantId: string) => boolean = () => true): LaneTurn | undefined {
+    for (let first = this.#first(); first !== undefined && first.at <= now; first = this.#first()) {
+      const { tenant } = first;
+      this.#entries.pop();
+      if (hasRoom(tenant.tenantId)) return this.#takeFrom(tenant, now);
+      tenant.isAside = true;
+      this.#aside.push(tenant);
+    }
+    return undefined;
+  }
+
+  #takeFrom(tenant: TenantLanes, now: number): LaneTurn {
+    const { lane, checkAt, sequence } = tenant.heap.pop() as LaneEntry;
+    const { destination } = lane;
+    const { turnAt, turn } = destination;
+    const taken = { lane, checkAt, sequence, laneTurn: lane.turn, turnAt, turn };
+    const number = ++this.#turns.number;
+    this.#turns.at = now;
+    lane.turn = number;
+    destination.turnAt = now;
+    destination.turn = number;
     tenant.turnAt = now;
-    tenant.turn = this.#turn;
-    this.#entries.pop();
+    tenant.turn = number;
     this.#enterNext(tenant);
-    return lane;
+    return taken;
+  }
+
+  /** The lane did not use its turn. Several are put back in reverse order. */
+  putBack({ lane, checkAt, sequence, laneTurn, turnAt, turn }: LaneTurn): void {
+    lane.turn = laneTurn;
+    lane.destination.turnAt = turnAt;
+    lane.destination.turn = turn;
+    this.#add(lane, checkAt, sequence);
+  }
+
+  /** Whether tenants are set aside. */
+  hasAside(): boolean {
+    return this.#aside.length > 0;
+  }
+
+  /** Tenants that were set aside take turns again. */
+  restore(): void {
+    for (const tenant of this.#aside) {
+      tenant.isAside = false;
+      this.#enterNext(tenant);
+    }
+    this.#aside = [];
   }
 
   /** A tenant that had no entry goes to the end: its last turn is not known. */
   #tenantOf({ destination: { tenantId } }: DestinationLane): TenantLanes {
     let tenant = this.#tenants.get(tenantId);
     if (tenant === undefined) {
+      const { at: turnAt, number: turn } = this.#turns;
       const heap = createHeap<LaneEntry>(isLaneBefore);
       const at = Number.POSITIVE_INFINITY;
-      tenant = { tenantId, heap, at, stamp: 0, turnAt: this.#turnAt, turn: this.#turn };
+      tenant = { tenantId, heap, at, stamp: 0, turnAt, turn, isAside: false };
       this.#tenants.set(tenantId, tenant);
     }
     return tenant;
@@ -132,22 +191,42 @@ export class LaneHeap {
   }
 }
 
-/** The tenant's earliest valid entry. */
+/** The place of a lane among the lanes of its tenant, after the turns that its destination had. */
+function entryOf(lane: DestinationLane, at: number, stamp: number, sequence: number): LaneEntry {
+  const { turnAt, turn } = lane.destination;
+  return {
+    at: Math.max(at, turnAt),
+    turn: at > turnAt ? 0 : turn,
+    checkAt: at,
+    dueAt: lane.dueAt,
+    lane,
+    stamp,
+    sequence,
+  };
+}
+
+/** The tenant's earliest valid entry. A turn of the other lane moves the entry of a lane back. */
 function firstLane({ heap }: TenantLanes): LaneEntry | undefined {
   for (let top = heap.peek(); top !== undefined; top = heap.peek()) {
-    if (top.stamp === top.lane.stamp) return top;
+    const { lane, stamp, checkAt, sequence } = top;
+    const isValid = stamp === lane.stamp;
+    const moved = isValid ? entryOf(lane, checkAt, stamp, sequence) : undefined;
+    if (moved !== undefined && moved.at === top.at && moved.turn === top.turn) return top;
     heap.pop();
+    if (moved !== undefined) heap.push(moved);
   }
   return undefined;
 }
 
 /**
- * At one instant: lanes that had no turn before those that had one, then the lane whose task was due
- * first, then first attempts before retries.
+ * At one instant: destinations that had no turn before those that had one, then the lane that has had
+ * no turn for longer, then the lane whose task was due first, then first attempts before retries.
  */
 function isLaneBefore(a: LaneEntry, b: LaneEntry): boolean {
   if (a.at !== b.at) return a.at < b.at;
   if (a.turn !== b.turn) return a.turn < b.turn;
+  // The same turn is that of the same destination.
+  if (a.turn !== 0 && a.lane.turn !== b.lane.turn) return a.lane.turn < b.lane.turn;
   if (a.dueAt !== b.dueAt) return a.dueAt < b.dueAt;
   const rank = LANES.indexOf(a.lane.lane) - LANES.indexOf(b.lane.lane);
   return rank === 0 ? a.sequence < b.sequence : rank < 0;

@@ -7,6 +7,8 @@ import type { DestinationLane } from "../destination/destination-runtime.ts";
 export interface PlannedClaim {
   readonly lane: DestinationLane;
   readonly permits: Permit[];
+  /** The origin whose slots were taken, one for each permit; undefined: the origin is not known. */
+  readonly origin: string | undefined;
   /** How many tasks that are due soon may be claimed together with the due tasks. */
   readonly ahead: number;
   /** How soon. Negative: only tasks that have been due for this long, as another lane is next. */

@@ -7,10 +7,11 @@ import { Scheduler } from "./scheduler.ts";
 
 const NOW = 1_000_000;
 const MAX_ITEMS = 256;
+const UNLIMITED = { perNode: 1_000_000, perOrigin: 1_000_000 };
 
 /** A scheduler over a store that only counts: each lane holds tasks that were due long ago. */
 class Backlog {
-  readonly scheduler = new Scheduler();
+  readonly scheduler = new Scheduler(UNLIMITED);
   readonly #waiting = new Map<DestinationRuntime, { left: number; dueAt: number }>();
   now = NOW;
 
@@ -18,6 +19,7 @@ class Backlog {
     const key = { tenantId, name };
     const destination = new DestinationRuntime(seededRandom(name), key, NOW, undefined);
     this.#waiting.set(destination, { left, dueAt });
+    destination.lanes.first.origin = "https://example.com";
     this.scheduler.expectDueAt(destination.lanes.first, dueAt);
   }
 
@@ -44,7 +46,9 @@ class Backlog {
     const count = Math.min(waiting.left, permits.length);
     waiting.left -= count;
     const nextDueAt = waiting.left > 0 ? waiting.dueAt : null;
-    this.scheduler.recordClaimed(claim, { tasks: [], nextDueAt, row: null });
+    const result = { tasks: [], nextDueAt, row: null };
+    this.scheduler.assignSlots(claim, result, this.now);
+    this.scheduler.recordClaimed(claim, result);
     for (const permit of permits) lane.destination.returnPermit(permit, this.now);
     this.scheduler.unblock(lane.destination, this.now);
     return count;
@@ -95,6 +99,23 @@ describe("a tenant with a backlog", () => {
       for (const tenantId of Object.keys(backlog.commit())) tenants.add(tenantId);
     }
     expect(tenants.size).toBe(201);
+  });
+
+  it("shares the permits of a commit equally, however many destinations it has", () => {
+    const backlog = new Backlog();
+    for (let n = 0; n < 100; n++) backlog.add("a", `a${n}`, 1000, NOW - 60_000);
+    for (let n = 0; n < 4; n++) backlog.add("b", `b${n}`, 1000, NOW);
+    expect(backlog.commit(128)).toEqual({ a: 64, b: 64 });
+    for (let n = 0; n < 10; n++) expect(backlog.commit(4)).toEqual({ a: 2, b: 2 });
+  });
+
+  it("gives every destination its turn although few permits are left", () => {
+    const backlog = new Backlog();
+    for (let n = 0; n < 20; n++) backlog.add("a", `a${n}`, 1, NOW - 60_000);
+    backlog.add("b", "b", 1000, NOW);
+    // Half of the permits of each commit.
+    for (let n = 0; n < 10; n++) backlog.commit(4);
+    expect(backlog.left("a")).toBe(0);
   });
 
   it("gets every permit when no other tenant waits", () => {

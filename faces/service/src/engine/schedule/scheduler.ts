@@ -6,11 +6,14 @@
  */
 import { assertRange, type Permit } from "@redrive/core";
 import type { ClaimResult } from "../../model/batch.ts";
+import type { NewTask } from "../../model/task.ts";
 import type { DestinationLane, DestinationRuntime } from "../destination/destination-runtime.ts";
-import { endHold, holdLane } from "../destination/lane-hold.ts";
+import { endHold, type Hold, holdLane, holdOf } from "../destination/lane-hold.ts";
 import { isDueBefore, isReady, siblingOf } from "../destination/waiting-lane.ts";
+import { type AttemptLimits, AttemptSlots } from "./attempt-slots.ts";
 import { claimCapacity, ONE_SUSPECT } from "./claim-capacity.ts";
-import { LaneHeap } from "./lane-heap.ts";
+import { LaneHeap, type LaneTurn, TurnCounter } from "./lane-heap.ts";
+import { originOf } from "./origin.ts";
 import type { PlannedClaim } from "./planned-claim.ts";
 
 /** Further lanes wait for the next commit. */
@@ -25,101 +28,175 @@ const CHECK_AHEAD_MS = 5;
 const CLAIM_AHEAD_MS = 8;
 const MAX_CLAIM_AHEAD_MS = 1000;
 
+/** A suspect whose origin is full is checked again after this time. It takes no slot meanwhile. */
+const SUSPECT_RECHECK_MS = 1000;
+
+/** The tenant may take no slot of the node now. */
+const NO_ROOM = Symbol("no room on the node");
+
 export class Scheduler {
-  readonly #heap = new LaneHeap();
+  readonly #turns = new TurnCounter();
+  readonly #heap = new LaneHeap(this.#turns);
   /** Suspects wait for each other and not for other tasks, so their lanes have their own heap. */
-  readonly #suspects = new LaneHeap();
+  readonly #suspects = new LaneHeap(this.#turns);
+  /** The limits on running attempts. */
+  readonly slots: AttemptSlots;
   readonly #checkAheadMs: number;
   readonly #claimAheadMs: number;
+  /**
+   * Tasks that are due later are not recorded: `StoreSync` moves the horizon and then reads them
+   * from the store, so memory grows only with what is due soon.
+   */
+  horizonAt: number = Number.POSITIVE_INFINITY;
 
   /** `claimAheadMs`: how long before its due instant a task may be claimed. 0 to 1000. */
-  constructor(claimAheadMs = CLAIM_AHEAD_MS) {
+  constructor(limits: AttemptLimits, claimAheadMs = CLAIM_AHEAD_MS) {
     assertRange("claimAheadMs", claimAheadMs, 0, MAX_CLAIM_AHEAD_MS);
+    this.slots = new AttemptSlots(limits, this.#turns);
     this.#claimAheadMs = claimAheadMs;
     this.#checkAheadMs = Math.min(CHECK_AHEAD_MS, claimAheadMs);
   }
 
   /** A task of the lane is due at that instant. */
   expectDueAt(lane: DestinationLane, dueAt: number): void {
-    if (dueAt >= lane.dueAt) return;
+    if (dueAt >= lane.dueAt || dueAt > this.horizonAt) return;
     lane.dueAt = dueAt;
     this.#schedule(lane);
+  }
+
+  /**
+   * A permit and a slot for a new task that is due, if it may start at once. Otherwise it waits in its
+   * lane.
+   */
+  takeStart(destination: DestinationRuntime, task: NewTask, now: number): Permit | undefined {
+    const { tenantId } = task;
+    if (!this.#mayStartNow(destination, task.scheduledAt, now)) return undefined;
+    const origin = originOf(task.targetUrl);
+    if (!this.slots.mayStart({ tenantId, origin }, now)) return undefined;
+    const permit = destination.takePermit(false, now);
+    if (permit !== undefined) this.slots.take(tenantId, origin);
+    return permit;
   }
 
   /**
    * May a new task that is due at `dueAt` start at once, or do older tasks wait for the same permit?
    * A retry that a guard holds does not block it, and neither does a suspect.
    */
-  mayStartNow({ lanes }: DestinationRuntime, dueAt: number, now: number): boolean {
+  #mayStartNow({ lanes }: DestinationRuntime, dueAt: number, now: number): boolean {
     const { first, retry } = lanes;
     if (first.dueAt <= now) return false;
     return retry.dueAt >= Math.min(dueAt, now) || retry.blocked || retry.parked;
   }
 
   /**
-   * Takes permits for tasks that are due now or soon, at most `limit`. With `withSuspect`, one of
-   * them may be a suspect. It comes first, so that a busy destination cannot starve it. When it ends,
-   * its permit goes to another task, because the next suspect waits until the end is committed. The
-   * other lanes share the limit equally, so that a deep lane leaves room for those after it.
+   * Takes permits and slots for tasks that are due now or soon, at most `limit`. With `withSuspect`,
+   * one of them may be a suspect. It comes first, so that a busy destination cannot starve it. When it
+   * ends, its permit goes to another task, because the next suspect waits until the end is committed.
    */
   planClaims(now: number, limit: number, withSuspect: boolean): readonly PlannedClaim[] {
     const claims: PlannedClaim[] = [];
     const postponed: DestinationLane[] = [];
+    let left = Math.min(limit, this.slots.free(now));
+    if (left === 0) return claims;
+    this.#restoreTenants();
     const suspect = withSuspect ? this.#planSuspect(now) : undefined;
     if (suspect !== undefined) claims.push(suspect);
-    let left = limit - claims.length;
+    left -= claims.length;
     while (left > 0 && claims.length < MAX_LANES) {
+      this.slots.grant(now, (lane) => this.#schedule(lane));
       const due = this.#takeDue(now, Math.min(left, MAX_LANES - claims.length));
       if (due.length === 0) break;
-      for (const [index, next] of due.entries()) {
-        const share = Math.floor(left / (due.length - index));
-        const claim = this.#planTurn(next, share, now, postponed);
-        if (claim === undefined) continue;
-        claims.push(claim);
-        left -= claim.permits.length;
-      }
+      const planned = this.#planTurns(due, left, now, postponed);
+      for (const { permits } of planned) left -= permits.length;
+      claims.push(...planned);
     }
     for (const lane of postponed) this.#heap.push(lane, now);
     return claims;
   }
 
-  /** The turn of a lane. If it must wait for the commit of its sibling, it is added to `postponed`. */
+  /** Slots were freed, so tenants that had no room may have some. */
+  #restoreTenants(): void {
+    if (!this.slots.takeFreed()) return;
+    this.#heap.restore();
+    this.#suspects.restore();
+  }
+
+  /**
+   * The tenants share the limit equally, and so do the lanes of a tenant, so that a deep lane leaves
+   * room for those after it. Each lane may take at least one permit: a lane for which there is none
+   * keeps its place.
+   */
+  #planTurns(
+    due: readonly LaneTurn[],
+    limit: number,
+    now: number,
+    postponed: DestinationLane[],
+  ): readonly PlannedClaim[] {
+    const claims: PlannedClaim[] = [];
+    const unused: LaneTurn[] = [];
+    const byTenant = byTenantOf(due);
+    let left = limit;
+    let tenants = byTenant.size;
+    for (const turns of byTenant.values()) {
+      let share = Math.floor(left / tenants--);
+      const count = Math.min(turns.length, share);
+      unused.push(...turns.slice(count));
+      for (const [index, turn] of turns.slice(0, count).entries()) {
+        const planned = this.#planTurn(turn, Math.floor(share / (count - index)), now, postponed);
+        if (planned === undefined) continue;
+        if ("permits" in planned) {
+          claims.push(planned);
+          share -= planned.permits.length;
+          left -= planned.permits.length;
+        } else unused.push(planned);
+      }
+    }
+    for (const turn of unused.reverse()) this.#heap.putBack(turn);
+    return claims;
+  }
+
+  /**
+   * The turn of a lane. If it must wait for the commit of its sibling, it is added to `postponed`.
+   * Returns a claim, the turn of a lane that finds no room on the node, or neither.
+   */
   #planTurn(
-    next: DestinationLane,
+    turn: LaneTurn,
     share: number,
     now: number,
     postponed: DestinationLane[],
-  ): PlannedClaim | undefined {
+  ): PlannedClaim | LaneTurn | undefined {
     // It was due before its sibling, and has already been claimed in the sibling's turn.
-    if (next.isClaimed) return undefined;
-    const lane = this.#firstOf(next, now);
+    if (turn.lane.isClaimed) return undefined;
+    const lane = this.#firstOf(turn.lane, now);
     lane.parked = false;
-    if (!mustWaitForSibling(lane)) return this.#planClaim(lane, share, now);
-    postponed.push(lane);
-    return undefined;
+    if (mustWaitForSibling(lane)) {
+      postponed.push(lane);
+      return undefined;
+    }
+    const claim = this.#planClaim(lane, share, now);
+    return claim === NO_ROOM ? { ...turn, lane } : claim;
   }
 
   /** A claim of the first due suspect whose destination admits it. */
   #planSuspect(now: number): PlannedClaim | undefined {
-    let claim: PlannedClaim | undefined;
-    while (claim === undefined) {
-      const lane = this.#suspects.take(now);
-      if (lane === undefined) return undefined;
-      lane.parked = false;
-      claim = this.#planClaim(lane, 1, now);
+    for (;;) {
+      const turn = this.#suspects.take(now, (tenantId) => this.slots.hasRoomOnNode(tenantId));
+      if (turn === undefined) return undefined;
+      turn.lane.parked = false;
+      const claim = this.#planClaim(turn.lane, 1, now);
+      if (claim !== undefined && claim !== NO_ROOM) return claim;
     }
-    return claim;
   }
 
   /** The lanes that are due, in the order of their turns. */
-  #takeDue(now: number, max: number): readonly DestinationLane[] {
-    const lanes: DestinationLane[] = [];
-    while (lanes.length < max) {
-      const lane = this.#heap.take(now);
-      if (lane === undefined) break;
-      lanes.push(lane);
+  #takeDue(now: number, max: number): readonly LaneTurn[] {
+    const turns: LaneTurn[] = [];
+    while (turns.length < max) {
+      const turn = this.#heap.take(now, (tenantId) => this.slots.hasRoomOnNode(tenantId));
+      if (turn === undefined) break;
+      turns.push(turn);
     }
-    return lanes;
+    return turns;
   }
 
   /** If both lanes of a destination are ready, the one whose task was due first. */
@@ -129,31 +206,50 @@ export class Scheduler {
     if (!isDueBefore(sibling, lane)) return lane;
     this.#heap.push(lane, now);
     sibling.stamp++;
-    sibling.turnAt = lane.turnAt;
     sibling.turn = lane.turn;
     return sibling;
   }
 
   /** Due tasks may take every permit; tasks that are due soon take only spare ones. */
-  #planClaim(lane: DestinationLane, left: number, now: number): PlannedClaim | undefined {
+  #planClaim(
+    lane: DestinationLane,
+    share: number,
+    now: number,
+  ): PlannedClaim | typeof NO_ROOM | undefined {
     const capacity = isSuspect(lane) ? ONE_SUSPECT : claimCapacity(lane.destination.guards);
     const aheadMs = this.#claimAheadMs;
     const ahead = aheadMs === 0 ? 0 : capacity.ahead;
-    const available = lane.dueAt <= now ? capacity.due : ahead;
+    const available = Math.min(share, lane.dueAt <= now ? capacity.due : ahead);
     if (available === 0) {
       this.#push(lane, lane.dueAt);
       return undefined;
     }
-    const wanted = Math.min(left, available);
-    const permits = this.#takePermits(lane, wanted, now);
+    const room = this.slots.roomFor(lane, now);
+    if (room === 0) return this.#waitForSlot(lane, now);
+    const permits = this.#takePermits(lane, Math.min(available, room), now);
     if (permits.length === 0) return undefined;
+    const { origin } = lane;
+    this.slots.take(lane.destination.tenantId, origin, permits.length);
     lane.isClaimed = true;
     const sibling = siblingOf(lane);
-    const isScarce = permits.length < wanted && sibling !== undefined && isReady(sibling, now);
-    if (!isScarce) return { lane, permits, ahead, aheadMs };
+    const isScarce = permits.length < available && sibling !== undefined && isReady(sibling, now);
+    if (!isScarce) return { lane, permits, origin, ahead, aheadMs };
     // Permits are scarce: no task of this lane may overtake an older task of the other lane.
     const dueBy = lane.lane === "first" ? sibling.dueAt : sibling.dueAt - 1;
-    return { lane, permits, ahead: 0, aheadMs: Math.min(0, dueBy - now) };
+    return { lane, permits, origin, ahead: 0, aheadMs: Math.min(0, dueBy - now) };
+  }
+
+  #waitForSlot(lane: DestinationLane, now: number): typeof NO_ROOM | undefined {
+    if (!this.slots.hasRoomOnNode(lane.destination.tenantId)) {
+      if (isSuspect(lane)) this.#push(lane, lane.dueAt);
+      return NO_ROOM;
+    }
+    if (!isSuspect(lane)) this.slots.wait(lane, now);
+    else {
+      holdLane(lane, "concurrency", now);
+      this.#push(lane, now + SUSPECT_RECHECK_MS);
+    }
+    return undefined;
   }
 
   #takePermits(lane: DestinationLane, max: number, now: number): Permit[] {
@@ -185,14 +281,46 @@ export class Scheduler {
   /** The claim was committed. The result says when the next task of the lane is due. */
   recordClaimed({ lane }: PlannedClaim, { nextDueAt }: ClaimResult): void {
     lane.isClaimed = false;
-    lane.dueAt = nextDueAt ?? Number.POSITIVE_INFINITY;
+    const isKnown = nextDueAt !== null && nextDueAt <= this.horizonAt;
+    lane.dueAt = isKnown ? nextDueAt : Number.POSITIVE_INFINITY;
     this.#schedule(lane);
   }
 
   /** The claim was not made. */
-  recordUnclaimed({ lane }: PlannedClaim): void {
+  recordUnclaimed({ lane, permits, origin }: PlannedClaim): void {
     lane.isClaimed = false;
+    this.slots.release(lane.destination.tenantId, origin, permits.length);
     this.#schedule(lane);
+  }
+
+  /**
+   * Gives the slots of a claim to its tasks. Returns the origin of each task that may start; undefined
+   * if its origin has no slot.
+   */
+  assignSlots(
+    { lane, permits, origin: reserved }: PlannedClaim,
+    { tasks }: ClaimResult,
+    now: number,
+  ): readonly (string | undefined)[] {
+    const { tenantId } = lane.destination;
+    let fullOrigin: string | undefined;
+    const origins = tasks.map(({ targetUrl }) => {
+      const origin = originOf(targetUrl);
+      lane.origin = origin;
+      if (this.slots.assign({ tenantId, origin }, reserved, now)) return origin;
+      fullOrigin = origin;
+      return undefined;
+    });
+    // The next task is one that could not start.
+    lane.origin = fullOrigin ?? lane.origin;
+    const unused = permits.length - tasks.length;
+    if (unused > 0) this.slots.release(tenantId, reserved, unused);
+    return origins;
+  }
+
+  /** What held a task of the lane after it was due: a guard, or the limit of the node. */
+  holdOf(lane: DestinationLane, dueAt: number): Hold | undefined {
+    return holdOf(lane, dueAt) ?? this.slots.nodeHoldOf(dueAt);
   }
 
   /**
@@ -209,21 +337,35 @@ export class Scheduler {
     }
   }
 
-  /** When the next lane is to be checked; Infinity when no lane waits. */
-  nextAt(withSuspect: boolean): number {
-    const at = this.#heap.nextAt();
+  /** When the next lane is to be checked; Infinity when none waits, or all wait for slots. */
+  nextAt(now: number, withSuspect: boolean): number {
+    const slotsAt = this.slots.nextAt(now, this.#heap.hasAside());
+    if (slotsAt > 0) return slotsAt;
+    const at = Math.min(this.#heap.nextAt(), this.slots.nextOriginAt());
     return withSuspect ? Math.min(at, this.#suspects.nextAt()) : at;
   }
 
   /** A lane of suspects is not checked early, because suspects are not claimed ahead of time. */
   #schedule(lane: DestinationLane): void {
-    if (!Number.isFinite(lane.dueAt)) return;
+    if (!Number.isFinite(lane.dueAt) || lane.isQueued) return;
     this.#push(lane, isSuspect(lane) ? lane.dueAt : lane.dueAt - this.#checkAheadMs);
   }
 
   #push(lane: DestinationLane, at: number): void {
     (isSuspect(lane) ? this.#suspects : this.#heap).push(lane, at);
   }
+}
+
+/** The turns by tenant, in the order of the first turn of each. */
+function byTenantOf(turns: readonly LaneTurn[]): ReadonlyMap<string, readonly LaneTurn[]> {
+  const byTenant = new Map<string, LaneTurn[]>();
+  for (const turn of turns) {
+    const { tenantId } = turn.lane.destination;
+    const own = byTenant.get(tenantId);
+    if (own === undefined) byTenant.set(tenantId, [turn]);
+    else own.push(turn);
+  }
+  return byTenant;
 }
 
 function isSuspect({ lane }: DestinationLane): boolean {

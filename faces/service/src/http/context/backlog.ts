@@ -1,25 +1,34 @@
 /**
  * Backlog: rejects new tasks of a tenant that has too many waiting tasks, so that one tenant cannot
- * fill the disk for all. The count is refreshed in the background and may be one second old.
+ * fill the disk for all. The count is refreshed in the background and may be one second old, or
+ * older if counting takes long.
  */
 import type { Clock } from "@redrive/core";
+import { BoundedCache } from "../../collections/bounded-cache.ts";
 import { serviceError } from "../../model/errors.ts";
-import type { TaskCount } from "../../model/task-query.ts";
+import type { TaskCounts } from "../../model/task-query.ts";
 
-export type CountTasks = (tenantId: string) => Promise<readonly TaskCount[]>;
+export type CountTasks = (tenantId: string) => Promise<TaskCounts>;
 
 interface CachedCount {
   waiting: number;
-  readMs: number;
+  /** When to count again. */
+  dueMs: number;
 }
 
 const REFRESH_MS = 1000;
+
+/** Counting takes at most a twentieth of a reader's time, however many destinations there are. */
+const REFRESH_FACTOR = 20;
+
+/** Beyond this number of tenants, all are counted again. */
+const MAX_TENANTS = 10_000;
 
 export class Backlog {
   readonly #clock: Clock;
   readonly #count: CountTasks;
   readonly #maxWaiting: number;
-  readonly #cached = new Map<string, CachedCount>();
+  readonly #cached = new BoundedCache<CachedCount>(MAX_TENANTS);
 
   constructor(clock: Clock, count: CountTasks, maxWaiting: number) {
     this.#clock = clock;
@@ -30,8 +39,7 @@ export class Backlog {
   /** Throws `QUEUE_FULL` if the last known count is at the limit. */
   check(tenantId: string, maxWaiting: number = this.#maxWaiting): void {
     const cached = this.#cachedFor(tenantId);
-    if (this.#clock.monotonicMs() - cached.readMs >= REFRESH_MS)
-      void this.#refresh(tenantId, cached);
+    if (this.#clock.monotonicMs() >= cached.dueMs) void this.#refresh(tenantId, cached);
     if (cached.waiting < maxWaiting) return;
     throw serviceError(
       "QUEUE_FULL",
@@ -42,21 +50,24 @@ export class Backlog {
   #cachedFor(tenantId: string): CachedCount {
     let cached = this.#cached.get(tenantId);
     if (cached === undefined) {
-      cached = { waiting: 0, readMs: Number.NEGATIVE_INFINITY };
+      cached = { waiting: 0, dueMs: Number.NEGATIVE_INFINITY };
       this.#cached.set(tenantId, cached);
     }
     return cached;
   }
 
-  /** A failed refresh keeps the previous count; store failures are reported elsewhere. */
+  /** Store failures are reported elsewhere. */
   async #refresh(tenantId: string, cached: CachedCount): Promise<void> {
-    cached.readMs = this.#clock.monotonicMs();
+    const startMs = this.#clock.monotonicMs();
+    // Not again before this count ends.
+    cached.dueMs = Number.POSITIVE_INFINITY;
     try {
-      const counts = await this.#count(tenantId);
-      const open = counts.filter(({ status }) => status === "PENDING" || status === "IN_FLIGHT");
-      cached.waiting = open.reduce((sum, { count }) => sum + count, 0);
+      const { PENDING = 0, IN_FLIGHT = 0 } = await this.#count(tenantId);
+      cached.waiting = PENDING + IN_FLIGHT;
     } catch {
-      return;
+      // The previous count stays.
     }
+    const nowMs = this.#clock.monotonicMs();
+    cached.dueMs = Math.max(startMs + REFRESH_MS, nowMs + (nowMs - startMs) * REFRESH_FACTOR);
   }
 }

@@ -4,10 +4,9 @@
  */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { AttemptSummary, EngineEvent } from "../../engine/events/engine-event.ts";
-import type { DestinationRow } from "../../model/destination-row.ts";
 import type { CommitListener } from "../../model/metered-store.ts";
-import { TASK_STATUSES } from "../../model/task.ts";
-import type { TaskCount } from "../../model/task-query.ts";
+import { TASK_STATUSES, type TaskStatus } from "../../model/task.ts";
+import type { DestinationCounts, TaskCounts } from "../../model/task-query.ts";
 import type { ClockStatus } from "../../time/engine-time.ts";
 
 /** Policies that get their own series. */
@@ -17,8 +16,11 @@ const MAX_POLICIES = 100;
 export interface MetricsSource {
   onEvent(listener: (event: EngineEvent) => void): () => void;
   onCommit(listener: CommitListener): () => void;
-  counts(): Promise<readonly TaskCount[]>;
-  destinations(): Promise<readonly DestinationRow[]>;
+  /** By tenant. */
+  counts(): Promise<readonly TaskCounts[]>;
+  destinations(): Promise<readonly DestinationCounts[]>;
+  /** The age of the oldest task that has not ended, in ms; 0 if all have. */
+  oldestAgeMs(): Promise<number>;
   clock(): ClockStatus;
 }
 
@@ -39,6 +41,7 @@ export class Metrics {
   readonly #lags: Histogram;
   readonly #settles: Histogram;
   readonly #budgetExhausted: Counter;
+  readonly #shortages: Counter;
   readonly #stops: readonly (() => void)[];
   readonly #policies = new Set<string>();
 
@@ -85,6 +88,10 @@ export class Metrics {
       "retry_budget_exhausted_total",
       "Retries held by an empty budget.",
     );
+    this.#shortages = counter(
+      "retry_node_shortages_total",
+      "Times that the node lacked files, memory or ports and held new attempts.",
+    );
     this.duplicates = counter("retry_duplicates_total", "Creates with a known idempotency key.");
     this.#gauges(source);
     const commits = histogram(
@@ -127,26 +134,26 @@ export class Metrics {
       },
     });
     new Gauge({
+      name: "retry_oldest_task_age_seconds",
+      help: "Age of the oldest task that waits or is in flight.",
+      registers,
+      async collect() {
+        this.set((await source.oldestAgeMs()) / 1000);
+      },
+    });
+    new Gauge({
       name: "retry_destinations",
       help: "Destinations by circuit state, and paused destinations.",
       labelNames: ["state"],
       registers,
       async collect() {
-        const rows = await source.destinations();
-        const count = (isCounted: (row: DestinationRow) => boolean) =>
-          rows.filter(isCounted).length;
-        this.set(
-          { state: "open" },
-          count((row) => row.breakerState !== "CLOSED"),
-        );
-        this.set(
-          { state: "closed" },
-          count((row) => row.breakerState === "CLOSED"),
-        );
-        this.set(
-          { state: "paused" },
-          count((row) => row.pausedAt !== null),
-        );
+        const counts = await source.destinations();
+        for (const state of ["open", "closed", "paused"] as const) {
+          this.set(
+            { state },
+            counts.reduce((sum, one) => sum + one[state], 0),
+          );
+        }
       },
     });
   }
@@ -156,6 +163,7 @@ export class Metrics {
       this.#lags.observe((event.lagMs ?? 0) / 1000);
       return;
     }
+    if (event.type === "node.shortage") this.#shortages.inc();
     const policy = this.#policyLabel(event.policyId);
     if (event.attempt !== undefined) this.#recordAttempt(event.attempt, policy);
     if (event.type === "task.exhausted") {
@@ -196,6 +204,6 @@ function outcomeLabel({ outcome, responseStatus, errorClass }: AttemptSummary): 
   return errorClass ?? outcome;
 }
 
-function sumOf(counts: readonly TaskCount[], status: string): number {
-  return counts.reduce((sum, one) => (one.status === status ? sum + one.count : sum), 0);
+function sumOf(counts: readonly TaskCounts[], status: TaskStatus): number {
+  return counts.reduce((sum, one) => sum + (one[status] ?? 0), 0);
 }

@@ -1,9 +1,9 @@
 /**
- * Time limit: the caller gets a response even if the store hangs. The work continues; the caller
- * learns that its result is unknown.
+ * Time limit: the caller gets a response even if the store hangs. A write continues; the caller
+ * learns that its result is unknown. A read gets a signal and ends with its request.
  */
 import type { Clock } from "@redrive/core";
-import type { RouteOptions } from "fastify";
+import type { FastifyReply, FastifyRequest, RouteOptions } from "fastify";
 import { serviceError } from "../../model/errors.ts";
 import { DeadlineTimer, type TimerEntry } from "../../time/deadline-timer.ts";
 
@@ -16,8 +16,22 @@ export function limitRoute(limit: TimeLimit, route: RouteOptions): void {
   const { handler } = route;
   route.handler = function limited(request, reply) {
     const result: unknown = handler.call(this, request, reply);
-    return result instanceof Promise ? limit.guard(result) : result;
+    if (!(result instanceof Promise)) return result;
+    return limit.guard(result, (error) => signals.get(request)?.abort(error));
   };
+}
+
+/** The signals of requests that read. */
+const signals = new WeakMap<FastifyRequest, AbortController>();
+
+/** Aborted when the time limit of the request is over, or its caller has gone. */
+export function signalOf(request: FastifyRequest, reply: FastifyReply): AbortSignal {
+  const abort = new AbortController();
+  signals.set(request, abort);
+  reply.raw.once("close", () => {
+    if (!reply.raw.writableFinished) abort.abort(callerGone());
+  });
+  return abort.signal;
 }
 
 export class TimeLimit {
@@ -29,13 +43,26 @@ export class TimeLimit {
     this.#timer = new DeadlineTimer(clock);
   }
 
-  /** Settles like `work`, but rejects with `STORE_UNAVAILABLE` after 4.5 s. */
-  guard<T>(work: Promise<T>): Promise<T> {
+  /** Like `guard`. The signal ends the read that `work` starts when its time is over. */
+  read<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const abort = new AbortController();
+    return this.guard(work(abort.signal), (error) => abort.abort(error));
+  }
+
+  /**
+   * Settles like `work`, but rejects with `STORE_UNAVAILABLE` after 4.5 s, and calls `expired` with
+   * that error.
+   */
+  guard<T>(work: Promise<T>, expired: (error: Error) => void = () => {}): Promise<T> {
     return new Promise((resolve, reject) => {
       const entry: TimerEntry = {
         deadlineMs: this.#clock.monotonicMs() + LIMIT_MS,
         slot: -1,
-        expire: () => reject(storeTimedOut()),
+        expire: () => {
+          const error = storeTimedOut();
+          reject(error);
+          expired(error);
+        },
       };
       this.#timer.add(entry);
       work.then(
@@ -54,4 +81,8 @@ export class TimeLimit {
 
 function storeTimedOut(): Error {
   return serviceError("STORE_UNAVAILABLE", `the store did not respond within ${LIMIT_MS} ms`);
+}
+
+function callerGone(): Error {
+  return serviceError("REQUEST_TIMEOUT", "the caller closed the connection");
 }

@@ -12,7 +12,7 @@ export interface CursorScope {
   readonly list: string;
 }
 
-const CURSOR = /^([A-Za-z0-9_-]{1,100})\.([0-9a-f]{12})$/;
+const CURSOR = /^([A-Za-z0-9_-]{1,400})\.([0-9a-f]{12})$/;
 
 export function writeCursor(scope: CursorScope, position: string | null): string | null {
   if (position === null) return null;

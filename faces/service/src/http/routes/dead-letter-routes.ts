@@ -10,8 +10,9 @@ import {
 } from "../../schemas/operation-schemas.ts";
 import { DeadFilterFields, TaskList } from "../../schemas/task-schemas.ts";
 import { type AddRoutes, type HttpContext, tenantOf } from "../context/http-context.ts";
+import { signalOf } from "../context/time-limit.ts";
 import { toTaskFilter } from "../request/task-filter.ts";
-import { listTasks } from "./task-routes.ts";
+import { listTasks, SHORT_PAGES } from "./task-routes.ts";
 
 const tags = ["dead letters"];
 const read = { scope: "tasks:read" } as const;
@@ -27,11 +28,12 @@ export const addDeadLetterRoutes: AddRoutes = (app, context) => {
       schema: {
         tags,
         summary: "List dead letters, newest first; ?group=true counts them instead",
+        description: SHORT_PAGES,
         querystring: DeadLetterQuery,
         response: { 200: { anyOf: [TaskList, DeadLetterGroupList] } },
       },
     },
-    (request) => listDead(context, request),
+    (request, reply) => listDead(context, request, signalOf(request, reply)),
   );
   app.delete<{ Querystring: DeadFilterFields }>(
     "/dead-letters",
@@ -53,13 +55,14 @@ export const addDeadLetterRoutes: AddRoutes = (app, context) => {
 async function listDead(
   context: HttpContext,
   request: FastifyRequest<{ Querystring: DeadLetterQuery }>,
+  signal: AbortSignal,
 ): Promise<TaskList | DeadLetterGroupList> {
   const { group, ...query } = request.query;
-  if (group !== true) return listTasks(context, request, { ...query, status: "EXHAUSTED" });
+  if (group !== true) return listTasks(context, request, { ...query, status: "EXHAUSTED" }, signal);
   const tenantId = tenantOf(request);
   const { limit: _, cursor: __, ...filter } = query;
   const { groups, complete } = await groupDeadLetters(
-    (wanted, page) => context.redrive.list(wanted, page, tenantId),
+    (wanted, page) => context.redrive.list(wanted, { ...page, signal }, tenantId),
     toTaskFilter(filter),
   );
   return { groups: [...groups], complete };
@@ -78,7 +81,9 @@ async function discard(
   let cursor: string | null | undefined;
   while (cursor !== null) {
     const next = { limit: PAGE, ...(cursor !== undefined && { cursor }) };
-    const page: TaskPage = await limit.guard(redrive.list(dead, next, tenantId));
+    const page: TaskPage = await limit.read((signal) =>
+      redrive.list(dead, { ...next, signal }, tenantId),
+    );
     const taskIds = page.tasks.map(({ taskId }) => taskId);
     discarded += await limit.guard(redrive.discard(taskIds, tenantId));
     cursor = page.cursor;

@@ -3,14 +3,19 @@ import type { DestinationDocument } from "@redrive/core";
 import { DocumentError, isObject } from "@redrive/core";
 import type { FastifyRequest } from "fastify";
 import { serviceError } from "../../model/errors.ts";
-import type { DestinationHealth } from "../../operations/destination-health.ts";
+import type {
+  DestinationHealth,
+  DestinationHealthPage,
+} from "../../operations/destination-health.ts";
 import {
   DestinationList,
   DestinationParams,
+  DestinationQuery,
   DestinationToStore,
   DestinationView,
 } from "../../schemas/operation-schemas.ts";
 import { type AddRoutes, type HttpContext, tenantOf } from "../context/http-context.ts";
+import { type CursorScope, readCursor, writeCursor } from "../request/cursor.ts";
 
 const tags = ["destinations"];
 const read = { scope: "tasks:read" } as const;
@@ -19,16 +24,18 @@ const write = { scope: "admin" } as const;
 type NamedRequest = FastifyRequest<{ Params: DestinationParams }>;
 
 export const addDestinationRoutes: AddRoutes = (app, context) => {
-  app.get(
+  app.get<{ Querystring: DestinationQuery }>(
     "/destinations",
     {
       config: read,
-      schema: { tags, summary: "List destinations", response: { 200: DestinationList } },
+      schema: {
+        tags,
+        summary: "List destinations by name",
+        querystring: DestinationQuery,
+        response: { 200: DestinationList },
+      },
     },
-    async (request) => {
-      const all = await context.redrive.health(tenantOf(request));
-      return { destinations: all };
-    },
+    (request) => list(context, request),
   );
   const one = (summary: string) => ({
     tags,
@@ -62,10 +69,22 @@ export const addDestinationRoutes: AddRoutes = (app, context) => {
   );
 };
 
+async function list(
+  { redrive }: HttpContext,
+  request: FastifyRequest<{ Querystring: DestinationQuery }>,
+): Promise<DestinationHealthPage> {
+  const { limit = 50, cursor } = request.query;
+  const tenantId = tenantOf(request);
+  const scope: CursorScope = { tenantId, list: "destinations" };
+  const page = { limit, ...(cursor !== undefined && { cursor: readCursor(scope, cursor) }) };
+  const { destinations, cursor: next } = await redrive.health(page, tenantId);
+  return { destinations, cursor: writeCursor(scope, next) };
+}
+
 async function find({ redrive }: HttpContext, request: NamedRequest): Promise<DestinationHealth> {
   const { name } = request.params;
-  const [found] = await redrive.health(tenantOf(request), name);
-  if (found !== undefined) return found;
+  const found = await redrive.healthOf(name, tenantOf(request));
+  if (found !== null) return found;
   throw serviceError("NOT_FOUND", `there is no destination ${JSON.stringify(name)}`);
 }
 

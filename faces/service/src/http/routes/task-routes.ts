@@ -20,11 +20,17 @@ import {
   tenantOf,
   visibilityFor,
 } from "../context/http-context.ts";
+import { signalOf } from "../context/time-limit.ts";
 import { type CursorScope, readCursor, writeCursor } from "../request/cursor.ts";
 import { toTaskFilter } from "../request/task-filter.ts";
 import { viewAttempt, viewTask } from "../response/views.ts";
 
 const tags = ["tasks"];
+
+/** The description of every filtered list. */
+export const SHORT_PAGES =
+  "A page may be short or empty although more tasks match, because a request examines a limited number of rows. Only a null cursor ends the list.";
+
 const read = { scope: "tasks:read" } as const;
 const cancel = { scope: "tasks:cancel" } as const;
 
@@ -50,11 +56,12 @@ export const addTaskRoutes: AddRoutes = (app, context) => {
       schema: {
         tags,
         summary: "List tasks, newest first",
+        description: SHORT_PAGES,
         querystring: ListQuery,
         response: { 200: TaskList },
       },
     },
-    (request) => listTasks(context, request, request.query),
+    (request, reply) => listTasks(context, request, request.query, signalOf(request, reply)),
   );
   app.delete<{ Params: TaskParams }>(
     "/retry-tasks/:taskId",
@@ -97,7 +104,7 @@ export const addTaskRoutes: AddRoutes = (app, context) => {
         response: { 200: AttemptList },
       },
     },
-    (request) => listAttempts(context, request),
+    (request, reply) => listAttempts(context, request, signalOf(request, reply)),
   );
 };
 
@@ -132,10 +139,12 @@ export async function listTasks(
   context: HttpContext,
   request: FastifyRequest,
   query: ListQuery,
+  signal: AbortSignal,
 ): Promise<TaskList> {
   const { limit = 50, cursor } = query;
   const scope: CursorScope = { tenantId: tenantOf(request), list: "tasks" };
-  const page = { limit, ...(cursor !== undefined && { cursor: readCursor(scope, cursor) }) };
+  const position = cursor === undefined ? {} : { cursor: readCursor(scope, cursor) };
+  const page = { limit, signal, ...position };
   const found = await context.redrive.list(toTaskFilter(query), page, scope.tenantId);
   const { tasks, cursor: next } = found;
   const shown = visibilityFor(request, false);
@@ -167,12 +176,14 @@ async function retryNow(
 async function listAttempts(
   context: HttpContext,
   request: FastifyRequest<{ Params: TaskParams; Querystring: PageQuery }>,
+  signal: AbortSignal,
 ): Promise<AttemptList> {
   const { limit = 50, cursor, include } = request.query;
   if (include === "body") assertMayReadPayload(request);
   const { taskId, tenantId } = await taskOf(context, request);
   const scope: CursorScope = { tenantId, list: `attempts of ${taskId}` };
-  const page = { limit, ...(cursor !== undefined && { cursor: readCursor(scope, cursor) }) };
+  const position = cursor === undefined ? {} : { cursor: readCursor(scope, cursor) };
+  const page = { limit, signal, ...position };
   const found = await context.redrive.attempts(taskId, page, tenantId);
   const shown = visibilityFor(request, include === "body");
   return {

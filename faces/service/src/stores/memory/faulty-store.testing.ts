@@ -78,7 +78,8 @@ export function faultyStore(
 
   const faulty: Partial<Store> = {
     commit,
-    nextDue: () => ask(() => inner.nextDue()),
+    nextDue: (query) => ask(() => inner.nextDue(query)),
+    removeUnused: (query) => ask(() => inner.removeUnused(query)),
     lapsed: (query) => ask(() => inner.lapsed(query)),
     claimsOf: (nodeId, limit) => ask(() => inner.claimsOf(nodeId, limit)),
     renew: (lease) => ask(() => inner.renew(lease)),

@@ -7,7 +7,7 @@ import type {
 import { keyOf } from "./rows.ts";
 
 export interface MemoryDocuments extends DocumentTable {
-  /** Overwrites any stored version. */
+  /** Overwrites or removes any stored version. */
   write(document: UnversionedDocument): void;
 }
 
@@ -15,8 +15,11 @@ export function memoryDocuments(): MemoryDocuments {
   const documents = new Map<string, StoredDocument>();
   return {
     write(document) {
-      const key = keyOf(document.kind, document.tenantId, document.id);
-      documents.set(key, { ...document, version: (documents.get(key)?.version ?? 0) + 1 });
+      const { kind, tenantId, id, text } = document;
+      const key = keyOf(kind, tenantId, id);
+      const version = (documents.get(key)?.version ?? 0) + 1;
+      if (text === null) documents.delete(key);
+      else documents.set(key, { kind, tenantId, id, text, version });
     },
     async put(document) {
       const key = keyOf(document.kind, document.tenantId, document.id);
@@ -25,9 +28,17 @@ export function memoryDocuments(): MemoryDocuments {
       return true;
     },
     get: async (kind, tenantId, id) => documents.get(keyOf(kind, tenantId, id)) ?? null,
-    async list(kind) {
-      const found = [...documents.values()].filter((document) => document.kind === kind);
-      return found.sort((one, other) => (one.id < other.id ? -1 : 1));
+    getMany: async (kind, keys) =>
+      keys.map(({ tenantId, id }) => documents.get(keyOf(kind, tenantId, id))?.text ?? null),
+    async list(kind, { limit, tenantId, cursor = "" }) {
+      const positionOf = (one: StoredDocument) => keyOf(one.tenantId, one.id);
+      const found = [...documents.values()]
+        .filter((one) => one.kind === kind && one.tenantId === (tenantId ?? one.tenantId))
+        .filter((one) => positionOf(one) > cursor)
+        .sort((one, other) => (positionOf(one) < positionOf(other) ? -1 : 1));
+      const page = found.slice(0, limit);
+      const last = found.length > limit ? page.at(-1) : undefined;
+      return { documents: page, cursor: last ? positionOf(last) : null };
     },
     remove: async (kind, tenantId, id) => documents.delete(keyOf(kind, tenantId, id)),
   };

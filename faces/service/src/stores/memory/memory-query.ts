@@ -3,27 +3,36 @@
  * and small trials, where clarity matters more than speed.
  */
 
+import { ReadAbortedError } from "../../model/store-errors.ts";
 import type { RetryTask } from "../../model/task.ts";
-import type { Page, TaskFilter, TaskPage, TaskQuery } from "../../model/task-query.ts";
-import { type Row, type Rows, taskOf } from "./rows.ts";
+import {
+  MAX_PAGE_ROWS,
+  type Page,
+  type TaskFilter,
+  type TaskPage,
+  type TaskQuery,
+} from "../../model/task-query.ts";
+import type { Tables } from "./apply.ts";
+import { destinationQuery } from "./memory-destinations.ts";
+import { type Row, taskOf } from "./rows.ts";
 
-export function memoryQuery(rows: Rows): TaskQuery {
+export function memoryQuery(tables: Tables): TaskQuery {
+  const { rows } = tables;
   return {
     async get(tenantId, taskId) {
       const row = rows.find(tenantId, taskId);
       return row ? taskOf(row) : null;
     },
     async list(tenantId, filter, page) {
-      const { cursor } = page;
-      const found = [...rows.all()]
-        .filter((row) => row.task.tenantId === tenantId && matches(filter, taskOf(row)))
-        .filter((row) => cursor === undefined || row.task.taskId < cursor)
+      const { cursor, signal } = page;
+      if (signal?.aborted) throw new ReadAbortedError(signal);
+      const remaining = [...rows.all()]
+        .filter(({ task }) => task.tenantId === tenantId)
+        .filter(({ task }) => cursor === undefined || task.taskId < cursor)
         .sort((a, b) => (a.task.taskId < b.task.taskId ? 1 : -1));
-      return paged(found, page, false);
+      return listed(remaining, filter, page);
     },
-    async count(tenantId) {
-      return rows.counts(tenantId);
-    },
+    ...destinationQuery(tables),
     async attempts(tenantId, taskId, { limit, cursor }) {
       const all = rows.find(tenantId, taskId)?.attempts ?? [];
       const rest = all.filter((one) => one.attemptNumber > Number(cursor ?? 0));
@@ -36,17 +45,28 @@ export function memoryQuery(rows: Rows): TaskQuery {
       const found = [...rows.all()]
         .filter((row) => row.task.tenantId === tenantId && row.task.taskId > cursor)
         .sort((a, b) => (a.task.taskId < b.task.taskId ? -1 : 1));
-      return paged(found, page, true);
+      const tasks = found.slice(0, page.limit).map(taskOf);
+      return { tasks, cursor: found.length > page.limit ? (tasks.at(-1)?.taskId ?? null) : null };
+    },
+    async oldestOpen(tenantId) {
+      const open = [...rows.all()].filter(
+        ({ task, state }) => task.tenantId === tenantId && state.finishedAt === null,
+      );
+      const oldest = open.sort((a, b) => (a.task.taskId < b.task.taskId ? -1 : 1)).at(0);
+      return oldest?.task.createdAt ?? null;
     },
   };
 }
 
-function paged(found: readonly Row[], { limit }: Page, withBody: boolean): TaskPage {
-  const tasks = found
-    .slice(0, limit)
-    .map((row) => (withBody ? taskOf(row) : { ...taskOf(row), body: null }));
-  const last = tasks.at(-1);
-  return { tasks, cursor: last && found.length > limit ? last.taskId : null };
+/** Examines at most `maxRows`, like a store that reads them from a disk. */
+function listed(remaining: readonly Row[], filter: TaskFilter, page: Page): TaskPage {
+  const { limit, maxRows = MAX_PAGE_ROWS } = page;
+  const examined = remaining.slice(0, maxRows);
+  const found = examined.filter((row) => matches(filter, taskOf(row)));
+  const tasks = found.slice(0, limit).map((row) => ({ ...taskOf(row), body: null }));
+  if (found.length > limit) return { tasks, cursor: tasks.at(-1)?.taskId ?? null };
+  const isLast = remaining.length <= maxRows;
+  return { tasks, cursor: isLast ? null : (examined.at(-1)?.task.taskId ?? null) };
 }
 
 function matches(filter: TaskFilter, task: RetryTask): boolean {

@@ -5,7 +5,7 @@
 
 import type { Batch, CommitResult } from "../../model/batch.ts";
 import type { DestinationRow } from "../../model/destination-row.ts";
-import type { PolicyRow, Retention, Store } from "../../model/store.ts";
+import type { Retention, Store } from "../../model/store.ts";
 import { isEnded, type RetryTask } from "../../model/task.ts";
 import {
   applyCancel,
@@ -17,7 +17,9 @@ import {
   startedTask,
   type Tables,
 } from "./apply.ts";
+import { memoryDue, removeUnused } from "./memory-destinations.ts";
 import { memoryDocuments } from "./memory-documents.ts";
+import { memoryPolicies } from "./memory-policies.ts";
 import { memoryQuery } from "./memory-query.ts";
 import { keyOf, type Row, Rows, taskOf } from "./rows.ts";
 
@@ -36,7 +38,6 @@ export interface MemoryStore extends Store {
 
 export function memoryStore({ exclusive = true }: MemoryStoreOptions = {}): MemoryStore {
   const tables: Tables = { rows: new Rows(), keys: new Map(), destinations: new Map() };
-  const policies = new Map<string, PolicyRow[]>();
   const leases = new Map<string, number>();
   const documents = memoryDocuments();
   let latestAt = 0;
@@ -67,12 +68,7 @@ export function memoryStore({ exclusive = true }: MemoryStoreOptions = {}): Memo
     commitNow,
     commit: async (batch) => commitNow(batch),
     ...peeks(tables),
-    async nextDue() {
-      return [...tables.rows.lanes()].flatMap(({ tenantId, destination, lane }) => {
-        const head = tables.rows.head(tenantId, destination, lane);
-        return head ? [{ tenantId, destination, lane, dueAt: head.state.nextAttemptAt }] : [];
-      });
-    },
+    ...memoryDue(tables),
     async lapsed({ now, nodeId, limit }) {
       const found: Row[] = [];
       for (const row of tables.rows.claimed()) {
@@ -93,16 +89,18 @@ export function memoryStore({ exclusive = true }: MemoryStoreOptions = {}): Memo
       leases.delete(nodeId);
     },
     latestAt: async () => latestAt,
-    ...policyTable(policies, tables),
+    ...memoryPolicies(tables),
     async getDestination(tenantId, name) {
       return tables.destinations.get(keyOf(tenantId, name)) ?? null;
     },
-    async listDestinations(tenantId) {
-      return [...tables.destinations.values()].filter((row) => row.tenantId === tenantId);
+    async openCircuits(tenantId, limit) {
+      const own = [...tables.destinations.values()].filter((row) => row.tenantId === tenantId);
+      return own.filter(({ breakerState }) => breakerState !== "CLOSED").slice(0, limit);
     },
     sweep: async (retention) => sweep(tables, retention),
+    removeUnused: (query) => removeUnused({ tables, documents, leases, exclusive }, query),
     discard: async (tenantId, taskIds) => discard(tables, tenantId, taskIds),
-    query: memoryQuery(tables.rows),
+    query: memoryQuery(tables),
     documents,
     async close() {},
   };
@@ -119,39 +117,6 @@ function peeks({
     },
     peekDestination: (tenantId, name) => destinations.get(keyOf(tenantId, name)),
     all: () => [...rows.all()].map(taskOf),
-  };
-}
-
-type PolicyTable = Pick<Store, "addPolicy" | "getPolicy" | "listPolicies" | "removePolicy">;
-
-function policyTable(policies: Map<string, PolicyRow[]>, { rows }: Tables): PolicyTable {
-  const versionsOf = (tenantId: string, policyId: string) =>
-    policies.get(keyOf(tenantId, policyId)) ?? [];
-  return {
-    async addPolicy(policy) {
-      const versions = versionsOf(policy.tenantId, policy.policyId);
-      if (versions.some(({ version }) => version === policy.version)) return false;
-      policies.set(keyOf(policy.tenantId, policy.policyId), [...versions, policy]);
-      return true;
-    },
-    async getPolicy(tenantId, policyId, version) {
-      const versions = versionsOf(tenantId, policyId);
-      if (version !== undefined) return versions.find((one) => one.version === version) ?? null;
-      return versions.toSorted((a, b) => b.version - a.version)[0] ?? null;
-    },
-    async listPolicies(tenantId) {
-      return [...policies.values()]
-        .flatMap((versions) => versions.toSorted((a, b) => b.version - a.version).slice(0, 1))
-        .filter((policy) => policy.tenantId === tenantId)
-        .sort((a, b) => (a.policyId < b.policyId ? -1 : 1));
-    },
-    async removePolicy(tenantId, policyId) {
-      for (const { task, state } of rows.all()) {
-        const isUser = task.tenantId === tenantId && task.policyId === policyId;
-        if (isUser && !isEnded(state.status)) return false;
-      }
-      return policies.delete(keyOf(tenantId, policyId));
-    },
   };
 }
 

@@ -12,7 +12,7 @@ import type {
   TaskState,
   TaskStatus,
 } from "../../model/task.ts";
-import type { TaskCount } from "../../model/task-query.ts";
+import type { TaskCounts } from "../../model/task-query.ts";
 
 /** A task as stored. Mutable; used only in this folder. */
 export interface Row {
@@ -29,6 +29,8 @@ interface Waiting {
 }
 
 export interface LaneQueue {
+  /** From 1, in the order of creation. */
+  readonly number: number;
   readonly tenantId: string;
   readonly destination: string;
   readonly lane: Lane;
@@ -51,8 +53,8 @@ const isEarlier = (a: Waiting, b: Waiting) =>
 interface Tally {
   readonly tenantId: string;
   readonly destination: string;
-  readonly status: TaskStatus;
-  count: number;
+  /** Without zeros. */
+  readonly counts: Partial<Record<TaskStatus, number>>;
 }
 
 export class Rows {
@@ -62,6 +64,7 @@ export class Rows {
   readonly #queues = new Map<string, LaneQueue>();
   readonly #counts = new Map<string, Tally>();
   #lastRef = 0;
+  #lastQueue = 0;
 
   add(task: NewTask, state: TaskState): Row {
     const row: Row = { ref: ++this.#lastRef, task, state, attempts: [] };
@@ -103,8 +106,13 @@ export class Rows {
     return undefined;
   }
 
-  lanes(): Iterable<LaneQueue> {
-    return this.#queues.values();
+  /** The queues that have waiting tasks, in the order of creation. Empty ones are removed. */
+  lanes(): readonly LaneQueue[] {
+    const queues = [...this.#queues.entries()];
+    for (const [key, { tenantId, destination, lane }] of queues) {
+      if (this.head(tenantId, destination, lane) === undefined) this.#queues.delete(key);
+    }
+    return [...this.#queues.values()];
   }
 
   all(): Iterable<Row> {
@@ -115,10 +123,10 @@ export class Rows {
     return this.#claimed;
   }
 
-  counts(tenantId: string): readonly TaskCount[] {
-    return [...this.#counts.values()]
-      .filter((entry) => entry.tenantId === tenantId && entry.count > 0)
-      .map(({ destination, status, count }) => ({ destination, status, count }));
+  /** The counts of each destination that has tasks. */
+  counts(tenantId: string): ReadonlyMap<string, TaskCounts> {
+    const own = [...this.#counts.values()].filter((entry) => entry.tenantId === tenantId);
+    return new Map(own.map(({ destination, counts }) => [destination, { ...counts }]));
   }
 
   #enter(row: Row): void {
@@ -138,17 +146,20 @@ export class Rows {
     const key = keyOf(tenantId, destination, lane);
     let queue = this.#queues.get(key);
     if (queue === undefined) {
-      queue = { tenantId, destination, lane, waiting: createHeap(isEarlier) };
+      const number = ++this.#lastQueue;
+      queue = { number, tenantId, destination, lane, waiting: createHeap(isEarlier) };
       this.#queues.set(key, queue);
     }
     return queue;
   }
 
   #tally({ tenantId, destination }: NewTask, status: TaskStatus, step: number): void {
-    const key = keyOf(tenantId, destination, status);
-    const entry = this.#counts.get(key);
-    if (entry === undefined) this.#counts.set(key, { tenantId, destination, status, count: step });
-    else entry.count += step;
+    const key = keyOf(tenantId, destination);
+    const counts: Tally["counts"] = this.#counts.get(key)?.counts ?? {};
+    counts[status] = (counts[status] ?? 0) + step;
+    if (counts[status] === 0) delete counts[status];
+    if (Object.keys(counts).length === 0) this.#counts.delete(key);
+    else this.#counts.set(key, { tenantId, destination, counts });
   }
 
   #isCurrent({ dueAt, row }: Waiting, lane: Lane): boolean {

@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { afterAll, describe, expect, it } from "vitest";
 import { storeConformance } from "../conformance.testing.ts";
-import { batch, claimFirst, create, TENANT } from "../store.testing.ts";
+import { batch, claimFirst, create, dueLanes, TENANT } from "../store.testing.ts";
 import { SCHEMA_VERSION } from "./file/migrations.ts";
 import { sqliteStore } from "./sqlite-store.ts";
 
@@ -33,7 +33,7 @@ describe("a SQLite file", () => {
     await store.close();
     const again = sqliteStore(file);
     expect(await again.query.get(TENANT, task.taskId)).toMatchObject(task);
-    expect(await again.nextDue()).toHaveLength(1);
+    expect(await dueLanes(again)).toHaveLength(1);
     expect(await claimFirst(again)).toHaveLength(1);
     await again.close();
     await again.close();

@@ -8,7 +8,8 @@ import type { Store } from "../../model/store.ts";
 import { type BatchSize, type Checkpointer, createCheckpointer } from "./file/checkpointer.ts";
 import { reserveLog } from "./file/log-space.ts";
 import { openFile } from "./file/open.ts";
-import { createSql, type Database, type Sql } from "./file/sql.ts";
+import { createSql, type Sql } from "./file/sql.ts";
+import { ReadQueue } from "./read/read-queue.ts";
 import { createReader } from "./read/reader.ts";
 import { sqliteQuery } from "./read/sqlite-query.ts";
 import { DestinationTable } from "./tables/destination-table.ts";
@@ -18,21 +19,26 @@ import { nodeTable } from "./tables/node-table.ts";
 import { policyTable } from "./tables/policy-table.ts";
 import { discarder } from "./write/discard.ts";
 import { sweeper } from "./write/sweeper.ts";
+import { unusedRows } from "./write/unused-rows.ts";
 import { batchWriter } from "./write/writer.ts";
 
 /**
  * Opens or creates the file. Throws if it is in use, foreign, newer than this version, or damaged.
  */
-export function sqliteStore(file: string): Store {
-  const { database, lock } = openFile(file);
+export function sqliteStore(name: string): Store {
+  const opened = openFile(name);
+  const { file } = opened;
   reserveLog(file);
-  const sql = createSql(database, file);
+  const sql = createSql(opened.database, file, opened.ledger);
   const writeDocument = documentWriter(sql);
   const destinations = new DestinationTable(sql);
-  const reload = () => destinations.load();
+  const undo = () => destinations.undo();
   const write = batchWriter(sql, destinations, writeDocument);
   const sweep = sweeper(sql, destinations);
-  const reader = createReader(file);
+  const removeUnused = unusedRows(sql, destinations);
+  const reads = new ReadQueue(createReader(file));
+  // The engine's own pages never wait for a user's list.
+  const pages = createReader(file);
   // Closed last: closing any descriptor of a file drops SQLite's locks on it.
   const descriptor = openSync(file, "r+");
   const checkpointer = checkpointerOf(sql, descriptor);
@@ -41,32 +47,37 @@ export function sqliteStore(file: string): Store {
   return {
     exclusive: true,
     async commit(batch) {
-      const result = sql.transaction(() => write(batch), reload);
+      const result = sql.transaction(() => write(batch), undo);
       checkpointer.committed(sizeOf(batch, result));
       return result;
     },
-    ...dueTable(sql, destinations),
+    ...dueTable(pages),
     ...nodeTable(sql, destinations),
-    ...policyTable(sql),
-    getDestination: async (tenantId, name) => destinations.row(tenantId, name),
-    listDestinations: async (tenantId) => destinations.list(tenantId),
+    ...policyTable(sql, pages),
+    getDestination: async (tenantId, name) => sql.read(() => destinations.row(tenantId, name)),
+    openCircuits: async (tenantId, limit) =>
+      sql.read(() => destinations.openCircuits(tenantId, limit)),
     async sweep(retention) {
       const items = await sweep(retention);
       checkpointer.committed({ items, bytes: 0 });
       return items;
     },
+    async removeUnused(query) {
+      const page = await removeUnused(query);
+      checkpointer.committed({ items: page.removed, bytes: 0 });
+      return page;
+    },
     discard: discarder(sql, destinations),
-    query: sqliteQuery(sql, reader),
-    documents: documentTable(sql),
+    query: sqliteQuery(sql, reads, pages),
+    documents: documentTable(sql, pages),
     async close() {
       if (closed) return;
       closed = true;
-      await reader.close();
+      await reads.close();
+      await pages.close();
       await checkpointer.close();
-      tidyLog(database);
-      database.close();
+      opened.close();
       closeSync(descriptor);
-      lock.close();
     },
   };
 }
@@ -93,13 +104,4 @@ function checkpointerOf(sql: Sql, descriptor: number): Checkpointer {
   };
   const failed = (error: Error) => sql.fail(error);
   return createCheckpointer({ file: sql.file, descriptor, copyRest, failed });
-}
-
-/** Leaves a single file behind. Best effort: the next open does the rest. */
-function tidyLog(database: Database): void {
-  try {
-    database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
-  } catch {
-    // The next open replays the log.
-  }
 }

@@ -82,7 +82,7 @@ describe("the log of a SQLite file", () => {
     await store.commit(batch({ creates: [{ task, fingerprint: null, claimVersion: null }] }));
     expect(statSync(`${file}-wal`).size).toBe(RESERVED_BYTES);
     const copy = join(folder, "crashed.db");
-    for (const end of ["", "-wal"]) copyFileSync(`${file}${end}`, `${copy}${end}`);
+    for (const end of ["", "-wal", ".ledger"]) copyFileSync(`${file}${end}`, `${copy}${end}`);
     await store.close();
     const again = sqliteStore(copy);
     expect(await again.query.get(TENANT, task.taskId)).toMatchObject(task);

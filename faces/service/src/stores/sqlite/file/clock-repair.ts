@@ -4,7 +4,8 @@
  * No other process may use the file meanwhile.
  */
 import { KEY_RETENTION_MS } from "../../../model/store.ts";
-import { openFile } from "./open.ts";
+import { openFile, openForCheck } from "./open.ts";
+import { firstValue } from "./query.ts";
 import type { Database } from "./sql.ts";
 
 /** The latest stored instant. Commits do not write `now`, so the newest task counts too. */
@@ -21,7 +22,12 @@ export interface ClockRepair {
 
 /** The latest stored instant; 0 in an empty file. */
 export function readSqliteClock(file: string): number {
-  return withFile(file, latestAt);
+  const { database, close } = openForCheck(file);
+  try {
+    return latestAt(database);
+  } finally {
+    close();
+  }
 }
 
 /** Moves every instant later than `now` back by the difference. Saved guard state is removed. */
@@ -42,18 +48,16 @@ export function repairSqliteClock(file: string, now: number): ClockRepair {
 }
 
 function withFile<T>(file: string, work: (database: Database) => T): T {
-  const { database, lock } = openFile(file);
+  const { database, close } = openFile(file);
   try {
     return work(database);
   } finally {
-    database.close();
-    lock.close();
+    close();
   }
 }
 
 function latestAt(database: Database): number {
-  const row = database.prepare(LATEST_AT_QUERY).get() as object;
-  return Number(Object.values(row)[0]);
+  return Number(firstValue(database, LATEST_AT_QUERY));
 }
 
 /** Tasks that were created or attempted after `?1`, so that their schedule comes from the wrong clock. */

@@ -38,6 +38,12 @@ export function isBusy(error: unknown): boolean {
 export function storeError(file: string, error: unknown): unknown {
   const text = error instanceof Error ? error.message : String(error);
   switch (sqliteCode(error)) {
+    case BUSY: {
+      const fix = "end its transaction; Redrive tries again";
+      return new Error(`another program is writing to ${file}: ${fix}`, {
+        cause: error,
+      });
+    }
     case FULL:
       return new StoreFullError(`no space left for ${file}: ${text}`, { cause: error });
     case READONLY:

@@ -3,6 +3,7 @@
  * transaction. A released migration never changes: a new file and an old one run the same steps.
  */
 import { APPLICATION_ID, FIRST_SCHEMA } from "./first-schema.ts";
+import { LIST_INDEXES } from "./list-indexes.ts";
 import type { Database } from "./sql.ts";
 
 /** Each is SQL text. The number of a migration is its position, counted from 1. */
@@ -29,6 +30,15 @@ const MIGRATIONS: readonly string[] = [
     ifnull((SELECT max(finished_at) FROM tasks WHERE status = column1
       AND finished_at IS NOT NULL), 0), 0
     FROM (VALUES (2), (3), (4));`,
+  // 4: indexes for lists.
+  LIST_INDEXES,
+  // 5: unused rows are found without reading every task, and running redrives without reading
+  // every redrive.
+  `CREATE INDEX payloads_inline ON payloads (policy_id)
+    WHERE policy_id >= 'inline.' AND policy_id < 'inline/';
+  CREATE INDEX destinations_open ON destinations (tenant_id, name) WHERE breaker_state <> 'CLOSED';
+  INSERT INTO documents SELECT 'redrive-running', tenant_id, id, 1, '' FROM documents
+    WHERE kind = 'redrive' AND iif(json_valid(text), text ->> '$.job.status', '') = 'RUNNING';`,
 ];
 
 /** The schema that this version writes. A file with a higher number is rejected. */

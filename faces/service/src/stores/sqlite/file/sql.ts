@@ -5,6 +5,7 @@
 import type { DatabaseSync, StatementSync } from "@photostructure/sqlite";
 import { StoreBrokenError } from "../../../model/store-errors.ts";
 import { storeError, transactionError } from "./failure.ts";
+import type { Ledger } from "./ledger.ts";
 
 /** The driver exports its classes as values only. */
 export type Database = InstanceType<typeof DatabaseSync>;
@@ -40,10 +41,13 @@ export interface Sql {
   fail(error: unknown): void;
 }
 
-export function createSql(database: Database, file: string): Sql {
+/** Counts the commits in the ledger, if there is one. */
+export function createSql(database: Database, file: string, ledger?: Ledger): Sql {
   const begin = database.prepare("BEGIN IMMEDIATE");
   const commit = database.prepare("COMMIT");
   const rollback = database.prepare("ROLLBACK");
+  const finishUncounted = () => void commit.run();
+  const finish = ledger === undefined ? finishUncounted : countedCommit(database, ledger);
   let broken: StoreBrokenError | undefined;
 
   function translate(error: unknown, convert = storeError): unknown {
@@ -60,7 +64,7 @@ export function createSql(database: Database, file: string): Sql {
     }
   }
 
-  function runTransaction<T>(work: () => T, onRollback?: () => void): T {
+  function runTransaction<T>(work: () => T, onRollback?: () => void, end = finish): T {
     if (broken !== undefined) throw broken;
     let isWorking = false;
     try {
@@ -68,7 +72,7 @@ export function createSql(database: Database, file: string): Sql {
       isWorking = true;
       const result = work();
       isWorking = false;
-      commit.run();
+      end();
       return result;
     } catch (error) {
       undo();
@@ -85,12 +89,13 @@ export function createSql(database: Database, file: string): Sql {
       statement.setReturnArrays(true);
       return statement;
     },
-    transaction: runTransaction,
+    transaction: (work, onRollback) => runTransaction(work, onRollback),
     unsyncedTransaction(work, onRollback) {
       if (broken !== undefined) throw broken;
       database.exec(COMMIT_WITHOUT_SYNC);
       try {
-        return runTransaction(work, onRollback);
+        // Without a number: after a power cut, the ledger would have more commits than the file.
+        return runTransaction(work, onRollback, finishUncounted);
       } finally {
         database.exec(COMMIT_WITH_SYNC);
       }
@@ -106,5 +111,31 @@ export function createSql(database: Database, file: string): Sql {
     fail(error) {
       translate(error);
     },
+  };
+}
+
+/**
+ * Commits with the next number in the same transaction, and then records the number. A transaction
+ * that changed nothing gets no number, because it would need an fsync for it.
+ */
+function countedCommit(database: Database, ledger: Ledger): () => void {
+  const commit = database.prepare("COMMIT");
+  const setNumber = database.prepare("UPDATE meta SET value = ? WHERE name = 'commit'");
+  const getChanges = database.prepare("SELECT total_changes()");
+  getChanges.setReturnArrays(true);
+  const countChanges = () => (getChanges.get() as unknown as readonly [number])[0];
+  let known = countChanges();
+
+  return () => {
+    const changes = countChanges();
+    if (changes === known) {
+      commit.run();
+      return;
+    }
+    const number = ledger.commit + 1;
+    setNumber.run(number);
+    known = changes + 1;
+    commit.run();
+    ledger.record(number);
   };
 }

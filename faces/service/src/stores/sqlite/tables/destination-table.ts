@@ -1,13 +1,23 @@
 /**
  * Destination table: destinations, node numbers and task counts. This process is the only writer,
- * so everything that was read is cached: a claim compares versions without reading the disk.
+ * so rows that were read are cached: a claim compares versions without reading the disk. The cache
+ * is bounded, and a rollback forgets only the rows that the transaction touched.
  */
 
 import type { DestinationWrite } from "../../../model/batch.ts";
 import { blankDestination, type DestinationRow } from "../../../model/destination-row.ts";
 import type { TaskStatus } from "../../../model/task.ts";
-import type { Sql } from "../file/sql.ts";
-import { type Cell, columnList, placeholders, positionsOf, statusNumber } from "../rows/codec.ts";
+import { ANY_LIMIT, type Sql } from "../file/sql.ts";
+import { type Cell, statusNumber } from "../rows/codec.ts";
+import {
+  DESTINATION_COLUMNS,
+  DESTINATION_ID,
+  destinationCells,
+  destinationOf,
+  destinationState,
+  INSERT_DESTINATION,
+  UPDATE_DESTINATION,
+} from "../rows/destination-rows.ts";
 
 export interface StoredDestination {
   readonly id: number;
@@ -17,47 +27,83 @@ export interface StoredDestination {
 /** Changes of counts, by destination id times 8 plus status. */
 type CountChanges = Map<number, number>;
 
+/** A few MiB. Further destinations are read again when they are used. */
+const MAX_CACHED = 10_000;
+
 export class DestinationTable {
   readonly #statements: ReturnType<typeof statementsOf>;
   readonly #byName = new Map<string, StoredDestination>();
   readonly #byId = new Map<number, StoredDestination>();
   readonly #nodes = new Map<string, number>();
   readonly #steps: CountChanges = new Map();
+  /** The destinations that the current transaction or the one before it inserted or wrote. */
+  #touched: StoredDestination[] = [];
+  #touchedBefore: StoredDestination[] = [];
+  /** The number of rows that were read from the disk, for tests. */
+  reads = 0;
 
   constructor(sql: Sql) {
     this.#statements = statementsOf(sql);
-    this.load();
   }
 
-  /** Reads everything again: after a rollback the cache may hold changes that were undone. */
-  load(): void {
-    this.#byName.clear();
-    this.#byId.clear();
+  /** The number of rows in the cache. */
+  get cached(): number {
+    return this.#byId.size;
+  }
+
+  /** Call after a rollback: the cache may hold what was undone. Only that is read again. */
+  undo(): void {
+    for (const stored of this.#touched) this.forget(stored);
+    for (const stored of this.#touchedBefore) this.forget(stored);
+    this.#touched = [];
+    this.#touchedBefore = [];
     this.#nodes.clear();
     this.#steps.clear();
-    for (const cells of this.#statements.selectAll.all() as unknown as readonly Cell[][]) {
-      this.#keep(cells[DESTINATION_ID] as number, destinationOf(cells));
-    }
+  }
+
+  /** Removes a destination from the cache. */
+  forget({ id, row }: StoredDestination): void {
+    this.#byName.delete(keyOf(row.tenantId, row.name));
+    this.#byId.delete(id);
+  }
+
+  /** Removes a node from the cache. */
+  forgetNode(nodeId: string): void {
+    this.#nodes.delete(nodeId);
   }
 
   #keep(id: number, row: DestinationRow): StoredDestination {
     const stored = { id, row };
-    this.#byName.set(`${row.tenantId}\n${row.name}`, stored);
+    this.#byName.set(keyOf(row.tenantId, row.name), stored);
     this.#byId.set(id, stored);
     return stored;
   }
 
+  #find(tenantId: string, name: string): StoredDestination | undefined {
+    const known = this.#byName.get(keyOf(tenantId, name));
+    return known ?? this.#keepCells(this.#statements.selectByName.get(tenantId, name));
+  }
+
+  #keepCells(cells: unknown): StoredDestination | undefined {
+    this.reads++;
+    if (cells === undefined) return undefined;
+    const found = cells as readonly Cell[];
+    return this.#keep(found[DESTINATION_ID] as number, destinationOf(found));
+  }
+
   /** The destination; a new one is inserted. */
   getOrInsert(tenantId: string, name: string): StoredDestination {
-    const known = this.#byName.get(`${tenantId}\n${name}`);
+    const known = this.#find(tenantId, name);
     if (known !== undefined) return known;
     const row = blankDestination(tenantId, name);
     const { lastInsertRowid } = this.#statements.insert.run(...destinationCells(row));
-    return this.#keep(Number(lastInsertRowid), row);
+    const stored = this.#keep(Number(lastInsertRowid), row);
+    this.#touched.push(stored);
+    return stored;
   }
 
   byId(id: number): StoredDestination {
-    const stored = this.#byId.get(id);
+    const stored = this.#byId.get(id) ?? this.#keepCells(this.#statements.selectById.get(id));
     if (stored === undefined)
       throw new Error(`a task names destination ${id}, which does not exist`);
     return stored;
@@ -65,7 +111,8 @@ export class DestinationTable {
 
   /** Null if no row was written for it. */
   row(tenantId: string, name: string): DestinationRow | null {
-    const row = this.#byName.get(`${tenantId}\n${name}`)?.row;
+    const row = this.#find(tenantId, name)?.row;
+    this.#trim();
     return row === undefined || row.version === 0 ? null : row;
   }
 
@@ -78,12 +125,13 @@ export class DestinationTable {
     }
     this.#statements.update.run(...destinationState(row), stored.id);
     stored.row = row;
+    this.#touched.push(stored);
     return null;
   }
 
-  list(tenantId: string): readonly DestinationRow[] {
-    const rows = [...this.#byId.values()].map(({ row }) => row);
-    return rows.filter((row) => row.tenantId === tenantId && row.version > 0);
+  openCircuits(tenantId: string, limit: number): readonly DestinationRow[] {
+    const rows = this.#statements.selectOpen.all(tenantId, limit);
+    return (rows as unknown as readonly Cell[][]).map(destinationOf);
   }
 
   /** The number of a node; a new one is inserted. */
@@ -108,17 +156,42 @@ export class DestinationTable {
     this.#steps.set(key, (this.#steps.get(key) ?? 0) + by);
   }
 
+  /** Call at the end of a transaction that writes tasks or rows. */
   flush(): void {
     for (const [key, by] of this.#steps) {
       if (by !== 0) this.#statements.addCount.run(Math.floor(key / 8), key % 8, by);
     }
     this.#steps.clear();
+    this.#touchedBefore = this.#touched;
+    this.#touched = [];
+    this.#trim();
   }
+
+  /**
+   * Not while a transaction uses the entries: within one, a destination must be one object. Half of
+   * the entries go, the oldest first, so that the cost is spread over many reads.
+   */
+  #trim(): void {
+    if (this.#byId.size <= MAX_CACHED) return;
+    for (const stored of this.#byId.values()) {
+      if (this.#byId.size <= MAX_CACHED / 2) return;
+      this.forget(stored);
+    }
+  }
+}
+
+function keyOf(tenantId: string, name: string): string {
+  return `${tenantId}\n${name}`;
 }
 
 function statementsOf(sql: Sql) {
   return {
-    selectAll: sql.prepare(SELECT_DESTINATIONS),
+    selectByName: sql.prepare(`SELECT ${DESTINATION_COLUMNS} FROM destinations d
+      WHERE d.tenant_id = ? AND d.name = ?`),
+    selectById: sql.prepare(`SELECT ${DESTINATION_COLUMNS} FROM destinations d
+      WHERE d.destination_id = ?`),
+    selectOpen: sql.prepare(`SELECT ${DESTINATION_COLUMNS} FROM destinations d
+      WHERE d.tenant_id = ? AND d.breaker_state <> 'CLOSED' ORDER BY d.name LIMIT ${ANY_LIMIT}`),
     insert: sql.prepare(INSERT_DESTINATION),
     update: sql.prepare(UPDATE_DESTINATION),
     selectNode: sql.prepare("SELECT node_number FROM nodes WHERE node_id = ?"),
@@ -126,62 +199,4 @@ function statementsOf(sql: Sql) {
     addCount: sql.prepare(`INSERT INTO counts (destination_id, status, count) VALUES (?, ?, ?)
       ON CONFLICT DO UPDATE SET count = count + excluded.count`),
   };
-}
-
-/** The columns that identify a destination. They never change. */
-const DESTINATION_NAME = { tenantId: "tenant_id", name: "name" } as const;
-
-const DESTINATION_STATE = {
-  version: "version",
-  document: "document",
-  pausedAt: "paused_at",
-  gateUntil: "gate_until",
-  breakerState: "breaker_state",
-  openUntil: "open_until",
-  openCount: "open_count",
-} as const;
-
-const DESTINATION = { ...DESTINATION_NAME, ...DESTINATION_STATE } as const;
-const DESTINATION_FIELDS = Object.keys(DESTINATION) as readonly (keyof typeof DESTINATION)[];
-const STATE_FIELDS = Object.keys(DESTINATION_STATE) as readonly (keyof typeof DESTINATION_STATE)[];
-
-const SELECT_DESTINATIONS = `SELECT ${columnList(DESTINATION)}, destination_id
-  FROM destinations`;
-
-/** The position of `destination_id` in a row of `SELECT_DESTINATIONS`. */
-const DESTINATION_ID = DESTINATION_FIELDS.length;
-
-const INSERT_DESTINATION = `INSERT INTO destinations (${columnList(DESTINATION)})
-  VALUES (${placeholders(DESTINATION)})`;
-
-/** Takes the cells of `destinationState`, then the id. */
-const UPDATE_DESTINATION = `UPDATE destinations
-  SET ${STATE_FIELDS.map((field) => `${DESTINATION_STATE[field]} = ?`).join(", ")}
-  WHERE destination_id = ?`;
-
-const destinationPositions = positionsOf(DESTINATION);
-
-function destinationOf(cells: readonly Cell[]): DestinationRow {
-  const at = destinationPositions;
-  return {
-    tenantId: cells[at.tenantId] as string,
-    name: cells[at.name] as string,
-    version: cells[at.version] as number,
-    document: cells[at.document] as string | null,
-    pausedAt: cells[at.pausedAt] as number | null,
-    gateUntil: cells[at.gateUntil] as number,
-    breakerState: cells[at.breakerState] as DestinationRow["breakerState"],
-    openUntil: cells[at.openUntil] as number,
-    openCount: cells[at.openCount] as number,
-  };
-}
-
-/** The cells of a new row of `destinations`. */
-function destinationCells(row: DestinationRow): Cell[] {
-  return DESTINATION_FIELDS.map((field) => row[field]);
-}
-
-/** The cells that an update changes. */
-function destinationState(row: DestinationRow): Cell[] {
-  return STATE_FIELDS.map((field) => row[field]);
 }

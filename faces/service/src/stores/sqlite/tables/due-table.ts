@@ -1,31 +1,42 @@
 /**
- * Due table: when the lanes of destinations are due.
+ * Due table: when the lanes of destinations are due. It is read on a reader's thread, because a file
+ * may hold any number of destinations.
  */
 import type { LaneDue, Store } from "../../../model/store.ts";
-import type { Sql } from "../file/sql.ts";
+import type { Reader } from "../read/reader.ts";
 import { laneName } from "../rows/codec.ts";
-import type { DestinationTable } from "./destination-table.ts";
 
-/** One index lookup per lane: the cost grows with destinations, not with waiting tasks. */
-export function dueTable(sql: Sql, destinations: DestinationTable): Pick<Store, "nextDue"> {
-  const select = sql.prepare(`
-    SELECT d.destination_id, lanes.column1, (
-      SELECT next_attempt_at FROM tasks t
-      WHERE t.destination_id = d.destination_id AND t.lane = lanes.column1 AND t.status = 0
-      ORDER BY t.next_attempt_at LIMIT 1) AS due_at
-    FROM destinations d, (VALUES (0), (1), (2)) AS lanes WHERE due_at IS NOT NULL`);
+/**
+ * One index lookup per lane of a destination that has waiting tasks: the cost does not grow with
+ * waiting tasks. The counts are ordered by destination, so a page is a range of them. The last
+ * destination of a range comes without a lane, because the next page continues after it.
+ */
+const SELECT = `
+  WITH page AS MATERIALIZED (
+    SELECT destination_id FROM counts
+    WHERE destination_id > ?1 AND status = 0 AND count > 0 ORDER BY destination_id LIMIT ?2)
+  SELECT d.tenant_id, d.name, lanes.column1, (
+    SELECT next_attempt_at FROM tasks t
+    WHERE t.destination_id = d.destination_id AND t.lane = lanes.column1 AND t.status = 0
+    ORDER BY t.next_attempt_at LIMIT 1) AS due_at
+  FROM page JOIN destinations d USING (destination_id), (VALUES (0), (1), (2)) AS lanes
+  WHERE due_at < ?3
+  UNION ALL SELECT NULL, NULL, count(*), max(destination_id) FROM page`;
+
+export function dueTable(reader: Reader): Pick<Store, "nextDue"> {
   return {
-    async nextDue() {
-      const rows = sql.read(() => select.all()) as unknown as readonly number[][];
-      return rows.map(([id, lane, dueAt]): LaneDue => {
-        const { tenantId, name } = destinations.byId(id as number).row;
-        return {
-          tenantId,
-          destination: name,
+    async nextDue({ before, limit, cursor }) {
+      const rows = await reader.all(SELECT, [Number(cursor ?? 0), limit, before]);
+      const [, , examined, lastId] = rows.at(-1) ?? [];
+      const lanes = rows.slice(0, -1).map(
+        ([tenantId, name, lane, dueAt]): LaneDue => ({
+          tenantId: tenantId as string,
+          destination: name as string,
           lane: laneName(lane as number),
           dueAt: dueAt as number,
-        };
-      });
+        }),
+      );
+      return { lanes, cursor: (examined as number) < limit ? null : String(lastId) };
     },
   };
 }

@@ -11,7 +11,7 @@ import type { DestinationTable } from "./destination-table.ts";
 type NodeTable = Pick<Store, "lapsed" | "claimsOf" | "renew" | "retire" | "latestAt">;
 
 export function nodeTable(sql: Sql, destinations: DestinationTable): NodeTable {
-  const reload = () => destinations.load();
+  const undo = () => destinations.undo();
   const claimed = (condition: string) =>
     sql.prepare(`SELECT ${STARTED_COLUMNS}, t.destination_id
       FROM tasks t JOIN payloads p ON p.ref = t.ref
@@ -33,17 +33,17 @@ export function nodeTable(sql: Sql, destinations: DestinationTable): NodeTable {
 
   return {
     lapsed: async ({ nodeId, limit }) =>
-      sql.transaction(() => started(ofOthers.all(destinations.nodeNumber(nodeId), limit)), reload),
+      sql.transaction(() => started(ofOthers.all(destinations.nodeNumber(nodeId), limit)), undo),
     claimsOf: async (nodeId, limit) =>
-      sql.transaction(() => started(ofNode.all(destinations.nodeNumber(nodeId), limit)), reload),
+      sql.transaction(() => started(ofNode.all(destinations.nodeNumber(nodeId), limit)), undo),
     async renew({ nodeId, now, leaseUntil }) {
       sql.transaction(() => {
         setLease(nodeId, leaseUntil);
         setNow.run(now);
-      }, reload);
+      }, undo);
     },
     async retire(nodeId) {
-      sql.transaction(() => setLease(nodeId, 0), reload);
+      sql.transaction(() => setLease(nodeId, 0), undo);
     },
     async latestAt() {
       const row = sql.read(() => getNow.get()) as unknown as readonly number[];

@@ -34,6 +34,6 @@ export function discarder(sql: Sql, destinations: DestinationTable): Store["disc
         destinations.flush();
         return removed;
       },
-      () => destinations.load(),
+      () => destinations.undo(),
     );
 }

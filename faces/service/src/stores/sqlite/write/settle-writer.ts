@@ -51,10 +51,14 @@ function settleStatement(
 ): EndWriter["settle"] {
   const find = sql.prepare(`SELECT destination_id, cancel_requested_at, last_status, last_error
     FROM tasks WHERE ref = ? AND claim_epoch = ? AND task_id = ? AND status = 1`);
-  const update = sql.prepare(`UPDATE tasks SET status = ?, reason = ?, lane = ?,
+  const update = (finished: string) =>
+    sql.prepare(`UPDATE tasks SET status = ?, reason = ?, lane = ?,
     next_attempt_at = ifnull(?, next_attempt_at), attempt_number = attempt_number - ?,
     claim_epoch = claim_epoch + 1, claimed_by = NULL, claimed_at = NULL, last_delay_ms = ?,
-    abandoned_count = ?, finished_at = ?, last_status = ?, last_error = ? WHERE ref = ?`);
+    abandoned_count = ?, ${finished} last_status = ?, last_error = ? WHERE ref = ?`);
+  const finish = update("finished_at = ?,");
+  // Naming `finished_at` would rewrite the entry in `tasks_open`, which does not change.
+  const retry = update("");
   const insertAttempt = sql.prepare(INSERT_ATTEMPT);
 
   return (item, context) => {
@@ -69,7 +73,9 @@ function settleStatement(
     const last = attempt
       ? [attempt.responseStatus, attempt.errorMessage]
       : [lastStatus, item.lastError ?? lastError];
-    update.run(...settledCells(item, status, now), ...last, item.ref);
+    const cells = settledCells(item, status);
+    if (status === "PENDING") retry.run(...cells, ...last, item.ref);
+    else finish.run(...cells, now, ...last, item.ref);
     if (attempt !== null) insertAttempt.run(...attemptCells(item.ref, attempt));
     destinations.tally(destinations.byId(destinationId as number), "IN_FLIGHT", status);
     if (status === "PENDING") return status;
@@ -83,8 +89,8 @@ function endOf({ status }: Settle, isCancelled: boolean): Settle["status"] {
   return isCancelled && status !== "SUCCEEDED" ? "CANCELLED" : status;
 }
 
-/** The columns of `update` up to `finished_at`. */
-function settledCells(item: Settle, status: Settle["status"], now: number): Cell[] {
+/** The columns of `update` before `finished_at`. */
+function settledCells(item: Settle, status: Settle["status"]): Cell[] {
   const ended = status !== "PENDING";
   return [
     statusNumber(status),
@@ -94,7 +100,6 @@ function settledCells(item: Settle, status: Settle["status"], now: number): Cell
     item.attempt === null ? 1 : 0,
     item.lastDelayMs,
     item.abandonedCount,
-    ended ? now : null,
   ];
 }
 

@@ -35,7 +35,7 @@ export function sweeper(sql: Sql, destinations: DestinationTable): Store["sweep"
     return found.length;
   }
 
-  const reload = () => destinations.load();
+  const undo = () => destinations.undo();
   return async ({ now, endedBefore, deadBefore, limit }: Retention) =>
     sql.unsyncedTransaction(() => {
       let removed = 0;
@@ -44,5 +44,5 @@ export function sweeper(sql: Sql, destinations: DestinationTable): Store["sweep"
       }
       destinations.flush();
       return removed + keys.sweep(now, limit - removed);
-    }, reload);
+    }, undo);
 }

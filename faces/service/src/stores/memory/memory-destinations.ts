@@ -1,0 +1,123 @@
+/**
+ * Memory destinations: the destinations of the memory store: their lanes, counts and pages, and the
+ * removal of rows that nothing uses.
+ */
+import { blankDestination, type DestinationRow } from "../../model/destination-row.ts";
+import { GUARD_DOCUMENT } from "../../model/document-table.ts";
+import type { Store, UnusedPage, UnusedQuery } from "../../model/store.ts";
+import { LANES, type TaskStatus } from "../../model/task.ts";
+import type { StoredDestinationState, TaskQuery } from "../../model/task-query.ts";
+import type { Tables } from "./apply.ts";
+import type { MemoryDocuments } from "./memory-documents.ts";
+import { keyOf } from "./rows.ts";
+
+type DestinationQuery = Pick<
+  TaskQuery,
+  "count" | "destinations" | "destination" | "countDestinations"
+>;
+
+export function destinationQuery(tables: Tables): DestinationQuery {
+  const { rows, destinations } = tables;
+  const rowsOf = (tenantId: string) =>
+    [...destinations.values()].filter((row) => row.tenantId === tenantId);
+  return {
+    async count(tenantId) {
+      const sums: Partial<Record<TaskStatus, number>> = {};
+      for (const counts of rows.counts(tenantId).values()) {
+        for (const [status, count] of Object.entries(counts) as [TaskStatus, number][]) {
+          sums[status] = (sums[status] ?? 0) + count;
+        }
+      }
+      return sums;
+    },
+    async destinations(tenantId, { limit, cursor = "" }) {
+      const names = new Set([
+        ...rowsOf(tenantId).map(({ name }) => name),
+        ...rows.counts(tenantId).keys(),
+      ]);
+      const rest = [...names].filter((name) => name > cursor).sort();
+      const page = rest.slice(0, limit).map((name) => stateOf(tables, tenantId, name));
+      const last = rest.length > limit ? page.at(-1) : undefined;
+      return { destinations: page, cursor: last?.row.name ?? null };
+    },
+    async destination(tenantId, name) {
+      const state = stateOf(tables, tenantId, name);
+      return state.row.version > 0 || Object.keys(state.tasks).length > 0 ? state : null;
+    },
+    async countDestinations(tenantId) {
+      const own = rowsOf(tenantId);
+      const open = own.filter(({ breakerState }) => breakerState !== "CLOSED").length;
+      const paused = own.filter(({ pausedAt }) => pausedAt !== null).length;
+      return { open, closed: own.length - open, paused };
+    },
+  };
+}
+
+function stateOf(
+  { rows, destinations }: Tables,
+  tenantId: string,
+  name: string,
+): StoredDestinationState {
+  const dueAts = LANES.flatMap(
+    (lane) => rows.head(tenantId, name, lane)?.state.nextAttemptAt ?? [],
+  );
+  return {
+    row: destinations.get(keyOf(tenantId, name)) ?? blankDestination(tenantId, name),
+    tasks: rows.counts(tenantId).get(name) ?? {},
+    nextDueAt: dueAts.length === 0 ? null : Math.min(...dueAts),
+  };
+}
+
+/** Lanes in the order in which they were created; the cursor is the number of the last one. */
+export function memoryDue({ rows }: Tables): Pick<Store, "nextDue"> {
+  return {
+    async nextDue({ before, limit, cursor }) {
+      const rest = rows.lanes().filter(({ number }) => number > Number(cursor ?? 0));
+      const page = rest.slice(0, limit);
+      const lanes = page.flatMap(({ tenantId, destination, lane }) => {
+        const dueAt = rows.head(tenantId, destination, lane)?.state.nextAttemptAt;
+        const isDue = dueAt !== undefined && dueAt < before;
+        return isDue ? [{ tenantId, destination, lane, dueAt }] : [];
+      });
+      const last = rest.length > limit ? page.at(-1) : undefined;
+      return { lanes, cursor: last ? String(last.number) : null };
+    },
+  };
+}
+
+export interface UnusedParts {
+  readonly tables: Tables;
+  readonly documents: MemoryDocuments;
+  /** When the lease of each node ends. */
+  readonly leases: Map<string, number>;
+  readonly exclusive: boolean;
+}
+
+/** Everything at once: the memory store has no slow disk, and no cursor is needed. */
+export async function removeUnused(parts: UnusedParts, { now }: UnusedQuery): Promise<UnusedPage> {
+  const { tables, documents, leases, exclusive } = parts;
+  const { rows, destinations } = tables;
+  let removed = 0;
+  for (const [key, row] of destinations) {
+    const hasTasks = rows.counts(row.tenantId).has(row.name);
+    if (hasTasks || !exclusive || !isBlank(row, now)) continue;
+    destinations.delete(key);
+    removed++;
+  }
+  const { documents: guards } = await documents.list(GUARD_DOCUMENT, { limit: Number.MAX_VALUE });
+  for (const { tenantId, id } of guards) {
+    const isKnown = rows.counts(tenantId).has(id) || destinations.has(keyOf(tenantId, id));
+    if (!isKnown && (await documents.remove(GUARD_DOCUMENT, tenantId, id))) removed++;
+  }
+  const claimants = new Set([...rows.claimed()].map(({ state }) => state.claimedBy));
+  for (const [nodeId, leaseUntil] of leases) {
+    if (leaseUntil <= now && !claimants.has(nodeId) && leases.delete(nodeId)) removed++;
+  }
+  return { removed, cursor: null };
+}
+
+/** No user and no guard has left anything in the row. */
+function isBlank(row: DestinationRow, now: number): boolean {
+  const { document, pausedAt, gateUntil, breakerState } = row;
+  return document === null && pausedAt === null && gateUntil <= now && breakerState === "CLOSED";
+}

@@ -1,0 +1,79 @@
+/**
+ * Tenants: a tenant with many tasks at many destinations, all due at once, and a tenant with a few
+ * tasks that are due shortly after. Their destinations are healthy.
+ */
+import type { Random } from "@redrive/core";
+import type { CreateResult } from "../../faces/service/src/model/batch.ts";
+import type { NewTask } from "../../faces/service/src/model/task.ts";
+import { pickEngine, type SimNode } from "./sim-node.ts";
+import { BUSY_TENANT, QUIET_TENANT, type World } from "./world.ts";
+
+/** More destinations than one commit claims from. */
+const BUSY_DESTINATIONS = 90;
+const BUSY_TASKS = 180;
+const QUIET_TASKS = 12;
+
+/** Tasks are created this long before they are due. */
+const AHEAD_MS = 3000;
+
+export class Tenants {
+  readonly #world: World;
+  readonly #random: Random;
+  readonly #nodes: readonly SimNode[];
+  #lastId = 0;
+
+  constructor(world: World, random: Random, nodes: readonly SimNode[]) {
+    this.#world = world;
+    this.#random = random;
+    this.#nodes = nodes;
+  }
+
+  #draw(below: number): number {
+    return Math.floor(this.#random.next() * below);
+  }
+
+  /** Plans a backlog that is due at `dueMs`. */
+  plan(dueMs: number): void {
+    for (let n = 0; n < BUSY_TASKS; n++) {
+      this.#create(BUSY_TENANT, `busy-${n % BUSY_DESTINATIONS}`, dueMs);
+    }
+    for (let n = 0; n < QUIET_TASKS; n++) {
+      this.#create(QUIET_TENANT, `quiet-${n}`, dueMs + this.#draw(200));
+    }
+  }
+
+  #create(tenantId: string, destination: string, dueMs: number): void {
+    const { clock } = this.#world;
+    const scheduledAt = clock.now() + dueMs;
+    const taskId = `${tenantId}-${String(++this.#lastId).padStart(6, "0")}`;
+    clock.set(dueMs - AHEAD_MS + this.#draw(AHEAD_MS - 500), () => {
+      const task = newTask({ tenantId, destination, taskId, createdAt: clock.now(), scheduledAt });
+      const done = (result: CreateResult) => {
+        const stored = this.#world.rawStore.peek(tenantId, taskId);
+        this.#world.check((one) => one.createAcknowledged?.(clock.now(), stored, null, result));
+      };
+      pickEngine(this.#nodes, this.#random)?.create(task, null, done, () => {});
+    });
+  }
+}
+
+function newTask(
+  fields: Pick<NewTask, "tenantId" | "destination" | "taskId" | "createdAt" | "scheduledAt">,
+): NewTask {
+  return {
+    ...fields,
+    idempotencyKey: null,
+    targetUrl: "https://example.com/",
+    method: "POST",
+    headers: {},
+    body: null,
+    bodyRef: null,
+    policyId: "curve",
+    policyVersion: 1,
+    idempotent: true,
+    deadlineAt: null,
+    labels: {},
+    callbackUrl: null,
+    redrivenFrom: null,
+  };
+}
