@@ -1,4 +1,4 @@
-/** Deliver: mutants of the address guard, signing, redaction, and the attempt itself. */
+/** Deliver: mutants of lookups, the address guard, signing, redaction, and the attempt itself. */
 import { inService } from "../mutant.mjs";
 
 const guard = [
@@ -79,31 +79,83 @@ const guard = [
       replace: "",
     },
   ]),
-  inService("deliver/connector.ts", [
+  inService("deliver/checked-lookup.ts", [
     {
       name: "one allowed address opens all addresses of a name",
       search: "if (!resolved.every(isAllowed)) throw new TargetDenied(name);",
       replace: "if (!resolved.some(isAllowed)) throw new TargetDenied(name);",
     },
     {
-      name: "the address that was reached is not checked",
-      search: "    this.#checkReached(socket);\n",
-      replace: "",
-    },
-    {
       name: "a lookup may take forever",
-      search: "withLookupDeadline(parts.clock, parts.resolve(name))",
-      replace: "parts.resolve(name)",
+      search: "withLookupDeadline(parts.clock, parts.resolve(name, tenantId))",
+      replace: "parts.resolve(name, tenantId)",
     },
     {
       name: "an empty answer of a lookup is no failure",
       search: 'if (resolved.length === 0) throw new LookupFailed("EMPTY_ANSWER");',
       replace: "",
     },
+  ]),
+  inService("deliver/connector.ts", [
+    {
+      name: "the address that was reached is not checked",
+      search: "    this.#checkReached(socket);\n",
+      replace: "",
+    },
     {
       name: "certificates are not checked",
       search: "rejectUnauthorized: true,",
       replace: "rejectUnauthorized: false,",
+    },
+  ]),
+  inService("deliver/informational.ts", [
+    {
+      name: "an unrequested 100 Continue fails the attempt",
+      search: "status === CONTINUE ? IGNORED : status",
+      replace: "status",
+    },
+  ]),
+];
+
+const lookups = [
+  inService("deliver/lookup/dns-lookup.ts", [
+    {
+      name: "a lookup has no deadline",
+      search: "this.#clock.alarm(LOOKUP_DEADLINE_MS, () => channel.cancel(), true)",
+      replace: "this.#clock.alarm(LOOKUP_DEADLINE_MS, () => {}, true)",
+    },
+    {
+      name: "one family waits for the other until the deadline",
+      search: "const cancel = () => this.#channel.cancel();",
+      replace: "const cancel = () => {};",
+    },
+    {
+      name: "the name server decides about localhost",
+      search:
+        'if (bare === "localhost" || bare.endsWith(".localhost")) return this.#files.loopback;',
+      replace: "",
+    },
+    {
+      name: "the hosts file is ignored",
+      search: "if (known !== undefined) return known;",
+      replace: "",
+    },
+  ]),
+  inService("deliver/lookup/lookup-limits.ts", [
+    {
+      name: "a tenant may use all lookups",
+      search: "running < this.#limits.perTenant && ",
+      replace: "running >= 0 && ",
+    },
+    {
+      name: "a waiting lookup never gives up",
+      search: "settle(Promise.reject(tooMany()));",
+      replace: "",
+    },
+    {
+      name: "tenants do not take turns",
+      search: "    this.#moveToEnd(tenant);\n",
+      replace: "    this.#tenants.set(tenant.tenantId, tenant);\n",
     },
   ]),
 ];
@@ -206,4 +258,4 @@ const attempts = [
   ]),
 ];
 
-export const deliver = [...guard, ...attempts].flat();
+export const deliver = [...guard, ...lookups, ...attempts].flat();

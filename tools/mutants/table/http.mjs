@@ -119,4 +119,45 @@ export const http = [
       tests: KEY_LIMITS,
     },
   ]),
+  inService("http/connection/slow-readers.ts", [
+    {
+      name: "a client that reads nothing is never disconnected",
+      search: "else if (nowMs - reader.atMs >= this.#timeoutMs) socket.destroy();",
+      replace: "",
+    },
+    {
+      name: "a client that waits for its response is disconnected",
+      search: "socket.writableLength === 0 || progress !== reader.progress",
+      replace: "progress !== reader.progress",
+    },
+    {
+      name: "a part of a long write is no progress",
+      search: " - (handle?.writeQueueSize ?? 0)",
+      replace: "",
+    },
+  ]),
+  inService("http/connection/address-limit.ts", [
+    {
+      name: "an address may have any number of connections",
+      search: "if (count >= this.#max) return undefined;",
+      replace: "",
+    },
+    {
+      name: "every address of an IPv6 network has its own limit",
+      search: "bytes.slice(0, NETWORK_BYTES).join",
+      replace: "bytes.join",
+    },
+  ]),
+  inService("http/connection/pipeline-limit.ts", [
+    {
+      name: "a connection may send any number of requests ahead",
+      search: "pipeline.waiting.length >= MAX_WAITING || this.#waiting >= MAX_WAITING_IN_ALL",
+      replace: "false",
+    },
+    {
+      name: "waiting requests never start",
+      search: "      this.#startWaiting(pipeline);\n",
+      replace: "",
+    },
+  ]),
 ].flat();
