@@ -79,25 +79,27 @@ const guard = [
       replace: "",
     },
   ]),
-  inService("deliver/connector.ts", [
+  inService("deliver/checked-lookup.ts", [
     {
       name: "one allowed address opens all addresses of a name",
       search: "if (!resolved.every(isAllowed)) throw new TargetDenied(name);",
       replace: "if (!resolved.some(isAllowed)) throw new TargetDenied(name);",
     },
     {
-      name: "the address that was reached is not checked",
-      search: "    this.#checkReached(socket);\n",
-      replace: "",
-    },
-    {
       name: "a lookup may take forever",
-      search: "withLookupDeadline(parts.clock, parts.resolve(name))",
-      replace: "parts.resolve(name)",
+      search: "withLookupDeadline(parts.clock, parts.resolve(name, tenantId))",
+      replace: "parts.resolve(name, tenantId)",
     },
     {
       name: "an empty answer of a lookup is no failure",
       search: 'if (resolved.length === 0) throw new LookupFailed("EMPTY_ANSWER");',
+      replace: "",
+    },
+  ]),
+  inService("deliver/connector.ts", [
+    {
+      name: "the address that was reached is not checked",
+      search: "    this.#checkReached(socket);\n",
       replace: "",
     },
     {

@@ -47,7 +47,7 @@ const run = [
     },
     {
       name: "a stopping node sends its claims",
-      search: "!this.#parts.node.mayStart(now, task.claimedAt)",
+      search: "!this.#parts.node.mayStart(task.claimedAt)",
       replace: "false",
     },
     {

@@ -41,8 +41,8 @@ export const operations = [
     },
     {
       name: "a failing store ends the redrive",
-      search: 'code === "STORE_UNAVAILABLE" || code === "STORE_FULL"',
-      replace: "false",
+      search: 'const PASSING = ["STORE_UNAVAILABLE", "STORE_FULL"];',
+      replace: "const PASSING: string[] = [];",
     },
     {
       name: "a retry that waits counts as open for the canary",

@@ -54,7 +54,7 @@ const schedule = [
   inService("engine/commit/commit-loop.ts", [
     {
       name: "a stopping node claims tasks",
-      search: "const mayClaim = node.isActive(now);",
+      search: "const mayClaim = node.isActive();",
       replace: "const mayClaim = true;",
     },
     {

@@ -14,14 +14,9 @@ const queries = [
       replace: "WHERE ? <> '' AND t.task_id = ?`);",
     },
     {
-      name: "list ignores the tenant",
-      search: 'is("t.tenant_id = ?", tenantId), ...conditionsOf(filter)',
-      replace: "...conditionsOf(filter)",
-    },
-    {
       name: "export ignores the tenant",
-      search: 'is("t.tenant_id = ?", tenantId), is("t.task_id > ?", cursor)',
-      replace: 'is("t.task_id > ?", cursor)',
+      search: "WHERE t.tenant_id = ? AND t.task_id > ? ORDER BY",
+      replace: "WHERE ? <> '' AND t.task_id > ? ORDER BY",
     },
     {
       name: "count ignores the tenant",
@@ -35,8 +30,20 @@ const queries = [
     },
     {
       name: "an exported page repeats the task of its cursor",
-      search: '"t.task_id > ?", cursor',
-      replace: '"t.task_id >= ?", cursor',
+      search: "AND t.task_id > ? ORDER BY",
+      replace: "AND t.task_id >= ? ORDER BY",
+    },
+  ]),
+  inService("stores/sqlite/read/task-sources.ts", [
+    {
+      name: "a list of all tasks ignores the tenant",
+      search: '[[{ table: "tasks", conditions: [ofTenant] }]]',
+      replace: '[[{ table: "tasks", conditions: [is("1 = 1")] }]]',
+    },
+    {
+      name: "a list by label ignores the tenant",
+      search: '"tenant_id = ? AND name = ? AND value = ?"',
+      replace: "\"? <> '' AND name = ? AND value = ?\"",
     },
     {
       name: "a range includes its end",
@@ -62,8 +69,8 @@ const queries = [
   inService("stores/memory/memory-query.ts", [
     {
       name: "list ignores the tenant",
-      search: "row.task.tenantId === tenantId && matches",
-      replace: "matches",
+      search: "        .filter(({ task }) => task.tenantId === tenantId)\n",
+      replace: "",
     },
     {
       name: "export ignores the tenant",
@@ -196,13 +203,13 @@ const writes = [
   inService("stores/sqlite/write/settle-writer.ts", [
     {
       name: "an old claim settles the task",
-      search: "WHERE t.ref = ? AND t.claim_epoch = ? AND t.status = 1",
-      replace: "WHERE t.ref = ? AND ? > 0 AND t.status = 1",
+      search: "WHERE ref = ? AND claim_epoch = ? AND task_id",
+      replace: "WHERE ref = ? AND ? > 0 AND task_id",
     },
     {
       name: "a settle of an ended task succeeds",
-      search: "AND t.claim_epoch = ? AND t.status = 1",
-      replace: "AND t.claim_epoch = ?",
+      search: "AND task_id = ? AND status = 1",
+      replace: "AND task_id = ?",
       equivalent:
         "a settle and a cancel of a running task advance or keep the epoch with the status: no task has the epoch of a claim unless it is IN_FLIGHT",
     },
@@ -217,30 +224,9 @@ const writes = [
       replace: "isCancelled",
     },
     {
-      name: "the key of an ended task never expires",
-      search: "    expireKey(item, key, now);\n    follow(item.onEnd?.[status], context);",
-      replace: "    follow(item.onEnd?.[status], context);",
-    },
-    {
-      name: "the key of a canceled task never expires",
-      search: "      expireKey(item, key, now);\n",
-      replace: "",
-    },
-    {
-      name: "the end of a task expires the key of another one",
-      search: "WHERE tenant_id = ? AND idempotency_key = ? AND task_id = ?`",
-      replace: "WHERE tenant_id = ? AND idempotency_key = ? AND ? <> ''`",
-    },
-    {
-      name: "the end of a task expires the key of another tenant",
-      search: "WHERE tenant_id = ? AND idempotency_key = ? AND task_id = ?`",
-      replace: "WHERE ? <> '' AND idempotency_key = ? AND task_id = ?`",
-      equivalent: "task ids are unique, so the condition on the task implies the tenant",
-    },
-    {
       name: "a cancel finds the task of another tenant",
-      search: "WHERE t.tenant_id = ? AND t.task_id = ?`",
-      replace: "WHERE ? <> '' AND t.task_id = ?`",
+      search: "    WHERE tenant_id = ? AND task_id = ?`);",
+      replace: "    WHERE ? <> '' AND task_id = ?`);",
     },
     {
       name: "a second cancel request moves the instant of the first",
@@ -271,13 +257,13 @@ const writes = [
   inService("stores/sqlite/write/discard.ts", [
     {
       name: "a discard removes dead letters of another tenant",
-      search: "status = 3 AND tenant_id = ?",
-      replace: "status = 3 AND ? <> ''",
+      search: "t.status = 3 AND t.tenant_id = ?",
+      replace: "t.status = 3 AND ? <> ''",
     },
     {
       name: "a discard removes tasks that are not dead letters",
-      search: "status = 3 AND tenant_id",
-      replace: "tenant_id",
+      search: "t.status = 3 AND t.tenant_id",
+      replace: "t.tenant_id",
     },
     {
       name: "discarded tasks are still counted",
@@ -303,8 +289,8 @@ const writes = [
     },
     {
       name: "keys are swept beyond the limit",
-      search: "removeKeys.run(now, limit - removed)",
-      replace: "removeKeys.run(now, limit)",
+      search: "keys.sweep(now, limit - removed)",
+      replace: "keys.sweep(now, limit)",
     },
     {
       name: "canceled tasks are never swept",
@@ -314,6 +300,25 @@ const writes = [
     {
       name: "a sweep leaves the attempts behind",
       search: '    "DELETE FROM attempts WHERE ref = ?",\n',
+      replace: "",
+    },
+  ]),
+  inService("stores/sqlite/write/key-expiry.ts", [
+    {
+      name: "the key of an ended task never expires",
+      search: "if (key !== null) remove.run(tenantId, key, taskId);",
+      replace: "",
+    },
+    {
+      name: "the end of a task expires the key of another one",
+      search:
+        "DELETE FROM idempotency_keys\n    WHERE tenant_id = ? AND idempotency_key = ? AND task_id = ?",
+      replace:
+        "DELETE FROM idempotency_keys\n    WHERE tenant_id = ? AND idempotency_key = ? AND ? <> ''",
+    },
+    {
+      name: "the key of a removed task never expires",
+      search: "if (key !== null) keep.run(finishedAt + KEY_RETENTION_MS, tenantId, key, taskId);",
       replace: "",
     },
   ]),
