@@ -182,7 +182,9 @@ export class StepRunner {
       case "sweep": {
         const { endedMs, deadMs } = step;
         const limit = 1000;
-        return store.sweep({ now, endedBefore: now - endedMs, deadBefore: now - deadMs, limit });
+        // How many it visits is open, as long as it is fewer than the limit.
+        await store.sweep({ now, endedBefore: now - endedMs, deadBefore: now - deadMs, limit });
+        return undefined;
       }
     }
   }

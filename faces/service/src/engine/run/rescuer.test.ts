@@ -8,7 +8,11 @@ import { setup } from "../engine.testing.ts";
 const MINUTE_MS = 60_000;
 
 /** A rescued task is not attempted again during a test. */
-const POLICY = { initialDelayMs: 3_600_000, jitterType: "NONE", totalBudgetMs: 86_400_000 } as const;
+const POLICY = {
+  initialDelayMs: 3_600_000,
+  jitterType: "NONE",
+  totalBudgetMs: 86_400_000,
+} as const;
 
 /** Claims tasks in the name of a node that is gone. */
 async function claimForLostNode(store: MemoryStore, policyIds: readonly string[]): Promise<void> {
