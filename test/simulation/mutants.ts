@@ -23,6 +23,8 @@ export interface Mutant {
   readonly name: string;
   /** The name of the checker that must find it. */
   readonly caughtBy: string;
+  /** Another checker that may find it first. */
+  readonly orBy?: string;
   /** Changes what the store does. */
   readonly wrapMemory?: (memory: MemoryStore) => MemoryStore;
   /** Changes what nodes read and write. `memory` is the store below the observer. */
@@ -118,6 +120,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: "a time that follows a clock ahead of the store's",
     caughtBy: "no early or late attempt",
+    orBy: "breaker open means no traffic",
     wallErrorMs: 3000,
   },
   {

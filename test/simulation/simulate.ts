@@ -81,6 +81,7 @@ async function runSeed(world: World, random: Random, coverage: Coverage): Promis
   if (world.features.isSingle) totals.singles++;
   coverage.addFaults(world.faults.counts);
   coverage.addFaults(world.diskFaults.counts);
+  coverage.addFaults({ ...world.refusals });
 }
 
 function planOperators(world: World, random: Random, nodes: readonly SimNode[]): Operators {

@@ -53,7 +53,7 @@ export async function runShare(share: number, shares: number): Promise<void> {
   const { seeds, tasks, crashes } = coverage.totals;
   expect(tasks).toBeGreaterThanOrEqual(200 * seeds);
   expect(crashes).toBeGreaterThanOrEqual(5 * seeds);
-  for (const fault of ["lost", "torn", "unknown", "late", "full"]) {
+  for (const fault of ["lost", "torn", "unknown", "late", "full", "refused"]) {
     expect(coverage.faults[fault]).toBeGreaterThan(seeds);
   }
   if (seeds < MIN_SEEDS_FOR_COVERAGE) return;

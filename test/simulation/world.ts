@@ -31,6 +31,7 @@ import { createDiskFaults, type DiskFaults, faultyDiskStore } from "./faulty-dis
 import type { SeedFeatures } from "./features.ts";
 import type { Checker, Committed, Sent } from "./history.ts";
 import type { Mutant } from "./mutants.ts";
+import { type Refusals, refusingStore } from "./refusing-store.ts";
 import { type NodeClock, SimClock } from "./sim-clock.ts";
 import { Targets } from "./targets.ts";
 
@@ -78,6 +79,7 @@ export class World {
   readonly faults: Faults;
   /** Faults of the store of a single node. */
   readonly diskFaults: DiskFaults;
+  readonly refusals: Refusals = { refused: 0 };
   /** The store that nodes use, below their faults. */
   readonly store: MemoryStore;
   readonly features: SeedFeatures;
@@ -116,15 +118,16 @@ export class World {
 
   /** The store as one boot of a node sees it; `die` ends that boot. */
   storeOf(clock: NodeClock, random: Random, die: () => void): Store {
-    return this.features.isSingle
+    const store = this.features.isSingle
       ? faultyDiskStore(this.store, random, this.diskFaults, die)
       : faultyStore(this.store, clock, random, this.faults);
+    return refusingStore(store, this.refusals);
   }
 
   /** Number of faults so far. */
   faultCount(): number {
     const counts = [...Object.values(this.faults.counts), ...Object.values(this.diskFaults.counts)];
-    return counts.reduce((sum, count) => sum + count, 0);
+    return counts.reduce((sum, count) => sum + count, this.refusals.refused);
   }
 
   /** Stops the faults of the store and makes the targets healthy. */

@@ -57,6 +57,18 @@ async function attempt(
   }
 }
 
+/**
+ * The commit without claims, and its claims alone. A claim belongs to the row that is written with it,
+ * above all to the row of a probe, so the two are not committed apart.
+ */
+export function splitClaims(commit: PendingCommit): readonly [PendingCommit, PendingCommit] {
+  const { batch, claims } = commit;
+  const creates = batch.creates.map((create) => ({ ...create, claimVersion: null }));
+  const rest = { ...commit, claims: [], batch: { ...batch, creates, claims: [] } };
+  const empty = sliceOf(commit, 0, 0);
+  return [rest, { ...empty, claims, batch: { ...empty.batch, claims: batch.claims } }];
+}
+
 const LISTS = [
   "destinations",
   "creates",

@@ -11,7 +11,7 @@ import type { StoreHealth } from "../node/store-health.ts";
 import type { PendingCommit } from "./commit-batch.ts";
 import { type CommitQueue, failItems, type SettleItem } from "./commit-queue.ts";
 import { applyFailure, applyResult, type CommitContext } from "./commit-results.ts";
-import { isolate } from "./isolation.ts";
+import { type IsolationHandlers, isolate, splitClaims } from "./isolation.ts";
 
 /** A lane whose claim the store refuses is not claimed again for this long. */
 const REFUSED_CLAIM_MS = 10_000;
@@ -43,22 +43,28 @@ export class RefusedItems {
 
   /** Finds the items of a refused commit that cause it, and commits the others. */
   async recover(commit: PendingCommit): Promise<Remainder> {
-    const { store } = this.#parts;
+    const { store, context } = this.#parts;
     const parts: PendingCommit[] = [];
     let failure: unknown;
     const fail = (part: PendingCommit, error: unknown) => {
       failure = error;
       parts.push(part);
     };
-    await isolate(commit, (batch) => store.commit(batch), {
+    let isFound = false;
+    const [rest, claims] = splitClaims(commit);
+    const handlers: IsolationHandlers = {
       succeeded: (part, result) => this.#succeed(part, result, fail),
       refused: (item, error) => {
+        isFound = true;
         this.#refuse(item, error);
         // Claims need the row of a destination, so it is written again after a pause.
         if (item.written.length > 0) fail(item, error);
       },
       failed: fail,
-    });
+    };
+    await isolate(rest, (batch) => store.commit(batch), handlers);
+    if (isFound || parts.length > 0) applyFailure(context(), claims, failure);
+    else await isolate(claims, (batch) => store.commit(batch), handlers);
     return { parts, error: failure };
   }
 
