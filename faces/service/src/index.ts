@@ -30,5 +30,5 @@ export {
   readSqliteClock,
   repairSqliteClock,
 } from "./stores/sqlite/file/clock-repair.ts";
-export { sqliteStore } from "./stores/sqlite/sqlite-store.ts";
+export { type SqliteOptions, sqliteStore } from "./stores/sqlite/sqlite-store.ts";
 export { type ClockStatus, MAX_CLOCK_AHEAD_MS } from "./time/engine-time.ts";

@@ -7,6 +7,7 @@ import type { Batch, CommitResult } from "../../model/batch.ts";
 import type { Store } from "../../model/store.ts";
 import { type BatchSize, type Checkpointer, createCheckpointer } from "./file/checkpointer.ts";
 import { reserveLog } from "./file/log-space.ts";
+import { openLogSync } from "./file/log-sync.ts";
 import { openFile } from "./file/open.ts";
 import { createSql, type Database, type Sql } from "./file/sql.ts";
 import { ReadQueue } from "./read/read-queue.ts";
@@ -17,14 +18,24 @@ import { documentTable, documentWriter } from "./tables/document-table.ts";
 import { dueTable } from "./tables/due-table.ts";
 import { nodeTable } from "./tables/node-table.ts";
 import { policyTable } from "./tables/policy-table.ts";
+import { syncedCommit } from "./write/commit.ts";
 import { discarder } from "./write/discard.ts";
 import { sweeper } from "./write/sweeper.ts";
 import { batchWriter } from "./write/writer.ts";
 
+export interface SqliteOptions {
+  /**
+   * Syncs larger commits on a thread of Node's pool, so that the event loop does not wait for the
+   * disk. A commit then takes turns of the event loop, which a virtual clock does not wait for.
+   * Default: false.
+   */
+  readonly syncOnThread?: boolean;
+}
+
 /**
  * Opens or creates the file. Throws if it is in use, foreign, newer than this version, or damaged.
  */
-export function sqliteStore(file: string): Store {
+export function sqliteStore(file: string, options: SqliteOptions = {}): Store {
   const { database, lock } = openFile(file);
   reserveLog(file);
   const sql = createSql(database, file);
@@ -37,12 +48,14 @@ export function sqliteStore(file: string): Store {
   // Closed last: closing any descriptor of a file drops SQLite's locks on it.
   const descriptor = openSync(file, "r+");
   const checkpointer = checkpointerOf(sql, descriptor);
+  const logSync = options.syncOnThread === true ? openLogSync(file) : undefined;
+  const commit = syncedCommit(sql, write, reload, logSync);
   let closed = false;
 
   return {
     exclusive: true,
     async commit(batch) {
-      const result = sql.transaction(() => write(batch), reload);
+      const result = await commit(batch);
       checkpointer.committed(sizeOf(batch, result));
       return result;
     },
@@ -64,6 +77,7 @@ export function sqliteStore(file: string): Store {
       closed = true;
       await reads.close();
       await checkpointer.close();
+      await logSync?.close();
       tidyLog(database);
       database.close();
       closeSync(descriptor);

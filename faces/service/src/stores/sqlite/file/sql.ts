@@ -36,8 +36,11 @@ export interface Sql {
   unsyncedTransaction<T>(work: () => T, onRollback?: () => void): T;
   /** Reads outside of a transaction; a broken store is rejected here too. */
   read<T>(work: () => T): T;
-  /** Reports the failure of another connection to the same file; it applies to this one too. */
-  fail(error: unknown): void;
+  /**
+   * Reports a failure of the same file elsewhere; it applies to this connection too. Returns the
+   * error of `storeError`.
+   */
+  fail(error: unknown): unknown;
 }
 
 export function createSql(database: Database, file: string): Sql {
@@ -92,7 +95,8 @@ export function createSql(database: Database, file: string): Sql {
       try {
         return runTransaction(work, onRollback);
       } finally {
-        database.exec(COMMIT_WITH_SYNC);
+        // A transaction that cannot be rolled back has broken the store.
+        if (!database.isTransaction) database.exec(COMMIT_WITH_SYNC);
       }
     },
     read(work) {
@@ -103,8 +107,6 @@ export function createSql(database: Database, file: string): Sql {
         throw translate(error);
       }
     },
-    fail(error) {
-      translate(error);
-    },
+    fail: (error) => translate(error),
   };
 }
