@@ -105,7 +105,8 @@ function rethrow(error: unknown): never {
 /** `checkOptions` has checked the text. */
 function openStore(store: string | Store): Store {
   if (typeof store !== "string") return store;
-  return store === "memory:" ? memoryStore() : sqliteStore(store.slice("sqlite:".length));
+  if (store === "memory:") return memoryStore();
+  return sqliteStore(store.slice("sqlite:".length), { syncOnThread: true });
 }
 
 function deliverThrough(deliverer: Deliverer, secrets: Secrets): Deliver {

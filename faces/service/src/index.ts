@@ -47,5 +47,5 @@ export {
   inspectSqliteFile,
 } from "./stores/sqlite/maintenance/repair-file.ts";
 export { type Restored, restoreSqliteFile } from "./stores/sqlite/maintenance/restore-file.ts";
-export { sqliteStore } from "./stores/sqlite/sqlite-store.ts";
+export { type SqliteOptions, sqliteStore } from "./stores/sqlite/sqlite-store.ts";
 export { type ClockStatus, MAX_CLOCK_AHEAD_MS } from "./time/engine-time.ts";

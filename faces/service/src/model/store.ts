@@ -63,8 +63,8 @@ export interface Store {
   openCircuits(tenantId: string, limit: number): Promise<readonly DestinationRow[]>;
 
   /**
-   * Removes tasks and keys whose retention is over. Visits at most `limit` of them and returns how
-   * many; fewer than `limit` means that nothing is left to remove at `now`.
+   * Removes tasks and keys whose retention is over, at most `limit`; returns how many. `limit` means
+   * that more may be left, also if a store only visited that many without removing all of them.
    */
   sweep(retention: Retention): Promise<number>;
 

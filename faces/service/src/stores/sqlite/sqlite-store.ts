@@ -7,6 +7,7 @@ import type { Batch, CommitResult } from "../../model/batch.ts";
 import type { Store } from "../../model/store.ts";
 import { type BatchSize, type Checkpointer, createCheckpointer } from "./file/checkpointer.ts";
 import { reserveLog } from "./file/log-space.ts";
+import { openLogSync } from "./file/log-sync.ts";
 import { openFile } from "./file/open.ts";
 import { createSql, type Sql } from "./file/sql.ts";
 import { ReadQueue } from "./read/read-queue.ts";
@@ -17,15 +18,25 @@ import { documentTable, documentWriter } from "./tables/document-table.ts";
 import { dueTable } from "./tables/due-table.ts";
 import { nodeTable } from "./tables/node-table.ts";
 import { policyTable } from "./tables/policy-table.ts";
+import { syncedCommit } from "./write/commit.ts";
 import { discarder } from "./write/discard.ts";
 import { sweeper } from "./write/sweeper.ts";
 import { unusedRows } from "./write/unused-rows.ts";
 import { batchWriter } from "./write/writer.ts";
 
+export interface SqliteOptions {
+  /**
+   * Syncs larger commits on a thread of Node's pool, so that the event loop does not wait for the
+   * disk. A commit then takes turns of the event loop, which a virtual clock does not wait for.
+   * Default: false.
+   */
+  readonly syncOnThread?: boolean;
+}
+
 /**
  * Opens or creates the file. Throws if it is in use, foreign, newer than this version, or damaged.
  */
-export function sqliteStore(name: string): Store {
+export function sqliteStore(name: string, options: SqliteOptions = {}): Store {
   const opened = openFile(name);
   const { file } = opened;
   reserveLog(file);
@@ -42,12 +53,14 @@ export function sqliteStore(name: string): Store {
   // Closed last: closing any descriptor of a file drops SQLite's locks on it.
   const descriptor = openSync(file, "r+");
   const checkpointer = checkpointerOf(sql, descriptor);
+  const logSync = options.syncOnThread === true ? openLogSync(file) : undefined;
+  const commit = syncedCommit(sql, write, undo, logSync);
   let closed = false;
 
   return {
     exclusive: true,
     async commit(batch) {
-      const result = sql.transaction(() => write(batch), undo);
+      const result = await commit(batch);
       checkpointer.committed(sizeOf(batch, result));
       return result;
     },
@@ -76,6 +89,7 @@ export function sqliteStore(name: string): Store {
       await reads.close();
       await pages.close();
       await checkpointer.close();
+      await logSync?.close();
       opened.close();
       closeSync(descriptor);
     },

@@ -9,6 +9,7 @@
  */
 import { createRequire } from "node:module";
 import { Worker } from "node:worker_threads";
+import { IOERR_FSYNC } from "./log-sync.ts";
 
 /**
  * Pages of the log that trigger a checkpoint: 2 MiB. A smaller log copies a page that changes often
@@ -34,9 +35,6 @@ const PAGE_BYTES = 4096;
 const PAGES_EACH = 6;
 const PAGES_PER_ITEM = 3;
 const MIN_SHARE = 0.05;
-
-/** SQLite's code for a failed fsync. */
-const IOERR_FSYNC = 1034;
 
 /**
  * As a string, because a worker needs a file that Node can run, and ours are compiled elsewhere.

@@ -29,7 +29,10 @@ export interface LedgerEntry {
 export interface Ledger {
   /** The number of the last commit. */
   readonly commit: number;
-  /** Records a commit that is durable. Never throws: a ledger that is behind only finds less. */
+  /**
+   * Records that this commit and all before it are durable. Never throws: a ledger that is behind
+   * only finds less.
+   */
   record(commit: number): void;
   close(): void;
 }
@@ -113,6 +116,7 @@ export function openLedger(file: string, commit: number): Ledger {
       return last;
     },
     record(number) {
+      if (number <= last) return;
       last = number;
       digits.write(digitsOf(number), "latin1");
       try {

@@ -35,10 +35,23 @@ export interface Sql {
    * may undo it, as a whole and with nothing before it.
    */
   unsyncedTransaction<T>(work: () => T, onRollback?: () => void): T;
+  /**
+   * Like `transaction`, but it is durable only once the log is synced. The caller syncs the log, and
+   * then calls `recordSync`.
+   */
+  laterSyncedTransaction<T>(work: () => T, onRollback?: () => void): LaterSynced<T>;
   /** Reads outside of a transaction; a broken store is rejected here too. */
   read<T>(work: () => T): T;
-  /** Reports the failure of another connection to the same file; it applies to this one too. */
-  fail(error: unknown): void;
+  /**
+   * Reports a failure of the same file elsewhere; it applies to this connection too. Returns the
+   * error of `storeError`.
+   */
+  fail(error: unknown): unknown;
+}
+
+export interface LaterSynced<T> {
+  readonly result: T;
+  recordSync(): void;
 }
 
 /** Counts the commits in the ledger, if there is one. */
@@ -47,7 +60,11 @@ export function createSql(database: Database, file: string, ledger?: Ledger): Sq
   const commit = database.prepare("COMMIT");
   const rollback = database.prepare("ROLLBACK");
   const finishUncounted = () => void commit.run();
-  const finish = ledger === undefined ? finishUncounted : countedCommit(database, ledger);
+  const finishCounted = ledger === undefined ? undefined : countedCommit(database, ledger);
+  const finish = () => {
+    if (finishCounted === undefined) commit.run();
+    else ledger?.record(finishCounted());
+  };
   let broken: StoreBrokenError | undefined;
 
   function translate(error: unknown, convert = storeError): unknown {
@@ -82,6 +99,21 @@ export function createSql(database: Database, file: string, ledger?: Ledger): Sq
     }
   }
 
+  function runUnsynced<T>(
+    work: () => T,
+    onRollback: (() => void) | undefined,
+    end: () => void,
+  ): T {
+    if (broken !== undefined) throw broken;
+    database.exec(COMMIT_WITHOUT_SYNC);
+    try {
+      return runTransaction(work, onRollback, end);
+    } finally {
+      // A transaction that cannot be rolled back has broken the store.
+      if (!database.isTransaction) database.exec(COMMIT_WITH_SYNC);
+    }
+  }
+
   return {
     file,
     prepare(text) {
@@ -90,15 +122,16 @@ export function createSql(database: Database, file: string, ledger?: Ledger): Sq
       return statement;
     },
     transaction: (work, onRollback) => runTransaction(work, onRollback),
-    unsyncedTransaction(work, onRollback) {
-      if (broken !== undefined) throw broken;
-      database.exec(COMMIT_WITHOUT_SYNC);
-      try {
-        // Without a number: after a power cut, the ledger would have more commits than the file.
-        return runTransaction(work, onRollback, finishUncounted);
-      } finally {
-        database.exec(COMMIT_WITH_SYNC);
-      }
+    // Without a number: after a power cut, the ledger would have more commits than the file.
+    unsyncedTransaction: (work, onRollback) => runUnsynced(work, onRollback, finishUncounted),
+    laterSyncedTransaction(work, onRollback) {
+      let number = 0;
+      const end = () => {
+        if (finishCounted === undefined) commit.run();
+        else number = finishCounted();
+      };
+      const result = runUnsynced(work, onRollback, end);
+      return { result, recordSync: () => ledger?.record(number) };
     },
     read(work) {
       if (broken !== undefined) throw broken;
@@ -108,34 +141,33 @@ export function createSql(database: Database, file: string, ledger?: Ledger): Sq
         throw translate(error);
       }
     },
-    fail(error) {
-      translate(error);
-    },
+    fail: (error) => translate(error),
   };
 }
 
 /**
- * Commits with the next number in the same transaction, and then records the number. A transaction
- * that changed nothing gets no number, because it would need an fsync for it.
+ * Commits with the next number in the same transaction, and returns the number of the last commit. A
+ * transaction that changed nothing gets no number, because it would need an fsync for it.
  */
-function countedCommit(database: Database, ledger: Ledger): () => void {
+function countedCommit(database: Database, ledger: Ledger): () => number {
   const commit = database.prepare("COMMIT");
   const setNumber = database.prepare("UPDATE meta SET value = ? WHERE name = 'commit'");
   const getChanges = database.prepare("SELECT total_changes()");
   getChanges.setReturnArrays(true);
   const countChanges = () => (getChanges.get() as unknown as readonly [number])[0];
   let known = countChanges();
+  let last = ledger.commit;
 
   return () => {
     const changes = countChanges();
     if (changes === known) {
       commit.run();
-      return;
+      return last;
     }
-    const number = ledger.commit + 1;
-    setNumber.run(number);
+    setNumber.run(last + 1);
     known = changes + 1;
     commit.run();
-    ledger.record(number);
+    last++;
+    return last;
   };
 }

@@ -15,7 +15,10 @@ export interface EndedKey {
 }
 
 export interface KeyExpiry {
-  /** Removes keys whose retention is over. Returns the number of tasks and keys that it visited. */
+  /**
+   * Removes keys whose retention is over. Visits at most `limit` tasks and keys. Returns how many
+   * keys it removed, or `limit` if more tasks may be left to visit.
+   */
   sweep(now: number, limit: number): number;
   /** Call when the row of an ended task is removed; its key may have to stay. */
   taskRemoved(ended: EndedKey): void;
@@ -23,6 +26,11 @@ export interface KeyExpiry {
 
 /** The states of ended tasks. */
 const ENDED = [2, 3, 4] as const;
+
+interface Visit {
+  readonly visited: number;
+  readonly removed: number;
+}
 
 type EndedCells = readonly [number, number, string, string, string | null];
 
@@ -44,27 +52,31 @@ export function keyExpiry(sql: Sql): KeyExpiry {
       FROM idempotency_keys WHERE expires_at <= ? LIMIT ${ANY_LIMIT})`);
 
   /** Visits ended tasks of one state, from the stored position on. */
-  function visit(status: number, until: number, limit: number): number {
+  function visitEnded(status: number, until: number, limit: number): Visit {
+    let removed = 0;
     const [at, ref] = position.get(status) as unknown as readonly [number, number];
     const rows = ended.all(status, at, until, at, ref, limit) as unknown as readonly EndedCells[];
     for (const [, , tenantId, taskId, key] of rows) {
-      if (key !== null) remove.run(tenantId, key, taskId);
+      if (key !== null) removed += Number(remove.run(tenantId, key, taskId).changes);
     }
     const last = rows.at(-1);
     if (last !== undefined) advance.run(status, last[0], last[1]);
-    return rows.length;
+    return { visited: rows.length, removed };
   }
 
   return {
     sweep(now, limit) {
       if (limit <= 0 || anyKey.get() === undefined) return 0;
       const until = now - KEY_RETENTION_MS;
-      let visited = 0;
+      let left = limit;
+      let removed = 0;
       for (const status of ENDED) {
-        if (visited < limit) visited += visit(status, until, limit - visited);
+        const visit = visitEnded(status, until, left);
+        left -= visit.visited;
+        removed += visit.removed;
+        if (left === 0) return limit;
       }
-      if (visited < limit) visited += Number(removeExpired.run(now, limit - visited).changes);
-      return visited;
+      return removed + Number(removeExpired.run(now, left).changes);
     },
     taskRemoved({ tenantId, taskId, key, finishedAt }) {
       if (key !== null) keep.run(finishedAt + KEY_RETENTION_MS, tenantId, key, taskId);
