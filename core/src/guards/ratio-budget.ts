@@ -75,7 +75,8 @@ export function hasNoFloor({ minPerSecond, windowMs }: RatioBudgetOptions): bool
 }
 
 export function ratioAllows(budget: RatioBudget, now: number): boolean {
-  return ratioUsed(budget, now) + 1 <= allowedRetries(budget);
+  advanceWindow(budget.window, now);
+  return totalOf(budget.window, RETRIES) + 1 <= allowedRetries(budget);
 }
 
 /** The retries in the window. */
@@ -104,24 +105,24 @@ export function returnRatioToken({ window }: RatioBudget, ticket: number): void 
   uncountEvent(window, RETRIES, ticket - 1);
 }
 
-/**
- * When enough retries will have left the window if first attempts continue at the same rate. `isEnough`
- * receives the number of retries that will have left; its default compares the rest with the limit.
- */
-export function ratioRefillAt(
-  budget: RatioBudget,
-  now: number,
-  isEnough: (left: number, steps: number) => boolean = (left) =>
-    totalOf(budget.window, RETRIES) - left + 1 <= allowedRetries(budget),
-): number {
+/** When enough retries will have left the window if first attempts continue at the same rate. */
+export function ratioRefillAt(budget: RatioBudget, now: number): number {
   const { window } = budget;
   advanceWindow(window, now);
-  let left = 0;
+  const allowed = allowedRetries(budget);
+  let retries = totalOf(window, RETRIES);
   let steps = 0;
   do {
-    left += countOfAge(window, RETRIES, BUCKETS_PER_WINDOW - steps);
+    retries -= countOfAge(window, RETRIES, BUCKETS_PER_WINDOW - steps);
     steps++;
-  } while (!isEnough(left, steps) && steps <= BUCKETS_PER_WINDOW);
+  } while (retries + 1 > allowed && steps <= BUCKETS_PER_WINDOW);
+  return tickAt(window.shape, window.tick + steps);
+}
+
+/** When `isEnough` retries will have left the window, given the number of steps of its buckets. */
+export function ratioStepAt({ window }: RatioBudget, isEnough: (steps: number) => boolean): number {
+  let steps = 1;
+  while (!isEnough(steps) && steps <= BUCKETS_PER_WINDOW) steps++;
   return tickAt(window.shape, window.tick + steps);
 }
 

@@ -21,7 +21,7 @@ const shared = (options: RetryBudgetOptions) => new SharedBudget(createRetryBudg
 /** Takes all that the member gets; returns how many retries. */
 function drain(budget: SharedBudget, member: string, now = T0): number {
   let taken = 0;
-  while (budget.take(member, now, false, false) !== 0) taken++;
+  while (budget.take(member, true, now, false, false) !== 0) taken++;
   return taken;
 }
 
@@ -46,7 +46,7 @@ describe("a retry budget that tenants share", () => {
     for (let second = 1; second <= 60; second++) {
       for (let turn = 0; turn < 100; turn++) {
         for (const member of ["a", "b"] as const) {
-          const ticket = budget.take(member, T0 + 1000 * second, false, false);
+          const ticket = budget.take(member, true, T0 + 1000 * second, false, false);
           if (ticket !== 0 && second > 20) taken[member]++;
         }
       }
@@ -69,9 +69,12 @@ describe("a retry budget that tenants share", () => {
     fc.assert(
       fc.property(fc.array(members, { maxLength: 300 }), (turns) => {
         const budget = shared(RATIO);
-        const tickets = turns.map((one) => [one, budget.take(one, T0, false, false)] as const);
+        const tickets = turns.map(
+          (one) => [one, budget.take(one, true, T0, false, false)] as const,
+        );
         expect(tickets.filter(([, ticket]) => ticket !== 0).length).toBeLessThanOrEqual(115);
-        for (const [member, ticket] of tickets) if (ticket !== 0) budget.handBack(member, ticket);
+        for (const [member, ticket] of tickets)
+          if (ticket !== 0) budget.handBack(member, ticket, true);
         expect(drain(budget, "fresh")).toBe(100);
       }),
     );
@@ -98,7 +101,8 @@ describe("a retry budget that tenants share", () => {
 
   test("grants each tenant one trial a second when nothing is left", () => {
     const budget = shared({ ...RATIO, minPerSecond: 0 });
-    const isGranted = (member: string, now: number) => budget.take(member, now, false, true) !== 0;
+    const isGranted = (member: string, now: number) =>
+      budget.take(member, true, now, false, true) !== 0;
     expect([isGranted("a", T0), isGranted("b", T0)]).toEqual([true, true]);
     expect([isGranted("a", T0 + 999), isGranted("b", T0 + 999)]).toEqual([false, false]);
     expect([isGranted("a", T0 + 1000), isGranted("b", T0 + 1000)]).toEqual([true, true]);
@@ -106,7 +110,7 @@ describe("a retry budget that tenants share", () => {
 
   test("keeps no counts of tenants that do not retry", () => {
     const budget = shared(RATIO);
-    for (let n = 0; n < 5000; n++) budget.take(`t${n}`, T0 + 60_000 * n, false, false);
+    for (let n = 0; n < 5000; n++) budget.take(`t${n}`, true, T0 + 60_000 * n, false, false);
     expect((budget as unknown as { members: Map<string, object> }).members.size).toBeLessThan(2000);
   });
 });

@@ -14,7 +14,7 @@ import {
   allowedRetries,
   type RatioBudget,
   ratioLeaving,
-  ratioRefillAt,
+  ratioStepAt,
   ratioUsed,
   takeRatioToken,
 } from "./ratio-budget.ts";
@@ -74,16 +74,15 @@ export class SharedBudget {
     return patient ? Math.min(refillAt, trialReadyAt(own, now)) : refillAt;
   }
 
-  countFirstAttempt(now: number): number {
-    return countFirstAttempt(this.whole, now);
-  }
-
-  uncountFirstAttempt(ticket: number): void {
-    uncountFirstAttempt(this.whole, ticket);
-  }
-
-  /** Takes a token for one retry. Returns a ticket, or 0 if the member may take none. */
-  take(member: string, now: number, throttled: boolean, patient: boolean): number {
+  /** Counts a first attempt, or takes a token for a retry. The ticket is 0 if it may take none. */
+  take(
+    member: string,
+    isRetry: boolean,
+    now: number,
+    throttled: boolean,
+    patient: boolean,
+  ): number {
+    if (!isRetry) return countFirstAttempt(this.whole, now);
     const own = this.ownOf(member, now);
     const { whole } = this;
     if (whole.kind !== "RATIO") return takeRetryToken(own, now, throttled, patient);
@@ -93,8 +92,12 @@ export class SharedBudget {
     return takeRatioToken(whole);
   }
 
-  /** Returns the token of a retry that was never sent. */
-  handBack(member: string, ticket: number): void {
+  /** The attempt was never sent. */
+  handBack(member: string, ticket: number, isRetry: boolean): void {
+    if (!isRetry) {
+      uncountFirstAttempt(this.whole, ticket);
+      return;
+    }
     for (const budget of this.budgetsOf(member)) returnRetryToken(budget, ticket);
   }
 
@@ -155,8 +158,8 @@ function roomAt(whole: RatioBudget, own: RatioBudget, now: number): number {
   const used = ratioUsed(whole, now);
   const ownUsed = ratioUsed(own, now);
   const allowed = allowedRetries(whole);
-  return ratioRefillAt(whole, now, (left, steps) =>
-    mayRetry(allowed, used - left, ownUsed - ratioLeaving(own, steps)),
+  return ratioStepAt(whole, (steps) =>
+    mayRetry(allowed, used - ratioLeaving(whole, steps), ownUsed - ratioLeaving(own, steps)),
   );
 }
 

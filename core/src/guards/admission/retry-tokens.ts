@@ -58,27 +58,18 @@ export class RetryTokens {
     patient: boolean,
   ): void {
     const { budget: own, serviceBudget, tenantId } = this;
+    const take = (budget: RetryBudget) =>
+      isRetry ? takeRetryToken(budget, now, throttled, patient) : countFirstAttempt(budget, now);
     holder.budget = own;
-    if (isRetry) {
-      holder.ticket = own ? takeRetryToken(own, now, throttled, patient) : 0;
-      holder.serviceTicket = serviceBudget?.take(tenantId, now, throttled, patient) ?? 0;
-    } else {
-      holder.ticket = own ? countFirstAttempt(own, now) : 0;
-      holder.serviceTicket = serviceBudget?.countFirstAttempt(now) ?? 0;
-    }
+    holder.ticket = own ? take(own) : 0;
+    holder.serviceTicket = serviceBudget?.take(tenantId, isRetry, now, throttled, patient) ?? 0;
   }
 
   /** The attempt was never sent. */
   handBack({ ticket, serviceTicket, budget }: RetryTickets, isRetry: boolean): void {
     const { budget: own, serviceBudget, tenantId } = this;
-    const isKnown = own !== undefined && budget === own;
-    if (isRetry) {
-      if (isKnown) returnRetryToken(own, ticket);
-      serviceBudget?.handBack(tenantId, serviceTicket);
-    } else {
-      if (isKnown) uncountFirstAttempt(own, ticket);
-      serviceBudget?.uncountFirstAttempt(serviceTicket);
-    }
+    if (own && budget === own) (isRetry ? returnRetryToken : uncountFirstAttempt)(own, ticket);
+    serviceBudget?.handBack(tenantId, serviceTicket, isRetry);
   }
 
   /** The attempt succeeded. `isRefunded`: it was a retry, and its token may be returned. */
