@@ -95,15 +95,13 @@ function peakMiB() {
 async function boot(file) {
   const delays = monitorEventLoopDelay({ resolution: 1 });
   const lastName = nameOf(DESTINATIONS);
-  const laps = [sinceStart()];
   const redrive = await createRedrive({ store: `sqlite:${file}` });
   const delivered = new Promise((resolve) => {
     redrive.onEvent((event) => {
       if (event.type === "attempt.started" && event.destination === lastName) resolve(sinceStart());
     });
   });
-  laps.push(sinceStart());
-  const app = await createApp(redrive);
+  const app = createApp(redrive);
   await app.listen({ port: 0, host: "127.0.0.1" });
   const url = `http://127.0.0.1:${portOf(app.server)}`;
   const sink = createServer((_, response) => response.end()).listen(0, "127.0.0.1");
@@ -116,7 +114,6 @@ async function boot(file) {
   if (accepted.status !== 202) throw new Error(`a task was not accepted: ${accepted.status}`);
   const readyMs = sinceStart();
   delays.enable();
-  console.error("ready", laps, readyMs);
   const deliveredMs = await delivered;
   const calls = await callTimes(url);
   // A round of maintenance, with its sweep.
@@ -162,7 +159,7 @@ const sinceStart = () => performance.now();
 if (process.argv[2] === "boot") {
   await boot(process.argv[3] ?? "");
 } else {
-  const version = "2";
+  const version = "3";
   const name = `redrive-boot-${version}-${TASKS}-${DESTINATIONS}-${DUE}-${GUARDS}.db`;
   const kept = join(tmpdir(), name);
   if (!existsSync(kept)) {

@@ -9,6 +9,7 @@ import { type PolicyCache, PRESET_VERSION } from "../model/policy-cache.ts";
 import { INLINE_PREFIX, type PolicyRow, type Store } from "../model/store.ts";
 import { DEFAULT_TENANT } from "../model/task.ts";
 import { conflict, idOf, presetOf } from "./policy-ids.ts";
+import { PolicyPins } from "./policy-pins.ts";
 
 /** The digest of strings and bytes, in hexadecimal. */
 export type Digest = (parts: readonly (string | Uint8Array)[]) => string;
@@ -46,9 +47,7 @@ export class Policies {
   readonly #onReplaced: (tenantId: string, policyId: string) => void;
   /** The newest version of each policy, as far as this process knows. */
   readonly #newest = new BoundedCache<PolicyChoice>(MAX_KNOWN);
-  /** Number of tasks that are about to be stored, by the policy that they use. */
-  readonly #pins = new Map<string, number>();
-  readonly #removals = new Map<string, Promise<boolean>>();
+  readonly #pins = new PolicyPins();
   /** Where the search for unused policies continues. */
   #unusedAfter: string | undefined;
 
@@ -69,7 +68,7 @@ export class Policies {
     if (!this.#store.exclusive) return undefined;
     const key = keyOf(tenantId, policyId);
     const choice = this.#newest.get(key);
-    if (choice !== undefined) this.#pin(key, 1);
+    if (choice !== undefined) this.#pins.pin(key, 1);
     return choice;
   }
 
@@ -107,26 +106,20 @@ export class Policies {
 
   /** Call when the task is stored, or will never be. */
   release(tenantId: string, policyId: string): void {
-    this.#pin(keyOf(tenantId, policyId), -1);
+    this.#pins.pin(keyOf(tenantId, policyId), -1);
   }
 
   /** Prevents the removal of the policy until `release`, or until `work` fails. */
   async #pinned<T>(tenantId: string, policyId: string, work: () => Promise<T>): Promise<T> {
     const key = keyOf(tenantId, policyId);
-    while (this.#removals.has(key)) await this.#removals.get(key)?.catch(() => {});
-    this.#pin(key, 1);
+    while (this.#pins.removalOf(key)) await this.#pins.removalOf(key)?.catch(() => {});
+    this.#pins.pin(key, 1);
     try {
       return await work();
     } catch (error) {
-      this.#pin(key, -1);
+      this.#pins.pin(key, -1);
       throw error;
     }
-  }
-
-  #pin(key: string, change: 1 | -1): void {
-    const pins = (this.#pins.get(key) ?? 0) + change;
-    if (pins === 0 && this.#pins.size > MAX_KNOWN) this.#pins.delete(key);
-    else this.#pins.set(key, pins);
   }
 
   /**
@@ -197,10 +190,10 @@ export class Policies {
   /** False while a task that has not ended, or is about to be stored, uses it. */
   async remove(policyId: string, tenantId: string = DEFAULT_TENANT): Promise<boolean> {
     const key = keyOf(tenantId, policyId);
-    await this.#removals.get(key)?.catch(() => {});
-    if ((this.#pins.get(key) ?? 0) > 0) return false;
+    await this.#pins.removalOf(key)?.catch(() => {});
+    if (this.#pins.isPinned(key)) return false;
     this.#newest.delete(key);
-    return this.#blocking([key], this.#store.removePolicy(tenantId, policyId));
+    return this.#pins.remove([key], this.#store.removePolicy(tenantId, policyId));
   }
 
   /**
@@ -214,29 +207,14 @@ export class Policies {
     const page = await this.#store.unusedPolicies({ limit: UNUSED_LIMIT, cursor });
     this.#unusedAfter = page.cursor ?? undefined;
     const keyed = page.policies.map((one) => ({ ...one, key: keyOf(one.tenantId, one.policyId) }));
-    const free = keyed.filter(({ key }) => this.#isFree(key));
+    const free = keyed.filter(({ key }) => !this.#pins.isPinned(key) && !this.#pins.removalOf(key));
     if (free.length === 0) return false;
     for (const { key } of free) this.#newest.delete(key);
-    await this.#blocking(
+    await this.#pins.remove(
       free.map(({ key }) => key),
       this.#store.removeInline(free).then(() => true),
     );
     return page.cursor !== null;
-  }
-
-  /** No task that uses the policy is about to be stored, and nobody removes it. */
-  #isFree(key: string): boolean {
-    return (this.#pins.get(key) ?? 0) === 0 && !this.#removals.has(key);
-  }
-
-  /** Nobody can choose the policies until they are removed. */
-  async #blocking(keys: readonly string[], removal: Promise<boolean>): Promise<boolean> {
-    for (const key of keys) this.#removals.set(key, removal);
-    try {
-      return await removal;
-    } finally {
-      for (const key of keys) if (this.#removals.get(key) === removal) this.#removals.delete(key);
-    }
   }
 
   /** Adds the first version. If the id exists, returns its version unchanged. */

@@ -17,7 +17,6 @@ export interface RedriveSource {
   newId(): string;
   get(taskId: string, tenantId: string): Promise<RetryTask | null>;
   list(filter: TaskFilter, page: Page, tenantId: string): Promise<TaskPage>;
-  /** The rows of destinations whose circuit is not closed. */
   openCircuits(tenantId: string): Promise<readonly DestinationRow[]>;
   /**
    * Creates a new task with the redrive's mark in its id, unless the source was already redriven.
