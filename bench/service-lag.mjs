@@ -203,7 +203,7 @@ async function loaded(redrive, store, targetUrl, perSecond) {
 
 const sink = await startSink();
 await inFolder(async (folder) => {
-  const store = sqliteStore(join(folder, "lag.db"), { syncOnThread: true });
+  const store = sqliteStore(join(folder, "lag.db"), { lowLatency: true });
   sweeps = timedSweeps(store);
   const redrive = await createRedrive({ store: sweeps.timed });
   await idle(redrive, `${sink.origin}/`);

@@ -106,7 +106,7 @@ function rethrow(error: unknown): never {
 function openStore(store: string | Store): Store {
   if (typeof store !== "string") return store;
   if (store === "memory:") return memoryStore();
-  return sqliteStore(store.slice("sqlite:".length), { syncOnThread: true });
+  return sqliteStore(store.slice("sqlite:".length), { lowLatency: true });
 }
 
 function deliverThrough(deliverer: Deliverer, secrets: Secrets): Deliver {

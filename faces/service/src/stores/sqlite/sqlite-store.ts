@@ -26,11 +26,11 @@ import { batchWriter } from "./write/writer.ts";
 
 export interface SqliteOptions {
   /**
-   * Syncs larger commits on a thread of Node's pool, so that the event loop does not wait for the
-   * disk. A commit then takes turns of the event loop, which a virtual clock does not wait for.
-   * Default: false.
+   * For a service: reserves space for the log, and syncs larger commits on a thread of Node's pool, so
+   * that the event loop waits less for the disk. A commit then takes turns of the event loop, which a
+   * virtual clock does not wait for. Default: false.
    */
-  readonly syncOnThread?: boolean;
+  readonly lowLatency?: boolean;
 }
 
 /**
@@ -39,7 +39,7 @@ export interface SqliteOptions {
 export function sqliteStore(name: string, options: SqliteOptions = {}): Store {
   const opened = openFile(name);
   const { file } = opened;
-  reserveLog(file);
+  if (options.lowLatency === true) reserveLog(file);
   const sql = createSql(opened.database, file, opened.ledger);
   const writeDocument = documentWriter(sql);
   const destinations = new DestinationTable(sql);
@@ -53,7 +53,7 @@ export function sqliteStore(name: string, options: SqliteOptions = {}): Store {
   // Closed last: closing any descriptor of a file drops SQLite's locks on it.
   const descriptor = openSync(file, "r+");
   const checkpointer = checkpointerOf(sql, descriptor);
-  const logSync = options.syncOnThread === true ? openLogSync(file) : undefined;
+  const logSync = options.lowLatency === true ? openLogSync(file) : undefined;
   const commit = syncedCommit(sql, write, undo, logSync);
   let closed = false;
 

@@ -76,7 +76,7 @@ describe("the log of a SQLite file", () => {
 
   it("has its space from the start, and damages nothing if it is opened again after a crash", async () => {
     const file = join(folder, "reserved.db");
-    const store = sqliteStore(file);
+    const store = sqliteStore(file, { lowLatency: true });
     expect(statSync(`${file}-wal`).size).toBe(RESERVED_BYTES);
     const { task } = create();
     await store.commit(batch({ creates: [{ task, fingerprint: null, claimVersion: null }] }));
@@ -84,7 +84,7 @@ describe("the log of a SQLite file", () => {
     const copy = join(folder, "crashed.db");
     for (const end of ["", "-wal", ".ledger"]) copyFileSync(`${file}${end}`, `${copy}${end}`);
     await store.close();
-    const again = sqliteStore(copy);
+    const again = sqliteStore(copy, { lowLatency: true });
     expect(await again.query.get(TENANT, task.taskId)).toMatchObject(task);
     await again.close();
   });

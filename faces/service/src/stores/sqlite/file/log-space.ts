@@ -1,5 +1,5 @@
 /**
- * Log space: reserves space for the write-ahead log when a file is opened. An fsync of a file that
+ * Log space: reserves space for the write-ahead log when a service opens a file. An fsync of a file that
  * has grown must also write the file's new size and block map, which takes about half as long
  * again. A log that is as large as it ever gets is only overwritten.
  */
