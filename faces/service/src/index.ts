@@ -32,14 +32,18 @@ export type { Skips } from "./operations/skips.ts";
 export type { Cancelled, Redrive } from "./redrive.ts";
 export type { RedriveOptions } from "./redrive-options.ts";
 export { type MemoryStore, memoryStore } from "./stores/memory/memory-store.ts";
-export { type Backup, backupPart, backupSqliteFile } from "./stores/sqlite/maintenance/backup-file.ts";
-export { checkSqliteFile } from "./stores/sqlite/maintenance/check-file.ts";
 export {
   type ClockRepair,
   readSqliteClock,
   repairSqliteClock,
 } from "./stores/sqlite/file/clock-repair.ts";
 export { readSqliteDocuments } from "./stores/sqlite/file/read-documents.ts";
+export {
+  type Backup,
+  backupPart,
+  backupSqliteFile,
+} from "./stores/sqlite/maintenance/backup-file.ts";
+export { checkSqliteFile } from "./stores/sqlite/maintenance/check-file.ts";
 export {
   type AcceptedLoss,
   acceptSqliteLoss,

@@ -21,8 +21,8 @@ import {
   readStoredJob,
   type StoredJob,
 } from "./redrive-job.ts";
-import { RunningRedrive } from "./running-redrive.ts";
 import { type Counts, membersOf, RedriveRun, type RedriveSource } from "./redrive-run.ts";
+import { RunningRedrive } from "./running-redrive.ts";
 
 export interface RedriveJobsParts {
   readonly clock: Clock;

@@ -99,11 +99,7 @@ export function createSql(database: Database, file: string, ledger?: Ledger): Sq
     }
   }
 
-  function runUnsynced<T>(
-    work: () => T,
-    onRollback: (() => void) | undefined,
-    end: () => void,
-  ): T {
+  function runUnsynced<T>(work: () => T, onRollback: (() => void) | undefined, end: () => void): T {
     if (broken !== undefined) throw broken;
     database.exec(COMMIT_WITHOUT_SYNC);
     try {
