@@ -29,6 +29,27 @@ export function addServe(parent: Command, terminal: Terminal): void {
       .env("REDRIVE_RESOLVER")
       .choices(["dns", "system"]),
   );
+  addLimitFlags(command);
+  command.option(
+    "--insecure-no-auth",
+    "accept calls without a key from anyone who can reach the address",
+  );
+  command.option("--config <file>", "JSON configuration file; flags and environment override it");
+  addExamples(
+    command,
+    "redrive serve",
+    "redrive serve --port 8080 --store sqlite:/var/lib/redrive/redrive.db",
+    "REDRIVE_API_KEY=rdv_... redrive serve --host 0.0.0.0",
+  );
+  command.addHelpText(
+    "after",
+    "Environment:\n  REDRIVE_API_KEY         an API key that is accepted in addition to those of `redrive keys`\n  REDRIVE_ENCRYPTION_KEY  32 bytes in Base64; encrypts the headers of stored tasks",
+  );
+  command.action((flags: ServiceFlags) => runServe(terminal, flags));
+}
+
+/** The flags of limits that the whole service shares, and of its lease. */
+function addLimitFlags(command: Command): void {
   command.addOption(
     new Option(
       "--retry-budget <share>",
@@ -58,22 +79,6 @@ export function addServe(parent: Command, terminal: Terminal): void {
       .env("REDRIVE_LEASE_MS")
       .argParser(numberFlag(1000, 600_000)),
   );
-  command.option(
-    "--insecure-no-auth",
-    "accept calls without a key from anyone who can reach the address",
-  );
-  command.option("--config <file>", "JSON configuration file; flags and environment override it");
-  addExamples(
-    command,
-    "redrive serve",
-    "redrive serve --port 8080 --store sqlite:/var/lib/redrive/redrive.db",
-    "REDRIVE_API_KEY=rdv_... redrive serve --host 0.0.0.0",
-  );
-  command.addHelpText(
-    "after",
-    "Environment:\n  REDRIVE_API_KEY         an API key that is accepted in addition to those of `redrive keys`\n  REDRIVE_ENCRYPTION_KEY  32 bytes in Base64; encrypts the headers of stored tasks",
-  );
-  command.action((flags: ServiceFlags) => runServe(terminal, flags));
 }
 
 /** Checks the value with the rule for `ratio` in a destination document. */

@@ -112,7 +112,9 @@ export class Policies {
   /** Prevents the removal of the policy until `release`, or until `work` fails. */
   async #pinned<T>(tenantId: string, policyId: string, work: () => Promise<T>): Promise<T> {
     const key = keyOf(tenantId, policyId);
-    while (this.#pins.removalOf(key)) await this.#pins.removalOf(key)?.catch(() => {});
+    while (this.#pins.removalOf(key) !== undefined) {
+      await this.#pins.removalOf(key)?.catch(() => {});
+    }
     this.#pins.pin(key, 1);
     try {
       return await work();

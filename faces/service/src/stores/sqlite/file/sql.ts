@@ -2,14 +2,13 @@
  * SQL: the only writing connection, its prepared statements and its transactions. After SQLite
  * reports that the file is unreliable, every further use is rejected.
  */
-import type { DatabaseSync, StatementSync } from "@photostructure/sqlite";
 import { StoreBrokenError } from "../../../model/store-errors.ts";
+import type { Database, Statement } from "./database.ts";
 import { storeError, transactionError } from "./failure.ts";
 import type { Ledger } from "./ledger.ts";
+import { numberedCommits } from "./numbered-commits.ts";
 
-/** The driver exports its classes as values only. */
-export type Database = InstanceType<typeof DatabaseSync>;
-export type Statement = InstanceType<typeof StatementSync>;
+export type { Database, Statement } from "./database.ts";
 
 /**
  * A limit as a parameter of a prepared statement. SQLite plans a bare `LIMIT ?` again whenever it
@@ -57,14 +56,9 @@ export interface LaterSynced<T> {
 /** Counts the commits in the ledger, if there is one. */
 export function createSql(database: Database, file: string, ledger?: Ledger): Sql {
   const begin = database.prepare("BEGIN IMMEDIATE");
-  const commit = database.prepare("COMMIT");
   const rollback = database.prepare("ROLLBACK");
-  const finishUncounted = () => void commit.run();
-  const finishCounted = ledger === undefined ? undefined : countedCommit(database, ledger);
-  const finish = () => {
-    if (finishCounted === undefined) commit.run();
-    else ledger?.record(finishCounted());
-  };
+  const { commit, commitUncounted, record } = numberedCommits(database, ledger);
+  const finish = () => record(commit());
   let broken: StoreBrokenError | undefined;
 
   function translate(error: unknown, convert = storeError): unknown {
@@ -119,15 +113,13 @@ export function createSql(database: Database, file: string, ledger?: Ledger): Sq
     },
     transaction: (work, onRollback) => runTransaction(work, onRollback),
     // Without a number: after a power cut, the ledger would have more commits than the file.
-    unsyncedTransaction: (work, onRollback) => runUnsynced(work, onRollback, finishUncounted),
+    unsyncedTransaction: (work, onRollback) => runUnsynced(work, onRollback, commitUncounted),
     laterSyncedTransaction(work, onRollback) {
       let number = 0;
-      const end = () => {
-        if (finishCounted === undefined) commit.run();
-        else number = finishCounted();
-      };
-      const result = runUnsynced(work, onRollback, end);
-      return { result, recordSync: () => ledger?.record(number) };
+      const result = runUnsynced(work, onRollback, () => {
+        number = commit();
+      });
+      return { result, recordSync: () => record(number) };
     },
     read(work) {
       if (broken !== undefined) throw broken;
@@ -138,32 +130,5 @@ export function createSql(database: Database, file: string, ledger?: Ledger): Sq
       }
     },
     fail: (error) => translate(error),
-  };
-}
-
-/**
- * Commits with the next number in the same transaction, and returns the number of the last commit. A
- * transaction that changed nothing gets no number, because it would need an fsync for it.
- */
-function countedCommit(database: Database, ledger: Ledger): () => number {
-  const commit = database.prepare("COMMIT");
-  const setNumber = database.prepare("UPDATE meta SET value = ? WHERE name = 'commit'");
-  const getChanges = database.prepare("SELECT total_changes()");
-  getChanges.setReturnArrays(true);
-  const countChanges = () => (getChanges.get() as unknown as readonly [number])[0];
-  let known = countChanges();
-  let last = ledger.commit;
-
-  return () => {
-    const changes = countChanges();
-    if (changes === known) {
-      commit.run();
-      return last;
-    }
-    setNumber.run(last + 1);
-    known = changes + 1;
-    commit.run();
-    last++;
-    return last;
   };
 }

@@ -13,9 +13,9 @@ import {
 } from "../print/presentation.ts";
 import { table } from "../print/table.ts";
 import type { Terminal } from "../print/terminal.ts";
+import { addListenFlags, addStoreFlag } from "../serve/serve.ts";
+import type { ServiceFlags } from "../serve/service-config.ts";
 import type { Check } from "./doctor-check.ts";
-import { addListenFlags, addStoreFlag } from "./serve.ts";
-import type { ServiceFlags } from "./service-config.ts";
 
 interface DoctorFlags extends ServiceFlags, Pick<OutputOptions, "json"> {
   readonly repair?: boolean;
@@ -53,7 +53,7 @@ export function addDoctor(parent: Command, terminal: Terminal): void {
 
 async function runDoctor(options: DoctorFlags): Promise<Presentation> {
   const { json: _, repair: isRepair, acceptLoss, repairClock, ...flags } = options;
-  const { serviceConfig } = await import("./service-config.ts");
+  const { serviceConfig } = await import("../serve/service-config.ts");
   if (isRepair) {
     const { repair } = await import("./repair.ts");
     return repair({ store: serviceConfig(flags).store, acceptLoss: acceptLoss === true });

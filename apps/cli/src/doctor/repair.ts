@@ -15,7 +15,7 @@ export interface RepairFlags {
 /** Exits with 1 if something is missing and was not accepted. */
 export async function repair({ store, acceptLoss }: RepairFlags): Promise<Presentation> {
   const { acceptSqliteLoss, inspectSqliteFile } = await import("@redrive/service");
-  const { storeFile, withFileErrors } = await import("./store-file.ts");
+  const { storeFile, withFileErrors } = await import("../serve/store-file.ts");
   const path = storeFile(store);
   if (acceptLoss) {
     const { report, kept } = await withFileErrors(() => acceptSqliteLoss(path));

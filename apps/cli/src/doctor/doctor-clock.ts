@@ -7,8 +7,8 @@ import {
   readSqliteClock,
   repairSqliteClock,
 } from "@redrive/service";
+import { type ServiceConfig, storePath } from "../serve/service-config.ts";
 import type { Check } from "./doctor-check.ts";
-import { type ServiceConfig, storePath } from "./service-config.ts";
 
 /** 2026-01-01: Redrive did not exist before, so an earlier clock is wrong. */
 const MIN_CLOCK_AT = 1_767_225_600_000;

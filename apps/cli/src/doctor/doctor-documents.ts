@@ -1,8 +1,8 @@
 /** Doctor documents: checks that this version can read the stored policies and destinations. */
 import { existsSync } from "node:fs";
 import { readSqliteDocuments, whyUnreadable } from "@redrive/service";
+import { storePath } from "../serve/service-config.ts";
 import type { Check } from "./doctor-check.ts";
-import { storePath } from "./service-config.ts";
 
 const name = "documents";
 const FIX = "replace them (PUT), or run the version that wrote them; other tasks are not affected";

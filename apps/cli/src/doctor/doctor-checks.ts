@@ -7,13 +7,13 @@ import { dirname, resolve } from "node:path";
 import process from "node:process";
 import { systemClock } from "@redrive/core";
 import { assertEncryptionKey, type ClockStatus, checkSqliteFile } from "@redrive/service";
-import { acceptedKeys } from "./api-keys.ts";
+import { acceptedKeys } from "../serve/api-keys.ts";
+import { probePort } from "../serve/ports.ts";
+import { isLoopback } from "../serve/running-service.ts";
+import { type ServiceConfig, storePath } from "../serve/service-config.ts";
 import type { Check } from "./doctor-check.ts";
 import { checkClock } from "./doctor-clock.ts";
 import { checkDocuments } from "./doctor-documents.ts";
-import { probePort } from "./ports.ts";
-import { isLoopback } from "./running-service.ts";
-import { type ServiceConfig, storePath } from "./service-config.ts";
 
 /** The environment variables that a service reads. */
 export interface ServiceSecrets {
