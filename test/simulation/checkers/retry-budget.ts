@@ -80,16 +80,20 @@ export function retryBudget({ service, isSingle, isShared }: RetryBudgetOptions)
   const countUnsuccessful = (retries: readonly Retry[]) =>
     retries.filter(({ key }) => !succeeded.has(key)).length;
 
+  /**
+   * The time of a node whose machine slept was behind, and has caught up or not: a window of the
+   * node is up to `sleptMs` longer or shorter than one of the observer.
+   */
   function checkRatio(
     scope: string,
-    at: number,
+    { at, sleptMs }: Sent,
     retries: readonly Retry[],
     bound: Ratio,
     hasReserve = false,
   ): void {
     const since = at - bound.windowMs;
-    const firsts = trafficOf(scope).firsts.filter((first) => first > since).length;
-    const counted = countUnsuccessful(retries.filter((retry) => retry.at > since));
+    const firsts = trafficOf(scope).firsts.filter((first) => first > since - sleptMs).length;
+    const counted = countUnsuccessful(retries.filter((retry) => retry.at > since + sleptMs));
     const limit = bound.ratio * firsts + (bound.minPerSecond * bound.windowMs) / 1000;
     const max = hasReserve ? limit + Math.max(1, Math.ceil(limit / 7)) : limit;
     assertThat(name, counted <= max, () => `${scope}: ${counted} retries, ${max} allowed`);
@@ -99,7 +103,7 @@ export function retryBudget({ service, isSingle, isShared }: RetryBudgetOptions)
     const { retryBudget: budget } = documentOf(event.document);
     const { retries, firstsSucceeded } = trafficOf(scope);
     const under = retries.filter(({ document }) => document === event.document);
-    if (budget?.kind === "RATIO") checkRatio(scope, event.at, under, budget);
+    if (budget?.kind === "RATIO") checkRatio(scope, event, under, budget);
     if (budget?.kind !== "TOKENS") return;
     // One retry per second, and one at each boot, is sent without a token as a probe.
     const elapsedMs = event.at - (under[0]?.at ?? event.at);
@@ -109,18 +113,19 @@ export function retryBudget({ service, isSingle, isShared }: RetryBudgetOptions)
     assertThat(name, spent <= max, () => `${scope}: ${spent} tokens spent, ${max} available`);
   }
 
-  function recordSaves(documents: readonly UnversionedDocument[], now: number): void {
+  function recordSaves(documents: readonly UnversionedDocument[], at: number): void {
     for (const { kind, id } of documents) {
-      if (kind === GUARD_DOCUMENT) trafficOf(id).savedAt = now;
-      if (kind === SERVICE_BUDGET_DOCUMENT.kind) trafficOf(SERVICE).savedAt = now;
+      if (kind === GUARD_DOCUMENT) trafficOf(id).savedAt = at;
+      if (kind === SERVICE_BUDGET_DOCUMENT.kind) trafficOf(SERVICE).savedAt = at;
     }
   }
 
   return {
     name,
-    committed({ batch }) {
+    committed({ at, batch }) {
       recordBoot(batch.nodeId);
-      if (isSingle) recordSaves(batch.documents, batch.now);
+      // Not `batch.now`: after a sleep, the node's time is behind that of the requests.
+      if (isSingle) recordSaves(batch.documents, at);
     },
     sent(event) {
       const { at, nodeId, task, document } = event;
@@ -134,7 +139,7 @@ export function retryBudget({ service, isSingle, isShared }: RetryBudgetOptions)
       }
       if (!isRetry) return;
       checkDestination(scopes[0], event);
-      checkRatio(scopes[1], at, trafficOf(scopes[1]).retries, serviceRatio, isShared);
+      checkRatio(scopes[1], event, trafficOf(scopes[1]).retries, serviceRatio, isShared);
     },
     attemptEnded(event, _endedAt, isSuccess) {
       if (!isSuccess) return;
