@@ -131,7 +131,7 @@ export {
   saveRetryBudget,
 } from "./guards/retry-budget.ts";
 export { restoreBreaker, type SavedBreaker, saveBreaker } from "./guards/saved-breaker.ts";
-export { SharedBudget } from "./guards/shared-budget.ts";
+export { BudgetShare, SharedBudget } from "./guards/shared-budget.ts";
 export {
   createThrottle,
   enterThrottle,

@@ -43,6 +43,37 @@ const RESERVE = 1 / 7;
 /** Members that used nothing are dropped when there are this many, or twice what was kept. */
 const MIN_MEMBERS_TO_DROP = 1024;
 
+/** The budget as one member uses it. */
+export class BudgetShare {
+  readonly shared: SharedBudget;
+  private readonly member: string;
+
+  constructor(shared: SharedBudget, member: string) {
+    this.shared = shared;
+    this.member = member;
+  }
+
+  readyAt(now: number, throttled: boolean, patient: boolean): number {
+    return this.shared.readyAt(this.member, now, throttled, patient);
+  }
+
+  take(isRetry: boolean, now: number, throttled: boolean, patient: boolean): number {
+    return this.shared.take(this.member, isRetry, now, throttled, patient);
+  }
+
+  handBack(ticket: number, isRetry: boolean): void {
+    this.shared.handBack(this.member, ticket, isRetry);
+  }
+
+  succeed(ticket: number, patient: boolean): void {
+    this.shared.succeed(this.member, ticket, patient);
+  }
+
+  fail(now: number): void {
+    this.shared.fail(this.member, now);
+  }
+}
+
 export class SharedBudget {
   /** RATIO: all members together. Otherwise: the bucket of the first member. */
   readonly whole: RetryBudget;

@@ -26,7 +26,7 @@ import {
   saveRetryBudget,
   TOKEN_BUDGET_DEFAULTS,
 } from "../retry-budget.ts";
-import { SharedBudget } from "../shared-budget.ts";
+import { BudgetShare, SharedBudget } from "../shared-budget.ts";
 import { rejectShare, saveThrottle, THROTTLE_DEFAULTS, type Throttle } from "../throttle.ts";
 import { Admission, type AdmissionRequest, type Permit } from "./admission.ts";
 
@@ -73,7 +73,8 @@ export function admissionOf(
 ): Admission {
   const isBudget = serviceBudget !== undefined && !(serviceBudget instanceof SharedBudget);
   const shared = isBudget ? new SharedBudget(serviceBudget) : serviceBudget;
-  return new Admission(createGuards(options, T0), gate, random, shared);
+  const share = shared && new BudgetShare(shared, "");
+  return new Admission(createGuards(options, T0), gate, random, share);
 }
 
 /** Enters, or fails the test. */

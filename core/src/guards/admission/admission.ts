@@ -33,7 +33,7 @@ import type { Guards } from "../guards.ts";
 import { recordLatency } from "../latency.ts";
 import { rateReadyAt, returnRate, takeRate } from "../rate.ts";
 import { type GateOptions, gateUntil } from "../retry-after-gate.ts";
-import type { SharedBudget } from "../shared-budget.ts";
+import type { BudgetShare } from "../shared-budget.ts";
 import { enterThrottle, recordThrottleResponse } from "../throttle.ts";
 import {
   type AdmissionRequest,
@@ -88,20 +88,19 @@ export class Admission {
   private steadyBreaker: Breaker | undefined = undefined;
 
   /**
-   * `random` is the destination's own stream. `serviceBudget` is the retry budget of the whole service,
-   * and `tenantId` says whose share of it these attempts use.
+   * `random` is the destination's own stream. `serviceBudget` is the tenant's share of the retry budget
+   * of the whole service.
    */
   constructor(
     guards: Guards,
     gate: GateOptions | undefined,
     random: Random,
-    serviceBudget?: SharedBudget,
-    tenantId = "",
+    serviceBudget?: BudgetShare,
   ) {
     this.currentGuards = guards;
     this.gate = gate;
     this.draw = () => random.next();
-    this.tokens = new RetryTokens(guards.retryBudget, serviceBudget, tenantId);
+    this.tokens = new RetryTokens(guards.retryBudget, serviceBudget);
     this.hasOnlyBreaker = false;
     this.setGuards(guards, gate);
   }

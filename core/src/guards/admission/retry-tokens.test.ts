@@ -11,7 +11,7 @@ import {
   saveRetryBudget,
   TOKEN_BUDGET_DEFAULTS,
 } from "../retry-budget.ts";
-import { SharedBudget } from "../shared-budget.ts";
+import { BudgetShare, SharedBudget } from "../shared-budget.ts";
 import {
   admissionOf,
   always,
@@ -34,16 +34,15 @@ describe("two budgets", () => {
   const both = (own: RetryBudgetOptions, serviceBudget: RetryBudgetOptions) =>
     new RetryTokens(
       createRetryBudget(own, T0),
-      new SharedBudget(createRetryBudget(serviceBudget, T0)),
-      "tenant",
+      new BudgetShare(new SharedBudget(createRetryBudget(serviceBudget, T0)), "tenant"),
     );
   const counts = ({ budget: own, serviceBudget }: RetryTokens) => [
     tokensOf(own),
-    tokensOf(serviceBudget?.whole),
+    tokensOf(serviceBudget?.shared.whole),
   ];
 
   test("without a budget every retry may be sent, and takes nothing", () => {
-    const tokens = new RetryTokens(undefined, undefined, "tenant");
+    const tokens = new RetryTokens(undefined, undefined);
     const held = holder();
     expect(tokens.readyAt(T0, false, false)).toBe(T0);
     tokens.take(held, true, T0, false, false);
@@ -94,7 +93,7 @@ describe("two budgets", () => {
     const tokens = both(GRPC_BUDGET_DEFAULTS, { ...GRPC_BUDGET_DEFAULTS, maxTokens: 2 });
     tokens.fail(T0);
     expect(counts(tokens)).toEqual([9000, 1000]);
-    expect(tokens.serviceBudget?.allows("tenant", T0, false)).toBe(false);
+    expect(tokens.serviceBudget?.shared.allows("tenant", T0, false)).toBe(false);
   });
 
   test("a new budget ignores the tickets of the old one", () => {

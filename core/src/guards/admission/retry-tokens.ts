@@ -13,7 +13,7 @@ import {
   takeRetryToken,
   uncountFirstAttempt,
 } from "../retry-budget.ts";
-import type { SharedBudget } from "../shared-budget.ts";
+import type { BudgetShare } from "../shared-budget.ts";
 
 /** The tickets of one attempt: one from each budget that is on, 0 from one that is off. */
 export interface RetryTickets {
@@ -26,27 +26,19 @@ export interface RetryTickets {
 export class RetryTokens {
   /** The destination's budget; replaced when its document changes. */
   budget: RetryBudget | undefined;
-  readonly serviceBudget: SharedBudget | undefined;
-  private readonly tenantId: string;
+  readonly serviceBudget: BudgetShare | undefined;
 
-  /** `tenantId`: whose share of the service's budget is used. */
-  constructor(
-    own: RetryBudget | undefined,
-    serviceBudget: SharedBudget | undefined,
-    tenantId: string,
-  ) {
+  /** `serviceBudget`: the tenant's share of the service's budget. */
+  constructor(own: RetryBudget | undefined, serviceBudget: BudgetShare | undefined) {
     this.budget = own;
     this.serviceBudget = serviceBudget;
-    this.tenantId = tenantId;
   }
 
   /** `now` if a retry may be sent; otherwise when to check again. */
   readyAt(now: number, throttled: boolean, patient: boolean): number {
-    const { budget: own, serviceBudget, tenantId } = this;
+    const { budget: own, serviceBudget } = this;
     const ownAt = own ? budgetReadyAt(own, now, throttled, patient) : now;
-    return serviceBudget
-      ? Math.max(ownAt, serviceBudget.readyAt(tenantId, now, throttled, patient))
-      : ownAt;
+    return serviceBudget ? Math.max(ownAt, serviceBudget.readyAt(now, throttled, patient)) : ownAt;
   }
 
   /** Counts a first attempt, or takes a token for a retry or hedge. `readyAt` has allowed it. */
@@ -57,19 +49,23 @@ export class RetryTokens {
     throttled: boolean,
     patient: boolean,
   ): void {
-    const { budget: own, serviceBudget, tenantId } = this;
-    const take = (budget: RetryBudget) =>
-      isRetry ? takeRetryToken(budget, now, throttled, patient) : countFirstAttempt(budget, now);
+    const { budget: own, serviceBudget } = this;
     holder.budget = own;
-    holder.ticket = own ? take(own) : 0;
-    holder.serviceTicket = serviceBudget?.take(tenantId, isRetry, now, throttled, patient) ?? 0;
+    holder.ticket = 0;
+    if (own) {
+      holder.ticket = isRetry
+        ? takeRetryToken(own, now, throttled, patient)
+        : countFirstAttempt(own, now);
+    }
+    holder.serviceTicket = serviceBudget?.take(isRetry, now, throttled, patient) ?? 0;
   }
 
   /** The attempt was never sent. */
   handBack({ ticket, serviceTicket, budget }: RetryTickets, isRetry: boolean): void {
-    const { budget: own, serviceBudget, tenantId } = this;
-    if (own && budget === own) (isRetry ? returnRetryToken : uncountFirstAttempt)(own, ticket);
-    serviceBudget?.handBack(tenantId, serviceTicket, isRetry);
+    if (budget && budget === this.budget) {
+      (isRetry ? returnRetryToken : uncountFirstAttempt)(budget, ticket);
+    }
+    this.serviceBudget?.handBack(serviceTicket, isRetry);
   }
 
   /** The attempt succeeded. `isRefunded`: it was a retry, and its token may be returned. */
@@ -78,13 +74,14 @@ export class RetryTokens {
     isRefunded: boolean,
     patient: boolean,
   ): void {
-    const { budget: own, serviceBudget, tenantId } = this;
-    if (own && budget === own) recordBudgetSuccess(own, isRefunded ? ticket : 0, patient);
-    serviceBudget?.succeed(tenantId, isRefunded ? serviceTicket : 0, patient);
+    if (budget && budget === this.budget) {
+      recordBudgetSuccess(budget, isRefunded ? ticket : 0, patient);
+    }
+    this.serviceBudget?.succeed(isRefunded ? serviceTicket : 0, patient);
   }
 
   fail(now: number): void {
     if (this.budget) recordBudgetFailure(this.budget);
-    this.serviceBudget?.fail(this.tenantId, now);
+    this.serviceBudget?.fail(now);
   }
 }

@@ -20,6 +20,9 @@ import type { TlsSessions } from "./tls-sessions.ts";
 /** For a connection that no attempt waits for: undici reopens one after the target closed it. */
 const DEFAULT_TIMEOUT_MS = 3000;
 
+/** After this time without a connection, the next address is tried. A busy event loop needs more than Node's 250 ms. */
+const NEXT_ADDRESS_MS = 500;
+
 /** The system probes idle connections after this time, so that dead ones are found. */
 const KEEPALIVE_PROBE_MS = 60_000;
 
@@ -150,6 +153,7 @@ class Opening {
       port,
       lookup: pinned(addresses ?? []),
       autoSelectFamily: true,
+      autoSelectFamilyAttemptTimeout: NEXT_ADDRESS_MS,
     };
     const socket = isTls ? this.#startTls(options) : connectTcp(options);
     socket.setNoDelay(true).setKeepAlive(true, KEEPALIVE_PROBE_MS);

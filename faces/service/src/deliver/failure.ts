@@ -92,17 +92,21 @@ const SHORTAGES: ReadonlyMap<unknown, Shortage> = new Map([
   ["EAGAIN", "node"],
   ["EAI_MEMORY", "node"],
   ["EADDRNOTAVAIL", "origin"],
+  ["TOO_MANY_LOOKUPS", "origin"],
 ]);
 
-/** An error of several addresses holds one error for each. */
+/**
+ * An error of several addresses holds one error for each. A machine without IPv6 may report
+ * EADDRNOTAVAIL for one address of a target that refuses the other, so ports lack only if all say so.
+ */
 function shortageOf(error: Error, errorClass: ErrorClass): Shortage | undefined {
-  const { errors = [] } = error as { readonly errors?: readonly unknown[] };
-  const found = [error, ...errors].map((one) => SHORTAGES.get((one as NodeJS.ErrnoException).code));
+  const { errors = [error] } = error as { readonly errors?: readonly unknown[] };
+  const found = errors.map((one) => SHORTAGES.get((one as NodeJS.ErrnoException).code));
   if (found.includes("node")) return "node";
   const { syscall = "" } = error as NodeJS.ErrnoException;
   const isLookup = errorClass === "dns" || syscall.startsWith("query");
   if (isLookup && lacksFiles()) return "node";
-  return found.find((one) => one !== undefined);
+  return found.every((one) => one === "origin") ? "origin" : undefined;
 }
 
 /** The failure of an attempt whose deadline has passed. */

@@ -7,6 +7,7 @@
 import {
   Admission,
   type AdmissionRequest,
+  BudgetShare,
   classifyOutcome,
   createConcurrency,
   createGuards,
@@ -72,7 +73,8 @@ export class DestinationRuntime {
   /** The number of tasks that are being created here and of claims. It is not dropped meanwhile. */
   users = 0;
   #usedAt: number;
-  readonly #serviceBudget: SharedBudget | undefined;
+  /** The tenant's share of the retry budget of the whole service. */
+  readonly #serviceBudget: BudgetShare | undefined;
   /** Until when the probe of a half-open breaker keeps other nodes out. */
   #probeUntil = 0;
 
@@ -83,7 +85,7 @@ export class DestinationRuntime {
     now: number,
     serviceBudget: SharedBudget | undefined,
   ) {
-    this.#serviceBudget = serviceBudget;
+    this.#serviceBudget = serviceBudget && new BudgetShare(serviceBudget, key.tenantId);
     this.tenantId = key.tenantId;
     this.name = key.name;
     this.#random = random;
@@ -100,7 +102,6 @@ export class DestinationRuntime {
       this.document.retryAfterGate,
       this.#random,
       this.#serviceBudget,
-      this.tenantId,
     );
     return this.#admission;
   }
