@@ -129,6 +129,16 @@ describe.each([
     await clock.advance(60_000);
     expect(counts.commits - commits).toBeLessThan(5);
   });
+
+  it("settles that are all refused are stored with less content, although no good one is among them", async () => {
+    const { clock, enqueue, get, durations } = await setup(open());
+    const items = Array.from({ length: 3 }, () => enqueue());
+    for (const { task } of items) durations.set(task.taskId, BAD_MS);
+    await clock.advance(5000);
+    for (const { task } of items) {
+      expect(await get(task.taskId)).toMatchObject({ status: "SUCCEEDED", attemptNumber: 1 });
+    }
+  });
 });
 
 describe("a settle whose every form is refused", () => {

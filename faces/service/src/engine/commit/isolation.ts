@@ -16,11 +16,15 @@ export interface IsolationHandlers {
   readonly failed: (part: PendingCommit, error: unknown) => void;
 }
 
-/** Resolves when every item was reported to one of the handlers. Never rejects. */
+/**
+ * Resolves when every item was reported to one of the handlers. Never rejects. `isCertain`: items are
+ * the cause even if the store refuses every one of them.
+ */
 export async function isolate(
   commit: PendingCommit,
   write: (batch: Batch) => Promise<CommitResult>,
   handlers: IsolationHandlers,
+  isCertain = false,
 ): Promise<void> {
   const refused: Refusal[] = [];
   // The later items come last, so that the items are committed in the order of the batch.
@@ -36,8 +40,9 @@ export async function isolate(
     } else if (sizeOf(part.batch) > 1) parts.push(...halvesOf(part).reverse());
     else refused.push({ item: part, error });
   }
-  // If the store refuses everything, no item is the cause.
-  const report = committed > 0 || refused.length === 1 ? handlers.refused : handlers.failed;
+  // If the store refuses everything, an item is hardly the cause.
+  const isCause = isCertain || committed > 0 || refused.length === 1;
+  const report = isCause ? handlers.refused : handlers.failed;
   for (const { item, error } of refused) report(item, error);
 }
 

@@ -4,7 +4,7 @@
  * repeated forever.
  */
 import type { Clock } from "@redrive/core";
-import type { CommitResult, Settle } from "../../model/batch.ts";
+import type { Batch, CommitResult, Settle } from "../../model/batch.ts";
 import type { Store } from "../../model/store.ts";
 import type { AttemptLog } from "../../model/task.ts";
 import type { StoreHealth } from "../node/store-health.ts";
@@ -15,6 +15,12 @@ import { type IsolationHandlers, isolate, splitClaims } from "./isolation.ts";
 
 /** A lane whose claim the store refuses is not claimed again for this long. */
 const REFUSED_CLAIM_MS = 10_000;
+
+/**
+ * A commit of which the store refuses every item is repeated this often. Then the items are the cause:
+ * several of them may be bad, with no good one among them.
+ */
+const MAX_REPEATS = 2;
 
 const REFUSED = "the store refused the log of this attempt";
 
@@ -36,6 +42,8 @@ export interface Remainder {
 
 export class RefusedItems {
   readonly #parts: RefusedItemsParts;
+  /** Commits in a row of which the store refused every item. */
+  #repeats = 0;
 
   constructor(parts: RefusedItemsParts) {
     this.#parts = parts;
@@ -53,18 +61,25 @@ export class RefusedItems {
     let isFound = false;
     const [rest, claims] = splitClaims(commit);
     const handlers: IsolationHandlers = {
-      succeeded: (part, result) => this.#succeed(part, result, fail),
+      succeeded: (part, result) => {
+        this.#repeats = 0;
+        this.#succeed(part, result, fail);
+      },
       refused: (item, error) => {
         isFound = true;
+        this.#repeats = 0;
         this.#refuse(item, error);
         // Claims need the row of a destination, so it is written again after a pause.
         if (item.written.length > 0) fail(item, error);
       },
       failed: fail,
     };
-    await isolate(rest, (batch) => store.commit(batch), handlers);
+    const write = (batch: Batch) => store.commit(batch);
+    const isCertain = this.#repeats >= MAX_REPEATS;
+    this.#repeats++;
+    await isolate(rest, write, handlers, isCertain);
     if (isFound || parts.length > 0) applyFailure(context(), claims, failure);
-    else await isolate(claims, (batch) => store.commit(batch), handlers);
+    else await isolate(claims, write, handlers, isCertain);
     return { parts, error: failure };
   }
 
