@@ -12,6 +12,8 @@ export const SLOWEST = [
   "test/labs/labs.test.ts",
   "test/simulation/seeds-0.test.ts",
   "test/simulation/seeds-1.test.ts",
+  "test/simulation/seeds-2.test.ts",
+  "test/simulation/seeds-3.test.ts",
   "test/faults/kill.test.ts",
 ];
 

@@ -159,7 +159,7 @@ export const mutants: readonly Mutant[] = [
         const result = memory.commitNow(batch);
         const fenced = batch.settles.filter((_, index) => result.settles[index] === "fenced");
         const creates = fenced.flatMap(({ status, onEnd }) =>
-          status === "PENDING" ? [] : duplicateCreate(onEnd?.[status]),
+          status === "PENDING" ? [] : duplicateCreate(onEnd?.[status], batch.now),
         );
         memory.commitNow({ ...emptyBatch(batch), creates });
         return result;
@@ -272,9 +272,10 @@ function hasOnlyDocuments({
 }
 
 /** The same task with another id. */
-function duplicateCreate(task: NewTask | undefined): readonly Create[] {
+/** The instant makes the ids differ if a settle is fenced several times. */
+function duplicateCreate(task: NewTask | undefined, now: number): readonly Create[] {
   if (task === undefined) return [];
-  const duplicate = { ...task, taskId: `${task.taskId}-duplicate` };
+  const duplicate = { ...task, taskId: `${task.taskId}-duplicate-${now}` };
   return [{ task: duplicate, fingerprint: null, claimVersion: null }];
 }
 

@@ -1,10 +1,10 @@
-/** Simulation runner: runs a share of the seeds. Two test files run half each to use both cores. */
+/** Simulation runner: runs a share of the seeds. Four test files run a quarter each. */
 import { expect } from "vitest";
 import { Coverage } from "./coverage.ts";
 import { simulateSeed } from "./simulate.ts";
 
-/** `npm run test:long` runs ten times as many. */
-const SEEDS = Number(process.env["REDRIVE_SEEDS"] ?? 1000);
+/** `npm run test:long` runs five times as many. */
+const SEEDS = Number(process.env["REDRIVE_SEEDS"] ?? 2000);
 
 /** With fewer seeds, rare events may not happen. */
 const MIN_SEEDS_FOR_COVERAGE = 400;

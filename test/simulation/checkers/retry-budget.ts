@@ -46,6 +46,8 @@ export interface RetryBudgetOptions {
 const SERVICE_WINDOW_MS = 10_000;
 const SERVICE = "(service)";
 
+const sumOf = (numbers: Iterable<number>) => [...numbers].reduce((sum, one) => sum + one, 0);
+
 const retryKeyOf = ({ task }: Sent) => `${task.taskId}/${task.attemptNumber}`;
 
 export function retryBudget({ service, isSingle, isShared }: RetryBudgetOptions): Checker {
@@ -53,6 +55,8 @@ export function retryBudget({ service, isSingle, isShared }: RetryBudgetOptions)
   const serviceRatio: Ratio = { ...service, windowMs: SERVICE_WINDOW_MS };
   const traffic = new Map<string, Traffic>();
   const succeeded = new Set<string>();
+  /** How long the machine of each process has slept. */
+  const slept = new Map<string, number>();
   let currentNodeId = "";
   let boots = 0;
 
@@ -82,16 +86,17 @@ export function retryBudget({ service, isSingle, isShared }: RetryBudgetOptions)
 
   /**
    * The time of a node whose machine slept was behind, and has caught up or not: a window of the
-   * node is up to `sleptMs` longer or shorter than one of the observer.
+   * node is longer or shorter than one of the observer, at most by the time of all sleeps.
    */
   function checkRatio(
     scope: string,
-    { at, sleptMs }: Sent,
+    { at, nodeId }: Sent,
     retries: readonly Retry[],
     bound: Ratio,
     hasReserve = false,
   ): void {
     const since = at - bound.windowMs;
+    const sleptMs = isSingle ? sumOf(slept.values()) : (slept.get(nodeId) ?? 0);
     const firsts = trafficOf(scope).firsts.filter((first) => first > since - sleptMs).length;
     const counted = countUnsuccessful(retries.filter((retry) => retry.at > since + sleptMs));
     const limit = bound.ratio * firsts + (bound.minPerSecond * bound.windowMs) / 1000;
@@ -130,6 +135,7 @@ export function retryBudget({ service, isSingle, isShared }: RetryBudgetOptions)
     sent(event) {
       const { at, nodeId, task, document } = event;
       recordBoot(nodeId);
+      slept.set(nodeId, event.sleptMs);
       const scopes = [scopeKey(nodeId, task.destination), scopeKey(nodeId, SERVICE)] as const;
       const isRetry = task.attemptNumber > 1;
       for (const scope of scopes) {

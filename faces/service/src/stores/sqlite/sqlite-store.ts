@@ -64,7 +64,7 @@ export function sqliteStore(name: string, options: SqliteOptions = {}): Store {
       checkpointer.committed(sizeOf(batch, result));
       return result;
     },
-    ...dueTable(pages),
+    ...dueTable(sql, pages),
     ...nodeTable(sql, destinations),
     ...policyTable(sql, pages),
     getDestination: async (tenantId, name) => sql.read(() => destinations.row(tenantId, name)),

@@ -36,13 +36,17 @@ const PAGE = `SELECT ${COLUMNS} FROM documents WHERE kind = ? AND (tenant_id, id
 const PAGE_OF_TENANT = `SELECT ${COLUMNS} FROM documents WHERE kind = ? AND tenant_id = ? AND id > ?
   ORDER BY id LIMIT ?`;
 
-/** Single documents are read on the writing connection, and several on a reader's thread. */
+/** So many documents are read at once, and the reader's thread need not start for them. */
+const FEW = 100;
+
+/** A few documents are read on the writing connection, and more on a reader's thread. */
 export function documentTable(sql: Sql, reader: Reader): DocumentTable {
   const insert = sql.prepare("INSERT OR IGNORE INTO documents VALUES (?, ?, ?, ?, ?)");
   const update = sql.prepare(
     `UPDATE documents SET version = ?, text = ? WHERE ${THIS_ONE} AND version = ?`,
   );
   const select = sql.prepare(`SELECT ${COLUMNS} FROM documents WHERE ${THIS_ONE}`);
+  const selectText = sql.prepare(`SELECT text FROM documents WHERE ${THIS_ONE}`);
   const remove = sql.prepare(`DELETE FROM documents WHERE ${THIS_ONE}`);
 
   function put({ kind, tenantId, id, version, text }: StoredDocument): boolean {
@@ -51,6 +55,11 @@ export function documentTable(sql: Sql, reader: Reader): DocumentTable {
         ? insert.run(kind, tenantId, id, version, text)
         : update.run(version, text, kind, tenantId, id, version - 1);
     return Number(changes) > 0;
+  }
+
+  function textOf(kind: string, tenantId: string, id: string): string | null {
+    const cells = sql.read(() => selectText.get(kind, tenantId, id));
+    return cells === undefined ? null : ((cells as unknown as readonly string[])[0] ?? null);
   }
 
   function selectPage(kind: string, { tenantId, limit, cursor }: DocumentPage) {
@@ -67,7 +76,7 @@ export function documentTable(sql: Sql, reader: Reader): DocumentTable {
       return cells === undefined ? null : documentOf(cells as unknown as readonly Cell[]);
     },
     async getMany(kind, keys) {
-      if (keys.length === 0) return [];
+      if (keys.length <= FEW) return keys.map(({ tenantId, id }) => textOf(kind, tenantId, id));
       const pairs = JSON.stringify(keys.map(({ tenantId, id }) => [tenantId, id]));
       const rows = await reader.all(SELECT_MANY, [kind, pairs]);
       return rows.map(([text]) => text as string | null);

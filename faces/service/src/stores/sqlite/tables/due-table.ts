@@ -1,10 +1,11 @@
 /**
- * Due table: when the lanes of destinations are due. It is read on a reader's thread, because a file
- * may hold any number of destinations.
+ * Due table: when the lanes of destinations are due. A few are read at once; more are read on a
+ * reader's thread, because a file may hold any number of destinations.
  */
 import type { LaneDue, Store } from "../../../model/store.ts";
+import type { Sql } from "../file/sql.ts";
 import type { Reader } from "../read/reader.ts";
-import { laneName } from "../rows/codec.ts";
+import { type Cell, laneName } from "../rows/codec.ts";
 
 /**
  * One index lookup per lane of a destination that has waiting tasks: the cost does not grow with
@@ -23,10 +24,26 @@ const SELECT = `
   WHERE due_at < ?3
   UNION ALL SELECT NULL, NULL, count(*), max(destination_id) FROM page`;
 
-export function dueTable(reader: Reader): Pick<Store, "nextDue"> {
+/** The position of the number of examined destinations in the last row. */
+const EXAMINED = 2;
+
+/** So many destinations take a fraction of a millisecond, and the thread need not start for them. */
+const FEW = 100;
+
+export function dueTable(sql: Sql, reader: Reader): Pick<Store, "nextDue"> {
+  const select = sql.prepare(SELECT);
+
+  /** Undefined if there are more. */
+  function readFew(after: number, before: number): readonly Cell[][] | undefined {
+    const rows = sql.read(() => select.all(after, FEW, before)) as unknown as readonly Cell[][];
+    return (rows.at(-1)?.[EXAMINED] as number) < FEW ? rows : undefined;
+  }
+
   return {
     async nextDue({ before, limit, cursor }) {
-      const rows = await reader.all(SELECT, [Number(cursor ?? 0), limit, before]);
+      const after = Number(cursor ?? 0);
+      const few = limit >= FEW ? readFew(after, before) : undefined;
+      const rows = few ?? (await reader.all(SELECT, [after, limit, before]));
       const [, , examined, lastId] = rows.at(-1) ?? [];
       const lanes = rows.slice(0, -1).map(
         ([tenantId, name, lane, dueAt]): LaneDue => ({
