@@ -8,7 +8,7 @@ import { serviceError } from "../model/errors.ts";
 import { type PolicyCache, PRESET_VERSION } from "../model/policy-cache.ts";
 import { INLINE_PREFIX, type PolicyRow, type Store } from "../model/store.ts";
 import { DEFAULT_TENANT } from "../model/task.ts";
-import { conflict, idOf, presetOf } from "./policy-ids.ts";
+import { conflict, idOf, presetOf, retryConflicts } from "./policy-ids.ts";
 import { PolicyPins } from "./policy-pins.ts";
 
 /** The digest of strings and bytes, in hexadecimal. */
@@ -24,11 +24,6 @@ const MAX_KNOWN = 10_000;
 
 /** Policies that one call of `removeUnused` examines, and removes in one commit. */
 const UNUSED_LIMIT = 100;
-
-/**
- * When several callers change one policy at the same time, each may need one try per other caller.
- */
-const MAX_TRIES = 100;
 
 export interface PoliciesParts {
   readonly store: Store;
@@ -169,7 +164,7 @@ export class Policies {
       const added = await this.#addVersion(tenantId, policyId, version, document);
       return added && this.#cache(added);
     };
-    const retried = () => this.#retryConflicts(policyId, change);
+    const retried = () => retryConflicts(policyId, change);
     const choice = await this.#pinned(tenantId, policyId, retried);
     this.release(tenantId, policyId);
     this.#onReplaced(tenantId, policyId);
@@ -221,20 +216,11 @@ export class Policies {
 
   /** Adds the first version. If the id exists, returns its version unchanged. */
   #add(tenantId: string, policyId: string, document: PolicyDocument): Promise<PolicyRow> {
-    return this.#retryConflicts(policyId, async () => {
+    return retryConflicts(policyId, async () => {
       const added = await this.#addVersion(tenantId, policyId, 1, document);
       // Null: the policy was removed in between, so the next try adds it.
       return added ?? this.#store.getPolicy(tenantId, policyId);
     });
-  }
-
-  /** Repeats `change` until it is not overtaken by another caller, which it reports by null. */
-  async #retryConflicts<T>(policyId: string, change: () => Promise<T | null>): Promise<T> {
-    for (let tries = 1; tries <= MAX_TRIES; tries++) {
-      const result = await change();
-      if (result !== null) return result;
-    }
-    throw conflict(policyId, `was changed by other callers ${MAX_TRIES} times in a row; try again`);
   }
 
   /** Null if that version exists. */

@@ -31,3 +31,18 @@ export function idOf(document: PolicyDocument): string {
   if (policyId !== undefined) return policyId;
   throw serviceError("UNKNOWN_POLICY", "a registered policy must have a policyId, got none");
 }
+
+/** When several callers change one policy at the same time, each may need one try per other caller. */
+const MAX_TRIES = 100;
+
+/** Repeats `change` until it is not overtaken by another caller, which it reports by null. */
+export async function retryConflicts<T>(
+  policyId: string,
+  change: () => Promise<T | null>,
+): Promise<T> {
+  for (let tries = 1; tries <= MAX_TRIES; tries++) {
+    const result = await change();
+    if (result !== null) return result;
+  }
+  throw conflict(policyId, `was changed by other callers ${MAX_TRIES} times in a row; try again`);
+}
