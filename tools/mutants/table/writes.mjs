@@ -159,6 +159,13 @@ export const writes = [
       replace: "removed",
     },
     {
+      name: "the end of a task expires the key of another one",
+      search:
+        "DELETE FROM idempotency_keys\n    WHERE tenant_id = ? AND idempotency_key = ? AND task_id = ?`",
+      replace:
+        "DELETE FROM idempotency_keys\n    WHERE tenant_id = ? AND idempotency_key = ? AND ? <> ''`",
+    },
+    {
       name: "the removal of a task expires the key of another one",
       search:
         "SET expires_at = ?\n    WHERE tenant_id = ? AND idempotency_key = ? AND task_id = ?`",

@@ -9,8 +9,9 @@ import type { Store } from "../../model/store.ts";
 import type { NewTask } from "../../model/task.ts";
 import { type MemoryStore, memoryStore } from "../../stores/memory/memory-store.ts";
 import { documentsOf, newTask, T0, TENANT } from "../../stores/store.testing.ts";
+import { EngineTime } from "../../time/engine-time.ts";
 import { Engine } from "../engine.ts";
-import { IDLE_MS } from "./destinations.ts";
+import { Destinations, IDLE_MS } from "./destinations.ts";
 
 const MINUTE_MS = 60_000;
 
@@ -103,6 +104,17 @@ it("keeps a destination whose task is being stored", async () => {
   release();
   await clock.advance(1000);
   expect(engine.destination(TENANT, "slow")).toBe(before);
+});
+
+it("examines at most a thousand destinations per check, and all of them in several", async () => {
+  const clock = virtualClock(T0);
+  const destinations = new Destinations(new EngineTime(clock, 0), seededRandom("destinations"));
+  for (let n = 0; n < 2500; n++) destinations.getOrCreate(TENANT, `d${n}`, null);
+  await clock.advance(IDLE_MS + MINUTE_MS);
+  // The first check only begins a round.
+  const dropped = Array.from({ length: 4 }, () => destinations.dropIdle().length);
+  expect(dropped).toEqual([0, 1000, 1000, 500]);
+  expect(destinations.size).toBe(0);
 });
 
 it("waits longer than every window of the default guards", () => {
