@@ -11,6 +11,7 @@ import { type MemoryStore, memoryStore } from "../../stores/memory/memory-store.
 import { documentsOf, newTask, T0, TENANT } from "../../stores/store.testing.ts";
 import { EngineTime } from "../../time/engine-time.ts";
 import { Engine } from "../engine.ts";
+import { Scheduler } from "../schedule/scheduler.ts";
 import { Destinations, IDLE_MS } from "./destinations.ts";
 
 const MINUTE_MS = 60_000;
@@ -106,9 +107,36 @@ it("keeps a destination whose task is being stored", async () => {
   expect(engine.destination(TENANT, "slow")).toBe(before);
 });
 
-it("examines at most a thousand destinations per check, and all of them in several", async () => {
+/** Destinations that no engine uses. */
+function withoutEngine() {
   const clock = virtualClock(T0);
-  const destinations = new Destinations(new EngineTime(clock, 0), seededRandom("destinations"));
+  const time = new EngineTime(clock, 0);
+  return { clock, destinations: new Destinations(time, seededRandom("destinations")) };
+}
+
+it("are another one for each tenant", () => {
+  const { destinations } = withoutEngine();
+  const [one, two] = ["one", "two"].map((tenant) => destinations.getOrCreate(tenant, "d", null));
+  expect([one?.tenantId, two?.tenantId]).toEqual(["one", "two"]);
+  expect(destinations.getOrCreate("one", "d", null)).toBe(one);
+});
+
+it.each(["first", "retry", "suspect"] as const)(
+  "are kept while a task in their %s lane waits for a slot, however long",
+  async (lane) => {
+    const { clock, destinations } = withoutEngine();
+    const [waiting] = ["waiting", "idle"].map((name) =>
+      destinations.getOrCreate(TENANT, name, null),
+    );
+    new Scheduler({ perNode: 1, perOrigin: 1 }).expectDueAt(waiting!.lanes[lane], clock.now());
+    await clock.advance(IDLE_MS + MINUTE_MS);
+    const dropped = [destinations.dropIdle(), destinations.dropIdle()].flat();
+    expect(dropped.map(({ name }) => name)).toEqual(["idle"]);
+  },
+);
+
+it("examines at most a thousand destinations per check, and all of them in several", async () => {
+  const { clock, destinations } = withoutEngine();
   for (let n = 0; n < 2500; n++) destinations.getOrCreate(TENANT, `d${n}`, null);
   await clock.advance(IDLE_MS + MINUTE_MS);
   // The first check only begins a round.
