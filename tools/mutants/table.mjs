@@ -1,18 +1,22 @@
 /** Table: all mutants, by folder of the service. */
 import { deliver } from "./table/deliver.mjs";
-import { engine } from "./table/engine.mjs";
+import { destinations } from "./table/destinations.mjs";
 import { http } from "./table/http.mjs";
 import { intake } from "./table/intake.mjs";
 import { operations } from "./table/operations.mjs";
 import { queries } from "./table/queries.mjs";
+import { run } from "./table/run.mjs";
 import { schedules } from "./table/schedule.mjs";
-import { stores } from "./table/stores.mjs";
+import { tables } from "./table/tables.mjs";
+import { writes } from "./table/writes.mjs";
 
 /** @type {readonly import("./mutant.mjs").Mutant[]} */
 export const mutants = [
-  ...stores,
+  ...writes,
+  ...tables,
   ...queries,
-  ...engine,
+  ...run,
+  ...destinations,
   ...schedules,
   ...deliver,
   ...http,

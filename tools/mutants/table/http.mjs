@@ -82,8 +82,8 @@ export const http = [
     },
     {
       name: "running tasks do not count as waiting",
-      search: 'status === "PENDING" || status === "IN_FLIGHT"',
-      replace: 'status === "PENDING"',
+      search: "cached.waiting = PENDING + IN_FLIGHT;",
+      replace: "cached.waiting = PENDING;",
       tests: [...KEY_LIMITS, "test/http/limits.test.ts"],
     },
   ]),

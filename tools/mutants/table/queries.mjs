@@ -20,16 +20,6 @@ export const queries = [
       replace: "WHERE ? <> '' AND t.task_id > ?",
     },
     {
-      name: "count ignores the tenant",
-      search: "WHERE d.tenant_id = ? AND c.count > 0",
-      replace: "WHERE ? <> '' AND c.count > 0",
-    },
-    {
-      name: "zero counts are listed",
-      search: "AND c.count > 0",
-      replace: "",
-    },
-    {
       name: "an exported page repeats the task of its cursor",
       search: "AND t.task_id > ? ORDER",
       replace: "AND t.task_id >= ? ORDER",
@@ -38,6 +28,23 @@ export const queries = [
       name: "the newest open task counts as the oldest",
       search: "ORDER BY t.task_id LIMIT 1",
       replace: "ORDER BY t.task_id DESC LIMIT 1",
+    },
+  ]),
+  ...inService("stores/sqlite/read/destination-query.ts", [
+    {
+      name: "count ignores the tenant",
+      search: "WHERE d.tenant_id = ? AND c.count > 0",
+      replace: "WHERE ? <> '' AND c.count > 0",
+    },
+    {
+      name: "zero counts are listed",
+      search: "AND c.count > 0 GROUP BY",
+      replace: "GROUP BY",
+    },
+    {
+      name: "zero counts of a destination are listed",
+      search: "= d.destination_id AND c.count > 0\n",
+      replace: "= d.destination_id\n",
     },
   ]),
   ...inService("stores/sqlite/read/task-list.ts", [

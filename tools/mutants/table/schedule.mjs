@@ -35,8 +35,8 @@ const schedule = [
     },
     {
       name: "a later instant replaces an earlier one",
-      search: "if (dueAt >= lane.dueAt) return;",
-      replace: "",
+      search: "if (dueAt >= lane.dueAt || dueAt > this.horizonAt) return;",
+      replace: "if (dueAt > this.horizonAt) return;",
     },
   ]),
   inService("engine/schedule/claim-capacity.ts", [
@@ -69,8 +69,8 @@ const schedule = [
     },
     {
       name: "a scheduled task is claimed at once",
-      search: "if (create.task.scheduledAt > now) return undefined;",
-      replace: "",
+      search: "create.task.scheduledAt > now || this.#parts.node.isLoading",
+      replace: "this.#parts.node.isLoading",
     },
     {
       name: "the settles of a failed commit are lost",

@@ -120,6 +120,17 @@ export function detailConformance(store: () => Store): void {
       await sweepAt(T0 + DAY_MS);
       expect(await createAgain()).toBe("replayed");
     });
+
+    it("does not expire when another task that uses it is removed", async () => {
+      const redrive = create({ idempotencyKey: "k" });
+      await store().commit(batch({ creates: [owner(), redrive] }));
+      await store().commit(batch({ cancels: [redrive.task] }));
+      const retention = { endedBefore: T0 + 1, deadBefore: 0, limit: 9 };
+      await store().sweep({ now: T0 + 10, ...retention });
+      expect(await store().query.get(TENANT, redrive.task.taskId)).toBeNull();
+      await sweepAt(T0 + DAY_MS);
+      expect(await createAgain()).toBe("replayed");
+    });
   });
 
   it("keeps the instant of the first cancel request", async () => {

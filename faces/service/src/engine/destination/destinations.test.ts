@@ -9,8 +9,10 @@ import type { Store } from "../../model/store.ts";
 import type { NewTask } from "../../model/task.ts";
 import { type MemoryStore, memoryStore } from "../../stores/memory/memory-store.ts";
 import { documentsOf, newTask, T0, TENANT } from "../../stores/store.testing.ts";
+import { EngineTime } from "../../time/engine-time.ts";
 import { Engine } from "../engine.ts";
-import { IDLE_MS } from "./destinations.ts";
+import { Scheduler } from "../schedule/scheduler.ts";
+import { Destinations, IDLE_MS } from "./destinations.ts";
 
 const MINUTE_MS = 60_000;
 
@@ -103,6 +105,44 @@ it("keeps a destination whose task is being stored", async () => {
   release();
   await clock.advance(1000);
   expect(engine.destination(TENANT, "slow")).toBe(before);
+});
+
+/** Destinations that no engine uses. */
+function withoutEngine() {
+  const clock = virtualClock(T0);
+  const time = new EngineTime(clock, 0);
+  return { clock, destinations: new Destinations(time, seededRandom("destinations")) };
+}
+
+it("are another one for each tenant", () => {
+  const { destinations } = withoutEngine();
+  const [one, two] = ["one", "two"].map((tenant) => destinations.getOrCreate(tenant, "d", null));
+  expect([one?.tenantId, two?.tenantId]).toEqual(["one", "two"]);
+  expect(destinations.getOrCreate("one", "d", null)).toBe(one);
+});
+
+it.each(["first", "retry", "suspect"] as const)(
+  "are kept while a task in their %s lane waits for a slot, however long",
+  async (lane) => {
+    const { clock, destinations } = withoutEngine();
+    const [waiting] = ["waiting", "idle"].map((name) =>
+      destinations.getOrCreate(TENANT, name, null),
+    );
+    new Scheduler({ perNode: 1, perOrigin: 1 }).expectDueAt(waiting!.lanes[lane], clock.now());
+    await clock.advance(IDLE_MS + MINUTE_MS);
+    const dropped = [destinations.dropIdle(), destinations.dropIdle()].flat();
+    expect(dropped.map(({ name }) => name)).toEqual(["idle"]);
+  },
+);
+
+it("examines at most a thousand destinations per check, and all of them in several", async () => {
+  const { clock, destinations } = withoutEngine();
+  for (let n = 0; n < 2500; n++) destinations.getOrCreate(TENANT, `d${n}`, null);
+  await clock.advance(IDLE_MS + MINUTE_MS);
+  // The first check only begins a round.
+  const dropped = Array.from({ length: 4 }, () => destinations.dropIdle().length);
+  expect(dropped).toEqual([0, 1000, 1000, 500]);
+  expect(destinations.size).toBe(0);
 });
 
 it("waits longer than every window of the default guards", () => {

@@ -7,9 +7,12 @@ import { setup } from "../engine.testing.ts";
 
 const MINUTE_MS = 60_000;
 
-/** A rescued task is not attempted again during a test. */
+/**
+ * A rescued task is not attempted again during a test, but soon after: later tasks are not recorded
+ * in their lane.
+ */
 const POLICY = {
-  initialDelayMs: 3_600_000,
+  initialDelayMs: 32 * MINUTE_MS,
   jitterType: "NONE",
   totalBudgetMs: 86_400_000,
 } as const;

@@ -63,7 +63,7 @@ function stateOf(
   );
   return {
     row: destinations.get(keyOf(tenantId, name)) ?? blankDestination(tenantId, name),
-    tasks: rows.counts(tenantId).get(name) ?? {},
+    tasks: rows.countsOf(tenantId, name) ?? {},
     nextDueAt: dueAts.length === 0 ? null : Math.min(...dueAts),
   };
 }
@@ -99,14 +99,15 @@ export async function removeUnused(parts: UnusedParts, { now }: UnusedQuery): Pr
   const { rows, destinations } = tables;
   let removed = 0;
   for (const [key, row] of destinations) {
-    const hasTasks = rows.counts(row.tenantId).has(row.name);
+    const hasTasks = rows.countsOf(row.tenantId, row.name) !== undefined;
     if (hasTasks || !exclusive || !isBlank(row, now)) continue;
     destinations.delete(key);
     removed++;
   }
   const { documents: guards } = await documents.list(GUARD_DOCUMENT, { limit: Number.MAX_VALUE });
   for (const { tenantId, id } of guards) {
-    const isKnown = rows.counts(tenantId).has(id) || destinations.has(keyOf(tenantId, id));
+    const hasTasks = rows.countsOf(tenantId, id) !== undefined;
+    const isKnown = hasTasks || destinations.has(keyOf(tenantId, id));
     if (!isKnown && (await documents.remove(GUARD_DOCUMENT, tenantId, id))) removed++;
   }
   const claimants = new Set([...rows.claimed()].map(({ state }) => state.claimedBy));

@@ -129,6 +129,12 @@ export class Rows {
     return new Map(own.map(({ destination, counts }) => [destination, { ...counts }]));
   }
 
+  /** The counts of one destination; undefined if it has no tasks. */
+  countsOf(tenantId: string, destination: string): TaskCounts | undefined {
+    const tally = this.#counts.get(keyOf(tenantId, destination));
+    return tally && { ...tally.counts };
+  }
+
   #enter(row: Row): void {
     const { task, state, ref } = row;
     this.#tally(task, state.status, 1);

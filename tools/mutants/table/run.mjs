@@ -1,7 +1,7 @@
-/** Engine: mutants of the commit loop, the scheduler, destinations, and the run of a task. */
+/** Run: mutants of the run of a task in the engine, from its claim to its settle. */
 import { inService } from "../mutant.mjs";
 
-const run = [
+export const run = [
   inService("engine/run/rescuer.ts", [
     {
       name: "a claim that this node runs is rescued",
@@ -113,12 +113,12 @@ const run = [
     },
     {
       name: "a removed policy leaves its tasks claimed",
-      search: 'loaded === null ? this.#expire(claim, "not-retryable") : this.#check(claim, loaded)',
-      replace: "loaded === null ? undefined : this.#check(claim, loaded)",
+      search: 'if (loaded === null) this.#expire(claim, "not-retryable");',
+      replace: "if (loaded === null) return;",
     },
     {
       name: "a task whose policy cannot be read stays claimed",
-      search: "() => this.#release(claim),",
+      search: "() => this.#release(claim, this.#parts.time.now() + POLICY_RETRY_MS),",
       replace: "() => {},",
     },
     {
@@ -205,149 +205,4 @@ const run = [
       replace: "",
     },
   ]),
-];
-
-const destinations = [
-  inService("engine/destination/destination-runtime.ts", [
-    {
-      name: "a circuit that another node closed has no slow start",
-      search: "if (isResumed || isClosed) rampUp(admission);",
-      replace: "if (isResumed) rampUp(admission);",
-    },
-    {
-      name: "a resumed destination has no slow start",
-      search: "if (isResumed || isClosed) rampUp(admission);",
-      replace: "if (isClosed) rampUp(admission);",
-    },
-    {
-      name: "a pause by another node is ignored",
-      search: "row.pausedAt === null ? 0 : Number.POSITIVE_INFINITY",
-      replace: "0",
-    },
-    {
-      name: "a gate of another node is ignored",
-      search: "Math.max(admission.gateUntil, gateUntil)",
-      replace: "admission.gateUntil",
-    },
-    {
-      name: "an adopted row shortens a gate",
-      search: "Math.max(admission.gateUntil, gateUntil)",
-      replace: "gateUntil",
-    },
-    {
-      name: "a document without gates keeps a gate",
-      search: "isOff ? 0 : Math.max",
-      replace: "Math.max",
-    },
-    {
-      name: "a gate that has ended causes a slow start",
-      search: "if (gateUntil <= now) skipGateRamp(admission, gateUntil);",
-      replace: "",
-    },
-    {
-      name: "the probe of a circuit does not keep other nodes out",
-      search:
-        'if (breaker?.state === "HALF_OPEN") this.#probeUntil = now + breaker.options.openMs;',
-      replace: "",
-    },
-    {
-      name: "claimed first attempts count for the retry budget before they are sent",
-      search: 'if (permit.kind === "first") this.#uncountFirst(permit);',
-      replace: "",
-    },
-    {
-      name: "sent first attempts do not count for the retry budget",
-      search: "if (request === FIRST) admission.tokens.take(permit, false, now, false, true);",
-      replace: "",
-    },
-    {
-      name: "a changed document forgets an open circuit",
-      search: "    keepOpen(current.guards, guards, now);\n",
-      replace: "",
-    },
-    {
-      name: "a changed document forgets the state of unchanged guards",
-      search: "this.#savedText === undefined ? keepUnchanged(current, next) : next.guards",
-      replace: "next.guards",
-    },
-    {
-      name: "a destination in use is dropped",
-      search: "this.users > 0 || this.#usedAt > at",
-      replace: "this.#usedAt > at",
-    },
-    {
-      name: "a destination whose guard state is not saved is dropped",
-      search: "|| this.#usedAt > at || this.isSavePending",
-      replace: "|| this.#usedAt > at",
-    },
-    {
-      name: "a paused destination is dropped",
-      search: "row.document !== null || row.pausedAt !== null",
-      replace: "row.document !== null",
-    },
-    {
-      name: "a destination with waiting tasks is dropped",
-      search:
-        "if (Object.values(this.lanes).some(({ dueAt }) => Number.isFinite(dueAt))) return false;",
-      replace: "",
-    },
-    {
-      name: "a destination with a gate is dropped",
-      search: 'row.breakerState !== "CLOSED" || gateUntil > at',
-      replace: 'row.breakerState !== "CLOSED"',
-    },
-    {
-      name: "a changed gate is not written to the row",
-      search: "columns === null && gateUntil === row.gateUntil",
-      replace: "columns === null",
-    },
-    {
-      name: "saved guard state of another document is used",
-      search: "if (previous.version > 0) this.#savedText = undefined;",
-      replace: "",
-    },
-  ]),
-  inService("engine/destination/breaker-columns.ts", [
-    {
-      name: "a closed circuit is not written to the row",
-      search: 'row.breakerState === "CLOSED"\n      ? null\n      : {',
-      replace: "true\n      ? null\n      : {",
-    },
-    {
-      name: "a probe whose permit was returned blocks other nodes",
-      search: 'state === "HALF_OPEN" && breaker.probes > 0',
-      replace: 'state === "HALF_OPEN"',
-    },
-    {
-      name: "a circuit that another node opened stays closed here",
-      search: "if (isChanged) adoptBreaker",
-      replace: "if (false) adoptBreaker",
-    },
-    {
-      name: "an unchanged row resets the breaker",
-      search: "if (isChanged) adoptBreaker",
-      replace: "if (true) adoptBreaker",
-    },
-  ]),
-  inService("engine/destination/changed-guards.ts", [
-    {
-      name: "the order of fields in a document resets a guard",
-      search: "entries.sort().join()",
-      replace: "entries.join()",
-    },
-  ]),
-  inService("engine/destination/destinations.ts", [
-    {
-      name: "tenants share a destination",
-      search: "const key = `${tenantId}\\n${name}`;",
-      replace: "const key = `${name}`;",
-    },
-    {
-      name: "idle destinations are checked at every call",
-      search: "if (now < this.#nextCheckAt) return;",
-      replace: "",
-    },
-  ]),
-];
-
-export const engine = [...run, ...destinations].flat();
+].flat();

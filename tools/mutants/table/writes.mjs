@@ -1,33 +1,7 @@
-/** Stores: mutants of the memory store and the SQLite store. */
+/** Writes: mutants of what a batch, a discard and a sweep write to the SQLite store. */
 import { inService } from "../mutant.mjs";
 
-const queries = [
-  inService("stores/memory/rows.ts", [
-    {
-      name: "zero counts are listed",
-      search: "entry.tenantId === tenantId && entry.count > 0",
-      replace: "entry.tenantId === tenantId",
-    },
-    {
-      name: "count ignores the tenant",
-      search: "entry.tenantId === tenantId && entry.count > 0",
-      replace: "entry.count > 0",
-    },
-    {
-      name: "a task that was removed is still claimed",
-      search: 'state.status === "PENDING" && this.#byRef.has(row.ref)',
-      replace: 'state.status === "PENDING"',
-      equivalent: "only ended tasks are removed, and an ended task is not PENDING",
-    },
-    {
-      name: "a rescheduled task keeps its old place in the lane",
-      search: "waits && state.lane === lane && state.nextAttemptAt === dueAt",
-      replace: "waits && state.lane === lane",
-    },
-  ]),
-];
-
-const writes = [
+export const writes = [
   inService("stores/sqlite/write/claim-writer.ts", [
     {
       name: "a claim under an old version of the destination succeeds",
@@ -112,13 +86,18 @@ const writes = [
   inService("stores/sqlite/write/settle-writer.ts", [
     {
       name: "an old claim settles the task",
-      search: "WHERE t.ref = ? AND t.claim_epoch = ? AND t.status = 1",
-      replace: "WHERE t.ref = ? AND ? > 0 AND t.status = 1",
+      search: "WHERE ref = ? AND claim_epoch = ? AND task_id = ? AND status = 1",
+      replace: "WHERE ref = ? AND ? > 0 AND task_id = ? AND status = 1",
+    },
+    {
+      name: "a settle of a removed task ends the task that has its row number now",
+      search: "AND claim_epoch = ? AND task_id = ? AND status = 1",
+      replace: "AND claim_epoch = ? AND ? <> '' AND status = 1",
     },
     {
       name: "a settle of an ended task succeeds",
-      search: "AND t.claim_epoch = ? AND t.status = 1",
-      replace: "AND t.claim_epoch = ?",
+      search: "AND claim_epoch = ? AND task_id = ? AND status = 1",
+      replace: "AND claim_epoch = ? AND task_id = ?",
       equivalent:
         "a settle and a cancel of a running task advance or keep the epoch with the status: no task has the epoch of a claim unless it is IN_FLIGHT",
     },
@@ -133,30 +112,9 @@ const writes = [
       replace: "isCancelled",
     },
     {
-      name: "the key of an ended task never expires",
-      search: "    expireKey(item, key, now);\n    follow(item.onEnd?.[status], context);",
-      replace: "    follow(item.onEnd?.[status], context);",
-    },
-    {
-      name: "the key of a canceled task never expires",
-      search: "      expireKey(item, key, now);\n",
-      replace: "",
-    },
-    {
-      name: "the end of a task expires the key of another one",
-      search: "WHERE tenant_id = ? AND idempotency_key = ? AND task_id = ?`",
-      replace: "WHERE tenant_id = ? AND idempotency_key = ? AND ? <> ''`",
-    },
-    {
-      name: "the end of a task expires the key of another tenant",
-      search: "WHERE tenant_id = ? AND idempotency_key = ? AND task_id = ?`",
-      replace: "WHERE ? <> '' AND idempotency_key = ? AND task_id = ?`",
-      equivalent: "task ids are unique, so the condition on the task implies the tenant",
-    },
-    {
       name: "a cancel finds the task of another tenant",
-      search: "WHERE t.tenant_id = ? AND t.task_id = ?`",
-      replace: "WHERE ? <> '' AND t.task_id = ?`",
+      search: "WHERE tenant_id = ? AND task_id = ?`",
+      replace: "WHERE ? <> '' AND task_id = ?`",
     },
     {
       name: "a second cancel request moves the instant of the first",
@@ -184,16 +142,53 @@ const writes = [
       replace: "item.nextAttemptAt",
     },
   ]),
+  inService("stores/sqlite/write/key-expiry.ts", [
+    {
+      name: "the key of an ended task never expires",
+      search: "removed += Number(remove.run(tenantId, key, taskId).changes);",
+      replace: "removed += 0;",
+    },
+    {
+      name: "the key of a canceled task never expires",
+      search: "[2, 3, 4] as const",
+      replace: "[2, 3] as const",
+    },
+    {
+      name: "the key of a removed task never expires",
+      search: "removed + Number(removeExpired.run(now, left).changes)",
+      replace: "removed",
+    },
+    {
+      name: "the end of a task expires the key of another one",
+      search:
+        "DELETE FROM idempotency_keys\n    WHERE tenant_id = ? AND idempotency_key = ? AND task_id = ?`",
+      replace:
+        "DELETE FROM idempotency_keys\n    WHERE tenant_id = ? AND idempotency_key = ? AND ? <> ''`",
+    },
+    {
+      name: "the removal of a task expires the key of another one",
+      search:
+        "SET expires_at = ?\n    WHERE tenant_id = ? AND idempotency_key = ? AND task_id = ?`",
+      replace: "SET expires_at = ?\n    WHERE tenant_id = ? AND idempotency_key = ? AND ? <> ''`",
+    },
+    {
+      name: "the removal of a task expires the key of another tenant",
+      search:
+        "SET expires_at = ?\n    WHERE tenant_id = ? AND idempotency_key = ? AND task_id = ?`",
+      replace: "SET expires_at = ?\n    WHERE ? <> '' AND idempotency_key = ? AND task_id = ?`",
+      equivalent: "task ids are unique, so the condition on the task implies the tenant",
+    },
+  ]),
   inService("stores/sqlite/write/discard.ts", [
     {
       name: "a discard removes dead letters of another tenant",
-      search: "status = 3 AND tenant_id = ?",
-      replace: "status = 3 AND ? <> ''",
+      search: "t.status = 3 AND t.tenant_id = ?",
+      replace: "t.status = 3 AND ? <> ''",
     },
     {
       name: "a discard removes tasks that are not dead letters",
-      search: "status = 3 AND tenant_id",
-      replace: "tenant_id",
+      search: "t.status = 3 AND t.tenant_id",
+      replace: "t.tenant_id",
     },
     {
       name: "discarded tasks are still counted",
@@ -219,8 +214,8 @@ const writes = [
     },
     {
       name: "keys are swept beyond the limit",
-      search: "removeKeys.run(now, limit - removed)",
-      replace: "removeKeys.run(now, limit)",
+      search: "keys.sweep(now, limit - removed)",
+      replace: "keys.sweep(now, limit)",
     },
     {
       name: "canceled tasks are never swept",
@@ -240,104 +235,4 @@ const writes = [
       replace: "    return result;",
     },
   ]),
-];
-
-const tables = [
-  inService("stores/sqlite/tables/policy-table.ts", [
-    {
-      name: "a policy of another tenant's task cannot be removed",
-      search: "AND t.tenant_id = ?1 AND p.policy_id = ?2)",
-      replace: "AND p.policy_id = ?2)",
-    },
-    {
-      name: "the policies of all tenants are listed",
-      search: "FROM policies WHERE tenant_id = ? GROUP BY policy_id",
-      replace: "FROM policies WHERE ? <> '' GROUP BY policy_id",
-    },
-    {
-      name: "the policy of another tenant is read",
-      search: "FROM policies WHERE tenant_id = ? AND policy_id = ? AND version",
-      replace: "FROM policies WHERE ? <> '' AND policy_id = ? AND version",
-    },
-    {
-      name: "the policy of another tenant is removed",
-      search: "DELETE FROM policies WHERE tenant_id = ?1 AND policy_id = ?2",
-      replace: "DELETE FROM policies WHERE ?1 <> '' AND policy_id = ?2",
-    },
-    {
-      name: "a policy of a running task can be removed",
-      search: "t.status IN (${PENDING}, ${IN_FLIGHT})",
-      replace: "t.status IN (${PENDING})",
-    },
-  ]),
-  inService("stores/sqlite/tables/document-table.ts", [
-    {
-      name: "documents of tenants are mixed",
-      search: '"kind = ? AND tenant_id = ? AND id = ?"',
-      replace: "\"kind = ? AND ? <> '' AND id = ?\"",
-    },
-    {
-      name: "a document is written over any version",
-      search: "AND version = ?`,",
-      replace: "AND ? >= 0`,",
-    },
-    {
-      name: "the documents of a kind have no order",
-      search: "WHERE kind = ? ORDER BY id",
-      replace: "WHERE kind = ? ORDER BY id DESC",
-    },
-  ]),
-  inService("stores/sqlite/tables/node-table.ts", [
-    {
-      name: "the latest instant moves back",
-      search: "max(value, excluded.value)",
-      replace: "excluded.value",
-    },
-    {
-      name: "a node's own claims count as lapsed",
-      search: '"t.claimed_by <> ?"',
-      replace: '"t.claimed_by >= 0 OR ? >= 0"',
-    },
-    {
-      name: "claims of other nodes count as a node's own",
-      search: 'claimed("t.claimed_by = ?")',
-      replace: 'claimed("? >= 0")',
-    },
-  ]),
-  inService("stores/sqlite/tables/destination-table.ts", [
-    {
-      name: "the counts of a batch are added twice",
-      search: "    this.#steps.clear();\n  }\n}",
-      replace: "  }\n}",
-    },
-  ]),
-  inService("stores/memory/memory-store.ts", [
-    {
-      name: "a lease that ends now is still valid",
-      search: "(leases.get(owner) ?? 0) <= now",
-      replace: "(leases.get(owner) ?? 0) < now",
-    },
-    {
-      name: "the policies of all tenants are listed",
-      search: "        .filter((policy) => policy.tenantId === tenantId)\n",
-      replace: "",
-    },
-    {
-      name: "the destinations of all tenants are listed",
-      search: ".filter((row) => row.tenantId === tenantId);",
-      replace: ";",
-    },
-    {
-      name: "a policy of another tenant's task cannot be removed",
-      search: "task.tenantId === tenantId && task.policyId === policyId",
-      replace: "task.policyId === policyId",
-    },
-    {
-      name: "a sweep exceeds its limit",
-      search: "expired.slice(0, limit - removed.length)",
-      replace: "expired",
-    },
-  ]),
-];
-
-export const stores = [...queries, ...writes, ...tables].flat();
+].flat();

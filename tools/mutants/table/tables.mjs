@@ -1,0 +1,137 @@
+/** Tables: mutants of the memory store, and of the tables of the SQLite store. */
+import { inService } from "../mutant.mjs";
+
+export const tables = [
+  inService("stores/memory/rows.ts", [
+    {
+      name: "zero counts are listed",
+      search: "    if (counts[status] === 0) delete counts[status];\n",
+      replace: "",
+    },
+    {
+      name: "count ignores the tenant",
+      search: ".filter((entry) => entry.tenantId === tenantId)",
+      replace: "",
+    },
+    {
+      name: "a task that was removed is still claimed",
+      search: 'state.status === "PENDING" && this.#byRef.has(row.ref)',
+      replace: 'state.status === "PENDING"',
+      equivalent: "only ended tasks are removed, and an ended task is not PENDING",
+    },
+    {
+      name: "a rescheduled task keeps its old place in the lane",
+      search: "waits && state.lane === lane && state.nextAttemptAt === dueAt",
+      replace: "waits && state.lane === lane",
+    },
+  ]),
+  inService("stores/sqlite/tables/policy-table.ts", [
+    {
+      name: "a policy of another tenant's task cannot be removed",
+      search: "AND t.tenant_id = ?1 AND p.policy_id = ?2)",
+      replace: "AND p.policy_id = ?2)",
+    },
+    {
+      name: "the policies of all tenants are listed",
+      search: "FROM policies WHERE tenant_id = ? GROUP BY policy_id",
+      replace: "FROM policies WHERE ? <> '' GROUP BY policy_id",
+    },
+    {
+      name: "the policy of another tenant is read",
+      search: "FROM policies WHERE tenant_id = ? AND policy_id = ? AND version",
+      replace: "FROM policies WHERE ? <> '' AND policy_id = ? AND version",
+    },
+    {
+      name: "the policy of another tenant is removed",
+      search: "WHERE tenant_id = ?1 AND policy_id = ?2\n    AND NOT EXISTS",
+      replace: "WHERE ?1 <> '' AND policy_id = ?2\n    AND NOT EXISTS",
+    },
+    {
+      name: "a policy of a running task can be removed",
+      search: "t.status IN (${PENDING}, ${IN_FLIGHT})",
+      replace: "t.status IN (${PENDING})",
+    },
+  ]),
+  inService("stores/sqlite/tables/document-table.ts", [
+    {
+      name: "documents of tenants are mixed",
+      search: '"kind = ? AND tenant_id = ? AND id = ?"',
+      replace: "\"kind = ? AND ? <> '' AND id = ?\"",
+    },
+    {
+      name: "a document is written over any version",
+      search: "AND version = ?`,",
+      replace: "AND ? >= 0`,",
+    },
+    {
+      name: "the documents of a kind have no order",
+      search: "ORDER BY tenant_id, id LIMIT ?",
+      replace: "ORDER BY tenant_id, id DESC LIMIT ?",
+    },
+    {
+      name: "the documents of a tenant have no order",
+      search: "  ORDER BY id LIMIT ?",
+      replace: "  ORDER BY id DESC LIMIT ?",
+    },
+  ]),
+  inService("stores/sqlite/tables/node-table.ts", [
+    {
+      name: "the latest instant moves back",
+      search: "max(value, excluded.value)",
+      replace: "excluded.value",
+    },
+    {
+      name: "a node's own claims count as lapsed",
+      search: '"t.claimed_by <> ?"',
+      replace: '"t.claimed_by >= 0 OR ? >= 0"',
+    },
+    {
+      name: "claims of other nodes count as a node's own",
+      search: 'claimed("t.claimed_by = ?")',
+      replace: 'claimed("? >= 0")',
+    },
+  ]),
+  inService("stores/sqlite/tables/destination-table.ts", [
+    {
+      name: "the counts of a batch are added twice",
+      search: "    this.#steps.clear();\n    this.#touchedBefore = this.#touched;",
+      replace: "    this.#touchedBefore = this.#touched;",
+    },
+  ]),
+  inService("stores/memory/memory-store.ts", [
+    {
+      name: "a lease that ends now is still valid",
+      search: "(leases.get(owner) ?? 0) <= now",
+      replace: "(leases.get(owner) ?? 0) < now",
+    },
+    {
+      name: "the open circuits of all tenants are listed",
+      search: ".filter((row) => row.tenantId === tenantId);",
+      replace: ";",
+    },
+    {
+      name: "a sweep exceeds its limit",
+      search: "expired.slice(0, limit - removed.length)",
+      replace: "expired",
+    },
+  ]),
+  inService("stores/memory/memory-destinations.ts", [
+    {
+      name: "the destinations of all tenants are listed",
+      search: ".filter((row) => row.tenantId === tenantId);",
+      replace: ";",
+    },
+  ]),
+  inService("stores/memory/memory-policies.ts", [
+    {
+      name: "the policies of all tenants are listed",
+      search: "        .filter((policy) => policy.tenantId === tenantId)\n",
+      replace: "",
+    },
+    {
+      name: "a policy of another tenant's task cannot be removed",
+      search: "task.tenantId === tenantId && task.policyId === policyId",
+      replace: "task.policyId === policyId",
+    },
+  ]),
+].flat();
