@@ -44,6 +44,8 @@ const SWEEP_PAUSE_MS = 10;
 
 /** Rows that are examined at once, to see whether anything uses them: half a millisecond. */
 const UNUSED_LIMIT = 100;
+/** The pause after all rows were examined. */
+const UNUSED_PAUSE_MS = 60_000;
 
 export class Maintenance {
   readonly #parts: MaintenanceParts;
@@ -52,8 +54,9 @@ export class Maintenance {
   #isLost = false;
   #isBusy = false;
   #isSweeping = false;
-  /** Where the search for unused rows continues. */
+  /** Where the search for unused rows continues, and when. */
   #unusedCursor: string | undefined;
+  #unusedAt = 0;
   /** Work in slices, started in each round. */
   readonly #sliced: Slices[] = [];
   readonly #sweepSize = new SliceSize();
@@ -95,6 +98,7 @@ export class Maintenance {
     this.#arm();
     this.#checkLease();
     this.#parts.clockWatch.check();
+    this.#parts.storeSync.moveHorizon();
     if (this.#isBusy) return;
     this.#isBusy = true;
     const { lease, time, rescuer, store, health, storeSync, guardSaver, queue } = this.#parts;
@@ -154,8 +158,10 @@ export class Maintenance {
   async #removeUnused(): Promise<boolean> {
     const { store, time } = this.#parts;
     const cursor = this.#unusedCursor;
+    if (time.now() < this.#unusedAt) return false;
     const found = await store.removeUnused({ now: time.now(), limit: UNUSED_LIMIT, cursor });
     this.#unusedCursor = found.cursor ?? undefined;
+    if (found.cursor === null) this.#unusedAt = time.now() + UNUSED_PAUSE_MS;
     return found.removed > 0 && found.cursor !== null;
   }
 

@@ -49,7 +49,7 @@ export class StoreSync {
    */
   async start(): Promise<void> {
     const { node, health } = this.#parts;
-    const now = this.#moveHorizon();
+    const now = this.moveHorizon();
     const cursor = await this.#loadPage(undefined);
     if (cursor === null) {
       this.#nextLoadAt = now + LOAD_INTERVAL_MS;
@@ -74,11 +74,15 @@ export class StoreSync {
     const { store, time, node } = this.#parts;
     if (this.#loading !== undefined) return;
     if (store.exclusive && time.now() < this.#nextLoadAt) return;
-    await this.#loadAll(undefined, this.#moveHorizon());
+    await this.#loadAll(undefined, this.moveHorizon());
     node.isLoading = false;
   }
 
-  #moveHorizon(): number {
+  /**
+   * Also called while a load takes long: the scheduler ignores what is due beyond the horizon, and the
+   * load that follows covers everything before it.
+   */
+  moveHorizon(): number {
     const { time, scheduler } = this.#parts;
     const now = time.now();
     scheduler.horizonAt = now + HORIZON_MS;
