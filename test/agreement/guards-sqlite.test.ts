@@ -9,7 +9,12 @@ import { compareService, DOCUMENTS, REDRIVE_SEED } from "./compare.ts";
 /** No process is killed here, so the files can be in memory. */
 const FOLDER = existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
 
-test(`the service on SQLite matches the library for ${DOCUMENTS} documents`, async () => {
+/** Each document has its own file. This takes a minute and a half of processor time. */
+const timeout = 600_000;
+
+test(`the service on SQLite matches the library for ${DOCUMENTS} documents`, {
+  timeout,
+}, async () => {
   const folder = mkdtempSync(join(FOLDER, "redrive-agreement-"));
   let files = 0;
   try {
