@@ -31,7 +31,10 @@ interface Report {
   readonly breakers: readonly string[];
 }
 
-/** A server that takes some time for each request, so that many connections are open at once. */
+/**
+ * A server that takes some time for each request, so that many connections are open at once. The test
+ * waits for the results, not for this time.
+ */
 async function slowServer() {
   let requests = 0;
   const server = createServer((request, response) => {

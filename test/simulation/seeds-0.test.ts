@@ -1,9 +1,7 @@
-/** Simulates every fourth seed, from 0. There are four files, so that cores share the work. */
+/** Simulates seeds 0, 4, 8 and so on. Four files run in parallel. */
 import { describe, it } from "vitest";
 import { runShare } from "./simulation.testing.ts";
 
 describe("the simulated cluster", () => {
-  it("passes every checker on every fourth seed from 0", { timeout: 1_800_000 }, () =>
-    runShare(0, 4),
-  );
+  it("passes every checker on seeds 0, 4, ...", { timeout: 1_800_000 }, () => runShare(0, 4));
 });

@@ -1,9 +1,7 @@
-/** Simulates every fourth seed, from 2. There are four files, so that cores share the work. */
+/** Simulates seeds 2, 6, 10 and so on. Four files run in parallel. */
 import { describe, it } from "vitest";
 import { runShare } from "./simulation.testing.ts";
 
 describe("the simulated cluster", () => {
-  it("passes every checker on every fourth seed from 2", { timeout: 1_800_000 }, () =>
-    runShare(2, 4),
-  );
+  it("passes every checker on seeds 2, 6, ...", { timeout: 1_800_000 }, () => runShare(2, 4));
 });

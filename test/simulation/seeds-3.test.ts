@@ -1,9 +1,7 @@
-/** Simulates every fourth seed, from 3. There are four files, so that cores share the work. */
+/** Simulates seeds 3, 7, 11 and so on. Four files run in parallel. */
 import { describe, it } from "vitest";
 import { runShare } from "./simulation.testing.ts";
 
 describe("the simulated cluster", () => {
-  it("passes every checker on every fourth seed from 3", { timeout: 1_800_000 }, () =>
-    runShare(3, 4),
-  );
+  it("passes every checker on seeds 3, 7, ...", { timeout: 1_800_000 }, () => runShare(3, 4));
 });
