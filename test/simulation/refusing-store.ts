@@ -5,6 +5,7 @@
 import type { Batch } from "../../faces/service/src/model/batch.ts";
 import type { Store } from "../../faces/service/src/model/store.ts";
 import { StoreRefusedError } from "../../faces/service/src/model/store-errors.ts";
+import { wrapped } from "../../faces/service/src/model/wrapped.ts";
 
 export interface Refusals {
   refused: number;
@@ -12,14 +13,13 @@ export interface Refusals {
 
 /** `counts` counts the refused commits. */
 export function refusingStore(inner: Store, counts: Refusals): Store {
-  return {
-    ...inner,
+  return wrapped<Store>(inner, {
     commit(batch) {
       if (!batch.settles.some(isRefused)) return inner.commit(batch);
       counts.refused++;
       return Promise.reject(new StoreRefusedError("a value does not fit its column"));
     },
-  };
+  });
 }
 
 /** About one of eleven results. The engine then adds a message, and the settle is accepted. */

@@ -16,6 +16,12 @@ export type { Database, Statement } from "./database.ts";
  */
 export const ANY_LIMIT = "(? + 0)";
 
+/**
+ * Up to this many rows are read on the writing connection: they take a fraction of a millisecond, and
+ * the thread of a reader need not start for them.
+ */
+export const FEW_ROWS = 100;
+
 /** Outside of transactions only. Checkpoints and a restart of the log are synced with both. */
 const COMMIT_WITH_SYNC = "PRAGMA synchronous = FULL";
 const COMMIT_WITHOUT_SYNC = "PRAGMA synchronous = NORMAL";

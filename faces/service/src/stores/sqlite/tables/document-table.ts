@@ -7,7 +7,7 @@ import type {
   StoredDocument,
   UnversionedDocument,
 } from "../../../model/document-table.ts";
-import type { Sql } from "../file/sql.ts";
+import { FEW_ROWS, type Sql } from "../file/sql.ts";
 import type { Reader } from "../read/reader.ts";
 import type { Cell } from "../rows/codec.ts";
 
@@ -35,9 +35,6 @@ const PAGE = `SELECT ${COLUMNS} FROM documents WHERE kind = ? AND (tenant_id, id
   ORDER BY tenant_id, id LIMIT ?`;
 const PAGE_OF_TENANT = `SELECT ${COLUMNS} FROM documents WHERE kind = ? AND tenant_id = ? AND id > ?
   ORDER BY id LIMIT ?`;
-
-/** So many documents are read at once, and the reader's thread need not start for them. */
-const FEW = 100;
 
 /** A few documents are read on the writing connection, and more on a reader's thread. */
 export function documentTable(sql: Sql, reader: Reader): DocumentTable {
@@ -76,7 +73,8 @@ export function documentTable(sql: Sql, reader: Reader): DocumentTable {
       return cells === undefined ? null : documentOf(cells as unknown as readonly Cell[]);
     },
     async getMany(kind, keys) {
-      if (keys.length <= FEW) return keys.map(({ tenantId, id }) => textOf(kind, tenantId, id));
+      if (keys.length <= FEW_ROWS)
+        return keys.map(({ tenantId, id }) => textOf(kind, tenantId, id));
       const pairs = JSON.stringify(keys.map(({ tenantId, id }) => [tenantId, id]));
       const rows = await reader.all(SELECT_MANY, [kind, pairs]);
       return rows.map(([text]) => text as string | null);

@@ -3,7 +3,7 @@
  * reader's thread, because a file may hold any number of destinations.
  */
 import type { LaneDue, Store } from "../../../model/store.ts";
-import type { Sql } from "../file/sql.ts";
+import { FEW_ROWS, type Sql } from "../file/sql.ts";
 import type { Reader } from "../read/reader.ts";
 import { type Cell, laneName } from "../rows/codec.ts";
 
@@ -27,22 +27,21 @@ const SELECT = `
 /** The position of the number of examined destinations in the last row. */
 const EXAMINED = 2;
 
-/** So many destinations take a fraction of a millisecond, and the thread need not start for them. */
-const FEW = 100;
-
 export function dueTable(sql: Sql, reader: Reader): Pick<Store, "nextDue"> {
   const select = sql.prepare(SELECT);
 
   /** Undefined if there are more. */
   function readFew(after: number, before: number): readonly Cell[][] | undefined {
-    const rows = sql.read(() => select.all(after, FEW, before)) as unknown as readonly Cell[][];
-    return (rows.at(-1)?.[EXAMINED] as number) < FEW ? rows : undefined;
+    const rows = sql.read(() =>
+      select.all(after, FEW_ROWS, before),
+    ) as unknown as readonly Cell[][];
+    return (rows.at(-1)?.[EXAMINED] as number) < FEW_ROWS ? rows : undefined;
   }
 
   return {
     async nextDue({ before, limit, cursor }) {
       const after = Number(cursor ?? 0);
-      const few = limit >= FEW ? readFew(after, before) : undefined;
+      const few = limit >= FEW_ROWS ? readFew(after, before) : undefined;
       const rows = few ?? (await reader.all(SELECT, [after, limit, before]));
       const [, , examined, lastId] = rows.at(-1) ?? [];
       const lanes = rows.slice(0, -1).map(
